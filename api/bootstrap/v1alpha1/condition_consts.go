@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+// TokenReadyCondition is True while the bootstrap token is as it should be in the workload cluster: valid until
+// the Node has joined, gone after that.
+const TokenReadyCondition = "TokenReady"
+
+// Reasons of the Ready and TokenReady conditions.
+const (
+	// DataSecretAvailableReason means that the bootstrap data exists.
+	DataSecretAvailableReason = "DataSecretAvailable"
+
+	// TokenManagedReason means that the bootstrap token is renewed until the Node has joined, and then deleted.
+	TokenManagedReason = "Managed"
+
+	// WaitingForMachineReason means that no Machine owns the BootstrapConfig yet.
+	WaitingForMachineReason = "WaitingForMachine"
+
+	// WaitingForClusterReason means that the Cluster does not exist, or lacks its infrastructure or endpoint.
+	WaitingForClusterReason = "WaitingForCluster"
+
+	// KubeconfigInvalidReason means that the kubeconfig Secret of the Cluster is missing or cannot be used.
+	KubeconfigInvalidReason = "KubeconfigInvalid"
+
+	// ClusterUnreachableReason means that the API server of the workload cluster does not answer.
+	ClusterUnreachableReason = "ClusterUnreachable"
+
+	// ClusterForbiddenReason means that the workload cluster refuses what is needed to let machines join.
+	ClusterForbiddenReason = "ClusterForbidden"
+
+	// InvalidSpecReason means that a field cannot be made into bootstrap data; the message names it.
+	InvalidSpecReason = "InvalidSpec"
+
+	// DataSecretConflictReason means that a Secret of somebody else has the name of the data Secret.
+	DataSecretConflictReason = "DataSecretConflict"
+
+	// DataSecretLostReason means that the data Secret is gone although its machine may still need the token in it.
+	DataSecretLostReason = "DataSecretLost"
+)

@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Join says how a machine reaches and trusts the API server of its cluster.
+// +kubebuilder:validation:MinProperties=1
+type Join struct {
+	// endpoint is the host and port at which machines reach the API server, where that differs from
+	// spec.controlPlaneEndpoint of the Cluster. The certificate of the API server must be valid for the host,
+	// or for tlsServerName. Default: the endpoint of the Cluster.
+	// +optional
+	// +kubebuilder:validation:MinLength=3
+	// +kubebuilder:validation:MaxLength=260
+	// +kubebuilder:validation:Pattern=`^([A-Za-z0-9.-]+|\[[0-9a-fA-F:.]+\]):[0-9]{1,5}$`
+	Endpoint string `json:"endpoint,omitempty"`
+
+	// tlsServerName is the name that the certificate of the API server is checked against, where it is not
+	// valid for the endpoint's host. Default: the endpoint's host.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9.:-]+$`
+	TLSServerName string `json:"tlsServerName,omitempty"`
+
+	// tokenTTLSeconds is how long the bootstrap token is valid after it was made or last renewed. It is
+	// renewed when half of that time has gone, as long as the machine has not joined, and deleted once it
+	// has. Default 1800. Unit: seconds.
+	// +optional
+	// +default=1800
+	// +kubebuilder:validation:Minimum=300
+	// +kubebuilder:validation:Maximum=86400
+	TokenTTLSeconds *int32 `json:"tokenTTLSeconds,omitempty"`
+}
+
+// Kubelet is the configuration of the kubelet.
+// +kubebuilder:validation:MinProperties=1
+type Kubelet struct {
+	// configuration is a fragment of a KubeletConfiguration (kubelet.config.k8s.io/v1beta1) that is merged
+	// over ours: objects are merged, anything else replaces, null removes. Fields that the kubelet would not
+	// know are refused. Default: none.
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=object
+	Configuration *runtime.RawExtension `json:"configuration,omitempty"`
+
+	// clusterDNS are the addresses of the cluster's DNS Service. Default: the tenth address of the first
+	// service range in spec.clusterNetwork of the Cluster, or 10.96.0.10 where it names none.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=3
+	// +kubebuilder:validation:items:MinLength=2
+	// +kubebuilder:validation:items:MaxLength=45
+	// +kubebuilder:validation:XValidation:rule="self.all(a, isIP(a))",message="must be IP addresses"
+	ClusterDNS []string `json:"clusterDNS,omitempty"`
+
+	// nodeLabels are labels that the Node has from the moment it registers. A kubelet may not set labels of
+	// kubernetes.io and k8s.io except those of node.kubernetes.io and kubelet.kubernetes.io and a few well-known
+	// ones; put the others, such as node-role.kubernetes.io, on the Machine. Default: none.
+	// +optional
+	// +kubebuilder:validation:MinProperties=1
+	// +kubebuilder:validation:MaxProperties=64
+	NodeLabels map[string]string `json:"nodeLabels,omitempty"`
+
+	// taints are taints that the Node has from the moment it registers, besides
+	// node.cluster.x-k8s.io/uninitialized:NoSchedule, which the core removes when it has synchronised labels.
+	// Default: none.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	Taints []corev1.Taint `json:"taints,omitempty"`
+
+	// providerID is the provider ID that the kubelet registers its Node with, for clusters without a cloud
+	// controller manager. In cloud-config it may use the instance's metadata, as in
+	// '{{ ds.meta_data.provider_id }}'. Default: none, the cloud controller manager sets it.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	ProviderID string `json:"providerID,omitempty"`
+
+	// hostnameOverride is the name that the kubelet registers its Node with. In cloud-config it may use the
+	// instance's metadata, as in '{{ ds.meta_data.local_hostname }}'. Default: none, the kubelet uses the
+	// name of the host.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	HostnameOverride string `json:"hostnameOverride,omitempty"`
+
+	// cloudProvider is External where the cluster has a cloud controller manager: the Node then is not
+	// schedulable until that has initialised it. Default None.
+	// +optional
+	// +kubebuilder:validation:Enum=None;External
+	CloudProvider CloudProvider `json:"cloudProvider,omitempty"`
+
+	// extraArgs are further flags of the kubelet, without the leading dashes, such as node-ip. Flags that
+	// this controller sets itself are refused. Default: none.
+	// +optional
+	// +kubebuilder:validation:MinProperties=1
+	// +kubebuilder:validation:MaxProperties=32
+	// +kubebuilder:validation:XValidation:rule="!['bootstrap-kubeconfig','kubeconfig','config','node-labels','register-with-taints','provider-id','hostname-override','cloud-provider'].exists(k, k in self)",message="bootstrap-kubeconfig, kubeconfig and config are set by the controller; node-labels, register-with-taints, provider-id, hostname-override and cloud-provider have fields of their own"
+	ExtraArgs map[string]string `json:"extraArgs,omitempty"`
+}
+
+// CloudProvider says whether a cloud controller manager initialises Nodes.
+type CloudProvider string
+
+const (
+	// CloudProviderNone is a cluster without a cloud controller manager.
+	CloudProviderNone CloudProvider = "None"
+
+	// CloudProviderExternal is a cluster with a cloud controller manager.
+	CloudProviderExternal CloudProvider = "External"
+)

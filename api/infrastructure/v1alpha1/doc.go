@@ -1,0 +1,13 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package v1alpha1 holds the kinds of infrastructure.drover.io: one <Cloud>Machine and one
+// <Cloud>MachineTemplate per cloud. A <Cloud>Machine keeps the InfraMachine contract of Cluster API
+// v1beta2, so any core that speaks this contract can drive it.
+//
+// It owns types, defaults and validation, and no behaviour beyond the accessors that the generic
+// reconciler in drover.io/infra-providers needs to treat all clouds alike.
+//
+// +kubebuilder:object:generate=true
+// +groupName=infrastructure.drover.io
+package v1alpha1

@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+const (
+	// MachineFinalizer keeps an infrastructure machine until its instance is verified to be gone.
+	MachineFinalizer = "machine.infrastructure.drover.io"
+
+	// IdentityAnnotation records the UID that the instance was created under. It is written together
+	// with the finalizer, before anything is created, and outlives a move to another management
+	// cluster, where the object gets a new UID but must keep its instance.
+	IdentityAnnotation = "infrastructure.drover.io/identity"
+)
+
+// MachineStatus is the observed state of an infrastructure machine of any cloud.
+// +kubebuilder:validation:MinProperties=1
+type MachineStatus struct {
+	// initialization tells the core when the machine's infrastructure is complete.
+	// +optional
+	Initialization MachineInitialization `json:"initialization,omitempty,omitzero"`
+
+	// conditions are the machine's conditions: Ready, Paused and, where the cloud can see inside the
+	// instance, HostJoined.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// addresses are the addresses of the instance.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	Addresses []clusterv1.MachineAddress `json:"addresses,omitempty"`
+
+	// failureDomain is the zone the instance was placed in.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	FailureDomain string `json:"failureDomain,omitempty"`
+
+	// instanceState is the state of the instance as last seen: Pending, Running, Stopping, Stopped,
+	// Terminated or Missing.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	InstanceState string `json:"instanceState,omitempty"`
+}
+
+// MachineInitialization is the part of the contract that orders provisioning.
+// +kubebuilder:validation:MinProperties=1
+type MachineInitialization struct {
+	// provisioned is true once the instance runs. It never becomes false again.
+	// +optional
+	Provisioned *bool `json:"provisioned,omitempty"`
+}
+
+// MachineTemplateStatus tells what a machine made from a template would offer, so that the cluster
+// autoscaler can scale a group up from zero.
+// +kubebuilder:validation:MinProperties=1
+type MachineTemplateStatus struct {
+	// capacity is the capacity of a machine made from this template.
+	// +optional
+	Capacity corev1.ResourceList `json:"capacity,omitempty"`
+
+	// nodeInfo is the platform of a machine made from this template.
+	// +optional
+	NodeInfo NodeInfo `json:"nodeInfo,omitempty,omitzero"`
+}
+
+// NodeInfo is the platform of a machine.
+// +kubebuilder:validation:MinProperties=1
+type NodeInfo struct {
+	// architecture is the CPU architecture.
+	// +optional
+	// +kubebuilder:validation:Enum=amd64;arm64;s390x;ppc64le
+	Architecture string `json:"architecture,omitempty"`
+
+	// operatingSystem is the operating system, such as linux.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	OperatingSystem string `json:"operatingSystem,omitempty"`
+}

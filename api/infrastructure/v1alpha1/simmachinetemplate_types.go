@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// SimMachineTemplateSpec is what SimMachines are made from.
+type SimMachineTemplateSpec struct {
+	// template is the SimMachine to make. Immutable: create a template of another name to roll out a change.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="template is immutable: create a SimMachineTemplate of another name and refer to it"
+	Template SimMachineTemplateResource `json:"template,omitempty,omitzero"`
+}
+
+// SimMachineTemplateResource is one SimMachine to make.
+// +kubebuilder:validation:MinProperties=1
+type SimMachineTemplateResource struct {
+	// metadata is put on each SimMachine.
+	// +optional
+	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec is the spec of each SimMachine.
+	// +optional
+	// +default={}
+	// +kubebuilder:validation:XValidation:rule="!has(self.providerID)",message="providerID belongs to one machine and must not be set in a template"
+	Spec SimMachineSpec `json:"spec,omitempty,omitzero"`
+}
+
+// SimMachineTemplate is a template for SimMachines.
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=simmachinetemplates,scope=Namespaced,categories=cluster-api
+// +kubebuilder:subresource:status
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1alpha1"
+// +kubebuilder:printcolumn:name="InstanceType",type="string",JSONPath=".spec.template.spec.instanceType",description="Instance type"
+// +kubebuilder:printcolumn:name="CPU",type="string",JSONPath=".status.capacity.cpu",description="CPUs of one machine"
+// +kubebuilder:printcolumn:name="Memory",type="string",JSONPath=".status.capacity.memory",description="Memory of one machine"
+// +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since creation"
+type SimMachineTemplate struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// metadata is the object's metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what SimMachines are made from.
+	// +required
+	Spec SimMachineTemplateSpec `json:"spec,omitempty,omitzero"`
+
+	// status is what one machine of this template offers.
+	// +optional
+	Status MachineTemplateStatus `json:"status,omitempty,omitzero"`
+}
+
+// GetStatus returns the status for reading and changing in place.
+func (t *SimMachineTemplate) GetStatus() *MachineTemplateStatus { return &t.Status }
+
+// Machine returns a machine as this template would make it.
+func (t *SimMachineTemplate) Machine() *SimMachine {
+	return &SimMachine{Spec: *t.Spec.Template.Spec.DeepCopy()}
+}
+
+// SimMachineTemplateList is a list of SimMachineTemplates.
+// +kubebuilder:object:root=true
+type SimMachineTemplateList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// items are the SimMachineTemplates.
+	Items []SimMachineTemplate `json:"items"`
+}

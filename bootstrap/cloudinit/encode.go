@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cloudinit
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"drover.io/bootstrap/node"
+)
+
+// compressFrom is the size above which a file is compressed: below it base64 costs more than gzip saves.
+const compressFrom = 1024
+
+// writeFile is one entry of the write_files module.
+type writeFile struct {
+	Path        string `yaml:"path"`
+	Owner       string `yaml:"owner,omitempty"`
+	Permissions string `yaml:"permissions"`
+	Encoding    string `yaml:"encoding,omitempty"`
+	Content     string `yaml:"content"`
+
+	// Defer writes the file after users and packages exist.
+	Defer bool `yaml:"defer,omitempty"`
+}
+
+func encode(f node.File) writeFile {
+	w := writeFile{
+		Path:        f.Path,
+		Owner:       f.Owner,
+		Permissions: fmt.Sprintf("%04o", f.Mode.Perm()|f.Mode&0o7000),
+		Defer:       f.Owner != "" && f.Owner != "root" && f.Owner != "root:root",
+	}
+	switch {
+	case f.Jinja:
+		w.Content = string(f.Content)
+	case len(f.Content) >= compressFrom:
+		w.Encoding, w.Content = "gzip+base64", base64.StdEncoding.EncodeToString(compress(f.Content))
+	case isPlain(f.Content):
+		w.Content = string(f.Content)
+	default:
+		w.Encoding, w.Content = "base64", base64.StdEncoding.EncodeToString(f.Content)
+	}
+	return w
+}
+
+// isPlain tells whether content survives both YAML and jinja unchanged: the whole document is a template as
+// soon as one file is.
+func isPlain(content []byte) bool {
+	if !utf8.Valid(content) || !bytes.HasSuffix(content, []byte("\n")) {
+		return false
+	}
+	s := string(content)
+	for _, r := range s {
+		if r != '\n' && (r < ' ' || r == 0x7f || r == 0x85 || r == 0x2028 || r == 0x2029 || r == 0xfeff) {
+			return false
+		}
+	}
+	return !strings.Contains(s, "{{") && !strings.Contains(s, "{%") && !strings.Contains(s, "{#")
+}
+
+// compress is deterministic: no name, no time.
+func compress(content []byte) []byte {
+	var out bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&out, gzip.BestCompression) // the level is valid
+	_, _ = w.Write(content)                                 // a bytes.Buffer does not fail
+	_ = w.Close()
+	return out.Bytes()
+}

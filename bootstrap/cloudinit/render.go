@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cloudinit writes a node.Node as cloud-config. It is pure: the same Node gives the same bytes. It
+// knows cloud-init's modules and encodings, and nothing of what a Node needs; the controller calls it.
+package cloudinit
+
+import (
+	"bytes"
+	"fmt"
+
+	"go.yaml.in/yaml/v3"
+
+	"drover.io/bootstrap/node"
+)
+
+// config holds the modules of cloud-config that we use, in the order in which a reader wants them.
+type config struct {
+	Hostname         string      `yaml:"hostname,omitempty"`
+	PreserveHostname *bool       `yaml:"preserve_hostname,omitempty"`
+	Packages         []string    `yaml:"packages,omitempty"`
+	Users            []any       `yaml:"users,omitempty"`
+	WriteFiles       []writeFile `yaml:"write_files"`
+	RunCmd           [][]string  `yaml:"runcmd"`
+}
+
+type user struct {
+	Name              string   `yaml:"name"`
+	Groups            []string `yaml:"groups,omitempty"`
+	Sudo              string   `yaml:"sudo,omitempty"`
+	Shell             string   `yaml:"shell"`
+	LockPassword      bool     `yaml:"lock_passwd"`
+	SSHAuthorizedKeys []string `yaml:"ssh_authorized_keys,omitempty"`
+}
+
+// Render writes the Node as cloud-config.
+func Render(n *node.Node) ([]byte, error) {
+	c := config{
+		Hostname: n.Hostname,
+		Packages: n.Packages,
+		Users:    users(n.Users),
+		RunCmd:   [][]string{{node.ScriptFile}},
+	}
+	if n.Hostname != "" {
+		keep := false
+		c.PreserveHostname = &keep
+	}
+	files, jinja := append(n.AllFiles(), unitFiles(n.Units)...), false
+	for _, f := range files {
+		c.WriteFiles = append(c.WriteFiles, encode(f))
+		jinja = jinja || f.Jinja
+	}
+	var out bytes.Buffer
+	if jinja {
+		out.WriteString("## template: jinja\n")
+	}
+	out.WriteString("#cloud-config\n")
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(c); err != nil {
+		return nil, fmt.Errorf("writing cloud-config: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+// users keeps the image's default user, which cloud-init would drop when others are named.
+func users(in []node.User) []any {
+	if len(in) == 0 {
+		return nil
+	}
+	out := []any{"default"}
+	for _, u := range in {
+		out = append(out, user{u.Name, u.Groups, u.Sudo, u.Shell, true, u.SSHAuthorizedKeys})
+	}
+	return out
+}
+
+func unitFiles(units []node.Unit) []node.File {
+	const folder = "/etc/systemd/system/"
+	var files []node.File
+	for _, u := range units {
+		if u.Content != "" {
+			files = append(files, node.File{Path: folder + u.Name, Mode: 0o644, Content: []byte(u.Content), Jinja: u.Jinja})
+		}
+		for _, d := range u.DropIns {
+			files = append(files, node.File{Path: folder + u.Name + ".d/" + d.Name, Mode: 0o644, Content: []byte(d.Content)})
+		}
+	}
+	return files
+}

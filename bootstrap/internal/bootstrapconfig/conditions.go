@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package bootstrapconfig
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+	"drover.io/bootstrap/internal/workload"
+	"drover.io/bootstrap/node"
+)
+
+// waiting ends a reconcile: something is missing, and the condition says what and from whom.
+type waiting struct {
+	reason, message string
+
+	// wrong says that somebody must change something, other than that something is not there yet.
+	wrong bool
+
+	// after is when to look again; zero waits for a change of an object that is watched.
+	after time.Duration
+}
+
+// Error is for logs; people read the condition.
+func (w *waiting) Error() string { return w.reason + ": " + w.message }
+
+// poll is how often to look for what cannot be watched.
+const poll = 20 * time.Second
+
+// workloadManifest is what an administrator of a workload cluster applies where our kubeconfig may not do so.
+const workloadManifest = "config/workload of the bootstrap controller"
+
+func waitForMachine() error {
+	return &waiting{reason: bootstrapv1.WaitingForMachineReason, message: "waiting for a Machine to become the controller owner of this BootstrapConfig"}
+}
+
+func waitForCluster(name string) error {
+	return &waiting{reason: bootstrapv1.WaitingForClusterReason, message: fmt.Sprintf("waiting for Cluster %q to exist", name)}
+}
+
+func waitForInfrastructure(cluster string) error {
+	return &waiting{reason: bootstrapv1.WaitingForClusterReason, message: fmt.Sprintf("waiting for the infrastructure of Cluster %q: its status.initialization.infrastructureProvisioned is not true", cluster)}
+}
+
+func waitForEndpoint(cluster string) error {
+	return &waiting{reason: bootstrapv1.WaitingForClusterReason, message: fmt.Sprintf("waiting for spec.controlPlaneEndpoint of Cluster %q", cluster)}
+}
+
+func waitForGarbage(secret string) error {
+	return &waiting{reason: bootstrapv1.DataSecretConflictReason, message: fmt.Sprintf("waiting for Secret %q of an earlier BootstrapConfig of this name to be garbage-collected", secret), after: time.Second}
+}
+
+func secretTaken(secret string) error {
+	return &waiting{wrong: true, reason: bootstrapv1.DataSecretConflictReason, message: fmt.Sprintf("Secret %q exists and does not belong to this BootstrapConfig: delete or rename it", secret), after: poll}
+}
+
+func missingReference(i int, ref bootstrapv1.SecretKeyReference) error {
+	return &waiting{wrong: true, reason: bootstrapv1.InvalidSpecReason, message: fmt.Sprintf("spec.files[%d].contentFrom: there is no Secret %q with the key %q in this namespace", i, ref.Name, ref.Key), after: poll}
+}
+
+func invalidSpec(err *node.InvalidError) error {
+	return &waiting{wrong: true, reason: bootstrapv1.InvalidSpecReason, message: err.Error()}
+}
+
+func badKubeconfig(err *workload.KubeconfigError) error {
+	return &waiting{wrong: true, reason: bootstrapv1.KubeconfigInvalidReason, message: err.Error(), after: poll}
+}
+
+func clusterTrouble(trouble *workload.Trouble, after time.Duration) error {
+	if trouble.Forbidden {
+		return &waiting{wrong: true, reason: bootstrapv1.ClusterForbiddenReason, message: trouble.Message + ": apply " + workloadManifest + " there as its administrator", after: poll}
+	}
+	return &waiting{reason: bootstrapv1.ClusterUnreachableReason, message: trouble.Message, after: max(after, time.Second)}
+}
+
+// setWaiting says what is missing: for the data as long as there is none, then for the token. It returns whether
+// that is news.
+func setWaiting(config *bootstrapv1.BootstrapConfig, w *waiting) bool {
+	kind := clusterv1.ReadyCondition
+	if created := config.Status.Initialization.DataSecretCreated; created != nil && *created {
+		kind = bootstrapv1.TokenReadyCondition
+	}
+	return set(config, kind, metav1.ConditionFalse, w.reason, w.message)
+}
+
+func setReady(config *bootstrapv1.BootstrapConfig) {
+	set(config, clusterv1.ReadyCondition, metav1.ConditionTrue, bootstrapv1.DataSecretAvailableReason, "")
+}
+
+func setTokenReady(config *bootstrapv1.BootstrapConfig) {
+	set(config, bootstrapv1.TokenReadyCondition, metav1.ConditionTrue, bootstrapv1.TokenManagedReason, "the bootstrap token is renewed until the Node has joined, and then deleted")
+}
+
+func setTokenLost(config *bootstrapv1.BootstrapConfig) {
+	set(config, bootstrapv1.TokenReadyCondition, metav1.ConditionFalse, bootstrapv1.DataSecretLostReason, "the data Secret is gone or has no token, so that the token cannot be renewed: delete the Machine if its Node does not join")
+}
+
+// setPaused keeps the Paused condition and returns whether the object is paused.
+func setPaused(config *bootstrapv1.BootstrapConfig, paused bool) bool {
+	if paused {
+		set(config, clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason, "the Cluster or this BootstrapConfig is paused")
+		return true
+	}
+	set(config, clusterv1.PausedCondition, metav1.ConditionFalse, clusterv1.NotPausedReason, "")
+	return false
+}
+
+func set(config *bootstrapv1.BootstrapConfig, kind string, status metav1.ConditionStatus, reason, message string) bool {
+	return meta.SetStatusCondition(&config.Status.Conditions, metav1.Condition{
+		Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: config.Generation,
+	})
+}
+
+func equalStatus(a, b *bootstrapv1.BootstrapConfigStatus) bool {
+	return equality.Semantic.DeepEqual(a, b)
+}

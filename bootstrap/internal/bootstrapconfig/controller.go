@@ -1,0 +1,192 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package bootstrapconfig reconciles BootstrapConfigs: it renders the bootstrap data of a Machine into a Secret
+// in the management cluster, and keeps the bootstrap token that this data holds valid in the workload cluster
+// until the Node has joined. It does not decide what is in the data (package node) nor how it is written
+// (packages cloudinit and ignition), and it never touches Machines or Nodes. The manager registers it.
+//
+//	               management cluster                       workload cluster
+//	Machine ──owns──▶ BootstrapConfig (finalizer)
+//	                       │ 1 writes, once
+//	                       ▼
+//	                  data Secret ──── 2 token, renewed ───▶ bootstrap-token-<id>
+//	                       │                                      ▲
+//	                       │ 3 dataSecretName, read by            │ 4 presented by the host,
+//	                       ▼   the core and the provider          │   deleted once the Node is known
+//	                    instance ─────────────────────────────────┘
+package bootstrapconfig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+	"drover.io/bootstrap/internal/token"
+	"drover.io/bootstrap/internal/workload"
+)
+
+// Reconciler reconciles BootstrapConfigs.
+type Reconciler struct {
+	Client client.Client
+
+	// Live reads Secrets from the API server: they are never cached.
+	Live client.Reader
+
+	Connections *workload.Connections
+	Recorder    events.EventRecorder
+	Clock       clock.PassiveClock
+
+	// NewToken makes a random bootstrap token.
+	NewToken func() (token.Token, error)
+
+	// Filter selects the objects to reconcile; nil selects all.
+	Filter predicate.Predicate
+
+	// Workers is how many BootstrapConfigs are reconciled at a time.
+	Workers int
+}
+
+// +kubebuilder:rbac:groups=bootstrap.drover.io,resources=bootstrapconfigs,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=bootstrap.drover.io,resources=bootstrapconfigs/status,verbs=patch
+// +kubebuilder:rbac:groups=bootstrap.drover.io,resources=bootstrapconfigs/finalizers,verbs=update
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create;delete
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Register adds the controller and its watches to a manager.
+func (r *Reconciler) Register(mgr ctrl.Manager) error {
+	b := ctrl.NewControllerManagedBy(mgr).
+		For(&bootstrapv1.BootstrapConfig{}, builder.WithPredicates(predicate.Or[client.Object](
+			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}, ownersChanged()))).
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(configOfMachine), builder.WithPredicates(machineChanged())).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.configsOfCluster), builder.WithPredicates(clusterChanged())).
+		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers})
+	if r.Filter != nil {
+		b = b.WithEventFilter(r.Filter)
+	}
+	return b.Complete(reconcile.AsReconciler(mgr.GetClient(), r))
+}
+
+// Reconcile brings one BootstrapConfig a step further. It writes the status once, and only if it changed.
+func (r *Reconciler) Reconcile(ctx context.Context, config *bootstrapv1.BootstrapConfig) (ctrl.Result, error) {
+	observed := config.Status.DeepCopy()
+	t, err := r.target(ctx, config)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if setPaused(config, t.paused()) {
+		return ctrl.Result{}, r.writeStatus(ctx, config, observed)
+	}
+	if !config.DeletionTimestamp.IsZero() {
+		return r.finalize(ctx, t)
+	}
+	if t.machine == nil && machineOwner(config) != nil {
+		return ctrl.Result{}, nil // not in the cache yet, which wakes us; or gone, and then so are we soon
+	}
+	config.Status.ObservedGeneration = config.Generation
+	result, err := r.runPhases(ctx, t)
+	var wait *waiting
+	if errors.As(err, &wait) {
+		if setWaiting(config, wait) {
+			blocked(r.Recorder, config, wait)
+		}
+		result, err = ctrl.Result{RequeueAfter: wait.after}, nil
+	}
+	if apierrors.IsConflict(err) {
+		result, err = ctrl.Result{RequeueAfter: time.Second}, nil // read from a cache that was behind
+	}
+	return result, errors.Join(err, r.writeStatus(ctx, config, observed))
+}
+
+func (r *Reconciler) runPhases(ctx context.Context, t *target) (ctrl.Result, error) {
+	var result ctrl.Result
+	for _, p := range []phase{
+		&ownership{},                   // a Machine owns it and its Cluster exists
+		&data{reconciler: r},           // the data Secret exists, with a token in it
+		&bootstrapToken{reconciler: r}, // the token is valid, or gone once the Node has joined
+		&publication{},                 // the core may use the data Secret
+	} {
+		next, err := p.reconcile(ctx, t)
+		if err != nil {
+			return ctrl.Result{}, err
+		}
+		if next > 0 && (result.RequeueAfter == 0 || next < result.RequeueAfter) {
+			result.RequeueAfter = next
+		}
+	}
+	return result, nil
+}
+
+// finalize deletes what may be left of the token. It never waits for long: a token that cannot be deleted now
+// expires by itself, as nobody renews it any more.
+func (r *Reconciler) finalize(ctx context.Context, t *target) (ctrl.Result, error) {
+	if !hasFinalizer(t.config) {
+		return ctrl.Result{}, nil
+	}
+	err := r.revoke(ctx, t)
+	if err != nil && r.Clock.Since(t.config.DeletionTimestamp.Time) < revokeGrace {
+		ctrl.LoggerFrom(ctx).V(1).Info("bootstrap token cannot be deleted yet", "cause", err.Error())
+		return ctrl.Result{RequeueAfter: revokeRetry}, nil
+	}
+	if err != nil {
+		tokenLeft(r.Recorder, t.config, tokenTTL(t.config))
+	}
+	if err := r.setFinalizer(ctx, t.config, false); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	return ctrl.Result{}, nil
+}
+
+func (r *Reconciler) configsOfCluster(ctx context.Context, cluster client.Object) []reconcile.Request {
+	list := &bootstrapv1.BootstrapConfigList{}
+	if err := r.Client.List(ctx, list, client.InNamespace(cluster.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.GetName()}); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "listing BootstrapConfigs of a Cluster")
+		return nil
+	}
+	requests := make([]reconcile.Request, 0, len(list.Items))
+	for i := range list.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return requests
+}
+
+func configOfMachine(_ context.Context, object client.Object) []reconcile.Request {
+	machine, ok := object.(*clusterv1.Machine)
+	if !ok {
+		return nil
+	}
+	ref := machine.Spec.Bootstrap.ConfigRef
+	if ref.Kind != "BootstrapConfig" || ref.APIGroup != bootstrapv1.GroupVersion.Group {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: machine.Namespace, Name: ref.Name}}}
+}
+
+func (r *Reconciler) writeStatus(ctx context.Context, config *bootstrapv1.BootstrapConfig, observed *bootstrapv1.BootstrapConfigStatus) error {
+	if equalStatus(observed, &config.Status) {
+		return nil
+	}
+	before := config.DeepCopy()
+	before.Status = *observed
+	if err := r.Client.Status().Patch(ctx, config.DeepCopy(), client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("writing status: %w", client.IgnoreNotFound(err))
+	}
+	return nil
+}

@@ -1,0 +1,192 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package bootstrapconfig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+	"drover.io/bootstrap/cloudinit"
+	"drover.io/bootstrap/internal/token"
+	"drover.io/bootstrap/internal/workload"
+	"drover.io/bootstrap/node"
+)
+
+// Keys of the data Secret. value is the contract's; format is what providers expect beside it; token is the
+// token in value, so that the same token can be made again if it expired before the host had booted.
+const (
+	valueKey  = "value"
+	formatKey = "format"
+	tokenKey  = "token"
+)
+
+// data writes the data Secret once. The Secret comes before the token: whatever dies in between, the next
+// reconcile finds in it which token to make, and no token is ever made that is not written down.
+type data struct {
+	reconciler *Reconciler
+}
+
+func (d *data) reconcile(ctx context.Context, t *target) (time.Duration, error) {
+	if t.published() && !needsToken(t) {
+		return 0, nil
+	}
+	secret, err := d.read(ctx, t)
+	if err != nil {
+		return 0, err
+	}
+	if secret != nil {
+		t.found, _ = token.Parse(string(secret.Data[tokenKey]))
+		return 0, nil
+	}
+	if t.published() || t.booted() {
+		return 0, nil // nobody can use new data; the next phases cope without
+	}
+	return 0, d.create(ctx, t)
+}
+
+// needsToken tells whether the token must be looked at: renewed, or deleted.
+func needsToken(t *target) bool { return t.mayStillJoin() || t.joined() && hasFinalizer(t.config) }
+
+// read returns the data Secret, or nil if there is none.
+func (d *data) read(ctx context.Context, t *target) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	err := d.reconciler.Live.Get(ctx, client.ObjectKeyFromObject(t.config), secret)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading data Secret: %w", err)
+	}
+	if owner := metav1.GetControllerOf(secret); owner == nil || owner.UID != t.config.UID {
+		if owner != nil && owner.Kind == "BootstrapConfig" && owner.Name == t.config.Name {
+			return nil, waitForGarbage(secret.Name) // of a BootstrapConfig of the same name that is gone
+		}
+		return nil, secretTaken(secret.Name)
+	}
+	return secret, nil
+}
+
+func (d *data) create(ctx context.Context, t *target) error {
+	if err := ready(t); err != nil {
+		return err
+	}
+	r := d.reconciler
+	secrets, err := d.references(ctx, t)
+	if err != nil {
+		return err
+	}
+	connection, err := r.connect(ctx, t)
+	if err != nil {
+		return err
+	}
+	if t.found, err = r.NewToken(); err != nil {
+		return err
+	}
+	secret, err := render(t, secrets, connection.Server)
+	if err != nil {
+		return err
+	}
+	if err := r.setFinalizer(ctx, t.config, true); err != nil {
+		return fmt.Errorf("adding finalizer: %w", err)
+	}
+	if err := r.Client.Create(ctx, secret); err != nil {
+		return fmt.Errorf("creating data Secret: %w", err)
+	}
+	ctrl.LoggerFrom(ctx).Info("created bootstrap data", "bytes", len(secret.Data[valueKey]))
+	return nil
+}
+
+// ready waits for what the Cluster must have before a host can join it.
+func ready(t *target) error {
+	if !ptr.Deref(t.cluster.Status.Initialization.InfrastructureProvisioned, false) {
+		return waitForInfrastructure(t.cluster.Name)
+	}
+	if !t.cluster.Spec.ControlPlaneEndpoint.IsValid() && t.config.Spec.Join.Endpoint == "" {
+		return waitForEndpoint(t.cluster.Name)
+	}
+	return nil
+}
+
+// references reads the Secrets that the spec refers to.
+func (d *data) references(ctx context.Context, t *target) (map[bootstrapv1.SecretKeyReference][]byte, error) {
+	values := map[bootstrapv1.SecretKeyReference][]byte{}
+	for i, f := range t.config.Spec.Files {
+		if f.ContentFrom.Name == "" {
+			continue
+		}
+		secret := &corev1.Secret{}
+		err := d.reconciler.Live.Get(ctx, types.NamespacedName{Namespace: t.config.Namespace, Name: f.ContentFrom.Name}, secret)
+		value, found := secret.Data[f.ContentFrom.Key]
+		switch {
+		case apierrors.IsNotFound(err), err == nil && !found:
+			return nil, missingReference(i, f.ContentFrom)
+		case err != nil:
+			return nil, fmt.Errorf("reading Secret of spec.files[%d]: %w", i, err)
+		}
+		values[f.ContentFrom] = value
+	}
+	return values, nil
+}
+
+// render makes the data Secret.
+func render(t *target, secrets map[bootstrapv1.SecretKeyReference][]byte, server workload.Server) (*corev1.Secret, error) {
+	endpoint := t.cluster.Spec.ControlPlaneEndpoint
+	in := node.Input{
+		Spec:          &t.config.Spec,
+		Secrets:       secrets,
+		MachineName:   t.machine.Name,
+		Endpoint:      net.JoinHostPort(endpoint.Host, strconv.Itoa(int(endpoint.Port))),
+		TLSServerName: server.TLSServerName,
+		CA:            server.CA,
+		Token:         t.found.Value(),
+		ClusterDomain: t.cluster.Spec.ClusterNetwork.ServiceDomain,
+	}
+	if ranges := t.cluster.Spec.ClusterNetwork.Services.CIDRBlocks; len(ranges) > 0 {
+		in.ServiceCIDR = ranges[0]
+	}
+	described, err := node.Describe(in)
+	var field *node.InvalidError
+	if errors.As(err, &field) {
+		return nil, invalidSpec(field)
+	}
+	if err != nil {
+		return nil, err
+	}
+	format, err := node.FormatOf(in.Spec)
+	if err != nil {
+		return nil, err
+	}
+	value, err := cloudinit.Render(described)
+	if err != nil {
+		return nil, err
+	}
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:      t.config.Name,
+			Namespace: t.config.Namespace,
+			Labels:    map[string]string{clusterv1.ClusterNameLabel: t.cluster.Name},
+			OwnerReferences: []metav1.OwnerReference{
+				*metav1.NewControllerRef(t.config, bootstrapv1.GroupVersion.WithKind("BootstrapConfig")),
+			},
+		},
+		Type: clusterv1.ClusterSecretType,
+		Data: map[string][]byte{valueKey: value, formatKey: []byte(format), tokenKey: []byte(t.found.Value())},
+	}
+	return secret, nil
+}

@@ -1,0 +1,25 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package bootstrapconfig
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
+
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+)
+
+// blocked is for what somebody must change. The text is that of the condition, which never holds a secret.
+func blocked(recorder events.EventRecorder, config *bootstrapv1.BootstrapConfig, w *waiting) {
+	if w.wrong {
+		recorder.Eventf(config, nil, corev1.EventTypeWarning, w.reason, "Bootstrap", "%s", w.message)
+	}
+}
+
+func tokenLeft(recorder events.EventRecorder, config *bootstrapv1.BootstrapConfig, ttl time.Duration) {
+	recorder.Eventf(config, nil, corev1.EventTypeWarning, "TokenNotDeleted", "Delete",
+		"the workload cluster could not be asked to delete the bootstrap token: it expires by itself within %s", ttl)
+}

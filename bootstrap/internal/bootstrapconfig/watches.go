@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package bootstrapconfig
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+)
+
+// ownersChanged lets updates through that change owner references: an owner may come late.
+func ownersChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return !equality.Semantic.DeepEqual(e.ObjectOld.GetOwnerReferences(), e.ObjectNew.GetOwnerReferences())
+	}}
+}
+
+// machineChanged lets updates through that matter here: most changes of a Machine do not.
+func machineChanged() predicate.Predicate {
+	type view struct {
+		node                string
+		provisioned, going  bool
+		infrastructureGone  bool
+		config, clusterName string
+	}
+	see := func(m *clusterv1.Machine) view {
+		return view{
+			node:               m.Status.NodeRef.Name,
+			provisioned:        ptr.Deref(m.Status.Initialization.InfrastructureProvisioned, false),
+			going:              !m.DeletionTimestamp.IsZero(),
+			infrastructureGone: infrastructureGone(m),
+			config:             m.Spec.Bootstrap.ConfigRef.Name,
+			clusterName:        m.Spec.ClusterName,
+		}
+	}
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok1 := e.ObjectOld.(*clusterv1.Machine)
+		after, ok2 := e.ObjectNew.(*clusterv1.Machine)
+		return !ok1 || !ok2 || see(before) != see(after)
+	}}
+}
+
+// clusterChanged lets updates through that may end a wait.
+func clusterChanged() predicate.Predicate {
+	type view struct {
+		paused, provisioned bool
+		endpoint            clusterv1.APIEndpoint
+	}
+	see := func(c *clusterv1.Cluster) view {
+		return view{
+			paused:      ptr.Deref(c.Spec.Paused, false),
+			provisioned: ptr.Deref(c.Status.Initialization.InfrastructureProvisioned, false),
+			endpoint:    c.Spec.ControlPlaneEndpoint,
+		}
+	}
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok1 := e.ObjectOld.(*clusterv1.Cluster)
+		after, ok2 := e.ObjectNew.(*clusterv1.Cluster)
+		return !ok1 || !ok2 || see(before) != see(after)
+	}}
+}
+
+func groupOf(apiVersion string) string {
+	group, _, _ := strings.Cut(apiVersion, "/")
+	return group
+}

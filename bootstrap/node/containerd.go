@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"fmt"
+	"strings"
+)
+
+const (
+	containerdUnit      = "containerd.service"
+	containerdConfig    = "/etc/containerd/config.toml"
+	registryFolder      = "/etc/containerd/certs.d"
+	defaultSandboxImage = "registry.k8s.io/pause:3.10.1"
+)
+
+// containerdTOML is version 2 of the configuration: containerd 1.6 and later read it, 2.x too.
+const containerdTOML = `version = 2
+
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "%s"
+
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "/opt/cni/bin"
+    conf_dir = "/etc/cni/net.d"
+
+  [plugins."io.containerd.grpc.v1.cri".containerd]
+    default_runtime_name = "runc"
+
+    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+      runtime_type = "io.containerd.runc.v2"
+
+      [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+        SystemdCgroup = true
+
+  [plugins."io.containerd.grpc.v1.cri".registry]
+    config_path = "` + registryFolder + `"
+`
+
+func addContainerd(n *Node, os distribution, in Input) error {
+	spec := in.Spec.Containerd
+	image := spec.SandboxImage
+	if image == "" {
+		image = defaultSandboxImage
+	}
+	n.Files = append(n.Files,
+		File{Path: containerdConfig, Mode: 0o600, Content: fmt.Appendf(nil, containerdTOML, image)},
+		File{Path: "/etc/crictl.yaml", Mode: 0o644, Content: []byte("runtime-endpoint: " + containerdEndpoint + "\nimage-endpoint: " + containerdEndpoint + "\n")},
+	)
+	for _, mirror := range spec.Mirrors {
+		var hosts strings.Builder
+		for i, endpoint := range mirror.Endpoints {
+			if i > 0 {
+				hosts.WriteString("\n")
+			}
+			fmt.Fprintf(&hosts, "[host.%q]\n  capabilities = [\"pull\", \"resolve\"]\n", endpoint)
+		}
+		n.Files = append(n.Files, File{Path: registryFolder + "/" + mirror.Registry + "/hosts.toml", Mode: 0o644, Content: []byte(hosts.String())})
+	}
+	dropIns := []DropIn{{Name: "10-drover.conf", Content: "[Service]\nEnvironmentFile=-" + proxyFile + "\nRestart=always\nLimitNOFILE=1048576\n" + os.containerd}}
+	n.Units = append(n.Units, Unit{Name: containerdUnit, DropIns: dropIns})
+	return nil
+}

@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"strings"
+
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+)
+
+// distribution is what one operating system does differently.
+type distribution struct {
+	// format is the language its images understand.
+	format bootstrapv1.Format
+
+	// kubelet is where its images have the kubelet.
+	kubelet string
+
+	// resolvConf is the resolver configuration for pods; empty is the kubelet's default.
+	resolvConf string
+
+	// setup are shell commands that prepare the host.
+	setup []string
+
+	// packages tells whether it can install packages.
+	packages bool
+
+	// containerd is a drop-in for the unit of the image; empty is none.
+	containerd string
+
+	// time writes the time servers, and names the service to restart.
+	time func(servers []string) (file File, service string)
+}
+
+func distributionOf(spec *bootstrapv1.BootstrapConfigSpec) (distribution, error) {
+	var os distribution
+	switch spec.OperatingSystem {
+	case bootstrapv1.Ubuntu:
+		os = ubuntu()
+	default:
+		return os, invalid("spec.operatingSystem", "%q is not supported", spec.OperatingSystem)
+	}
+	if spec.Format != "" && spec.Format != os.format {
+		return os, invalid("spec.format", "%s has no images for %s: leave the field empty or say %s", spec.OperatingSystem, spec.Format, os.format)
+	}
+	if len(spec.Packages) > 0 && !os.packages {
+		return os, invalid("spec.packages", "%s cannot install packages: use spec.binaries", spec.OperatingSystem)
+	}
+	return os, nil
+}
+
+// FormatOf is the language that the bootstrap data for a spec is written in.
+func FormatOf(spec *bootstrapv1.BootstrapConfigSpec) (bootstrapv1.Format, error) {
+	os, err := distributionOf(spec)
+	return os.format, err
+}
+
+// timesyncd writes the time servers for systemd-timesyncd.
+func timesyncd(servers []string) (File, string) {
+	return File{
+		Path:    "/etc/systemd/timesyncd.conf.d/50-drover.conf",
+		Mode:    0o644,
+		Content: []byte("[Time]\nNTP=" + strings.Join(servers, " ") + "\n"),
+	}, "systemd-timesyncd.service"
+}
+
+func addTime(n *Node, os distribution, in Input) error {
+	if len(in.Spec.NTP.Servers) == 0 {
+		return nil
+	}
+	file, service := os.time(in.Spec.NTP.Servers)
+	n.Files = append(n.Files, file)
+	n.Services = append([]string{service}, n.Services...)
+	return nil
+}

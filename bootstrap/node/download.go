@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+)
+
+// Download is a binary that the host fetches and verifies before it is put in place.
+type Download struct {
+	// Name is what it is, for messages.
+	Name string
+
+	// Target is the file it becomes, or the folder it is unpacked into.
+	Target string
+
+	// Unpack says that it is a gzip-compressed tar archive.
+	Unpack bool
+
+	// Sources are where it is, one per architecture.
+	Sources []Source
+}
+
+// Source is one file and its digest.
+type Source struct {
+	Architecture, URL, SHA256 string
+}
+
+func downloads(in bootstrapv1.Binaries) []Download {
+	var out []Download
+	add := func(sources []bootstrapv1.Download, d Download) {
+		for _, s := range sources {
+			d.Sources = append(d.Sources, Source{s.Architecture, s.URL, s.SHA256})
+		}
+		if len(d.Sources) > 0 {
+			out = append(out, d)
+		}
+	}
+	add(in.CNIPlugins, Download{Name: "cni-plugins", Target: "/opt/cni/bin", Unpack: true})
+	add(in.Crictl, Download{Name: "crictl", Target: "/opt/bin", Unpack: true})
+	add(in.Kubelet, Download{Name: "kubelet", Target: kubeletDownloaded})
+	return out
+}

@@ -1,0 +1,197 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+)
+
+const (
+	kubeletUnit       = "kubelet.service"
+	kubeletDownloaded = "/opt/bin/kubelet"
+)
+
+func addKubelet(n *Node, os distribution, in Input) error {
+	config, err := kubeletConfiguration(os, in)
+	if err != nil {
+		return err
+	}
+	args, err := kubeletArgs(os, in.Spec.Kubelet)
+	if err != nil {
+		return err
+	}
+	binary := os.kubelet
+	if len(in.Spec.Binaries.Kubelet) > 0 {
+		binary = kubeletDownloaded
+	}
+	exec := make([]string, 0, len(args)+1)
+	exec = append(exec, binary)
+	for _, arg := range args {
+		exec = append(exec, systemdArgument(arg))
+	}
+	n.Files = append(n.Files,
+		File{Path: kubeletConfigFile, Mode: 0o644, Content: config},
+		// The kubeadm package ships a drop-in of this name with a command line of its own: this one shadows it.
+		File{Path: "/etc/systemd/system/kubelet.service.d/10-kubeadm.conf", Mode: 0o644, Content: []byte("# The command line is in kubelet.service.\n")},
+	)
+	content := `[Unit]
+Description=kubelet: the Kubernetes node agent
+Documentation=https://kubernetes.io/docs/
+Wants=network-online.target containerd.service
+After=network-online.target containerd.service
+StartLimitIntervalSec=0
+
+[Service]
+ExecStart=` + strings.Join(exec, " \\\n  ") + `
+EnvironmentFile=-` + proxyFile + `
+Restart=always
+RestartSec=5
+KillMode=process
+OOMScoreAdjust=-999
+
+[Install]
+WantedBy=multi-user.target
+`
+	n.Units = append(n.Units, Unit{Name: kubeletUnit, Content: content, Jinja: hasJinja(content)})
+	return nil
+}
+
+// kubeletArgs are the flags of the kubelet: only what cannot be said in its configuration file.
+func kubeletArgs(os distribution, k bootstrapv1.Kubelet) ([]string, error) {
+	args := []string{
+		"--bootstrap-kubeconfig=" + bootstrapKubeconfig,
+		"--kubeconfig=" + kubeletKubeconfig,
+		"--config=" + kubeletConfigFile,
+	}
+	templated := []struct{ flag, field, value string }{
+		{"--provider-id=", "spec.kubelet.providerID", k.ProviderID},
+		{"--hostname-override=", "spec.kubelet.hostnameOverride", k.HostnameOverride},
+	}
+	for _, t := range templated {
+		if t.value == "" {
+			continue
+		}
+		if err := checkTemplated(os, t.field, t.value); err != nil {
+			return nil, err
+		}
+		args = append(args, t.flag+t.value)
+	}
+	if k.CloudProvider == bootstrapv1.CloudProviderExternal {
+		args = append(args, "--cloud-provider=external")
+	}
+	if labels, err := nodeLabels(k.NodeLabels); err != nil {
+		return nil, err
+	} else if labels != "" {
+		args = append(args, "--node-labels="+labels)
+	}
+	taints, err := registerTaints(k.Taints)
+	if err != nil {
+		return nil, err
+	}
+	args = append(args, "--register-with-taints="+taints)
+	for _, name := range slices.Sorted(maps.Keys(k.ExtraArgs)) {
+		value := k.ExtraArgs[name]
+		if !isFlagName(name) || strings.ContainsAny(value, "\n\r\x00") {
+			return nil, invalid("spec.kubelet.extraArgs["+name+"]", "must be the name of a flag without dashes, with a value of one line")
+		}
+		if hasJinja(value) {
+			return nil, invalid("spec.kubelet.extraArgs["+name+"]", "must not contain jinja expressions")
+		}
+		args = append(args, "--"+name+"="+value)
+	}
+	return args, nil
+}
+
+// checkTemplated accepts one word in which jinja expressions may stand, where the format has them.
+func checkTemplated(os distribution, field, value string) error {
+	if hasJinja(value) && os.format != bootstrapv1.CloudConfig {
+		return invalid(field, "jinja expressions work in cloud-config only")
+	}
+	rest := value
+	for {
+		before, after, found := strings.Cut(rest, "{{")
+		if strings.ContainsAny(before, " \t\n\r\"'\\%{}") {
+			return invalid(field, "must be one word without quotes, in which {{ expressions }} may stand")
+		}
+		if !found {
+			return nil
+		}
+		expression, tail, closed := strings.Cut(after, "}}")
+		if !closed || strings.ContainsAny(expression, "\n\r\"\\%{}") {
+			return invalid(field, "has an expression that is not closed, or one with a line break, a double quote, a backslash or a brace")
+		}
+		rest = tail
+	}
+}
+
+func isFlagName(s string) bool {
+	return s != "" && s[0] != '-' && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+}
+
+// ownLabels are the labels of kubernetes.io that a kubelet may set on its own Node.
+var ownLabels = []string{
+	corev1.LabelHostname, corev1.LabelTopologyZone, corev1.LabelTopologyRegion, corev1.LabelFailureDomainBetaZone,
+	corev1.LabelFailureDomainBetaRegion, corev1.LabelInstanceType, corev1.LabelInstanceTypeStable, corev1.LabelOSStable,
+	corev1.LabelArchStable, "beta.kubernetes.io/os", "beta.kubernetes.io/arch",
+}
+
+func nodeLabels(labels map[string]string) (string, error) {
+	pairs := make([]string, 0, len(labels))
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		field := "spec.kubelet.nodeLabels[" + key + "]"
+		if problems := validation.IsQualifiedName(key); len(problems) > 0 {
+			return "", invalid(field, "is not a label key: %s", problems[0])
+		}
+		if problems := validation.IsValidLabelValue(labels[key]); len(problems) > 0 {
+			return "", invalid(field, "is not a label value: %s", problems[0])
+		}
+		if !mayLabel(key) {
+			return "", invalid(field, "a kubelet may not set this label: put it on the Machine, whose labels are synchronised to the Node")
+		}
+		pairs = append(pairs, key+"="+labels[key])
+	}
+	return strings.Join(pairs, ","), nil
+}
+
+func mayLabel(key string) bool {
+	domain, _, qualified := strings.Cut(key, "/")
+	if !qualified || slices.Contains(ownLabels, key) {
+		return true
+	}
+	within := func(d string) bool { return domain == d || strings.HasSuffix(domain, "."+d) }
+	if within("kubelet.kubernetes.io") || within("node.kubernetes.io") {
+		return true
+	}
+	return !within("kubernetes.io") && !within("k8s.io")
+}
+
+func registerTaints(taints []corev1.Taint) (string, error) {
+	all := []string{clusterv1.NodeUninitializedTaint.ToString()}
+	for i, t := range taints {
+		field := "spec.kubelet.taints[" + itoa(i) + "]"
+		if problems := validation.IsQualifiedName(t.Key); len(problems) > 0 {
+			return "", invalid(field+".key", "is not a taint key: %s", problems[0])
+		}
+		if problems := validation.IsValidLabelValue(t.Value); len(problems) > 0 {
+			return "", invalid(field+".value", "is not a taint value: %s", problems[0])
+		}
+		switch t.Effect {
+		case corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute:
+		default:
+			return "", invalid(field+".effect", "must be NoSchedule, PreferNoSchedule or NoExecute")
+		}
+		if s := t.ToString(); !slices.Contains(all, s) {
+			all = append(all, s)
+		}
+	}
+	return strings.Join(all, ","), nil
+}

@@ -1,0 +1,131 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	kubeletv1 "k8s.io/kubelet/config/v1beta1"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	kubeletConfigFile  = "/var/lib/kubelet/config.yaml"
+	defaultClusterDNS  = "10.96.0.10"
+	containerdEndpoint = "unix:///run/containerd/containerd.sock"
+)
+
+// kubeletConfiguration is the operator's fragment merged over our defaults.
+func kubeletConfiguration(os distribution, in Input) ([]byte, error) {
+	const field = "spec.kubelet.configuration"
+	config := kubeletDefaults(os, in)
+	if fragment := in.Spec.Kubelet.Configuration; fragment != nil && len(fragment.Raw) > 0 {
+		var patch map[string]any
+		if err := json.Unmarshal(fragment.Raw, &patch); err != nil {
+			return nil, invalid(field, "is not an object")
+		}
+		for key, want := range map[string]any{"apiVersion": config["apiVersion"], "kind": config["kind"]} {
+			if got, set := patch[key]; set && got != want {
+				return nil, invalid(field+"."+key, "must be %v", want)
+			}
+		}
+		config = merge(config, patch)
+	}
+	out, err := yaml.Marshal(config)
+	if err != nil {
+		return nil, fmt.Errorf("writing KubeletConfiguration: %w", err)
+	}
+	// A field that the kubelet does not know would be ignored there, with nothing but a line in its log.
+	if err := yaml.UnmarshalStrict(out, &kubeletv1.KubeletConfiguration{}); err != nil {
+		return nil, invalid(field, "%s", decodeProblem(err))
+	}
+	return out, nil
+}
+
+func kubeletDefaults(os distribution, in Input) map[string]any {
+	reserved := func() map[string]any { return map[string]any{"cpu": "100m", "memory": "200Mi"} }
+	config := map[string]any{
+		"apiVersion": kubeletv1.SchemeGroupVersion.String(),
+		"kind":       "KubeletConfiguration",
+		"authentication": map[string]any{
+			"anonymous": map[string]any{"enabled": false},
+			"webhook":   map[string]any{"enabled": true},
+			"x509":      map[string]any{"clientCAFile": caFile},
+		},
+		"authorization":                   map[string]any{"mode": "Webhook"},
+		"cgroupDriver":                    "systemd",
+		"clusterDNS":                      clusterDNS(in),
+		"clusterDomain":                   "cluster.local",
+		"containerRuntimeEndpoint":        containerdEndpoint,
+		"kubeReserved":                    reserved(),
+		"maxParallelImagePulls":           5,
+		"protectKernelDefaults":           true,
+		"readOnlyPort":                    0,
+		"rotateCertificates":              true,
+		"serializeImagePulls":             false,
+		"shutdownGracePeriod":             "30s",
+		"shutdownGracePeriodCriticalPods": "10s",
+		"systemReserved":                  reserved(),
+		"volumePluginDir":                 "/var/lib/kubelet/volumeplugins",
+	}
+	if in.ClusterDomain != "" {
+		config["clusterDomain"] = in.ClusterDomain
+	}
+	if os.resolvConf != "" {
+		config["resolvConf"] = os.resolvConf
+	}
+	return config
+}
+
+// clusterDNS is what the operator says, or the address that a cluster's DNS Service has by convention.
+func clusterDNS(in Input) []any {
+	given := in.Spec.Kubelet.ClusterDNS
+	if len(given) == 0 {
+		given = []string{defaultClusterDNS}
+		if prefix, err := netip.ParsePrefix(in.ServiceCIDR); err == nil {
+			address := prefix.Masked().Addr()
+			for range 10 {
+				address = address.Next()
+			}
+			given = []string{address.String()}
+		}
+	}
+	out := make([]any, 0, len(given))
+	for _, a := range given {
+		out = append(out, a)
+	}
+	return out
+}
+
+// merge puts patch over base: objects are merged, null removes, anything else replaces (RFC 7386).
+func merge(base, patch map[string]any) map[string]any {
+	for key, value := range patch {
+		inner, isObject := value.(map[string]any)
+		switch {
+		case value == nil:
+			delete(base, key)
+		case isObject:
+			under, _ := base[key].(map[string]any)
+			if under == nil {
+				under = map[string]any{}
+			}
+			base[key] = merge(under, inner)
+		default:
+			base[key] = value
+		}
+	}
+	return base
+}
+
+// decodeProblem keeps the part of a decoding error that tells what is wrong, without the decoder's own words.
+func decodeProblem(err error) string {
+	text := err.Error()
+	if i := strings.LastIndex(text, "unknown field"); i >= 0 {
+		return text[i:] + ": it is not a field of KubeletConfiguration " + kubeletv1.SchemeGroupVersion.Version
+	}
+	return strings.TrimPrefix(strings.TrimPrefix(text, "error unmarshaling JSON: "), "while decoding JSON: ")
+}

@@ -1,0 +1,37 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"net"
+	"strings"
+)
+
+// proxyFile holds the proxy's environment. A proxy's URL may carry a password: the file is 0600.
+const proxyFile = "/etc/drover/proxy.env"
+
+func addProxy(n *Node, _ distribution, in Input) error {
+	proxy := in.Spec.Proxy
+	if proxy.HTTP == "" && proxy.HTTPS == "" {
+		if len(proxy.NoProxy) > 0 {
+			return invalid("spec.proxy.noProxy", "has no effect without spec.proxy.http or spec.proxy.https")
+		}
+		return nil
+	}
+	direct := []string{"localhost", "127.0.0.1", "::1"}
+	for _, endpoint := range []string{in.Endpoint, in.Spec.Join.Endpoint} {
+		if host, _, err := net.SplitHostPort(endpoint); err == nil {
+			direct = append(direct, host)
+		}
+	}
+	direct = append(direct, proxy.NoProxy...)
+	var env strings.Builder
+	for _, v := range [][2]string{{"HTTP_PROXY", proxy.HTTP}, {"HTTPS_PROXY", proxy.HTTPS}, {"NO_PROXY", strings.Join(direct, ",")}} {
+		if v[1] != "" {
+			env.WriteString(v[0] + "=" + v[1] + "\n" + strings.ToLower(v[0]) + "=" + v[1] + "\n")
+		}
+	}
+	n.Files = append(n.Files, File{Path: proxyFile, Mode: 0o600, Content: []byte(env.String())})
+	return nil
+}

@@ -1,0 +1,138 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Files that all operating systems have from us. See the package comment.
+const (
+	scriptFolder = "/opt/drover"
+	modulesFile  = "/etc/modules-load.d/drover.conf"
+	sysctlFile   = "/etc/sysctl.d/99-drover.conf"
+
+	// ScriptFile runs all steps in order.
+	ScriptFile = scriptFolder + "/bootstrap.sh"
+
+	// SuccessFile is written by the last step, as the Cluster API contract demands.
+	SuccessFile = "/run/cluster-api/bootstrap-success.complete"
+)
+
+// AllFiles are the files of the Node with those that its modules, sysctls and commands become.
+func (n *Node) AllFiles() []File {
+	files := append([]File(nil), n.Files...)
+	var sysctl strings.Builder
+	for _, s := range n.Sysctls {
+		sysctl.WriteString(s.Name + " = " + s.Value + "\n")
+	}
+	files = append(files,
+		File{Path: modulesFile, Mode: 0o644, Content: []byte(strings.Join(n.Modules, "\n") + "\n")},
+		File{Path: sysctlFile, Mode: 0o644, Content: []byte(sysctl.String())},
+	)
+	for i, command := range n.PreCommands {
+		files = append(files, commandFile("pre", i, command))
+	}
+	for i, command := range n.PostCommands {
+		files = append(files, commandFile("post", i, command))
+	}
+	return append(files, File{Path: ScriptFile, Mode: 0o700, Content: n.script()})
+}
+
+// commandFile gives each command a file of its own: a quote left open in one cannot swallow the next. Commands
+// may hold secrets, so nobody but root reads them.
+func commandFile(when string, i int, command string) File {
+	return File{Path: commandPath(when, i), Mode: 0o700, Content: []byte("#!/bin/bash\nset -euo pipefail\n" + command + "\n")}
+}
+
+func commandPath(when string, i int) string {
+	return fmt.Sprintf("%s/%s-%02d.sh", scriptFolder, when, i)
+}
+
+// script is what turns the written files into a running node. A failing line ends it, and without the success
+// file the machine is seen to have failed.
+func (n *Node) script() []byte {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	line("#!/bin/bash")
+	line("set -euo pipefail")
+	line("trap 'echo \"bootstrap: line $LINENO ended with status $?\" >&2' ERR")
+	line("export PATH=/opt/bin:$PATH")
+	if n.hasFile(proxyFile) {
+		line("set -a; . %s; set +a", proxyFile)
+	}
+	line("modprobe -a %s", strings.Join(n.Modules, " "))
+	line("sysctl --quiet --load %s", sysctlFile)
+	line("swapoff -a")
+	line("systemctl mask --quiet swap.target")
+	for _, command := range n.Setup {
+		line("%s", command)
+	}
+	n.writeDownloads(line)
+	for i := range n.PreCommands {
+		line("%s", commandPath("pre", i))
+	}
+	line("mkdir -p /etc/cni/net.d /opt/cni/bin")
+	line("systemctl daemon-reload")
+	for _, service := range n.Services {
+		line("systemctl enable --quiet %s", service)
+		line("systemctl restart %s", service)
+	}
+	for i := range n.PostCommands {
+		line("%s", commandPath("post", i))
+	}
+	line("mkdir -p %s", SuccessFile[:strings.LastIndex(SuccessFile, "/")])
+	line("echo success > %s", SuccessFile)
+	return []byte(b.String())
+}
+
+func (n *Node) hasFile(path string) bool {
+	for _, f := range n.Files {
+		if f.Path == path {
+			return true
+		}
+	}
+	return false
+}
+
+const fetchFunction = `case $(uname -m) in
+  x86_64) arch=amd64 ;;
+  aarch64) arch=arm64 ;;
+  *) arch=$(uname -m) ;;
+esac
+fetch() { # URL, SHA-256, file: nothing unverified is ever put in place
+  mkdir -p "${3%/*}"
+  curl --fail --location --silent --show-error --retry 20 --retry-delay 3 --retry-all-errors --connect-timeout 10 --output "$3.part" "$1"
+  if ! echo "$2  $3.part" | sha256sum --check --status; then
+    rm -f "$3.part"
+    echo "bootstrap: $1 does not have the checksum sha256:$2" >&2
+    return 1
+  fi
+  mv "$3.part" "$3"
+}`
+
+func (n *Node) writeDownloads(line func(string, ...any)) {
+	if len(n.Downloads) == 0 {
+		return
+	}
+	line("%s", fetchFunction)
+	for _, d := range n.Downloads {
+		file := d.Target
+		if d.Unpack {
+			file = scriptFolder + "/" + d.Name + ".tgz"
+		}
+		line("case $arch in")
+		for _, s := range d.Sources {
+			line("  %s) fetch '%s' %s %s ;;", s.Architecture, s.URL, s.SHA256, file)
+		}
+		line("  *) echo \"bootstrap: no %s is configured for $arch\" >&2; exit 1 ;;", d.Name)
+		line("esac")
+		if d.Unpack {
+			line("mkdir -p %s && tar -xzf %s -C %s --no-same-owner && rm %s", d.Target, file, d.Target, file)
+			continue
+		}
+		line("chmod 0755 %s", file)
+	}
+}

@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"encoding/pem"
+	"fmt"
+	"net"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// Where a host finds what lets it join. See the package comment.
+const (
+	caFile              = "/etc/kubernetes/pki/ca.crt"
+	bootstrapKubeconfig = "/etc/kubernetes/bootstrap-kubelet.conf"
+	kubeletKubeconfig   = "/etc/kubernetes/kubelet.conf"
+)
+
+func addTrust(n *Node, _ distribution, in Input) error {
+	endpoint, serverName := in.Endpoint, in.TLSServerName
+	if in.Spec.Join.Endpoint != "" {
+		endpoint, serverName = in.Spec.Join.Endpoint, ""
+	}
+	if in.Spec.Join.TLSServerName != "" {
+		serverName = in.Spec.Join.TLSServerName
+	}
+	if _, _, err := net.SplitHostPort(endpoint); err != nil {
+		return invalid("spec.join.endpoint", "%q is not a host and a port", endpoint)
+	}
+	if block, _ := pem.Decode(in.CA); block == nil || block.Type != "CERTIFICATE" {
+		return fmt.Errorf("reading CA: not a PEM certificate")
+	}
+	kubeconfig, err := clientcmd.Write(clientcmdapi.Config{
+		CurrentContext: "bootstrap",
+		Contexts:       map[string]*clientcmdapi.Context{"bootstrap": {Cluster: "cluster", AuthInfo: "bootstrap"}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"bootstrap": {Token: in.Token}},
+		Clusters: map[string]*clientcmdapi.Cluster{"cluster": {
+			Server:               "https://" + endpoint,
+			TLSServerName:        serverName,
+			CertificateAuthority: caFile,
+		}},
+	})
+	if err != nil {
+		return fmt.Errorf("writing bootstrap kubeconfig: %w", err)
+	}
+	n.Files = append(n.Files,
+		File{Path: caFile, Mode: 0o644, Content: in.CA},
+		File{Path: bootstrapKubeconfig, Mode: 0o600, Content: kubeconfig},
+	)
+	return nil
+}

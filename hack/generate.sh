@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Generates deepcopy code, CRDs and RBAC roles, and the one manifest that `kubectl apply` takes.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+root=$PWD
+export GOWORK=off
+
+# tool runs a pinned tool in the folder of a module.
+tool() { (cd "$1" && shift && go tool -modfile="$root/hack/tools/go.mod" "$@"); }
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+# Upstream's kinds: CRDs from their Go types, plus the defaults and rules of hack/crds.
+tool api controller-gen crd paths=sigs.k8s.io/cluster-api/api/core/v1beta2 "output:crd:dir=$scratch"
+cp hack/crds/*.yaml "$scratch"
+mkdir "$scratch/out"
+tool api kustomize build "$scratch" -o "$scratch/out"
+rm -rf api/crds/bases && mkdir -p api/crds/bases
+for file in "$scratch"/out/*.yaml; do
+  kind=${file##*_customresourcedefinition_}
+  kind=${kind%.cluster.x-k8s.io.yaml}
+  cp "$file" "api/crds/bases/cluster.x-k8s.io_$kind.yaml"
+done
+
+# Our kinds.
+tool api controller-gen object:headerFile="$root/hack/boilerplate.go.txt" crd \
+  paths=./infrastructure/... paths=./bootstrap/... output:crd:dir=crds/bases
+(cd api/crds && printf 'resources:\n' && printf -- '- %s\n' bases/*.yaml) > api/crds/kustomization.yaml
+
+# What each manager may do, from the markers in its code.
+role() { # module, ClusterRole's name, folder of the role, packages…
+  local module=$1 name=$2 folder=$3
+  shift 3
+  tool "$module" controller-gen "rbac:roleName=$name" "${@/#/paths=}" "output:rbac:dir=$folder"
+}
+role machine-controller drover-machine-controller config/rbac ./...
+role bootstrap drover-bootstrap config/rbac ./...
+role infra-providers drover-infra-sim config/rbac/sim ./internal/... ./sim/... ./cmd/sim/...

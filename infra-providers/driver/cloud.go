@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+)
+
+// Machine is an infrastructure machine of any cloud.
+type Machine interface {
+	metav1.Object
+	runtime.Object
+	GetProviderID() string
+	SetProviderID(id string)
+	GetStatus() *infrav1.MachineStatus
+}
+
+// Template is an infrastructure machine template of any cloud.
+type Template[M Machine] interface {
+	metav1.Object
+	runtime.Object
+	// Machine returns a machine as the template would make it.
+	Machine() M
+	GetStatus() *infrav1.MachineTemplateStatus
+}
+
+// Account says which account, region and credentials a machine wants. It MUST be found without
+// validation, so that a machine with a bad spec can be deleted.
+type Account struct {
+	// SecretName is the Secret with the credentials, in the machine's namespace. Empty means the
+	// environment or the identity of the host that the provider runs on.
+	SecretName string
+	// Region is the region, or whatever else the cloud's endpoint depends on.
+	Region string
+}
+
+// Credentials are the data of the Secret that an Account names; nil without one.
+type Credentials map[string][]byte
+
+// Cloud is all that generic code needs to know about a cloud: the one line per cloud.
+type Cloud[M Machine, C any] struct {
+	// Name is the short name of the cloud, used in metrics and names.
+	Name string
+	// NewMachine and NewTemplate return empty objects.
+	NewMachine  func() M
+	NewTemplate func() Template[M]
+	// Config turns what the user may say into what the cloud is asked. The zone is the failure domain that
+	// the Machine was given and wins over the machine's own; empty when it has none. It fails with
+	// InvalidConfigurationError only.
+	Config func(machine M, zone string) (C, error)
+	// Account says how to reach the cloud for a machine.
+	Account func(machine M) Account
+	// Connect returns a driver. It MUST NOT wait for the cloud: credentials are proven by the first call.
+	Connect func(ctx context.Context, account Account, credentials Credentials) (Driver[C], error)
+}

@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package driver is the seam between the generic machine reconciler and one cloud. A cloud implements
+// Driver over its own configuration type and describes itself in one Cloud value; everything else
+// (finalizers, phases, conditions, retries, inventories) is generic and knows no cloud.
+//
+// It owns the contract: the verbs, the identity that makes creation happen exactly once, and the error
+// kinds. It does no I/O. docs/contracts/driver.md repeats the contract as a table and package drivertest
+// proves it.
+package driver
+
+import (
+	"context"
+	"iter"
+)
+
+// Driver speaks to one account of one cloud in one region. C is the cloud's configuration of one
+// instance: decoded, defaulted and validated before it gets here.
+//
+// Every method MUST return soon after ctx is done, MUST NOT wait for an instance to change state, MUST be
+// safe for concurrent use, and MUST return one of this package's error kinds where one fits; any other
+// error is taken as transient. Error texts MUST be stable: no request ids, no times.
+type Driver[C any] interface {
+	// Create makes the instance of req.Identity, or finds it when an earlier call made it already. It MUST
+	// be idempotent by Identity.UID even when an earlier answer was lost or callers race, MUST tag the
+	// instance and everything made beside it with the Identity, and MUST return as soon as the cloud has
+	// accepted. It MUST fail with NotOwnedError when the instance of that UID belongs to another machine's
+	// name or cluster. The instance returned MAY still be Pending, but MUST have its ProviderID.
+	Create(ctx context.Context, req Request[C]) (Instance, error)
+
+	// Get returns the instance of an Identity by a direct read. It MUST look by ProviderID when there is
+	// one and by UID otherwise, MUST fail with NotFoundError when the cloud says that there is none, with
+	// NotOwnedError when the one found carries other tags, and MUST NOT fail with NotFoundError for any
+	// other reason. An instance that is terminated but still listed MAY be returned as Terminated.
+	Get(ctx context.Context, id Identity) (Instance, error)
+
+	// Delete asks the cloud to remove the instance and everything made beside it. It MUST be idempotent,
+	// MUST succeed when nothing is left, MUST refuse with NotOwnedError to touch what carries other tags,
+	// and MUST also clean up what a half-finished Create left. It MAY return before the instance is gone:
+	// the caller verifies by Get.
+	Delete(ctx context.Context, id Identity) error
+
+	// List yields every instance tagged for the owner, page by page; an empty owner means every instance
+	// of this project in the account. A failure MUST be yielded as an error, once, last: a list that ended
+	// early without one MUST NOT happen, because whatever it misses would count as gone.
+	List(ctx context.Context, owner Owner) iter.Seq2[Instance, error]
+}
+
+// Sizer is the optional ability to tell what an instance offers before there is one, for scaling from zero.
+type Sizer[C any] interface {
+	// Size MUST answer from the configuration and what the cloud publishes, without an instance. It MUST
+	// fail with InvalidConfigurationError for an instance type that the cloud does not have.
+	Size(ctx context.Context, config C) (Size, error)
+}
+
+// Notifier is the optional ability to tell when an instance changed, so that nobody needs to poll.
+type Notifier interface {
+	// Notify registers a function that MUST be called after every change of an instance's state, and MUST
+	// NOT block. It MAY be called spuriously.
+	Notify(changed func(Identity))
+}

@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// NotFoundError means that the cloud answered and there is no such instance.
+type NotFoundError struct{ What string }
+
+func (e *NotFoundError) Error() string { return e.What + " does not exist" }
+
+// IsNotFound reports whether err is a NotFoundError.
+func IsNotFound(err error) bool { return is[*NotFoundError](err) }
+
+// NotOwnedError means that the instance found carries the tags of something else: nothing may be done to it.
+type NotOwnedError struct {
+	ProviderID string
+	Found      Identity
+}
+
+func (e *NotOwnedError) Error() string {
+	if e.Found.UID == "" {
+		return fmt.Sprintf("instance %q carries no ownership tags", e.ProviderID)
+	}
+	return fmt.Sprintf("instance %q belongs to machine %q (%s) of cluster \"%s/%s\"",
+		e.ProviderID, e.Found.Name, e.Found.UID, e.Found.Owner.Namespace, e.Found.Owner.Name)
+}
+
+// IsNotOwned reports whether err is a NotOwnedError.
+func IsNotOwned(err error) bool { return is[*NotOwnedError](err) }
+
+// InvalidConfigurationError means that trying again cannot help until somebody changes the object.
+type InvalidConfigurationError struct {
+	// Field is the path of the field at fault, such as spec.instanceType.
+	Field string
+	Err   error
+}
+
+func (e *InvalidConfigurationError) Error() string { return fmt.Sprintf("%s: %v", e.Field, e.Err) }
+
+// Unwrap returns the cause.
+func (e *InvalidConfigurationError) Unwrap() error { return e.Err }
+
+// IsInvalidConfiguration reports whether err is an InvalidConfigurationError.
+func IsInvalidConfiguration(err error) bool { return is[*InvalidConfigurationError](err) }
+
+// UnauthorizedError means that the cloud refused the credentials or they lack a permission.
+type UnauthorizedError struct{ Err error }
+
+func (e *UnauthorizedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *UnauthorizedError) Unwrap() error { return e.Err }
+
+// IsUnauthorized reports whether err is an UnauthorizedError.
+func IsUnauthorized(err error) bool { return is[*UnauthorizedError](err) }
+
+// QuotaExceededError means that the account may not have more of something.
+type QuotaExceededError struct{ Err error }
+
+func (e *QuotaExceededError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *QuotaExceededError) Unwrap() error { return e.Err }
+
+// IsQuotaExceeded reports whether err is a QuotaExceededError.
+func IsQuotaExceeded(err error) bool { return is[*QuotaExceededError](err) }
+
+// InsufficientCapacityError means that the cloud has no room for the instance type in the zone.
+type InsufficientCapacityError struct {
+	InstanceType string
+	Zone         string
+	Err          error
+}
+
+func (e *InsufficientCapacityError) Error() string {
+	return fmt.Sprintf("no capacity for %q in %q: %v", e.InstanceType, e.Zone, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *InsufficientCapacityError) Unwrap() error { return e.Err }
+
+// IsInsufficientCapacity reports whether err is an InsufficientCapacityError.
+func IsInsufficientCapacity(err error) bool { return is[*InsufficientCapacityError](err) }
+
+// RateLimitedError means that the account asked too often.
+type RateLimitedError struct {
+	// RetryAfter is the cloud's own hint; zero when it gave none.
+	RetryAfter time.Duration
+	Err        error
+}
+
+func (e *RateLimitedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *RateLimitedError) Unwrap() error { return e.Err }
+
+// IsRateLimited reports whether err is a RateLimitedError.
+func IsRateLimited(err error) bool { return is[*RateLimitedError](err) }
+
+// RetryAfter returns the hint of a RateLimitedError, or zero.
+func RetryAfter(err error) time.Duration {
+	if limited, ok := errors.AsType[*RateLimitedError](err); ok {
+		return limited.RetryAfter
+	}
+	return 0
+}
+
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}

@@ -1,0 +1,316 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package fake is a cloud in memory that keeps state as a real one does: instances with disks, tags,
+// slow starts and slow deletions, lists that lag. Faults come from a function that sees every call and may
+// refuse it, or let it happen and lose the answer.
+//
+// It owns no policy and is for tests: of the generic reconcilers, of the conformance suite itself, and of
+// whatever else is built on the driver seam.
+package fake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"drover.io/infra-providers/driver"
+)
+
+// Config is the configuration of an instance of the fake cloud.
+type Config struct {
+	InstanceType string
+	Zone         string
+}
+
+// Call is one call of the cloud's API, as a Faults function sees it.
+type Call struct {
+	// Operation is create, disk, get, delete or list. A disk is made inside create, before the instance.
+	Operation string
+	Identity  driver.Identity
+}
+
+// Fault is what goes wrong with a call.
+type Fault struct {
+	// Err is returned to the caller; nil means that nothing goes wrong.
+	Err error
+	// Lost lets the call take effect first.
+	Lost bool
+}
+
+// ErrLost is a handy cause for a Fault whose answer was lost.
+var ErrLost = errors.New("connection reset by peer")
+
+// Options are the habits of the cloud.
+type Options struct {
+	// Faults is asked at every call; nil means none.
+	Faults func(Call) Fault
+	// BootReads is how many reads an instance stays Pending for, DeleteReads how long it stays Stopping.
+	BootReads, DeleteReads int
+	// ListLag is how many lists a new instance is missing from.
+	ListLag int
+	Now     func() time.Time
+}
+
+// Cloud is the fake cloud. Its methods form the driver.
+type Cloud struct {
+	options Options
+	mu      sync.Mutex
+	serial  int
+	servers map[types.UID]*server
+	disks   map[types.UID]driver.Identity
+	changed func(driver.Identity)
+	// counts by operation what was asked of the cloud.
+	counts map[string]int
+}
+
+type server struct {
+	instance driver.Instance
+	boot     int
+	stop     int
+	hidden   int
+	userData []byte
+}
+
+var (
+	_ driver.Driver[Config] = (*Cloud)(nil)
+	_ driver.Sizer[Config]  = (*Cloud)(nil)
+	_ driver.Notifier       = (*Cloud)(nil)
+)
+
+// New returns an empty cloud.
+func New(options Options) *Cloud {
+	if options.Faults == nil {
+		options.Faults = func(Call) Fault { return Fault{} }
+	}
+	if options.Now == nil {
+		options.Now = time.Now
+	}
+	return &Cloud{
+		options: options,
+		servers: map[types.UID]*server{},
+		disks:   map[types.UID]driver.Identity{},
+		counts:  map[string]int{},
+	}
+}
+
+// call runs one operation under the fault function.
+func (c *Cloud) call(ctx context.Context, call Call, act func() error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	fault := c.options.Faults(call)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.counts[call.Operation]++
+	if fault.Err != nil && !fault.Lost {
+		return fault.Err
+	}
+	if err := act(); err != nil {
+		return err
+	}
+	return fault.Err
+}
+
+// Create implements driver.Driver.
+func (c *Cloud) Create(ctx context.Context, req driver.Request[Config]) (driver.Instance, error) {
+	if _, ok := sizes[req.Config.InstanceType]; !ok {
+		return driver.Instance{}, &driver.InvalidConfigurationError{Field: "spec.instanceType", Err: fmt.Errorf("unknown type %q", req.Config.InstanceType)}
+	}
+	disk := func() error {
+		if owner, ok := c.disks[req.Identity.UID]; ok {
+			return req.Identity.Check(owner)
+		}
+		c.disks[req.Identity.UID] = req.Identity
+		return nil
+	}
+	if err := c.call(ctx, Call{"disk", req.Identity}, disk); err != nil {
+		return driver.Instance{}, err
+	}
+	var made driver.Instance
+	err := c.call(ctx, Call{"create", req.Identity}, func() error {
+		known, ok := c.servers[req.Identity.UID]
+		if !ok {
+			known = c.boot(req)
+		}
+		made = known.instance
+		return req.Identity.Check(made.Identity)
+	})
+	if err != nil {
+		return driver.Instance{}, err
+	}
+	return made, nil
+}
+
+func (c *Cloud) boot(req driver.Request[Config]) *server {
+	c.serial++
+	id := fmt.Sprintf("i-%06d", c.serial)
+	identity := req.Identity
+	identity.ProviderID = fmt.Sprintf("fake:///%s/%s", req.Config.Zone, id)
+	made := &server{
+		instance: driver.Instance{
+			ID:            id,
+			ProviderID:    identity.ProviderID,
+			Identity:      identity,
+			State:         driver.Running,
+			Addresses:     []clusterv1.MachineAddress{{Type: clusterv1.MachineInternalIP, Address: fmt.Sprintf("10.0.%d.%d", c.serial/250, c.serial%250+1)}},
+			FailureDomain: req.Config.Zone,
+			Created:       c.options.Now(),
+		},
+		boot:     c.options.BootReads,
+		stop:     c.options.DeleteReads,
+		hidden:   c.options.ListLag,
+		userData: slices.Clone(req.UserData),
+	}
+	if made.boot > 0 {
+		made.instance.State, made.instance.PollAfter = driver.Pending, time.Millisecond
+	}
+	c.servers[identity.UID] = made
+	return made
+}
+
+// Get implements driver.Driver.
+func (c *Cloud) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
+	var found driver.Instance
+	err := c.call(ctx, Call{"get", id}, func() error {
+		known := c.find(id)
+		if known == nil {
+			return &driver.NotFoundError{What: "instance of " + id.Name}
+		}
+		c.age(known)
+		if c.find(id) == nil {
+			return &driver.NotFoundError{What: "instance of " + id.Name}
+		}
+		found = known.instance
+		return id.Check(found.Identity)
+	})
+	if err != nil {
+		return driver.Instance{}, err
+	}
+	return found, nil
+}
+
+// Delete implements driver.Driver.
+func (c *Cloud) Delete(ctx context.Context, id driver.Identity) error {
+	return c.call(ctx, Call{"delete", id}, func() error {
+		known := c.find(id)
+		if known == nil {
+			if disk, ok := c.disks[id.UID]; ok && id.Check(disk) == nil {
+				delete(c.disks, id.UID)
+			}
+			return nil
+		}
+		if err := id.Check(known.instance.Identity); err != nil {
+			return err
+		}
+		known.instance.State, known.instance.PollAfter = driver.Stopping, time.Millisecond
+		if known.stop == 0 {
+			c.forget(known)
+		}
+		return nil
+	})
+}
+
+// List implements driver.Driver. Each page of two instances is a call.
+func (c *Cloud) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Instance, error] {
+	return func(yield func(driver.Instance, error) bool) {
+		var all []driver.Instance
+		for more, page := true, 0; more; page++ {
+			err := c.call(ctx, Call{Operation: "list"}, func() error {
+				if page == 0 {
+					all = c.visible(owner)
+				}
+				return nil
+			})
+			if err != nil {
+				yield(driver.Instance{}, err)
+				return
+			}
+			low, high := min(2*page, len(all)), min(2*page+2, len(all))
+			for _, instance := range all[low:high] {
+				if !yield(instance, nil) {
+					return
+				}
+			}
+			more = high < len(all)
+		}
+	}
+}
+
+// Size implements driver.Sizer.
+func (c *Cloud) Size(_ context.Context, config Config) (driver.Size, error) {
+	capacity, ok := sizes[config.InstanceType]
+	if !ok {
+		return driver.Size{}, &driver.InvalidConfigurationError{Field: "spec.instanceType", Err: fmt.Errorf("unknown type %q", config.InstanceType)}
+	}
+	return driver.Size{Capacity: maps.Clone(capacity), Architecture: "amd64", OperatingSystem: "linux"}, nil
+}
+
+// Notify implements driver.Notifier.
+func (c *Cloud) Notify(changed func(driver.Identity)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.changed = changed
+}
+
+func (c *Cloud) visible(owner driver.Owner) []driver.Instance {
+	var all []driver.Instance
+	for _, known := range c.servers {
+		if known.hidden > 0 {
+			known.hidden--
+			continue
+		}
+		if owner.UID == "" || known.instance.Identity.Owner.UID == owner.UID {
+			all = append(all, known.instance)
+		}
+	}
+	slices.SortFunc(all, func(a, b driver.Instance) int { return a.Created.Compare(b.Created) })
+	return all
+}
+
+func (c *Cloud) find(id driver.Identity) *server {
+	if id.ProviderID == "" {
+		return c.servers[id.UID]
+	}
+	for _, known := range c.servers {
+		if known.instance.ProviderID == id.ProviderID {
+			return known
+		}
+	}
+	return nil
+}
+
+// age lets a read be the passing of time.
+func (c *Cloud) age(known *server) {
+	switch known.instance.State {
+	case driver.Pending:
+		if known.boot--; known.boot <= 0 {
+			known.instance.State, known.instance.PollAfter = driver.Running, 0
+		}
+	case driver.Stopping:
+		if known.stop--; known.stop <= 0 {
+			c.forget(known)
+		}
+	}
+}
+
+func (c *Cloud) forget(known *server) {
+	uid := known.instance.Identity.UID
+	delete(c.servers, uid)
+	delete(c.disks, uid)
+}
+
+var sizes = map[string]corev1.ResourceList{
+	"small": {corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("4Gi")},
+	"large": {corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("32Gi")},
+}

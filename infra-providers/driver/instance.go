@@ -1,0 +1,148 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// Tags that mark an instance, and everything made beside it, as ours. Clouds with a narrower alphabet
+// replace what they must but keep the values recoverable.
+const (
+	// TagMachineUID holds Identity.UID.
+	TagMachineUID = "drover.io/machine-uid"
+	// TagMachine holds Identity.Name.
+	TagMachine = "drover.io/machine"
+	// TagClusterUID holds Owner.UID.
+	TagClusterUID = "drover.io/cluster-uid"
+	// TagClusterNamespace holds Owner.Namespace.
+	TagClusterNamespace = "drover.io/cluster-namespace"
+	// TagCluster holds Owner.Name.
+	TagCluster = "drover.io/cluster"
+)
+
+// Owner is the Cluster an instance belongs to.
+type Owner struct {
+	UID       types.UID `json:"uid"`
+	Namespace string    `json:"namespace"`
+	Name      string    `json:"name"`
+}
+
+// Owns reports whether an instance tagged as other belongs to o. The UID does not count: it changes when
+// a Cluster moves to another management cluster and its instances stay.
+func (o Owner) Owns(other Owner) bool {
+	return o.Namespace == other.Namespace && o.Name == other.Name
+}
+
+// Identity names one instance for ever. UID is the UID that the infrastructure machine had when the
+// instance was first asked for; a name or an idempotency token in the cloud derives from it.
+type Identity struct {
+	UID        types.UID `json:"uid"`
+	Name       string    `json:"name"`
+	Owner      Owner     `json:"owner"`
+	ProviderID string    `json:"providerID,omitempty"`
+}
+
+// Check returns a NotOwnedError when an instance tagged as found is not the one that id names. An empty
+// UID asks by provider ID alone, as after a restore that lost it; an empty owner is one that is gone.
+func (id Identity) Check(found Identity) error {
+	sameUID := found.UID != "" && (id.UID == "" || id.UID == found.UID)
+	sameOwner := id.Owner.Name == "" || id.Owner.Owns(found.Owner)
+	if sameUID && sameOwner && id.Name == found.Name {
+		return nil
+	}
+	return &NotOwnedError{ProviderID: found.ProviderID, Found: found}
+}
+
+// Tags returns the ownership tags of the identity.
+func (id Identity) Tags() map[string]string {
+	return map[string]string{
+		TagMachineUID:       string(id.UID),
+		TagMachine:          id.Name,
+		TagClusterUID:       string(id.Owner.UID),
+		TagClusterNamespace: id.Owner.Namespace,
+		TagCluster:          id.Owner.Name,
+	}
+}
+
+// FromTags is the reverse of Tags; ok is false when the tags are not ours.
+func FromTags(tags map[string]string) (id Identity, ok bool) {
+	uid, ok := tags[TagMachineUID]
+	if !ok || uid == "" {
+		return Identity{}, false
+	}
+	return Identity{
+		UID:  types.UID(uid),
+		Name: tags[TagMachine],
+		Owner: Owner{
+			UID:       types.UID(tags[TagClusterUID]),
+			Namespace: tags[TagClusterNamespace],
+			Name:      tags[TagCluster],
+		},
+	}, true
+}
+
+// Request is everything needed to create one instance.
+type Request[C any] struct {
+	Identity Identity
+	Config   C
+	UserData []byte
+	// Format is the format of UserData: cloud-config or ignition.
+	Format string
+}
+
+// State is the state of an instance.
+type State string
+
+// The states of an instance. Pending and Stopping change by themselves; the others do not.
+const (
+	Pending    State = "Pending"
+	Running    State = "Running"
+	Stopping   State = "Stopping"
+	Stopped    State = "Stopped"
+	Terminated State = "Terminated"
+)
+
+// Instance is one instance as the cloud reports it.
+type Instance struct {
+	// ID is the cloud's own identifier.
+	ID string
+	// ProviderID is byte for byte what the Node's spec.providerID will be.
+	ProviderID string
+	// Identity is read back from the tags.
+	Identity Identity
+	State    State
+	// Addresses are in a stable order.
+	Addresses []clusterv1.MachineAddress
+	// FailureDomain is the zone the instance is in.
+	FailureDomain string
+	Created       time.Time
+	// Message is what the cloud says about the state, if anything.
+	Message string
+	// PollAfter asks the caller to look again after this time; zero means that nothing is awaited.
+	PollAfter time.Duration
+	// Guest is what the cloud can see inside the instance; nil when it cannot.
+	Guest *Guest
+}
+
+// Guest is what is known about the inside of an instance.
+type Guest struct {
+	// Joined is true once the host registered its Node.
+	Joined bool
+	// Failed is true when the host gave up or died, so waiting does not help.
+	Failed bool
+	// Message is the last thing worth knowing from the console.
+	Message string
+}
+
+// Size is what an instance offers to Kubernetes.
+type Size struct {
+	Capacity        corev1.ResourceList
+	Architecture    string
+	OperatingSystem string
+}

@@ -1,0 +1,183 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package inframachine
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"drover.io/infra-providers/driver"
+)
+
+// HostJoinedCondition tells whether the host inside the instance joined its cluster. It exists only where
+// the cloud can see inside the instance, and does not count for Ready: the instance may be fine.
+const HostJoinedCondition = "HostJoined"
+
+// Reasons of the Ready condition.
+const (
+	// WaitingForMachineReason: no Machine owns this object yet.
+	WaitingForMachineReason = "WaitingForMachine"
+	// WaitingForClusterReason: the Cluster does not exist or its infrastructure is not provisioned.
+	WaitingForClusterReason = "WaitingForClusterInfrastructure"
+	// WaitingForBootstrapReason: the Machine does not name its bootstrap data yet.
+	WaitingForBootstrapReason = "WaitingForBootstrapData"
+	// BootstrapDataInvalidReason: the bootstrap data cannot be read.
+	BootstrapDataInvalidReason = "BootstrapDataInvalid"
+	// InstancePendingReason: the instance was created and does not run yet.
+	InstancePendingReason = "InstancePending"
+	// InstanceRunningReason: the instance runs.
+	InstanceRunningReason = "InstanceRunning"
+	// InstanceStoppedReason: the instance exists and does not run.
+	InstanceStoppedReason = "InstanceStopped"
+	// InstanceMissingReason: somebody else deleted the instance. Terminal: delete the Machine.
+	InstanceMissingReason = "InstanceMissing"
+	// InstanceNotOwnedReason: the instance belongs to something else. Terminal: delete the Machine.
+	InstanceNotOwnedReason = "InstanceNotOwned"
+	// InvalidConfigurationReason: the spec cannot work. Terminal: delete the Machine.
+	InvalidConfigurationReason = "InvalidConfiguration"
+	// UnauthorizedReason: the cloud refused the credentials.
+	UnauthorizedReason = "Unauthorized"
+	// QuotaExceededReason: the account's quota is used up.
+	QuotaExceededReason = "QuotaExceeded"
+	// InsufficientCapacityReason: the cloud has no room for the instance type in the zone.
+	InsufficientCapacityReason = "InsufficientCapacity"
+	// RateLimitedReason: the account asks the cloud too often.
+	RateLimitedReason = "RateLimited"
+	// CloudErrorReason: the cloud failed in a way that may pass.
+	CloudErrorReason = "CloudError"
+	// DeletingReason: the instance is being deleted.
+	DeletingReason = clusterv1.DeletingReason
+)
+
+// Reasons of the HostJoined condition.
+const (
+	// JoinedReason: the host registered its Node.
+	JoinedReason = "Joined"
+	// HostFailedReason: the host gave up or died.
+	HostFailedReason = "HostFailed"
+)
+
+// verdict is what a failure means for a machine.
+type verdict struct {
+	reason string
+	// advice completes the message with a way out.
+	advice string
+	// retry is the pause before the next attempt; zero leaves it to exponential back-off.
+	retry time.Duration
+	// terminal failures are not retried.
+	terminal bool
+	// passing failures say nothing about an instance that runs.
+	passing bool
+}
+
+// judge turns an error into a verdict: one line per kind.
+func judge(err error) verdict {
+	switch {
+	case driver.IsInvalidConfiguration(err):
+		return verdict{reason: InvalidConfigurationReason, advice: "; delete the Machine and fix its template", terminal: true}
+	case driver.IsNotOwned(err):
+		return verdict{reason: InstanceNotOwnedReason, advice: "; it is left alone, delete the Machine", terminal: true}
+	case driver.IsUnauthorized(err):
+		return verdict{reason: UnauthorizedReason, advice: "; check the credentials and what they permit", retry: time.Minute}
+	case driver.IsQuotaExceeded(err):
+		return verdict{reason: QuotaExceededReason, advice: "; raise the quota or scale down", retry: 3 * time.Minute}
+	case driver.IsInsufficientCapacity(err):
+		return verdict{reason: InsufficientCapacityReason, advice: "; wait, or use another instance type or zone", retry: 2 * time.Minute}
+	case driver.IsRateLimited(err):
+		return verdict{reason: RateLimitedReason, retry: max(driver.RetryAfter(err), 5*time.Second), passing: true}
+	default:
+		return verdict{reason: CloudErrorReason, advice: "; retried with back-off", passing: true}
+	}
+}
+
+func setReady[M driver.Machine](machine M, status metav1.ConditionStatus, reason, message string) {
+	setCondition(machine, clusterv1.ReadyCondition, status, reason, message)
+}
+
+func setWaiting[M driver.Machine](machine M, reason, message string) {
+	setReady(machine, metav1.ConditionFalse, reason, message)
+}
+
+func setPaused[M driver.Machine](machine M, cluster *clusterv1.Cluster) (paused bool) {
+	switch _, annotated := machine.GetAnnotations()[clusterv1.PausedAnnotation]; {
+	case cluster != nil && ptr.Deref(cluster.Spec.Paused, false):
+		setCondition(machine, clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason, "Cluster spec.paused is set to true")
+		return true
+	case annotated:
+		message := fmt.Sprintf("the annotation %s is set", clusterv1.PausedAnnotation)
+		setCondition(machine, clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason, message)
+		return true
+	default:
+		setCondition(machine, clusterv1.PausedCondition, metav1.ConditionFalse, clusterv1.NotPausedReason, "")
+		return false
+	}
+}
+
+func setInstance[M driver.Machine](machine M, instance driver.Instance) {
+	switch instance.State {
+	case driver.Running:
+		setReady(machine, metav1.ConditionTrue, InstanceRunningReason, "")
+	case driver.Pending:
+		setWaiting(machine, InstancePendingReason, describe("waiting for the cloud to start the instance", instance.Message))
+	case driver.Terminated:
+		setMissing(machine)
+	default:
+		setWaiting(machine, InstanceStoppedReason, describe("the instance does not run; start it or delete the Machine", instance.Message))
+	}
+}
+
+func setMissing[M driver.Machine](machine M) {
+	setWaiting(machine, InstanceMissingReason, "somebody deleted the instance; it is not created again, delete the Machine to replace it")
+}
+
+func setGuest[M driver.Machine](machine M, guest *driver.Guest) {
+	switch {
+	case guest == nil:
+	case guest.Failed:
+		setCondition(machine, HostJoinedCondition, metav1.ConditionFalse, HostFailedReason, guest.Message)
+	case guest.Joined:
+		setCondition(machine, HostJoinedCondition, metav1.ConditionTrue, JoinedReason, "")
+	}
+}
+
+func setCondition[M driver.Machine](machine M, kind string, status metav1.ConditionStatus, reason, message string) {
+	meta.SetStatusCondition(&machine.GetStatus().Conditions, metav1.Condition{
+		Type:               kind,
+		Status:             status,
+		Reason:             reason,
+		Message:            truncate(message),
+		ObservedGeneration: observedGeneration(machine, kind),
+	})
+}
+
+// observedGeneration leaves the generation out of Paused, as upstream does, and keeps it from being the
+// only thing that changes: setting providerID raises it and says nothing about the condition.
+func observedGeneration[M driver.Machine](machine M, kind string) int64 {
+	if known := meta.FindStatusCondition(machine.GetStatus().Conditions, kind); known != nil {
+		return known.ObservedGeneration
+	}
+	return machine.GetGeneration()
+}
+
+// describe adds the cloud's own words, where there are any.
+func describe(message, words string) string {
+	if words == "" {
+		return message
+	}
+	return message + ": " + words
+}
+
+// truncate keeps a message within what the API server takes.
+func truncate(message string) string {
+	const limit = 4096
+	return message[:min(len(message), limit)]
+}
+
+var errNoBootstrapValue = errors.New(`it has no data under "value"`)

@@ -1,0 +1,122 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package inframachine is the one reconciler for the infrastructure machines of every cloud. It keeps the
+// InfraMachine contract: it gives each object exactly one instance through a driver, reports it, and
+// removes the instance before the object goes.
+//
+// It knows no cloud: clouds come as a driver.Cloud. It does not install an operating system or look at
+// Nodes; bootstrap data is handed through as it is.
+//
+//	no Machine ─ no cluster ─ no bootstrap data ─┐ (waiting)
+//	      finalizer and identity written         │
+//	                                             ▼
+//	                create ─► providerID ─► Pending ─► Running (provisioned, for good)
+//	                                             │          │
+//	                        deletion: ask, verify by reading, remove the finalizer
+package inframachine
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/tools/events"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/account"
+)
+
+// Reconciler reconciles the machines of one cloud.
+type Reconciler[M driver.Machine, C any] struct {
+	Cloud  driver.Cloud[M, C]
+	Client client.Client
+	// Secrets reads without a cache.
+	Secrets  client.Reader
+	Accounts *account.Book[M, C]
+	Events   events.EventRecorder
+	// Changes triggers machines whose cloud said that they changed.
+	Changes *Changes
+	// WatchFilter limits the objects to those whose watch-filter label has this value; empty means all.
+	WatchFilter string
+	Workers     int
+	// Resync is how often a settled instance is looked at.
+	Resync time.Duration
+}
+
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines;clusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch;update
+
+// Register adds the controller to a manager.
+func (r *Reconciler[M, C]) Register(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named(r.Cloud.Name+"machine").
+		For(r.Cloud.NewMachine(), forPredicates(r.WatchFilter)).
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.ofMachine), onSpecChange()).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster), onClusterChange()).
+		WatchesRawSource(r.Changes).
+		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers}).
+		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
+}
+
+// Reconcile brings one machine closer to its spec.
+func (r *Reconciler[M, C]) Reconcile(ctx context.Context, machine M) (ctrl.Result, error) {
+	before := machine.DeepCopyObject().(M)
+	job, err := r.gather(ctx, machine)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	result, err := r.advance(ctx, job)
+	return r.save(ctx, before, job, outcome{result, err})
+}
+
+// advance runs the ordered phases until one has to wait.
+func (r *Reconciler[M, C]) advance(ctx context.Context, job *job[M, C]) (ctrl.Result, error) {
+	if setPaused(job.machine, job.cluster) {
+		return ctrl.Result{}, nil
+	}
+	if !job.machine.GetDeletionTimestamp().IsZero() {
+		return r.finalize(ctx, job)
+	}
+	for _, phase := range []phase[M, C]{
+		r.waitForOwner,     // a Machine owns this object
+		r.claim,            // the finalizer and the identity are on the object
+		r.waitForCluster,   // the Cluster's own infrastructure is there
+		r.waitForBootstrap, // the Machine names its bootstrap data
+		r.checkpoint,       // what was claimed is stored before anything exists in the cloud
+		r.bootstrap,        // the bootstrap data is read
+		r.instance,         // the instance exists and its providerID is known
+		r.report,           // the status says what the cloud says
+	} {
+		if result, err := phase(ctx, job); err != nil || job.waiting || result.RequeueAfter > 0 {
+			return result, err
+		}
+	}
+	return ctrl.Result{RequeueAfter: r.Resync}, nil
+}
+
+// finalize deletes the instance and lets the object go once a read proved that it is gone.
+func (r *Reconciler[M, C]) finalize(ctx context.Context, job *job[M, C]) (ctrl.Result, error) {
+	if !controllerutil.ContainsFinalizer(job.machine, infrav1.MachineFinalizer) {
+		return ctrl.Result{}, nil
+	}
+	gone, result, err := r.remove(ctx, job)
+	if err != nil {
+		return r.failed(job, fmt.Errorf("deleting instance: %w", err))
+	}
+	if gone {
+		controllerutil.RemoveFinalizer(job.machine, infrav1.MachineFinalizer)
+		return ctrl.Result{}, nil
+	}
+	setWaiting(job.machine, DeletingReason, "waiting for the cloud to delete the instance")
+	return result, nil
+}

@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package inframachine
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+)
+
+// phase is one step of a reconcile. It may change the machine it was handed and ends the reconcile by
+// setting job.waiting, by asking to be called again, or by failing.
+type phase[M driver.Machine, C any] func(context.Context, *job[M, C]) (ctrl.Result, error)
+
+// job is what one reconcile works on.
+type job[M driver.Machine, C any] struct {
+	machine M
+	// owner is the Machine; nil when there is none yet or any more.
+	owner *clusterv1.Machine
+	// cluster is nil when it is not known or gone.
+	cluster *clusterv1.Cluster
+
+	// waiting ends the reconcile; an event starts the next one.
+	waiting bool
+	// unclaimed is true while the finalizer and the identity are not stored.
+	unclaimed bool
+	userData  []byte
+	format    string
+	observed  driver.Instance
+}
+
+// gather reads what the machine belongs to.
+func (r *Reconciler[M, C]) gather(ctx context.Context, machine M) (*job[M, C], error) {
+	owner, err := r.ownerOf(ctx, machine)
+	if err != nil {
+		return nil, err
+	}
+	j := &job[M, C]{machine: machine, owner: owner}
+	if name := j.clusterName(); name != "" {
+		cluster := &clusterv1.Cluster{}
+		key := client.ObjectKey{Namespace: machine.GetNamespace(), Name: name}
+		switch err := client.IgnoreNotFound(r.Client.Get(ctx, key, cluster)); {
+		case err != nil:
+			return nil, err
+		case cluster.UID != "":
+			j.cluster = cluster
+		}
+	}
+	return j, nil
+}
+
+func (r *Reconciler[M, C]) ownerOf(ctx context.Context, machine M) (*clusterv1.Machine, error) {
+	ref := ownerReference(machine)
+	if ref == nil {
+		return nil, nil
+	}
+	owner := &clusterv1.Machine{}
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: machine.GetNamespace(), Name: ref.Name}, owner)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, err
+	}
+	if err != nil || owner.UID != ref.UID {
+		return nil, nil
+	}
+	return owner, nil
+}
+
+func ownerReference(machine metav1.Object) *metav1.OwnerReference {
+	for _, ref := range machine.GetOwnerReferences() {
+		group, err := schema.ParseGroupVersion(ref.APIVersion)
+		if err == nil && group.Group == clusterv1.GroupVersion.Group && ref.Kind == "Machine" {
+			return &ref
+		}
+	}
+	return nil
+}
+
+func (j *job[M, C]) clusterName() string {
+	if name := j.machine.GetLabels()[clusterv1.ClusterNameLabel]; name != "" {
+		return name
+	}
+	if j.owner != nil {
+		return j.owner.Spec.ClusterName
+	}
+	return ""
+}
+
+// identity names the instance. The UID comes from the annotation, because that outlives a move; it is
+// empty for a machine that has a providerID and lost its annotation.
+func (j *job[M, C]) identity() driver.Identity {
+	id := driver.Identity{
+		UID:        types.UID(j.machine.GetAnnotations()[infrav1.IdentityAnnotation]),
+		Name:       j.machine.GetName(),
+		Owner:      driver.Owner{Namespace: j.machine.GetNamespace(), Name: j.clusterName()},
+		ProviderID: j.machine.GetProviderID(),
+	}
+	if j.cluster != nil {
+		id.Owner.UID = j.cluster.UID
+	}
+	return id
+}
+
+// zone is the failure domain that the Machine was given.
+func (j *job[M, C]) zone() string {
+	if j.owner == nil {
+		return ""
+	}
+	return j.owner.Spec.FailureDomain
+}
+
+// wait ends the reconcile; an event will start the next one.
+func (j *job[M, C]) wait(reason, message string) (ctrl.Result, error) {
+	setWaiting(j.machine, reason, message)
+	j.waiting = true
+	return ctrl.Result{}, nil
+}

@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package inframachine
+
+import (
+	"context"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"drover.io/infra-providers/driver"
+)
+
+// ofMachine finds the infrastructure machine that a Machine refers to.
+func (r *Reconciler[M, C]) ofMachine(_ context.Context, object client.Object) []ctrl.Request {
+	machine := object.(*clusterv1.Machine)
+	kind, err := apiutil.GVKForObject(r.Cloud.NewMachine(), r.Client.Scheme())
+	ref := machine.Spec.InfrastructureRef
+	if err != nil || ref.Kind != kind.Kind || ref.APIGroup != kind.Group {
+		return nil
+	}
+	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: machine.Namespace, Name: ref.Name}}}
+}
+
+// ofCluster finds the infrastructure machines of a Cluster.
+func (r *Reconciler[M, C]) ofCluster(ctx context.Context, cluster client.Object) []ctrl.Request {
+	kind, err := apiutil.GVKForObject(r.Cloud.NewMachine(), r.Client.Scheme())
+	if err != nil {
+		return nil
+	}
+	machines, err := r.Client.Scheme().New(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	if err != nil {
+		return nil
+	}
+	list := machines.(client.ObjectList)
+	inCluster := client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.GetName()}
+	if err := r.Client.List(ctx, list, client.InNamespace(cluster.GetNamespace()), inCluster); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "listing the machines of a cluster")
+		return nil
+	}
+	return requests(list)
+}
+
+// forPredicates lets through what a user or the core may change; the status is ours and needs no echo.
+func forPredicates(filter string) builder.Predicates {
+	return builder.WithPredicates(
+		labelled(filter),
+		predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}, ownersChanged()),
+	)
+}
+
+func labelled(filter string) predicate.Predicate {
+	return predicate.NewPredicateFuncs(func(object client.Object) bool {
+		return filter == "" || object.GetLabels()[clusterv1.WatchLabel] == filter
+	})
+}
+
+// ownersChanged lets through the adoption by a Machine and the stored claim.
+func ownersChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return ownerReference(e.ObjectOld) == nil && ownerReference(e.ObjectNew) != nil ||
+			len(e.ObjectOld.GetFinalizers()) != len(e.ObjectNew.GetFinalizers())
+	}}
+}
+
+func onSpecChange() builder.Predicates {
+	return builder.WithPredicates(predicate.GenerationChangedPredicate{})
+}
+
+func onClusterChange() builder.Predicates {
+	return builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return gate(e.ObjectOld) != gate(e.ObjectNew)
+	}})
+}
+
+// gate is all of a Cluster that machines wait for.
+func gate(object client.Object) [2]bool {
+	cluster := object.(*clusterv1.Cluster)
+	return [2]bool{
+		ptr.Deref(cluster.Spec.Paused, false),
+		ptr.Deref(cluster.Status.Initialization.InfrastructureProvisioned, false),
+	}
+}
+
+func requests(list client.ObjectList) []ctrl.Request {
+	var out []ctrl.Request
+	_ = meta.EachListItem(list, func(item runtime.Object) error {
+		out = append(out, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(item.(client.Object))})
+		return nil
+	})
+	return out
+}
+
+// Changes is the source of machines whose cloud said that they changed. The zero value is ready; what is
+// told before the controller started is dropped, because the controller looks at every machine then.
+type Changes struct {
+	mu    sync.Mutex
+	queue workqueue.TypedRateLimitingInterface[ctrl.Request]
+}
+
+// Start implements source.Source.
+func (c *Changes) Start(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.queue = queue
+	return nil
+}
+
+// Tell makes the machine of an instance be looked at.
+func (c *Changes) Tell(id driver.Identity) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.queue != nil {
+		c.queue.Add(ctrl.Request{NamespacedName: client.ObjectKey{Namespace: id.Owner.Namespace, Name: id.Name}})
+	}
+}

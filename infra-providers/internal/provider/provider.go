@@ -1,0 +1,103 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package provider turns one cloud into one running manager: the flags all providers share, the caches
+// they may have, and the generic reconcilers. It holds no behaviour of its own; the binaries under cmd
+// call it with their cloud.
+package provider
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	corev1scheme "k8s.io/client-go/kubernetes/scheme"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/account"
+	"drover.io/infra-providers/internal/inframachine"
+	"drover.io/infra-providers/internal/machinetemplate"
+)
+
+// Run serves one cloud until ctx is done.
+func Run[M driver.Machine, C any](ctx context.Context, cloud driver.Cloud[M, C], options *Options) error {
+	ctrl.SetLogger(options.Logger())
+	mgr, err := newManager("drover-infra-"+cloud.Name, options)
+	if err != nil {
+		return fmt.Errorf("creating manager: %w", err)
+	}
+	if err := Register(mgr, cloud, options); err != nil {
+		return fmt.Errorf("registering controllers: %w", err)
+	}
+	return mgr.Start(ctx)
+}
+
+// Register adds the reconcilers of a cloud to a manager.
+func Register[M driver.Machine, C any](mgr ctrl.Manager, cloud driver.Cloud[M, C], options *Options) error {
+	changes := &inframachine.Changes{}
+	accounts := account.NewBook(cloud, account.Options{Secrets: mgr.GetAPIReader(), Now: time.Now, Changed: changes.Tell})
+	machines := &inframachine.Reconciler[M, C]{
+		Cloud:       cloud,
+		Client:      mgr.GetClient(),
+		Secrets:     mgr.GetAPIReader(),
+		Accounts:    accounts,
+		Events:      mgr.GetEventRecorder("drover-infra-" + cloud.Name),
+		Changes:     changes,
+		WatchFilter: options.WatchFilter,
+		Workers:     options.WorkerCount,
+		Resync:      options.SyncPeriod,
+	}
+	if err := machines.Register(mgr); err != nil {
+		return err
+	}
+	templates := &machinetemplate.Reconciler[M, C]{Cloud: cloud, Client: mgr.GetClient(), Accounts: accounts}
+	return templates.Register(mgr)
+}
+
+// Scheme knows the kinds a provider works with.
+func Scheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	builder := runtime.NewSchemeBuilder(corev1scheme.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme)
+	return scheme, builder.AddToScheme(scheme)
+}
+
+func newManager(name string, options *Options) (ctrl.Manager, error) {
+	scheme, err := Scheme()
+	if err != nil {
+		return nil, err
+	}
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return nil, err
+	}
+	config.QPS, config.Burst, config.UserAgent = 100, 200, name
+	settings := ctrl.Options{
+		Scheme:                        scheme,
+		Metrics:                       metricsserver.Options{BindAddress: options.MetricsBindAddress},
+		HealthProbeBindAddress:        options.HealthProbeBindAddress,
+		PprofBindAddress:              options.PprofBindAddress,
+		LeaderElection:                options.LeaderElect,
+		LeaderElectionID:              name,
+		LeaderElectionNamespace:       options.LeaderElectionNamespace,
+		LeaderElectionReleaseOnCancel: true,
+		Cache:                         cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+	}
+	if options.Namespace != "" {
+		settings.Cache.DefaultNamespaces = map[string]cache.Config{options.Namespace: {}}
+	}
+	mgr, err := ctrl.NewManager(config, settings)
+	if err != nil {
+		return nil, err
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return nil, err
+	}
+	return mgr, mgr.AddReadyzCheck("ping", healthz.Ping)
+}

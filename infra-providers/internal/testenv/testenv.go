@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package testenv starts a real kube-apiserver and etcd, and a kube-controller-manager where certificates
+// must be signed, for the tests of this module. The API server plays both the management cluster and a
+// workload cluster that hosts join: Node and RBAC authorisation, NodeRestriction and bootstrap tokens are
+// on. It is never part of a binary.
+package testenv
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
+
+	"drover.io/api/crds"
+	"drover.io/infra-providers/internal/provider"
+)
+
+// Cluster is a running control plane.
+type Cluster struct {
+	Config *rest.Config
+	Client client.Client
+
+	assets string
+	dir    string
+	ca     *authority
+	env    *envtest.Environment
+	stop   []func() error
+}
+
+// Start starts an API server with every CRD of the project installed.
+func Start() (*Cluster, error) {
+	assets, err := findAssets()
+	if err != nil {
+		return nil, err
+	}
+	definitions, err := definitions()
+	if err != nil {
+		return nil, fmt.Errorf("reading CRDs: %w", err)
+	}
+	dir, err := os.MkdirTemp("", "drover-testenv-")
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{assets: assets, dir: dir}
+	if c.ca, err = newAuthority(dir); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	c.env = &envtest.Environment{BinaryAssetsDirectory: assets, CRDs: definitions}
+	server := c.env.ControlPlane.GetAPIServer()
+	server.Authn = c.ca
+	server.Configure().
+		Set("authorization-mode", "Node,RBAC").
+		Set("enable-bootstrap-token-auth", "true").
+		Append("enable-admission-plugins", "NodeRestriction")
+	if c.Config, err = c.env.Start(); err != nil {
+		return nil, errors.Join(fmt.Errorf("starting control plane: %w", err), c.Stop())
+	}
+	c.Config.QPS = -1
+	scheme, err := provider.Scheme()
+	if err == nil {
+		c.Client, err = client.New(c.Config, client.Options{Scheme: scheme})
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	return c, nil
+}
+
+// Stop ends everything that was started.
+func (c *Cluster) Stop() error {
+	var errs []error
+	for _, stop := range c.stop {
+		errs = append(errs, stop())
+	}
+	return errors.Join(append(errs, c.env.Stop(), os.RemoveAll(c.dir))...)
+}
+
+// CA is the certificate authority of the API server's own certificate.
+func (c *Cluster) CA() []byte { return c.Config.CAData }
+
+func definitions() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	files, err := crds.Bases.ReadDir("bases")
+	if err != nil {
+		return nil, err
+	}
+	var all []*apiextensionsv1.CustomResourceDefinition
+	for _, file := range files {
+		content, err := crds.Bases.ReadFile("bases/" + file.Name())
+		if err != nil {
+			return nil, err
+		}
+		definition := &apiextensionsv1.CustomResourceDefinition{}
+		if err := yaml.Unmarshal(content, definition); err != nil {
+			return nil, fmt.Errorf("%s: %w", file.Name(), err)
+		}
+		all = append(all, definition)
+	}
+	return all, nil
+}
+
+// findAssets returns KUBEBUILDER_ASSETS, or bin/k8s of the checkout the test runs in.
+func findAssets() (string, error) {
+	if dir := os.Getenv("KUBEBUILDER_ASSETS"); dir != "" {
+		return dir, nil
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		assets := filepath.Join(dir, "bin", "k8s")
+		if _, err := os.Stat(filepath.Join(assets, "kube-apiserver")); err == nil {
+			return assets, nil
+		}
+	}
+	return "", errors.New("there is no bin/k8s/kube-apiserver: build it with `make control-plane`, or set KUBEBUILDER_ASSETS")
+}

@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package sim is the driver of the simulated cloud: machines without virtual machines, whose hosts take
+// their bootstrap data seriously. It is for trying Drover out, for tests and for measuring at scale.
+//
+// The four files are the same in every cloud: config.go, driver.go, instance.go, errors.go. The cloud
+// itself is package hypervisor.
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+)
+
+// defaultZone is the zone of machines for which nobody chose one.
+const defaultZone = "zone-a"
+
+// Config is what the simulated cloud is asked for.
+type Config struct {
+	InstanceType string
+	Size         driver.Size
+	Zone         string
+	BootDelay    time.Duration
+	Faults       infrav1.SimFaults
+}
+
+// sizes are the instance types there are.
+var sizes = map[string]driver.Size{
+	"small":      size("2", "4Gi", "amd64"),
+	"medium":     size("4", "8Gi", "amd64"),
+	"large":      size("8", "32Gi", "amd64"),
+	"xlarge":     size("32", "128Gi", "amd64"),
+	"arm-medium": size("4", "8Gi", "arm64"),
+}
+
+func size(cpu, memory, architecture string) driver.Size {
+	return driver.Size{
+		Capacity: corev1.ResourceList{
+			corev1.ResourceCPU:              resource.MustParse(cpu),
+			corev1.ResourceMemory:           resource.MustParse(memory),
+			corev1.ResourceEphemeralStorage: resource.MustParse("100Gi"),
+		},
+		Architecture:    architecture,
+		OperatingSystem: "linux",
+	}
+}
+
+// NewConfig decodes, defaults and validates the spec of a machine.
+func NewConfig(machine *infrav1.SimMachine, zone string) (Config, error) {
+	spec := machine.Spec
+	kind := cmp.Or(spec.InstanceType, "small")
+	known, ok := sizes[kind]
+	if !ok {
+		types := strings.Join(slices.Sorted(maps.Keys(sizes)), ", ")
+		return Config{}, &driver.InvalidConfigurationError{Field: "spec.instanceType", Err: fmt.Errorf("%q is not one of %s", kind, types)}
+	}
+	return Config{
+		InstanceType: kind,
+		Size:         known,
+		Zone:         cmp.Or(zone, spec.Zone, defaultZone),
+		BootDelay:    time.Duration(ptr.Deref(spec.BootDelaySeconds, 0)) * time.Second,
+		Faults:       spec.Faults,
+	}, nil
+}

@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"context"
+	"iter"
+
+	"k8s.io/utils/ptr"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/sim/hypervisor"
+)
+
+// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=simmachines,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=simmachines/status,verbs=patch
+// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=simmachinetemplates,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=simmachinetemplates/status,verbs=patch
+
+// Cloud describes the simulated cloud that runs on a hypervisor. It needs no credentials and has no regions.
+func Cloud(on *hypervisor.Hypervisor) driver.Cloud[*infrav1.SimMachine, Config] {
+	return driver.Cloud[*infrav1.SimMachine, Config]{
+		Name:        "sim",
+		NewMachine:  func() *infrav1.SimMachine { return &infrav1.SimMachine{} },
+		NewTemplate: func() driver.Template[*infrav1.SimMachine] { return &infrav1.SimMachineTemplate{} },
+		Config:      NewConfig,
+		Account:     func(*infrav1.SimMachine) driver.Account { return driver.Account{} },
+		Connect: func(context.Context, driver.Account, driver.Credentials) (driver.Driver[Config], error) {
+			return &Driver{cloud: on}, nil
+		},
+	}
+}
+
+// Driver implements driver.Driver, driver.Sizer and driver.Notifier.
+type Driver struct{ cloud cloud }
+
+// cloud is what is used of the hypervisor.
+type cloud interface {
+	Create(spec hypervisor.Spec, userData []byte) (hypervisor.Instance, error)
+	Get(id string) (hypervisor.Instance, bool)
+	Delete(id string) error
+	List() []hypervisor.Instance
+	Notify(changed func(hypervisor.Instance))
+}
+
+// Create implements driver.Driver.
+func (d *Driver) Create(ctx context.Context, req driver.Request[Config]) (driver.Instance, error) {
+	if err := ctx.Err(); err != nil {
+		return driver.Instance{}, err
+	}
+	if err := injected(req.Config); err != nil {
+		return driver.Instance{}, err
+	}
+	id := instanceID(req.Identity)
+	made, err := d.cloud.Create(hypervisor.Spec{
+		ID:           id,
+		ProviderID:   providerID(req.Config.Zone, id),
+		Hostname:     req.Identity.Name,
+		Zone:         req.Config.Zone,
+		InstanceType: req.Config.InstanceType,
+		Architecture: req.Config.Size.Architecture,
+		Capacity:     req.Config.Size.Capacity,
+		Tags:         req.Identity.Tags(),
+		BootDelay:    req.Config.BootDelay,
+		NeverJoins:   ptr.Deref(req.Config.Faults.NeverJoins, false),
+		DiesAfter:    seconds(req.Config.Faults.DiesAfterSeconds),
+	}, req.UserData)
+	if err != nil {
+		return driver.Instance{}, err
+	}
+	return owned(made, req.Identity)
+}
+
+// Get implements driver.Driver.
+func (d *Driver) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
+	if err := ctx.Err(); err != nil {
+		return driver.Instance{}, err
+	}
+	found, ok := d.cloud.Get(instanceID(id))
+	if !ok {
+		return driver.Instance{}, &driver.NotFoundError{What: "instance " + instanceID(id)}
+	}
+	return owned(found, id)
+}
+
+// Delete implements driver.Driver.
+func (d *Driver) Delete(ctx context.Context, id driver.Identity) error {
+	_, err := d.Get(ctx, id)
+	if driver.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return d.cloud.Delete(instanceID(id))
+}
+
+// List implements driver.Driver.
+func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Instance, error] {
+	return func(yield func(driver.Instance, error) bool) {
+		for _, found := range d.cloud.List() {
+			if err := ctx.Err(); err != nil {
+				yield(driver.Instance{}, err)
+				return
+			}
+			instance := toInstance(found)
+			if owner.UID != "" && instance.Identity.Owner.UID != owner.UID {
+				continue
+			}
+			if !yield(instance, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Size implements driver.Sizer.
+func (d *Driver) Size(_ context.Context, config Config) (driver.Size, error) {
+	return config.Size, nil
+}
+
+// Notify implements driver.Notifier.
+func (d *Driver) Notify(changed func(driver.Identity)) {
+	d.cloud.Notify(func(instance hypervisor.Instance) { changed(toInstance(instance).Identity) })
+}

@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kubelet
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"net"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+)
+
+// credential is a certificate with its key, as PEM.
+type credential []byte
+
+// parse returns nil when there is no certificate that is still good for a while.
+func (c credential) parse(now time.Time) *tls.Certificate {
+	if len(c) == 0 {
+		return nil
+	}
+	pair, err := tls.X509KeyPair(c, c)
+	if err != nil || pair.Leaf == nil || now.Add(time.Minute).After(pair.Leaf.NotAfter) {
+		return nil
+	}
+	return &pair
+}
+
+// rotateAt is when a kubelet asks for the next certificate: after four fifths of the lifetime, or in a
+// minute where that was tried already and failed.
+func rotateAt(certificate *tls.Certificate, now time.Time) time.Time {
+	leaf := certificate.Leaf
+	due := leaf.NotBefore.Add(leaf.NotAfter.Sub(leaf.NotBefore) * 4 / 5)
+	if soon := now.Add(time.Minute); due.Before(soon) {
+		return soon
+	}
+	return due
+}
+
+// clientRequest asks for the certificate a kubelet identifies itself with.
+func clientRequest(nodeName string) *x509.CertificateRequest {
+	return &x509.CertificateRequest{Subject: pkix.Name{Organization: []string{"system:nodes"}, CommonName: "system:node:" + nodeName}}
+}
+
+// servingRequest asks for the certificate a kubelet serves with.
+func servingRequest(nodeName, address string) *x509.CertificateRequest {
+	request := clientRequest(nodeName)
+	request.DNSNames = []string{nodeName}
+	if ip := net.ParseIP(address); ip != nil {
+		request.IPAddresses = []net.IP{ip}
+	}
+	return request
+}
+
+// order creates a CertificateSigningRequest for a new key and waits until it is signed or refused.
+func order(ctx context.Context, c *connection, template *x509.CertificateRequest, signer string, usage certificatesv1.KeyUsage) (credential, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	request, err := x509.CreateCertificateRequest(rand.Reader, template, key)
+	if err != nil {
+		return nil, err
+	}
+	created, err := c.requests.Create(ctx, &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "node-csr-"},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			Request:    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: request}),
+			SignerName: signer,
+			Usages:     []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, usage},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("creating certificate signing request: %w", err)
+	}
+	signed, err := signed(ctx, c, created.Name)
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return append(bytes.TrimSpace(signed), append([]byte("\n"), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})...)...), nil
+}
+
+// signed waits by watching; a watch that ends is started again.
+func signed(ctx context.Context, c *connection, name string) ([]byte, error) {
+	only := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()}
+	for ctx.Err() == nil {
+		watching, err := c.requests.Watch(ctx, only)
+		if err != nil {
+			return nil, fmt.Errorf("waiting for certificate signing request %q: %w", name, err)
+		}
+		for event := range watching.ResultChan() {
+			request, ok := event.Object.(*certificatesv1.CertificateSigningRequest)
+			if !ok {
+				break
+			}
+			if why := denied(request); why != "" {
+				watching.Stop()
+				return nil, fmt.Errorf("certificate signing request %q was refused: %s", name, why)
+			}
+			if len(request.Status.Certificate) > 0 {
+				watching.Stop()
+				return request.Status.Certificate, nil
+			}
+		}
+		watching.Stop()
+		pause(ctx, time.Second)
+	}
+	return nil, ctx.Err()
+}
+
+func denied(request *certificatesv1.CertificateSigningRequest) string {
+	for _, condition := range request.Status.Conditions {
+		if condition.Type == certificatesv1.CertificateDenied || condition.Type == certificatesv1.CertificateFailed {
+			return fmt.Sprintf("%s: %s", condition.Reason, condition.Message)
+		}
+	}
+	return ""
+}

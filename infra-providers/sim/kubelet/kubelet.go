@@ -1,0 +1,192 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package kubelet behaves towards an API server as the kubelet of one host would: it trades the bootstrap
+// token for a certificate, registers its Node, renews its Lease, keeps its Ready condition, and reports
+// the pods bound to it as running until they are deleted. It runs no containers.
+//
+// It acts as its node's own identity only, so that everything it does passes the Node authoriser and the
+// NodeRestriction admission. How it runs comes from the files on the host and from nothing else. The
+// hypervisor runs one per instance; a process may hold thousands.
+package kubelet
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Machine is the hardware under the kubelet.
+type Machine struct {
+	SystemUUID   string
+	Zone         string
+	InstanceType string
+	InternalIP   string
+	Architecture string
+	Capacity     corev1.ResourceList
+}
+
+// Store keeps a host's certificates over restarts.
+type Store interface {
+	// Load returns nil when there is none.
+	Load(name string) []byte
+	Save(name string, content []byte) error
+}
+
+// Report is how the host tells the outside what happens to it.
+type Report struct {
+	// Log writes a line to the console.
+	Log func(line string)
+	// Joined is called whenever the Node is registered.
+	Joined func()
+	// Failing is called with the reason why the host cannot join as things are.
+	Failing func(why string)
+}
+
+// Kubelet is the kubelet of one host.
+type Kubelet struct {
+	config  *Config
+	machine Machine
+	store   Store
+	report  Report
+}
+
+// The names of a host's certificates in its Store.
+const (
+	clientCertificate  = "kubelet-client.pem"
+	servingCertificate = "kubelet-server.pem"
+)
+
+// New returns a kubelet that was not started.
+func New(config *Config, machine Machine, store Store, report Report) *Kubelet {
+	if config.NodeIP == "" {
+		config.NodeIP = machine.InternalIP
+	}
+	return &Kubelet{config: config, machine: machine, store: store, report: report}
+}
+
+// Run returns when ctx is done. Whatever fails is tried again, as the init system of a host would.
+func (k *Kubelet) Run(ctx context.Context) {
+	for _, warning := range k.config.Warnings {
+		k.report.Log("kubelet: " + warning)
+	}
+	backoff := time.Second
+	for ctx.Err() == nil {
+		joined, err := k.session(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			k.complain(err)
+		}
+		if joined {
+			backoff = time.Second
+		}
+		pause(ctx, backoff/2+rand.N(backoff))
+		backoff = min(2*backoff, 15*time.Second)
+	}
+}
+
+func (k *Kubelet) complain(err error) {
+	why, final := refused(err)
+	if !final {
+		why = err.Error()
+	}
+	k.report.Log("kubelet: " + why)
+	if final {
+		k.report.Failing(why)
+	}
+}
+
+// session is the life of a kubelet with one client certificate.
+func (k *Kubelet) session(ctx context.Context) (joined bool, err error) {
+	certificate, err := k.identify(ctx)
+	if err != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithDeadlineCause(ctx, rotateAt(certificate, time.Now()), errRotate)
+	defer cancel()
+	c, err := dial(k.config, "", certificate)
+	if err != nil {
+		return false, err
+	}
+	defer c.close()
+	node, err := k.register(ctx, c)
+	if err != nil {
+		return false, fmt.Errorf("registering node %q: %w", k.config.NodeName, err)
+	}
+	k.report.Log(fmt.Sprintf("kubelet: registered node %q", node.Name))
+	k.report.Joined()
+
+	var others sync.WaitGroup
+	defer others.Wait()
+	others.Go(func() { newPods(k, c, node).run(ctx) })
+	if k.config.Kubelet.ServerTLSBootstrap {
+		others.Go(func() { k.serve(ctx, c) })
+	}
+	k.heartbeat(ctx, c, node)
+	if errors.Is(context.Cause(ctx), errRotate) {
+		k.rotate(c)
+	}
+	return true, nil
+}
+
+var errRotate = errors.New("client certificate is due for rotation")
+
+// identify returns the client certificate from disk, or gets one for the bootstrap token.
+func (k *Kubelet) identify(ctx context.Context) (*tls.Certificate, error) {
+	if known := credential(k.store.Load(clientCertificate)).parse(time.Now()); known != nil {
+		return known, nil
+	}
+	c, err := dial(k.config, k.config.Token, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	k.report.Log("kubelet: asking for a client certificate")
+	return k.obtain(ctx, c)
+}
+
+func (k *Kubelet) obtain(ctx context.Context, c *connection) (*tls.Certificate, error) {
+	fresh, err := order(ctx, c, clientRequest(k.config.NodeName), certificatesv1.KubeAPIServerClientKubeletSignerName, certificatesv1.UsageClientAuth)
+	if err != nil {
+		return nil, err
+	}
+	certificate := fresh.parse(time.Now())
+	if certificate == nil {
+		return nil, errors.New("the certificate that was issued is not usable")
+	}
+	return certificate, k.store.Save(clientCertificate, fresh)
+}
+
+// rotate gets the next certificate with the present one, within a minute; failing that, the present one
+// is used until it expires.
+func (k *Kubelet) rotate(c *connection) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if _, err := k.obtain(ctx, c); err != nil {
+		k.report.Log(fmt.Sprintf("kubelet: rotating client certificate: %v", err))
+	}
+}
+
+// serve gets a serving certificate where the configuration asks for one. Approval may take any time.
+func (k *Kubelet) serve(ctx context.Context, c *connection) {
+	if credential(k.store.Load(servingCertificate)).parse(time.Now()) != nil {
+		return
+	}
+	request := servingRequest(k.config.NodeName, k.config.NodeIP)
+	certificate, err := order(ctx, c, request, certificatesv1.KubeletServingSignerName, certificatesv1.UsageServerAuth)
+	if err == nil {
+		err = k.store.Save(servingCertificate, certificate)
+	}
+	if err != nil && ctx.Err() == nil {
+		k.report.Log(fmt.Sprintf("kubelet: getting a serving certificate: %v", err))
+	}
+}

@@ -1,0 +1,183 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	"drover.io/machine-controller/internal/contract"
+)
+
+// Types and reasons are upstream's.
+
+func setPaused(c *clusterv1.Cluster, paused bool) {
+	conditions.Set(c, truth(clusterv1.PausedCondition, paused, clusterv1.PausedReason, clusterv1.NotPausedReason))
+}
+
+// truth is a condition of one type that is either true or false, each with its reason.
+func truth(kind string, is bool, reason, otherwise string) metav1.Condition {
+	if is {
+		return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reason}
+	}
+	return metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: otherwise}
+}
+
+func infrastructureReady(s *subject) metav1.Condition {
+	ref := s.cluster.Spec.InfrastructureRef
+	if !ref.IsDefined() {
+		return metav1.Condition{
+			Type: clusterv1.ClusterInfrastructureReadyCondition, Status: metav1.ConditionTrue, Reason: "NoInfrastructureReference",
+		}
+	}
+	done := s.cluster.Status.Initialization.InfrastructureProvisioned != nil
+	var object *contract.Object
+	if s.infra != nil {
+		object = &s.infra.Object
+	}
+	condition := mirrored(object, s.infraErr, ref, done)
+	condition.Type = clusterv1.ClusterInfrastructureReadyCondition
+	return condition
+}
+
+func controlPlaneInitialized(s *subject) metav1.Condition {
+	done := s.cluster.Status.Initialization.ControlPlaneInitialized
+	condition := truth(clusterv1.ClusterControlPlaneInitializedCondition, done != nil && *done,
+		clusterv1.ClusterControlPlaneInitializedReason, clusterv1.ClusterControlPlaneNotInitializedReason)
+	if condition.Status == metav1.ConditionFalse && !s.cluster.Spec.ControlPlaneRef.IsDefined() {
+		condition.Message = "Waiting for the first connection to the workload cluster"
+	}
+	return condition
+}
+
+// controlPlaneAvailable mirrors the control plane object; a control plane that is somebody
+// else's is as available as it answers.
+func controlPlaneAvailable(s *subject) metav1.Condition {
+	ref := s.cluster.Spec.ControlPlaneRef
+	if !ref.IsDefined() {
+		condition := truth(clusterv1.ClusterControlPlaneAvailableCondition, s.connection.Connected,
+			clusterv1.ClusterControlPlaneAvailableReason, clusterv1.ClusterControlPlaneNotAvailableReason)
+		if !s.connection.Connected {
+			condition.Message = connectionTrouble(s)
+		}
+		return condition
+	}
+	done := s.cluster.Status.Initialization.ControlPlaneInitialized != nil
+	var object *contract.Object
+	if s.controlPlane != nil {
+		object = &s.controlPlane.Object
+	}
+	condition := mirrored(object, s.planeErr, ref, done)
+	condition.Type = clusterv1.ClusterControlPlaneAvailableCondition
+	return condition
+}
+
+// mirrored is what a referenced object says about itself, or why nothing can be said.
+func mirrored(object *contract.Object, err error, ref clusterv1.ContractVersionedObjectReference, done bool) metav1.Condition {
+	switch {
+	case apierrors.IsNotFound(err):
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: clusterv1.ObjectDoesNotExistReason, Message: fmt.Sprintf("%s %q does not exist", ref.Kind, ref.Name)}
+	case err != nil:
+		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: clusterv1.InternalErrorReason, Message: err.Error()}
+	case object == nil:
+		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: clusterv1.InternalErrorReason, Message: fmt.Sprintf("%s %q was not read", ref.Kind, ref.Name)}
+	}
+	ready := object.Ready()
+	if ready == nil {
+		return truth("", done, clusterv1.ReadyReason, clusterv1.NotReadyReason)
+	}
+	condition := truth("", ready.Status == metav1.ConditionTrue, clusterv1.ReadyReason, clusterv1.NotReadyReason)
+	if ready.Reason != "" {
+		condition.Reason = ready.Reason
+	}
+	condition.Message = ready.Message
+	return condition
+}
+
+func connectionProbe(s *subject) metav1.Condition {
+	condition := truth(clusterv1.ClusterRemoteConnectionProbeCondition, s.connection.Connected && s.connection.Reason == "",
+		clusterv1.ClusterRemoteConnectionProbeSucceededReason, clusterv1.ClusterRemoteConnectionProbeFailedReason)
+	if condition.Status == metav1.ConditionFalse {
+		condition.Message = connectionTrouble(s)
+	}
+	return condition
+}
+
+func connectionTrouble(s *subject) string {
+	if s.connection.Message == "" {
+		return "Not connected to the workload cluster yet"
+	}
+	return fmt.Sprintf("%s: %s", s.connection.Reason, s.connection.Message)
+}
+
+func workersAvailable(s *subject) metav1.Condition {
+	condition := metav1.Condition{Type: clusterv1.ClusterWorkersAvailableCondition, Status: metav1.ConditionTrue, Reason: clusterv1.ClusterWorkersAvailableNoWorkersReason}
+	if len(s.workers.deployments) == 0 {
+		return condition
+	}
+	summed, err := conditions.NewAggregateCondition(s.workers.deployments, clusterv1.MachineDeploymentAvailableCondition,
+		conditions.TargetConditionType(condition.Type),
+		conditions.CustomMergeStrategy{MergeStrategy: conditions.DefaultMergeStrategy(conditions.ComputeReasonFunc(
+			conditions.GetDefaultComputeMergeReasonFunc(clusterv1.ClusterWorkersNotAvailableReason, clusterv1.ClusterWorkersAvailableUnknownReason, clusterv1.ClusterWorkersAvailableReason),
+		))})
+	if err != nil {
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionUnknown, clusterv1.ClusterWorkersAvailableInternalErrorReason, err.Error()
+		return condition
+	}
+	return *summed
+}
+
+// sum is a condition of the Cluster that is true when the same condition is true, or for a
+// good one when it is true everywhere, in its MachineDeployments.
+type sum struct {
+	source, target string
+	good           bool
+	yes, no        string
+}
+
+// sums are the conditions that a Cluster takes from its MachineDeployments.
+var sums = []sum{
+	{clusterv1.MachineDeploymentMachinesReadyCondition, clusterv1.ClusterWorkerMachinesReadyCondition, true,
+		clusterv1.ClusterWorkerMachinesReadyReason, clusterv1.ClusterWorkerMachinesNotReadyReason},
+	{clusterv1.MachineDeploymentMachinesUpToDateCondition, clusterv1.ClusterWorkerMachinesUpToDateCondition, true,
+		clusterv1.ClusterWorkerMachinesUpToDateReason, clusterv1.ClusterWorkerMachinesNotUpToDateReason},
+	{clusterv1.MachineDeploymentRollingOutCondition, clusterv1.ClusterRollingOutCondition, false,
+		clusterv1.ClusterRollingOutReason, clusterv1.ClusterNotRollingOutReason},
+	{clusterv1.MachineDeploymentScalingUpCondition, clusterv1.ClusterScalingUpCondition, false,
+		clusterv1.ClusterScalingUpReason, clusterv1.ClusterNotScalingUpReason},
+	{clusterv1.MachineDeploymentScalingDownCondition, clusterv1.ClusterScalingDownCondition, false,
+		clusterv1.ClusterScalingDownReason, clusterv1.ClusterNotScalingDownReason},
+	{clusterv1.MachineDeploymentRemediatingCondition, clusterv1.ClusterRemediatingCondition, false,
+		clusterv1.ClusterRemediatingReason, clusterv1.ClusterNotRemediatingReason},
+}
+
+func (u sum) of(w workers) metav1.Condition {
+	message, is := "", u.good
+	for _, md := range w.deployments {
+		condition := conditions.Get(md, u.source)
+		if condition == nil || (condition.Status == metav1.ConditionTrue) == u.good {
+			continue
+		}
+		is = !u.good
+		if condition.Message != "" && message == "" {
+			message = fmt.Sprintf("MachineDeployment %s: %s", md.Name, condition.Message)
+		}
+	}
+	condition := truth(u.target, is, u.yes, u.no)
+	condition.Message = message
+	return condition
+}
+
+func deleting(s *subject) metav1.Condition {
+	condition := truth(clusterv1.ClusterDeletingCondition, !s.cluster.DeletionTimestamp.IsZero(),
+		clusterv1.ClusterDeletingWaitingForWorkersDeletionReason, clusterv1.ClusterNotDeletingReason)
+	if s.deletion.reason != "" {
+		condition.Reason, condition.Message = s.deletion.reason, s.deletion.message
+	}
+	return condition
+}

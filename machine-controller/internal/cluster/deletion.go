@@ -1,0 +1,131 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// finalize deletes what belongs to the Cluster, in upstream's order: workers, control plane
+// machines and control plane, infrastructure.
+func (r *Reconciler) finalize(ctx context.Context, s *subject) (reconcile.Result, error) {
+	if s.cluster.DeletionTimestamp.IsZero() {
+		return reconcile.Result{}, nil
+	}
+	for _, stage := range []func(context.Context, *subject) (bool, error){
+		r.workersGone,
+		r.controlPlaneGone,
+		r.infrastructureGone,
+	} {
+		if done, err := stage(ctx, s); err != nil || !done {
+			return reconcile.Result{}, err
+		}
+	}
+	controllerutil.RemoveFinalizer(s.cluster, clusterv1.ClusterFinalizer)
+	return reconcile.Result{}, nil
+}
+
+func (r *Reconciler) workersGone(ctx context.Context, s *subject) (bool, error) {
+	w := s.workers
+	left := len(w.all) - len(w.plane)
+	if len(w.deployments)+len(w.sets)+left == 0 {
+		return true, nil
+	}
+	s.deletion = progress{clusterv1.ClusterDeletingWaitingForWorkersDeletionReason,
+		fmt.Sprintf("Waiting for %d MachineDeployments, %d MachineSets and %d worker Machines to be deleted", len(w.deployments), len(w.sets), left)}
+	var errs []error
+	for _, md := range w.deployments {
+		errs = append(errs, r.delete(ctx, md))
+	}
+	for _, set := range w.sets {
+		errs = append(errs, r.delete(ctx, set))
+	}
+	for _, m := range w.machines {
+		errs = append(errs, r.delete(ctx, m))
+	}
+	return false, kerrors.NewAggregate(errs)
+}
+
+func (r *Reconciler) controlPlaneGone(ctx context.Context, s *subject) (bool, error) {
+	if !s.cluster.Spec.ControlPlaneRef.IsDefined() && len(s.workers.plane) == 0 {
+		return true, nil
+	}
+	s.deletion = progress{clusterv1.ClusterDeletingWaitingForControlPlaneDeletionReason,
+		fmt.Sprintf("Waiting for the control plane and %d of its Machines to be deleted", len(s.workers.plane))}
+	if s.controlPlane != nil {
+		return false, r.delete(ctx, s.controlPlane.Unstructured)
+	}
+	var errs []error
+	for _, m := range s.workers.plane {
+		errs = append(errs, r.delete(ctx, m))
+	}
+	gone := !s.cluster.Spec.ControlPlaneRef.IsDefined() || apierrors.IsNotFound(s.planeErr)
+	return gone && len(s.workers.plane) == 0, kerrors.NewAggregate(errs)
+}
+
+func (r *Reconciler) infrastructureGone(ctx context.Context, s *subject) (bool, error) {
+	if !s.cluster.Spec.InfrastructureRef.IsDefined() || apierrors.IsNotFound(s.infraErr) {
+		return true, nil
+	}
+	s.deletion = progress{clusterv1.ClusterDeletingWaitingForInfrastructureDeletionReason,
+		fmt.Sprintf("Waiting for %s %q to be deleted", s.cluster.Spec.InfrastructureRef.Kind, s.cluster.Spec.InfrastructureRef.Name)}
+	if s.infra == nil {
+		return false, nil
+	}
+	return false, r.delete(ctx, s.infra.Unstructured)
+}
+
+// delete deletes an object unless that is under way.
+func (r *Reconciler) delete(ctx context.Context, object client.Object) error {
+	if object.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	uid := object.GetUID()
+	if err := r.Client.Delete(ctx, object, client.Preconditions{UID: &uid}); settled(err) != nil {
+		return fmt.Errorf("deleting %q: %w", object.GetName(), err)
+	}
+	return nil
+}
+
+// adopt puts the Cluster's owner reference and label on its infrastructure or control plane
+// object, unless they are there.
+func (r *Reconciler) adopt(ctx context.Context, cluster *clusterv1.Cluster, object *unstructured.Unstructured) error {
+	owned := false
+	for _, reference := range object.GetOwnerReferences() {
+		owned = owned || reference.UID == cluster.UID
+	}
+	if owned && object.GetLabels()[clusterv1.ClusterNameLabel] == cluster.Name {
+		return nil
+	}
+	references := object.GetOwnerReferences()
+	if !owned {
+		references = append(references, metav1.OwnerReference{
+			APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: cluster.Name, UID: cluster.UID,
+		})
+	}
+	data, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"resourceVersion": object.GetResourceVersion(),
+		"ownerReferences": references,
+		"labels":          map[string]string{clusterv1.ClusterNameLabel: cluster.Name},
+	}})
+	if err != nil {
+		return fmt.Errorf("encoding owner patch: %w", err)
+	}
+	if err := r.Client.Patch(ctx, object.DeepCopy(), client.RawPatch(types.MergePatchType, data)); err != nil {
+		return fmt.Errorf("adopting %s %q: %w", object.GetKind(), object.GetName(), err)
+	}
+	return nil
+}

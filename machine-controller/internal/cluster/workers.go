@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"drover.io/machine-controller/internal/index"
+)
+
+// workers are the objects of a Cluster that make worker machines, each counted at the
+// highest level that speaks for it.
+type workers struct {
+	deployments []*clusterv1.MachineDeployment
+	// sets and machines are those that stand alone.
+	sets     []*clusterv1.MachineSet
+	machines []*clusterv1.Machine
+	// plane are the machines of the control plane.
+	plane []*clusterv1.Machine
+	// all are the machines of every kind, to wait for when the Cluster is deleted.
+	all []*clusterv1.Machine
+}
+
+func (r *Reconciler) countWorkers(ctx context.Context, s *subject) (reconcile.Result, error) {
+	var err error
+	key := client.ObjectKeyFromObject(s.cluster)
+	if s.workers.deployments, err = index.MachineDeploymentsOfCluster(ctx, r.Client, key); err != nil {
+		return reconcile.Result{}, err
+	}
+	sets, err := index.MachineSetsOfCluster(ctx, r.Client, key)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	for _, set := range sets {
+		if metav1.GetControllerOfNoCopy(set) == nil {
+			s.workers.sets = append(s.workers.sets, set)
+		}
+	}
+	if s.workers.all, err = index.MachinesOfCluster(ctx, r.Client, key); err != nil {
+		return reconcile.Result{}, err
+	}
+	for _, m := range s.workers.all {
+		if _, plane := m.Labels[clusterv1.MachineControlPlaneLabel]; plane {
+			s.workers.plane = append(s.workers.plane, m)
+		} else if metav1.GetControllerOfNoCopy(m) == nil {
+			s.workers.machines = append(s.workers.machines, m)
+		}
+	}
+	return reconcile.Result{}, nil
+}
+
+// status adds up the counters of all workers.
+func (w workers) status() *clusterv1.WorkersStatus {
+	var desired, replicas, ready, available, upToDate int32
+	for _, md := range w.deployments {
+		add(&desired, md.Spec.Replicas)
+		add(&replicas, md.Status.Replicas)
+		add(&ready, md.Status.ReadyReplicas)
+		add(&available, md.Status.AvailableReplicas)
+		add(&upToDate, md.Status.UpToDateReplicas)
+	}
+	for _, set := range w.sets {
+		add(&desired, set.Spec.Replicas)
+		add(&replicas, set.Status.Replicas)
+		add(&ready, set.Status.ReadyReplicas)
+		add(&available, set.Status.AvailableReplicas)
+		add(&upToDate, set.Status.UpToDateReplicas)
+	}
+	for _, m := range w.machines {
+		desired++
+		replicas++
+		ready += one(m, clusterv1.MachineReadyCondition)
+		available += one(m, clusterv1.MachineAvailableCondition)
+		upToDate += one(m, clusterv1.MachineUpToDateCondition)
+	}
+	return &clusterv1.WorkersStatus{
+		DesiredReplicas: &desired, Replicas: &replicas, ReadyReplicas: &ready, AvailableReplicas: &available, UpToDateReplicas: &upToDate,
+	}
+}
+
+func add(total, n *int32) {
+	if n != nil {
+		*total += *n
+	}
+}
+
+func one(m *clusterv1.Machine, condition string) int32 {
+	if conditions.IsTrue(m, condition) {
+		return 1
+	}
+	return 0
+}
+
+func clusterOf(_ context.Context, object client.Object) []reconcile.Request {
+	name := object.GetLabels()[clusterv1.ClusterNameLabel]
+	switch o := object.(type) {
+	case *clusterv1.MachineDeployment:
+		name = o.Spec.ClusterName
+	case *clusterv1.MachineSet:
+		name = o.Spec.ClusterName
+	case *clusterv1.Machine:
+		name = o.Spec.ClusterName
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: object.GetNamespace(), Name: name}}}
+}
+
+// clusterOfStandalone leaves out what a higher level speaks for, except while it is being
+// deleted: a Cluster that is deleted waits for the last of them.
+func clusterOfStandalone(ctx context.Context, object client.Object) []reconcile.Request {
+	if metav1.GetControllerOfNoCopy(object) != nil && object.GetDeletionTimestamp() == nil {
+		return nil
+	}
+	return clusterOf(ctx, object)
+}

@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package coalesce lets many events about many objects become one reconcile of what owns
+// them: a thousand Machines that change within a moment are one look at their MachineSet.
+// It owns the delay, not the mapping; controllers use it for the objects below them.
+package coalesce
+
+import (
+	"context"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Window is how long the first event of a series waits for the others.
+const Window = 200 * time.Millisecond
+
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// Controller wakes the controller, of the given kind, of each object that changes, once per window.
+func Controller(kind string) handler.EventHandler {
+	return Map(func(_ context.Context, object client.Object) []reconcile.Request {
+		owner := metav1.GetControllerOfNoCopy(object)
+		if owner == nil || owner.Kind != kind {
+			return nil
+		}
+		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: object.GetNamespace(), Name: owner.Name}}}
+	})
+}
+
+// Map wakes what the function says, once per window. An update wakes what the object
+// belonged to before, too.
+func Map(to handler.MapFunc) handler.EventHandler {
+	wake := func(ctx context.Context, q queue, objects ...client.Object) {
+		for _, object := range objects {
+			for _, request := range to(ctx, object) {
+				q.AddAfter(request, Window)
+			}
+		}
+	}
+	return handler.Funcs{
+		CreateFunc:  func(ctx context.Context, e event.CreateEvent, q queue) { wake(ctx, q, e.Object) },
+		UpdateFunc:  func(ctx context.Context, e event.UpdateEvent, q queue) { wake(ctx, q, e.ObjectOld, e.ObjectNew) },
+		DeleteFunc:  func(ctx context.Context, e event.DeleteEvent, q queue) { wake(ctx, q, e.Object) },
+		GenericFunc: func(ctx context.Context, e event.GenericEvent, q queue) { wake(ctx, q, e.Object) },
+	}
+}

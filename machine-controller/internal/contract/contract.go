@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package contract reads and writes the objects of infrastructure, bootstrap and control
+// plane providers by the Cluster API contract their CRD is labelled with, on unstructured
+// objects: no provider's Go types are known here. It owns where a field of the contract
+// lives in each contract version, which API version of a kind to use, and the watches on
+// provider kinds that appear while the manager runs. It decides nothing about Machines;
+// the machine, machineset and cluster controllers call it.
+package contract
+
+import (
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Version is a version of the Cluster API contract that a provider's CRD can be labelled with.
+type Version string
+
+// The contract versions understood here, newest last.
+const (
+	V1Beta1 Version = "v1beta1"
+	V1Beta2 Version = "v1beta2"
+)
+
+// label is the key of the CRD label that lists the API versions keeping contract v.
+func (v Version) label() string { return "cluster.x-k8s.io/" + string(v) }
+
+// MissingCRDError says that no CRD serves a referenced kind, or none that this manager may see.
+type MissingCRDError struct {
+	GroupKind schema.GroupKind
+	CRDName   string
+}
+
+// Error names the CRD to install.
+func (e *MissingCRDError) Error() string {
+	return fmt.Sprintf("no CustomResourceDefinition %q for kind %s: install the provider that serves it or correct the reference", e.CRDName, e.GroupKind)
+}
+
+// MissingLabelError says that a CRD carries no label of a contract version understood here.
+type MissingLabelError struct {
+	CRDName string
+}
+
+// Error names the CRD and the label it lacks.
+func (e *MissingLabelError) Error() string {
+	return fmt.Sprintf("CustomResourceDefinition %q has no label %s=<version>: it does not say which contract it keeps", e.CRDName, V1Beta2.label())
+}
+
+// ForbiddenError says that this manager's ServiceAccount may not list and watch a provider kind.
+type ForbiddenError struct {
+	GroupKind schema.GroupKind
+	Err       error
+}
+
+// Error names the way to grant the permission.
+func (e *ForbiddenError) Error() string {
+	return fmt.Sprintf("not allowed to watch kind %s: give the provider a ClusterRole labelled cluster.x-k8s.io/aggregate-to-manager=true (%v)", e.GroupKind, e.Err)
+}
+
+// Unwrap returns the API server's own refusal.
+func (e *ForbiddenError) Unwrap() error { return e.Err }
+
+// IsMisconfigured reports whether err needs a person to install, label or permit something
+// before the referenced object can be read; retrying alone will not help.
+func IsMisconfigured(err error) bool {
+	var (
+		crd       *MissingCRDError
+		label     *MissingLabelError
+		forbidden *ForbiddenError
+	)
+	return errors.As(err, &crd) || errors.As(err, &label) || errors.As(err, &forbidden)
+}

@@ -1,0 +1,136 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package contract
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// InfraMachine is the object an infrastructure provider turns into a virtual machine.
+type InfraMachine struct{ Object }
+
+// ProviderID identifies the virtual machine; it equals spec.providerID of its Node. Empty until known.
+func (m *InfraMachine) ProviderID() string { return m.text("spec", "providerID") }
+
+// Provisioned reports whether the virtual machine exists and was handed its bootstrap data.
+func (m *InfraMachine) Provisioned() bool {
+	return m.flag([]string{"status", "initialization", "provisioned"}, []string{"status", "ready"})
+}
+
+// FailureDomain is where the provider placed the machine; empty when it has no such notion.
+func (m *InfraMachine) FailureDomain() string {
+	if m.Contract == V1Beta1 {
+		return m.text("spec", "failureDomain")
+	}
+	return m.text("status", "failureDomain")
+}
+
+// Interruptible reports whether the cloud may take the machine away at short notice (spot).
+func (m *InfraMachine) Interruptible() bool {
+	value, _, _ := unstructured.NestedBool(m.Unstructured.Object, "status", "interruptible")
+	return value
+}
+
+// Addresses lists the machine's addresses in the provider's order; entries without a type or an address are dropped.
+func (m *InfraMachine) Addresses() clusterv1.MachineAddresses {
+	list, _, _ := unstructured.NestedSlice(m.Unstructured.Object, "status", "addresses")
+	var addresses clusterv1.MachineAddresses
+	for _, each := range list {
+		fields, ok := each.(map[string]any)
+		if !ok || text(fields, "type") == "" || text(fields, "address") == "" {
+			continue
+		}
+		addresses = append(addresses, clusterv1.MachineAddress{
+			Type:    clusterv1.MachineAddressType(text(fields, "type")),
+			Address: text(fields, "address"),
+		})
+	}
+	return addresses
+}
+
+// BootstrapConfig is the object a bootstrap provider turns into the data a machine boots with.
+type BootstrapConfig struct{ Object }
+
+// DataSecretName names the Secret that holds the bootstrap data. Empty until known.
+func (b *BootstrapConfig) DataSecretName() string { return b.text("status", "dataSecretName") }
+
+// DataSecretCreated reports whether that Secret is complete.
+func (b *BootstrapConfig) DataSecretCreated() bool {
+	return b.flag([]string{"status", "initialization", "dataSecretCreated"}, []string{"status", "ready"})
+}
+
+// InfraCluster is the object that describes a cluster's shared infrastructure.
+type InfraCluster struct{ Object }
+
+// Provisioned reports whether the shared infrastructure is ready for machines.
+func (c *InfraCluster) Provisioned() bool {
+	return c.flag([]string{"status", "initialization", "provisioned"}, []string{"status", "ready"})
+}
+
+// Endpoint is where the API server answers; zero when the provider does not supply it.
+func (c *InfraCluster) Endpoint() clusterv1.APIEndpoint { return endpoint(&c.Object) }
+
+// FailureDomains lists where machines can be placed, sorted by name.
+func (c *InfraCluster) FailureDomains() []clusterv1.FailureDomain {
+	if c.Contract == V1Beta1 {
+		return c.failureDomainMap()
+	}
+	list, _, _ := unstructured.NestedSlice(c.Unstructured.Object, "status", "failureDomains")
+	var domains []clusterv1.FailureDomain
+	for _, each := range list {
+		if fields, ok := each.(map[string]any); ok && text(fields, "name") != "" {
+			domains = append(domains, failureDomain(text(fields, "name"), fields))
+		}
+	}
+	return domains
+}
+
+// failureDomainMap reads the shape of the older contract, where the names are the keys.
+func (c *InfraCluster) failureDomainMap() []clusterv1.FailureDomain {
+	byName, _, _ := unstructured.NestedMap(c.Unstructured.Object, "status", "failureDomains")
+	var domains []clusterv1.FailureDomain
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		if fields, ok := byName[name].(map[string]any); ok {
+			domains = append(domains, failureDomain(name, fields))
+		}
+	}
+	return domains
+}
+
+func failureDomain(name string, fields map[string]any) clusterv1.FailureDomain {
+	domain := clusterv1.FailureDomain{Name: name}
+	if value, ok := fields["controlPlane"].(bool); ok {
+		domain.ControlPlane = &value
+	}
+	if attributes, found, _ := unstructured.NestedStringMap(fields, "attributes"); found {
+		domain.Attributes = attributes
+	}
+	return domain
+}
+
+// ControlPlane is the object a control plane provider turns into API servers.
+type ControlPlane struct{ Object }
+
+// Initialized reports whether the API server has come up for the first time.
+func (c *ControlPlane) Initialized() bool {
+	return c.flag([]string{"status", "initialization", "controlPlaneInitialized"}, []string{"status", "initialized"})
+}
+
+// ExternallyManaged reports whether the control plane has no Nodes or Machines in the cluster.
+func (c *ControlPlane) ExternallyManaged() bool {
+	value, _, _ := unstructured.NestedBool(c.Unstructured.Object, "status", "externalManagedControlPlane")
+	return value
+}
+
+// Endpoint is where the API server answers; zero when the provider does not supply it.
+func (c *ControlPlane) Endpoint() clusterv1.APIEndpoint { return endpoint(&c.Object) }
+
+func endpoint(o *Object) clusterv1.APIEndpoint {
+	port, _, _ := unstructured.NestedInt64(o.Unstructured.Object, "spec", "controlPlaneEndpoint", "port")
+	return clusterv1.APIEndpoint{Host: o.text("spec", "controlPlaneEndpoint", "host"), Port: int32(port)}
+}

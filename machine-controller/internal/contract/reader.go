@@ -1,0 +1,82 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package contract
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// syncTimeout bounds how long a worker waits for the first list of a kind not seen before.
+const syncTimeout = 10 * time.Second
+
+// Reader gets provider objects by reference, from a cache that it fills with a watch the
+// first time a kind is asked for.
+type Reader struct {
+	Resolver *Resolver
+	// Cached answers gets of unstructured objects from the manager's cache.
+	Cached  client.Reader
+	Watcher *Watcher
+}
+
+// Get returns the referenced object and the contract to read it by. Errors are the API
+// server's (NotFound when the object does not exist) or one that [IsMisconfigured] knows.
+func (r *Reader) Get(ctx context.Context, namespace string, ref clusterv1.ContractVersionedObjectReference) (Object, error) {
+	gvk, version, err := r.Resolver.Resolve(ctx, ref.GroupKind())
+	if err != nil {
+		return Object{}, err
+	}
+	if err := r.Watcher.Ensure(ctx, gvk); err != nil {
+		return Object{}, err
+	}
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(gvk)
+	bounded, cancel := context.WithTimeout(ctx, syncTimeout)
+	defer cancel()
+	if err := r.Cached.Get(bounded, client.ObjectKey{Namespace: namespace, Name: ref.Name}, object); err != nil {
+		return Object{}, fmt.Errorf("reading %s %q: %w", ref.Kind, ref.Name, err)
+	}
+	return Object{Unstructured: object, Contract: version}, nil
+}
+
+// InfraMachine gets the InfraMachine that ref names.
+func (r *Reader) InfraMachine(ctx context.Context, namespace string, ref clusterv1.ContractVersionedObjectReference) (*InfraMachine, error) {
+	object, err := r.Get(ctx, namespace, ref)
+	if err != nil {
+		return nil, err
+	}
+	return &InfraMachine{object}, nil
+}
+
+// BootstrapConfig gets the BootstrapConfig that ref names.
+func (r *Reader) BootstrapConfig(ctx context.Context, namespace string, ref clusterv1.ContractVersionedObjectReference) (*BootstrapConfig, error) {
+	object, err := r.Get(ctx, namespace, ref)
+	if err != nil {
+		return nil, err
+	}
+	return &BootstrapConfig{object}, nil
+}
+
+// InfraCluster gets the InfraCluster that ref names.
+func (r *Reader) InfraCluster(ctx context.Context, namespace string, ref clusterv1.ContractVersionedObjectReference) (*InfraCluster, error) {
+	object, err := r.Get(ctx, namespace, ref)
+	if err != nil {
+		return nil, err
+	}
+	return &InfraCluster{object}, nil
+}
+
+// ControlPlane gets the ControlPlane that ref names.
+func (r *Reader) ControlPlane(ctx context.Context, namespace string, ref clusterv1.ContractVersionedObjectReference) (*ControlPlane, error) {
+	object, err := r.Get(ctx, namespace, ref)
+	if err != nil {
+		return nil, err
+	}
+	return &ControlPlane{object}, nil
+}

@@ -1,0 +1,101 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package contract
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Templates reads the templates that infrastructure and bootstrap objects are made from.
+// They are read from the API server itself and only when something is to be created, so
+// that they cost no memory and are never stale.
+type Templates struct {
+	Resolver *Resolver
+	Live     client.Reader
+}
+
+// Template is a provider's template, ready to make objects from.
+type Template struct {
+	*unstructured.Unstructured
+}
+
+// Get returns the referenced template; a missing one is the API server's NotFound.
+func (t *Templates) Get(ctx context.Context, namespace string, ref clusterv1.ContractVersionedObjectReference) (*Template, error) {
+	gvk, _, err := t.Resolver.Resolve(ctx, ref.GroupKind())
+	if err != nil {
+		return nil, err
+	}
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(gvk)
+	if err := t.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, object); err != nil {
+		return nil, fmt.Errorf("reading %s %q: %w", ref.Kind, ref.Name, err)
+	}
+	return &Template{object}, nil
+}
+
+// Birth says what an object made from a template is called and whose it is.
+type Birth struct {
+	Name        string
+	ClusterName string
+	// Labels and Annotations are added to those the template itself asks for.
+	Labels, Annotations map[string]string
+	// Owner becomes the controller of the object.
+	Owner metav1.OwnerReference
+}
+
+// Object makes the object that the template describes. Nothing is sent to the API server.
+// It fails when the template has no spec.template.spec.
+func (t *Template) Object(birth Birth) (*unstructured.Unstructured, error) {
+	spec, found, err := unstructured.NestedMap(t.Unstructured.Object, "spec", "template", "spec")
+	if err != nil || !found {
+		return nil, fmt.Errorf("%s %q has no spec.template.spec", t.GetKind(), t.GetName())
+	}
+	labels, _, _ := unstructured.NestedStringMap(t.Unstructured.Object, "spec", "template", "metadata", "labels")
+	annotations, _, _ := unstructured.NestedStringMap(t.Unstructured.Object, "spec", "template", "metadata", "annotations")
+
+	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	object.SetGroupVersionKind(t.GroupVersionKind().GroupVersion().WithKind(strings.TrimSuffix(t.GetKind(), "Template")))
+	object.SetNamespace(t.GetNamespace())
+	object.SetName(birth.Name)
+	object.SetOwnerReferences([]metav1.OwnerReference{birth.Owner})
+	object.SetLabels(merged(labels, birth.Labels, map[string]string{
+		clusterv1.ClusterNameLabel: birth.ClusterName,
+	}))
+	object.SetAnnotations(merged(annotations, birth.Annotations, map[string]string{
+		clusterv1.TemplateClonedFromNameAnnotation:      t.GetName(),
+		clusterv1.TemplateClonedFromGroupKindAnnotation: t.GroupVersionKind().GroupKind().String(),
+	}))
+	return object, nil
+}
+
+// Ref is the reference by which the object made from the template under name is found.
+func (t *Template) Ref(name string) clusterv1.ContractVersionedObjectReference {
+	return RefFromTemplate(clusterv1.ContractVersionedObjectReference{APIGroup: t.GroupVersionKind().Group, Kind: t.GetKind()}, name)
+}
+
+// RefFromTemplate turns a reference to a template into the reference to the object made
+// from it under name.
+func RefFromTemplate(template clusterv1.ContractVersionedObjectReference, name string) clusterv1.ContractVersionedObjectReference {
+	return clusterv1.ContractVersionedObjectReference{
+		APIGroup: template.APIGroup,
+		Kind:     strings.TrimSuffix(template.Kind, "Template"),
+		Name:     name,
+	}
+}
+
+func merged(layers ...map[string]string) map[string]string {
+	all := map[string]string{}
+	for _, layer := range layers {
+		maps.Copy(all, layer)
+	}
+	return all
+}

@@ -1,0 +1,122 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package drain empties the Node of a Machine before its VM goes. It owns which Pods go, in what order, and the
+// words for what blocks; the Machine controller owns when: it calls Drainer.Node for one bounded pass, and again
+// later, until Done. A pass never waits for a Pod, so one worker drains many Nodes. Decisions are the pure
+// functions RulesFor, Classify and MakePlan; budget.go foretells what PodDisruptionBudgets allow.
+//
+// k8s.io/kubectl/pkg/drain is not used: it waits inside the call, evicts by name without the UID, asks for a
+// DaemonSet once per Pod, keeps one warning per Pod, and needs a second, typed client per workload cluster.
+package drain
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// Drainer drains Nodes. The zero value is ready to use, by any number of workers.
+type Drainer struct {
+	// MaxEvictions is how many Pods one pass may evict; 0 means 20. Deletions by a force deadline are not counted.
+	MaxEvictions int
+	// PassTime is how long one pass may take; 0 means 10 s.
+	PassTime time.Duration
+	// PageSize of lists; 0 means 250, more Pods than most Nodes can have.
+	PageSize int64
+
+	refused memory
+}
+
+// Request is one pass over one Node.
+type Request struct {
+	// Client reaches the workload cluster and reads Pods, DaemonSets, Namespaces and PodDisruptionBudgets live.
+	Client client.Client
+	// Node is to be drained; it should be cordoned before. It may come from a cache.
+	Node *corev1.Node
+	// Subject is the Machine, as MachineDrainRules see it.
+	Subject Subject
+	// Rules are all MachineDrainRules in the Machine's namespace.
+	Rules []clusterv1.MachineDrainRule
+	// Now is the time of this pass.
+	Now time.Time
+	// ForceDeadline is when the last Pod must have ended. Pods are deleted past their PodDisruptionBudgets, early
+	// enough for their grace period; those still there at the deadline are given up. Nil means never.
+	ForceDeadline *time.Time
+	// SerialVolumes evicts Pods with volumes one after another, with the detachment between.
+	SerialVolumes bool
+}
+
+// Removal is a Pod that this pass evicted or deleted.
+type Removal struct {
+	Pod types.NamespacedName
+	// Forced: it was deleted for the force deadline, not evicted.
+	Forced   bool
+	Warnings []string
+}
+
+// Result is what a pass did and what is still awaited.
+type Result struct {
+	// Done: every Pod that has to go is gone.
+	Done bool
+	// RequeueAfter is when the next pass makes sense, if not Done.
+	RequeueAfter time.Duration
+	// Progress is what is still awaited, and why.
+	Progress Progress
+	// Removed are the Pods that this pass evicted or deleted.
+	Removed []Removal
+}
+
+// Node performs one pass. With an error the Result still tells what was done. An InvalidRuleError stays until
+// somebody corrects the rule; any other error is one of the workload cluster and worth a retry.
+func (d *Drainer) Node(ctx context.Context, req Request) (Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.passTime())
+	defer cancel()
+	pods, view, err := d.look(ctx, req)
+	if err != nil {
+		return Result{}, err
+	}
+	plan := MakePlan(Classify(pods, view))
+	if plan.Done() {
+		d.refused.keep(req.Node.UID, nil)
+		return Result{Done: true}, nil
+	}
+	plan.tryLast(d.refused.of(req.Node.UID))
+	p := d.newPass(req, view, pods)
+	err = p.run(ctx, plan)
+	d.refused.keep(req.Node.UID, p.refused)
+	return p.result(plan), err
+}
+
+// Skipped returns the Pods on the Node that the drain leaves there on purpose; package volume ignores theirs.
+func (d *Drainer) Skipped(ctx context.Context, req Request) ([]*corev1.Pod, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.passTime())
+	defer cancel()
+	pods, view, err := d.look(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	var skipped []*corev1.Pod
+	for _, decision := range MakePlan(Classify(pods, view)).Skipped {
+		if decision.Reason != ReasonCompleted {
+			skipped = append(skipped, decision.Pod)
+		}
+	}
+	return skipped, nil
+}
+
+func (d *Drainer) maxEvictions() int       { return orDefault(d.MaxEvictions, 20) }
+func (d *Drainer) passTime() time.Duration { return orDefault(d.PassTime, 10*time.Second) }
+func (d *Drainer) pageSize() int64         { return orDefault(d.PageSize, 250) }
+
+func orDefault[T int | int64 | time.Duration](value, fallback T) T {
+	if value > 0 {
+		return value
+	}
+	return fallback
+}

@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package drain
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+)
+
+// The tests of this package share one real API server, started by the first test that wants it.
+var environment = &envtest.Environment{}
+
+var startEnvironment = sync.OnceValues(func() (*rest.Config, error) {
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		assets, err := binaries()
+		if err != nil {
+			return nil, err
+		}
+		environment.BinaryAssetsDirectory = assets
+	}
+	config, err := environment.Start()
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1
+	return config, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if err := environment.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stopping the API server:", err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+// binaries finds bin/k8s upward from here.
+func binaries() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		found := filepath.Join(dir, "bin", "k8s")
+		if _, err := os.Stat(filepath.Join(found, "kube-apiserver")); err == nil {
+			return found, nil
+		}
+	}
+	return "", errors.New("no bin/k8s/kube-apiserver: build it with `make control-plane`, or set KUBEBUILDER_ASSETS")
+}
+
+func apiServer(t *testing.T) (*rest.Config, client.WithWatch) {
+	t.Helper()
+	config, err := startEnvironment()
+	if err != nil {
+		t.Fatalf("starting the API server: %v", err)
+	}
+	c, err := client.NewWithWatch(config, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config, c
+}

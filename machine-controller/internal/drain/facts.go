@@ -1,0 +1,115 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package drain
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// look reads all that Classify needs: the Pods of the Node, each DaemonSet of theirs once, and the Namespaces
+// if a rule selects by them.
+func (d *Drainer) look(ctx context.Context, req Request) ([]*corev1.Pod, View, error) {
+	view := View{
+		Now: req.Now, Unreachable: unreachable(req.Node), ForceDeadline: req.ForceDeadline,
+		NamespaceLabels: map[string]labels.Set{}, Orphaned: map[types.UID]bool{},
+	}
+	var err error
+	if view.Rules, err = RulesFor(req.Subject, req.Rules); err != nil {
+		return nil, view, err
+	}
+	pods, err := d.pods(ctx, req.Client, req.Node.Name)
+	if err != nil {
+		return nil, view, err
+	}
+	exists := map[owner]bool{}
+	for _, pod := range pods {
+		if err := orphaned(ctx, req.Client, pod, exists, &view); err != nil {
+			return nil, view, err
+		}
+		if err := namespace(ctx, req.Client, pod, &view); err != nil {
+			return nil, view, err
+		}
+	}
+	return pods, view, nil
+}
+
+// pods lists by the index that the API server keeps for kubelets.
+func (d *Drainer) pods(ctx context.Context, c client.Reader, node string) ([]*corev1.Pod, error) {
+	var pods []*corev1.Pod
+	var page corev1.PodList
+	for {
+		opts := []client.ListOption{
+			client.MatchingFields{"spec.nodeName": node}, client.Limit(d.pageSize()), client.Continue(page.Continue),
+		}
+		page = corev1.PodList{}
+		if err := c.List(ctx, &page, opts...); err != nil {
+			return nil, fmt.Errorf("listing Pods of Node %q: %w", node, err)
+		}
+		for i := range page.Items {
+			pods = append(pods, &page.Items[i])
+		}
+		if page.Continue == "" {
+			return pods, nil
+		}
+	}
+}
+
+type owner struct{ apiVersion, kind, namespace, name string }
+
+// orphaned notes a Pod whose DaemonSet is gone; exists remembers the answers.
+func orphaned(ctx context.Context, c client.Reader, pod *corev1.Pod, exists map[owner]bool, v *View) error {
+	ref := daemonSetOf(pod)
+	if ref == nil || finished(pod) {
+		return nil
+	}
+	key := owner{ref.APIVersion, ref.Kind, pod.Namespace, ref.Name}
+	if _, asked := exists[key]; !asked {
+		set := &metav1.PartialObjectMetadata{}
+		set.SetGroupVersionKind(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind))
+		err := c.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: ref.Name}, set)
+		if err != nil && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
+			return fmt.Errorf("getting %s %q of Pod %q in Namespace %q: %w", ref.Kind, ref.Name, pod.Name, pod.Namespace, err)
+		}
+		exists[key] = err == nil
+	}
+	if !exists[key] {
+		v.Orphaned[pod.UID] = true
+	}
+	return nil
+}
+
+func namespace(ctx context.Context, c client.Reader, pod *corev1.Pod, v *View) error {
+	if _, read := v.NamespaceLabels[pod.Namespace]; read || !v.Rules.selectNamespaces() {
+		return nil
+	}
+	ns := &metav1.PartialObjectMetadata{}
+	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	err := c.Get(ctx, client.ObjectKey{Name: pod.Namespace}, ns)
+	switch {
+	case apierrors.IsNotFound(err):
+		ns.Labels = v.namespaceLabels(pod.Namespace)
+	case err != nil:
+		return fmt.Errorf("getting Namespace %q: %w", pod.Namespace, err)
+	}
+	v.NamespaceLabels[pod.Namespace] = ns.Labels
+	return nil
+}
+
+// unreachable: the API server has lost the kubelet.
+func unreachable(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown
+	})
+}

@@ -1,0 +1,155 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package drain
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// pass carries out a Plan within its limits and notes what is still awaited.
+type pass struct {
+	req     Request
+	view    View
+	budgets budgets
+	turn    turn
+
+	left        int           // evictions this pass may still do
+	attemptTime time.Duration // for one request, so that a hanging webhook leaves time for other Pods
+	stopped     bool
+	retryAfter  time.Duration
+	err         error
+	progress    Progress
+	removed     []Removal
+	refused     refusals
+}
+
+func (d *Drainer) newPass(req Request, view View, pods []*corev1.Pod) *pass {
+	return &pass{
+		req: req, view: view,
+		budgets:     budgets{client: req.Client, pageSize: d.pageSize(), byNamespace: map[string][]*budget{}},
+		turn:        turn{onNode: pods},
+		left:        d.maxEvictions(),
+		attemptTime: d.passTime() / 4,
+		refused:     refusals{},
+	}
+}
+
+// run deletes before it evicts, for a deadline does not wait. ctx ends with the pass.
+func (p *pass) run(ctx context.Context, plan Plan) error {
+	for kind, decisions := range map[CauseKind][]Decision{
+		Terminating: plan.Terminating, Completing: plan.Completing, LaterOrder: plan.Later,
+	} {
+		for _, d := range decisions {
+			p.progress.add(Cause{Kind: kind}, d.Pod)
+		}
+	}
+	for _, d := range plan.Delete {
+		p.step(ctx, d, p.remove)
+	}
+	if p.req.SerialVolumes && !p.view.Unreachable && !p.stopped {
+		if err := p.turn.look(ctx, p.req, plan); err != nil {
+			p.stop(err)
+		}
+	}
+	for _, d := range plan.Evict {
+		p.step(ctx, d, p.evict)
+	}
+	return p.err
+}
+
+// step does nothing more once the pass has stopped, except noting the Pod for the next one.
+func (p *pass) step(ctx context.Context, d Decision, do func(context.Context, Decision)) {
+	if p.stopped || p.left <= 0 && d.Action == Evict || ctx.Err() != nil {
+		p.progress.add(Cause{Kind: NextPass}, d.Pod)
+		return
+	}
+	do(ctx, d)
+}
+
+func (p *pass) remove(ctx context.Context, d Decision) {
+	ctx, cancel := context.WithTimeout(ctx, p.attemptTime)
+	defer cancel()
+	p.settle(ctx, d, remove(ctx, p.req.Client, d), nil)
+}
+
+func (p *pass) evict(ctx context.Context, d Decision) {
+	matching, err := p.budgets.of(ctx, d.Pod)
+	if err != nil {
+		p.stop(err)
+		p.progress.add(Cause{Kind: NextPass}, d.Pod)
+		return
+	}
+	if cause := judge(d.Pod, matching); cause.Kind != 0 {
+		p.progress.add(cause, d.Pod)
+		return
+	}
+	if cause := p.turn.hold(d.Pod); cause.Kind != 0 {
+		p.progress.add(cause, d.Pod)
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.attemptTime)
+	defer cancel()
+	p.settle(ctx, d, evict(ctx, p.req.Client, d), matching)
+}
+
+// settle notes what the API server answered. An answer lost is no harm: the next pass sees what became of the Pod.
+func (p *pass) settle(ctx context.Context, d Decision, err error, matching []*budget) {
+	if err != nil && ctx.Err() != nil {
+		p.refused[d.Pod.UID] = true
+		p.progress.add(Cause{Kind: Refused, Detail: "no answer in time"}, d.Pod)
+		return
+	}
+	v := read(err, matching)
+	switch {
+	case v.err != nil:
+		p.stop(fmt.Errorf("evicting Pod %q in Namespace %q: %w", d.Pod.Name, d.Pod.Namespace, v.err))
+		p.progress.add(Cause{Kind: NextPass}, d.Pod)
+		return
+	case v.gone:
+		return
+	case v.retryAfter > 0:
+		p.stopped, p.retryAfter = true, v.retryAfter
+	case v.cause.Kind == Refused:
+		p.refused[d.Pod.UID] = true
+	case err == nil:
+		p.note(ctx, d)
+		spend(d.Pod, matching)
+	}
+	p.progress.add(v.cause, d.Pod)
+}
+
+func (p *pass) note(ctx context.Context, d Decision) {
+	forced := d.Action == Delete
+	key := client.ObjectKeyFromObject(d.Pod)
+	p.removed = append(p.removed, Removal{Pod: key, Forced: forced, Warnings: d.Warnings})
+	log := logf.FromContext(ctx).WithValues("Node", p.req.Node.Name, "Pod", key)
+	if len(d.Warnings) > 0 {
+		log = log.WithValues("warnings", d.Warnings)
+	}
+	if forced {
+		log.Info("deleted Pod for the force deadline", "gracePeriodSeconds", *d.GraceSeconds)
+		return
+	}
+	p.left--
+	p.turn.took(d.Pod)
+	log.Info("evicted Pod")
+}
+
+func (p *pass) stop(err error) {
+	p.stopped, p.err = true, err
+}
+
+func (p *pass) result(plan Plan) Result {
+	r := Result{Progress: p.progress, Removed: p.removed, Done: len(p.progress) == 0 && p.err == nil}
+	if !r.Done {
+		r.RequeueAfter = p.requeueAfter(plan)
+	}
+	return r
+}

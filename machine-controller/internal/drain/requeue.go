@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package drain
+
+import (
+	"time"
+)
+
+// Pods are not watched, so a pass looks again: soon while Pods end, rarely while somebody else must act.
+const (
+	soonest = time.Second
+	soon    = 2 * time.Second
+	latest  = 20 * time.Second
+)
+
+func (p *pass) requeueAfter(plan Plan) time.Duration {
+	after := latest
+	switch {
+	case p.retryAfter > 0:
+		after = p.retryAfter
+	case p.progress.Has(NextPass):
+		after = soonest
+	case len(p.removed) > 0:
+		after = soon
+	default:
+		for _, d := range plan.Terminating {
+			after = min(after, p.patience(d))
+		}
+	}
+	if due, forced := p.nextForce(plan); forced {
+		after = min(after, due.Sub(p.view.Now))
+	}
+	return max(after, soonest)
+}
+
+// patience grows with the time that the Pod has been terminating.
+func (p *pass) patience(d Decision) time.Duration {
+	began := d.Pod.DeletionTimestamp.Time
+	if grace := d.Pod.DeletionGracePeriodSeconds; grace != nil {
+		began = began.Add(-time.Duration(*grace) * time.Second)
+	}
+	return min(max(p.view.Now.Sub(began)/2, soon), latest)
+}
+
+// nextForce is when the next Pod must be deleted for the deadline, or the drain be given up.
+func (p *pass) nextForce(plan Plan) (time.Time, bool) {
+	if p.view.ForceDeadline == nil {
+		return time.Time{}, false
+	}
+	next := p.view.ForceDeadline.Add(2 * time.Second)
+	for _, group := range [][]Decision{plan.Evict, plan.Completing, plan.Later} {
+		for _, d := range group {
+			if due, ok := p.view.forceDue(d.Pod); ok && due.Before(next) {
+				next = due
+			}
+		}
+	}
+	return next, true
+}

@@ -1,0 +1,164 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package drain
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// InvalidRuleError says that a MachineDrainRule which is about this Machine, or may be, cannot be read.
+// Other Machines are not concerned. The drain waits rather than guess, for the rule may protect a Pod.
+type InvalidRuleError struct {
+	Rule  string
+	Field string
+	Err   error
+}
+
+// Error names the rule, the field and the way out.
+func (e *InvalidRuleError) Error() string {
+	return fmt.Sprintf("MachineDrainRule %q cannot be applied: %s: %v; correct or delete the rule", e.Rule, e.Field, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *InvalidRuleError) Unwrap() error { return e.Err }
+
+// Subject is what a MachineDrainRule may select a Machine by.
+type Subject struct {
+	MachineLabels map[string]string
+	ClusterLabels map[string]string
+}
+
+// Rules are the MachineDrainRules about one Machine, in the order in which they are asked: by name.
+type Rules []rule
+
+type rule struct {
+	name     string
+	behavior clusterv1.MachineDrainRuleDrainBehavior
+	order    int32
+	pods     []podSelector
+}
+
+// podSelector selects what both its parts select; labels.Everything selects all.
+type podSelector struct {
+	pod, namespace labels.Selector
+}
+
+// RulesFor picks the rules about the subject out of those of its namespace. The error joins one
+// InvalidRuleError per rule that is, or may be, about the subject and cannot be read.
+func RulesFor(subject Subject, all []clusterv1.MachineDrainRule) (Rules, error) {
+	var rules Rules
+	var errs []error
+	for i := range all {
+		applies, err := appliesTo(subject, &all[i])
+		if err == nil && !applies {
+			continue
+		}
+		if err == nil {
+			var r rule
+			if r, err = parse(&all[i]); err == nil {
+				rules = append(rules, r)
+				continue
+			}
+		}
+		errs = append(errs, err)
+	}
+	slices.SortFunc(rules, func(a, b rule) int { return cmp.Compare(a.name, b.name) })
+	slices.SortFunc(errs, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
+	return rules, errors.Join(errs...)
+}
+
+// appliesTo is an error only where the part that cannot be read decides.
+func appliesTo(subject Subject, r *clusterv1.MachineDrainRule) (bool, error) {
+	if len(r.Spec.Machines) == 0 {
+		return true, nil
+	}
+	var undecided error
+	for i, m := range r.Spec.Machines {
+		path := field.NewPath("spec", "machines").Index(i)
+		machine, machineErr := selector(m.Selector)
+		cluster, clusterErr := selector(m.ClusterSelector)
+		switch {
+		case machineErr == nil && !machine.Matches(labels.Set(subject.MachineLabels)):
+		case clusterErr == nil && !cluster.Matches(labels.Set(subject.ClusterLabels)):
+		case machineErr != nil:
+			undecided = cmp.Or(undecided, invalid(r, path.Child("selector"), machineErr))
+		case clusterErr != nil:
+			undecided = cmp.Or(undecided, invalid(r, path.Child("clusterSelector"), clusterErr))
+		default:
+			return true, nil
+		}
+	}
+	return false, undecided
+}
+
+func parse(r *clusterv1.MachineDrainRule) (rule, error) {
+	parsed := rule{name: r.Name, behavior: r.Spec.Drain.Behavior}
+	switch r.Spec.Drain.Behavior {
+	case clusterv1.MachineDrainRuleDrainBehaviorDrain:
+		if r.Spec.Drain.Order != nil {
+			parsed.order = *r.Spec.Drain.Order
+		}
+	case clusterv1.MachineDrainRuleDrainBehaviorSkip, clusterv1.MachineDrainRuleDrainBehaviorWaitCompleted:
+	default:
+		err := fmt.Errorf("unknown behavior %q, want Drain, Skip or WaitCompleted", r.Spec.Drain.Behavior)
+		return rule{}, invalid(r, field.NewPath("spec", "drain", "behavior"), err)
+	}
+	for i, p := range r.Spec.Pods {
+		path := field.NewPath("spec", "pods").Index(i)
+		pod, err := selector(p.Selector)
+		if err != nil {
+			return rule{}, invalid(r, path.Child("selector"), err)
+		}
+		namespace, err := selector(p.NamespaceSelector)
+		if err != nil {
+			return rule{}, invalid(r, path.Child("namespaceSelector"), err)
+		}
+		parsed.pods = append(parsed.pods, podSelector{pod: pod, namespace: namespace})
+	}
+	return parsed, nil
+}
+
+// match returns the first rule about the Pod.
+func (rs Rules) match(pod *corev1.Pod, namespace labels.Set) (rule, bool) {
+	for _, r := range rs {
+		if len(r.pods) == 0 {
+			return r, true
+		}
+		for _, s := range r.pods {
+			if s.pod.Matches(labels.Set(pod.Labels)) && s.namespace.Matches(namespace) {
+				return r, true
+			}
+		}
+	}
+	return rule{}, false
+}
+
+// selectNamespaces tells whether the labels of Namespaces matter at all.
+func (rs Rules) selectNamespaces() bool {
+	return slices.ContainsFunc(rs, func(r rule) bool {
+		return slices.ContainsFunc(r.pods, func(s podSelector) bool { return !s.namespace.Empty() })
+	})
+}
+
+// selector reads an absent selector as "everything", unlike metav1.LabelSelectorAsSelector.
+func selector(s *metav1.LabelSelector) (labels.Selector, error) {
+	if s == nil {
+		return labels.Everything(), nil
+	}
+	return metav1.LabelSelectorAsSelector(s)
+}
+
+func invalid(r *clusterv1.MachineDrainRule, path *field.Path, err error) error {
+	return &InvalidRuleError{Rule: r.Name, Field: path.String(), Err: err}
+}

@@ -1,0 +1,89 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package drain
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"drover.io/machine-controller/internal/volume"
+)
+
+// detachPatience is how long the next Pod waits for a detachment that was asked for. After the drain the volume
+// is awaited again, so nothing is lost by going on.
+const detachPatience = 2 * time.Minute
+
+// turn lets Pods with volumes go one after another: the next when the Pod before has ended and its volumes are
+// detached. The state is read from the cluster each time: a volume attached to the Node that no Pod on it uses
+// is being detached. The zero turn holds nobody.
+type turn struct {
+	onNode  []*corev1.Pod
+	serial  bool
+	taken   bool
+	waiting string // the volumes awaited
+}
+
+func (t *turn) look(ctx context.Context, req Request, plan Plan) error {
+	if !slices.ContainsFunc(plan.Evict, hasClaims) {
+		return nil
+	}
+	t.serial = true
+	if slices.ContainsFunc(plan.Terminating, hasClaims) || slices.ContainsFunc(plan.Delete, hasClaims) {
+		t.taken = true
+		return nil
+	}
+	// Without the status: only VolumeAttachments say since when a detachment is under way.
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: req.Node.Name}}
+	attached, err := (&volume.Waiter{}).Attached(ctx, req.Client, node)
+	if err != nil {
+		return err
+	}
+	if detaching := detaching(attached, t.onNode, req.Now); len(detaching) > 0 {
+		t.taken, t.waiting = true, strings.Join(detaching, ", ")
+	}
+	return nil
+}
+
+// detaching names the attached volumes that no Pod on the Node uses any more and that are worth waiting for.
+func detaching(attached []volume.Volume, onNode []*corev1.Pod, now time.Time) []string {
+	used := map[types.NamespacedName]bool{}
+	for _, pod := range onNode {
+		for _, claim := range volume.Claims(pod) {
+			used[claim] = used[claim] || !finished(pod)
+		}
+	}
+	var names []string
+	for _, v := range attached {
+		overdue := !v.DetachAsked.IsZero() && now.Sub(v.DetachAsked) > detachPatience
+		if v.Claim.Name == "" || v.Lost || overdue || used[v.Claim] {
+			continue
+		}
+		names = append(names, v.String())
+	}
+	slices.Sort(names)
+	return names
+}
+
+// hold is the zero Cause if the Pod may go now.
+func (t *turn) hold(pod *corev1.Pod) Cause {
+	if !t.serial || !t.taken || len(volume.Claims(pod)) == 0 {
+		return Cause{}
+	}
+	return Cause{Kind: VolumesInTurn, Detail: t.waiting}
+}
+
+// took gives the turn to the Pod.
+func (t *turn) took(pod *corev1.Pod) {
+	if len(volume.Claims(pod)) > 0 {
+		t.taken, t.waiting = true, ""
+	}
+}
+
+func hasClaims(d Decision) bool { return len(volume.Claims(d.Pod)) > 0 }

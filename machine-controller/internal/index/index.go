@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package index names the indexes of the manager's cache and asks them, so that no
+// controller lists what it can look up. It is registered once, before the cache starts;
+// every controller reads through it.
+package index
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	byController  = "metadata.controller"
+	byClusterName = "spec.clusterName"
+	byProviderID  = "spec.providerID"
+)
+
+// Register adds every index to the cache behind indexer.
+func Register(ctx context.Context, indexer client.FieldIndexer) error {
+	for _, each := range []struct {
+		object  client.Object
+		field   string
+		extract client.IndexerFunc
+	}{
+		{&clusterv1.Machine{}, byController, controllerUID},
+		{&clusterv1.Machine{}, byClusterName, func(o client.Object) []string { return text(o.(*clusterv1.Machine).Spec.ClusterName) }},
+		{&clusterv1.Machine{}, byProviderID, func(o client.Object) []string { return text(o.(*clusterv1.Machine).Spec.ProviderID) }},
+		{&clusterv1.MachineSet{}, byController, controllerUID},
+		{&clusterv1.MachineSet{}, byClusterName, func(o client.Object) []string { return text(o.(*clusterv1.MachineSet).Spec.ClusterName) }},
+		{&clusterv1.MachineDeployment{}, byClusterName, func(o client.Object) []string { return text(o.(*clusterv1.MachineDeployment).Spec.ClusterName) }},
+	} {
+		if err := indexer.IndexField(ctx, each.object, each.field, each.extract); err != nil {
+			return fmt.Errorf("indexing %T by %s: %w", each.object, each.field, err)
+		}
+	}
+	return nil
+}
+
+// MachinesOf returns the Machines that the object with that UID controls.
+func MachinesOf(ctx context.Context, c client.Reader, namespace string, controller types.UID) ([]*clusterv1.Machine, error) {
+	return machines(ctx, c, client.InNamespace(namespace), client.MatchingFields{byController: string(controller)})
+}
+
+// MachinesWithoutController returns the Machines of a namespace that nothing controls.
+func MachinesWithoutController(ctx context.Context, c client.Reader, namespace string) ([]*clusterv1.Machine, error) {
+	return machines(ctx, c, client.InNamespace(namespace), client.MatchingFields{byController: none})
+}
+
+// MachinesOfCluster returns every Machine of the Cluster.
+func MachinesOfCluster(ctx context.Context, c client.Reader, cluster client.ObjectKey) ([]*clusterv1.Machine, error) {
+	return machines(ctx, c, client.InNamespace(cluster.Namespace), client.MatchingFields{byClusterName: cluster.Name})
+}
+
+// MachinesByProviderID returns the Machines, of any cluster, whose virtual machine has that ID.
+func MachinesByProviderID(ctx context.Context, c client.Reader, id string) ([]*clusterv1.Machine, error) {
+	return machines(ctx, c, client.MatchingFields{byProviderID: id})
+}
+
+func machines(ctx context.Context, c client.Reader, options ...client.ListOption) ([]*clusterv1.Machine, error) {
+	list := &clusterv1.MachineList{}
+	if err := c.List(ctx, list, options...); err != nil {
+		return nil, fmt.Errorf("listing Machines: %w", err)
+	}
+	return pointers(list.Items), nil
+}
+
+// MachineSetsOf returns the MachineSets that the MachineDeployment with that UID controls.
+func MachineSetsOf(ctx context.Context, c client.Reader, namespace string, controller types.UID) ([]*clusterv1.MachineSet, error) {
+	return machineSets(ctx, c, client.InNamespace(namespace), client.MatchingFields{byController: string(controller)})
+}
+
+// MachineSetsWithoutController returns the MachineSets of a namespace that nothing controls.
+func MachineSetsWithoutController(ctx context.Context, c client.Reader, namespace string) ([]*clusterv1.MachineSet, error) {
+	return machineSets(ctx, c, client.InNamespace(namespace), client.MatchingFields{byController: none})
+}
+
+// MachineSetsOfCluster returns every MachineSet of the Cluster.
+func MachineSetsOfCluster(ctx context.Context, c client.Reader, cluster client.ObjectKey) ([]*clusterv1.MachineSet, error) {
+	return machineSets(ctx, c, client.InNamespace(cluster.Namespace), client.MatchingFields{byClusterName: cluster.Name})
+}
+
+func machineSets(ctx context.Context, c client.Reader, options ...client.ListOption) ([]*clusterv1.MachineSet, error) {
+	list := &clusterv1.MachineSetList{}
+	if err := c.List(ctx, list, options...); err != nil {
+		return nil, fmt.Errorf("listing MachineSets: %w", err)
+	}
+	return pointers(list.Items), nil
+}
+
+// MachineDeploymentsOfCluster returns every MachineDeployment of the Cluster.
+func MachineDeploymentsOfCluster(ctx context.Context, c client.Reader, cluster client.ObjectKey) ([]*clusterv1.MachineDeployment, error) {
+	list := &clusterv1.MachineDeploymentList{}
+	if err := c.List(ctx, list, client.InNamespace(cluster.Namespace), client.MatchingFields{byClusterName: cluster.Name}); err != nil {
+		return nil, fmt.Errorf("listing MachineDeployments: %w", err)
+	}
+	return pointers(list.Items), nil
+}
+
+// none stands in the controller index for objects that have no controller.
+const none = "none"
+
+func controllerUID(object client.Object) []string {
+	if owner := metav1.GetControllerOfNoCopy(object); owner != nil {
+		return []string{string(owner.UID)}
+	}
+	return []string{none}
+}
+
+func text(value string) []string {
+	if value == "" {
+		return nil
+	}
+	return []string{value}
+}
+
+func pointers[T any](items []T) []*T {
+	all := make([]*T, len(items))
+	for i := range items {
+		all[i] = &items[i]
+	}
+	return all
+}

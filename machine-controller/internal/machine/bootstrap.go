@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machine
+
+import (
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"drover.io/machine-controller/internal/contract"
+)
+
+// bootstrap learns the name of the Secret that the machine boots with, from the
+// BootstrapConfig or from the user, and hands it to the infrastructure provider through
+// spec.bootstrap.dataSecretName.
+type bootstrap struct {
+	client   client.Client
+	contract *contract.Reader
+}
+
+func (p bootstrap) run(ctx context.Context, s *subject) (reconcile.Result, error) {
+	spec, known := &s.machine.Spec.Bootstrap, &s.machine.Status.Initialization
+	if !spec.ConfigRef.IsDefined() {
+		if spec.DataSecretName != nil {
+			known.BootstrapDataSecretCreated = new(true)
+		}
+		return reconcile.Result{}, nil
+	}
+	config, err := p.contract.BootstrapConfig(ctx, s.machine.Namespace, spec.ConfigRef)
+	s.bootstrap = seen[contract.BootstrapConfig]{config, err}
+	if err != nil {
+		return absent(err, spec.DataSecretName == nil && !s.deleting())
+	}
+	if s.deleting() {
+		return reconcile.Result{}, nil
+	}
+	if err := adopt(ctx, p.client, s.machine, config.Unstructured); err != nil {
+		return reconcile.Result{}, err
+	}
+	if spec.DataSecretName == nil && config.DataSecretCreated() && config.DataSecretName() != "" {
+		spec.DataSecretName = new(config.DataSecretName())
+	}
+	if spec.DataSecretName != nil {
+		known.BootstrapDataSecretCreated = new(true)
+	}
+	return reconcile.Result{}, nil
+}
+
+// absent decides what a reconcile does about a provider object that could not be read.
+// One that does not exist yet may be created without our hearing of it, since only objects
+// owned by a Machine wake us, so it is looked for again now and then while it is needed.
+func absent(err error, needed bool) (reconcile.Result, error) {
+	switch {
+	case apierrors.IsNotFound(err) && needed, contract.IsMisconfigured(err):
+		return reconcile.Result{RequeueAfter: absentRetry}, nil
+	case apierrors.IsNotFound(err):
+		return reconcile.Result{}, nil
+	}
+	return reconcile.Result{}, err
+}

@@ -1,0 +1,248 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machine
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"drover.io/machine-controller/internal/contract"
+	"drover.io/machine-controller/internal/rollout"
+)
+
+// Types and reasons are upstream's; docs/reference/machine.md lists them all.
+
+func setPaused(m *clusterv1.Machine, paused bool) {
+	condition := metav1.Condition{Type: clusterv1.PausedCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotPausedReason}
+	if paused {
+		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.PausedReason
+	}
+	conditions.Set(m, condition)
+}
+
+// setClusterMissing reports a machine that cannot be reconciled for want of its Cluster.
+func setClusterMissing(m *clusterv1.Machine) {
+	conditions.Set(m, metav1.Condition{
+		Type:    clusterv1.MachineReadyCondition,
+		Status:  metav1.ConditionFalse,
+		Reason:  clusterv1.MachineNotReadyReason,
+		Message: fmt.Sprintf("Cluster %q does not exist: create it, or delete this Machine", m.Spec.ClusterName),
+	})
+}
+
+func setBootstrapConfigReady(s *subject) {
+	m := s.machine
+	if !m.Spec.Bootstrap.ConfigRef.IsDefined() {
+		conditions.Set(m, metav1.Condition{
+			Type:   clusterv1.MachineBootstrapConfigReadyCondition,
+			Status: metav1.ConditionTrue,
+			Reason: clusterv1.MachineBootstrapDataSecretProvidedReason,
+		})
+		return
+	}
+	done := isTrue(m.Status.Initialization.BootstrapDataSecretCreated)
+	condition := missing(m.Spec.Bootstrap.ConfigRef, s.bootstrap.err, done && s.deleting())
+	if config := s.bootstrap.object; config != nil {
+		condition = mirrored(&config.Object, done, "status.initialization.dataSecretCreated")
+	}
+	condition.Type = clusterv1.MachineBootstrapConfigReadyCondition
+	conditions.Set(m, condition)
+}
+
+func setInfrastructureReady(s *subject) {
+	m := s.machine
+	done := isTrue(m.Status.Initialization.InfrastructureProvisioned)
+	condition := missing(m.Spec.InfrastructureRef, s.infra.err, done)
+	if infra := s.infra.object; infra != nil {
+		condition = mirrored(&infra.Object, done, "status.initialization.provisioned")
+	}
+	condition.Type = clusterv1.MachineInfrastructureReadyCondition
+	conditions.Set(m, condition)
+}
+
+// mirrored is the Ready condition of a provider's object as the machine reports it; field
+// stands in for a provider that reports none.
+func mirrored(object *contract.Object, done bool, field string) metav1.Condition {
+	ready := object.Ready()
+	switch {
+	case ready == nil && done:
+		return metav1.Condition{Status: metav1.ConditionTrue, Reason: clusterv1.ReadyReason}
+	case ready == nil:
+		return metav1.Condition{
+			Status:  metav1.ConditionFalse,
+			Reason:  clusterv1.NotReadyReason,
+			Message: fmt.Sprintf("%s %s is false", object.GetKind(), field),
+		}
+	case ready.Status != metav1.ConditionTrue && ready.Status != metav1.ConditionFalse && ready.Status != metav1.ConditionUnknown:
+		return metav1.Condition{
+			Status:  metav1.ConditionUnknown,
+			Reason:  clusterv1.InvalidConditionReportedReason,
+			Message: fmt.Sprintf("%s reports a Ready condition with status %q", object.GetKind(), ready.Status),
+		}
+	}
+	condition := metav1.Condition{Status: ready.Status, Reason: ready.Reason, Message: ready.Message}
+	if condition.Reason == "" {
+		condition.Reason = map[metav1.ConditionStatus]string{
+			metav1.ConditionTrue: clusterv1.ReadyReason, metav1.ConditionFalse: clusterv1.NotReadyReason, metav1.ConditionUnknown: clusterv1.ReadyUnknownReason,
+		}[ready.Status]
+	}
+	return condition
+}
+
+// missing says why a provider's object could not be read. An object that has existed is
+// reported as deleted, any other as not there yet.
+func missing(ref clusterv1.ContractVersionedObjectReference, err error, existed bool) metav1.Condition {
+	switch {
+	case err != nil && !apierrors.IsNotFound(err):
+		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: clusterv1.InternalErrorReason, Message: err.Error()}
+	case existed:
+		return metav1.Condition{
+			Status:  metav1.ConditionFalse,
+			Reason:  clusterv1.ObjectDeletedReason,
+			Message: fmt.Sprintf("%s %q has been deleted", ref.Kind, ref.Name),
+		}
+	}
+	return metav1.Condition{
+		Status:  metav1.ConditionFalse,
+		Reason:  clusterv1.ObjectDoesNotExistReason,
+		Message: fmt.Sprintf("%s %q does not exist", ref.Kind, ref.Name),
+	}
+}
+
+func setDeleting(s *subject) {
+	condition := metav1.Condition{Type: clusterv1.MachineDeletingCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineNotDeletingReason}
+	if s.deleting() {
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, s.deletion.reason, s.deletion.message
+		if condition.Reason == "" {
+			condition.Reason = clusterv1.MachineDeletingReason
+		}
+	}
+	conditions.Set(s.machine, condition)
+}
+
+// setUpdating keeps the condition other tools look for; machines are replaced here, never
+// updated in place.
+func setUpdating(m *clusterv1.Machine) {
+	conditions.Set(m, metav1.Condition{
+		Type:   clusterv1.MachineUpdatingCondition,
+		Status: metav1.ConditionFalse,
+		Reason: clusterv1.MachineNotUpdatingReason,
+	})
+}
+
+// setUpToDate compares the machine's MachineSet with its MachineDeployment. Machines that
+// no MachineDeployment owns get no such condition: nobody says what they should be.
+func setUpToDate(s *subject, now time.Time) {
+	if s.set == nil || s.deployment == nil {
+		return
+	}
+	_, differences := rollout.EqualTemplate(&s.set.Spec.Template, &s.deployment.Spec.Template)
+	if after := s.deployment.Spec.Rollout.After; !after.IsZero() && !now.Before(after.Time) && s.set.CreationTimestamp.Before(&after) {
+		differences = append(differences, "MachineDeployment spec.rollout.after has passed")
+	}
+	condition := metav1.Condition{Type: clusterv1.MachineUpToDateCondition, Status: metav1.ConditionTrue, Reason: clusterv1.MachineUpToDateReason}
+	if len(differences) > 0 {
+		condition.Status, condition.Reason = metav1.ConditionFalse, clusterv1.MachineNotUpToDateReason
+		condition.Message = "* " + strings.Join(differences, "\n* ")
+	}
+	conditions.Set(s.machine, condition)
+}
+
+// readyFrom are the conditions that a machine's readiness is made of.
+var readyFrom = []string{
+	clusterv1.MachineDeletingCondition,
+	clusterv1.MachineUpdatingCondition,
+	clusterv1.MachineBootstrapConfigReadyCondition,
+	clusterv1.MachineInfrastructureReadyCondition,
+	clusterv1.MachineNodeHealthyCondition,
+	clusterv1.MachineHealthCheckSucceededCondition,
+}
+
+func setReady(m *clusterv1.Machine, now time.Time) {
+	types := conditions.ForConditionTypes(append([]string{}, readyFrom...))
+	negative := conditions.NegativePolarityConditionTypes{clusterv1.MachineDeletingCondition, clusterv1.MachineUpdatingCondition}
+	for _, gate := range m.Spec.ReadinessGates {
+		types = append(types, gate.ConditionType)
+		if gate.Polarity == clusterv1.NegativePolarityCondition {
+			negative = append(negative, gate.ConditionType)
+		}
+	}
+	options := []conditions.SummaryOption{
+		types, negative,
+		conditions.IgnoreTypesIfMissing{clusterv1.MachineHealthCheckSucceededCondition},
+		conditions.CustomMergeStrategy{MergeStrategy: readyMerge(m, negative)},
+	}
+	if !m.DeletionTimestamp.IsZero() {
+		options = append(options, conditions.OverrideConditions{briefDeleting(m, now)})
+	}
+	ready, err := conditions.NewSummaryCondition(m, clusterv1.MachineReadyCondition, options...)
+	if err != nil {
+		ready = &metav1.Condition{
+			Type: clusterv1.MachineReadyCondition, Status: metav1.ConditionUnknown, Reason: clusterv1.MachineReadyInternalErrorReason, Message: err.Error(),
+		}
+	}
+	conditions.Set(m, *ready)
+}
+
+// readyMerge makes the absence of objects unremarkable while they are being deleted.
+func readyMerge(m *clusterv1.Machine, negative []string) conditions.MergeStrategy {
+	usual := conditions.GetDefaultMergePriorityFunc(negative...)
+	return conditions.DefaultMergeStrategy(
+		conditions.GetPriorityFunc(func(condition metav1.Condition) conditions.MergePriority {
+			gone := condition.Reason == clusterv1.ObjectDeletedReason || condition.Reason == clusterv1.ObjectDoesNotExistReason ||
+				condition.Reason == clusterv1.MachineNodeDeletedReason || condition.Reason == clusterv1.MachineNodeDoesNotExistReason
+			if !m.DeletionTimestamp.IsZero() && gone {
+				return conditions.InfoMergePriority
+			}
+			return usual(condition)
+		}),
+		conditions.ComputeReasonFunc(conditions.GetDefaultComputeMergeReasonFunc(
+			clusterv1.MachineNotReadyReason, clusterv1.MachineReadyUnknownReason, clusterv1.MachineReadyReason,
+		)),
+	)
+}
+
+// longDeletion is when the Ready condition starts to say that a deletion takes long.
+const longDeletion = 15 * time.Minute
+
+// briefDeleting leaves the names of pods and volumes out, so that the Ready conditions of
+// many deleting machines read the same and can be told as one by their owners.
+func briefDeleting(m *clusterv1.Machine, now time.Time) conditions.ConditionWithOwnerInfo {
+	message := "Machine deletion in progress, stage: " + conditions.GetReason(m, clusterv1.MachineDeletingCondition)
+	if now.Sub(m.DeletionTimestamp.Time) > longDeletion {
+		message = "Machine deletion in progress for more than 15m, stage: " + conditions.GetReason(m, clusterv1.MachineDeletingCondition)
+	}
+	return conditions.ConditionWithOwnerInfo{
+		OwnerResource: conditions.ConditionOwnerInfo{Kind: "Machine", Name: m.Name},
+		Condition: metav1.Condition{
+			Type: clusterv1.MachineDeletingCondition, Status: metav1.ConditionTrue, Reason: clusterv1.MachineDeletingReason, Message: message,
+		},
+	}
+}
+
+// setAvailable waits until the machine has been ready for minReadySeconds.
+func setAvailable(m *clusterv1.Machine, now time.Time) reconcile.Result {
+	condition := metav1.Condition{Type: clusterv1.MachineAvailableCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineNotReadyReason}
+	var result reconcile.Result
+	if ready := conditions.Get(m, clusterv1.MachineReadyCondition); ready != nil && ready.Status == metav1.ConditionTrue {
+		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.MachineAvailableReason
+		var settle time.Duration
+		if m.Spec.MinReadySeconds != nil {
+			settle = time.Duration(*m.Spec.MinReadySeconds) * time.Second
+		}
+		if left := settle - now.Sub(ready.LastTransitionTime.Time); left > 0 {
+			condition.Status, condition.Reason = metav1.ConditionFalse, clusterv1.MachineWaitingForMinReadySecondsReason
+			result.RequeueAfter = left
+		}
+	}
+	conditions.Set(m, condition)
+	return result
+}

@@ -1,0 +1,153 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/clock"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// A step is one stage of deleting a machine. It returns done when the next stage may begin;
+// otherwise it has said in subject.deletion what is awaited, and from whom.
+type step interface {
+	run(ctx context.Context, s *subject) (done bool, result reconcile.Result, err error)
+}
+
+// hooks waits until every annotation with the prefix has been removed by whoever put it there.
+type hooks struct {
+	prefix, reason string
+	// needsNode says that the hook guards the Node, and has no meaning when there is none to guard.
+	needsNode bool
+	// started tells where the status remembers since when the hooks are awaited.
+	started func(*clusterv1.MachineDeletionStatus) *metav1.Time
+	clock   clock.PassiveClock
+}
+
+func preDrain(c clock.PassiveClock) hooks {
+	return hooks{clusterv1.PreDrainDeleteHookAnnotationPrefix, clusterv1.MachineDeletingWaitingForPreDrainHookReason, true,
+		func(d *clusterv1.MachineDeletionStatus) *metav1.Time { return &d.WaitForPreDrainHookStartTime }, c}
+}
+
+func preTerminate(c clock.PassiveClock) hooks {
+	return hooks{clusterv1.PreTerminateDeleteHookAnnotationPrefix, clusterv1.MachineDeletingWaitingForPreTerminateHookReason, false,
+		func(d *clusterv1.MachineDeletionStatus) *metav1.Time { return &d.WaitForPreTerminateHookStartTime }, c}
+}
+
+func (h hooks) run(_ context.Context, s *subject) (bool, reconcile.Result, error) {
+	if h.needsNode && !guardsNode(s) {
+		return true, reconcile.Result{}, nil
+	}
+	var waiting []string
+	for key := range s.machine.Annotations {
+		if strings.HasPrefix(key, h.prefix) {
+			waiting = append(waiting, key)
+		}
+	}
+	if len(waiting) == 0 {
+		return true, reconcile.Result{}, nil
+	}
+	slices.Sort(waiting)
+	startClock(h.started(deletionStatus(s.machine)), h.clock.Now())
+	s.deletion = progress{h.reason, fmt.Sprintf("Waiting for hooks to be removed: %s", strings.Join(waiting, ", "))}
+	return false, reconcile.Result{}, nil
+}
+
+// infrastructureGone deletes the InfraMachine and waits until its virtual machine is gone with it.
+type infrastructureGone struct{ client client.Client }
+
+func (d infrastructureGone) run(ctx context.Context, s *subject) (bool, reconcile.Result, error) {
+	var object *unstructured.Unstructured
+	if s.infra.object != nil {
+		object = s.infra.object.Unstructured
+	}
+	s.deletion = progress{clusterv1.MachineDeletingWaitingForInfrastructureDeletionReason,
+		fmt.Sprintf("Waiting for %s %q to be deleted", s.machine.Spec.InfrastructureRef.Kind, s.machine.Spec.InfrastructureRef.Name)}
+	return gone(ctx, d.client, object, s.infra.err)
+}
+
+// bootstrapGone deletes the BootstrapConfig, after the machine that was booted with it.
+type bootstrapGone struct{ client client.Client }
+
+func (d bootstrapGone) run(ctx context.Context, s *subject) (bool, reconcile.Result, error) {
+	ref := s.machine.Spec.Bootstrap.ConfigRef
+	if !ref.IsDefined() {
+		return true, reconcile.Result{}, nil
+	}
+	var object *unstructured.Unstructured
+	if s.bootstrap.object != nil {
+		object = s.bootstrap.object.Unstructured
+	}
+	s.deletion = progress{clusterv1.MachineDeletingWaitingForBootstrapDeletionReason,
+		fmt.Sprintf("Waiting for %s %q to be deleted", ref.Kind, ref.Name)}
+	return gone(ctx, d.client, object, s.bootstrap.err)
+}
+
+// gone deletes the object if it is there and not yet deleting. An object whose state is
+// unknown is waited for: assuming it away could leak what it stands for.
+func gone(ctx context.Context, c client.Client, object *unstructured.Unstructured, readErr error) (bool, reconcile.Result, error) {
+	switch {
+	case apierrors.IsNotFound(readErr):
+		return true, reconcile.Result{}, nil
+	case object == nil:
+		return false, reconcile.Result{RequeueAfter: absentRetry}, nil
+	case object.GetDeletionTimestamp() != nil:
+		return false, reconcile.Result{}, nil
+	}
+	err := c.Delete(ctx, object, client.Preconditions{UID: new(object.GetUID())})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return false, reconcile.Result{RequeueAfter: time.Second}, nil
+	}
+	if err != nil {
+		return false, reconcile.Result{}, fmt.Errorf("deleting %s %q: %w", object.GetKind(), object.GetName(), err)
+	}
+	return false, reconcile.Result{}, nil
+}
+
+// guardsNode reports whether a Node is left that is worth draining. It is not when the
+// whole Cluster goes away, when there is no Node, or when the virtual machine is already
+// being deleted: pods on it are lost then whatever we do.
+func guardsNode(s *subject) bool {
+	if !s.cluster.DeletionTimestamp.IsZero() || terminating(s) {
+		return false
+	}
+	return s.node.object != nil || (s.machine.Status.NodeRef.IsDefined() && !apierrors.IsNotFound(s.node.err))
+}
+
+// terminating reports whether the virtual machine is gone or going.
+func terminating(s *subject) bool {
+	return apierrors.IsNotFound(s.infra.err) || (s.infra.object != nil && s.infra.object.GetDeletionTimestamp() != nil)
+}
+
+func deletionStatus(m *clusterv1.Machine) *clusterv1.MachineDeletionStatus {
+	if m.Status.Deletion == nil {
+		m.Status.Deletion = &clusterv1.MachineDeletionStatus{}
+	}
+	return m.Status.Deletion
+}
+
+// startClock notes when a stage began, once.
+func startClock(started *metav1.Time, now time.Time) {
+	if started.IsZero() {
+		*started = metav1.NewTime(now)
+	}
+}
+
+// expired reports whether a stage that began at started has used up its timeout. No timeout, or zero, is forever.
+func expired(started metav1.Time, seconds *int32, now time.Time) bool {
+	if seconds == nil || *seconds == 0 || started.IsZero() {
+		return false
+	}
+	return now.Sub(started.Time) >= time.Duration(*seconds)*time.Second
+}

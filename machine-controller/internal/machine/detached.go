@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machine
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"drover.io/machine-controller/internal/volume"
+)
+
+// detached waits until the volumes of the pods that were drained are off the Node, as a
+// disk still attached can be lost with the virtual machine, for at most
+// spec.deletion.nodeVolumeDetachTimeoutSeconds.
+type detached struct {
+	drained
+	volumes *volume.Waiter
+}
+
+func (d detached) run(ctx context.Context, s *subject) (bool, reconcile.Result, error) {
+	m := s.machine
+	if _, excluded := m.Annotations[clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation]; excluded || !guardsNode(s) {
+		return true, reconcile.Result{}, nil
+	}
+	status, timeout := deletionStatus(m), m.Spec.Deletion.NodeVolumeDetachTimeoutSeconds
+	if expired(status.WaitForNodeVolumeDetachStartTime, timeout, d.clock.Now()) {
+		if wasAt(m, clusterv1.MachineDeletingWaitingForVolumeDetachReason) {
+			d.events.detachTimedOut(m, m.Status.NodeRef.Name)
+		}
+		return true, reconcile.Result{}, nil
+	}
+	connection, err := d.workloads.Get(s.clusterKey())
+	if err != nil {
+		startClock(&status.WaitForNodeVolumeDetachStartTime, d.clock.Now())
+		s.deletion = progress{clusterv1.MachineDeletingWaitingForVolumeDetachReason,
+			unreachable(s, "wait for volumes", "nodeVolumeDetachTimeoutSeconds", clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation)}
+		return false, untilExpiry(status.WaitForNodeVolumeDetachStartTime, timeout, d.clock.Now()), nil
+	}
+	result, err := d.volumes.Detached(ctx, volume.Request{
+		Client:  connection.Client(),
+		Node:    m.Status.NodeRef.Name,
+		Skipped: func(ctx context.Context) ([]*corev1.Pod, error) { return d.skipped(ctx, s) },
+	})
+	if err != nil {
+		return false, reconcile.Result{}, fmt.Errorf("waiting for volumes: %w", err)
+	}
+	if result.Done {
+		if wasAt(m, clusterv1.MachineDeletingWaitingForVolumeDetachReason) {
+			d.events.volumesDetached(m, m.Status.NodeRef.Name)
+		}
+		return true, reconcile.Result{}, nil
+	}
+	startClock(&status.WaitForNodeVolumeDetachStartTime, d.clock.Now())
+	s.deletion = progress{clusterv1.MachineDeletingWaitingForVolumeDetachReason, result.Message()}
+	return false, sooner(reconcile.Result{RequeueAfter: result.RequeueAfter},
+		untilExpiry(status.WaitForNodeVolumeDetachStartTime, timeout, d.clock.Now())), nil
+}
+
+// skipped are the pods that the drain left on the Node; their volumes stay with them.
+func (d detached) skipped(ctx context.Context, s *subject) ([]*corev1.Pod, error) {
+	connection, err := d.workloads.Get(s.clusterKey())
+	if err != nil {
+		return nil, err
+	}
+	request, err := d.request(ctx, connection, s)
+	if err != nil {
+		return nil, err
+	}
+	return d.drainer.Skipped(ctx, request)
+}

@@ -1,0 +1,182 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machine
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"drover.io/machine-controller/internal/workload"
+)
+
+// setNodeConditions reports the Node's health. While the workload cluster cannot be
+// reached the last known health stands for a grace period and is unknown afterwards. It
+// returns when that period ends.
+func (r *Reconciler) setNodeConditions(s *subject, now time.Time) reconcile.Result {
+	if s.machine.Spec.ProviderID != "" && !s.connection.Connected {
+		return r.setDisconnected(s, now)
+	}
+	if node := s.node.object; node != nil {
+		conditions.Set(s.machine, nodeReady(node))
+		conditions.Set(s.machine, nodeHealthy(node))
+		return reconcile.Result{}
+	}
+	setBoth(s.machine, nodeAbsent(s))
+	return reconcile.Result{}
+}
+
+// setDisconnected keeps what was known until the grace period since the last answer is over.
+func (r *Reconciler) setDisconnected(s *subject, now time.Time) reconcile.Result {
+	known := conditions.Has(s.machine, clusterv1.MachineNodeReadyCondition) && conditions.Has(s.machine, clusterv1.MachineNodeHealthyCondition)
+	if left := r.RemoteConditionsGracePeriod - now.Sub(s.connection.LastProbeSuccess); known && left > 0 && !s.connection.LastProbeSuccess.IsZero() {
+		return reconcile.Result{RequeueAfter: left}
+	}
+	setBoth(s.machine, metav1.Condition{
+		Status:  metav1.ConditionUnknown,
+		Reason:  clusterv1.MachineNodeConnectionDownReason,
+		Message: disconnected(s.connection),
+	})
+	return reconcile.Result{}
+}
+
+// disconnected says why there is no connection to the workload cluster.
+func disconnected(state workload.State) string {
+	if state.Message == "" {
+		return "Not connected to the workload cluster yet"
+	}
+	return "Not connected to the workload cluster: " + state.Message
+}
+
+// nodeAbsent says why there is no Node to report about.
+func nodeAbsent(s *subject) metav1.Condition {
+	m := s.machine
+	switch {
+	case s.node.err != nil && !apierrors.IsNotFound(s.node.err):
+		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: clusterv1.MachineNodeInternalErrorReason, Message: s.node.err.Error()}
+	case m.Status.NodeRef.IsDefined():
+		return metav1.Condition{
+			Status:  metav1.ConditionFalse,
+			Reason:  clusterv1.MachineNodeDeletedReason,
+			Message: fmt.Sprintf("Node %s has been deleted", m.Status.NodeRef.Name),
+		}
+	case s.deleting():
+		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: clusterv1.MachineNodeDoesNotExistReason, Message: "Node does not exist"}
+	case m.Spec.ProviderID != "":
+		return metav1.Condition{
+			Status:  metav1.ConditionUnknown,
+			Reason:  clusterv1.MachineNodeInspectionFailedReason,
+			Message: fmt.Sprintf("Waiting for a Node with spec.providerID %s to exist", m.Spec.ProviderID),
+		}
+	}
+	return metav1.Condition{
+		Status:  metav1.ConditionUnknown,
+		Reason:  clusterv1.MachineNodeInspectionFailedReason,
+		Message: fmt.Sprintf("Waiting for %s to report spec.providerID", m.Spec.InfrastructureRef.Kind),
+	}
+}
+
+func setBoth(m *clusterv1.Machine, condition metav1.Condition) {
+	for _, kind := range []string{clusterv1.MachineNodeReadyCondition, clusterv1.MachineNodeHealthyCondition} {
+		condition.Type = kind
+		conditions.Set(m, condition)
+	}
+}
+
+func nodeReady(node *corev1.Node) metav1.Condition {
+	ready := metav1.Condition{
+		Type:    clusterv1.MachineNodeReadyCondition,
+		Status:  metav1.ConditionUnknown,
+		Reason:  clusterv1.MachineNodeReadyUnknownReason,
+		Message: "* Node.Ready: Condition not yet reported",
+	}
+	found := nodeCondition(node, corev1.NodeReady)
+	if found == nil {
+		return ready
+	}
+	ready.Status, ready.Message = metav1.ConditionStatus(found.Status), ""
+	switch found.Status {
+	case corev1.ConditionTrue:
+		ready.Reason = clusterv1.MachineNodeReadyReason
+		return ready
+	case corev1.ConditionFalse:
+		ready.Reason = clusterv1.MachineNodeNotReadyReason
+	}
+	if found.Message != "" {
+		ready.Message = "* Node.Ready: " + found.Message
+	}
+	return ready
+}
+
+// healthFrom are the Node conditions that health is made of, each with the status that is good.
+var healthFrom = []struct {
+	kind corev1.NodeConditionType
+	good corev1.ConditionStatus
+}{
+	{corev1.NodeReady, corev1.ConditionTrue},
+	{corev1.NodeMemoryPressure, corev1.ConditionFalse},
+	{corev1.NodeDiskPressure, corev1.ConditionFalse},
+	{corev1.NodePIDPressure, corev1.ConditionFalse},
+}
+
+func nodeHealthy(node *corev1.Node) metav1.Condition {
+	var messages []string
+	said := map[string]bool{}
+	var bad, unknown, reported int
+	for _, each := range healthFrom {
+		found := nodeCondition(node, each.kind)
+		if found == nil {
+			unknown++
+			messages = append(messages, fmt.Sprintf("* Node.%s: Condition not yet reported", each.kind))
+			continue
+		}
+		if found.Status == each.good {
+			continue
+		}
+		message := found.Message
+		if message == "" {
+			message = fmt.Sprintf("Condition is %s", found.Status)
+		}
+		reported++
+		said[message] = true
+		messages = append(messages, fmt.Sprintf("* Node.%s: %s", each.kind, message))
+		if found.Status == corev1.ConditionUnknown {
+			unknown++
+		} else {
+			bad++
+		}
+	}
+	// A kubelet that has gone silent gets one message in every condition: say it once.
+	if reported > 1 && len(said) == 1 && reported == len(messages) {
+		for message := range said {
+			messages = []string{"* Node.AllConditions: " + message}
+		}
+	}
+	condition := metav1.Condition{Type: clusterv1.MachineNodeHealthyCondition, Message: strings.Join(messages, "\n")}
+	switch {
+	case bad > 0:
+		condition.Status, condition.Reason = metav1.ConditionFalse, clusterv1.MachineNodeNotHealthyReason
+	case unknown > 0:
+		condition.Status, condition.Reason = metav1.ConditionUnknown, clusterv1.MachineNodeHealthUnknownReason
+	default:
+		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.MachineNodeHealthyReason
+	}
+	return condition
+}
+
+func nodeCondition(node *corev1.Node, kind corev1.NodeConditionType) *corev1.NodeCondition {
+	for i := range node.Status.Conditions {
+		if node.Status.Conditions[i].Type == kind {
+			return &node.Status.Conditions[i]
+		}
+	}
+	return nil
+}

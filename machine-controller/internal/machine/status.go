@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machine
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// setStatus derives conditions and phase from what the phases have seen. It returns when
+// time alone will change the outcome.
+func (r *Reconciler) setStatus(s *subject) reconcile.Result {
+	status := &s.machine.Status
+	status.ObservedGeneration = s.machine.Generation
+	now := r.Clock.Now()
+
+	setPaused(s.machine, false)
+	setBootstrapConfigReady(s)
+	setInfrastructureReady(s)
+	result := r.setNodeConditions(s, now)
+	setDeleting(s)
+	setUpdating(s.machine)
+	setUpToDate(s, now)
+	setReady(s.machine, now)
+	available := setAvailable(s.machine, now)
+
+	if phase := phaseOf(s.machine); status.Phase != string(phase) {
+		status.SetTypedPhase(phase)
+		status.LastUpdated = metav1.NewTime(now)
+	}
+	return sooner(result, available)
+}
+
+// phaseOf names the stage of its life that a machine is in:
+//
+//	Pending -> Provisioning -> Provisioned -> Running -> Deleting
+//	  |  bootstrap data  |  providerID  |  nodeRef  |
+func phaseOf(m *clusterv1.Machine) clusterv1.MachinePhase {
+	initialized := m.Status.Initialization
+	switch {
+	case !m.DeletionTimestamp.IsZero():
+		return clusterv1.MachinePhaseDeleting
+	case m.Status.NodeRef.IsDefined() && isTrue(initialized.InfrastructureProvisioned):
+		return clusterv1.MachinePhaseRunning
+	case m.Spec.ProviderID != "":
+		return clusterv1.MachinePhaseProvisioned
+	case isTrue(initialized.BootstrapDataSecretCreated):
+		return clusterv1.MachinePhaseProvisioning
+	}
+	return clusterv1.MachinePhasePending
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }
+
+// sooner merges two results: whatever has to be looked at first.
+func sooner(a, b reconcile.Result) reconcile.Result {
+	switch {
+	case a.RequeueAfter == 0:
+		return b
+	case b.RequeueAfter == 0:
+		return a
+	}
+	return reconcile.Result{RequeueAfter: min(a.RequeueAfter, b.RequeueAfter)}
+}

@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machinedeployment
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"drover.io/machine-controller/internal/rollout"
+)
+
+// attempts bounds the search for a free name; every name taken by something else is tried
+// once, and anything beyond is left to the next reconcile.
+const attempts = 5
+
+// apply does one intent. A conflict, or an object that is gone, means that the decision
+// rests on the past; the event that shows the present brings the next one.
+func (r *Reconciler) apply(ctx context.Context, f *fleet, intent rollout.Intent) error {
+	if intent.Kind == rollout.CreateCurrent {
+		return r.create(ctx, f, intent)
+	}
+	set := find(f.sets, intent.Set)
+	if set == nil {
+		return fmt.Errorf("no MachineSet %q to %s", intent.Set, intent.Kind)
+	}
+	wanted := set.DeepCopy()
+	if wanted.Annotations == nil {
+		wanted.Annotations = map[string]string{}
+	}
+	switch intent.Kind {
+	case rollout.Scale:
+		wanted.Spec.Replicas = &intent.To
+		maps.Copy(wanted.Annotations, f.decision.Stamp.Annotations())
+	case rollout.Record:
+		maps.Copy(wanted.Annotations, f.decision.Stamp.Annotations())
+	case rollout.DisableCreate:
+		wanted.Annotations[clusterv1.DisableMachineCreateAnnotation] = "true"
+	case rollout.EnableCreate:
+		delete(wanted.Annotations, clusterv1.DisableMachineCreateAnnotation)
+	case rollout.Delete:
+		return settled(r.Client.Delete(ctx, set, client.Preconditions{UID: &set.UID, ResourceVersion: &set.ResourceVersion}))
+	}
+	if err := r.update(ctx, set, wanted); err != nil {
+		return settled(fmt.Errorf("updating MachineSet %q: %w", set.Name, err))
+	}
+	if intent.Kind == rollout.Scale {
+		scaled(r.Events, f.deployment, set, intent)
+	}
+	return nil
+}
+
+// update writes a MachineSet only if nobody else has since it was read.
+func (r *Reconciler) update(ctx context.Context, set, wanted *clusterv1.MachineSet) error {
+	if err := r.Client.Patch(ctx, wanted, client.MergeFromWithOptions(set, client.MergeFromWithOptimisticLock{})); err != nil {
+		return err
+	}
+	r.writes.note(wanted)
+	return nil
+}
+
+// create makes the MachineSet of the wanted template under a name that is a function of the
+// template, so that a stale cache leads to AlreadyExists and not to a second MachineSet.
+func (r *Reconciler) create(ctx context.Context, f *fleet, intent rollout.Intent) error {
+	md, now := f.deployment, r.Clock.Now()
+	for attempt := range attempts {
+		identity := rollout.Identify(md, now, attempt)
+		set := newSet(f, identity, intent.To)
+		err := r.Client.Create(ctx, set)
+		if err == nil {
+			r.tracker.Created(md.UID, set)
+			created(r.Events, md, set)
+			return nil
+		}
+		if !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("creating MachineSet: %w", err)
+		}
+		found := &clusterv1.MachineSet{}
+		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(set), found); err != nil {
+			return fmt.Errorf("reading MachineSet %q: %w", set.Name, err)
+		}
+		same, _ := rollout.EqualTemplate(&found.Spec.Template, &set.Spec.Template)
+		if metav1.IsControlledBy(found, md) && found.DeletionTimestamp.IsZero() && same {
+			r.tracker.Created(md.UID, found)
+			return nil
+		}
+	}
+	return fmt.Errorf("creating MachineSet: the names derived from the template of MachineDeployment %q are taken by other MachineSets", md.Name)
+}
+
+// newSet is the MachineSet for the present template.
+func newSet(f *fleet, identity rollout.Identity, replicas int32) *clusterv1.MachineSet {
+	md := f.deployment
+	set := &clusterv1.MachineSet{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:       md.Namespace,
+			Name:            identity.Name,
+			Labels:          map[string]string{clusterv1.MachineDeploymentUniqueLabel: identity.Label},
+			Annotations:     f.decision.Stamp.Annotations(),
+			Finalizers:      []string{clusterv1.MachineSetFinalizer},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(md, clusterv1.GroupVersion.WithKind("MachineDeployment"))},
+		},
+		Spec: clusterv1.MachineSetSpec{
+			ClusterName: md.Spec.ClusterName,
+			Replicas:    &replicas,
+			Template:    *md.Spec.Template.DeepCopy(),
+			Selector:    *md.Spec.Selector.DeepCopy(),
+		},
+	}
+	set.Spec.Selector.MatchLabels = maps.Clone(selectorLabels(md))
+	if set.Spec.Selector.MatchLabels == nil {
+		set.Spec.Selector.MatchLabels = map[string]string{}
+	}
+	set.Spec.Selector.MatchLabels[clusterv1.MachineDeploymentUniqueLabel] = identity.Label
+	propagate(set, md)
+	set.Annotations[clusterv1.RevisionAnnotation] = md.Annotations[clusterv1.RevisionAnnotation]
+	return set
+}
+
+func find(sets []*clusterv1.MachineSet, name string) *clusterv1.MachineSet {
+	for _, set := range sets {
+		if set.Name == name {
+			return set
+		}
+	}
+	return nil
+}

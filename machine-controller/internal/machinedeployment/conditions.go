@@ -1,0 +1,190 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machinedeployment
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	"drover.io/machine-controller/internal/rollout"
+)
+
+// Types and reasons are upstream's.
+
+func setPaused(md *clusterv1.MachineDeployment, paused bool) {
+	condition := metav1.Condition{Type: clusterv1.PausedCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotPausedReason}
+	if paused {
+		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.PausedReason
+	}
+	conditions.Set(md, condition)
+}
+
+// setClusterMissing reports a deployment that cannot be reconciled for want of its Cluster.
+func setClusterMissing(md *clusterv1.MachineDeployment) {
+	conditions.Set(md, metav1.Condition{
+		Type:    clusterv1.MachineDeploymentAvailableCondition,
+		Status:  metav1.ConditionUnknown,
+		Reason:  clusterv1.MachineDeploymentAvailableInternalErrorReason,
+		Message: fmt.Sprintf("Cluster %q does not exist: create it, or delete this MachineDeployment", md.Spec.ClusterName),
+	})
+}
+
+// setAvailable compares the available Machines with the least that the strategy allows.
+func setAvailable(f *fleet) {
+	md := f.deployment
+	condition := metav1.Condition{Type: clusterv1.MachineDeploymentAvailableCondition, Status: metav1.ConditionTrue, Reason: clusterv1.MachineDeploymentAvailableReason}
+	desired, available := desiredReplicas(md), *md.Status.AvailableReplicas
+	limits, err := rollout.ResolveLimits(md.Spec.Rollout.Strategy, desired)
+	least := max(0, desired-limits.Unavailable)
+	switch {
+	case f.trouble != nil || err != nil:
+		condition.Status, condition.Reason = metav1.ConditionFalse, clusterv1.MachineDeploymentNotAvailableReason
+		condition.Message = fmt.Sprint(first(f.trouble, err))
+	case available < least:
+		condition.Status, condition.Reason = metav1.ConditionFalse, clusterv1.MachineDeploymentNotAvailableReason
+		condition.Message = fmt.Sprintf("%d available replicas, at least %d required", available, least)
+		if limits.Unavailable > 0 {
+			condition.Message += fmt.Sprintf(" (spec.rollout.strategy.rollingUpdate.maxUnavailable allows %d of %d to be unavailable)", limits.Unavailable, desired)
+		}
+	}
+	conditions.Set(md, condition)
+}
+
+// setRollingOut reports whether Machines of an older template are left, and what the
+// rollout is waiting for.
+func setRollingOut(f *fleet) {
+	condition := metav1.Condition{Type: clusterv1.MachineDeploymentRollingOutCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineDeploymentNotRollingOutReason}
+	if old := superseded(f); old > 0 {
+		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.MachineDeploymentRollingOutReason
+		condition.Message = fmt.Sprintf("Rolling out %d not up-to-date replicas", old)
+		if wait := f.decision.Wait; wait.Message != "" && wait.On != rollout.WaitCache && wait.On != rollout.WaitMachineSet {
+			condition.Message += "; " + wait.Message
+		}
+	}
+	conditions.Set(f.deployment, condition)
+}
+
+// superseded counts the Machines of MachineSets that are not the newest.
+func superseded(f *fleet) int32 {
+	var n int32
+	for _, set := range f.sets {
+		if rollout.Revision(set) < rollout.Revision(f.deployment) && set.Status.Replicas != nil {
+			n += *set.Status.Replicas
+		}
+	}
+	return n
+}
+
+func setScalingUp(f *fleet) {
+	condition := metav1.Condition{Type: clusterv1.MachineDeploymentScalingUpCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineDeploymentNotScalingUpReason}
+	desired, current := desiredReplicas(f.deployment), *f.deployment.Status.Replicas
+	if current < desired {
+		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.MachineDeploymentScalingUpReason
+		condition.Message = fmt.Sprintf("Scaling up from %d to %d replicas", current, desired)
+	}
+	for _, set := range f.sets {
+		blocked := conditions.Get(set, clusterv1.MachineSetScalingUpCondition)
+		if blocked != nil && blocked.Status == metav1.ConditionTrue && set.Status.Replicas != nil && *set.Status.Replicas < *set.Spec.Replicas {
+			condition.Message = fmt.Sprintf("MachineSet %s: %s", set.Name, blocked.Message)
+		}
+	}
+	conditions.Set(f.deployment, condition)
+}
+
+// staleDeletion is when a Machine's deletion is remarkable enough to be told by its owner.
+const staleDeletion = 15 * time.Minute
+
+func setScalingDown(f *fleet, now time.Time) {
+	condition := metav1.Condition{Type: clusterv1.MachineDeploymentScalingDownCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineDeploymentNotScalingDownReason}
+	desired, current := desiredReplicas(f.deployment), *f.deployment.Status.Replicas
+	if current > desired {
+		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.MachineDeploymentScalingDownReason
+		condition.Message = fmt.Sprintf("Scaling down from %d to %d replicas", current, desired)
+	}
+	stale := 0
+	for _, m := range f.machines {
+		if !m.DeletionTimestamp.IsZero() && now.Sub(m.DeletionTimestamp.Time) > staleDeletion {
+			stale++
+		}
+	}
+	if stale > 0 {
+		condition.Message += fmt.Sprintf("; %d Machines have been deleting for more than 15m", stale)
+	}
+	conditions.Set(f.deployment, condition)
+}
+
+func setMachinesReady(f *fleet) {
+	aggregate(f.deployment, f.machines, clusterv1.MachineReadyCondition, clusterv1.MachineDeploymentMachinesReadyCondition,
+		conditions.GetDefaultComputeMergeReasonFunc(
+			clusterv1.MachineDeploymentMachinesNotReadyReason, clusterv1.MachineDeploymentMachinesReadyUnknownReason, clusterv1.MachineDeploymentMachinesReadyReason,
+		))
+}
+
+func setMachinesUpToDate(f *fleet) {
+	var known []*clusterv1.Machine
+	for _, m := range f.machines {
+		if conditions.Has(m, clusterv1.MachineUpToDateCondition) {
+			known = append(known, m)
+		}
+	}
+	aggregate(f.deployment, known, clusterv1.MachineUpToDateCondition, clusterv1.MachineDeploymentMachinesUpToDateCondition,
+		conditions.GetDefaultComputeMergeReasonFunc(
+			clusterv1.MachineDeploymentMachinesNotUpToDateReason, clusterv1.MachineDeploymentMachinesUpToDateUnknownReason, clusterv1.MachineDeploymentMachinesUpToDateReason,
+		))
+}
+
+// aggregate sums up one condition of all Machines as a condition of the deployment.
+func aggregate(md *clusterv1.MachineDeployment, machines []*clusterv1.Machine, source, target string, reason func(issues, unknown, info []conditions.ConditionWithOwnerInfo) string) {
+	if len(machines) == 0 {
+		conditions.Set(md, metav1.Condition{Type: target, Status: metav1.ConditionTrue, Reason: clusterv1.NoReplicasReason})
+		return
+	}
+	condition, err := conditions.NewAggregateCondition(machines, source, conditions.TargetConditionType(target),
+		conditions.CustomMergeStrategy{MergeStrategy: conditions.DefaultMergeStrategy(conditions.ComputeReasonFunc(reason))})
+	if err != nil {
+		condition = &metav1.Condition{Type: target, Status: metav1.ConditionUnknown, Reason: clusterv1.InternalErrorReason, Message: err.Error()}
+	}
+	conditions.Set(md, *condition)
+}
+
+// setRemediating reports whether an unhealthy Machine is being replaced.
+func setRemediating(f *fleet) {
+	condition := metav1.Condition{Type: clusterv1.MachineDeploymentRemediatingCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineDeploymentNotRemediatingReason}
+	for _, m := range f.machines {
+		if conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition) {
+			condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.MachineDeploymentRemediatingReason
+		}
+	}
+	conditions.Set(f.deployment, condition)
+}
+
+func setDeleting(f *fleet) {
+	condition := metav1.Condition{Type: clusterv1.MachineDeploymentDeletingCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineDeploymentNotDeletingReason}
+	if !f.deployment.DeletionTimestamp.IsZero() {
+		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.MachineDeploymentDeletingReason
+		condition.Message = fmt.Sprintf("Deleting %d MachineSets with %d Machines", len(f.sets), len(f.machines))
+	}
+	conditions.Set(f.deployment, condition)
+}
+
+// desiredReplicas is none for a deployment that is being deleted.
+func desiredReplicas(md *clusterv1.MachineDeployment) int32 {
+	if !md.DeletionTimestamp.IsZero() || md.Spec.Replicas == nil {
+		return 0
+	}
+	return *md.Spec.Replicas
+}
+
+func first(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,192 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package machinedeployment reconciles MachineDeployments: it keeps one MachineSet per
+// template, and moves replicas from old ones to the current one as package rollout decides.
+// It gathers, asks and applies; the arithmetic of a rollout is not here, and neither are
+// Machines: the MachineSets make and delete those.
+package machinedeployment
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"drover.io/machine-controller/internal/coalesce"
+	"drover.io/machine-controller/internal/expectation"
+	"drover.io/machine-controller/internal/filter"
+	"drover.io/machine-controller/internal/patch"
+	"drover.io/machine-controller/internal/rollout"
+)
+
+// unseenRetry is how soon to look again for our own writes in the cache.
+const unseenRetry = time.Second
+
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinedeployments;machinedeployments/status;machinedeployments/finalizers,verbs=get;list;watch;update;patch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinesets,verbs=create;delete
+
+// Reconciler reconciles MachineDeployments. All fields are required.
+type Reconciler struct {
+	Client client.Client
+	// Live reads the API server itself.
+	Live   client.Reader
+	Events events.EventRecorder
+	Clock  clock.PassiveClock
+
+	tracker *expectation.Tracker
+	writes  written
+}
+
+// fleet is one MachineDeployment with its MachineSets and their Machines.
+type fleet struct {
+	deployment *clusterv1.MachineDeployment
+	cluster    *clusterv1.Cluster
+	sets       []*clusterv1.MachineSet
+	machines   []*clusterv1.Machine
+	decision   rollout.Decision
+	// trouble is why the rollout cannot be decided.
+	trouble error
+}
+
+// Register adds the controller to the manager, with everything that can wake a MachineDeployment.
+func (r *Reconciler) Register(mgr ctrl.Manager, watchFilter string, options controller.Options) error {
+	r.tracker = &expectation.Tracker{Clock: r.Clock}
+	err := builder.ControllerManagedBy(mgr).
+		For(&clusterv1.MachineDeployment{}, builder.WithPredicates(filter.WatchLabel(watchFilter))).
+		Watches(&clusterv1.MachineSet{}, coalesce.Controller("MachineDeployment")).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.deploymentsOfCluster), builder.WithPredicates(filter.ClusterTurns())).
+		WithOptions(options).
+		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
+	if err != nil {
+		return fmt.Errorf("registering the machinedeployment controller: %w", err)
+	}
+	return nil
+}
+
+// Reconcile brings one MachineDeployment forward.
+func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeployment) (reconcile.Result, error) {
+	before := md.DeepCopy()
+	f := &fleet{deployment: md, cluster: &clusterv1.Cluster{}}
+	key := client.ObjectKey{Namespace: md.Namespace, Name: md.Spec.ClusterName}
+	if err := r.Client.Get(ctx, key, f.cluster); client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, fmt.Errorf("reading Cluster %q: %w", key.Name, err)
+	}
+	if filter.Paused(f.cluster, md) {
+		setPaused(md, true)
+		return reconcile.Result{}, settled(patch.Status(ctx, r.Client, before, md))
+	}
+	if err := r.gather(ctx, f); err != nil {
+		return reconcile.Result{}, err
+	}
+	if !md.DeletionTimestamp.IsZero() {
+		return r.finalize(ctx, before, f)
+	}
+	if f.cluster.UID == "" {
+		setClusterMissing(md)
+		return reconcile.Result{}, settled(patch.Status(ctx, r.Client, before, md))
+	}
+	own(f, r.Clock.Now())
+	if err := patch.Main(ctx, r.Client, before, md); err != nil {
+		return reconcile.Result{}, settled(fmt.Errorf("patching MachineDeployment: %w", err))
+	}
+	result, err := r.roll(ctx, f)
+	setStatus(f, r.Clock.Now())
+	statusErr := settled(patch.Status(ctx, r.Client, before, md))
+	return result, kerrors.NewAggregate([]error{err, statusErr})
+}
+
+// roll asks what to do about the MachineSets, and does it.
+func (r *Reconciler) roll(ctx context.Context, f *fleet) (reconcile.Result, error) {
+	if unseen, doubtful := expectation.Unseen(r.tracker, f.deployment.UID, f.sets); unseen > 0 {
+		r.resolve(ctx, f.deployment.UID, doubtful)
+		return reconcile.Result{RequeueAfter: unseenRetry}, nil
+	}
+	if err := r.spread(ctx, f); err != nil {
+		return reconcile.Result{}, err
+	}
+	state, err := rollout.Observe(rollout.Observation{
+		Deployment:   f.deployment,
+		Sets:         f.sets,
+		Machines:     f.machines,
+		Unseen:       r.writes.unseen(f.sets),
+		HistoryLimit: historyLimit(f.deployment),
+		Now:          r.Clock.Now(),
+	})
+	if err != nil {
+		f.trouble = err
+		return reconcile.Result{}, nil
+	}
+	f.decision = rollout.Plan(state)
+	var errs []error
+	for _, intent := range f.decision.Intents {
+		errs = append(errs, r.apply(ctx, f, intent))
+	}
+	return r.next(f), kerrors.NewAggregate(errs)
+}
+
+// next is when time alone, or a write of ours that is not seen yet, changes the decision.
+func (r *Reconciler) next(f *fleet) reconcile.Result {
+	var result reconcile.Result
+	if f.decision.Wait.On == rollout.WaitCache {
+		result.RequeueAfter = unseenRetry
+	}
+	if after := f.deployment.Spec.Rollout.After; !after.IsZero() {
+		if left := after.Sub(r.Clock.Now()); left > 0 && (result.RequeueAfter == 0 || left < result.RequeueAfter) {
+			result.RequeueAfter = left
+		}
+	}
+	return result
+}
+
+// finalize deletes every MachineSet and lets the MachineDeployment go after the last.
+func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineDeployment, f *fleet) (reconcile.Result, error) {
+	unseen, doubtful := expectation.Unseen(r.tracker, f.deployment.UID, f.sets)
+	r.resolve(ctx, f.deployment.UID, doubtful)
+	if len(f.sets) == 0 && unseen == 0 {
+		r.tracker.Drop(f.deployment.UID)
+		controllerutil.RemoveFinalizer(f.deployment, clusterv1.MachineDeploymentFinalizer)
+		return reconcile.Result{}, settled(patch.Main(ctx, r.Client, before, f.deployment))
+	}
+	var errs []error
+	for _, set := range f.sets {
+		if set.DeletionTimestamp.IsZero() {
+			errs = append(errs, client.IgnoreNotFound(r.Client.Delete(ctx, set, client.Preconditions{UID: &set.UID})))
+		}
+	}
+	setStatus(f, r.Clock.Now())
+	errs = append(errs, settled(patch.Status(ctx, r.Client, before, f.deployment)))
+	return reconcile.Result{RequeueAfter: 10 * time.Second}, kerrors.NewAggregate(errs)
+}
+
+// own keeps the MachineDeployment's finalizer, its cluster label, the owner reference to
+// its Cluster, and the annotation with the newest revision.
+func own(f *fleet, now time.Time) {
+	md := f.deployment
+	controllerutil.AddFinalizer(md, clusterv1.MachineDeploymentFinalizer)
+	if md.Labels == nil {
+		md.Labels = map[string]string{}
+	}
+	md.Labels[clusterv1.ClusterNameLabel] = md.Spec.ClusterName
+	reference := metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: f.cluster.Name, UID: f.cluster.UID}
+	if !owns(md.OwnerReferences, reference.UID) {
+		md.OwnerReferences = append(md.OwnerReferences, reference)
+	}
+	if md.Annotations == nil {
+		md.Annotations = map[string]string{}
+	}
+	current, olds := rollout.FindCurrent(md, f.sets, now)
+	md.Annotations[clusterv1.RevisionAnnotation] = fmt.Sprint(rollout.NextRevision(current, olds))
+}

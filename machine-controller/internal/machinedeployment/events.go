@@ -1,0 +1,22 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machinedeployment
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"drover.io/machine-controller/internal/rollout"
+)
+
+func created(recorder events.EventRecorder, md *clusterv1.MachineDeployment, set *clusterv1.MachineSet) {
+	recorder.Eventf(md, set, corev1.EventTypeNormal, "SuccessfulCreate", "CreateMachineSet",
+		"Created MachineSet %s with %d replicas", set.Name, *set.Spec.Replicas)
+}
+
+func scaled(recorder events.EventRecorder, md *clusterv1.MachineDeployment, set *clusterv1.MachineSet, intent rollout.Intent) {
+	recorder.Eventf(md, set, corev1.EventTypeNormal, "SuccessfulScale", "ScaleMachineSet",
+		"Scaled MachineSet %s from %d to %d: %s", set.Name, intent.From, intent.To, intent.Reason)
+}

@@ -1,0 +1,182 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machinedeployment
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"drover.io/machine-controller/internal/index"
+	"drover.io/machine-controller/internal/patch"
+)
+
+// HistoryAnnotation keeps that many superseded MachineSets, with no replicas, after a
+// rollout, to go back to. Without it none are kept, as in upstream's v1beta2.
+const HistoryAnnotation = "drover.io/revision-history"
+
+// historyLimit reads the annotation; what is not a number keeps nothing.
+func historyLimit(md *clusterv1.MachineDeployment) int32 {
+	limit, err := strconv.ParseInt(md.Annotations[HistoryAnnotation], 10, 32)
+	if err != nil || limit < 0 {
+		return 0
+	}
+	return int32(limit)
+}
+
+// selectorLabels are the labels that select the Machines of the deployment. A selector that
+// says nothing stands for the deployment's own labels, as upstream's webhook would have
+// filled in.
+func selectorLabels(md *clusterv1.MachineDeployment) map[string]string {
+	if len(md.Spec.Selector.MatchLabels) > 0 || len(md.Spec.Selector.MatchExpressions) > 0 {
+		return md.Spec.Selector.MatchLabels
+	}
+	return map[string]string{
+		clusterv1.ClusterNameLabel:           md.Spec.ClusterName,
+		clusterv1.MachineDeploymentNameLabel: md.Name,
+	}
+}
+
+// selector selects the deployment's MachineSets and Machines.
+func selector(md *clusterv1.MachineDeployment) (labels.Selector, error) {
+	full := metav1.LabelSelector{MatchLabels: selectorLabels(md), MatchExpressions: md.Spec.Selector.MatchExpressions}
+	selector, err := metav1.LabelSelectorAsSelector(&full)
+	if err != nil {
+		return nil, fmt.Errorf("spec.selector: %w", err)
+	}
+	return selector, nil
+}
+
+// gather reads the MachineSets and Machines of the deployment, adopting MachineSets without
+// a controller that match its selector.
+func (r *Reconciler) gather(ctx context.Context, f *fleet) error {
+	var err error
+	md := f.deployment
+	if f.sets, err = index.MachineSetsOf(ctx, r.Client, md.Namespace, md.UID); err != nil {
+		return err
+	}
+	if md.DeletionTimestamp.IsZero() {
+		if err := r.adopt(ctx, f); err != nil {
+			return err
+		}
+	}
+	for _, set := range f.sets {
+		machines, err := index.MachinesOf(ctx, r.Client, md.Namespace, set.UID)
+		if err != nil {
+			return err
+		}
+		f.machines = append(f.machines, machines...)
+	}
+	return nil
+}
+
+func (r *Reconciler) adopt(ctx context.Context, f *fleet) error {
+	md := f.deployment
+	matches, err := selector(md)
+	if err != nil {
+		return err
+	}
+	strays, err := index.MachineSetsWithoutController(ctx, r.Client, md.Namespace)
+	if err != nil {
+		return err
+	}
+	for _, set := range strays {
+		if !set.DeletionTimestamp.IsZero() || set.Spec.ClusterName != md.Spec.ClusterName || !matches.Matches(labels.Set(set.Labels)) {
+			continue
+		}
+		taken := set.DeepCopy()
+		taken.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(md, clusterv1.GroupVersion.WithKind("MachineDeployment"))}
+		if err := patch.Main(ctx, r.Client, set, taken); err != nil {
+			return fmt.Errorf("adopting MachineSet %q: %w", set.Name, err)
+		}
+		f.sets = append(f.sets, taken)
+	}
+	return nil
+}
+
+// written remembers the resource version of our last write to each MachineSet, so that a
+// cache that is older can be told from one that shows it.
+type written struct {
+	mu       sync.Mutex
+	versions map[types.UID]string
+}
+
+func (w *written) note(set *clusterv1.MachineSet) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.versions == nil {
+		w.versions = map[types.UID]string{}
+	}
+	w.versions[set.UID] = set.ResourceVersion
+}
+
+// unseen are the MachineSets that the cache shows older than our last write.
+func (w *written) unseen(sets []*clusterv1.MachineSet) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var unseen []string
+	for _, set := range sets {
+		version, ok := w.versions[set.UID]
+		if !ok {
+			continue
+		}
+		if order, err := resourceversion.CompareResourceVersion(set.ResourceVersion, version); err == nil && order < 0 {
+			unseen = append(unseen, set.Name)
+			continue
+		}
+		delete(w.versions, set.UID)
+	}
+	return unseen
+}
+
+// resolve asks the API server about MachineSets that were created but never seen.
+func (r *Reconciler) resolve(ctx context.Context, md types.UID, doubtful map[types.UID]client.ObjectKey) {
+	for uid, key := range doubtful {
+		found := &metav1.PartialObjectMetadata{}
+		found.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("MachineSet"))
+		err := r.Live.Get(ctx, key, found)
+		if apierrors.IsNotFound(err) || (err == nil && found.UID != uid) {
+			r.tracker.Forget(md, uid)
+		}
+	}
+}
+
+func (r *Reconciler) deploymentsOfCluster(ctx context.Context, cluster client.Object) []reconcile.Request {
+	deployments, err := index.MachineDeploymentsOfCluster(ctx, r.Client, client.ObjectKeyFromObject(cluster))
+	if err != nil {
+		return nil
+	}
+	found := make([]reconcile.Request, 0, len(deployments))
+	for _, md := range deployments {
+		found = append(found, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(md)})
+	}
+	return found
+}
+
+func owns(references []metav1.OwnerReference, uid types.UID) bool {
+	for _, reference := range references {
+		if reference.UID == uid {
+			return true
+		}
+	}
+	return false
+}
+
+// settled drops the errors after which a fresh event is certain to come.
+func settled(err error) error {
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}

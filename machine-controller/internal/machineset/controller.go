@@ -1,0 +1,198 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package machineset reconciles MachineSets: it keeps as many Machines as asked for, gives
+// birth to them together with their bootstrap and infrastructure objects, picks those to
+// delete, carries what a template changes in place to its Machines, and counts. It does not
+// look at clouds or Nodes; the machine controller reports what became of each Machine.
+package machineset
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"drover.io/machine-controller/internal/coalesce"
+	"drover.io/machine-controller/internal/contract"
+	"drover.io/machine-controller/internal/expectation"
+	"drover.io/machine-controller/internal/filter"
+	"drover.io/machine-controller/internal/index"
+	"drover.io/machine-controller/internal/patch"
+)
+
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinesets;machinesets/status;machinesets/finalizers,verbs=get;list;watch;create;update;patch;delete
+
+// Reconciler reconciles MachineSets. All fields are required.
+type Reconciler struct {
+	Client client.Client
+	// Live reads the API server itself, where the cache could be older than a decision may rest on.
+	Live      client.Reader
+	Templates *contract.Templates
+	Events    events.EventRecorder
+	Clock     clock.PassiveClock
+
+	midwife *midwife
+	tracker *expectation.Tracker
+}
+
+// family is one MachineSet with its Machines, and what hinders it.
+type family struct {
+	set      *clusterv1.MachineSet
+	cluster  *clusterv1.Cluster
+	machines []*clusterv1.Machine
+	// trouble is why Machines that are missing cannot be created.
+	trouble error
+}
+
+// Register adds the controller to the manager, with everything that can wake a MachineSet.
+func (r *Reconciler) Register(mgr ctrl.Manager, watchFilter string, options controller.Options) error {
+	r.tracker = &expectation.Tracker{Clock: r.Clock}
+	r.midwife = &midwife{client: r.Client, templates: r.Templates, tracker: r.tracker}
+	err := builder.ControllerManagedBy(mgr).
+		For(&clusterv1.MachineSet{}, builder.WithPredicates(filter.WatchLabel(watchFilter))).
+		Watches(&clusterv1.Machine{}, coalesce.Controller("MachineSet")).
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.setsForOrphan), builder.WithPredicates(orphans())).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.setsOfCluster), builder.WithPredicates(filter.ClusterTurns())).
+		WithOptions(options).
+		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
+	if err != nil {
+		return fmt.Errorf("registering the machineset controller: %w", err)
+	}
+	return nil
+}
+
+// Reconcile brings one MachineSet forward.
+func (r *Reconciler) Reconcile(ctx context.Context, set *clusterv1.MachineSet) (reconcile.Result, error) {
+	before := set.DeepCopy()
+	f := &family{set: set, cluster: &clusterv1.Cluster{}}
+	key := client.ObjectKey{Namespace: set.Namespace, Name: set.Spec.ClusterName}
+	if err := r.Client.Get(ctx, key, f.cluster); client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, fmt.Errorf("reading Cluster %q: %w", key.Name, err)
+	}
+	if filter.Paused(f.cluster, set) {
+		setPaused(set, true)
+		return reconcile.Result{}, settled(patch.Status(ctx, r.Client, before, set))
+	}
+	if !set.DeletionTimestamp.IsZero() {
+		return r.finalize(ctx, before, f)
+	}
+	if f.cluster.UID == "" {
+		setClusterMissing(set)
+		return reconcile.Result{}, settled(patch.Status(ctx, r.Client, before, set))
+	}
+	own(f)
+	if err := patch.Main(ctx, r.Client, before, set); err != nil {
+		return reconcile.Result{}, settled(fmt.Errorf("patching MachineSet: %w", err))
+	}
+	result, err := r.tend(ctx, f)
+	setStatus(f, r.Clock.Now())
+	statusErr := settled(patch.Status(ctx, r.Client, before, set))
+	return result, kerrors.NewAggregate([]error{err, statusErr})
+}
+
+// tend gathers the Machines, mends them, and creates or deletes some.
+func (r *Reconciler) tend(ctx context.Context, f *family) (reconcile.Result, error) {
+	var err error
+	if f.machines, err = r.gather(ctx, f); err != nil {
+		return reconcile.Result{}, err
+	}
+	fresh, err := r.fresh(ctx, f)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	errs := []error{r.spread(ctx, f), r.repair(ctx, f)}
+	if !fresh {
+		return reconcile.Result{RequeueAfter: time.Second}, kerrors.NewAggregate(errs)
+	}
+	result, err := r.scale(ctx, f)
+	return result, kerrors.NewAggregate(append(errs, err))
+}
+
+// finalize deletes every Machine and lets the MachineSet go after the last.
+func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineSet, f *family) (reconcile.Result, error) {
+	var err error
+	f.machines, err = index.MachinesOf(ctx, r.Client, f.set.Namespace, f.set.UID)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	unseen, doubtful := expectation.Unseen(r.tracker, f.set.UID, f.machines)
+	r.resolve(ctx, f.set.UID, doubtful)
+	if len(f.machines) == 0 && unseen == 0 {
+		r.tracker.Drop(f.set.UID)
+		controllerutil.RemoveFinalizer(f.set, clusterv1.MachineSetFinalizer)
+		return reconcile.Result{}, settled(patch.Main(ctx, r.Client, before, f.set))
+	}
+	var errs []error
+	for _, m := range f.machines {
+		errs = append(errs, r.remove(ctx, f.set, m))
+	}
+	setStatus(f, r.Clock.Now())
+	errs = append(errs, settled(patch.Status(ctx, r.Client, before, f.set)))
+	return reconcile.Result{RequeueAfter: 10 * time.Second}, kerrors.NewAggregate(errs)
+}
+
+// spread carries what the template changes in place to the Machines.
+func (r *Reconciler) spread(ctx context.Context, f *family) error {
+	var errs []error
+	for _, m := range f.machines {
+		wanted := m.DeepCopy()
+		propagate(wanted, f.set)
+		if err := patch.Main(ctx, r.Client, m, wanted); settled(err) != nil {
+			errs = append(errs, fmt.Errorf("updating Machine %q: %w", m.Name, err))
+		}
+	}
+	return kerrors.NewAggregate(errs)
+}
+
+// repair makes the objects that a crash between two writes, or a person, left a Machine
+// without, as long as the Machine still waits for them.
+func (r *Reconciler) repair(ctx context.Context, f *family) error {
+	var waiting []*clusterv1.Machine
+	for _, m := range f.machines {
+		if m.DeletionTimestamp.IsZero() && incomplete(m) {
+			waiting = append(waiting, m)
+		}
+	}
+	if len(waiting) == 0 {
+		return nil
+	}
+	from, err := r.midwife.models(ctx, f.set)
+	if err != nil {
+		f.trouble = err
+		return ignoreMisconfigured(err)
+	}
+	var errs []error
+	for _, m := range waiting {
+		errs = append(errs, r.midwife.complete(ctx, f.set, m, from.needed(m)))
+	}
+	return kerrors.NewAggregate(errs)
+}
+
+// ignoreMisconfigured drops the errors that a person has to mend, once they are in a condition.
+func ignoreMisconfigured(err error) error {
+	if apierrors.IsNotFound(err) || contract.IsMisconfigured(err) {
+		return nil
+	}
+	return err
+}
+
+// settled drops the errors after which a fresh event is certain to come.
+func settled(err error) error {
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machineset
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"drover.io/machine-controller/internal/priority"
+)
+
+const (
+	// atOnce is how many Machines are created side by side once the first ones succeeded.
+	atOnce = 16
+	// perPass bounds one reconcile, so that a large set reports progress and takes new orders.
+	perPass = 100
+	// modelRetry is how often a template that does not exist is looked for.
+	modelRetry = 30 * time.Second
+)
+
+// scale creates or deletes as many Machines as the count is off. Machines being deleted
+// still count: their place is taken only when they are gone.
+func (r *Reconciler) scale(ctx context.Context, f *family) (reconcile.Result, error) {
+	missing := int(*f.set.Spec.Replicas) - len(f.machines)
+	switch {
+	case missing > 0:
+		return r.grow(ctx, f, missing)
+	case missing < 0:
+		return reconcile.Result{}, r.shrink(ctx, f, -missing)
+	}
+	return reconcile.Result{}, nil
+}
+
+// grow gives birth to Machines in batches that double, so that something that fails every
+// time fails once, not a thousand times.
+func (r *Reconciler) grow(ctx context.Context, f *family, missing int) (reconcile.Result, error) {
+	if _, disabled := f.set.Annotations[clusterv1.DisableMachineCreateAnnotation]; disabled {
+		return reconcile.Result{}, nil
+	}
+	if !f.cluster.DeletionTimestamp.IsZero() {
+		return reconcile.Result{}, nil
+	}
+	from, err := r.midwife.models(ctx, f.set)
+	if err != nil {
+		f.trouble = err
+		return reconcile.Result{RequeueAfter: modelRetry}, ignoreMisconfigured(err)
+	}
+	left := min(missing, perPass)
+	for batch := 1; left > 0; batch = min(2*batch, atOnce) {
+		size := min(batch, left)
+		var group errgroup.Group
+		for range size {
+			group.Go(func() error { return r.midwife.bear(ctx, f.set, from) })
+		}
+		if err := group.Wait(); err != nil {
+			f.trouble = err
+			createFailed(r.Events, f.set, err)
+			return reconcile.Result{}, err
+		}
+		left -= size
+	}
+	if missing > perPass {
+		return reconcile.Result{RequeueAfter: time.Millisecond}, nil
+	}
+	return reconcile.Result{}, nil
+}
+
+// shrink deletes the surplus, in the order that loses least.
+func (r *Reconciler) shrink(ctx context.Context, f *family, surplus int) error {
+	var errs []error
+	for _, m := range priority.Order(f.machines, f.set.Spec.Deletion.Order, string(f.set.UID))[:surplus] {
+		errs = append(errs, r.remove(ctx, f.set, m))
+	}
+	return kerrors.NewAggregate(errs)
+}
+
+// remove deletes one Machine unless that is under way.
+func (r *Reconciler) remove(ctx context.Context, set *clusterv1.MachineSet, m *clusterv1.Machine) error {
+	if !m.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	err := r.Client.Delete(ctx, m, client.Preconditions{UID: &m.UID})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("deleting Machine %q: %w", m.Name, err)
+	}
+	r.tracker.Deleted(set.UID, m)
+	return nil
+}

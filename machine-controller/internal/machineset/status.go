@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machineset
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+)
+
+// setStatus counts the Machines and derives the conditions.
+func setStatus(f *family, now time.Time) {
+	status := &f.set.Status
+	status.ObservedGeneration = f.set.Generation
+	if matches, err := selector(f.set); err == nil {
+		status.Selector = matches.String()
+	}
+	status.Replicas = new(int32(len(f.machines)))
+	status.ReadyReplicas = count(f.machines, clusterv1.MachineReadyCondition)
+	status.AvailableReplicas = count(f.machines, clusterv1.MachineAvailableCondition)
+	status.UpToDateReplicas = count(f.machines, clusterv1.MachineUpToDateCondition)
+	status.Versions = versions(f.machines)
+
+	setPaused(f.set, false)
+	setScalingUp(f)
+	setScalingDown(f, now)
+	setMachinesReady(f)
+	setMachinesUpToDate(f)
+	setRemediating(f)
+	setDeleting(f)
+}
+
+// count is how many Machines have the condition; the caller may keep the pointer.
+func count(machines []*clusterv1.Machine, condition string) *int32 {
+	var n int32
+	for _, m := range machines {
+		if conditions.IsTrue(m, condition) {
+			n++
+		}
+	}
+	return &n
+}
+
+// versions counts the Machines by the kubelet version they report, sorted.
+func versions(machines []*clusterv1.Machine) []clusterv1.StatusVersion {
+	byVersion := map[string]int32{}
+	for _, m := range machines {
+		if m.Status.NodeInfo != nil && m.Status.NodeInfo.KubeletVersion != "" {
+			byVersion[m.Status.NodeInfo.KubeletVersion]++
+		}
+	}
+	var all []clusterv1.StatusVersion
+	for version := range maps.Keys(byVersion) {
+		all = append(all, clusterv1.StatusVersion{Version: version, Replicas: byVersion[version]})
+	}
+	slices.SortFunc(all, func(a, b clusterv1.StatusVersion) int { return cmp.Compare(a.Version, b.Version) })
+	return all
+}

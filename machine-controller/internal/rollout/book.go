@@ -1,0 +1,161 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// book is the working copy of one planning: the observed sets and, beside each,
+// the size it is going to have.
+type book struct {
+	state   State
+	current *entry   // nil if no MachineSet has the wanted template
+	olds    []*entry // oldest first
+	entries []*entry // olds, then current
+	extra   []Intent // whatever is not a change of size
+}
+
+// entry is a Set with its planned size.
+type entry struct {
+	Set
+	target int32
+	notes  []string
+}
+
+func newBook(state State) *book {
+	b := &book{state: state}
+	for _, set := range state.Sets {
+		e := &entry{Set: set, target: set.Replicas}
+		switch {
+		case set.Terminating:
+			e.target = 0
+			b.olds = append(b.olds, e)
+		case set.Current && b.current == nil:
+			b.current = e
+		default:
+			b.olds = append(b.olds, e)
+		}
+	}
+	slices.SortFunc(b.olds, older)
+	b.entries = slices.Clone(b.olds)
+	if b.current != nil {
+		b.entries = append(b.entries, b.current)
+	}
+	return b
+}
+
+func older(a, b *entry) int {
+	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name))
+}
+
+// lower takes n replicas from the planned size, never below zero.
+func (e *entry) lower(n int32, note string) int32 {
+	n = min(n, e.target)
+	if n > 0 {
+		e.target -= n
+		e.note(note)
+	}
+	return max(n, 0)
+}
+
+func (e *entry) raise(n int32, note string) {
+	if n > 0 {
+		e.target += n
+		e.note(note)
+	}
+}
+
+func (e *entry) note(note string) {
+	if !slices.Contains(e.notes, note) {
+		e.notes = append(e.notes, note)
+	}
+}
+
+func (e *entry) reason() string {
+	return strings.Join(e.notes, "; ")
+}
+
+// loss is how many available Machines are gone in the worst case once the set
+// has its planned size: nobody can promise that an unavailable Machine is still
+// the unavailable one when the deletion happens. Growth saves none: the set may
+// have shrunk to its present size before it grows.
+func (e *entry) loss() int32 {
+	if e.Terminating {
+		return e.Available
+	}
+	return min(e.Available, max(e.liveAtMost()-min(e.target, e.Replicas), 0))
+}
+
+// leaving is how many Machines the planned size already gives up.
+func (e *entry) leaving() int32 {
+	return max(e.live()-e.target, 0)
+}
+
+// lost is true if the planned size already gives up every available Machine.
+func (e *entry) lost() bool {
+	return e.Terminating || e.live()-min(e.target, e.Replicas) >= e.Available
+}
+
+// marked is how many annotated Machines the planned size does not cover yet.
+func (e *entry) marked() int32 {
+	return max(e.Marked-e.leaving(), 0)
+}
+
+// bad is how many planned replicas are missing, unavailable or unhealthy.
+func (e *entry) bad() int32 {
+	return max(e.target-e.Available, e.Unhealthy-e.leaving(), 0)
+}
+
+// total is the planned size of all sets together.
+func (b *book) total() int32 {
+	var sum int32
+	for _, e := range b.entries {
+		sum += e.target
+	}
+	return sum
+}
+
+// room is how many replicas may be added without ever having more Machines
+// than the ceiling, even if no planned deletion has happened by then.
+func (b *book) room() int32 {
+	occupied := int32(0)
+	for _, e := range b.entries {
+		if e != b.current && e.Lagging && !e.Terminating {
+			// It may have created Machines before it was told to shrink.
+			return 0
+		}
+		occupied += e.occupied()
+	}
+	return max(b.state.ceiling()-occupied, 0)
+}
+
+func (e *entry) occupied() int32 {
+	if e.Terminating {
+		return max(e.Machines, e.Reported)
+	}
+	return max(e.Replicas, e.target, e.Machines, e.Reported)
+}
+
+// slack is how many available Machines may still be lost. It is negative if
+// too few would be left in the worst case.
+func (b *book) slack() int32 {
+	left := -b.state.minAvailable()
+	for _, e := range b.entries {
+		left += e.Available - e.loss()
+	}
+	return left
+}
+
+// unfollowed is true if the set has not been written since the size of the
+// MachineDeployment changed. An unknown stamp counts as followed.
+func (b *book) unfollowed(e *entry) bool {
+	return !e.Terminating && e.Recorded != Stamp{} && e.Recorded.Desired != b.state.Replicas
+}
+
+func (b *book) stamp() Stamp {
+	return Stamp{Desired: b.state.Replicas, Max: b.state.ceiling()}
+}

@@ -1,0 +1,101 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// FindCurrent splits sets into the one that fulfils the template of md and all
+// others, the oldest first. A set that is being deleted is never current. Once
+// spec.rollout.after has passed, only a set that was created since then, or
+// expressly for it, is current. If several qualify, the one with the most
+// replicas is current, so that no Machine is replaced needlessly; then the one
+// with the highest revision; then the oldest.
+func FindCurrent(md *clusterv1.MachineDeployment, sets []*clusterv1.MachineSet, now time.Time) (current *clusterv1.MachineSet, olds []*clusterv1.MachineSet) {
+	for _, ms := range sets {
+		if qualifies(md, ms, now) && (current == nil || preferred(ms, current) < 0) {
+			current = ms
+		}
+	}
+	for _, ms := range sets {
+		if ms != current {
+			olds = append(olds, ms)
+		}
+	}
+	slices.SortFunc(olds, byAge)
+	return current, olds
+}
+
+func qualifies(md *clusterv1.MachineDeployment, ms *clusterv1.MachineSet, now time.Time) bool {
+	if !ms.DeletionTimestamp.IsZero() {
+		return false
+	}
+	if equal, _ := EqualTemplate(&ms.Spec.Template, &md.Spec.Template); !equal {
+		return false
+	}
+	if !afterPassed(md, now) || !ms.CreationTimestamp.Time.Before(md.Spec.Rollout.After.Time) {
+		return true
+	}
+	// The clock that stamps creations may be behind ours: the identity tells
+	// what the set was created for. It never speaks for the template.
+	hash, _, _ := strings.Cut(ms.Labels[clusterv1.MachineDeploymentUniqueLabel], "-")
+	return hash == hashOf(md, now)
+}
+
+// afterPassed tells whether spec.rollout.after asks for new Machines by now.
+func afterPassed(md *clusterv1.MachineDeployment, now time.Time) bool {
+	after := md.Spec.Rollout.After
+	return !after.IsZero() && !now.Before(after.Time)
+}
+
+func preferred(a, b *clusterv1.MachineSet) int {
+	return cmp.Or(
+		cmp.Compare(replicasOf(b), replicasOf(a)),
+		cmp.Compare(Revision(b), Revision(a)),
+		byAge(a, b),
+	)
+}
+
+func byAge(a, b *clusterv1.MachineSet) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+}
+
+func replicasOf(ms *clusterv1.MachineSet) int32 {
+	if ms.Spec.Replicas == nil {
+		return 0
+	}
+	return *ms.Spec.Replicas
+}
+
+// Revision is the number in the revision annotation of a MachineSet or a MachineDeployment; 0 if there is none
+// or if it is not a number.
+func Revision(o metav1.Object) int64 {
+	revision, err := strconv.ParseInt(o.GetAnnotations()[clusterv1.RevisionAnnotation], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return revision
+}
+
+// NextRevision is the revision that the current set must carry: higher than
+// any other, and never lower than what it carries already. current is nil for a
+// set that is about to be created.
+func NextRevision(current *clusterv1.MachineSet, olds []*clusterv1.MachineSet) int64 {
+	next := int64(1)
+	for _, ms := range olds {
+		next = max(next, Revision(ms)+1)
+	}
+	if current != nil {
+		next = max(next, Revision(current))
+	}
+	return next
+}

@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// Observation is what the controller has gathered. Nothing in it is changed.
+type Observation struct {
+	Deployment *clusterv1.MachineDeployment
+	// Sets are the MachineSets that Deployment controls.
+	Sets []*clusterv1.MachineSet
+	// Machines are at least the Machines that Sets control.
+	Machines []*clusterv1.Machine
+	// Unseen names the MachineSets that were written and not yet read back.
+	Unseen []string
+	// HistoryLimit is how many empty old MachineSets stay after a rollout.
+	HistoryLimit int32
+	// Now is compared with spec.rollout.after.
+	Now time.Time
+}
+
+// Observe makes a State. An error names the field that cannot be understood.
+func Observe(o Observation) (State, error) {
+	md := o.Deployment
+	if md.Spec.Replicas == nil {
+		return State{}, fmt.Errorf("spec.replicas is not set; it has a default, so something removed it")
+	}
+	limits, err := ResolveLimits(md.Spec.Rollout.Strategy, *md.Spec.Replicas)
+	if err != nil {
+		return State{}, err
+	}
+	state := State{
+		Replicas:     *md.Spec.Replicas,
+		Strategy:     md.Spec.Rollout.Strategy.Type,
+		Limits:       limits,
+		Paused:       md.Spec.Paused != nil && *md.Spec.Paused,
+		Deleting:     !md.DeletionTimestamp.IsZero(),
+		HistoryLimit: o.HistoryLimit,
+		Unseen:       o.Unseen,
+	}
+	machines := map[types.UID][]*clusterv1.Machine{}
+	for _, m := range o.Machines {
+		if owner := metav1.GetControllerOfNoCopy(m); owner != nil {
+			machines[owner.UID] = append(machines[owner.UID], m)
+		}
+	}
+	current, _ := FindCurrent(md, o.Sets, o.Now)
+	for _, ms := range o.Sets {
+		set := observeSet(ms, machines[ms.UID])
+		set.Current = ms == current
+		state.Sets = append(state.Sets, set)
+	}
+	return state, nil
+}
+
+func observeSet(ms *clusterv1.MachineSet, machines []*clusterv1.Machine) Set {
+	set := Set{
+		Name:           ms.Name,
+		Created:        ms.CreationTimestamp.Time,
+		Revision:       Revision(ms),
+		Replicas:       replicasOf(ms),
+		Recorded:       stampOf(ms),
+		CreateDisabled: ms.Annotations[clusterv1.DisableMachineCreateAnnotation] == "true",
+		Terminating:    !ms.DeletionTimestamp.IsZero(),
+		Lagging:        ms.Status.ObservedGeneration < ms.Generation,
+	}
+	for _, m := range machines {
+		set.count(m)
+	}
+	if ms.Status.Replicas != nil {
+		set.Reported = *ms.Status.Replicas
+	}
+	return set
+}
+
+func (s *Set) count(m *clusterv1.Machine) {
+	s.Machines++
+	if !m.DeletionTimestamp.IsZero() {
+		s.Deleting++
+		return
+	}
+	if meta.IsStatusConditionTrue(m.Status.Conditions, clusterv1.MachineAvailableCondition) {
+		s.Available++
+	}
+	if meta.IsStatusConditionFalse(m.Status.Conditions, clusterv1.MachineHealthCheckSucceededCondition) ||
+		meta.IsStatusConditionFalse(m.Status.Conditions, clusterv1.MachineNodeHealthyCondition) {
+		s.Unhealthy++
+	}
+	if _, ok := m.Annotations[clusterv1.DeleteMachineAnnotation]; ok {
+		s.Marked++
+	}
+}
+
+// stampOf reads the stamp; a number that cannot be read counts as absent.
+func stampOf(ms *clusterv1.MachineSet) Stamp {
+	desired, err := strconv.ParseInt(ms.Annotations[clusterv1.DesiredReplicasAnnotation], 10, 32)
+	if err != nil {
+		return Stamp{}
+	}
+	limit, err := strconv.ParseInt(ms.Annotations[clusterv1.MaxReplicasAnnotation], 10, 32)
+	if err != nil {
+		return Stamp{}
+	}
+	return Stamp{Desired: int32(desired), Max: int32(limit)}
+}
+
+// Annotations are the stamp in the form in which MachineSets carry it.
+func (s Stamp) Annotations() map[string]string {
+	return map[string]string{
+		clusterv1.DesiredReplicasAnnotation: strconv.Itoa(int(s.Desired)),
+		clusterv1.MaxReplicasAnnotation:     strconv.Itoa(int(s.Max)),
+	}
+}

@@ -1,0 +1,82 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// rollingOut is true until only the current set has or wants Machines.
+func (b *book) rollingOut() bool {
+	if b.current == nil {
+		return true
+	}
+	return slices.ContainsFunc(b.olds, func(e *entry) bool { return !e.empty() })
+}
+
+// complete is true once there is nothing left to do or to wait for.
+func (b *book) complete() bool {
+	cur := b.current
+	return cur != nil && len(b.state.Unseen) == 0 && !b.rollingOut() && !cur.moving() &&
+		cur.Replicas == b.state.Replicas && cur.Available == cur.Replicas
+}
+
+// cleanUp deletes empty old sets of a complete rollout, the lowest revision
+// first, and keeps as many as the history limit says.
+func cleanUp(b *book) {
+	if !b.complete() {
+		return
+	}
+	var past []*entry
+	for _, e := range b.olds {
+		if !e.Terminating && !e.Lagging {
+			past = append(past, e)
+		}
+	}
+	slices.SortStableFunc(past, func(x, y *entry) int { return cmp.Compare(x.Revision, y.Revision) })
+	excess := len(past) - int(max(b.state.HistoryLimit, 0))
+	for _, e := range past[:max(excess, 0)] {
+		b.extra = append(b.extra, Intent{Kind: Delete, Set: e.Name, Reason: "the rollout is complete and the MachineSet is empty"})
+	}
+}
+
+// wait explains an unfinished rollout that has nothing to do. The checks are
+// in the order in which an operator should look at them.
+func (b *book) wait(intents []Intent) Wait {
+	if b.state.Deleting {
+		return Wait{}
+	}
+	if len(b.state.Unseen) > 0 {
+		return Wait{WaitCache, fmt.Sprintf("the last change of MachineSet %q has not come back yet", b.state.Unseen[0])}
+	}
+	if !b.rollingOut() {
+		return Wait{}
+	}
+	if b.state.Paused {
+		return Wait{WaitPaused, "spec.paused is true; set it to false to go on"}
+	}
+	for _, intent := range intents {
+		if intent.Kind == Scale || intent.Kind == CreateCurrent {
+			return Wait{}
+		}
+	}
+	return b.idle()
+}
+
+func (b *book) idle() Wait {
+	if missing := b.current.Replicas - b.current.Available; missing > 0 {
+		return Wait{WaitCurrent, fmt.Sprintf("%d of %d Machines of MachineSet %q are not available yet", missing, b.current.Replicas, b.current.Name)}
+	}
+	for _, e := range b.entries {
+		if e.moving() || e.Lagging || e.Terminating {
+			return Wait{WaitMachineSet, fmt.Sprintf("MachineSet %q has %d Machines (%d of them being deleted) and wants %d", e.Name, e.Machines, e.Deleting, e.Replicas)}
+		}
+	}
+	if b.state.onDelete() {
+		return Wait{WaitDeletion, "Machines of old MachineSets are replaced once somebody deletes them"}
+	}
+	return Wait{WaitAvailability, fmt.Sprintf("at least %d Machines must stay available", b.state.minAvailable())}
+}

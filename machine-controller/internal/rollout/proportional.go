@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// followSize is all that happens while paused: the sets follow a change of
+// spec.replicas in proportion to their sizes, so that a rollout that is held
+// half-way stays half-way; only annotated and unavailable Machines go before
+// their turn. A set that follows is stamped, so a crash between two writes
+// neither repeats nor loses a share.
+func followSize(b *book) {
+	active := b.active()
+	wanted := b.state.Replicas
+	if len(active) > 1 {
+		wanted = b.proportional(active)
+	}
+	for _, e := range active {
+		e.lower(min(e.marked(), b.total()-wanted), "Machines annotated for deletion go first")
+	}
+	for _, e := range active {
+		e.lower(min(e.bad(), b.total()-wanted), "Machines that are not available go first")
+	}
+
+	note := fmt.Sprintf("spec.replicas is %d", b.state.Replicas)
+	late := slices.DeleteFunc(slices.Clone(active), func(e *entry) bool { return !b.unfollowed(e) })
+	for _, group := range [][]*entry{late, active} {
+		b.approach(wanted, group, note)
+	}
+	if latest := b.latest(); latest != nil {
+		latest.raise(min(wanted-b.total(), b.room()), note)
+	}
+}
+
+// active are the sets that want Machines, the largest first.
+func (b *book) active() []*entry {
+	active := slices.DeleteFunc(slices.Clone(b.entries), func(e *entry) bool { return e.target == 0 })
+	slices.SortStableFunc(active, func(x, y *entry) int { return cmp.Compare(y.target, x.target) })
+	return active
+}
+
+// latest is the current set, or else the newest, of those that stay.
+func (b *book) latest() *entry {
+	for _, e := range slices.Backward(b.entries) {
+		if !e.Terminating {
+			return e
+		}
+	}
+	return nil
+}
+
+// proportional is the size of all sets together once each has followed, kept
+// between the wanted size and the ceiling.
+func (b *book) proportional(active []*entry) int32 {
+	var sum int32
+	for _, e := range active {
+		size := e.target
+		if b.unfollowed(e) && e.Recorded.Max > 0 {
+			ratio := float64(b.state.ceiling()) / float64(e.Recorded.Max)
+			size = int32(math.Round(float64(size) * ratio))
+		}
+		sum += size
+	}
+	return min(max(sum, b.state.Replicas), b.state.ceiling())
+}
+
+// approach moves the planned total to wanted by changing only this group.
+func (b *book) approach(wanted int32, group []*entry, note string) {
+	missing := wanted - b.total()
+	if missing > 0 {
+		group = slices.DeleteFunc(slices.Clone(group), func(e *entry) bool { return e.CreateDisabled })
+		for i, n := range shares(min(missing, b.room()), group) {
+			group[i].raise(n, note)
+		}
+		return
+	}
+	var size int32
+	for _, e := range group {
+		size += e.target
+	}
+	for i, n := range shares(min(-missing, size), group) {
+		group[i].lower(n, note)
+	}
+}
+
+// shares divides n among the sets in proportion to their planned sizes. What
+// rounding leaves over goes to the largest remainders, then to the first.
+func shares(n int32, sets []*entry) []int32 {
+	var total int64
+	for _, e := range sets {
+		total += int64(e.target)
+	}
+	out := make([]int32, len(sets))
+	if n <= 0 || total == 0 {
+		return out
+	}
+	order := make([]int, len(sets))
+	remainder := make([]int64, len(sets))
+	left := n
+	for i, e := range sets {
+		product := int64(n) * int64(e.target)
+		out[i] = int32(product / total)
+		remainder[i] = product % total
+		order[i] = i
+		left -= out[i]
+	}
+	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(remainder[y], remainder[x]) })
+	for _, i := range order[:left] {
+		out[i]++
+	}
+	return out
+}

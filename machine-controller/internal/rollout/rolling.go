@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import "fmt"
+
+// growCurrent adds replicas to the current set as far as surge allows.
+func growCurrent(b *book) {
+	cur := b.current
+	if cur.target < cur.Replicas || cur.Marked > 0 && cur.leaving() > 0 {
+		// Growing now could spare a Machine that was just given up.
+		return
+	}
+	n := min(b.room(), b.state.Replicas-cur.target)
+	cur.raise(n, fmt.Sprintf("%d of at most %d Machines exist", b.state.ceiling()-b.room(), b.state.ceiling()))
+}
+
+// growProven gives an increase of spec.replicas to the old sets for as long as
+// no Machine of the current set has ever become available: capacity that is
+// asked for now must not depend on a template that may be broken.
+func growProven(b *book) {
+	increase := int32(0)
+	var proven []*entry
+	for _, e := range b.olds {
+		if b.unfollowed(e) && e.Available > 0 {
+			increase = max(increase, b.state.Replicas-e.Recorded.Desired)
+			proven = append(proven, e)
+		}
+	}
+	if b.current.Available > 0 {
+		return
+	}
+	note := fmt.Sprintf("spec.replicas was increased to %d and no new Machine is available yet", b.state.Replicas)
+	for i, n := range shares(min(increase, b.room()), proven) {
+		proven[i].raise(n, note)
+	}
+}
+
+// shrinkOlds takes replicas from old sets: those with annotated Machines first,
+// then those with bad ones, then the oldest. Two limits hold. What is left of
+// the old sets together with the available part of the current set is never
+// less than what must be available, so a template whose Machines do not become
+// available stops the rollout. And even if each deletion hit an available
+// Machine, enough would stay available.
+func shrinkOlds(b *book) {
+	depth := b.depth()
+	for _, part := range []func(*entry) int32{
+		(*entry).marked,
+		(*entry).bad,
+		func(e *entry) int32 { return e.target },
+	} {
+		for _, e := range b.olds {
+			n := min(part(e), e.target, depth)
+			n = min(n, e.target-e.lowest(b.slack()))
+			depth -= e.lower(n, "the current MachineSet takes over")
+		}
+	}
+}
+
+// depth is how many old replicas may go, whether they are available or not.
+func (b *book) depth() int32 {
+	kept := min(b.current.Available, b.current.Replicas, b.current.target)
+	for _, e := range b.olds {
+		kept += e.target
+	}
+	return max(kept-b.state.minAvailable(), 0)
+}
+
+// lowest is the smallest size that costs at most slack more available Machines.
+func (e *entry) lowest(slack int32) int32 {
+	loss := e.loss() + slack
+	switch {
+	case e.lost() || slack >= 0 && loss >= e.Available:
+		return 0
+	case e.Lagging && e.Machines < e.Replicas:
+		// Its Machines may have been created and not be seen yet.
+		return e.target
+	case slack < 0:
+		// Only replicas for which there is no Machine.
+		return min(e.target, e.liveAtMost())
+	default:
+		return min(e.target, e.liveAtMost()-loss)
+	}
+}
+
+// breakDeadlock takes one replica from an old set with unavailable Machines when
+// nothing moves, the current set is well and nothing was planned: only the
+// worst-case arithmetic of shrinkOlds is in the way then, and nobody repairs
+// Machines of old sets.
+func breakDeadlock(b *book) {
+	cur := b.current
+	if cur.Available != cur.Machines {
+		return
+	}
+	for _, e := range b.entries {
+		if e.moving() || e.Lagging || e.target != e.Replicas {
+			return
+		}
+	}
+	for _, e := range b.olds {
+		if e.Available < e.Replicas {
+			e.lower(1, "the rollout is stuck behind unavailable Machines of an old MachineSet")
+			return
+		}
+	}
+}

@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import "fmt"
+
+// honourMarks gives a decrease of spec.replicas to the Machines that carry the
+// delete-machine annotation, whichever set they are in: whoever annotated them
+// has drained them already, and takes the decrease for their deletion. Without
+// a decrease the annotation is only an order of preference.
+func honourMarks(b *book) {
+	decrease := int32(0)
+	for _, e := range b.entries {
+		if b.unfollowed(e) {
+			decrease = max(decrease, e.Recorded.Desired-b.state.Replicas)
+		}
+	}
+	note := fmt.Sprintf("spec.replicas was decreased to %d: Machines annotated for deletion go first", b.state.Replicas)
+	for _, e := range b.entries {
+		if n := min(decrease, e.marked()); n > 0 && b.unfollowed(e) {
+			// Missing Machines must not stand in for the annotated ones.
+			e.lower(e.target-min(e.target, e.live())+n, note)
+			decrease -= n
+		}
+	}
+}
+
+// shrink takes what exceeds the wanted size and its surge. It relies on the
+// order in which MachineSets delete, so that taking no more than the bad
+// replicas of a set costs no available Machine; once none is bad any more,
+// whatever exceeds the ceiling is more than must be available.
+func shrink(b *book) {
+	if b.current != nil {
+		b.current.lower(b.current.target-b.state.Replicas, fmt.Sprintf("spec.replicas is %d", b.state.Replicas))
+	}
+	note := fmt.Sprintf("more than the %d Machines that may exist", b.state.ceiling())
+	for _, part := range []func(*entry) int32{
+		(*entry).marked,
+		(*entry).bad,
+		func(e *entry) int32 { return e.target },
+	} {
+		for _, e := range b.entries {
+			e.lower(min(part(e), b.total()-b.state.ceiling()), note)
+		}
+	}
+}
+
+// dropVacancies lowers old sets under OnDelete to the Machines that they still
+// have, once they can create no more.
+func dropVacancies(b *book) {
+	for _, e := range b.olds {
+		if e.CreateDisabled && !e.Lagging && !e.Terminating {
+			e.lower(e.target-e.liveAtMost(), "Machines of an old MachineSet were deleted")
+		}
+	}
+}

@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"time"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// State is everything Plan looks at: one MachineDeployment and its MachineSets
+// as they were observed. Plan never changes it.
+type State struct {
+	// Replicas is spec.replicas of the MachineDeployment.
+	Replicas int32
+	// Strategy is RollingUpdate or OnDelete; empty means RollingUpdate.
+	Strategy clusterv1.MachineDeploymentRolloutStrategyType
+	// Limits are maxSurge and maxUnavailable, resolved against Replicas.
+	Limits Limits
+	// Paused stops rollouts; only a change of Replicas is followed.
+	Paused bool
+	// Deleting is true once the MachineDeployment has a deletion timestamp.
+	Deleting bool
+	// HistoryLimit is how many empty old MachineSets stay after a rollout.
+	HistoryLimit int32
+	// Unseen names the MachineSets that were created, changed or deleted by us
+	// and for which the cache does not show that yet. Nothing is decided then.
+	Unseen []string
+	// Sets are all MachineSets of the MachineDeployment, in any order.
+	Sets []Set
+}
+
+// Set is one MachineSet as it was observed.
+type Set struct {
+	// Name of the MachineSet; unique within a State.
+	Name string
+	// Created orders the MachineSets by age; Name breaks ties.
+	Created time.Time
+	// Revision orders the history.
+	Revision int64
+	// Current is true for the one MachineSet that has the wanted template.
+	Current bool
+
+	// Replicas is spec.replicas.
+	Replicas int32
+	// Machines counts the Machines that are seen, those being deleted included.
+	Machines int32
+	// Reported is status.replicas: what the MachineSet controller counts. It may
+	// know of Machines that are not seen yet, or not yet of those that are gone.
+	Reported int32
+	// Deleting counts the Machines that have a deletion timestamp.
+	Deleting int32
+	// Available counts the available Machines that are not being deleted.
+	Available int32
+	// Unhealthy counts the Machines, not being deleted, that failed a health
+	// check or have an unhealthy Node. They may also be available.
+	Unhealthy int32
+	// Marked counts the Machines, not being deleted, that carry the annotation
+	// cluster.x-k8s.io/delete-machine.
+	Marked int32
+
+	// Recorded is the stamp that the last write of ours left on the MachineSet.
+	Recorded Stamp
+	// CreateDisabled is true if the MachineSet is told not to create Machines.
+	CreateDisabled bool
+	// Terminating is true once the MachineSet has a deletion timestamp.
+	Terminating bool
+	// Lagging is true while the MachineSet controller has not acted on spec.
+	Lagging bool
+}
+
+// Stamp is what the MachineDeployment wanted when a MachineSet was last
+// written: the annotations desired-replicas and max-replicas. A Set whose stamp
+// differs has not followed the latest change of size yet.
+type Stamp struct {
+	// Desired is spec.replicas of the MachineDeployment.
+	Desired int32
+	// Max is Desired plus maxSurge. Zero with a Desired of zero means unknown.
+	Max int32
+}
+
+// onDelete tells whether Machines are replaced only after somebody deletes them.
+func (s State) onDelete() bool {
+	return s.Strategy == clusterv1.OnDeleteMachineDeploymentStrategyType
+}
+
+// ceiling is how many Machines there may be at most.
+func (s State) ceiling() int32 {
+	if s.Replicas == 0 || s.onDelete() {
+		return s.Replicas
+	}
+	return s.Replicas + s.Limits.Surge
+}
+
+// minAvailable is how many Machines must stay available.
+func (s State) minAvailable() int32 {
+	return max(s.Replicas-s.Limits.Unavailable, 0)
+}
+
+// live counts the Machines that are seen and not being deleted.
+func (s Set) live() int32 {
+	return s.Machines - s.Deleting
+}
+
+// liveAtMost is how many there are if all that is not seen exists.
+func (s Set) liveAtMost() int32 {
+	return max(s.Machines, s.Reported) - s.Deleting
+}
+
+// empty is true if the MachineSet neither has nor wants Machines.
+func (s Set) empty() bool {
+	return s.Replicas == 0 && s.Machines == 0 && s.Reported == 0
+}
+
+// moving is true while the MachineSet controller still has work to do.
+func (s Set) moving() bool {
+	return s.Replicas != s.Machines || s.Reported != s.Machines || s.Deleting > 0
+}

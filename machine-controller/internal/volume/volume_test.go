@@ -1,0 +1,136 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package volume
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func claim(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: "app", Name: name}
+}
+
+func podWith(name string, volumes ...corev1.Volume) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "app", Name: name},
+		Spec:       corev1.PodSpec{Volumes: volumes},
+	}
+}
+
+func claimed(name string) corev1.Volume {
+	return corev1.Volume{Name: "v-" + name, VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name},
+	}}
+}
+
+func ephemeral(name string) corev1.Volume {
+	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}}
+}
+
+func TestAwait(t *testing.T) {
+	t.Parallel()
+	data := Volume{Claim: claim("data"), PersistentVolume: "pv-1"}
+	logs := Volume{Claim: claim("agent-logs"), PersistentVolume: "pv-2"}
+	lost := Volume{PersistentVolume: "pv-3", Lost: true}
+	inline := Volume{Attachment: "csi-4"}
+	tests := map[string]struct {
+		attached []Volume
+		staying  []*corev1.Pod
+		want     Result
+	}{
+		"waits for what is attached, sorted": {
+			attached: []Volume{inline, data, logs},
+			want:     Result{RequeueAfter: requeueAfter, Awaited: []Volume{logs, data, inline}},
+		},
+		"does not wait for the claim of a Pod that stays": {
+			attached: []Volume{data, logs}, staying: []*corev1.Pod{podWith("db", claimed("data"))},
+			want: Result{RequeueAfter: requeueAfter, Awaited: []Volume{logs}},
+		},
+		"does not wait for the ephemeral volume of a Pod that stays": {
+			attached: []Volume{logs}, staying: []*corev1.Pod{podWith("agent", ephemeral("logs"))}, want: Result{Done: true},
+		},
+		"does not wait for what nobody can detach, but tells": {
+			attached: []Volume{lost}, want: Result{Done: true, Lost: []Volume{lost}},
+		},
+		"waits for a volume without a claim whatever stays": {
+			attached: []Volume{inline}, staying: []*corev1.Pod{podWith("db", claimed("data"))},
+			want: Result{RequeueAfter: requeueAfter, Awaited: []Volume{inline}},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(test.want, await(test.attached, test.staying)); diff != "" {
+				t.Errorf("result (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestMessage(t *testing.T) {
+	t.Parallel()
+	const intro = "Waiting for the attach-detach controller and the CSI driver to detach volumes from the Node: "
+	volumes := func(names ...string) []Volume {
+		var all []Volume
+		for _, n := range names {
+			all = append(all, Volume{PersistentVolume: n, DetachAsked: time.Unix(1, 0)})
+		}
+		return all
+	}
+	tests := map[string]struct {
+		result Result
+		want   string
+	}{
+		"says nothing when done": {result: Result{Done: true}},
+		"names each kind of volume by what its owner knows": {
+			result: Result{Awaited: []Volume{
+				{Claim: claim("data"), PersistentVolume: "pv-1", Attachment: "csi-1"}, {PersistentVolume: "pv-2"},
+				{Attachment: "csi-3"}, {Reported: "kubernetes.io/csi/d^4"},
+			}},
+			want: intro + "PersistentVolumeClaim app/data, PersistentVolume pv-2, VolumeAttachment csi-3, volume kubernetes.io/csi/d^4",
+		},
+		"names at most five": {
+			result: Result{Awaited: volumes("a", "b", "c", "d", "e", "f", "g")},
+			want: intro + "PersistentVolume a, PersistentVolume b, PersistentVolume c, PersistentVolume d, " +
+				"PersistentVolume e and 2 more",
+		},
+		"names a claim once": {
+			result: Result{Awaited: volumes("a", "a")}, want: intro + "PersistentVolume a",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(test.want, test.result.Message()); diff != "" {
+				t.Errorf("message (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAttachmentNameIsTheOneThatKubernetesGives(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ reported, want string }{
+		"hashes handle, driver and Node, as sha256sum does": {
+			reported: "kubernetes.io/csi/csi.hetzner.cloud^4711",
+			want:     "csi-a89fb5bd8f7c71db81a521687ceb16f14aeab208d39c56c29296a30ca1601268",
+		},
+		"knows no name for other volumes": {reported: "kubernetes.io/fc/1"},
+		"knows no name without a handle":  {reported: "kubernetes.io/csi/driver"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := attachmentName(test.reported, "node-1"); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}

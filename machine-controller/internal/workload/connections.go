@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"context"
+	"sync"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"drover.io/machine-controller/internal/workload/nodecache"
+)
+
+// Connections holds at most one Connection per Cluster. Register makes it
+// follow the Clusters of a manager.
+type Connections struct {
+	options Options
+	dialer  *dialer
+	metrics *metrics
+
+	nodeSubscribers    subscribers[NodeMapper]
+	clusterSubscribers subscribers[ClusterMapper]
+
+	mu      sync.RWMutex
+	keepers map[client.ObjectKey]*keeper
+	running sync.WaitGroup
+	ctx     context.Context
+	stop    context.CancelFunc
+}
+
+// New returns Connections that know no Cluster yet.
+func New(options Options) *Connections {
+	c := &Connections{
+		options: options.withDefaults(),
+		keepers: map[client.ObjectKey]*keeper{},
+	}
+	c.ctx, c.stop = context.WithCancel(context.Background())
+	c.dialer = newDialer(&c.options)
+	c.metrics = newMetrics(c)
+	return c
+}
+
+// Get returns the connection to a workload cluster. It never waits and never
+// talks to an API server. Its only error is a NotConnectedError.
+func (c *Connections) Get(cluster client.ObjectKey) (*Connection, error) {
+	v := c.look(cluster)
+	if v.connection == nil {
+		return nil, &NotConnectedError{
+			Cluster: cluster,
+			Since:   v.state.DisconnectedSince,
+			Reason:  v.state.Reason,
+			Message: v.state.Message,
+		}
+	}
+	return v.connection, nil
+}
+
+// State tells how the connection to a workload cluster is doing.
+func (c *Connections) State(cluster client.ObjectKey) State { return c.look(cluster).state }
+
+func (c *Connections) look(cluster client.ObjectKey) view {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if k := c.keepers[cluster]; k != nil {
+		return *k.view.Load()
+	}
+	return view{state: State{Reason: ReasonConnecting, Message: "no attempt to connect has begun yet"}}
+}
+
+func (c *Connections) views() map[client.ObjectKey]view {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	views := make(map[client.ObjectKey]view, len(c.keepers))
+	for cluster, k := range c.keepers {
+		views[cluster] = *k.view.Load()
+	}
+	return views
+}
+
+// Start keeps the connections until ctx ends, then closes them and returns when
+// all are closed. The manager calls it.
+func (c *Connections) Start(ctx context.Context) error {
+	<-ctx.Done()
+	c.mu.Lock()
+	c.stop()
+	c.mu.Unlock()
+	c.running.Wait()
+	return nil
+}
+
+// keep begins to connect to a Cluster, unless it is kept already, and passes on
+// which version of its kubeconfig Secret exists. A Cluster that was deleted and
+// made again under the same name starts afresh.
+func (c *Connections) keep(log logr.Logger, cluster client.ObjectKey, uid types.UID, secretVersion string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ctx.Err() != nil {
+		return
+	}
+	k := c.keepers[cluster]
+	if k != nil && k.uid != uid {
+		k.stop()
+		k = nil
+	}
+	if k == nil {
+		k = c.newKeeper(log, cluster, uid)
+		c.keepers[cluster] = k
+	}
+	k.secretSeen(secretVersion)
+}
+
+// drop closes the connection to a Cluster and forgets it.
+func (c *Connections) drop(cluster client.ObjectKey) {
+	c.mu.Lock()
+	k := c.keepers[cluster]
+	delete(c.keepers, cluster)
+	c.mu.Unlock()
+	if k != nil {
+		k.stop()
+		c.wakeCluster(cluster)
+	}
+}
+
+func (c *Connections) newKeeper(log logr.Logger, cluster client.ObjectKey, uid types.UID) *keeper {
+	ctx, stop := context.WithCancel(c.ctx)
+	k := &keeper{
+		cluster: cluster,
+		uid:     uid,
+		options: &c.options,
+		log:     log,
+		stop:    stop,
+		changed: func() { c.wakeCluster(cluster) },
+		dial:    c.metrics.dial(c.dialer.dial),
+		probe:   c.metrics.probe(c.dialer.probe),
+		observer: nodecache.Observer{
+			Changed: func(node *corev1.Node) {
+				c.metrics.announced()
+				c.wakeNode(cluster, node)
+			},
+			Unchanged: c.metrics.suppressed,
+		},
+	}
+	k.begin()
+	c.running.Go(func() { k.run(ctx) })
+	return k
+}

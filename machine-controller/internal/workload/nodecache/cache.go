@@ -1,0 +1,275 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package nodecache
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+)
+
+// Observer is told what becomes of each Node that arrives. Its functions are
+// called without the cache's lock held, from the goroutine that fills the
+// cache, and must not block.
+type Observer struct {
+	// Changed is called with a Node that was added, changed in a kept field or
+	// deleted (then with its last known state). A Node whose providerID changed
+	// is passed twice, first as it was.
+	Changed func(*corev1.Node)
+
+	// Unchanged is called for each update that changed no kept field.
+	Unchanged func()
+}
+
+// Cache holds the slim Nodes of one workload cluster. It is filled through the
+// toolscache.ReflectorStore methods. It keeps its content when the watch that
+// fills it breaks. Nodes that it returns are shared and must not be changed.
+type Cache struct {
+	observer Observer
+	synced   chan struct{}
+
+	mu           sync.RWMutex
+	announcing   bool
+	filled       bool
+	nodes        map[string]*corev1.Node
+	byProviderID map[string][]*corev1.Node
+}
+
+var _ toolscache.TransformingStore = &Cache{}
+
+// New returns an empty cache. It tells its observer nothing before Announce.
+func New(observer Observer) *Cache {
+	return &Cache{
+		observer:     observer,
+		synced:       make(chan struct{}),
+		nodes:        map[string]*corev1.Node{},
+		byProviderID: map[string][]*corev1.Node{},
+	}
+}
+
+// Synced is closed once the first complete list of Nodes is in the cache.
+func (c *Cache) Synced() <-chan struct{} { return c.synced }
+
+// Node returns the Node with this name.
+func (c *Cache) Node(name string) (*corev1.Node, bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	node, found := c.nodes[name]
+	return node, found
+}
+
+// ByProviderID returns the Nodes with this providerID, in the order of their
+// names. More than one means that somebody made a mistake. An empty ID finds none.
+func (c *Cache) ByProviderID(id string) []*corev1.Node {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.byProviderID[id]
+}
+
+// Len returns the number of Nodes held.
+func (c *Cache) Len() int {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return len(c.nodes)
+}
+
+// Announce makes the cache tell its observer about changes from now on,
+// beginning with every Node that differs from what previous last held. A nil
+// previous held nothing.
+func (c *Cache) Announce(previous *Cache) {
+	before := map[string]*corev1.Node{}
+	if previous != nil {
+		before = previous.snapshot()
+	}
+
+	c.mu.Lock()
+	c.announcing = true
+	changed := differences(before, c.nodes)
+	c.mu.Unlock()
+	c.tell(changed)
+}
+
+// Add takes a Node from the watch.
+func (c *Cache) Add(obj any) error { return c.Update(obj) }
+
+// Update takes a Node from the watch.
+func (c *Cache) Update(obj any) error {
+	node, err := slimNode(obj)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	before := c.nodes[node.Name]
+	unchanged := before != nil && same(before, node)
+	if unchanged {
+		node = renewed(before, node)
+	}
+	c.unindex(before)
+	c.index(node)
+	announcing := c.announcing
+	c.mu.Unlock()
+
+	switch {
+	case !announcing:
+	case unchanged:
+		c.observer.Unchanged()
+	default:
+		c.tell(pair(before, node))
+	}
+	return nil
+}
+
+// Delete takes the last state of a deleted Node from the watch.
+func (c *Cache) Delete(obj any) error {
+	node, err := slimNode(obj)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	before := c.nodes[node.Name]
+	c.unindex(before)
+	announcing := c.announcing
+	c.mu.Unlock()
+
+	if announcing && before != nil {
+		c.observer.Changed(before)
+	}
+	return nil
+}
+
+// Replace takes a complete list of Nodes.
+func (c *Cache) Replace(list []any, _ string) error {
+	arrived := make([]*corev1.Node, 0, len(list))
+	for _, obj := range list {
+		node, err := slimNode(obj)
+		if err != nil {
+			return err
+		}
+		arrived = append(arrived, node)
+	}
+
+	c.mu.Lock()
+	before := c.nodes
+	c.nodes = make(map[string]*corev1.Node, len(arrived))
+	c.byProviderID = make(map[string][]*corev1.Node, len(arrived))
+	for _, node := range arrived {
+		if old := before[node.Name]; old != nil && same(old, node) {
+			node = renewed(old, node)
+		}
+		c.index(node)
+	}
+	var changed []*corev1.Node
+	if c.announcing {
+		changed = differences(before, c.nodes)
+	}
+	if !c.filled {
+		c.filled = true
+		close(c.synced)
+	}
+	c.mu.Unlock()
+	c.tell(changed)
+	return nil
+}
+
+// Resync has nothing to do: whoever reads the cache reads the latest state.
+func (c *Cache) Resync() error { return nil }
+
+// Transformer makes the Reflector cut Nodes down one by one while a streamed
+// list arrives, instead of holding all of them whole first.
+func (c *Cache) Transformer() toolscache.TransformFunc {
+	return func(obj any) (any, error) {
+		node, isNode := obj.(*corev1.Node)
+		if !isNode {
+			return obj, nil
+		}
+		return Slim(node), nil
+	}
+}
+
+func (c *Cache) snapshot() map[string]*corev1.Node {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return maps.Clone(c.nodes)
+}
+
+func (c *Cache) tell(changed []*corev1.Node) {
+	for _, node := range changed {
+		c.observer.Changed(node)
+	}
+}
+
+func (c *Cache) index(node *corev1.Node) {
+	c.nodes[node.Name] = node
+	id := node.Spec.ProviderID
+	if id == "" {
+		return
+	}
+	// A clipped copy, because callers hold the slices that they were given.
+	nodes := append(slices.Clone(c.byProviderID[id]), node)
+	slices.SortFunc(nodes, byName)
+	c.byProviderID[id] = slices.Clip(nodes)
+}
+
+func (c *Cache) unindex(node *corev1.Node) {
+	if node == nil {
+		return
+	}
+	delete(c.nodes, node.Name)
+	id := node.Spec.ProviderID
+	rest := slices.DeleteFunc(slices.Clone(c.byProviderID[id]), func(n *corev1.Node) bool { return n.Name == node.Name })
+	if len(rest) == 0 {
+		delete(c.byProviderID, id)
+		return
+	}
+	c.byProviderID[id] = slices.Clip(rest)
+}
+
+func slimNode(obj any) (*corev1.Node, error) {
+	node, isNode := obj.(*corev1.Node)
+	if !isNode {
+		return nil, fmt.Errorf("caching Nodes: got a %T", obj)
+	}
+	return Slim(node), nil
+}
+
+// renewed returns old with the resourceVersion of next, sharing the rest of
+// old, so that thousands of heartbeats leave one copy of each field.
+func renewed(old, next *corev1.Node) *corev1.Node {
+	node := *old
+	node.ResourceVersion = next.ResourceVersion
+	return &node
+}
+
+// differences lists the Nodes that were added, changed or removed between two
+// states, in the order of their names.
+func differences(before, after map[string]*corev1.Node) []*corev1.Node {
+	var changed []*corev1.Node
+	for name, node := range after {
+		if old := before[name]; old == nil || !same(old, node) {
+			changed = append(changed, pair(old, node)...)
+		}
+	}
+	for name, node := range before {
+		if after[name] == nil {
+			changed = append(changed, node)
+		}
+	}
+	slices.SortStableFunc(changed, byName)
+	return changed
+}
+
+// pair returns what to tell about a change from before (nil: new) to after.
+func pair(before, after *corev1.Node) []*corev1.Node {
+	if before != nil && before.Spec.ProviderID != "" && before.Spec.ProviderID != after.Spec.ProviderID {
+		return []*corev1.Node{before, after}
+	}
+	return []*corev1.Node{after}
+}
+
+func byName(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) }

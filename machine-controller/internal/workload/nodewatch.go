@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+)
+
+// nodeWatch lists and watches the Nodes of one workload cluster for a
+// Reflector, and remembers how the last attempt ended.
+type nodeWatch struct {
+	toolscache.ListWatch
+	nodes       rest.Interface
+	listTimeout time.Duration
+	plainList   bool
+
+	// refused has the error of the first list or watch that failed.
+	refused chan error
+
+	mu      sync.Mutex
+	last    error
+	stopped bool
+}
+
+func newNodeWatch(nodes rest.Interface, listTimeout time.Duration, plainList bool) *nodeWatch {
+	w := &nodeWatch{nodes: nodes, listTimeout: listTimeout, plainList: plainList, refused: make(chan error, 1)}
+	w.ListWithContextFunc = w.list
+	w.WatchFuncWithContext = w.watch
+	return w
+}
+
+// IsWatchListSemanticsUnSupported makes the Reflector list in one piece where
+// the server promised to stream the list but did not end it.
+func (w *nodeWatch) IsWatchListSemanticsUnSupported() bool { return w.plainList }
+
+func (w *nodeWatch) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	ctx, cancel := context.WithTimeout(ctx, w.listTimeout)
+	defer cancel()
+	list := &corev1.NodeList{}
+	err := w.nodes.Get().Resource("nodes").VersionedParams(&options, scheme.ParameterCodec).Do(ctx).Into(list)
+	w.ended(err)
+	return list, err
+}
+
+func (w *nodeWatch) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	options.Watch = true
+	stream, err := w.nodes.Get().Resource("nodes").VersionedParams(&options, scheme.ParameterCodec).Watch(ctx)
+	switch {
+	case err == nil:
+		w.ended(nil)
+	case options.SendInitialEvents == nil:
+		w.ended(err)
+	case utilnet.IsConnectionRefused(err), apierrors.IsTooManyRequests(err):
+		// The Reflector would sleep on these, deaf to being stopped. On any
+		// other error it lists instead, and list takes note of how that ends.
+		err = opaque{err}
+	}
+	return stream, err
+}
+
+func (w *nodeWatch) ended(err error) {
+	w.mu.Lock()
+	w.last = err
+	w.mu.Unlock()
+	if err == nil {
+		return
+	}
+	select {
+	case w.refused <- err:
+	default:
+	}
+}
+
+// trouble returns the error that the last list or watch ended with.
+func (w *nodeWatch) trouble() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stopped {
+		return errClosed
+	}
+	return w.last
+}
+
+// stop notes that nobody watches any more.
+func (w *nodeWatch) stop() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stopped = true
+}
+
+// opaque hides what kind of error it holds.
+type opaque struct{ err error }
+
+// Error is the message of the hidden error.
+func (o opaque) Error() string { return o.err.Error() }

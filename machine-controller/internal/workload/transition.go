@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import "time"
+
+// onAnswer takes the result of an attempt to connect.
+func (k *keeper) onAnswer(a answer) {
+	k.dialing = false
+	if a.secretVersion != "" {
+		k.usedVersion = a.secretVersion
+	}
+	switch {
+	case a.failure != nil:
+		k.onRefusal(a.failure)
+	case a.connection != nil:
+		k.adopt(a.connection)
+	default:
+		k.attempts, k.dialFailure = 0, nil
+	}
+	if k.dialAgain {
+		k.dialAgain = false
+		k.dialAt = k.options.Clock.Now()
+	}
+}
+
+// onRefusal plans the next attempt. A connection that works stays; one whose
+// credentials are refused has been given its chance and goes.
+func (k *keeper) onRefusal(f *failure) {
+	now := k.options.Clock.Now()
+	k.attempts++
+	k.dialFailure = f
+	k.dialAt = now.Add(k.options.retryAfter(k.attempts))
+	if f.late {
+		k.plainList = !k.plainList
+	}
+	if k.connection == nil {
+		k.state.LastProbe = now
+		k.state.ConsecutiveFailures++
+		k.log.V(1).Info("could not connect to workload cluster", "reason", f.reason, "message", f.message)
+		return
+	}
+	if k.unauthorized {
+		k.disconnect(k.probeFailure)
+	}
+}
+
+// adopt makes a new connection the one in use, and then closes the old one:
+// whoever asks in between gets the one or the other, and both work.
+func (k *keeper) adopt(next *Connection) {
+	now := k.options.Clock.Now()
+	old, before := k.connection, k.lastNodes
+	k.connection, k.lastNodes = next, nil
+	k.attempts, k.dialFailure, k.probeFailure, k.unauthorized = 0, nil, nil, false
+	k.probeAt = now.Add(k.options.nextProbeAfter())
+	if !k.state.Connected {
+		k.state.Connected, k.state.ConnectedSince, k.state.DisconnectedSince = true, now, time.Time{}
+	}
+	k.state.LastProbe, k.state.LastProbeSuccess, k.state.ConsecutiveFailures = now, now, 0
+	k.publish()
+
+	if old != nil {
+		before = old.nodes
+		grace := k.options.Clock.After(2 * k.options.RequestTimeout)
+		k.closing.Go(func() { old.retire(grace, k.done) })
+	}
+	next.nodes.Announce(before)
+	k.log.Info("connected to workload cluster", "nodes", next.nodes.Len(), "reconnected", old != nil)
+}
+
+// onVerdict takes the result of a probe.
+func (k *keeper) onVerdict(v verdict) {
+	k.probing = false
+	if v.connection != k.connection {
+		return
+	}
+	now := k.options.Clock.Now()
+	k.probeAt = now.Add(k.options.nextProbeAfter())
+	k.state.LastProbe = now
+	k.probeFailure = v.failure
+	if v.failure == nil {
+		k.state.LastProbeSuccess, k.state.ConsecutiveFailures, k.unauthorized = now, 0, false
+		return
+	}
+	k.state.ConsecutiveFailures++
+	switch {
+	case v.failure.reason == ReasonUnauthorized:
+		// Most likely the kubeconfig was rotated: look at once.
+		k.unauthorized = true
+		if !k.dialing {
+			k.dialNow()
+		}
+	case k.state.ConsecutiveFailures >= k.options.FailureThreshold:
+		k.disconnect(v.failure)
+		k.attempts = 0
+		k.dialNow()
+	}
+}
+
+// disconnect gives the connection up, but remembers its Nodes so that after the
+// next connection only those that changed meanwhile are announced.
+func (k *keeper) disconnect(f *failure) {
+	old := k.connection
+	k.connection, k.lastNodes, k.unauthorized = nil, old.nodes, false
+	k.state.Connected, k.state.ConnectedSince, k.state.DisconnectedSince = false, time.Time{}, k.options.Clock.Now()
+	k.closing.Go(old.close)
+	k.log.Info("disconnected from workload cluster", "reason", f.reason, "message", f.message)
+}

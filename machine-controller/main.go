@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command machine-controller is the manager of Clusters, MachineDeployments, MachineSets
+// and Machines. It knows no cloud and no operating system: infrastructure and bootstrap
+// providers, ours or anybody's, run beside it and meet it in the API server.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"k8s.io/klog/v2/textlogger"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"drover.io/machine-controller/internal/index"
+	"drover.io/machine-controller/internal/workload"
+)
+
+func main() {
+	if err := run(ctrl.SetupSignalHandler(), os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "machine-controller:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	o, err := parseOptions(args)
+	if err != nil {
+		return err
+	}
+	ctrl.SetLogger(textlogger.NewLogger(o.log))
+	rest, err := ctrl.GetConfig()
+	if err != nil {
+		return fmt.Errorf("finding the management cluster: %w", err)
+	}
+	rest.QPS, rest.Burst, rest.UserAgent = o.qps, o.burst, "drover-machine-controller"
+	mgr, err := newManager(rest, o)
+	if err != nil {
+		return err
+	}
+	if err := index.Register(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	workloads := workload.New(workload.Options{Namespace: o.namespace, WatchFilter: o.watchFilter, UserAgent: rest.UserAgent})
+	if err := workloads.Register(mgr); err != nil {
+		return fmt.Errorf("registering workload connections: %w", err)
+	}
+	if err := register(mgr, workloads, clock.RealClock{}, o); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
