@@ -8,6 +8,7 @@ package cloudinit
 import (
 	"bytes"
 	"fmt"
+	"strconv"
 
 	"go.yaml.in/yaml/v3"
 
@@ -16,12 +17,22 @@ import (
 
 // config holds the modules of cloud-config that we use, in the order in which a reader wants them.
 type config struct {
-	Hostname         string      `yaml:"hostname,omitempty"`
-	PreserveHostname *bool       `yaml:"preserve_hostname,omitempty"`
-	Packages         []string    `yaml:"packages,omitempty"`
-	Users            []any       `yaml:"users,omitempty"`
-	WriteFiles       []writeFile `yaml:"write_files"`
-	RunCmd           [][]string  `yaml:"runcmd"`
+	Hostname         string          `yaml:"hostname,omitempty"`
+	PreserveHostname *bool           `yaml:"preserve_hostname,omitempty"`
+	Subscription     *rhSubscription `yaml:"rh_subscription,omitempty"`
+	Upgrade          bool            `yaml:"package_upgrade,omitempty"`
+	RebootIfRequired bool            `yaml:"package_reboot_if_required,omitempty"`
+	Packages         []string        `yaml:"packages,omitempty"`
+	Users            []any           `yaml:"users,omitempty"`
+	WriteFiles       []writeFile     `yaml:"write_files"`
+	RunCmd           [][]string      `yaml:"runcmd"`
+}
+
+type rhSubscription struct {
+	ActivationKey string `yaml:"activation-key"`
+	Organization  any    `yaml:"org"`
+	Server        string `yaml:"server-hostname,omitempty"`
+	ContentURL    string `yaml:"rhsm-baseurl,omitempty"`
 }
 
 type user struct {
@@ -36,10 +47,15 @@ type user struct {
 // Render writes the Node as cloud-config.
 func Render(n *node.Node) ([]byte, error) {
 	c := config{
-		Hostname: n.Hostname,
-		Packages: n.Packages,
-		Users:    users(n.Users),
-		RunCmd:   [][]string{{node.ScriptFile}},
+		Hostname:         n.Hostname,
+		Upgrade:          n.Upgrade,
+		RebootIfRequired: n.Upgrade,
+		Packages:         n.Packages,
+		Users:            users(n.Users),
+		RunCmd:           [][]string{{node.ScriptFile}},
+	}
+	if s := n.Subscription; s != nil {
+		c.Subscription = &rhSubscription{s.ActivationKey, organization(s.Organization), s.Server, s.ContentURL}
 	}
 	if n.Hostname != "" {
 		keep := false
@@ -61,6 +77,14 @@ func Render(n *node.Node) ([]byte, error) {
 		return nil, fmt.Errorf("writing cloud-config: %w", err)
 	}
 	return out.Bytes(), nil
+}
+
+// organization is a number for Red Hat's own service, where cloud-init wants one, and a name for Satellite.
+func organization(s string) any {
+	if number, err := strconv.Atoi(s); err == nil {
+		return number
+	}
+	return s
 }
 
 // users keeps the image's default user, which cloud-init would drop when others are named.

@@ -29,6 +29,15 @@ type distribution struct {
 	// containerd is a drop-in for the unit of the image; empty is none.
 	containerd string
 
+	// metadata is a file of environment variables about the instance, for formats without jinja; empty is none.
+	metadata string
+
+	// trustFile is where additional certificate authorities belong, trustCommand makes the host see them.
+	trustFile, trustCommand string
+
+	// extra adds what only this operating system has; nil is nothing.
+	extra func(n *Node, in Input) error
+
 	// time writes the time servers, and names the service to restart.
 	time func(servers []string) (file File, service string)
 }
@@ -38,14 +47,20 @@ func distributionOf(spec *bootstrapv1.BootstrapConfigSpec) (distribution, error)
 	switch spec.OperatingSystem {
 	case bootstrapv1.Ubuntu:
 		os = ubuntu()
+	case bootstrapv1.Flatcar:
+		os = flatcar()
+	case bootstrapv1.RHEL:
+		os = rhel()
+	case bootstrapv1.Rocky:
+		os = rocky()
 	default:
 		return os, invalid("spec.operatingSystem", "%q is not supported", spec.OperatingSystem)
 	}
 	if spec.Format != "" && spec.Format != os.format {
 		return os, invalid("spec.format", "%s has no images for %s: leave the field empty or say %s", spec.OperatingSystem, spec.Format, os.format)
 	}
-	if len(spec.Packages) > 0 && !os.packages {
-		return os, invalid("spec.packages", "%s cannot install packages: use spec.binaries", spec.OperatingSystem)
+	if (len(spec.Packages) > 0 || spec.PackageUpgrade == bootstrapv1.PackageUpgradeOnFirstBoot) && !os.packages {
+		return os, invalid("spec.packages", "%s has no packages: use spec.binaries", spec.OperatingSystem)
 	}
 	return os, nil
 }
@@ -73,4 +88,11 @@ func addTime(n *Node, os distribution, in Input) error {
 	n.Files = append(n.Files, file)
 	n.Services = append([]string{service}, n.Services...)
 	return nil
+}
+
+func addOwn(n *Node, os distribution, in Input) error {
+	if os.extra == nil {
+		return nil
+	}
+	return os.extra(n, in)
 }

@@ -5,6 +5,7 @@ package node
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -29,12 +30,12 @@ func addKubelet(n *Node, os distribution, in Input) error {
 	if err != nil {
 		return err
 	}
-	binary := os.kubelet
+	n.kubelet = os.kubelet
 	if len(in.Spec.Binaries.Kubelet) > 0 {
-		binary = kubeletDownloaded
+		n.kubelet = kubeletDownloaded
 	}
 	exec := make([]string, 0, len(args)+1)
-	exec = append(exec, binary)
+	exec = append(exec, n.kubelet)
 	for _, arg := range args {
 		exec = append(exec, systemdArgument(arg))
 	}
@@ -43,17 +44,22 @@ func addKubelet(n *Node, os distribution, in Input) error {
 		// The kubeadm package ships a drop-in of this name with a command line of its own: this one shadows it.
 		File{Path: "/etc/systemd/system/kubelet.service.d/10-kubeadm.conf", Mode: 0o644, Content: []byte("# The command line is in kubelet.service.\n")},
 	)
+	needs, environment := "network-online.target containerd.service", "EnvironmentFile=-"+proxyFile+"\n"
+	if os.metadata != "" {
+		// Without the service that writes the file, its variables would be empty.
+		needs = "coreos-metadata.service " + needs
+		environment += "EnvironmentFile=-" + os.metadata + "\n"
+	}
 	content := `[Unit]
 Description=kubelet: the Kubernetes node agent
 Documentation=https://kubernetes.io/docs/
-Wants=network-online.target containerd.service
-After=network-online.target containerd.service
+Wants=` + needs + `
+After=` + needs + `
 StartLimitIntervalSec=0
 
 [Service]
 ExecStart=` + strings.Join(exec, " \\\n  ") + `
-EnvironmentFile=-` + proxyFile + `
-Restart=always
+` + environment + `Restart=always
 RestartSec=5
 KillMode=process
 OOMScoreAdjust=-999
@@ -111,15 +117,18 @@ func kubeletArgs(os distribution, k bootstrapv1.Kubelet) ([]string, error) {
 	return args, nil
 }
 
+// variable is an environment variable in a command line of systemd.
+var variable = regexp.MustCompile(`\$\{[A-Z0-9_]+\}`)
+
 // checkTemplated accepts one word in which jinja expressions may stand, where the format has them.
 func checkTemplated(os distribution, field, value string) error {
 	if hasJinja(value) && os.format != bootstrapv1.CloudConfig {
-		return invalid(field, "jinja expressions work in cloud-config only")
+		return invalid(field, "jinja expressions work in cloud-config only: use a variable of %s such as ${COREOS_EC2_INSTANCE_ID}", os.metadata)
 	}
 	rest := value
 	for {
 		before, after, found := strings.Cut(rest, "{{")
-		if strings.ContainsAny(before, " \t\n\r\"'\\%{}") {
+		if strings.ContainsAny(variable.ReplaceAllString(before, ""), " \t\n\r\"'\\%{}") {
 			return invalid(field, "must be one word without quotes, in which {{ expressions }} may stand")
 		}
 		if !found {

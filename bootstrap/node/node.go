@@ -19,6 +19,12 @@ type Node struct {
 	// Packages are packages of the operating system to install first.
 	Packages []string
 
+	// Upgrade brings all packages up to date first.
+	Upgrade bool
+
+	// Subscription registers the host before packages are installed; nil does not.
+	Subscription *Subscription
+
 	// Users are the users to make.
 	Users []User
 
@@ -37,6 +43,9 @@ type Node struct {
 	// Downloads are the binaries to fetch and verify, in order.
 	Downloads []Download
 
+	// Version is the version of Kubernetes that the host should run; empty is not checked.
+	Version string
+
 	// Setup are shell commands of the operating system that prepare the host, before downloads.
 	Setup []string
 
@@ -45,6 +54,9 @@ type Node struct {
 
 	// PreCommands and PostCommands are the operator's commands before and after the services start.
 	PreCommands, PostCommands []string
+
+	// kubelet is the path of the kubelet.
+	kubelet string
 }
 
 // File is a file on the host.
@@ -112,6 +124,9 @@ type Input struct {
 	// MachineName is the name of the Machine.
 	MachineName string
 
+	// Version is the version of Kubernetes that the Machine should run; may be empty.
+	Version string
+
 	// Endpoint is the host and port of the API server as spec.controlPlaneEndpoint of the Cluster has it.
 	Endpoint string
 
@@ -136,6 +151,8 @@ func Describe(in Input) (*Node, error) {
 	}
 	n := &Node{
 		Packages:     in.Spec.Packages,
+		Upgrade:      in.Spec.PackageUpgrade == bootstrapv1.PackageUpgradeOnFirstBoot,
+		Version:      in.Version,
 		Users:        users(in.Spec.Users),
 		Modules:      []string{"overlay", "br_netfilter"},
 		Sysctls:      sysctls(),
@@ -154,7 +171,10 @@ func Describe(in Input) (*Node, error) {
 		addContainerd, // config.toml, mirrors
 		addProxy,      // environment of the services
 		addTime,       // time servers
-		addFiles,      // the operator's files, last: they may not replace ours
+		addTrustedCAs, // the operator's certificate authorities
+		addHealthCheck,
+		addOwn,   // what only this operating system has
+		addFiles, // the operator's files, last: they may not replace ours
 	} {
 		if err := part(n, os, in); err != nil {
 			return nil, err

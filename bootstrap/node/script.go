@@ -71,6 +71,10 @@ func (n *Node) script() []byte {
 		line("%s", command)
 	}
 	n.writeDownloads(line)
+	if n.Version != "" {
+		line("installed=$(%s --version 2>&1 || true)", n.kubelet)
+		line("[ \"$installed\" = 'Kubernetes %s' ] || echo \"bootstrap: the Machine asks for %s, the kubelet says: $installed\" >&2", n.Version, n.Version)
+	}
 	for i := range n.PreCommands {
 		line("%s", commandPath("pre", i))
 	}

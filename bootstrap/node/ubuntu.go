@@ -15,9 +15,11 @@ func ubuntu() distribution {
 		resolvConf: "/run/systemd/resolve/resolv.conf",
 		packages:   true,
 		time:       timesyncd,
+		trustFile:  "/usr/local/share/ca-certificates/drover.crt",
 		setup: []string{
 			// ufw drops forwarded packets, which is what pod traffic is.
 			"if command -v ufw >/dev/null; then ufw disable; fi",
 		},
+		trustCommand: "update-ca-certificates",
 	}
 }

@@ -33,18 +33,18 @@ anonymous:
 // writeFiles writes what the programs read.
 func (c *ControlPlane) writeFiles() error {
 	files := map[string][]byte{
-		"ca.crt":                  c.pki.cluster.keyPair.cert,
-		"ca.key":                  c.pki.cluster.keyPair.key,
-		"apiserver.crt":           c.pki.apiServer.cert,
-		"apiserver.key":           c.pki.apiServer.key,
-		"service-account.key":     c.pki.serviceAccount.key,
-		"etcd-ca.crt":             c.pki.etcd.keyPair.cert,
-		"etcd.crt":                c.pki.etcdServer.cert,
-		"etcd.key":                c.pki.etcdServer.key,
-		"etcd-client.crt":         c.pki.etcdClient.cert,
-		"etcd-client.key":         c.pki.etcdClient.key,
-		"authentication.yaml":     []byte(authentication),
-		"audit-policy.yaml":       c.options.AuditPolicy,
+		"ca.crt":              c.pki.cluster.keyPair.cert,
+		"ca.key":              c.pki.cluster.keyPair.key,
+		"apiserver.crt":       c.pki.apiServer.cert,
+		"apiserver.key":       c.pki.apiServer.key,
+		"service-account.key": c.pki.serviceAccount.key,
+		"etcd-ca.crt":         c.pki.etcd.keyPair.cert,
+		"etcd.crt":            c.pki.etcdServer.cert,
+		"etcd.key":            c.pki.etcdServer.key,
+		"etcd-client.crt":     c.pki.etcdClient.cert,
+		"etcd-client.key":     c.pki.etcdClient.key,
+		"authentication.yaml": []byte(authentication),
+		"audit-policy.yaml":   c.options.AuditPolicy,
 	}
 	for name, content := range files {
 		if err := os.WriteFile(c.file(name), content, 0o600); err != nil {
@@ -80,7 +80,7 @@ func (c *ControlPlane) newEtcd() (*component, error) {
 	c.etcd = etcd
 	etcd.ready = healthy(port, "/readyz", c.pki.etcd, certificate)
 	etcd.args = func() []string {
-		const peer = "http://" + loopback + ":0"
+		const peer = "https://" + loopback + ":0"
 		return []string{
 			"--name=" + c.options.Name,
 			"--data-dir=" + c.file("etcd"),
@@ -96,6 +96,10 @@ func (c *ControlPlane) newEtcd() (*component, error) {
 			"--trusted-ca-file=" + c.file("etcd-ca.crt"),
 			"--cert-file=" + c.file("etcd.crt"),
 			"--key-file=" + c.file("etcd.key"),
+			"--peer-client-cert-auth",
+			"--peer-trusted-ca-file=" + c.file("etcd-ca.crt"),
+			"--peer-cert-file=" + c.file("etcd.crt"),
+			"--peer-key-file=" + c.file("etcd.key"),
 			"--log-level=warn",
 		}
 	}
@@ -178,6 +182,7 @@ func (c *ControlPlane) newControllerManager() (*component, error) {
 			"--cluster-signing-key-file=" + c.file("ca.key"),
 			"--root-ca-file=" + c.file("ca.crt"),
 			"--service-account-private-key-file=" + c.file("service-account.key"),
+			"--flex-volume-plugin-dir=" + c.file("flexvolume"), // the default is outside, and it makes it
 			"--kube-api-qps=200",
 			"--kube-api-burst=400",
 		}, c.options.ControllerManagerArgs...)

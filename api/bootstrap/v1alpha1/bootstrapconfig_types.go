@@ -22,6 +22,15 @@ type OperatingSystem string
 const (
 	// Ubuntu is Ubuntu 24.04.
 	Ubuntu OperatingSystem = "ubuntu"
+
+	// Flatcar is Flatcar Container Linux.
+	Flatcar OperatingSystem = "flatcar"
+
+	// RHEL is Red Hat Enterprise Linux 9.
+	RHEL OperatingSystem = "rhel"
+
+	// Rocky is Rocky Linux 9.
+	Rocky OperatingSystem = "rocky"
 )
 
 // Format is the language that the bootstrap data is written in.
@@ -30,20 +39,27 @@ type Format string
 const (
 	// CloudConfig is cloud-init's cloud-config.
 	CloudConfig Format = "cloud-config"
+
+	// Ignition is Ignition 3.4.
+	Ignition Format = "ignition"
 )
 
 // BootstrapConfigSpec says how a machine becomes a Node. The bootstrap data is rendered from it once, before
 // the machine is made: a change after that has no effect on this machine. Every field may be changed until then.
+// +kubebuilder:validation:XValidation:rule="!has(self.format) || (self.operatingSystem == 'flatcar') == (self.format == 'ignition')",message="flatcar goes with format ignition, the other operating systems with cloud-config: leave format empty",fieldPath=".format"
+// +kubebuilder:validation:XValidation:rule="self.operatingSystem != 'flatcar' || !has(self.packages) && !has(self.packageUpgrade)",message="flatcar has no packages: use binaries, and flatcar.updates",fieldPath=".operatingSystem"
+// +kubebuilder:validation:XValidation:rule="self.operatingSystem == 'flatcar' || !has(self.flatcar)",message="is for operatingSystem flatcar",fieldPath=".flatcar"
+// +kubebuilder:validation:XValidation:rule="self.operatingSystem == 'rhel' || !has(self.rhel)",message="is for operatingSystem rhel",fieldPath=".rhel"
 type BootstrapConfigSpec struct {
-	// operatingSystem is what the machine's image runs: ubuntu (24.04).
+	// operatingSystem is what the machine's image runs: ubuntu (24.04), flatcar, rhel (9) or rocky (9).
 	// +required
-	// +kubebuilder:validation:Enum=ubuntu
+	// +kubebuilder:validation:Enum=ubuntu;flatcar;rhel;rocky
 	OperatingSystem OperatingSystem `json:"operatingSystem,omitempty"`
 
-	// format is the language of the bootstrap data: cloud-config. Default: what the operating system's
-	// images understand.
+	// format is the language of the bootstrap data. Default, and all that works: ignition for flatcar,
+	// cloud-config for the others.
 	// +optional
-	// +kubebuilder:validation:Enum=cloud-config
+	// +kubebuilder:validation:Enum=cloud-config;ignition
 	Format Format `json:"format,omitempty"`
 
 	// join says how the machine reaches and trusts the API server of its cluster.
@@ -73,6 +89,20 @@ type BootstrapConfigSpec struct {
 	// +kubebuilder:validation:items:Pattern=`^[A-Za-z0-9][A-Za-z0-9.+:~=_-]*$`
 	Packages []string `json:"packages,omitempty"`
 
+	// packageUpgrade says whether all packages are brought up to date at the first boot, before the machine
+	// joins, with a reboot if that needs one: Never or OnFirstBoot. Default Never.
+	// +optional
+	// +kubebuilder:validation:Enum=Never;OnFirstBoot
+	PackageUpgrade PackageUpgrade `json:"packageUpgrade,omitempty"`
+
+	// flatcar is for operatingSystem flatcar only.
+	// +optional
+	Flatcar FlatcarOptions `json:"flatcar,omitempty,omitzero"`
+
+	// rhel is for operatingSystem rhel only.
+	// +optional
+	RHEL RHELOptions `json:"rhel,omitempty,omitzero"`
+
 	// hostname chooses the name of the host, and with it the name of the Node: Infrastructure keeps the name
 	// that the cloud gives the instance, Machine uses the name of the Machine. Default Infrastructure.
 	// +optional
@@ -99,6 +129,13 @@ type BootstrapConfigSpec struct {
 	// +optional
 	NTP NTP `json:"ntp,omitempty,omitzero"`
 
+	// trustedCAs are PEM certificates of authorities that the host trusts besides its own, for registries,
+	// mirrors and proxies. Default: none.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=65536
+	TrustedCAs string `json:"trustedCAs,omitempty"`
+
 	// proxy is used by containerd, the kubelet and our own downloads. Default: none.
 	// +optional
 	Proxy Proxy `json:"proxy,omitempty,omitzero"`
@@ -122,6 +159,15 @@ type BootstrapConfigSpec struct {
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=4096
 	PostCommands []string `json:"postCommands,omitempty"`
+
+	// maxSizeBytes is the most that the bootstrap data may have, as the cloud limits user data: 16384 on AWS,
+	// 32768 on Hetzner, 65535 on OpenStack. Data that is larger is refused before a machine is made. Default
+	// 16384. Unit: bytes.
+	// +optional
+	// +default=16384
+	// +kubebuilder:validation:Minimum=4096
+	// +kubebuilder:validation:Maximum=1000000
+	MaxSizeBytes *int32 `json:"maxSizeBytes,omitempty"`
 }
 
 // HostnameSource is where a host takes its name from.
@@ -133,6 +179,17 @@ const (
 
 	// HostnameFromMachine names the host as the Machine.
 	HostnameFromMachine HostnameSource = "Machine"
+)
+
+// PackageUpgrade says when all packages are brought up to date.
+type PackageUpgrade string
+
+const (
+	// PackageUpgradeNever leaves the packages of the image as they are.
+	PackageUpgradeNever PackageUpgrade = "Never"
+
+	// PackageUpgradeOnFirstBoot brings them up to date before the machine joins.
+	PackageUpgradeOnFirstBoot PackageUpgrade = "OnFirstBoot"
 )
 
 // BootstrapConfigStatus is the observed state of a BootstrapConfig.

@@ -248,3 +248,65 @@ type Proxy struct {
 	// +kubebuilder:validation:items:Pattern=`^[A-Za-z0-9.*:/\[\]_-]+$`
 	NoProxy []string `json:"noProxy,omitempty"`
 }
+
+// FlatcarOptions are for Flatcar Container Linux.
+// +kubebuilder:validation:MinProperties=1
+type FlatcarOptions struct {
+	// updates says what the update engine may do: Reboot installs updates and reboots, Download installs them
+	// for the next reboot, which somebody else decides on, Off installs none. Default Download: a reboot that
+	// nobody drained the Node for is a disruption.
+	// +optional
+	// +kubebuilder:validation:Enum=Reboot;Download;Off
+	Updates FlatcarUpdates `json:"updates,omitempty"`
+}
+
+// FlatcarUpdates says what the update engine may do.
+type FlatcarUpdates string
+
+const (
+	// FlatcarUpdatesReboot installs updates and reboots.
+	FlatcarUpdatesReboot FlatcarUpdates = "Reboot"
+
+	// FlatcarUpdatesDownload installs updates for the next reboot.
+	FlatcarUpdatesDownload FlatcarUpdates = "Download"
+
+	// FlatcarUpdatesOff installs no updates.
+	FlatcarUpdatesOff FlatcarUpdates = "Off"
+)
+
+// RHELOptions are for Red Hat Enterprise Linux.
+// +kubebuilder:validation:MinProperties=1
+type RHELOptions struct {
+	// subscription registers the host. Default: none, the image or the cloud has done so.
+	// +optional
+	Subscription RHELSubscription `json:"subscription,omitempty,omitzero"`
+}
+
+// RHELSubscription registers a host with Red Hat or with a Satellite server.
+type RHELSubscription struct {
+	// organization is the number or name of the organization.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Organization string `json:"organization,omitempty"`
+
+	// activationKeyFrom takes the activation key from a Secret. The key is then in the user data, which a cloud
+	// may show to those who can read instances.
+	// +required
+	ActivationKeyFrom SecretKeyReference `json:"activationKeyFrom,omitempty,omitzero"`
+
+	// server is the host name of a Satellite server. Default: Red Hat's own.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9.-]*$`
+	Server string `json:"server,omitempty"`
+
+	// contentURL is the base URL of the Satellite server's content, such as
+	// https://satellite.example.test/pulp/content. Default: Red Hat's own.
+	// +optional
+	// +kubebuilder:validation:MinLength=8
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:Pattern=`^https?://[^\s"'\\]+$`
+	ContentURL string `json:"contentURL,omitempty"`
+}

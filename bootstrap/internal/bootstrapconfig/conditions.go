@@ -61,8 +61,8 @@ func secretTaken(secret string) error {
 	return &waiting{wrong: true, reason: bootstrapv1.DataSecretConflictReason, message: fmt.Sprintf("Secret %q exists and does not belong to this BootstrapConfig: delete or rename it", secret), after: poll}
 }
 
-func missingReference(i int, ref bootstrapv1.SecretKeyReference) error {
-	return &waiting{wrong: true, reason: bootstrapv1.InvalidSpecReason, message: fmt.Sprintf("spec.files[%d].contentFrom: there is no Secret %q with the key %q in this namespace", i, ref.Name, ref.Key), after: poll}
+func missingReference(field string, ref bootstrapv1.SecretKeyReference) error {
+	return &waiting{wrong: true, reason: bootstrapv1.InvalidSpecReason, message: fmt.Sprintf("%s: there is no Secret %q with the key %q in this namespace", field, ref.Name, ref.Key), after: poll}
 }
 
 func invalidSpec(err *node.InvalidError) error {

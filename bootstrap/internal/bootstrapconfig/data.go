@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"time"
 
@@ -22,7 +23,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
-	"drover.io/bootstrap/cloudinit"
+	"drover.io/bootstrap/internal/render"
 	"drover.io/bootstrap/internal/token"
 	"drover.io/bootstrap/internal/workload"
 	"drover.io/bootstrap/node"
@@ -98,7 +99,7 @@ func (d *data) create(ctx context.Context, t *target) error {
 	if t.found, err = r.NewToken(); err != nil {
 		return err
 	}
-	secret, err := render(t, secrets, connection.Server)
+	secret, err := newSecret(t, secrets, connection.Server)
 	if err != nil {
 		return err
 	}
@@ -126,31 +127,44 @@ func ready(t *target) error {
 // references reads the Secrets that the spec refers to.
 func (d *data) references(ctx context.Context, t *target) (map[bootstrapv1.SecretKeyReference][]byte, error) {
 	values := map[bootstrapv1.SecretKeyReference][]byte{}
-	for i, f := range t.config.Spec.Files {
-		if f.ContentFrom.Name == "" {
-			continue
-		}
+	for _, r := range referencesOf(&t.config.Spec) {
 		secret := &corev1.Secret{}
-		err := d.reconciler.Live.Get(ctx, types.NamespacedName{Namespace: t.config.Namespace, Name: f.ContentFrom.Name}, secret)
-		value, found := secret.Data[f.ContentFrom.Key]
+		err := d.reconciler.Live.Get(ctx, types.NamespacedName{Namespace: t.config.Namespace, Name: r.ref.Name}, secret)
+		value, found := secret.Data[r.ref.Key]
 		switch {
 		case apierrors.IsNotFound(err), err == nil && !found:
-			return nil, missingReference(i, f.ContentFrom)
+			return nil, missingReference(r.field, r.ref)
 		case err != nil:
-			return nil, fmt.Errorf("reading Secret of spec.files[%d]: %w", i, err)
+			return nil, fmt.Errorf("reading Secret of %s: %w", r.field, err)
 		}
-		values[f.ContentFrom] = value
+		values[r.ref] = value
 	}
 	return values, nil
 }
 
-// render makes the data Secret.
-func render(t *target, secrets map[bootstrapv1.SecretKeyReference][]byte, server workload.Server) (*corev1.Secret, error) {
+// reference is a field that takes its value from a Secret.
+type reference struct {
+	field string
+	ref   bootstrapv1.SecretKeyReference
+}
+
+func referencesOf(spec *bootstrapv1.BootstrapConfigSpec) []reference {
+	var all []reference
+	for i, f := range spec.Files {
+		all = append(all, reference{fmt.Sprintf("spec.files[%d].contentFrom", i), f.ContentFrom})
+	}
+	all = append(all, reference{"spec.rhel.subscription.activationKeyFrom", spec.RHEL.Subscription.ActivationKeyFrom})
+	return slices.DeleteFunc(all, func(r reference) bool { return r.ref.Name == "" })
+}
+
+// newSecret makes the data Secret.
+func newSecret(t *target, secrets map[bootstrapv1.SecretKeyReference][]byte, server workload.Server) (*corev1.Secret, error) {
 	endpoint := t.cluster.Spec.ControlPlaneEndpoint
 	in := node.Input{
 		Spec:          &t.config.Spec,
 		Secrets:       secrets,
 		MachineName:   t.machine.Name,
+		Version:       t.machine.Spec.Version,
 		Endpoint:      net.JoinHostPort(endpoint.Host, strconv.Itoa(int(endpoint.Port))),
 		TLSServerName: server.TLSServerName,
 		CA:            server.CA,
@@ -160,19 +174,11 @@ func render(t *target, secrets map[bootstrapv1.SecretKeyReference][]byte, server
 	if ranges := t.cluster.Spec.ClusterNetwork.Services.CIDRBlocks; len(ranges) > 0 {
 		in.ServiceCIDR = ranges[0]
 	}
-	described, err := node.Describe(in)
+	value, format, err := render.Data(in)
 	var field *node.InvalidError
 	if errors.As(err, &field) {
 		return nil, invalidSpec(field)
 	}
-	if err != nil {
-		return nil, err
-	}
-	format, err := node.FormatOf(in.Spec)
-	if err != nil {
-		return nil, err
-	}
-	value, err := cloudinit.Render(described)
 	if err != nil {
 		return nil, err
 	}

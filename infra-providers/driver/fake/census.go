@@ -76,3 +76,10 @@ func (c *Cloud) mutate(uid types.UID, change func(*server)) {
 		tell(id)
 	}
 }
+
+// HideNext makes the next instance missing from one list.
+func (c *Cloud) HideNext() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hide = 1
+}

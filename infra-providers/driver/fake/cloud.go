@@ -70,6 +70,8 @@ type Cloud struct {
 	servers map[types.UID]*server
 	disks   map[types.UID]driver.Identity
 	changed func(driver.Identity)
+	// hide is for how many lists the next instance is missing.
+	hide int
 	// counts by operation what was asked of the cloud.
 	counts map[string]int
 }
@@ -169,12 +171,13 @@ func (c *Cloud) boot(req driver.Request[Config]) *server {
 		},
 		boot:     c.options.BootReads,
 		stop:     c.options.DeleteReads,
-		hidden:   c.options.ListLag,
+		hidden:   max(c.options.ListLag, c.hide),
 		userData: slices.Clone(req.UserData),
 	}
 	if made.boot > 0 {
 		made.instance.State, made.instance.PollAfter = driver.Pending, time.Millisecond
 	}
+	c.hide = 0
 	c.servers[identity.UID] = made
 	return made
 }

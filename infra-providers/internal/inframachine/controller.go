@@ -70,6 +70,9 @@ func (r *Reconciler[M, C]) Register(mgr ctrl.Manager) error {
 
 // Reconcile brings one machine closer to its spec.
 func (r *Reconciler[M, C]) Reconcile(ctx context.Context, machine M) (ctrl.Result, error) {
+	if !watched(r.WatchFilter, machine) {
+		return ctrl.Result{}, nil
+	}
 	before := machine.DeepCopyObject().(M)
 	job, err := r.gather(ctx, machine)
 	if err != nil {

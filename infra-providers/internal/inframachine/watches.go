@@ -61,9 +61,12 @@ func forPredicates(filter string) builder.Predicates {
 }
 
 func labelled(filter string) predicate.Predicate {
-	return predicate.NewPredicateFuncs(func(object client.Object) bool {
-		return filter == "" || object.GetLabels()[clusterv1.WatchLabel] == filter
-	})
+	return predicate.NewPredicateFuncs(func(object client.Object) bool { return watched(filter, object) })
+}
+
+// watched reports whether an object is meant for a provider with this watch filter.
+func watched(filter string, object client.Object) bool {
+	return filter == "" || object.GetLabels()[clusterv1.WatchLabel] == filter
 }
 
 // ownersChanged lets through the adoption by a Machine and the stored claim.

@@ -11,6 +11,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,6 +27,8 @@ type Reconciler[M driver.Machine, C any] struct {
 	Cloud    driver.Cloud[M, C]
 	Client   client.Client
 	Accounts *account.Book[M, C]
+	// WatchFilter limits the templates to those whose watch-filter label has this value; empty means all.
+	WatchFilter string
 }
 
 // Register adds the controller to a manager.
@@ -42,7 +45,7 @@ func (r *Reconciler[M, C]) Reconcile(ctx context.Context, request ctrl.Request) 
 	if err := r.Client.Get(ctx, request.NamespacedName, template); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if !template.GetDeletionTimestamp().IsZero() {
+	if r.WatchFilter != "" && template.GetLabels()[clusterv1.WatchLabel] != r.WatchFilter || !template.GetDeletionTimestamp().IsZero() {
 		return ctrl.Result{}, nil
 	}
 	machine := template.Machine()

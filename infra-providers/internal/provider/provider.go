@@ -57,7 +57,7 @@ func Register[M driver.Machine, C any](mgr ctrl.Manager, cloud driver.Cloud[M, C
 	if err := machines.Register(mgr); err != nil {
 		return err
 	}
-	templates := &machinetemplate.Reconciler[M, C]{Cloud: cloud, Client: mgr.GetClient(), Accounts: accounts}
+	templates := &machinetemplate.Reconciler[M, C]{Cloud: cloud, Client: mgr.GetClient(), Accounts: accounts, WatchFilter: options.WatchFilter}
 	return templates.Register(mgr)
 }
 

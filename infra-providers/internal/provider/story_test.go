@@ -23,6 +23,7 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -67,8 +68,8 @@ func TestSimulatedMachineBecomesANodeAndGoes(t *testing.T) {
 	config, err := cluster.As(ctx, "drover-infra-sim", "../../config/rbac/sim/role.yaml")
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 
-	stop := serve(t, state, config)
 	home := given(t)
+	stop := serve(t, home, state, config)
 	machine := &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Name: "worker-1"}, Spec: infrav1.SimMachineSpec{InstanceType: "medium", Zone: "zone-b"}}
 	owner, err := cluster.Machine(ctx, home, machine, userData(t, testenv.Token, cluster.CA()))
 	g.Expect(err).NotTo(gomega.HaveOccurred())
@@ -107,7 +108,7 @@ func TestSimulatedMachineBecomesANodeAndGoes(t *testing.T) {
 
 	// The provider is killed and started again: the host comes back with its certificate.
 	stop()
-	serve(t, state, config)
+	serve(t, home, state, config)
 	g.Expect(cluster.Client.Delete(ctx, pod)).To(gomega.Succeed())
 	g.Eventually(func() bool { return gone(pod) }).Should(gomega.BeTrue())
 
@@ -120,7 +121,8 @@ func TestSimulatedMachineBecomesANodeAndGoes(t *testing.T) {
 }
 
 // serve runs a provider until the test or the returned function ends it.
-func serve(t *testing.T, state string, config *rest.Config) (stop func()) {
+// It sees one namespace only, because every test has a simulated cloud of its own.
+func serve(t *testing.T, home *clusterv1.Cluster, state string, config *rest.Config) (stop func()) {
 	t.Helper()
 	hosts, err := hypervisor.Open(state)
 	if err != nil {
@@ -132,6 +134,7 @@ func serve(t *testing.T, state string, config *rest.Config) (stop func()) {
 	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:  scheme,
+		Cache:   cache.Options{DefaultNamespaces: map[string]cache.Config{home.Namespace: {}}},
 		Metrics: metricsserver.Options{BindAddress: "0"},
 		// A restarted provider registers the same controllers in this process again.
 		Controller: ctrlconfig.Controller{SkipNameValidation: ptr.To(true)},

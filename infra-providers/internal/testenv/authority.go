@@ -94,3 +94,16 @@ func (a *authority) AddUser(user envtest.User, base *rest.Config) (*rest.Config,
 func encode(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: certutil.CertificateBlockType, Bytes: der})
 }
+
+// OtherCA is a certificate authority that has nothing to do with any cluster.
+func OtherCA() []byte {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		panic(err)
+	}
+	certificate, err := certutil.NewSelfSignedCACert(certutil.Config{CommonName: "stranger"}, key)
+	if err != nil {
+		panic(err)
+	}
+	return encode(certificate.Raw)
+}

@@ -94,3 +94,8 @@ func (c *Cluster) As(ctx context.Context, account, roleFile string) (*rest.Confi
 	}
 	return c.ca.AddUser(envtest.User{Name: user}, c.Config)
 }
+
+// BootstrapSecret is the Secret that Machine created for a Machine.
+func BootstrapSecret(machine *clusterv1.Machine) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: machine.Namespace, Name: *machine.Spec.Bootstrap.DataSecretName}}
+}

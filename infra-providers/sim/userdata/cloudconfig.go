@@ -5,6 +5,7 @@ package userdata
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -29,7 +30,7 @@ type writeFile struct {
 	Encoding string `json:"encoding"`
 	Append   bool   `json:"append"`
 	// Permissions must be a string: YAML reads a bare 0644 as a number, and cloud-init refuses that.
-	Permissions string `json:"permissions"`
+	Permissions any `json:"permissions"`
 }
 
 func parseTemplate(data []byte, meta Metadata) (*Disk, error) {
@@ -39,7 +40,7 @@ func parseTemplate(data []byte, meta Metadata) (*Disk, error) {
 		return nil, err
 	}
 	if !startsWith("#cloud-config")([]byte(rendered)) {
-		return nil, fmt.Errorf(`the line after "## template: jinja" must be "#cloud-config"`)
+		return nil, errors.New(`the line after "## template: jinja" must be "#cloud-config"`)
 	}
 	disk, err := parseCloudConfig([]byte(rendered), meta)
 	if err != nil {
@@ -94,7 +95,10 @@ func hostname(config cloudConfig, meta Metadata) string {
 
 func decode(file writeFile) ([]byte, error) {
 	if !path.IsAbs(file.Path) {
-		return nil, fmt.Errorf("path must be absolute")
+		return nil, errors.New("path must be absolute")
+	}
+	if _, text := file.Permissions.(string); file.Permissions != nil && !text {
+		return nil, errors.New("permissions must be a string in quotes")
 	}
 	switch strings.ToLower(file.Encoding) {
 	case "", "text/plain":

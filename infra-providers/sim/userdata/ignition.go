@@ -60,7 +60,7 @@ func parseIgnition(data []byte, meta Metadata) (*Disk, error) {
 	if !strings.HasPrefix(config.Ignition.Version, "3.") {
 		return nil, fmt.Errorf("ignition.version %q is not supported, only 3.x is", config.Ignition.Version)
 	}
-	disk := &Disk{Files: map[string][]byte{}, Hostname: meta.LocalHostname}
+	disk := &Disk{Files: map[string][]byte{metadataFile: environment(meta)}, Hostname: meta.LocalHostname}
 	for i, file := range config.Storage.Files {
 		var content []byte
 		for _, source := range append([]ignitionSource{file.Contents}, file.Append...) {
@@ -90,6 +90,14 @@ func parseIgnition(data []byte, meta Metadata) (*Disk, error) {
 		disk.Hostname = string(name)
 	}
 	return disk, nil
+}
+
+// metadataFile is where a Flatcar host finds what its cloud says about it, since Ignition has no templates.
+const metadataFile = "/run/metadata/flatcar"
+
+func environment(meta Metadata) []byte {
+	return fmt.Appendf(nil, "COREOS_SIM_PROVIDER_ID=%s\nCOREOS_SIM_INSTANCE_ID=%s\nCOREOS_SIM_HOSTNAME=%s\nCOREOS_SIM_ZONE=%s\n",
+		meta.ProviderID, meta.InstanceID, meta.LocalHostname, meta.Zone)
 }
 
 // read decodes a data URL. Anything that would have to be fetched is what a simulated host does not have:

@@ -104,14 +104,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) 
 		result, errs = sooner(result, next), append(errs, err)
 	}
 	if err := patch.Main(ctx, r.Client, before, cluster); err != nil {
-		return result, kerrors.NewAggregate(append(errs, settled(fmt.Errorf("patching Cluster: %w", err))))
+		return reconcile.Result{}, kerrors.NewAggregate(append(errs, settled(fmt.Errorf("patching Cluster: %w", err))))
 	}
 	if !cluster.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(cluster, clusterv1.ClusterFinalizer) {
 		return reconcile.Result{}, kerrors.NewAggregate(errs)
 	}
 	r.setStatus(s)
 	errs = append(errs, settled(patch.Status(ctx, r.Client, before, cluster)))
-	return result, kerrors.NewAggregate(errs)
+	if err := kerrors.NewAggregate(errs); err != nil {
+		return reconcile.Result{}, err
+	}
+	return result, nil
 }
 
 // infrastructure follows the InfraCluster. Without one there is nothing to wait for.

@@ -49,7 +49,7 @@ func (e *MissingLabelError) Error() string {
 	return fmt.Sprintf("CustomResourceDefinition %q has no label %s=<version>: it does not say which contract it keeps", e.CRDName, V1Beta2.label())
 }
 
-// ForbiddenError says that this manager's ServiceAccount may not list and watch a provider kind.
+// ForbiddenError says that this manager's ServiceAccount may not read a provider kind.
 type ForbiddenError struct {
 	GroupKind schema.GroupKind
 	Err       error
@@ -57,7 +57,7 @@ type ForbiddenError struct {
 
 // Error names the way to grant the permission.
 func (e *ForbiddenError) Error() string {
-	return fmt.Sprintf("not allowed to watch kind %s: give the provider a ClusterRole labelled cluster.x-k8s.io/aggregate-to-manager=true (%v)", e.GroupKind, e.Err)
+	return fmt.Sprintf("not allowed to read kind %s: give the provider a ClusterRole labelled cluster.x-k8s.io/aggregate-to-manager=true (%v)", e.GroupKind, e.Err)
 }
 
 // Unwrap returns the API server's own refusal.

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -37,6 +38,9 @@ func (t *Templates) Get(ctx context.Context, namespace string, ref clusterv1.Con
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(gvk)
 	if err := t.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, object); err != nil {
+		if apierrors.IsForbidden(err) {
+			return nil, &ForbiddenError{GroupKind: ref.GroupKind(), Err: err}
+		}
 		return nil, fmt.Errorf("reading %s %q: %w", ref.Kind, ref.Name, err)
 	}
 	return &Template{object}, nil

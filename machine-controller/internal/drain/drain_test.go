@@ -5,6 +5,7 @@ package drain
 
 import (
 	"errors"
+	"net/http"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -142,12 +144,35 @@ func TestJudgeAgreesWithTheAPIServer(t *testing.T) {
 				t.Fatal(err)
 			}
 			foretold := judge(pod, matching)
-			err = evict(t.Context(), s, Decision{Pod: pod})
+			err = evict(t.Context(), impatient(t), Decision{Pod: pod})
 			if granted := err == nil; granted != (foretold.Kind == 0) {
 				t.Errorf("foretold %q, the API server answered %v", foretold, err)
 			}
 		})
 	}
+}
+
+// impatient returns a client that does not repeat a request when the API server says when to.
+func impatient(t *testing.T) client.Client {
+	t.Helper()
+	shared, _ := apiServer(t)
+	config := rest.CopyConfig(shared)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return withoutRetryAfter{next} })
+	c, err := client.New(config, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+type withoutRetryAfter struct{ next http.RoundTripper }
+
+func (w withoutRetryAfter) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := w.next.RoundTrip(r)
+	if err == nil {
+		response.Header.Del("Retry-After")
+	}
+	return response, err
 }
 
 func TestNodeDrainsInOrder(t *testing.T) {

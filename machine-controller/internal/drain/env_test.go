@@ -11,22 +11,22 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // The tests of this package share one real API server, started by the first test that wants it.
 var environment = &envtest.Environment{}
 
 var startEnvironment = sync.OnceValues(func() (*rest.Config, error) {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		assets, err := binaries()
-		if err != nil {
-			return nil, err
-		}
-		environment.BinaryAssetsDirectory = assets
+	assets, err := binaries()
+	if err != nil {
+		return nil, err
 	}
+	environment.BinaryAssetsDirectory = assets
 	config, err := environment.Start()
 	if err != nil {
 		return nil, err
@@ -36,6 +36,7 @@ var startEnvironment = sync.OnceValues(func() (*rest.Config, error) {
 })
 
 func TestMain(m *testing.M) {
+	logf.SetLogger(logr.Discard())
 	code := m.Run()
 	if err := environment.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "stopping the API server:", err)
@@ -44,8 +45,11 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// binaries finds bin/k8s upward from here.
+// binaries is KUBEBUILDER_ASSETS or the bin/k8s found upward from here.
 func binaries() (string, error) {
+	if assets := os.Getenv("KUBEBUILDER_ASSETS"); assets != "" {
+		return assets, nil
+	}
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err

@@ -20,8 +20,10 @@ type pass struct {
 	budgets budgets
 	turn    turn
 
-	left        int           // evictions this pass may still do
-	attemptTime time.Duration // for one request, so that a hanging webhook leaves time for other Pods
+	left int // evictions this pass may still do
+	// attemptTime bounds one request: a hanging webhook leaves time for other Pods, and client-go's own
+	// repetitions, up to ten times as long as Retry-After says, do not hold the worker.
+	attemptTime time.Duration
 	stopped     bool
 	retryAfter  time.Duration
 	err         error

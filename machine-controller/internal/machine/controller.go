@@ -137,7 +137,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (recon
 		result, errs = sooner(result, next), append(errs, err)
 	}
 	next, err := r.write(ctx, before, s)
-	return sooner(result, next), kerrors.NewAggregate(append(errs, err))
+	if err := kerrors.NewAggregate(append(errs, err)); err != nil {
+		return reconcile.Result{}, err
+	}
+	return sooner(result, next), nil
 }
 
 // finalize runs the steps of deletion until one has to wait, and lets the Machine go after the last.

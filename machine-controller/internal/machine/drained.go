@@ -54,7 +54,7 @@ func (d drained) run(ctx context.Context, s *subject) (bool, reconcile.Result, e
 	}
 	request, err := d.request(ctx, connection, s)
 	if err != nil {
-		return false, rest, ignoreGone(err)
+		return false, rest, settled(err)
 	}
 	result, err := d.drainer.Node(ctx, request)
 	if result.Done && err == nil {

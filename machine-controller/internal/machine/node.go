@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"drover.io/machine-controller/internal/workload"
@@ -53,8 +52,8 @@ func (p node) run(ctx context.Context, s *subject) (reconcile.Result, error) {
 	if s.deleting() {
 		return reconcile.Result{}, nil
 	}
-	if err := p.sync.apply(ctx, connection.Client(), s); err != nil {
-		return reconcile.Result{}, fmt.Errorf("syncing Node %q: %w", found.Name, ignoreGone(err))
+	if err := p.sync.apply(ctx, connection.Client(), s); settled(err) != nil {
+		return reconcile.Result{}, fmt.Errorf("syncing Node %q: %w", found.Name, err)
 	}
 	return reconcile.Result{}, nil
 }
@@ -78,7 +77,3 @@ func byProviderID(connection *workload.Connection, machine *clusterv1.Machine) (
 	}
 	return nil, fmt.Errorf("%w: %q is claimed by %q; delete all but the right one", errDuplicateNodes, machine.Spec.ProviderID, names)
 }
-
-// ignoreGone turns the answer about an object that has just gone into no error: the event
-// of its going wakes the machine again.
-func ignoreGone(err error) error { return client.IgnoreNotFound(err) }

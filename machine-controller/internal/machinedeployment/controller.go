@@ -35,6 +35,9 @@ import (
 // unseenRetry is how soon to look again for our own writes in the cache.
 const unseenRetry = time.Second
 
+// lookAgain is how often a deletion that waits for others is looked at, besides at their events.
+const lookAgain = 10 * time.Second
+
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinedeployments;machinedeployments/status;machinedeployments/finalizers,verbs=get;list;watch;update;patch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinesets,verbs=create;delete
 
@@ -105,7 +108,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeploym
 	result, err := r.roll(ctx, f)
 	setStatus(f, r.Clock.Now())
 	statusErr := settled(patch.Status(ctx, r.Client, before, md))
-	return result, kerrors.NewAggregate([]error{err, statusErr})
+	if err := kerrors.NewAggregate([]error{err, statusErr}); err != nil {
+		return reconcile.Result{}, err
+	}
+	return result, nil
 }
 
 // roll asks what to do about the MachineSets, and does it.
@@ -168,7 +174,10 @@ func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineDepl
 	}
 	setStatus(f, r.Clock.Now())
 	errs = append(errs, settled(patch.Status(ctx, r.Client, before, f.deployment)))
-	return reconcile.Result{RequeueAfter: 10 * time.Second}, kerrors.NewAggregate(errs)
+	if err := kerrors.NewAggregate(errs); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: lookAgain}, nil
 }
 
 // own keeps the MachineDeployment's finalizer, its cluster label, the owner reference to

@@ -33,6 +33,9 @@ import (
 	"drover.io/machine-controller/internal/patch"
 )
 
+// lookAgain is how often a deletion that waits for others is looked at, besides at their events.
+const lookAgain = 10 * time.Second
+
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinesets;machinesets/status;machinesets/finalizers,verbs=get;list;watch;create;update;patch;delete
 
 // Reconciler reconciles MachineSets. All fields are required.
@@ -100,7 +103,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *clusterv1.MachineSet) (
 	result, err := r.tend(ctx, f)
 	setStatus(f, r.Clock.Now())
 	statusErr := settled(patch.Status(ctx, r.Client, before, set))
-	return result, kerrors.NewAggregate([]error{err, statusErr})
+	if err := kerrors.NewAggregate([]error{err, statusErr}); err != nil {
+		return reconcile.Result{}, err
+	}
+	return result, nil
 }
 
 // tend gathers the Machines, mends them, and creates or deletes some.
@@ -141,7 +147,10 @@ func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineSet,
 	}
 	setStatus(f, r.Clock.Now())
 	errs = append(errs, settled(patch.Status(ctx, r.Client, before, f.set)))
-	return reconcile.Result{RequeueAfter: 10 * time.Second}, kerrors.NewAggregate(errs)
+	if err := kerrors.NewAggregate(errs); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: lookAgain}, nil
 }
 
 // spread carries what the template changes in place to the Machines.

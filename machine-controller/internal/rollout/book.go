@@ -110,6 +110,11 @@ func (e *entry) bad() int32 {
 	return max(e.target-e.Available, e.Unhealthy-e.leaving(), 0)
 }
 
+// all is the whole planned size.
+func (e *entry) all() int32 {
+	return e.target
+}
+
 // total is the planned size of all sets together.
 func (b *book) total() int32 {
 	var sum int32

@@ -15,6 +15,9 @@
 //     that a conflict drops the intent and the next State decides anew;
 //   - a MachineSet that was created, changed or deleted and whose cache does not
 //     show it yet is named in State.Unseen;
+//   - Machines are read after MachineSets, from the cache that the MachineSet
+//     controller uses; after a decrease of spec.replicas they are read live,
+//     because the annotation that comes with it may not be in the cache;
 //   - Scale and CreateCurrent stamp Decision.Stamp onto the MachineSet in the
 //     same write as its replicas;
 //   - CreateCurrent uses the name of Identify and takes AlreadyExists for an

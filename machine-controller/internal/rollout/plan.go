@@ -30,6 +30,7 @@ func (b *book) steps() []step {
 		return []step{
 			switchCreation, // old sets must not replace what somebody deletes
 			honourMarks,    // a decrease takes the Machines that were picked for it
+			fitCurrent,     // the current set alone is never larger than wanted
 			dropVacancies,  // an old set gives up what was deleted
 			shrink,         // down to what may exist
 			growCurrent,    // fill up with the wanted template
@@ -39,10 +40,11 @@ func (b *book) steps() []step {
 		return []step{
 			switchCreation, // in case the strategy was OnDelete before
 			honourMarks,    // a decrease takes the Machines that were picked for it
-			shrink,         // down to what may exist
+			fitCurrent,     // the current set alone is never larger than wanted
 			growProven,     // an increase during an unproven rollout
-			growCurrent,    // surge
 			shrinkOlds,     // within what may be unavailable
+			shrink,         // down to what may exist, whatever is left over
+			growCurrent,    // surge
 			breakDeadlock,  // when nothing else can ever move
 			cleanUp,        // forget old revisions
 		}

@@ -72,7 +72,7 @@ func (b *book) idle() Wait {
 	}
 	for _, e := range b.entries {
 		if e.moving() || e.Lagging || e.Terminating {
-			return Wait{WaitMachineSet, fmt.Sprintf("MachineSet %q has %d Machines (%d of them being deleted) and wants %d", e.Name, e.Machines, e.Deleting, e.Replicas)}
+			return Wait{WaitMachineSet, fmt.Sprintf("MachineSet %q wants %d Machines and reports %d; %d are being deleted", e.Name, e.Replicas, e.Reported, e.Deleting)}
 		}
 	}
 	if b.state.onDelete() {

@@ -45,11 +45,7 @@ func growProven(b *book) {
 // Machine, enough would stay available.
 func shrinkOlds(b *book) {
 	depth := b.depth()
-	for _, part := range []func(*entry) int32{
-		(*entry).marked,
-		(*entry).bad,
-		func(e *entry) int32 { return e.target },
-	} {
+	for _, part := range []func(*entry) int32{(*entry).marked, (*entry).bad, (*entry).all} {
 		for _, e := range b.olds {
 			n := min(part(e), e.target, depth)
 			n = min(n, e.target-e.lowest(b.slack()))
@@ -71,11 +67,13 @@ func (b *book) depth() int32 {
 func (e *entry) lowest(slack int32) int32 {
 	loss := e.loss() + slack
 	switch {
-	case e.lost() || slack >= 0 && loss >= e.Available:
+	case e.lost():
 		return 0
 	case e.Lagging && e.Machines < e.Replicas:
 		// Its Machines may have been created and not be seen yet.
 		return e.target
+	case slack >= 0 && loss >= e.Available:
+		return 0
 	case slack < 0:
 		// Only replicas for which there is no Machine.
 		return min(e.target, e.liveAtMost())

@@ -26,22 +26,27 @@ func honourMarks(b *book) {
 	}
 }
 
+// fitCurrent lowers the current set to spec.replicas.
+func fitCurrent(b *book) {
+	b.current.lower(b.current.target-b.state.Replicas, fmt.Sprintf("spec.replicas is %d", b.state.Replicas))
+}
+
 // shrink takes what exceeds the wanted size and its surge. It relies on the
 // order in which MachineSets delete, so that taking no more than the bad
 // replicas of a set costs no available Machine; once none is bad any more,
 // whatever exceeds the ceiling is more than must be available.
 func shrink(b *book) {
-	if b.current != nil {
-		b.current.lower(b.current.target-b.state.Replicas, fmt.Sprintf("spec.replicas is %d", b.state.Replicas))
-	}
 	note := fmt.Sprintf("more than the %d Machines that may exist", b.state.ceiling())
-	for _, part := range []func(*entry) int32{
-		(*entry).marked,
-		(*entry).bad,
-		func(e *entry) int32 { return e.target },
+	for _, part := range []struct {
+		of   func(*entry) int32
+		note string
+	}{
+		{(*entry).marked, note + ": Machines annotated for deletion go first"},
+		{(*entry).bad, note},
+		{(*entry).all, note},
 	} {
 		for _, e := range b.entries {
-			e.lower(min(part(e), b.total()-b.state.ceiling()), note)
+			e.lower(min(part.of(e), b.total()-b.state.ceiling()), part.note)
 		}
 	}
 }

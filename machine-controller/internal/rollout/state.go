@@ -103,9 +103,13 @@ func (s Set) live() int32 {
 	return s.Machines - s.Deleting
 }
 
-// liveAtMost is how many there are if all that is not seen exists.
+// liveAtMost is how many there may be: until the MachineSet controller has acted
+// and counts as we do, those that we see going may be gone, and others come.
 func (s Set) liveAtMost() int32 {
-	return max(s.Machines, s.Reported) - s.Deleting
+	if s.Reported == s.Machines && !s.Lagging {
+		return s.live()
+	}
+	return max(s.live(), s.Reported)
 }
 
 // empty is true if the MachineSet neither has nor wants Machines.

@@ -62,7 +62,7 @@ func (w *world) misfortune(t turmoil) {
 			}
 			m.deleting = true
 		})
-		clear(w.pledged) // it may have gone in the place of an annotated one
+		w.retract() // it may have gone in the place of an annotated one
 	case kind == 4 && t.resizes:
 		w.resize(int32(w.pick(11)))
 	case kind == 5 && t.resizes:
@@ -74,15 +74,20 @@ func (w *world) misfortune(t turmoil) {
 func (w *world) resize(replicas int32) {
 	w.paused = w.pick(4) == 0
 	if replicas >= w.replicas || w.paused {
-		clear(w.pledged)
-		for i := range w.machines {
-			w.machines[i].marked = false
-		}
-		w.log()
+		w.retract()
 	}
 	w.sized, w.replicas = true, replicas
 	ceiling, floor := w.bounds()
 	w.ceiling, w.floor = max(w.ceiling, ceiling), min(w.floor, floor)
+}
+
+// retract takes all annotations back.
+func (w *world) retract() {
+	clear(w.pledged)
+	for i := range w.machines {
+		w.machines[i].marked = false
+	}
+	w.log()
 }
 
 // scaleDown does what the cluster autoscaler does: it annotates a Machine, then

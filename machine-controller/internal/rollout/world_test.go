@@ -174,6 +174,7 @@ func (s *Set) see(m simMachine) {
 // plan runs the planner on what the caches show and applies the first keep
 // intents of a shuffled order; a negative keep means all, in the given order.
 func (w *world) plan(keep int) Decision {
+	w.seenMachines = max(w.seenMachines, w.seenSets) // Machines are read last
 	if w.onDelete {
 		// What is gone under OnDelete must be gone for sure.
 		w.seenMachines = len(w.machineLog) - 1
@@ -318,6 +319,9 @@ func (w *world) condemn(set string, excess int32) bool {
 	}
 	m := &w.machines[victim]
 	m.deleting = true
+	if m.marked && m.available {
+		w.exempt++ // somebody asked for this one
+	}
 	if w.onDelete && !w.sized {
 		w.fail(fmt.Errorf("deletes Machine %d, which is for others to do", m.id))
 	}

@@ -1,0 +1,65 @@
+# Everything a contributor or a curious user needs. `make help` lists it.
+SHELL := /usr/bin/env bash -o pipefail
+MODULES := api machine-controller bootstrap infra-providers test
+MANAGERS := bin/machine-controller bin/bootstrap bin/infra-sim
+ARGS ?=
+export KUBEBUILDER_ASSETS ?= $(CURDIR)/bin/k8s
+
+.PHONY: help
+help: ## Show this help
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: quickstart
+quickstart: control-plane build ## Run Drover on this machine with simulated machines; ARGS=--once for the unattended story
+	@GOWORK=off go run -C test ./quickstart $(ARGS)
+
+.PHONY: test
+test: control-plane build ## Run every test: unit, against a real API server, and the whole story
+	@hack/test.sh $(MODULES)
+
+.PHONY: verify
+verify: generate tidy fmt lint ## Generate, tidy, format and lint, and fail if that changes anything
+	@hack/clean.sh
+
+.PHONY: generate
+generate: ## Generate deepcopy code, CRDs and RBAC roles
+	@hack/generate.sh
+
+.PHONY: tidy
+tidy: ## Tidy the go.mod of every module
+	@for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy) || exit 1; done
+
+.PHONY: fmt
+fmt: ## Format every Go file
+	@gofmt -w $(MODULES)
+
+.PHONY: lint
+lint: ## Lint every module
+	@hack/lint.sh $(MODULES)
+
+.PHONY: build
+build: $(MANAGERS) ## Build the managers into bin
+
+.PHONY: bin/machine-controller bin/bootstrap bin/infra-sim
+bin/machine-controller:
+	@cd machine-controller && GOWORK=off go build -o ../$@ .
+bin/bootstrap:
+	@cd bootstrap && GOWORK=off go build -o ../$@ .
+bin/infra-sim:
+	@cd infra-providers && GOWORK=off go build -o ../$@ ./cmd/sim
+
+.PHONY: control-plane
+control-plane: ## Compile etcd, kube-apiserver and kube-controller-manager into bin/k8s, once
+	@cd test && GOWORK=off go run ./controlplane/cmd/build
+
+.PHONY: kubectl
+kubectl: ## Compile kubectl into bin/k8s
+	@cd test && GOWORK=off go run ./controlplane/cmd/build kubectl
+
+.PHONY: manifests
+manifests: ## Write dist/drover.yaml, which installs Drover with one kubectl apply
+	@mkdir -p dist && cd api && GOWORK=off go tool -modfile=../hack/tools/go.mod kustomize build ../hack/release > ../dist/drover.yaml
+
+.PHONY: clean
+clean: ## Remove what was built, but not the compiled control plane
+	@rm -rf dist $(MANAGERS)

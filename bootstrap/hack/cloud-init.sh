@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: The Drover Authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Unpacks Debian's cloud-init and the Python libraries it needs below bin/cloud-init, for the tests that have it
+# check the user data we render. Nothing is installed on the host.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+target=$PWD/bin/cloud-init
+[ -e "$target/usr/bin/cloud-init" ] && exit 0
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+chmod 0755 "$scratch"
+cd "$scratch"
+apt-get -qq -o APT::Sandbox::User=root download cloud-init python3-jsonschema python3-pyrsistent python3-attr python3-yaml \
+  python3-jinja2 python3-markupsafe python3-oauthlib python3-configobj python3-requests python3-urllib3 python3-certifi \
+  python3-chardet python3-charset-normalizer python3-idna python3-jsonpatch python3-json-pointer python3-netifaces \
+  python3-serial python3-six
+for package in *.deb; do dpkg-deb -x "$package" root; done
+mkdir -p "${target%/*}"
+mv root "$target"

@@ -1,0 +1,269 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package bootstrapconfig
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+	"drover.io/bootstrap/internal/testenv"
+	"drover.io/bootstrap/internal/token"
+	"drover.io/bootstrap/internal/workload"
+)
+
+// bench is a Reconciler with a clock in the test's hand. The management cluster is the fake client, which counts
+// writes; the workload cluster is real.
+type bench struct {
+	*Reconciler
+	t       *testing.T
+	clock   *clocktesting.FakeClock
+	machine *clusterv1.Machine
+	config  *bootstrapv1.BootstrapConfig
+	events  chan string
+	writes  int
+}
+
+func newBench(t *testing.T, kubeconfig []byte) *bench {
+	t.Helper()
+	t.Parallel()
+	s, err := testenv.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	labels := map[string]string{clusterv1.ClusterNameLabel: "c1"}
+	cluster := &clusterv1.Cluster{
+		ObjectMeta: metav1.ObjectMeta{Name: "c1", Namespace: "ns", UID: uuid.NewUUID()},
+		Spec:       clusterv1.ClusterSpec{ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: "api.example.test", Port: 6443}},
+		Status:     clusterv1.ClusterStatus{Initialization: clusterv1.ClusterInitializationStatus{InfrastructureProvisioned: ptr.To(true)}},
+	}
+	b := &bench{t: t, clock: clocktesting.NewFakeClock(time.Now())}
+	b.machine = &clusterv1.Machine{
+		ObjectMeta: metav1.ObjectMeta{Name: "m1", Namespace: "ns", UID: uuid.NewUUID(), Labels: labels},
+		Spec:       clusterv1.MachineSpec{ClusterName: "c1", Version: "v1.36.3"},
+	}
+	b.config = &bootstrapv1.BootstrapConfig{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "m1", Namespace: "ns", UID: uuid.NewUUID(), Labels: labels, Generation: 1,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(b.machine, clusterv1.GroupVersion.WithKind("Machine"))},
+		},
+		Spec: bootstrapv1.BootstrapConfigSpec{OperatingSystem: bootstrapv1.Ubuntu},
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "c1-kubeconfig", Namespace: "ns"}, Data: map[string][]byte{"value": kubeconfig}}
+	c := fake.NewClientBuilder().WithScheme(s).WithObjects(cluster, b.machine, b.config, secret).
+		WithStatusSubresource(b.config, b.machine).WithInterceptorFuncs(b.count()).Build()
+	recorder := events.NewFakeRecorder(10)
+	b.events = recorder.Events
+	b.Reconciler = &Reconciler{
+		Client: c, Live: c, Connections: workload.NewConnections(c, b.clock),
+		Recorder: recorder, Clock: b.clock, NewToken: token.New,
+	}
+	return b
+}
+
+func (b *bench) count() interceptor.Funcs {
+	return interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			b.writes++
+			return c.Create(ctx, o, opts...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			b.writes++
+			return c.Patch(ctx, o, p, opts...)
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			b.writes++
+			return c.SubResource(sub).Patch(ctx, o, p, opts...)
+		},
+	}
+}
+
+// reconcile runs once and returns when to look again, and how many writes it took.
+func (b *bench) reconcile() (time.Duration, int) {
+	b.t.Helper()
+	b.writes = 0
+	if err := b.Client.Get(b.t.Context(), client.ObjectKeyFromObject(b.config), b.config); err != nil {
+		b.t.Fatal(err)
+	}
+	result, err := b.Reconcile(b.t.Context(), b.config.DeepCopy())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return result.RequeueAfter, b.writes
+}
+
+func (b *bench) token() *corev1.Secret {
+	b.t.Helper()
+	list := &corev1.SecretList{}
+	if err := workloads.Client.List(b.t.Context(), list, client.MatchingLabels{bootstrapv1.MachineUIDLabel: string(b.machine.UID)}); err != nil {
+		b.t.Fatal(err)
+	}
+	if len(list.Items) != 1 {
+		b.t.Fatalf("%d tokens, want 1", len(list.Items))
+	}
+	return &list.Items[0]
+}
+
+func (b *bench) expires() time.Time {
+	b.t.Helper()
+	at, err := time.Parse(time.RFC3339, string(b.token().Data["expiration"]))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return at
+}
+
+func (b *bench) ready(kind string) metav1.Condition {
+	b.t.Helper()
+	if err := b.Client.Get(b.t.Context(), client.ObjectKeyFromObject(b.config), b.config); err != nil {
+		b.t.Fatal(err)
+	}
+	c := meta.FindStatusCondition(b.config.Status.Conditions, kind)
+	if c == nil {
+		return metav1.Condition{}
+	}
+	return metav1.Condition{Status: c.Status, Reason: c.Reason}
+}
+
+func TestCountsItsWrites(t *testing.T) {
+	b := newBench(t, workloads.Kubeconfig)
+	if _, writes := b.reconcile(); writes != 3 {
+		t.Errorf("%d writes to make the data, want 3: finalizer, data Secret, status", writes)
+	}
+	if _, writes := b.reconcile(); writes != 0 {
+		t.Errorf("%d writes when nothing has changed, want none", writes)
+	}
+	b.machine.Status.NodeRef.Name = "m1"
+	if err := b.Client.Status().Update(t.Context(), b.machine); err != nil {
+		t.Fatal(err)
+	}
+	if next, writes := b.reconcile(); writes != 1 || next != 0 {
+		t.Errorf("%d writes when the Node has joined, want 1: finalizer; look again after %s, want never", writes, next)
+	}
+	if next, writes := b.reconcile(); writes != 0 || next != 0 {
+		t.Errorf("%d writes after that, want none; look again after %s, want never", writes, next)
+	}
+}
+
+func TestRenewsTheTokenOnlyWhileItIsNeeded(t *testing.T) {
+	b := newBench(t, workloads.Kubeconfig)
+	next, _ := b.reconcile()
+	if want := 15 * time.Minute; next != want {
+		t.Errorf("looks again after %s, want %s", next, want)
+	}
+	first := b.expires()
+	b.clock.Step(14 * time.Minute)
+	b.reconcile()
+	if got := b.expires(); !got.Equal(first) {
+		t.Errorf("renewed before half of its time: %s, then %s", first, got)
+	}
+	b.clock.Step(2 * time.Minute)
+	b.reconcile()
+	if got := b.expires().Sub(first); got < 15*time.Minute {
+		t.Errorf("renewed by %s, want 16m", got)
+	}
+
+	secret := b.token()
+	if err := workloads.Client.Delete(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	b.clock.Step(time.Hour)
+	b.reconcile()
+	if got := b.token(); got.Name != secret.Name || !cmp.Equal(got.Data["token-secret"], secret.Data["token-secret"]) {
+		t.Error("the token that expired was not made again as the host has it")
+	}
+
+	last := b.expires()
+	meta.SetStatusCondition(&b.machine.Status.Conditions, metav1.Condition{Type: clusterv1.MachineInfrastructureReadyCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineInfrastructureDeletedReason})
+	if err := b.Client.Status().Update(t.Context(), b.machine); err != nil {
+		t.Fatal(err)
+	}
+	b.clock.Step(time.Hour)
+	b.reconcile()
+	if got := b.expires(); !got.Equal(last) {
+		t.Error("renewed although the instance is gone")
+	}
+}
+
+func TestDoesNotHangWhenTheWorkloadClusterIsGone(t *testing.T) {
+	b := newBench(t, changed(t, func(c *api.Cluster, _ *api.AuthInfo) { c.Server = "https://" + deadPort(t) }))
+	if err := b.setFinalizer(t.Context(), b.config, true); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Client.Delete(t.Context(), b.config); err != nil {
+		t.Fatal(err)
+	}
+	if next, _ := b.reconcile(); next == 0 {
+		t.Error("gave up at once, want another try")
+	}
+	b.clock.Step(time.Minute)
+	b.reconcile()
+	if err := b.Client.Get(t.Context(), client.ObjectKeyFromObject(b.config), b.config); !apierrors.IsNotFound(err) {
+		t.Errorf("err = %v, want the BootstrapConfig to be gone", err)
+	}
+	select {
+	case <-b.events:
+	default:
+		t.Error("no event tells that the token is left to expire")
+	}
+}
+
+func TestAsksAnUnreachableClusterLessAndLess(t *testing.T) {
+	b := newBench(t, changed(t, func(c *api.Cluster, _ *api.AuthInfo) { c.Server = "https://" + deadPort(t) }))
+	first, writes := b.reconcile()
+	if writes != 3 {
+		t.Errorf("%d writes, want 3: finalizer, data Secret, status", writes)
+	}
+	want := metav1.Condition{Status: metav1.ConditionFalse, Reason: bootstrapv1.ClusterUnreachableReason}
+	if diff := cmp.Diff(want, b.ready(clusterv1.ReadyCondition)); diff != "" {
+		t.Errorf("Ready (-want +got):\n%s", diff)
+	}
+	b.clock.Step(first)
+	second, writes := b.reconcile()
+	if second <= first || writes != 0 {
+		t.Errorf("asks again after %s, then %s, with %d writes; want longer and none", first, second, writes)
+	}
+}
+
+func TestTakesAnotherTokenWhenTheIDIsTaken(t *testing.T) {
+	b := newBench(t, workloads.Kubeconfig)
+	taken := token.Token{ID: "taken1", Secret: "0123456789abcdef"}
+	theirs := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-taken1", Namespace: metav1.NamespaceSystem},
+		Type:       corev1.SecretTypeBootstrapToken,
+		StringData: map[string]string{"token-id": "taken1", "token-secret": "fedcba9876543210"},
+	}
+	if err := workloads.Client.Create(t.Context(), theirs); err != nil {
+		t.Fatal(err)
+	}
+	b.NewToken = func() (token.Token, error) { return taken, nil }
+	if _, err := b.Reconcile(t.Context(), b.config.DeepCopy()); err == nil {
+		t.Fatal("used an id that belongs to somebody else")
+	}
+	b.NewToken = token.New
+	b.reconcile()
+	if got := b.token(); got.Name == theirs.Name {
+		t.Error("uses the token of somebody else")
+	}
+	if err := workloads.Client.Get(t.Context(), types.NamespacedName{Namespace: theirs.Namespace, Name: theirs.Name}, theirs); err != nil || string(theirs.Data["token-secret"]) != "fedcba9876543210" {
+		t.Errorf("the token of somebody else was touched: %v", err)
+	}
+}

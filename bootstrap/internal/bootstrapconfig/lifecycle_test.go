@@ -1,0 +1,203 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package bootstrapconfig
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+	"drover.io/bootstrap/internal/testenv"
+	"drover.io/bootstrap/internal/token"
+)
+
+func TestMakesDataAndTokenAndDeletesTheTokenAtJoin(t *testing.T) {
+	f := newFixture(t)
+	machine := f.machine("m1")
+	config := f.config(machine, nil)
+	f.eventuallyReady(config)
+
+	if config.Status.DataSecretName != "m1" || !ptr.Deref(config.Status.Initialization.DataSecretCreated, false) {
+		t.Errorf("status = %+v, want dataSecretName m1 and dataSecretCreated", config.Status)
+	}
+	secret := f.dataSecret(config)
+	want := metav1.ObjectMeta{
+		Labels:          map[string]string{clusterv1.ClusterNameLabel: "c1"},
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(config, bootstrapv1.GroupVersion.WithKind("BootstrapConfig"))},
+	}
+	if diff := cmp.Diff(want, metav1.ObjectMeta{Labels: secret.Labels, OwnerReferences: secret.OwnerReferences}); diff != "" {
+		t.Errorf("metadata of the data Secret (-want +got):\n%s", diff)
+	}
+	if secret.Type != clusterv1.ClusterSecretType || string(secret.Data["format"]) != "cloud-config" {
+		t.Errorf("data Secret has type %q and format %q", secret.Type, secret.Data["format"])
+	}
+	tok, ok := token.Parse(string(secret.Data["token"]))
+	value := string(secret.Data["value"])
+	if !ok || !strings.Contains(value, tok.Value()) || !strings.Contains(value, "server: https://api.example.test:6443") {
+		t.Fatal("the bootstrap data does not hold the token and the endpoint")
+	}
+	if got, want := identity(t, tok), []string{"system:bootstrappers", token.Group, "system:authenticated"}; !cmp.Equal(got, want) {
+		t.Errorf("groups of the token's holder = %v, want %v", got, want)
+	}
+
+	f.join(machine)
+	f.Eventually(func() []string { f.Expect(f.get(config)).To(gomega.Succeed()); return config.Finalizers }).Should(gomega.BeEmpty())
+	if left := f.tokens(machine); len(left) != 0 {
+		t.Errorf("%d tokens are left after the Node has joined", len(left))
+	}
+	f.Expect(management.Client.Delete(t.Context(), config)).To(gomega.Succeed())
+	f.Eventually(func() bool { return apierrors.IsNotFound(f.get(config)) }).Should(gomega.BeTrue())
+	assertNotTold(t, f, tok)
+}
+
+// identity asks the workload cluster who the holder of a token is.
+func identity(t *testing.T, tok token.Token) []string {
+	t.Helper()
+	config := rest.AnonymousClientConfig(workloads.Admin)
+	config.BearerToken = tok.Value()
+	s, err := testenv.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(config, client.Options{Scheme: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	review := &authenticationv1.SelfSubjectReview{}
+	if err := c.Create(t.Context(), review); err != nil {
+		t.Fatal(err)
+	}
+	return review.Status.UserInfo.Groups
+}
+
+// assertNotTold looks for a token where anybody may look: logs, events and conditions.
+func assertNotTold(t *testing.T, f *fixture, tok token.Token) {
+	t.Helper()
+	if strings.Contains(logs.String(), tok.Secret) {
+		t.Error("the token is in the logs")
+	}
+	events := &eventsv1.EventList{}
+	if err := management.Client.List(t.Context(), events, client.InNamespace(f.namespace)); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range events.Items {
+		if strings.Contains(e.Note, tok.Secret) {
+			t.Errorf("the token is in event %q", e.Name)
+		}
+	}
+	configs := &bootstrapv1.BootstrapConfigList{}
+	if err := management.Client.List(t.Context(), configs, client.InNamespace(f.namespace)); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range configs.Items {
+		for _, condition := range c.Status.Conditions {
+			if strings.Contains(condition.Message, tok.Secret) {
+				t.Errorf("the token is in condition %s of %q", condition.Type, c.Name)
+			}
+		}
+	}
+}
+
+func TestUsesTheDataThatACrashLeft(t *testing.T) {
+	f := newFixture(t)
+	machine := f.machine("m1")
+	config := f.config(machine, func(c *bootstrapv1.BootstrapConfig) {
+		c.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+	})
+	f.eventually(config, clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
+	written := f.leftData(config, "abcdef.0123456789abcde1")
+
+	f.Expect(f.get(config)).To(gomega.Succeed())
+	config.Annotations = nil
+	f.Expect(management.Client.Update(t.Context(), config)).To(gomega.Succeed())
+	f.eventuallyReady(config)
+
+	if got := f.dataSecret(config); got.UID != written.UID || got.ResourceVersion != written.ResourceVersion {
+		t.Error("the data Secret was written again")
+	}
+	if got := f.tokens(machine); len(got) != 1 || string(got[0].Data["token-secret"]) != "0123456789abcde1" {
+		t.Errorf("%d tokens, want exactly the one of the data Secret", len(got))
+	}
+}
+
+// leftData is the data Secret of a controller that died before it told anybody.
+func (f *fixture) leftData(config *bootstrapv1.BootstrapConfig, tok string) *corev1.Secret {
+	f.t.Helper()
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: config.Name, Namespace: config.Namespace, Labels: map[string]string{clusterv1.ClusterNameLabel: "c1"},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(config, bootstrapv1.GroupVersion.WithKind("BootstrapConfig"))},
+		},
+		Type: clusterv1.ClusterSecretType,
+		Data: map[string][]byte{"value": []byte("#cloud-config\n"), "format": []byte("cloud-config"), "token": []byte(tok)},
+	}
+	f.create(secret)
+	return secret
+}
+
+func TestRebuildsItsStatusAfterAMove(t *testing.T) {
+	f := newFixture(t)
+	machine := f.machine("m1")
+	machine.Spec.Bootstrap.DataSecretName = ptr.To("m1")
+	f.Expect(management.Client.Update(t.Context(), machine)).To(gomega.Succeed())
+	f.join(machine)
+	config := f.config(machine, nil)
+	f.eventuallyReady(config)
+
+	if config.Status.DataSecretName != "m1" {
+		t.Errorf("dataSecretName = %q, want m1", config.Status.DataSecretName)
+	}
+	if got := f.tokens(machine); len(got) != 0 {
+		t.Errorf("%d tokens were made for a Machine that has joined", len(got))
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "m1", Namespace: f.namespace}}
+	if err := f.get(secret); !apierrors.IsNotFound(err) {
+		t.Errorf("new data was made for a Machine that has joined: %v", err)
+	}
+}
+
+func TestDeletesTheTokenOfAMachineThatNeverJoined(t *testing.T) {
+	f := newFixture(t)
+	machine := f.machine("m1")
+	config := f.config(machine, nil)
+	f.eventuallyReady(config)
+	if got := f.tokens(machine); len(got) != 1 {
+		t.Fatalf("%d tokens, want 1", len(got))
+	}
+	f.Expect(management.Client.Delete(t.Context(), config)).To(gomega.Succeed())
+	f.Eventually(func() bool { return apierrors.IsNotFound(f.get(config)) }).Should(gomega.BeTrue())
+	if left := f.tokens(machine); len(left) != 0 {
+		t.Errorf("%d tokens are left", len(left))
+	}
+}
+
+func TestGoesWhenClusterAndKubeconfigAreGone(t *testing.T) {
+	for name, gone := range map[string]func(*fixture) client.Object{
+		"Cluster": func(f *fixture) client.Object { return f.cluster },
+		"kubeconfig": func(f *fixture) client.Object {
+			return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "c1-kubeconfig", Namespace: f.namespace}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			config := f.config(f.machine("m1"), nil)
+			f.eventuallyReady(config)
+			f.Expect(management.Client.Delete(t.Context(), gone(f))).To(gomega.Succeed())
+			f.Expect(management.Client.Delete(t.Context(), config)).To(gomega.Succeed())
+			f.Eventually(func() bool { return apierrors.IsNotFound(f.get(config)) }).Should(gomega.BeTrue())
+		})
+	}
+}

@@ -1,0 +1,195 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package render_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+	"drover.io/bootstrap/internal/render"
+	"drover.io/bootstrap/node"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// input is the smallest one for an operating system.
+func input(system bootstrapv1.OperatingSystem) node.Input {
+	ca, err := os.ReadFile(filepath.Join("testdata", "ca.crt"))
+	if err != nil {
+		panic(err)
+	}
+	return node.Input{
+		Spec:        &bootstrapv1.BootstrapConfigSpec{OperatingSystem: system},
+		MachineName: "workers-x7k2p",
+		Version:     "v1.36.3",
+		Endpoint:    "api.example.test:6443",
+		CA:          ca,
+		Token:       "abcdef.0123456789abcdef",
+	}
+}
+
+// all switches every option on that works on every operating system.
+func all(in node.Input) node.Input {
+	key := bootstrapv1.SecretKeyReference{Name: "registry", Key: "password"}
+	in.Secrets = map[bootstrapv1.SecretKeyReference][]byte{key: []byte("hunter2")}
+	in.ServiceCIDR, in.ClusterDomain = "fd00:10::/108", "k8s.example.test"
+	digest := strings.Repeat("0123456789abcdef", 4)
+	download := func(name string) []bootstrapv1.Download {
+		return []bootstrapv1.Download{
+			{Architecture: "amd64", URL: "https://mirror.example.test/amd64/" + name, SHA256: digest},
+			{Architecture: "arm64", URL: "https://mirror.example.test/arm64/" + name, SHA256: digest},
+		}
+	}
+	*in.Spec = bootstrapv1.BootstrapConfigSpec{
+		OperatingSystem: in.Spec.OperatingSystem,
+		Join:            bootstrapv1.Join{Endpoint: "10.0.0.10:443", TLSServerName: "api.example.test"},
+		Kubelet: bootstrapv1.Kubelet{
+			Configuration: &runtime.RawExtension{Raw: []byte(`{"maxPods":50,"kubeReserved":{"cpu":"200m"},"systemReserved":null,"evictionHard":{"memory.available":"5%"}}`)},
+			NodeLabels:    map[string]string{"pool": "general", "node.kubernetes.io/speed": "fast"},
+			Taints:        []corev1.Taint{{Key: "dedicated", Value: "batch", Effect: corev1.TaintEffectNoSchedule}},
+			CloudProvider: bootstrapv1.CloudProviderExternal,
+			ExtraArgs:     map[string]string{"v": "2", "node-ip": "::", "feature-gates": "A=true,B=50%"},
+		},
+		Containerd: bootstrapv1.Containerd{
+			SandboxImage: "registry.example.test/pause:3.10.1",
+			Mirrors:      []bootstrapv1.RegistryMirror{{Registry: "docker.io", Endpoints: []string{"https://mirror.example.test/v2/docker"}}},
+		},
+		Binaries: bootstrapv1.Binaries{Kubelet: download("kubelet"), CNIPlugins: download("cni.tgz"), Crictl: download("crictl.tgz")},
+		Hostname: bootstrapv1.HostnameFromMachine,
+		Files: []bootstrapv1.File{
+			{Path: "/etc/motd", Content: ptr.To("Welcome to {{ this }} node\n")},
+			{Path: "/etc/example/binary", Content: ptr.To("AAECAwQ="), Encoding: bootstrapv1.Base64, Permissions: "0755", Owner: "admin:admin"},
+			{Path: "/etc/example/password", ContentFrom: key},
+			{Path: "/etc/example/large", Content: ptr.To(strings.Repeat("a line that compresses well\n", 64))},
+		},
+		Users:        []bootstrapv1.User{{Name: "admin", Groups: []string{"adm"}, Sudo: "ALL=(ALL) NOPASSWD:ALL", SSHAuthorizedKeys: []string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJxl1nS9l3a1 admin"}}},
+		NTP:          bootstrapv1.NTP{Servers: []string{"ntp1.example.test", "ntp2.example.test"}},
+		TrustedCAs:   string(in.CA),
+		Proxy:        bootstrapv1.Proxy{HTTP: "http://user:pass@proxy.example.test:3128", HTTPS: "http://user:pass@proxy.example.test:3128", NoProxy: []string{"10.0.0.0/8", ".example.test"}},
+		PreCommands:  []string{"echo \"it's before ${#HOME}\""},
+		PostCommands: []string{"echo after"},
+	}
+	return in
+}
+
+func with(in node.Input, change func(*node.Input)) node.Input {
+	change(&in)
+	return in
+}
+
+func cases() map[string]node.Input {
+	key := bootstrapv1.SecretKeyReference{Name: "rhsm", Key: "key"}
+	return map[string]node.Input{
+		"ubuntu":  input(bootstrapv1.Ubuntu),
+		"flatcar": input(bootstrapv1.Flatcar),
+		"rhel":    input(bootstrapv1.RHEL),
+		"rocky":   input(bootstrapv1.Rocky),
+
+		"ubuntu-all":  all(input(bootstrapv1.Ubuntu)),
+		"flatcar-all": all(input(bootstrapv1.Flatcar)),
+		"rhel-all":    all(input(bootstrapv1.RHEL)),
+		"rocky-all":   all(input(bootstrapv1.Rocky)),
+
+		"ubuntu-metadata": with(input(bootstrapv1.Ubuntu), func(in *node.Input) {
+			in.Spec.Kubelet.ProviderID = "{{ ds.meta_data.provider_id }}"
+			in.Spec.Kubelet.HostnameOverride = "{{ ds.meta_data.local_hostname }}"
+		}),
+		"ubuntu-packages": with(input(bootstrapv1.Ubuntu), func(in *node.Input) {
+			in.Spec.Packages = []string{"containerd", "conntrack"}
+			in.Spec.PackageUpgrade = bootstrapv1.PackageUpgradeOnFirstBoot
+		}),
+		"flatcar-metadata": with(input(bootstrapv1.Flatcar), func(in *node.Input) {
+			in.Spec.Kubelet.ProviderID = "aws:///${COREOS_EC2_AVAILABILITY_ZONE}/${COREOS_EC2_INSTANCE_ID}"
+			in.Spec.Flatcar.Updates = bootstrapv1.FlatcarUpdatesOff
+		}),
+		"rhel-subscription": with(input(bootstrapv1.RHEL), func(in *node.Input) {
+			in.Spec.RHEL.Subscription = bootstrapv1.RHELSubscription{Organization: "1234567", ActivationKeyFrom: key, Server: "satellite.example.test", ContentURL: "https://satellite.example.test/pulp/content"}
+			in.Secrets = map[bootstrapv1.SecretKeyReference][]byte{key: []byte("kubernetes\n")}
+		}),
+	}
+}
+
+func golden(name string, in node.Input) string {
+	ending := ".yaml"
+	if in.Spec.OperatingSystem == bootstrapv1.Flatcar {
+		ending = ".ign"
+	}
+	return filepath.Join("testdata", name+ending)
+}
+
+func TestGolden(t *testing.T) {
+	t.Parallel()
+	for name, in := range cases() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, _, err := render.Data(in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			file := golden(name, in)
+			if *update {
+				if err := os.WriteFile(file, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), string(got)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", file, diff)
+			}
+		})
+	}
+}
+
+// Some clouds take compressed user data; then everything that an operating system needs must leave room for what
+// the operator adds.
+func TestStaysSmall(t *testing.T) {
+	t.Parallel()
+	const limit = 12 << 10
+	for name, in := range cases() {
+		data, _, err := render.Data(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var compressed bytes.Buffer
+		w := gzip.NewWriter(&compressed)
+		if _, err := w.Write(data); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		size := base64.StdEncoding.EncodedLen(compressed.Len())
+		t.Logf("%s: %d bytes, %d compressed and encoded", name, len(data), size)
+		if size > limit {
+			t.Errorf("%s has %d bytes compressed and encoded, more than %d", name, size, limit)
+		}
+	}
+}
+
+func TestRefusesDataOverTheLimit(t *testing.T) {
+	t.Parallel()
+	in := input(bootstrapv1.Ubuntu)
+	in.Spec.MaxSizeBytes = ptr.To[int32](4096)
+	_, _, err := render.Data(in)
+	var invalid *node.InvalidError
+	if !errors.As(err, &invalid) || invalid.Field != "spec.maxSizeBytes" {
+		t.Errorf("err = %v, want an InvalidError for spec.maxSizeBytes", err)
+	}
+}

@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package render chooses the renderer for a Node and holds its output against the size limit. It is pure. The
+// controller calls it; what is written is the business of packages cloudinit and ignition.
+package render
+
+import (
+	"fmt"
+
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+	"drover.io/bootstrap/cloudinit"
+	"drover.io/bootstrap/ignition"
+	"drover.io/bootstrap/node"
+)
+
+// DefaultMaxSize is what user data may have where the spec does not say: what every cloud takes.
+const DefaultMaxSize = 16384
+
+// Data describes the Node and writes it in its format. An error that the operator can mend is a
+// *node.InvalidError.
+func Data(in node.Input) ([]byte, bootstrapv1.Format, error) {
+	n, err := node.Describe(in)
+	if err != nil {
+		return nil, "", err
+	}
+	format, err := node.FormatOf(in.Spec)
+	if err != nil {
+		return nil, "", err
+	}
+	data, err := write(n, format)
+	if err != nil {
+		return nil, "", err
+	}
+	limit := DefaultMaxSize
+	if in.Spec.MaxSizeBytes != nil {
+		limit = int(*in.Spec.MaxSizeBytes)
+	}
+	if len(data) > limit {
+		return nil, "", &node.InvalidError{Field: "spec.maxSizeBytes", Detail: fmt.Sprintf(
+			"the bootstrap data has %d bytes, more than the %d allowed: put less into files and commands, or allow more if the cloud takes it", len(data), limit)}
+	}
+	return data, format, nil
+}
+
+func write(n *node.Node, format bootstrapv1.Format) ([]byte, error) {
+	if format == bootstrapv1.Ignition {
+		return ignition.Render(n)
+	}
+	return cloudinit.Render(n)
+}

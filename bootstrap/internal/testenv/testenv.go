@@ -1,0 +1,191 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package testenv starts real API servers with their etcd for the tests of this module: a management cluster
+// with every CRD of the project and the RBAC that the manager ships with, and workload clusters that accept
+// bootstrap tokens. It is never part of a binary.
+package testenv
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
+
+	"drover.io/api/crds"
+
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+)
+
+// ServiceAccount is what the manager runs as.
+const ServiceAccount = "system:serviceaccount:drover-system:drover-bootstrap"
+
+// Cluster is a running API server.
+type Cluster struct {
+	// Admin may do everything.
+	Admin *rest.Config
+
+	// Client is the client of Admin, with all kinds of the project.
+	Client client.Client
+
+	// Kubeconfig is the kubeconfig of Admin.
+	Kubeconfig []byte
+
+	env *envtest.Environment
+}
+
+// StartManagement starts a management cluster.
+func StartManagement() (*Cluster, error) {
+	definitions, err := definitions()
+	if err != nil {
+		return nil, err
+	}
+	c, err := start(&envtest.Environment{CRDs: definitions})
+	if err != nil {
+		return nil, err
+	}
+	if err := c.applyRBAC(); err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	return c, nil
+}
+
+// StartWorkload starts a workload cluster.
+func StartWorkload() (*Cluster, error) {
+	env := &envtest.Environment{}
+	env.ControlPlane.GetAPIServer().Configure().
+		Set("authorization-mode", "Node,RBAC").
+		Set("enable-bootstrap-token-auth", "true")
+	return start(env)
+}
+
+// Stop ends the API server and its etcd.
+func (c *Cluster) Stop() error { return c.env.Stop() }
+
+// Manager is the configuration of a client that may do what the shipped RBAC allows.
+func (c *Cluster) Manager() *rest.Config {
+	config := rest.CopyConfig(c.Admin)
+	config.Impersonate = rest.ImpersonationConfig{UserName: ServiceAccount}
+	return config
+}
+
+// Scheme has all kinds that the manager and its tests use.
+func Scheme() (*runtime.Scheme, error) {
+	s := runtime.NewScheme()
+	return s, errors.Join(scheme.AddToScheme(s), clusterv1.AddToScheme(s), bootstrapv1.AddToScheme(s))
+}
+
+func start(env *envtest.Environment) (*Cluster, error) {
+	assets, err := findAssets()
+	if err != nil {
+		return nil, err
+	}
+	env.BinaryAssetsDirectory = assets
+	config, err := env.Start()
+	if err != nil {
+		return nil, fmt.Errorf("starting control plane: %w", err)
+	}
+	config.QPS = -1
+	c := &Cluster{Admin: config, Kubeconfig: env.KubeConfig, env: env}
+	s, err := Scheme()
+	if err == nil {
+		c.Client, err = client.New(config, client.Options{Scheme: s})
+	}
+	if err != nil {
+		return nil, errors.Join(err, env.Stop())
+	}
+	return c, nil
+}
+
+// applyRBAC applies what config/rbac ships.
+func (c *Cluster) applyRBAC() error {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "drover-system"}}
+	if err := c.Client.Create(context.Background(), namespace); err != nil {
+		return err
+	}
+	folder, err := find(filepath.Join("config", "rbac"))
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"role.yaml", "role_binding.yaml", "leader_election.yaml"} {
+		content, err := os.ReadFile(filepath.Join(folder, name))
+		if err != nil {
+			return err
+		}
+		for _, document := range bytes.Split(content, []byte("\n---\n")) {
+			object := &unstructured.Unstructured{}
+			if err := yaml.Unmarshal(document, &object.Object); err != nil {
+				return fmt.Errorf("reading %s: %w", name, err)
+			}
+			if err := c.Client.Create(context.Background(), object); err != nil {
+				return fmt.Errorf("applying %s: %w", name, err)
+			}
+		}
+	}
+	return nil
+}
+
+func definitions() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	files, err := crds.Bases.ReadDir("bases")
+	if err != nil {
+		return nil, fmt.Errorf("listing CRDs: %w", err)
+	}
+	all := make([]*apiextensionsv1.CustomResourceDefinition, 0, len(files))
+	for _, file := range files {
+		content, err := crds.Bases.ReadFile("bases/" + file.Name())
+		if err != nil {
+			return nil, err
+		}
+		definition := &apiextensionsv1.CustomResourceDefinition{}
+		if err := yaml.Unmarshal(content, definition); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", file.Name(), err)
+		}
+		all = append(all, definition)
+	}
+	return all, nil
+}
+
+// findAssets returns KUBEBUILDER_ASSETS, or bin/k8s of the checkout the test runs in.
+func findAssets() (string, error) {
+	if folder := os.Getenv("KUBEBUILDER_ASSETS"); folder != "" {
+		return folder, nil
+	}
+	program, err := find(filepath.Join("bin", "k8s", "kube-apiserver"))
+	if err != nil {
+		return "", errors.New("there is no bin/k8s/kube-apiserver: build it with `make control-plane`, or set KUBEBUILDER_ASSETS")
+	}
+	return filepath.Dir(program), nil
+}
+
+// find looks for a path in the working folder and those above it.
+func find(path string) (string, error) {
+	folder, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for ; folder != filepath.Dir(folder); folder = filepath.Dir(folder) {
+		if candidate := filepath.Join(folder, path); exists(candidate) {
+			return candidate, nil
+		}
+	}
+	return "", fmt.Errorf("%s is in no folder above", path)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

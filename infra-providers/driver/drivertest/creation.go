@@ -1,0 +1,164 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package drivertest
+
+import (
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"drover.io/infra-providers/driver"
+)
+
+func createAndRead[C any](t *testing.T, world World[C]) {
+	id := identity(1)
+	made := create(t, world, id)
+	if made.ProviderID == "" || made.ID == "" {
+		t.Fatalf("instance has no ProviderID or ID: %+v", made)
+	}
+	if path := made.ProviderID[strings.LastIndex(made.ProviderID, "/")+1:]; path == "" {
+		t.Errorf("provider ID %q has an empty last segment", made.ProviderID)
+	}
+	if made.State != driver.Pending && made.State != driver.Running {
+		t.Errorf("a new instance is %s", made.State)
+	}
+	if made.Created.IsZero() {
+		t.Error("instance has no creation time")
+	}
+	want := id
+	want.ProviderID = made.ProviderID
+	if diff := cmp.Diff(want, made.Identity); diff != "" {
+		t.Errorf("identity from the tags (-want +got):\n%s", diff)
+	}
+	for at, ask := range map[string]driver.Identity{"UID": id, "UID and provider ID": want} {
+		got, err := world.Driver.Get(t.Context(), ask)
+		if err != nil {
+			t.Fatalf("reading by %s: %v", at, err)
+		}
+		if diff := same(made, got); diff != "" {
+			t.Errorf("reading by %s (-created +read):\n%s", at, diff)
+		}
+	}
+	if diff := same(made, wantOne(t, world, id)); diff != "" {
+		t.Errorf("listing (-created +listed):\n%s", diff)
+	}
+}
+
+func createRepeatedly[C any](t *testing.T, world World[C]) {
+	id := identity(1)
+	first := create(t, world, id)
+	if world.Reconnect != nil {
+		world.Driver = world.Reconnect()
+	}
+	for range 3 {
+		if diff := same(first, create(t, world, id)); diff != "" {
+			t.Errorf("another instance (-first +again):\n%s", diff)
+		}
+	}
+	wantOne(t, world, id)
+}
+
+func createConcurrently[C any](t *testing.T, world World[C]) {
+	id := identity(1)
+	var callers sync.WaitGroup
+	for range 8 {
+		caller := world.Driver
+		if world.Reconnect != nil {
+			caller = world.Reconnect()
+		}
+		// A race may cost a caller an error, never an instance.
+		callers.Go(func() { _, _ = caller.Create(t.Context(), request(world, id)) })
+	}
+	callers.Wait()
+	create(t, world, id)
+	wantOne(t, world, id)
+}
+
+func createLost[C any](t *testing.T, world World[C]) {
+	if world.Lose == nil {
+		t.Skip("this cloud does not lose answers")
+	}
+	id := identity(1)
+	world.Lose()
+	if _, err := world.Driver.Create(t.Context(), request(world, id)); driver.IsNotFound(err) || driver.IsInvalidConfiguration(err) {
+		t.Fatalf("a lost answer was taken for %v", err)
+	}
+	if world.Reconnect != nil {
+		world.Driver = world.Reconnect()
+	}
+	create(t, world, id)
+	wantOne(t, world, id)
+}
+
+func createInvalid[C any](t *testing.T, world World[C]) {
+	for what, config := range world.Invalid {
+		req := request(world, identity(1))
+		req.Config = config
+		if _, err := world.Driver.Create(t.Context(), req); !driver.IsInvalidConfiguration(err) {
+			t.Errorf("%s: got %v, want an InvalidConfigurationError", what, err)
+		}
+	}
+	if err := world.Driver.Delete(t.Context(), identity(1)); err != nil {
+		t.Errorf("deleting what was never made: %v", err)
+	}
+	wantNothing(t, world)
+}
+
+func createInterrupted[C any](t *testing.T, world World[C]) {
+	if world.Interrupt == nil {
+		t.Skip("nothing can be half made in this cloud")
+	}
+	id := identity(1)
+	world.Interrupt()
+	if _, err := world.Driver.Create(t.Context(), request(world, id)); err == nil {
+		t.Fatal("the interrupted creation succeeded")
+	}
+	if len(world.Leftovers()) == 0 {
+		t.Fatal("the interruption left nothing behind, so this proves nothing")
+	}
+	if err := world.Driver.Delete(t.Context(), id); err != nil {
+		t.Fatalf("deleting: %v", err)
+	}
+	wantGone(t, world, id)
+	wantNothing(t, world)
+}
+
+func createResumed[C any](t *testing.T, world World[C]) {
+	if world.Interrupt == nil {
+		t.Skip("nothing can be half made in this cloud")
+	}
+	id := identity(1)
+	world.Interrupt()
+	if _, err := world.Driver.Create(t.Context(), request(world, id)); err == nil {
+		t.Fatal("the interrupted creation succeeded")
+	}
+	made := create(t, world, id)
+	id.ProviderID = made.ProviderID
+	if err := world.Driver.Delete(t.Context(), id); err != nil {
+		t.Fatalf("deleting: %v", err)
+	}
+	wantGone(t, world, id)
+	wantNothing(t, world)
+}
+
+func adopt[C any](t *testing.T, world World[C]) {
+	id := identity(1)
+	made := create(t, world, id)
+	moved := driver.Identity{Name: id.Name, Owner: id.Owner, ProviderID: made.ProviderID}
+	moved.Owner.UID = uid(2, 7) // the Cluster has another UID where it moved to
+	found, err := world.Driver.Get(t.Context(), moved)
+	if err != nil {
+		t.Fatalf("reading by provider ID: %v", err)
+	}
+	if found.Identity.UID != id.UID {
+		t.Errorf("got UID %q from the tags, want %q", found.Identity.UID, id.UID)
+	}
+	if err := world.Driver.Delete(t.Context(), moved); err != nil {
+		t.Fatalf("deleting by provider ID: %v", err)
+	}
+	wantGone(t, world, moved)
+	wantNothing(t, world)
+}

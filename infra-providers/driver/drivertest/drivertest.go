@@ -1,0 +1,118 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package drivertest proves that a driver keeps the contract of package driver. A driver's test calls Run
+// with a function that returns a fresh cloud of its own, real or simulated; every rule of
+// docs/contracts/driver.md is one subtest.
+//
+// The suite speaks to the driver only. What a cloud can do besides (lose an answer, refuse a call, count
+// what is left) it offers as functions of its World; a rule whose function is missing is not tested, so
+// a driver with a simulated cloud should offer them all.
+package drivertest
+
+import (
+	"context"
+	"testing"
+
+	"drover.io/infra-providers/driver"
+)
+
+// World is a cloud with nothing in it and a driver connected to it.
+type World[C any] struct {
+	Driver driver.Driver[C]
+	// Config is a configuration that the cloud accepts.
+	Config C
+	// Invalid are configurations that only the cloud itself can refuse, by what is wrong with them.
+	Invalid map[string]C
+
+	// Reconnect returns a driver as another process would have, without anything remembered.
+	Reconnect func() driver.Driver[C]
+	// Lose makes the next call that changes something take effect and its answer get lost.
+	Lose func()
+	// Refuse makes the next call fail in the cloud's own way.
+	Refuse map[Refusal]func()
+	// Interrupt makes the next Create fail after its first secondary resource was made.
+	Interrupt func()
+	// Hide makes the next instance that is created missing from lists for a while.
+	Hide func()
+	// Leftovers names everything of ours that exists in the cloud, instances included.
+	Leftovers func() []string
+}
+
+// Refusal is a way in which a cloud may refuse any call.
+type Refusal string
+
+// The refusals that each driver has to tell apart.
+const (
+	Unauthorized Refusal = "unauthorized"
+	RateLimited  Refusal = "rate limited"
+	ServerError  Refusal = "server error"
+)
+
+// Refusals of creations only.
+const (
+	QuotaExceeded        Refusal = "quota exceeded"
+	InsufficientCapacity Refusal = "insufficient capacity"
+)
+
+// Run proves the contract. It calls open for a new World in each subtest.
+func Run[C any](t *testing.T, open func(t *testing.T) World[C]) {
+	for name, rule := range map[string]func(*testing.T, World[C]){
+		"creates an instance that reads back the same":            createAndRead[C],
+		"creates once however often it is asked":                  createRepeatedly[C],
+		"creates once when callers race":                          createConcurrently[C],
+		"creates once when the answer was lost":                   createLost[C],
+		"refuses what the cloud cannot do as invalid":             createInvalid[C],
+		"cleans up a creation that failed half-way":               createInterrupted[C],
+		"finishes a creation that failed half-way":                createResumed[C],
+		"finds an instance by its provider ID alone":              adopt[C],
+		"says not found only when there is nothing":               missing[C],
+		"leaves alone what belongs to another machine or cluster": foreign[C],
+		"deletes everything, and may be asked again":              deleteTwice[C],
+		"deletes once when the answer was lost":                   deleteLost[C],
+		"lists what an owner has, over all pages":                 list[C],
+		"lists again from the start after a caller stopped early": listBreak[C],
+		"reads by identity what a list does not show yet":         hidden[C],
+		"stops when the context ends":                             cancelled[C],
+		"tells refusals apart and never takes one for absence":    refusals[C],
+		"tells quota from capacity":                               shortages[C],
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rule(t, open(t))
+		})
+	}
+}
+
+// identity returns the n-th machine of a cluster.
+func identity(n int) driver.Identity {
+	return driver.Identity{
+		UID:   uid(1, n),
+		Name:  name(n),
+		Owner: driver.Owner{UID: uid(2, 0), Namespace: "team", Name: "home"},
+	}
+}
+
+func request[C any](world World[C], id driver.Identity) driver.Request[C] {
+	return driver.Request[C]{Identity: id, Config: world.Config, UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
+}
+
+func create[C any](t *testing.T, world World[C], id driver.Identity) driver.Instance {
+	t.Helper()
+	made, err := world.Driver.Create(t.Context(), request(world, id))
+	if err != nil {
+		t.Fatalf("creating %s: %v", id.Name, err)
+	}
+	return made
+}
+
+func all[C any](ctx context.Context, from driver.Driver[C], owner driver.Owner) ([]driver.Instance, error) {
+	var found []driver.Instance
+	for instance, err := range from.List(ctx, owner) {
+		if err != nil {
+			return found, err
+		}
+		found = append(found, instance)
+	}
+	return found, nil
+}

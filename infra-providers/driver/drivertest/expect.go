@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package drivertest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+
+	"drover.io/infra-providers/driver"
+)
+
+// patience bounds the wait for a cloud to forget an instance.
+const patience = 30 * time.Second
+
+func uid(kind, n int) types.UID {
+	return types.UID(fmt.Sprintf("%08d-0000-4000-8000-%012d", kind, n))
+}
+
+func name(n int) string { return fmt.Sprintf("worker-%d", n) }
+
+// wantOne fails unless the cloud has exactly one instance for the owner.
+func wantOne[C any](t *testing.T, world World[C], id driver.Identity) driver.Instance {
+	t.Helper()
+	found, err := all(t.Context(), world.Driver, id.Owner)
+	if err != nil {
+		t.Fatalf("listing: %v", err)
+	}
+	if len(found) != 1 {
+		t.Fatalf("the cloud has %d instances, want 1: %+v", len(found), found)
+	}
+	return found[0]
+}
+
+func wantNothing[C any](t *testing.T, world World[C]) {
+	t.Helper()
+	if world.Leftovers == nil {
+		return
+	}
+	if left := world.Leftovers(); len(left) > 0 {
+		t.Errorf("the cloud still has %q", left)
+	}
+}
+
+// wantGone waits until a read says that the instance is gone.
+func wantGone[C any](t *testing.T, world World[C], id driver.Identity) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; {
+		instance, err := world.Driver.Get(t.Context(), id)
+		if driver.IsNotFound(err) || err == nil && instance.State == driver.Terminated {
+			return
+		}
+		if err != nil {
+			t.Fatalf("reading a deleted instance: %v", err)
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the instance is still %s", instance.State)
+		}
+		time.Sleep(min(max(instance.PollAfter, time.Millisecond), time.Second))
+	}
+}
+
+// same compares two readings of one instance. Its state and what follows from that may move on.
+func same(a, b driver.Instance) string {
+	for _, instance := range []*driver.Instance{&a, &b} {
+		instance.State, instance.PollAfter, instance.Message, instance.Guest, instance.Addresses = "", 0, "", nil, nil
+		instance.Created = instance.Created.UTC()
+	}
+	return cmp.Diff(a, b)
+}
+
+func contains(found []driver.Instance, providerID string) bool {
+	return slices.ContainsFunc(found, func(i driver.Instance) bool { return i.ProviderID == providerID })
+}

@@ -1,0 +1,395 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package inframachine_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/fake"
+	"drover.io/infra-providers/internal/inframachine"
+	"drover.io/infra-providers/internal/testenv"
+)
+
+func TestCreatesOneInstanceAndReportsIt(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, fake.Options{BootReads: 1})
+	machine, owner := r.machine("worker")
+	r.update(owner, func() { owner.Spec.FailureDomain = "zone-q" })
+
+	if _, err := r.reconcile(machine); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{infrav1.MachineFinalizer}, machine.Finalizers); diff != "" {
+		t.Errorf("finalizers after the first reconcile (-want +got):\n%s", diff)
+	}
+	r.wantCensus(0) // nothing is created before the finalizer is stored
+	if _, err := r.reconcile(machine); err != nil {
+		t.Fatal(err)
+	}
+	r.wantCensus(1)
+	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstancePendingReason)
+	if ptr.Deref(machine.Status.Initialization.Provisioned, false) {
+		t.Error("provisioned while the instance is pending")
+	}
+
+	r.settle(machine)
+	want := infrav1.MachineStatus{
+		Initialization: infrav1.MachineInitialization{Provisioned: ptr.To(true)},
+		Addresses:      []clusterv1.MachineAddress{{Type: clusterv1.MachineInternalIP, Address: "10.0.0.2"}},
+		FailureDomain:  "zone-q",
+		InstanceState:  "Running",
+		Conditions:     machine.Status.Conditions,
+	}
+	if diff := cmp.Diff(want, machine.Status); diff != "" {
+		t.Errorf("status (-want +got):\n%s", diff)
+	}
+	if want := "fake:///zone-q/i-000001"; machine.Spec.ProviderID != want {
+		t.Errorf("providerID is %q, want %q", machine.Spec.ProviderID, want)
+	}
+	id := r.cloud.Census().Instances[machine.UID]
+	if diff := cmp.Diff(driver.Owner{UID: r.home.UID, Namespace: r.home.Namespace, Name: "home"}, id.Owner); diff != "" {
+		t.Errorf("tags (-want +got):\n%s", diff)
+	}
+	if got := string(r.cloud.UserData(machine.UID)); got != "#cloud-config\n" {
+		t.Errorf("user data is %q", got)
+	}
+	wantEvents := []string{
+		`Normal InstanceCreated created instance "fake:///zone-q/i-000001"`,
+		"Normal InstanceRunning instance runs",
+	}
+	if diff := cmp.Diff(wantEvents, r.told()); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+}
+
+func TestWritesNothingWhenNothingChanged(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, fake.Options{})
+	machine, _ := r.machine("worker")
+	r.settle(machine)
+	writes, version := r.writes.Load(), machine.ResourceVersion
+	for range 3 {
+		result, err := r.reconcile(machine)
+		if err != nil || result.RequeueAfter != time.Minute {
+			t.Fatalf("got %+v and %v, want another look after a minute", result, err)
+		}
+	}
+	if r.writes.Load() != writes || machine.ResourceVersion != version {
+		t.Errorf("%d writes in a quiet period", r.writes.Load()-writes)
+	}
+}
+
+func TestNeedsFewWrites(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, fake.Options{})
+	machine, _ := r.machine("worker")
+	r.settle(machine)
+	// The claim and its status, the providerID and its status.
+	if got := r.writes.Load(); got > 4 {
+		t.Errorf("%d writes from birth to running, want at most 4", got)
+	}
+}
+
+func TestWaits(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		given func(*rig, *infrav1.SimMachine, *clusterv1.Machine)
+		want  string
+	}{
+		"for a Machine to own it": {
+			func(r *rig, infra *infrav1.SimMachine, _ *clusterv1.Machine) {
+				r.update(infra, func() { infra.OwnerReferences = nil })
+			}, inframachine.WaitingForMachineReason},
+		"for the Cluster to exist": {
+			func(r *rig, _ *infrav1.SimMachine, _ *clusterv1.Machine) { r.delete(r.home) },
+			inframachine.WaitingForClusterReason},
+		"for the Cluster's infrastructure": {
+			func(r *rig, _ *infrav1.SimMachine, _ *clusterv1.Machine) {
+				r.home.Status.Initialization.InfrastructureProvisioned = ptr.To(false)
+				if err := cluster.Client.Status().Update(r.t.Context(), r.home); err != nil {
+					r.t.Fatal(err)
+				}
+			}, inframachine.WaitingForClusterReason},
+		"for bootstrap data that does not exist": {
+			func(r *rig, _ *infrav1.SimMachine, owner *clusterv1.Machine) {
+				r.update(owner, func() { owner.Spec.Bootstrap.DataSecretName = ptr.To("nowhere") })
+			}, inframachine.BootstrapDataInvalidReason},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, fake.Options{})
+			machine, owner := r.machine("worker")
+			test.given(r, machine, owner)
+			r.settle(machine)
+			r.wantReason(machine, clusterv1.ReadyCondition, test.want)
+			if calls := r.cloud.Census().Calls; len(calls) > 0 {
+				t.Errorf("the cloud was asked: %v", calls)
+			}
+		})
+	}
+}
+
+func TestPauses(t *testing.T) {
+	t.Parallel()
+	for name, pause := range map[string]func(*rig, *infrav1.SimMachine){
+		"with the Cluster": func(r *rig, _ *infrav1.SimMachine) {
+			r.update(r.home, func() { r.home.Spec.Paused = ptr.To(true) })
+		},
+		"by its annotation": func(r *rig, machine *infrav1.SimMachine) {
+			r.update(machine, func() { machine.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, fake.Options{})
+			machine, _ := r.machine("worker")
+			pause(r, machine)
+			r.settle(machine)
+			r.wantReason(machine, clusterv1.PausedCondition, clusterv1.PausedReason)
+			r.wantCensus(0)
+			if len(machine.Finalizers) > 0 {
+				t.Errorf("a paused machine got finalizers %q", machine.Finalizers)
+			}
+		})
+	}
+}
+
+func TestLeavesToOthersWhatItsFilterDoesNotMatch(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, fake.Options{})
+	r.watchFilter = "mine"
+	r.restart()
+	theirs, _ := r.machine("theirs")
+	mine, _ := r.machine("mine")
+	r.update(mine, func() { mine.Labels[clusterv1.WatchLabel] = "mine" })
+	r.settle(theirs)
+	r.settle(mine)
+	if len(theirs.Finalizers) > 0 || len(theirs.Status.Conditions) > 0 {
+		t.Errorf("somebody else's machine was touched: %+v", theirs)
+	}
+	r.wantCensus(1)
+}
+
+// TestSurvivesDyingAtAnyWrite kills the reconciler at its first, second, … write, both while the machine
+// comes and while it goes, with and without losing the cloud's answers too.
+func TestSurvivesDyingAtAnyWrite(t *testing.T) {
+	t.Parallel()
+	for death := range int32(6) {
+		for _, lost := range []bool{false, true} {
+			t.Run(fmt.Sprintf("write %d, answers lost %t", death, lost), func(t *testing.T) {
+				t.Parallel()
+				r := newRig(t, fake.Options{BootReads: 1, DeleteReads: 1})
+				answers := map[string]bool{}
+				r.faults = func(call fake.Call) fake.Fault {
+					if !lost || answers[call.Operation] || call.Operation == "get" {
+						return fake.Fault{}
+					}
+					answers[call.Operation] = true
+					return fake.Fault{Err: fake.ErrLost, Lost: true}
+				}
+				machine, _ := r.machine("worker")
+				r.dieAt.Store(death)
+				r.settle(machine)
+				r.restart()
+				r.wantCensus(1)
+				r.delete(machine)
+				r.writes.Store(0)
+				r.settle(machine)
+				r.wantGone(machine)
+				r.wantCensus(0)
+			})
+		}
+	}
+}
+
+func TestAdoptsByProviderIDAfterAMove(t *testing.T) {
+	t.Parallel()
+	for name, keepsAnnotations := range map[string]bool{"with its annotations": true, "without its annotations": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, fake.Options{})
+			machine, owner := r.machine("worker")
+			r.settle(machine)
+			moved := r.move(machine, owner, keepsAnnotations)
+			r.settle(moved)
+			r.wantCensus(1)
+			r.wantReason(moved, clusterv1.ReadyCondition, inframachine.InstanceRunningReason)
+			if !ptr.Deref(moved.Status.Initialization.Provisioned, false) {
+				t.Error("not provisioned after the move")
+			}
+			r.delete(moved)
+			r.settle(moved)
+			r.wantGone(moved)
+			r.wantCensus(0)
+		})
+	}
+}
+
+// move removes the objects without deleting the instance and creates them again, as clusterctl does.
+func (r *rig) move(machine *infrav1.SimMachine, owner *clusterv1.Machine, keepsAnnotations bool) *infrav1.SimMachine {
+	r.t.Helper()
+	r.update(machine, func() { machine.Finalizers = nil })
+	secret := testenv.BootstrapSecret(owner)
+	r.delete(machine, owner, secret)
+	moved, _ := r.machine(machine.Name, func(m *infrav1.SimMachine) {
+		m.Spec.ProviderID = machine.Spec.ProviderID
+		if keepsAnnotations {
+			m.Annotations = machine.Annotations
+		}
+	})
+	return moved
+}
+
+func TestNoticesThatSomebodyDeletedTheInstance(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, fake.Options{})
+	machine, _ := r.machine("worker")
+	r.settle(machine)
+	r.cloud.Destroy(machine.UID)
+	r.settle(machine)
+	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstanceMissingReason)
+	r.wantCensus(0)
+	if !ptr.Deref(machine.Status.Initialization.Provisioned, false) {
+		t.Error("provisioned went back to false")
+	}
+	r.delete(machine)
+	r.settle(machine)
+	r.wantGone(machine)
+}
+
+func TestTellsFailuresApart(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("the cloud says no")
+	for name, test := range map[string]struct {
+		err    error
+		reason string
+		retry  time.Duration
+		fails  bool
+	}{
+		"quota":         {&driver.QuotaExceededError{Err: cause}, inframachine.QuotaExceededReason, 3 * time.Minute, false},
+		"capacity":      {&driver.InsufficientCapacityError{InstanceType: "small", Zone: "z", Err: cause}, inframachine.InsufficientCapacityReason, 2 * time.Minute, false},
+		"credentials":   {&driver.UnauthorizedError{Err: cause}, inframachine.UnauthorizedReason, time.Minute, false},
+		"rate limit":    {&driver.RateLimitedError{RetryAfter: 17 * time.Second, Err: cause}, inframachine.RateLimitedReason, 17 * time.Second, false},
+		"configuration": {&driver.InvalidConfigurationError{Field: "spec.image", Err: cause}, inframachine.InvalidConfigurationReason, 0, false},
+		"anything else": {cause, inframachine.CloudErrorReason, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, fake.Options{})
+			r.faults = func(call fake.Call) fake.Fault {
+				if call.Operation == "create" {
+					return fake.Fault{Err: test.err}
+				}
+				return fake.Fault{}
+			}
+			machine, _ := r.machine("worker")
+			if _, err := r.reconcile(machine); err != nil {
+				t.Fatal(err)
+			}
+			result, err := r.reconcile(machine)
+			if result.RequeueAfter != test.retry || (err != nil) != test.fails {
+				t.Errorf("got %+v and %v, want a retry after %s and failure %t", result, err, test.retry, test.fails)
+			}
+			r.wantReason(machine, clusterv1.ReadyCondition, test.reason)
+			r.told()
+			_, _ = r.reconcile(machine)
+			if again := r.told(); len(again) > 0 {
+				t.Errorf("the same failure is told again: %q", again)
+			}
+			r.delete(machine)
+			r.settle(machine)
+			r.wantGone(machine)
+			r.wantCensus(0)
+		})
+	}
+}
+
+func TestAPassingFailureDoesNotMakeARunningInstanceUnready(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, fake.Options{})
+	machine, _ := r.machine("worker")
+	r.settle(machine)
+	r.faults = func(fake.Call) fake.Fault { return fake.Fault{Err: errors.New("gateway timeout")} }
+	if _, err := r.reconcile(machine); err == nil {
+		t.Error("the failure was swallowed")
+	}
+	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstanceRunningReason)
+}
+
+func TestDeletes(t *testing.T) {
+	t.Parallel()
+	for name, given := range map[string]func(*rig, *infrav1.SimMachine, *clusterv1.Machine){
+		"a machine that runs": func(*rig, *infrav1.SimMachine, *clusterv1.Machine) {},
+		"a machine whose Cluster and Machine are gone": func(r *rig, _ *infrav1.SimMachine, owner *clusterv1.Machine) {
+			r.delete(r.home, owner)
+		},
+		"a machine that lost its label": func(r *rig, machine *infrav1.SimMachine, owner *clusterv1.Machine) {
+			r.update(machine, func() { machine.Labels = nil })
+			r.delete(owner)
+		},
+		"a machine that lost its status": func(r *rig, machine *infrav1.SimMachine, _ *clusterv1.Machine) {
+			machine.Status = infrav1.MachineStatus{InstanceState: "Lost"}
+			if err := cluster.Client.Status().Update(r.t.Context(), machine); err != nil {
+				r.t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, fake.Options{DeleteReads: 2})
+			machine, owner := r.machine("worker")
+			r.settle(machine)
+			given(r, machine, owner)
+			r.delete(machine)
+			if _, err := r.reconcile(machine); err != nil {
+				t.Fatal(err)
+			}
+			r.wantReason(machine, clusterv1.ReadyCondition, inframachine.DeletingReason)
+			r.wantCensus(1) // the finalizer stays while a read still finds the instance
+			for range 3 {
+				if _, err := r.reconcile(machine); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.wantGone(machine)
+			r.wantCensus(0)
+			if got := r.cloud.Census().Calls["delete"]; got != 1 {
+				t.Errorf("%d deletions were asked for, want 1", got)
+			}
+		})
+	}
+}
+
+func TestLeavesAloneWhatBelongsToSomebodyElse(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, fake.Options{})
+	victim, _ := r.machine("victim")
+	r.settle(victim)
+	thief, _ := r.machine("thief", func(m *infrav1.SimMachine) { m.Spec.ProviderID = victim.Spec.ProviderID })
+	r.settle(thief)
+	r.wantReason(thief, clusterv1.ReadyCondition, inframachine.InstanceNotOwnedReason)
+	copied, _ := r.machine("copied", func(m *infrav1.SimMachine) { m.Annotations = victim.Annotations })
+	r.settle(copied)
+	r.wantReason(copied, clusterv1.ReadyCondition, inframachine.InstanceNotOwnedReason)
+
+	r.delete(thief, copied)
+	r.settle(thief)
+	r.settle(copied)
+	r.wantGone(thief)
+	r.wantGone(copied)
+	r.wantCensus(1)
+	if _, ok := r.cloud.Census().Instances[types.UID(victim.UID)]; !ok {
+		t.Error("the victim lost its instance")
+	}
+}

@@ -1,0 +1,228 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package inframachine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/fake"
+	"drover.io/infra-providers/internal/account"
+	"drover.io/infra-providers/internal/inframachine"
+	"drover.io/infra-providers/internal/testenv"
+)
+
+var cluster *testenv.Cluster
+
+func TestMain(m *testing.M) { os.Exit(testMain(m)) }
+
+func testMain(m *testing.M) int {
+	started, err := testenv.Start()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	cluster = started
+	code := m.Run()
+	if err := cluster.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+// errKilled stands for a process that died before its write reached the API server.
+var errKilled = errors.New("killed")
+
+// rig is a namespace with a Cluster, a fake cloud, and a reconciler that is called by hand.
+type rig struct {
+	t        *testing.T
+	home     *clusterv1.Cluster
+	cloud    *fake.Cloud
+	faults   func(fake.Call) fake.Fault
+	recorder *events.FakeRecorder
+	// writes counts the writes of the reconciler; the one with number dieAt fails, as if it died there.
+	writes, dieAt atomic.Int32
+	watchFilter   string
+
+	reconciler reconcile.Reconciler
+}
+
+func newRig(t *testing.T, options fake.Options) *rig {
+	t.Helper()
+	namespace, err := cluster.Namespace(t.Context(), "rig")
+	if err != nil {
+		t.Fatal(err)
+	}
+	home, err := cluster.Cluster(t.Context(), namespace, "home")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, home: home}
+	r.dieAt.Store(-1)
+	options.Faults = func(call fake.Call) fake.Fault {
+		if r.faults == nil {
+			return fake.Fault{}
+		}
+		return r.faults(call)
+	}
+	r.cloud = fake.New(options)
+	r.restart()
+	return r
+}
+
+// restart makes a new reconciler that remembers nothing.
+func (r *rig) restart() {
+	described := driver.Cloud[*infrav1.SimMachine, fake.Config]{
+		Name:       "fake",
+		NewMachine: func() *infrav1.SimMachine { return &infrav1.SimMachine{} },
+		Config: func(machine *infrav1.SimMachine, zone string) (fake.Config, error) {
+			return fake.Config{InstanceType: machine.Spec.InstanceType, Zone: zone}, nil
+		},
+		Account: func(*infrav1.SimMachine) driver.Account { return driver.Account{} },
+		Connect: func(context.Context, driver.Account, driver.Credentials) (driver.Driver[fake.Config], error) {
+			return r.cloud, nil
+		},
+	}
+	direct, err := client.NewWithWatch(cluster.Config, client.Options{Scheme: cluster.Client.Scheme()})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	counting := interceptor.NewClient(direct, interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+			if r.dies() {
+				return errKilled
+			}
+			return c.Patch(ctx, object, patch, options...)
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+			if r.dies() {
+				return errKilled
+			}
+			return c.SubResource(sub).Patch(ctx, object, patch, options...)
+		},
+	})
+	r.recorder = events.NewFakeRecorder(1000)
+	r.reconciler = reconcile.AsReconciler(client.Client(counting), &inframachine.Reconciler[*infrav1.SimMachine, fake.Config]{
+		Cloud:    described,
+		Client:   counting,
+		Secrets:  cluster.Client,
+		Accounts: account.NewBook(described, account.Options{Secrets: cluster.Client, Now: time.Now}),
+		Events:   r.recorder,
+		Changes:  &inframachine.Changes{},
+		Resync:   time.Minute,
+
+		WatchFilter: r.watchFilter,
+	})
+}
+
+func (r *rig) dies() bool { return r.writes.Add(1)-1 == r.dieAt.Load() }
+
+// machine creates a Machine and what it owns.
+func (r *rig) machine(name string, change ...func(*infrav1.SimMachine)) (*infrav1.SimMachine, *clusterv1.Machine) {
+	r.t.Helper()
+	infra := &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: infrav1.SimMachineSpec{InstanceType: "small"}}
+	for _, f := range change {
+		f(infra)
+	}
+	owner, err := cluster.Machine(r.t.Context(), r.home, infra, []byte("#cloud-config\n"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return infra, owner
+}
+
+// reconcile runs one reconcile and reads the machine again.
+func (r *rig) reconcile(machine *infrav1.SimMachine) (ctrl.Result, error) {
+	r.t.Helper()
+	result, err := r.reconciler.Reconcile(r.t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(machine)})
+	if getErr := cluster.Client.Get(r.t.Context(), client.ObjectKeyFromObject(machine), machine); client.IgnoreNotFound(getErr) != nil {
+		r.t.Fatal(getErr)
+	} else if getErr != nil {
+		machine.ResourceVersion = ""
+	}
+	return result, err
+}
+
+// settle reconciles until nothing is left to do at once.
+func (r *rig) settle(machine *infrav1.SimMachine) {
+	r.t.Helper()
+	for range 50 {
+		before := machine.ResourceVersion
+		_, err := r.reconcile(machine)
+		if err == nil && (before == machine.ResourceVersion && machine.ResourceVersion != "" || machine.ResourceVersion == "") {
+			return
+		}
+	}
+	r.t.Fatalf("machine does not settle: %+v", machine.Status)
+}
+
+func (r *rig) update(object client.Object, change func()) {
+	r.t.Helper()
+	change()
+	if err := cluster.Client.Update(r.t.Context(), object); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) delete(objects ...client.Object) {
+	r.t.Helper()
+	for _, object := range objects {
+		if err := cluster.Client.Delete(r.t.Context(), object); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+func (r *rig) wantCensus(instances int) {
+	r.t.Helper()
+	census := r.cloud.Census()
+	if len(census.Instances) != instances || len(census.Disks) != instances || len(census.Doubled) > 0 {
+		r.t.Errorf("the cloud has %d instances, %d disks and doubles %q, want %d of each and none", len(census.Instances), len(census.Disks), census.Doubled, instances)
+	}
+}
+
+func (r *rig) wantReason(machine *infrav1.SimMachine, kind, want string) {
+	r.t.Helper()
+	condition := meta.FindStatusCondition(machine.Status.Conditions, kind)
+	if condition == nil || condition.Reason != want {
+		r.t.Errorf("condition %s is %+v, want reason %s", kind, condition, want)
+	}
+}
+
+func (r *rig) wantGone(machine *infrav1.SimMachine) {
+	r.t.Helper()
+	if machine.ResourceVersion != "" {
+		r.t.Errorf("the machine still exists with finalizers %q and conditions %+v", machine.Finalizers, machine.Status.Conditions)
+	}
+}
+
+// told drains the events.
+func (r *rig) told() []string {
+	var all []string
+	for {
+		select {
+		case e := <-r.recorder.Events:
+			all = append(all, e)
+		default:
+			return all
+		}
+	}
+}

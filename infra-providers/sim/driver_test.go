@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sim_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/utils/ptr"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
+	"drover.io/infra-providers/sim"
+	"drover.io/infra-providers/sim/hypervisor"
+)
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	drivertest.Run(t, func(t *testing.T) drivertest.World[sim.Config] {
+		hosts, err := hypervisor.Open(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := hosts.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return drivertest.World[sim.Config]{
+			Driver:    connect(t, hosts),
+			Config:    config(t, &infrav1.SimMachine{}),
+			Reconnect: func() driver.Driver[sim.Config] { return connect(t, hosts) },
+			Leftovers: func() (left []string) {
+				for _, instance := range hosts.List() {
+					left = append(left, instance.ID)
+				}
+				return left
+			},
+		}
+	})
+}
+
+func TestFaultsAreTheirKinds(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		faults infrav1.SimFaults
+		is     func(error) bool
+	}{
+		"quota":    {infrav1.SimFaults{QuotaExceeded: ptr.To(true)}, driver.IsQuotaExceeded},
+		"capacity": {infrav1.SimFaults{InsufficientCapacity: ptr.To(true)}, driver.IsInsufficientCapacity},
+		"error":    {infrav1.SimFaults{CreateError: "boom"}, func(err error) bool { return err != nil && err.Error() == "boom" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			hosts, err := hypervisor.Open(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer hosts.Close() //nolint:errcheck // nothing runs
+			req := driver.Request[sim.Config]{
+				Identity: driver.Identity{UID: "u", Name: "m"},
+				Config:   config(t, &infrav1.SimMachine{Spec: infrav1.SimMachineSpec{Faults: test.faults}}),
+			}
+			if _, err := connect(t, hosts).Create(t.Context(), req); !test.is(err) {
+				t.Errorf("got %v", err)
+			}
+			if left := hosts.List(); len(left) > 0 {
+				t.Errorf("the failed creation left %v", left)
+			}
+		})
+	}
+}
+
+func TestNewConfig(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		spec infrav1.SimMachineSpec
+		zone string
+		want [2]string
+	}{
+		"defaults everything":                  {infrav1.SimMachineSpec{}, "", [2]string{"small", "zone-a"}},
+		"takes the zone of the spec":           {infrav1.SimMachineSpec{Zone: "zone-b"}, "", [2]string{"small", "zone-b"}},
+		"prefers the Machine's failure domain": {infrav1.SimMachineSpec{Zone: "zone-b"}, "zone-c", [2]string{"small", "zone-c"}},
+		"takes the type of the spec":           {infrav1.SimMachineSpec{InstanceType: "large"}, "", [2]string{"large", "zone-a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := config(t, &infrav1.SimMachine{Spec: test.spec})
+			if test.zone != "" {
+				var err error
+				if got, err = sim.NewConfig(&infrav1.SimMachine{Spec: test.spec}, test.zone); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if diff := cmp.Diff(test.want, [2]string{got.InstanceType, got.Zone}); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestNewConfigRefusesAnUnknownType(t *testing.T) {
+	t.Parallel()
+	_, err := sim.NewConfig(&infrav1.SimMachine{Spec: infrav1.SimMachineSpec{InstanceType: "huge"}}, "")
+	if !driver.IsInvalidConfiguration(err) {
+		t.Errorf("got %v, want an InvalidConfigurationError", err)
+	}
+}
+
+func connect(t *testing.T, hosts *hypervisor.Hypervisor) driver.Driver[sim.Config] {
+	t.Helper()
+	connected, err := sim.Cloud(hosts).Connect(t.Context(), driver.Account{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return connected
+}
+
+func config(t *testing.T, machine *infrav1.SimMachine) sim.Config {
+	t.Helper()
+	config, err := sim.NewConfig(machine, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
+}

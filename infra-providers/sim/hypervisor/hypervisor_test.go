@@ -1,0 +1,189 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hypervisor
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestInstancesOutliveTheProcess(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	first := open(t, dir)
+	made, err := first.Create(Spec{ID: "sim-1", Tags: map[string]string{"a": "b"}, BootDelay: time.Hour}, []byte("data"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk := disk{first.store, "sim-1"}
+	if err := disk.Save("kubelet-client.pem", []byte("certificate")); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	second := open(t, dir)
+	found, ok := second.Get("sim-1")
+	if !ok {
+		t.Fatal("the instance is gone")
+	}
+	if diff := cmp.Diff(made.Spec, found.Spec); diff != "" {
+		t.Errorf("spec (-made +found):\n%s", diff)
+	}
+	disk.store = second.store
+	if got := string(disk.Load("kubelet-client.pem")) + string(disk.Load(userDataFile)); got != "certificatedata" {
+		t.Errorf("the disk has %q", got)
+	}
+}
+
+func TestCreateReturnsTheOneThatExists(t *testing.T) {
+	t.Parallel()
+	h := open(t, t.TempDir())
+	first, err := h.Create(Spec{ID: "sim-1", Zone: "a", BootDelay: time.Hour}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := h.Create(Spec{ID: "sim-1", Zone: "b", BootDelay: time.Hour}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(first.Spec, again.Spec); diff != "" {
+		t.Errorf("another instance (-first +again):\n%s", diff)
+	}
+}
+
+func TestCreateRefusesIDsThatAreNotNames(t *testing.T) {
+	t.Parallel()
+	h := open(t, t.TempDir())
+	for _, id := range []string{"", "..", "a/b", "../../etc", ".unfinished-x"} {
+		if _, err := h.Create(Spec{ID: id}, nil); err == nil {
+			t.Errorf("ID %q was accepted", id)
+		}
+	}
+}
+
+func TestDeleteLeavesNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	h := open(t, dir)
+	if _, err := h.Create(Spec{ID: "sim-1"}, []byte("not user data")); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := h.Delete("sim-1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantFiles(t, dir, lockFile)
+	if _, ok := h.Get("sim-1"); ok {
+		t.Error("the instance is still there")
+	}
+}
+
+// TestOpenSweepsWhatAKilledProcessLeft proves that neither a half made nor a half removed instance counts.
+func TestOpenSweepsWhatAKilledProcessLeft(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, half := range []string{unfinished + "made", filepath.Join(unfinished+"removed", "sim-1")} {
+		if err := os.MkdirAll(filepath.Join(dir, half), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := open(t, dir).List(); len(got) > 0 {
+		t.Errorf("found %v", got)
+	}
+	wantFiles(t, dir, lockFile)
+}
+
+func TestOpenRefusesADirectoryInUse(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	open(t, dir)
+	if second, err := Open(dir); err == nil {
+		t.Error("two processes share a state directory")
+		_ = second.Close()
+	}
+}
+
+func TestOpenRefusesADamagedInstance(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "sim-1"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if second, err := Open(dir); err == nil {
+		t.Error("an instance without a spec was ignored, so it would be made a second time")
+		_ = second.Close()
+	}
+}
+
+func TestAddressesAreUnique(t *testing.T) {
+	t.Parallel()
+	h := open(t, t.TempDir())
+	seen := map[string]string{}
+	for _, id := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
+		made, err := h.Create(Spec{ID: id, BootDelay: time.Hour}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other, ok := seen[made.InternalIP]; ok {
+			t.Errorf("%s and %s have address %s", id, other, made.InternalIP)
+		}
+		seen[made.InternalIP] = id
+	}
+	// An ID whose hash is taken gets the next address.
+	if taken, next := h.hosts["a"].spec.InternalIP, h.freeAddress("a"); taken == next {
+		t.Errorf("address %s is given twice", taken)
+	}
+}
+
+func TestHostsSayWhyTheyDoNotJoin(t *testing.T) {
+	t.Parallel()
+	h := open(t, t.TempDir())
+	told := make(chan Instance, 10)
+	h.Notify(func(instance Instance) { told <- instance })
+	if _, err := h.Create(Spec{ID: "sim-1"}, []byte("#cloud-config\n")); err != nil {
+		t.Fatal(err)
+	}
+	for instance := range told {
+		if instance.Failed {
+			if want := "kubelet does not start: there is no unit /etc/systemd/system/kubelet.service"; instance.Message != want {
+				t.Errorf("got %q, want %q", instance.Message, want)
+			}
+			break
+		}
+	}
+	if got := string(disk{h.store, "sim-1"}.Load(consoleFile)); got == "" {
+		t.Error("the console is empty")
+	}
+}
+
+func open(t *testing.T, dir string) *Hypervisor {
+	t.Helper()
+	h, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = h.Close() })
+	return h
+}
+
+func wantFiles(t *testing.T, dir string, want ...string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, entry := range entries {
+		got = append(got, entry.Name())
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,191 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package drain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+func TestNodeEvictsSoManyPerPass(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.pod("a", withPriority(0))
+	s.pod("b")
+	s.pod("c")
+	s.pod("d")
+	s.pod("e")
+	d, req := &Drainer{MaxEvictions: 2, PageSize: 2}, s.request()
+	counted := counting(s)
+	req.Client = counted
+
+	result := s.pass(d, req)
+	s.wantPods("a! b! c d e")
+	s.wantMessage(result.Progress,
+		"* Pods app/a, app/b: being deleted, waiting for the kubelet to end them",
+		"* Pods app/c, app/d, app/e: next, limited per pass",
+	)
+	if result.RequeueAfter != soonest {
+		t.Errorf("goes on after %s, want %s", result.RequeueAfter, soonest)
+	}
+	want := map[string]int{"list Pod": 3, "list PodDisruptionBudget": 1, "evict": 2}
+	if diff := cmp.Diff(want, counted.counts()); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+	s.pass(d, req)
+	s.pass(d, req)
+	s.wantPods("a! b! c! d! e!")
+}
+
+func TestNodeDoesNotLetAHangingEvictionStarveOthers(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.pod("a")
+	s.pod("b")
+	var tried []string
+	req := s.request()
+	req.Client = faulty(s, func(ctx context.Context, verb, name string) error {
+		if verb != "evict" {
+			return nil
+		}
+		tried = append(tried, name)
+		if name == "a" {
+			<-ctx.Done()
+			return fmt.Errorf("waiting for a webhook: %w", ctx.Err())
+		}
+		return nil
+	})
+	d := &Drainer{PassTime: 8 * time.Second}
+
+	result := s.pass(d, req)
+	s.wantPods("a b!")
+	s.wantMessage(result.Progress,
+		"* Pod app/a: eviction was refused: no answer in time",
+		"* Pod app/b: being deleted, waiting for the kubelet to end them",
+	)
+	s.pod("c")
+	s.pass(d, req)
+	if diff := cmp.Diff([]string{"a", "b", "c", "a"}, tried); diff != "" {
+		t.Errorf("tried (-want +got):\n%s", diff)
+	}
+}
+
+func TestNodeWithoutPermissionToReadBudgets(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.pod("a")
+	s.pod("b", labelled("app", "free"))
+	s.budget("web", "web", 0)
+	req := s.request()
+	req.Client = faulty(s, func(_ context.Context, verb, _ string) error {
+		if verb == "list PodDisruptionBudget" {
+			return apierrors.NewForbidden(schema.GroupResource{Group: "policy", Resource: "poddisruptionbudgets"}, "", nil)
+		}
+		return nil
+	})
+	result := s.pass(&Drainer{}, req)
+	s.wantPods("a b!")
+	s.wantMessage(result.Progress,
+		"* Pod app/a: a PodDisruptionBudget allows no disruption now",
+		"* Pod app/b: being deleted, waiting for the kubelet to end them",
+	)
+}
+
+func TestNodePausesForAnOverloadedAPIServer(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.pod("a")
+	s.pod("b")
+	req := s.request()
+	wire := faulty(s, func(_ context.Context, verb, _ string) error {
+		if verb == "evict" {
+			return apierrors.NewTooManyRequests("slow down", 7)
+		}
+		return nil
+	})
+	req.Client = wire
+	result := s.pass(&Drainer{}, req)
+	s.wantMessage(result.Progress, "* Pods app/a, app/b: next, limited per pass")
+	if result.RequeueAfter != 7*time.Second || wire.counts()["evict"] != 1 {
+		t.Errorf("got %s after %d evictions, want 7s after one", result.RequeueAfter, wire.counts()["evict"])
+	}
+}
+
+// Whatever request gets no answer, the error comes out, nothing is forgotten, and the next pass goes on.
+func TestNodeSurvivesLostRequests(t *testing.T) {
+	t.Parallel()
+	lost := errors.New("connection reset")
+	tests := map[string]struct{ verb, pods, want string }{
+		"of the list of Pods":       {verb: "list Pod", pods: "agent db web"},
+		"for a DaemonSet":           {verb: "get DaemonSet", pods: "agent db web"},
+		"for the budgets":           {verb: "list PodDisruptionBudget", pods: "agent db web", want: "* Pods app/agent, app/db, app/web: next, limited per pass"},
+		"for an eviction":           {verb: "evict", pods: "agent db web", want: "* Pods app/agent, app/db, app/web: next, limited per pass"},
+		"for a VolumeAttachment":    {verb: "list VolumeAttachment", pods: "agent db web", want: "* Pods app/agent, app/db, app/web: next, limited per pass"},
+		"for a Namespace's labels ": {verb: "get Namespace", pods: "agent db web"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t)
+			s.pod("agent", ownedBy("apps/v1", "DaemonSet"))
+			s.pod("db", withClaim("data"))
+			s.pod("web")
+			req := s.request()
+			req.SerialVolumes = true
+			req.Rules = selectingNamespaces()
+			req.Client = faulty(s, func(_ context.Context, verb, _ string) error {
+				if verb == test.verb {
+					return lost
+				}
+				return nil
+			})
+			d := &Drainer{}
+			result, err := d.Node(t.Context(), req)
+			if !errors.Is(err, lost) || result.Done {
+				t.Fatalf("got done %t and error %v, want the error that was lost", result.Done, err)
+			}
+			s.wantPods(test.pods)
+			if test.want == "" {
+				s.wantMessage(result.Progress)
+			} else {
+				s.wantMessage(result.Progress, test.want)
+			}
+			req.Client = s
+			s.pass(d, req)
+			s.wantPods("agent! db! web!")
+		})
+	}
+}
+
+// The answer to an eviction is lost, its effect is not.
+func TestNodeSurvivesALostAnswer(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	pod := s.pod("web")
+	req := s.request()
+	req.Client = faulty(s, func(ctx context.Context, verb, _ string) error {
+		if verb != "evict" {
+			return nil
+		}
+		if err := evict(ctx, s, Decision{Pod: pod}); err != nil {
+			return err
+		}
+		return errors.New("connection reset")
+	})
+	d := &Drainer{}
+	if _, err := d.Node(t.Context(), req); err == nil {
+		t.Fatal("got no error")
+	}
+	req.Client = s
+	if result := s.pass(d, req); len(result.Removed) > 0 || !result.Progress.Has(Terminating) {
+		t.Errorf("got %+v, want to wait for the Pod", result)
+	}
+}

@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package priority orders the Machines of a MachineSet by how soon each should
+// go when the set shrinks. It is pure: it neither counts how many must go nor
+// deletes any. The MachineSet controller takes as many as it needs from the
+// front; package rollout relies on the annotated and the unavailable Machines
+// being there.
+package priority
+
+import (
+	"cmp"
+	"hash/fnv"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// Rank is how strong the case for deleting a Machine is; the lowest goes first.
+type Rank int
+
+const (
+	// Deleting Machines are going already and count as the first victims.
+	Deleting Rank = iota
+	// Annotated Machines carry cluster.x-k8s.io/delete-machine, which users and
+	// the cluster autoscaler set on the Machines that they want gone.
+	Annotated
+	// Unjoined Machines have no Node yet.
+	Unjoined
+	// Unhealthy Machines failed a health check, are to be remediated, or have
+	// an unhealthy Node.
+	Unhealthy
+	// Unavailable Machines are not, or not for long enough, ready.
+	Unavailable
+	// Available Machines are the last to go.
+	Available
+)
+
+// RankOf tells how strong the case for deleting m is.
+func RankOf(m *clusterv1.Machine) Rank {
+	is := func(condition string) bool { return meta.IsStatusConditionTrue(m.Status.Conditions, condition) }
+	fails := func(condition string) bool { return meta.IsStatusConditionFalse(m.Status.Conditions, condition) }
+	has := func(annotation string) bool { _, ok := m.Annotations[annotation]; return ok }
+	switch {
+	case !m.DeletionTimestamp.IsZero():
+		return Deleting
+	case has(clusterv1.DeleteMachineAnnotation):
+		return Annotated
+	case !m.Status.NodeRef.IsDefined():
+		return Unjoined
+	case fails(clusterv1.MachineHealthCheckSucceededCondition), fails(clusterv1.MachineNodeHealthyCondition), has(clusterv1.RemediateMachineAnnotation):
+		return Unhealthy
+	case !is(clusterv1.MachineAvailableCondition):
+		return Unavailable
+	default:
+		return Available
+	}
+}
+
+// Order returns the machines in the order in which they should be deleted. It
+// leaves the argument alone. Within a rank, Newest and Oldest go by creation
+// time; Random, which is also the default, goes by a hash of the Machine's UID
+// and seed, and so do ties. One seed always gives one order, so a deletion that
+// is retried picks the same victims: change the seed for each scale-down.
+func Order(machines []*clusterv1.Machine, policy clusterv1.MachineSetDeletionOrder, seed string) []*clusterv1.Machine {
+	ordered := slices.Clone(machines)
+	slices.SortStableFunc(ordered, func(a, b *clusterv1.Machine) int {
+		return cmp.Or(
+			cmp.Compare(RankOf(a), RankOf(b)),
+			byAge(a, b, policy),
+			cmp.Compare(shuffle(a.UID, seed), shuffle(b.UID, seed)),
+			cmp.Compare(a.Name, b.Name),
+		)
+	})
+	return ordered
+}
+
+func byAge(a, b *clusterv1.Machine, policy clusterv1.MachineSetDeletionOrder) int {
+	age := a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
+	switch policy {
+	case clusterv1.OldestMachineSetDeletionOrder:
+		return age
+	case clusterv1.NewestMachineSetDeletionOrder:
+		return -age
+	default:
+		return 0
+	}
+}
+
+func shuffle(uid types.UID, seed string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(seed + "/" + string(uid)))
+	// FNV hardly mixes its last byte upwards, and UIDs may differ only there.
+	x := h.Sum64()
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}

@@ -1,0 +1,95 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// owned is a Machine of ms with the named conditions true, or false after a "!".
+func owned(ms *clusterv1.MachineSet, conditions ...string) *clusterv1.Machine {
+	m := &clusterv1.Machine{}
+	m.OwnerReferences = []metav1.OwnerReference{{UID: ms.UID, Controller: new(true)}}
+	for _, kind := range conditions {
+		status := metav1.ConditionTrue
+		if rest, no := strings.CutPrefix(kind, "!"); no {
+			kind, status = rest, metav1.ConditionFalse
+		}
+		m.Status.Conditions = append(m.Status.Conditions, metav1.Condition{Type: kind, Status: status})
+	}
+	return m
+}
+
+func TestObserve(t *testing.T) {
+	t.Parallel()
+	md := deployment()
+	md.Spec.Paused = new(true)
+	a, b := machineSet("a", 2, 4, version("v1.34.0")), machineSet("b", 1, 1)
+	a.Annotations = map[string]string{clusterv1.RevisionAnnotation: "7", clusterv1.DisableMachineCreateAnnotation: "true"}
+	for key, value := range (Stamp{Desired: 4, Max: 6}).Annotations() {
+		a.Annotations[key] = value
+	}
+	a.Status.Replicas = new(int32(4))
+	b.Generation, b.Status.ObservedGeneration = 2, 1
+	b.DeletionTimestamp = new(metav1.NewTime(noon))
+	b.Annotations = map[string]string{clusterv1.DesiredReplicasAnnotation: "many", clusterv1.MaxReplicasAnnotation: "3"}
+
+	going, marked := owned(a, "Available"), owned(a, "Available")
+	going.DeletionTimestamp = new(metav1.NewTime(noon))
+	marked.Annotations = map[string]string{clusterv1.DeleteMachineAnnotation: ""}
+	stray := &clusterv1.Machine{}
+
+	got, err := Observe(Observation{
+		Deployment: md, Sets: []*clusterv1.MachineSet{a, b}, Now: noon, HistoryLimit: 2, Unseen: []string{"c"},
+		Machines: []*clusterv1.Machine{going, marked, owned(a, "Available", "!NodeHealthy"), owned(a, "!Available", "!HealthCheckSucceeded"), owned(b), stray},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := State{
+		Replicas: 3, Limits: Limits{Surge: 1}, Paused: true, HistoryLimit: 2, Unseen: []string{"c"},
+		Sets: []Set{
+			{Name: "a", Created: a.CreationTimestamp.Time, Revision: 7, Replicas: 4, Machines: 4, Reported: 4, Deleting: 1, Available: 2, Unhealthy: 2, Marked: 1, Recorded: Stamp{4, 6}, CreateDisabled: true},
+			{Name: "b", Created: b.CreationTimestamp.Time, Replicas: 1, Machines: 1, Terminating: true, Lagging: true},
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("state (-want +got):\n%s", diff)
+	}
+	b.DeletionTimestamp = nil
+	got, err = Observe(Observation{Deployment: md, Sets: []*clusterv1.MachineSet{a, b}, Now: noon})
+	if err != nil || got.Sets[0].Current || !got.Sets[1].Current {
+		t.Errorf("b is not current: %+v, %v", got.Sets, err)
+	}
+}
+
+func TestObserveRefusesWhatItCannotRead(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change func(*clusterv1.MachineDeployment)
+		field  string
+	}{
+		"it wants replicas": {func(md *clusterv1.MachineDeployment) { md.Spec.Replicas = nil }, "spec.replicas"},
+		"it wants limits": {func(md *clusterv1.MachineDeployment) {
+			md.Spec.Rollout.Strategy.RollingUpdate.MaxSurge = fences()[0]
+			md.Spec.Rollout.Strategy.RollingUpdate.MaxUnavailable = new(intstr.FromString("x"))
+		}, "spec.rollout.strategy.rollingUpdate.maxUnavailable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			md := deployment()
+			test.change(md)
+			if _, err := Observe(Observation{Deployment: md, Now: noon}); err == nil || !strings.Contains(fmt.Sprint(err), test.field) {
+				t.Errorf("error is %v, want one about %q", err, test.field)
+			}
+		})
+	}
+}

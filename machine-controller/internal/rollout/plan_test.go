@@ -1,0 +1,227 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// set is a MachineSet with n available Machines that has followed ten replicas.
+func set(name string, n int32, change ...func(*Set)) Set {
+	s := Set{Name: name, Replicas: n, Machines: n, Reported: n, Available: n, Recorded: Stamp{10, 11}}
+	for _, f := range change {
+		f(&s)
+	}
+	return s
+}
+
+func current(s *Set) { s.Current = true }
+
+// sizes lists what a plan wants, without reasons and stamps.
+func sizes(d Decision) []string {
+	var all []string
+	for _, i := range d.Intents {
+		switch i.Kind {
+		case Record:
+		case Scale:
+			all = append(all, fmt.Sprintf("%s %d→%d", i.Set, i.From, i.To))
+		case CreateCurrent:
+			all = append(all, fmt.Sprintf("create %d", i.To))
+		default:
+			all = append(all, fmt.Sprintf("%s %s", i.Kind, i.Set))
+		}
+	}
+	return all
+}
+
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	surge1 := Limits{Surge: 1}
+	marked := func(n int32) func(*Set) { return func(s *Set) { s.Marked = n } }
+	for name, test := range map[string]struct {
+		state State
+		want  []string
+		wait  WaitReason
+	}{
+		"it creates the current set and leaves the old ones alone until it exists": {
+			state: State{Replicas: 10, Limits: Limits{Surge: 2, Unavailable: 3}, Sets: []Set{set("a", 10)}},
+			want:  []string{"create 2"},
+		},
+		"it creates all at once if there is nothing old": {
+			state: State{Replicas: 10, Limits: surge1},
+			want:  []string{"create 10"},
+		},
+		"it decides nothing while a write is not in the cache": {
+			state: State{Replicas: 10, Limits: surge1, Unseen: []string{"b"}, Sets: []Set{set("a", 10)}},
+			wait:  WaitCache,
+		},
+		"it deletes all sets of a deployment that is being deleted": {
+			state: State{Replicas: 10, Deleting: true, Unseen: []string{"b"}, Sets: []Set{set("a", 10), set("b", 1, func(s *Set) { s.Terminating = true })}},
+			want:  []string{"Delete a"},
+		},
+		"it takes a decrease from the annotated Machine, even of the current set in a rollout": {
+			state: State{Replicas: 9, Limits: surge1, Sets: []Set{set("a", 5), set("b", 5, current, marked(1))}},
+			want:  []string{"b 5→4"},
+		},
+		"it takes a decrease from annotated Machines of several sets": {
+			state: State{Replicas: 8, Limits: surge1, Sets: []Set{set("a", 5, marked(1)), set("b", 5, current, marked(1))}},
+			want:  []string{"a 5→4", "b 5→4"},
+		},
+		"it does not let missing Machines stand in for annotated ones": {
+			state: State{Replicas: 9, Limits: surge1, Sets: []Set{set("a", 10, current, marked(1), func(s *Set) { s.Machines, s.Reported, s.Available = 8, 8, 8 })}},
+			want:  []string{"a 10→7"},
+		},
+		"it does not act on an annotation alone": {
+			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 10, current, marked(3))}},
+		},
+		"it follows a plain decrease at once": {
+			state: State{Replicas: 4, Limits: surge1, Sets: []Set{set("a", 10, current)}},
+			want:  []string{"a 10→4"},
+		},
+		"it takes annotated Machines first from the old sets in a rollout": {
+			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 3), set("b", 3, marked(1)), set("c", 5, current)}},
+			want:  []string{"b 3→2"},
+		},
+		"it takes bad Machines before old ones": {
+			state: State{Replicas: 10, Limits: Limits{Surge: 1, Unavailable: 1}, Sets: []Set{set("a", 3), set("b", 3, func(s *Set) { s.Available = 2 }), set("c", 5, current)}},
+			want:  []string{"b 3→2"},
+		},
+		"it counts Machines that are being deleted as gone": {
+			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 5, func(s *Set) { s.Machines, s.Reported, s.Deleting = 6, 6, 1 }), set("b", 5, current)}},
+			wait:  WaitMachineSet,
+		},
+		"it gives up the replicas of Machines that somebody else deletes": {
+			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 5, func(s *Set) { s.Available, s.Deleting = 4, 1 }), set("b", 6, current)}},
+			want:  []string{"a 5→4"},
+		},
+		"it stops while new Machines are not available": {
+			state: State{Replicas: 10, Limits: Limits{Surge: 1, Unavailable: 2}, Sets: []Set{set("a", 8), set("b", 3, current, func(s *Set) { s.Available = 0 })}},
+			wait:  WaitCurrent,
+		},
+		"it does not surge while an old set has not reacted": {
+			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 5, func(s *Set) { s.Lagging = true }), set("b", 5, current)}},
+			wait:  WaitMachineSet,
+		},
+		"it counts all Machines of a set that is being deleted as lost": {
+			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 5, func(s *Set) { s.Terminating = true }), set("b", 5), set("c", 1, current)}},
+			wait:  WaitMachineSet,
+		},
+		"it treats a second set of the wanted template as old": {
+			state: State{Replicas: 5, Limits: surge1, Sets: []Set{set("a", 5, current), set("b", 1, current)}},
+			want:  []string{"b 1→0"},
+		},
+		"it cannot exceed zero replicas by surge": {
+			state: State{Replicas: 0, Limits: surge1, Sets: []Set{set("a", 2), set("b", 0, current)}},
+			want:  []string{"a 2→0"},
+		},
+		"it keeps as many empty sets as the history limit, the latest revisions": {
+			state: State{Replicas: 10, Limits: surge1, HistoryLimit: 1, Sets: []Set{
+				set("a", 0, func(s *Set) { s.Revision = 3 }), set("b", 0, func(s *Set) { s.Revision = 1 }), set("c", 0, func(s *Set) { s.Revision = 2 }), set("d", 10, current)}},
+			want: []string{"Delete b", "Delete c"},
+		},
+		"it deletes nothing before the rollout is complete": {
+			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 0), set("b", 10, current, func(s *Set) { s.Available = 9 })}},
+		},
+		"it lets sets create again after OnDelete": {
+			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 5, func(s *Set) { s.CreateDisabled = true }), set("b", 6, current, func(s *Set) { s.CreateDisabled = true })}},
+			want:  []string{"EnableCreate a", "EnableCreate b", "a 5→4"},
+		},
+		"it does not roll out while paused": {
+			state: State{Replicas: 10, Limits: surge1, Paused: true, Sets: []Set{set("a", 10), set("b", 1, current)}},
+			wait:  WaitPaused,
+		},
+		"it shrinks in proportion while paused": {
+			state: State{Replicas: 5, Limits: surge1, Paused: true, Sets: []Set{set("a", 8), set("b", 3, current)}},
+			want:  []string{"a 8→4", "b 3→2"},
+			wait:  WaitPaused,
+		},
+		"it follows only the sets that have not followed while paused": {
+			state: State{Replicas: 20, Limits: Limits{Surge: 2}, Paused: true, Sets: []Set{set("a", 16, func(s *Set) { s.Recorded = Stamp{20, 22} }), set("b", 3, current)}},
+			want:  []string{"b 3→6"},
+			wait:  WaitPaused,
+		},
+		"it fills the set there is while paused without a current one": {
+			state: State{Replicas: 12, Limits: surge1, Paused: true, Sets: []Set{set("a", 0), set("b", 10)}},
+			want:  []string{"b 10→12"},
+			wait:  WaitPaused,
+		},
+		"it grows the current set while paused under OnDelete": {
+			state: State{Replicas: 12, Strategy: clusterv1.OnDeleteMachineDeploymentStrategyType, Paused: true, Sets: []Set{set("a", 10, func(s *Set) { s.CreateDisabled = true }), set("b", 0, current)}},
+			want:  []string{"b 0→2"},
+			wait:  WaitPaused,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for i := range test.state.Sets {
+				test.state.Sets[i].Created = time.Unix(int64(i), 0)
+			}
+			got := Plan(test.state)
+			if diff := cmp.Diff(test.want, sizes(got)); diff != "" {
+				t.Errorf("intents (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(test.wait, got.Wait.On); diff != "" {
+				t.Errorf("wait (-want +got):\n%s", diff)
+			}
+			for _, i := range got.Intents {
+				if i.Reason == "" {
+					t.Errorf("%s of %q has no reason", i.Kind, i.Set)
+				}
+			}
+		})
+	}
+}
+
+func TestPlanStamps(t *testing.T) {
+	t.Parallel()
+	state := State{Replicas: 12, Limits: Limits{Surge: 1}, Sets: []Set{set("a", 0), set("b", 10, current)}}
+	got := Plan(state)
+	want := []Intent{
+		{Kind: Record, Set: "a", Reason: "the size of the MachineDeployment changed"},
+		{Kind: Scale, Set: "b", From: 10, To: 12, Reason: "10 of at most 13 Machines exist"},
+	}
+	if diff := cmp.Diff(want, got.Intents); diff != "" {
+		t.Errorf("intents (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(Stamp{Desired: 12, Max: 13}, got.Stamp); diff != "" {
+		t.Errorf("stamp (-want +got):\n%s", diff)
+	}
+}
+
+// TestEveryState plans every state of one old and one current set, in small,
+// and checks the worst case that each plan allows.
+func TestEveryState(t *testing.T) {
+	t.Parallel()
+	var shapes []Set
+	for replicas := range int32(5) {
+		for machines := range int32(6) {
+			for deleting := range min(machines, 2) + 1 {
+				for available := range machines - deleting + 1 {
+					shapes = append(shapes, Set{Replicas: replicas, Machines: machines, Reported: machines, Deleting: deleting, Available: available})
+				}
+			}
+		}
+	}
+	states := 0
+	for replicas := range int32(5) {
+		for _, limits := range []Limits{{Surge: 1}, {Unavailable: 1}, {Surge: 1, Unavailable: 1}, {Surge: 2, Unavailable: 1}, {Surge: 1, Unavailable: 3}} {
+			for _, old := range shapes {
+				for _, cur := range shapes {
+					old.Name, cur.Name, cur.Current = "old", "current", true
+					state := State{Replicas: replicas, Limits: limits, Sets: []Set{old, cur}}
+					if err := violation(state, Plan(state)); err != nil {
+						t.Fatalf("%v\nstate: %+v", err, state)
+					}
+					states++
+				}
+			}
+		}
+	}
+	t.Logf("%d states", states)
+}

@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kit
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"drover.io/test/process"
+)
+
+// endGrace is how long a manager may take to end by itself.
+const endGrace = 10 * time.Second
+
+// Manager is one of our managers as a process of its own.
+type Manager struct {
+	// Name of the binary, as in bin.
+	Name string
+	// Log is the file with its output.
+	Log string
+
+	expendable atomic.Bool
+
+	command process.Command
+	process *process.Process
+}
+
+// wanted lists what a stack runs: binary, ServiceAccount and further arguments.
+func (s *Stack) wanted() []struct {
+	name, account string
+	args          []string
+} {
+	return []struct {
+		name, account string
+		args          []string
+	}{
+		{"machine-controller", "drover-machine-controller", nil},
+		{"bootstrap", "drover-bootstrap", nil},
+		{"infra-sim", "drover-infra-sim", []string{"--state-dir=" + s.Hosts()}},
+	}
+}
+
+func (s *Stack) startManagers(ctx context.Context) error {
+	for _, each := range s.wanted() {
+		path := filepath.Join(s.root, "bin", each.name)
+		if _, err := os.Stat(path); err != nil {
+			return fmt.Errorf("no %s: run make build: %w", each.name, err)
+		}
+		kubeconfig, err := s.Management.ServiceAccountKubeconfig(ctx, Namespace, each.account)
+		if err != nil {
+			return fmt.Errorf("making a kubeconfig for ServiceAccount %q: %w", each.account, err)
+		}
+		file := filepath.Join(s.Dir, each.name+".kubeconfig")
+		if err := os.WriteFile(file, kubeconfig, 0o600); err != nil {
+			return err
+		}
+		m := &Manager{Name: each.name, Log: filepath.Join(s.Dir, each.name+".log")}
+		m.command = process.Command{Path: path, Log: m.Log, Args: append([]string{
+			"--kubeconfig=" + file,
+			"--metrics-bind-address=0",
+			"--health-probe-bind-address=0",
+			fmt.Sprintf("--leader-elect=%t", s.options.LeaderElection),
+			"--leader-election-namespace=" + Namespace,
+		}, each.args...)}
+		if err := m.Start(); err != nil {
+			return err
+		}
+		s.managers = append(s.managers, m)
+	}
+	return nil
+}
+
+// Managers are the managers of the stack, in the order of their start.
+func (s *Stack) Managers() []*Manager { return s.managers }
+
+// Start starts the manager, again if it has ended.
+func (m *Manager) Start() error {
+	if m.process.Running() {
+		return nil
+	}
+	started, err := process.Start(m.command)
+	if err != nil {
+		return fmt.Errorf("starting %s: %w", m.Name, err)
+	}
+	m.process = started
+	return nil
+}
+
+// Stop ends the manager in order.
+func (m *Manager) Stop() {
+	if m.process.Running() {
+		m.process.End(endGrace)
+	}
+}
+
+// Kill ends the manager as a crash would.
+func (m *Manager) Kill() {
+	if m.process.Running() {
+		m.process.Kill()
+	}
+}
+
+// Expend says whether the manager may be down without anything being wrong: somebody is
+// about to kill it, and will start it again.
+func (m *Manager) Expend(yes bool) { m.expendable.Store(yes) }
+
+// Expendable reports what Expend has said.
+func (m *Manager) Expendable() bool { return m.expendable.Load() }
+
+// Err says how the manager ended, with the end of its log; nil while it runs.
+func (m *Manager) Err() error {
+	if m.process.Running() {
+		return nil
+	}
+	return fmt.Errorf("%s ended: %s%s", m.Name, m.process.State(), process.Tail(m.Log))
+}

@@ -1,0 +1,183 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package kit runs the whole of Drover for the quickstart, the scenarios and the benchmark:
+// a management cluster and a workload cluster, each a real control plane, and the managers
+// as separate processes with the ServiceAccounts and permissions that we ship. It owns the
+// processes and their folder; what happens in the clusters is its callers' story.
+package kit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/test/controlplane"
+	"drover.io/test/controlplane/binaries"
+)
+
+// Namespace is where the managers' ServiceAccounts live.
+const Namespace = "drover-system"
+
+// Options say what to run.
+type Options struct {
+	// Dir gets kubeconfigs, logs and the simulated cloud's state. Default: a temporary
+	// folder, which Stop removes.
+	Dir string
+	// Progress is told what is being done, if set.
+	Progress func(step string)
+	// LeaderElection lets the managers elect a leader, as they do in production. A manager
+	// that is killed then leaves a lease behind, which its successor has to wait for.
+	LeaderElection bool
+	// Audit is the audit policy of the management cluster, if any.
+	Audit []byte
+}
+
+// Stack is a management cluster, a workload cluster and the managers.
+type Stack struct {
+	Management, Workload *controlplane.ControlPlane
+	// Manage and Work reach the two clusters as their administrator.
+	Manage, Work client.Client
+	// Dir holds everything that the stack writes.
+	Dir string
+
+	options  Options
+	root     string
+	managers []*Manager
+}
+
+// Start starts everything and returns once the managers run. ctx bounds the start only.
+// When it fails, whatever was started is stopped.
+func Start(ctx context.Context, options Options) (*Stack, error) {
+	if options.Progress == nil {
+		options.Progress = func(string) {}
+	}
+	s := &Stack{options: options, Dir: options.Dir}
+	if err := s.start(ctx); err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
+	return s, nil
+}
+
+func (s *Stack) start(ctx context.Context) error {
+	var err error
+	if s.root, err = binaries.Root(); err != nil {
+		return err
+	}
+	if s.Dir == "" {
+		if s.Dir, err = os.MkdirTemp("", "drover-"); err != nil {
+			return err
+		}
+	}
+	for _, step := range []struct {
+		says string
+		do   func(context.Context) error
+	}{
+		{"starting two control planes: etcd, kube-apiserver, kube-controller-manager", s.startClusters},
+		{"installing the kinds and permissions that Drover ships", s.install},
+		{"starting machine-controller, bootstrap and infra-sim under their ServiceAccounts", s.startManagers},
+	} {
+		s.options.Progress(step.says)
+		if err := step.do(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startClusters starts both clusters side by side.
+func (s *Stack) startClusters(ctx context.Context) error {
+	var group sync.WaitGroup
+	var errs [2]error
+	group.Go(func() {
+		options := controlplane.Options{Name: "management", ControllerManager: true, AuditPolicy: s.options.Audit}
+		s.Management, errs[0] = controlplane.Start(ctx, options)
+	})
+	group.Go(func() {
+		s.Workload, errs[1] = controlplane.Start(ctx, controlplane.Options{Name: "workload", ControllerManager: true})
+	})
+	group.Wait()
+	if err := errors.Join(errs[:]...); err != nil {
+		return err
+	}
+	var err error
+	if s.Manage, err = newClient(s.Management); err != nil {
+		return err
+	}
+	if s.Work, err = newClient(s.Workload); err != nil {
+		return err
+	}
+	for name, cluster := range map[string]*controlplane.ControlPlane{"management": s.Management, "workload": s.Workload} {
+		if err := os.WriteFile(s.Kubeconfig(name), cluster.AdminKubeconfig(), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Kubeconfig is the path of the administrator's kubeconfig of "management" or "workload".
+func (s *Stack) Kubeconfig(name string) string { return filepath.Join(s.Dir, name+".kubeconfig") }
+
+// Hosts is the folder in which the simulated cloud keeps its instances.
+func (s *Stack) Hosts() string { return filepath.Join(s.Dir, "hosts") }
+
+func newClient(cluster *controlplane.ControlPlane) (client.Client, error) {
+	known := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		scheme.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme, bootstrapv1.AddToScheme,
+	} {
+		if err := add(known); err != nil {
+			return nil, err
+		}
+	}
+	config := cluster.AdminConfig()
+	config.QPS = -1
+	return client.New(config, client.Options{Scheme: known})
+}
+
+// install applies CRDs, namespace and permissions to the management cluster, and the role
+// that a workload cluster grants us to the other.
+func (s *Stack) install(ctx context.Context) error {
+	if err := applyCRDs(ctx, s.Manage); err != nil {
+		return fmt.Errorf("installing CRDs: %w", err)
+	}
+	for _, folder := range []string{"hack/release/namespace", "machine-controller/config/rbac", "bootstrap/config/rbac", "infra-providers/config/rbac/sim"} {
+		if err := applyFolder(ctx, s.Manage, filepath.Join(s.root, folder)); err != nil {
+			return fmt.Errorf("installing permissions: %w", err)
+		}
+	}
+	if err := applyFolder(ctx, s.Work, filepath.Join(s.root, "machine-controller/config/workload")); err != nil {
+		return fmt.Errorf("installing the workload cluster's permissions: %w", err)
+	}
+	return aggregated(ctx, s.Manage, "drover-machine-controller-providers")
+}
+
+// Stop ends the managers and the clusters, and removes the temporary folder. It may be
+// called again.
+func (s *Stack) Stop() error {
+	for _, m := range slices.Backward(s.managers) {
+		m.Stop()
+	}
+	var errs []error
+	for _, cluster := range []*controlplane.ControlPlane{s.Workload, s.Management} {
+		if cluster != nil {
+			errs = append(errs, cluster.Stop())
+		}
+	}
+	if s.options.Dir == "" && s.Dir != "" {
+		errs = append(errs, os.RemoveAll(s.Dir))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,122 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command quickstart runs Drover's main job on this machine: a management and a workload
+// cluster, both real control planes on loopback, the managers as separate processes, and
+// simulated machines that join as Nodes. It shows what happens, then stays up until Ctrl-C.
+// With --once it tells the whole story unattended, checks that nothing is left, and exits
+// non-zero with the reason if anything is.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"drover.io/test/kit"
+	"drover.io/test/story"
+)
+
+func main() {
+	once := pflag.Bool("once", false, "tell the story unattended and exit: 3 machines, scale to 5, roll, scale to 0, delete")
+	timeout := pflag.Duration("timeout", 5*time.Minute, "how long the story may take with --once")
+	pflag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *once, *timeout); err != nil {
+		fmt.Fprintln(os.Stderr, "quickstart:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, once bool, timeout time.Duration) (err error) {
+	out := newView(os.Stdout)
+	out.say("Drover quickstart")
+	stack, err := kit.Start(ctx, kit.Options{Progress: out.say, LeaderElection: true})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		out.say("stopping every process")
+		if stopErr := stack.Stop(); err == nil {
+			err = stopErr
+		}
+	}()
+	told := &story.Story{Stack: stack, Namespace: "default", Cluster: "demo"}
+	if once {
+		bounded, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		return tell(bounded, told, out)
+	}
+	return show(ctx, told, out)
+}
+
+// tell is the story from birth to the last trace.
+func tell(ctx context.Context, told *story.Story, out *view) error {
+	began := time.Now()
+	for _, chapter := range []struct {
+		says string
+		do   func(context.Context) error
+	}{
+		{"creating a Cluster and a MachineDeployment with 3 replicas", func(ctx context.Context) error { return told.Begin(ctx, 3) }},
+		{"", func(ctx context.Context) error { return told.AwaitRunning(ctx, 3) }},
+		{"scaling to 5", func(ctx context.Context) error { return told.Scale(ctx, 5) }},
+		{"", func(ctx context.Context) error { return told.AwaitRunning(ctx, 5) }},
+		{"rolling to another instance type", func(ctx context.Context) error { return told.Roll(ctx, "medium") }},
+		{"", func(ctx context.Context) error { return told.AwaitRunning(ctx, 5) }},
+		{"scaling to 0", func(ctx context.Context) error { return told.Scale(ctx, 0) }},
+		{"", func(ctx context.Context) error { return told.AwaitRunning(ctx, 0) }},
+		{"deleting the Cluster", told.End},
+		{"checking that no object, Node, token or simulated host is left", told.AwaitNothing},
+	} {
+		if chapter.says != "" {
+			out.say(chapter.says)
+		}
+		if err := out.during(ctx, told, chapter.do); err != nil {
+			return err
+		}
+	}
+	out.say(fmt.Sprintf("done in %s: nothing is left", time.Since(began).Round(100*time.Millisecond)))
+	return nil
+}
+
+// show brings three machines up and leaves them to the user.
+func show(ctx context.Context, told *story.Story, out *view) error {
+	out.say("creating a Cluster and a MachineDeployment with 3 replicas")
+	if err := told.Begin(ctx, 3); err != nil {
+		return err
+	}
+	if err := out.during(ctx, told, func(ctx context.Context) error { return told.AwaitRunning(ctx, 3) }); err != nil {
+		return err
+	}
+	out.say("3 machines are Ready Nodes")
+	fmt.Printf(invitation, told.Stack.Kubeconfig("management"), told.Stack.Kubeconfig("workload"), told.Stack.Dir)
+	err := out.during(ctx, told, func(ctx context.Context) error {
+		<-ctx.Done()
+		return nil
+	})
+	fmt.Println()
+	return err
+}
+
+const invitation = `
+In another terminal:
+
+  export KUBECONFIG=%s
+  kubectl get cluster,machinedeployment,machineset,machine,simmachine,bootstrapconfig -A
+  kubectl scale machinedeployment demo-workers --replicas=5
+  kubectl delete machine $(kubectl get machine -o name | head -1 | cut -d/ -f2)
+  kubectl describe machinedeployment demo-workers
+
+The workload cluster, where the Nodes are:
+
+  kubectl --kubeconfig=%s get nodes
+
+Logs of the managers are in %s. Ctrl-C ends everything.
+
+`
