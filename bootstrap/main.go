@@ -15,6 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"drover.io/bootstrap/internal/bootstrapconfig"
+	"drover.io/bootstrap/internal/csrapproval"
 	"drover.io/bootstrap/internal/token"
 	"drover.io/bootstrap/internal/workload"
 )
@@ -41,11 +42,13 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
+	connections := workload.NewConnections(mgr.GetAPIReader(), clock.RealClock{})
+	recorder := mgr.GetEventRecorder("drover-bootstrap")
 	reconciler := &bootstrapconfig.Reconciler{
 		Client:      mgr.GetClient(),
 		Live:        mgr.GetAPIReader(),
-		Connections: workload.NewConnections(mgr.GetAPIReader(), clock.RealClock{}),
-		Recorder:    mgr.GetEventRecorder("drover-bootstrap"),
+		Connections: connections,
+		Recorder:    recorder,
 		Clock:       clock.RealClock{},
 		NewToken:    token.New,
 		Filter:      o.filter(),
@@ -53,6 +56,12 @@ func run(args []string) error {
 	}
 	if err := reconciler.Register(mgr); err != nil {
 		return fmt.Errorf("registering controller: %w", err)
+	}
+	if o.approve {
+		approver := &csrapproval.Reconciler{Client: mgr.GetClient(), Connections: connections, Recorder: recorder, Filter: o.filter()}
+		if err := approver.Register(mgr); err != nil {
+			return fmt.Errorf("registering approver: %w", err)
+		}
 	}
 	return mgr.Start(ctrl.SetupSignalHandler())
 }

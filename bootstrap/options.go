@@ -21,7 +21,7 @@ import (
 // options are the flags of the manager.
 type options struct {
 	metricsAddress, probeAddress, pprofAddress string
-	leaderElect                                bool
+	leaderElect, approve                       bool
 	leaderElectionNamespace                    string
 	namespace, watchFilter                     string
 	workers                                    int
@@ -40,6 +40,7 @@ func parseOptions(args []string) (*options, error) {
 	flags.StringVar(&o.namespace, "namespace", "", "reconcile objects of this namespace only; empty is all")
 	flags.StringVar(&o.watchFilter, "watch-filter", "", "reconcile only objects whose label "+clusterv1.WatchLabel+" has this value")
 	flags.IntVar(&o.workers, "worker-count", 10, "how many BootstrapConfigs to reconcile at a time")
+	flags.BoolVar(&o.approve, "approve-certificates", true, "approve certificate requests of kubelets in workload clusters that belong to a Machine")
 	flags.DurationVar(&o.syncPeriod, "sync-period", 10*time.Minute, "how often everything is reconciled even if nothing changed")
 	inherited := flag.NewFlagSet("", flag.ContinueOnError)
 	o.log.AddFlags(inherited)

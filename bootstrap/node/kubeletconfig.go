@@ -67,6 +67,7 @@ func kubeletDefaults(os distribution, in Input) map[string]any {
 		"readOnlyPort":                    0,
 		"rotateCertificates":              true,
 		"serializeImagePulls":             false,
+		"serverTLSBootstrap":              true,
 		"shutdownGracePeriod":             "30s",
 		"shutdownGracePeriodCriticalPods": "10s",
 		"systemReserved":                  reserved(),

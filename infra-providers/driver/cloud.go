@@ -21,6 +21,12 @@ type Machine interface {
 	GetStatus() *infrav1.MachineStatus
 }
 
+// MachineList is a list of infrastructure machines of one cloud.
+type MachineList interface {
+	metav1.ListInterface
+	runtime.Object
+}
+
 // Template is an infrastructure machine template of any cloud.
 type Template[M Machine] interface {
 	metav1.Object
@@ -40,6 +46,12 @@ type Account struct {
 	Region string
 }
 
+// Limits bound the calls to one account. The zero value is no limit.
+type Limits struct {
+	PerSecond float64
+	Burst     int
+}
+
 // Credentials are the data of the Secret that an Account names; nil without one.
 type Credentials map[string][]byte
 
@@ -47,15 +59,21 @@ type Credentials map[string][]byte
 type Cloud[M Machine, C any] struct {
 	// Name is the short name of the cloud, used in metrics and names.
 	Name string
-	// NewMachine and NewTemplate return empty objects.
-	NewMachine  func() M
-	NewTemplate func() Template[M]
+	// NewMachine, NewMachineList and NewTemplate return empty objects.
+	NewMachine     func() M
+	NewMachineList func() MachineList
+	NewTemplate    func() Template[M]
 	// Config turns what the user may say into what the cloud is asked. The zone is the failure domain that
 	// the Machine was given and wins over the machine's own; empty when it has none. It fails with
 	// InvalidConfigurationError only.
 	Config func(machine M, zone string) (C, error)
 	// Account says how to reach the cloud for a machine.
 	Account func(machine M) Account
+	// Place says which instance type is asked for in which zone, so that a pair without room can be put
+	// aside; nil for a cloud without such shortages.
+	Place func(config C) (instanceType, zone string)
+	// Limits are the calls that one account allows.
+	Limits Limits
 	// Connect returns a driver. It MUST NOT wait for the cloud: credentials are proven by the first call.
 	Connect func(ctx context.Context, account Account, credentials Credentials) (Driver[C], error)
 }

@@ -13,6 +13,7 @@ package driver
 import (
 	"context"
 	"iter"
+	"time"
 )
 
 // Driver speaks to one account of one cloud in one region. C is the cloud's configuration of one
@@ -59,4 +60,22 @@ type Notifier interface {
 	// Notify registers a function that MUST be called after every change of an instance's state, and MUST
 	// NOT block. It MAY be called spuriously.
 	Notify(changed func(Identity))
+}
+
+// Remainder is the optional ability to list what was made beside instances (disks, ports, addresses), so
+// that what a failure left behind can be found without its instance. A driver whose Create makes such
+// things MUST have it.
+type Remainder interface {
+	// Remains yields everything of ours but the instances, under the rules of Driver.List. Driver.Delete
+	// MUST remove each by its Identity, whether its instance exists or not.
+	Remains(ctx context.Context, owner Owner) iter.Seq2[Remain, error]
+}
+
+// Remain is one thing beside an instance.
+type Remain struct {
+	// Kind is the cloud's word for it, such as volume.
+	Kind     string
+	ID       string
+	Identity Identity
+	Created  time.Time
 }

@@ -22,11 +22,12 @@ import (
 // Cloud describes the simulated cloud that runs on a hypervisor. It needs no credentials and has no regions.
 func Cloud(on *hypervisor.Hypervisor) driver.Cloud[*infrav1.SimMachine, Config] {
 	return driver.Cloud[*infrav1.SimMachine, Config]{
-		Name:        "sim",
-		NewMachine:  func() *infrav1.SimMachine { return &infrav1.SimMachine{} },
-		NewTemplate: func() driver.Template[*infrav1.SimMachine] { return &infrav1.SimMachineTemplate{} },
-		Config:      NewConfig,
-		Account:     func(*infrav1.SimMachine) driver.Account { return driver.Account{} },
+		Name:           "sim",
+		NewMachine:     func() *infrav1.SimMachine { return &infrav1.SimMachine{} },
+		NewMachineList: func() driver.MachineList { return &infrav1.SimMachineList{} },
+		NewTemplate:    func() driver.Template[*infrav1.SimMachine] { return &infrav1.SimMachineTemplate{} },
+		Config:         NewConfig,
+		Account:        func(*infrav1.SimMachine) driver.Account { return driver.Account{} },
 		Connect: func(context.Context, driver.Account, driver.Credentials) (driver.Driver[Config], error) {
 			return &Driver{cloud: on}, nil
 		},

@@ -121,6 +121,27 @@ func TestAPIServerComesBackWithItsData(t *testing.T) {
 	}
 }
 
+func TestAPIServerComesBackToItsWatchers(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t, Options{Name: "watched", ControllerManager: true})
+	process := c.apiServer.process
+	if err := c.StopAPIServer(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff("exit status 0", process.state()); diff != "" {
+		t.Errorf("how it ended (-want +got):\n%s", diff)
+	}
+	if err := c.StartAPIServer(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	admin := adminClient(t, c)
+	expired := createToken(t, admin, "stale1", time.Now().Add(-time.Hour))
+	eventually(t, "the controller manager is at work again", func(ctx context.Context) error {
+		_, err := admin.CoreV1().Secrets(metav1.NamespaceSystem).Get(ctx, expired, metav1.GetOptions{})
+		return absent(err)
+	})
+}
+
 func TestPausedAPIServerDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, Options{Name: "pauses"})

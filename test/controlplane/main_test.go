@@ -27,18 +27,20 @@ const patience = 2 * time.Minute
 const parentVariable = "CONTROLPLANE_TEST_PARENT"
 
 // shared is one cluster with a controller manager, for the tests that only
-// add objects of their own.
-var shared = sync.OnceValues(func() (*ControlPlane, error) {
-	return Start(context.Background(), Options{Name: "shared", ControllerManager: true})
-})
+// add objects of their own. It starts when the first of them asks.
+var shared struct {
+	once    sync.Once
+	cluster *ControlPlane
+	err     error
+}
 
 func TestMain(m *testing.M) {
 	if os.Getenv(parentVariable) != "" {
 		os.Exit(beParent())
 	}
 	code := m.Run()
-	if c, err := shared(); err == nil {
-		if err := c.Stop(); err != nil {
+	if shared.cluster != nil {
+		if err := shared.cluster.Stop(); err != nil {
 			fmt.Fprintln(os.Stderr, "stopping the shared cluster:", err)
 			code = 1
 		}
@@ -64,11 +66,13 @@ func beParent() int {
 // sharedCluster returns the shared cluster.
 func sharedCluster(t *testing.T) *ControlPlane {
 	t.Helper()
-	c, err := shared()
-	if err != nil {
-		t.Fatal(err)
+	shared.once.Do(func() {
+		shared.cluster, shared.err = Start(context.Background(), Options{Name: "shared", ControllerManager: true})
+	})
+	if shared.err != nil {
+		t.Fatal(shared.err)
 	}
-	return c
+	return shared.cluster
 }
 
 // startCluster starts a cluster for one test.

@@ -58,36 +58,31 @@ func TestKilledParentLeavesNoProcess(t *testing.T) {
 
 func TestChildOutlivesTheThreadThatAskedForIt(t *testing.T) {
 	t.Parallel()
-	sleep, err := exec.LookPath("sleep")
+	shell, err := exec.LookPath("sh")
 	if err != nil {
 		t.Fatal(err)
 	}
 	log := filepath.Join(t.TempDir(), "log")
+	const script = `trap "echo answered" USR1; echo ready; while :; do sleep 0.1; done`
 
 	var child *process
-	var thread int
-	asked := make(chan error)
-	go func() {
-		runtime.LockOSThread() // and never unlock: the thread ends with the goroutine
-		thread = syscall.Gettid()
-		var err error
-		child, err = startProcess(sleep, log, []string{"3600"})
-		asked <- err
-	}()
-	if err := <-asked; err != nil {
+	thread := onDyingThread(func() { child, err = startProcess(shell, log, []string{"-c", script}) })
+	if err != nil {
 		t.Fatal(err)
 	}
+	defer child.end(stopGrace)
 	eventually(t, "the thread is gone", func(context.Context) error {
 		_, err := os.Stat(fmt.Sprintf("/proc/self/task/%d", thread))
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		return fmt.Errorf("thread %d: %w", thread, err)
+		return fmt.Errorf("thread %d is there (%v)", thread, err)
 	})
-	if err := alive(child.pid); err != nil || gone(child.pid) == nil {
-		t.Errorf("the child ended with the thread: %v", err)
+	eventually(t, "the child is ready", func(context.Context) error { return says(log, "ready") })
+	if err := child.signal(syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
 	}
-	child.end(stopGrace)
+	eventually(t, "the child answers", func(context.Context) error { return says(log, "answered") })
 }
 
 func TestChildIsOutOfReachOfTheTerminal(t *testing.T) {
@@ -101,6 +96,31 @@ func TestChildIsOutOfReachOfTheTerminal(t *testing.T) {
 			t.Errorf("%s is in process group %d, want one of its own", process.Name, group)
 		}
 	}
+}
+
+// onDyingThread calls f on a thread that ends afterwards and returns its id.
+func onDyingThread(f func()) (thread int) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and never unlock: the thread ends with the goroutine
+		if thread = syscall.Gettid(); thread == os.Getpid() {
+			thread = onDyingThread(f) // the first thread of a process never ends
+			return
+		}
+		f()
+	}()
+	<-done
+	return thread
+}
+
+// says returns nil if the file at path holds word.
+func says(path, word string) error {
+	content, err := os.ReadFile(path)
+	if err == nil && !strings.Contains(string(content), word) {
+		err = fmt.Errorf("it says %q", content)
+	}
+	return err
 }
 
 // gone returns nil if the process has ended, reaped or not.

@@ -139,6 +139,7 @@ func (c *ControlPlane) newAPIServer() (*component, error) {
 			"--service-account-signing-key-file=" + c.file("service-account.key"),
 			"--service-cluster-ip-range=" + serviceNetwork,
 			"--allow-privileged",
+			"--shutdown-watch-termination-grace-period=5s", // by default open watches hold a stop up for a minute
 		}
 		if !c.options.ControllerManager {
 			args = append(args, "--disable-admission-plugins=ServiceAccount")

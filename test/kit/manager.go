@@ -112,6 +112,9 @@ func (m *Manager) Expend(yes bool) { m.expendable.Store(yes) }
 // Expendable reports what Expend has said.
 func (m *Manager) Expendable() bool { return m.expendable.Load() }
 
+// Tail is the end of the manager's log.
+func (m *Manager) Tail() string { return m.Name + process.Tail(m.Log) }
+
 // Err says how the manager ended, with the end of its log; nil while it runs.
 func (m *Manager) Err() error {
 	if m.process.Running() {

@@ -20,8 +20,8 @@ const (
 )
 
 // breaker keeps a workload cluster that does not answer from holding up the workers, which serve the others too.
+// All clients of a connection share it.
 type breaker struct {
-	next  http.RoundTripper
 	clock clock.PassiveClock
 
 	mu    sync.Mutex
@@ -30,8 +30,18 @@ type breaker struct {
 	cause error
 }
 
+func (b *breaker) wrap(next http.RoundTripper) http.RoundTripper {
+	return &guarded{breaker: b, next: next}
+}
+
+// guarded is one client's transport behind the breaker.
+type guarded struct {
+	*breaker
+	next http.RoundTripper
+}
+
 // RoundTrip fails with the last error while paused, and pauses when no answer comes.
-func (b *breaker) RoundTrip(request *http.Request) (*http.Response, error) {
+func (b *guarded) RoundTrip(request *http.Request) (*http.Response, error) {
 	if cause := b.paused(); cause != nil {
 		return nil, cause
 	}

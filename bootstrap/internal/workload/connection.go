@@ -23,9 +23,11 @@ import (
 
 // Connection reaches one workload cluster.
 type Connection struct {
-	Server       Server
-	Core         corev1client.CoreV1Interface
-	RBAC         rbacv1client.RbacV1Interface
+	Server Server
+	Core   corev1client.CoreV1Interface
+	RBAC   rbacv1client.RbacV1Interface
+
+	// Certificates has no timeout of its own, so that it can watch: bound other calls by their context.
 	Certificates certificatesv1client.CertificatesV1Interface
 
 	breaker *breaker
@@ -104,7 +106,7 @@ func (c *Connections) Forget(cluster types.NamespacedName) {
 
 func (c *Connections) connect(config *rest.Config) (*Connection, error) {
 	b := &breaker{clock: c.clock}
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { b.next = next; return b })
+	config.Wrap(b.wrap)
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, err
@@ -117,7 +119,9 @@ func (c *Connections) connect(config *rest.Config) (*Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	certificates, err := certificatesv1client.NewForConfigAndClient(config, httpClient)
+	watching := rest.CopyConfig(config)
+	watching.Timeout = 0
+	certificates, err := certificatesv1client.NewForConfig(watching)
 	if err != nil {
 		return nil, err
 	}

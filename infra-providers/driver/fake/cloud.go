@@ -69,6 +69,7 @@ type Cloud struct {
 	serial  int
 	servers map[types.UID]*server
 	disks   map[types.UID]driver.Identity
+	born    map[types.UID]time.Time
 	changed func(driver.Identity)
 	// hide is for how many lists the next instance is missing.
 	hide int
@@ -88,6 +89,7 @@ var (
 	_ driver.Driver[Config] = (*Cloud)(nil)
 	_ driver.Sizer[Config]  = (*Cloud)(nil)
 	_ driver.Notifier       = (*Cloud)(nil)
+	_ driver.Remainder      = (*Cloud)(nil)
 )
 
 // New returns an empty cloud.
@@ -102,6 +104,7 @@ func New(options Options) *Cloud {
 		options: options,
 		servers: map[types.UID]*server{},
 		disks:   map[types.UID]driver.Identity{},
+		born:    map[types.UID]time.Time{},
 		counts:  map[string]int{},
 	}
 }
@@ -134,6 +137,7 @@ func (c *Cloud) Create(ctx context.Context, req driver.Request[Config]) (driver.
 			return req.Identity.Check(owner)
 		}
 		c.disks[req.Identity.UID] = req.Identity
+		c.born[req.Identity.UID] = c.options.Now()
 		return nil
 	}
 	if err := c.call(ctx, Call{"disk", req.Identity}, disk); err != nil {
@@ -246,6 +250,30 @@ func (c *Cloud) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.I
 				}
 			}
 			more = high < len(all)
+		}
+	}
+}
+
+// Remains implements driver.Remainder: the disks.
+func (c *Cloud) Remains(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Remain, error] {
+	return func(yield func(driver.Remain, error) bool) {
+		var all []driver.Remain
+		err := c.call(ctx, Call{Operation: "list"}, func() error {
+			for uid, id := range c.disks {
+				if owner.UID == "" || id.Owner.UID == owner.UID {
+					all = append(all, driver.Remain{Kind: "disk", ID: string(uid), Identity: id, Created: c.born[uid]})
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			yield(driver.Remain{}, err)
+			return
+		}
+		for _, disk := range all {
+			if !yield(disk, nil) {
+				return
+			}
 		}
 	}
 }

@@ -3,23 +3,32 @@
 
 // Package account keeps one connected driver per cloud account and region. It reads the credentials that
 // machines refer to, notices when they were rotated, and wraps every driver in what all clouds need
-// alike: metrics. It decides nothing about machines; the reconcilers of this module ask it for a driver.
+// alike: metrics, a throttle and an inventory. It decides nothing about machines; the reconcilers of this
+// module ask it for a driver.
 package account
 
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/inventory"
+	"drover.io/infra-providers/internal/throttle"
 )
 
-// freshness is how long credentials are trusted before their Secret is read again.
-const freshness = time.Minute
+const (
+	// freshness is how long credentials are trusted before their Secret is read again.
+	freshness = time.Minute
+	// unsettled is the time between two lists while instances start or stop.
+	unsettled = 5 * time.Second
+)
 
 // Book hands out drivers.
 type Book[M driver.Machine, C any] struct {
@@ -27,6 +36,8 @@ type Book[M driver.Machine, C any] struct {
 	secrets client.Reader
 	now     func() time.Time
 	changed func(driver.Identity)
+	// interval is the time between two lists; zero reads each instance by itself.
+	interval time.Duration
 
 	mu    sync.Mutex
 	pages map[key]*page[C]
@@ -39,14 +50,19 @@ type key struct {
 }
 
 type page[C any] struct {
-	driver  Account[C]
-	version string
-	read    time.Time
+	driver    Account[C]
+	inventory *inventory.Inventory[C]
+	version   string
+	read      time.Time
 }
 
 // Account is a connected driver. Abilities are those of the cloud's own driver.
 type Account[C any] struct {
 	driver.Driver[C]
+	// Direct is the driver without the inventory.
+	Direct driver.Driver[C]
+	// Remainder is nil for a cloud without that ability.
+	Remainder driver.Remainder
 	// Sizer is nil for a cloud without that ability.
 	Sizer driver.Sizer[C]
 }
@@ -56,18 +72,21 @@ type Options struct {
 	// Secrets reads without a cache: whole Secrets must not pile up in memory.
 	Secrets client.Reader
 	Now     func() time.Time
-	// Changed is called when a cloud says that an instance changed.
+	// Changed is called when a cloud says, or a list shows, that an instance changed.
 	Changed func(driver.Identity)
+	// Interval is the time between two lists of an account; zero reads each instance by itself.
+	Interval time.Duration
 }
 
 // NewBook returns an empty Book for a cloud.
 func NewBook[M driver.Machine, C any](cloud driver.Cloud[M, C], options Options) *Book[M, C] {
 	return &Book[M, C]{
-		cloud:   cloud,
-		secrets: options.Secrets,
-		now:     options.Now,
-		changed: options.Changed,
-		pages:   map[key]*page[C]{},
+		cloud:    cloud,
+		secrets:  options.Secrets,
+		now:      options.Now,
+		changed:  options.Changed,
+		interval: options.Interval,
+		pages:    map[key]*page[C]{},
 	}
 }
 
@@ -93,7 +112,8 @@ func (b *Book[M, C]) Driver(ctx context.Context, machine M) (Account[C], error) 
 	if err != nil {
 		return Account[C]{}, fmt.Errorf("connecting to %s: %w", b.cloud.Name, err)
 	}
-	opened := &page[C]{driver: b.open(connected), version: version, read: b.now()}
+	opened := b.open(connected)
+	opened.version, opened.read = version, b.now()
 	b.pages[k] = opened
 	return opened.driver, nil
 }
@@ -107,12 +127,70 @@ func (b *Book[M, C]) Refused(machine M) {
 	}
 }
 
-func (b *Book[M, C]) open(connected driver.Driver[C]) Account[C] {
-	if notifier, ok := connected.(driver.Notifier); ok && b.changed != nil {
-		notifier.Notify(b.changed)
+// Start lists every account once per interval until ctx is done.
+func (b *Book[M, C]) Start(ctx context.Context) error {
+	if b.interval <= 0 {
+		return nil
 	}
+	ticker := time.NewTicker(b.interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+			for _, inventory := range b.inventories() {
+				if err := inventory.Refresh(ctx); err != nil && ctx.Err() == nil {
+					ctrl.LoggerFrom(ctx).Error(err, "refreshing inventory", "cloud", b.cloud.Name)
+				}
+			}
+		}
+	}
+}
+
+// All returns every account that was asked for so far.
+func (b *Book[M, C]) All() (all []Account[C]) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, page := range b.pages {
+		all = append(all, page.driver)
+	}
+	return all
+}
+
+func (b *Book[M, C]) inventories() (all []*inventory.Inventory[C]) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, page := range b.pages {
+		all = append(all, page.inventory)
+	}
+	return all
+}
+
+// open wraps a connected driver: the inventory is outermost, so that what it answers is not a call.
+func (b *Book[M, C]) open(connected driver.Driver[C]) *page[C] {
 	sizer, _ := connected.(driver.Sizer[C])
-	return Account[C]{Driver: &metered[C]{Driver: connected, cloud: b.cloud.Name}, Sizer: sizer}
+	remainder, _ := connected.(driver.Remainder)
+	direct := throttle.New(driver.Driver[C](&metered[C]{Driver: connected, cloud: b.cloud.Name}), throttle.Options[C]{
+		Limits: b.cloud.Limits,
+		Place:  b.cloud.Place,
+		Now:    b.now,
+		Jitter: rand.Float64,
+	})
+	opened := &page[C]{driver: Account[C]{Driver: direct, Direct: direct, Sizer: sizer, Remainder: remainder}}
+	changed := b.changed
+	if b.interval > 0 {
+		opened.inventory = inventory.New[C](direct, inventory.Options{Interval: b.interval, Unsettled: unsettled, Now: b.now, Changed: b.changed})
+		opened.driver.Driver = opened.inventory
+		changed = func(id driver.Identity) {
+			opened.inventory.Touch(id)
+			b.changed(id)
+		}
+	}
+	if notifier, ok := connected.(driver.Notifier); ok {
+		notifier.Notify(changed)
+	}
+	return opened
 }
 
 func (b *Book[M, C]) credentials(ctx context.Context, k key) (driver.Credentials, string, error) {

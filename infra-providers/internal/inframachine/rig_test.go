@@ -124,7 +124,7 @@ func (r *rig) restart() {
 		Cloud:    described,
 		Client:   counting,
 		Secrets:  cluster.Client,
-		Accounts: account.NewBook(described, account.Options{Secrets: cluster.Client, Now: time.Now}),
+		Accounts: account.NewBook(described, account.Options{Secrets: cluster.Client, Now: time.Now, Changed: func(driver.Identity) {}}),
 		Events:   r.recorder,
 		Changes:  &inframachine.Changes{},
 		Resync:   time.Minute,

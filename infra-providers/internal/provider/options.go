@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/klog/v2/textlogger"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
+
+	"drover.io/infra-providers/internal/orphan"
 )
 
 // Options are the flags that every provider has.
@@ -24,6 +26,9 @@ type Options struct {
 	WatchFilter             string
 	WorkerCount             int
 	SyncPeriod              time.Duration
+	InventoryInterval       time.Duration
+
+	Orphans orphan.Options
 
 	logging *textlogger.Config
 }
@@ -45,6 +50,11 @@ func AddFlags(flags *pflag.FlagSet) *Options {
 	flags.StringVar(&o.WatchFilter, "watch-filter", "", "work only on objects whose label cluster.x-k8s.io/watch-filter has this value, empty for all")
 	flags.IntVar(&o.WorkerCount, "worker-count", 10, "machines to work on at the same time")
 	flags.DurationVar(&o.SyncPeriod, "sync-period", 10*time.Minute, "how often an instance that runs is looked at")
+	flags.DurationVar(&o.InventoryInterval, "inventory-interval", time.Minute, "how often all instances of an account are listed, 0 to read each by itself")
+	flags.DurationVar(&o.Orphans.Period, "machine-safety-orphan-vms-period", 30*time.Minute, "how often to look for instances that no machine owns, 0 for never")
+	flags.DurationVar(&o.Orphans.Grace, "machine-safety-orphan-vms-grace", 20*time.Minute, "how old an orphan must be, and for how long known, before it is deleted")
+	flags.IntVar(&o.Orphans.Cap, "machine-safety-orphan-vms-max", 5, "orphans to delete in one sweep at most")
+	flags.BoolVar(&o.Orphans.DryRun, "machine-safety-orphan-vms-dry-run", false, "tell about orphans and delete none")
 	return o
 }
 

@@ -24,6 +24,7 @@ import (
 	"drover.io/infra-providers/internal/account"
 	"drover.io/infra-providers/internal/inframachine"
 	"drover.io/infra-providers/internal/machinetemplate"
+	"drover.io/infra-providers/internal/orphan"
 )
 
 // Run serves one cloud until ctx is done.
@@ -42,7 +43,10 @@ func Run[M driver.Machine, C any](ctx context.Context, cloud driver.Cloud[M, C],
 // Register adds the reconcilers of a cloud to a manager.
 func Register[M driver.Machine, C any](mgr ctrl.Manager, cloud driver.Cloud[M, C], options *Options) error {
 	changes := &inframachine.Changes{}
-	accounts := account.NewBook(cloud, account.Options{Secrets: mgr.GetAPIReader(), Now: time.Now, Changed: changes.Tell})
+	accounts := account.NewBook(cloud, account.Options{Secrets: mgr.GetAPIReader(), Now: time.Now, Changed: changes.Tell, Interval: options.InventoryInterval})
+	if err := mgr.Add(accounts); err != nil {
+		return err
+	}
 	machines := &inframachine.Reconciler[M, C]{
 		Cloud:       cloud,
 		Client:      mgr.GetClient(),
@@ -55,6 +59,18 @@ func Register[M driver.Machine, C any](mgr ctrl.Manager, cloud driver.Cloud[M, C
 		Resync:      options.SyncPeriod,
 	}
 	if err := machines.Register(mgr); err != nil {
+		return err
+	}
+	orphans := &orphan.Collector[M, C]{
+		Cloud:    cloud,
+		Accounts: accounts,
+		Client:   mgr.GetClient(),
+		Live:     mgr.GetAPIReader(),
+		Events:   mgr.GetEventRecorder("drover-infra-" + cloud.Name),
+		Now:      time.Now,
+		Options:  options.Orphans,
+	}
+	if err := mgr.Add(orphans); err != nil {
 		return err
 	}
 	templates := &machinetemplate.Reconciler[M, C]{Cloud: cloud, Client: mgr.GetClient(), Accounts: accounts, WatchFilter: options.WatchFilter}

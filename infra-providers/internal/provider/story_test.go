@@ -142,7 +142,7 @@ func serve(t *testing.T, home *clusterv1.Cluster, state string, config *rest.Con
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := provider.Register(mgr, sim.Cloud(hosts), &provider.Options{WorkerCount: 4, SyncPeriod: time.Minute}); err != nil {
+	if err := provider.Register(mgr, sim.Cloud(hosts), &provider.Options{WorkerCount: 4, SyncPeriod: time.Minute, InventoryInterval: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -63,6 +63,8 @@ func (c *Cluster) startControllerManager() error {
 	command := exec.Command(filepath.Join(c.assets, "kube-controller-manager"),
 		"--kubeconfig="+kubeconfig,
 		"--leader-elect=false",
+		"--node-monitor-period=1s",
+		"--node-monitor-grace-period=8s",
 		"--secure-port=0",
 		"--controllers=certificatesigningrequest-approving-controller,certificatesigningrequest-signing-controller,node-lifecycle-controller",
 		"--cluster-signing-cert-file="+c.ca.file("crt"),

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	"drover.io/machine-controller/internal/contract"
+	"drover.io/machine-controller/internal/workload"
 )
 
 // Types and reasons are upstream's.
@@ -60,6 +61,9 @@ func controlPlaneInitialized(s *subject) metav1.Condition {
 func controlPlaneAvailable(s *subject) metav1.Condition {
 	ref := s.cluster.Spec.ControlPlaneRef
 	if !ref.IsDefined() {
+		if last := conditions.Get(s.cluster, clusterv1.ClusterControlPlaneAvailableCondition); last != nil && connecting(s) {
+			return *last
+		}
 		condition := truth(clusterv1.ClusterControlPlaneAvailableCondition, s.connection.Connected,
 			clusterv1.ClusterControlPlaneAvailableReason, clusterv1.ClusterControlPlaneNotAvailableReason)
 		if !s.connection.Connected {
@@ -99,7 +103,16 @@ func mirrored(object *contract.Object, err error, ref clusterv1.ContractVersione
 	return condition
 }
 
+// connecting reports whether no attempt to connect has ended since this process started:
+// what was known before still stands.
+func connecting(s *subject) bool {
+	return !s.connection.Connected && (s.connection.Reason == "" || s.connection.Reason == workload.ReasonConnecting)
+}
+
 func connectionProbe(s *subject) metav1.Condition {
+	if last := conditions.Get(s.cluster, clusterv1.ClusterRemoteConnectionProbeCondition); last != nil && connecting(s) {
+		return *last
+	}
 	condition := truth(clusterv1.ClusterRemoteConnectionProbeCondition, s.connection.Connected && s.connection.Reason == "",
 		clusterv1.ClusterRemoteConnectionProbeSucceededReason, clusterv1.ClusterRemoteConnectionProbeFailedReason)
 	if condition.Status == metav1.ConditionFalse {

@@ -49,7 +49,7 @@ func TestManyNodesAtOnce(t *testing.T) {
 	w.scheduleOn("new-0", "new-1", "new-2", "new-3", "new-4")
 	referee := newReferee(ctx, t, c)
 	drainAll(ctx, t, c, old)
-	referee.verdict(t)
+	referee.verdict(ctx, t, c)
 
 	var pods corev1.PodList
 	if err := c.List(ctx, &pods); err != nil {

@@ -158,6 +158,8 @@ func (w *world) act(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
+const whistle = "whistle"
+
 // referee follows every state that a Pod ever had, in the order in which the API server wrote them.
 type referee struct {
 	watcher  watch.Interface
@@ -186,6 +188,9 @@ func newReferee(ctx context.Context, t *testing.T, c client.WithWatch) *referee 
 	go func() {
 		defer close(r.finished)
 		for event := range watcher.ResultChan() {
+			if pod, ok := event.Object.(*corev1.Pod); ok && pod.Name == whistle {
+				return
+			}
 			r.see(event)
 		}
 	}()
@@ -232,10 +237,18 @@ func (r *referee) turn(pod *corev1.Pod) {
 	}
 }
 
-func (r *referee) verdict(t *testing.T) {
+// verdict ends the game with one more Pod, so that the referee has seen all that came before.
+func (r *referee) verdict(ctx context.Context, t *testing.T, c client.Client) {
 	t.Helper()
-	r.watcher.Stop()
+	last := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: whistle},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+	}
+	if err := c.Create(ctx, last); err != nil {
+		t.Fatal(err)
+	}
 	<-r.finished
+	r.watcher.Stop()
 	for _, f := range r.faults {
 		t.Error(f)
 	}

@@ -37,7 +37,11 @@ func (r *Reconciler) setNodeConditions(s *subject, now time.Time) reconcile.Resu
 // setDisconnected keeps what was known until the grace period since the last answer is over.
 func (r *Reconciler) setDisconnected(s *subject, now time.Time) reconcile.Result {
 	known := conditions.Has(s.machine, clusterv1.MachineNodeReadyCondition) && conditions.Has(s.machine, clusterv1.MachineNodeHealthyCondition)
-	if left := r.RemoteConditionsGracePeriod - now.Sub(s.connection.LastProbeSuccess); known && left > 0 && !s.connection.LastProbeSuccess.IsZero() {
+	silent := s.connection.LastProbeSuccess
+	if silent.IsZero() {
+		silent = s.connection.DisconnectedSince // this process has not reached it yet; one before it may have
+	}
+	if left := r.RemoteConditionsGracePeriod - now.Sub(silent); known && left > 0 && !silent.IsZero() {
 		return reconcile.Result{RequeueAfter: left}
 	}
 	setBoth(s.machine, metav1.Condition{

@@ -272,6 +272,7 @@ func TestClusterEventsTellOfConnectionAndDeletion(t *testing.T) {
 	w.Expect(w.connections.ClusterEvents(toCluster).Start(t.Context(), queue)).To(gomega.Succeed())
 	until := func(reached func() bool) {
 		for !reached() {
+			w.Eventually(queue.Len).Should(gomega.BeNumerically(">", 0), "no Cluster event arrives")
 			request, _ := queue.Get()
 			queue.Done(request)
 			if request.NamespacedName != w.key("a") {

@@ -193,10 +193,8 @@ func toNode(cluster client.ObjectKey, node *corev1.Node) []reconcile.Request {
 // nextNode waits for the next Node event and returns "<cluster>/<node>".
 func (w *world) nextNode() string {
 	w.Helper()
-	request, shutdown := w.nodeEvents.Get()
-	if shutdown {
-		w.Fatal("the queue was shut down")
-	}
+	w.Eventually(w.nodeEvents.Len).Should(gomega.BeNumerically(">", 0), "no Node event arrives")
+	request, _ := w.nodeEvents.Get()
 	w.nodeEvents.Done(request)
 	return request.String()
 }

@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package bootstrapconfig
+
+import (
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+)
+
+func TestTheAPIServerRefuses(t *testing.T) {
+	t.Parallel()
+	f := newNamespace(t)
+	cases := map[string]struct {
+		change func(*bootstrapv1.BootstrapConfigSpec)
+		field  string
+	}{
+		"no operating system": {func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.OperatingSystem, s.Hostname = "", bootstrapv1.HostnameFromMachine
+		}, "spec.operatingSystem"},
+		"an unknown operating system": {func(s *bootstrapv1.BootstrapConfigSpec) { s.OperatingSystem = "plan9" }, "spec.operatingSystem"},
+		"ubuntu with ignition":        {func(s *bootstrapv1.BootstrapConfigSpec) { s.Format = bootstrapv1.Ignition }, "spec.format"},
+		"flatcar with packages": {func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.OperatingSystem, s.Packages = bootstrapv1.Flatcar, []string{"jq"}
+		}, "spec.operatingSystem"},
+		"options of flatcar for ubuntu": {func(s *bootstrapv1.BootstrapConfigSpec) { s.Flatcar.Updates = bootstrapv1.FlatcarUpdatesOff }, "spec.flatcar"},
+		"a relative path": {func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Files = []bootstrapv1.File{{Path: "etc/a", Content: ptr.To("")}}
+		}, "spec.files[0].path"},
+		"a path with dots": {func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Files = []bootstrapv1.File{{Path: "/etc/../a", Content: ptr.To("")}}
+		}, "spec.files[0].path"},
+		"the same path twice": {func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Files = []bootstrapv1.File{{Path: "/a", Content: ptr.To("")}, {Path: "/a", Content: ptr.To("")}}
+		}, "spec.files[1]"},
+		"a file without content": {func(s *bootstrapv1.BootstrapConfigSpec) { s.Files = []bootstrapv1.File{{Path: "/a"}} }, "spec.files[0]"},
+		"permissions that are not octal": {func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Files = []bootstrapv1.File{{Path: "/a", Content: ptr.To(""), Permissions: "0888"}}
+		}, "spec.files[0].permissions"},
+		"a flag of ours": {func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Kubelet.ExtraArgs = map[string]string{"kubeconfig": "/x"}
+		}, "spec.kubelet.extraArgs"},
+		"a DNS server that is no address": {func(s *bootstrapv1.BootstrapConfigSpec) { s.Kubelet.ClusterDNS = []string{"dns"} }, "spec.kubelet.clusterDNS"},
+		"a checksum that is none": {func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Binaries.Kubelet = []bootstrapv1.Download{{Architecture: "amd64", URL: "https://a.example.test", SHA256: "x"}}
+		}, "spec.binaries.kubelet[0].sha256"},
+		"a URL with a quote": {func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Binaries.Kubelet = []bootstrapv1.Download{{Architecture: "amd64", URL: "https://a.example.test/';reboot'", SHA256: strings.Repeat("0", 64)}}
+		}, "spec.binaries.kubelet[0].url"},
+		"a token that lives too long": {func(s *bootstrapv1.BootstrapConfigSpec) { s.Join.TokenTTLSeconds = ptr.To[int32](90000) }, "spec.join.tokenTTLSeconds"},
+		"a user's key on two lines": {func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Users = []bootstrapv1.User{{Name: "a", SSHAuthorizedKeys: []string{"a\nb"}}}
+		}, "spec.users[0].sshAuthorizedKeys[0]"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			config := &bootstrapv1.BootstrapConfig{
+				ObjectMeta: metav1.ObjectMeta{GenerateName: "refused-", Namespace: f.namespace},
+				Spec:       bootstrapv1.BootstrapConfigSpec{OperatingSystem: bootstrapv1.Ubuntu},
+			}
+			c.change(&config.Spec)
+			err := management.Client.Create(t.Context(), config)
+			status, ok := err.(apierrors.APIStatus) //nolint:errorlint // the client returns it as it is
+			if !ok || !apierrors.IsInvalid(err) {
+				t.Fatalf("err = %v, want Invalid", err)
+			}
+			var fields []string
+			for _, cause := range status.Status().Details.Causes {
+				fields = append(fields, cause.Field)
+			}
+			if !strings.Contains(strings.Join(fields, " ")+" ", c.field) {
+				t.Errorf("refused because of %q, want %s", fields, c.field)
+			}
+		})
+	}
+}
+
+func TestTheAPIServerSetsDefaults(t *testing.T) {
+	t.Parallel()
+	f := newNamespace(t)
+	config := &bootstrapv1.BootstrapConfig{
+		ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: f.namespace},
+		Spec: bootstrapv1.BootstrapConfigSpec{
+			OperatingSystem: bootstrapv1.Ubuntu,
+			Join:            bootstrapv1.Join{Endpoint: "[fd00::1]:6443"},
+			Kubelet:         bootstrapv1.Kubelet{Configuration: &runtime.RawExtension{Raw: []byte(`{"maxPods":9}`)}},
+		},
+	}
+	f.create(config)
+	if got := ptr.Deref(config.Spec.Join.TokenTTLSeconds, 0); got != 1800 {
+		t.Errorf("tokenTTLSeconds = %d, want 1800", got)
+	}
+	if got := ptr.Deref(config.Spec.MaxSizeBytes, 0); got != 16384 {
+		t.Errorf("maxSizeBytes = %d, want 16384", got)
+	}
+	if got := string(config.Spec.Kubelet.Configuration.Raw); got != `{"maxPods":9}` {
+		t.Errorf("configuration = %s, want it kept", got)
+	}
+}
+
+func TestATemplateIsImmutable(t *testing.T) {
+	t.Parallel()
+	f := newNamespace(t)
+	template := &bootstrapv1.BootstrapConfigTemplate{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: f.namespace}}
+	template.Spec.Template.Spec.OperatingSystem = bootstrapv1.Ubuntu
+	f.create(template)
+	template.Labels = map[string]string{"a": "b"}
+	if err := management.Client.Update(t.Context(), template); err != nil {
+		t.Errorf("a label could not be set: %v", err)
+	}
+	template.Spec.Template.Spec.Packages = []string{"jq"}
+	if err := management.Client.Update(t.Context(), template); !apierrors.IsInvalid(err) {
+		t.Errorf("err = %v, want Invalid", err)
+	}
+}

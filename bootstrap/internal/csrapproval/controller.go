@@ -1,0 +1,151 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package csrapproval approves the certificate requests of kubelets in workload clusters: serving certificates,
+// which nobody else approves, and first client certificates where the cluster does not do so by itself. It
+// approves only what provably comes from a Machine of the management cluster and names nothing but that Machine.
+// Everything else it leaves alone: it never denies, as others may approve for reasons of their own. The manager
+// registers it.
+package csrapproval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+	"drover.io/bootstrap/internal/workload"
+)
+
+// recheck is how often a kubeconfig is looked at for changes, and an unreachable cluster tried again.
+const recheck = time.Minute
+
+// Reconciler watches the requests in the workload cluster of every Cluster that has BootstrapConfigs.
+type Reconciler struct {
+	Client      client.Client
+	Connections *workload.Connections
+	Recorder    events.EventRecorder
+
+	// Filter selects the objects to reconcile; nil selects all.
+	Filter predicate.Predicate
+
+	mu      sync.Mutex
+	watches map[types.NamespacedName]*watch
+}
+
+// Register adds the controller and its watches to a manager.
+func (r *Reconciler) Register(mgr ctrl.Manager) error {
+	r.watches = map[types.NamespacedName]*watch{}
+	bornOrGone := predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
+	b := ctrl.NewControllerManagedBy(mgr).Named("csrapproval").
+		For(&clusterv1.Cluster{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&bootstrapv1.BootstrapConfig{}, handler.EnqueueRequestsFromMapFunc(clusterOf), builder.WithPredicates(bornOrGone))
+	if r.Filter != nil {
+		b = b.WithEventFilter(r.Filter)
+	}
+	if err := mgr.Add(manager.RunnableFunc(r.endAll)); err != nil {
+		return err
+	}
+	return b.Complete(r)
+}
+
+// Reconcile starts, renews or ends the watch of one workload cluster.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	wanted, err := r.wanted(ctx, request.NamespacedName)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if !wanted {
+		r.end(request.NamespacedName)
+		return ctrl.Result{}, nil
+	}
+	connection, err := r.Connections.Get(ctx, request.NamespacedName)
+	var kubeconfig *workload.KubeconfigError
+	if errors.As(err, &kubeconfig) {
+		r.end(request.NamespacedName)
+		return ctrl.Result{RequeueAfter: recheck}, nil // the BootstrapConfigs of the Cluster say so
+	}
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := r.begin(ctx, request.NamespacedName, connection); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: recheck}, nil
+}
+
+// wanted tells whether a Cluster lives and has machines that we bootstrap.
+func (r *Reconciler) wanted(ctx context.Context, key types.NamespacedName) (bool, error) {
+	cluster := &clusterv1.Cluster{}
+	if err := r.Client.Get(ctx, key, cluster); err != nil {
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return false, fmt.Errorf("reading Cluster: %w", err)
+	}
+	configs := &bootstrapv1.BootstrapConfigList{}
+	if err := r.Client.List(ctx, configs, client.InNamespace(key.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: key.Name}); err != nil {
+		return false, fmt.Errorf("listing BootstrapConfigs: %w", err)
+	}
+	return len(configs.Items) > 0, nil
+}
+
+func (r *Reconciler) begin(ctx context.Context, key types.NamespacedName, connection *workload.Connection) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if running := r.watches[key]; running != nil {
+		if running.connection == connection {
+			return nil
+		}
+		running.stop()
+	}
+	started, err := startWatch(&approver{client: r.Client, recorder: r.Recorder, cluster: key, connection: connection, log: ctrl.LoggerFrom(ctx)})
+	if err != nil {
+		return fmt.Errorf("watching certificate requests: %w", err)
+	}
+	r.watches[key] = started
+	return nil
+}
+
+func (r *Reconciler) end(key types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if running := r.watches[key]; running != nil {
+		running.stop()
+		delete(r.watches, key)
+	}
+}
+
+// endAll ends all watches when the manager stops.
+func (r *Reconciler) endAll(ctx context.Context) error {
+	<-ctx.Done()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, running := range r.watches {
+		running.stop()
+	}
+	return nil
+}
+
+func clusterOf(_ context.Context, config client.Object) []reconcile.Request {
+	name := config.GetLabels()[clusterv1.ClusterNameLabel]
+	if name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: config.GetNamespace(), Name: name}}}
+}

@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+)
+
+func minimal(system bootstrapv1.OperatingSystem) Input {
+	return Input{
+		Spec:        &bootstrapv1.BootstrapConfigSpec{OperatingSystem: system},
+		MachineName: "m1",
+		Endpoint:    "10.0.0.1:6443",
+		CA:          []byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"),
+		Token:       "abcdef.0123456789abcdef",
+	}
+}
+
+func TestNamesTheFieldThatIsWrong(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		os     bootstrapv1.OperatingSystem
+		change func(*bootstrapv1.BootstrapConfigSpec)
+		field  string
+	}{
+		"unknown operating system":           {"plan9", func(*bootstrapv1.BootstrapConfigSpec) {}, "spec.operatingSystem"},
+		"format of another operating system": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) { s.Format = bootstrapv1.Ignition }, "spec.format"},
+		"packages where there are none":      {"flatcar", func(s *bootstrapv1.BootstrapConfigSpec) { s.Packages = []string{"jq"} }, "spec.packages"},
+		"configuration is not an object": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Kubelet.Configuration = &runtime.RawExtension{Raw: []byte(`[1]`)}
+		}, "spec.kubelet.configuration"},
+		"configuration of another kind": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Kubelet.Configuration = &runtime.RawExtension{Raw: []byte(`{"kind":"KubeProxyConfiguration"}`)}
+		}, "spec.kubelet.configuration.kind"},
+		"configuration with a wrong type": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Kubelet.Configuration = &runtime.RawExtension{Raw: []byte(`{"maxPods":"many"}`)}
+		}, "spec.kubelet.configuration"},
+		"configuration with an unknown field": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Kubelet.Configuration = &runtime.RawExtension{Raw: []byte(`{"maxPod":1}`)}
+		}, "spec.kubelet.configuration"},
+		"label of Kubernetes": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Kubelet.NodeLabels = map[string]string{"topology.k8s.io/x": "y"}
+		}, "spec.kubelet.nodeLabels[topology.k8s.io/x]"},
+		"label value with a space": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Kubelet.NodeLabels = map[string]string{"a": "b c"}
+		}, "spec.kubelet.nodeLabels[a]"},
+		"taint without effect": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Kubelet.Taints = []corev1.Taint{{Key: "a"}}
+		}, "spec.kubelet.taints[0].effect"},
+		"flag with two lines": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Kubelet.ExtraArgs = map[string]string{"v": "1\nExecStartPre=/bin/false"}
+		}, "spec.kubelet.extraArgs[v]"},
+		"flag with dashes": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Kubelet.ExtraArgs = map[string]string{"--v": "1"}
+		}, "spec.kubelet.extraArgs[--v]"},
+		"two words as providerID":       {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) { s.Kubelet.ProviderID = "a --root-dir=/x" }, "spec.kubelet.providerID"},
+		"expression that is not closed": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) { s.Kubelet.ProviderID = "{{ ds" }, "spec.kubelet.providerID"},
+		"statement as hostname":         {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) { s.Kubelet.HostnameOverride = "{% if x %}" }, "spec.kubelet.hostnameOverride"},
+		"expression in Ignition":        {"flatcar", func(s *bootstrapv1.BootstrapConfigSpec) { s.Kubelet.ProviderID = "{{ ds.x }}" }, "spec.kubelet.providerID"},
+		"endpoint without a port":       {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) { s.Join.Endpoint = "10.0.0.1" }, "spec.join.endpoint"},
+		"noProxy without a proxy":       {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) { s.Proxy.NoProxy = []string{"a"} }, "spec.proxy.noProxy"},
+		"trusted CA that is a key": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.TrustedCAs = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"
+		}, "spec.trustedCAs"},
+		"file twice":               {"ubuntu", files("/etc/a", "/etc/a"), "spec.files[1].path"},
+		"file of ours":             {"ubuntu", files("/opt/drover/bootstrap.sh"), "spec.files[0].path"},
+		"folder of ours":           {"ubuntu", files("/etc/kubernetes"), "spec.files[0].path"},
+		"file below a file":        {"ubuntu", files("/etc/a", "/etc/a/b"), "spec.files[1].path"},
+		"file the host needs":      {"ubuntu", files("/etc/passwd"), "spec.files[0].path"},
+		"file in a virtual folder": {"ubuntu", files("/proc/sys/vm/swappiness"), "spec.files[0].path"},
+		"content that is not base64": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Files = []bootstrapv1.File{{Path: "/etc/a", Content: ptr.To("?"), Encoding: bootstrapv1.Base64}}
+		}, "spec.files[0].content"},
+		"unknown Secret": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Files = []bootstrapv1.File{{Path: "/etc/a", ContentFrom: bootstrapv1.SecretKeyReference{Name: "a", Key: "b"}}}
+		}, "spec.files[0].contentFrom"},
+		"activation key that is empty": {"rhel", func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.RHEL.Subscription = bootstrapv1.RHELSubscription{Organization: "1", ActivationKeyFrom: bootstrapv1.SecretKeyReference{Name: "a", Key: "b"}}
+		}, "spec.rhel.subscription.activationKeyFrom"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in := minimal(c.os)
+			c.change(in.Spec)
+			_, err := Describe(in)
+			var got *InvalidError
+			if !errors.As(err, &got) || got.Field != c.field {
+				t.Errorf("err = %v, want an InvalidError for %s", err, c.field)
+			}
+		})
+	}
+}
+
+func files(paths ...string) func(*bootstrapv1.BootstrapConfigSpec) {
+	return func(s *bootstrapv1.BootstrapConfigSpec) {
+		for _, p := range paths {
+			s.Files = append(s.Files, bootstrapv1.File{Path: p, Content: ptr.To("x")})
+		}
+	}
+}
+
+func TestSystemdReadsTheArgument(t *testing.T) {
+	t.Parallel()
+	for arg, want := range map[string]string{
+		"--v=2":                      `--v=2`,
+		"--a=50%":                    `--a=50%%`,
+		"--a=b c":                    `"--a=b c"`,
+		`--a="b\c"`:                  `"--a=\"b\\c\""`,
+		"--id={{ ds.meta_data.id }}": `--id={{ ds.meta_data.id }}`,
+	} {
+		if got := systemdArgument(arg); got != want {
+			t.Errorf("systemdArgument(%s) = %s, want %s", arg, got, want)
+		}
+	}
+}
+
+func TestMergesTheFragmentOverOurs(t *testing.T) {
+	t.Parallel()
+	in := minimal(bootstrapv1.Ubuntu)
+	in.ServiceCIDR = "10.4.0.0/16"
+	in.Spec.Kubelet.Configuration = &runtime.RawExtension{Raw: []byte(`{"authentication":{"webhook":{"cacheTTL":"1m0s"}},"kubeReserved":null,"maxPods":7}`)}
+	got, err := kubeletConfiguration(ubuntu(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"    cacheTTL: 1m0s\n    enabled: true\n", "- 10.4.0.10\n", "maxPods: 7\n", "clientCAFile: /etc/kubernetes/pki/ca.crt\n"} {
+		if !strings.Contains(string(got), want) {
+			t.Errorf("the configuration lacks %q:\n%s", want, got)
+		}
+	}
+	if strings.Contains(string(got), "kubeReserved") {
+		t.Error("null does not remove a field")
+	}
+}

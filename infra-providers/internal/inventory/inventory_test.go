@@ -1,0 +1,250 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package inventory
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/fake"
+)
+
+// bench is an inventory over a fake cloud with a clock in the test's hand.
+type bench struct {
+	*testing.T
+	*Inventory[fake.Config]
+	cloud   *fake.Cloud
+	fault   func(fake.Call) fake.Fault
+	now     time.Time
+	changed []string
+}
+
+func newBench(t *testing.T, options fake.Options) *bench {
+	t.Helper()
+	b := &bench{T: t, now: time.Unix(1_000_000, 0)}
+	options.Now = func() time.Time { return b.now }
+	options.Faults = func(call fake.Call) fake.Fault {
+		if b.fault == nil {
+			return fake.Fault{}
+		}
+		return b.fault(call)
+	}
+	b.cloud = fake.New(options)
+	b.Inventory = New[fake.Config](b.cloud, Options{
+		Interval:  time.Minute,
+		Unsettled: 5 * time.Second,
+		Now:       func() time.Time { return b.now },
+		Changed:   func(id driver.Identity) { b.changed = append(b.changed, id.Name) },
+	})
+	return b
+}
+
+// make creates n instances behind the inventory's back.
+func (b *bench) make(n int) {
+	b.Helper()
+	for i := range n {
+		if _, err := b.cloud.Create(b.Context(), request(i)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func (b *bench) get(n int) (driver.Instance, error) { return b.Get(b.Context(), request(n).Identity) }
+
+func (b *bench) want(n int, state driver.State) {
+	b.Helper()
+	instance, err := b.get(n)
+	if err != nil || instance.State != state {
+		b.Errorf("instance %d: got %q and %v, want %q", n, instance.State, err, state)
+	}
+}
+
+func (b *bench) wantCalls(operation string, want int) {
+	b.Helper()
+	if got := b.cloud.Census().Calls[operation]; got != want {
+		b.Errorf("%d calls of %s, want %d", got, operation, want)
+	}
+}
+
+func (b *bench) pass(d time.Duration) { b.now = b.now.Add(d) }
+
+func request(n int) driver.Request[fake.Config] {
+	return driver.Request[fake.Config]{
+		Identity: driver.Identity{UID: types.UID(fmt.Sprint("uid-", n)), Name: fmt.Sprint("m", n), Owner: driver.Owner{UID: "c", Namespace: "n", Name: "c"}},
+		Config:   fake.Config{InstanceType: "small", Zone: "z"},
+	}
+}
+
+func TestOneListAnswersForAllMachines(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, fake.Options{})
+	b.make(100)
+	for range 3 {
+		for n := range 100 {
+			b.want(n, driver.Running)
+		}
+	}
+	b.wantCalls("get", 0)
+	b.wantCalls("list", 50) // pages of two, once
+	b.pass(time.Minute)
+	for n := range 100 {
+		b.want(n, driver.Running)
+	}
+	b.wantCalls("get", 0)
+	b.wantCalls("list", 100)
+}
+
+func TestALifeCostsOneConfirmingRead(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, fake.Options{})
+	b.make(1)
+	b.want(0, driver.Running)
+	if _, err := b.Create(t.Context(), request(1)); err != nil {
+		t.Fatal(err)
+	}
+	b.want(1, driver.Running)
+	b.wantCalls("get", 0)
+	if err := b.Delete(t.Context(), request(1).Identity); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.get(1); !driver.IsNotFound(err) {
+		t.Errorf("got %v, want a NotFoundError", err)
+	}
+	b.wantCalls("get", 1)
+}
+
+func TestAbsenceFromAListIsNotAbsence(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, fake.Options{ListLag: 3})
+	b.make(1)
+	b.want(0, driver.Running) // the list does not show it: read directly
+	b.wantCalls("get", 1)
+	for range 3 {
+		b.pass(time.Minute)
+		b.want(0, driver.Running)
+	}
+}
+
+func TestAListThatBeganEarlierDoesNotUndoAWrite(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, fake.Options{})
+	b.make(1)
+	b.want(0, driver.Running)
+	b.pass(time.Minute)
+	// While the list is under way, another instance is created through the inventory.
+	made := false
+	b.fault = func(call fake.Call) fake.Fault {
+		if call.Operation == "list" && !made {
+			made = true
+			if _, err := b.Create(t.Context(), request(7)); err != nil {
+				t.Error(err)
+			}
+			b.cloud.Set("uid-7", func(i *driver.Instance) { i.State = driver.Stopped })
+		}
+		return fake.Fault{}
+	}
+	b.want(0, driver.Running)
+	b.want(7, driver.Running) // what the list said about it is older than the write
+	b.pass(time.Minute)
+	b.want(7, driver.Stopped)
+}
+
+func TestNoticesWhatSomebodyElseDid(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, fake.Options{})
+	b.make(3)
+	b.want(0, driver.Running)
+	b.cloud.Destroy("uid-1")
+	b.cloud.Set("uid-2", func(i *driver.Instance) { i.State = driver.Stopped })
+	b.pass(time.Minute)
+	if err := b.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(b.changed)
+	if !slices.Equal(b.changed, []string{"m1", "m2"}) {
+		t.Errorf("told about %q, want m1 and m2", b.changed)
+	}
+	if _, err := b.get(1); !driver.IsNotFound(err) {
+		t.Errorf("got %v, want a NotFoundError", err)
+	}
+	b.want(2, driver.Stopped)
+}
+
+func TestABrokenListCountsForNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, fake.Options{})
+	b.make(4)
+	b.want(0, driver.Running)
+	b.pass(time.Minute)
+	pages := 0
+	b.fault = func(call fake.Call) fake.Fault {
+		if call.Operation == "list" {
+			if pages++; pages == 2 {
+				return fake.Fault{Err: errors.New("gateway timeout")}
+			}
+		}
+		return fake.Fault{}
+	}
+	for n := range 4 {
+		b.want(n, driver.Running)
+	}
+	b.wantCalls("get", 0)
+	b.wantCalls("list", 4) // two pages at first, two of the broken list, and then the cloud is spared
+	if len(b.changed) > 0 {
+		t.Errorf("told about %q", b.changed)
+	}
+}
+
+func TestRefusedCredentialsAreTold(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, fake.Options{})
+	b.make(1)
+	b.want(0, driver.Running)
+	b.pass(time.Minute)
+	b.fault = func(fake.Call) fake.Fault { return fake.Fault{Err: &driver.UnauthorizedError{Err: errors.New("no")}} }
+	for range 2 {
+		if _, err := b.get(0); !driver.IsUnauthorized(err) {
+			t.Errorf("got %v, want an UnauthorizedError", err)
+		}
+	}
+	b.fault = nil
+	b.pass(time.Minute)
+	b.want(0, driver.Running)
+}
+
+func TestARateLimitIsHonoured(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, fake.Options{})
+	b.make(1)
+	b.want(0, driver.Running)
+	b.pass(time.Minute)
+	b.fault = func(fake.Call) fake.Fault {
+		return fake.Fault{Err: &driver.RateLimitedError{RetryAfter: 10 * time.Minute, Err: errors.New("slow down")}}
+	}
+	for range 5 {
+		b.want(0, driver.Running)
+		b.pass(time.Minute)
+	}
+	b.wantCalls("list", 2)
+}
+
+func TestListsMoreOftenWhileAnInstanceStarts(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, fake.Options{BootReads: 1})
+	if _, err := b.Create(t.Context(), request(0)); err != nil {
+		t.Fatal(err)
+	}
+	b.want(0, driver.Pending)
+	b.cloud.Set("uid-0", func(i *driver.Instance) { i.State = driver.Running })
+	b.want(0, driver.Pending)
+	b.pass(5 * time.Second)
+	b.want(0, driver.Running)
+	b.wantCalls("get", 0)
+}

@@ -1,0 +1,207 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package throttle spares a cloud account what cannot succeed now: calls over the account's rate, calls
+// while the cloud asked for a pause, and creations of an instance type in a zone where there was no room or
+// no quota a moment ago. It never waits: what must not be called fails at once with the kind of error that
+// says when to come back. Package account puts one around each driver.
+package throttle
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"drover.io/infra-providers/driver"
+)
+
+const (
+	// pauseMin and pauseMax bound the pause after a cloud said that it was asked too often.
+	pauseMin, pauseMax = 2 * time.Second, 2 * time.Minute
+	// asideMin and asideMax bound the time for which a type in a zone is put aside.
+	asideMin, asideMax = time.Minute, 30 * time.Minute
+)
+
+// Options are the limits of an account.
+type Options[C any] struct {
+	// Limits are the calls that the account allows; the zero value has none.
+	Limits driver.Limits
+	// Place returns the instance type and zone of a configuration; nil puts nothing aside.
+	Place func(C) (instanceType, zone string)
+	Now   func() time.Time
+	// Jitter returns a number in [0, 1).
+	Jitter func() float64
+}
+
+// Throttle implements driver.Driver.
+type Throttle[C any] struct {
+	of      driver.Driver[C]
+	options Options[C]
+	limiter *rate.Limiter
+
+	mu    sync.Mutex
+	pause backoff
+	aside map[place]*shortage
+}
+
+type place struct{ instanceType, zone string }
+
+// shortage is why a place is put aside.
+type shortage struct {
+	backoff
+	cause error
+}
+
+// New returns a throttle around a driver.
+func New[C any](of driver.Driver[C], options Options[C]) *Throttle[C] {
+	limiter := rate.NewLimiter(rate.Inf, 1)
+	if options.Limits.PerSecond > 0 {
+		limiter = rate.NewLimiter(rate.Limit(options.Limits.PerSecond), max(options.Limits.Burst, 1))
+	}
+	return &Throttle[C]{of: of, options: options, limiter: limiter, aside: map[place]*shortage{}}
+}
+
+// Create implements driver.Driver.
+func (t *Throttle[C]) Create(ctx context.Context, req driver.Request[C]) (driver.Instance, error) {
+	if err := t.short(req.Config); err != nil {
+		return driver.Instance{}, err
+	}
+	if err := t.admit(); err != nil {
+		return driver.Instance{}, err
+	}
+	made, err := t.of.Create(ctx, req)
+	t.learn(err)
+	t.remember(req.Config, err)
+	return made, err
+}
+
+// Get implements driver.Driver.
+func (t *Throttle[C]) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
+	if err := t.admit(); err != nil {
+		return driver.Instance{}, err
+	}
+	found, err := t.of.Get(ctx, id)
+	t.learn(err)
+	return found, err
+}
+
+// Delete implements driver.Driver.
+func (t *Throttle[C]) Delete(ctx context.Context, id driver.Identity) error {
+	if err := t.admit(); err != nil {
+		return err
+	}
+	err := t.of.Delete(ctx, id)
+	t.learn(err)
+	return err
+}
+
+// List implements driver.Driver. The whole list counts as one call, because half of one is worth nothing.
+func (t *Throttle[C]) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Instance, error] {
+	return func(yield func(driver.Instance, error) bool) {
+		if err := t.admit(); err != nil {
+			yield(driver.Instance{}, err)
+			return
+		}
+		for instance, err := range t.of.List(ctx, owner) {
+			if err != nil {
+				t.learn(err)
+			}
+			if !yield(instance, err) {
+				return
+			}
+		}
+	}
+}
+
+var errBusy = errors.New("the account's rate of calls is used up")
+
+// admit lets a call through or says when to come back.
+func (t *Throttle[C]) admit() error {
+	now := t.options.Now()
+	t.mu.Lock()
+	left := t.pause.left(now)
+	t.mu.Unlock()
+	if left > 0 {
+		return &driver.RateLimitedError{RetryAfter: left, Err: errBusy}
+	}
+	reservation := t.limiter.ReserveN(now, 1)
+	if delay := reservation.DelayFrom(now); delay > 0 {
+		reservation.CancelAt(now)
+		return &driver.RateLimitedError{RetryAfter: delay, Err: errBusy}
+	}
+	return nil
+}
+
+// learn takes a pause from an answer, or ends it.
+func (t *Throttle[C]) learn(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case driver.IsRateLimited(err):
+		t.pause.grow(t.options.Now(), pauseMin, pauseMax, t.options.Jitter())
+		t.pause.atLeast(t.options.Now().Add(driver.RetryAfter(err)))
+	case err == nil:
+		t.pause = backoff{}
+	}
+}
+
+// short returns the shortage at a place that is put aside.
+func (t *Throttle[C]) short(config C) error {
+	if t.options.Place == nil {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if known := t.aside[t.place(config)]; known != nil && known.left(t.options.Now()) > 0 {
+		return known.cause
+	}
+	return nil
+}
+
+func (t *Throttle[C]) remember(config C, err error) {
+	if t.options.Place == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at := t.place(config)
+	switch {
+	case err == nil:
+		delete(t.aside, at)
+	case driver.IsInsufficientCapacity(err) || driver.IsQuotaExceeded(err):
+		if t.aside[at] == nil {
+			t.aside[at] = &shortage{}
+		}
+		t.aside[at].cause = err
+		t.aside[at].grow(t.options.Now(), asideMin, asideMax, t.options.Jitter())
+	}
+}
+
+func (t *Throttle[C]) place(config C) place {
+	instanceType, zone := t.options.Place(config)
+	return place{instanceType, zone}
+}
+
+// backoff is a pause that doubles each time it is needed again.
+type backoff struct {
+	length time.Duration
+	until  time.Time
+}
+
+func (b *backoff) left(now time.Time) time.Duration { return max(b.until.Sub(now), 0) }
+
+// grow lengthens the pause. Jitter spreads it over its second half, so that accounts do not return at once.
+func (b *backoff) grow(now time.Time, shortest, longest time.Duration, jitter float64) {
+	b.length = min(max(2*b.length, shortest), longest)
+	b.until = now.Add(b.length/2 + time.Duration(jitter*float64(b.length)/2))
+}
+
+func (b *backoff) atLeast(until time.Time) {
+	if b.until.Before(until) {
+		b.until = until
+	}
+}

@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package e2e tells the main job with every process real: two control planes, the managers
+// under the permissions that we ship, simulated hosts that read their bootstrap data. Each
+// test starts a stack of its own, so that one story's leftovers cannot hide in another's.
+package e2e
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"drover.io/test/kit"
+	"drover.io/test/story"
+)
+
+// storyTime bounds a story; it is no measure of how long one takes.
+const storyTime = 4 * time.Minute
+
+// begin starts a stack and returns a story to tell in it.
+func begin(t *testing.T, options kit.Options) (context.Context, *story.Story) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), storyTime)
+	t.Cleanup(cancel)
+	options.Progress = func(step string) { t.Log(step) }
+	stack, err := kit.Start(ctx, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			for _, m := range stack.Managers() {
+				t.Log(m.Tail())
+			}
+		}
+		if err := stack.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return ctx, &story.Story{Stack: stack, Namespace: "default", Cluster: "demo"}
+}
+
+// tell runs the steps in order and fails the test at the first that fails.
+func tell(ctx context.Context, t *testing.T, steps ...func(context.Context) error) {
+	t.Helper()
+	for i, step := range steps {
+		if err := step(ctx); err != nil {
+			t.Fatalf("step %d: %v", i+1, err)
+		}
+	}
+}
+
+func running(s *story.Story, n int) func(context.Context) error {
+	return func(ctx context.Context) error { return s.AwaitRunning(ctx, n) }
+}
+
+func scale(s *story.Story, n int32) func(context.Context) error {
+	return func(ctx context.Context) error { return s.Scale(ctx, n) }
+}

@@ -1,0 +1,82 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"flag"
+	"math/rand/v2"
+	"testing"
+
+	"drover.io/test/kit"
+	"drover.io/test/story"
+)
+
+var (
+	seed  = flag.Uint64("seed", 1, "seed of the moments at which managers are killed")
+	kills = flag.Int("kills", 4, "how often each manager is killed during its story")
+)
+
+// events is about how many changes of Machines a story has; the moments lie among them.
+const events = 120
+
+// TestKill kills one manager again and again, without warning and at random moments of the
+// story, counted in changes of Machines, and starts it again. The story must end as ever.
+func TestKill(t *testing.T) {
+	for i, name := range []string{"machine-controller", "bootstrap", "infra-sim"} {
+		t.Run(name, func(t *testing.T) {
+			ctx, told := begin(t, kit.Options{})
+			moments := rand.New(rand.NewPCG(*seed, uint64(i)))
+			watching, stop := context.WithCancel(ctx)
+			done := make(chan error, 1)
+			go func() { done <- killer(watching, told, manager(told, name), moments) }()
+			tell(ctx, t,
+				func(ctx context.Context) error { return told.Begin(ctx, 3) }, running(told, 3),
+				scale(told, 5), running(told, 5),
+				func(ctx context.Context) error { return told.Roll(ctx, "medium") }, running(told, 5),
+				scale(told, 0), running(told, 0),
+				told.End, told.AwaitNothing,
+			)
+			stop()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func manager(told *story.Story, name string) *kit.Manager {
+	for _, m := range told.Stack.Managers() {
+		if m.Name == name {
+			return m
+		}
+	}
+	return nil
+}
+
+// killer ends the manager whenever the number of changes seen reaches one of the moments.
+func killer(ctx context.Context, told *story.Story, victim *kit.Manager, moments *rand.Rand) error {
+	due := map[int]bool{}
+	for range *kills {
+		due[1+moments.IntN(events)] = true
+	}
+	victim.Expend(true)
+	defer victim.Expend(false)
+	changes, err := told.Changes(ctx)
+	if err != nil {
+		return err
+	}
+	seen := 0
+	for range changes {
+		seen++
+		if !due[seen] {
+			continue
+		}
+		victim.Kill()
+		if err := victim.Start(); err != nil {
+			return err
+		}
+	}
+	return victim.Err()
+}
