@@ -14,8 +14,10 @@ import (
 	"k8s.io/klog/v2/textlogger"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"drover.io/machine-controller/internal/index"
+	"drover.io/machine-controller/internal/metrics"
 	"drover.io/machine-controller/internal/workload"
 )
 
@@ -50,6 +52,10 @@ func run(ctx context.Context, args []string) error {
 	}
 	if err := register(mgr, workloads, clock.RealClock{}, o); err != nil {
 		return err
+	}
+	collector := &metrics.Collector{Reader: mgr.GetClient(), Leading: mgr.Elected(), Workers: o.workers}
+	if err := collector.Register(ctrlmetrics.Registry); err != nil {
+		return fmt.Errorf("registering metrics: %w", err)
 	}
 	return mgr.Start(ctx)
 }

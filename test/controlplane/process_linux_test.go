@@ -73,10 +73,14 @@ func TestChildOutlivesTheThreadThatAskedForIt(t *testing.T) {
 	defer child.end(stopGrace)
 	eventually(t, "the thread is gone", func(context.Context) error {
 		_, err := os.Stat(fmt.Sprintf("/proc/self/task/%d", thread))
-		if errors.Is(err, fs.ErrNotExist) {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
 			return nil
+		case err == nil:
+			return fmt.Errorf("thread %d is there", thread)
+		default:
+			return err
 		}
-		return fmt.Errorf("thread %d is there (%v)", thread, err)
 	})
 	eventually(t, "the child is ready", func(context.Context) error { return says(log, "ready") })
 	if err := child.signal(syscall.SIGUSR1); err != nil {

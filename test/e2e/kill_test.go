@@ -6,6 +6,7 @@ package e2e
 import (
 	"context"
 	"flag"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -67,16 +68,20 @@ func killer(ctx context.Context, told *story.Story, victim *kit.Manager, moments
 	if err != nil {
 		return err
 	}
-	seen := 0
+	seen, killed := 0, 0
 	for range changes {
 		seen++
 		if !due[seen] {
 			continue
 		}
 		victim.Kill()
+		killed++
 		if err := victim.Start(); err != nil {
 			return err
 		}
+	}
+	if killed == 0 {
+		return fmt.Errorf("the story had only %d changes: %s was never killed", seen, victim.Name)
 	}
 	return victim.Err()
 }

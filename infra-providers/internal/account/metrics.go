@@ -9,18 +9,17 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"drover.io/infra-providers/driver"
 )
 
-var callSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+var callSeconds = promauto.With(metrics.Registry).NewHistogramVec(prometheus.HistogramOpts{
 	Name:    "drover_infra_cloud_call_duration_seconds",
 	Help:    "Time a call of a cloud's driver took, by cloud, operation and kind of result.",
 	Buckets: prometheus.ExponentialBuckets(0.005, 2, 13),
 }, []string{"cloud", "operation", "result"})
-
-func init() { metrics.Registry.MustRegister(callSeconds) }
 
 // metered measures every call of a driver.
 type metered[C any] struct {

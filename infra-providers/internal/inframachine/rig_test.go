@@ -61,6 +61,8 @@ type rig struct {
 	// writes counts the writes of the reconciler; the one with number dieAt fails, as if it died there.
 	writes, dieAt atomic.Int32
 	watchFilter   string
+	// later moves the clock of the accounts.
+	later time.Duration
 
 	reconciler reconcile.Reconciler
 }
@@ -91,8 +93,9 @@ func newRig(t *testing.T, options fake.Options) *rig {
 // restart makes a new reconciler that remembers nothing.
 func (r *rig) restart() {
 	described := driver.Cloud[*infrav1.SimMachine, fake.Config]{
-		Name:       "fake",
-		NewMachine: func() *infrav1.SimMachine { return &infrav1.SimMachine{} },
+		Name:           "fake",
+		NewMachine:     func() *infrav1.SimMachine { return &infrav1.SimMachine{} },
+		NewMachineList: func() driver.MachineList { return &infrav1.SimMachineList{} },
 		Config: func(machine *infrav1.SimMachine, zone string) (fake.Config, error) {
 			return fake.Config{InstanceType: machine.Spec.InstanceType, Zone: zone}, nil
 		},
@@ -124,7 +127,7 @@ func (r *rig) restart() {
 		Cloud:    described,
 		Client:   counting,
 		Secrets:  cluster.Client,
-		Accounts: account.NewBook(described, account.Options{Secrets: cluster.Client, Now: time.Now, Changed: func(driver.Identity) {}}),
+		Accounts: account.NewBook(described, account.Options{Secrets: cluster.Client, Now: func() time.Time { return time.Now().Add(r.later) }, Changed: func(driver.Identity) {}}),
 		Events:   r.recorder,
 		Changes:  &inframachine.Changes{},
 		Resync:   time.Minute,

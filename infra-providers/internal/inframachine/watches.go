@@ -35,15 +35,7 @@ func (r *Reconciler[M, C]) ofMachine(_ context.Context, object client.Object) []
 
 // ofCluster finds the infrastructure machines of a Cluster.
 func (r *Reconciler[M, C]) ofCluster(ctx context.Context, cluster client.Object) []ctrl.Request {
-	kind, err := apiutil.GVKForObject(r.Cloud.NewMachine(), r.Client.Scheme())
-	if err != nil {
-		return nil
-	}
-	machines, err := r.Client.Scheme().New(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	if err != nil {
-		return nil
-	}
-	list := machines.(client.ObjectList)
+	list := r.Cloud.NewMachineList()
 	inCluster := client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.GetName()}
 	if err := r.Client.List(ctx, list, client.InNamespace(cluster.GetNamespace()), inCluster); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "listing the machines of a cluster")

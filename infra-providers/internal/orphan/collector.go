@@ -181,6 +181,9 @@ func everything[C any](ctx context.Context, connected account.Account[C]) ([]Fou
 		if err != nil {
 			return nil, fmt.Errorf("listing instances: %w", err)
 		}
+		if instance.State == driver.Stopping || instance.State == driver.Terminated {
+			continue
+		}
 		all = append(all, Found{Kind: "instance", ID: instance.ProviderID, Identity: instance.Identity, Created: instance.Created})
 	}
 	if connected.Remainder == nil {

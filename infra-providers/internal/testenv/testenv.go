@@ -12,15 +12,19 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
 	"drover.io/api/crds"
-	"drover.io/infra-providers/internal/provider"
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
 )
 
 // Cluster is a running control plane.
@@ -53,7 +57,9 @@ func Start() (*Cluster, error) {
 	if c.ca, err = newAuthority(dir); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	c.env = &envtest.Environment{BinaryAssetsDirectory: assets, CRDs: definitions}
+	c.env = &envtest.Environment{BinaryAssetsDirectory: assets, CRDs: definitions,
+		// A busy machine takes its time.
+		ControlPlaneStartTimeout: 2 * time.Minute, ControlPlaneStopTimeout: time.Minute}
 	server := c.env.ControlPlane.GetAPIServer()
 	server.Authn = c.ca
 	server.Configure().
@@ -64,8 +70,9 @@ func Start() (*Cluster, error) {
 		return nil, errors.Join(fmt.Errorf("starting control plane: %w", err), c.Stop())
 	}
 	c.Config.QPS = -1
-	scheme, err := provider.Scheme()
-	if err == nil {
+	scheme := runtime.NewScheme()
+	known := runtime.NewSchemeBuilder(clientgoscheme.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme)
+	if err = known.AddToScheme(scheme); err == nil {
 		c.Client, err = client.New(c.Config, client.Options{Scheme: scheme})
 	}
 	if err != nil {

@@ -46,6 +46,24 @@ func (t *Templates) Get(ctx context.Context, namespace string, ref clusterv1.Con
 	return &Template{object}, nil
 }
 
+// Claim makes the Cluster an owner of the template, so that the template moves and goes with
+// it. A template that has the owner already costs nothing.
+func (t *Templates) Claim(ctx context.Context, c client.Client, template *Template, cluster *clusterv1.Cluster) error {
+	for _, reference := range template.GetOwnerReferences() {
+		if reference.UID == cluster.UID {
+			return nil
+		}
+	}
+	before := template.DeepCopy()
+	template.SetOwnerReferences(append(template.GetOwnerReferences(), metav1.OwnerReference{
+		APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: cluster.Name, UID: cluster.UID,
+	}))
+	if err := c.Patch(ctx, template.Unstructured, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("making Cluster %q an owner of %s %q: %w", cluster.Name, template.GetKind(), template.GetName(), err)
+	}
+	return nil
+}
+
 // Birth says what an object made from a template is called and whose it is.
 type Birth struct {
 	Name        string

@@ -54,8 +54,6 @@ func labelled(key, value string) podOption {
 	return func(p *corev1.Pod) { p.Labels[key] = value }
 }
 
-func in(namespace string) podOption { return func(p *corev1.Pod) { p.Namespace = namespace } }
-
 func withPriority(priority int32) podOption {
 	return func(p *corev1.Pod) { p.Spec.Priority = &priority }
 }

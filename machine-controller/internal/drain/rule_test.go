@@ -178,7 +178,7 @@ func TestRulesMatchTheFirstByName(t *testing.T) {
 	if !rules.selectNamespaces() {
 		t.Error("the rules do not ask for labels of Namespaces")
 	}
-	if Rules(rules[2:]).selectNamespaces() {
+	if rules[2:].selectNamespaces() {
 		t.Error("a rule without selectors asks for labels of Namespaces")
 	}
 }

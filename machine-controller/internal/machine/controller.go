@@ -31,6 +31,7 @@ import (
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/drain"
 	"drover.io/machine-controller/internal/filter"
+	"drover.io/machine-controller/internal/metrics"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/volume"
 	"drover.io/machine-controller/internal/workload"
@@ -130,6 +131,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (recon
 	var result reconcile.Result
 	for _, phase := range r.phases {
 		next, err := phase.run(ctx, s)
+		metrics.Failed(operation(phase), err)
 		result, errs = sooner(result, next), append(errs, err)
 	}
 	if s.deleting() {
@@ -147,6 +149,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (recon
 func (r *Reconciler) finalize(ctx context.Context, s *subject) (reconcile.Result, error) {
 	for _, step := range r.steps {
 		done, result, err := step.run(ctx, s)
+		metrics.Failed(operation(step), err)
 		if err != nil || !done {
 			return result, err
 		}
@@ -196,6 +199,9 @@ func (r *Reconciler) write(ctx context.Context, before *clusterv1.Machine, s *su
 	r.held.release(s.machine.UID)
 	if err := patch.Status(ctx, r.Client, before, s.machine); err != nil {
 		return reconcile.Result{}, settled(fmt.Errorf("patching the status of Machine: %w", err))
+	}
+	if s.machine.Status.Phase != before.Status.Phase {
+		metrics.Reached(s.machine.Status.GetTypedPhase(), r.Clock.Since(s.machine.CreationTimestamp.Time))
 	}
 	return result, nil
 }

@@ -37,6 +37,11 @@ func (p node) run(ctx context.Context, s *subject) (reconcile.Result, error) {
 		return reconcile.Result{}, nil
 	}
 	found, err := byProviderID(connection, s.machine)
+	if found == nil && !connection.Synced() {
+		s.connection.Connected = false // what the cache lacks may exist
+		s.node.err = workload.ErrNotConnected
+		return reconcile.Result{}, nil
+	}
 	s.node = seen[corev1.Node]{found, err}
 	if found == nil {
 		if apierrors.IsNotFound(err) {

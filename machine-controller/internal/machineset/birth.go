@@ -34,17 +34,23 @@ type models struct {
 }
 
 // models reads both templates; the error of a missing one names it.
-func (w *midwife) models(ctx context.Context, set *clusterv1.MachineSet) (models, error) {
-	spec := &set.Spec.Template.Spec
-	infra, err := w.templates.Get(ctx, set.Namespace, spec.InfrastructureRef)
-	if err != nil {
-		return models{}, err
+func (w *midwife) models(ctx context.Context, f *family) (models, error) {
+	spec := &f.set.Spec.Template.Spec
+	infra, err := w.model(ctx, f, spec.InfrastructureRef)
+	if err != nil || !spec.Bootstrap.ConfigRef.IsDefined() {
+		return models{infra: infra}, err
 	}
-	if !spec.Bootstrap.ConfigRef.IsDefined() {
-		return models{infra: infra}, nil
-	}
-	bootstrap, err := w.templates.Get(ctx, set.Namespace, spec.Bootstrap.ConfigRef)
+	bootstrap, err := w.model(ctx, f, spec.Bootstrap.ConfigRef)
 	return models{infra, bootstrap}, err
+}
+
+// model reads a template and makes it the Cluster's.
+func (w *midwife) model(ctx context.Context, f *family, ref clusterv1.ContractVersionedObjectReference) (*contract.Template, error) {
+	template, err := w.templates.Get(ctx, f.set.Namespace, ref)
+	if err != nil {
+		return nil, err
+	}
+	return template, settled(w.templates.Claim(ctx, w.client, template, f.cluster))
 }
 
 // bear creates one Machine with its objects.

@@ -178,7 +178,7 @@ func (r *Reconciler) repair(ctx context.Context, f *family) error {
 	if len(waiting) == 0 {
 		return nil
 	}
-	from, err := r.midwife.models(ctx, f.set)
+	from, err := r.midwife.models(ctx, f)
 	if err != nil {
 		f.trouble = err
 		return ignoreMisconfigured(err)

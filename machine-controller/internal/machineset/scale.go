@@ -49,7 +49,7 @@ func (r *Reconciler) grow(ctx context.Context, f *family, missing int) (reconcil
 	if !f.cluster.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil
 	}
-	from, err := r.midwife.models(ctx, f.set)
+	from, err := r.midwife.models(ctx, f)
 	if err != nil {
 		f.trouble = err
 		return reconcile.Result{RequeueAfter: modelRetry}, ignoreMisconfigured(err)

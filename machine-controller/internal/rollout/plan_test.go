@@ -132,6 +132,19 @@ func TestPlan(t *testing.T) {
 			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 5, func(s *Set) { s.CreateDisabled = true }), set("b", 6, current, func(s *Set) { s.CreateDisabled = true })}},
 			want:  []string{"EnableCreate a", "EnableCreate b", "a 5→4"},
 		},
+		"it keeps the vacancies of an old set until that can create no more": {
+			state: State{Replicas: 10, Strategy: clusterv1.OnDeleteMachineDeploymentStrategyType, Sets: []Set{
+				set("a", 5, func(s *Set) { s.Machines, s.Reported, s.Available = 4, 4, 4 }),
+				set("b", 3, func(s *Set) { s.Machines, s.Reported, s.Available, s.CreateDisabled, s.Lagging = 2, 2, 2, true, true }),
+				set("c", 2, current)}},
+			want: []string{"DisableCreate a"},
+			wait: WaitMachineSet,
+		},
+		"it gives up the vacancies of an old set that can create no more": {
+			state: State{Replicas: 10, Strategy: clusterv1.OnDeleteMachineDeploymentStrategyType, Sets: []Set{
+				set("a", 5, func(s *Set) { s.Machines, s.Reported, s.Available, s.CreateDisabled = 4, 4, 4, true }), set("b", 5, current)}},
+			want: []string{"a 5→4"},
+		},
 		"it does not roll out while paused": {
 			state: State{Replicas: 10, Limits: surge1, Paused: true, Sets: []Set{set("a", 10), set("b", 1, current)}},
 			wait:  WaitPaused,
@@ -199,8 +212,8 @@ func TestPlanStamps(t *testing.T) {
 func TestEveryState(t *testing.T) {
 	t.Parallel()
 	var shapes []Set
-	for replicas := range int32(5) {
-		for machines := range int32(6) {
+	for replicas := range int32(4) {
+		for machines := range int32(5) {
 			for deleting := range min(machines, 2) + 1 {
 				for available := range machines - deleting + 1 {
 					shapes = append(shapes, Set{Replicas: replicas, Machines: machines, Reported: machines, Deleting: deleting, Available: available})
@@ -209,16 +222,20 @@ func TestEveryState(t *testing.T) {
 		}
 	}
 	states := 0
+	stamps := []Stamp{{}, {Desired: 1, Max: 2}}
 	for replicas := range int32(5) {
 		for _, limits := range []Limits{{Surge: 1}, {Unavailable: 1}, {Surge: 1, Unavailable: 1}, {Surge: 2, Unavailable: 1}, {Surge: 1, Unavailable: 3}} {
 			for _, old := range shapes {
 				for _, cur := range shapes {
-					old.Name, cur.Name, cur.Current = "old", "current", true
-					state := State{Replicas: replicas, Limits: limits, Sets: []Set{old, cur}}
-					if err := violation(state, Plan(state)); err != nil {
-						t.Fatalf("%v\nstate: %+v", err, state)
+					for _, stamp := range stamps {
+						old.Name, cur.Name, cur.Current = "old", "current", true
+						old.Recorded, cur.Recorded = stamp, stamp
+						state := State{Replicas: replicas, Limits: limits, Sets: []Set{old, cur}}
+						if err := violation(state, Plan(state)); err != nil {
+							t.Fatalf("%v\nstate: %+v", err, state)
+						}
+						states++
 					}
-					states++
 				}
 			}
 		}

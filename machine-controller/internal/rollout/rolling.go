@@ -17,8 +17,8 @@ func growCurrent(b *book) {
 }
 
 // growProven gives an increase of spec.replicas to the old sets for as long as
-// no Machine of the current set has ever become available: capacity that is
-// asked for now must not depend on a template that may be broken.
+// no Machine of the current set is available: capacity that is asked for now
+// must not depend on a template that may be broken.
 func growProven(b *book) {
 	increase := int32(0)
 	var proven []*entry

@@ -4,6 +4,7 @@
 package workload
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -304,4 +306,43 @@ func TestWatchFilterDecidesWhichClustersAreConnected(t *testing.T) {
 	cluster.Labels[clusterv1.WatchLabel] = "theirs"
 	w.Expect(w.management.Update(t.Context(), cluster)).To(gomega.Succeed())
 	w.Eventually(func() error { _, err := w.connections.Get(w.key("a")); return err }).Should(gomega.MatchError(ErrNotConnected))
+}
+
+func TestConnectsToTheClusterThatTheManagerRunsIn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, asIs)
+	w.cluster("self", kubeconfigOf(t, managementServer(t).Config))
+	connection := w.connected("self")
+	w.Expect(connection.Client().Get(t.Context(), client.ObjectKey{Name: w.namespace}, &corev1.Namespace{})).To(gomega.Succeed())
+}
+
+func TestAClusterMadeAgainUnderItsNameStartsAfresh(t *testing.T) {
+	t.Parallel()
+	a, b := apiServer(t, "a").Config, apiServer(t, "b").Config
+	createNode(t, liveClient(t, b), "again-1", "sim://again")
+	w := newWorld(t, asIs)
+	// These are told of Clusters by the test alone.
+	w.connections = New(Options{Reader: w.management, ProbeInterval: time.Hour})
+	t.Cleanup(func() {
+		ended, end := context.WithCancel(context.Background())
+		end()
+		if err := w.connections.Start(ended); err != nil {
+			t.Error(err)
+		}
+	})
+	key := w.key("a")
+	w.secret("a", kubeconfigOf(t, a))
+	w.connections.keep(logr.Discard(), key, "first", "")
+	first := w.connected("a")
+	w.connections.keep(logr.Discard(), key, "first", "")
+	if w.connected("a") != first {
+		t.Error("the same Cluster was connected again")
+	}
+
+	w.secret("a", kubeconfigOf(t, b))
+	w.connections.keep(logr.Discard(), key, "second", "")
+	if nodes := w.connected("a").NodesByProviderID("sim://again"); len(nodes) != 1 {
+		t.Errorf("got %v from the new Cluster", nodes)
+	}
+	w.Eventually(first.Synced).Should(gomega.BeFalse())
 }

@@ -6,6 +6,7 @@ package binaries
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -46,19 +47,19 @@ func Build(ctx context.Context, root string, names []string, w *os.File) error {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return fmt.Errorf("making the output directory: %w", err)
 	}
-	unlock, err := lock(ctx, out, w)
+	b := &builder{module: filepath.Join(root, filepath.FromSlash(moduleDir)), out: out, progress: newProgress(w)}
+	unlock, err := lock(ctx, out, b.progress)
 	if err != nil {
 		return err
 	}
 	defer unlock()
 
-	b := &builder{module: filepath.Join(root, filepath.FromSlash(moduleDir)), out: out, progress: newProgress(w)}
 	stale, err := b.stale(ctx, wanted)
 	if err != nil {
 		return err
 	}
 	if len(stale) == 0 {
-		fmt.Fprintf(w, "%s is up to date\n", out)
+		b.progress.say("%s is up to date\n", out)
 		return nil
 	}
 	for i, t := range stale {
@@ -189,7 +190,7 @@ func (b *builder) goCommand(ctx context.Context, args ...string) *exec.Cmd {
 }
 
 // lock makes builds of the same directory wait for each other.
-func lock(ctx context.Context, dir string, w io.Writer) (unlock func(), err error) {
+func lock(ctx context.Context, dir string, p *progress) (unlock func(), err error) {
 	f, err := os.OpenFile(filepath.Join(dir, ".lock"), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("locking %s: %w", dir, err)
@@ -199,12 +200,12 @@ func lock(ctx context.Context, dir string, w io.Writer) (unlock func(), err erro
 		if err == nil {
 			return func() { _ = f.Close() }, nil
 		}
-		if err != syscall.EWOULDBLOCK {
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			_ = f.Close()
 			return nil, fmt.Errorf("locking %s: %w", dir, err)
 		}
 		if !waiting {
-			fmt.Fprintf(w, "waiting for another build of %s\n", dir)
+			p.say("waiting for another build of %s\n", dir)
 		}
 		select {
 		case <-ctx.Done():

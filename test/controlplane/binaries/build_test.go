@@ -106,17 +106,17 @@ func TestBuildRefusesAnUnknownProgram(t *testing.T) {
 func TestBuildWaitsForAnother(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	unlock, err := lock(t.Context(), dir, scratch(t))
+	unlock, err := lock(t.Context(), dir, newProgress(scratch(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := lock(ctx, dir, scratch(t)); !errors.Is(err, context.Canceled) {
+	if _, err := lock(ctx, dir, newProgress(scratch(t))); !errors.Is(err, context.Canceled) {
 		t.Errorf("while another builds: got %v, want %v", err, context.Canceled)
 	}
 	unlock()
-	again, err := lock(t.Context(), dir, scratch(t))
+	again, err := lock(t.Context(), dir, newProgress(scratch(t)))
 	if err != nil {
 		t.Fatalf("after the other is done: %v", err)
 	}

@@ -36,7 +36,7 @@ func newProgress(w *os.File) *progress {
 func (p *progress) begin(label string) {
 	p.label, p.start, p.detail = label, time.Now(), ""
 	if !p.live {
-		fmt.Fprintln(p.w, label)
+		p.say("%s\n", label)
 		return
 	}
 	p.stop = make(chan struct{})
@@ -55,11 +55,16 @@ func (p *progress) end(ok bool, result string) {
 	if p.live {
 		close(p.stop)
 		p.done.Wait()
-		fmt.Fprint(p.w, "\r\x1b[K")
+		p.say("\r\x1b[K")
 	}
 	if ok {
-		fmt.Fprintf(p.w, "%s in %s\n", result, p.elapsed())
+		p.say("%s in %s\n", result, p.elapsed())
 	}
+}
+
+// say writes to the user. Work goes on if nobody can be told.
+func (p *progress) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(p.w, format, args...)
 }
 
 // redraw keeps the line of a terminal current until the work ends.
@@ -71,10 +76,10 @@ func (p *progress) redraw() {
 		detail := p.detail
 		p.mu.Unlock()
 		width, _, err := term.GetSize(int(p.w.Fd()))
-		if err != nil {
+		if err != nil || width == 0 {
 			width = 80
 		}
-		fmt.Fprintf(p.w, "\r\x1b[K%s", fit(fmt.Sprintf("%s  %s  %s", p.label, p.elapsed(), detail), width-1))
+		p.say("\r\x1b[K%s", fit(fmt.Sprintf("%s  %s  %s", p.label, p.elapsed(), detail), width-1))
 		select {
 		case <-p.stop:
 			return

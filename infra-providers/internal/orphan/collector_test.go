@@ -1,0 +1,278 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package orphan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/fake"
+	"drover.io/infra-providers/internal/account"
+	"drover.io/infra-providers/internal/testenv"
+)
+
+var cluster *testenv.Cluster
+
+func TestMain(m *testing.M) { os.Exit(testMain(m)) }
+
+func testMain(m *testing.M) int {
+	started, err := testenv.Start()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	cluster = started
+	code := m.Run()
+	if err := cluster.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+// attic is a fake cloud with one Cluster and one machine that owns an instance, and whatever a test leaves.
+type attic struct {
+	*testing.T
+	*Collector[*infrav1.SimMachine, fake.Config]
+	home     *clusterv1.Cluster
+	cloud    *fake.Cloud
+	recorder *events.FakeRecorder
+	fault    func(fake.Call) fake.Fault
+	// hidden makes the cache not know any machine.
+	hidden bool
+	now    time.Time
+}
+
+func newAttic(t *testing.T, options Options) *attic {
+	t.Helper()
+	namespace, err := cluster.Namespace(t.Context(), "attic")
+	if err != nil {
+		t.Fatal(err)
+	}
+	home, err := cluster.Cluster(t.Context(), namespace, "home")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &attic{T: t, home: home, recorder: events.NewFakeRecorder(100), now: time.Unix(1_000_000, 0)}
+	a.cloud = fake.New(fake.Options{
+		Now: func() time.Time { return a.now },
+		Faults: func(call fake.Call) fake.Fault {
+			if a.fault == nil {
+				return fake.Fault{}
+			}
+			return a.fault(call)
+		},
+	})
+	described := driver.Cloud[*infrav1.SimMachine, fake.Config]{
+		Name:           "fake",
+		NewMachine:     func() *infrav1.SimMachine { return &infrav1.SimMachine{} },
+		NewMachineList: func() driver.MachineList { return &infrav1.SimMachineList{} },
+		Account:        func(*infrav1.SimMachine) driver.Account { return driver.Account{} },
+		Connect: func(context.Context, driver.Account, driver.Credentials) (driver.Driver[fake.Config], error) {
+			return a.cloud, nil
+		},
+	}
+	accounts := account.NewBook(described, account.Options{Secrets: cluster.Client, Now: time.Now, Changed: func(driver.Identity) {}})
+	if _, err := accounts.Driver(t.Context(), &infrav1.SimMachine{}); err != nil {
+		t.Fatal(err)
+	}
+	direct, err := client.NewWithWatch(cluster.Config, client.Options{Scheme: cluster.Client.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cached := interceptor.NewClient(direct, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			if _, machines := list.(*infrav1.SimMachineList); machines && a.hidden {
+				return nil
+			}
+			return c.List(ctx, list, options...)
+		},
+	})
+	a.Collector = &Collector[*infrav1.SimMachine, fake.Config]{
+		Cloud: described, Accounts: accounts, Client: cached, Live: direct,
+		Events: a.recorder, Now: func() time.Time { return a.now }, Options: options,
+	}
+	return a
+}
+
+var usual = Options{Period: time.Hour, Grace: 20 * time.Minute, Cap: 5}
+
+// leave makes an instance that no machine owns.
+func (a *attic) leave(name string) types.UID {
+	a.Helper()
+	id := driver.Identity{UID: types.UID("lost-" + name), Name: name, Owner: driver.Owner{UID: a.home.UID, Namespace: a.home.Namespace, Name: "home"}}
+	if _, err := a.cloud.Create(a.Context(), driver.Request[fake.Config]{Identity: id, Config: fake.Config{InstanceType: "small", Zone: "z"}}); err != nil {
+		a.Fatal(err)
+	}
+	return id.UID
+}
+
+// own makes a machine with an instance.
+func (a *attic) own(name string) types.UID {
+	a.Helper()
+	machine := &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Namespace: a.home.Namespace, Name: name}}
+	if err := cluster.Client.Create(a.Context(), machine); err != nil {
+		a.Fatal(err)
+	}
+	id := driver.Identity{UID: machine.UID, Name: name, Owner: driver.Owner{UID: a.home.UID, Namespace: a.home.Namespace, Name: "home"}}
+	if _, err := a.cloud.Create(a.Context(), driver.Request[fake.Config]{Identity: id, Config: fake.Config{InstanceType: "small", Zone: "z"}}); err != nil {
+		a.Fatal(err)
+	}
+	return machine.UID
+}
+
+// sweep looks n times, a grace period apart.
+func (a *attic) sweep(n int) {
+	a.Helper()
+	for range n {
+		a.now = a.now.Add(21 * time.Minute)
+		if err := a.Sweep(a.Context()); err != nil {
+			a.Fatal(err)
+		}
+	}
+}
+
+func (a *attic) wantCensus(instances, disks int) {
+	a.Helper()
+	census := a.cloud.Census()
+	if len(census.Instances) != instances || len(census.Disks) != disks {
+		a.Errorf("the cloud has %d instances and %d disks, want %d and %d", len(census.Instances), len(census.Disks), instances, disks)
+	}
+}
+
+func TestCollectsWhatNobodyOwnsAtSecondSight(t *testing.T) {
+	t.Parallel()
+	a := newAttic(t, usual)
+	a.leave("lost")
+	kept := a.own("kept")
+	a.sweep(1)
+	a.wantCensus(2, 2)
+	if told := <-a.recorder.Events; !strings.Contains(told, "OrphanFound") || !strings.Contains(told, `machine "lost" has no owner`) {
+		t.Errorf("told %q", told)
+	}
+	a.sweep(1)
+	a.wantCensus(1, 1)
+	if _, ok := a.cloud.Census().Instances[kept]; !ok {
+		t.Error("the machine lost its instance")
+	}
+	a.sweep(3)
+	a.wantCensus(1, 1)
+}
+
+func TestCollectsADiskWithoutAnInstance(t *testing.T) {
+	t.Parallel()
+	a := newAttic(t, usual)
+	a.fault = func(call fake.Call) fake.Fault {
+		if call.Operation == "create" {
+			return fake.Fault{Err: errors.New("internal error")}
+		}
+		return fake.Fault{}
+	}
+	id := driver.Identity{UID: "lost", Name: "lost", Owner: driver.Owner{UID: a.home.UID, Namespace: a.home.Namespace, Name: "home"}}
+	if _, err := a.cloud.Create(t.Context(), driver.Request[fake.Config]{Identity: id, Config: fake.Config{InstanceType: "small"}}); err == nil {
+		t.Fatal("the creation succeeded")
+	}
+	a.wantCensus(0, 1)
+	a.sweep(2)
+	a.wantCensus(0, 0)
+}
+
+// TestCollectsNothing breaks each precondition in turn.
+func TestCollectsNothing(t *testing.T) {
+	t.Parallel()
+	dry := usual
+	dry.DryRun = true
+	for name, test := range map[string]struct {
+		options Options
+		given   func(*attic)
+		fails   bool
+	}{
+		"in dry-run mode": {dry, func(*attic) {}, false},
+		"while the Cluster is paused": {usual, func(a *attic) {
+			a.home.Spec.Paused = ptr.To(true)
+			if err := cluster.Client.Update(a.Context(), a.home); err != nil {
+				a.Fatal(err)
+			}
+		}, false},
+		"while the Cluster is frozen": {usual, func(a *attic) {
+			a.home.Status.Conditions = []metav1.Condition{{Type: FrozenCondition, Status: metav1.ConditionTrue, Reason: "Overshoot", LastTransitionTime: metav1.Now()}}
+			if err := cluster.Client.Status().Update(a.Context(), a.home); err != nil {
+				a.Fatal(err)
+			}
+		}, false},
+		"when the Cluster was replaced by one of the same name": {usual, func(a *attic) {
+			if err := cluster.Client.Delete(a.Context(), a.home); err != nil {
+				a.Fatal(err)
+			}
+			if _, err := cluster.Cluster(a.Context(), a.home.Namespace, "home"); err != nil {
+				a.Fatal(err)
+			}
+		}, false},
+		"when a list breaks off": {usual, func(a *attic) {
+			pages := 0
+			a.fault = func(call fake.Call) fake.Fault {
+				if call.Operation == "list" {
+					if pages++; pages%2 == 0 {
+						return fake.Fault{Err: errors.New("gateway timeout")}
+					}
+				}
+				return fake.Fault{}
+			}
+		}, true},
+		"when the cache misses a machine that the API server has": {usual, func(a *attic) {
+			a.hidden = true
+			machine := &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{
+				Namespace: a.home.Namespace, Name: "lost", Annotations: map[string]string{infrav1.IdentityAnnotation: "lost-lost"}}}
+			if err := cluster.Client.Create(a.Context(), machine); err != nil {
+				a.Fatal(err)
+			}
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newAttic(t, test.options)
+			a.leave("lost")
+			test.given(a)
+			for range 3 {
+				a.now = a.now.Add(21 * time.Minute)
+				if err := a.Sweep(t.Context()); (err != nil) != test.fails {
+					t.Errorf("got %v, want failure %t", err, test.fails)
+				}
+			}
+			a.wantCensus(1, 1)
+		})
+	}
+}
+
+func TestCollectsNoMoreThanTheCap(t *testing.T) {
+	t.Parallel()
+	options := usual
+	options.Cap = 2
+	a := newAttic(t, options)
+	for n := range 3 {
+		a.leave(fmt.Sprint("lost-", n))
+	}
+	a.sweep(2)
+	// An instance takes its disk with it, and both were counted, so one instance is all that fits.
+	if left := len(a.cloud.Census().Instances); left < 1 {
+		t.Errorf("%d instances are left, want at least 1", left)
+	}
+	a.sweep(5)
+	a.wantCensus(0, 0)
+}
