@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+	"drover.io/bootstrap/internal/csrapproval/verdict"
 	"drover.io/bootstrap/internal/workload"
 )
 
@@ -50,7 +51,7 @@ func (a *approver) look(ctx context.Context, o any) {
 	if !ok || len(csr.Status.Conditions) > 0 {
 		return
 	}
-	node := NodeOf(csr)
+	node := verdict.NodeOf(csr)
 	if node == "" || csr.Spec.SignerName == certificatesv1.KubeAPIServerClientKubeletSignerName && time.Since(csr.CreationTimestamp.Time) < patience {
 		return
 	}
@@ -81,7 +82,7 @@ func (a *approver) decide(ctx context.Context, csr *certificatesv1.CertificateSi
 		if machine == nil || err != nil {
 			return nil, nil, err
 		}
-		return machine, Serving(csr, host(machine)), nil
+		return machine, verdict.Serving(csr, host(machine)), nil
 	}
 	uid, err := a.tokenOwner(ctx, csr.Spec.Username)
 	if uid == "" || err != nil {
@@ -91,7 +92,7 @@ func (a *approver) decide(ctx context.Context, csr *certificatesv1.CertificateSi
 	if machine == nil || err != nil {
 		return nil, nil, err
 	}
-	return machine, Client(csr, host(machine)), nil
+	return machine, verdict.Client(csr, host(machine)), nil
 }
 
 // tokenOwner is the UID of the Machine whose bootstrap token a requester has shown.
@@ -125,8 +126,8 @@ func (a *approver) find(ctx context.Context, matches func(*clusterv1.Machine) bo
 
 // host is what the infrastructure says of a Machine. The Machine's own name counts: infrastructure providers name
 // instances after it, and nobody else can take it. So does the name of its Node, which the core found by provider ID.
-func host(m *clusterv1.Machine) Host {
-	h := Host{NodeName: m.Status.NodeRef.Name, Names: []string{m.Name}}
+func host(m *clusterv1.Machine) verdict.Host {
+	h := verdict.Host{NodeName: m.Status.NodeRef.Name, Names: []string{m.Name}}
 	if h.NodeName != "" {
 		h.Names = append(h.Names, h.NodeName)
 	}

@@ -6,7 +6,6 @@ package workload
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"sync"
 	"time"
 

@@ -296,7 +296,11 @@ func (c *Cloud) Notify(changed func(driver.Identity)) {
 
 func (c *Cloud) visible(owner driver.Owner) []driver.Instance {
 	var all []driver.Instance
-	for _, known := range c.servers {
+	for uid, known := range c.servers {
+		// A list is the passing of time, as a read is.
+		if c.age(known); c.servers[uid] == nil {
+			continue
+		}
 		if known.hidden > 0 {
 			known.hidden--
 			continue

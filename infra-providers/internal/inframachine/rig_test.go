@@ -90,9 +90,9 @@ func newRig(t *testing.T, options fake.Options) *rig {
 	return r
 }
 
-// restart makes a new reconciler that remembers nothing.
-func (r *rig) restart() {
-	described := driver.Cloud[*infrav1.SimMachine, fake.Config]{
+// described is the fake cloud as a provider's cloud.
+func (r *rig) described() driver.Cloud[*infrav1.SimMachine, fake.Config] {
+	return driver.Cloud[*infrav1.SimMachine, fake.Config]{
 		Name:           "fake",
 		NewMachine:     func() *infrav1.SimMachine { return &infrav1.SimMachine{} },
 		NewMachineList: func() driver.MachineList { return &infrav1.SimMachineList{} },
@@ -104,6 +104,11 @@ func (r *rig) restart() {
 			return r.cloud, nil
 		},
 	}
+}
+
+// restart makes a new reconciler that remembers nothing.
+func (r *rig) restart() {
+	described := r.described()
 	direct, err := client.NewWithWatch(cluster.Config, client.Options{Scheme: cluster.Client.Scheme()})
 	if err != nil {
 		r.t.Fatal(err)

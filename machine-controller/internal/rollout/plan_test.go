@@ -104,6 +104,13 @@ func TestPlan(t *testing.T) {
 			state: State{Replicas: 10, Limits: Limits{Surge: 1, Unavailable: 2}, Sets: []Set{set("a", 8), set("b", 3, current, func(s *Set) { s.Available = 0 })}},
 			wait:  WaitCurrent,
 		},
+		"it does not count on growth to save Machines that are about to go": {
+			state: State{Replicas: 10, Limits: Limits{Surge: 2, Unavailable: 3}, Sets: []Set{
+				set("a", 5),
+				set("b", 3, func(s *Set) { s.Machines, s.Reported, s.Available, s.Recorded = 5, 5, 5, Stamp{8, 10} }),
+				set("c", 1, current, func(s *Set) { s.Available = 0 })}},
+			want: []string{"a 5→4", "c 1→2"},
+		},
 		"it does not surge while an old set has not reacted": {
 			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 5, func(s *Set) { s.Lagging = true }), set("b", 5, current)}},
 			wait:  WaitMachineSet,

@@ -1,7 +1,10 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package csrapproval
+// Package verdict decides whether the certificate request of a kubelet may be approved. It is pure: it sees the
+// request and what is known of the Machine, and nothing else. Finding that Machine, approving and telling people is
+// the business of package csrapproval, its only caller.
+package verdict
 
 import (
 	"crypto/x509"

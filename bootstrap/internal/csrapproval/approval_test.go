@@ -1,0 +1,202 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package csrapproval
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+	"drover.io/bootstrap/internal/testenv"
+	"drover.io/bootstrap/internal/workload"
+)
+
+// Shared by all tests of this package: a management cluster with the controller running under the RBAC that ships
+// with it, and a workload cluster in which nobody else approves.
+var management, workloads *testenv.Cluster
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	ctx, cancel := context.WithCancel(context.Background())
+	var err error
+	if management, err = testenv.StartManagement(); err == nil {
+		workloads, err = testenv.StartWorkload()
+	}
+	stopped := make(chan error, 1)
+	if err == nil {
+		err = startManager(ctx, stopped)
+	}
+	code := 1
+	if err == nil {
+		code = m.Run()
+	} else {
+		stopped <- nil
+	}
+	cancel()
+	err = errors.Join(err, <-stopped)
+	for _, c := range []*testenv.Cluster{management, workloads} {
+		if c != nil {
+			err = errors.Join(err, c.Stop())
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+func startManager(ctx context.Context, stopped chan<- error) error {
+	s, err := testenv.Scheme()
+	if err != nil {
+		return err
+	}
+	mgr, err := ctrl.NewManager(management.Manager(), ctrl.Options{Scheme: s, Metrics: metricsserver.Options{BindAddress: "0"}})
+	if err != nil {
+		return err
+	}
+	r := &Reconciler{
+		Client:      mgr.GetClient(),
+		Connections: workload.NewConnections(mgr.GetAPIReader(), clock.RealClock{}),
+		Recorder:    mgr.GetEventRecorder("drover-bootstrap"),
+	}
+	if err := r.Register(mgr); err != nil {
+		return err
+	}
+	go func() { stopped <- mgr.Start(ctx) }()
+	return nil
+}
+
+// newMachine makes a Cluster with one Machine whose Node has joined, in a namespace of its own.
+func newMachine(t *testing.T, name string) *clusterv1.Machine {
+	t.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
+	create(t, management.Client, namespace)
+	meta := metav1.ObjectMeta{Name: name, Namespace: namespace.Name, Labels: map[string]string{clusterv1.ClusterNameLabel: "c1"}}
+	create(t, management.Client, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "c1-kubeconfig", Namespace: namespace.Name}, Data: map[string][]byte{"value": workloads.Kubeconfig},
+	})
+	create(t, management.Client, &clusterv1.Cluster{
+		ObjectMeta: metav1.ObjectMeta{Name: "c1", Namespace: namespace.Name},
+		Spec:       clusterv1.ClusterSpec{ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: "api.example.test", Port: 6443}},
+	})
+	machine := &clusterv1.Machine{ObjectMeta: *meta.DeepCopy(), Spec: clusterv1.MachineSpec{
+		ClusterName:       "c1",
+		Bootstrap:         clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: bootstrapv1.GroupVersion.Group, Kind: "BootstrapConfig", Name: name}},
+		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.drover.io", Kind: "SimMachine", Name: name},
+	}}
+	create(t, management.Client, machine)
+	machine.Status.NodeRef.Name = name
+	machine.Status.Addresses = clusterv1.MachineAddresses{{Type: clusterv1.MachineInternalIP, Address: "10.0.0.1"}}
+	if err := management.Client.Status().Update(t.Context(), machine); err != nil {
+		t.Fatal(err)
+	}
+	create(t, management.Client, &bootstrapv1.BootstrapConfig{ObjectMeta: meta, Spec: bootstrapv1.BootstrapConfigSpec{OperatingSystem: bootstrapv1.Ubuntu}})
+	return machine
+}
+
+func create(t *testing.T, c client.Client, object client.Object) {
+	t.Helper()
+	if err := c.Create(t.Context(), object); err != nil {
+		t.Fatalf("creating %T: %v", object, err)
+	}
+}
+
+// ask makes a kubelet's request for a serving certificate, as the Node itself.
+func ask(t *testing.T, node string, addresses ...string) *certificatesv1.CertificateSigningRequest {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}}, DNSNames: []string{node}}
+	for _, a := range addresses {
+		request.IPAddresses = append(request.IPAddresses, net.ParseIP(a))
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, request, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := rest.CopyConfig(workloads.Admin)
+	config.Impersonate = rest.ImpersonationConfig{UserName: "system:node:" + node, Groups: []string{"system:nodes", "system:authenticated"}}
+	c, err := client.New(config, client.Options{Scheme: workloads.Client.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	csr := &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "csr-"},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			Request:    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
+			SignerName: certificatesv1.KubeletServingSignerName,
+			Usages:     []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth},
+		},
+	}
+	create(t, c, csr)
+	return csr
+}
+
+func decision(t *testing.T, csr *certificatesv1.CertificateSigningRequest) string {
+	t.Helper()
+	if err := workloads.Client.Get(t.Context(), client.ObjectKeyFromObject(csr), csr); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range csr.Status.Conditions {
+		return string(c.Type) + ": " + c.Reason
+	}
+	return ""
+}
+
+func TestApprovesTheServingCertificateOfAMachine(t *testing.T) {
+	t.Parallel()
+	g := gomega.NewWithT(t)
+	newMachine(t, "approved-1")
+	csr := ask(t, "approved-1", "10.0.0.1")
+	g.Eventually(func() string { return decision(t, csr) }, time.Minute, 100*time.Millisecond).Should(gomega.Equal("Approved: MachineVerified"))
+}
+
+func TestLeavesARequestForAForeignAddressAlone(t *testing.T) {
+	t.Parallel()
+	g := gomega.NewWithT(t)
+	machine := newMachine(t, "refused-1")
+	csr := ask(t, "refused-1", "10.0.0.1", "10.0.0.99")
+	g.Eventually(func() string {
+		list := &eventsv1.EventList{}
+		if err := management.Client.List(t.Context(), list, client.InNamespace(machine.Namespace)); err != nil {
+			return err.Error()
+		}
+		var notes []string
+		for _, e := range list.Items {
+			notes = append(notes, e.Reason+": "+e.Note)
+		}
+		return strings.Join(notes, "\n")
+	}, time.Minute, 100*time.Millisecond).Should(gomega.ContainSubstring("CertificateRequestLeftAlone: certificate request " + csr.Name + " of the workload cluster was not approved: the Machine does not have the address 10.0.0.99"))
+	if got := decision(t, csr); got != "" {
+		t.Errorf("decision = %q, want none", got)
+	}
+}
