@@ -97,7 +97,7 @@ func (c *component) await(ctx context.Context, p *process) error {
 		case <-p.exited:
 			return c.death(p)
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for %s to serve: %w: %w%s", c.name, ctx.Err(), unready, logTail(c.log))
+			return fmt.Errorf("waiting for %s to serve: %w%s", c.name, errors.Join(ctx.Err(), unready), logTail(c.log))
 		case <-tick.C:
 		}
 	}

@@ -80,16 +80,16 @@ func (c *ControlPlane) newEtcd() (*component, error) {
 	c.etcd = etcd
 	etcd.ready = healthy(port, "/readyz", c.pki.etcd, certificate)
 	etcd.args = func() []string {
-		const peer = "https://" + loopback + ":0"
+		const member, peer = "etcd", "https://" + loopback + ":0"
 		return []string{
-			"--name=" + c.options.Name,
+			"--name=" + member,
 			"--data-dir=" + c.file("etcd"),
 			"--unsafe-no-fsync",
 			"--listen-client-urls=https://" + port.address(),
 			"--advertise-client-urls=https://" + port.address(),
 			"--listen-peer-urls=" + peer,
 			"--initial-advertise-peer-urls=" + peer,
-			"--initial-cluster=" + c.options.Name + "=" + peer,
+			"--initial-cluster=" + member + "=" + peer,
 			"--heartbeat-interval=50",
 			"--election-timeout=250",
 			"--client-cert-auth",

@@ -19,12 +19,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drover.io/test/controlplane/binaries"
 )
 
 func TestStartServesTheReleasedVersion(t *testing.T) {
 	t.Parallel()
-	if os.Getenv("KUBEBUILDER_ASSETS") != "" {
-		t.Skip("the programs in KUBEBUILDER_ASSETS have a version of their own")
+	if dir := binaries.Assets(); dir != "" {
+		t.Skipf("the programs in %s have a version of their own", dir)
 	}
 	info, err := adminClient(t, sharedCluster(t)).Discovery().ServerVersion()
 	if err != nil {

@@ -34,9 +34,6 @@ func (w *waiting) Error() string { return w.reason + ": " + w.message }
 // poll is how often to look for what cannot be watched.
 const poll = 20 * time.Second
 
-// workloadManifest is what an administrator of a workload cluster applies where our kubeconfig may not do so.
-const workloadManifest = "config/workload of the bootstrap controller"
-
 func waitForMachine() error {
 	return &waiting{reason: bootstrapv1.WaitingForMachineReason, message: "waiting for a Machine to become the controller owner of this BootstrapConfig"}
 }
@@ -75,7 +72,7 @@ func badKubeconfig(err *workload.KubeconfigError) error {
 
 func clusterTrouble(trouble *workload.Trouble, after time.Duration) error {
 	if trouble.Forbidden {
-		return &waiting{wrong: true, reason: bootstrapv1.ClusterForbiddenReason, message: trouble.Message + ": apply " + workloadManifest + " there as its administrator", after: poll}
+		return &waiting{wrong: true, reason: bootstrapv1.ClusterForbiddenReason, message: trouble.Message, after: poll}
 	}
 	return &waiting{reason: bootstrapv1.ClusterUnreachableReason, message: trouble.Message, after: max(after, time.Second)}
 }

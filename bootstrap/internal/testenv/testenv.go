@@ -117,23 +117,31 @@ func (c *Cluster) applyRBAC() error {
 	if err := c.Client.Create(context.Background(), namespace); err != nil {
 		return err
 	}
-	folder, err := find(filepath.Join("config", "rbac"))
+	for _, name := range []string{"role.yaml", "role_binding.yaml", "leader_election.yaml"} {
+		if err := c.Apply(filepath.Join("config", "rbac", name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Apply creates the objects of a manifest of this module.
+func (c *Cluster) Apply(manifest string) error {
+	file, err := find(manifest)
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{"role.yaml", "role_binding.yaml", "leader_election.yaml"} {
-		content, err := os.ReadFile(filepath.Join(folder, name))
-		if err != nil {
-			return err
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	for _, document := range bytes.Split(content, []byte("\n---\n")) {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(document, &object.Object); err != nil {
+			return fmt.Errorf("reading %s: %w", manifest, err)
 		}
-		for _, document := range bytes.Split(content, []byte("\n---\n")) {
-			object := &unstructured.Unstructured{}
-			if err := yaml.Unmarshal(document, &object.Object); err != nil {
-				return fmt.Errorf("reading %s: %w", name, err)
-			}
-			if err := c.Client.Create(context.Background(), object); err != nil {
-				return fmt.Errorf("applying %s: %w", name, err)
-			}
+		if err := c.Client.Create(context.Background(), object); err != nil {
+			return fmt.Errorf("applying %s: %w", manifest, err)
 		}
 	}
 	return nil

@@ -42,7 +42,7 @@ func (c *Connection) Explain(err error) *Trouble {
 	case apierrors.IsUnauthorized(err):
 		return &Trouble{Forbidden: true, Message: "the workload cluster does not accept the credentials of the kubeconfig: renew the kubeconfig Secret"}
 	case apierrors.IsForbidden(err):
-		return &Trouble{Forbidden: true, Message: err.Error()}
+		return &Trouble{Forbidden: true, Message: err.Error() + ": apply config/workload of the bootstrap controller there as its administrator"}
 	case errors.As(err, &dns):
 		return reach(fmt.Sprintf("the name %q cannot be resolved", dns.Name))
 	case errors.As(err, &authority):

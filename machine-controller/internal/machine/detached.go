@@ -39,7 +39,7 @@ func (d detached) run(ctx context.Context, s *subject) (bool, reconcile.Result, 
 		startClock(&status.WaitForNodeVolumeDetachStartTime, d.clock.Now())
 		s.deletion = progress{clusterv1.MachineDeletingWaitingForVolumeDetachReason,
 			unreachable(s, "wait for volumes", "nodeVolumeDetachTimeoutSeconds", clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation)}
-		return false, untilExpiry(status.WaitForNodeVolumeDetachStartTime, timeout, d.clock.Now()), nil
+		return false, untilExpiry(status.WaitForNodeVolumeDetachStartTime, timeout, d.clock.Now()), nil //nolint:nilerr // the condition says so, and the connection wakes us
 	}
 	result, err := d.volumes.Detached(ctx, volume.Request{
 		Client:  connection.Client(),

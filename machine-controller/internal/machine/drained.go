@@ -50,7 +50,7 @@ func (d drained) run(ctx context.Context, s *subject) (bool, reconcile.Result, e
 	connection, err := d.workloads.Get(s.clusterKey())
 	if err != nil {
 		s.deletion = progress{clusterv1.MachineDeletingDrainingNodeReason, unreachable(s, "drain", "nodeDrainTimeoutSeconds", clusterv1.ExcludeNodeDrainingAnnotation)}
-		return false, rest, nil
+		return false, rest, nil //nolint:nilerr // the condition says so, and the connection wakes us
 	}
 	request, err := d.request(ctx, connection, s)
 	if err != nil {

@@ -34,7 +34,7 @@ func (p node) run(ctx context.Context, s *subject) (reconcile.Result, error) {
 	connection, err := p.workloads.Get(s.clusterKey())
 	if err != nil {
 		s.node.err = err
-		return reconcile.Result{}, nil
+		return reconcile.Result{}, nil //nolint:nilerr // the condition says so, and the connection wakes us
 	}
 	found, err := byProviderID(connection, s.machine)
 	if found == nil && !connection.Synced() {

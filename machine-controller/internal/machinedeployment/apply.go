@@ -45,7 +45,7 @@ func (r *Reconciler) apply(ctx context.Context, f *fleet, intent rollout.Intent)
 	case rollout.EnableCreate:
 		delete(wanted.Annotations, clusterv1.DisableMachineCreateAnnotation)
 	case rollout.Delete:
-		return settled(r.Client.Delete(ctx, set, client.Preconditions{UID: &set.UID, ResourceVersion: &set.ResourceVersion}))
+		return r.remove(ctx, f, set)
 	}
 	if err := r.update(ctx, set, wanted); err != nil {
 		return settled(fmt.Errorf("updating MachineSet %q: %w", set.Name, err))
@@ -53,6 +53,16 @@ func (r *Reconciler) apply(ctx context.Context, f *fleet, intent rollout.Intent)
 	if intent.Kind == rollout.Scale {
 		scaled(r.Events, f.deployment, set, intent)
 	}
+	return nil
+}
+
+// remove deletes a MachineSet, if nobody has changed it since it was found empty.
+func (r *Reconciler) remove(ctx context.Context, f *fleet, set *clusterv1.MachineSet) error {
+	err := r.Client.Delete(ctx, set, client.Preconditions{UID: &set.UID, ResourceVersion: &set.ResourceVersion})
+	if err != nil {
+		return settled(fmt.Errorf("deleting MachineSet %q: %w", set.Name, err))
+	}
+	r.tracker.Deleted(f.deployment.UID, set)
 	return nil
 }
 

@@ -28,6 +28,7 @@ import (
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/filter"
+	"drover.io/machine-controller/internal/marks"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/rollout"
 )
@@ -133,7 +134,10 @@ func (r *Reconciler) roll(ctx context.Context, f *fleet) (reconcile.Result, erro
 	})
 	if err != nil {
 		f.trouble = err
-		return reconcile.Result{}, nil
+		return reconcile.Result{}, nil //nolint:nilerr // it is told in a condition; only a new spec can help
+	}
+	if shown, err := r.marksShown(ctx, f, state); err != nil || !shown {
+		return reconcile.Result{RequeueAfter: coalesce.Window}, err
 	}
 	f.decision = rollout.Plan(state)
 	var errs []error
@@ -141,6 +145,17 @@ func (r *Reconciler) roll(ctx context.Context, f *fleet) (reconcile.Result, erro
 		errs = append(errs, r.apply(ctx, f, intent))
 	}
 	return r.next(f), kerrors.NewAggregate(errs)
+}
+
+// marksShown reports whether a decrease of replicas, if this is one, may be planned yet.
+func (r *Reconciler) marksShown(ctx context.Context, f *fleet, state rollout.State) (bool, error) {
+	for _, set := range state.Sets {
+		if set.Recorded.Desired > state.Replicas {
+			return marks.Shown(ctx, r.Live, f.machines, client.InNamespace(f.deployment.Namespace),
+				client.MatchingLabels{clusterv1.MachineDeploymentNameLabel: f.deployment.Name})
+		}
+	}
+	return true, nil
 }
 
 // next is when time alone, or a write of ours that is not seen yet, changes the decision.

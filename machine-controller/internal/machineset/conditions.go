@@ -33,7 +33,7 @@ func setClusterMissing(set *clusterv1.MachineSet) {
 }
 
 func setScalingUp(f *family) {
-	desired, current := desiredReplicas(f.set), len(f.machines)
+	desired, current := desiredReplicas(f.set), len(f.machines)+f.born
 	condition := metav1.Condition{Type: clusterv1.MachineSetScalingUpCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineSetNotScalingUpReason}
 	if current < desired {
 		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.MachineSetScalingUpReason

@@ -56,6 +56,8 @@ type family struct {
 	set      *clusterv1.MachineSet
 	cluster  *clusterv1.Cluster
 	machines []*clusterv1.Machine
+	// born counts the Machines that this reconcile has added, which machines does not show.
+	born int
 	// trouble is why Machines that are missing cannot be created.
 	trouble error
 }

@@ -6,15 +6,20 @@ package machineset
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/labels/format"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"drover.io/machine-controller/internal/coalesce"
+	"drover.io/machine-controller/internal/marks"
 	"drover.io/machine-controller/internal/priority"
 )
 
@@ -35,7 +40,7 @@ func (r *Reconciler) scale(ctx context.Context, f *family) (reconcile.Result, er
 	case missing > 0:
 		return r.grow(ctx, f, missing)
 	case missing < 0:
-		return reconcile.Result{}, r.shrink(ctx, f, -missing)
+		return r.shrink(ctx, f, -missing)
 	}
 	return reconcile.Result{}, nil
 }
@@ -58,10 +63,19 @@ func (r *Reconciler) grow(ctx context.Context, f *family, missing int) (reconcil
 	for batch := 1; left > 0; batch = min(2*batch, atOnce) {
 		size := min(batch, left)
 		var group errgroup.Group
+		var born atomic.Int32
 		for range size {
-			group.Go(func() error { return r.midwife.bear(ctx, f.set, from) })
+			group.Go(func() error {
+				err := r.midwife.bear(ctx, f.set, from)
+				if err == nil {
+					born.Add(1)
+				}
+				return err
+			})
 		}
-		if err := group.Wait(); err != nil {
+		err := group.Wait()
+		f.born += int(born.Load())
+		if err != nil {
 			f.trouble = err
 			createFailed(r.Events, f.set, err)
 			return reconcile.Result{}, err
@@ -74,13 +88,22 @@ func (r *Reconciler) grow(ctx context.Context, f *family, missing int) (reconcil
 	return reconcile.Result{}, nil
 }
 
-// shrink deletes the surplus, in the order that loses least.
-func (r *Reconciler) shrink(ctx context.Context, f *family, surplus int) error {
+// shrink deletes the surplus, in the order that loses least. The MachineDeployment has seen
+// to it that marks are in the cache; a set that stands alone does so itself.
+func (r *Reconciler) shrink(ctx context.Context, f *family, surplus int) (reconcile.Result, error) {
+	if owner := metav1.GetControllerOfNoCopy(f.set); owner == nil {
+		shown, err := marks.Shown(ctx, r.Live, f.machines, client.InNamespace(f.set.Namespace),
+			client.MatchingLabels{clusterv1.MachineSetNameLabel: format.MustFormatValue(f.set.Name)})
+		if err != nil || !shown {
+			return reconcile.Result{RequeueAfter: coalesce.Window}, err
+		}
+	}
+	seed := fmt.Sprintf("%s/%d", f.set.UID, f.set.Generation)
 	var errs []error
-	for _, m := range priority.Order(f.machines, f.set.Spec.Deletion.Order, string(f.set.UID))[:surplus] {
+	for _, m := range priority.Order(f.machines, f.set.Spec.Deletion.Order, seed)[:surplus] {
 		errs = append(errs, r.remove(ctx, f.set, m))
 	}
-	return kerrors.NewAggregate(errs)
+	return reconcile.Result{}, kerrors.NewAggregate(errs)
 }
 
 // remove deletes one Machine unless that is under way.

@@ -20,7 +20,7 @@ func setStatus(f *family, now time.Time) {
 	if matches, err := selector(f.set); err == nil {
 		status.Selector = matches.String()
 	}
-	status.Replicas = new(int32(len(f.machines)))
+	status.Replicas = new(int32(len(f.machines) + f.born))
 	status.ReadyReplicas = count(f.machines, clusterv1.MachineReadyCondition)
 	status.AvailableReplicas = count(f.machines, clusterv1.MachineAvailableCondition)
 	status.UpToDateReplicas = count(f.machines, clusterv1.MachineUpToDateCondition)

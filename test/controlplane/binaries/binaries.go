@@ -44,7 +44,7 @@ func Required() []string {
 // KUBEBUILDER_ASSETS if it is set, bin/k8s of this repository otherwise. The
 // error names what is missing and how to get it.
 func Dir() (string, error) {
-	if dir := os.Getenv(AssetsVariable); dir != "" {
+	if dir := Assets(); dir != "" {
 		return dir, CheckAssets(dir, Required())
 	}
 	root, err := Root()
@@ -56,6 +56,21 @@ func Dir() (string, error) {
 		return "", fmt.Errorf("%w: run `make control-plane` in %s", err, root)
 	}
 	return dir, nil
+}
+
+// Assets returns the directory that the user chose through KUBEBUILDER_ASSETS,
+// or "" if there is none or it is bin/k8s of this repository, which is ours to
+// build.
+func Assets() string {
+	dir := os.Getenv(AssetsVariable)
+	if dir == "" {
+		return ""
+	}
+	owner := filepath.Dir(filepath.Dir(filepath.Clean(dir)))
+	if root, err := Root(); err == nil && Out(owner) == filepath.Clean(dir) && sameDir(owner, root) {
+		return ""
+	}
+	return dir
 }
 
 // CheckAssets reports which of names is not a program in dir, a directory that
@@ -86,6 +101,13 @@ func Root() (string, error) {
 			return "", fmt.Errorf("finding the repository: no directory above %s holds %s: change into it, or set %s", start, moduleDir, AssetsVariable)
 		}
 	}
+}
+
+// sameDir says whether two paths lead to one directory.
+func sameDir(a, b string) bool {
+	first, errA := os.Stat(a)
+	second, errB := os.Stat(b)
+	return errA == nil && errB == nil && os.SameFile(first, second)
 }
 
 // check reports the first of names that is not an executable file in dir.

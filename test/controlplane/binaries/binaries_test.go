@@ -57,6 +57,29 @@ func TestDirFindsTheRepositoryFromBelow(t *testing.T) {
 	}
 }
 
+func TestAssetsLeavesOutOurOwn(t *testing.T) {
+	root := repository(t, "v3.6.1")
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(root, link); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(root)
+	for name, test := range map[string]struct{ value, want string }{
+		"when unset":                         {"", ""},
+		"when it is our bin/k8s":             {Out(root), ""},
+		"when it leads to our bin/k8s":       {Out(link) + "/", ""},
+		"but not another directory":          {filepath.Join(root, "bin"), filepath.Join(root, "bin")},
+		"nor the bin/k8s of another project": {"/elsewhere/bin/k8s", "/elsewhere/bin/k8s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(AssetsVariable, test.value)
+			if got := Assets(); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
 func TestDirOutsideARepository(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv(AssetsVariable, "")

@@ -79,9 +79,8 @@ type stampedTarget struct {
 
 // stamp returns the fingerprint of t built from inputs.
 func stamp(inputs []byte, t target) string {
-	h := sha256.New()
-	fmt.Fprintf(h, "%s %s\n%s", t.name, t.command, inputs)
-	return hex.EncodeToString(h.Sum(nil))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s\n%s", t.name, t.command, inputs))
+	return hex.EncodeToString(sum[:])
 }
 
 // current says whether dir holds t as it would be built now.

@@ -37,7 +37,7 @@ func run(ctx context.Context, names []string) error {
 	if len(names) == 0 {
 		names = binaries.Required()
 	}
-	if dir := os.Getenv(binaries.AssetsVariable); dir != "" {
+	if dir := binaries.Assets(); dir != "" {
 		if err := binaries.CheckAssets(dir, names); err != nil {
 			return err
 		}

@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+var errBoom = errors.New("boom")
+
+// server is a transport that fails on demand and counts.
+type server struct {
+	err   error
+	calls int
+}
+
+func (s *server) RoundTrip(*http.Request) (*http.Response, error) {
+	s.calls++
+	return &http.Response{StatusCode: http.StatusOK}, s.err
+}
+
+func call(t *testing.T, transport http.RoundTripper, ctx context.Context) error {
+	t.Helper()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://a.example.test", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = transport.RoundTrip(request) //nolint:bodyclose // there is none
+	return err
+}
+
+func TestDoesNotCallAServerThatDidNotAnswer(t *testing.T) {
+	t.Parallel()
+	clock := clocktesting.NewFakeClock(time.Now())
+	b := &breaker{clock: clock}
+	s := &server{err: errBoom}
+	transport := b.wrap(s)
+	var pauses []time.Duration
+	for range 7 {
+		if err := call(t, transport, t.Context()); !errors.Is(err, errBoom) {
+			t.Fatalf("err = %v, want boom", err)
+		}
+		before := s.calls
+		if err := call(t, transport, t.Context()); !errors.Is(err, errBoom) || s.calls != before {
+			t.Fatalf("err = %v after %d calls, want boom without a call", err, s.calls-before)
+		}
+		pauses = append(pauses, b.remaining())
+		clock.Step(b.remaining())
+	}
+	for i, want := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 2 * time.Minute, 2 * time.Minute} {
+		if pauses[i] != want {
+			t.Errorf("pause %d = %s, want %s", i, pauses[i], want)
+		}
+	}
+	s.err = nil
+	if err := call(t, transport, t.Context()); err != nil || b.remaining() != 0 {
+		t.Errorf("err = %v, remaining = %s after an answer", err, b.remaining())
+	}
+}
+
+func TestACallerThatGivesUpSaysNothingOfTheServer(t *testing.T) {
+	t.Parallel()
+	b := &breaker{clock: clocktesting.NewFakeClock(time.Now())}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_ = call(t, b.wrap(&server{err: context.Canceled}), ctx)
+	if b.remaining() != 0 {
+		t.Error("paused because a caller went away")
+	}
+}
