@@ -27,7 +27,7 @@ generate: ## Generate deepcopy code, CRDs and RBAC roles
 
 .PHONY: tidy
 tidy: ## Tidy the go.mod of every module
-	@for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy) || exit 1; done
+	@for m in $(MODULES) test/controlplane/kubernetes hack/tools hack/tools/lint; do (cd $$m && GOWORK=off go mod tidy) || exit 1; done
 
 .PHONY: fmt
 fmt: ## Format every Go file

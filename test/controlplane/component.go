@@ -7,8 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
+
+	"drover.io/test/process"
 )
 
 const (
@@ -41,7 +46,7 @@ type component struct {
 	// ready returns nil once the program serves.
 	ready func(ctx context.Context) error
 
-	process *process
+	process *process.Process
 	started bool // has served once: clients know the port
 }
 
@@ -49,7 +54,7 @@ type component struct {
 // somebody else took its port it moves to another, once only: later starts
 // keep the port that clients know.
 func (c *component) start(ctx context.Context) error {
-	if c.process.running() {
+	if c.process.Running() {
 		return nil
 	}
 	for attempt := 1; ; attempt++ {
@@ -69,12 +74,12 @@ func (c *component) start(ctx context.Context) error {
 
 // launch starts the program once. On an error nothing is left running.
 func (c *component) launch(ctx context.Context) error {
-	p, err := startProcess(c.path, c.log, c.args())
+	p, err := process.Start(process.Command{Path: c.path, Args: c.args(), Log: c.log, Env: environment()})
 	if err != nil {
 		return fmt.Errorf("starting %s: %w", c.name, err)
 	}
 	if err := c.await(ctx, p); err != nil {
-		p.end(stopGrace)
+		p.End(stopGrace)
 		return err
 	}
 	c.process = p
@@ -83,21 +88,21 @@ func (c *component) launch(ctx context.Context) error {
 
 // await returns once p serves, or an error with the end of its log if it died
 // or ctx ended first.
-func (c *component) await(ctx context.Context, p *process) error {
+func (c *component) await(ctx context.Context, p *process.Process) error {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for {
 		probe, cancel := context.WithTimeout(ctx, probeTimeout)
 		unready := c.ready(probe)
 		cancel()
-		if unready == nil && p.running() {
+		if unready == nil && p.Running() {
 			return nil
 		}
 		select {
-		case <-p.exited:
+		case <-p.Exited():
 			return c.death(p)
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for %s to serve: %w%s", c.name, errors.Join(ctx.Err(), unready), logTail(c.log))
+			return fmt.Errorf("waiting for %s to serve: %w%s", c.name, errors.Join(ctx.Err(), unready), process.Tail(c.log))
 		case <-tick.C:
 		}
 	}
@@ -110,17 +115,17 @@ func (c *component) stop() error {
 		return nil
 	}
 	c.process = nil
-	if !p.running() {
+	if !p.Running() {
 		return c.death(p)
 	}
-	p.end(stopGrace)
+	p.End(stopGrace)
 	return nil
 }
 
 // death describes the end of p that nobody asked for.
-func (c *component) death(p *process) error {
-	tail := logTail(c.log)
-	err := fmt.Errorf("%s ended by itself: %s%s", c.name, p.state(), tail)
+func (c *component) death(p *process.Process) error {
+	tail := process.Tail(c.log)
+	err := fmt.Errorf("%s ended by itself: %s%s", c.name, p.State(), tail)
 	if saysPortTaken(tail) {
 		return fmt.Errorf("%w: %w", errPortTaken, err)
 	}
@@ -138,16 +143,23 @@ func (c *component) resume() error {
 }
 
 func (c *component) signal(s syscall.Signal) error {
-	if !c.process.running() {
+	if !c.process.Running() {
 		return fmt.Errorf("sending %q to %s: it is not running", s, c.name)
 	}
-	return c.process.signal(s)
+	return c.process.Signal(s)
 }
 
 // pid returns the process id, or 0 while the program does not run.
 func (c *component) pid() int {
-	if !c.process.running() {
+	if !c.process.Running() {
 		return 0
 	}
-	return c.process.pid
+	return c.process.PID
+}
+
+// environment is ours without what etcd would take for settings.
+func environment() []string {
+	return slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		return strings.HasPrefix(variable, "ETCD_")
+	})
 }

@@ -124,11 +124,11 @@ func TestAPIServerComesBackWithItsData(t *testing.T) {
 func TestAPIServerComesBackToItsWatchers(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, Options{Name: "watched", ControllerManager: true})
-	process := c.apiServer.process
+	server := c.apiServer.process
 	if err := c.StopAPIServer(); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff("exit status 0", process.state()); diff != "" {
+	if diff := cmp.Diff("exit status 0", server.State()); diff != "" {
 		t.Errorf("how it ended (-want +got):\n%s", diff)
 	}
 	if err := c.StartAPIServer(t.Context()); err != nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -47,32 +48,50 @@ func (s *Stack) wanted() []struct {
 
 func (s *Stack) startManagers(ctx context.Context) error {
 	for _, each := range s.wanted() {
+		if slices.Contains(s.options.Without, each.name) {
+			continue
+		}
 		path := filepath.Join(s.root, "bin", each.name)
 		if _, err := os.Stat(path); err != nil {
 			return fmt.Errorf("no %s: run make build: %w", each.name, err)
 		}
-		kubeconfig, err := s.Management.ServiceAccountKubeconfig(ctx, Namespace, each.account)
+		file, err := s.AccountKubeconfig(ctx, each.name, Namespace, each.account)
 		if err != nil {
-			return fmt.Errorf("making a kubeconfig for ServiceAccount %q: %w", each.account, err)
-		}
-		file := filepath.Join(s.Dir, each.name+".kubeconfig")
-		if err := os.WriteFile(file, kubeconfig, 0o600); err != nil {
 			return err
 		}
-		m := &Manager{Name: each.name, Log: filepath.Join(s.Dir, each.name+".log")}
-		m.command = process.Command{Path: path, Log: m.Log, Args: append([]string{
+		if _, err := s.Launch(each.name, process.Command{Path: path, Args: append([]string{
 			"--kubeconfig=" + file,
 			"--metrics-bind-address=0",
 			"--health-probe-bind-address=0",
 			fmt.Sprintf("--leader-elect=%t", s.options.LeaderElection),
 			"--leader-election-namespace=" + Namespace,
-		}, each.args...)}
-		if err := m.Start(); err != nil {
+		}, each.args...)}); err != nil {
 			return err
 		}
-		s.managers = append(s.managers, m)
 	}
 	return nil
+}
+
+// AccountKubeconfig writes a kubeconfig of the management cluster for a ServiceAccount and
+// returns its path.
+func (s *Stack) AccountKubeconfig(ctx context.Context, file, namespace, account string) (string, error) {
+	kubeconfig, err := s.Management.ServiceAccountKubeconfig(ctx, namespace, account)
+	if err != nil {
+		return "", fmt.Errorf("making a kubeconfig for ServiceAccount %q: %w", account, err)
+	}
+	path := filepath.Join(s.Dir, file+".kubeconfig")
+	return path, os.WriteFile(path, kubeconfig, 0o600)
+}
+
+// Launch runs a program as one of the managers of the stack, ours or not.
+func (s *Stack) Launch(name string, command process.Command) (*Manager, error) {
+	command.Log = filepath.Join(s.Dir, name+".log")
+	m := &Manager{Name: name, Log: command.Log, command: command}
+	if err := m.Start(); err != nil {
+		return nil, err
+	}
+	s.managers = append(s.managers, m)
+	return m, nil
 }
 
 // Managers are the managers of the stack, in the order of their start.

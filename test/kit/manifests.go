@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/api/crds"
@@ -82,11 +84,15 @@ func applyFolder(ctx context.Context, c client.Client, folder string) error {
 	return nil
 }
 
-// applyCRDs applies every CRD of the api module and waits until all are served.
-func applyCRDs(ctx context.Context, c client.Client) error {
+// applyCRDs applies every CRD of the api module, or all but the core kinds, and waits until
+// all are served.
+func applyCRDs(ctx context.Context, c client.Client, core bool) error {
 	err := fs.WalkDir(crds.Bases, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
+		}
+		if !core && strings.HasPrefix(entry.Name(), clusterv1.GroupVersion.Group+"_") {
+			return nil
 		}
 		documents, err := crds.Bases.ReadFile(path)
 		if err != nil {

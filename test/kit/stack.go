@@ -43,6 +43,14 @@ type Options struct {
 	LeaderElection bool
 	// Audit is the audit policy of the management cluster, if any.
 	Audit []byte
+	// Without names managers of ours that are not run, because other programs do their work.
+	// Without the machine-controller, the core kinds are theirs to install as well.
+	Without []string
+	// Prepare is called once everything is installed, before the managers start, if set.
+	Prepare func(ctx context.Context, s *Stack) error
+	// Beside is another stack, if any: this one uses its workload cluster and its simulated
+	// cloud, as two management clusters do around a move.
+	Beside *Stack
 }
 
 // Stack is a management cluster, a workload cluster and the managers.
@@ -87,9 +95,12 @@ func (s *Stack) start(ctx context.Context) error {
 	}{
 		{"starting two control planes: etcd, kube-apiserver, kube-controller-manager", s.startClusters},
 		{"installing the kinds and permissions that Drover ships", s.install},
+		{"", s.prepare},
 		{"starting machine-controller, bootstrap and infra-sim under their ServiceAccounts", s.startManagers},
 	} {
-		s.options.Progress(step.says)
+		if step.says != "" {
+			s.options.Progress(step.says)
+		}
 		if err := step.do(ctx); err != nil {
 			return err
 		}
@@ -106,6 +117,10 @@ func (s *Stack) startClusters(ctx context.Context) error {
 		s.Management, errs[0] = controlplane.Start(ctx, options)
 	})
 	group.Go(func() {
+		if s.options.Beside != nil {
+			s.Workload = s.options.Beside.Workload
+			return
+		}
 		s.Workload, errs[1] = controlplane.Start(ctx, controlplane.Options{Name: "workload", ControllerManager: true})
 	})
 	group.Wait()
@@ -131,7 +146,12 @@ func (s *Stack) startClusters(ctx context.Context) error {
 func (s *Stack) Kubeconfig(name string) string { return filepath.Join(s.Dir, name+".kubeconfig") }
 
 // Hosts is the folder in which the simulated cloud keeps its instances.
-func (s *Stack) Hosts() string { return filepath.Join(s.Dir, "hosts") }
+func (s *Stack) Hosts() string {
+	if s.options.Beside != nil {
+		return s.options.Beside.Hosts()
+	}
+	return filepath.Join(s.Dir, "hosts")
+}
 
 func newClient(cluster *controlplane.ControlPlane) (client.Client, error) {
 	known := runtime.NewScheme()
@@ -150,7 +170,7 @@ func newClient(cluster *controlplane.ControlPlane) (client.Client, error) {
 // install applies CRDs, namespace and permissions to the management cluster, and the role
 // that a workload cluster grants us to the other.
 func (s *Stack) install(ctx context.Context) error {
-	if err := applyCRDs(ctx, s.Manage); err != nil {
+	if err := applyCRDs(ctx, s.Manage, !slices.Contains(s.options.Without, "machine-controller")); err != nil {
 		return fmt.Errorf("installing CRDs: %w", err)
 	}
 	for _, folder := range []string{"hack/release/namespace", "machine-controller/config/rbac", "bootstrap/config/rbac", "infra-providers/config/rbac/sim"} {
@@ -164,6 +184,13 @@ func (s *Stack) install(ctx context.Context) error {
 	return aggregated(ctx, s.Manage, "drover-machine-controller-providers")
 }
 
+func (s *Stack) prepare(ctx context.Context) error {
+	if s.options.Prepare == nil {
+		return nil
+	}
+	return s.options.Prepare(ctx, s)
+}
+
 // Stop ends the managers and the clusters, and removes the temporary folder. It may be
 // called again.
 func (s *Stack) Stop() error {
@@ -172,7 +199,8 @@ func (s *Stack) Stop() error {
 	}
 	var errs []error
 	for _, cluster := range []*controlplane.ControlPlane{s.Workload, s.Management} {
-		if cluster != nil {
+		borrowed := s.options.Beside != nil && cluster == s.options.Beside.Workload
+		if cluster != nil && !borrowed {
 			errs = append(errs, cluster.Stop())
 		}
 	}

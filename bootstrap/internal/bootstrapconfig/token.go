@@ -38,7 +38,7 @@ type bootstrapToken struct {
 
 func (b *bootstrapToken) reconcile(ctx context.Context, t *target) (time.Duration, error) {
 	r := b.reconciler
-	if false {
+	if t.joined() {
 		return 0, b.retire(ctx, t)
 	}
 	if !t.mayStillJoin() {

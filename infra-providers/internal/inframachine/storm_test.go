@@ -55,7 +55,7 @@ func TestFaultRig(t *testing.T) {
 }
 
 // patience is how many steps one machine may take before it counts as stuck.
-const patience = 3000
+const patience = 400
 
 // storm is a rig whose every part fails by the throw of one seeded die.
 type storm struct {
