@@ -25,7 +25,7 @@ done
 
 # Our kinds.
 tool api controller-gen object:headerFile="$root/hack/boilerplate.go.txt" crd \
-  paths=./infrastructure/... paths=./bootstrap/... output:crd:dir=crds/bases
+  paths=./infrastructure/... paths=./bootstrap/... paths=./policy/... output:crd:dir=crds/bases
 (cd api/crds && printf 'resources:\n' && printf -- '- %s\n' bases/*.yaml) > api/crds/kustomization.yaml
 
 # What each manager may do, from the markers in its code.

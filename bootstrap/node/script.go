@@ -71,13 +71,10 @@ func (n *Node) script() []byte {
 		line("%s", command)
 	}
 	n.writeDownloads(line)
-	if n.Version != "" {
-		line("installed=$(%s --version 2>&1 || true)", n.kubelet)
-		line("[ \"$installed\" = 'Kubernetes %s' ] || echo \"bootstrap: the Machine asks for %s, the kubelet says: $installed\" >&2", n.Version, n.Version)
-	}
 	for i := range n.PreCommands {
 		line("%s", commandPath("pre", i))
 	}
+	n.writeKubeletCheck(line)
 	line("mkdir -p /etc/cni/net.d /opt/cni/bin")
 	line("systemctl daemon-reload")
 	for _, service := range n.Services {
@@ -90,6 +87,19 @@ func (n *Node) script() []byte {
 	line("mkdir -p %s", SuccessFile[:strings.LastIndex(SuccessFile, "/")])
 	line("echo success > %s", SuccessFile)
 	return []byte(b.String())
+}
+
+// writeKubeletCheck fails where there is no kubelet, which systemd would not say, and tells of one that is not of
+// the version that the Machine asks for. That one may still be meant: vendors add to the version.
+func (n *Node) writeKubeletCheck(line func(string, ...any)) {
+	if n.kubelet == "" {
+		return
+	}
+	line("if ! [ -x %s ]; then echo 'bootstrap: there is no %s: use an image that has it, or spec.binaries.kubelet' >&2; exit 1; fi", n.kubelet, n.kubelet)
+	if n.Version != "" {
+		line("installed=$(%s --version)", n.kubelet)
+		line("[ \"$installed\" = 'Kubernetes %s' ] || echo \"bootstrap: the Machine asks for %s, the kubelet says: $installed\" >&2", n.Version, n.Version)
+	}
 }
 
 func (n *Node) hasFile(path string) bool {

@@ -14,8 +14,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"drover.io/test/process"
 )
 
 func TestKilledParentLeavesNoProcess(t *testing.T) {

@@ -1,0 +1,26 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+var (
+	// GroupVersion is the group and version of every kind in this package.
+	GroupVersion = schema.GroupVersion{Group: "policy.drover.io", Version: "v1alpha1"}
+
+	// AddToScheme adds the kinds of this package to a scheme.
+	AddToScheme = schemeBuilder.AddToScheme
+
+	schemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
+)
+
+func addKnownTypes(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion, &MachinePolicy{}, &MachinePolicyList{})
+	metav1.AddToGroupVersion(scheme, GroupVersion)
+	return nil
+}

@@ -1,0 +1,167 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package render_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+	"drover.io/bootstrap/internal/render"
+	"drover.io/bootstrap/node"
+)
+
+// boot runs the four real stages of cloud-init on user data, in a root directory that is thrown away, and returns what
+// they did, by the first word of each line that testdata/stages.sh prints.
+func boot(t *testing.T, in node.Input) map[string][]string {
+	t.Helper()
+	folder := cloudInit(t)
+	if os.Geteuid() != 0 {
+		t.Skip("not root: the stages of cloud-init need a root directory of their own")
+	}
+	data, _, err := render.Data(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	described, err := node.Describe(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var paths strings.Builder
+	for _, f := range described.AllFiles() {
+		paths.WriteString(f.Path + "\n")
+	}
+	scratch := t.TempDir()
+	userData, list, root := filepath.Join(scratch, "user-data"), filepath.Join(scratch, "paths"), filepath.Join(scratch, "root")
+	for file, content := range map[string][]byte{userData: data, list: []byte(paths.String())} {
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	isolated := []string{"--mount", "--uts", "--ipc", "--net", "--pid", "--fork"}
+	if out, err := exec.CommandContext(t.Context(), "unshare", append(isolated, "true")...).CombinedOutput(); err != nil {
+		t.Skipf("no namespaces here: %v: %s", err, out)
+	}
+	command := exec.CommandContext(t.Context(), "unshare", append(isolated, "bash", "testdata/stages.sh", folder, root, userData, list)...)
+	var out, problems bytes.Buffer
+	command.Stdout, command.Stderr = &out, &problems
+	if err := command.Run(); err != nil {
+		t.Fatalf("booting: %v\n%s%s", err, problems.String(), out.String())
+	}
+	said := map[string][]string{}
+	for line := range strings.Lines(out.String()) {
+		kind, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		said[kind] = append(said[kind], text)
+	}
+	return said
+}
+
+func TestCloudInitBringsTheHostUp(t *testing.T) {
+	t.Parallel()
+	metadata := cases()["ubuntu-metadata"]
+	everything := all(input(bootstrapv1.Ubuntu))
+	everything.Spec.Binaries = bootstrapv1.Binaries{} // there is no network
+	for name, c := range map[string]struct {
+		in       node.Input
+		hostname string
+		calls    []string
+	}{
+		"ubuntu with metadata":   {metadata, "node-1", []string{"ufw disable"}},
+		"ubuntu with everything": {everything, "workers-x7k2p", []string{"ufw disable", "update-ca-certificates ", "systemctl restart systemd-timesyncd.service"}},
+		"rocky":                  {cases()["rocky"], "node-1", []string{"setenforce 0", "systemctl disable --quiet --now firewalld.service"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			said := boot(t, c.in)
+			t.Cleanup(func() {
+				if t.Failed() {
+					t.Log(strings.Join(said["LOG"], "\n"))
+				}
+			})
+			if got := strings.Join(said["RESULT"], ""); !strings.Contains(got, `"errors":[]`) {
+				t.Errorf("result = %s, want no errors", got)
+			}
+			if diff := cmp.Diff([]string{"success"}, said["SUCCESS"]); diff != "" {
+				t.Errorf("success file (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff([]string{c.hostname}, said["HOSTNAME"]); diff != "" {
+				t.Errorf("hostname (-want +got):\n%s", diff)
+			}
+			order := append(append([]string{
+				"modprobe -a overlay br_netfilter", "sysctl --quiet --load /etc/sysctl.d/99-drover.conf", "swapoff -a", "systemctl mask --quiet swap.target",
+			}, c.calls...), "systemctl restart containerd.service", "systemctl restart kubelet.service")
+			assertOrder(t, order, said["CALL"])
+			assertFiles(t, c.in, said["FILE"])
+		})
+	}
+}
+
+// assertOrder wants each call after the one before it.
+func assertOrder(t *testing.T, want, got []string) {
+	t.Helper()
+	rest := got
+	for _, call := range want {
+		at := -1
+		for i := range rest {
+			if strings.TrimSpace(rest[i]) == strings.TrimSpace(call) {
+				at = i
+				break
+			}
+		}
+		if at < 0 {
+			t.Errorf("%q was not called in its turn; calls:\n%s", call, strings.Join(got, "\n"))
+			return
+		}
+		rest = rest[at+1:]
+	}
+}
+
+// assertFiles wants every file with its bytes, its mode and its owner.
+func assertFiles(t *testing.T, in node.Input, got []string) {
+	t.Helper()
+	described, err := node.Describe(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, f := range described.AllFiles() {
+		owner := f.Owner
+		if owner == "" {
+			owner = "root:root"
+		}
+		want = append(want, fmt.Sprintf("%s %04o %s %x", f.Path, f.Mode, owner, sha256.Sum256(f.Content)))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+}
+
+func TestAStepThatFailsIsSeen(t *testing.T) {
+	t.Parallel()
+	in := input(bootstrapv1.Ubuntu)
+	in.Spec.PreCommands = []string{"echo will fail; false"}
+	said := boot(t, in)
+	if got := strings.Join(said["RESULT"], ""); strings.Contains(got, `"errors":[]`) {
+		t.Errorf("result = %s, want an error", got)
+	}
+	if diff := cmp.Diff([]string{""}, said["SUCCESS"]); diff != "" {
+		t.Errorf("success file (-want +got):\n%s", diff)
+	}
+	for _, call := range said["CALL"] {
+		if strings.Contains(call, "kubelet") {
+			t.Errorf("went on after the failure: %s", call)
+		}
+	}
+}

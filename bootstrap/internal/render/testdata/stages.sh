@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: The Drover Authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Boots user data as far as cloud-init goes: stages.sh <folder of cloud-init> <scratch> <user data> <paths>
+#
+# Runs in namespaces of its own (mount, network, host name, processes). The host's root is the lower layer of an
+# overlay, so that nothing is written to it, and whatever would touch the kernel or systemd is replaced by a shim that
+# writes down how it was called.
+set -euo pipefail
+cloudinit=$1 scratch=$2 data=$3 paths=$4
+
+mount -t tmpfs tmpfs "$scratch"
+mkdir "$scratch"/{upper,work,root,add}
+cp -r "$cloudinit"/{etc,usr} "$scratch/add/"
+
+upper=$scratch/upper
+mkdir -p "$upper/opt/bin" "$upper/usr/bin" "$upper/var/lib/cloud/seed/nocloud" "$upper/etc/cloud/cloud.cfg.d"
+for program in systemctl modprobe sysctl swapoff ufw setenforce update-ca-certificates update-ca-trust; do
+  printf '#!/bin/sh\necho "%s $*" >>/shims.log\n' "$program" >"$upper/opt/bin/$program"
+done
+mkdir -p "$upper/etc/selinux" && echo SELINUX=enforcing >"$upper/etc/selinux/config"
+printf '#!/bin/sh\necho Kubernetes v1.36.3\n' >"$upper/usr/bin/kubelet"
+chmod 0755 "$upper"/opt/bin/* "$upper/usr/bin/kubelet"
+cp "$data" "$upper/var/lib/cloud/seed/nocloud/user-data"
+cp "$paths" "$upper/paths"
+printf 'instance-id: i-1\nlocal-hostname: node-1\nprovider_id: sim:///zone-a/1\n' >"$upper/var/lib/cloud/seed/nocloud/meta-data"
+cat >"$upper/etc/cloud/cloud.cfg.d/99-test.cfg" <<'CFG'
+datasource_list: [NoCloud]
+network: {config: disabled}
+cloud_init_modules: [write-files, set_hostname, users-groups]
+cloud_config_modules: [runcmd]
+cloud_final_modules: [write-files-deferred, scripts-user]
+CFG
+cat >"$upper/boot.sh" <<'BOOT'
+export PATH=/opt/bin:/usr/sbin:/usr/bin:/sbin:/bin PYTHONDONTWRITEBYTECODE=1
+run() { /usr/bin/python3 /usr/bin/cloud-init "$@" >>/boot.log 2>&1; }
+run init --local
+run init
+run modules --mode=config
+run modules --mode=final
+echo "RESULT $(tr -d '\n ' </run/cloud-init/result.json)"
+echo "HOSTNAME $(hostname)"
+echo "SUCCESS $(cat /run/cluster-api/bootstrap-success.complete 2>/dev/null)"
+while read -r line; do echo "CALL $line"; done </shims.log
+while read -r path; do
+  echo "FILE $path $(stat -c '%04a %U:%G' "$path" 2>/dev/null) $(sha256sum <"$path" | cut -d' ' -f1)"
+done </paths
+while read -r line; do echo "LOG $line"; done </boot.log
+BOOT
+
+mount -t overlay overlay -o "lowerdir=$scratch/add:/,upperdir=$upper,workdir=$scratch/work" "$scratch/root"
+mount -t proc proc "$scratch/root/proc"
+mount -t tmpfs tmpfs "$scratch/root/run"
+mount -t tmpfs tmpfs "$scratch/root/tmp"
+mount --rbind /dev "$scratch/root/dev"
+exec chroot "$scratch/root" /bin/bash /boot.sh
