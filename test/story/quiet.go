@@ -97,15 +97,16 @@ func (s *Story) AwaitHeartbeats(ctx context.Context, n int) error {
 		if err := s.Stack.Work.List(ctx, list, client.InNamespace(corev1.NamespaceNodeLease)); err != nil {
 			return "", err
 		}
+		missing := ""
 		for _, lease := range list.Items {
 			if seen, ok := last[lease.Name]; ok && seen != lease.ResourceVersion {
 				renewed[lease.Name]++
 			}
 			last[lease.Name] = lease.ResourceVersion
 			if renewed[lease.Name] < n {
-				return "waiting for " + lease.Name, nil
+				missing = "waiting for " + lease.Name
 			}
 		}
-		return "", nil
+		return missing, nil
 	})
 }

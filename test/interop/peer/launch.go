@@ -5,6 +5,7 @@ package peer
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -14,7 +15,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
-	"sigs.k8s.io/yaml"
 
 	"drover.io/test/kit"
 	"drover.io/test/process"
@@ -82,7 +82,7 @@ func find(name string) (program, error) {
 
 func (s *shipment) apply(ctx context.Context, stack *kit.Stack) error {
 	for _, object := range s.objects {
-		document, err := yaml.Marshal(object.Object)
+		document, err := json.Marshal(object.Object)
 		if err != nil {
 			return err
 		}

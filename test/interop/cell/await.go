@@ -1,0 +1,208 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// await looks until nothing is missing any more or ctx is over; the error then says what was
+// seen last. Errors of the API servers only delay; a manager that has ended does not.
+func (w *World) await(ctx context.Context, what string, missing func(context.Context) (string, error)) error {
+	var last string
+	err := wait.PollUntilContextCancel(ctx, look, true, func(ctx context.Context) (bool, error) {
+		for _, m := range w.Stack.Managers() {
+			if err := m.Err(); err != nil && !m.Expendable() {
+				return false, err
+			}
+		}
+		seen, err := missing(ctx)
+		if err != nil {
+			seen = err.Error()
+		}
+		if ctx.Err() == nil {
+			last = seen
+		}
+		return seen == "", nil
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for %s: %w (%s)", what, err, last)
+	}
+	return nil
+}
+
+// running waits until exactly so many workers run, every one up to date and available and on
+// a Node of its own with its providerID.
+func (w *World) running(replicas int) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return w.await(ctx, fmt.Sprintf("%d workers to run", replicas), func(ctx context.Context) (string, error) {
+			return w.lacking(ctx, replicas)
+		})
+	}
+}
+
+func (w *World) lacking(ctx context.Context, replicas int) (string, error) {
+	md := &clusterv1.MachineDeployment{}
+	if err := w.Stack.Manage.Get(ctx, key(cluster+"-workers"), md); err != nil {
+		return "", err
+	}
+	machines, err := w.workers(ctx)
+	if err != nil {
+		return "", err
+	}
+	nodes, err := w.work.nodes(ctx)
+	if err != nil {
+		return "", err
+	}
+	for i := range machines {
+		if lacks := lacks(&machines[i], nodes); lacks != "" {
+			return fmt.Sprintf("Machine %s %s", machines[i].Name, lacks), nil
+		}
+	}
+	status := md.Status
+	if status.ObservedGeneration != md.Generation || len(machines) != replicas || len(nodes) != replicas ||
+		count(status.Replicas) != replicas || count(status.UpToDateReplicas) != replicas || count(status.AvailableReplicas) != replicas {
+		return fmt.Sprintf("%d Machines, %d Nodes; MachineDeployment counts %d, %d up to date, %d available: %s", len(machines), len(nodes),
+			count(status.Replicas), count(status.UpToDateReplicas), count(status.AvailableReplicas), complaints(md)), nil
+	}
+	return "", nil
+}
+
+// lacks says what a machine still lacks, with the conditions that say why.
+func lacks(m *clusterv1.Machine, nodes map[string]*corev1.Node) string {
+	node := nodes[m.Status.NodeRef.Name]
+	switch {
+	case m.Status.Phase != string(clusterv1.MachinePhaseRunning), !conditions.IsTrue(m, clusterv1.MachineAvailableCondition),
+		!conditions.IsTrue(m, clusterv1.MachineUpToDateCondition):
+		return "is " + m.Status.Phase + ": " + complaints(m)
+	case node == nil:
+		return "has no Node"
+	case node.Spec.ProviderID != m.Spec.ProviderID:
+		return fmt.Sprintf("has providerID %q, its Node %q", m.Spec.ProviderID, node.Spec.ProviderID)
+	}
+	return ""
+}
+
+// complaints are the conditions that are not as good as they could be and say why.
+func complaints(object conditions.Getter) string {
+	var all []string
+	for _, c := range object.GetConditions() {
+		if c.Message != "" && c.Type != clusterv1.ReadyCondition {
+			all = append(all, fmt.Sprintf("%s %s %s: %s", c.Type, c.Status, c.Reason, strings.ReplaceAll(c.Message, "\n", " ")))
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+// workers are the Machines that are not of the control plane.
+func (w *World) workers(ctx context.Context) ([]clusterv1.Machine, error) {
+	list := &clusterv1.MachineList{}
+	if err := w.Stack.Manage.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		return nil, err
+	}
+	var workers []clusterv1.Machine
+	for _, m := range list.Items {
+		if _, plane := m.Labels[clusterv1.MachineControlPlaneLabel]; !plane {
+			workers = append(workers, m)
+		}
+	}
+	return workers, nil
+}
+
+// nothing waits until no object, Node, data Secret or host is left of the Cluster.
+func (w *World) nothing(ctx context.Context) error {
+	return w.await(ctx, "nothing to be left", func(ctx context.Context) (string, error) {
+		left, err := w.left(ctx)
+		return strings.Join(left, ", "), err
+	})
+}
+
+func (w *World) left(ctx context.Context) ([]string, error) {
+	kinds := []schema.GroupVersionKind{
+		clusterv1.GroupVersion.WithKind("Cluster"), clusterv1.GroupVersion.WithKind("MachineDeployment"),
+		clusterv1.GroupVersion.WithKind("MachineSet"), clusterv1.GroupVersion.WithKind("Machine"),
+	}
+	var left []string
+	for _, kind := range append(kinds, w.providerKinds()...) {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		if err := w.Stack.Manage.List(ctx, list, client.InNamespace(namespace)); err != nil && !meta.IsNoMatchError(err) {
+			return nil, err
+		}
+		for _, item := range list.Items {
+			left = append(left, kind.Kind+" "+item.GetName())
+		}
+	}
+	secrets := &corev1.SecretList{}
+	if err := w.Stack.Manage.List(ctx, secrets, client.InNamespace(namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster}); err != nil {
+		return nil, err
+	}
+	for _, secret := range secrets.Items {
+		if !brought(secret.Name) {
+			left = append(left, "Secret "+secret.Name)
+		}
+	}
+	switch {
+	case w.Infrastructure == InMemory:
+		return left, nil // the workload cluster is gone too
+	case w.Core == Upstream:
+		hosts, err := w.hosts()
+		return append(left, hosts...), err // upstream leaves the Nodes of a Cluster that is deleted
+	}
+	nodes, err := w.work.nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for name := range nodes {
+		left = append(left, "Node "+name)
+	}
+	hosts, err := w.hosts()
+	return append(left, hosts...), err
+}
+
+// brought tells the Secrets of a cluster, which the user brings, from those of its machines.
+func brought(secret string) bool {
+	for _, suffix := range []string{"kubeconfig", "ca", "etcd"} {
+		if secret == cluster+"-"+suffix {
+			return true
+		}
+	}
+	return false
+}
+
+// hosts names the instances of the simulated cloud.
+func (w *World) hosts() ([]string, error) {
+	entries, err := os.ReadDir(w.Stack.Hosts())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var names []string
+	for _, entry := range entries {
+		if entry.IsDir() {
+			names = append(names, "host "+entry.Name())
+		}
+	}
+	return names, nil
+}
+
+func count(n *int32) int {
+	if n == nil {
+		return 0
+	}
+	return int(*n)
+}

@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package cell puts a core, an infrastructure provider and a bootstrap provider together,
+// each ours or upstream's, and tells them one story: create, scale, roll, delete. It speaks
+// to the clusters as a user would and knows what each part needs from its user; which cells
+// there are, and which are expected to work, is the command's business.
+package cell
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"drover.io/test/interop/peer"
+	"drover.io/test/kit"
+)
+
+// The parts of a cell.
+const (
+	Drover   = "drover"
+	Upstream = "upstream"
+	Sim      = "sim"
+	InMemory = "in-memory"
+	Kubeadm  = "kubeadm"
+)
+
+const (
+	namespace = "default"
+	cluster   = "demo"
+	version   = "v1.36.3"
+	look      = 200 * time.Millisecond
+)
+
+// Cell is what works together.
+type Cell struct {
+	Core, Infrastructure, Bootstrap string
+}
+
+// Name of the cell as it is printed.
+func (c Cell) Name() string {
+	return fmt.Sprintf("core %s, infrastructure %s, bootstrap %s", c.Core, c.Infrastructure, c.Bootstrap)
+}
+
+// World is a cell that runs.
+type World struct {
+	Cell
+	Stack *kit.Stack
+	peers *peer.Peers
+	// work reaches the workload cluster.
+	work *workload
+	// keep is the folder that the user wants to keep, if any.
+	keep string
+}
+
+// Start starts the managers of a cell beside a management cluster.
+func Start(ctx context.Context, peers *peer.Peers, c Cell, options kit.Options) (*World, error) {
+	w := &World{Cell: c, peers: peers, keep: options.Dir}
+	var theirs []string
+	for _, part := range []struct {
+		is           bool
+		ours, theirs string
+	}{
+		{c.Core == Upstream, "machine-controller", peer.Core},
+		{c.Bootstrap == Kubeadm, "bootstrap", peer.Kubeadm},
+		{c.Infrastructure == InMemory, "infra-sim", peer.InMemory},
+	} {
+		if part.is {
+			options.Without, theirs = append(options.Without, part.ours), append(theirs, part.theirs)
+		}
+	}
+	options.Prepare = func(ctx context.Context, stack *kit.Stack) error {
+		for _, name := range theirs {
+			if err := peers.Launch(ctx, stack, name); err != nil {
+				return err
+			}
+		}
+		return w.fillGaps(ctx, stack)
+	}
+	var err error
+	w.Stack, err = kit.Start(ctx, options)
+	return w, err
+}
+
+// Tell tells the story. The error says which chapter did not end, and what it waited for.
+func (w *World) Tell(ctx context.Context) error {
+	for _, chapter := range []struct {
+		says string
+		do   func(context.Context) error
+	}{
+		{"create", w.create},
+		{"create", w.running(2)},
+		{"scale up", w.scale(3)},
+		{"scale up", w.running(3)},
+		{"roll", w.roll},
+		{"roll", w.running(3)},
+		{"scale down", w.scale(1)},
+		{"scale down", w.running(1)},
+		{"delete", w.delete},
+		{"delete", w.nothing},
+	} {
+		if err := chapter.do(ctx); err != nil {
+			return fmt.Errorf("%s: %w", chapter.says, err)
+		}
+	}
+	return nil
+}

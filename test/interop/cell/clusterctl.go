@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cell
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"drover.io/test/kit"
+)
+
+// Describe lets clusterctl describe the Cluster, and looks whether it finds every machine
+// and thinks well of it.
+func (w *World) Describe(ctx context.Context) error {
+	if err := w.up(ctx); err != nil {
+		return err
+	}
+	said, err := w.peers.Clusterctl(ctx, w.Stack, "describe", "cluster", cluster, "-n", namespace, "--show-conditions=all", "--grouping=false", "--echo")
+	if err != nil {
+		return err
+	}
+	machines, err := w.workers(ctx)
+	if err != nil {
+		return err
+	}
+	wanted := []string{"Cluster/" + cluster, "MachineDeployment/" + cluster + "-workers"}
+	for _, m := range machines {
+		wanted = append(wanted, "Machine/"+m.Name, "SimMachine/"+m.Name, "BootstrapConfig/"+m.Name)
+	}
+	for _, name := range wanted {
+		if !strings.Contains(said, name) {
+			return fmt.Errorf("clusterctl describe does not show %s:\n%s", name, said)
+		}
+	}
+	return nil
+}
+
+// Kubeconfig lets clusterctl get the kubeconfig, and compares it with the user's.
+func (w *World) Kubeconfig(ctx context.Context) error {
+	if err := w.create(ctx); err != nil {
+		return err
+	}
+	said, err := w.peers.Clusterctl(ctx, w.Stack, "get", "kubeconfig", cluster, "-n", namespace)
+	if err != nil {
+		return err
+	}
+	secret := &corev1.Secret{}
+	if err := w.Stack.Manage.Get(ctx, key(cluster+"-kubeconfig"), secret); err != nil {
+		return err
+	}
+	if strings.TrimSpace(said) != strings.TrimSpace(string(secret.Data["value"])) {
+		return fmt.Errorf("clusterctl gets another kubeconfig than the Secret holds:\n%s", said)
+	}
+	return nil
+}
+
+func (w *World) up(ctx context.Context) error {
+	if err := w.create(ctx); err != nil {
+		return err
+	}
+	return w.running(2)(ctx)
+}
+
+// Move lets clusterctl move the Cluster to a second management cluster, and looks whether
+// every host, Node and providerID is still what it was and whether the story goes on there.
+func (w *World) Move(ctx context.Context) error {
+	if err := w.up(ctx); err != nil {
+		return err
+	}
+	before, err := w.identities(ctx)
+	if err != nil {
+		return err
+	}
+	// The simulated cloud is the process that runs it, and only one may have its folder.
+	for _, m := range w.Stack.Managers() {
+		if m.Name == "infra-sim" {
+			m.Expend(true)
+			m.Stop()
+		}
+	}
+	target, err := Start(ctx, w.peers, w.Cell, kit.Options{Beside: w.Stack, Dir: w.beside()})
+	if err != nil {
+		return err
+	}
+	defer target.Stack.Stop() //nolint:errcheck // the story has been told
+	target.work = w.work
+	if _, err := w.peers.Clusterctl(ctx, w.Stack, "move", "-n", namespace, "--to-kubeconfig="+target.Stack.Kubeconfig("management")); err != nil {
+		return err
+	}
+	for _, chapter := range []func(context.Context) error{target.running(2), target.unchanged(before)} {
+		if err := chapter(ctx); err != nil {
+			return fmt.Errorf("after the move: %w", err)
+		}
+	}
+	return target.goOn(ctx)
+}
+
+// goOn scales, rolls and deletes where the Cluster has moved to.
+func (w *World) goOn(ctx context.Context) error {
+	for _, chapter := range []func(context.Context) error{w.scale(3), w.running(3), w.roll, w.running(3), w.delete, w.nothing} {
+		if err := chapter(ctx); err != nil {
+			return fmt.Errorf("going on after the move: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cell
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// identities says who everybody is: each host with what the simulated cloud knows of it, each
+// Node with its UID, each Machine with its providerID.
+func (w *World) identities(ctx context.Context) (map[string]string, error) {
+	all := map[string]string{}
+	hosts, err := w.hosts()
+	if err != nil {
+		return nil, err
+	}
+	for _, host := range hosts {
+		spec, err := os.ReadFile(filepath.Join(w.Stack.Hosts(), strings.TrimPrefix(host, "host "), "instance.json"))
+		if err != nil {
+			return nil, err
+		}
+		all[host] = string(spec)
+	}
+	nodes, err := w.work.nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for name, node := range nodes {
+		all["Node "+name] = string(node.UID)
+	}
+	machines, err := w.workers(ctx)
+	for _, m := range machines {
+		all["Machine "+m.Name] = m.Spec.ProviderID
+	}
+	return all, err
+}
+
+// unchanged compares the identities with those of before.
+func (w *World) unchanged(before map[string]string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		after, err := w.identities(ctx)
+		if err != nil {
+			return err
+		}
+		if diff := cmp.Diff(before, after); diff != "" {
+			return fmt.Errorf("something is another (-before +after):\n%s", diff)
+		}
+		return nil
+	}
+}
+
+// beside is the folder of a second management cluster, if that of the first is kept.
+func (w *World) beside() string {
+	if w.keep == "" {
+		return ""
+	}
+	dir := filepath.Join(w.keep, "target")
+	if os.MkdirAll(dir, 0o700) != nil {
+		return ""
+	}
+	return dir
+}

@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command interop proves that Drover and Cluster API understand each other: it runs every
+// mixture of our core and upstream's, our simulated cloud and upstream's in-memory provider,
+// our bootstrap and upstream's kubeadm bootstrap on real control planes, then upstream's
+// clusterctl against ours, and prints one line for each. It exits non-zero if one ended
+// otherwise than docs/reference/interop.md says.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+	"syscall"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"drover.io/test/controlplane/binaries"
+	"drover.io/test/interop/peer"
+)
+
+func main() {
+	only := pflag.String("only", "", "run only what has a name that matches this regular expression")
+	keep := pflag.String("keep", "", "keep logs and kubeconfigs in this folder")
+	timeout := pflag.Duration("timeout", 4*time.Minute, "how long one of them may take")
+	pflag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *only, *keep, *timeout); err != nil {
+		fmt.Fprintln(os.Stderr, "interop:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, only, keep string, timeout time.Duration) error {
+	wanted, err := regexp.Compile(only)
+	if err != nil {
+		return fmt.Errorf("--only: %w", err)
+	}
+	root, err := binaries.Root()
+	if err != nil {
+		return err
+	}
+	peers, err := peer.Build(ctx, root, func(step string) { fmt.Println(step) })
+	if err != nil {
+		return err
+	}
+	failed := 0
+	for _, t := range trials() {
+		if ctx.Err() != nil {
+			return errors.New("interrupted")
+		}
+		if !wanted.MatchString(t.name) {
+			continue
+		}
+		line, ok := t.try(ctx, peers, keep, timeout)
+		fmt.Println(line)
+		if !ok {
+			failed++
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d ended otherwise than expected", failed)
+	}
+	return nil
+}
