@@ -37,6 +37,10 @@ fmt: ## Format every Go file
 lint: ## Lint every module
 	@hack/lint.sh $(MODULES)
 
+.PHONY: bench
+bench: control-plane build ## Count requests, CPU and memory per machine over its life; ARGS=--machines=N
+	@GOWORK=off go run -C test ./bench $(ARGS)
+
 .PHONY: build
 build: $(MANAGERS) ## Build the managers into bin
 

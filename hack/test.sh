@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
-# Tests every module by itself, as its users get it, and closes with one line for all.
+# Tests every module by itself, as its users get it, and fails if any does.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export GOWORK=off
+if command -v apt-get >/dev/null; then
+  bootstrap/hack/cloud-init.sh || echo "cloud-init could not be had: as root, apt-get update helps"
+fi
 failed=()
 for module in "$@"; do
   echo "== $module"
-  (cd "$module" && go test ./...) || failed+=("$module")
+  (cd "$module" && go test -timeout 20m ./...) || failed+=("$module")
 done
 if ((${#failed[@]})); then
   echo "FAIL: ${failed[*]}"
