@@ -11,7 +11,7 @@ import (
 
 const (
 	// MachineFinalizer keeps an infrastructure machine until its instance is verified to be gone.
-	MachineFinalizer = "machine.infrastructure.drover.io"
+	MachineFinalizer = "infrastructure.drover.io/machine"
 
 	// IdentityAnnotation records the UID that the instance was created under. It is written together
 	// with the finalizer, before anything is created, and outlives a move to another management

@@ -117,7 +117,10 @@ func listBreak[C any](t *testing.T, world World[C]) {
 	for n := range 5 {
 		create(t, world, identity(n))
 	}
-	for range world.Driver.List(t.Context(), identity(0).Owner) {
+	for _, err := range world.Driver.List(t.Context(), identity(0).Owner) {
+		if err != nil {
+			t.Fatalf("listing: %v", err)
+		}
 		break
 	}
 	found, err := all(t.Context(), world.Driver, identity(0).Owner)

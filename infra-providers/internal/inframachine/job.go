@@ -64,11 +64,11 @@ func (r *Reconciler[M, C]) ownerOf(ctx context.Context, machine M) (*clusterv1.M
 		return nil, nil
 	}
 	owner := &clusterv1.Machine{}
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: machine.GetNamespace(), Name: ref.Name}, owner)
-	if client.IgnoreNotFound(err) != nil {
+	key := client.ObjectKey{Namespace: machine.GetNamespace(), Name: ref.Name}
+	if err := client.IgnoreNotFound(r.Client.Get(ctx, key, owner)); err != nil {
 		return nil, err
 	}
-	if err != nil || owner.UID != ref.UID {
+	if owner.UID != ref.UID {
 		return nil, nil
 	}
 	return owner, nil

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -390,7 +389,7 @@ func TestLeavesAloneWhatBelongsToSomebodyElse(t *testing.T) {
 	r.wantGone(thief)
 	r.wantGone(copied)
 	r.wantCensus(1)
-	if _, ok := r.cloud.Census().Instances[types.UID(victim.UID)]; !ok {
+	if _, ok := r.cloud.Census().Instances[victim.UID]; !ok {
 		t.Error("the victim lost its instance")
 	}
 }

@@ -142,7 +142,7 @@ func (s *storm) restart() {
 		Client:   shaky,
 		Secrets:  cluster.Client,
 		Accounts: account.NewBook(described, account.Options{Secrets: cluster.Client, Now: clock, Changed: func(driver.Identity) {}, Interval: time.Minute}),
-		Events:   events.NewFakeRecorder(1),
+		Events:   &events.FakeRecorder{},
 		Changes:  &inframachine.Changes{},
 		Resync:   time.Minute,
 	})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -83,6 +84,13 @@ func TestSimulatedMachineBecomesANodeAndGoes(t *testing.T) {
 	g.Expect(machine.Status.FailureDomain).To(gomega.Equal("zone-b"))
 	g.Expect(reason(machine, clusterv1.ReadyCondition)).To(gomega.Equal(inframachine.InstanceRunningReason))
 	g.Expect(reason(machine, clusterv1.PausedCondition)).To(gomega.Equal(clusterv1.NotPausedReason))
+
+	g.Eventually(func(g gomega.Gomega) {
+		told := &eventsv1.EventList{}
+		g.Expect(cluster.Client.List(ctx, told, client.InNamespace(home.Namespace))).To(gomega.Succeed())
+		g.Expect(told.Items).To(gomega.ContainElement(gomega.And(
+			gomega.HaveField("Reason", "InstanceCreated"), gomega.HaveField("Regarding.Name", "worker-1"))))
+	}).Should(gomega.Succeed())
 
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker-1"}}
 	fetch(g, node)

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 )
 
 const (
@@ -21,6 +22,8 @@ const (
 	lockFile     = "lock"
 	// unfinished marks folders that are being made or removed. Whoever opens the directory sweeps them.
 	unfinished = ".unfinished-"
+	// patience is how long a process waits for the one before it to let go of the directory.
+	patience = 5 * time.Second
 	// consoleLimit is the size at which a console starts over; one older part is kept.
 	consoleLimit = 256 << 10
 )
@@ -39,11 +42,22 @@ func openStore(dir string) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The kernel drops the lock with the process, however it dies.
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := take(lock, patience); err != nil {
 		return nil, errors.Join(fmt.Errorf("another process has it: %w", err), lock.Close())
 	}
 	return &store{dir: dir, lock: lock}, nil
+}
+
+// take locks a file. The kernel drops the lock with the process, however it dies; one that is still
+// shutting down gets some time for it.
+func take(lock *os.File, patience time.Duration) error {
+	for tick := patience / 50; ; patience -= tick {
+		err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil || patience <= 0 {
+			return err
+		}
+		time.Sleep(tick)
+	}
 }
 
 func (s *store) close() error { return s.lock.Close() }

@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package driver_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"drover.io/infra-providers/driver"
+)
+
+func TestErrorKindsAreToldApart(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("cause")
+	kinds := map[string]func(error) bool{
+		"not found":             driver.IsNotFound,
+		"not owned":             driver.IsNotOwned,
+		"invalid configuration": driver.IsInvalidConfiguration,
+		"unauthorized":          driver.IsUnauthorized,
+		"quota exceeded":        driver.IsQuotaExceeded,
+		"insufficient capacity": driver.IsInsufficientCapacity,
+		"rate limited":          driver.IsRateLimited,
+	}
+	for want, err := range map[string]error{
+		"not found":             &driver.NotFoundError{What: "instance"},
+		"not owned":             &driver.NotOwnedError{},
+		"invalid configuration": &driver.InvalidConfigurationError{Field: "spec.x", Err: cause},
+		"unauthorized":          &driver.UnauthorizedError{Err: cause},
+		"quota exceeded":        &driver.QuotaExceededError{Err: cause},
+		"insufficient capacity": &driver.InsufficientCapacityError{Err: cause},
+		"rate limited":          &driver.RateLimitedError{RetryAfter: time.Second, Err: cause},
+		"":                      cause,
+	} {
+		wrapped := fmt.Errorf("creating instance: %w", err)
+		for kind, is := range kinds {
+			if is(wrapped) != (kind == want) {
+				t.Errorf("%q is taken for %s: %t", want, kind, is(wrapped))
+			}
+		}
+	}
+	if got := driver.RetryAfter(fmt.Errorf("listing: %w", &driver.RateLimitedError{RetryAfter: time.Second, Err: cause})); got != time.Second {
+		t.Errorf("retry after %s, want 1s", got)
+	}
+}
+
+func TestIdentityChecksWhatWasFound(t *testing.T) {
+	t.Parallel()
+	found := driver.Identity{UID: "u", Name: "m", Owner: driver.Owner{UID: "c", Namespace: "n", Name: "home"}, ProviderID: "p"}
+	for name, test := range map[string]struct {
+		change func(*driver.Identity)
+		ok     bool
+	}{
+		"takes its own":                          {func(*driver.Identity) {}, true},
+		"takes its own in a Cluster that moved":  {func(id *driver.Identity) { id.Owner.UID = "other" }, true},
+		"takes its own when the Cluster is gone": {func(id *driver.Identity) { id.Owner = driver.Owner{Namespace: "n"} }, true},
+		"takes its own when the UID was lost":    {func(id *driver.Identity) { id.UID = "" }, true},
+		"refuses another UID":                    {func(id *driver.Identity) { id.UID = "other" }, false},
+		"refuses another name":                   {func(id *driver.Identity) { id.Name = "other" }, false},
+		"refuses another cluster":                {func(id *driver.Identity) { id.Owner.Name = "other" }, false},
+		"refuses another namespace":              {func(id *driver.Identity) { id.Owner.Namespace = "other" }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			id := found
+			test.change(&id)
+			if err := id.Check(found); (err == nil) != test.ok || err != nil && !driver.IsNotOwned(err) {
+				t.Errorf("got %v, want ok %t", err, test.ok)
+			}
+		})
+	}
+	if err := found.Check(driver.Identity{}); !driver.IsNotOwned(err) {
+		t.Errorf("an instance without tags: got %v", err)
+	}
+}
+
+func TestTagsCarryTheIdentity(t *testing.T) {
+	t.Parallel()
+	want := driver.Identity{UID: "u", Name: "m", Owner: driver.Owner{UID: "c", Namespace: "n", Name: "home"}}
+	got, ok := driver.FromTags(want.Tags())
+	if diff := cmp.Diff(want, got); diff != "" || !ok {
+		t.Errorf("identity (-want +got):\n%s", diff)
+	}
+	if _, ok := driver.FromTags(map[string]string{"Name": "m"}); ok {
+		t.Error("somebody else's tags were taken for ours")
+	}
+}
