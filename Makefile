@@ -41,6 +41,10 @@ lint: ## Lint every module
 bench: control-plane build ## Count requests, CPU and memory per machine over its life; ARGS=--machines=N
 	@GOWORK=off go run -C test ./bench $(ARGS)
 
+.PHONY: soak
+soak: control-plane ## Thousands of machine lifecycles under random faults and restarts; LIFECYCLES=N, SEED=N
+	@cd infra-providers && DROVER_SOAK_LIFECYCLES=$(or $(LIFECYCLES),10000) DROVER_SOAK_SEED=$(or $(SEED),1) GOWORK=off go test -run TestFaultRig -timeout 3h ./internal/inframachine
+
 .PHONY: build
 build: $(MANAGERS) ## Build the managers into bin
 

@@ -178,8 +178,10 @@ func (s *Stack) install(ctx context.Context) error {
 			return fmt.Errorf("installing permissions: %w", err)
 		}
 	}
-	if err := applyFolder(ctx, s.Work, filepath.Join(s.root, "machine-controller/config/workload")); err != nil {
-		return fmt.Errorf("installing the workload cluster's permissions: %w", err)
+	for _, folder := range []string{"machine-controller/config/workload", "bootstrap/config/workload"} {
+		if err := applyFolder(ctx, s.Work, filepath.Join(s.root, folder)); err != nil {
+			return fmt.Errorf("installing the workload cluster's permissions: %w", err)
+		}
 	}
 	return aggregated(ctx, s.Manage, "drover-machine-controller-providers")
 }

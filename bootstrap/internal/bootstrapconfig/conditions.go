@@ -38,6 +38,10 @@ func waitForMachine() error {
 	return &waiting{reason: bootstrapv1.WaitingForMachineReason, message: "waiting for a Machine to become the controller owner of this BootstrapConfig"}
 }
 
+func machineGoes(name string) error {
+	return &waiting{reason: bootstrapv1.WaitingForMachineReason, message: fmt.Sprintf("Machine %q is being deleted and needs no bootstrap data", name)}
+}
+
 func waitForCluster(name string) error {
 	return &waiting{reason: bootstrapv1.WaitingForClusterReason, message: fmt.Sprintf("waiting for Cluster %q to exist", name)}
 }

@@ -201,3 +201,16 @@ func TestGoesWhenClusterAndKubeconfigAreGone(t *testing.T) {
 		})
 	}
 }
+
+func TestMakesNoDataForAMachineThatIsBeingDeleted(t *testing.T) {
+	f := newFixture(t)
+	machine := f.machine("m1")
+	machine.Finalizers = []string{"example.test/keep"}
+	f.Expect(management.Client.Update(t.Context(), machine)).To(gomega.Succeed())
+	f.Expect(management.Client.Delete(t.Context(), machine)).To(gomega.Succeed())
+	config := f.config(machine, nil)
+	f.eventually(config, clusterv1.ReadyCondition, metav1.ConditionFalse, bootstrapv1.WaitingForMachineReason)
+	if got := f.tokens(machine); len(got) != 0 || len(config.Finalizers) != 0 {
+		t.Errorf("%d tokens and finalizers %v, want none", len(got), config.Finalizers)
+	}
+}

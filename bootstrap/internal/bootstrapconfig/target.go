@@ -117,13 +117,16 @@ func infrastructureGone(machine *clusterv1.Machine) bool {
 	return c != nil && c.Reason == clusterv1.MachineInfrastructureDeletedReason
 }
 
-// ownership waits until a Machine owns the BootstrapConfig and its Cluster exists.
+// ownership waits until a Machine owns the BootstrapConfig and its Cluster exists. A Machine that is being deleted
+// before there was data gets none.
 type ownership struct{}
 
 func (*ownership) reconcile(_ context.Context, t *target) (time.Duration, error) {
 	switch {
 	case t.machine == nil:
 		return 0, waitForMachine()
+	case !t.machine.DeletionTimestamp.IsZero() && !t.published():
+		return 0, machineGoes(t.machine.Name)
 	case t.cluster == nil:
 		return 0, waitForCluster(t.clusterName())
 	}

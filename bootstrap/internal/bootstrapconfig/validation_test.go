@@ -4,6 +4,7 @@
 package bootstrapconfig
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -68,8 +69,8 @@ func TestTheAPIServerRefuses(t *testing.T) {
 			}
 			c.change(&config.Spec)
 			err := management.Client.Create(t.Context(), config)
-			status, ok := err.(apierrors.APIStatus) //nolint:errorlint // the client returns it as it is
-			if !ok || !apierrors.IsInvalid(err) {
+			var status apierrors.APIStatus
+			if !errors.As(err, &status) || !apierrors.IsInvalid(err) {
 				t.Fatalf("err = %v, want Invalid", err)
 			}
 			var fields []string

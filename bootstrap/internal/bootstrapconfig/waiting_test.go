@@ -43,8 +43,11 @@ func deadPort(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	address := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return address
 }
 
 func TestSaysWhatIsWrongWithTheKubeconfig(t *testing.T) {

@@ -25,6 +25,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -96,11 +97,16 @@ func startManager(ctx context.Context, stopped chan<- error) error {
 // newMachine makes a Cluster with one Machine whose Node has joined, in a namespace of its own.
 func newMachine(t *testing.T, name string) *clusterv1.Machine {
 	t.Helper()
+	return newMachineIn(t, name, workloads.Kubeconfig)
+}
+
+func newMachineIn(t *testing.T, name string, kubeconfig []byte) *clusterv1.Machine {
+	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
 	create(t, management.Client, namespace)
 	meta := metav1.ObjectMeta{Name: name, Namespace: namespace.Name, Labels: map[string]string{clusterv1.ClusterNameLabel: "c1"}}
 	create(t, management.Client, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: "c1-kubeconfig", Namespace: namespace.Name}, Data: map[string][]byte{"value": workloads.Kubeconfig},
+		ObjectMeta: metav1.ObjectMeta{Name: "c1-kubeconfig", Namespace: namespace.Name}, Data: map[string][]byte{"value": kubeconfig},
 	})
 	create(t, management.Client, &clusterv1.Cluster{
 		ObjectMeta: metav1.ObjectMeta{Name: "c1", Namespace: namespace.Name},
@@ -185,18 +191,56 @@ func TestLeavesARequestForAForeignAddressAlone(t *testing.T) {
 	g := gomega.NewWithT(t)
 	machine := newMachine(t, "refused-1")
 	csr := ask(t, "refused-1", "10.0.0.1", "10.0.0.99")
-	g.Eventually(func() string {
-		list := &eventsv1.EventList{}
-		if err := management.Client.List(t.Context(), list, client.InNamespace(machine.Namespace)); err != nil {
-			return err.Error()
-		}
-		var notes []string
-		for _, e := range list.Items {
-			notes = append(notes, e.Reason+": "+e.Note)
-		}
-		return strings.Join(notes, "\n")
-	}, time.Minute, 100*time.Millisecond).Should(gomega.ContainSubstring("CertificateRequestLeftAlone: certificate request " + csr.Name + " of the workload cluster was not approved: the Machine does not have the address 10.0.0.99"))
+	g.Eventually(func() string { return notes(t, machine.Namespace) }, time.Minute, 100*time.Millisecond).Should(gomega.ContainSubstring(
+		"CertificateRequestLeftAlone: certificate request " + csr.Name + " of the workload cluster was not approved: the Machine does not have the address 10.0.0.99"))
 	if got := decision(t, csr); got != "" {
 		t.Errorf("decision = %q, want none", got)
 	}
+}
+
+func TestApprovesOnceTheNodeIsKnown(t *testing.T) {
+	t.Parallel()
+	g := gomega.NewWithT(t)
+	machine := newMachine(t, "late-1")
+	machine.Status.NodeRef.Name = ""
+	if err := management.Client.Status().Update(t.Context(), machine); err != nil {
+		t.Fatal(err)
+	}
+	csr := ask(t, "late-1", "10.0.0.1")
+	machine.Status.NodeRef.Name = "late-1"
+	if err := management.Client.Status().Update(t.Context(), machine); err != nil {
+		t.Fatal(err)
+	}
+	g.Eventually(func() string { return decision(t, csr) }, time.Minute, 100*time.Millisecond).Should(gomega.Equal("Approved: MachineVerified"))
+}
+
+func notes(t *testing.T, namespace string) string {
+	t.Helper()
+	list := &eventsv1.EventList{}
+	if err := management.Client.List(t.Context(), list, client.InNamespace(namespace)); err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, e := range list.Items {
+		all = append(all, e.Reason+": "+e.Note)
+	}
+	return strings.Join(all, "\n")
+}
+
+func TestSaysThatItMayNotSeeRequests(t *testing.T) {
+	t.Parallel()
+	g := gomega.NewWithT(t)
+	config, err := clientcmd.Load(workloads.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, user := range config.AuthInfos {
+		user.Impersonate = "limited"
+	}
+	limited, err := clientcmd.Write(*config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	machine := newMachineIn(t, "forbidden-1", limited)
+	g.Eventually(func() string { return notes(t, machine.Namespace) }, time.Minute, 100*time.Millisecond).Should(gomega.ContainSubstring("CertificateApprovalForbidden: "))
 }

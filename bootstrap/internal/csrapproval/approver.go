@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -33,15 +34,16 @@ const (
 	patience = 5 * time.Second
 )
 
-// approver decides on the requests of one workload cluster, one at a time.
+// approver decides on the requests of one workload cluster.
 type approver struct {
 	client     client.Client
 	recorder   events.EventRecorder
-	cluster    types.NamespacedName
+	cluster    *clusterv1.Cluster
 	connection *workload.Connection
 	log        logr.Logger
 
-	// told are the requests that an event was made for. One at a time, so it needs no lock.
+	// told are the requests that an event was made for.
+	mu   sync.Mutex
 	told map[types.UID]bool
 }
 
@@ -155,13 +157,31 @@ func (a *approver) approve(ctx context.Context, csr *certificatesv1.CertificateS
 }
 
 func (a *approver) tell(machine *clusterv1.Machine, csr *certificatesv1.CertificateSigningRequest, refusal error) {
-	if a.told[csr.UID] {
+	if !a.isNews(csr.UID) {
 		return
+	}
+	a.recorder.Eventf(machine, nil, corev1.EventTypeWarning, "CertificateRequestLeftAlone", "Approve",
+		"certificate request %s of the workload cluster was not approved: %s", csr.Name, refusal.Error())
+}
+
+// isNews tells whether nothing was said of a request yet, and remembers that something is now.
+func (a *approver) isNews(request types.UID) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.told[request] {
+		return false
 	}
 	if a.told == nil || len(a.told) > 1000 {
 		a.told = map[types.UID]bool{}
 	}
-	a.told[csr.UID] = true
-	a.recorder.Eventf(machine, nil, corev1.EventTypeWarning, "CertificateRequestLeftAlone", "Approve",
-		"certificate request %s of the workload cluster was not approved: %s", csr.Name, refusal.Error())
+	a.told[request] = true
+	return true
+}
+
+// forbidden says once that the kubeconfig does not let us see requests.
+func (a *approver) forbidden() {
+	if a.isNews("forbidden") {
+		a.recorder.Eventf(a.cluster, nil, corev1.EventTypeWarning, "CertificateApprovalForbidden", "Watch",
+			"the kubeconfig's user may not watch certificate requests, so that kubelets get no serving certificates: apply config/workload of the bootstrap controller to the workload cluster as its administrator")
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -54,7 +55,8 @@ func (r *Reconciler) Register(mgr ctrl.Manager) error {
 	bornOrGone := predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
 	b := ctrl.NewControllerManagedBy(mgr).Named("csrapproval").
 		For(&clusterv1.Cluster{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&bootstrapv1.BootstrapConfig{}, handler.EnqueueRequestsFromMapFunc(clusterOf), builder.WithPredicates(bornOrGone))
+		Watches(&bootstrapv1.BootstrapConfig{}, handler.EnqueueRequestsFromMapFunc(clusterOf), builder.WithPredicates(bornOrGone)).
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(clusterOf), builder.WithPredicates(knownBetter()))
 	if r.Filter != nil {
 		b = b.WithEventFilter(r.Filter)
 	}
@@ -66,11 +68,11 @@ func (r *Reconciler) Register(mgr ctrl.Manager) error {
 
 // Reconcile starts, renews or ends the watch of one workload cluster.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	wanted, err := r.wanted(ctx, request.NamespacedName)
+	cluster, err := r.wanted(ctx, request.NamespacedName)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if !wanted {
+	if cluster == nil {
 		r.end(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
@@ -83,43 +85,49 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if err := r.begin(ctx, request.NamespacedName, connection); err != nil {
+	running, err := r.begin(ctx, cluster, connection)
+	if err != nil {
 		return ctrl.Result{}, err
 	}
+	running.lookAgain(ctx)
 	return ctrl.Result{RequeueAfter: recheck}, nil
 }
 
-// wanted tells whether a Cluster lives and has machines that we bootstrap.
-func (r *Reconciler) wanted(ctx context.Context, key types.NamespacedName) (bool, error) {
+// wanted returns the Cluster if it has machines that we bootstrap.
+func (r *Reconciler) wanted(ctx context.Context, key types.NamespacedName) (*clusterv1.Cluster, error) {
 	cluster := &clusterv1.Cluster{}
 	if err := r.Client.Get(ctx, key, cluster); err != nil {
 		if apierrors.IsNotFound(err) {
-			return false, nil
+			return nil, nil
 		}
-		return false, fmt.Errorf("reading Cluster: %w", err)
+		return nil, fmt.Errorf("reading Cluster: %w", err)
 	}
 	configs := &bootstrapv1.BootstrapConfigList{}
 	if err := r.Client.List(ctx, configs, client.InNamespace(key.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: key.Name}); err != nil {
-		return false, fmt.Errorf("listing BootstrapConfigs: %w", err)
+		return nil, fmt.Errorf("listing BootstrapConfigs: %w", err)
 	}
-	return len(configs.Items) > 0, nil
+	if len(configs.Items) == 0 {
+		return nil, nil
+	}
+	return cluster, nil
 }
 
-func (r *Reconciler) begin(ctx context.Context, key types.NamespacedName, connection *workload.Connection) error {
+func (r *Reconciler) begin(ctx context.Context, cluster *clusterv1.Cluster, connection *workload.Connection) (*watch, error) {
+	key := client.ObjectKeyFromObject(cluster)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if running := r.watches[key]; running != nil {
 		if running.connection == connection {
-			return nil
+			return running, nil
 		}
 		running.stop()
 	}
-	started, err := startWatch(&approver{client: r.Client, recorder: r.Recorder, cluster: key, connection: connection, log: ctrl.LoggerFrom(ctx)})
+	started, err := startWatch(&approver{client: r.Client, recorder: r.Recorder, cluster: cluster, connection: connection, log: ctrl.LoggerFrom(ctx)})
 	if err != nil {
-		return fmt.Errorf("watching certificate requests: %w", err)
+		return nil, fmt.Errorf("watching certificate requests: %w", err)
 	}
 	r.watches[key] = started
-	return nil
+	return started, nil
 }
 
 func (r *Reconciler) end(key types.NamespacedName) {
@@ -142,10 +150,23 @@ func (r *Reconciler) endAll(ctx context.Context) error {
 	return nil
 }
 
-func clusterOf(_ context.Context, config client.Object) []reconcile.Request {
-	name := config.GetLabels()[clusterv1.ClusterNameLabel]
+// knownBetter lets updates of Machines through that say more of their hosts.
+func knownBetter() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, ok1 := e.ObjectOld.(*clusterv1.Machine)
+			after, ok2 := e.ObjectNew.(*clusterv1.Machine)
+			return ok1 && ok2 && (before.Status.NodeRef != after.Status.NodeRef || !slices.Equal(before.Status.Addresses, after.Status.Addresses))
+		},
+	}
+}
+
+func clusterOf(_ context.Context, object client.Object) []reconcile.Request {
+	name := object.GetLabels()[clusterv1.ClusterNameLabel]
 	if name == "" {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: config.GetNamespace(), Name: name}}}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: object.GetNamespace(), Name: name}}}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
@@ -16,14 +17,22 @@ import (
 	"drover.io/bootstrap/internal/workload"
 )
 
-// again is how often requests that are still open are looked at anew, from memory: the Machine's addresses or
-// its Node may have become known since.
+// again is how often requests that are still open are looked at anew, from memory, whatever happens.
 const again = 15 * time.Second
 
 // watch is the watch of one workload cluster.
 type watch struct {
 	connection *workload.Connection
 	stop       context.CancelFunc
+	approver   *approver
+	requests   cache.Store
+}
+
+// lookAgain looks at the requests that are still open: a Machine's addresses or its Node have become known.
+func (w *watch) lookAgain(ctx context.Context) {
+	for _, request := range w.requests.List() {
+		w.approver.look(ctx, request)
+	}
 }
 
 func startWatch(a *approver) (*watch, error) {
@@ -42,6 +51,9 @@ func startWatch(a *approver) (*watch, error) {
 	if err == nil {
 		err = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
 			a.log.V(1).Info("cannot watch certificate requests", "cause", err.Error())
+			if apierrors.IsForbidden(err) {
+				a.forbidden()
+			}
 		})
 	}
 	if err == nil {
@@ -55,7 +67,7 @@ func startWatch(a *approver) (*watch, error) {
 		return nil, err
 	}
 	go informer.RunWithContext(ctx)
-	return &watch{connection: a.connection, stop: stop}, nil
+	return &watch{connection: a.connection, stop: stop, approver: a, requests: informer.GetStore()}, nil
 }
 
 // forgetDecided keeps only the names of requests that are decided: their certificates need no memory.

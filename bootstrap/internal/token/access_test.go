@@ -32,7 +32,7 @@ func TestTheWorkloadManifestIsEnough(t *testing.T) {
 		}
 	})
 	limited := rest.CopyConfig(cluster.Admin)
-	limited.Impersonate = rest.ImpersonationConfig{UserName: "limited", Groups: []string{"drover:bootstrap"}}
+	limited.Impersonate = rest.ImpersonationConfig{UserName: "limited", Groups: []string{"drover:managers"}}
 	rbac := rbacv1client.NewForConfigOrDie(limited)
 	if err := token.EnsureAccess(t.Context(), rbac); !apierrors.IsForbidden(err) {
 		t.Fatalf("err = %v, want Forbidden before the manifest is applied", err)

@@ -26,7 +26,7 @@ func (s *server) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK}, s.err
 }
 
-func call(t *testing.T, transport http.RoundTripper, ctx context.Context) error {
+func call(ctx context.Context, t *testing.T, transport http.RoundTripper) error {
 	t.Helper()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://a.example.test", nil)
 	if err != nil {
@@ -44,11 +44,11 @@ func TestDoesNotCallAServerThatDidNotAnswer(t *testing.T) {
 	transport := b.wrap(s)
 	var pauses []time.Duration
 	for range 7 {
-		if err := call(t, transport, t.Context()); !errors.Is(err, errBoom) {
+		if err := call(t.Context(), t, transport); !errors.Is(err, errBoom) {
 			t.Fatalf("err = %v, want boom", err)
 		}
 		before := s.calls
-		if err := call(t, transport, t.Context()); !errors.Is(err, errBoom) || s.calls != before {
+		if err := call(t.Context(), t, transport); !errors.Is(err, errBoom) || s.calls != before {
 			t.Fatalf("err = %v after %d calls, want boom without a call", err, s.calls-before)
 		}
 		pauses = append(pauses, b.remaining())
@@ -60,7 +60,7 @@ func TestDoesNotCallAServerThatDidNotAnswer(t *testing.T) {
 		}
 	}
 	s.err = nil
-	if err := call(t, transport, t.Context()); err != nil || b.remaining() != 0 {
+	if err := call(t.Context(), t, transport); err != nil || b.remaining() != 0 {
 		t.Errorf("err = %v, remaining = %s after an answer", err, b.remaining())
 	}
 }
@@ -70,7 +70,7 @@ func TestACallerThatGivesUpSaysNothingOfTheServer(t *testing.T) {
 	b := &breaker{clock: clocktesting.NewFakeClock(time.Now())}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_ = call(t, b.wrap(&server{err: context.Canceled}), ctx)
+	_ = call(ctx, t, b.wrap(&server{err: context.Canceled}))
 	if b.remaining() != 0 {
 		t.Error("paused because a caller went away")
 	}

@@ -133,6 +133,23 @@ func (w *World) nothing(ctx context.Context) error {
 }
 
 func (w *World) left(ctx context.Context) ([]string, error) {
+	left, err := w.objects(ctx)
+	if err != nil || w.Infrastructure == InMemory {
+		return left, err // the workload cluster is gone too
+	}
+	hosts, err := w.hosts()
+	if err != nil || w.Core == Upstream {
+		return append(left, hosts...), err // upstream leaves the Nodes of a Cluster that is deleted
+	}
+	nodes, err := w.work.nodes(ctx)
+	for name := range nodes {
+		left = append(left, "Node "+name)
+	}
+	return append(left, hosts...), err
+}
+
+// objects are what is left in the management cluster.
+func (w *World) objects(ctx context.Context) ([]string, error) {
 	kinds := []schema.GroupVersionKind{
 		clusterv1.GroupVersion.WithKind("Cluster"), clusterv1.GroupVersion.WithKind("MachineDeployment"),
 		clusterv1.GroupVersion.WithKind("MachineSet"), clusterv1.GroupVersion.WithKind("Machine"),
@@ -157,22 +174,7 @@ func (w *World) left(ctx context.Context) ([]string, error) {
 			left = append(left, "Secret "+secret.Name)
 		}
 	}
-	switch {
-	case w.Infrastructure == InMemory:
-		return left, nil // the workload cluster is gone too
-	case w.Core == Upstream:
-		hosts, err := w.hosts()
-		return append(left, hosts...), err // upstream leaves the Nodes of a Cluster that is deleted
-	}
-	nodes, err := w.work.nodes(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for name := range nodes {
-		left = append(left, "Node "+name)
-	}
-	hosts, err := w.hosts()
-	return append(left, hosts...), err
+	return left, nil
 }
 
 // brought tells the Secrets of a cluster, which the user brings, from those of its machines.

@@ -91,7 +91,7 @@ func (w *World) Move(ctx context.Context) error {
 	if _, err := w.peers.Clusterctl(ctx, w.Stack, "move", "-n", namespace, "--to-kubeconfig="+target.Stack.Kubeconfig("management")); err != nil {
 		return err
 	}
-	for _, chapter := range []func(context.Context) error{target.running(2), target.unchanged(before)} {
+	for _, chapter := range []func(context.Context) error{w.emptied, target.running(2), target.unchanged(before)} {
 		if err := chapter(ctx); err != nil {
 			return fmt.Errorf("after the move: %w", err)
 		}
@@ -99,9 +99,18 @@ func (w *World) Move(ctx context.Context) error {
 	return target.goOn(ctx)
 }
 
-// goOn scales, rolls and deletes where the Cluster has moved to.
+// emptied looks whether the move has left anything behind.
+func (w *World) emptied(ctx context.Context) error {
+	left, err := w.objects(ctx)
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	return fmt.Errorf("left in the first management cluster: %s", strings.Join(left, ", "))
+}
+
+// goOn scales and deletes where the Cluster has moved to.
 func (w *World) goOn(ctx context.Context) error {
-	for _, chapter := range []func(context.Context) error{w.scale(3), w.running(3), w.roll, w.running(3), w.delete, w.nothing} {
+	for _, chapter := range []func(context.Context) error{w.scale(3), w.running(3), w.delete, w.nothing} {
 		if err := chapter(ctx); err != nil {
 			return fmt.Errorf("going on after the move: %w", err)
 		}

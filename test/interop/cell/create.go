@@ -31,7 +31,10 @@ func (w *World) create(ctx context.Context) error {
 		return err
 	}
 	if w.Bootstrap == Kubeadm {
-		if err := w.bring(ctx, "ca", map[string][]byte{corev1.TLSCertKey: w.Stack.Workload.CA()}); err != nil {
+		// Upstream's kubeadm bootstrap insists on a key beside the authority's certificate, and
+		// makes no use of it for workers.
+		authority := map[string][]byte{corev1.TLSCertKey: w.Stack.Workload.CA(), corev1.TLSPrivateKeyKey: []byte("not given away")}
+		if err := w.bring(ctx, "ca", authority); err != nil {
 			return err
 		}
 	}
