@@ -84,7 +84,7 @@ func (m *meter) read() (map[call]int, error) {
 	lines := bufio.NewReader(file)
 	for {
 		line, err := lines.ReadBytes('\n')
-		if err == io.EOF { //nolint:errorlint // the reader returns it bare; a last line without its end is not complete yet
+		if err == io.EOF { // a last line without its end is not complete yet
 			return calls, nil
 		}
 		if err != nil {
