@@ -5,6 +5,7 @@ go 1.26.0
 replace drover.io/api => ../api
 
 require (
+	drover.io/api v0.0.0
 	github.com/go-logr/logr v1.4.4
 	github.com/gobuffalo/flect v1.0.3
 	github.com/google/go-cmp v0.7.0

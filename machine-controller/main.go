@@ -46,7 +46,10 @@ func run(ctx context.Context, args []string) error {
 	if err := index.Register(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	workloads := workload.New(workload.Options{Namespace: o.namespace, WatchFilter: o.watchFilter, UserAgent: rest.UserAgent})
+	workloads := workload.New(workload.Options{
+		Namespace: o.namespace, WatchFilter: o.watchFilter, UserAgent: rest.UserAgent,
+		ProbeInterval: o.probePeriod, FailureThreshold: o.failures(),
+	})
 	if err := workloads.Register(mgr); err != nil {
 		return fmt.Errorf("registering workload connections: %w", err)
 	}

@@ -26,6 +26,8 @@ type options struct {
 	workers, burst                             int
 	qps                                        float32
 	syncPeriod, remoteGrace                    time.Duration
+	safetyUp, safetyDown                       int
+	overshooting, probePeriod, probeTimeout    time.Duration
 	syncLabels, syncAnnotations                []*regexp.Regexp
 	log                                        *textlogger.Config
 }
@@ -46,6 +48,7 @@ func parseOptions(args []string) (*options, error) {
 	flags.IntVar(&o.burst, "kube-api-burst", 200, "how far --kube-api-qps may be exceeded for a moment")
 	flags.DurationVar(&o.syncPeriod, "sync-period", 10*time.Minute, "how often everything is reconciled even if nothing changed")
 	flags.DurationVar(&o.remoteGrace, "remote-conditions-grace-period", 5*time.Minute, "how long a Node's last known health stands while its cluster cannot be reached; at least 2m")
+	o.addSafety(flags)
 	flags.StringSliceVar(&labels, "additional-sync-machine-labels", nil, "regular expressions of label keys that go from a Machine to its Node beside the managed domains; '.*' is all")
 	flags.StringSliceVar(&annotations, "additional-sync-machine-annotations", nil, "the same for annotations")
 	inherited := flag.NewFlagSet("", flag.ContinueOnError)
@@ -61,12 +64,47 @@ func parseOptions(args []string) (*options, error) {
 	return o, o.validate(labels, annotations)
 }
 
+// addSafety adds the flags of the safety net; a MachinePolicy goes before the first two.
+func (o *options) addSafety(flags *pflag.FlagSet) {
+	flags.IntVar(&o.safetyUp, "safety-up", 2, "how many Machines a MachineDeployment may have beyond its replicas and surge before it is frozen")
+	flags.IntVar(&o.safetyDown, "safety-down", 1, "how many fewer than that limit thaw it")
+	flags.DurationVar(&o.overshooting, "machine-safety-overshooting-period", time.Minute, "how long there must be too many Machines to freeze")
+	flags.DurationVar(&o.probePeriod, "machine-safety-apiserver-statuscheck-period", 10*time.Second, "how often the API servers of the management and workload clusters are probed")
+	flags.DurationVar(&o.probeTimeout, "machine-safety-apiserver-statuscheck-timeout", 50*time.Second, "how long an API server may be silent before nothing is created or replaced any more")
+}
+
+func (o *options) validateSafety() error {
+	switch {
+	case o.safetyUp < 0 || o.safetyDown < 0:
+		return fmt.Errorf("--safety-up and --safety-down must be at least 0, not %d and %d", o.safetyUp, o.safetyDown)
+	case o.safetyDown > o.safetyUp:
+		return fmt.Errorf("--safety-down must not be greater than --safety-up: %d, %d", o.safetyDown, o.safetyUp)
+	case o.overshooting < 0:
+		return fmt.Errorf("--machine-safety-overshooting-period must not be negative: %s", o.overshooting)
+	case o.probePeriod < time.Second:
+		return fmt.Errorf("--machine-safety-apiserver-statuscheck-period must be at least 1s, not %s", o.probePeriod)
+	case o.probeTimeout < 2*o.probePeriod:
+		return fmt.Errorf("--machine-safety-apiserver-statuscheck-timeout must be at least twice the period of %s, not %s: one lost answer is no outage", o.probePeriod, o.probeTimeout)
+	case o.remoteGrace <= o.probeTimeout:
+		return fmt.Errorf("--remote-conditions-grace-period must be longer than --machine-safety-apiserver-statuscheck-timeout: %s, %s", o.remoteGrace, o.probeTimeout)
+	}
+	return nil
+}
+
+// failures is how many probes in a row must fail until an API server has been silent for too long.
+func (o *options) failures() int {
+	return int((o.probeTimeout + o.probePeriod - 1) / o.probePeriod)
+}
+
 func (o *options) validate(labels, annotations []string) error {
 	if o.workers < 1 {
 		return fmt.Errorf("--worker-count must be at least 1, not %d", o.workers)
 	}
 	if o.remoteGrace < 2*time.Minute {
 		return fmt.Errorf("--remote-conditions-grace-period must be at least 2m, not %s: a connection is only given up after a minute", o.remoteGrace)
+	}
+	if err := o.validateSafety(); err != nil {
+		return err
 	}
 	var err error
 	if o.syncLabels, err = compile("--additional-sync-machine-labels", labels); err != nil {

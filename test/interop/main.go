@@ -27,17 +27,18 @@ import (
 func main() {
 	only := pflag.String("only", "", "run only what has a name that matches this regular expression")
 	keep := pflag.String("keep", "", "keep logs and kubeconfigs in this folder")
-	timeout := pflag.Duration("timeout", 4*time.Minute, "how long one of them may take")
+	fill := pflag.Bool("fill-gaps", false, "add what our manifests are known to lack, to see what would work with it")
+	timeout := pflag.Duration("timeout", 3*time.Minute, "how long one of them may take")
 	pflag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *only, *keep, *timeout); err != nil {
+	if err := run(ctx, *only, trying{keep: *keep, timeout: *timeout, fillGaps: *fill}); err != nil {
 		fmt.Fprintln(os.Stderr, "interop:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, only, keep string, timeout time.Duration) error {
+func run(ctx context.Context, only string, how trying) error {
 	wanted, err := regexp.Compile(only)
 	if err != nil {
 		return fmt.Errorf("--only: %w", err)
@@ -58,7 +59,7 @@ func run(ctx context.Context, only, keep string, timeout time.Duration) error {
 		if !wanted.MatchString(t.name) {
 			continue
 		}
-		line, ok := t.try(ctx, peers, keep, timeout)
+		line, ok := t.try(ctx, peers, how)
 		fmt.Println(line)
 		if !ok {
 			failed++

@@ -17,8 +17,8 @@ const (
 	// OverriddenReason means that an older policy selects some of the objects too, and is in force for them.
 	OverriddenReason = "Overridden"
 
-	// InvalidSelectorReason means that the selector cannot be used; the message names the field.
-	InvalidSelectorReason = "InvalidSelector"
+	// InvalidReason means that a field cannot be read; the message names it.
+	InvalidReason = "Invalid"
 )
 
 // ConflictCondition is True while another policy selects some of the same objects. The oldest
@@ -34,15 +34,12 @@ const (
 	SelectedTwiceReason = "SelectedTwice"
 )
 
-// FrozenCondition of a MachineDeployment or MachineSet is True while no Machines are created or
-// replaced for it.
+// FrozenCondition of a MachineDeployment, or of a MachineSet that stands alone, is True while no
+// Machines are created or replaced for it, and absent otherwise.
 const FrozenCondition = "Frozen"
 
 // Reasons of the Frozen condition.
 const (
-	// NotFrozenReason means that nothing is frozen.
-	NotFrozenReason = "NotFrozen"
-
 	// OvershootReason means that there are more Machines than anybody asked for.
 	OvershootReason = "Overshoot"
 

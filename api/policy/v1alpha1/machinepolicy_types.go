@@ -34,13 +34,13 @@ type MachinePolicySpec struct {
 }
 
 // ReplacementBudget limits how many unhealthy Machines are replaced at once. A Machine is being replaced from its
-// deletion until a new one has joined in its place; one that was created but has not joined counts as well, whatever
-// it was created for. Each limit is a number or a percentage, which is rounded down but never below 1; 0 replaces
+// deletion until the one that came in its place has been healthy for ten minutes. Each limit is a number or a percentage, which is rounded down but never below 1; 0 replaces
 // nothing.
 // +kubebuilder:validation:MinProperties=1
 type ReplacementBudget struct {
 	// maxPerDeployment is how many Machines of one MachineDeployment, or of one MachineSet that stands alone, are
-	// replaced at once. A percentage is of spec.replicas. Default 1.
+	// replaced at once. A percentage is of spec.replicas. Default: spec.remediation.maxInFlight of the
+	// MachineDeployment, or 10%.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^(100|[1-9]?[0-9])%$') : int(self) >= 0 && int(self) <= 100000",message="must be a number from 0 to 100000 or a percentage from 0% to 100%"
@@ -151,7 +151,6 @@ type MachinePolicyStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=machinepolicies,scope=Namespaced,categories=cluster-api
 // +kubebuilder:subresource:status
-// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1alpha1"
 // +kubebuilder:printcolumn:name="Selected",type="integer",JSONPath=".status.selected",description="MachineDeployments and MachineSets that the policy selects"
 // +kubebuilder:printcolumn:name="Ready",type="string",JSONPath=".status.conditions[?(@.type==\"Ready\")].status",description="Whether the policy is in force for all of them"
 // +kubebuilder:printcolumn:name="Reason",type="string",JSONPath=".status.conditions[?(@.type==\"Ready\")].reason",description="Reason of the Ready condition"

@@ -96,6 +96,9 @@ func mirrored(object *contract.Object, err error, ref clusterv1.ContractVersione
 		return truth("", done, clusterv1.ReadyReason, clusterv1.NotReadyReason)
 	}
 	condition := truth("", ready.Status == metav1.ConditionTrue, clusterv1.ReadyReason, clusterv1.NotReadyReason)
+	if ready.Status == metav1.ConditionUnknown {
+		condition.Status, condition.Reason = metav1.ConditionUnknown, clusterv1.ReadyUnknownReason
+	}
 	if ready.Reason != "" {
 		condition.Reason = ready.Reason
 	}

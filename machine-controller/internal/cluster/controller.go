@@ -92,12 +92,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) 
 	if cluster.DeletionTimestamp.IsZero() {
 		controllerutil.AddFinalizer(cluster, clusterv1.ClusterFinalizer)
 	}
+	if err := r.countWorkers(ctx, s); err != nil {
+		return reconcile.Result{}, err // nothing is decided, least of all a deletion, without knowing who is left
+	}
 	var errs []error
 	var result reconcile.Result
 	for _, phase := range []func(context.Context, *subject) (reconcile.Result, error){
 		r.infrastructure, // the shared infrastructure exists, where it is not somebody else's
 		r.controlPlane,   // the API server answers, whoever runs it
-		r.countWorkers,   // how many machines there are, and how they are
 		r.finalize,       // when deleted: workers, then control plane, then infrastructure
 	} {
 		next, err := phase(ctx, s)

@@ -68,12 +68,14 @@ func (r *Reconciler) controlPlaneGone(ctx context.Context, s *subject) (bool, er
 	if s.controlPlane != nil {
 		return false, r.delete(ctx, s.controlPlane.Unstructured)
 	}
+	if s.cluster.Spec.ControlPlaneRef.IsDefined() && !apierrors.IsNotFound(s.planeErr) {
+		return false, nil // it may be there, and then its Machines are its own business
+	}
 	var errs []error
 	for _, m := range s.workers.plane {
 		errs = append(errs, r.delete(ctx, m))
 	}
-	gone := !s.cluster.Spec.ControlPlaneRef.IsDefined() || apierrors.IsNotFound(s.planeErr)
-	return gone && len(s.workers.plane) == 0, kerrors.NewAggregate(errs)
+	return len(s.workers.plane) == 0, kerrors.NewAggregate(errs)
 }
 
 func (r *Reconciler) infrastructureGone(ctx context.Context, s *subject) (bool, error) {

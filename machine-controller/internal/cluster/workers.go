@@ -28,15 +28,16 @@ type workers struct {
 	all []*clusterv1.Machine
 }
 
-func (r *Reconciler) countWorkers(ctx context.Context, s *subject) (reconcile.Result, error) {
+// countWorkers finds out how many machines there are, and how they are.
+func (r *Reconciler) countWorkers(ctx context.Context, s *subject) error {
 	var err error
 	key := client.ObjectKeyFromObject(s.cluster)
 	if s.workers.deployments, err = index.MachineDeploymentsOfCluster(ctx, r.Client, key); err != nil {
-		return reconcile.Result{}, err
+		return err
 	}
 	sets, err := index.MachineSetsOfCluster(ctx, r.Client, key)
 	if err != nil {
-		return reconcile.Result{}, err
+		return err
 	}
 	for _, set := range sets {
 		if metav1.GetControllerOfNoCopy(set) == nil {
@@ -44,7 +45,7 @@ func (r *Reconciler) countWorkers(ctx context.Context, s *subject) (reconcile.Re
 		}
 	}
 	if s.workers.all, err = index.MachinesOfCluster(ctx, r.Client, key); err != nil {
-		return reconcile.Result{}, err
+		return err
 	}
 	for _, m := range s.workers.all {
 		if _, plane := m.Labels[clusterv1.MachineControlPlaneLabel]; plane {
@@ -53,7 +54,7 @@ func (r *Reconciler) countWorkers(ctx context.Context, s *subject) (reconcile.Re
 			s.workers.machines = append(s.workers.machines, m)
 		}
 	}
-	return reconcile.Result{}, nil
+	return nil
 }
 
 // status adds up the counters of all workers.

@@ -20,7 +20,11 @@ type Object struct {
 // Ready returns the Ready condition the provider reports, or nil when it reports none.
 // The contract lets a provider omit reason, message and time, so only type and status are certain.
 func (o *Object) Ready() *metav1.Condition {
-	conditions, _, _ := unstructured.NestedSlice(o.Unstructured.Object, "status", "conditions")
+	// Providers on their way to the newer contract keep its conditions beside the older ones.
+	conditions, found, _ := unstructured.NestedSlice(o.Unstructured.Object, "status", "v1beta2", "conditions")
+	if !found {
+		conditions, _, _ = unstructured.NestedSlice(o.Unstructured.Object, "status", "conditions")
+	}
 	for _, each := range conditions {
 		fields, ok := each.(map[string]any)
 		if !ok || text(fields, "type") != "Ready" {

@@ -6,6 +6,7 @@ package contract
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -87,6 +88,7 @@ func (c *InfraCluster) FailureDomains() []clusterv1.FailureDomain {
 			domains = append(domains, failureDomain(text(fields, "name"), fields))
 		}
 	}
+	slices.SortStableFunc(domains, func(a, b clusterv1.FailureDomain) int { return strings.Compare(a.Name, b.Name) })
 	return domains
 }
 

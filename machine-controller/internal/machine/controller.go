@@ -33,6 +33,7 @@ import (
 	"drover.io/machine-controller/internal/filter"
 	"drover.io/machine-controller/internal/metrics"
 	"drover.io/machine-controller/internal/patch"
+	"drover.io/machine-controller/internal/safety"
 	"drover.io/machine-controller/internal/volume"
 	"drover.io/machine-controller/internal/workload"
 )
@@ -53,6 +54,7 @@ type Reconciler struct {
 	Workloads *workload.Connections
 	Drainer   *drain.Drainer
 	Volumes   *volume.Waiter
+	Guard     *safety.Guard
 	Events    events.EventRecorder
 	Clock     clock.PassiveClock
 	// RemoteConditionsGracePeriod is how long a Node's last known health stands while its
@@ -100,7 +102,7 @@ func (r *Reconciler) arrange() {
 		infrastructure{r.Client, r.Contract}, // its virtual machine exists
 		node{r.Workloads, nodeSync{r.SyncLabels, r.SyncAnnotations}, recorder}, // it has joined the workload cluster
 	}
-	drain := drained{r.Client, r.Workloads, r.Drainer, recorder, r.Clock}
+	drain := drained{r.Client, r.Workloads, r.Drainer, recorder, r.Clock, r.Guard}
 	r.steps = []step{
 		preDrain(r.Clock),            // whoever asked may act before the drain
 		drain,                        // no pod is lost

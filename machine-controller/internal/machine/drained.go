@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"drover.io/machine-controller/internal/drain"
+	"drover.io/machine-controller/internal/safety"
 	"drover.io/machine-controller/internal/workload"
 )
 
@@ -30,6 +31,7 @@ type drained struct {
 	drainer   *drain.Drainer
 	events    *recorder
 	clock     clock.PassiveClock
+	guard     *safety.Guard
 }
 
 func (d drained) run(ctx context.Context, s *subject) (bool, reconcile.Result, error) {
@@ -96,13 +98,28 @@ func (d drained) request(ctx context.Context, connection *workload.Connection, s
 	if err := d.client.List(ctx, rules, client.InNamespace(s.machine.Namespace)); err != nil {
 		return drain.Request{}, fmt.Errorf("listing MachineDrainRules: %w", err)
 	}
+	policy, err := d.guard.PolicyFor(ctx, s.fleet())
+	if err != nil {
+		return drain.Request{}, err
+	}
 	return drain.Request{
-		Client:  connection.Client(),
-		Node:    node,
-		Subject: drain.Subject{MachineLabels: s.machine.Labels, ClusterLabels: s.cluster.Labels},
-		Rules:   rules.Items,
-		Now:     d.clock.Now(),
+		Client:        connection.Client(),
+		Node:          node,
+		Subject:       drain.Subject{MachineLabels: s.machine.Labels, ClusterLabels: s.cluster.Labels},
+		Rules:         rules.Items,
+		Now:           d.clock.Now(),
+		ForceDeadline: forceDeadline(policy, s.machine),
+		SerialVolumes: policy.SerialVolumes,
 	}, nil
+}
+
+// forceDeadline is when the last pod must have ended; nil is never.
+func forceDeadline(policy safety.Policy, m *clusterv1.Machine) *time.Time {
+	started := deletionStatus(m).NodeDrainStartTime
+	if policy.ForceDrainAfter == 0 || started.IsZero() {
+		return nil
+	}
+	return new(started.Add(policy.ForceDrainAfter))
 }
 
 // unreachable says that a stage of deletion waits for the workload cluster, and how to go on without it.

@@ -58,7 +58,8 @@ func (d *nodeGone) run(ctx context.Context, s *subject) (bool, reconcile.Result,
 	if timeout == nil {
 		timeout = new(int32(defaultNodeDeletionSeconds))
 	}
-	if expired(d.started(s.machine.UID), timeout, d.clock.Now()) {
+	// A Cluster that is gone is never reached again, whatever the timeout.
+	if s.cluster.UID == "" || expired(d.started(s.machine.UID), timeout, d.clock.Now()) {
 		d.events.nodeAbandoned(s.machine, name, err)
 		d.forget(s.machine.UID)
 		return true, reconcile.Result{}, nil
@@ -72,11 +73,18 @@ func (d *nodeGone) delete(ctx context.Context, s *subject, name string) error {
 	if err != nil {
 		return err
 	}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if s.node.object == nil {
-		return connection.Client().Delete(ctx, node)
+	node := s.node.object
+	if node == nil {
+		node = &corev1.Node{}
+		if err := connection.Client().Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+			return err
+		}
+		if id := node.Spec.ProviderID; id != "" && id != s.machine.Spec.ProviderID {
+			return nil // the name has passed on to another machine's Node
+		}
 	}
-	return connection.Client().Delete(ctx, node, client.Preconditions{UID: new(s.node.object.UID)})
+	target := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
+	return connection.Client().Delete(ctx, target, client.Preconditions{UID: &node.UID})
 }
 
 // ownControlPlaneGoes reports whether the control plane, and every Node with it, is deleted

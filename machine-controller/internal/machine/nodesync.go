@@ -63,7 +63,11 @@ func (y nodeSync) managedLabels(s *subject) map[string]string {
 			labels[key] = value
 		}
 	}
-	if s.infra.object != nil && s.infra.object.Interruptible() {
+	_, interruptible := s.node.object.Labels[clusterv1.InterruptibleLabel]
+	if s.infra.object != nil { // otherwise what was known stands
+		interruptible = s.infra.object.Interruptible()
+	}
+	if interruptible {
 		labels[clusterv1.InterruptibleLabel] = ""
 	}
 	return labels
@@ -97,14 +101,16 @@ func identity(s *subject) map[string]string {
 // that keeps pods away until the first sync, and with the hint that a newer revision exists.
 func desiredTaints(node *corev1.Node, s *subject) []corev1.Taint {
 	taints := slices.Clone(node.Spec.Taints)
-	first := contains(taints, clusterv1.NodeUninitializedTaint)
 	taints = without(taints, clusterv1.NodeUninitializedTaint)
 
-	owned := map[string]bool{}
+	// Whether the annotation exists, even empty, tells a first sync from a later one.
+	ownedBefore, initialized := node.Annotations[clusterv1.TaintsFromMachineAnnotation]
+	owned, initial := map[string]bool{}, map[string]bool{}
 	for _, taint := range s.machine.Spec.Taints {
 		wanted := corev1.Taint{Key: taint.Key, Value: taint.Value, Effect: taint.Effect}
 		if taint.Propagation == clusterv1.MachineTaintPropagationOnInitialization {
-			if first {
+			initial[taintID(wanted)] = true
+			if !initialized {
 				taints = with(taints, wanted)
 			}
 			continue
@@ -112,14 +118,12 @@ func desiredTaints(node *corev1.Node, s *subject) []corev1.Taint {
 		owned[taintID(wanted)] = true
 		taints = with(taints, wanted)
 	}
-	for id := range strings.SplitSeq(node.Annotations[clusterv1.TaintsFromMachineAnnotation], ",") {
-		if id != "" && !owned[id] {
+	for id := range strings.SplitSeq(ownedBefore, ",") {
+		if id != "" && !owned[id] && !initial[id] {
 			taints = slices.DeleteFunc(taints, func(t corev1.Taint) bool { return taintID(t) == id })
 		}
 	}
-	if len(owned) > 0 || node.Annotations[clusterv1.TaintsFromMachineAnnotation] != "" {
-		node.Annotations[clusterv1.TaintsFromMachineAnnotation] = keyList(maps.Keys(owned))
-	}
+	node.Annotations[clusterv1.TaintsFromMachineAnnotation] = keyList(maps.Keys(owned))
 
 	taints = without(taints, clusterv1.NodeOutdatedRevisionTaint)
 	if outdated(s) {
@@ -168,10 +172,6 @@ func keyList(keys func(yield func(string) bool)) string {
 }
 
 func taintID(t corev1.Taint) string { return t.Key + ":" + string(t.Effect) }
-
-func contains(taints []corev1.Taint, taint corev1.Taint) bool {
-	return slices.ContainsFunc(taints, func(t corev1.Taint) bool { return t.MatchTaint(&taint) })
-}
 
 func without(taints []corev1.Taint, taint corev1.Taint) []corev1.Taint {
 	return slices.DeleteFunc(taints, func(t corev1.Taint) bool { return t.MatchTaint(&taint) })

@@ -24,7 +24,7 @@ func (ownership) run(_ context.Context, s *subject) (reconcile.Result, error) {
 		s.machine.Labels = map[string]string{}
 	}
 	s.machine.Labels[clusterv1.ClusterNameLabel] = s.machine.Spec.ClusterName
-	if standsAlone(s.machine) {
+	if standsAlone(s.machine) && s.cluster.UID != "" { // a Cluster that is gone owns nothing any more
 		s.machine.OwnerReferences = withOwner(s.machine.OwnerReferences, metav1.OwnerReference{
 			APIVersion: clusterv1.GroupVersion.String(),
 			Kind:       "Cluster",

@@ -48,3 +48,15 @@ func (s *subject) deleting() bool { return !s.machine.DeletionTimestamp.IsZero()
 func (s *subject) clusterKey() client.ObjectKey {
 	return client.ObjectKey{Namespace: s.machine.Namespace, Name: s.machine.Spec.ClusterName}
 }
+
+// fleet is what a MachinePolicy would select for the machine: its MachineDeployment, or a
+// MachineSet that has none; nil for a machine that stands alone.
+func (s *subject) fleet() client.Object {
+	switch {
+	case s.deployment != nil:
+		return s.deployment
+	case s.set != nil:
+		return s.set
+	}
+	return nil
+}

@@ -89,7 +89,10 @@ func setScalingUp(f *fleet) {
 	}
 	for _, set := range f.sets {
 		blocked := conditions.Get(set, clusterv1.MachineSetScalingUpCondition)
-		if blocked != nil && blocked.Status == metav1.ConditionTrue && set.Status.Replicas != nil && *set.Status.Replicas < *set.Spec.Replicas {
+		if blocked == nil || set.Status.Replicas == nil || set.Spec.Replicas == nil {
+			continue
+		}
+		if blocked.Status == metav1.ConditionTrue && *set.Status.Replicas < *set.Spec.Replicas {
 			condition.Message = fmt.Sprintf("MachineSet %s: %s", set.Name, blocked.Message)
 		}
 	}
@@ -113,7 +116,10 @@ func setScalingDown(f *fleet, now time.Time) {
 		}
 	}
 	if stale > 0 {
-		condition.Message += fmt.Sprintf("; %d Machines have been deleting for more than 15m", stale)
+		if condition.Message != "" {
+			condition.Message += "; "
+		}
+		condition.Message += fmt.Sprintf("%d Machines have been deleting for more than 15m", stale)
 	}
 	conditions.Set(f.deployment, condition)
 }

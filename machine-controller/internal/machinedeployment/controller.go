@@ -31,6 +31,7 @@ import (
 	"drover.io/machine-controller/internal/marks"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/rollout"
+	"drover.io/machine-controller/internal/safety"
 )
 
 // unseenRetry is how soon to look again for our own writes in the cache.
@@ -47,6 +48,7 @@ type Reconciler struct {
 	Client client.Client
 	// Live reads the API server itself.
 	Live   client.Reader
+	Guard  *safety.Guard
 	Events events.EventRecorder
 	Clock  clock.PassiveClock
 
@@ -61,6 +63,7 @@ type fleet struct {
 	sets       []*clusterv1.MachineSet
 	machines   []*clusterv1.Machine
 	decision   rollout.Decision
+	frost      safety.Frost
 	// trouble is why the rollout cannot be decided.
 	trouble error
 }
@@ -103,8 +106,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeploym
 		return reconcile.Result{}, settled(patch.Status(ctx, r.Client, before, md))
 	}
 	own(f, r.Clock.Now())
-	if err := patch.Main(ctx, r.Client, before, md); err != nil {
-		return reconcile.Result{}, settled(fmt.Errorf("patching MachineDeployment: %w", err))
+	if err := r.freeze(ctx, before, f); err != nil {
+		return reconcile.Result{}, settled(err)
 	}
 	result, err := r.roll(ctx, f)
 	setStatus(f, r.Clock.Now())
@@ -163,6 +166,9 @@ func (r *Reconciler) next(f *fleet) reconcile.Result {
 	var result reconcile.Result
 	if f.decision.Wait.On == rollout.WaitCache {
 		result.RequeueAfter = unseenRetry
+	}
+	if again := f.frost.Again; again > 0 && (result.RequeueAfter == 0 || again < result.RequeueAfter) {
+		result.RequeueAfter = again
 	}
 	if after := f.deployment.Spec.Rollout.After; !after.IsZero() {
 		if left := after.Sub(r.Clock.Now()); left > 0 && (result.RequeueAfter == 0 || left < result.RequeueAfter) {

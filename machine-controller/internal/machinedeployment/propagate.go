@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/rollout"
 )
 
@@ -24,6 +25,7 @@ var notCarried = []string{
 	clusterv1.MaxReplicasAnnotation,
 	clusterv1.DisableMachineCreateAnnotation,
 	HistoryAnnotation,
+	policyv1.FreezeAnnotation,
 }
 
 // spread carries what changes in place from the deployment to its MachineSets: everything

@@ -26,6 +26,7 @@ func setStatus(f *fleet, now time.Time) {
 	status.UpToDateReplicas = sum(f.sets, func(s *clusterv1.MachineSetStatus) *int32 { return s.UpToDateReplicas })
 	status.Versions = versions(f.sets)
 
+	f.frost.Show(f.deployment)
 	setPaused(f.deployment, false)
 	setAvailable(f)
 	setRollingOut(f)

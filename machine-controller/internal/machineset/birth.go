@@ -61,9 +61,7 @@ func (w *midwife) bear(ctx context.Context, set *clusterv1.MachineSet, from mode
 	}
 	machine := newMachine(set, name)
 	if err := w.client.Create(ctx, machine); err != nil {
-		if apierrors.ReasonForError(err) == metav1.StatusReasonUnknown || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) {
-			w.tracker.Doubt(set.UID) // the answer was lost, the Machine may exist
-		}
+		w.tracker.Doubt(set.UID) // the Machine may exist: answers are lost, and requests repeated on the way
 		return fmt.Errorf("creating Machine: %w", err)
 	}
 	w.tracker.Created(set.UID, machine)

@@ -31,6 +31,8 @@ import (
 	"drover.io/machine-controller/internal/filter"
 	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/patch"
+	"drover.io/machine-controller/internal/safety"
+	"drover.io/machine-controller/internal/workload"
 )
 
 // lookAgain is how often a deletion that waits for others is looked at, besides at their events.
@@ -44,6 +46,8 @@ type Reconciler struct {
 	// Live reads the API server itself, where the cache could be older than a decision may rest on.
 	Live      client.Reader
 	Templates *contract.Templates
+	Guard     *safety.Guard
+	Workloads *workload.Connections
 	Events    events.EventRecorder
 	Clock     clock.PassiveClock
 
@@ -60,6 +64,7 @@ type family struct {
 	born int
 	// trouble is why Machines that are missing cannot be created.
 	trouble error
+	frost   safety.Frost
 }
 
 // Register adds the controller to the manager, with everything that can wake a MachineSet.
@@ -71,6 +76,7 @@ func (r *Reconciler) Register(mgr ctrl.Manager, watchFilter string, options cont
 		Watches(&clusterv1.Machine{}, coalesce.Controller("MachineSet")).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.setsForOrphan), builder.WithPredicates(orphans())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.setsOfCluster), builder.WithPredicates(filter.ClusterTurns())).
+		WatchesRawSource(r.Workloads.ClusterEvents(r.setsOfConnection)).
 		WithOptions(options).
 		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
 	if err != nil {
@@ -102,6 +108,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *clusterv1.MachineSet) (
 	if err := patch.Main(ctx, r.Client, before, set); err != nil {
 		return reconcile.Result{}, settled(fmt.Errorf("patching MachineSet: %w", err))
 	}
+	var err error
+	if f.machines, err = r.gather(ctx, f); err != nil {
+		return reconcile.Result{}, err // what was counted before stands
+	}
 	result, err := r.tend(ctx, f)
 	setStatus(f, r.Clock.Now())
 	statusErr := settled(patch.Status(ctx, r.Client, before, set))
@@ -111,22 +121,22 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *clusterv1.MachineSet) (
 	return result, nil
 }
 
-// tend gathers the Machines, mends them, and creates or deletes some.
+// tend mends the Machines, and creates or deletes some.
 func (r *Reconciler) tend(ctx context.Context, f *family) (reconcile.Result, error) {
-	var err error
-	if f.machines, err = r.gather(ctx, f); err != nil {
-		return reconcile.Result{}, err
-	}
 	fresh, err := r.fresh(ctx, f)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	errs := []error{r.spread(ctx, f), r.repair(ctx, f)}
+	errs := []error{r.freeze(ctx, f), r.spread(ctx, f), r.repair(ctx, f)}
 	if !fresh {
 		return reconcile.Result{RequeueAfter: time.Second}, kerrors.NewAggregate(errs)
 	}
+	acted, wake, err := r.remediate(ctx, f)
+	if acted || err != nil {
+		return wake, kerrors.NewAggregate(append(errs, err))
+	}
 	result, err := r.scale(ctx, f)
-	return result, kerrors.NewAggregate(append(errs, err))
+	return sooner(sooner(wake, result), reconcile.Result{RequeueAfter: f.frost.Again}), kerrors.NewAggregate(append(errs, err))
 }
 
 // finalize deletes every Machine and lets the MachineSet go after the last.
@@ -136,9 +146,11 @@ func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineSet,
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	unseen, doubtful := expectation.Unseen(r.tracker, f.set.UID, f.machines)
-	r.resolve(ctx, f.set.UID, doubtful)
-	if len(f.machines) == 0 && unseen == 0 {
+	fresh, err := r.fresh(ctx, f)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if len(f.machines) == 0 && fresh {
 		r.tracker.Drop(f.set.UID)
 		controllerutil.RemoveFinalizer(f.set, clusterv1.MachineSetFinalizer)
 		return reconcile.Result{}, settled(patch.Main(ctx, r.Client, before, f.set))
@@ -152,13 +164,20 @@ func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineSet,
 	if err := kerrors.NewAggregate(errs); err != nil {
 		return reconcile.Result{}, err
 	}
+	if !fresh {
+		return reconcile.Result{RequeueAfter: time.Second}, nil
+	}
 	return reconcile.Result{RequeueAfter: lookAgain}, nil
 }
 
 // spread carries what the template changes in place to the Machines.
 func (r *Reconciler) spread(ctx context.Context, f *family) error {
 	var errs []error
+	labels := machineLabels(f.set)
 	for _, m := range f.machines {
+		if carries(m, f.set, labels) {
+			continue
+		}
 		wanted := m.DeepCopy()
 		propagate(wanted, f.set)
 		if err := patch.Main(ctx, r.Client, m, wanted); settled(err) != nil {

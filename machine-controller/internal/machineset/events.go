@@ -20,3 +20,19 @@ func released(recorder events.EventRecorder, set *clusterv1.MachineSet, m *clust
 func createFailed(recorder events.EventRecorder, set *clusterv1.MachineSet, err error) {
 	recorder.Eventf(set, nil, corev1.EventTypeWarning, "FailedCreate", "CreateMachine", "Creating Machines: %v", err)
 }
+
+func replacing(recorder events.EventRecorder, set *clusterv1.MachineSet, m *clusterv1.Machine) {
+	recorder.Eventf(set, m, corev1.EventTypeNormal, "ReplacingUnhealthy", "Remediate", "Deleted Machine %s to replace it: it failed its health check", m.Name)
+}
+
+func frozen(recorder events.EventRecorder, set *clusterv1.MachineSet, why string) {
+	recorder.Eventf(set, nil, corev1.EventTypeWarning, "Frozen", "Freeze", "%s", why)
+}
+
+func thawed(recorder events.EventRecorder, set *clusterv1.MachineSet) {
+	recorder.Eventf(set, nil, corev1.EventTypeNormal, "Thawed", "Thaw", "Machines are created and replaced again")
+}
+
+func replacementRefused(recorder events.EventRecorder, set *clusterv1.MachineSet, why string) {
+	recorder.Eventf(set, nil, corev1.EventTypeWarning, "ReplacementRefused", "Remediate", "%s", why)
+}

@@ -204,8 +204,12 @@ func orphans() predicate.Predicate {
 	}
 }
 
-func (r *Reconciler) setsOfCluster(ctx context.Context, cluster client.Object) []reconcile.Request {
-	sets, err := index.MachineSetsOfCluster(ctx, r.Client, client.ObjectKeyFromObject(cluster))
+func (r *Reconciler) setsOfCluster(_ context.Context, cluster client.Object) []reconcile.Request {
+	return r.setsOfConnection(client.ObjectKeyFromObject(cluster))
+}
+
+func (r *Reconciler) setsOfConnection(cluster client.ObjectKey) []reconcile.Request {
+	sets, err := index.MachineSetsOfCluster(context.Background(), r.Client, cluster)
 	if err != nil {
 		return nil
 	}

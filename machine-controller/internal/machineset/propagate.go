@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/labels/format"
@@ -40,6 +41,31 @@ func propagate(machine *clusterv1.Machine, set *clusterv1.MachineSet) {
 	machine.Spec.Deletion = spec.Deletion
 	machine.Spec.Taints = spec.Taints
 }
+
+// carries reports whether the Machine has everything that propagate would write, without
+// copying anything: it is asked for every Machine in every reconcile.
+func carries(machine *clusterv1.Machine, set *clusterv1.MachineSet, labels map[string]string) bool {
+	template, spec := &set.Spec.Template, &machine.Spec
+	return holds(machine.Labels, labels) && holds(machine.Annotations, template.Annotations) &&
+		machine.Annotations[labelsFromTemplate] == keyList(template.Labels) &&
+		machine.Annotations[annotationsFromTemplate] == keyList(template.Annotations) &&
+		equality.Semantic.DeepEqual(spec.ReadinessGates, template.Spec.ReadinessGates) &&
+		equality.Semantic.DeepEqual(spec.MinReadySeconds, template.Spec.MinReadySeconds) &&
+		equality.Semantic.DeepEqual(spec.Deletion, template.Spec.Deletion) &&
+		equality.Semantic.DeepEqual(spec.Taints, template.Spec.Taints)
+}
+
+// holds reports whether all has every wanted key with its value.
+func holds(all, wanted map[string]string) bool {
+	for key, value := range wanted {
+		if have, ok := all[key]; !ok || have != value {
+			return false
+		}
+	}
+	return true
+}
+
+func keyList(m map[string]string) string { return strings.Join(slices.Sorted(maps.Keys(m)), ",") }
 
 // machineLabels are the labels of every Machine of the set.
 func machineLabels(set *clusterv1.MachineSet) map[string]string {
@@ -77,5 +103,5 @@ func remember(machine *clusterv1.Machine, annotation string, from map[string]str
 		delete(machine.Annotations, annotation)
 		return
 	}
-	machine.Annotations[annotation] = strings.Join(slices.Sorted(maps.Keys(from)), ",")
+	machine.Annotations[annotation] = keyList(from)
 }

@@ -5,6 +5,7 @@ package machineset
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/marks"
 	"drover.io/machine-controller/internal/priority"
+	"drover.io/machine-controller/internal/safety"
 )
 
 const (
@@ -35,6 +37,11 @@ const (
 // scale creates or deletes as many Machines as the count is off. Machines being deleted
 // still count: their place is taken only when they are gone.
 func (r *Reconciler) scale(ctx context.Context, f *family) (reconcile.Result, error) {
+	r.Guard.Seen(f.set.UID)
+	if f.set.Spec.Replicas == nil {
+		f.trouble = errors.New("spec.replicas is not set; it has a default, so something removed it")
+		return reconcile.Result{}, nil
+	}
 	missing := int(*f.set.Spec.Replicas) - len(f.machines)
 	switch {
 	case missing > 0:
@@ -45,8 +52,7 @@ func (r *Reconciler) scale(ctx context.Context, f *family) (reconcile.Result, er
 	return reconcile.Result{}, nil
 }
 
-// grow gives birth to Machines in batches that double, so that something that fails every
-// time fails once, not a thousand times.
+// grow makes as many of the missing Machines as the guard allows.
 func (r *Reconciler) grow(ctx context.Context, f *family, missing int) (reconcile.Result, error) {
 	if _, disabled := f.set.Annotations[clusterv1.DisableMachineCreateAnnotation]; disabled {
 		return reconcile.Result{}, nil
@@ -59,7 +65,28 @@ func (r *Reconciler) grow(ctx context.Context, f *family, missing int) (reconcil
 		f.trouble = err
 		return reconcile.Result{RequeueAfter: modelRetry}, ignoreMisconfigured(err)
 	}
-	left := min(missing, perPass)
+	decision, err := r.Guard.Create(ctx, f.cluster, f.set, min(missing, perPass))
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := r.multiply(ctx, f, from, decision.Allowed); err != nil {
+		f.trouble = err
+		createFailed(r.Events, f.set, err)
+		return reconcile.Result{}, err
+	}
+	if refusal := decision.Refusal; refusal != nil {
+		f.trouble = errors.New(refusal.Message)
+		return reconcile.Result{RequeueAfter: safety.LookAgain}, nil
+	}
+	if missing > perPass {
+		return reconcile.Result{RequeueAfter: time.Millisecond}, nil
+	}
+	return reconcile.Result{}, nil
+}
+
+// multiply gives birth to that many Machines, in batches that double, so that something that
+// fails every time fails once, not a thousand times.
+func (r *Reconciler) multiply(ctx context.Context, f *family, from models, left int) error {
 	for batch := 1; left > 0; batch = min(2*batch, atOnce) {
 		size := min(batch, left)
 		var group errgroup.Group
@@ -76,16 +103,11 @@ func (r *Reconciler) grow(ctx context.Context, f *family, missing int) (reconcil
 		err := group.Wait()
 		f.born += int(born.Load())
 		if err != nil {
-			f.trouble = err
-			createFailed(r.Events, f.set, err)
-			return reconcile.Result{}, err
+			return err
 		}
 		left -= size
 	}
-	if missing > perPass {
-		return reconcile.Result{RequeueAfter: time.Millisecond}, nil
-	}
-	return reconcile.Result{}, nil
+	return nil
 }
 
 // shrink deletes the surplus, in the order that loses least. The MachineDeployment has seen

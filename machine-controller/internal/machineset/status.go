@@ -26,6 +26,7 @@ func setStatus(f *family, now time.Time) {
 	status.UpToDateReplicas = count(f.machines, clusterv1.MachineUpToDateCondition)
 	status.Versions = versions(f.machines)
 
+	f.frost.Show(f.set)
 	setPaused(f.set, false)
 	setScalingUp(f)
 	setScalingDown(f, now)

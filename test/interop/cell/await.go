@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,6 +38,9 @@ func (w *World) await(ctx context.Context, what string, missing func(context.Con
 		}
 		if ctx.Err() == nil {
 			last = seen
+		}
+		if w.Hopeless != "" && strings.Contains(seen, w.Hopeless) {
+			return false, errors.New("it never will")
 		}
 		return seen == "", nil
 	})
@@ -71,7 +75,7 @@ func (w *World) lacking(ctx context.Context, replicas int) (string, error) {
 	}
 	for i := range machines {
 		if lacks := lacks(&machines[i], nodes); lacks != "" {
-			return fmt.Sprintf("Machine %s %s", machines[i].Name, lacks), nil
+			return fmt.Sprintf("Machine %s %s%s", machines[i].Name, lacks, w.consoles()), nil
 		}
 	}
 	status := md.Status
@@ -200,6 +204,23 @@ func (w *World) hosts() ([]string, error) {
 		}
 	}
 	return names, nil
+}
+
+// consoles is what the hosts of the simulated cloud have said last.
+func (w *World) consoles() string {
+	hosts, err := w.hosts()
+	if err != nil {
+		return ""
+	}
+	var said strings.Builder
+	for _, host := range hosts {
+		console, err := os.ReadFile(filepath.Join(w.Stack.Hosts(), strings.TrimPrefix(host, "host "), "console.log"))
+		if err == nil {
+			lines := strings.Split(strings.TrimSpace(string(console)), "\n")
+			fmt.Fprintf(&said, "; %s says: %s", host, lines[len(lines)-1])
+		}
+	}
+	return said.String()
 }
 
 func count(n *int32) int {

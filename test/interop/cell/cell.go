@@ -35,6 +35,10 @@ const (
 // Cell is what works together.
 type Cell struct {
 	Core, Infrastructure, Bootstrap string
+	// FillGaps adds what our manifests are known to lack.
+	FillGaps bool
+	// Hopeless is what is seen where a cell cannot work; empty where it must.
+	Hopeless string
 }
 
 // Name of the cell as it is printed.
@@ -75,7 +79,10 @@ func Start(ctx context.Context, peers *peer.Peers, c Cell, options kit.Options) 
 				return err
 			}
 		}
-		return w.fillGaps(ctx, stack)
+		if c.FillGaps && c.Core == Drover {
+			return fillGaps(ctx, stack)
+		}
+		return nil
 	}
 	var err error
 	w.Stack, err = kit.Start(ctx, options)

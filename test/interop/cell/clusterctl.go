@@ -6,6 +6,7 @@ package cell
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,12 +28,12 @@ func (w *World) Describe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	wanted := []string{"Cluster/" + cluster, "MachineDeployment/" + cluster + "-workers"}
+	wanted := []string{"Cluster", cluster, "MachineDeployment", cluster + "-workers"}
 	for _, m := range machines {
-		wanted = append(wanted, "Machine/"+m.Name, "SimMachine/"+m.Name, "BootstrapConfig/"+m.Name)
+		wanted = append(wanted, "Machine", m.Name, "SimMachine", m.Name, "BootstrapConfig", m.Name)
 	}
-	for _, name := range wanted {
-		if !strings.Contains(said, name) {
+	for pair := range slices.Chunk(wanted, 2) {
+		if name := fmt.Sprintf("%s %s/%s", pair[0], namespace, pair[1]); !strings.Contains(said, name) {
 			return fmt.Errorf("clusterctl describe does not show %s:\n%s", name, said)
 		}
 	}

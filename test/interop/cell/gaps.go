@@ -7,16 +7,31 @@ import (
 	"context"
 	_ "embed"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"drover.io/test/kit"
 )
 
 //go:embed gaps.yaml
 var gaps string
 
-// fillGaps grants what our core's own role lacks for upstream's providers.
-func (w *World) fillGaps(ctx context.Context, stack *kit.Stack) error {
-	if w.Core == Upstream {
-		return nil
+// fillGaps adds what our own manifests lack for upstream's programs.
+func fillGaps(ctx context.Context, stack *kit.Stack) error {
+	if err := kit.Apply(ctx, stack.Manage, []byte(gaps)); err != nil {
+		return err
 	}
-	return kit.Apply(ctx, stack.Manage, []byte(gaps))
+	list := &apiextensionsv1.CustomResourceDefinitionList{}
+	if err := stack.Manage.List(ctx, list); err != nil {
+		return err
+	}
+	for i := range list.Items {
+		crd := &list.Items[i]
+		before := crd.DeepCopy()
+		crd.Labels["clusterctl.cluster.x-k8s.io"] = ""
+		if err := stack.Manage.Patch(ctx, crd, client.MergeFrom(before)); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -1,0 +1,275 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	"drover.io/machine-controller/internal/contract"
+	"drover.io/machine-controller/internal/workload"
+)
+
+var (
+	notFound = apierrors.NewNotFound(corev1.Resource("things"), "x")
+	infraRef = clusterv1.ContractVersionedObjectReference{APIGroup: "g", Kind: "I", Name: "i"}
+	planeRef = clusterv1.ContractVersionedObjectReference{APIGroup: "g", Kind: "P", Name: "p"}
+)
+
+type verdict struct {
+	Status          metav1.ConditionStatus
+	Reason, Message string
+}
+
+func verdictOf(c metav1.Condition) verdict { return verdict{c.Status, c.Reason, c.Message} }
+
+// reporting is an object whose Ready condition has the given fields; none reports nothing.
+func reporting(ready map[string]any) *contract.Object {
+	o := &unstructured.Unstructured{Object: map[string]any{}}
+	if ready != nil {
+		ready["type"] = "Ready"
+		o.Object["status"] = map[string]any{"conditions": []any{ready}}
+	}
+	return &contract.Object{Unstructured: o, Contract: contract.V1Beta2}
+}
+
+func TestMirrored(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		object *contract.Object
+		err    error
+		done   bool
+		want   verdict
+	}{
+		"mirrors a good condition":                    {reporting(map[string]any{"status": "True", "reason": "Fine", "message": "m"}), nil, false, verdict{"True", "Fine", "m"}},
+		"mirrors a bad condition":                     {reporting(map[string]any{"status": "False", "reason": "Quota"}), nil, true, verdict{"False", "Quota", ""}},
+		"mirrors an unknown condition":                {reporting(map[string]any{"status": "Unknown", "reason": "Silent"}), nil, true, verdict{"Unknown", "Silent", ""}},
+		"finds a reason where none is given":          {reporting(map[string]any{"status": "True"}), nil, false, verdict{"True", clusterv1.ReadyReason, ""}},
+		"finds a reason for unknown":                  {reporting(map[string]any{"status": "Unknown"}), nil, false, verdict{"Unknown", clusterv1.ReadyUnknownReason, ""}},
+		"takes being done for being ready":            {reporting(nil), nil, true, verdict{"True", clusterv1.ReadyReason, ""}},
+		"is not ready before it is done":              {reporting(nil), nil, false, verdict{"False", clusterv1.NotReadyReason, ""}},
+		"names an object that does not exist":         {nil, notFound, false, verdict{"False", clusterv1.ObjectDoesNotExistReason, `I "i" does not exist`}},
+		"does not guess when reading failed":          {nil, errors.New("boom"), true, verdict{"Unknown", clusterv1.InternalErrorReason, "boom"}},
+		"does not guess when nothing was read at all": {nil, nil, true, verdict{"Unknown", clusterv1.InternalErrorReason, `I "i" was not read`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(test.want, verdictOf(mirrored(test.object, test.err, infraRef, test.done))); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestConnectionConditions(t *testing.T) {
+	t.Parallel()
+	last := func(kind string) metav1.Condition {
+		return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: "Before"}
+	}
+	const succeeded, failed = clusterv1.ClusterRemoteConnectionProbeSucceededReason, clusterv1.ClusterRemoteConnectionProbeFailedReason
+	const available, unavailable = clusterv1.ClusterControlPlaneAvailableReason, clusterv1.ClusterControlPlaneNotAvailableReason
+	for name, test := range map[string]struct {
+		state        workload.State
+		known        bool
+		probe, plane verdict
+	}{
+		"is well when connected": {
+			workload.State{Connected: true}, true, verdict{"True", succeeded, ""}, verdict{"True", available, ""},
+		},
+		"says that a probe failed while the connection stands": {
+			workload.State{Connected: true, Reason: workload.ReasonUnreachable, Message: "timeout"}, true,
+			verdict{"False", failed, "Unreachable: timeout"}, verdict{"True", available, ""},
+		},
+		"says why there is no connection": {
+			workload.State{Reason: workload.ReasonUnauthorized, Message: "401"}, true,
+			verdict{"False", failed, "Unauthorized: 401"}, verdict{"False", unavailable, "Unauthorized: 401"},
+		},
+		"keeps what was known until the first attempt has ended": {
+			workload.State{Reason: workload.ReasonConnecting, Message: "m"}, true, verdict{"True", "Before", ""}, verdict{"True", "Before", ""},
+		},
+		"says that nothing is known when nothing was": {
+			workload.State{}, false,
+			verdict{"False", failed, "Not connected to the workload cluster yet"}, verdict{"False", unavailable, "Not connected to the workload cluster yet"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &subject{cluster: &clusterv1.Cluster{}, connection: test.state}
+			if test.known {
+				s.cluster.Status.Conditions = []metav1.Condition{
+					last(clusterv1.ClusterRemoteConnectionProbeCondition), last(clusterv1.ClusterControlPlaneAvailableCondition),
+				}
+			}
+			if diff := cmp.Diff(test.probe, verdictOf(connectionProbe(s))); diff != "" {
+				t.Errorf("probe: %s", diff)
+			}
+			if diff := cmp.Diff(test.plane, verdictOf(controlPlaneAvailable(s))); diff != "" {
+				t.Errorf("control plane: %s", diff)
+			}
+		})
+	}
+}
+
+func TestInitialized(t *testing.T) {
+	t.Parallel()
+	const kind = clusterv1.ClusterControlPlaneInitializedCondition
+	for name, test := range map[string]struct {
+		done *bool
+		ref  clusterv1.ContractVersionedObjectReference
+		want metav1.Condition
+	}{
+		"waits for the first connection": {nil, clusterv1.ContractVersionedObjectReference{}, metav1.Condition{
+			Type: kind, Status: "False", Reason: clusterv1.ClusterControlPlaneNotInitializedReason, Message: "Waiting for the first connection to the workload cluster",
+		}},
+		"waits for the control plane object": {nil, planeRef, metav1.Condition{Type: kind, Status: "False", Reason: clusterv1.ClusterControlPlaneNotInitializedReason}},
+		"is when it is":                      {new(true), planeRef, metav1.Condition{Type: kind, Status: "True", Reason: clusterv1.ClusterControlPlaneInitializedReason}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &subject{cluster: &clusterv1.Cluster{}}
+			s.cluster.Spec.ControlPlaneRef, s.cluster.Status.Initialization.ControlPlaneInitialized = test.ref, test.done
+			if diff := cmp.Diff(test.want, controlPlaneInitialized(s)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// deploymentWith has one condition.
+func deploymentWith(name, kind string, status metav1.ConditionStatus, message string) *clusterv1.MachineDeployment {
+	md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	conditions.Set(md, metav1.Condition{Type: kind, Status: status, Reason: "r", Message: message})
+	return md
+}
+
+func TestSums(t *testing.T) {
+	t.Parallel()
+	const up, ready = clusterv1.MachineDeploymentScalingUpCondition, clusterv1.MachineDeploymentMachinesReadyCondition
+	for name, test := range map[string]struct {
+		target string
+		given  []*clusterv1.MachineDeployment
+		want   verdict
+	}{
+		"is well without workers": {clusterv1.ClusterWorkerMachinesReadyCondition, nil, verdict{"True", clusterv1.ClusterWorkerMachinesReadyReason, ""}},
+		"is not well when one is not": {clusterv1.ClusterWorkerMachinesReadyCondition, []*clusterv1.MachineDeployment{
+			deploymentWith("a", ready, "True", ""), deploymentWith("b", ready, "False", "no node"),
+		}, verdict{"False", clusterv1.ClusterWorkerMachinesNotReadyReason, "MachineDeployment b: no node"}},
+		"is well when all are": {clusterv1.ClusterWorkerMachinesReadyCondition, []*clusterv1.MachineDeployment{
+			deploymentWith("a", ready, "True", ""),
+		}, verdict{"True", clusterv1.ClusterWorkerMachinesReadyReason, ""}},
+		"does not scale when none does": {clusterv1.ClusterScalingUpCondition, []*clusterv1.MachineDeployment{
+			deploymentWith("a", up, "False", ""),
+		}, verdict{"False", clusterv1.ClusterNotScalingUpReason, ""}},
+		"scales when one does": {clusterv1.ClusterScalingUpCondition, []*clusterv1.MachineDeployment{
+			deploymentWith("a", up, "False", ""), deploymentWith("b", up, "True", "from 1 to 2"),
+		}, verdict{"True", clusterv1.ClusterScalingUpReason, "MachineDeployment b: from 1 to 2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, each := range sums {
+				if each.target == test.target {
+					if diff := cmp.Diff(test.want, verdictOf(each.of(workers{deployments: test.given}))); diff != "" {
+						t.Error(diff)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestWorkersAvailable(t *testing.T) {
+	t.Parallel()
+	const kind = clusterv1.MachineDeploymentAvailableCondition
+	for name, test := range map[string]struct {
+		given  []*clusterv1.MachineDeployment
+		status metav1.ConditionStatus
+		reason string
+	}{
+		"is true without workers":       {nil, "True", clusterv1.ClusterWorkersAvailableNoWorkersReason},
+		"is true when all are":          {[]*clusterv1.MachineDeployment{deploymentWith("a", kind, "True", "")}, "True", clusterv1.ClusterWorkersAvailableReason},
+		"is false when one is not":      {[]*clusterv1.MachineDeployment{deploymentWith("a", kind, "True", ""), deploymentWith("b", kind, "False", "x")}, "False", clusterv1.ClusterWorkersNotAvailableReason},
+		"is unknown before one reports": {[]*clusterv1.MachineDeployment{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}}, "Unknown", clusterv1.ClusterWorkersAvailableUnknownReason},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := workersAvailable(&subject{workers: workers{deployments: test.given}})
+			if got.Status != test.status || got.Reason != test.reason {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+func TestPhaseOf(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change func(*clusterv1.Cluster)
+		want   clusterv1.ClusterPhase
+	}{
+		"is pending at first":                  {func(*clusterv1.Cluster) {}, clusterv1.ClusterPhasePending},
+		"is provisioning with infrastructure":  {func(c *clusterv1.Cluster) { c.Spec.InfrastructureRef = infraRef }, clusterv1.ClusterPhaseProvisioning},
+		"is provisioning with a control plane": {func(c *clusterv1.Cluster) { c.Spec.ControlPlaneRef = planeRef }, clusterv1.ClusterPhaseProvisioning},
+		"is not provisioned without an endpoint": {func(c *clusterv1.Cluster) {
+			c.Spec.InfrastructureRef, c.Status.Initialization.InfrastructureProvisioned = infraRef, new(true)
+		}, clusterv1.ClusterPhaseProvisioning},
+		"is provisioned with an endpoint": {func(c *clusterv1.Cluster) {
+			c.Spec.ControlPlaneEndpoint.Host, c.Status.Initialization.InfrastructureProvisioned = "h", new(true)
+		}, clusterv1.ClusterPhaseProvisioned},
+		"is deleting whatever else is true": {func(c *clusterv1.Cluster) { c.DeletionTimestamp = new(metav1.Now()) }, clusterv1.ClusterPhaseDeleting},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := &clusterv1.Cluster{}
+			test.change(c)
+			if got := phaseOf(c); got != test.want {
+				t.Errorf("phase is %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestAvailable(t *testing.T) {
+	t.Parallel()
+	parts := map[string]metav1.ConditionStatus{
+		clusterv1.ClusterDeletingCondition: "False", clusterv1.ClusterRemoteConnectionProbeCondition: "True", clusterv1.ClusterInfrastructureReadyCondition: "True",
+		clusterv1.ClusterControlPlaneAvailableCondition: "True", clusterv1.ClusterWorkersAvailableCondition: "True",
+	}
+	for name, test := range map[string]struct {
+		kind   string
+		status metav1.ConditionStatus
+		want   metav1.ConditionStatus
+	}{
+		"is when all parts are":               {"", "", "True"},
+		"is not while deleting":               {clusterv1.ClusterDeletingCondition, "True", "False"},
+		"is not without a connection":         {clusterv1.ClusterRemoteConnectionProbeCondition, "False", "False"},
+		"is unknown with an unknown part":     {clusterv1.ClusterWorkersAvailableCondition, "Unknown", "Unknown"},
+		"is not when a gate is closed":        {"Gate", "False", "False"},
+		"is unknown when a gate is not there": {"Gate", "", "Unknown"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := &clusterv1.Cluster{}
+			for kind, status := range parts {
+				conditions.Set(c, metav1.Condition{Type: kind, Status: status, Reason: "r"})
+			}
+			if test.kind == "Gate" {
+				c.Spec.AvailabilityGates = []clusterv1.ClusterAvailabilityGate{{ConditionType: "Gate"}}
+			}
+			if test.status != "" {
+				conditions.Set(c, metav1.Condition{Type: test.kind, Status: test.status, Reason: "r", Message: "m"})
+			}
+			if got := available(c); got.Status != test.want {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}

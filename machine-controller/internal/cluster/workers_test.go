@@ -1,0 +1,271 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"drover.io/machine-controller/internal/contract"
+	"drover.io/machine-controller/internal/index"
+	"drover.io/machine-controller/internal/workload"
+)
+
+// indexing makes the manager's indexes those of a fake client.
+type indexing struct{ *fake.ClientBuilder }
+
+func (b indexing) IndexField(_ context.Context, o client.Object, field string, extract client.IndexerFunc) error {
+	b.WithIndex(o, field, extract)
+	return nil
+}
+
+func clientWith(t *testing.T, objects ...client.Object) client.WithWatch {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := clusterv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&clusterv1.Cluster{})
+	if err := index.Register(t.Context(), indexing{builder}); err != nil {
+		t.Fatal(err)
+	}
+	return builder.Build()
+}
+
+// member is metadata of an object of the Cluster "c", controlled by owner unless that is empty.
+func member(name, owner string, labels map[string]string) metav1.ObjectMeta {
+	meta := metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: labels}
+	if owner != "" {
+		meta.OwnerReferences = []metav1.OwnerReference{{APIVersion: "x/v1", Kind: "X", Name: owner, UID: "uid-of-owner", Controller: new(true)}}
+	}
+	return meta
+}
+
+func machine(name, owner string, labels map[string]string, are ...string) *clusterv1.Machine {
+	m := &clusterv1.Machine{ObjectMeta: member(name, owner, labels), Spec: clusterv1.MachineSpec{ClusterName: "c"}}
+	for _, kind := range are {
+		conditions.Set(m, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: "r"})
+	}
+	return m
+}
+
+func TestWorkersAreCountedOnceAtTheHighestLevel(t *testing.T) {
+	t.Parallel()
+	plane := map[string]string{clusterv1.MachineControlPlaneLabel: ""}
+	md := &clusterv1.MachineDeployment{ObjectMeta: member("md", "", nil), Spec: clusterv1.MachineDeploymentSpec{ClusterName: "c", Replicas: new(int32(10))}}
+	md.Status = clusterv1.MachineDeploymentStatus{Replicas: new(int32(9)), ReadyReplicas: new(int32(8)), AvailableReplicas: new(int32(7)), UpToDateReplicas: new(int32(6))}
+	set := &clusterv1.MachineSet{ObjectMeta: member("set", "", nil), Spec: clusterv1.MachineSetSpec{ClusterName: "c", Replicas: new(int32(100))}}
+	set.Status.Replicas = new(int32(50))
+	owned := &clusterv1.MachineSet{ObjectMeta: member("owned", "md", nil), Spec: clusterv1.MachineSetSpec{ClusterName: "c", Replicas: new(int32(1000))}}
+	foreign := &clusterv1.MachineSet{ObjectMeta: member("foreign", "", nil), Spec: clusterv1.MachineSetSpec{ClusterName: "other", Replicas: new(int32(1000))}}
+	s := &subject{cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}}
+	r := &Reconciler{Client: clientWith(t, md, set, owned, foreign,
+		machine("alone", "", nil, clusterv1.MachineReadyCondition),
+		machine("of-a-set", "owned", nil, clusterv1.MachineReadyCondition),
+		machine("plane", "kcp", plane, clusterv1.MachineReadyCondition, clusterv1.MachineAvailableCondition),
+		machine("plane-alone", "", plane),
+	)}
+	if err := r.countWorkers(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	want := &clusterv1.WorkersStatus{
+		DesiredReplicas: new(int32(111)), Replicas: new(int32(60)), ReadyReplicas: new(int32(9)), AvailableReplicas: new(int32(7)), UpToDateReplicas: new(int32(6)),
+	}
+	if diff := cmp.Diff(want, s.workers.status()); diff != "" {
+		t.Error(diff)
+	}
+	wantPlane := &clusterv1.ClusterControlPlaneStatus{
+		DesiredReplicas: new(int32(2)), Replicas: new(int32(2)), ReadyReplicas: new(int32(1)), AvailableReplicas: new(int32(1)), UpToDateReplicas: new(int32(0)),
+	}
+	if diff := cmp.Diff(wantPlane, planeStatus(s.workers.plane)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestStandaloneWakesItsCluster(t *testing.T) {
+	t.Parallel()
+	gone := machine("m", "s", nil)
+	gone.DeletionTimestamp = new(metav1.Now())
+	wake := []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: "ns", Name: "c"}}}
+	for name, test := range map[string]struct {
+		object client.Object
+		want   []reconcile.Request
+	}{
+		"when nothing else speaks for it": {machine("m", "", nil), wake},
+		"not when its controller does":    {machine("m", "s", nil), nil},
+		"when it is being deleted":        {gone, wake},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(test.want, clusterOfStandalone(t.Context(), test.object)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// object is something with the name as its UID.
+func object(name string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{}
+	o.SetName(name)
+	o.SetUID("uid")
+	return o
+}
+
+func TestDeletionStages(t *testing.T) {
+	t.Parallel()
+	md := &clusterv1.MachineDeployment{ObjectMeta: member("md", "", nil)}
+	set := &clusterv1.MachineSet{ObjectMeta: member("set", "", nil)}
+	alone, plane := machine("alone", "", nil), machine("plane", "", nil)
+	goingMD := md.DeepCopy()
+	goingMD.DeletionTimestamp = new(metav1.Now())
+	infra, kcp := &contract.InfraCluster{Object: contract.Object{Unstructured: object("infra")}}, &contract.ControlPlane{Object: contract.Object{Unstructured: object("kcp")}}
+	const (
+		workersStage = clusterv1.ClusterDeletingWaitingForWorkersDeletionReason
+		planeStage   = clusterv1.ClusterDeletingWaitingForControlPlaneDeletionReason
+		infraStage   = clusterv1.ClusterDeletingWaitingForInfrastructureDeletionReason
+	)
+	for name, test := range map[string]struct {
+		workers  workers
+		refs     bool
+		infra    *contract.InfraCluster
+		infraErr error
+		plane    *contract.ControlPlane
+		planeErr error
+		stage    string
+		deletes  []string
+		goes     bool
+	}{
+		"deletes all workers first": {
+			workers: workers{deployments: []*clusterv1.MachineDeployment{md}, sets: []*clusterv1.MachineSet{set}, machines: []*clusterv1.Machine{alone}, all: []*clusterv1.Machine{alone, plane}, plane: []*clusterv1.Machine{plane}},
+			refs:    true, infra: infra, plane: kcp, stage: workersStage, deletes: []string{"md", "set", "alone"},
+		},
+		"does not delete twice": {
+			workers: workers{deployments: []*clusterv1.MachineDeployment{goingMD}}, stage: workersStage,
+		},
+		"waits for machines that their owners delete": {
+			workers: workers{all: []*clusterv1.Machine{machine("m", "set", nil)}}, stage: workersStage,
+		},
+		"deletes the control plane next": {
+			workers: workers{all: []*clusterv1.Machine{plane}, plane: []*clusterv1.Machine{plane}},
+			refs:    true, infra: infra, plane: kcp, stage: planeStage, deletes: []string{"kcp"},
+		},
+		"does not touch machines of a control plane that cannot be read": {
+			workers: workers{all: []*clusterv1.Machine{plane}, plane: []*clusterv1.Machine{plane}},
+			refs:    true, infra: infra, planeErr: errors.New("boom"), stage: planeStage,
+		},
+		"deletes control plane machines that the control plane left": {
+			workers: workers{all: []*clusterv1.Machine{plane}, plane: []*clusterv1.Machine{plane}},
+			refs:    true, infra: infra, planeErr: notFound, stage: planeStage, deletes: []string{"plane"},
+		},
+		"deletes control plane machines that stand alone": {
+			workers: workers{all: []*clusterv1.Machine{plane}, plane: []*clusterv1.Machine{plane}}, stage: planeStage, deletes: []string{"plane"},
+		},
+		"deletes the infrastructure last": {
+			refs: true, infra: infra, planeErr: notFound, stage: infraStage, deletes: []string{"infra"},
+		},
+		"waits for infrastructure that cannot be read": {
+			refs: true, infraErr: errors.New("boom"), planeErr: notFound, stage: infraStage,
+		},
+		"goes when all is gone":      {refs: true, infraErr: notFound, planeErr: notFound, goes: true},
+		"goes when nothing was ever": {goes: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var deleted []string
+			c := interceptor.NewClient(clientWith(t), interceptor.Funcs{
+				Delete: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.DeleteOption) error {
+					deleted = append(deleted, o.GetName())
+					return nil
+				},
+			})
+			s := &subject{
+				cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", Finalizers: []string{clusterv1.ClusterFinalizer}, DeletionTimestamp: new(metav1.Now())}},
+				workers: test.workers, infra: test.infra, infraErr: test.infraErr, controlPlane: test.plane, planeErr: test.planeErr,
+			}
+			if test.refs {
+				s.cluster.Spec.InfrastructureRef, s.cluster.Spec.ControlPlaneRef = infraRef, planeRef
+			}
+			if _, err := (&Reconciler{Client: c}).finalize(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.deletes, deleted, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("deleted: %s", diff)
+			}
+			if gone := len(s.cluster.Finalizers) == 0; gone != test.goes || (!gone && s.deletion.reason != test.stage) {
+				t.Errorf("stage %q, finalizers %v", s.deletion.reason, s.cluster.Finalizers)
+			}
+		})
+	}
+}
+
+func TestNothingIsDecidedWhileWorkersCannotBeCounted(t *testing.T) {
+	t.Parallel()
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "ns", Name: "c", UID: "c-uid", Finalizers: []string{clusterv1.ClusterFinalizer, "test/keep"},
+	}}
+	cluster.Status.Workers = &clusterv1.WorkersStatus{Replicas: new(int32(3))}
+	for name, test := range map[string]struct {
+		deleting bool
+		list     client.ObjectList
+	}{
+		"deployments, at rest":     {false, &clusterv1.MachineDeploymentList{}},
+		"sets, at rest":            {false, &clusterv1.MachineSetList{}},
+		"machines, at rest":        {false, &clusterv1.MachineList{}},
+		"deployments, on deletion": {true, &clusterv1.MachineDeploymentList{}},
+		"sets, on deletion":        {true, &clusterv1.MachineSetList{}},
+		"machines, on deletion":    {true, &clusterv1.MachineList{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			given := cluster.DeepCopy()
+			inner := clientWith(t, given)
+			if test.deleting {
+				if err := inner.Delete(t.Context(), given); err != nil {
+					t.Fatal(err)
+				}
+			}
+			boom := errors.New("boom")
+			c := interceptor.NewClient(inner, interceptor.Funcs{
+				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+					if reflect.TypeOf(list) == reflect.TypeOf(test.list) {
+						return boom
+					}
+					return c.List(ctx, list, options...)
+				},
+			})
+			if err := inner.Get(t.Context(), client.ObjectKeyFromObject(given), given); err != nil {
+				t.Fatal(err)
+			}
+			r := &Reconciler{Client: c, Workloads: workload.New(workload.Options{})}
+			if _, err := r.Reconcile(t.Context(), given.DeepCopy()); !errors.Is(err, boom) {
+				t.Fatalf("error is %v, want %v", err, boom)
+			}
+			got := &clusterv1.Cluster{}
+			if err := inner.Get(t.Context(), client.ObjectKeyFromObject(cluster), got); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(cluster.Finalizers, got.Finalizers); diff != "" {
+				t.Errorf("finalizers: %s", diff)
+			}
+			if diff := cmp.Diff(cluster.Status.Workers, got.Status.Workers); diff != "" {
+				t.Errorf("counters: %s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+)
+
+// Limit is how many Machines of a MachineDeployment, or of whatever else owns Machines, may
+// be replaced at once: remediation.maxInFlight, a percentage rounded up, or where there is
+// none a tenth of the replicas and at least one. A value that cannot be read counts as none,
+// and is an error that names the field.
+func Limit(maxInFlight *intstr.IntOrString, replicas int) (int, error) {
+	fallback := max(1, replicas/10)
+	if maxInFlight == nil {
+		return fallback, nil
+	}
+	limit, err := intstr.GetScaledValueFromIntOrPercent(maxInFlight, replicas, true)
+	if err != nil || limit < 0 {
+		return fallback, fmt.Errorf("spec.remediation.maxInFlight: %q is neither a number nor a percentage such as \"20%%\"", maxInFlight.String())
+	}
+	return limit, nil
+}
+
+// Marked reports whether the Machine is to be replaced, by its owner or from outside.
+func Marked(m *clusterv1.Machine) bool { return MarkedForOwner(m) || MarkedForOthers(m) }
+
+// MarkedForOwner reports whether the Machine's owner is to replace it.
+func MarkedForOwner(m *clusterv1.Machine) bool {
+	return conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition) && conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition)
+}
+
+// MarkedForOthers reports whether a controller outside was asked to mend the Machine.
+func MarkedForOthers(m *clusterv1.Machine) bool {
+	return conditions.IsFalse(m, clusterv1.MachineExternallyRemediatedCondition)
+}
+
+// hopeless reports whether the owner has refused: the Machine goes with a rollout instead.
+func hopeless(m *clusterv1.Machine) bool {
+	return conditions.GetReason(m, clusterv1.MachineOwnerRemediatedCondition) == clusterv1.MachineSetMachineCannotBeRemediatedReason
+}
+
+// Holds reports whether the Machine has a place in the budget: it is marked, or it is a
+// replacement that has not proved itself.
+func Holds(m *clusterv1.Machine) bool { return (Marked(m) && !hopeless(m)) || open(m) }
+
+// InFlight counts the places of a budget that are taken: by Machines that hold one, and by
+// those that are gone and not replaced yet.
+func InFlight(machines []*clusterv1.Machine, vacancies []Vacancy) int {
+	taken := len(Empty(machines, vacancies))
+	for _, m := range machines {
+		if Holds(m) {
+			taken++
+		}
+	}
+	return taken
+}
+
+// Busy is InFlight without the Machines that are marked and still wait to be deleted.
+func Busy(machines []*clusterv1.Machine, vacancies []Vacancy) int {
+	busy := InFlight(machines, vacancies)
+	for _, m := range machines {
+		if Holds(m) && MarkedForOwner(m) && m.DeletionTimestamp.IsZero() {
+			busy--
+		}
+	}
+	return busy
+}

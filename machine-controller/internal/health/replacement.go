@@ -1,0 +1,162 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import (
+	"encoding/json"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+)
+
+// The annotations by which replacements are remembered across restarts. What cannot be read
+// counts as absent.
+const (
+	// VacanciesAnnotation, on a MachineSet, lists the Machines that were deleted because
+	// they were unhealthy and whose place is not taken yet.
+	VacanciesAnnotation = "drover.io/vacancies"
+	// ReplacesAnnotation, on a Machine, says whose place it has taken.
+	ReplacesAnnotation = "drover.io/replaces"
+)
+
+const (
+	// Settle is how long a replacement must have been healthy to free its place in the
+	// budget. Trouble that is nobody's fault, such as a network's, ends sooner than Machines
+	// are replaced one after another.
+	Settle = 10 * time.Minute
+	// soon is the age up to which the failure of a replacement counts as the next in a row.
+	soon = time.Hour
+	// firstWait doubles with each replacement in a row that fails soon, up to longestWait.
+	firstWait   = 10 * time.Minute
+	longestWait = 4 * time.Hour
+)
+
+// Vacancy is the place of one Machine that is, or is about to be, deleted as unhealthy.
+type Vacancy struct {
+	Machine string `json:"machine"`
+	// Attempt is the number of replacements in a row that this one makes.
+	Attempt int `json:"attempt"`
+	// Newest is when the youngest Machine of the set at that time was created: whoever is
+	// younger came to fill a place. It is the API server's time, as theirs is.
+	Newest metav1.Time `json:"newest"`
+}
+
+// Replacement says whose place a Machine has taken.
+type Replacement struct {
+	Machine string `json:"machine"`
+	Attempt int    `json:"attempt"`
+	// Settled says that it has been healthy for long enough.
+	Settled bool `json:"settled,omitempty"`
+}
+
+// Vacancies reads the annotation of a MachineSet.
+func Vacancies(set *clusterv1.MachineSet) []Vacancy {
+	var all []Vacancy
+	if json.Unmarshal([]byte(set.Annotations[VacanciesAnnotation]), &all) != nil {
+		return nil
+	}
+	return all
+}
+
+// SetVacancies writes the annotation of a MachineSet, or removes it.
+func SetVacancies(set *clusterv1.MachineSet, all []Vacancy) {
+	if len(all) == 0 {
+		delete(set.Annotations, VacanciesAnnotation)
+		return
+	}
+	annotate(set, VacanciesAnnotation, all)
+}
+
+// ReplacementOf reads the annotation of a Machine.
+func ReplacementOf(m *clusterv1.Machine) (Replacement, bool) {
+	var r Replacement
+	if json.Unmarshal([]byte(m.Annotations[ReplacesAnnotation]), &r) != nil {
+		return Replacement{}, false
+	}
+	return r, true
+}
+
+// SetReplacement writes the annotation of a Machine.
+func SetReplacement(m *clusterv1.Machine, r Replacement) { annotate(m, ReplacesAnnotation, r) }
+
+func annotate(object metav1.Object, key string, value any) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return // numbers, strings and times always have a form
+	}
+	annotations := object.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[key] = string(text)
+	object.SetAnnotations(annotations)
+}
+
+// open reports whether the Machine is a replacement that has not proved itself.
+func open(m *clusterv1.Machine) bool {
+	r, replaces := ReplacementOf(m)
+	return replaces && !r.Settled
+}
+
+// SettlesAt is when an open replacement will have proved itself; zero while it is not healthy.
+func SettlesAt(m *clusterv1.Machine) time.Time {
+	succeeded := conditions.Get(m, clusterv1.MachineHealthCheckSucceededCondition)
+	if !open(m) || succeeded == nil || succeeded.Status != metav1.ConditionTrue {
+		return time.Time{}
+	}
+	return succeeded.LastTransitionTime.Add(Settle)
+}
+
+// Empty are the vacancies whose Machine is gone and whose place no other has taken.
+func Empty(machines []*clusterv1.Machine, vacancies []Vacancy) []Vacancy {
+	settled := map[string]bool{}
+	for _, m := range machines {
+		settled[m.Name] = true
+		if r, replaces := ReplacementOf(m); replaces {
+			settled[r.Machine] = true
+		}
+	}
+	var empty []Vacancy
+	for _, v := range vacancies {
+		if !settled[v.Machine] {
+			empty = append(empty, v)
+		}
+	}
+	return empty
+}
+
+// NextAttempt is the number in a row that a replacement of the Machine would make.
+func NextAttempt(m *clusterv1.Machine, now time.Time) int { return failedSoon(m, now) + 1 }
+
+// NotBefore is when the Machine may be replaced: a replacement that fails soon waits from
+// its creation, ever longer with each one in a row. Zero is at once.
+func NotBefore(m *clusterv1.Machine, now time.Time) time.Time {
+	attempt := failedSoon(m, now)
+	if attempt == 0 {
+		return time.Time{}
+	}
+	wait := firstWait
+	for range attempt - 1 {
+		if wait = min(2*wait, longestWait); wait == longestWait {
+			break
+		}
+	}
+	return m.CreationTimestamp.Add(wait)
+}
+
+// failedSoon is the Machine's number among replacements in a row, 0 for one that lived long
+// enough, or that replaced nobody.
+func failedSoon(m *clusterv1.Machine, now time.Time) int {
+	r, replaces := ReplacementOf(m)
+	failed := now
+	if succeeded := conditions.Get(m, clusterv1.MachineHealthCheckSucceededCondition); succeeded != nil && succeeded.Status == metav1.ConditionFalse {
+		failed = succeeded.LastTransitionTime.Time
+	}
+	if !replaces || failed.Sub(m.CreationTimestamp.Time) > soon {
+		return 0
+	}
+	return r.Attempt
+}

@@ -1,0 +1,326 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machine
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	"drover.io/machine-controller/internal/contract"
+)
+
+var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// reporting is a provider's object whose Ready condition has the given fields; none reports nothing.
+func reporting(kind string, ready map[string]any) contract.Object {
+	o := &unstructured.Unstructured{Object: map[string]any{"kind": kind}}
+	if ready != nil {
+		ready["type"] = "Ready"
+		o.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Other", "status": "False"}, ready}}
+	}
+	return contract.Object{Unstructured: o, Contract: contract.V1Beta2}
+}
+
+type verdict struct {
+	Status          metav1.ConditionStatus
+	Reason, Message string
+}
+
+func verdictOf(m *clusterv1.Machine, kind string) verdict {
+	c := conditions.Get(m, kind)
+	if c == nil {
+		return verdict{}
+	}
+	return verdict{c.Status, c.Reason, c.Message}
+}
+
+func TestProviderConditions(t *testing.T) {
+	t.Parallel()
+	boom := errors.New("boom")
+	for name, test := range map[string]struct {
+		ready          map[string]any
+		absent         error
+		done, deleting bool
+		bootstrap      verdict
+		infra          verdict
+	}{
+		"mirrors a good condition": {
+			ready:     map[string]any{"status": "True", "reason": "AllGood", "message": "m"},
+			bootstrap: verdict{"True", "AllGood", "m"}, infra: verdict{"True", "AllGood", "m"},
+		},
+		"mirrors a bad condition": {
+			ready:     map[string]any{"status": "False", "reason": "QuotaExceeded", "message": "ask for more"},
+			bootstrap: verdict{"False", "QuotaExceeded", "ask for more"}, infra: verdict{"False", "QuotaExceeded", "ask for more"},
+		},
+		"mirrors an unknown condition": {
+			ready:     map[string]any{"status": "Unknown", "reason": "CloudSilent"},
+			bootstrap: verdict{"Unknown", "CloudSilent", ""}, infra: verdict{"Unknown", "CloudSilent", ""},
+		},
+		"finds a reason where the provider gives none": {
+			ready:     map[string]any{"status": "False"},
+			bootstrap: verdict{"False", clusterv1.NotReadyReason, ""}, infra: verdict{"False", clusterv1.NotReadyReason, ""},
+		},
+		"reports a status that does not exist": {
+			ready:     map[string]any{"status": "Maybe"},
+			bootstrap: verdict{"Unknown", clusterv1.InvalidConditionReportedReason, `B reports a Ready condition with status "Maybe"`},
+			infra:     verdict{"Unknown", clusterv1.InvalidConditionReportedReason, `I reports a Ready condition with status "Maybe"`},
+		},
+		"says what is awaited when the provider reports nothing": {
+			bootstrap: verdict{"False", clusterv1.NotReadyReason, "B status.initialization.dataSecretCreated is false"},
+			infra:     verdict{"False", clusterv1.NotReadyReason, "I status.initialization.provisioned is false"},
+		},
+		"is ready when the provider is done and reports nothing": {
+			done:      true,
+			bootstrap: verdict{"True", clusterv1.ReadyReason, ""}, infra: verdict{"True", clusterv1.ReadyReason, ""},
+		},
+		"says that an object does not exist yet": {
+			absent:    notFound,
+			bootstrap: verdict{"False", clusterv1.ObjectDoesNotExistReason, `B "b" does not exist`},
+			infra:     verdict{"False", clusterv1.ObjectDoesNotExistReason, `I "i" does not exist`},
+		},
+		"says that infrastructure was deleted": {
+			absent: notFound, done: true,
+			bootstrap: verdict{"False", clusterv1.ObjectDoesNotExistReason, `B "b" does not exist`},
+			infra:     verdict{"False", clusterv1.ObjectDeletedReason, `I "i" has been deleted`},
+		},
+		"says that both were deleted with the machine": {
+			absent: notFound, done: true, deleting: true,
+			bootstrap: verdict{"False", clusterv1.ObjectDeletedReason, `B "b" has been deleted`},
+			infra:     verdict{"False", clusterv1.ObjectDeletedReason, `I "i" has been deleted`},
+		},
+		"does not guess when reading failed": {
+			absent: boom, done: true,
+			bootstrap: verdict{"Unknown", clusterv1.InternalErrorReason, "boom"}, infra: verdict{"Unknown", clusterv1.InternalErrorReason, "boom"},
+		},
+		"names the CRD that is missing": {
+			absent:    &contract.MissingLabelError{CRDName: "crd"},
+			bootstrap: verdict{"Unknown", clusterv1.InternalErrorReason, (&contract.MissingLabelError{CRDName: "crd"}).Error()},
+			infra:     verdict{"Unknown", clusterv1.InternalErrorReason, (&contract.MissingLabelError{CRDName: "crd"}).Error()},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := &clusterv1.Machine{}
+			m.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: "g", Kind: "B", Name: "b"}
+			m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "g", Kind: "I", Name: "i"}
+			if test.done {
+				m.Status.Initialization.BootstrapDataSecretCreated = new(true)
+				m.Status.Initialization.InfrastructureProvisioned = new(true)
+			}
+			if test.deleting {
+				m.DeletionTimestamp = new(metav1.NewTime(epoch))
+			}
+			s := &subject{machine: m}
+			s.bootstrap.err, s.infra.err = test.absent, test.absent
+			if test.absent == nil {
+				s.bootstrap.object = &contract.BootstrapConfig{Object: reporting("B", test.ready)}
+				s.infra.object = &contract.InfraMachine{Object: reporting("I", test.ready)}
+			}
+			setBootstrapConfigReady(s)
+			setInfrastructureReady(s)
+			if diff := cmp.Diff(test.bootstrap, verdictOf(m, clusterv1.MachineBootstrapConfigReadyCondition)); diff != "" {
+				t.Errorf("bootstrap: %s", diff)
+			}
+			if diff := cmp.Diff(test.infra, verdictOf(m, clusterv1.MachineInfrastructureReadyCondition)); diff != "" {
+				t.Errorf("infrastructure: %s", diff)
+			}
+		})
+	}
+}
+
+func TestBootstrapDataOfTheUserIsReady(t *testing.T) {
+	t.Parallel()
+	m := &clusterv1.Machine{}
+	setBootstrapConfigReady(&subject{machine: m})
+	want := verdict{"True", clusterv1.MachineBootstrapDataSecretProvidedReason, ""}
+	if diff := cmp.Diff(want, verdictOf(m, clusterv1.MachineBootstrapConfigReadyCondition)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// ready is a machine that has been ready since then.
+func ready(since time.Time, status metav1.ConditionStatus) *clusterv1.Machine {
+	m := &clusterv1.Machine{}
+	m.Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineReadyCondition, Status: status, Reason: "r", LastTransitionTime: metav1.NewTime(since)}}
+	return m
+}
+
+func TestAvailable(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		status metav1.ConditionStatus
+		since  time.Duration
+		least  *int32
+		want   verdict
+		after  time.Duration
+	}{
+		"is at once where nothing is asked":   {"True", 0, nil, verdict{"True", clusterv1.MachineAvailableReason, ""}, 0},
+		"is at once where no time is asked":   {"True", 0, new(int32(0)), verdict{"True", clusterv1.MachineAvailableReason, ""}, 0},
+		"waits for the rest of the time":      {"True", 4 * time.Second, new(int32(10)), verdict{"False", clusterv1.MachineWaitingForMinReadySecondsReason, ""}, 6 * time.Second},
+		"is when the time is over":            {"True", 10 * time.Second, new(int32(10)), verdict{"True", clusterv1.MachineAvailableReason, ""}, 0},
+		"is not while the machine is unready": {"False", time.Hour, new(int32(10)), verdict{"False", clusterv1.MachineNotReadyReason, ""}, 0},
+		"is not while readiness is unknown":   {"Unknown", time.Hour, nil, verdict{"False", clusterv1.MachineNotReadyReason, ""}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := ready(epoch.Add(-test.since), test.status)
+			m.Spec.MinReadySeconds = test.least
+			result := setAvailable(m, epoch)
+			if diff := cmp.Diff(test.want, verdictOf(m, clusterv1.MachineAvailableCondition)); diff != "" {
+				t.Error(diff)
+			}
+			if result.RequeueAfter != test.after {
+				t.Errorf("looks again after %s, want %s", result.RequeueAfter, test.after)
+			}
+		})
+	}
+}
+
+// healthy has every condition that readiness is made of.
+func healthy() *clusterv1.Machine {
+	m := &clusterv1.Machine{}
+	for kind, status := range map[string]metav1.ConditionStatus{
+		clusterv1.MachineDeletingCondition: "False", clusterv1.MachineUpdatingCondition: "False", clusterv1.MachineBootstrapConfigReadyCondition: "True",
+		clusterv1.MachineInfrastructureReadyCondition: "True", clusterv1.MachineNodeHealthyCondition: "True",
+	} {
+		conditions.Set(m, metav1.Condition{Type: kind, Status: status, Reason: "r"})
+	}
+	return m
+}
+
+func TestReady(t *testing.T) {
+	t.Parallel()
+	set := func(kind string, status metav1.ConditionStatus, reason string) func(*clusterv1.Machine) {
+		return func(m *clusterv1.Machine) {
+			conditions.Set(m, metav1.Condition{Type: kind, Status: status, Reason: reason, Message: "because"})
+		}
+	}
+	for name, test := range map[string]struct {
+		changes []func(*clusterv1.Machine)
+		status  metav1.ConditionStatus
+		reason  string
+	}{
+		"is when all parts are": {nil, "True", clusterv1.MachineReadyReason},
+		"is not without a healthy Node": {
+			[]func(*clusterv1.Machine){set(clusterv1.MachineNodeHealthyCondition, "False", "x")}, "False", clusterv1.MachineNotReadyReason,
+		},
+		"is unknown when a part is": {
+			[]func(*clusterv1.Machine){set(clusterv1.MachineNodeHealthyCondition, "Unknown", "x")}, "Unknown", clusterv1.MachineReadyUnknownReason,
+		},
+		"is not when a health check fails": {
+			[]func(*clusterv1.Machine){set(clusterv1.MachineHealthCheckSucceededCondition, "False", "x")}, "False", clusterv1.MachineNotReadyReason,
+		},
+		"waits for a readiness gate that nobody has reported": {
+			[]func(*clusterv1.Machine){func(m *clusterv1.Machine) {
+				m.Spec.ReadinessGates = []clusterv1.MachineReadinessGate{{ConditionType: "Gate"}}
+			}}, "Unknown", clusterv1.MachineReadyUnknownReason,
+		},
+		"passes an open readiness gate": {
+			[]func(*clusterv1.Machine){func(m *clusterv1.Machine) {
+				m.Spec.ReadinessGates = []clusterv1.MachineReadinessGate{{ConditionType: "Gate"}}
+			}, set("Gate", "True", "open")}, "True", clusterv1.MachineReadyReason,
+		},
+		"passes a negative gate that is false": {
+			[]func(*clusterv1.Machine){func(m *clusterv1.Machine) {
+				m.Spec.ReadinessGates = []clusterv1.MachineReadinessGate{{ConditionType: "Gate", Polarity: clusterv1.NegativePolarityCondition}}
+			}, set("Gate", "False", "open")}, "True", clusterv1.MachineReadyReason,
+		},
+		"is stopped by a negative gate that is true": {
+			[]func(*clusterv1.Machine){func(m *clusterv1.Machine) {
+				m.Spec.ReadinessGates = []clusterv1.MachineReadinessGate{{ConditionType: "Gate", Polarity: clusterv1.NegativePolarityCondition}}
+			}, set("Gate", "True", "closed")}, "False", clusterv1.MachineNotReadyReason,
+		},
+		"is not while deleting": {
+			[]func(*clusterv1.Machine){func(m *clusterv1.Machine) { m.DeletionTimestamp = new(metav1.NewTime(epoch)) },
+				set(clusterv1.MachineDeletingCondition, "True", clusterv1.MachineDeletingDrainingNodeReason)}, "False", clusterv1.MachineNotReadyReason,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := healthy()
+			for _, change := range test.changes {
+				change(m)
+			}
+			setReady(m, epoch)
+			if got := verdictOf(m, clusterv1.MachineReadyCondition); got.Status != test.status || got.Reason != test.reason {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+func TestReadyTellsOfADeletionWithoutItsDetails(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		age  time.Duration
+		want string
+	}{
+		"at first":     {time.Minute, "* Deleting: Machine deletion in progress, stage: DrainingNode"},
+		"after longer": {16 * time.Minute, "* Deleting: Machine deletion in progress for more than 15m, stage: DrainingNode"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := healthy()
+			m.DeletionTimestamp = new(metav1.NewTime(epoch.Add(-test.age)))
+			s := &subject{machine: m, deletion: progress{clusterv1.MachineDeletingDrainingNodeReason, "pod-1 is in the way"}}
+			setDeleting(s)
+			setInfrastructureReady(&subject{machine: m, infra: seen[contract.InfraMachine]{err: notFound}}) // unremarkable now
+			setReady(m, epoch)
+			if got := verdictOf(m, clusterv1.MachineDeletingCondition); got.Message != "pod-1 is in the way" {
+				t.Errorf("Deleting says %q", got.Message)
+			}
+			got := verdictOf(m, clusterv1.MachineReadyCondition)
+			if !strings.HasPrefix(got.Message, test.want) || strings.Contains(got.Message, "pod-1") || got.Status != "False" {
+				t.Errorf("Ready is %+v", got)
+			}
+		})
+	}
+}
+
+func TestUpToDate(t *testing.T) {
+	t.Parallel()
+	template := func(version string) clusterv1.MachineTemplateSpec {
+		return clusterv1.MachineTemplateSpec{Spec: clusterv1.MachineSpec{Version: version}}
+	}
+	born := metav1.NewTime(epoch.Add(-time.Hour))
+	for name, test := range map[string]struct {
+		version string
+		after   time.Time
+		want    verdict
+	}{
+		"is with the template of the MachineDeployment": {"v1.2.3", time.Time{}, verdict{"True", clusterv1.MachineUpToDateReason, ""}},
+		"is not with another, and says what differs":    {"v1.2.2", time.Time{}, verdict{"False", clusterv1.MachineNotUpToDateReason, `* spec.version is "v1.2.2", want "v1.2.3"`}},
+		"is not when a forced rollout has begun":        {"v1.2.3", epoch, verdict{"False", clusterv1.MachineNotUpToDateReason, "* MachineDeployment spec.rollout.after has passed"}},
+		"is while a forced rollout has not begun":       {"v1.2.3", epoch.Add(time.Second), verdict{"True", clusterv1.MachineUpToDateReason, ""}},
+		"is when born after the forced rollout":         {"v1.2.3", epoch.Add(-2 * time.Hour), verdict{"True", clusterv1.MachineUpToDateReason, ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &subject{machine: &clusterv1.Machine{}, set: &clusterv1.MachineSet{}, deployment: &clusterv1.MachineDeployment{}}
+			s.set.CreationTimestamp, s.set.Spec.Template = born, template(test.version)
+			s.deployment.Spec.Template = template("v1.2.3")
+			if !test.after.IsZero() {
+				s.deployment.Spec.Rollout.After = metav1.NewTime(test.after)
+			}
+			setUpToDate(s, epoch)
+			if diff := cmp.Diff(test.want, verdictOf(s.machine, clusterv1.MachineUpToDateCondition)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+	alone := &subject{machine: &clusterv1.Machine{}}
+	setUpToDate(alone, epoch)
+	if diff := cmp.Diff([]metav1.Condition(nil), alone.machine.Status.Conditions, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("a machine that stands alone: %s", diff)
+	}
+}

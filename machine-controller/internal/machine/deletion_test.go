@@ -1,0 +1,295 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machine
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/tools/events"
+	testingclock "k8s.io/utils/clock/testing"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"drover.io/machine-controller/internal/contract"
+	"drover.io/machine-controller/internal/workload"
+)
+
+// leaving is a machine that is being deleted, whose Node and InfraMachine are there.
+func leaving(changes ...func(*subject)) *subject {
+	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "m-uid", DeletionTimestamp: new(metav1.NewTime(epoch))}}
+	m.Spec.ClusterName, m.Spec.ProviderID, m.Status.NodeRef.Name = "c", "sim://1", "n"
+	infra := reporting("I", nil)
+	s := &subject{
+		machine: m,
+		cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "c-uid"}},
+		infra:   seen[contract.InfraMachine]{object: &contract.InfraMachine{Object: infra}},
+		node:    seen[corev1.Node]{object: nodeWith(nil)},
+	}
+	for _, change := range changes {
+		change(s)
+	}
+	return s
+}
+
+func TestGuardsNode(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change func(*subject)
+		want   bool
+	}{
+		"guards a Node that is there":                              {func(*subject) {}, true},
+		"guards a Node that cannot be seen now":                    {func(s *subject) { s.node = seen[corev1.Node]{err: workload.ErrNotConnected} }, true},
+		"guards a Node that the reference was never written of":    {func(s *subject) { s.machine.Status.NodeRef.Name = "" }, true},
+		"guards while it is unknown whether the machine is there":  {func(s *subject) { s.infra = seen[contract.InfraMachine]{err: errors.New("boom")} }, true},
+		"has none to guard before one joined":                      {func(s *subject) { s.machine.Status.NodeRef.Name, s.node.object = "", nil }, false},
+		"has none to guard after it was deleted":                   {func(s *subject) { s.node = seen[corev1.Node]{err: notFound} }, false},
+		"does not when the whole Cluster goes":                     {func(s *subject) { s.cluster.DeletionTimestamp = new(metav1.NewTime(epoch)) }, false},
+		"does not when the virtual machine is gone":                {func(s *subject) { s.infra = seen[contract.InfraMachine]{err: notFound} }, false},
+		"does not when the virtual machine is already being taken": {func(s *subject) { s.infra.object.SetDeletionTimestamp(new(metav1.NewTime(epoch))) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := guardsNode(leaving(test.change)); got != test.want {
+				t.Errorf("guards is %t, want %t", got, test.want)
+			}
+		})
+	}
+}
+
+func TestHooks(t *testing.T) {
+	t.Parallel()
+	clk := testingclock.NewFakePassiveClock(epoch)
+	const drainHook, endHook = clusterv1.PreDrainDeleteHookAnnotationPrefix, clusterv1.PreTerminateDeleteHookAnnotationPrefix
+	for name, test := range map[string]struct {
+		hooks       hooks
+		annotations map[string]string
+		change      func(*subject)
+		done        bool
+		message     string
+	}{
+		"has nothing to wait for":                         {preDrain(clk), map[string]string{"other": "", endHook + "/x": ""}, nil, true, ""},
+		"waits for every hook before the drain":           {preDrain(clk), map[string]string{drainHook + "/b": "", drainHook + "/a": "x"}, nil, false, "Waiting for hooks to be removed: " + drainHook + "/a, " + drainHook + "/b"},
+		"waits for a hook without a name":                 {preDrain(clk), map[string]string{drainHook: ""}, nil, false, "Waiting for hooks to be removed: " + drainHook},
+		"does not wait before a drain that will not be":   {preDrain(clk), map[string]string{drainHook + "/a": ""}, func(s *subject) { s.node = seen[corev1.Node]{err: notFound} }, true, ""},
+		"waits for every hook before the end":             {preTerminate(clk), map[string]string{endHook + "/a": ""}, nil, false, "Waiting for hooks to be removed: " + endHook + "/a"},
+		"waits for the end also without a Node":           {preTerminate(clk), map[string]string{endHook + "/a": ""}, func(s *subject) { s.node = seen[corev1.Node]{err: notFound} }, false, "Waiting for hooks to be removed: " + endHook + "/a"},
+		"does not wait at the end for hooks of the drain": {preTerminate(clk), map[string]string{drainHook + "/a": ""}, nil, true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := leaving()
+			if test.change != nil {
+				test.change(s)
+			}
+			s.machine.Annotations = test.annotations
+			done, result, err := test.hooks.run(context.Background(), s)
+			if err != nil || done != test.done || result != (reconcile.Result{}) || s.deletion.message != test.message {
+				t.Fatalf("done %t, result %v, error %v, message %q", done, result, err, s.deletion.message)
+			}
+			if test.done {
+				return
+			}
+			if got := *test.hooks.started(s.machine.Status.Deletion); !got.Time.Equal(epoch) {
+				t.Errorf("started at %s, want %s", got, epoch)
+			}
+			*test.hooks.started(s.machine.Status.Deletion) = metav1.NewTime(epoch.Add(-time.Hour))
+			if _, _, err := test.hooks.run(context.Background(), s); err != nil {
+				t.Fatal(err)
+			}
+			if got := *test.hooks.started(s.machine.Status.Deletion); got.Time.Equal(epoch) {
+				t.Error("the clock started anew")
+			}
+		})
+	}
+}
+
+func TestExpired(t *testing.T) {
+	t.Parallel()
+	started := metav1.NewTime(epoch)
+	for name, test := range map[string]struct {
+		started metav1.Time
+		seconds *int32
+		passed  time.Duration
+		want    bool
+		left    time.Duration
+	}{
+		"never without a timeout":     {started, nil, time.Hour, false, 0},
+		"never with a timeout of 0":   {started, new(int32(0)), time.Hour, false, 0},
+		"not before it started":       {metav1.Time{}, new(int32(5)), time.Hour, false, time.Second},
+		"not before its time":         {started, new(int32(5)), 3 * time.Second, false, 2 * time.Second},
+		"when its time is over":       {started, new(int32(5)), 5 * time.Second, true, time.Second},
+		"no sooner than a second off": {started, new(int32(5)), 4900 * time.Millisecond, false, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			now := epoch.Add(test.passed)
+			if got := expired(test.started, test.seconds, now); got != test.want {
+				t.Errorf("expired is %t, want %t", got, test.want)
+			}
+			if got := untilExpiry(test.started, test.seconds, now).RequeueAfter; got != test.left {
+				t.Errorf("looks again after %s, want %s", got, test.left)
+			}
+		})
+	}
+}
+
+func TestGone(t *testing.T) {
+	t.Parallel()
+	there := func(changes ...func(*unstructured.Unstructured)) *unstructured.Unstructured {
+		o := &unstructured.Unstructured{}
+		o.SetAPIVersion("v1")
+		o.SetKind("ConfigMap")
+		o.SetNamespace("ns")
+		o.SetName("x")
+		o.SetUID("x-uid")
+		for _, change := range changes {
+			change(o)
+		}
+		return o
+	}
+	conflict := apierrors.NewConflict(corev1.Resource("things"), "x", errors.New("another UID"))
+	for name, test := range map[string]struct {
+		object  *unstructured.Unstructured
+		readErr error
+		answer  error
+		done    bool
+		after   time.Duration
+		deletes int
+		fails   bool
+	}{
+		"is done when the object does not exist":          {readErr: notFound, done: true},
+		"waits when it is unknown whether it exists":      {readErr: errors.New("boom"), after: absentRetry},
+		"waits for an object that somebody deletes":       {object: there(func(o *unstructured.Unstructured) { o.SetDeletionTimestamp(new(metav1.NewTime(epoch))) })},
+		"deletes an object that is there":                 {object: there(), deletes: 1},
+		"looks again when the object has just gone":       {object: there(), answer: notFound, deletes: 1, after: time.Second},
+		"looks again when another took the object's name": {object: there(), answer: conflict, deletes: 1, after: time.Second},
+		"reports a deletion that was refused":             {object: there(), answer: errors.New("refused"), deletes: 1, fails: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			deletes := 0
+			c := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+				Delete: func(_ context.Context, _ client.WithWatch, _ client.Object, options ...client.DeleteOption) error {
+					deletes++
+					all := (&client.DeleteOptions{}).ApplyOptions(options)
+					if all.Preconditions == nil || *all.Preconditions.UID != "x-uid" {
+						t.Error("the deletion does not insist on the UID")
+					}
+					return test.answer
+				},
+			})
+			done, result, err := gone(context.Background(), c, test.object, test.readErr)
+			if done != test.done || result.RequeueAfter != test.after || deletes != test.deletes || (err != nil) != test.fails {
+				t.Errorf("done %t, result %v, %d deletions, error %v", done, result, deletes, err)
+			}
+		})
+	}
+}
+
+func TestNodeGoneGivesUpAfterItsTimeout(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		seconds *int32
+		given   time.Duration // zero is never
+	}{
+		"of 10s by default":        {nil, 10 * time.Second},
+		"of what the machine says": {new(int32(60)), time.Minute},
+		"or never":                 {new(int32(0)), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			clk := testingclock.NewFakePassiveClock(epoch)
+			recorded := events.NewFakeRecorder(10)
+			step := &nodeGone{workloads: workload.New(workload.Options{}), events: &recorder{recorded}, clock: clk}
+			s := leaving(func(s *subject) { s.machine.Spec.Deletion.NodeDeletionTimeoutSeconds = test.seconds })
+			run := func() bool {
+				done, result, err := step.run(context.Background(), s)
+				if err != nil || (!done && result.RequeueAfter != nodeDeletionRetry) {
+					t.Fatalf("result %v, error %v", result, err)
+				}
+				return done
+			}
+			if run() {
+				t.Fatal("gave up at once")
+			}
+			if s.deletion.reason != clusterv1.MachineDeletingDeletingNodeReason || !strings.Contains(s.deletion.message, "n") {
+				t.Errorf("says %+v", s.deletion)
+			}
+			if test.given == 0 {
+				clk.SetTime(epoch.Add(1000 * time.Hour))
+				if run() {
+					t.Error("gave up though told not to")
+				}
+				return
+			}
+			clk.SetTime(epoch.Add(test.given - time.Nanosecond))
+			if run() {
+				t.Error("gave up too early")
+			}
+			clk.SetTime(epoch.Add(test.given))
+			if !run() {
+				t.Fatal("did not give up")
+			}
+			if event := <-recorded.Events; !strings.Contains(event, "kubectl delete node n") {
+				t.Errorf("the event does not say what to do: %s", event)
+			}
+			if len(step.since) != 0 {
+				t.Errorf("remembers %v", step.since)
+			}
+		})
+	}
+}
+
+func TestNodeGoneHasNothingToDo(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*subject){
+		"when there never was a Node": func(s *subject) { s.machine.Status.NodeRef.Name, s.node = "", seen[corev1.Node]{err: notFound} },
+		"when the control plane goes with its Cluster": func(s *subject) {
+			s.cluster.DeletionTimestamp = new(metav1.NewTime(epoch))
+			s.cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: "g", Kind: "k", Name: "n"}
+		},
+		"when the Cluster, and every way to reach it, is gone": func(s *subject) {
+			s.cluster = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", DeletionTimestamp: new(metav1.NewTime(epoch))}}
+			s.machine.Spec.Deletion.NodeDeletionTimeoutSeconds = new(int32(0))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			step := &nodeGone{workloads: workload.New(workload.Options{}), events: &recorder{events.NewFakeRecorder(1)}, clock: testingclock.NewFakePassiveClock(epoch)}
+			done, _, err := step.run(context.Background(), leaving(change))
+			if !done || err != nil {
+				t.Errorf("done %t, error %v", done, err)
+			}
+		})
+	}
+}
+
+func TestStepsComeInOrder(t *testing.T) {
+	t.Parallel()
+	r := &Reconciler{Clock: testingclock.NewFakePassiveClock(epoch)}
+	r.arrange()
+	var names []string
+	for _, each := range r.steps {
+		names = append(names, operation(each))
+	}
+	want := []string{
+		"machine.hooks", "machine.drained", "machine.detached", "machine.hooks",
+		"machine.infrastructureGone", "machine.bootstrapGone", "machine.nodeGone",
+	}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,273 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machine
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// life is one Machine, whose provider and kubelet the test plays.
+type life struct {
+	*testing.T
+	*gomega.WithT
+	machine       *clusterv1.Machine
+	infra, config *unstructured.Unstructured
+	node          *corev1.Node
+}
+
+// newLife creates a Cluster that reaches the workload cluster, and a Machine with objects that are held by a finalizer.
+func newLife(t *testing.T, name string) *life {
+	t.Helper()
+	if err := startEnvironment(); err != nil {
+		t.Fatalf("starting the API servers: %v", err)
+	}
+	l := &life{T: t, WithT: gomega.NewWithT(t)}
+	l.SetDefaultEventuallyTimeout(patience)
+	l.SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "machine-"}}
+	l.must(shared.client.Create(t.Context(), namespace))
+	meta := metav1.ObjectMeta{Namespace: namespace.Name, Name: name}
+	kubeconfig, err := shared.kubeconfig()
+	l.must(err)
+	l.must(shared.client.Create(t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: meta.Namespace, Name: "c-kubeconfig", Labels: map[string]string{clusterv1.ClusterNameLabel: "c"}},
+		Data:       map[string][]byte{"value": kubeconfig},
+	}))
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: meta.Namespace, Name: "c"}}
+	cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "127.0.0.1", Port: 1}
+	l.must(shared.client.Create(t.Context(), cluster))
+	l.infra, l.config = l.thing("infrastructure.test.io/v1", "ThingMachine", meta), l.thing("bootstrap.test.io/v1", "ThingConfig", meta)
+	l.machine = &clusterv1.Machine{ObjectMeta: meta}
+	l.machine.Labels = map[string]string{"node-role.kubernetes.io/worker": ""}
+	l.machine.Spec.ClusterName = "c"
+	l.machine.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.test.io", Kind: "ThingMachine", Name: name}
+	l.machine.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: "bootstrap.test.io", Kind: "ThingConfig", Name: name}
+	l.must(shared.client.Create(t.Context(), l.machine))
+	return l
+}
+
+func (l *life) must(err error) {
+	l.Helper()
+	if err != nil {
+		l.Fatal(err)
+	}
+}
+
+func (l *life) thing(apiVersion, kind string, meta metav1.ObjectMeta) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{}
+	o.SetAPIVersion(apiVersion)
+	o.SetKind(kind)
+	o.SetNamespace(meta.Namespace)
+	o.SetName(meta.Name)
+	o.SetFinalizers([]string{"test.io/held"})
+	l.must(shared.client.Create(l.Context(), o))
+	return o
+}
+
+// report writes into an object of the provider as the provider would.
+func (l *life) report(o *unstructured.Unstructured, change map[string]any, path ...string) {
+	l.Helper()
+	l.must(shared.client.Get(l.Context(), client.ObjectKeyFromObject(o), o))
+	before := o.DeepCopy()
+	l.must(unstructured.SetNestedMap(o.Object, change, path...))
+	if path[0] == "status" {
+		l.must(shared.client.Status().Patch(l.Context(), o, client.MergeFrom(before)))
+		return
+	}
+	l.must(shared.client.Patch(l.Context(), o, client.MergeFrom(before)))
+}
+
+// until waits until the Machine is as the test says.
+func (l *life) until(is func(g gomega.Gomega, m *clusterv1.Machine)) {
+	l.Helper()
+	l.Eventually(func(g gomega.Gomega) {
+		g.Expect(shared.client.Get(l.Context(), client.ObjectKeyFromObject(l.machine), l.machine)).To(gomega.Succeed())
+		is(g, l.machine)
+	}).Should(gomega.Succeed())
+}
+
+// run takes the Machine from its creation to Running.
+func (l *life) run() {
+	l.Helper()
+	name := l.machine.Namespace
+	l.report(l.config, map[string]any{"initialization": map[string]any{"dataSecretCreated": true}, "dataSecretName": "data"}, "status")
+	l.report(l.infra, map[string]any{"providerID": "thing://" + name}, "spec")
+	l.report(l.infra, map[string]any{
+		"initialization": map[string]any{"provisioned": true}, "failureDomain": "z",
+		"addresses": []any{map[string]any{"type": "InternalIP", "address": "10.0.0.1"}},
+	}, "status")
+	l.node = &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       corev1.NodeSpec{ProviderID: "thing://" + name, Taints: []corev1.Taint{clusterv1.NodeUninitializedTaint}},
+	}
+	l.must(shared.nodes.Create(l.Context(), l.node))
+	l.Cleanup(func() {
+		if err := client.IgnoreNotFound(shared.nodes.Delete(context.Background(), l.node)); err != nil {
+			l.Error(err)
+		}
+	})
+	for kind, status := range map[corev1.NodeConditionType]corev1.ConditionStatus{
+		corev1.NodeReady: "True", corev1.NodeMemoryPressure: "False", corev1.NodeDiskPressure: "False", corev1.NodePIDPressure: "False",
+	} {
+		l.node.Status.Conditions = append(l.node.Status.Conditions, corev1.NodeCondition{Type: kind, Status: status})
+	}
+	l.must(shared.nodes.Status().Update(l.Context(), l.node))
+	l.until(func(g gomega.Gomega, m *clusterv1.Machine) {
+		g.Expect(m.Status.Phase).To(gomega.Equal(string(clusterv1.MachinePhaseRunning)))
+		g.Expect(conditions.IsTrue(m, clusterv1.MachineAvailableCondition)).To(gomega.BeTrue())
+	})
+}
+
+func TestFromCreationToRunning(t *testing.T) {
+	t.Parallel()
+	l := newLife(t, "m")
+	l.run()
+	m := l.machine
+	if m.Spec.ProviderID != "thing://"+m.Namespace || m.Status.NodeRef.Name != l.node.Name || *m.Spec.Bootstrap.DataSecretName != "data" || m.Status.FailureDomain != "z" {
+		t.Errorf("spec is %+v, status %+v", m.Spec, m.Status)
+	}
+	if diff := cmp.Diff(clusterv1.MachineAddresses{{Type: "InternalIP", Address: "10.0.0.1"}}, m.Status.Addresses); diff != "" {
+		t.Error(diff)
+	}
+	for _, o := range []*unstructured.Unstructured{l.infra, l.config} {
+		l.must(shared.client.Get(t.Context(), client.ObjectKeyFromObject(o), o))
+		if !metav1.IsControlledBy(o, m) || o.GetLabels()[clusterv1.ClusterNameLabel] != "c" {
+			t.Errorf("%s was not adopted: %v %v", o.GetKind(), o.GetOwnerReferences(), o.GetLabels())
+		}
+	}
+	l.must(shared.nodes.Get(t.Context(), client.ObjectKeyFromObject(l.node), l.node))
+	if _, labelled := l.node.Labels["node-role.kubernetes.io/worker"]; !labelled || l.node.Annotations[clusterv1.MachineAnnotation] != "m" {
+		t.Errorf("the Node has labels %v and annotations %v", l.node.Labels, l.node.Annotations)
+	}
+	if slices.Contains(l.node.Spec.Taints, clusterv1.NodeUninitializedTaint) {
+		t.Error("the Node is still tainted as uninitialized")
+	}
+}
+
+// It runs alone, as the writes of other Machines would count.
+func TestNothingToDoWritesNothing(t *testing.T) {
+	l := newLife(t, "m")
+	l.run()
+	l.must(shared.nodes.Get(t.Context(), client.ObjectKeyFromObject(l.node), l.node))
+	writes, version := shared.writes.Load(), l.node.ResourceVersion
+	for range 3 {
+		if _, err := shared.reconciler.Reconcile(t.Context(), l.machine.DeepCopy()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.must(shared.nodes.Get(t.Context(), client.ObjectKeyFromObject(l.node), l.node))
+	if more := shared.writes.Load() - writes; more != 0 || l.node.ResourceVersion != version {
+		t.Errorf("%d writes, and the Node at %s was at %s", more, l.node.ResourceVersion, version)
+	}
+}
+
+func TestDeletionInOrder(t *testing.T) {
+	t.Parallel()
+	l := newLife(t, "m")
+	l.run()
+	l.must(shared.client.Delete(t.Context(), l.machine))
+	deleting := func(o client.Object) bool {
+		l.must(shared.client.Get(t.Context(), client.ObjectKeyFromObject(o), o))
+		return o.GetDeletionTimestamp() != nil
+	}
+	release := func(o client.Object) {
+		before, _ := o.DeepCopyObject().(client.Object)
+		o.SetFinalizers(nil)
+		l.must(shared.client.Patch(t.Context(), o, client.MergeFrom(before)))
+	}
+	stage := func(reason string) {
+		l.until(func(g gomega.Gomega, m *clusterv1.Machine) {
+			g.Expect(conditions.GetReason(m, clusterv1.MachineDeletingCondition)).To(gomega.Equal(reason))
+		})
+	}
+	nodeThere := func() {
+		l.Helper()
+		l.must(shared.nodes.Get(t.Context(), client.ObjectKeyFromObject(l.node), l.node))
+	}
+
+	stage(clusterv1.MachineDeletingWaitingForInfrastructureDeletionReason)
+	if !deleting(l.infra) || deleting(l.config) {
+		t.Error("the virtual machine does not go first, and alone")
+	}
+	nodeThere()
+	if !l.node.Spec.Unschedulable {
+		t.Error("the Node was not cordoned")
+	}
+	release(l.infra)
+	stage(clusterv1.MachineDeletingWaitingForBootstrapDeletionReason)
+	if !deleting(l.config) {
+		t.Error("the bootstrap object does not go second")
+	}
+	nodeThere()
+	release(l.config)
+	l.Eventually(func() bool {
+		err := shared.client.Get(t.Context(), client.ObjectKeyFromObject(l.machine), l.machine)
+		return apierrors.IsNotFound(err)
+	}).Should(gomega.BeTrue())
+	if err := shared.nodes.Get(t.Context(), client.ObjectKeyFromObject(l.node), l.node); !apierrors.IsNotFound(err) {
+		t.Errorf("the Node is left: %v", err)
+	}
+}
+
+func TestANodeThatTookTheNameOfAnotherIsSpared(t *testing.T) {
+	t.Parallel()
+	l := newLife(t, "m")
+	l.run()
+	l.must(shared.nodes.Delete(t.Context(), l.node))
+	l.until(func(g gomega.Gomega, m *clusterv1.Machine) {
+		g.Expect(conditions.GetReason(m, clusterv1.MachineNodeReadyCondition)).To(gomega.Equal(clusterv1.MachineNodeDeletedReason))
+	})
+	heir := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: l.node.Name}, Spec: corev1.NodeSpec{ProviderID: "thing://another"}}
+	l.must(shared.nodes.Create(t.Context(), heir))
+	l.must(shared.client.Delete(t.Context(), l.machine))
+	for _, o := range []*unstructured.Unstructured{l.infra, l.config} {
+		l.must(shared.client.Get(t.Context(), client.ObjectKeyFromObject(o), o))
+		before := o.DeepCopy()
+		o.SetFinalizers(nil)
+		l.must(shared.client.Patch(t.Context(), o, client.MergeFrom(before)))
+	}
+	l.Eventually(func() bool {
+		err := shared.client.Get(t.Context(), client.ObjectKeyFromObject(l.machine), l.machine)
+		return apierrors.IsNotFound(err)
+	}).Should(gomega.BeTrue())
+	l.must(shared.nodes.Get(t.Context(), client.ObjectKeyFromObject(heir), heir))
+}
+
+// Nothing has to be there for a Machine that stands alone to be deleted after its Cluster.
+func TestAMachineOutlivesItsCluster(t *testing.T) {
+	t.Parallel()
+	l := newLife(t, "m")
+	l.until(func(g gomega.Gomega, m *clusterv1.Machine) { g.Expect(m.OwnerReferences).NotTo(gomega.BeEmpty()) })
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: l.machine.Namespace, Name: "c"}}
+	l.must(shared.client.Delete(t.Context(), cluster))
+	l.until(func(g gomega.Gomega, m *clusterv1.Machine) { // as the garbage collector, or a person, leaves it
+		before := m.DeepCopy()
+		m.OwnerReferences = nil
+		g.Expect(shared.client.Patch(t.Context(), m, client.MergeFrom(before))).To(gomega.Succeed())
+	})
+	l.must(shared.client.Delete(t.Context(), l.machine))
+	for _, o := range []*unstructured.Unstructured{l.infra, l.config} {
+		l.must(shared.client.Get(t.Context(), client.ObjectKeyFromObject(o), o))
+		before := o.DeepCopy()
+		o.SetFinalizers(nil)
+		l.must(shared.client.Patch(t.Context(), o, client.MergeFrom(before)))
+	}
+	l.Eventually(func() bool {
+		err := shared.client.Get(t.Context(), client.ObjectKeyFromObject(l.machine), l.machine)
+		return apierrors.IsNotFound(err)
+	}).Should(gomega.BeTrue())
+}

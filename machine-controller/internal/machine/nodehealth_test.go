@@ -1,0 +1,191 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machine
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"time"
+
+	"drover.io/machine-controller/internal/workload"
+)
+
+var notFound = apierrors.NewNotFound(corev1.Resource("things"), "x")
+
+// nodeWith has the given conditions; a status may be followed by a message.
+func nodeWith(reported map[corev1.NodeConditionType][2]string) *corev1.Node {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n-uid"}}
+	for kind, each := range reported {
+		n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: kind, Status: corev1.ConditionStatus(each[0]), Message: each[1]})
+	}
+	return n
+}
+
+func TestNodeHealthy(t *testing.T) {
+	t.Parallel()
+	const ready, memory, disk, pid = corev1.NodeReady, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure
+	type reported = map[corev1.NodeConditionType][2]string
+	silent := [2]string{"Unknown", "Kubelet stopped posting node status."}
+	for name, test := range map[string]struct {
+		reported        reported
+		status          metav1.ConditionStatus
+		reason, message string
+	}{
+		"is healthy when ready and under no pressure": {
+			reported{ready: {"True", "fine"}, memory: {"False"}, disk: {"False"}, pid: {"False"}, "Custom": {"False", "who cares"}},
+			metav1.ConditionTrue, clusterv1.MachineNodeHealthyReason, "",
+		},
+		"is unhealthy when not ready": {
+			reported{ready: {"False", "no network"}, memory: {"False"}, disk: {"False"}, pid: {"False"}},
+			metav1.ConditionFalse, clusterv1.MachineNodeNotHealthyReason, "* Node.Ready: no network",
+		},
+		"is unhealthy under each pressure": {
+			reported{ready: {"True"}, memory: {"True", "m"}, disk: {"True", "d"}, pid: {"True", "p"}},
+			metav1.ConditionFalse, clusterv1.MachineNodeNotHealthyReason,
+			"* Node.MemoryPressure: m\n* Node.DiskPressure: d\n* Node.PIDPressure: p",
+		},
+		"names the status where a message is missing": {
+			reported{ready: {"True"}, memory: {"True"}, disk: {"False"}, pid: {"False"}},
+			metav1.ConditionFalse, clusterv1.MachineNodeNotHealthyReason, "* Node.MemoryPressure: Condition is True",
+		},
+		"is unknown when something is unknown and nothing bad": {
+			reported{ready: {"True"}, memory: {"Unknown", "who knows"}, disk: {"False"}, pid: {"False"}},
+			metav1.ConditionUnknown, clusterv1.MachineNodeHealthUnknownReason, "* Node.MemoryPressure: who knows",
+		},
+		"is unhealthy when one is bad and another unknown": {
+			reported{ready: {"Unknown", "u"}, memory: {"True", "m"}, disk: {"False"}, pid: {"False"}},
+			metav1.ConditionFalse, clusterv1.MachineNodeNotHealthyReason, "* Node.Ready: u\n* Node.MemoryPressure: m",
+		},
+		"says what is not reported yet": {
+			reported{ready: {"True"}},
+			metav1.ConditionUnknown, clusterv1.MachineNodeHealthUnknownReason,
+			"* Node.MemoryPressure: Condition not yet reported\n* Node.DiskPressure: Condition not yet reported\n* Node.PIDPressure: Condition not yet reported",
+		},
+		"says once what every condition says": {
+			reported{ready: silent, memory: silent, disk: silent, pid: silent},
+			metav1.ConditionUnknown, clusterv1.MachineNodeHealthUnknownReason, "* Node.AllConditions: Kubelet stopped posting node status.",
+		},
+		"does not say all when one is not reported": {
+			reported{ready: silent, memory: silent, disk: silent},
+			metav1.ConditionUnknown, clusterv1.MachineNodeHealthUnknownReason,
+			"* Node.Ready: " + silent[1] + "\n* Node.MemoryPressure: " + silent[1] + "\n* Node.DiskPressure: " + silent[1] +
+				"\n* Node.PIDPressure: Condition not yet reported",
+		},
+		"does not say all of a single condition": {
+			reported{ready: silent, memory: {"False"}, disk: {"False"}, pid: {"False"}},
+			metav1.ConditionUnknown, clusterv1.MachineNodeHealthUnknownReason, "* Node.Ready: " + silent[1],
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			want := metav1.Condition{Type: clusterv1.MachineNodeHealthyCondition, Status: test.status, Reason: test.reason, Message: test.message}
+			if diff := cmp.Diff(want, nodeHealthy(nodeWith(test.reported))); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestNodeReady(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		reported        map[corev1.NodeConditionType][2]string
+		status          metav1.ConditionStatus
+		reason, message string
+	}{
+		"is unknown before it is reported":   {nil, metav1.ConditionUnknown, clusterv1.MachineNodeReadyUnknownReason, "* Node.Ready: Condition not yet reported"},
+		"is true without a message":          {map[corev1.NodeConditionType][2]string{corev1.NodeReady: {"True", "kubelet is posting"}}, metav1.ConditionTrue, clusterv1.MachineNodeReadyReason, ""},
+		"is false with the Node's message":   {map[corev1.NodeConditionType][2]string{corev1.NodeReady: {"False", "no CNI"}}, metav1.ConditionFalse, clusterv1.MachineNodeNotReadyReason, "* Node.Ready: no CNI"},
+		"is false without a message":         {map[corev1.NodeConditionType][2]string{corev1.NodeReady: {"False"}}, metav1.ConditionFalse, clusterv1.MachineNodeNotReadyReason, ""},
+		"is unknown with the Node's message": {map[corev1.NodeConditionType][2]string{corev1.NodeReady: {"Unknown", "silent"}}, metav1.ConditionUnknown, clusterv1.MachineNodeReadyUnknownReason, "* Node.Ready: silent"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			want := metav1.Condition{Type: clusterv1.MachineNodeReadyCondition, Status: test.status, Reason: test.reason, Message: test.message}
+			if diff := cmp.Diff(want, nodeReady(nodeWith(test.reported))); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestNodeAbsent(t *testing.T) {
+	t.Parallel()
+	now := metav1.Now()
+	for name, test := range map[string]struct {
+		change func(*subject)
+		status metav1.ConditionStatus
+		reason string
+	}{
+		"waits for the infrastructure to name the machine": {func(*subject) {}, metav1.ConditionUnknown, clusterv1.MachineNodeInspectionFailedReason},
+		"waits for a Node with the providerID": {func(s *subject) {
+			s.machine.Spec.ProviderID, s.node.err = "sim://1", notFound
+		}, metav1.ConditionUnknown, clusterv1.MachineNodeInspectionFailedReason},
+		"knows a Node that was there": {func(s *subject) {
+			s.machine.Spec.ProviderID, s.machine.Status.NodeRef.Name, s.node.err = "sim://1", "n", notFound
+		}, metav1.ConditionFalse, clusterv1.MachineNodeDeletedReason},
+		"does not miss a Node that never was while deleting": {func(s *subject) {
+			s.machine.DeletionTimestamp, s.machine.Spec.ProviderID, s.node.err = &now, "sim://1", notFound
+		}, metav1.ConditionUnknown, clusterv1.MachineNodeDoesNotExistReason},
+		"reports two Nodes with one providerID as an error": {func(s *subject) {
+			s.machine.Spec.ProviderID, s.machine.Status.NodeRef.Name, s.node.err = "sim://1", "n", errDuplicateNodes
+		}, metav1.ConditionUnknown, clusterv1.MachineNodeInternalErrorReason},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &subject{machine: &clusterv1.Machine{}}
+			test.change(s)
+			got := nodeAbsent(s)
+			if got.Status != test.status || got.Reason != test.reason || got.Message == "" {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+func TestDisconnectedKeepsWhatWasKnownForTheGracePeriod(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	const grace = 5 * time.Minute
+	for name, test := range map[string]struct {
+		known bool
+		state workload.State
+		left  time.Duration
+		kept  bool
+	}{
+		"keeps it since the last successful probe": {true, workload.State{LastProbeSuccess: now.Add(-time.Minute), DisconnectedSince: now}, 4 * time.Minute, true},
+		"keeps it since this process began to try": {true, workload.State{DisconnectedSince: now.Add(-2 * time.Minute)}, 3 * time.Minute, true},
+		"gives it up after the grace period":       {true, workload.State{LastProbeSuccess: now.Add(-grace), Message: "refused"}, 0, false},
+		"gives it up when nothing was heard ever":  {true, workload.State{}, 0, false},
+		"has nothing to keep":                      {false, workload.State{LastProbeSuccess: now, Message: "refused"}, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := &clusterv1.Machine{Spec: clusterv1.MachineSpec{ProviderID: "sim://1"}}
+			if test.known {
+				setBoth(m, metav1.Condition{Status: metav1.ConditionTrue, Reason: clusterv1.MachineNodeHealthyReason})
+			}
+			r := &Reconciler{RemoteConditionsGracePeriod: grace}
+			result := r.setNodeConditions(&subject{machine: m, connection: test.state}, now)
+			if result.RequeueAfter != test.left {
+				t.Errorf("looks again after %s, want %s", result.RequeueAfter, test.left)
+			}
+			for _, kind := range []string{clusterv1.MachineNodeReadyCondition, clusterv1.MachineNodeHealthyCondition} {
+				want := clusterv1.MachineNodeConnectionDownReason
+				if test.kept {
+					want = clusterv1.MachineNodeHealthyReason
+				}
+				if got := conditions.GetReason(m, kind); got != want {
+					t.Errorf("%s has reason %q, want %q", kind, got, want)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,296 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machine
+
+import (
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"drover.io/machine-controller/internal/contract"
+)
+
+// synced is a machine with a Node on which the sync has nothing of its own to do but what the test says.
+func synced(change func(*clusterv1.Machine, *corev1.Node)) *subject {
+	m := &clusterv1.Machine{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m"},
+		Spec:       clusterv1.MachineSpec{ClusterName: "c"},
+	}
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+	change(m, n)
+	return &subject{machine: m, node: seen[corev1.Node]{object: n}}
+}
+
+// bookkeeping are the annotations of every synced Node, changed where the test says.
+func bookkeeping(changes map[string]string) map[string]string {
+	all := map[string]string{
+		clusterv1.ClusterNameAnnotation:            "c",
+		clusterv1.ClusterNamespaceAnnotation:       "ns",
+		clusterv1.MachineAnnotation:                "m",
+		clusterv1.LabelsFromMachineAnnotation:      "",
+		clusterv1.AnnotationsFromMachineAnnotation: "",
+		clusterv1.TaintsFromMachineAnnotation:      "",
+	}
+	for key, value := range changes {
+		all[key] = value
+	}
+	return all
+}
+
+func TestDesiredLabels(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		sync    nodeSync
+		machine map[string]string
+		node    map[string]string
+		before  string
+		want    map[string]string
+		owned   string
+	}{
+		"carries the managed domains and their subdomains": {
+			machine: map[string]string{
+				"node-role.kubernetes.io/worker": "", "node-restriction.kubernetes.io/a": "1", "x.node-restriction.kubernetes.io/b": "2",
+				"node.cluster.x-k8s.io/c": "3", "x.node.cluster.x-k8s.io/d": "4",
+			},
+			want: map[string]string{
+				"node-role.kubernetes.io/worker": "", "node-restriction.kubernetes.io/a": "1", "x.node-restriction.kubernetes.io/b": "2",
+				"node.cluster.x-k8s.io/c": "3", "x.node.cluster.x-k8s.io/d": "4",
+			},
+			owned: "node-restriction.kubernetes.io/a,node-role.kubernetes.io/worker,node.cluster.x-k8s.io/c," +
+				"x.node-restriction.kubernetes.io/b,x.node.cluster.x-k8s.io/d",
+		},
+		"leaves every other domain, also one that only looks alike": {
+			machine: map[string]string{"team": "a", "example.com/x": "1", "evilnode.cluster.x-k8s.io/c": "1", "node.cluster.x-k8s.io": "no prefix", "x.node-role.kubernetes.io/y": ""},
+			want:    map[string]string{},
+		},
+		"carries what the expressions match": {
+			sync:    nodeSync{labels: []*regexp.Regexp{regexp.MustCompile(`^example\.com/`), regexp.MustCompile(`^team$`)}},
+			machine: map[string]string{"team": "a", "example.com/x": "1", "teams": "b"},
+			want:    map[string]string{"team": "a", "example.com/x": "1"},
+			owned:   "example.com/x,team",
+		},
+		"takes back what the machine no longer has": {
+			machine: map[string]string{"node.cluster.x-k8s.io/kept": "1"},
+			node:    map[string]string{"node.cluster.x-k8s.io/kept": "0", "node.cluster.x-k8s.io/gone": "1", "node.cluster.x-k8s.io/theirs": "1"},
+			before:  "node.cluster.x-k8s.io/gone,node.cluster.x-k8s.io/kept",
+			want:    map[string]string{"node.cluster.x-k8s.io/kept": "1", "node.cluster.x-k8s.io/theirs": "1"},
+			owned:   "node.cluster.x-k8s.io/kept",
+		},
+		"takes back what the expressions no longer match": {
+			machine: map[string]string{"team": "a"},
+			node:    map[string]string{"team": "a", "kubernetes.io/os": "linux"},
+			before:  "team",
+			want:    map[string]string{"kubernetes.io/os": "linux"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := synced(func(m *clusterv1.Machine, n *corev1.Node) {
+				m.Labels, n.Labels = test.machine, test.node
+				if test.before != "" {
+					n.Annotations = map[string]string{clusterv1.LabelsFromMachineAnnotation: test.before}
+				}
+			})
+			got := test.sync.desired(s.node.object, s)
+			if diff := cmp.Diff(test.want, got.Labels); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(bookkeeping(map[string]string{clusterv1.LabelsFromMachineAnnotation: test.owned}), got.Annotations); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestDesiredAnnotations(t *testing.T) {
+	t.Parallel()
+	const mine, gone, other = "node.cluster.x-k8s.io/mine", "node.cluster.x-k8s.io/gone", "example.com/other"
+	s := synced(func(m *clusterv1.Machine, n *corev1.Node) {
+		m.Annotations = map[string]string{mine: "1", other: "1", "private": "1"}
+		m.OwnerReferences = []metav1.OwnerReference{{Kind: "MachineSet", Name: "s", Controller: new(true)}}
+		n.Annotations = map[string]string{gone: "1", "kubelet": "1", clusterv1.AnnotationsFromMachineAnnotation: gone}
+	})
+	sync := nodeSync{annotations: []*regexp.Regexp{regexp.MustCompile("^example.com/")}}
+	want := bookkeeping(map[string]string{
+		mine: "1", other: "1", "kubelet": "1",
+		clusterv1.AnnotationsFromMachineAnnotation: other + "," + mine,
+		clusterv1.OwnerKindAnnotation:              "MachineSet",
+		clusterv1.OwnerNameAnnotation:              "s",
+	})
+	if diff := cmp.Diff(want, sync.desired(s.node.object, s).Annotations); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// taint is key, value and effect NoSchedule.
+func taint(key, value string) corev1.Taint {
+	return corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffectNoSchedule}
+}
+
+func machineTaint(key, value string, propagation clusterv1.MachineTaintPropagation) clusterv1.MachineTaint {
+	return clusterv1.MachineTaint{Key: key, Value: value, Effect: corev1.TaintEffectNoSchedule, Propagation: propagation}
+}
+
+func TestDesiredTaints(t *testing.T) {
+	t.Parallel()
+	const always, once = clusterv1.MachineTaintPropagationAlways, clusterv1.MachineTaintPropagationOnInitialization
+	done := func(owned string) *string { return &owned }
+	for name, test := range map[string]struct {
+		machine []clusterv1.MachineTaint
+		node    []corev1.Taint
+		before  *string // nil on a Node never synced
+		want    []corev1.Taint
+		owned   string
+	}{
+		"takes the taint of a Node that was never synced away": {
+			node: []corev1.Taint{taint("theirs", ""), clusterv1.NodeUninitializedTaint},
+			want: []corev1.Taint{taint("theirs", "")},
+		},
+		"puts both kinds on a Node at its first sync": {
+			machine: []clusterv1.MachineTaint{machineTaint("a", "1", always), machineTaint("o", "1", once)},
+			node:    []corev1.Taint{clusterv1.NodeUninitializedTaint},
+			want:    []corev1.Taint{taint("a", "1"), taint("o", "1")},
+			owned:   "a:NoSchedule",
+		},
+		"puts both kinds on a Node that registered without the taint": {
+			machine: []clusterv1.MachineTaint{machineTaint("a", "1", always), machineTaint("o", "1", once)},
+			want:    []corev1.Taint{taint("a", "1"), taint("o", "1")},
+			owned:   "a:NoSchedule",
+		},
+		"puts only the permanent kind back later": {
+			machine: []clusterv1.MachineTaint{machineTaint("a", "1", always), machineTaint("o", "1", once)},
+			before:  done("a:NoSchedule"),
+			want:    []corev1.Taint{taint("a", "1")},
+			owned:   "a:NoSchedule",
+		},
+		"does not put an initial taint on after a first sync without any": {
+			machine: []clusterv1.MachineTaint{machineTaint("o", "1", once)},
+			before:  done(""),
+		},
+		"changes the value of its own": {
+			machine: []clusterv1.MachineTaint{machineTaint("a", "2", always)},
+			node:    []corev1.Taint{taint("a", "1"), taint("theirs", "1")},
+			before:  done("a:NoSchedule"),
+			want:    []corev1.Taint{taint("a", "2"), taint("theirs", "1")},
+			owned:   "a:NoSchedule",
+		},
+		"takes its own back and leaves others": {
+			node:   []corev1.Taint{taint("a", "1"), taint("theirs", "1")},
+			before: done("a:NoSchedule"),
+			want:   []corev1.Taint{taint("theirs", "1")},
+		},
+		"tells effects apart": {
+			machine: []clusterv1.MachineTaint{{Key: "a", Effect: corev1.TaintEffectNoExecute, Propagation: always}},
+			node:    []corev1.Taint{taint("a", "")},
+			before:  done("a:NoSchedule"),
+			want:    []corev1.Taint{{Key: "a", Effect: corev1.TaintEffectNoExecute}},
+			owned:   "a:NoExecute",
+		},
+		"lets go of a taint that became an initial one without removing it": {
+			machine: []clusterv1.MachineTaint{machineTaint("a", "1", once)},
+			node:    []corev1.Taint{taint("a", "1")},
+			before:  done("a:NoSchedule"),
+			want:    []corev1.Taint{taint("a", "1")},
+		},
+		"forgets the hint of an older revision": {
+			node:   []corev1.Taint{clusterv1.NodeOutdatedRevisionTaint, taint("theirs", "")},
+			before: done(""),
+			want:   []corev1.Taint{taint("theirs", "")},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := synced(func(m *clusterv1.Machine, n *corev1.Node) {
+				m.Spec.Taints, n.Spec.Taints = test.machine, test.node
+				if test.before != nil {
+					n.Annotations = map[string]string{clusterv1.TaintsFromMachineAnnotation: *test.before}
+				}
+			})
+			given := s.node.object.DeepCopy()
+			got := nodeSync{}.desired(s.node.object, s)
+			if diff := cmp.Diff(test.want, got.Spec.Taints, cmpopts.EquateEmpty()); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(bookkeeping(map[string]string{clusterv1.TaintsFromMachineAnnotation: test.owned}), got.Annotations); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(given, s.node.object); diff != "" {
+				t.Errorf("the cached Node was changed: %s", diff)
+			}
+			s.node.object = got
+			if diff := cmp.Diff(got, (nodeSync{}).desired(got, s)); diff != "" {
+				t.Errorf("a second look wants more: %s", diff)
+			}
+		})
+	}
+}
+
+func TestOutdatedRevision(t *testing.T) {
+	t.Parallel()
+	at := func(revision string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Annotations: map[string]string{clusterv1.RevisionAnnotation: revision}}
+	}
+	for name, test := range map[string]struct {
+		set        *clusterv1.MachineSet
+		deployment *clusterv1.MachineDeployment
+		want       bool
+	}{
+		"marks a Node of a superseded MachineSet":       {&clusterv1.MachineSet{ObjectMeta: at("1")}, &clusterv1.MachineDeployment{ObjectMeta: at("2")}, true},
+		"does not mark one of the current MachineSet":   {&clusterv1.MachineSet{ObjectMeta: at("2")}, &clusterv1.MachineDeployment{ObjectMeta: at("2")}, false},
+		"compares numbers":                              {&clusterv1.MachineSet{ObjectMeta: at("9")}, &clusterv1.MachineDeployment{ObjectMeta: at("10")}, true},
+		"does not mark one without a MachineDeployment": {&clusterv1.MachineSet{ObjectMeta: at("1")}, nil, false},
+		"does not mark one that stands alone":           {nil, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := synced(func(*clusterv1.Machine, *corev1.Node) {})
+			s.set, s.deployment = test.set, test.deployment
+			got := nodeSync{}.desired(s.node.object, s)
+			if has := slices.Contains(got.Spec.Taints, clusterv1.NodeOutdatedRevisionTaint); has != test.want {
+				t.Errorf("outdated is %t, want %t", has, test.want)
+			}
+		})
+	}
+}
+
+func TestInterruptible(t *testing.T) {
+	t.Parallel()
+	infra := func(interruptible bool) *contract.InfraMachine {
+		return &contract.InfraMachine{Object: contract.Object{Contract: contract.V1Beta2, Unstructured: &unstructured.Unstructured{
+			Object: map[string]any{"status": map[string]any{"interruptible": interruptible}},
+		}}}
+	}
+	for name, test := range map[string]struct {
+		infra *contract.InfraMachine
+		had   bool
+		want  bool
+	}{
+		"labels the Node of a spot machine":                   {infra(true), false, true},
+		"takes the label back when it is no spot machine":     {infra(false), true, false},
+		"keeps the label while the InfraMachine is not known": {nil, true, true},
+		"adds no label while the InfraMachine is not known":   {nil, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := synced(func(_ *clusterv1.Machine, n *corev1.Node) {
+				if test.had {
+					n.Labels = map[string]string{clusterv1.InterruptibleLabel: ""}
+					n.Annotations = map[string]string{clusterv1.LabelsFromMachineAnnotation: clusterv1.InterruptibleLabel}
+				}
+			})
+			s.infra.object = test.infra
+			got := nodeSync{}.desired(s.node.object, s)
+			if _, has := got.Labels[clusterv1.InterruptibleLabel]; has != test.want {
+				t.Errorf("interruptible is %t, want %t", has, test.want)
+			}
+		})
+	}
+}

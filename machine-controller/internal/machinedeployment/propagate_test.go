@@ -1,0 +1,195 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machinedeployment
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"drover.io/machine-controller/internal/rollout"
+)
+
+type pairs = map[string]string
+
+// deployment is "md" of the Cluster "c", with something in every field that is carried.
+func deployment() *clusterv1.MachineDeployment {
+	md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "ns", Name: "md", UID: "md-uid",
+		Annotations: pairs{
+			"carried": "1", clusterv1.RevisionAnnotation: "7", HistoryAnnotation: "2", clusterv1.DesiredReplicasAnnotation: "9",
+			clusterv1.MaxReplicasAnnotation: "9", clusterv1.DisableMachineCreateAnnotation: "true", "kubectl.kubernetes.io/last-applied-configuration": "{}",
+		},
+	}}
+	md.Spec.ClusterName, md.Spec.Template.Spec.ClusterName, md.Spec.Replicas = "c", "c", new(int32(3))
+	md.Spec.Selector.MatchLabels = pairs{"pool": "a"}
+	md.Spec.Template.Labels, md.Spec.Template.Annotations = pairs{"l": "1"}, pairs{"a": "1"}
+	md.Spec.Template.Spec.Version = "v2"
+	md.Spec.Template.Spec.ReadinessGates = []clusterv1.MachineReadinessGate{{ConditionType: "Gate"}}
+	md.Spec.Template.Spec.MinReadySeconds = new(int32(5))
+	md.Spec.Template.Spec.Taints = []clusterv1.MachineTaint{{Key: "k"}}
+	md.Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds = new(int32(6))
+	md.Spec.Deletion.Order = clusterv1.OldestMachineSetDeletionOrder
+	md.Spec.MachineNaming.Template = "{{ .random }}"
+	return md
+}
+
+// carried are the labels of every MachineSet of deployment, with that hash.
+func carried(hash string) pairs {
+	return pairs{
+		"l": "1", "pool": "a", clusterv1.ClusterNameLabel: "c", clusterv1.MachineDeploymentNameLabel: "md", clusterv1.MachineDeploymentUniqueLabel: hash,
+	}
+}
+
+func TestPropagate(t *testing.T) {
+	t.Parallel()
+	md := deployment()
+	given := md.DeepCopy()
+	set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{
+		Labels:      pairs{clusterv1.MachineDeploymentUniqueLabel: "hash", "old": "1"},
+		Annotations: pairs{"own": "1", "carried": "0", clusterv1.DesiredReplicasAnnotation: "3"},
+	}}
+	set.Spec.Template.Labels = pairs{"old": "1"}
+	set.Spec.Template.Spec.Version = "v1"
+	for range 2 { // the second time finds nothing to do
+		propagate(set, md)
+	}
+	want := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{
+		Labels:      carried("hash"),
+		Annotations: pairs{"own": "1", "carried": "1", clusterv1.DesiredReplicasAnnotation: "3"},
+	}}
+	want.Spec.Template.Labels, want.Spec.Template.Annotations = carried("hash"), pairs{"a": "1"}
+	want.Spec.Template.Spec = clusterv1.MachineSpec{
+		Version:        "v1", // this takes another MachineSet
+		ReadinessGates: md.Spec.Template.Spec.ReadinessGates, MinReadySeconds: new(int32(5)), Taints: md.Spec.Template.Spec.Taints,
+		Deletion: clusterv1.MachineDeletionSpec{NodeDrainTimeoutSeconds: new(int32(6))},
+	}
+	want.Spec.Deletion.Order, want.Spec.MachineNaming = clusterv1.OldestMachineSetDeletionOrder, md.Spec.MachineNaming
+	if diff := cmp.Diff(want, set); diff != "" {
+		t.Error(diff)
+	}
+	set.Spec.Template.Annotations["a"], *set.Spec.Template.Spec.MinReadySeconds, set.Labels["l"] = "changed", 0, "changed"
+	if diff := cmp.Diff(given, md); diff != "" {
+		t.Errorf("the MachineDeployment was changed: %s", diff)
+	}
+	if set.Spec.Template.Labels["l"] == "changed" {
+		t.Error("the labels of the set and of its template are one map")
+	}
+}
+
+func TestPropagateDeletionChangesNothingElse(t *testing.T) {
+	t.Parallel()
+	set, want := &clusterv1.MachineSet{}, &clusterv1.MachineSet{}
+	propagateDeletion(set, deployment())
+	want.Spec.Deletion.Order = clusterv1.OldestMachineSetDeletionOrder
+	want.Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds = new(int32(6))
+	if diff := cmp.Diff(want, set); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestNewSet(t *testing.T) {
+	t.Parallel()
+	md := deployment()
+	f := &fleet{deployment: md, decision: rollout.Decision{Stamp: rollout.Stamp{Desired: 3, Max: 4}}}
+	got := newSet(f, rollout.Identity{Name: "md-hash", Label: "hash"}, 2)
+	want := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "ns", Name: "md-hash", Labels: carried("hash"), Finalizers: []string{clusterv1.MachineSetFinalizer},
+		Annotations: pairs{"carried": "1", clusterv1.RevisionAnnotation: "7", clusterv1.DesiredReplicasAnnotation: "3", clusterv1.MaxReplicasAnnotation: "4"},
+		OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineDeployment", Name: "md", UID: "md-uid", Controller: new(true), BlockOwnerDeletion: new(true),
+		}},
+	}}
+	want.Spec.ClusterName, want.Spec.Replicas = "c", new(int32(2))
+	want.Spec.Selector.MatchLabels = pairs{"pool": "a", clusterv1.MachineDeploymentUniqueLabel: "hash"}
+	want.Spec.Template = *md.Spec.Template.DeepCopy()
+	want.Spec.Template.Labels = carried("hash")
+	want.Spec.Deletion.Order, want.Spec.MachineNaming = md.Spec.Deletion.Order, md.Spec.MachineNaming
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if len(md.Spec.Selector.MatchLabels) != 1 {
+		t.Error("the selector of the MachineDeployment was changed")
+	}
+}
+
+func TestSelector(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		given metav1.LabelSelector
+		want  string // none is an error
+	}{
+		"is what the user says": {metav1.LabelSelector{MatchLabels: pairs{"x": "1"}}, "x=1"},
+		"is the deployment's own labels where the user says nothing": {
+			metav1.LabelSelector{}, "cluster.x-k8s.io/cluster-name=c,cluster.x-k8s.io/deployment-name=md",
+		},
+		"may be expressions alone": {
+			metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "x", Operator: metav1.LabelSelectorOpExists}}}, "x",
+		},
+		"is an error where it cannot be": {
+			metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "x", Operator: "Foo"}}}, "",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			md := deployment()
+			md.Spec.Selector = test.given
+			got, err := selector(md)
+			if test.want == "" {
+				if err == nil {
+					t.Errorf("selects %q", got)
+				}
+				return
+			}
+			if err != nil || got.String() != test.want {
+				t.Errorf("selects %q, error %v", got, err)
+			}
+		})
+	}
+}
+
+func TestHistoryLimit(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]int32{"": 0, "3": 3, "0": 0, "-1": 0, "many": 0, "99999999999": 0, "2.5": 0} {
+		md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Annotations: pairs{HistoryAnnotation: given}}}
+		if got := historyLimit(md); got != want {
+			t.Errorf("%q keeps %d, want %d", given, got, want)
+		}
+	}
+	if got := historyLimit(&clusterv1.MachineDeployment{}); got != 0 {
+		t.Errorf("without the annotation %d are kept", got)
+	}
+}
+
+func TestWritten(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		note, shown string
+		want        []string
+	}{
+		"waits while the cache is older":            {"100", "99", []string{"a"}}, // as numbers, not as text
+		"is satisfied by the write itself":          {"100", "100", nil},
+		"is satisfied by a later write":             {"100", "1000", nil},
+		"does not wait for what cannot be compared": {"100", "abc", nil},
+		"does not wait where nothing was written":   {"", "1", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var w written
+			a := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "a-uid"}}
+			if test.note != "" {
+				a.ResourceVersion = test.note
+				w.note(a.DeepCopy())
+			}
+			a.ResourceVersion = test.shown
+			for range 2 {
+				if diff := cmp.Diff(test.want, w.unseen([]*clusterv1.MachineSet{a})); diff != "" {
+					t.Error(diff)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,156 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machinedeployment
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	"drover.io/machine-controller/internal/rollout"
+)
+
+var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+
+type verdict struct {
+	Status          metav1.ConditionStatus
+	Reason, Message string
+}
+
+func verdictOf(md *clusterv1.MachineDeployment, kind string) verdict {
+	c := conditions.Get(md, kind)
+	if c == nil {
+		return verdict{}
+	}
+	return verdict{c.Status, c.Reason, c.Message}
+}
+
+// setWith has a revision and these counts.
+func setWith(revision string, replicas, available int32) *clusterv1.MachineSet {
+	set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: "set-" + revision, Annotations: pairs{clusterv1.RevisionAnnotation: revision}}}
+	set.Spec.Replicas = &replicas
+	set.Status.Replicas, set.Status.ReadyReplicas, set.Status.AvailableReplicas, set.Status.UpToDateReplicas = &replicas, &available, &available, &available
+	set.Status.Versions = []clusterv1.StatusVersion{{Version: "v1", Replicas: replicas}}
+	return set
+}
+
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	const upReason, notUp = clusterv1.MachineDeploymentScalingUpReason, clusterv1.MachineDeploymentNotScalingUpReason
+	const downReason, notDown = clusterv1.MachineDeploymentScalingDownReason, clusterv1.MachineDeploymentNotScalingDownReason
+	const rolling, notRolling = clusterv1.MachineDeploymentRollingOutReason, clusterv1.MachineDeploymentNotRollingOutReason
+	const good, bad = clusterv1.MachineDeploymentAvailableReason, clusterv1.MachineDeploymentNotAvailableReason
+	atRest := [3]verdict{{"False", notRolling, ""}, {"False", notUp, ""}, {"False", notDown, ""}}
+	for name, test := range map[string]struct {
+		sets      []*clusterv1.MachineSet
+		stale     int
+		trouble   error
+		wait      rollout.Wait
+		available verdict
+		rest      [3]verdict // rolling out, scaling up, scaling down
+		phase     clusterv1.MachineDeploymentPhase
+	}{
+		"at rest": {
+			sets: []*clusterv1.MachineSet{setWith("7", 3, 3)}, available: verdict{"True", good, ""}, rest: atRest, phase: clusterv1.MachineDeploymentPhaseRunning,
+		},
+		"not available": {
+			sets: []*clusterv1.MachineSet{setWith("7", 3, 2)}, available: verdict{"False", bad, "2 available replicas, at least 3 required"}, rest: atRest,
+			phase: clusterv1.MachineDeploymentPhaseUnknown,
+		},
+		"growing": {
+			sets: []*clusterv1.MachineSet{setWith("7", 1, 1)}, available: verdict{"False", bad, "1 available replicas, at least 3 required"},
+			rest:  [3]verdict{{"False", notRolling, ""}, {"True", upReason, "Scaling up from 1 to 3 replicas"}, {"False", notDown, ""}},
+			phase: clusterv1.MachineDeploymentPhaseScalingUp,
+		},
+		"rolling": {
+			sets: []*clusterv1.MachineSet{setWith("6", 2, 2), setWith("7", 2, 1)}, wait: rollout.Wait{On: rollout.WaitMachineSet, Message: "not told"},
+			available: verdict{"True", good, ""},
+			rest:      [3]verdict{{"True", rolling, "Rolling out 2 not up-to-date replicas"}, {"False", notUp, ""}, {"True", downReason, "Scaling down from 4 to 3 replicas"}},
+			phase:     clusterv1.MachineDeploymentPhaseScalingDown,
+		},
+		"slow to delete": {
+			sets: []*clusterv1.MachineSet{setWith("7", 3, 3)}, stale: 2, available: verdict{"True", good, ""},
+			rest:  [3]verdict{{"False", notRolling, ""}, {"False", notUp, ""}, {"False", notDown, "2 Machines have been deleting for more than 15m"}},
+			phase: clusterv1.MachineDeploymentPhaseRunning,
+		},
+		"slow to shrink": {
+			sets: []*clusterv1.MachineSet{setWith("7", 4, 4)}, stale: 1, available: verdict{"True", good, ""},
+			rest: [3]verdict{
+				{"False", notRolling, ""}, {"False", notUp, ""},
+				{"True", downReason, "Scaling down from 4 to 3 replicas; 1 Machines have been deleting for more than 15m"},
+			},
+			phase: clusterv1.MachineDeploymentPhaseScalingDown,
+		},
+		"in trouble": {
+			sets: []*clusterv1.MachineSet{setWith("7", 3, 3)}, trouble: errors.New("spec.rollout is odd"), available: verdict{"False", bad, "spec.rollout is odd"}, rest: atRest,
+			phase: clusterv1.MachineDeploymentPhaseUnknown,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := &fleet{deployment: deployment(), sets: test.sets, trouble: test.trouble, decision: rollout.Decision{Wait: test.wait}}
+			for range test.stale {
+				f.machines = append(f.machines, &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: new(metav1.NewTime(epoch.Add(-16 * time.Minute)))}})
+			}
+			setStatus(f, epoch)
+			if diff := cmp.Diff(test.available, verdictOf(f.deployment, clusterv1.MachineDeploymentAvailableCondition)); diff != "" {
+				t.Errorf("Available: %s", diff)
+			}
+			for i, kind := range []string{
+				clusterv1.MachineDeploymentRollingOutCondition, clusterv1.MachineDeploymentScalingUpCondition, clusterv1.MachineDeploymentScalingDownCondition,
+			} {
+				if diff := cmp.Diff(test.rest[i], verdictOf(f.deployment, kind)); diff != "" {
+					t.Errorf("%s: %s", kind, diff)
+				}
+			}
+			if got := f.deployment.Status.GetTypedPhase(); got != test.phase {
+				t.Errorf("phase is %q, want %q", got, test.phase)
+			}
+		})
+	}
+}
+
+func TestStatusSums(t *testing.T) {
+	t.Parallel()
+	f := &fleet{deployment: deployment(), sets: []*clusterv1.MachineSet{setWith("6", 2, 1), setWith("7", 3, 2), {}}}
+	f.sets[1].Status.Versions = append(f.sets[1].Status.Versions, clusterv1.StatusVersion{Version: "v0", Replicas: 1})
+	f.deployment.Generation = 5
+	setStatus(f, epoch)
+	got := f.deployment.Status
+	got.Conditions, got.Phase = nil, ""
+	want := clusterv1.MachineDeploymentStatus{
+		ObservedGeneration: 5, Selector: "pool=a",
+		Replicas: new(int32(5)), ReadyReplicas: new(int32(3)), AvailableReplicas: new(int32(3)), UpToDateReplicas: new(int32(3)),
+		Versions: []clusterv1.StatusVersion{{Version: "v0", Replicas: 1}, {Version: "v1", Replicas: 5}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestScalingUpTellsWhatBlocksASet(t *testing.T) {
+	t.Parallel()
+	for name, replicas := range map[string]*int32{"a set": new(int32(3)), "a set without replicas": nil} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			set := setWith("7", 1, 1)
+			set.Spec.Replicas = replicas
+			conditions.Set(set, metav1.Condition{Type: clusterv1.MachineSetScalingUpCondition, Status: metav1.ConditionTrue, Reason: "r", Message: "no quota"})
+			f := &fleet{deployment: deployment(), sets: []*clusterv1.MachineSet{set}}
+			setStatus(f, epoch)
+			want := "MachineSet set-7: no quota"
+			if replicas == nil {
+				want = "Scaling up from 1 to 3 replicas"
+			}
+			if got := verdictOf(f.deployment, clusterv1.MachineDeploymentScalingUpCondition); got.Status != "True" || got.Message != want {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,131 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package machinehealthcheck reconciles MachineHealthChecks: it judges the Machines that a
+// check selects by their Nodes and conditions, writes the verdicts into them, and asks for
+// the replacement of as many unhealthy ones as trigger, zones and budgets allow. It deletes
+// no Machine: their owner does, or a controller outside whose request it creates from a
+// template. What is unhealthy, and who may be replaced, package health decides.
+package machinehealthcheck
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"drover.io/machine-controller/internal/coalesce"
+	"drover.io/machine-controller/internal/filter"
+	"drover.io/machine-controller/internal/patch"
+	"drover.io/machine-controller/internal/safety"
+	"drover.io/machine-controller/internal/workload"
+)
+
+const (
+	// unseenRetry is how soon to look again for writes of ours that the cache does not show.
+	unseenRetry = time.Second
+	// lookAgain is how often what no event tells of is looked at.
+	lookAgain = 10 * time.Second
+)
+
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinehealthchecks;machinehealthchecks/status;machinehealthchecks/finalizers,verbs=get;list;watch;update;patch
+
+// Reconciler reconciles MachineHealthChecks. All fields are required.
+type Reconciler struct {
+	Client client.Client
+	// Live reads remediation templates and requests, which are not cached.
+	Live      client.Reader
+	Workloads *workload.Connections
+	// Guard knows the replacement budgets, and since when the management cluster answers.
+	Guard  *safety.Guard
+	Events events.EventRecorder
+	Clock  clock.PassiveClock
+
+	writes written
+}
+
+// Register adds the controller to the manager, with everything that can wake a MachineHealthCheck.
+func (r *Reconciler) Register(mgr ctrl.Manager, watchFilter string, options controller.Options) error {
+	err := builder.ControllerManagedBy(mgr).
+		For(&clusterv1.MachineHealthCheck{}, builder.WithPredicates(filter.WatchLabel(watchFilter))).
+		Watches(&clusterv1.MachineHealthCheck{}, coalesce.Map(r.rivals), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&clusterv1.Machine{}, coalesce.Map(r.checksOfMachine), builder.WithPredicates(telling())).
+		Watches(&clusterv1.MachineDeployment{}, coalesce.Map(r.checksOfDeployment), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.checksOfCluster), builder.WithPredicates(filter.ClusterTurns())).
+		WatchesRawSource(gathered(r.Workloads.NodeEvents(r.checksOfNode))).
+		WatchesRawSource(r.Workloads.ClusterEvents(r.checksOfConnection)).
+		WithOptions(options).
+		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
+	if err != nil {
+		return fmt.Errorf("registering the machinehealthcheck controller: %w", err)
+	}
+	return nil
+}
+
+// Reconcile judges the Machines of one MachineHealthCheck.
+func (r *Reconciler) Reconcile(ctx context.Context, check *clusterv1.MachineHealthCheck) (reconcile.Result, error) {
+	before := check.DeepCopy()
+	if !check.DeletionTimestamp.IsZero() {
+		return reconcile.Result{}, nil
+	}
+	w := &ward{check: check, cluster: &clusterv1.Cluster{}}
+	key := client.ObjectKey{Namespace: check.Namespace, Name: check.Spec.ClusterName}
+	if err := r.Client.Get(ctx, key, w.cluster); client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, fmt.Errorf("reading Cluster %q: %w", key.Name, err)
+	}
+	if filter.Paused(w.cluster, check) {
+		setPaused(check, true)
+		return reconcile.Result{}, settled(patch.Status(ctx, r.Client, before, check))
+	}
+	if w.cluster.UID == "" {
+		setClusterMissing(check)
+		return reconcile.Result{}, settled(patch.Status(ctx, r.Client, before, check))
+	}
+	own(w)
+	if err := patch.Main(ctx, r.Client, before, check); err != nil {
+		return reconcile.Result{}, settled(fmt.Errorf("patching MachineHealthCheck: %w", err))
+	}
+	result, err := r.round(ctx, w)
+	setStatus(w)
+	report(r.Events, before, check)
+	statusErr := settled(patch.Status(ctx, r.Client, before, check))
+	if err := kerrors.NewAggregate([]error{err, statusErr}); err != nil {
+		return reconcile.Result{}, err
+	}
+	return result, nil
+}
+
+// round gathers what is known, asks what to do, and does it. Nothing is done while the
+// workload cluster cannot be seen, or the cache is older than our own last write.
+func (r *Reconciler) round(ctx context.Context, w *ward) (reconcile.Result, error) {
+	if err := r.gather(ctx, w); err != nil {
+		return reconcile.Result{}, err
+	}
+	if w.trouble != nil {
+		return reconcile.Result{}, nil //nolint:nilerr // it is told in a condition; only a new spec can help
+	}
+	if r.writes.unseen(w.all) {
+		w.stale = true
+		return reconcile.Result{RequeueAfter: unseenRetry}, nil
+	}
+	if !r.see(w) {
+		return reconcile.Result{RequeueAfter: lookAgain}, nil
+	}
+	decide(w, r.Clock.Now())
+	result, err := r.treat(ctx, w)
+	if at := w.decision.Next; !at.IsZero() {
+		result = sooner(result, reconcile.Result{RequeueAfter: max(at.Sub(r.Clock.Now()), time.Millisecond)})
+	}
+	return result, err
+}

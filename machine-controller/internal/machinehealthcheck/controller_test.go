@@ -1,0 +1,327 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"drover.io/machine-controller/internal/health"
+)
+
+// told is what an object's conditions say, as "Type=Status Reason".
+func told(object conditions.Getter, kinds ...string) []string {
+	var all []string
+	for _, kind := range kinds {
+		condition := conditions.Get(object, kind)
+		if condition == nil {
+			all = append(all, kind+" absent")
+			continue
+		}
+		all = append(all, fmt.Sprintf("%s=%s %s", kind, condition.Status, condition.Reason))
+	}
+	return all
+}
+
+// says waits until a Machine's verdict and its remediation read like that.
+func (w *world) says(machine string, want ...string) {
+	w.Helper()
+	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: machine}}
+	w.Eventually(func() string {
+		if err := w.Get(w.T.Context(), client.ObjectKeyFromObject(m), m); err != nil {
+			return err.Error()
+		}
+		return cmp.Diff(want, told(m, clusterv1.MachineHealthCheckSucceededCondition, clusterv1.MachineOwnerRemediatedCondition, clusterv1.MachineExternallyRemediatedCondition))
+	}).Should(gomega.BeEmpty(), "the conditions of Machine %s", machine)
+}
+
+// reports waits until a check's conditions read like that.
+func (w *world) reports(check *clusterv1.MachineHealthCheck, want ...string) {
+	w.Helper()
+	w.Eventually(func() string {
+		if err := w.Get(w.T.Context(), client.ObjectKeyFromObject(check), check); err != nil {
+			return err.Error()
+		}
+		return cmp.Diff(want, told(check, clusterv1.MachineHealthCheckRemediationAllowedCondition, FailureDomainsHealthyCondition, TargetsExclusiveCondition))
+	}).Should(gomega.BeEmpty(), "the conditions of MachineHealthCheck %s", check.Name)
+}
+
+const (
+	good     = "HealthCheckSucceeded=True HealthCheckSucceeded"
+	badNode  = "HealthCheckSucceeded=False UnhealthyNode"
+	nodeGone = "HealthCheckSucceeded=False NodeDeleted"
+	asked    = "OwnerRemediated=False WaitingForRemediation"
+	notAsked = "OwnerRemediated absent"
+	alone    = "ExternallyRemediated absent"
+
+	allowed    = "RemediationAllowed=True RemediationAllowed"
+	budgetUsed = "RemediationAllowed=False ReplacementBudgetUsed"
+	zonesFine  = "FailureDomainsHealthy=True FailureDomainsHealthy"
+	exclusive  = "TargetsExclusive=True TargetsExclusive"
+)
+
+func TestMarksWithinTheBudget(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, true)
+	for _, name := range []string{"m-0", "m-1", "m-2"} {
+		w.machine(name, "pool")
+	}
+	skipped := w.machine("m-3", "pool")
+	w.change(skipped, func() { skipped.Annotations = map[string]string{clusterv1.MachineSkipRemediationAnnotation: ""} })
+	check := w.check("check")
+	for _, name := range []string{"m-0", "m-1", "m-2"} {
+		w.says(name, good, notAsked, alone)
+	}
+	w.reports(check, allowed, zonesFine, exclusive)
+	status := check.Status
+	got := []any{*status.ExpectedMachines, *status.CurrentHealthy, *status.RemediationsAllowed, strings.Join(status.Targets, " "), status.ObservedGeneration}
+	if diff := cmp.Diff([]any{int32(3), int32(3), int32(1), "m-0 m-1 m-2", int64(1)}, got); diff != "" {
+		t.Errorf("status (-want +got):\n%s", diff)
+	}
+
+	w.Expect(w.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: w.node("m-0")}})).To(gomega.Succeed())
+	w.says("m-0", nodeGone, asked, alone)
+	w.ready("m-1", corev1.ConditionFalse)
+	w.says("m-1", badNode, notAsked, alone)
+	w.reports(check, budgetUsed, zonesFine, exclusive)
+	w.says("m-2", good, notAsked, alone)
+	held := &clusterv1.Machine{}
+	w.Expect(w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "m-1"}, held)).To(gomega.Succeed())
+	if message := conditions.GetMessage(held, clusterv1.MachineHealthCheckSucceededCondition); !strings.Contains(message, string(health.HeldByBudget)) {
+		t.Errorf("the Machine does not say what holds its replacement back: %q", message)
+	}
+
+	w.ready("m-1", corev1.ConditionTrue)
+	w.says("m-1", good, notAsked, alone)
+	w.reports(check, allowed, zonesFine, exclusive)
+}
+
+func TestTakesItsMarkBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, true)
+	w.machine("m-0", "pool")
+	w.check("check")
+	w.says("m-0", good, notAsked, alone)
+	w.ready("m-0", corev1.ConditionFalse)
+	w.says("m-0", badNode, asked, alone)
+	w.ready("m-0", corev1.ConditionTrue)
+	w.says("m-0", good, notAsked, alone)
+}
+
+// TestReplaces goes all the way: the MachineSet deletes what the check has marked, one at a
+// time, and remembers whose place the new Machine has taken.
+func TestReplaces(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, true)
+	template := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "infrastructure.drover.io/v1alpha1", "kind": "SimMachineTemplate",
+		"metadata": map[string]any{"namespace": w.namespace, "name": "t"},
+		"spec":     map[string]any{"template": map[string]any{"spec": map[string]any{}}},
+	}}
+	w.create(template)
+	set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "pool"}}
+	set.Spec.ClusterName, set.Spec.Replicas = "c", new(int32(3))
+	set.Spec.Selector.MatchLabels = map[string]string{"pool": "a"}
+	set.Spec.Template.Labels = map[string]string{"pool": "a"}
+	set.Spec.Template.Spec = clusterv1.MachineSpec{
+		ClusterName: "c", Bootstrap: clusterv1.Bootstrap{DataSecretName: new("s")},
+		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.drover.io", Kind: "SimMachineTemplate", Name: "t"},
+	}
+	w.create(set)
+	machines := w.machines(3)
+	for i := range machines {
+		w.join(&machines[i])
+	}
+	check := w.check("check")
+	for _, m := range machines {
+		w.says(m.Name, good, notAsked, alone)
+	}
+
+	w.ready(machines[0].Name, corev1.ConditionFalse)
+	victim := &clusterv1.Machine{}
+	w.Eventually(func(g gomega.Gomega) {
+		g.Expect(w.Get(t.Context(), client.ObjectKeyFromObject(&machines[0]), victim)).To(gomega.Succeed())
+		g.Expect(victim.DeletionTimestamp).NotTo(gomega.BeNil())
+	}).Should(gomega.Succeed())
+	if reason := conditions.GetReason(victim, clusterv1.MachineOwnerRemediatedCondition); reason != clusterv1.MachineSetMachineRemediationMachineDeletingReason {
+		t.Errorf("reason of OwnerRemediated: %q", reason)
+	}
+	w.ready(machines[1].Name, corev1.ConditionFalse)
+	w.says(machines[1].Name, badNode, notAsked, alone)
+	w.reports(check, budgetUsed, zonesFine, exclusive)
+
+	w.change(victim, func() { victim.Finalizers = nil })
+	var successor clusterv1.Machine
+	w.Eventually(func(g gomega.Gomega) {
+		list := &clusterv1.MachineList{}
+		g.Expect(w.List(t.Context(), list, client.InNamespace(w.namespace))).To(gomega.Succeed())
+		g.Expect(list.Items).To(gomega.HaveLen(3))
+		for _, m := range list.Items {
+			if m.Name != machines[1].Name && m.Name != machines[2].Name {
+				successor = m
+			}
+		}
+		replacement, _ := health.ReplacementOf(&successor)
+		g.Expect(replacement).To(gomega.Equal(health.Replacement{Machine: victim.Name, Attempt: 1}))
+		g.Expect(w.Get(t.Context(), client.ObjectKeyFromObject(set), set)).To(gomega.Succeed())
+		g.Expect(health.Vacancies(set)).To(gomega.BeEmpty())
+	}).Should(gomega.Succeed())
+	w.join(&successor)
+	w.says(successor.Name, good, notAsked, alone)
+	w.says(machines[1].Name, badNode, notAsked, alone)
+	w.reports(check, budgetUsed, zonesFine, exclusive) // the successor has yet to prove itself
+}
+
+// machines waits for as many Machines as that.
+func (w *world) machines(n int) []clusterv1.Machine {
+	w.Helper()
+	list := &clusterv1.MachineList{}
+	w.Eventually(func() (int, error) {
+		err := w.List(w.T.Context(), list, client.InNamespace(w.namespace))
+		return len(list.Items), err
+	}).Should(gomega.Equal(n))
+	return list.Items
+}
+
+func TestAsksOthers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, true)
+	w.machine("m-0", "pool-a")
+	w.machine("m-1", "pool-b")
+	check := w.check("check", func(c *clusterv1.MachineHealthCheck) {
+		c.Spec.Remediation.TemplateRef = clusterv1.MachineHealthCheckRemediationTemplateReference{APIVersion: "mend.test/v1", Kind: "MendTemplate", Name: "reboot"}
+	})
+	w.ready("m-0", corev1.ConditionFalse)
+	w.ready("m-1", corev1.ConditionFalse)
+	w.says("m-0", badNode, notAsked, "ExternallyRemediated=False RemediationTemplateNotFound")
+	w.says("m-1", badNode, notAsked, "ExternallyRemediated=False RemediationTemplateNotFound")
+
+	w.create(&unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "mend.test/v1", "kind": "MendTemplate",
+		"metadata": map[string]any{"namespace": w.namespace, "name": "reboot"},
+		"spec":     map[string]any{"template": map[string]any{"spec": map[string]any{"strategy": "reboot"}}},
+	}})
+	w.change(check, func() { check.Annotations = map[string]string{"look": "again"} })
+	const waiting = "ExternallyRemediated=False WaitingForRemediation"
+	w.says("m-0", badNode, notAsked, waiting)
+	w.says("m-1", badNode, notAsked, waiting)
+	m, request := &clusterv1.Machine{}, mend(w.namespace, "m-0")
+	w.Expect(w.Get(t.Context(), client.ObjectKeyFromObject(request), request)).To(gomega.Succeed())
+	w.Expect(w.Get(t.Context(), client.ObjectKeyFromObject(request), m)).To(gomega.Succeed())
+	strategy, _, _ := unstructured.NestedString(request.Object, "spec", "strategy")
+	got := []any{request.GetOwnerReferences(), request.GetLabels()[clusterv1.ClusterNameLabel], strategy}
+	want := []any{[]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: "m-0", UID: m.UID}}, "c", "reboot"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("request (-want +got):\n%s", diff)
+	}
+
+	w.ready("m-0", corev1.ConditionTrue)
+	w.says("m-0", good, notAsked, alone)
+	if err := w.Get(t.Context(), client.ObjectKeyFromObject(request), request); !apierrors.IsNotFound(err) {
+		t.Errorf("the request of a healthy Machine: %v", err)
+	}
+	w.Expect(w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "m-1"}, mend(w.namespace, "m-1"))).To(gomega.Succeed())
+}
+
+func mend(namespace, name string) *unstructured.Unstructured {
+	request := &unstructured.Unstructured{}
+	request.SetAPIVersion("mend.test/v1")
+	request.SetKind("Mend")
+	request.SetNamespace(namespace)
+	request.SetName(name)
+	return request
+}
+
+func TestTheOldestCheckLooksAfterAMachine(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, true)
+	w.machine("m-0", "pool")
+	elder := w.check("b-elder")
+	w.reports(elder, allowed, zonesFine, exclusive)
+	younger := newCheck(w.namespace, "z-younger")
+	w.create(younger)
+	w.reports(younger, allowed, zonesFine, "TargetsExclusive=False TargetsOverlap")
+	if len(younger.Status.Targets) != 0 {
+		t.Errorf("targets of the younger check: %v", younger.Status.Targets)
+	}
+	w.Expect(w.Delete(t.Context(), elder)).To(gomega.Succeed())
+	w.reports(younger, allowed, zonesFine, exclusive)
+	if diff := cmp.Diff([]string{"m-0"}, younger.Status.Targets); diff != "" {
+		t.Errorf("targets of the younger check (-want +got):\n%s", diff)
+	}
+}
+
+func TestStopsWhenTooManyAreUnhealthy(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, true)
+	w.machine("m-0", "pool-a")
+	w.machine("m-1", "pool-b")
+	check := w.check("check", func(c *clusterv1.MachineHealthCheck) {
+		c.Spec.Remediation.TriggerIf.UnhealthyLessThanOrEqualTo = new(intstr.FromString("50%"))
+	})
+	w.ready("m-0", corev1.ConditionFalse)
+	w.says("m-0", badNode, asked, alone)
+	w.ready("m-1", corev1.ConditionFalse)
+	w.says("m-0", badNode, notAsked, alone)
+	w.says("m-1", badNode, notAsked, alone)
+	w.reports(check, "RemediationAllowed=False TooManyUnhealthy", zonesFine, exclusive)
+}
+
+func TestStopsInAZoneThatIsDown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, true)
+	for _, name := range []string{"m-0", "m-1"} {
+		m := w.machine(name, "pool-"+name)
+		w.changeStatus(m, func() { m.Status.FailureDomain = "a" })
+		w.ready(name, corev1.ConditionFalse)
+	}
+	check := w.check("check")
+	w.says("m-0", badNode, notAsked, alone)
+	w.says("m-1", badNode, notAsked, alone)
+	w.reports(check, allowed, "FailureDomainsHealthy=False FailureDomainDown", exclusive)
+
+	ordered := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "m-1"}}
+	w.change(ordered, func() { ordered.Annotations = map[string]string{clusterv1.RemediateMachineAnnotation: ""} })
+	w.says("m-1", "HealthCheckSucceeded=False HasRemediateAnnotation", asked, alone)
+	w.says("m-0", badNode, notAsked, alone)
+}
+
+func TestJudgesNothingWithoutAConnection(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false)
+	m := w.machine("m-0", "pool")
+	w.change(m, func() { m.Annotations = map[string]string{clusterv1.RemediateMachineAnnotation: ""} })
+	check := w.check("check")
+	w.reports(check, "RemediationAllowed=False NotConnected", "FailureDomainsHealthy absent", exclusive)
+	w.says("m-0", "HealthCheckSucceeded absent", notAsked, alone)
+}
+
+func TestPauses(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, true)
+	w.machine("m-0", "pool")
+	w.ready("m-0", corev1.ConditionFalse)
+	check := w.check("check", func(c *clusterv1.MachineHealthCheck) {
+		c.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+	})
+	w.Eventually(func(g gomega.Gomega) {
+		g.Expect(w.Get(t.Context(), client.ObjectKeyFromObject(check), check)).To(gomega.Succeed())
+		g.Expect(conditions.IsTrue(check, clusterv1.PausedCondition)).To(gomega.BeTrue())
+	}).Should(gomega.Succeed())
+	w.says("m-0", "HealthCheckSucceeded absent", notAsked, alone)
+	w.change(check, func() { check.Annotations = nil })
+	w.says("m-0", badNode, asked, alone)
+}

@@ -1,0 +1,340 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/utils/clock"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	policyv1 "drover.io/api/policy/v1alpha1"
+	"drover.io/machine-controller/internal/contract"
+	"drover.io/machine-controller/internal/index"
+	"drover.io/machine-controller/internal/machineset"
+	"drover.io/machine-controller/internal/safety"
+	"drover.io/machine-controller/internal/workload"
+)
+
+// patience is how long the tests wait for a real API server; none is in a hurry.
+const patience = 60 * time.Second
+
+// The tests of this package share one real API server, which is the workload cluster too. It
+// is started by the first test that wants it.
+var environment = &envtest.Environment{CRDs: []*apiextensionsv1.CustomResourceDefinition{loose("Mend", "mends"), loose("MendTemplate", "mendtemplates")}}
+
+var startEnvironment = sync.OnceValues(func() (*rest.Config, error) {
+	root, assets, err := places()
+	if err != nil {
+		return nil, err
+	}
+	environment.BinaryAssetsDirectory = assets
+	environment.CRDDirectoryPaths = []string{filepath.Join(root, "api", "crds", "bases")}
+	environment.ErrorIfCRDPathMissing = true
+	config, err := environment.Start()
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1
+	return config, nil
+})
+
+func TestMain(m *testing.M) {
+	logf.SetLogger(logr.Discard())
+	code := m.Run()
+	if err := environment.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stopping the API server:", err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+// places finds the top of the repository, and KUBEBUILDER_ASSETS or the bin/k8s there.
+func places() (root, assets string, err error) {
+	root, err = os.Getwd()
+	if err != nil {
+		return "", "", err
+	}
+	for ; root != filepath.Dir(root); root = filepath.Dir(root) {
+		if _, err := os.Stat(filepath.Join(root, "api", "crds", "bases")); err == nil {
+			break
+		}
+	}
+	assets = os.Getenv("KUBEBUILDER_ASSETS")
+	if assets == "" {
+		assets = filepath.Join(root, "bin", "k8s")
+	}
+	if _, err := os.Stat(filepath.Join(assets, "kube-apiserver")); err != nil {
+		return "", "", errors.New("no bin/k8s/kube-apiserver: build it with `make control-plane`, or set KUBEBUILDER_ASSETS")
+	}
+	return root, assets, nil
+}
+
+// loose is the CRD of a kind that takes anything, in the group mend.test.
+func loose(kind, plural string) *apiextensionsv1.CustomResourceDefinition {
+	lower := plural[:len(plural)-1]
+	return &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: plural + ".mend.test"},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: "mend.test", Scope: apiextensionsv1.NamespaceScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind, ListKind: kind + "List", Plural: plural, Singular: lower},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: "v1", Served: true, Storage: true,
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+					Type: "object", XPreserveUnknownFields: new(true),
+				}},
+			}},
+		},
+	}
+}
+
+// apiServer returns the configuration of the API server and a client without a cache.
+func apiServer(t *testing.T) (*rest.Config, client.Client, *runtime.Scheme) {
+	t.Helper()
+	config, err := startEnvironment()
+	if err != nil {
+		t.Fatalf("starting the API server: %v", err)
+	}
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, clusterv1.AddToScheme, policyv1.AddToScheme} {
+		if err := add(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := client.New(config, client.Options{Scheme: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config, c, s
+}
+
+// world is a Cluster "c" in a namespace of its own, with a manager that runs the
+// machinehealthcheck and machineset controllers. Whatever other controllers would do, the
+// test does.
+type world struct {
+	*testing.T
+	*gomega.WithT
+	client.Client
+	namespace string
+}
+
+// newWorld starts a manager. Without a kubeconfig the Cluster is never connected.
+func newWorld(t *testing.T, connected bool) *world {
+	t.Helper()
+	config, c, s := apiServer(t)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "health-"}}
+	if err := c.Create(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	w := &world{T: t, WithT: gomega.NewWithT(t), Client: c, namespace: namespace.Name}
+	w.SetDefaultEventuallyTimeout(patience)
+	w.SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
+	if connected {
+		w.create(&corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "c-kubeconfig", Labels: map[string]string{clusterv1.ClusterNameLabel: "c"}},
+			Data:       map[string][]byte{"value": kubeconfig(t, config)},
+		})
+	}
+	w.cluster()
+	w.start(config, s)
+	return w
+}
+
+func (w *world) cluster() {
+	w.Helper()
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "c"}}
+	cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "127.0.0.1", Port: 6443}
+	w.create(cluster)
+	for _, kind := range []string{clusterv1.ClusterInfrastructureReadyCondition, clusterv1.ClusterControlPlaneInitializedCondition} {
+		cluster.Status.Conditions = append(cluster.Status.Conditions, metav1.Condition{
+			Type: kind, Status: metav1.ConditionTrue, Reason: "Test", LastTransitionTime: metav1.Now(),
+		})
+	}
+	w.Expect(w.Status().Update(w.T.Context(), cluster)).To(gomega.Succeed())
+}
+
+func (w *world) start(config *rest.Config, s *runtime.Scheme) {
+	w.Helper()
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:     s,
+		Metrics:    server.Options{BindAddress: "0"},
+		Cache:      cache.Options{DefaultNamespaces: map[string]cache.Config{w.namespace: {}}, DefaultTransform: contract.Slim},
+		Controller: ctrlconfig.Controller{SkipNameValidation: new(true)},
+	})
+	w.Expect(err).NotTo(gomega.HaveOccurred())
+	ctx, cancel := context.WithCancel(context.Background())
+	w.Expect(index.Register(ctx, mgr.GetFieldIndexer())).To(gomega.Succeed())
+	workloads := workload.New(workload.Options{Namespace: w.namespace, Registerer: prometheus.NewRegistry()})
+	w.Expect(workloads.Register(mgr)).To(gomega.Succeed())
+	recorder := mgr.GetEventRecorder("test")
+	reach := safety.Reach{}.Probed(true, time.Now(), time.Minute)
+	guard := &safety.Guard{
+		Reader: mgr.GetClient(), Workload: workloads.State, Management: func() safety.Reach { return reach },
+		Default: safety.Default(), Period: time.Minute, Clock: clock.RealClock{},
+	}
+	checks := &Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Workloads: workloads, Guard: guard, Events: recorder, Clock: clock.RealClock{},
+	}
+	w.Expect(checks.Register(mgr, "", controller.Options{})).To(gomega.Succeed())
+	sets := &machineset.Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Guard: guard, Workloads: workloads, Events: recorder, Clock: clock.RealClock{},
+		Templates: &contract.Templates{Resolver: &contract.Resolver{Reader: mgr.GetClient()}, Live: mgr.GetAPIReader()},
+	}
+	w.Expect(sets.Register(mgr, "", controller.Options{})).To(gomega.Succeed())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	w.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			w.Errorf("the manager ended with: %v", err)
+		}
+	})
+}
+
+func (w *world) create(object client.Object) {
+	w.Helper()
+	if err := w.Create(w.T.Context(), object); err != nil {
+		w.Fatalf("creating %T: %v", object, err)
+	}
+}
+
+// machine creates a Machine of the labels that the check named "check" selects, controlled by
+// the owner of that name, which need not exist, and joined as a Node that is ready.
+func (w *world) machine(name, owner string) *clusterv1.Machine {
+	w.Helper()
+	m := &clusterv1.Machine{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: w.namespace, Name: name, Labels: map[string]string{"pool": "a"},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet", Name: owner, UID: types.UID(owner), Controller: new(true),
+			}},
+		},
+		Spec: clusterv1.MachineSpec{
+			ClusterName: "c",
+			Bootstrap:   clusterv1.Bootstrap{DataSecretName: new("s")},
+			InfrastructureRef: clusterv1.ContractVersionedObjectReference{
+				APIGroup: "infrastructure.drover.io", Kind: "SimMachine", Name: name,
+			},
+		},
+	}
+	w.create(m)
+	w.join(m)
+	return m
+}
+
+// join gives a Machine a Node that is ready.
+func (w *world) join(m *clusterv1.Machine) {
+	w.Helper()
+	providerID := "test://" + w.namespace + "/" + m.Name
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: w.node(m.Name)}, Spec: corev1.NodeSpec{ProviderID: providerID}}
+	w.create(node)
+	w.Cleanup(func() {
+		if err := client.IgnoreNotFound(w.Delete(context.Background(), node)); err != nil {
+			w.Errorf("deleting Node %q: %v", node.Name, err)
+		}
+	})
+	w.ready(m.Name, corev1.ConditionTrue)
+	w.change(m, func() { m.Spec.ProviderID = providerID })
+	w.changeStatus(m, func() { m.Status.NodeRef.Name = node.Name })
+}
+
+func (w *world) node(machine string) string { return w.namespace + "-" + machine }
+
+// ready sets the Ready condition of a Machine's Node.
+func (w *world) ready(machine string, status corev1.ConditionStatus) {
+	w.Helper()
+	node := &corev1.Node{}
+	w.Eventually(func() error {
+		if err := w.Get(w.T.Context(), client.ObjectKey{Name: w.node(machine)}, node); err != nil {
+			return err
+		}
+		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, LastTransitionTime: metav1.Now()}}
+		return w.Status().Update(w.T.Context(), node)
+	}).Should(gomega.Succeed())
+}
+
+// change and changeStatus write an object, reading it anew as often as others write it too.
+func (w *world) change(object client.Object, do func()) {
+	w.Helper()
+	w.Eventually(func() error {
+		if err := w.Get(w.T.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+			return err
+		}
+		do()
+		return w.Update(w.T.Context(), object)
+	}).Should(gomega.Succeed())
+}
+
+func (w *world) changeStatus(object client.Object, do func()) {
+	w.Helper()
+	w.Eventually(func() error {
+		if err := w.Get(w.T.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+			return err
+		}
+		do()
+		return w.Status().Update(w.T.Context(), object)
+	}).Should(gomega.Succeed())
+}
+
+// check creates a MachineHealthCheck to which a Node that is not ready is unhealthy at once.
+func (w *world) check(name string, changes ...func(*clusterv1.MachineHealthCheck)) *clusterv1.MachineHealthCheck {
+	w.Helper()
+	check := newCheck(w.namespace, name)
+	for _, change := range changes {
+		change(check)
+	}
+	w.create(check)
+	return check
+}
+
+func newCheck(namespace, name string) *clusterv1.MachineHealthCheck {
+	check := &clusterv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	check.Spec.ClusterName = "c"
+	check.Spec.Selector.MatchLabels = map[string]string{"pool": "a"}
+	check.Spec.Checks.UnhealthyNodeConditions = []clusterv1.UnhealthyNodeCondition{
+		{Type: corev1.NodeReady, Status: corev1.ConditionFalse, TimeoutSeconds: new(int32(0))},
+	}
+	return check
+}
+
+func kubeconfig(t *testing.T, config *rest.Config) []byte {
+	t.Helper()
+	written := clientcmdapi.NewConfig()
+	written.Clusters["c"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
+	written.AuthInfos["u"] = &clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}
+	written.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
+	written.CurrentContext = "x"
+	content, err := clientcmd.Write(*written)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}

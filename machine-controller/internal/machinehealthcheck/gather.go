@@ -1,0 +1,343 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"drover.io/machine-controller/internal/health"
+	"drover.io/machine-controller/internal/index"
+	"drover.io/machine-controller/internal/workload"
+)
+
+// ward is one MachineHealthCheck with its Machines, and all that is known about them.
+type ward struct {
+	check   *clusterv1.MachineHealthCheck
+	cluster *clusterv1.Cluster
+	// all are the Machines of the Cluster; targets are those of the check, by name.
+	all, targets []*clusterv1.Machine
+	// yielded are the selected Machines that an older check looks after, by its name.
+	yielded map[string][]string
+	groups  map[string]*group
+	// groupOf names the group of each Machine that somebody could replace.
+	groupOf map[types.UID]string
+
+	// trouble is what in the spec prevents any decision.
+	trouble error
+	// stale says that the cache is older than our own writes.
+	stale bool
+	// blind says why the workload cluster cannot be seen; empty if it can.
+	blind string
+	since time.Time
+	nodes map[types.UID][]*corev1.Node
+
+	findings map[string]health.Finding
+	decision health.Decision
+	decided  bool
+}
+
+// group are the Machines that share a replacement budget, with its limit. The fleet is the
+// MachineDeployment or MachineSet that the budget is of; nil where something else owns them.
+type group struct {
+	fleet     client.Object
+	replicas  *int32
+	machines  []*clusterv1.Machine
+	vacancies []health.Vacancy
+	limit     int
+}
+
+// own keeps the check's cluster label and the owner reference to its Cluster.
+func own(w *ward) {
+	if w.check.Labels == nil {
+		w.check.Labels = map[string]string{}
+	}
+	w.check.Labels[clusterv1.ClusterNameLabel] = w.cluster.Name
+	for _, reference := range w.check.OwnerReferences {
+		if reference.UID == w.cluster.UID {
+			return
+		}
+	}
+	w.check.OwnerReferences = append(w.check.OwnerReferences, metav1.OwnerReference{
+		APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: w.cluster.Name, UID: w.cluster.UID,
+	})
+}
+
+// gather reads the Machines of the Cluster and sorts them by check and by budget.
+func (r *Reconciler) gather(ctx context.Context, w *ward) error {
+	key := client.ObjectKeyFromObject(w.cluster)
+	var err error
+	if w.all, err = index.MachinesOfCluster(ctx, r.Client, key); err != nil {
+		return err
+	}
+	if _, w.trouble = selector(w.check); w.trouble != nil {
+		return nil //nolint:nilerr // it is told in a condition
+	}
+	elders, err := r.elders(ctx, w.check)
+	if err != nil {
+		return err
+	}
+	w.choose(elders)
+	if _, w.trouble = health.ParseTrigger(w.check.Spec.Remediation.TriggerIf, len(w.targets)); w.trouble != nil {
+		return nil //nolint:nilerr // it is told in a condition
+	}
+	return r.group(ctx, w, key)
+}
+
+// choose picks the targets: the selected Machines, without those that are paused or exempt
+// and those that an older check looks after.
+func (w *ward) choose(elders []*clusterv1.MachineHealthCheck) {
+	w.yielded = map[string][]string{}
+	for _, m := range w.all {
+		if !selects(w.check, m) || exempt(m) {
+			continue
+		}
+		elder := slices.IndexFunc(elders, func(e *clusterv1.MachineHealthCheck) bool { return selects(e, m) })
+		if elder >= 0 {
+			w.yielded[elders[elder].Name] = append(w.yielded[elders[elder].Name], m.Name)
+			continue
+		}
+		w.targets = append(w.targets, m)
+	}
+	slices.SortFunc(w.targets, func(a, b *clusterv1.Machine) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// exempt reports whether somebody has taken the Machine out of health checks.
+func exempt(m *clusterv1.Machine) bool {
+	_, paused := m.Annotations[clusterv1.PausedAnnotation]
+	_, skipped := m.Annotations[clusterv1.MachineSkipRemediationAnnotation]
+	return paused || skipped
+}
+
+func selector(check *clusterv1.MachineHealthCheck) (labels.Selector, error) {
+	if len(check.Spec.Selector.MatchLabels) == 0 && len(check.Spec.Selector.MatchExpressions) == 0 {
+		return nil, fmt.Errorf("spec.selector: it is empty; name the labels of the Machines to check")
+	}
+	selector, err := metav1.LabelSelectorAsSelector(&check.Spec.Selector)
+	if err != nil {
+		return nil, fmt.Errorf("spec.selector: %w", err)
+	}
+	return selector, nil
+}
+
+// selects reports whether a check is about a Machine.
+func selects(check *clusterv1.MachineHealthCheck, m *clusterv1.Machine) bool {
+	matches, err := selector(check)
+	return err == nil && check.Namespace == m.Namespace && check.Spec.ClusterName == m.Spec.ClusterName && matches.Matches(labels.Set(m.Labels))
+}
+
+// elders are the checks that come before this one where both select a Machine: older ones
+// and, of those that are equally old, those whose name sorts first. One that is being
+// deleted comes before nobody.
+func (r *Reconciler) elders(ctx context.Context, check *clusterv1.MachineHealthCheck) ([]*clusterv1.MachineHealthCheck, error) {
+	list := &clusterv1.MachineHealthCheckList{}
+	if err := r.Client.List(ctx, list, client.InNamespace(check.Namespace)); err != nil {
+		return nil, fmt.Errorf("listing MachineHealthChecks: %w", err)
+	}
+	var elders []*clusterv1.MachineHealthCheck
+	for i := range list.Items {
+		other := &list.Items[i]
+		if other.UID != check.UID && other.DeletionTimestamp.IsZero() && seniority(other, check) < 0 {
+			elders = append(elders, other)
+		}
+	}
+	slices.SortFunc(elders, seniority)
+	return elders, nil
+}
+
+func seniority(a, b *clusterv1.MachineHealthCheck) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+}
+
+// group sorts the Machines by the budget that their replacement takes from: that of their
+// MachineDeployment, or of whatever else controls them.
+func (r *Reconciler) group(ctx context.Context, w *ward, key client.ObjectKey) error {
+	sets, err := index.MachineSetsOfCluster(ctx, r.Client, key)
+	if err != nil {
+		return err
+	}
+	w.groups, w.groupOf = map[string]*group{}, map[types.UID]string{}
+	above := map[types.UID]string{} // the group of each MachineSet
+	for _, set := range sets {
+		above[set.UID] = nameOf(set, "MachineSet "+set.Name)
+		g := w.groupNamed(above[set.UID])
+		g.vacancies = append(g.vacancies, health.Vacancies(set)...)
+		if metav1.GetControllerOfNoCopy(set) == nil {
+			g.fleet, g.replicas = set, set.Spec.Replicas
+		}
+	}
+	for _, m := range w.all {
+		name := nameOf(m, "")
+		if owner := metav1.GetControllerOfNoCopy(m); owner != nil && above[owner.UID] != "" {
+			name = above[owner.UID]
+		}
+		if name == "" && w.check.Spec.Remediation.TemplateRef.IsDefined() {
+			name = "MachineHealthCheck " + w.check.Name
+		}
+		if name != "" {
+			w.groupOf[m.UID] = name
+			g := w.groupNamed(name)
+			g.machines = append(g.machines, m)
+		}
+	}
+	deployments, err := index.MachineDeploymentsOfCluster(ctx, r.Client, key)
+	if err != nil {
+		return err
+	}
+	for _, md := range deployments {
+		if g := w.groups["MachineDeployment "+md.Name]; g != nil {
+			g.fleet, g.replicas = md, md.Spec.Replicas
+		}
+	}
+	return r.limit(ctx, w)
+}
+
+// limit asks for the budget of each group that a target is of.
+func (r *Reconciler) limit(ctx context.Context, w *ward) error {
+	asked := map[string]bool{"": true}
+	for _, m := range w.targets {
+		name := w.groupOf[m.UID]
+		if asked[name] {
+			continue
+		}
+		asked[name] = true
+		g := w.groups[name]
+		policy, err := r.Guard.PolicyFor(ctx, g.fleet)
+		if err != nil {
+			return err
+		}
+		replicas := len(g.machines)
+		if g.replicas != nil {
+			replicas = int(*g.replicas)
+		}
+		g.limit = policy.PerFleet.Of(replicas)
+	}
+	return nil
+}
+
+func (w *ward) groupNamed(name string) *group {
+	if w.groups[name] == nil {
+		w.groups[name] = &group{}
+	}
+	return w.groups[name]
+}
+
+// nameOf names the controller of an object; fallback stands for one without.
+func nameOf(object client.Object, fallback string) string {
+	if owner := metav1.GetControllerOfNoCopy(object); owner != nil {
+		return owner.Kind + " " + owner.Name
+	}
+	return fallback
+}
+
+// see looks at the Nodes of the targets. It reports whether they can be seen as they are.
+func (r *Reconciler) see(w *ward) bool {
+	key := client.ObjectKeyFromObject(w.cluster)
+	state := r.Workloads.State(key)
+	connection, err := r.Workloads.Get(key)
+	reach := r.Guard.Management()
+	switch {
+	case !reach.Reachable():
+		w.blind = "The management cluster does not answer"
+	case err != nil && state.Message != "":
+		w.blind = "Not connected to the workload cluster: " + state.Message
+	case err != nil:
+		w.blind = "Not connected to the workload cluster yet"
+	case !connection.Synced():
+		w.blind = "The Nodes of the workload cluster cannot be listed and watched"
+	}
+	if w.blind != "" {
+		return false
+	}
+	w.since, w.nodes = state.ConnectedSince, map[types.UID][]*corev1.Node{}
+	if reach.Since.After(w.since) {
+		w.since = reach.Since
+	}
+	for _, m := range w.targets {
+		w.nodes[m.UID] = nodesOf(connection, m)
+	}
+	return true
+}
+
+// nodesOf finds a Machine's Node by providerID. A Node of the name that is known, without
+// any providerID, has just registered again.
+func nodesOf(connection *workload.Connection, m *clusterv1.Machine) []*corev1.Node {
+	if m.Spec.ProviderID != "" {
+		if nodes := connection.NodesByProviderID(m.Spec.ProviderID); len(nodes) > 0 {
+			return nodes
+		}
+	}
+	if node, found := connection.Node(m.Status.NodeRef.Name); found && node.Spec.ProviderID == "" {
+		return []*corev1.Node{node}
+	}
+	return nil
+}
+
+// written remembers the resource version of our last write to each Machine, so that a cache
+// that is older can be told from one that shows it.
+type written struct {
+	mu       sync.Mutex
+	versions map[types.UID]string
+}
+
+func (w *written) note(m *clusterv1.Machine) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.versions == nil {
+		w.versions = map[types.UID]string{}
+	}
+	w.versions[m.UID] = m.ResourceVersion
+}
+
+// unseen reports whether the cache shows any of the Machines older than our last write.
+func (w *written) unseen(machines []*clusterv1.Machine) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	unseen := false
+	for _, m := range machines {
+		version, ok := w.versions[m.UID]
+		if !ok {
+			continue
+		}
+		if order, err := resourceversion.CompareResourceVersion(m.ResourceVersion, version); err == nil && order < 0 {
+			unseen = true
+			continue
+		}
+		delete(w.versions, m.UID)
+	}
+	return unseen
+}
+
+// settled drops the errors after which a fresh event is certain to come.
+func settled(err error) error {
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// sooner merges two results: whatever has to be looked at first.
+func sooner(a, b reconcile.Result) reconcile.Result {
+	switch {
+	case a.RequeueAfter == 0:
+		return b
+	case b.RequeueAfter == 0:
+		return a
+	}
+	return reconcile.Result{RequeueAfter: min(a.RequeueAfter, b.RequeueAfter)}
+}

@@ -1,0 +1,197 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"drover.io/machine-controller/internal/health"
+)
+
+var errRefused = errors.New("refused")
+
+// clinic is a Reconciler whose client refuses to write the Machine "refused" and counts the
+// other writes, with three unhealthy Machines.
+func clinic(t *testing.T) (r *Reconciler, w *ward, writes *int) {
+	t.Helper()
+	s := runtime.NewScheme()
+	if err := clusterv1.AddToScheme(s); err != nil {
+		t.Fatal(err)
+	}
+	w = &ward{check: newCheck("ns", "check"), findings: map[string]health.Finding{}}
+	w.decision.Remediate = map[string]bool{"a": true, "z": true}
+	builder := fake.NewClientBuilder().WithScheme(s).WithStatusSubresource(&clusterv1.Machine{})
+	for _, name := range []string{"a", "refused", "z"} {
+		builder.WithObjects(&clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}})
+		w.findings[name] = health.Finding{State: health.Unhealthy, Reason: clusterv1.MachineHealthCheckUnhealthyNodeReason, Message: "bad"}
+	}
+	writes = new(int)
+	c := builder.WithInterceptorFuncs(interceptor.Funcs{
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+			if object.GetName() == "refused" {
+				return errRefused
+			}
+			*writes++
+			return c.SubResource(sub).Patch(ctx, object, patch, options...)
+		},
+	}).Build()
+	r = &Reconciler{Client: c, Live: c, Events: events.NewFakeRecorder(10)}
+	r.read(t, w)
+	return r, w, writes
+}
+
+// read makes the Machines of the API server the targets.
+func (r *Reconciler) read(t *testing.T, w *ward) {
+	t.Helper()
+	list := &clusterv1.MachineList{}
+	if err := r.Client.List(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	w.targets = nil
+	for i := range list.Items {
+		w.targets = append(w.targets, &list.Items[i])
+	}
+}
+
+func TestOneFailureDoesNotStopTheOthers(t *testing.T) {
+	t.Parallel()
+	r, w, _ := clinic(t)
+	if _, err := r.treat(t.Context(), w); !errors.Is(err, errRefused) {
+		t.Errorf("the failure is not told: %v", err)
+	}
+	r.read(t, w)
+	got := map[string]bool{}
+	for _, m := range w.targets {
+		got[m.Name] = health.MarkedForOwner(m)
+	}
+	if diff := cmp.Diff(map[string]bool{"a": true, "refused": false, "z": true}, got); diff != "" {
+		t.Errorf("marked (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheSameVerdictWritesNothing(t *testing.T) {
+	t.Parallel()
+	r, w, writes := clinic(t)
+	for range 3 {
+		if _, err := r.treat(t.Context(), w); !errors.Is(err, errRefused) {
+			t.Errorf("treating: %v", err)
+		}
+		r.read(t, w)
+	}
+	if *writes != 2 {
+		t.Errorf("%d writes for two Machines", *writes)
+	}
+	if told := len(r.Events.(*events.FakeRecorder).Events); told != 2 {
+		t.Errorf("%d events about two Machines", told)
+	}
+}
+
+func TestWaitsUntilTheCacheShowsItsWrites(t *testing.T) {
+	t.Parallel()
+	version := func(v string) []*clusterv1.Machine {
+		return []*clusterv1.Machine{{ObjectMeta: metav1.ObjectMeta{UID: "m", ResourceVersion: v}}}
+	}
+	writes := &written{}
+	if writes.unseen(version("7")) {
+		t.Error("waits for nothing")
+	}
+	writes.note(version("9")[0])
+	if !writes.unseen(version("8")) {
+		t.Error("does not wait for its own write")
+	}
+	if writes.unseen(version("10")) || writes.unseen(version("8")) {
+		t.Error("waits after the cache has shown the write")
+	}
+}
+
+func TestWhatTheOwnerSaysStays(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		reason   string
+		external bool
+		change   func(*clusterv1.Machine)
+		want     string
+	}{
+		"while it is asked":                {reason: clusterv1.MachineSetMachineRemediationDeferredReason, change: setWaitingForOwner, want: clusterv1.MachineSetMachineRemediationDeferredReason},
+		"not when it has done nothing yet": {reason: clusterv1.MachineSetMachineRemediationDeferredReason, change: dropMark},
+		"when it is at work":               {reason: clusterv1.MachineSetMachineRemediationMachineDeletingReason, change: dropMark, want: clusterv1.MachineSetMachineRemediationMachineDeletingReason},
+		"when others have handed over":     {reason: clusterv1.MachineOwnerRemediatedWaitingForRemediationReason, external: true, change: dropMark, want: clusterv1.MachineOwnerRemediatedWaitingForRemediationReason},
+		"not when it is healthy":           {reason: clusterv1.MachineSetMachineRemediationMachineDeletingReason, change: setHealthy},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := &clusterv1.Machine{}
+			conditions.Set(m, metav1.Condition{Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse, Reason: test.reason})
+			if test.external {
+				setWaitingForOthers(m)
+			}
+			test.change(m)
+			if got := conditions.GetReason(m, clusterv1.MachineOwnerRemediatedCondition); got != test.want {
+				t.Errorf("reason of OwnerRemediated: %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestReportsAHaltOnce(t *testing.T) {
+	t.Parallel()
+	recorder := events.NewFakeRecorder(10)
+	check := newCheck("ns", "check")
+	before := check.DeepCopy()
+	forbid(check, BudgetUsedReason, "1 of pool")
+	report(recorder, before, check)
+	before = check.DeepCopy()
+	forbid(check, BudgetUsedReason, "2 of pool")
+	report(recorder, before, check)
+	if told := len(recorder.Events); told != 1 {
+		t.Errorf("%d events about one halt", told)
+	}
+}
+
+func TestTelling(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		change func(*clusterv1.Machine)
+		tells  bool
+	}{
+		"passes nothing when nothing changes": {change: func(*clusterv1.Machine) {}},
+		"passes over words": {change: func(m *clusterv1.Machine) {
+			m.Status.Conditions[0].Message, m.Status.Phase, m.ResourceVersion = "other words", "Running", "9"
+		}},
+		"passes a condition that turns": {tells: true, change: func(m *clusterv1.Machine) { m.Status.Conditions[0].Status = metav1.ConditionFalse }},
+		"passes a new annotation": {tells: true, change: func(m *clusterv1.Machine) {
+			m.Annotations = map[string]string{clusterv1.RemediateMachineAnnotation: ""}
+		}},
+		"passes another label":    {tells: true, change: func(m *clusterv1.Machine) { m.Labels = map[string]string{"pool": "b"} }},
+		"passes a deletion":       {tells: true, change: func(m *clusterv1.Machine) { m.DeletionTimestamp = new(metav1.Now()) }},
+		"passes a Node":           {tells: true, change: func(m *clusterv1.Machine) { m.Status.NodeRef.Name = "n" }},
+		"passes a failure domain": {tells: true, change: func(m *clusterv1.Machine) { m.Status.FailureDomain = "a" }},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			before := &clusterv1.Machine{}
+			before.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue}}
+			after := before.DeepCopy()
+			test.change(after)
+			if got := telling().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != test.tells {
+				t.Errorf("passes %t, want %t", got, test.tells)
+			}
+		})
+	}
+}

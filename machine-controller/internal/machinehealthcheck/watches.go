@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck
+
+import (
+	"context"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/workqueue"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"drover.io/machine-controller/internal/coalesce"
+	"drover.io/machine-controller/internal/index"
+)
+
+// The mappers below answer from the cache; one that cannot answer wakes nobody, and the
+// periodic resync makes up for it.
+
+// checks are the requests for the checks of a namespace that pass.
+func (r *Reconciler) checks(ctx context.Context, namespace string, pass func(*clusterv1.MachineHealthCheck) bool) []reconcile.Request {
+	list := &clusterv1.MachineHealthCheckList{}
+	if err := r.Client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		return nil
+	}
+	var found []reconcile.Request
+	for i := range list.Items {
+		if pass(&list.Items[i]) {
+			found = append(found, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+	}
+	return found
+}
+
+func (r *Reconciler) checksOfConnection(cluster client.ObjectKey) []reconcile.Request {
+	return r.checks(context.Background(), cluster.Namespace, func(c *clusterv1.MachineHealthCheck) bool {
+		return c.Spec.ClusterName == cluster.Name
+	})
+}
+
+func (r *Reconciler) checksOfCluster(_ context.Context, cluster client.Object) []reconcile.Request {
+	return r.checksOfConnection(client.ObjectKeyFromObject(cluster))
+}
+
+func (r *Reconciler) checksOfDeployment(_ context.Context, object client.Object) []reconcile.Request {
+	md, ok := object.(*clusterv1.MachineDeployment)
+	if !ok {
+		return nil
+	}
+	return r.checksOfConnection(client.ObjectKey{Namespace: md.Namespace, Name: md.Spec.ClusterName})
+}
+
+// rivals are the other checks of the same Cluster: a check that comes, changes or goes may
+// take Machines from them, or leave some to them.
+func (r *Reconciler) rivals(ctx context.Context, object client.Object) []reconcile.Request {
+	check, ok := object.(*clusterv1.MachineHealthCheck)
+	if !ok {
+		return nil
+	}
+	return r.checks(ctx, check.Namespace, func(c *clusterv1.MachineHealthCheck) bool {
+		return c.UID != check.UID && c.Spec.ClusterName == check.Spec.ClusterName
+	})
+}
+
+func (r *Reconciler) checksOfMachine(ctx context.Context, object client.Object) []reconcile.Request {
+	m, ok := object.(*clusterv1.Machine)
+	if !ok {
+		return nil
+	}
+	return r.checks(ctx, m.Namespace, func(c *clusterv1.MachineHealthCheck) bool { return selects(c, m) })
+}
+
+// checksOfNode goes by the Machines of the Node: by providerID or, for a Node that has none,
+// by the annotation that tells its Machine.
+func (r *Reconciler) checksOfNode(cluster client.ObjectKey, node *corev1.Node) []reconcile.Request {
+	ctx := context.Background()
+	var machines []*clusterv1.Machine
+	if node.Spec.ProviderID != "" {
+		found, err := index.MachinesByProviderID(ctx, r.Client, node.Spec.ProviderID)
+		if err != nil {
+			return nil
+		}
+		machines = found
+	} else if name := node.Annotations[clusterv1.MachineAnnotation]; name != "" {
+		m := &clusterv1.Machine{}
+		if err := r.Client.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: name}, m); err != nil {
+			return nil
+		}
+		machines = append(machines, m)
+	}
+	var requests []reconcile.Request
+	for _, m := range machines {
+		if m.Namespace == cluster.Namespace && m.Spec.ClusterName == cluster.Name {
+			requests = append(requests, r.checksOfMachine(ctx, m)...)
+		}
+	}
+	return requests
+}
+
+// gathered lets many events of a source become one request.
+func gathered(from source.Source) source.Source {
+	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		return from.Start(ctx, patient{queue})
+	})
+}
+
+// patient is a queue that lets what is added wait for more of the same.
+type patient struct {
+	workqueue.TypedRateLimitingInterface[reconcile.Request]
+}
+
+// Add adds the request after a moment.
+func (p patient) Add(request reconcile.Request) { p.AddAfter(request, coalesce.Window) }
+
+// telling passes the changes of a Machine that a verdict, or a budget, can depend on.
+func telling() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok := e.ObjectOld.(*clusterv1.Machine)
+		after, ok2 := e.ObjectNew.(*clusterv1.Machine)
+		return !ok || !ok2 ||
+			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
+			before.Spec.ProviderID != after.Spec.ProviderID ||
+			before.Status.NodeRef != after.Status.NodeRef ||
+			before.Status.FailureDomain != after.Status.FailureDomain ||
+			!maps.Equal(before.Labels, after.Labels) ||
+			!maps.Equal(before.Annotations, after.Annotations) ||
+			!maps.Equal(statuses(before), statuses(after))
+	}}
+}
+
+// statuses are the conditions of a Machine, without their words.
+func statuses(m *clusterv1.Machine) map[string]string {
+	all := make(map[string]string, len(m.Status.Conditions))
+	for _, condition := range m.Status.Conditions {
+		all[condition.Type] = string(condition.Status)
+	}
+	return all
+}

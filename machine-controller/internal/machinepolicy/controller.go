@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package machinepolicy reports on MachinePolicies: how many objects each selects, and which
+// others select the same. It changes nothing else; package safety reads the policies, and the
+// controllers that create, replace and drain ask there.
+package machinepolicy
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	policyv1 "drover.io/api/policy/v1alpha1"
+	"drover.io/machine-controller/internal/coalesce"
+	"drover.io/machine-controller/internal/filter"
+	"drover.io/machine-controller/internal/patch"
+)
+
+// +kubebuilder:rbac:groups=policy.drover.io,resources=machinepolicies,verbs=get;list;watch
+// +kubebuilder:rbac:groups=policy.drover.io,resources=machinepolicies/status,verbs=patch
+
+// Reconciler reconciles MachinePolicies. All fields are required.
+type Reconciler struct {
+	Client client.Client
+}
+
+// Register adds the controller to the manager, with everything that can wake a MachinePolicy.
+func (r *Reconciler) Register(mgr ctrl.Manager, watchFilter string, options controller.Options) error {
+	labels := builder.WithPredicates(predicate.LabelChangedPredicate{})
+	err := builder.ControllerManagedBy(mgr).
+		For(&policyv1.MachinePolicy{}, builder.WithPredicates(filter.WatchLabel(watchFilter), predicate.GenerationChangedPredicate{})).
+		Watches(&policyv1.MachinePolicy{}, coalesce.Map(r.policiesBeside), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&clusterv1.MachineDeployment{}, coalesce.Map(r.policiesBeside), labels).
+		Watches(&clusterv1.MachineSet{}, coalesce.Map(r.policiesBeside), labels).
+		WithOptions(options).
+		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
+	if err != nil {
+		return fmt.Errorf("registering the machinepolicy controller: %w", err)
+	}
+	return nil
+}
+
+// Reconcile counts what one MachinePolicy selects, and says what became of it.
+func (r *Reconciler) Reconcile(ctx context.Context, policy *policyv1.MachinePolicy) (reconcile.Result, error) {
+	if !policy.DeletionTimestamp.IsZero() {
+		return reconcile.Result{}, nil
+	}
+	before := policy.DeepCopy()
+	policies := &policyv1.MachinePolicyList{}
+	if err := r.Client.List(ctx, policies, client.InNamespace(policy.Namespace)); err != nil {
+		return reconcile.Result{}, fmt.Errorf("listing MachinePolicies: %w", err)
+	}
+	fleets, err := r.fleets(ctx, policy.Namespace)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	setStatus(policy, policies.Items, fleets)
+	if err := patch.Status(ctx, r.Client, before, policy); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		return reconcile.Result{}, fmt.Errorf("patching the status of MachinePolicy: %w", err)
+	}
+	return reconcile.Result{}, nil
+}
+
+// fleets are what a policy can select: MachineDeployments, and MachineSets that stand alone.
+func (r *Reconciler) fleets(ctx context.Context, namespace string) ([]fleet, error) {
+	deployments := &clusterv1.MachineDeploymentList{}
+	if err := r.Client.List(ctx, deployments, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing MachineDeployments: %w", err)
+	}
+	sets := &clusterv1.MachineSetList{}
+	if err := r.Client.List(ctx, sets, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing MachineSets: %w", err)
+	}
+	var all []fleet
+	for i := range deployments.Items {
+		all = append(all, fleet{"MachineDeployment " + deployments.Items[i].Name, deployments.Items[i].Labels})
+	}
+	for i := range sets.Items {
+		if metav1.GetControllerOfNoCopy(&sets.Items[i]) == nil {
+			all = append(all, fleet{"MachineSet " + sets.Items[i].Name, sets.Items[i].Labels})
+		}
+	}
+	return all, nil
+}
+
+// policiesBeside wakes every policy of the object's namespace.
+func (r *Reconciler) policiesBeside(ctx context.Context, object client.Object) []reconcile.Request {
+	list := &policyv1.MachinePolicyList{}
+	if err := r.Client.List(ctx, list, client.InNamespace(object.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+		return nil
+	}
+	found := make([]reconcile.Request, 0, len(list.Items))
+	for i := range list.Items {
+		found = append(found, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return found
+}

@@ -1,0 +1,373 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machineset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	policyv1 "drover.io/api/policy/v1alpha1"
+	"drover.io/machine-controller/internal/contract"
+	"drover.io/machine-controller/internal/drain"
+	"drover.io/machine-controller/internal/index"
+	"drover.io/machine-controller/internal/machine"
+	"drover.io/machine-controller/internal/safety"
+	"drover.io/machine-controller/internal/volume"
+	"drover.io/machine-controller/internal/workload"
+)
+
+// patience bounds waiting for a real API server; no test measures time by it.
+const patience = 90 * time.Second
+
+// The tests of this package share one real API server and one manager with the MachineSet
+// and Machine controllers, started by the first test that wants them.
+var (
+	environment = &envtest.Environment{CRDDirectoryPaths: []string{"../../../api/crds/bases", "testdata"}, ErrorIfCRDPathMissing: true}
+	stopManager = func() {}
+	faults      = &faultPlan{plans: map[string]*fault{}, sent: map[string][]client.Object{}}
+)
+
+var startEnvironment = sync.OnceValues(func() (*rest.Config, error) {
+	assets, err := binaries()
+	if err != nil {
+		return nil, err
+	}
+	environment.BinaryAssetsDirectory = assets
+	config, err := environment.Start()
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1
+	return config, startManager(config)
+})
+
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard())
+	code := m.Run()
+	stopManager()
+	if err := environment.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stopping the API server:", err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+// binaries is KUBEBUILDER_ASSETS or the bin/k8s found upward from here.
+func binaries() (string, error) {
+	if assets := os.Getenv("KUBEBUILDER_ASSETS"); assets != "" {
+		return assets, nil
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		found := filepath.Join(dir, "bin", "k8s")
+		if _, err := os.Stat(filepath.Join(found, "kube-apiserver")); err == nil {
+			return found, nil
+		}
+	}
+	return "", errors.New("no bin/k8s/kube-apiserver: build it with `make control-plane`, or set KUBEBUILDER_ASSETS")
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	s := runtime.NewScheme()
+	if err := scheme.AddToScheme(s); err != nil {
+		return nil, err
+	}
+	if err := policyv1.AddToScheme(s); err != nil {
+		return nil, err
+	}
+	if err := policyv1.AddToScheme(s); err != nil {
+		return nil, err
+	}
+	return s, clusterv1.AddToScheme(s)
+}
+
+// startManager runs both controllers, whose writes go through faults.
+func startManager(config *rest.Config) error {
+	s, err := newScheme()
+	if err != nil {
+		return err
+	}
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme: s, Metrics: server.Options{BindAddress: "0"}, Cache: cache.Options{DefaultTransform: contract.Slim},
+		Client: client.Options{Cache: &client.CacheOptions{Unstructured: true}},
+	})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	if err := index.Register(ctx, mgr.GetFieldIndexer()); err != nil {
+		cancel()
+		return err
+	}
+	if err := registerControllers(mgr, config); err != nil {
+		cancel()
+		return err
+	}
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	stopManager = func() {
+		cancel()
+		if err := <-done; err != nil {
+			fmt.Fprintln(os.Stderr, "running the manager:", err)
+		}
+	}
+	return nil
+}
+
+// newGuard refuses nothing: both clusters answer, and no limit is near.
+func newGuard(reader client.Reader) *safety.Guard {
+	reach := safety.Reach{Since: time.Now()}
+	return &safety.Guard{
+		Reader: reader, Default: safety.Default(), Period: time.Hour, Clock: clock.RealClock{},
+		Workload:   func(client.ObjectKey) workload.State { return workload.State{Connected: true} },
+		Management: func() safety.Reach { return reach },
+	}
+}
+
+func registerControllers(mgr ctrl.Manager, config *rest.Config) error {
+	inner, err := client.NewWithWatch(config, client.Options{
+		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), Cache: &client.CacheOptions{Reader: mgr.GetCache(), Unstructured: true},
+	})
+	if err != nil {
+		return err
+	}
+	workloads := workload.New(workload.Options{})
+	if err := workloads.Register(mgr); err != nil {
+		return err
+	}
+	resolver := &contract.Resolver{Reader: inner}
+	recorder := mgr.GetEventRecorder("test")
+	options := controller.Options{MaxConcurrentReconciles: 20}
+	guard := newGuard(inner)
+	sets := &Reconciler{
+		Client: faults.client(inner, "machineset"), Live: mgr.GetAPIReader(), Templates: &contract.Templates{Resolver: resolver, Live: mgr.GetAPIReader()},
+		Guard: guard, Workloads: workloads, Events: recorder, Clock: clock.RealClock{},
+	}
+	if err := sets.Register(mgr, "", options); err != nil {
+		return err
+	}
+	machines := &machine.Reconciler{
+		Client: faults.client(inner, "machine"), Workloads: workloads, Drainer: &drain.Drainer{}, Volumes: &volume.Waiter{}, Guard: guard,
+		Events: recorder, Clock: clock.RealClock{}, RemoteConditionsGracePeriod: 5 * time.Minute,
+		Contract: &contract.Reader{Resolver: resolver, Cached: inner, Watcher: &contract.Watcher{
+			Live: mgr.GetAPIReader(), Cache: mgr.GetCache(), Clock: clock.RealClock{},
+			Owner: handler.TypedEnqueueRequestForOwner[*unstructured.Unstructured](mgr.GetScheme(), mgr.GetRESTMapper(), &clusterv1.Machine{}),
+		}},
+	}
+	return machines.Register(mgr, "", options)
+}
+
+// fault says which write of which controller goes wrong in a namespace, and how.
+type fault struct {
+	controller string
+	n          int
+	// lost lets the API server have the write and loses only its answer.
+	lost bool
+	err  error
+
+	seen  int
+	fired bool
+}
+
+// faultPlan holds a fault per namespace and keeps every object that was created there, as it was sent.
+type faultPlan struct {
+	mu    sync.Mutex
+	plans map[string]*fault
+	sent  map[string][]client.Object
+}
+
+func (p *faultPlan) plan(namespace string, f *fault) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.plans[namespace] = f
+}
+
+// created are the objects of a kind whose creation the API server has accepted.
+func (p *faultPlan) created(namespace, kind string) []client.Object {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var found []client.Object
+	for _, o := range p.sent[namespace] {
+		if o.GetObjectKind().GroupVersionKind().Kind == kind || (kind == "Machine" && fmt.Sprintf("%T", o) == "*v1beta2.Machine") {
+			found = append(found, o)
+		}
+	}
+	return found
+}
+
+// fired reports whether the fault of a namespace has happened.
+func (p *faultPlan) fired(namespace string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.plans[namespace].fired
+}
+
+// write does a write, or lets it fail.
+func (p *faultPlan) write(controller string, o client.Object, do func() error) error {
+	p.mu.Lock()
+	f := p.plans[o.GetNamespace()]
+	hit := false
+	if f != nil && f.controller == controller {
+		f.seen++
+		hit = f.seen == f.n
+		f.fired = f.fired || hit
+	}
+	p.mu.Unlock()
+	if hit && !f.lost {
+		return f.err
+	}
+	if err := do(); err != nil {
+		return err
+	}
+	if hit {
+		return f.err
+	}
+	return nil
+}
+
+func (p *faultPlan) client(inner client.WithWatch, controller string) client.Client {
+	return interceptor.NewClient(inner, interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
+			return p.write(controller, o, func() error {
+				sent, _ := o.DeepCopyObject().(client.Object)
+				if err := c.Create(ctx, o, options...); err != nil {
+					return err
+				}
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				p.sent[o.GetNamespace()] = append(p.sent[o.GetNamespace()], sent)
+				return nil
+			})
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.DeleteOption) error {
+			return p.write(controller, o, func() error { return c.Delete(ctx, o, options...) })
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, options ...client.PatchOption) error {
+			return p.write(controller, o, func() error { return c.Patch(ctx, o, patch, options...) })
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+			return p.write(controller, o, func() error { return c.SubResource(sub).Patch(ctx, o, patch, options...) })
+		},
+	})
+}
+
+// world is a namespace with a Cluster.
+type world struct {
+	*testing.T
+	*gomega.WithT
+	client    client.Client
+	namespace string
+	// name says in failures which story it was.
+	name string
+}
+
+func newWorld(t *testing.T, f *fault) *world {
+	t.Helper()
+	config, err := startEnvironment()
+	if err != nil {
+		t.Fatalf("starting the API server: %v", err)
+	}
+	s, err := newScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(config, client.Options{Scheme: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{T: t, WithT: gomega.NewWithT(t), client: c}
+	w.SetDefaultEventuallyTimeout(patience)
+	w.SetDefaultEventuallyPollingInterval(250 * time.Millisecond)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "machineset-"}}
+	w.create(namespace)
+	w.namespace = namespace.Name
+	if f != nil {
+		faults.plan(w.namespace, f)
+	}
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "c"}}
+	cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "127.0.0.1", Port: 1}
+	w.create(cluster)
+	return w
+}
+
+func (w *world) create(o client.Object) {
+	w.Helper()
+	if err := w.client.Create(w.Context(), o); err != nil {
+		w.Fatalf("creating %T: %v", o, err)
+	}
+}
+
+// templates creates both templates.
+func (w *world) templates() {
+	w.Helper()
+	for _, each := range [][2]string{{"infrastructure.test.io", "ThingMachineTemplate"}, {"bootstrap.test.io", "ThingConfigTemplate"}} {
+		o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"size": "big"}}}}}
+		o.SetAPIVersion(each[0] + "/v1")
+		o.SetKind(each[1])
+		o.SetNamespace(w.namespace)
+		o.SetName("t")
+		w.create(o)
+	}
+}
+
+// set creates a MachineSet "s".
+func (w *world) set(replicas int32) *clusterv1.MachineSet {
+	w.Helper()
+	set := machineSet(w.namespace)
+	set.Spec.Replicas = &replicas
+	w.create(set)
+	return set
+}
+
+func machineSet(namespace string) *clusterv1.MachineSet {
+	set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "s"}}
+	set.Spec.ClusterName, set.Spec.Template.Spec.ClusterName = "c", "c"
+	set.Spec.Selector.MatchLabels, set.Spec.Template.Labels = map[string]string{"pool": "a"}, map[string]string{"pool": "a"}
+	set.Spec.Template.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.test.io", Kind: "ThingMachineTemplate", Name: "t"}
+	set.Spec.Template.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: "bootstrap.test.io", Kind: "ThingConfigTemplate", Name: "t"}
+	return set
+}
+
+// names are the names of all objects of a kind, each once.
+func (w *world) names(apiVersion, kind string) []string {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(schema.FromAPIVersionAndKind(apiVersion, kind+"List"))
+	if err := w.client.List(w.Context(), list, client.InNamespace(w.namespace)); err != nil {
+		return []string{err.Error()}
+	}
+	var names []string
+	for _, item := range list.Items {
+		names = append(names, item.Name)
+	}
+	return names
+}

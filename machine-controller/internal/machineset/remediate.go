@@ -1,0 +1,305 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machineset
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"drover.io/machine-controller/internal/health"
+	"drover.io/machine-controller/internal/index"
+	"drover.io/machine-controller/internal/patch"
+	"drover.io/machine-controller/internal/rollout"
+	"drover.io/machine-controller/internal/safety"
+)
+
+// remedies are the marked Machines of a set: those to be deleted now and those that wait,
+// with the reason and message that each kind gets in its OwnerRemediated condition.
+type remedies struct {
+	now, wait       []*clusterv1.Machine
+	reason, message string
+}
+
+// remediate deletes Machines that a health check has marked, no more at once than the budget
+// allows, and keeps the memory of what replaced what. It reports whether it deleted any: the
+// count of Machines is then to be looked at again first.
+func (r *Reconciler) remediate(ctx context.Context, f *family) (acted bool, result reconcile.Result, err error) {
+	result, err = r.remember(ctx, f)
+	if err != nil {
+		return false, result, settled(err)
+	}
+	waiting := awaitingRemedy(f.machines)
+	if len(waiting) == 0 || len(f.machines) > desiredReplicas(f.set) {
+		return false, result, nil // a surplus takes the unhealthy first
+	}
+	chosen, err := r.choose(ctx, f, waiting)
+	if err != nil {
+		return false, result, err
+	}
+	if err := r.openVacancies(ctx, f, chosen.now); err != nil {
+		return false, result, settled(fmt.Errorf("patching MachineSet: %w", err))
+	}
+	var errs []error
+	for _, m := range chosen.wait {
+		errs = append(errs, settled(r.answer(ctx, m, chosen.reason, chosen.message)))
+	}
+	for _, m := range chosen.now {
+		errs = append(errs, r.replace(ctx, f.set, m))
+	}
+	if len(chosen.wait) > 0 {
+		result = sooner(result, reconcile.Result{RequeueAfter: safety.LookAgain})
+	}
+	return len(chosen.now) > 0, result, kerrors.NewAggregate(errs)
+}
+
+// awaitingRemedy are the marked Machines, in the order in which they are to be replaced:
+// those that a person annotated first, then the newest.
+func awaitingRemedy(machines []*clusterv1.Machine) []*clusterv1.Machine {
+	var marked []*clusterv1.Machine
+	for _, m := range machines {
+		if m.DeletionTimestamp.IsZero() && health.MarkedForOwner(m) {
+			marked = append(marked, m)
+		}
+	}
+	ordered := func(m *clusterv1.Machine) int {
+		if _, asked := m.Annotations[clusterv1.RemediateMachineAnnotation]; asked {
+			return 0
+		}
+		return 1
+	}
+	slices.SortFunc(marked, func(a, b *clusterv1.Machine) int {
+		return cmp.Or(
+			cmp.Compare(ordered(a), ordered(b)),
+			b.CreationTimestamp.Compare(a.CreationTimestamp.Time),
+			cmp.Compare(a.Name, b.Name),
+		)
+	})
+	return marked
+}
+
+// withinBudget are as many of the waiting Machines as there are places left.
+func withinBudget(waiting, machines []*clusterv1.Machine, vacancies []health.Vacancy, limit int) (now, wait []*clusterv1.Machine) {
+	places := min(max(0, limit-health.Busy(machines, vacancies)), len(waiting))
+	return waiting[:places], waiting[places:]
+}
+
+// choose decides which of the waiting Machines go now.
+func (r *Reconciler) choose(ctx context.Context, f *family, waiting []*clusterv1.Machine) (remedies, error) {
+	chosen := remedies{wait: waiting, reason: clusterv1.MachineSetMachineRemediationDeferredReason}
+	md, err := r.deployment(ctx, f)
+	if err != nil {
+		return chosen, err
+	}
+	replicas, maxInFlight := desiredReplicas(f.set), (*intstr.IntOrString)(nil)
+	if md != nil {
+		sets, err := index.MachineSetsOf(ctx, r.Client, md.Namespace, md.UID)
+		if err != nil {
+			return chosen, err
+		}
+		if current, _ := rollout.FindCurrent(md, sets, r.Clock.Now()); current == nil || current.UID != f.set.UID {
+			chosen.reason = clusterv1.MachineSetMachineCannotBeRemediatedReason
+			chosen.message = fmt.Sprintf("MachineSet %s is superseded: the rollout of MachineDeployment %s replaces the Machine", f.set.Name, md.Name)
+			return chosen, nil
+		}
+		maxInFlight = md.Spec.Remediation.MaxInFlight
+		if md.Spec.Replicas != nil {
+			replicas = int(*md.Spec.Replicas)
+		}
+	}
+	if _, err := health.Limit(maxInFlight, replicas); err != nil { // the budget takes it for absent
+		chosen.message = fmt.Sprintf("MachineDeployment %s: %v", md.Name, err)
+		return chosen, nil
+	}
+	limit, err := r.budget(ctx, f.set, md, replicas)
+	if err != nil {
+		return chosen, err
+	}
+	if chosen.message, err = r.barrier(ctx, f); err != nil || chosen.message != "" {
+		return chosen, err
+	}
+	chosen.message = fmt.Sprintf("Waiting because at most %d Machines are replaced at once", limit)
+	chosen.now, chosen.wait = withinBudget(waiting, f.machines, health.Vacancies(f.set), limit)
+	err = r.guard(ctx, f, &chosen)
+	return chosen, err
+}
+
+// deployment is the MachineDeployment that controls the set; nil for a set that stands alone.
+func (r *Reconciler) deployment(ctx context.Context, f *family) (*clusterv1.MachineDeployment, error) {
+	owner := metav1.GetControllerOfNoCopy(f.set)
+	if owner == nil || owner.Kind != "MachineDeployment" {
+		return nil, nil //nolint:nilnil // a set need not have an owner
+	}
+	md := &clusterv1.MachineDeployment{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: f.set.Namespace, Name: owner.Name}, md); err != nil {
+		return nil, fmt.Errorf("reading MachineDeployment %q: %w", owner.Name, err)
+	}
+	return md, nil
+}
+
+// barrier says why a Machine that is deleted now could not be replaced.
+func (r *Reconciler) barrier(ctx context.Context, f *family) (string, error) {
+	if _, disabled := f.set.Annotations[clusterv1.DisableMachineCreateAnnotation]; disabled {
+		return "Waiting because the annotation " + clusterv1.DisableMachineCreateAnnotation + " forbids to create its replacement", nil
+	}
+	if !f.cluster.DeletionTimestamp.IsZero() {
+		return "Waiting because the Cluster is being deleted", nil
+	}
+	if _, err := r.midwife.models(ctx, f); err != nil {
+		return "Waiting because its replacement could not be created: " + err.Error(), ignoreMisconfigured(err)
+	}
+	return "", nil
+}
+
+// answer tells in the Machine's OwnerRemediated condition what becomes of it.
+func (r *Reconciler) answer(ctx context.Context, m *clusterv1.Machine, reason, message string) error {
+	before := m.DeepCopy()
+	conditions.Set(m, metav1.Condition{
+		Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse, Reason: reason, Message: message,
+	})
+	if err := patch.Status(ctx, r.Client, before, m); err != nil {
+		return fmt.Errorf("patching the status of Machine %q: %w", m.Name, err)
+	}
+	return nil
+}
+
+// replace deletes one marked Machine. The write before shows that nobody has changed the
+// Machine since it was read: the mark may have been taken back.
+func (r *Reconciler) replace(ctx context.Context, set *clusterv1.MachineSet, m *clusterv1.Machine) error {
+	err := r.answer(ctx, m, clusterv1.MachineSetMachineRemediationMachineDeletingReason, "The Machine is being deleted")
+	if err != nil {
+		return settled(err)
+	}
+	if err := r.remove(ctx, set, m); err != nil {
+		return err
+	}
+	replacing(r.Events, set, m)
+	return nil
+}
+
+// openVacancies records whose places are about to be empty, before they are: a crash in
+// between must not lose how often a place has been filled in a row.
+func (r *Reconciler) openVacancies(ctx context.Context, f *family, leaving []*clusterv1.Machine) error {
+	vacancies := health.Vacancies(f.set)
+	var newest metav1.Time
+	for _, m := range f.machines {
+		if newest.Before(&m.CreationTimestamp) {
+			newest = m.CreationTimestamp
+		}
+	}
+	for _, m := range leaving {
+		vacancies = slices.DeleteFunc(vacancies, func(v health.Vacancy) bool { return v.Machine == m.Name })
+		vacancies = append(vacancies, health.Vacancy{Machine: m.Name, Attempt: health.NextAttempt(m, r.Clock.Now()), Newest: newest})
+	}
+	return r.setVacancies(ctx, f, vacancies)
+}
+
+func (r *Reconciler) setVacancies(ctx context.Context, f *family, vacancies []health.Vacancy) error {
+	before := f.set.DeepCopy()
+	health.SetVacancies(f.set, vacancies)
+	return patch.Main(ctx, r.Client, before, f.set)
+}
+
+// remember writes down which Machines have taken the places of remediated ones, which have
+// proved themselves, and which vacancies are over.
+func (r *Reconciler) remember(ctx context.Context, f *family) (reconcile.Result, error) {
+	var result reconcile.Result
+	for m, replacement := range successions(f.machines, health.Vacancies(f.set)) {
+		if err := r.setReplacement(ctx, m, replacement); err != nil {
+			return result, err
+		}
+	}
+	now := r.Clock.Now()
+	for _, m := range f.machines {
+		at := health.SettlesAt(m)
+		if at.IsZero() || !m.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if left := at.Sub(now); left > 0 {
+			result = sooner(result, reconcile.Result{RequeueAfter: left})
+			continue
+		}
+		replacement, _ := health.ReplacementOf(m)
+		replacement.Settled = true
+		if err := r.setReplacement(ctx, m, replacement); err != nil {
+			return result, err
+		}
+	}
+	if vacancies := health.Vacancies(f.set); len(vacancies) > 0 {
+		if kept := pending(vacancies, f.machines, desiredReplicas(f.set)); len(kept) < len(vacancies) {
+			if err := r.setVacancies(ctx, f, kept); err != nil {
+				return result, fmt.Errorf("patching MachineSet: %w", err)
+			}
+		}
+	}
+	return result, nil
+}
+
+func (r *Reconciler) setReplacement(ctx context.Context, m *clusterv1.Machine, replacement health.Replacement) error {
+	before := m.DeepCopy()
+	health.SetReplacement(m, replacement)
+	if err := patch.Main(ctx, r.Client, before, m); err != nil {
+		return fmt.Errorf("patching Machine %q: %w", m.Name, err)
+	}
+	return nil
+}
+
+// successions pair each empty place with the oldest Machine that came after it was emptied.
+func successions(machines []*clusterv1.Machine, vacancies []health.Vacancy) map[*clusterv1.Machine]health.Replacement {
+	byAge := slices.SortedFunc(slices.Values(machines), func(a, b *clusterv1.Machine) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	pairs := map[*clusterv1.Machine]health.Replacement{}
+	for _, v := range health.Empty(machines, vacancies) {
+		for _, m := range byAge {
+			_, replaces := health.ReplacementOf(m)
+			_, taken := pairs[m]
+			if !replaces && !taken && m.DeletionTimestamp.IsZero() && v.Newest.Before(&m.CreationTimestamp) {
+				pairs[m] = health.Replacement{Machine: v.Machine, Attempt: v.Attempt}
+				break
+			}
+		}
+	}
+	return pairs
+}
+
+// pending are the vacancies that still matter: of Machines on their way out, and of places
+// that are empty while the set has room.
+func pending(vacancies []health.Vacancy, machines []*clusterv1.Machine, desired int) []health.Vacancy {
+	empty := health.Empty(machines, vacancies)
+	room := max(0, desired-len(machines))
+	var kept []health.Vacancy
+	for _, v := range vacancies {
+		leaving := slices.ContainsFunc(machines, func(m *clusterv1.Machine) bool {
+			return m.Name == v.Machine && (!m.DeletionTimestamp.IsZero() || health.MarkedForOwner(m))
+		})
+		if leaving {
+			kept = append(kept, v)
+		} else if room > 0 && slices.Contains(empty, v) {
+			kept = append(kept, v)
+			room--
+		}
+	}
+	return kept
+}
+
+// sooner merges two results: whatever has to be looked at first.
+func sooner(a, b reconcile.Result) reconcile.Result {
+	switch {
+	case a.RequeueAfter == 0:
+		return b
+	case b.RequeueAfter == 0:
+		return a
+	}
+	return reconcile.Result{RequeueAfter: min(a.RequeueAfter, b.RequeueAfter)}
+}

@@ -1,0 +1,163 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machineset
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+)
+
+var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// member is a Machine with that kubelet version for which these conditions are true.
+func member(version string, are ...string) *clusterv1.Machine {
+	m := &clusterv1.Machine{}
+	if version != "" {
+		m.Status.NodeInfo = &corev1.NodeSystemInfo{KubeletVersion: version}
+	}
+	for _, kind := range are {
+		conditions.Set(m, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: "r"})
+	}
+	return m
+}
+
+func TestStatusCounts(t *testing.T) {
+	t.Parallel()
+	set := setOf(nil, nil)
+	set.Generation, set.Spec.Replicas = 4, new(int32(4))
+	f := &family{set: set, cluster: &clusterv1.Cluster{}, born: 1, machines: []*clusterv1.Machine{
+		member("v1.36.3", clusterv1.MachineReadyCondition, clusterv1.MachineAvailableCondition, clusterv1.MachineUpToDateCondition),
+		member("v1.35.0", clusterv1.MachineReadyCondition, clusterv1.MachineAvailableCondition),
+		member("v1.36.3", clusterv1.MachineReadyCondition),
+		member(""),
+	}}
+	setStatus(f, epoch)
+	got := set.Status
+	got.Conditions = nil
+	want := clusterv1.MachineSetStatus{
+		ObservedGeneration: 4, Selector: "pool=a",
+		Replicas: new(int32(5)), ReadyReplicas: new(int32(3)), AvailableReplicas: new(int32(2)), UpToDateReplicas: new(int32(1)),
+		Versions: []clusterv1.StatusVersion{{Version: "v1.35.0", Replicas: 1}, {Version: "v1.36.3", Replicas: 2}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestSelectorDefaultsToTheSetsOwnLabels(t *testing.T) {
+	t.Parallel()
+	set := setOf(nil, nil)
+	set.Spec.Selector = metav1.LabelSelector{}
+	got, err := selector(set)
+	if err != nil || got.String() != "cluster.x-k8s.io/cluster-name=c,cluster.x-k8s.io/set-name=set" {
+		t.Errorf("selector is %q, error %v", got, err)
+	}
+	set.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "x", Operator: "Foo"}}
+	if _, err := selector(set); err == nil {
+		t.Error("an operator that does not exist is no error")
+	}
+}
+
+func TestScalingConditions(t *testing.T) {
+	t.Parallel()
+	type verdict struct {
+		Status          metav1.ConditionStatus
+		Reason, Message string
+	}
+	const up, notUp = clusterv1.MachineSetScalingUpReason, clusterv1.MachineSetNotScalingUpReason
+	const down, notDown = clusterv1.MachineSetScalingDownReason, clusterv1.MachineSetNotScalingDownReason
+	for name, test := range map[string]struct {
+		desired  int32
+		machines int
+		stale    int
+		change   func(*family)
+		up, down verdict
+	}{
+		"at rest":          {2, 2, 0, nil, verdict{"False", notUp, ""}, verdict{"False", notDown, ""}},
+		"growing":          {3, 1, 0, nil, verdict{"True", up, "Scaling up from 1 to 3 replicas"}, verdict{"False", notDown, ""}},
+		"counting the new": {3, 1, 0, func(f *family) { f.born = 2 }, verdict{"False", notUp, ""}, verdict{"False", notDown, ""}},
+		"hindered": {
+			3, 1, 0, func(f *family) { f.trouble = errors.New("no template") },
+			verdict{"True", up, "Scaling up from 1 to 3 replicas is blocked because: no template"}, verdict{"False", notDown, ""},
+		},
+		"held": {
+			3, 1, 0, func(f *family) {
+				f.set.Annotations = map[string]string{clusterv1.DisableMachineCreateAnnotation: "true"}
+			},
+			verdict{"True", up, "Scaling up from 1 to 3 replicas is blocked by the annotation " + clusterv1.DisableMachineCreateAnnotation}, verdict{"False", notDown, ""},
+		},
+		"shrinking": {1, 3, 0, nil, verdict{"False", notUp, ""}, verdict{"True", down, "Scaling down from 3 to 1 replicas"}},
+		"shrinking for long": {
+			1, 3, 2, nil, verdict{"False", notUp, ""}, verdict{"True", down, "Scaling down from 3 to 1 replicas; 2 Machines have been deleting for more than 15m"},
+		},
+		"replacing for long": {2, 2, 1, nil, verdict{"False", notUp, ""}, verdict{"False", notDown, "1 Machines have been deleting for more than 15m"}},
+		"deleted": {
+			2, 2, 0, func(f *family) { f.set.DeletionTimestamp = new(metav1.NewTime(epoch)) },
+			verdict{"False", notUp, ""}, verdict{"True", down, "Scaling down from 2 to 0 replicas"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := &family{set: setOf(nil, nil)}
+			f.set.Spec.Replicas = &test.desired
+			for i := range test.machines {
+				m := member("")
+				if i < test.stale {
+					m.DeletionTimestamp = new(metav1.NewTime(epoch.Add(-16 * time.Minute)))
+				}
+				f.machines = append(f.machines, m)
+			}
+			if test.change != nil {
+				test.change(f)
+			}
+			setScalingUp(f)
+			setScalingDown(f, epoch)
+			for kind, want := range map[string]verdict{clusterv1.MachineSetScalingUpCondition: test.up, clusterv1.MachineSetScalingDownCondition: test.down} {
+				c := conditions.Get(f.set, kind)
+				if diff := cmp.Diff(want, verdict{c.Status, c.Reason, c.Message}); diff != "" {
+					t.Errorf("%s: %s", kind, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestIncomplete(t *testing.T) {
+	t.Parallel()
+	missing := func(m *clusterv1.Machine, kind string) {
+		conditions.Set(m, metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: clusterv1.ObjectDoesNotExistReason})
+	}
+	const bootstrapKind, infraKind = clusterv1.MachineBootstrapConfigReadyCondition, clusterv1.MachineInfrastructureReadyCondition
+	for name, test := range map[string]struct {
+		change           func(*clusterv1.Machine)
+		bootstrap, infra bool
+	}{
+		"lacks nothing that nobody misses":       {func(*clusterv1.Machine) {}, false, false},
+		"lacks both":                             {func(m *clusterv1.Machine) { missing(m, bootstrapKind); missing(m, infraKind) }, true, true},
+		"needs no config once the data is known": {func(m *clusterv1.Machine) { missing(m, bootstrapKind); m.Spec.Bootstrap.DataSecretName = new("s") }, false, false},
+		"never gets a second virtual machine": {func(m *clusterv1.Machine) {
+			missing(m, infraKind)
+			m.Status.Initialization.InfrastructureProvisioned = new(true)
+		}, false, false},
+		"never gets a second one by its ID either": {func(m *clusterv1.Machine) { missing(m, infraKind); m.Spec.ProviderID = "id" }, false, false},
+		"lacks the infrastructure alone":           {func(m *clusterv1.Machine) { missing(m, infraKind) }, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := &clusterv1.Machine{}
+			m.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: "h", Kind: "C", Name: "m"}
+			test.change(m)
+			if lacksBootstrap(m) != test.bootstrap || lacksInfra(m) != test.infra || incomplete(m) != (test.bootstrap || test.infra) {
+				t.Errorf("lacks bootstrap %t, infrastructure %t", lacksBootstrap(m), lacksInfra(m))
+			}
+		})
+	}
+}

@@ -1,0 +1,201 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machineset
+
+import (
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// The tests of this file prove what the CRDs refuse and default, on the API server itself.
+
+func validMachine(namespace string) *clusterv1.Machine {
+	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m", Annotations: map[string]string{clusterv1.PausedAnnotation: ""}}}
+	m.Spec = *machineSet(namespace).Spec.Template.Spec.DeepCopy()
+	m.Spec.InfrastructureRef.Kind, m.Spec.Bootstrap.ConfigRef.Kind = "ThingMachine", "ThingConfig"
+	return m
+}
+
+func validSet(namespace string) *clusterv1.MachineSet {
+	set := machineSet(namespace)
+	set.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+	return set
+}
+
+func validDeployment(namespace string) *clusterv1.MachineDeployment {
+	set := machineSet(namespace)
+	md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "md", Annotations: map[string]string{clusterv1.PausedAnnotation: ""}}}
+	md.Spec.ClusterName, md.Spec.Template, md.Spec.Selector = "c", set.Spec.Template, set.Spec.Selector
+	return md
+}
+
+func validCluster(namespace string) *clusterv1.Cluster {
+	c := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "valid"}}
+	c.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "h", Port: 1}
+	return c
+}
+
+// rolling is a rolling update with these limits.
+func rolling(surge, unavailable intstr.IntOrString) clusterv1.MachineDeploymentRolloutSpec {
+	return clusterv1.MachineDeploymentRolloutSpec{Strategy: clusterv1.MachineDeploymentRolloutStrategy{
+		Type:          clusterv1.RollingUpdateMachineDeploymentStrategyType,
+		RollingUpdate: clusterv1.MachineDeploymentRolloutStrategyRollingUpdate{MaxSurge: &surge, MaxUnavailable: &unavailable},
+	}}
+}
+
+func TestCreationIsValidated(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	machine := func(change func(*clusterv1.Machine)) client.Object {
+		m := validMachine(w.namespace)
+		change(m)
+		return m
+	}
+	set := func(change func(*clusterv1.MachineSet)) client.Object {
+		s := validSet(w.namespace)
+		change(s)
+		return s
+	}
+	deployment := func(change func(*clusterv1.MachineDeployment)) client.Object {
+		md := validDeployment(w.namespace)
+		change(md)
+		return md
+	}
+	cluster := func(change func(*clusterv1.Cluster)) client.Object {
+		c := validCluster(w.namespace)
+		change(c)
+		return c
+	}
+	long := strings.Repeat("x", 64)
+	for name, test := range map[string]struct {
+		object client.Object
+		field  string // that the refusal names; none is accepted
+	}{
+		"a Cluster":                        {cluster(func(*clusterv1.Cluster) {}), ""},
+		"a Cluster whose name just fits":   {cluster(func(c *clusterv1.Cluster) { c.Name = long[:63] }), ""},
+		"a Cluster whose name is no label": {cluster(func(c *clusterv1.Cluster) { c.Name = long }), "at most 63"},
+		"a Cluster with a topology": {cluster(func(c *clusterv1.Cluster) {
+			c.Spec.Topology = clusterv1.Topology{ClassRef: clusterv1.ClusterClassRef{Name: "x"}, Version: "v1.36.3"}
+		}), "spec.topology"},
+
+		"a Machine":                         {machine(func(*clusterv1.Machine) {}), ""},
+		"a Machine with the user's data":    {machine(func(m *clusterv1.Machine) { m.Spec.Bootstrap = clusterv1.Bootstrap{DataSecretName: new("s")} }), ""},
+		"a Machine that boots with nothing": {machine(func(m *clusterv1.Machine) { m.Spec.Bootstrap = clusterv1.Bootstrap{} }), "spec.bootstrap"},
+		"a Machine without infrastructure":  {machine(func(m *clusterv1.Machine) { m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{} }), "spec.infrastructureRef"},
+		"a Machine of no Cluster":           {machine(func(m *clusterv1.Machine) { m.Spec.ClusterName = "" }), "spec.clusterName"},
+		"a version":                         {machine(func(m *clusterv1.Machine) { m.Spec.Version = "v1.36.3" }), ""},
+		"a version without its v":           {machine(func(m *clusterv1.Machine) { m.Spec.Version = "1.36.3" }), ""},
+		"a version with more behind":        {machine(func(m *clusterv1.Machine) { m.Spec.Version = "v1.36.3+k3s1" }), ""},
+		"a version too short":               {machine(func(m *clusterv1.Machine) { m.Spec.Version = "v1.36" }), "spec.version"},
+		"a version in words":                {machine(func(m *clusterv1.Machine) { m.Spec.Version = "latest" }), "spec.version"},
+
+		"a MachineSet":                             {set(func(*clusterv1.MachineSet) {}), ""},
+		"a MachineSet of none":                     {set(func(s *clusterv1.MachineSet) { s.Spec.Replicas = new(int32(0)) }), ""},
+		"a MachineSet of less than none":           {set(func(s *clusterv1.MachineSet) { s.Spec.Replicas = new(int32(-1)) }), "spec.replicas"},
+		"a MachineSet whose template is another's": {set(func(s *clusterv1.MachineSet) { s.Spec.Template.Spec.ClusterName = "d" }), "spec.template.spec.clusterName"},
+		"a MachineSet that boots with nothing":     {set(func(s *clusterv1.MachineSet) { s.Spec.Template.Spec.Bootstrap = clusterv1.Bootstrap{} }), "spec.template.spec.bootstrap"},
+
+		"a MachineDeployment":                             {deployment(func(*clusterv1.MachineDeployment) {}), ""},
+		"a MachineDeployment whose name is no label":      {deployment(func(md *clusterv1.MachineDeployment) { md.Name = long }), "at most 63"},
+		"a MachineDeployment of less than none":           {deployment(func(md *clusterv1.MachineDeployment) { md.Spec.Replicas = new(int32(-1)) }), "spec.replicas"},
+		"a MachineDeployment whose template is another's": {deployment(func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.ClusterName = "d" }), "spec.template.spec.clusterName"},
+		"a MachineDeployment that boots with nothing":     {deployment(func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.Bootstrap = clusterv1.Bootstrap{} }), "spec.template.spec.bootstrap"},
+		"a rollout that could not begin": {deployment(func(md *clusterv1.MachineDeployment) {
+			md.Spec.Rollout = rolling(intstr.FromInt32(0), intstr.FromInt32(0))
+		}), "spec.rollout.strategy.rollingUpdate"},
+		"a rollout that could not begin, in percent": {deployment(func(md *clusterv1.MachineDeployment) {
+			md.Spec.Rollout = rolling(intstr.FromString("0%"), intstr.FromInt32(0))
+		}), "spec.rollout.strategy.rollingUpdate"},
+		"a rollout by surge": {deployment(func(md *clusterv1.MachineDeployment) {
+			md.Spec.Rollout = rolling(intstr.FromInt32(1), intstr.FromInt32(0))
+		}), ""},
+		"a rollout by absence": {deployment(func(md *clusterv1.MachineDeployment) {
+			md.Spec.Rollout = rolling(intstr.FromString("0%"), intstr.FromString("10%"))
+		}), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := w.client.Create(t.Context(), test.object, client.DryRunAll)
+			if test.field == "" {
+				if err != nil {
+					t.Errorf("is refused: %v", err)
+				}
+				return
+			}
+			if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), test.field) {
+				t.Errorf("error is %v, want a refusal that says %q", err, test.field)
+			}
+		})
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	set, md := validSet(w.namespace), validDeployment(w.namespace)
+	w.create(set)
+	w.create(md)
+	if set.Spec.Replicas == nil || *set.Spec.Replicas != 1 || md.Spec.Replicas == nil || *md.Spec.Replicas != 1 {
+		t.Errorf("replicas are %v and %v, want 1", set.Spec.Replicas, md.Spec.Replicas)
+	}
+}
+
+func TestTheClusterOfAnObjectCannotChange(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	m, set, md := validMachine(w.namespace), validSet(w.namespace), validDeployment(w.namespace)
+	for name, test := range map[string]struct {
+		object client.Object
+		change func()
+	}{
+		"Machine":           {m, func() { m.Spec.ClusterName = "d" }},
+		"MachineSet":        {set, func() { set.Spec.ClusterName, set.Spec.Template.Spec.ClusterName = "d", "d" }},
+		"MachineDeployment": {md, func() { md.Spec.ClusterName, md.Spec.Template.Spec.ClusterName = "d", "d" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.create(test.object)
+			before, _ := test.object.DeepCopyObject().(client.Object)
+			test.change()
+			err := w.client.Patch(t.Context(), test.object, client.MergeFrom(before))
+			if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.clusterName") || !strings.Contains(err.Error(), "immutable") {
+				t.Errorf("error is %v, want a refusal that names the field", err)
+			}
+		})
+	}
+}
+
+// TestDeletionIsNeverRefused takes the finalizers of deleted objects away, which the rules
+// of the CRDs must not stand against.
+func TestDeletionIsNeverRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	m, set, md := validMachine(w.namespace), validSet(w.namespace), validDeployment(w.namespace)
+	c := validCluster(w.namespace)
+	c.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+	for name, o := range map[string]client.Object{"Machine": m, "MachineSet": set, "MachineDeployment": md, "Cluster": c} {
+		t.Run(name, func(t *testing.T) {
+			o.SetFinalizers([]string{"test.io/held"})
+			w.create(o)
+			if err := w.client.Delete(t.Context(), o); err != nil {
+				t.Fatalf("the deletion is refused: %v", err)
+			}
+			if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+				t.Fatal(err)
+			}
+			before, _ := o.DeepCopyObject().(client.Object)
+			o.SetFinalizers(nil)
+			if err := w.client.Patch(t.Context(), o, client.MergeFrom(before)); err != nil {
+				t.Fatalf("letting go is refused: %v", err)
+			}
+			if err := w.client.Get(t.Context(), client.ObjectKeyFromObject(o), o); !apierrors.IsNotFound(err) {
+				t.Errorf("it is still there: %v", err)
+			}
+		})
+	}
+}

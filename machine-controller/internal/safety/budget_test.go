@@ -1,0 +1,132 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package safety
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func drawShare(t *rapid.T, name string) Share {
+	if rapid.Bool().Draw(t, name+" is a percentage") {
+		return Percent(rapid.IntRange(0, 100).Draw(t, name))
+	}
+	return Number(rapid.IntRange(0, 6).Draw(t, name))
+}
+
+// TestNeverMoreThanTheBudget lets Machines fall ill, recover, join late or never, in several
+// fleets and failure domains that ask in any order, and counts what is under way.
+func TestNeverMoreThanTheBudget(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		policy := Default()
+		policy.PerFleet, policy.PerCluster = drawShare(t, "per fleet"), drawShare(t, "per cluster")
+		policy.PerDomain, policy.StopAbove = drawShare(t, "per domain"), drawShare(t, "stop above")
+		policy.PendingPerFleet = rapid.IntRange(0, 3).Draw(t, "pending per fleet")
+		policy.PendingPerCluster = rapid.IntRange(0, 4).Draw(t, "pending per cluster")
+		w := newWorld(policy, map[string]int{
+			"a": rapid.IntRange(1, 8).Draw(t, "a"), "b": rapid.IntRange(0, 8).Draw(t, "b"), "c": rapid.IntRange(0, 3).Draw(t, "c"),
+		}, "x", "y", "")
+		w.joins = func(Machine) bool { return rapid.Bool().Draw(t, "joins") }
+		order := rapid.Permutation([]string{"a", "b", "c"})
+		for range rapid.IntRange(1, 12).Draw(t, "ticks") {
+			for i := range w.machines {
+				if w.machines[i].Joined || rapid.Bool().Draw(t, "times out") {
+					w.machines[i].Unhealthy = rapid.Bool().Draw(t, "ill")
+				}
+			}
+			for _, fleet := range order.Draw(t, "order") {
+				checkedGrowth(t, w, fleet)
+				checkedReplacement(t, w, fleet)
+			}
+			w.pass()
+		}
+	})
+}
+
+func checkedGrowth(t *rapid.T, w *world, fleet string) {
+	before := count(w.machines, Machine.pending)
+	in := func(m Machine) bool { return m.Fleet == fleet && m.pending() }
+	beforeIn := count(w.machines, in)
+	w.grow(fleet)
+	if after, most := count(w.machines, Machine.pending), w.policy.PendingPerCluster; most > 0 && after > max(most, before) {
+		t.Fatalf("%d pending in the Cluster, at most %d are allowed", after, most)
+	}
+	if after, most := count(w.machines, in), w.policy.PendingPerFleet; most > 0 && after > max(most, beforeIn) {
+		t.Fatalf("%d pending in fleet %s, at most %d are allowed", after, fleet, most)
+	}
+}
+
+// checkedReplacement counts in its own, simple way: Machines that are being replaced can
+// only grow in number up to the budget.
+func checkedReplacement(t *rapid.T, w *world, fleet string) {
+	replaced := func(m Machine) bool { return m.Replaced }
+	inFleet := func(m Machine) bool { return m.Replaced && m.Fleet == fleet }
+	ill := count(w.machines, func(m Machine) bool { return m.Joined && m.Unhealthy && !m.leaving() })
+	all := count(w.machines, func(m Machine) bool { return !m.leaving() })
+	perDomain := map[string]int{}
+	for _, m := range w.machines {
+		perDomain[m.Domain]++
+	}
+	dead := map[string]int{}
+	for domain := range perDomain {
+		in := func(m Machine) bool { return m.Domain == domain && m.healthy() }
+		illIn := func(m Machine) bool { return m.Domain == domain && m.Joined && m.Unhealthy && !m.leaving() }
+		if domain != "" && count(w.machines, in) == 0 && count(w.machines, illIn) > 1 && count(w.machines, Machine.healthy) > 0 {
+			dead[domain] = count(w.machines, func(m Machine) bool { return m.Domain == domain && m.Replaced })
+		}
+	}
+	before := w.deleted
+	w.remediate(fleet)
+	for domain, n := range dead {
+		if now := count(w.machines, func(m Machine) bool { return m.Domain == domain && m.Replaced }); now > n {
+			t.Fatalf("replaced %d in failure domain %s, which is down", now-n, domain)
+		}
+	}
+	if w.deleted == before {
+		return
+	}
+	if len(dead) == 0 && ill > w.policy.StopAbove.Of(all) {
+		t.Fatalf("replaced %d while %d of %d are unhealthy, more than %s", w.deleted-before, ill, all, w.policy.StopAbove)
+	}
+	if n, most := count(w.machines, inFleet), w.policy.PerFleet.Of(w.fleets[fleet].Desired); n > most {
+		t.Fatalf("%d of fleet %s are being replaced, at most %d may be", n, fleet, most)
+	}
+	if n, most := count(w.machines, replaced), w.policy.PerCluster.Of(all); n > most {
+		t.Fatalf("%d of the Cluster are being replaced, at most %d may be", n, most)
+	}
+	for domain, size := range perDomain {
+		in := func(m Machine) bool { return m.Replaced && m.Domain == domain }
+		if n, most := count(w.machines, in), w.policy.PerDomain.Of(size); domain != "" && n > most {
+			t.Fatalf("%d of failure domain %s are being replaced, at most %d may be", n, domain, most)
+		}
+	}
+}
+
+// TestUnhealthyAreReplacedInTheEnd sees that no budget above 0 leaves an unhealthy Machine
+// waiting for ever, once what is created joins and nothing is held.
+func TestUnhealthyAreReplacedInTheEnd(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		policy := Default()
+		policy.StopAbove = Percent(100)
+		policy.PerFleet, policy.PerCluster = Number(rapid.IntRange(1, 3).Draw(t, "per fleet")), Percent(rapid.IntRange(1, 100).Draw(t, "per cluster"))
+		w := newWorld(policy, map[string]int{"a": rapid.IntRange(1, 6).Draw(t, "a"), "b": rapid.IntRange(1, 6).Draw(t, "b")})
+		for i := range w.machines {
+			w.machines[i].Unhealthy = rapid.Bool().Draw(t, "ill")
+			w.machines[i].Joined = rapid.Bool().Draw(t, "joined") || !w.machines[i].Unhealthy
+		}
+		for range 40 {
+			for _, fleet := range []string{"a", "b"} {
+				w.grow(fleet)
+				w.remediate(fleet)
+			}
+			w.pass()
+		}
+		if left := count(w.machines, func(m Machine) bool { return !m.healthy() }); left > 0 {
+			t.Fatalf("%d Machines are not healthy after 40 ticks: %s", left, w.line())
+		}
+	})
+}

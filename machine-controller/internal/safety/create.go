@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package safety
+
+// Decision is how many Machines may be created.
+type Decision struct {
+	Allowed int
+	// Refusal says why not all of them; nil if all may be.
+	Refusal *Refusal
+}
+
+// limit is one reason to create fewer Machines.
+type limit func(g Gate, s State) (room int, refusal *Refusal)
+
+// limits of creation; the first of the narrowest decides.
+var limits = []limit{
+	held,             // it is frozen, or an API server cannot be reached
+	overshooting,     // there would be more than anybody asked for
+	pendingInFleet,   // enough are on their way for the fleet
+	pendingInCluster, // enough are on their way for the Cluster
+}
+
+// unlimited is more than anybody wants.
+const unlimited = int(^uint(0) >> 1)
+
+// Create decides how many of the wanted Machines the fleet may get now.
+func (g Gate) Create(s State, want int) Decision {
+	d := Decision{Allowed: max(0, want)}
+	for _, limit := range limits {
+		if room, refusal := limit(g, s); max(0, room) < d.Allowed {
+			d = Decision{Allowed: max(0, room), Refusal: refusal}
+		}
+	}
+	return d
+}
+
+func held(_ Gate, s State) (int, *Refusal) {
+	if s.Hold != nil {
+		return 0, s.Hold
+	}
+	return unlimited, nil
+}
+
+func overshooting(g Gate, s State) (int, *Refusal) {
+	fleet := s.Fleets[s.Fleet]
+	most := g.Policy.ceiling(fleet)
+	return most - count(s.Machines, func(m Machine) bool { return m.Fleet == s.Fleet && !m.Deleting }), wouldOvershoot(fleet, most)
+}
+
+func pendingInFleet(g Gate, s State) (int, *Refusal) {
+	if g.Policy.PendingPerFleet == 0 {
+		return unlimited, nil
+	}
+	pending := count(s.Machines, func(m Machine) bool { return m.Fleet == s.Fleet && m.pending() })
+	return g.Policy.PendingPerFleet - pending, tooManyPending(s.Fleets[s.Fleet].Title, g.Policy, "maxPendingPerDeployment", g.Policy.PendingPerFleet)
+}
+
+func pendingInCluster(g Gate, s State) (int, *Refusal) {
+	if g.Policy.PendingPerCluster == 0 {
+		return unlimited, nil
+	}
+	pending := count(s.Machines, Machine.pending)
+	return g.Policy.PendingPerCluster - pending, tooManyPending("the Cluster", g.Policy, "maxPendingPerCluster", g.Policy.PendingPerCluster)
+}
+
+// ceiling is how many Machines of a fleet there may be before it is frozen.
+func (p Policy) ceiling(f Fleet) int { return f.Desired + f.Surge + p.Up }
+
+func count(machines []Machine, counts func(Machine) bool) int {
+	n := 0
+	for _, m := range machines {
+		if counts(m) {
+			n++
+		}
+	}
+	return n
+}

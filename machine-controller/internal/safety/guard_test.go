@@ -1,0 +1,430 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package safety
+
+import (
+	"context"
+	"fmt"
+	goruntime "runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	clocktesting "k8s.io/utils/clock/testing"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	policyv1 "drover.io/api/policy/v1alpha1"
+	"drover.io/machine-controller/internal/health"
+	"drover.io/machine-controller/internal/index"
+	"drover.io/machine-controller/internal/workload"
+)
+
+// indexer registers the manager's indexes with a fake client.
+type indexer struct{ *fake.ClientBuilder }
+
+func (i indexer) IndexField(_ context.Context, object client.Object, field string, extract client.IndexerFunc) error {
+	i.WithIndex(object, field, extract)
+	return nil
+}
+
+// stage is a Guard in front of a store that a test fills.
+type stage struct {
+	*Guard
+	store   client.Client
+	clock   *clocktesting.FakePassiveClock
+	cluster *clusterv1.Cluster
+	state   workload.State
+	reach   Reach
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, policyv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	builder := fake.NewClientBuilder().WithScheme(scheme)
+	if err := index.Register(t.Context(), indexer{builder}); err != nil {
+		t.Fatal(err)
+	}
+	s := &stage{
+		store: builder.Build(), clock: clocktesting.NewFakePassiveClock(noon), state: workload.State{Connected: true}, reach: Reach{Since: noon},
+		cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c"}},
+	}
+	s.cluster.Status.Initialization.ControlPlaneInitialized = new(true)
+	s.Guard = &Guard{
+		Reader: s.store, Workload: func(client.ObjectKey) workload.State { return s.state }, Management: func() Reach { return s.reach },
+		Default: Default(), Clock: s.clock,
+	}
+	return s
+}
+
+func (s *stage) add(t *testing.T, object client.Object) {
+	t.Helper()
+	object.SetNamespace("default")
+	object.SetUID(types.UID(object.GetName() + "-uid"))
+	if err := s.store.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// deployment adds a MachineDeployment with one MachineSet of that many healthy Machines.
+func (s *stage) deployment(t *testing.T, name string, n int) (*clusterv1.MachineDeployment, *clusterv1.MachineSet) {
+	t.Helper()
+	md := &clusterv1.MachineDeployment{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"pool": name}},
+		Spec:       clusterv1.MachineDeploymentSpec{ClusterName: "c", Replicas: new(int32(n))},
+	}
+	s.add(t, md)
+	set := &clusterv1.MachineSet{
+		ObjectMeta: metav1.ObjectMeta{Name: name + "-set", OwnerReferences: controlledBy(md, "MachineDeployment")},
+		Spec:       clusterv1.MachineSetSpec{ClusterName: "c", Replicas: new(int32(n))},
+	}
+	s.add(t, set)
+	for i := range n {
+		s.machine(t, set, fmt.Sprintf("%s-%d", name, i), true)
+	}
+	return md, set
+}
+
+func controlledBy(owner client.Object, kind string) []metav1.OwnerReference {
+	return []metav1.OwnerReference{*metav1.NewControllerRef(owner, clusterv1.GroupVersion.WithKind(kind))}
+}
+
+func (s *stage) machine(t *testing.T, set *clusterv1.MachineSet, name string, joined bool) *clusterv1.Machine {
+	t.Helper()
+	m := &clusterv1.Machine{
+		ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: controlledBy(set, "MachineSet"), Finalizers: []string{clusterv1.MachineFinalizer}},
+		Spec:       clusterv1.MachineSpec{ClusterName: "c"},
+	}
+	if joined {
+		m.Status.NodeRef.Name = name
+	}
+	s.add(t, m)
+	return m
+}
+
+// sick marks a Machine as a health check does.
+func (s *stage) sick(t *testing.T, name string) *clusterv1.Machine {
+	t.Helper()
+	m := &clusterv1.Machine{}
+	if err := s.store.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: name}, m); err != nil {
+		t.Fatal(err)
+	}
+	conditions.Set(m, metav1.Condition{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionFalse, Reason: "NodeNotReady"})
+	if err := s.store.Update(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func (s *stage) create(t *testing.T, set *clusterv1.MachineSet, want int) Decision {
+	t.Helper()
+	decision, err := s.Create(t.Context(), s.cluster, set, want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return decision
+}
+
+func (s *stage) replace(t *testing.T, set *clusterv1.MachineSet, unhealthy ...*clusterv1.Machine) []string {
+	t.Helper()
+	choice, err := s.Replace(t.Context(), s.cluster, set, unhealthy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return choice.Allowed
+}
+
+func (s *stage) policy(t *testing.T, spec policyv1.MachinePolicySpec) {
+	t.Helper()
+	if spec.Selector == nil {
+		spec.Selector = selecting("")
+	}
+	s.add(t, &policyv1.MachinePolicy{ObjectMeta: metav1.ObjectMeta{Name: "policy"}, Spec: spec})
+}
+
+func TestGuardHolds(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		change func(s *stage, md *clusterv1.MachineDeployment)
+		want   string
+	}{
+		"nothing when all is well": {func(*stage, *clusterv1.MachineDeployment) {}, ""},
+		"everything while frozen":  {func(_ *stage, md *clusterv1.MachineDeployment) { md.Labels[policyv1.FrozenLabel] = "true" }, ReasonFrozen},
+		"everything when an operator freezes": {func(_ *stage, md *clusterv1.MachineDeployment) {
+			md.Annotations = map[string]string{policyv1.FreezeAnnotation: "true"}
+		}, ReasonFrozen},
+		"everything while the cluster is silent": {func(s *stage, _ *clusterv1.MachineDeployment) { s.state = workload.State{} }, ReasonUnreachable},
+		"everything while management is silent":  {func(s *stage, _ *clusterv1.MachineDeployment) { s.reach = Reach{} }, ReasonUnreachable},
+		"nothing before the first connection": {func(s *stage, _ *clusterv1.MachineDeployment) {
+			s.state, s.cluster.Status = workload.State{}, clusterv1.ClusterStatus{}
+		}, ""},
+		"nothing when an operator thaws": {func(_ *stage, md *clusterv1.MachineDeployment) {
+			md.Labels[policyv1.FrozenLabel], md.Annotations = "true", map[string]string{policyv1.FreezeAnnotation: "false"}
+		}, ""},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t)
+			md, set := s.deployment(t, "a", 3)
+			test.change(s, md)
+			if err := s.store.Update(t.Context(), md); err != nil {
+				t.Fatal(err)
+			}
+			decision := s.create(t, set, 1)
+			allowed := s.replace(t, set, s.sick(t, "a-0"))
+			if test.want == "" {
+				if decision.Allowed != 1 {
+					t.Errorf("creates %d, refusal %v", decision.Allowed, decision.Refusal)
+				}
+				return
+			}
+			if decision.Allowed != 0 || decision.Refusal.Reason != test.want || len(allowed) > 0 {
+				t.Errorf("creates %d, refusal %v, replaces %v", decision.Allowed, decision.Refusal, allowed)
+			}
+		})
+	}
+}
+
+func TestGuardReplaces(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	_, set := s.deployment(t, "a", 6)
+	first, second := s.sick(t, "a-0"), s.sick(t, "a-1")
+	if diff := cmp.Diff([]string{"a-0"}, s.replace(t, set, first, second)); diff != "" {
+		t.Fatalf("the first (-want +got):\n%s", diff)
+	}
+	if got := s.replace(t, set, second); got != nil {
+		t.Errorf("replaces %v although the cache does not show the deletion of the first yet", got)
+	}
+	if diff := cmp.Diff([]string{"a-0"}, s.replace(t, set, first, second)); diff != "" {
+		t.Errorf("asked again after a deletion that failed (-want +got):\n%s", diff)
+	}
+	if err := s.store.Delete(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	s.clock.SetTime(noon.Add(time.Hour))
+	if got := s.replace(t, set, second); got != nil {
+		t.Errorf("replaces %v while the first is being deleted", got)
+	}
+}
+
+// alone fails the test when two decisions look at the Machines at the same time.
+type alone struct {
+	client.Reader
+	t      *testing.T
+	inside atomic.Int32
+}
+
+func (a *alone) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	if _, is := list.(*clusterv1.MachineList); !is {
+		return a.Reader.List(ctx, list, options...)
+	}
+	if a.inside.Add(1) > 1 {
+		a.t.Error("two decisions about one Cluster are made at once")
+	}
+	defer a.inside.Add(-1)
+	for range 1000 {
+		goruntime.Gosched()
+	}
+	return a.Reader.List(ctx, list, options...)
+}
+
+// TestGuardReplacesOneAtATimeInTheCluster lets many MachineSets ask at once.
+func TestGuardReplacesOneAtATimeInTheCluster(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.policy(t, policyv1.MachinePolicySpec{Replacement: policyv1.ReplacementBudget{
+		MaxPerCluster: new(intstr.FromInt32(2)), StopAboveUnhealthy: new(intstr.FromString("100%")),
+	}})
+	sets, sick := map[string]*clusterv1.MachineSet{}, map[string]*clusterv1.Machine{}
+	for i := range 8 {
+		name := string(rune('a' + i))
+		_, sets[name] = s.deployment(t, name, 2)
+		sick[name] = s.sick(t, name+"-0")
+	}
+	s.Reader = &alone{Reader: s.store, t: t}
+	var mu sync.Mutex
+	var allowed []string
+	var asking sync.WaitGroup
+	for name, set := range sets {
+		asking.Go(func() {
+			choice, err := s.Replace(t.Context(), s.cluster, set, []*clusterv1.Machine{sick[name]})
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				t.Error(err)
+			}
+			allowed = append(allowed, choice.Allowed...)
+		})
+	}
+	asking.Wait()
+	if len(allowed) != 2 {
+		t.Errorf("replaces %v, want 2 of them", allowed)
+	}
+}
+
+func TestGuardCountsWhatTheCacheDoesNotShowYet(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.policy(t, policyv1.MachinePolicySpec{Creation: policyv1.CreationLimits{MaxPendingPerCluster: new(int32(3))}})
+	_, a := s.deployment(t, "a", 1)
+	_, b := s.deployment(t, "b", 1)
+	if got := s.create(t, a, 2); got.Allowed != 2 {
+		t.Fatalf("creates %d, refusal %v", got.Allowed, got.Refusal)
+	}
+	if got := s.create(t, b, 2); got.Allowed != 1 || got.Refusal == nil {
+		t.Fatalf("creates %d beside 2 that are not seen yet, at most 3 may be pending", got.Allowed)
+	}
+	s.machine(t, a, "a-new", false)
+	s.machine(t, b, "b-new", false)
+	if got := s.create(t, b, 2); got.Allowed != 0 {
+		t.Errorf("creates %d beside 2 that are seen and 1 that is not", got.Allowed)
+	}
+	s.clock.SetTime(noon.Add(2 * forgetAfter))
+	if got := s.create(t, b, 2); got.Allowed != 1 {
+		t.Errorf("creates %d, although one was allowed and never came", got.Allowed)
+	}
+}
+
+func TestGuardFindsThePolicy(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	md, _ := s.deployment(t, "a", 1)
+	other, _ := s.deployment(t, "b", 1)
+	s.policy(t, policyv1.MachinePolicySpec{Selector: selecting("a"), Drain: policyv1.DrainPolicy{SerialVolumes: new(true)}})
+	var got []string
+	other.Spec.Remediation.MaxInFlight = new(intstr.FromInt32(4))
+	for _, fleet := range []client.Object{md, other, nil} {
+		policy, err := s.PolicyFor(t.Context(), fleet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, policy.Name)
+		if want := map[bool]Share{true: Number(4), false: Percent(10)}[fleet == other]; policy.PerFleet != want {
+			t.Errorf("the budget of a policy named %q is %s, want %s", policy.Name, policy.PerFleet, want)
+		}
+		if policy.SerialVolumes != (policy.Name == "policy") {
+			t.Errorf("policy %q has serial volumes %t", policy.Name, policy.SerialVolumes)
+		}
+	}
+	if diff := cmp.Diff([]string{"policy", "", ""}, got); diff != "" {
+		t.Errorf("policies (-want +got):\n%s", diff)
+	}
+}
+
+func TestObserveMachine(t *testing.T) {
+	t.Parallel()
+	notReady := func(m *clusterv1.Machine, status metav1.ConditionStatus) {
+		m.Status.NodeRef.Name = "n"
+		conditions.Set(m, metav1.Condition{Type: clusterv1.MachineNodeReadyCondition, Status: status, Reason: "x"})
+	}
+	tests := map[string]struct {
+		change func(*clusterv1.Machine)
+		want   Machine
+	}{
+		"is pending":                  {func(*clusterv1.Machine) {}, Machine{}},
+		"is healthy":                  {func(m *clusterv1.Machine) { notReady(m, metav1.ConditionTrue) }, Machine{Joined: true}},
+		"is unhealthy by its Node":    {func(m *clusterv1.Machine) { notReady(m, metav1.ConditionFalse) }, Machine{Joined: true, Unhealthy: true}},
+		"is unhealthy by its silence": {func(m *clusterv1.Machine) { notReady(m, metav1.ConditionUnknown) }, Machine{Joined: true, Unhealthy: true}},
+		"has its failure domain":      {func(m *clusterv1.Machine) { m.Spec.FailureDomain = "x" }, Machine{Domain: "x"}},
+		"is rather where it is":       {func(m *clusterv1.Machine) { m.Spec.FailureDomain, m.Status.FailureDomain = "x", "y" }, Machine{Domain: "y"}},
+		"is being deleted":            {func(m *clusterv1.Machine) { m.DeletionTimestamp = new(metav1.NewTime(noon)) }, Machine{Deleting: true}},
+		"is unhealthy by a health check": {func(m *clusterv1.Machine) {
+			conditions.Set(m, metav1.Condition{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionFalse, Reason: "x"})
+		}, Machine{Unhealthy: true}},
+		"is a replacement": {func(m *clusterv1.Machine) {
+			m.Annotations = map[string]string{}
+			health.SetReplacement(m, health.Replacement{Machine: "x", Attempt: 1})
+		}, Machine{Proving: true}},
+		"is a replacement that has proved itself": {func(m *clusterv1.Machine) {
+			health.SetReplacement(m, health.Replacement{Machine: "x", Attempt: 1, Settled: true})
+		}, Machine{}},
+		"is being mended from outside": {func(m *clusterv1.Machine) {
+			conditions.Set(m, metav1.Condition{Type: clusterv1.MachineExternallyRemediatedCondition, Status: metav1.ConditionFalse, Reason: "x"})
+		}, Machine{Proving: true}},
+		"is being replaced": {func(m *clusterv1.Machine) {
+			m.DeletionTimestamp = new(metav1.NewTime(noon))
+			conditions.Set(m, metav1.Condition{Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse, Reason: "x"})
+		}, Machine{Deleting: true, Unhealthy: true, Replaced: true}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "m"}}
+			test.change(m)
+			test.want.Name, test.want.Fleet = "m", "a"
+			if diff := cmp.Diff(test.want, observeMachine(m, "a")); diff != "" {
+				t.Errorf("Machine (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestFleetOf(t *testing.T) {
+	t.Parallel()
+	md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: clusterv1.MachineDeploymentSpec{Replicas: new(int32(10))}}
+	md.Spec.Rollout.Strategy.RollingUpdate.MaxSurge = new(intstr.FromString("25%"))
+	going := md.DeepCopy()
+	going.DeletionTimestamp = new(metav1.NewTime(noon))
+	got := []int{FleetOf(md).Desired, FleetOf(md).Surge, FleetOf(going).Desired}
+	if want := []int{10, 3, 0}; !slices.Equal(want, got) {
+		t.Errorf("replicas, surge, and replicas when deleted are %v, want %v", got, want)
+	}
+}
+
+func TestGuardFreezes(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.Period = time.Minute
+	md, set := s.deployment(t, "a", 3)
+	members := make([]*clusterv1.Machine, 0, 10)
+	for i := range 10 {
+		members = append(members, s.machine(t, set, fmt.Sprintf("extra-%d", i), false))
+	}
+	freeze := func(alive int) (Frost, bool) {
+		t.Helper()
+		frost, turned, err := s.Freeze(t.Context(), md, FleetOf(md), members[:alive])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, labelled := md.Labels[policyv1.FrozenLabel]; labelled != frost.Label {
+			t.Errorf("the label is there: %t, but should be: %t", labelled, frost.Label)
+		}
+		frost.Show(md)
+		if shown := conditions.IsTrue(md, policyv1.FrozenCondition); shown != frost.Frozen() || shown != conditions.Has(md, policyv1.FrozenCondition) {
+			t.Errorf("the condition is there: %t, but should be: %t", shown, frost.Frozen())
+		}
+		return frost, turned
+	}
+	// 3 replicas, a surge of 1, up 2: more than 6 freeze.
+	if frost, turned := freeze(7); frost.Frozen() || turned || frost.Again != time.Minute {
+		t.Fatalf("froze at once: %+v", frost)
+	}
+	s.clock.SetTime(noon.Add(time.Minute))
+	if frost, turned := freeze(7); !frost.Frozen() || !turned {
+		t.Fatalf("did not freeze after a minute: %+v", frost)
+	}
+	members[0].DeletionTimestamp = new(metav1.NewTime(noon))
+	if frost, turned := freeze(7); !frost.Frozen() || turned {
+		t.Fatalf("thawed at the limit: %+v", frost)
+	}
+	if frost, turned := freeze(6); frost.Frozen() || !turned {
+		t.Fatalf("did not thaw below the limit: %+v", frost)
+	}
+}

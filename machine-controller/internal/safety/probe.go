@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package safety
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// Prober asks the API server of the management cluster now and then whether it is ready.
+type Prober struct {
+	// Config reaches the management cluster.
+	Config *rest.Config
+	Clock  clock.Clock
+	// Period is the time between two probes, Timeout how long the API server may be silent
+	// before it counts as unreachable.
+	Period, Timeout time.Duration
+
+	mu    sync.Mutex
+	reach Reach
+}
+
+// Reach is what the probes have told so far.
+func (p *Prober) Reach() Reach {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.reach
+}
+
+// Register makes the manager run the probes.
+func (p *Prober) Register(mgr ctrl.Manager) error {
+	if err := mgr.Add(p); err != nil {
+		return fmt.Errorf("adding the probe of the management cluster: %w", err)
+	}
+	return nil
+}
+
+// NeedLeaderElection is false: a process that is about to lead knows what it can reach.
+func (p *Prober) NeedLeaderElection() bool { return false }
+
+// Start probes until ctx ends. The manager calls it.
+func (p *Prober) Start(ctx context.Context) error {
+	config := rest.CopyConfig(p.Config)
+	config.QPS, config.Timeout = -1, p.Period
+	config.GroupVersion, config.NegotiatedSerializer = nil, nil
+	transport, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return fmt.Errorf("making a client for probes: %w", err)
+	}
+	host, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return fmt.Errorf("reading the address of the management cluster: %w", err)
+	}
+	host = host.JoinPath("readyz")
+	for ctx.Err() == nil {
+		answered := ask(ctx, transport, host.String())
+		p.note(answered)
+		select {
+		case <-ctx.Done():
+		case <-p.Clock.After(p.Period):
+		}
+	}
+	return nil
+}
+
+func (p *Prober) note(answered bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reach = p.reach.Probed(answered, p.Clock.Now(), p.Timeout)
+}
+
+// ask reports whether the API server answered as one that works. One that refuses to say
+// whether it is ready answers, too.
+func ask(ctx context.Context, c *http.Client, url string) bool {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return false
+	}
+	response, err := c.Do(request)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = response.Body.Close() }()
+	return response.StatusCode < http.StatusInternalServerError && response.StatusCode != http.StatusTooManyRequests
+}

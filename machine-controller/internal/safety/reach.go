@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package safety
+
+import (
+	"fmt"
+	"time"
+
+	"drover.io/machine-controller/internal/workload"
+)
+
+// Reach is whether an API server can be reached, as its probes tell. The zero value has not
+// been probed yet and counts as unreachable.
+type Reach struct {
+	// Since is when the present stretch of answers began; zero while unreachable. What was
+	// seen of Machines and Nodes before it says nothing about how long they have been unwell.
+	Since time.Time
+	// silent is since when no probe has succeeded; zero after one has.
+	silent time.Time
+}
+
+// Probed returns the reach after a probe that ended at the time. A silence shorter than the
+// timeout does not count, and leaves no trace once it is over.
+func (r Reach) Probed(answered bool, at time.Time, timeout time.Duration) Reach {
+	if answered {
+		if r.Since.IsZero() {
+			r.Since = at
+		}
+		r.silent = time.Time{}
+		return r
+	}
+	if r.silent.IsZero() {
+		r.silent = at
+	}
+	if at.Sub(r.silent) >= timeout {
+		r.Since = time.Time{}
+	}
+	return r
+}
+
+// Reachable reports whether decisions may rest on what is known.
+func (r Reach) Reachable() bool { return !r.Since.IsZero() }
+
+// managementSilent refuses everything while the management cluster does not answer.
+func managementSilent(r Reach) *Refusal {
+	if r.Reachable() {
+		return nil
+	}
+	return &Refusal{ReasonUnreachable, "The API server of the management cluster does not answer: nothing is created or replaced until it does"}
+}
+
+// workloadSilent refuses everything while a workload cluster that was connected once is not.
+func workloadSilent(initialized bool, state workload.State) *Refusal {
+	if !initialized || state.Connected {
+		return nil
+	}
+	why := "not connected yet"
+	if state.Message != "" {
+		why = state.Message
+	}
+	return &Refusal{ReasonUnreachable, fmt.Sprintf("The workload cluster cannot be reached, so nothing is created or replaced until it can: %s", why)}
+}

@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package safety
+
+import (
+	"testing"
+	"time"
+
+	"drover.io/machine-controller/internal/workload"
+)
+
+func TestProbed(t *testing.T) {
+	t.Parallel()
+	// One letter is one probe, 10 s after the one before: + answered, - did not. The timeout is 30 s.
+	tests := map[string]struct {
+		probes string
+		since  int // the probe with which the answers began; -1 is unreachable
+	}{
+		"is unreachable before the first probe":        {"", -1},
+		"is unreachable until one answers":             {"--", -1},
+		"is reachable at once when one answers":        {"-+", 1},
+		"stays reachable through a blip":               {"++---+", 0},
+		"is unreachable after the timeout":             {"+----", -1},
+		"forgets a silence that ended":                 {"+---+---+", 0},
+		"starts anew when it comes back":               {"+----+", 5},
+		"stays unreachable through an answer and more": {"+----+----", -1},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var reach Reach
+			for i, probe := range test.probes {
+				reach = reach.Probed(probe == '+', noon.Add(time.Duration(i)*10*time.Second), 30*time.Second)
+			}
+			want := time.Time{}
+			if test.since >= 0 {
+				want = noon.Add(time.Duration(test.since) * 10 * time.Second)
+			}
+			if !reach.Since.Equal(want) || reach.Reachable() != (test.since >= 0) {
+				t.Errorf("reachable %t since %s, want since %s", reach.Reachable(), reach.Since, want)
+			}
+		})
+	}
+}
+
+func TestWorkloadSilent(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		initialized bool
+		state       workload.State
+		refused     bool
+	}{
+		"lets the first Machines of a cluster through":      {},
+		"lets everything through while connected":           {initialized: true, state: workload.State{Connected: true}},
+		"does not mind a probe that failed":                 {initialized: true, state: workload.State{Connected: true, ConsecutiveFailures: 2, Message: "no answer"}},
+		"holds everything while disconnected":               {initialized: true, state: workload.State{Message: "no answer"}, refused: true},
+		"holds everything until a new process is connected": {initialized: true, refused: true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := workloadSilent(test.initialized, test.state); (got != nil) != test.refused {
+				t.Errorf("refusal is %v", got)
+			}
+		})
+	}
+}

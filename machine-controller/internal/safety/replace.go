@@ -1,0 +1,161 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package safety
+
+import "maps"
+
+// Choice is which unhealthy Machines may be deleted, to be replaced, now.
+type Choice struct {
+	// Allowed are names, in the order in which they were asked for.
+	Allowed []string
+	// Refused holds a refusal for each of the others, by name.
+	Refused map[string]*Refusal
+}
+
+// Replace decides which of the candidates, all of the fleet that asks, may be deleted now.
+// Earlier ones come first. Names that State does not know, or knows to be on their way out
+// already, are neither allowed nor refused.
+func (g Gate) Replace(s State, candidates []string) Choice {
+	b := newBook(g, s, candidates)
+	choice := Choice{Refused: map[string]*Refusal{}}
+	stop := b.stop()
+	for _, name := range candidates {
+		m, known := b.candidates[name]
+		if !known {
+			continue
+		}
+		delete(b.candidates, name)
+		refusal := stop
+		if refusal == nil {
+			refusal = b.room(m)
+		}
+		if refusal != nil {
+			choice.Refused[name] = refusal
+			continue
+		}
+		b.take(m)
+		choice.Allowed = append(choice.Allowed, name)
+	}
+	return choice
+}
+
+// book keeps the accounts of one decision.
+type book struct {
+	gate       Gate
+	state      State
+	candidates map[string]Machine
+	// fleet, cluster and domain are how many Machines of the fleet that asks, of the Cluster
+	// and of each failure domain are being replaced.
+	fleet, cluster int
+	domain         map[string]int
+	// all and ill count the Cluster's Machines, domains those of each failure domain.
+	all, ill int
+	domains  map[string]domain
+}
+
+// domain is how the Machines of one failure domain are.
+type domain struct{ all, ill, healthy int }
+
+func newBook(g Gate, s State, candidates []string) *book {
+	b := &book{gate: g, state: s, candidates: map[string]Machine{}, domain: map[string]int{}, domains: map[string]domain{}}
+	wanted := make(map[string]bool, len(candidates))
+	for _, name := range candidates {
+		wanted[name] = true
+	}
+	for _, m := range s.Machines {
+		if wanted[m.Name] && m.Fleet == s.Fleet && !m.Deleting {
+			b.candidates[m.Name] = m
+			m.Unhealthy = true
+		}
+		b.examine(m)
+		if _, candidate := b.candidates[m.Name]; !candidate && m.underway() {
+			b.take(m)
+		}
+	}
+	for key, fleet := range s.Fleets {
+		b.cluster += fleet.Vacant
+		if key == s.Fleet {
+			b.fleet += fleet.Vacant
+		}
+	}
+	return b
+}
+
+// examine counts the Machines that matter for whether something is wrong as a whole. Those
+// that have never joined say nothing about the health of the rest.
+func (b *book) examine(m Machine) {
+	if m.leaving() {
+		return
+	}
+	d := b.domains[m.Domain]
+	d.all++
+	b.all++
+	if m.Joined && m.Unhealthy {
+		d.ill++
+		b.ill++
+	}
+	if m.healthy() {
+		d.healthy++
+	}
+	b.domains[m.Domain] = d
+}
+
+// stop is why none may be replaced, whichever it is.
+func (b *book) stop() *Refusal {
+	if b.state.Hold != nil {
+		return b.state.Hold
+	}
+	ill, all := b.ill, b.all
+	for name, d := range b.domains {
+		if name != "" && b.dead(name) { // nothing is replaced there; the rest need not suffer for it
+			ill, all = ill-d.ill, all-d.all
+		}
+	}
+	if ill > b.gate.Policy.StopAbove.Of(all) {
+		return meltdown(ill, all, b.gate.Policy)
+	}
+	return nil
+}
+
+// room is why this one may not be replaced now; nil if it may.
+func (b *book) room(m Machine) *Refusal {
+	p := b.gate.Policy
+	fleet := b.state.Fleets[b.state.Fleet]
+	if m.Domain != "" && b.dead(m.Domain) {
+		return domainDown(m.Domain, b.domains[m.Domain].ill)
+	}
+	if most := p.PerFleet.Of(fleet.Desired); b.fleet >= most {
+		return budgetUsed(fleet.Title, "maxPerDeployment", p.PerFleet, most)
+	}
+	if most := p.PerCluster.Of(b.all); b.cluster >= most {
+		return budgetUsed("the Cluster", "maxPerCluster", p.PerCluster, most)
+	}
+	if most := p.PerDomain.Of(b.domains[m.Domain].all); m.Domain != "" && b.domain[m.Domain] >= most {
+		return budgetUsed("failure domain "+m.Domain, "maxPerFailureDomain", p.PerDomain, most)
+	}
+	return nil
+}
+
+// dead is true for a failure domain of which nothing is left, while others live.
+func (b *book) dead(name string) bool {
+	d := b.domains[name]
+	if d.ill < 2 || d.healthy > 0 {
+		return false
+	}
+	for other := range maps.Values(b.domains) {
+		if other.healthy > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// take gives the Machine a place in every budget that it is under.
+func (b *book) take(m Machine) {
+	if m.Fleet == b.state.Fleet {
+		b.fleet++
+	}
+	b.cluster++
+	b.domain[m.Domain]++
+}

@@ -1,0 +1,207 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package safety
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"drover.io/machine-controller/internal/workload"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden stories")
+
+// act of a story: what happens, and then a number of ticks.
+type act struct {
+	line  string
+	do    func(*world)
+	ticks int
+}
+
+type tale struct {
+	policy  func(*Policy)
+	sizes   map[string]int
+	domains []string
+	acts    []act
+	// most is how many Machines may be deleted in the whole story.
+	most int
+}
+
+func tales() map[string]tale {
+	fifty := map[string]int{"a": 50}
+	return map[string]tale{
+		"meltdown": {sizes: fifty, most: 1, acts: []act{
+			{"40 of 50 Nodes go NotReady: the network's fault", func(w *world) { w.fall(40, "") }, 3},
+			{"the network is back", func(w *world) { w.recover() }, 1},
+			{"one Machine really dies", func(w *world) { w.fall(1, "") }, 4},
+		}},
+		"one-by-one": {sizes: map[string]int{"a": 8}, most: 3, acts: []act{
+			{"3 of 8 Machines die", func(w *world) { w.fall(3, "") }, 8},
+		}},
+		"a-zone-goes": {sizes: map[string]int{"a": 6, "b": 6}, domains: []string{"x", "y", "z"}, most: 1, acts: []act{
+			{"failure domain x goes", func(w *world) { w.fall(12, "x"); w.domains = []string{"y", "z"} }, 2},
+			{"a Machine in y dies, too", func(w *world) { w.fall(1, "y") }, 4},
+		}},
+		"broken-image": {sizes: map[string]int{"a": 4}, most: 3, acts: []act{
+			{"2 of 4 Machines die, and new ones no longer join", func(w *world) {
+				w.policy.StopAbove = Percent(50)
+				w.joins = func(Machine) bool { return false }
+				w.fall(2, "")
+			}, 4},
+			{"the image is mended; a health check gives up on the Machine that did not join", func(w *world) {
+				w.machines[len(w.machines)-1].Unhealthy = true
+				w.joins = func(m Machine) bool { return !m.Unhealthy }
+			}, 6},
+		}},
+		"overshoot": {sizes: map[string]int{"a": 5}, acts: []act{
+			{"somebody else creates Machines, 3 more than wanted", func(w *world) { w.others(3) }, 1},
+			{"spec.replicas becomes 12", func(w *world) { w.resize(12) }, 2},
+			{"a MachineSet takes itself for empty", func(w *world) { w.blind = true }, 2},
+		}},
+		"unreachable": {sizes: map[string]int{"a": 8}, most: 1, acts: []act{
+			{"the workload API server is silent for a moment: the connection stands", func(w *world) { w.connection(workload.State{Connected: true, ConsecutiveFailures: 2}) }, 1},
+			{"the workload API server is gone; a Node was NotReady just before; spec.replicas becomes 9", func(w *world) {
+				w.fall(1, "")
+				w.resize(9)
+				w.connection(workload.State{Message: "API server 10.0.0.1: no answer in time"})
+			}, 3},
+			{"it is back", func(w *world) { w.connection(workload.State{Connected: true}) }, 5},
+		}},
+		"pending": {sizes: map[string]int{"a": 2}, policy: func(p *Policy) { p.Name, p.PendingPerFleet = "careful", 3 }, acts: []act{
+			{"spec.replicas becomes 10", func(w *world) { w.resize(10) }, 4},
+		}},
+	}
+}
+
+func (w *world) fall(n int, domain string) {
+	for i := range w.machines {
+		if n > 0 && w.machines[i].healthy() && (domain == "" || w.machines[i].Domain == domain) {
+			w.machines[i].Unhealthy = true
+			n--
+		}
+	}
+}
+
+func (w *world) recover() {
+	for i := range w.machines {
+		w.machines[i].Unhealthy = w.machines[i].Replaced
+	}
+}
+
+func (w *world) resize(n int) {
+	fleet := w.fleets["a"]
+	fleet.Desired = n
+	w.fleets["a"] = fleet
+}
+
+// others creates Machines past the Gate.
+func (w *world) others(n int) {
+	for range n {
+		w.bear("a")
+	}
+}
+
+func (w *world) connection(state workload.State) { w.hold = workloadSilent(true, state) }
+
+func (s tale) tell(t *testing.T) string {
+	policy := Default()
+	if s.policy != nil {
+		s.policy(&policy)
+	}
+	w := newWorld(policy, s.sizes, s.domains...)
+	var out strings.Builder
+	tick := 0
+	for _, act := range s.acts {
+		fmt.Fprintf(&out, "   %s\n", act.line)
+		act.do(w)
+		for range act.ticks {
+			tick++
+			fmt.Fprintf(&out, "%2d %s\n", tick, w.line())
+			for _, fleet := range sortedKeys(w.fleets) {
+				words := append(w.remediate(fleet), w.grow(fleet)...)
+				for _, text := range words {
+					fmt.Fprintf(&out, "   %s %s\n", fleet, text)
+				}
+			}
+			w.pass()
+		}
+	}
+	fmt.Fprintf(&out, "%2d %s\n", tick+1, w.line())
+	if w.deleted > s.most {
+		t.Errorf("%d Machines were deleted, at most %d may be", w.deleted, s.most)
+	}
+	return out.String()
+}
+
+func TestStories(t *testing.T) {
+	t.Parallel()
+	for name, story := range tales() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			compare(t, name, story.tell(t))
+		})
+	}
+}
+
+// TestFreezeStory tells how an overshoot freezes a fleet and how it thaws, minute by minute.
+func TestFreezeStory(t *testing.T) {
+	t.Parallel()
+	fleet := Fleet{Title: `MachineDeployment "a"`, Desired: 5, Surge: 1}
+	crowd := Crowd{Fleet: fleet, Now: noon, Period: time.Minute}
+	var out strings.Builder
+	for _, step := range []struct {
+		after time.Duration
+		alive int
+		word  string
+	}{
+		{0, 5, ""}, {time.Minute, 9, ""}, {30 * time.Second, 8, ""}, {20 * time.Second, 9, ""}, {30 * time.Second, 9, ""}, {30 * time.Second, 9, ""},
+		{time.Minute, 8, ""}, {time.Minute, 7, ""}, {time.Minute, 8, ""}, {time.Minute, 9, ""}, {time.Minute, 9, ""},
+		{time.Minute, 9, "false"}, {time.Hour, 9, "false"}, {time.Minute, 9, ""}, {time.Minute, 9, ""}, {time.Minute, 5, "true"}, {time.Minute, 5, ""},
+	} {
+		crowd.Now = crowd.Now.Add(step.after)
+		crowd.Alive, crowd.Word = step.alive, step.word
+		frost := Gate{Default()}.Freeze(crowd)
+		fmt.Fprintf(&out, "%s %d Machines", crowd.Now.Format(time.TimeOnly), step.alive)
+		if step.word != "" {
+			fmt.Fprintf(&out, ", drover.io/freeze: %q", step.word)
+		}
+		if frost.Frozen() {
+			fmt.Fprintf(&out, " | %s: %s", frost.Reason, frost.Message)
+		}
+		if frost.Again > 0 {
+			fmt.Fprintf(&out, " | looks again after %s", frost.Again)
+		}
+		out.WriteString("\n")
+		crowd.Frozen, crowd.Over = frost.Label, frost.Over
+	}
+	compare(t, "freeze", out.String())
+}
+
+func compare(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".golden")
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("reading the golden story (go test -update writes it): %v", err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("story (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,139 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package safety
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// world is a Cluster in which MachineSets ask the Gate, and do what it allows.
+type world struct {
+	policy   Policy
+	fleets   map[string]Fleet
+	machines []Machine
+	hold     *Refusal
+	serial   int
+	// domains are where new Machines go, in turn.
+	domains []string
+	// joins says whether a pending Machine joins in the next tick.
+	joins func(Machine) bool
+	// blind sets believe that they have no Machines.
+	blind bool
+	// deleted counts the Machines that were ever deleted to be replaced.
+	deleted int
+}
+
+func newWorld(policy Policy, sizes map[string]int, domains ...string) *world {
+	w := &world{policy: policy, domains: domains, fleets: map[string]Fleet{}, joins: func(Machine) bool { return true }}
+	for _, key := range sortedKeys(sizes) {
+		w.fleets[key] = Fleet{Title: "MachineDeployment " + key, Desired: sizes[key]}
+		for range sizes[key] {
+			w.bear(key)
+			w.machines[len(w.machines)-1].Joined = true
+		}
+	}
+	return w
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+func (w *world) bear(fleet string) {
+	m := Machine{Name: fmt.Sprintf("%s-%d", fleet, w.serial), Fleet: fleet}
+	if f := w.fleets[fleet]; f.Vacant > 0 {
+		f.Vacant--
+		w.fleets[fleet] = f
+		m.Proving = true
+	}
+	if len(w.domains) > 0 {
+		m.Domain = w.domains[w.serial%len(w.domains)]
+	}
+	w.serial++
+	w.machines = append(w.machines, m)
+}
+
+func (w *world) state(fleet string) State {
+	return State{Fleet: fleet, Fleets: w.fleets, Machines: slices.Clone(w.machines), Hold: w.hold}
+}
+
+// remediate lets the fleet replace what is unhealthy, and says what was refused.
+func (w *world) remediate(fleet string) []string {
+	var unhealthy []string
+	for _, m := range w.machines {
+		if m.Fleet == fleet && m.Unhealthy && !m.Deleting {
+			unhealthy = append(unhealthy, m.Name)
+		}
+	}
+	choice := Gate{w.policy}.Replace(w.state(fleet), unhealthy)
+	for i := range w.machines {
+		if slices.Contains(choice.Allowed, w.machines[i].Name) {
+			w.machines[i].Deleting, w.machines[i].Replaced = true, true
+			w.deleted++
+		}
+	}
+	var words []string
+	if len(choice.Allowed) > 0 {
+		words = append(words, "replaces "+strings.Join(choice.Allowed, " "))
+	}
+	said := map[string]int{}
+	for _, name := range unhealthy {
+		if refusal := choice.Refused[name]; refusal != nil {
+			said[refusal.Reason+": "+refusal.Message]++
+		}
+	}
+	for _, text := range sortedKeys(said) {
+		words = append(words, fmt.Sprintf("refuses %d, %s", said[text], text))
+	}
+	return words
+}
+
+// grow creates what the fleet lacks, as far as the Gate allows.
+func (w *world) grow(fleet string) []string {
+	missing := w.fleets[fleet].Desired - count(w.machines, func(m Machine) bool { return m.Fleet == fleet && !w.blind })
+	if missing <= 0 {
+		return nil
+	}
+	decision := Gate{w.policy}.Create(w.state(fleet), missing)
+	for range decision.Allowed {
+		w.bear(fleet)
+	}
+	var words []string
+	if decision.Allowed > 0 {
+		words = append(words, fmt.Sprintf("creates %d", decision.Allowed))
+	}
+	if decision.Refusal != nil {
+		words = append(words, fmt.Sprintf("creates no more, %s: %s", decision.Refusal.Reason, decision.Refusal.Message))
+	}
+	return words
+}
+
+// pass lets time pass: Machines that are being deleted go, new ones prove themselves, and
+// pending ones join.
+func (w *world) pass() {
+	for _, m := range w.machines {
+		if f := w.fleets[m.Fleet]; m.Replaced {
+			f.Vacant++
+			w.fleets[m.Fleet] = f
+		}
+	}
+	w.machines = slices.DeleteFunc(w.machines, func(m Machine) bool { return m.Deleting })
+	for i := range w.machines {
+		m := &w.machines[i]
+		if m.healthy() {
+			m.Proving = false
+		}
+		if m.pending() && w.joins(*m) {
+			m.Joined = true
+		}
+	}
+}
+
+func (w *world) line() string {
+	healthy := count(w.machines, Machine.healthy)
+	ill := count(w.machines, func(m Machine) bool { return m.Unhealthy && !m.Deleting })
+	return fmt.Sprintf("%d healthy, %d unhealthy, %d pending, %d being deleted", healthy, ill,
+		count(w.machines, func(m Machine) bool { return m.pending() && !m.Unhealthy }), count(w.machines, func(m Machine) bool { return m.Deleting }))
+}
