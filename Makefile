@@ -45,6 +45,10 @@ bench: control-plane build ## Count requests, CPU and memory per machine over it
 soak: control-plane ## Thousands of machine lifecycles under random faults and restarts; LIFECYCLES=N, SEED=N
 	@cd infra-providers && DROVER_SOAK_LIFECYCLES=$(or $(LIFECYCLES),10000) DROVER_SOAK_SEED=$(or $(SEED),1) GOWORK=off go test -run TestFaultRig -timeout 3h ./internal/inframachine
 
+.PHONY: interop
+interop: control-plane build ## Run every mixture of Drover and Cluster API, and clusterctl against Drover
+	@GOWORK=off go run -C test ./interop $(ARGS)
+
 .PHONY: build
 build: $(MANAGERS) ## Build the managers into bin
 

@@ -27,12 +27,11 @@ import (
 func main() {
 	only := pflag.String("only", "", "run only what has a name that matches this regular expression")
 	keep := pflag.String("keep", "", "keep logs and kubeconfigs in this folder")
-	fill := pflag.Bool("fill-gaps", false, "add what our manifests are known to lack, to see what would work with it")
 	timeout := pflag.Duration("timeout", 3*time.Minute, "how long one of them may take")
 	pflag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *only, trying{keep: *keep, timeout: *timeout, fillGaps: *fill}); err != nil {
+	if err := run(ctx, *only, trying{keep: *keep, timeout: *timeout}); err != nil {
 		fmt.Fprintln(os.Stderr, "interop:", err)
 		os.Exit(1)
 	}

@@ -30,9 +30,8 @@ type trial struct {
 // trying says how everything is tried.
 type trying struct {
 	// keep is the folder for logs and kubeconfigs, if they are to be kept.
-	keep     string
-	timeout  time.Duration
-	fillGaps bool
+	keep    string
+	timeout time.Duration
 }
 
 // trials lists everything that is tried, cells first.
@@ -83,7 +82,6 @@ func (t trial) run(ctx context.Context, peers *peer.Peers, how trying) error {
 			return err
 		}
 	}
-	t.cell.FillGaps = how.fillGaps
 	w, err := cell.Start(ctx, peers, t.cell, options)
 	if err != nil {
 		return err

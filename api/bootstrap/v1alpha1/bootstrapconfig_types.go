@@ -233,6 +233,7 @@ type BootstrapConfigInitialization struct {
 // +kubebuilder:resource:path=bootstrapconfigs,scope=Namespaced,categories=cluster-api
 // +kubebuilder:subresource:status
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1alpha1"
+// +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io="
 // +kubebuilder:printcolumn:name="Cluster",type="string",JSONPath=".metadata.labels['cluster\\.x-k8s\\.io/cluster-name']",description="Cluster"
 // +kubebuilder:printcolumn:name="Machine",type="string",JSONPath=".metadata.ownerReferences[?(@.kind==\"Machine\")].name",description="Machine that owns this BootstrapConfig"
 // +kubebuilder:printcolumn:name="OS",type="string",JSONPath=".spec.operatingSystem",description="Operating system"

@@ -31,6 +31,7 @@ type BootstrapConfigTemplateResource struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=bootstrapconfigtemplates,scope=Namespaced,categories=cluster-api
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1alpha1"
+// +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io="
 // +kubebuilder:printcolumn:name="OS",type="string",JSONPath=".spec.template.spec.operatingSystem",description="Operating system"
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since creation"
 type BootstrapConfigTemplate struct {

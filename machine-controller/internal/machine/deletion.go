@@ -103,7 +103,7 @@ func gone(ctx context.Context, c client.Client, object *unstructured.Unstructure
 	case object == nil:
 		return false, reconcile.Result{RequeueAfter: absentRetry}, nil
 	case object.GetDeletionTimestamp() != nil:
-		return false, reconcile.Result{}, nil
+		return false, reconcile.Result{RequeueAfter: absentRetry}, nil // its going wakes us, unless somebody took its owner away
 	}
 	err := c.Delete(ctx, object, client.Preconditions{UID: new(object.GetUID())})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {

@@ -172,7 +172,7 @@ func TestGone(t *testing.T) {
 	}{
 		"is done when the object does not exist":          {readErr: notFound, done: true},
 		"waits when it is unknown whether it exists":      {readErr: errors.New("boom"), after: absentRetry},
-		"waits for an object that somebody deletes":       {object: there(func(o *unstructured.Unstructured) { o.SetDeletionTimestamp(new(metav1.NewTime(epoch))) })},
+		"waits for an object that somebody deletes":       {object: there(func(o *unstructured.Unstructured) { o.SetDeletionTimestamp(new(metav1.NewTime(epoch))) }), after: absentRetry},
 		"deletes an object that is there":                 {object: there(), deletes: 1},
 		"looks again when the object has just gone":       {object: there(), answer: notFound, deletes: 1, after: time.Second},
 		"looks again when another took the object's name": {object: there(), answer: conflict, deletes: 1, after: time.Second},

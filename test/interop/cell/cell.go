@@ -35,8 +35,6 @@ const (
 // Cell is what works together.
 type Cell struct {
 	Core, Infrastructure, Bootstrap string
-	// FillGaps adds what our manifests are known to lack.
-	FillGaps bool
 	// Hopeless is what is seen where a cell cannot work; empty where it must.
 	Hopeless string
 }
@@ -78,9 +76,6 @@ func Start(ctx context.Context, peers *peer.Peers, c Cell, options kit.Options) 
 			if err := peers.Launch(ctx, stack, name); err != nil {
 				return err
 			}
-		}
-		if c.FillGaps && c.Core == Drover {
-			return fillGaps(ctx, stack)
 		}
 		return nil
 	}
