@@ -115,6 +115,7 @@ func (l *life) run() {
 		Spec:       corev1.NodeSpec{ProviderID: "thing://" + name, Taints: []corev1.Taint{clusterv1.NodeUninitializedTaint}},
 	}
 	l.must(shared.nodes.Create(l.Context(), l.node))
+	bare := l.node.DeepCopy() // the controller writes the Node too, at once: patch what is the kubelet's alone
 	l.Cleanup(func() {
 		if err := client.IgnoreNotFound(shared.nodes.Delete(context.Background(), l.node)); err != nil {
 			l.Error(err)
@@ -125,7 +126,7 @@ func (l *life) run() {
 	} {
 		l.node.Status.Conditions = append(l.node.Status.Conditions, corev1.NodeCondition{Type: kind, Status: status})
 	}
-	l.must(shared.nodes.Status().Update(l.Context(), l.node))
+	l.must(shared.nodes.Status().Patch(l.Context(), l.node, client.MergeFrom(bare)))
 	l.until(func(g gomega.Gomega, m *clusterv1.Machine) {
 		g.Expect(m.Status.Phase).To(gomega.Equal(string(clusterv1.MachinePhaseRunning)))
 		g.Expect(conditions.IsTrue(m, clusterv1.MachineAvailableCondition)).To(gomega.BeTrue())
