@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"slices"
 	"syscall"
 	"time"
 
@@ -42,6 +43,10 @@ func run(ctx context.Context, only string, how trying) error {
 	if err != nil {
 		return fmt.Errorf("--only: %w", err)
 	}
+	chosen := slices.DeleteFunc(trials(), func(t trial) bool { return !wanted.MatchString(t.name) })
+	if len(chosen) == 0 {
+		return fmt.Errorf("--only %q matches none of %q", only, names(trials()))
+	}
 	root, err := binaries.Root()
 	if err != nil {
 		return err
@@ -51,12 +56,9 @@ func run(ctx context.Context, only string, how trying) error {
 		return err
 	}
 	failed := 0
-	for _, t := range trials() {
+	for _, t := range chosen {
 		if ctx.Err() != nil {
 			return errors.New("interrupted")
-		}
-		if !wanted.MatchString(t.name) {
-			continue
 		}
 		line, ok := t.try(ctx, peers, how)
 		fmt.Println(line)
@@ -68,4 +70,12 @@ func run(ctx context.Context, only string, how trying) error {
 		return fmt.Errorf("%d ended otherwise than expected", failed)
 	}
 	return nil
+}
+
+func names(all []trial) []string {
+	var names []string
+	for _, t := range all {
+		names = append(names, t.name)
+	}
+	return names
 }
