@@ -28,6 +28,7 @@ import (
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/filter"
+	"drover.io/machine-controller/internal/outcome"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/workload"
 )
@@ -87,7 +88,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) 
 	s := &subject{cluster: cluster, connection: r.Workloads.State(client.ObjectKeyFromObject(cluster))}
 	if filter.Paused(cluster, cluster) {
 		setPaused(cluster, true)
-		return reconcile.Result{}, settled(patch.Status(ctx, r.Client, before, cluster))
+		return reconcile.Result{}, outcome.Settled(patch.Status(ctx, r.Client, before, cluster))
 	}
 	if cluster.DeletionTimestamp.IsZero() {
 		controllerutil.AddFinalizer(cluster, clusterv1.ClusterFinalizer)
@@ -103,16 +104,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) 
 		r.finalize,       // when deleted: workers, then control plane, then infrastructure
 	} {
 		next, err := phase(ctx, s)
-		result, errs = sooner(result, next), append(errs, err)
+		result, errs = outcome.Sooner(result, next), append(errs, err)
 	}
 	if err := patch.Main(ctx, r.Client, before, cluster); err != nil {
-		return reconcile.Result{}, kerrors.NewAggregate(append(errs, settled(fmt.Errorf("patching Cluster: %w", err))))
+		return reconcile.Result{}, kerrors.NewAggregate(append(errs, outcome.Settled(fmt.Errorf("patching Cluster: %w", err))))
 	}
 	if !cluster.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(cluster, clusterv1.ClusterFinalizer) {
 		return reconcile.Result{}, kerrors.NewAggregate(errs)
 	}
 	r.setStatus(s)
-	errs = append(errs, settled(patch.Status(ctx, r.Client, before, cluster)))
+	errs = append(errs, outcome.Settled(patch.Status(ctx, r.Client, before, cluster)))
 	if err := kerrors.NewAggregate(errs); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -176,23 +177,4 @@ func absent(err error) (reconcile.Result, error) {
 		return reconcile.Result{RequeueAfter: absentRetry}, nil
 	}
 	return reconcile.Result{}, err
-}
-
-// sooner merges two results: whatever has to be looked at first.
-func sooner(a, b reconcile.Result) reconcile.Result {
-	switch {
-	case a.RequeueAfter == 0:
-		return b
-	case b.RequeueAfter == 0:
-		return a
-	}
-	return reconcile.Result{RequeueAfter: min(a.RequeueAfter, b.RequeueAfter)}
-}
-
-// settled drops the errors after which a fresh event is certain to come.
-func settled(err error) error {
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
 }

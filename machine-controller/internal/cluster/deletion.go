@@ -17,6 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"drover.io/machine-controller/internal/outcome"
 )
 
 // finalize deletes what belongs to the Cluster, in upstream's order: workers, control plane
@@ -96,7 +98,7 @@ func (r *Reconciler) delete(ctx context.Context, object client.Object) error {
 		return nil
 	}
 	uid := object.GetUID()
-	if err := r.Client.Delete(ctx, object, client.Preconditions{UID: &uid}); settled(err) != nil {
+	if err := r.Client.Delete(ctx, object, client.Preconditions{UID: &uid}); outcome.Settled(err) != nil {
 		return fmt.Errorf("deleting %q: %w", object.GetName(), err)
 	}
 	return nil

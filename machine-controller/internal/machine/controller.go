@@ -32,6 +32,7 @@ import (
 	"drover.io/machine-controller/internal/drain"
 	"drover.io/machine-controller/internal/filter"
 	"drover.io/machine-controller/internal/metrics"
+	"drover.io/machine-controller/internal/outcome"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/machine-controller/internal/volume"
@@ -124,28 +125,28 @@ func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (recon
 	}
 	if s.cluster == nil {
 		setClusterMissing(m)
-		return reconcile.Result{}, settled(patch.Status(ctx, r.Client, before, m))
+		return reconcile.Result{}, outcome.Settled(patch.Status(ctx, r.Client, before, m))
 	}
 	if filter.Paused(s.cluster, m) {
 		setPaused(m, true)
-		return reconcile.Result{}, settled(patch.Status(ctx, r.Client, before, m))
+		return reconcile.Result{}, outcome.Settled(patch.Status(ctx, r.Client, before, m))
 	}
 	var errs []error
 	var result reconcile.Result
 	for _, phase := range r.phases {
 		next, err := phase.run(ctx, s)
 		metrics.Failed(operation(phase), err)
-		result, errs = sooner(result, next), append(errs, err)
+		result, errs = outcome.Sooner(result, next), append(errs, err)
 	}
 	if s.deleting() {
 		next, err := r.finalize(ctx, s)
-		result, errs = sooner(result, next), append(errs, err)
+		result, errs = outcome.Sooner(result, next), append(errs, err)
 	}
 	next, err := r.write(ctx, before, s)
 	if err := kerrors.NewAggregate(append(errs, err)); err != nil {
 		return reconcile.Result{}, err
 	}
-	return sooner(result, next), nil
+	return outcome.Sooner(result, next), nil
 }
 
 // finalize runs the steps of deletion until one has to wait, and lets the Machine go after the last.
@@ -187,7 +188,7 @@ func (r *Reconciler) observe(ctx context.Context, m *clusterv1.Machine) (*subjec
 // write persists what the phases and steps have changed.
 func (r *Reconciler) write(ctx context.Context, before *clusterv1.Machine, s *subject) (reconcile.Result, error) {
 	if err := patch.Main(ctx, r.Client, before, s.machine); err != nil {
-		return reconcile.Result{}, settled(fmt.Errorf("patching Machine: %w", err))
+		return reconcile.Result{}, outcome.Settled(fmt.Errorf("patching Machine: %w", err))
 	}
 	if s.deleting() && !controllerutil.ContainsFinalizer(s.machine, clusterv1.MachineFinalizer) {
 		r.held.release(s.machine.UID)
@@ -196,12 +197,12 @@ func (r *Reconciler) write(ctx context.Context, before *clusterv1.Machine, s *su
 	result := r.setStatus(s)
 	if !equality.Semantic.DeepEqual(before.Status, s.machine.Status) && !urgent(before, s.machine) {
 		if left := r.held.left(s.machine.UID, r.Clock.Now()); left > 0 {
-			return sooner(result, reconcile.Result{RequeueAfter: left}), nil
+			return outcome.Sooner(result, reconcile.Result{RequeueAfter: left}), nil
 		}
 	}
 	r.held.release(s.machine.UID)
 	if err := patch.Status(ctx, r.Client, before, s.machine); err != nil {
-		return reconcile.Result{}, settled(fmt.Errorf("patching the status of Machine: %w", err))
+		return reconcile.Result{}, outcome.Settled(fmt.Errorf("patching the status of Machine: %w", err))
 	}
 	if s.machine.Status.Phase != before.Status.Phase {
 		metrics.Reached(s.machine.Status.GetTypedPhase(), r.Clock.Since(s.machine.CreationTimestamp.Time))

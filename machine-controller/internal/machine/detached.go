@@ -11,6 +11,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"drover.io/machine-controller/internal/outcome"
 	"drover.io/machine-controller/internal/volume"
 )
 
@@ -57,7 +58,7 @@ func (d detached) run(ctx context.Context, s *subject) (bool, reconcile.Result, 
 	}
 	startClock(&status.WaitForNodeVolumeDetachStartTime, d.clock.Now())
 	s.deletion = progress{clusterv1.MachineDeletingWaitingForVolumeDetachReason, result.Message()}
-	return false, sooner(reconcile.Result{RequeueAfter: result.RequeueAfter},
+	return false, outcome.Sooner(reconcile.Result{RequeueAfter: result.RequeueAfter},
 		untilExpiry(status.WaitForNodeVolumeDetachStartTime, timeout, d.clock.Now())), nil
 }
 

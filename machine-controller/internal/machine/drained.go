@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"drover.io/machine-controller/internal/drain"
+	"drover.io/machine-controller/internal/outcome"
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/machine-controller/internal/workload"
 )
@@ -56,7 +57,7 @@ func (d drained) run(ctx context.Context, s *subject) (bool, reconcile.Result, e
 	}
 	request, err := d.request(ctx, connection, s)
 	if err != nil {
-		return false, rest, settled(err)
+		return false, rest, outcome.Settled(err)
 	}
 	result, err := d.drainer.Node(ctx, request)
 	if result.Done && err == nil {
@@ -72,11 +73,11 @@ func (d drained) run(ctx context.Context, s *subject) (bool, reconcile.Result, e
 // later says when to look again. A rule that somebody has to correct is no reason to try
 // again soon; the rule's own event does not reach us, so it is looked at now and then.
 func (d drained) later(s *subject, result drain.Result, rest reconcile.Result, err error) (bool, reconcile.Result, error) {
-	next := sooner(rest, reconcile.Result{RequeueAfter: result.RequeueAfter})
+	next := outcome.Sooner(rest, reconcile.Result{RequeueAfter: result.RequeueAfter})
 	var invalid *drain.InvalidRuleError
 	if errors.As(err, &invalid) {
 		s.deletion.message = err.Error()
-		return false, sooner(rest, reconcile.Result{RequeueAfter: absentRetry}), nil
+		return false, outcome.Sooner(rest, reconcile.Result{RequeueAfter: absentRetry}), nil
 	}
 	if err != nil {
 		d.events.drainFailed(s.machine, s.machine.Status.NodeRef.Name, err)

@@ -13,6 +13,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"drover.io/machine-controller/internal/outcome"
 	"drover.io/machine-controller/internal/workload"
 )
 
@@ -57,7 +58,7 @@ func (p node) run(ctx context.Context, s *subject) (reconcile.Result, error) {
 	if s.deleting() {
 		return reconcile.Result{}, nil
 	}
-	if err := p.sync.apply(ctx, connection.Client(), s); settled(err) != nil {
+	if err := p.sync.apply(ctx, connection.Client(), s); outcome.Settled(err) != nil {
 		return reconcile.Result{}, fmt.Errorf("syncing Node %q: %w", found.Name, err)
 	}
 	return reconcile.Result{}, nil

@@ -7,6 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"drover.io/machine-controller/internal/outcome"
 )
 
 // setStatus derives conditions and phase from what the phases have seen. It returns when
@@ -30,7 +32,7 @@ func (r *Reconciler) setStatus(s *subject) reconcile.Result {
 		status.SetTypedPhase(phase)
 		status.LastUpdated = metav1.NewTime(now)
 	}
-	return sooner(result, available)
+	return outcome.Sooner(result, available)
 }
 
 // phaseOf names the stage of its life that a machine is in:
@@ -53,14 +55,3 @@ func phaseOf(m *clusterv1.Machine) clusterv1.MachinePhase {
 }
 
 func isTrue(b *bool) bool { return b != nil && *b }
-
-// sooner merges two results: whatever has to be looked at first.
-func sooner(a, b reconcile.Result) reconcile.Result {
-	switch {
-	case a.RequeueAfter == 0:
-		return b
-	case b.RequeueAfter == 0:
-		return a
-	}
-	return reconcile.Result{RequeueAfter: min(a.RequeueAfter, b.RequeueAfter)}
-}

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"drover.io/machine-controller/internal/outcome"
 )
 
 func TestPhaseOf(t *testing.T) {
@@ -57,7 +59,7 @@ func TestSooner(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(test.want, sooner(test.a, test.b)); diff != "" {
+			if diff := cmp.Diff(test.want, outcome.Sooner(test.a, test.b)); diff != "" {
 				t.Error(diff)
 			}
 		})

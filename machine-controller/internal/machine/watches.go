@@ -113,12 +113,3 @@ func owner[T any, P interface {
 	}
 	return found, nil
 }
-
-// settled drops the errors after which a fresh event is certain to come: somebody else has
-// just written or removed the object.
-func settled(err error) error {
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
-}

@@ -13,6 +13,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"drover.io/machine-controller/internal/outcome"
 	"drover.io/machine-controller/internal/rollout"
 )
 
@@ -48,7 +49,7 @@ func (r *Reconciler) apply(ctx context.Context, f *fleet, intent rollout.Intent)
 		return r.remove(ctx, f, set)
 	}
 	if err := r.update(ctx, set, wanted); err != nil {
-		return settled(fmt.Errorf("updating MachineSet %q: %w", set.Name, err))
+		return outcome.Settled(fmt.Errorf("updating MachineSet %q: %w", set.Name, err))
 	}
 	if intent.Kind == rollout.Scale {
 		scaled(r.Events, f.deployment, set, intent)
@@ -60,7 +61,7 @@ func (r *Reconciler) apply(ctx context.Context, f *fleet, intent rollout.Intent)
 func (r *Reconciler) remove(ctx context.Context, f *fleet, set *clusterv1.MachineSet) error {
 	err := r.Client.Delete(ctx, set, client.Preconditions{UID: &set.UID, ResourceVersion: &set.ResourceVersion})
 	if err != nil {
-		return settled(fmt.Errorf("deleting MachineSet %q: %w", set.Name, err))
+		return outcome.Settled(fmt.Errorf("deleting MachineSet %q: %w", set.Name, err))
 	}
 	r.tracker.Deleted(f.deployment.UID, set)
 	return nil

@@ -29,6 +29,7 @@ import (
 	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/filter"
 	"drover.io/machine-controller/internal/marks"
+	"drover.io/machine-controller/internal/outcome"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/rollout"
 	"drover.io/machine-controller/internal/safety"
@@ -93,7 +94,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeploym
 	}
 	if filter.Paused(f.cluster, md) {
 		setPaused(md, true)
-		return reconcile.Result{}, settled(patch.Status(ctx, r.Client, before, md))
+		return reconcile.Result{}, outcome.Settled(patch.Status(ctx, r.Client, before, md))
 	}
 	if err := r.gather(ctx, f); err != nil {
 		return reconcile.Result{}, err
@@ -103,15 +104,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeploym
 	}
 	if f.cluster.UID == "" {
 		setClusterMissing(md)
-		return reconcile.Result{}, settled(patch.Status(ctx, r.Client, before, md))
+		return reconcile.Result{}, outcome.Settled(patch.Status(ctx, r.Client, before, md))
 	}
 	own(f, r.Clock.Now())
 	if err := r.freeze(ctx, before, f); err != nil {
-		return reconcile.Result{}, settled(err)
+		return reconcile.Result{}, outcome.Settled(err)
 	}
 	result, err := r.roll(ctx, f)
 	setStatus(f, r.Clock.Now())
-	statusErr := settled(patch.Status(ctx, r.Client, before, md))
+	statusErr := outcome.Settled(patch.Status(ctx, r.Client, before, md))
 	if err := kerrors.NewAggregate([]error{err, statusErr}); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -185,7 +186,7 @@ func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineDepl
 	if len(f.sets) == 0 && unseen == 0 {
 		r.tracker.Drop(f.deployment.UID)
 		controllerutil.RemoveFinalizer(f.deployment, clusterv1.MachineDeploymentFinalizer)
-		return reconcile.Result{}, settled(patch.Main(ctx, r.Client, before, f.deployment))
+		return reconcile.Result{}, outcome.Settled(patch.Main(ctx, r.Client, before, f.deployment))
 	}
 	var errs []error
 	for _, set := range f.sets {
@@ -194,7 +195,7 @@ func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineDepl
 		}
 	}
 	setStatus(f, r.Clock.Now())
-	errs = append(errs, settled(patch.Status(ctx, r.Client, before, f.deployment)))
+	errs = append(errs, outcome.Settled(patch.Status(ctx, r.Client, before, f.deployment)))
 	if err := kerrors.NewAggregate(errs); err != nil {
 		return reconcile.Result{}, err
 	}

@@ -172,11 +172,3 @@ func owns(references []metav1.OwnerReference, uid types.UID) bool {
 	}
 	return false
 }
-
-// settled drops the errors after which a fresh event is certain to come.
-func settled(err error) error {
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
-}

@@ -14,6 +14,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	policyv1 "drover.io/api/policy/v1alpha1"
+	"drover.io/machine-controller/internal/outcome"
 	"drover.io/machine-controller/internal/rollout"
 )
 
@@ -45,7 +46,7 @@ func (r *Reconciler) spread(ctx context.Context, f *fleet) error {
 			continue
 		}
 		if err := r.update(ctx, set, wanted); err != nil {
-			return settled(fmt.Errorf("updating MachineSet %q: %w", set.Name, err))
+			return outcome.Settled(fmt.Errorf("updating MachineSet %q: %w", set.Name, err))
 		}
 		f.sets[i] = wanted
 	}

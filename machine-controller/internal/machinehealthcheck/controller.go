@@ -27,6 +27,7 @@ import (
 
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/filter"
+	"drover.io/machine-controller/internal/outcome"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/machine-controller/internal/workload"
@@ -86,20 +87,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, check *clusterv1.MachineHeal
 	}
 	if filter.Paused(w.cluster, check) {
 		setPaused(check, true)
-		return reconcile.Result{}, settled(patch.Status(ctx, r.Client, before, check))
+		return reconcile.Result{}, outcome.Settled(patch.Status(ctx, r.Client, before, check))
 	}
 	if w.cluster.UID == "" {
 		setClusterMissing(check)
-		return reconcile.Result{}, settled(patch.Status(ctx, r.Client, before, check))
+		return reconcile.Result{}, outcome.Settled(patch.Status(ctx, r.Client, before, check))
 	}
 	own(w)
 	if err := patch.Main(ctx, r.Client, before, check); err != nil {
-		return reconcile.Result{}, settled(fmt.Errorf("patching MachineHealthCheck: %w", err))
+		return reconcile.Result{}, outcome.Settled(fmt.Errorf("patching MachineHealthCheck: %w", err))
 	}
 	result, err := r.round(ctx, w)
 	setStatus(w)
 	report(r.Events, before, check)
-	statusErr := settled(patch.Status(ctx, r.Client, before, check))
+	statusErr := outcome.Settled(patch.Status(ctx, r.Client, before, check))
 	if err := kerrors.NewAggregate([]error{err, statusErr}); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -125,7 +126,7 @@ func (r *Reconciler) round(ctx context.Context, w *ward) (reconcile.Result, erro
 	decide(w, r.Clock.Now())
 	result, err := r.treat(ctx, w)
 	if at := w.decision.Next; !at.IsZero() {
-		result = sooner(result, reconcile.Result{RequeueAfter: max(at.Sub(r.Clock.Now()), time.Millisecond)})
+		result = outcome.Sooner(result, reconcile.Result{RequeueAfter: max(at.Sub(r.Clock.Now()), time.Millisecond)})
 	}
 	return result, err
 }

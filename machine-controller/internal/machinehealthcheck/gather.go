@@ -12,14 +12,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"drover.io/machine-controller/internal/health"
 	"drover.io/machine-controller/internal/index"
@@ -321,23 +319,4 @@ func (w *written) unseen(machines []*clusterv1.Machine) bool {
 		delete(w.versions, m.UID)
 	}
 	return unseen
-}
-
-// settled drops the errors after which a fresh event is certain to come.
-func settled(err error) error {
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
-}
-
-// sooner merges two results: whatever has to be looked at first.
-func sooner(a, b reconcile.Result) reconcile.Result {
-	switch {
-	case a.RequeueAfter == 0:
-		return b
-	case b.RequeueAfter == 0:
-		return a
-	}
-	return reconcile.Result{RequeueAfter: min(a.RequeueAfter, b.RequeueAfter)}
 }

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"drover.io/machine-controller/internal/health"
+	"drover.io/machine-controller/internal/outcome"
 	"drover.io/machine-controller/internal/patch"
 )
 
@@ -23,7 +24,7 @@ func (r *Reconciler) treat(ctx context.Context, w *ward) (reconcile.Result, erro
 	var errs []error
 	for _, m := range w.targets {
 		wake, err := r.treatOne(ctx, w, m, requests)
-		result, errs = sooner(result, wake), append(errs, err)
+		result, errs = outcome.Sooner(result, wake), append(errs, err)
 	}
 	return result, kerrors.NewAggregate(errs)
 }
@@ -65,7 +66,7 @@ func (r *Reconciler) treatOne(ctx context.Context, w *ward, m *clusterv1.Machine
 // Machine that somebody else has just written is looked at again when the cache shows that.
 func (r *Reconciler) write(ctx context.Context, before, after *clusterv1.Machine) error {
 	if err := patch.Status(ctx, r.Client, before, after); err != nil {
-		return settled(fmt.Errorf("patching the status of Machine %q: %w", before.Name, err))
+		return outcome.Settled(fmt.Errorf("patching the status of Machine %q: %w", before.Name, err))
 	}
 	if after.ResourceVersion == before.ResourceVersion {
 		return nil

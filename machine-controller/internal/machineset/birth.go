@@ -15,6 +15,7 @@ import (
 
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/expectation"
+	"drover.io/machine-controller/internal/outcome"
 )
 
 // midwife brings Machines into the world: first the Machine, with its finalizer, labels and
@@ -50,7 +51,7 @@ func (w *midwife) model(ctx context.Context, f *family, ref clusterv1.ContractVe
 	if err != nil {
 		return nil, err
 	}
-	return template, settled(w.templates.Claim(ctx, w.client, template, f.cluster))
+	return template, outcome.Settled(w.templates.Claim(ctx, w.client, template, f.cluster))
 }
 
 // bear creates one Machine with its objects.

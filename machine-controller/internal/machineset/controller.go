@@ -30,6 +30,7 @@ import (
 	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/filter"
 	"drover.io/machine-controller/internal/index"
+	"drover.io/machine-controller/internal/outcome"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/machine-controller/internal/workload"
@@ -95,18 +96,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *clusterv1.MachineSet) (
 	}
 	if filter.Paused(f.cluster, set) {
 		setPaused(set, true)
-		return reconcile.Result{}, settled(patch.Status(ctx, r.Client, before, set))
+		return reconcile.Result{}, outcome.Settled(patch.Status(ctx, r.Client, before, set))
 	}
 	if !set.DeletionTimestamp.IsZero() {
 		return r.finalize(ctx, before, f)
 	}
 	if f.cluster.UID == "" {
 		setClusterMissing(set)
-		return reconcile.Result{}, settled(patch.Status(ctx, r.Client, before, set))
+		return reconcile.Result{}, outcome.Settled(patch.Status(ctx, r.Client, before, set))
 	}
 	own(f)
 	if err := patch.Main(ctx, r.Client, before, set); err != nil {
-		return reconcile.Result{}, settled(fmt.Errorf("patching MachineSet: %w", err))
+		return reconcile.Result{}, outcome.Settled(fmt.Errorf("patching MachineSet: %w", err))
 	}
 	var err error
 	if f.machines, err = r.gather(ctx, f); err != nil {
@@ -114,7 +115,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *clusterv1.MachineSet) (
 	}
 	result, err := r.tend(ctx, f)
 	setStatus(f, r.Clock.Now())
-	statusErr := settled(patch.Status(ctx, r.Client, before, set))
+	statusErr := outcome.Settled(patch.Status(ctx, r.Client, before, set))
 	if err := kerrors.NewAggregate([]error{err, statusErr}); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -136,7 +137,7 @@ func (r *Reconciler) tend(ctx context.Context, f *family) (reconcile.Result, err
 		return wake, kerrors.NewAggregate(append(errs, err))
 	}
 	result, err := r.scale(ctx, f)
-	return sooner(sooner(wake, result), reconcile.Result{RequeueAfter: f.frost.Again}), kerrors.NewAggregate(append(errs, err))
+	return outcome.Sooner(outcome.Sooner(wake, result), reconcile.Result{RequeueAfter: f.frost.Again}), kerrors.NewAggregate(append(errs, err))
 }
 
 // finalize deletes every Machine and lets the MachineSet go after the last.
@@ -153,14 +154,14 @@ func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineSet,
 	if len(f.machines) == 0 && fresh {
 		r.tracker.Drop(f.set.UID)
 		controllerutil.RemoveFinalizer(f.set, clusterv1.MachineSetFinalizer)
-		return reconcile.Result{}, settled(patch.Main(ctx, r.Client, before, f.set))
+		return reconcile.Result{}, outcome.Settled(patch.Main(ctx, r.Client, before, f.set))
 	}
 	var errs []error
 	for _, m := range f.machines {
 		errs = append(errs, r.remove(ctx, f.set, m))
 	}
 	setStatus(f, r.Clock.Now())
-	errs = append(errs, settled(patch.Status(ctx, r.Client, before, f.set)))
+	errs = append(errs, outcome.Settled(patch.Status(ctx, r.Client, before, f.set)))
 	if err := kerrors.NewAggregate(errs); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -180,7 +181,7 @@ func (r *Reconciler) spread(ctx context.Context, f *family) error {
 		}
 		wanted := m.DeepCopy()
 		propagate(wanted, f.set)
-		if err := patch.Main(ctx, r.Client, m, wanted); settled(err) != nil {
+		if err := patch.Main(ctx, r.Client, m, wanted); outcome.Settled(err) != nil {
 			errs = append(errs, fmt.Errorf("updating Machine %q: %w", m.Name, err))
 		}
 	}
@@ -214,14 +215,6 @@ func (r *Reconciler) repair(ctx context.Context, f *family) error {
 // ignoreMisconfigured drops the errors that a person has to mend, once they are in a condition.
 func ignoreMisconfigured(err error) error {
 	if apierrors.IsNotFound(err) || contract.IsMisconfigured(err) {
-		return nil
-	}
-	return err
-}
-
-// settled drops the errors after which a fresh event is certain to come.
-func settled(err error) error {
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return nil
 	}
 	return err

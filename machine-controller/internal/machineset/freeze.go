@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"drover.io/machine-controller/internal/outcome"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/safety"
 )
@@ -26,7 +27,7 @@ func (r *Reconciler) freeze(ctx context.Context, f *family) error {
 	}
 	f.frost = frost
 	if err := patch.Main(ctx, r.Client, before, f.set); err != nil {
-		return settled(fmt.Errorf("patching MachineSet: %w", err))
+		return outcome.Settled(fmt.Errorf("patching MachineSet: %w", err))
 	}
 	if turned && frost.Label {
 		frozen(r.Events, f.set, frost.Message)

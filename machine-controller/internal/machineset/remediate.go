@@ -19,6 +19,7 @@ import (
 
 	"drover.io/machine-controller/internal/health"
 	"drover.io/machine-controller/internal/index"
+	"drover.io/machine-controller/internal/outcome"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/rollout"
 	"drover.io/machine-controller/internal/safety"
@@ -37,7 +38,7 @@ type remedies struct {
 func (r *Reconciler) remediate(ctx context.Context, f *family) (acted bool, result reconcile.Result, err error) {
 	result, err = r.remember(ctx, f)
 	if err != nil {
-		return false, result, settled(err)
+		return false, result, outcome.Settled(err)
 	}
 	waiting := awaitingRemedy(f.machines)
 	if len(waiting) == 0 || len(f.machines) > desiredReplicas(f.set) {
@@ -48,17 +49,17 @@ func (r *Reconciler) remediate(ctx context.Context, f *family) (acted bool, resu
 		return false, result, err
 	}
 	if err := r.openVacancies(ctx, f, chosen.now); err != nil {
-		return false, result, settled(fmt.Errorf("patching MachineSet: %w", err))
+		return false, result, outcome.Settled(fmt.Errorf("patching MachineSet: %w", err))
 	}
 	var errs []error
 	for _, m := range chosen.wait {
-		errs = append(errs, settled(r.answer(ctx, m, chosen.reason, chosen.message)))
+		errs = append(errs, outcome.Settled(r.answer(ctx, m, chosen.reason, chosen.message)))
 	}
 	for _, m := range chosen.now {
 		errs = append(errs, r.replace(ctx, f.set, m))
 	}
 	if len(chosen.wait) > 0 {
-		result = sooner(result, reconcile.Result{RequeueAfter: safety.LookAgain})
+		result = outcome.Sooner(result, reconcile.Result{RequeueAfter: safety.LookAgain})
 	}
 	return len(chosen.now) > 0, result, kerrors.NewAggregate(errs)
 }
@@ -178,7 +179,7 @@ func (r *Reconciler) answer(ctx context.Context, m *clusterv1.Machine, reason, m
 func (r *Reconciler) replace(ctx context.Context, set *clusterv1.MachineSet, m *clusterv1.Machine) error {
 	err := r.answer(ctx, m, clusterv1.MachineSetMachineRemediationMachineDeletingReason, "The Machine is being deleted")
 	if err != nil {
-		return settled(err)
+		return outcome.Settled(err)
 	}
 	if err := r.remove(ctx, set, m); err != nil {
 		return err
@@ -226,7 +227,7 @@ func (r *Reconciler) remember(ctx context.Context, f *family) (reconcile.Result,
 			continue
 		}
 		if left := at.Sub(now); left > 0 {
-			result = sooner(result, reconcile.Result{RequeueAfter: left})
+			result = outcome.Sooner(result, reconcile.Result{RequeueAfter: left})
 			continue
 		}
 		replacement, _ := health.ReplacementOf(m)
@@ -291,15 +292,4 @@ func pending(vacancies []health.Vacancy, machines []*clusterv1.Machine, desired 
 		}
 	}
 	return kept
-}
-
-// sooner merges two results: whatever has to be looked at first.
-func sooner(a, b reconcile.Result) reconcile.Result {
-	switch {
-	case a.RequeueAfter == 0:
-		return b
-	case b.RequeueAfter == 0:
-		return a
-	}
-	return reconcile.Result{RequeueAfter: min(a.RequeueAfter, b.RequeueAfter)}
 }
