@@ -38,7 +38,7 @@ lint: ## Lint every module
 	@hack/lint.sh $(MODULES)
 
 .PHONY: bench
-bench: control-plane build ## Count requests, CPU and memory per machine over its life; ARGS=--machines=N
+bench: control-plane build ## Measure our core beside Cluster API's; ARGS=--help tells what can be chosen
 	@GOWORK=off go run -C test ./bench $(ARGS)
 
 .PHONY: soak

@@ -1,105 +1,125 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command bench counts what a machine's life costs: the whole stack runs with simulated
-// hosts, N machines are made, left alone, rolled, and scaled away, and after each phase the
-// management cluster's own audit log says how many requests each manager sent. Requests are
-// exact; times and CPU depend on the machine.
+// Command bench measures what a fleet of machines costs: our core and upstream's, one after the
+// other, do the same work on real control planes, with an infrastructure stand-in that costs next to
+// nothing. It prints tables of ratios. Requests are counted in the API servers' audit logs and are
+// exact; times depend on the machine and are compared within a round only.
 package main
 
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
+	"syscall"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
+	ctrl "sigs.k8s.io/controller-runtime"
 
-	"drover.io/test/kit"
-	"drover.io/test/story"
+	"drover.io/test/bench/report"
+	"drover.io/test/controlplane/binaries"
+	"drover.io/test/interop/peer"
 )
 
+// choice is what the user wants to know.
+type choice struct {
+	scenarios, cores, args []string
+	rounds                 int
+	timeout, idle          time.Duration
+	calls                  bool
+	json, docs             string
+}
+
 func main() {
-	machines := pflag.Int("machines", 100, "how many machines to make")
-	timeout := pflag.Duration("timeout", 30*time.Minute, "how long all phases may take")
+	var c choice
+	pflag.StringSliceVar(&c.scenarios, "scenarios", []string{"200"}, "fleets to measure: 100, 200, 1000, 5000, 200x5 (clusters x machines), 1000-flap, 200-full (with our bootstrap and simulated hosts)")
+	pflag.StringSliceVar(&c.cores, "cores", []string{"drover", "upstream"}, "cores to measure: drover, upstream (newest API version only), upstream-shipped (all its API versions)")
+	pflag.StringSliceVar(&c.args, "core-args", nil, "further arguments of the core, such as --pprof-bind-address=127.0.0.1:6060 of ours")
+	pflag.IntVar(&c.rounds, "rounds", 1, "how often; the cores take turns, and ratios are medians")
+	pflag.DurationVar(&c.timeout, "timeout", 30*time.Minute, "how long one fleet may take under one core")
+	pflag.DurationVar(&c.idle, "idle", 30*time.Second, "how long a fleet is left alone")
+	pflag.BoolVar(&c.calls, "calls", false, "print every kind of request too")
+	pflag.StringVar(&c.json, "json", "", "write everything that was measured to this file, too")
+	pflag.StringVar(&c.docs, "docs", "", "write the tables and plots of the documentation into this folder")
 	pflag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	bounded, cancel := context.WithTimeout(ctx, *timeout)
-	defer cancel()
-	if err := run(bounded, *machines); err != nil {
+	ctrl.SetLogger(logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
+	if err := c.measure(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, machines int) (err error) {
-	stack, err := kit.Start(ctx, kit.Options{Audit: []byte(policy)})
+func (c choice) measure(ctx context.Context) error {
+	fleets, err := find(c.scenarios, c.idle)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if stopErr := stack.Stop(); err == nil {
-			err = stopErr
-		}
-	}()
-	told := &story.Story{Stack: stack, Namespace: "default", Cluster: "bench"}
-	n := int32(machines)
-	settle := func(ctx context.Context) error {
-		_, err := told.Settle(ctx)
+	cores, err := choose(c.cores, c.args)
+	if err != nil {
 		return err
 	}
-	phases := []phase{
-		{"create", []func(context.Context) error{func(ctx context.Context) error { return told.Begin(ctx, n) }, running(told, machines), settle}},
-		{"idle", []func(context.Context) error{func(ctx context.Context) error { return told.AwaitHeartbeats(ctx, 2) }}},
-		{"restart", []func(context.Context) error{func(context.Context) error { return restart(stack) }, settle}},
-		{"roll", []func(context.Context) error{func(ctx context.Context) error { return told.Roll(ctx, "medium") }, running(told, machines), settle}},
-		{"scale to 0", []func(context.Context) error{func(ctx context.Context) error { return told.Scale(ctx, 0) }, running(told, 0), settle}},
+	peers, err := build(ctx, cores)
+	if err != nil {
+		return err
 	}
-	meter := newMeter(stack)
-	for _, phase := range phases {
-		fmt.Fprintln(os.Stderr, "measuring:", phase.name)
-		if err := meter.measure(ctx, phase); err != nil {
-			return fmt.Errorf("%s: %w", phase.name, err)
+	var runs []report.Run
+	for _, fleet := range fleets {
+		for round := range c.rounds {
+			for _, core := range cores {
+				fmt.Fprintf(os.Stderr, "measuring %s with %s, round %d of %d\n", fleet.name, core.name, round+1, c.rounds)
+				measured, err := c.one(ctx, core, fleet, peers)
+				if err != nil {
+					return fmt.Errorf("%s with %s: %w", fleet.name, core.name, err)
+				}
+				runs = append(runs, measured)
+			}
 		}
+		report.Table(os.Stdout, fleet.name, runs)
+		fmt.Println()
 	}
-	return meter.report(os.Stdout, machines)
+	return c.write(runs)
 }
 
-// phase is one thing to do, and to wait for.
-type phase struct {
-	name  string
-	steps []func(context.Context) error
+func (c choice) one(ctx context.Context, core contender, of scenario, peers *peer.Peers) (report.Run, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	measured, err := run(ctx, core, of, peers)
+	if c.calls {
+		report.Calls(os.Stdout, measured)
+	}
+	return measured, err
 }
 
-func running(told *story.Story, n int) func(context.Context) error {
-	return func(ctx context.Context) error { return told.AwaitRunning(ctx, n) }
-}
-
-func restart(stack *kit.Stack) error {
-	for _, m := range stack.Managers() {
-		m.Stop()
-		if err := m.Start(); err != nil {
+// write keeps what was measured, where the user wants it.
+func (c choice) write(runs []report.Run) error {
+	if c.json != "" {
+		if err := report.WriteJSON(c.json, runs); err != nil {
 			return err
 		}
+	}
+	if c.docs != "" {
+		return report.WriteDocs(c.docs, runs)
 	}
 	return nil
 }
 
-// policy records who asked for what, once each, and nothing of what was said. Leases and
-// reviews of access are not part of a machine's life.
-const policy = `
-apiVersion: audit.k8s.io/v1
-kind: Policy
-omitStages: [RequestReceived, ResponseStarted]
-rules:
-- level: None
-  nonResourceURLs: ["*"]
-- level: None
-  resources:
-  - group: coordination.k8s.io
-- level: Metadata
-  userGroups: ["system:serviceaccounts:drover-system"]
-- level: None
-`
+// build compiles upstream's core if it takes part.
+func build(ctx context.Context, cores []contender) (*peer.Peers, error) {
+	for _, core := range cores {
+		if !core.theirs {
+			continue
+		}
+		root, err := binaries.Root()
+		if err != nil {
+			return nil, err
+		}
+		return peer.Build(ctx, root, func(step string) { fmt.Fprintln(os.Stderr, step) }, peer.Core)
+	}
+	return nil, nil
+}

@@ -4,168 +4,208 @@
 package main
 
 import (
-	"bufio"
-	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
-	"maps"
-	"os"
-	"slices"
+	"net/http"
 	"strings"
-	"text/tabwriter"
 	"time"
 
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"drover.io/test/bench/audit"
+	"drover.io/test/bench/report"
+	"drover.io/test/controlplane/binaries"
 	"drover.io/test/kit"
 )
 
-// call is a kind of request: who sent it, and what it did to what.
-type call struct {
-	manager, verb, resource string
-}
+// quiet is how long nobody may have asked anything until a phase counts as over.
+const quiet = 3 * time.Second
 
-// writes are the verbs that change something.
-var writes = []string{"create", "update", "patch", "delete", "deletecollection"}
-
-// sample is what one phase cost.
-type sample struct {
-	phase string
-	wall  time.Duration
-	calls map[call]int
-	usage map[string]kit.Usage
-}
-
-// meter reads the audit log and the managers' use of the processor after every phase.
+// meter says what each phase cost: requests by the audit logs of both clusters, processor and memory
+// by the operating system, and reconciles by the core's own metrics.
 type meter struct {
+	core    contender
 	stack   *kit.Stack
-	offset  int64
-	usage   map[string]kit.Usage
-	samples []sample
+	metrics string
+
+	management, workload audit.Log
+	usage, server        kit.Usage
+	reconciles           float64
 }
 
-func newMeter(stack *kit.Stack) *meter { return &meter{stack: stack, usage: map[string]kit.Usage{}} }
+func newMeter(core contender, stack *kit.Stack, port int) *meter {
+	return &meter{
+		core: core, stack: stack, metrics: fmt.Sprintf("http://127.0.0.1:%d/metrics", port),
+		management: audit.Log{Path: stack.Management.AuditLog()},
+		workload:   audit.Log{Path: stack.Workload.AuditLog()},
+	}
+}
 
-func (m *meter) measure(ctx context.Context, p phase) error {
-	began := time.Now()
-	for _, step := range p.steps {
-		if err := step(ctx); err != nil {
+// settle waits until nobody has asked anything for a while.
+func (m *meter) settle(ctx context.Context) error {
+	var last int64
+	since := time.Now()
+	for {
+		size, err := m.size()
+		if err != nil {
 			return err
 		}
+		if size != last {
+			last, since = size, time.Now()
+		}
+		if time.Since(since) > quiet {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the core to be done: %w", ctx.Err())
+		case <-time.After(look):
+		}
 	}
-	s := sample{phase: p.name, wall: time.Since(began), usage: map[string]kit.Usage{}}
-	var err error
-	if s.calls, err = m.read(); err != nil {
-		return err
+}
+
+func (m *meter) size() (int64, error) {
+	management, err := m.management.Size()
+	if err != nil {
+		return 0, err
 	}
+	workload, err := m.workload.Size()
+	return management + workload, err
+}
+
+// measure does what a phase is and returns what it cost. The wall time ends when done returns; what
+// the core does afterwards by itself still counts.
+func (m *meter) measure(ctx context.Context, name string, do func(context.Context) error) (report.Phase, error) {
+	phase := report.Phase{Name: name}
+	began := time.Now()
+	if err := do(ctx); err != nil {
+		return phase, fmt.Errorf("%s: %w", name, err)
+	}
+	phase.Wall = time.Since(began).Seconds()
+	if err := m.settle(ctx); err != nil {
+		return phase, fmt.Errorf("%s: %w", name, err)
+	}
+	if err := m.use(&phase); err != nil {
+		return phase, err
+	}
+	if err := m.count(&phase); err != nil {
+		return phase, err
+	}
+	reconciles, err := m.reconciled(ctx)
+	if err != nil {
+		return phase, err
+	}
+	if phase.Reconciles = reconciles - m.reconciles; phase.Reconciles < 0 { // it was started anew
+		phase.Reconciles = reconciles
+	}
+	m.reconciles = reconciles
+	return phase, nil
+}
+
+// use reads processor and memory.
+func (m *meter) use(phase *report.Phase) error {
 	for _, manager := range m.stack.Managers() {
+		if manager.Name != m.core.manager {
+			continue
+		}
 		now, err := manager.Usage()
 		if err != nil {
 			return err
 		}
-		s.usage[manager.Name] = now.Since(m.usage[manager.Name])
-		m.usage[manager.Name] = now
+		phase.CPU = now.Since(m.usage).CPU.Seconds()
+		phase.RSS, phase.PeakRSS = mib(now.RSS), mib(now.PeakRSS)
+		m.usage = now
 	}
-	m.samples = append(m.samples, s)
-	return nil
-}
-
-// read counts the requests that the audit log has gained.
-func (m *meter) read() (map[call]int, error) {
-	file, err := os.Open(m.stack.Management.AuditLog())
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close() //nolint:errcheck // read only
-	if _, err := file.Seek(m.offset, io.SeekStart); err != nil {
-		return nil, err
-	}
-	calls := map[call]int{}
-	lines := bufio.NewReader(file)
-	for {
-		line, err := lines.ReadBytes('\n')
-		if err == io.EOF { // a last line without its end is not complete yet
-			return calls, nil
+	for _, process := range m.stack.Management.Processes() {
+		if process.Name != binaries.APIServer {
+			continue
 		}
+		now, err := kit.UsageOf(process.PID)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		m.offset += int64(len(line))
-		if err := count(calls, line); err != nil {
-			return nil, err
-		}
+		phase.ServerCPU = now.Since(m.server).CPU.Seconds()
+		m.server = now
 	}
-}
-
-func count(calls map[call]int, line []byte) error {
-	var event struct {
-		Verb string
-		User struct{ Username string }
-
-		ObjectRef struct{ Resource, Subresource string }
-	}
-	if err := json.Unmarshal(line, &event); err != nil {
-		return fmt.Errorf("reading the audit log: %w", err)
-	}
-	manager := event.User.Username[strings.LastIndex(event.User.Username, ":")+1:]
-	resource := event.ObjectRef.Resource
-	if event.ObjectRef.Subresource != "" {
-		resource += "/" + event.ObjectRef.Subresource
-	}
-	calls[call{manager, event.Verb, resource}]++
 	return nil
 }
 
-// report prints requests per machine, by manager, and then what they were.
-func (m *meter) report(out io.Writer, machines int) error {
-	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	fmt.Fprintf(table, "%d machines\tmanager\twrites/machine\tof these events\treads/machine\tCPU ms/machine\tpeak MiB\twall s\n", machines)
-	for _, s := range m.samples {
-		for _, manager := range m.stack.Managers() {
-			account := "drover-" + manager.Name
-			sent := s.sum(account, func(c call) bool { return slices.Contains(writes, c.verb) })
-			events := s.sum(account, func(c call) bool { return c.resource == "events" })
-			reads := s.sum(account, func(c call) bool { return c.verb == "get" || c.verb == "list" })
-			usage := s.usage[manager.Name]
-			fmt.Fprintf(table, "%s\t%s\t%.2f\t%.2f\t%.2f\t%.1f\t%d\t%.1f\n", s.phase, manager.Name,
-				per(sent, machines), per(events, machines), per(reads, machines),
-				float64(usage.CPU.Milliseconds())/float64(machines), usage.PeakRSS>>20, s.wall.Seconds())
+func mib(bytes int64) float64 { return float64(bytes) / (1 << 20) }
+
+// count reads the requests.
+func (m *meter) count(phase *report.Phase) error {
+	management, err := m.management.Read()
+	if err != nil {
+		return err
+	}
+	workload, err := m.workload.Read()
+	if err != nil {
+		return err
+	}
+	phase.Calls = map[string]int{}
+	for call, n := range management {
+		if call.User != m.core.account {
+			phase.Others += written(call, n)
+			continue
+		}
+		name := "management " + call.Verb + " " + call.Resource
+		if call.Refused {
+			name += ", refused"
+			phase.Refused += n
+		}
+		phase.Calls[name] += n
+		switch {
+		case call.Event():
+			phase.Events += n
+		case call.Write():
+			phase.Writes += n
+		case call.Verb != "watch":
+			phase.Reads += n
 		}
 	}
-	fmt.Fprintln(table)
-	for _, s := range m.samples {
-		for _, c := range s.sorted() {
-			fmt.Fprintf(table, "%s\t%s\t%s %s\t%.2f\n", s.phase, c.manager, c.verb, c.resource, per(s.calls[c], machines))
+	for call, n := range workload {
+		phase.Calls["workload "+call.Verb+" "+call.Resource] += n
+		if call.Write() {
+			phase.WorkloadWrites += n
+		} else if call.Verb != "watch" {
+			phase.WorkloadReads += n
 		}
 	}
-	return table.Flush()
+	return nil
 }
 
-func (s sample) sum(manager string, counts func(call) bool) int {
-	total := 0
-	for c, n := range s.calls {
-		if c.manager == manager && counts(c) {
-			total += n
+func written(call audit.Call, n int) int {
+	if call.Write() && !call.Event() {
+		return n
+	}
+	return 0
+}
+
+// reconciled asks the core how many reconciles it has run.
+func (m *meter) reconciled(ctx context.Context) (float64, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, m.metrics, nil)
+	if err != nil {
+		return 0, err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, fmt.Errorf("reading the core's metrics: %w", err)
+	}
+	defer answer.Body.Close() //nolint:errcheck // read only
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(answer.Body)
+	if err != nil {
+		return 0, fmt.Errorf("reading the core's metrics: %w", err)
+	}
+	var total float64
+	for name, family := range families {
+		if !strings.HasPrefix(name, "controller_runtime_reconcile_total") {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			total += metric.GetCounter().GetValue()
 		}
 	}
-	return total
+	return total, nil
 }
-
-// sorted are the kinds of writes of a phase, most frequent first.
-func (s sample) sorted() []call {
-	return slices.SortedFunc(maps.Keys(s.writesOnly()), func(a, b call) int {
-		return cmp.Or(cmp.Compare(a.manager, b.manager), cmp.Compare(s.calls[b], s.calls[a]), cmp.Compare(a.resource, b.resource), cmp.Compare(a.verb, b.verb))
-	})
-}
-
-func (s sample) writesOnly() map[call]int {
-	only := map[call]int{}
-	for c, n := range s.calls {
-		if slices.Contains(writes, c.verb) {
-			only[c] = n
-		}
-	}
-	return only
-}
-
-func per(n, machines int) float64 { return float64(n) / float64(machines) }

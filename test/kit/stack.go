@@ -41,8 +41,10 @@ type Options struct {
 	// LeaderElection lets the managers elect a leader, as they do in production. A manager
 	// that is killed then leaves a lease behind, which its successor has to wait for.
 	LeaderElection bool
-	// Audit is the audit policy of the management cluster, if any.
-	Audit []byte
+	// ControlPlane may change how the cluster called "management" or "workload" is started, if set.
+	ControlPlane func(options *controlplane.Options)
+	// Args are further arguments of our managers by name; they override those that are always given.
+	Args map[string][]string
 	// Without names managers of ours that are not run, because other programs do their work.
 	// Without the machine-controller, the core kinds are theirs to install as well.
 	Without []string
@@ -113,15 +115,14 @@ func (s *Stack) startClusters(ctx context.Context) error {
 	var group sync.WaitGroup
 	var errs [2]error
 	group.Go(func() {
-		options := controlplane.Options{Name: "management", ControllerManager: true, AuditPolicy: s.options.Audit}
-		s.Management, errs[0] = controlplane.Start(ctx, options)
+		s.Management, errs[0] = s.startCluster(ctx, "management")
 	})
 	group.Go(func() {
 		if s.options.Beside != nil {
 			s.Workload = s.options.Beside.Workload
 			return
 		}
-		s.Workload, errs[1] = controlplane.Start(ctx, controlplane.Options{Name: "workload", ControllerManager: true})
+		s.Workload, errs[1] = s.startCluster(ctx, "workload")
 	})
 	group.Wait()
 	if err := errors.Join(errs[:]...); err != nil {
@@ -140,6 +141,14 @@ func (s *Stack) startClusters(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+func (s *Stack) startCluster(ctx context.Context, name string) (*controlplane.ControlPlane, error) {
+	options := controlplane.Options{Name: name, ControllerManager: true}
+	if s.options.ControlPlane != nil {
+		s.options.ControlPlane(&options)
+	}
+	return controlplane.Start(ctx, options)
 }
 
 // Kubeconfig is the path of the administrator's kubeconfig of "management" or "workload".

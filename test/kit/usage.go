@@ -20,8 +20,8 @@ type Usage struct {
 	PID int
 	// CPU is processor time, of user and kernel.
 	CPU time.Duration
-	// PeakRSS is the most memory it ever held, in bytes.
-	PeakRSS int64
+	// RSS is the memory it holds, and PeakRSS the most it ever held, in bytes.
+	RSS, PeakRSS int64
 }
 
 // Since is what was used after an earlier look. A process that has been started anew since
@@ -33,9 +33,12 @@ func (u Usage) Since(before Usage) Usage {
 	return u
 }
 
-// Usage reads what the manager's process has used, from /proc.
-func (m *Manager) Usage() (Usage, error) {
-	usage := Usage{PID: m.process.PID}
+// Usage reads what the manager's process has used.
+func (m *Manager) Usage() (Usage, error) { return UsageOf(m.process.PID) }
+
+// UsageOf reads what a process has used, from /proc.
+func UsageOf(pid int) (Usage, error) {
+	usage := Usage{PID: pid}
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", usage.PID))
 	if err != nil {
 		return Usage{}, err
@@ -50,20 +53,29 @@ func (m *Manager) Usage() (Usage, error) {
 		}
 		usage.CPU += time.Duration(ticks) * clockTick
 	}
-	usage.PeakRSS, err = peakRSS(usage.PID)
+	usage.RSS, usage.PeakRSS, err = memory(usage.PID)
 	return usage, err
 }
 
-func peakRSS(pid int) (int64, error) {
+func memory(pid int) (now, peak int64, err error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
+	found := map[string]int64{}
 	for line := range strings.Lines(string(status)) {
-		if text, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(text), " kB"), 10, 64)
-			return kib << 10, err
+		name, text, _ := strings.Cut(line, ":")
+		if name != "VmRSS" && name != "VmHWM" {
+			continue
 		}
+		kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(text), " kB"), 10, 64)
+		if err != nil {
+			return 0, 0, err
+		}
+		found[name] = kib << 10
 	}
-	return 0, fmt.Errorf("no VmHWM in the status of process %d", pid)
+	if len(found) != 2 {
+		return 0, 0, fmt.Errorf("no VmRSS and VmHWM in the status of process %d", pid)
+	}
+	return found["VmRSS"], found["VmHWM"], nil
 }

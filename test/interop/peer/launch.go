@@ -21,15 +21,16 @@ import (
 )
 
 // Launch installs what one of upstream's managers ships, starts it under its own
-// ServiceAccount and returns once it is ready. It then is one of the stack's managers.
-func (p *Peers) Launch(ctx context.Context, stack *kit.Stack, name string) error {
-	if err := p.launch(ctx, stack, name); err != nil {
+// ServiceAccount and returns once it is ready. It then is one of the stack's managers. The
+// arguments override those that are always given.
+func (p *Peers) Launch(ctx context.Context, stack *kit.Stack, name string, args ...string) error {
+	if err := p.launch(ctx, stack, name, args); err != nil {
 		return fmt.Errorf("launching upstream's %s: %w", name, err)
 	}
 	return nil
 }
 
-func (p *Peers) launch(ctx context.Context, stack *kit.Stack, name string) error {
+func (p *Peers) launch(ctx context.Context, stack *kit.Stack, name string, args []string) error {
 	of, err := find(name)
 	if err != nil {
 		return err
@@ -63,7 +64,7 @@ func (p *Peers) launch(ctx context.Context, stack *kit.Stack, name string) error
 			fmt.Sprintf("--health-addr=127.0.0.1:%d", ports[1]),
 			fmt.Sprintf("--webhook-port=%d", ports[0]),
 			"--webhook-cert-dir=" + dir,
-		}, of.args...),
+		}, append(of.args, args...)...),
 	})
 	if err != nil {
 		return err

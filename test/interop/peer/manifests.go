@@ -11,6 +11,7 @@ import (
 	"io"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,6 +24,8 @@ type shipment struct {
 	objects []unstructured.Unstructured
 	// namespace and account are those of the manager's Deployment.
 	namespace, account string
+	// newestOnly drops the older versions of kinds.
+	newestOnly bool
 }
 
 // endpoint is where a manager's webhooks are served, and by whose certificate.
@@ -42,7 +45,7 @@ func (p *Peers) ship(ctx context.Context, of program, at endpoint) (*shipment, e
 	if err != nil {
 		return nil, err
 	}
-	s := &shipment{}
+	s := &shipment{newestOnly: p.NewestOnly}
 	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(built), 4096)
 	for {
 		var object unstructured.Unstructured
@@ -69,7 +72,11 @@ func (s *shipment) add(object unstructured.Unstructured, at endpoint) error {
 		s.account, _, err = unstructured.NestedString(object.Object, "spec", "template", "spec", "serviceAccountName")
 		return err
 	case "CustomResourceDefinition":
-		if err := redirectConversion(object, at); err != nil {
+		convert := redirectConversion
+		if s.newestOnly {
+			convert = dropConversion
+		}
+		if err := convert(object, at); err != nil {
 			return err
 		}
 	case "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration":
@@ -87,6 +94,20 @@ func redirectConversion(crd unstructured.Unstructured, at endpoint) error {
 		return err
 	}
 	return unstructured.SetNestedMap(crd.Object, at.redirect(config), "spec", "conversion", "webhook", "clientConfig")
+}
+
+// dropConversion leaves only the version that is stored.
+func dropConversion(crd unstructured.Unstructured, _ endpoint) error {
+	versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	if err != nil {
+		return err
+	}
+	versions = slices.DeleteFunc(versions, func(each any) bool {
+		version, _ := each.(map[string]any)
+		return version["storage"] != true
+	})
+	unstructured.RemoveNestedField(crd.Object, "spec", "conversion")
+	return unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions")
 }
 
 func redirectWebhooks(configuration unstructured.Unstructured, at endpoint) error {
