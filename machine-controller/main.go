@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2/textlogger"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"drover.io/machine-controller/internal/index"
@@ -39,6 +40,7 @@ func run(ctx context.Context, args []string) error {
 		return fmt.Errorf("finding the management cluster: %w", err)
 	}
 	rest.QPS, rest.Burst, rest.UserAgent = o.qps, o.burst, "drover-machine-controller"
+	rest.WarningHandlerWithContext = log.NewKubeAPIWarningLogger(log.KubeAPIWarningLoggerOptions{Deduplicate: true})
 	mgr, err := newManager(rest, o)
 	if err != nil {
 		return err

@@ -46,6 +46,8 @@ type Reconciler struct {
 	Workloads *workload.Connections
 	Events    events.EventRecorder
 	Clock     clock.PassiveClock
+
+	teller *coalesce.Teller
 }
 
 // subject is one Cluster and what a reconcile has observed about it.
@@ -65,6 +67,7 @@ type progress struct{ reason, message string }
 
 // Register adds the controller to the manager, with everything that can wake a Cluster.
 func (r *Reconciler) Register(mgr ctrl.Manager, watchFilter string, options controller.Options) error {
+	r.teller = &coalesce.Teller{Client: r.Client, Pace: &coalesce.Pace{Clock: r.Clock, Period: coalesce.TellPeriod}}
 	c, err := builder.ControllerManagedBy(mgr).
 		For(&clusterv1.Cluster{}, builder.WithPredicates(filter.WatchLabel(watchFilter))).
 		Watches(&clusterv1.MachineDeployment{}, coalesce.Map(clusterOf)).
@@ -113,11 +116,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) 
 		return reconcile.Result{}, kerrors.NewAggregate(errs)
 	}
 	r.setStatus(s)
-	errs = append(errs, outcome.Settled(patch.Status(ctx, r.Client, before, cluster)))
-	if err := kerrors.NewAggregate(errs); err != nil {
+	again, err := r.teller.Status(ctx, before, cluster, pressing(before, cluster))
+	if err := kerrors.NewAggregate(append(errs, outcome.Settled(err))); err != nil {
 		return reconcile.Result{}, err
 	}
-	return result, nil
+	return outcome.Sooner(result, again), nil
 }
 
 // infrastructure follows the InfraCluster. Without one there is nothing to wait for.

@@ -4,9 +4,15 @@
 package cluster
 
 import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+
+	"drover.io/machine-controller/internal/coalesce"
 )
 
 // setStatus derives counters, conditions and phase from what was observed.
@@ -29,6 +35,33 @@ func (r *Reconciler) setStatus(s *subject) {
 	conditions.Set(c, deleting(s))
 	conditions.Set(c, available(c))
 	c.Status.SetTypedPhase(phaseOf(c))
+}
+
+// sumsUp are the conditions that move with every worker.
+var sumsUp = []string{
+	clusterv1.ClusterWorkersAvailableCondition, clusterv1.ClusterWorkerMachinesReadyCondition, clusterv1.ClusterWorkerMachinesUpToDateCondition,
+	clusterv1.ClusterRollingOutCondition, clusterv1.ClusterScalingUpCondition, clusterv1.ClusterScalingDownCondition, clusterv1.ClusterRemediatingCondition,
+}
+
+// pressing reports whether the change of the status is more than a step of the workers' counters.
+func pressing(before, after *clusterv1.Cluster) bool {
+	var others []string
+	for _, condition := range after.Status.Conditions {
+		if !slices.Contains(sumsUp, condition.Type) {
+			others = append(others, condition.Type)
+		}
+	}
+	return before.Status.ObservedGeneration != after.Status.ObservedGeneration || before.Status.Phase != after.Status.Phase ||
+		!equality.Semantic.DeepEqual(before.Status.Initialization, after.Status.Initialization) ||
+		tally(before).Complete() != tally(after).Complete() || coalesce.Turned(before, after, others...)
+}
+
+func tally(c *clusterv1.Cluster) coalesce.Count {
+	w := ptr.Deref(c.Status.Workers, clusterv1.WorkersStatus{})
+	return coalesce.Count{
+		Desired: ptr.Deref(w.DesiredReplicas, 0), Replicas: ptr.Deref(w.Replicas, 0), Ready: ptr.Deref(w.ReadyReplicas, 0),
+		Available: ptr.Deref(w.AvailableReplicas, 0), UpToDate: ptr.Deref(w.UpToDateReplicas, 0),
+	}
 }
 
 func planeStatus(machines []*clusterv1.Machine) *clusterv1.ClusterControlPlaneStatus {

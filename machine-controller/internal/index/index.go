@@ -3,7 +3,8 @@
 
 // Package index names the indexes of the manager's cache and asks them, so that no
 // controller lists what it can look up. It is registered once, before the cache starts;
-// every controller reads through it.
+// every controller reads through it. What it returns is shared with the cache and must not be
+// changed: a caller that wants to write changes a copy.
 package index
 
 import (
@@ -65,7 +66,7 @@ func MachinesByProviderID(ctx context.Context, c client.Reader, id string) ([]*c
 
 func machines(ctx context.Context, c client.Reader, options ...client.ListOption) ([]*clusterv1.Machine, error) {
 	list := &clusterv1.MachineList{}
-	if err := c.List(ctx, list, options...); err != nil {
+	if err := c.List(ctx, list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
 		return nil, fmt.Errorf("listing Machines: %w", err)
 	}
 	return pointers(list.Items), nil
@@ -88,7 +89,7 @@ func MachineSetsOfCluster(ctx context.Context, c client.Reader, cluster client.O
 
 func machineSets(ctx context.Context, c client.Reader, options ...client.ListOption) ([]*clusterv1.MachineSet, error) {
 	list := &clusterv1.MachineSetList{}
-	if err := c.List(ctx, list, options...); err != nil {
+	if err := c.List(ctx, list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
 		return nil, fmt.Errorf("listing MachineSets: %w", err)
 	}
 	return pointers(list.Items), nil
@@ -97,7 +98,7 @@ func machineSets(ctx context.Context, c client.Reader, options ...client.ListOpt
 // MachineDeploymentsOfCluster returns every MachineDeployment of the Cluster.
 func MachineDeploymentsOfCluster(ctx context.Context, c client.Reader, cluster client.ObjectKey) ([]*clusterv1.MachineDeployment, error) {
 	list := &clusterv1.MachineDeploymentList{}
-	if err := c.List(ctx, list, client.InNamespace(cluster.Namespace), client.MatchingFields{byClusterName: cluster.Name}); err != nil {
+	if err := c.List(ctx, list, client.InNamespace(cluster.Namespace), client.MatchingFields{byClusterName: cluster.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing MachineDeployments: %w", err)
 	}
 	return pointers(list.Items), nil

@@ -4,6 +4,7 @@
 package machine
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -55,11 +56,24 @@ var acted = []string{
 	clusterv1.PausedCondition,
 }
 
+// clocked are the stages of a deletion that end when a time is over, counted from the status.
+var clocked = []string{
+	clusterv1.MachineDeletingWaitingForPreDrainHookReason,
+	clusterv1.MachineDeletingDrainingNodeReason,
+	clusterv1.MachineDeletingWaitingForVolumeDetachReason,
+	clusterv1.MachineDeletingWaitingForPreTerminateHookReason,
+}
+
 // urgent reports whether somebody acts on the difference between two statuses: the Node
-// reference, the clocks of a deletion, or whether the machine is ready, available, up to
-// date or paused. Where a condition is new, only being true is news.
+// reference, or whether the machine is ready, available, up to date or paused. Where a
+// condition is new, only being true is news. What is being deleted is known to go; only the
+// clocks of its deletion are urgent, and they only while one runs.
 func urgent(before, after *clusterv1.Machine) bool {
-	if before.Status.NodeRef != after.Status.NodeRef || !equality.Semantic.DeepEqual(before.Status.Deletion, after.Status.Deletion) {
+	if !after.DeletionTimestamp.IsZero() {
+		return !equality.Semantic.DeepEqual(before.Status.Deletion, after.Status.Deletion) &&
+			slices.Contains(clocked, conditions.GetReason(after, clusterv1.MachineDeletingCondition))
+	}
+	if before.Status.NodeRef != after.Status.NodeRef {
 		return true
 	}
 	for _, kind := range acted {

@@ -40,15 +40,25 @@ func TestUrgent(t *testing.T) {
 		}
 	}
 	nothing := func(*clusterv1.Machine) {}
+	draining := func(reason string) func(*clusterv1.Machine) {
+		return func(m *clusterv1.Machine) {
+			m.DeletionTimestamp = new(metav1.NewTime(epoch))
+			m.Status.Deletion = &clusterv1.MachineDeletionStatus{NodeDrainStartTime: metav1.NewTime(epoch)}
+			conditions.Set(m, metav1.Condition{Type: clusterv1.MachineDeletingCondition, Status: "True", Reason: reason})
+		}
+	}
 	for name, test := range map[string]struct {
 		before, after func(*clusterv1.Machine)
 		want          bool
 	}{
-		"is not when nothing changed": {nothing, nothing, false},
-		"is a Node reference":         {nothing, func(m *clusterv1.Machine) { m.Status.NodeRef.Name = "n" }, true},
-		"is a clock of the deletion": {nothing, func(m *clusterv1.Machine) {
-			m.Status.Deletion = &clusterv1.MachineDeletionStatus{NodeDrainStartTime: metav1.NewTime(epoch)}
-		}, true},
+		"is not when nothing changed":                   {nothing, nothing, false},
+		"is a Node reference":                           {nothing, func(m *clusterv1.Machine) { m.Status.NodeRef.Name = "n" }, true},
+		"is a clock of the deletion that runs":          {nothing, draining(clusterv1.MachineDeletingDrainingNodeReason), true},
+		"is not a clock of the deletion that has ended": {nothing, draining(clusterv1.MachineDeletingWaitingForInfrastructureDeletionReason), false},
+		"is not becoming unready by deletion": {set(clusterv1.MachineReadyCondition, "True"), func(m *clusterv1.Machine) {
+			m.DeletionTimestamp = new(metav1.NewTime(epoch))
+			set(clusterv1.MachineReadyCondition, "False")(m)
+		}, false},
 		"is becoming ready":                      {set(clusterv1.MachineReadyCondition, "False"), set(clusterv1.MachineReadyCondition, "True"), true},
 		"is becoming unready":                    {set(clusterv1.MachineReadyCondition, "True"), set(clusterv1.MachineReadyCondition, "Unknown"), true},
 		"is being ready from the start":          {nothing, set(clusterv1.MachineReadyCondition, "True"), true},

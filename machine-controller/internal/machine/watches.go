@@ -59,7 +59,7 @@ func (r *Reconciler) machinesOfNode(cluster client.ObjectKey, node *corev1.Node)
 func (r *Reconciler) machinesOfDeployment(ctx context.Context, deployment client.Object) []reconcile.Request {
 	list := &clusterv1.MachineList{}
 	if err := r.Client.List(ctx, list, client.InNamespace(deployment.GetNamespace()),
-		client.MatchingLabels{clusterv1.MachineDeploymentNameLabel: deployment.GetName()}); err != nil {
+		client.MatchingLabels{clusterv1.MachineDeploymentNameLabel: deployment.GetName()}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil
 	}
 	found := make([]reconcile.Request, 0, len(list.Items))

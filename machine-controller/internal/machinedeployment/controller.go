@@ -35,6 +35,10 @@ import (
 	"drover.io/machine-controller/internal/safety"
 )
 
+// stepPeriod is the least time between two steps of a rollout, so that Machines that become available
+// one after the other are one step and not many.
+const stepPeriod = time.Second
+
 // unseenRetry is how soon to look again for our own writes in the cache.
 const unseenRetry = time.Second
 
@@ -55,6 +59,8 @@ type Reconciler struct {
 
 	tracker *expectation.Tracker
 	writes  written
+	teller  *coalesce.Teller
+	steps   *coalesce.Pace
 }
 
 // fleet is one MachineDeployment with its MachineSets and their Machines.
@@ -72,9 +78,12 @@ type fleet struct {
 // Register adds the controller to the manager, with everything that can wake a MachineDeployment.
 func (r *Reconciler) Register(mgr ctrl.Manager, watchFilter string, options controller.Options) error {
 	r.tracker = &expectation.Tracker{Clock: r.Clock}
+	r.teller = &coalesce.Teller{Client: r.Client, Pace: &coalesce.Pace{Clock: r.Clock, Period: coalesce.TellPeriod}}
+	r.steps = &coalesce.Pace{Clock: r.Clock, Period: stepPeriod}
 	err := builder.ControllerManagedBy(mgr).
 		For(&clusterv1.MachineDeployment{}, builder.WithPredicates(filter.WatchLabel(watchFilter))).
 		Watches(&clusterv1.MachineSet{}, coalesce.Controller("MachineDeployment")).
+		Watches(&clusterv1.Machine{}, coalesce.Map(deploymentOfMachine)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.deploymentsOfCluster), builder.WithPredicates(filter.ClusterTurns())).
 		WithOptions(options).
 		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
@@ -112,11 +121,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeploym
 	}
 	result, err := r.roll(ctx, f)
 	setStatus(f, r.Clock.Now())
-	statusErr := outcome.Settled(patch.Status(ctx, r.Client, before, md))
-	if err := kerrors.NewAggregate([]error{err, statusErr}); err != nil {
+	again, statusErr := r.teller.Status(ctx, before, md, pressing(before, md))
+	if err := kerrors.NewAggregate([]error{err, outcome.Settled(statusErr)}); err != nil {
 		return reconcile.Result{}, err
 	}
-	return result, nil
+	return outcome.Sooner(result, again), nil
 }
 
 // roll asks what to do about the MachineSets, and does it.
@@ -144,6 +153,13 @@ func (r *Reconciler) roll(ctx context.Context, f *fleet) (reconcile.Result, erro
 		return reconcile.Result{RequeueAfter: coalesce.Window}, err
 	}
 	f.decision = rollout.Plan(state)
+	if len(f.decision.Intents) == 0 {
+		return r.next(f), nil
+	}
+	if due := r.steps.Due(f.deployment.UID); due > 0 {
+		return outcome.Sooner(r.next(f), reconcile.Result{RequeueAfter: due}), nil
+	}
+	r.steps.Took(f.deployment.UID)
 	var errs []error
 	for _, intent := range f.decision.Intents {
 		errs = append(errs, r.apply(ctx, f, intent))
@@ -195,11 +211,11 @@ func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineDepl
 		}
 	}
 	setStatus(f, r.Clock.Now())
-	errs = append(errs, outcome.Settled(patch.Status(ctx, r.Client, before, f.deployment)))
-	if err := kerrors.NewAggregate(errs); err != nil {
+	again, err := r.teller.Status(ctx, before, f.deployment, pressing(before, f.deployment))
+	if err := kerrors.NewAggregate(append(errs, outcome.Settled(err))); err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: lookAgain}, nil
+	return outcome.Sooner(again, reconcile.Result{RequeueAfter: lookAgain}), nil
 }
 
 // own keeps the MachineDeployment's finalizer, its cluster label, the owner reference to

@@ -164,6 +164,16 @@ func (r *Reconciler) deploymentsOfCluster(ctx context.Context, cluster client.Ob
 	return found
 }
 
+// deploymentOfMachine names the MachineDeployment of a Machine: what it may do next depends on which
+// Machines are available, and MachineSets tell that late.
+func deploymentOfMachine(_ context.Context, m client.Object) []reconcile.Request {
+	name := m.GetLabels()[clusterv1.MachineDeploymentNameLabel]
+	if name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: m.GetNamespace(), Name: name}}}
+}
+
 func owns(references []metav1.OwnerReference, uid types.UID) bool {
 	for _, reference := range references {
 		if reference.UID == uid {

@@ -9,8 +9,13 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+
+	policyv1 "drover.io/api/policy/v1alpha1"
+	"drover.io/machine-controller/internal/coalesce"
+	"drover.io/machine-controller/internal/rollout"
 )
 
 // setStatus sums up the MachineSets and derives the conditions.
@@ -23,7 +28,7 @@ func setStatus(f *fleet, now time.Time) {
 	status.Replicas = sum(f.sets, func(s *clusterv1.MachineSetStatus) *int32 { return s.Replicas })
 	status.ReadyReplicas = sum(f.sets, func(s *clusterv1.MachineSetStatus) *int32 { return s.ReadyReplicas })
 	status.AvailableReplicas = sum(f.sets, func(s *clusterv1.MachineSetStatus) *int32 { return s.AvailableReplicas })
-	status.UpToDateReplicas = sum(f.sets, func(s *clusterv1.MachineSetStatus) *int32 { return s.UpToDateReplicas })
+	status.UpToDateReplicas = sum(current(f, now), func(s *clusterv1.MachineSetStatus) *int32 { return s.UpToDateReplicas })
 	status.Versions = versions(f.sets)
 
 	f.frost.Show(f.deployment)
@@ -40,6 +45,23 @@ func setStatus(f *fleet, now time.Time) {
 }
 
 // phaseOf names what the deployment is doing.
+// pressing reports whether somebody waits to read the status: whoever waits for the order to be seen, or
+// for the fleet to be complete, or must know that it is not available.
+func pressing(before, after *clusterv1.MachineDeployment) bool {
+	return before.Status.ObservedGeneration != after.Status.ObservedGeneration ||
+		tally(before).Pressing(tally(after)) ||
+		coalesce.Turned(before, after, clusterv1.PausedCondition, clusterv1.MachineDeploymentDeletingCondition,
+			clusterv1.MachineDeploymentAvailableCondition, policyv1.FrozenCondition)
+}
+
+func tally(md *clusterv1.MachineDeployment) coalesce.Count {
+	s := &md.Status
+	return coalesce.Count{
+		Desired: desiredReplicas(md), Replicas: ptr.Deref(s.Replicas, 0), Ready: ptr.Deref(s.ReadyReplicas, 0),
+		Available: ptr.Deref(s.AvailableReplicas, 0), UpToDate: ptr.Deref(s.UpToDateReplicas, 0),
+	}
+}
+
 func phaseOf(md *clusterv1.MachineDeployment) clusterv1.MachineDeploymentPhase {
 	switch {
 	case conditions.IsTrue(md, clusterv1.MachineDeploymentScalingUpCondition):
@@ -50,6 +72,15 @@ func phaseOf(md *clusterv1.MachineDeployment) clusterv1.MachineDeploymentPhase {
 		return clusterv1.MachineDeploymentPhaseRunning
 	}
 	return clusterv1.MachineDeploymentPhaseUnknown
+}
+
+// current is the MachineSet that the deployment is rolling out, if there is one yet. No other has
+// Machines that are up to date, even while these do not know that they are not any more.
+func current(f *fleet, now time.Time) []*clusterv1.MachineSet {
+	if set, _ := rollout.FindCurrent(f.deployment, f.sets, now); set != nil {
+		return []*clusterv1.MachineSet{set}
+	}
+	return nil
 }
 
 func sum(sets []*clusterv1.MachineSet, of func(*clusterv1.MachineSetStatus) *int32) *int32 {

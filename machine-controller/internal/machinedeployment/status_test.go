@@ -31,10 +31,13 @@ func verdictOf(md *clusterv1.MachineDeployment, kind string) verdict {
 	return verdict{c.Status, c.Reason, c.Message}
 }
 
-// setWith has a revision and these counts.
+// setWith has a revision and these counts. Revision 7 has the template of deployment.
 func setWith(revision string, replicas, available int32) *clusterv1.MachineSet {
 	set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: "set-" + revision, Annotations: pairs{clusterv1.RevisionAnnotation: revision}}}
 	set.Spec.Replicas = &replicas
+	if revision == "7" {
+		set.Spec.Template = deployment().Spec.Template
+	}
 	set.Status.Replicas, set.Status.ReadyReplicas, set.Status.AvailableReplicas, set.Status.UpToDateReplicas = &replicas, &available, &available, &available
 	set.Status.Versions = []clusterv1.StatusVersion{{Version: "v1", Replicas: replicas}}
 	return set
@@ -126,7 +129,7 @@ func TestStatusSums(t *testing.T) {
 	got.Conditions, got.Phase = nil, ""
 	want := clusterv1.MachineDeploymentStatus{
 		ObservedGeneration: 5, Selector: "pool=a",
-		Replicas: new(int32(5)), ReadyReplicas: new(int32(3)), AvailableReplicas: new(int32(3)), UpToDateReplicas: new(int32(3)),
+		Replicas: new(int32(5)), ReadyReplicas: new(int32(3)), AvailableReplicas: new(int32(3)), UpToDateReplicas: new(int32(2)), // not those of the old set, which may not know it yet
 		Versions: []clusterv1.StatusVersion{{Version: "v0", Replicas: 1}, {Version: "v1", Replicas: 5}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

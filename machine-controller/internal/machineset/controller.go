@@ -54,6 +54,7 @@ type Reconciler struct {
 
 	midwife *midwife
 	tracker *expectation.Tracker
+	teller  *coalesce.Teller
 }
 
 // family is one MachineSet with its Machines, and what hinders it.
@@ -71,6 +72,7 @@ type family struct {
 // Register adds the controller to the manager, with everything that can wake a MachineSet.
 func (r *Reconciler) Register(mgr ctrl.Manager, watchFilter string, options controller.Options) error {
 	r.tracker = &expectation.Tracker{Clock: r.Clock}
+	r.teller = &coalesce.Teller{Client: r.Client, Pace: &coalesce.Pace{Clock: r.Clock, Period: coalesce.TellPeriod}}
 	r.midwife = &midwife{client: r.Client, templates: r.Templates, tracker: r.tracker}
 	err := builder.ControllerManagedBy(mgr).
 		For(&clusterv1.MachineSet{}, builder.WithPredicates(filter.WatchLabel(watchFilter))).
@@ -115,11 +117,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *clusterv1.MachineSet) (
 	}
 	result, err := r.tend(ctx, f)
 	setStatus(f, r.Clock.Now())
-	statusErr := outcome.Settled(patch.Status(ctx, r.Client, before, set))
-	if err := kerrors.NewAggregate([]error{err, statusErr}); err != nil {
+	again, statusErr := r.teller.Status(ctx, before, set, pressing(before, set))
+	if err := kerrors.NewAggregate([]error{err, outcome.Settled(statusErr)}); err != nil {
 		return reconcile.Result{}, err
 	}
-	return result, nil
+	return outcome.Sooner(result, again), nil
 }
 
 // tend mends the Machines, and creates or deletes some.
@@ -161,14 +163,14 @@ func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineSet,
 		errs = append(errs, r.remove(ctx, f.set, m))
 	}
 	setStatus(f, r.Clock.Now())
-	errs = append(errs, outcome.Settled(patch.Status(ctx, r.Client, before, f.set)))
-	if err := kerrors.NewAggregate(errs); err != nil {
+	again, err := r.teller.Status(ctx, before, f.set, pressing(before, f.set))
+	if err := kerrors.NewAggregate(append(errs, outcome.Settled(err))); err != nil {
 		return reconcile.Result{}, err
 	}
 	if !fresh {
 		return reconcile.Result{RequeueAfter: time.Second}, nil
 	}
-	return reconcile.Result{RequeueAfter: lookAgain}, nil
+	return outcome.Sooner(again, reconcile.Result{RequeueAfter: lookAgain}), nil
 }
 
 // spread carries what the template changes in place to the Machines.

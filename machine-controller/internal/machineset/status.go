@@ -9,8 +9,12 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+
+	policyv1 "drover.io/api/policy/v1alpha1"
+	"drover.io/machine-controller/internal/coalesce"
 )
 
 // setStatus counts the Machines and derives the conditions.
@@ -37,6 +41,22 @@ func setStatus(f *family, now time.Time) {
 }
 
 // count is how many Machines have the condition; the caller may keep the pointer.
+// pressing reports whether somebody waits to read the status: the MachineDeployment, which holds its
+// plans until its last order was seen, and whoever waits for the fleet to be complete.
+func pressing(before, after *clusterv1.MachineSet) bool {
+	return before.Status.ObservedGeneration != after.Status.ObservedGeneration ||
+		tally(before).Pressing(tally(after)) ||
+		coalesce.Turned(before, after, clusterv1.PausedCondition, clusterv1.MachineSetDeletingCondition, policyv1.FrozenCondition)
+}
+
+func tally(set *clusterv1.MachineSet) coalesce.Count {
+	s := &set.Status
+	return coalesce.Count{
+		Desired: int32(desiredReplicas(set)), Replicas: ptr.Deref(s.Replicas, 0), Ready: ptr.Deref(s.ReadyReplicas, 0), //nolint:gosec // the API bounds it
+		Available: ptr.Deref(s.AvailableReplicas, 0), UpToDate: ptr.Deref(s.UpToDateReplicas, 0),
+	}
+}
+
 func count(machines []*clusterv1.Machine, condition string) *int32 {
 	var n int32
 	for _, m := range machines {

@@ -11,8 +11,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -22,11 +24,11 @@ import (
 // of metadata conflict with other writers, as finalizers and owner references are replaced
 // as whole lists; changes of spec alone do not.
 func Main[T client.Object](ctx context.Context, c client.Client, before, after T) error {
-	fields, err := difference(before, after)
+	fields, err := difference(without(before, "Status"), without(after, "Status"))
 	if err != nil {
 		return err
 	}
-	delete(fields, "status")
+	delete(fields, "status") // of what has no such field in Go
 	if len(fields) == 0 {
 		return nil
 	}
@@ -39,7 +41,10 @@ func Main[T client.Object](ctx context.Context, c client.Client, before, after T
 	if err != nil {
 		return fmt.Errorf("encoding patch: %w", err)
 	}
-	written, _ := after.DeepCopyObject().(client.Object)
+	written, err := answer(c, after)
+	if err != nil {
+		return err
+	}
 	if err := c.Patch(ctx, written, client.RawPatch(types.MergePatchType, data)); err != nil {
 		return err
 	}
@@ -52,7 +57,7 @@ func Main[T client.Object](ctx context.Context, c client.Client, before, after T
 // since: its lists are replaced as a whole and several controllers keep conditions in one
 // of them. A conflict is an error that apierrors.IsConflict knows; the next reconcile reads anew.
 func Status[T client.Object](ctx context.Context, c client.Client, before, after T) error {
-	fields, err := difference(before, after)
+	fields, err := statusDifference(before, after)
 	if err != nil {
 		return err
 	}
@@ -67,12 +72,22 @@ func Status[T client.Object](ctx context.Context, c client.Client, before, after
 	if err != nil {
 		return fmt.Errorf("encoding status patch: %w", err)
 	}
-	written, _ := after.DeepCopyObject().(client.Object)
+	written, err := answer(c, after)
+	if err != nil {
+		return err
+	}
 	if err := c.Status().Patch(ctx, written, client.RawPatch(types.MergePatchType, data)); err != nil {
 		return err
 	}
 	after.SetResourceVersion(written.GetResourceVersion())
 	return nil
+}
+
+// StatusChanged reports whether Status would write.
+func StatusChanged(before, after client.Object) (bool, error) {
+	fields, err := statusDifference(before, after)
+	_, changed := fields["status"]
+	return changed, err
 }
 
 // locked adds the resource version that the patch was made for.
@@ -99,4 +114,34 @@ func difference(before, after client.Object) (map[string]json.RawMessage, error)
 		return nil, fmt.Errorf("computing patch: %w", err)
 	}
 	return fields, nil
+}
+
+func statusDifference[T client.Object](before, after T) (map[string]json.RawMessage, error) {
+	return difference(without(before, "ObjectMeta", "Spec"), without(after, "ObjectMeta", "Spec"))
+}
+
+// without is a shallow copy of the object that lacks some of its fields, so that they cost nothing to
+// compare. The copy must not be changed.
+func without[T client.Object](object T, fields ...string) T {
+	part := reflect.New(reflect.TypeOf(object).Elem())
+	part.Elem().Set(reflect.ValueOf(object).Elem())
+	for _, name := range fields {
+		if field := part.Elem().FieldByName(name); field.IsValid() {
+			field.SetZero()
+		}
+	}
+	copied, _ := part.Interface().(T)
+	return copied
+}
+
+// answer is what a patch of the object is answered with: the metadata is all that we want to know, and
+// much less to send and to decode than the object.
+func answer(c client.Client, object client.Object) (*metav1.PartialObjectMetadata, error) {
+	kind, err := c.GroupVersionKindFor(object)
+	if err != nil {
+		return nil, err
+	}
+	metadata := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: object.GetNamespace(), Name: object.GetName()}}
+	metadata.SetGroupVersionKind(kind)
+	return metadata, nil
 }

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -38,14 +39,18 @@ func (w *wire) client(t *testing.T) client.Client {
 		if w.answer != nil {
 			return w.answer
 		}
+		if _, ok := o.(*metav1.PartialObjectMetadata); !ok {
+			t.Errorf("the answer is to be a %T", o)
+		}
 		o.SetResourceVersion("2" + sub)
 		o.SetGeneration(7)
-		if m, ok := o.(*clusterv1.Machine); ok {
-			m.Status = clusterv1.MachineStatus{Phase: "Server"} // the server knows nothing of what is in memory
-		}
 		return nil
 	}
-	return interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+	known := runtime.NewScheme()
+	if err := clusterv1.AddToScheme(known); err != nil {
+		t.Fatal(err)
+	}
+	return interceptor.NewClient(fake.NewClientBuilder().WithScheme(known).Build(), interceptor.Funcs{
 		Patch: func(_ context.Context, _ client.WithWatch, o client.Object, patch client.Patch, _ ...client.PatchOption) error {
 			return take("", o, patch)
 		},

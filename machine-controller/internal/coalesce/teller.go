@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package coalesce
+
+import (
+	"context"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"drover.io/machine-controller/internal/patch"
+)
+
+// TellPeriod is how long counters that sum up many Machines may be behind while they move.
+const TellPeriod = 2 * time.Second
+
+// Teller writes the status of what sums up others. Counters that move with every Machine are written
+// once in a while; what somebody waits for is pressing, and written at once.
+type Teller struct {
+	Client client.Client
+	Pace   *Pace
+}
+
+// Status writes the status, or says when to come back to do so.
+func (t *Teller) Status(ctx context.Context, before, after client.Object, pressing bool) (reconcile.Result, error) {
+	if due := t.Pace.Due(after.GetUID()); due > 0 && !pressing {
+		changed, err := patch.StatusChanged(before, after)
+		if err != nil || !changed {
+			return reconcile.Result{}, err
+		}
+		return reconcile.Result{RequeueAfter: due}, nil
+	}
+	version := after.GetResourceVersion()
+	err := patch.Status(ctx, t.Client, before, after)
+	if after.GetResourceVersion() != version {
+		t.Pace.Took(after.GetUID())
+	}
+	return reconcile.Result{}, err
+}
+
+// Count is what a fleet's status counts.
+type Count struct{ Desired, Replicas, Ready, Available, UpToDate int32 }
+
+// Complete reports whether the fleet is as it should be.
+func (c Count) Complete() bool {
+	return c == Count{c.Desired, c.Desired, c.Desired, c.Desired, c.Desired}
+}
+
+// Pressing reports whether somebody waits for the step from one count to the next: the fleet is
+// complete, or has grown, which decisions about further growth rest on.
+func (c Count) Pressing(next Count) bool {
+	return next.Replicas > c.Replicas || next.Complete() && next != c
+}
+
+// Turned reports whether a condition of one of the kinds came, went or changed its status.
+func Turned(before, after conditions.Getter, kinds ...string) bool {
+	for _, kind := range kinds {
+		if status(before, kind) != status(after, kind) {
+			return true
+		}
+	}
+	return false
+}
+
+func status(of conditions.Getter, kind string) metav1.ConditionStatus {
+	if condition := conditions.Get(of, kind); condition != nil {
+		return condition.Status
+	}
+	return ""
+}
