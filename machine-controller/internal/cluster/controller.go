@@ -67,7 +67,7 @@ type progress struct{ reason, message string }
 
 // Register adds the controller to the manager, with everything that can wake a Cluster.
 func (r *Reconciler) Register(mgr ctrl.Manager, watchFilter string, options controller.Options) error {
-	r.teller = &coalesce.Teller{Client: r.Client, Pace: &coalesce.Pace{Clock: r.Clock, Period: coalesce.TellPeriod}}
+	r.teller = coalesce.NewTeller(r.Client, r.Clock)
 	c, err := builder.ControllerManagedBy(mgr).
 		For(&clusterv1.Cluster{}, builder.WithPredicates(filter.WatchLabel(watchFilter))).
 		Watches(&clusterv1.MachineDeployment{}, coalesce.Map(clusterOf)).

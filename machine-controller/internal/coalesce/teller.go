@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -23,6 +24,11 @@ const TellPeriod = 2 * time.Second
 type Teller struct {
 	Client client.Client
 	Pace   *Pace
+}
+
+// NewTeller returns a Teller that writes once in a TellPeriod.
+func NewTeller(c client.Client, clk clock.PassiveClock) *Teller {
+	return &Teller{Client: c, Pace: &Pace{Clock: clk, Period: TellPeriod}}
 }
 
 // Status writes the status, or says when to come back to do so.

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/contract"
 )
 
@@ -19,6 +20,8 @@ import (
 type bootstrap struct {
 	client   client.Client
 	contract *contract.Reader
+	// asked remembers what is being deleted before the cache shows it.
+	asked *coalesce.Pace
 }
 
 func (p bootstrap) run(ctx context.Context, s *subject) (reconcile.Result, error) {
@@ -34,6 +37,7 @@ func (p bootstrap) run(ctx context.Context, s *subject) (reconcile.Result, error
 	if err != nil {
 		return absent(err, spec.DataSecretName == nil && !s.deleting())
 	}
+	leave(p.asked, config.Unstructured)
 	if s.deleting() {
 		return reconcile.Result{}, nil
 	}

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"drover.io/machine-controller/internal/coalesce"
 )
 
 // adopt makes the machine the controller of one of its two provider objects and puts the
@@ -55,4 +57,12 @@ func adopt(ctx context.Context, c client.Client, machine *clusterv1.Machine, chi
 		return fmt.Errorf("adopting %s %q: %w", child.GetKind(), child.GetName(), err)
 	}
 	return nil
+}
+
+// leave shows a child as being deleted whose deletion was accepted a moment ago, which the cache may not
+// show yet.
+func leave(asked *coalesce.Pace, child *unstructured.Unstructured) {
+	if child.GetDeletionTimestamp() == nil && asked.Due(child.GetUID()) > 0 {
+		child.SetDeletionTimestamp(new(metav1.NewTime(asked.Clock.Now())))
+	}
 }

@@ -28,8 +28,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/drain"
+	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/filter"
 	"drover.io/machine-controller/internal/metrics"
 	"drover.io/machine-controller/internal/outcome"
@@ -41,6 +43,9 @@ import (
 
 // absentRetry is how often an object that must be there, but is not, is looked for.
 const absentRetry = 30 * time.Second
+
+// behindRetry is how long to wait for the cache to show our own last write at most.
+const behindRetry = time.Second
 
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines;machines/status;machines/finalizers,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinedrainrules,verbs=get;list;watch
@@ -69,6 +74,7 @@ type Reconciler struct {
 	phases []phase
 	steps  []step
 	held   holdback
+	writes expectation.Writes
 }
 
 // A phase brings one aspect of a Machine forward, or finds that it is done already. It may
@@ -98,26 +104,30 @@ func (r *Reconciler) Register(mgr ctrl.Manager, watchFilter string, options cont
 // arrange lists the life of a Machine, in order.
 func (r *Reconciler) arrange() {
 	recorder := &recorder{r.Events}
+	asked := &coalesce.Pace{Clock: r.Clock, Period: absentRetry}
 	r.phases = []phase{
-		ownership{},                          // it belongs to somebody and cannot vanish unseen
-		bootstrap{r.Client, r.Contract},      // the data it boots with is known
-		infrastructure{r.Client, r.Contract}, // its virtual machine exists
+		ownership{},                                 // it belongs to somebody and cannot vanish unseen
+		bootstrap{r.Client, r.Contract, asked},      // the data it boots with is known
+		infrastructure{r.Client, r.Contract, asked}, // its virtual machine exists
 		node{r.Workloads, nodeSync{r.SyncLabels, r.SyncAnnotations}, recorder}, // it has joined the workload cluster
 	}
 	drain := drained{r.Client, r.Workloads, r.Drainer, recorder, r.Clock, r.Guard}
 	r.steps = []step{
-		preDrain(r.Clock),            // whoever asked may act before the drain
-		drain,                        // no pod is lost
-		detached{drain, r.Volumes},   // no volume is torn off
-		preTerminate(r.Clock),        // whoever asked may act before the end
-		infrastructureGone{r.Client}, // nothing costs money any more
-		bootstrapGone{r.Client},      // no secret is left
+		preDrain(r.Clock),                   // whoever asked may act before the drain
+		drain,                               // no pod is lost
+		detached{drain, r.Volumes},          // no volume is torn off
+		preTerminate(r.Clock),               // whoever asked may act before the end
+		infrastructureGone{r.Client, asked}, // nothing costs money any more
+		bootstrapGone{r.Client, asked},      // no secret is left
 		&nodeGone{workloads: r.Workloads, events: recorder, clock: r.Clock}, // the workload cluster forgets it
 	}
 }
 
 // Reconcile brings one Machine forward, with at most one write to it and one to its status.
 func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (reconcile.Result, error) {
+	if r.writes.Behind(m) {
+		return reconcile.Result{RequeueAfter: behindRetry}, nil // its event wakes us, too
+	}
 	before := m.DeepCopy()
 	s, err := r.observe(ctx, m)
 	if err != nil {
@@ -167,7 +177,7 @@ func (r *Reconciler) finalize(ctx context.Context, s *subject) (reconcile.Result
 // the Machine is being deleted: then it counts as a Cluster that is going away.
 func (r *Reconciler) observe(ctx context.Context, m *clusterv1.Machine) (*subject, error) {
 	s := &subject{machine: m, cluster: &clusterv1.Cluster{}}
-	err := r.Client.Get(ctx, s.clusterKey(), s.cluster)
+	err := r.Client.Get(ctx, s.clusterKey(), s.cluster, client.UnsafeDisableDeepCopy)
 	switch {
 	case apierrors.IsNotFound(err) && s.deleting():
 		s.cluster.Namespace, s.cluster.Name = m.Namespace, m.Spec.ClusterName
@@ -192,8 +202,10 @@ func (r *Reconciler) write(ctx context.Context, before *clusterv1.Machine, s *su
 	}
 	if s.deleting() && !controllerutil.ContainsFinalizer(s.machine, clusterv1.MachineFinalizer) {
 		r.held.release(s.machine.UID)
+		r.writes.Drop(s.machine)
 		return reconcile.Result{}, nil
 	}
+	defer r.writes.Note(s.machine)
 	result := r.setStatus(s)
 	if !equality.Semantic.DeepEqual(before.Status, s.machine.Status) && !urgent(before, s.machine) {
 		if left := r.held.left(s.machine.UID, r.Clock.Now()); left > 0 {

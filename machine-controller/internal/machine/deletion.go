@@ -17,6 +17,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"drover.io/machine-controller/internal/coalesce"
 )
 
 // A step is one stage of deleting a machine. It returns done when the next stage may begin;
@@ -64,8 +66,17 @@ func (h hooks) run(_ context.Context, s *subject) (bool, reconcile.Result, error
 	return false, reconcile.Result{}, nil
 }
 
+// eraser deletes a child once.
+type eraser struct {
+	client client.Client
+	asked  *coalesce.Pace
+}
+
 // infrastructureGone deletes the InfraMachine and waits until its virtual machine is gone with it.
-type infrastructureGone struct{ client client.Client }
+type infrastructureGone struct {
+	client client.Client
+	asked  *coalesce.Pace
+}
 
 func (d infrastructureGone) run(ctx context.Context, s *subject) (bool, reconcile.Result, error) {
 	var object *unstructured.Unstructured
@@ -74,11 +85,14 @@ func (d infrastructureGone) run(ctx context.Context, s *subject) (bool, reconcil
 	}
 	s.deletion = progress{clusterv1.MachineDeletingWaitingForInfrastructureDeletionReason,
 		fmt.Sprintf("Waiting for %s %q to be deleted", s.machine.Spec.InfrastructureRef.Kind, s.machine.Spec.InfrastructureRef.Name)}
-	return gone(ctx, d.client, object, s.infra.err)
+	return gone(ctx, eraser(d), object, s.infra.err)
 }
 
 // bootstrapGone deletes the BootstrapConfig, after the machine that was booted with it.
-type bootstrapGone struct{ client client.Client }
+type bootstrapGone struct {
+	client client.Client
+	asked  *coalesce.Pace
+}
 
 func (d bootstrapGone) run(ctx context.Context, s *subject) (bool, reconcile.Result, error) {
 	ref := s.machine.Spec.Bootstrap.ConfigRef
@@ -91,12 +105,12 @@ func (d bootstrapGone) run(ctx context.Context, s *subject) (bool, reconcile.Res
 	}
 	s.deletion = progress{clusterv1.MachineDeletingWaitingForBootstrapDeletionReason,
 		fmt.Sprintf("Waiting for %s %q to be deleted", ref.Kind, ref.Name)}
-	return gone(ctx, d.client, object, s.bootstrap.err)
+	return gone(ctx, eraser(d), object, s.bootstrap.err)
 }
 
 // gone deletes the object if it is there and not yet deleting. An object whose state is
 // unknown is waited for: assuming it away could leak what it stands for.
-func gone(ctx context.Context, c client.Client, object *unstructured.Unstructured, readErr error) (bool, reconcile.Result, error) {
+func gone(ctx context.Context, e eraser, object *unstructured.Unstructured, readErr error) (bool, reconcile.Result, error) {
 	switch {
 	case apierrors.IsNotFound(readErr):
 		return true, reconcile.Result{}, nil
@@ -105,13 +119,14 @@ func gone(ctx context.Context, c client.Client, object *unstructured.Unstructure
 	case object.GetDeletionTimestamp() != nil:
 		return false, reconcile.Result{RequeueAfter: absentRetry}, nil // its going wakes us, unless somebody took its owner away
 	}
-	err := c.Delete(ctx, object, client.Preconditions{UID: new(object.GetUID())})
+	err := e.client.Delete(ctx, object, client.Preconditions{UID: new(object.GetUID())})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return false, reconcile.Result{RequeueAfter: time.Second}, nil
 	}
 	if err != nil {
 		return false, reconcile.Result{}, fmt.Errorf("deleting %s %q: %w", object.GetKind(), object.GetName(), err)
 	}
+	e.asked.Took(object.GetUID())
 	return false, reconcile.Result{}, nil
 }
 

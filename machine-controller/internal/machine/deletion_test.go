@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/workload"
 )
@@ -191,7 +192,14 @@ func TestGone(t *testing.T) {
 					return test.answer
 				},
 			})
-			done, result, err := gone(context.Background(), c, test.object, test.readErr)
+			asked := &coalesce.Pace{Clock: testingclock.NewFakePassiveClock(epoch), Period: absentRetry}
+			done, result, err := gone(context.Background(), eraser{c, asked}, test.object, test.readErr)
+			if test.object != nil {
+				leave(asked, test.object)
+				if accepted := test.deletes > 0 && test.answer == nil; accepted && test.object.GetDeletionTimestamp() == nil {
+					t.Error("an accepted deletion is forgotten until the cache shows it")
+				}
+			}
 			if done != test.done || result.RequeueAfter != test.after || deletes != test.deletes || (err != nil) != test.fails {
 				t.Errorf("done %t, result %v, %d deletions, error %v", done, result, deletes, err)
 			}

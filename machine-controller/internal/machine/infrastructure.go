@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/contract"
 )
 
@@ -17,6 +18,8 @@ import (
 type infrastructure struct {
 	client   client.Client
 	contract *contract.Reader
+	// asked remembers what is being deleted before the cache shows it.
+	asked *coalesce.Pace
 }
 
 func (p infrastructure) run(ctx context.Context, s *subject) (reconcile.Result, error) {
@@ -27,6 +30,7 @@ func (p infrastructure) run(ctx context.Context, s *subject) (reconcile.Result, 
 		provisioned := machine.Status.Initialization.InfrastructureProvisioned != nil
 		return absent(err, !provisioned && !s.deleting())
 	}
+	leave(p.asked, infra.Unstructured)
 	if !s.deleting() {
 		if err := adopt(ctx, p.client, machine, infra.Unstructured); err != nil {
 			return reconcile.Result{}, err

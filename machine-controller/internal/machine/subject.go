@@ -18,7 +18,8 @@ import (
 type subject struct {
 	machine *clusterv1.Machine
 	cluster *clusterv1.Cluster
-	// set and deployment own the machine; nil for a machine that stands alone.
+	// set and deployment own the machine; nil for a machine that stands alone. They and the Cluster
+	// share the cache's memory and must not be changed.
 	set        *clusterv1.MachineSet
 	deployment *clusterv1.MachineDeployment
 

@@ -105,7 +105,7 @@ func owner[T any, P interface {
 	}
 	found := new(T)
 	key := client.ObjectKey{Namespace: object.GetNamespace(), Name: reference.Name}
-	if err := c.Get(ctx, key, P(found)); err != nil {
+	if err := c.Get(ctx, key, P(found), client.UnsafeDisableDeepCopy); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil, nil //nolint:nilnil // the garbage collector is about to follow
 		}

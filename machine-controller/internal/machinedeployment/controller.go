@@ -78,7 +78,7 @@ type fleet struct {
 // Register adds the controller to the manager, with everything that can wake a MachineDeployment.
 func (r *Reconciler) Register(mgr ctrl.Manager, watchFilter string, options controller.Options) error {
 	r.tracker = &expectation.Tracker{Clock: r.Clock}
-	r.teller = &coalesce.Teller{Client: r.Client, Pace: &coalesce.Pace{Clock: r.Clock, Period: coalesce.TellPeriod}}
+	r.teller = coalesce.NewTeller(r.Client, r.Clock)
 	r.steps = &coalesce.Pace{Clock: r.Clock, Period: stepPeriod}
 	err := builder.ControllerManagedBy(mgr).
 		For(&clusterv1.MachineDeployment{}, builder.WithPredicates(filter.WatchLabel(watchFilter))).

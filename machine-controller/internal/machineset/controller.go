@@ -72,7 +72,7 @@ type family struct {
 // Register adds the controller to the manager, with everything that can wake a MachineSet.
 func (r *Reconciler) Register(mgr ctrl.Manager, watchFilter string, options controller.Options) error {
 	r.tracker = &expectation.Tracker{Clock: r.Clock}
-	r.teller = &coalesce.Teller{Client: r.Client, Pace: &coalesce.Pace{Clock: r.Clock, Period: coalesce.TellPeriod}}
+	r.teller = coalesce.NewTeller(r.Client, r.Clock)
 	r.midwife = &midwife{client: r.Client, templates: r.Templates, tracker: r.tracker}
 	err := builder.ControllerManagedBy(mgr).
 		For(&clusterv1.MachineSet{}, builder.WithPredicates(filter.WatchLabel(watchFilter))).

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/index"
 )
@@ -45,6 +46,7 @@ func reconcilerWith(t *testing.T, funcs interceptor.Funcs, objects ...client.Obj
 	clk := testingclock.NewFakePassiveClock(epoch)
 	r := &Reconciler{Client: interceptor.NewClient(inner, funcs), Live: inner, Guard: newGuard(inner), Events: events.NewFakeRecorder(100), Clock: clk, tracker: &expectation.Tracker{Clock: clk}}
 	r.midwife = &midwife{client: r.Client, tracker: r.tracker}
+	r.teller = coalesce.NewTeller(r.Client, clk)
 	return r, inner
 }
 
@@ -94,7 +96,7 @@ func TestMachinesThatCannotBeGatheredStillCount(t *testing.T) {
 			return c.List(ctx, list, options...)
 		}},
 		"when adopting fails": {Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, options ...client.PatchOption) error {
-			if _, ok := o.(*clusterv1.Machine); ok {
+			if o.GetObjectKind().GroupVersionKind().Kind == "Machine" {
 				return boom
 			}
 			return c.Patch(ctx, o, patch, options...)

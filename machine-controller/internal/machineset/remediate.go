@@ -164,7 +164,7 @@ func (r *Reconciler) barrier(ctx context.Context, f *family) (string, error) {
 
 // answer tells in the Machine's OwnerRemediated condition what becomes of it.
 func (r *Reconciler) answer(ctx context.Context, m *clusterv1.Machine, reason, message string) error {
-	before := m.DeepCopy()
+	before := detach(m)
 	conditions.Set(m, metav1.Condition{
 		Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse, Reason: reason, Message: message,
 	})
@@ -172,6 +172,13 @@ func (r *Reconciler) answer(ctx context.Context, m *clusterv1.Machine, reason, m
 		return fmt.Errorf("patching the status of Machine %q: %w", m.Name, err)
 	}
 	return nil
+}
+
+// detach makes a Machine that shares the cache's memory one's own, to be changed, and returns it as it was.
+func detach(m *clusterv1.Machine) (before *clusterv1.Machine) {
+	shared := *m
+	*m = *shared.DeepCopy()
+	return &shared
 }
 
 // replace deletes one marked Machine. The write before shows that nobody has changed the
@@ -247,7 +254,7 @@ func (r *Reconciler) remember(ctx context.Context, f *family) (reconcile.Result,
 }
 
 func (r *Reconciler) setReplacement(ctx context.Context, m *clusterv1.Machine, replacement health.Replacement) error {
-	before := m.DeepCopy()
+	before := detach(m)
 	health.SetReplacement(m, replacement)
 	if err := patch.Main(ctx, r.Client, before, m); err != nil {
 		return fmt.Errorf("patching Machine %q: %w", m.Name, err)
