@@ -80,7 +80,7 @@ func TestAServerIsOrderedAsTheSpecSays(t *testing.T) {
 		"server type":     {"cx33", got.Server.ServerType.Name},
 		"location":        {"fsn1", got.Server.Location.Name},
 		"image":           {int64(hetznerfake.ImageX86), got.Server.Image.ID},
-		"placement group": {int64(hetznerfake.PlacementGroup2), got.Server.PlacementGroup.ID},
+		"placement group": {int64(hetznerfake.PlacementGroupTwo), got.Server.PlacementGroup.ID},
 		"status":          {"running", got.Server.Status},
 		"SSH keys":        {[]int64{hetznerfake.SSHKeyAlice}, got.SSHKeys},
 		"firewalls":       {[]int64{hetznerfake.FirewallWorkers}, got.Firewalls},
@@ -243,6 +243,23 @@ func TestVolumesWithoutAServerAreFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantNothing(t, cloud)
+}
+
+// TestAVolumeThatListsDoNotShowIsFoundByItsName: a list may be older than a volume that another call made.
+func TestAVolumeThatListsDoNotShowIsFoundByItsName(t *testing.T) {
+	t.Parallel()
+	cloud := start(t, hetznerfake.Options{})
+	cloud.RefuseServer(http.StatusInternalServerError, "server_error", "")
+	if _, err := connect(cloud).Create(t.Context(), request(t, "m", everything())); err == nil {
+		t.Fatal("the creation succeeded")
+	}
+	cloud.HideVolumes()
+	if _, err := connect(cloud).Create(t.Context(), request(t, "m", everything())); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"20 xfs fsn1 web", "10 - fsn1 web"}, volumes(cloud.Volumes())); diff != "" {
+		t.Errorf("volumes (-want +got):\n%s", diff)
+	}
 }
 
 func TestAFallbackTakesItsVolumesAlong(t *testing.T) {

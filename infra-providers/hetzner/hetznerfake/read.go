@@ -102,6 +102,10 @@ func getServer(c *Cloud, r request) (any, *refusal) {
 
 func listVolumes(c *Cloud, r request) (any, *refusal) {
 	var all []schema.Volume
+	if c.faults.blind && first(r.query, "label_selector") != "" {
+		c.faults.blind = false
+		return list("volumes", all, r.query, aboutVolume)
+	}
 	for _, id := range slices.Sorted(maps.Keys(c.volumes)) {
 		all = append(all, c.volumes[id].Volume)
 	}

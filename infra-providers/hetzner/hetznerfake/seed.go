@@ -11,15 +11,32 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// What every project has.
+// IDs of what every project has.
 const (
-	ImageX86, ImageARM                 = 101, 102
-	SnapshotOld, SnapshotNew           = 103, 104
-	NetworkPrivate, NetworkStorage     = 201, 202
-	FirewallWorkers                    = 301
-	SSHKeyAlice                        = 401
-	PlacementGroupOne, PlacementGroup2 = 501, 502
-	PrimaryIPOne, PrimaryIPTwo         = 601, 602
+	// ImageX86 and ImageARM are both called ubuntu-24.04.
+	ImageX86 = 101
+	// ImageARM is for the other architecture.
+	ImageARM = 102
+	// SnapshotOld has the label os=node.
+	SnapshotOld = 103
+	// SnapshotNew has it too.
+	SnapshotNew = 104
+	// NetworkPrivate is called private and has two subnets, 10.0.0.0/24 and 10.0.1.0/24.
+	NetworkPrivate = 201
+	// NetworkStorage is called storage and has one, 10.9.0.0/24.
+	NetworkStorage = 202
+	// FirewallWorkers is called workers.
+	FirewallWorkers = 301
+	// SSHKeyAlice is called alice.
+	SSHKeyAlice = 401
+	// PlacementGroupOne is called spread-1 and has the label pool=workers.
+	PlacementGroupOne = 501
+	// PlacementGroupTwo is called spread-2 and has it too.
+	PlacementGroupTwo = 502
+	// PrimaryIPOne is called static-1, is in fsn1 and has the label pool=edge.
+	PrimaryIPOne = 601
+	// PrimaryIPTwo is called static-2 and is like the first.
+	PrimaryIPTwo = 602
 )
 
 func (c *Cloud) seed() {
@@ -45,7 +62,7 @@ func (c *Cloud) seed() {
 	}
 	c.firewalls = []schema.Firewall{{ID: FirewallWorkers, Name: "workers", Created: made}}
 	c.sshKeys = []schema.SSHKey{{ID: SSHKeyAlice, Name: "alice", Created: made}}
-	for i, id := range []int64{PlacementGroupOne, PlacementGroup2} {
+	for i, id := range []int64{PlacementGroupOne, PlacementGroupTwo} {
 		c.placementGroups = append(c.placementGroups, schema.PlacementGroup{
 			ID: id, Name: fmt.Sprintf("spread-%d", i+1), Type: "spread", Created: made, Labels: map[string]string{"pool": "workers"}, Servers: []int64{}})
 	}

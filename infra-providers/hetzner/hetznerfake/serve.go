@@ -193,6 +193,7 @@ type faults struct {
 	creation *refusal
 	losing   bool
 	hiding   bool
+	blind    bool
 }
 
 func (f *faults) refuse(method, path string) *refusal {
@@ -246,4 +247,11 @@ func (c *Cloud) Hide() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.faults.hiding = true
+}
+
+// HideVolumes makes the next list of volumes by label empty.
+func (c *Cloud) HideVolumes() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.faults.blind = true
 }

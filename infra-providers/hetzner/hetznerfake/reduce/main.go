@@ -136,8 +136,9 @@ func strip(value any) any {
 		return value
 	case object:
 		for key, inner := range value {
-			_, structured := inner.(object)
-			if (key == "description" || key == "title" || key == "example") && !(structured && key != "example") {
+			// A property may be called description too; then it is not prose.
+			_, property := inner.(object)
+			if key == "example" || !property && (key == "description" || key == "title") {
 				delete(value, key)
 				continue
 			}
