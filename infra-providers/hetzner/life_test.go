@@ -262,6 +262,34 @@ func TestAVolumeThatListsDoNotShowIsFoundByItsName(t *testing.T) {
 	}
 }
 
+// TestWhoseVolumesAre asks for the removal of what a server left that is gone, with more or less knowledge.
+func TestWhoseVolumesAre(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change func(*driver.Identity)
+		left   int
+	}{
+		"removes those of a UID":                        {func(*driver.Identity) {}, 0},
+		"removes those of a name in a Cluster":          {func(id *driver.Identity) { id.UID, id.Owner.UID = "", "moved" }, 0},
+		"leaves those of a name in another Cluster":     {func(id *driver.Identity) { id.UID, id.Owner.Name = "", "away" }, 2},
+		"leaves those of a name without UID or Cluster": {func(id *driver.Identity) { id.UID, id.Owner = "", driver.Owner{Namespace: "team"} }, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cloud := start(t, hetznerfake.Options{})
+			id := create(t, cloud, request(t, "m", everything())).Identity
+			cloud.Remove("m")
+			test.change(&id)
+			if err := connect(cloud).Delete(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+			if left := cloud.Leftovers(); len(left) != test.left {
+				t.Errorf("the cloud has %q, want %d", left, test.left)
+			}
+		})
+	}
+}
+
 func TestAFallbackTakesItsVolumesAlong(t *testing.T) {
 	t.Parallel()
 	cloud := start(t, hetznerfake.Options{})

@@ -114,9 +114,13 @@ func (s *Store) taken(ctx context.Context, id driver.Identity, name string, caus
 }
 
 // Release removes the volumes of a machine that no server has, and detaches the others. It reports whether
-// all are gone; if not, it has to be called again once they are detached.
+// all are gone; if not, it has to be called again once they are detached. Without UID and Cluster nobody
+// can say whose a volume is, so none is touched.
 func (s *Store) Release(ctx context.Context, id driver.Identity) (gone bool, err error) {
 	gone = true
+	if id.UID == "" && id.Owner.Name == "" {
+		return gone, nil
+	}
 	for volume, err := range s.List(ctx, Selector(id)) {
 		if err != nil {
 			return false, err
