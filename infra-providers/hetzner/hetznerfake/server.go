@@ -25,7 +25,8 @@ func createServer(c *Cloud, r request) (any, *refusal) {
 		return nil, &refusal{status: http.StatusBadRequest, code: "json_error", message: err.Error()}
 	}
 	made := &server{UserData: asked.UserData, SSHKeys: asked.SSHKeys}
-	for _, step := range []func(*server, schema.ServerCreateRequest) *refusal{c.name, c.build, c.connect, c.address, c.store} {
+	// In which order the cloud checks is not known; with volumes before the name a repeated order has it hardest.
+	for _, step := range []func(*server, schema.ServerCreateRequest) *refusal{c.build, c.store, c.name, c.connect, c.address} {
 		if denied := step(made, asked); denied != nil {
 			return nil, denied
 		}
