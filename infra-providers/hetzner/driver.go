@@ -230,7 +230,7 @@ func (d *Driver) taken(ctx context.Context, id driver.Identity, cause error) (*h
 		return nil, cause
 	}
 	if identity, _ := driver.FromTags(found.Labels); identity.UID != id.UID {
-		return nil, fmt.Errorf("the project has another server with the name of this machine, %q (%s): delete or rename either", found.Name, providerID(found.ID))
+		return nil, fmt.Errorf("the project has another server with the name of this machine, %q (%s): delete one of them", found.Name, providerID(found.ID))
 	}
 	return found, nil
 }
