@@ -21,6 +21,8 @@ var (
 
 func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
+		&HetznerMachine{}, &HetznerMachineList{},
+		&HetznerMachineTemplate{}, &HetznerMachineTemplateList{},
 		&SimMachine{}, &SimMachineList{},
 		&SimMachineTemplate{}, &SimMachineTemplateList{},
 	)

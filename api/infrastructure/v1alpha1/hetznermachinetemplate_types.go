@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// HetznerMachineTemplateSpec is what HetznerMachines are made from.
+type HetznerMachineTemplateSpec struct {
+	// template is the HetznerMachine to make. Immutable: create a template of another name to roll out a change.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="template is immutable: create a HetznerMachineTemplate of another name and refer to it"
+	Template HetznerMachineTemplateResource `json:"template,omitempty,omitzero"`
+}
+
+// HetznerMachineTemplateResource is one HetznerMachine to make.
+type HetznerMachineTemplateResource struct {
+	// metadata is put on each HetznerMachine.
+	// +optional
+	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec is the spec of each HetznerMachine.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="!has(self.providerID)",message="providerID belongs to one machine and must not be set in a template"
+	Spec HetznerMachineSpec `json:"spec,omitempty,omitzero"`
+}
+
+// HetznerMachineTemplate is a template for HetznerMachines.
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=hetznermachinetemplates,scope=Namespaced,categories=cluster-api
+// +kubebuilder:subresource:status
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1alpha1"
+// +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io="
+// +kubebuilder:printcolumn:name="Type",type="string",JSONPath=".spec.template.spec.serverType",description="Server type"
+// +kubebuilder:printcolumn:name="Location",type="string",JSONPath=".spec.template.spec.location",description="Location"
+// +kubebuilder:printcolumn:name="CPU",type="string",JSONPath=".status.capacity.cpu",description="CPUs of one machine"
+// +kubebuilder:printcolumn:name="Memory",type="string",JSONPath=".status.capacity.memory",description="Memory of one machine"
+// +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since creation"
+type HetznerMachineTemplate struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// metadata is the object's metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what HetznerMachines are made from.
+	// +required
+	Spec HetznerMachineTemplateSpec `json:"spec,omitempty,omitzero"`
+
+	// status is what one machine of this template offers.
+	// +optional
+	Status MachineTemplateStatus `json:"status,omitempty,omitzero"`
+}
+
+// GetStatus returns the status for reading and changing in place.
+func (t *HetznerMachineTemplate) GetStatus() *MachineTemplateStatus { return &t.Status }
+
+// Machine returns a machine as this template would make it.
+func (t *HetznerMachineTemplate) Machine() *HetznerMachine {
+	return &HetznerMachine{Spec: *t.Spec.Template.Spec.DeepCopy()}
+}
+
+// HetznerMachineTemplateList is a list of HetznerMachineTemplates.
+// +kubebuilder:object:root=true
+type HetznerMachineTemplateList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// items are the HetznerMachineTemplates.
+	Items []HetznerMachineTemplate `json:"items"`
+}

@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hetzner_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/hetznercloud/hcloud-go/v2/hcloud"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
+	"drover.io/infra-providers/hetzner"
+	"drover.io/infra-providers/hetzner/hetznerfake"
+)
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	drivertest.Run(t, func(t *testing.T) drivertest.World[hetzner.Config] {
+		cloud := start(t, hetznerfake.Options{})
+		with := func(change func(*infrav1.HetznerMachineSpec)) hetzner.Config {
+			spec := everything()
+			change(&spec)
+			return config(t, spec)
+		}
+		return drivertest.World[hetzner.Config]{
+			Driver: connect(cloud),
+			Config: config(t, everything()),
+			Invalid: map[string]hetzner.Config{
+				"server type":     with(func(s *infrav1.HetznerMachineSpec) { s.ServerType = "huge" }),
+				"location":        with(func(s *infrav1.HetznerMachineSpec) { s.Location = "moon1" }),
+				"image":           with(func(s *infrav1.HetznerMachineSpec) { s.Image = "solaris" }),
+				"image selector":  with(func(s *infrav1.HetznerMachineSpec) { s.Image, s.ImageSelector = "", "os=none" }),
+				"image's id":      with(func(s *infrav1.HetznerMachineSpec) { s.Image = "9" }),
+				"architecture":    with(func(s *infrav1.HetznerMachineSpec) { s.Image = "102" }),
+				"ssh key":         with(func(s *infrav1.HetznerMachineSpec) { s.SSHKeys = []string{"mallory"} }),
+				"network":         with(func(s *infrav1.HetznerMachineSpec) { s.Networks = []infrav1.HetznerNetwork{{Name: "none"}} }),
+				"firewall":        with(func(s *infrav1.HetznerMachineSpec) { s.Firewalls = []string{"none"} }),
+				"placement group": with(func(s *infrav1.HetznerMachineSpec) { s.PlacementGroupSelector, s.PlacementGroup = "", "none" }),
+				"group selector":  with(func(s *infrav1.HetznerMachineSpec) { s.PlacementGroupSelector = "pool=none" }),
+				"primary IP":      with(func(s *infrav1.HetznerMachineSpec) { s.PublicIPv4 = infrav1.HetznerPublicIP{PrimaryIP: "none"} }),
+				"IP version":      with(func(s *infrav1.HetznerMachineSpec) { s.PublicIPv6 = infrav1.HetznerPublicIP{PrimaryIP: "static-1"} }),
+				"IP selector":     with(func(s *infrav1.HetznerMachineSpec) { s.PublicIPv4 = infrav1.HetznerPublicIP{PrimaryIPSelector: "a=b"} }),
+			},
+			Reconnect: func() driver.Driver[hetzner.Config] { return connect(cloud) },
+			Lose:      cloud.Lose,
+			Hide:      cloud.Hide,
+			Interrupt: func() { cloud.RefuseServer(http.StatusInternalServerError, "server_error", "") },
+			Leftovers: cloud.Leftovers,
+			Refuse: map[drivertest.Refusal]func(){
+				drivertest.Unauthorized:         func() { cloud.Refuse(http.StatusUnauthorized, "unauthorized") },
+				drivertest.RateLimited:          func() { cloud.Refuse(http.StatusTooManyRequests, "rate_limit_exceeded") },
+				drivertest.ServerError:          func() { cloud.Refuse(http.StatusServiceUnavailable, "service_error") },
+				drivertest.QuotaExceeded:        func() { cloud.RefuseServer(http.StatusForbidden, "resource_limit_exceeded", "") },
+				drivertest.InsufficientCapacity: func() { cloud.RefuseServer(http.StatusPreconditionFailed, "resource_unavailable", "") },
+			},
+		}
+	})
+}
+
+// everything is a spec with something of each kind, but for what only one or ten machines can have.
+func everything() infrav1.HetznerMachineSpec {
+	return infrav1.HetznerMachineSpec{
+		ServerType: "cx33",
+		Location:   "fsn1",
+		Image:      "ubuntu-24.04",
+		SSHKeys:    []string{"alice"},
+		Networks:   []infrav1.HetznerNetwork{{Name: "private"}, {Name: "202"}},
+		Firewalls:  []string{"workers"},
+		Volumes:    []infrav1.HetznerVolume{{Name: "data", SizeGB: 20, Format: "xfs"}, {Name: "logs", SizeGB: 10}},
+		Labels:     map[string]string{"team": "web"},
+	}
+}
+
+func start(t *testing.T, options hetznerfake.Options) *hetznerfake.Cloud {
+	t.Helper()
+	cloud, err := hetznerfake.Start(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cloud.Close()
+		for _, violation := range cloud.Violations() {
+			t.Errorf("a request breaks the API's description: %s", violation)
+		}
+	})
+	return cloud
+}
+
+// connect returns a driver as a process that has just started would have.
+func connect(cloud *hetznerfake.Cloud) *hetzner.Driver {
+	return hetzner.New(hcloud.NewClient(
+		hcloud.WithEndpoint(cloud.Endpoint), hcloud.WithToken(hetznerfake.Token), hcloud.WithRetryOpts(hcloud.RetryOpts{MaxRetries: 0}),
+	), time.Now)
+}
+
+func config(t *testing.T, spec infrav1.HetznerMachineSpec) hetzner.Config {
+	t.Helper()
+	config, err := hetzner.NewConfig(&infrav1.HetznerMachine{Spec: spec}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
+}

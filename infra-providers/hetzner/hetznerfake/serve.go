@@ -1,0 +1,257 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hetznerfake
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/legacy"
+)
+
+//go:embed openapi.json
+var description []byte
+
+// request is one that the description allows.
+type request struct {
+	id    int64
+	query url.Values
+	body  []byte
+}
+
+// refusal is an answer that is an error.
+type refusal struct {
+	status  int
+	code    string
+	message string
+	// field is at fault in invalid_input.
+	field string
+}
+
+// handlers are the operations, by method and path of the description.
+var handlers = map[string]func(*Cloud, request) (any, *refusal){
+	"GET /servers":         listServers,
+	"POST /servers":        createServer,
+	"GET /servers/{id}":    getServer,
+	"DELETE /servers/{id}": deleteServer,
+	"POST /servers/{id}/actions/attach_to_network": attachToNetwork,
+	"POST /servers/{id}/actions/enable_backup":     enableBackup,
+	"POST /servers/{id}/actions/poweron":           powerOn,
+	"GET /volumes":                                 listVolumes,
+	"POST /volumes":                                createVolume,
+	"DELETE /volumes/{id}":                         deleteVolume,
+	"POST /volumes/{id}/actions/detach":            detachVolume,
+	"GET /server_types":                            listServerTypes,
+	"GET /images":                                  listImages,
+	"GET /images/{id}":                             getImage,
+	"GET /networks":                                listNetworks,
+	"GET /networks/{id}":                           getNetwork,
+	"GET /firewalls":                               listFirewalls,
+	"GET /firewalls/{id}":                          getFirewall,
+	"GET /ssh_keys":                                listSSHKeys,
+	"GET /ssh_keys/{id}":                           getSSHKey,
+	"GET /placement_groups":                        listPlacementGroups,
+	"GET /placement_groups/{id}":                   getPlacementGroup,
+	"GET /primary_ips":                             listPrimaryIPs,
+	"GET /primary_ips/{id}":                        getPrimaryIP,
+}
+
+func newRouter(endpoint string) (routers.Router, error) {
+	document, err := openapi3.NewLoader().LoadFromData(description)
+	if err != nil {
+		return nil, err
+	}
+	document.Servers = openapi3.Servers{{URL: endpoint}}
+	return legacy.NewRouter(document)
+}
+
+// ServeHTTP implements http.Handler.
+func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tick++
+	c.settle()
+	c.calls = append(c.calls, withoutIDs(r.Method, r.URL.Path))
+	body, denied := c.answer(r)
+	if denied == nil && r.Method != http.MethodGet && c.faults.lose() {
+		// The deed is done and nobody hears of it.
+		panic(http.ErrAbortHandler)
+	}
+	write(w, body, denied)
+}
+
+func (c *Cloud) answer(r *http.Request) (any, *refusal) {
+	if denied := c.faults.refuse(r.Method, r.URL.Path); denied != nil {
+		return nil, denied
+	}
+	if r.Header.Get("Authorization") != "Bearer "+Token {
+		return nil, &refusal{status: http.StatusUnauthorized, code: "unauthorized", message: "unable to authenticate"}
+	}
+	operation, asked, err := c.validate(r)
+	if err != nil {
+		c.violations = append(c.violations, fmt.Sprintf("%s %s: %v", r.Method, r.URL, err))
+		return nil, &refusal{status: http.StatusBadRequest, code: "json_error", message: err.Error()}
+	}
+	handler, ok := handlers[operation]
+	if !ok {
+		return nil, &refusal{status: http.StatusNotImplemented, code: "unsupported_error", message: operation}
+	}
+	return handler(c, asked)
+}
+
+// validate checks a request against the description, and its query for what is not described.
+func (c *Cloud) validate(r *http.Request) (operation string, asked request, err error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return "", asked, err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	r.URL.Scheme, r.URL.Host = "http", r.Host
+	route, params, err := c.router.FindRoute(r)
+	if err != nil {
+		return "", asked, err
+	}
+	err = openapi3filter.ValidateRequest(r.Context(), &openapi3filter.RequestValidationInput{
+		Request: r, PathParams: params, Route: route,
+		Options: &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc},
+	})
+	if err != nil {
+		return "", asked, err
+	}
+	for key := range r.URL.Query() {
+		if route.Operation.Parameters.GetByInAndName("query", key) == nil {
+			return "", asked, fmt.Errorf("query parameter %q is not described", key)
+		}
+	}
+	asked = request{query: r.URL.Query(), body: body}
+	if id, ok := params["id"]; ok {
+		asked.id, err = strconv.ParseInt(id, 10, 64)
+	}
+	return route.Method + " " + route.Path, asked, err
+}
+
+func write(w http.ResponseWriter, body any, denied *refusal) {
+	header := w.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("RateLimit-Limit", "3600")
+	header.Set("RateLimit-Remaining", "3000")
+	header.Set("RateLimit-Reset", strconv.FormatInt(time.Now().Add(10*time.Minute).Unix(), 10))
+	header.Set("X-Correlation-Id", strconv.FormatInt(time.Now().UnixNano(), 36))
+	switch {
+	case denied != nil:
+		if denied.status == http.StatusTooManyRequests {
+			header.Set("RateLimit-Remaining", "0")
+			header.Set("RateLimit-Reset", strconv.FormatInt(time.Now().Add(time.Hour).Unix(), 10))
+		}
+		body = denied.body()
+		w.WriteHeader(denied.status)
+	case body == nil:
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	// What cannot be written is an answer that got lost.
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+func (r *refusal) body() any {
+	answer := map[string]any{"code": r.code, "message": r.message}
+	if r.field != "" {
+		answer["details"] = map[string]any{"fields": []any{map[string]any{"name": r.field, "messages": []string{r.message}}}}
+	}
+	return map[string]any{"error": answer}
+}
+
+// notFound and badInput are the most common refusals.
+func notFound(what string) *refusal {
+	return &refusal{status: http.StatusNotFound, code: "not_found", message: what + " not found"}
+}
+
+func badInput(field, message string) *refusal {
+	return &refusal{status: http.StatusUnprocessableEntity, code: "invalid_input", message: fmt.Sprintf("invalid input in field '%s'", field) + ": " + message, field: field}
+}
+
+func locked() *refusal {
+	return &refusal{status: http.StatusLocked, code: "locked", message: "item is locked, another action is running"}
+}
+
+// faults are what goes wrong next.
+type faults struct {
+	// any is the answer to the next requests, creation that to the next creation of a server.
+	any      []*refusal
+	creation *refusal
+	losing   bool
+	hiding   bool
+	blind    bool
+}
+
+func (f *faults) refuse(method, path string) *refusal {
+	if len(f.any) > 0 {
+		next := f.any[0]
+		f.any = slices.Delete(f.any, 0, 1)
+		return next
+	}
+	if f.creation != nil && withoutIDs(method, path) == "POST /servers" {
+		next := f.creation
+		f.creation = nil
+		return next
+	}
+	return nil
+}
+
+func (f *faults) lose() bool {
+	losing := f.losing
+	f.losing = false
+	return losing
+}
+
+// Refuse makes the next request fail with a code.
+func (c *Cloud) Refuse(status int, code string) { c.RefuseNext(1, status, code) }
+
+// RefuseNext makes the next requests fail with a code.
+func (c *Cloud) RefuseNext(count, status int, code string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for range count {
+		c.faults.any = append(c.faults.any, &refusal{status: status, code: code, message: "the fake cloud was told so"})
+	}
+}
+
+// RefuseServer makes the next creation of a server fail with a code; a field is at fault in invalid_input.
+func (c *Cloud) RefuseServer(status int, code, field string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.faults.creation = &refusal{status: status, code: code, message: "the fake cloud was told so", field: field}
+}
+
+// Lose makes the next request that changes something take effect and its answer get lost.
+func (c *Cloud) Lose() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.faults.losing = true
+}
+
+// Hide makes the next server missing from lists by label.
+func (c *Cloud) Hide() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.faults.hiding = true
+}
+
+// HideVolumes makes the next list of volumes by label empty.
+func (c *Cloud) HideVolumes() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.faults.blind = true
+}

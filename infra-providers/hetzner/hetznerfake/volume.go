@@ -1,0 +1,82 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hetznerfake
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/hetznercloud/hcloud-go/v2/hcloud/schema"
+	"k8s.io/utils/ptr"
+)
+
+func createVolume(c *Cloud, r request) (any, *refusal) {
+	var asked schema.VolumeCreateRequest
+	if err := json.Unmarshal(r.body, &asked); err != nil {
+		return nil, &refusal{status: http.StatusBadRequest, code: "json_error", message: err.Error()}
+	}
+	place := slices.IndexFunc(c.locations, func(l schema.Location) bool { return asked.Location != nil && l.Name == asked.Location.Name })
+	taken := func(id int64) bool { return c.volumes[id].Name == asked.Name }
+	switch {
+	case place < 0:
+		return nil, badInput("location", "does not exist")
+	case asked.Size < 10 || asked.Size > 10240:
+		return nil, badInput("size", "is not between 10 and 10240")
+	case len(asked.Name) > 64:
+		return nil, badInput("name", "is too long")
+	}
+	for id := range c.volumes {
+		if taken(id) {
+			return nil, &refusal{status: http.StatusConflict, code: "uniqueness_error", message: "volume name is already used", field: "name"}
+		}
+	}
+	made := &volume{Volume: schema.Volume{
+		ID: c.newID(), Name: asked.Name, Size: asked.Size, Format: asked.Format, Location: c.locations[place], Status: "creating",
+		Labels: ptr.Deref(asked.Labels, nil), Created: time.Now().Truncate(time.Second),
+	}, Automount: ptr.Deref(asked.Automount, false)}
+	if denied := checkLabels(made.Labels); denied != nil {
+		return nil, denied
+	}
+	c.volumes[made.ID] = made
+	return schema.VolumeCreateResponse{Volume: made.Volume, Action: c.workOn(made, "create_volume")}, nil
+}
+
+// workOn starts an action on a volume.
+func (c *Cloud) workOn(on *volume, command string) *schema.Action {
+	action := c.action(command, schema.ActionResourceReference{ID: on.ID, Type: "volume"})
+	on.busy = c.tick + c.options.Slow
+	c.settle()
+	return &action
+}
+
+func deleteVolume(c *Cloud, r request) (any, *refusal) {
+	switch found := c.volumes[r.id]; {
+	case found == nil:
+		return nil, notFound("volume")
+	case found.busy > 0:
+		return nil, locked()
+	case found.Protection.Delete:
+		return nil, &refusal{status: http.StatusLocked, code: "protected", message: "volume is protected"}
+	case found.Server != nil:
+		return nil, badInput("volume", "is attached to a server")
+	}
+	delete(c.volumes, r.id)
+	return nil, nil
+}
+
+func detachVolume(c *Cloud, r request) (any, *refusal) {
+	found := c.volumes[r.id]
+	switch {
+	case found == nil:
+		return nil, notFound("volume")
+	case found.busy > 0 || found.Server != nil && c.servers[*found.Server].busy > 0:
+		return nil, locked()
+	case found.Server == nil:
+		return nil, badInput("volume", "is not attached")
+	}
+	found.detaching = true
+	return schema.VolumeActionDetachVolumeResponse{Action: *c.workOn(found, "detach_volume")}, nil
+}

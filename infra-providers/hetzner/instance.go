@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hetzner
+
+import (
+	"cmp"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hetznercloud/hcloud-go/v2/hcloud"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"drover.io/infra-providers/driver"
+)
+
+// scheme starts a provider ID, as the cloud's own cloud controller manager writes it.
+const scheme = "hcloud://"
+
+// poll is how soon a server that changes is looked at again.
+const poll = 5 * time.Second
+
+func providerID(id int64) string { return scheme + strconv.FormatInt(id, 10) }
+
+// serverID is the reverse of providerID; ok is false without one that this cloud could have given.
+func serverID(providerID string) (id int64, ok bool) {
+	digits, ok := strings.CutPrefix(providerID, scheme)
+	if !ok {
+		return 0, false
+	}
+	id, err := strconv.ParseInt(digits, 10, 64)
+	return id, err == nil && id > 0
+}
+
+// owned converts a server that must belong to an identity.
+func owned(server *hcloud.Server, id driver.Identity) (driver.Instance, error) {
+	instance := toInstance(server)
+	if err := id.Check(instance.Identity); err != nil {
+		return driver.Instance{}, err
+	}
+	return instance, nil
+}
+
+func toInstance(server *hcloud.Server) driver.Instance {
+	identity, _ := driver.FromTags(server.Labels)
+	identity.ProviderID = providerID(server.ID)
+	instance := driver.Instance{
+		ID:         strconv.FormatInt(server.ID, 10),
+		ProviderID: identity.ProviderID,
+		Identity:   identity,
+		State:      state(server.Status),
+		Addresses:  addresses(server),
+		Created:    server.Created,
+	}
+	if server.Location != nil {
+		instance.FailureDomain = server.Location.Name
+	}
+	if instance.State == driver.Pending || instance.State == driver.Stopping {
+		instance.PollAfter = poll
+		instance.Message = "server is " + string(server.Status)
+	}
+	return instance
+}
+
+// state does not take a server for gone or stopped whose state the cloud itself does not know.
+func state(status hcloud.ServerStatus) driver.State {
+	switch status {
+	case hcloud.ServerStatusRunning:
+		return driver.Running
+	case hcloud.ServerStatusOff:
+		return driver.Stopped
+	case hcloud.ServerStatusStopping, hcloud.ServerStatusDeleting:
+		return driver.Stopping
+	default: // initializing, starting, migrating, rebuilding, unknown
+		return driver.Pending
+	}
+}
+
+// addresses are those that the cloud controller manager gives the Node, and the private ones.
+func addresses(server *hcloud.Server) []clusterv1.MachineAddress {
+	all := []clusterv1.MachineAddress{{Type: clusterv1.MachineHostName, Address: server.Name}}
+	private := slices.SortedFunc(slices.Values(server.PrivateNet), func(a, b hcloud.ServerPrivateNet) int {
+		return cmp.Compare(a.Network.ID, b.Network.ID)
+	})
+	for _, network := range private {
+		if len(network.IP) > 0 {
+			all = append(all, clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: network.IP.String()})
+		}
+	}
+	if ip := server.PublicNet.IPv4; !ip.IsUnspecified() {
+		all = append(all, clusterv1.MachineAddress{Type: clusterv1.MachineExternalIP, Address: ip.IP.String()})
+	}
+	if ip := server.PublicNet.IPv6; !ip.IsUnspecified() {
+		all = append(all, clusterv1.MachineAddress{Type: clusterv1.MachineExternalIP, Address: firstHost(ip.IP).String()})
+	}
+	return all
+}
+
+// firstHost is the address that a server has of its public network: the network's own address plus one.
+func firstHost(network net.IP) net.IP {
+	host := slices.Clone(network.To16())
+	host[len(host)-1]++
+	return host
+}
