@@ -37,6 +37,7 @@ type VSphereMachineSpec struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=255
+	// +kubebuilder:validation:Pattern=`^[^/\s]+$`
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="server is immutable: roll out a new VSphereMachineTemplate instead"
 	Server string `json:"server,omitempty"`
 
