@@ -258,3 +258,8 @@ func record(t *testing.T, machine mo.VirtualMachine) setup.Record {
 	}
 	return record
 }
+
+// req asks for a machine.
+func req(w *world, id driver.Identity, changes ...func(*infrav1.VSphereMachineSpec)) driver.Request[vsphere.Config] {
+	return driver.Request[vsphere.Config]{Identity: id, Config: w.config("", changes...), UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
+}

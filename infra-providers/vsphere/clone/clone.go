@@ -11,13 +11,18 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/types"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/vsphere/vcenter"
 )
 
-const gib = 1 << 30
+const (
+	gib = 1 << 30
+	// units is how many devices any SCSI controller can have, itself included.
+	units = 16
+)
 
 // Shape is what the new virtual machine is to be.
 type Shape struct {
@@ -160,10 +165,11 @@ func add(shape Shape, place vcenter.Place) ([]types.BaseVirtualDeviceConfigSpec,
 			CapacityInBytes: wanted.SizeGiB * gib,
 			CapacityInKB:    wanted.SizeGiB * gib / 1024,
 		}
-		all.AssignController(disk, controller)
-		if *disk.UnitNumber < 0 || *disk.UnitNumber > 15 {
+		unit, ok := freeUnit(all, controller)
+		if !ok {
 			return nil, &ShapeError{fmt.Sprintf("spec.disks[%d]", i), errors.New("the template's disk controller has no room left")}
 		}
+		disk.ControllerKey, disk.UnitNumber = controller.GetVirtualController().Key, &unit
 		all = append(all, disk)
 		changes = append(changes, &types.VirtualDeviceConfigSpec{
 			Operation:     types.VirtualDeviceConfigSpecOperationAdd,
@@ -173,6 +179,25 @@ func add(shape Shape, place vcenter.Place) ([]types.BaseVirtualDeviceConfigSpec,
 		})
 	}
 	return changes, nil
+}
+
+// freeUnit finds a place on a controller without changing it, as the SDK would: places are shared.
+func freeUnit(all object.VirtualDeviceList, controller types.BaseVirtualController) (int32, bool) {
+	taken := map[int32]bool{}
+	if scsi, ok := controller.(types.BaseVirtualSCSIController); ok {
+		taken[scsi.GetVirtualSCSIController().ScsiCtlrUnitNumber] = true
+	}
+	for _, device := range all {
+		if known := device.GetVirtualDevice(); known.ControllerKey == controller.GetVirtualController().Key && known.UnitNumber != nil {
+			taken[*known.UnitNumber] = true
+		}
+	}
+	for unit := range int32(units) {
+		if !taken[unit] {
+			return unit, true
+		}
+	}
+	return 0, false
 }
 
 // cards replaces the template's network cards.

@@ -26,12 +26,14 @@ func (s *Steps) join(ctx context.Context, client *vim25.Client, vm VM) (Task, er
 		return nil, err
 	}
 	spec := &types.ClusterConfigSpecEx{}
-	if name := vm.Record.Rule; name != "" {
+	rule := cluster.Rule(vm.Record.Rule)
+	if name := vm.Record.Rule; name != "" && (rule == nil || !slices.Contains(rule.Vm, vm.Self)) {
+		// Whoever joins brings all others along, so a hundred new members cost one change.
 		members, err := s.members(ctx, client, cluster, name)
 		if err != nil {
 			return nil, err
 		}
-		if change := ruleChange(cluster.Rule(name), name, members); change != nil {
+		if change := ruleChange(rule, name, members); change != nil {
 			spec.RulesSpec = append(spec.RulesSpec, *change)
 		}
 	}

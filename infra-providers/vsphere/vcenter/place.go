@@ -5,10 +5,13 @@ package vcenter
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"strings"
+	"time"
 
 	"github.com/vmware/govmomi/find"
 	"github.com/vmware/govmomi/object"
@@ -82,8 +85,38 @@ type Place struct {
 	Attributes map[int32]string
 }
 
-// Resolve looks every name up.
+// current is how long names stand for the same things: long enough for the machines of one scale-up.
+const current = 10 * time.Second
+
+type resolved struct {
+	place Place
+	until time.Time
+}
+
+// Resolve looks every name up. The place is shared and must not be changed.
 func (s *Session) Resolve(ctx context.Context, wish Wish) (Place, error) {
+	key, err := json.Marshal(wish)
+	if err != nil {
+		return Place{}, err
+	}
+	s.mu.Lock()
+	known, ok := s.places[string(key)]
+	s.mu.Unlock()
+	if ok && time.Now().Before(known.until) {
+		return known.place, nil
+	}
+	place, err := s.resolve(ctx, wish)
+	if err != nil {
+		return Place{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.places, func(_ string, old resolved) bool { return time.Now().After(old.until) })
+	s.places[string(key)] = resolved{place, time.Now().Add(current)}
+	return place, nil
+}
+
+func (s *Session) resolve(ctx context.Context, wish Wish) (Place, error) {
 	client, err := s.Client(ctx)
 	if err != nil {
 		return Place{}, err
@@ -131,7 +164,6 @@ func (r *resolver) template(ctx context.Context) (err error) {
 func (r *resolver) snapshot(ctx context.Context) (err error) {
 	switch {
 	case r.wish.Snapshot != "":
-		// The SDK has no type for a snapshot that is not there; what a failed call returns is a fault.
 		var content mo.VirtualMachine
 		if err := r.place.Template.Properties(ctx, r.place.Template.Reference(), []string{"snapshot"}, &content); err != nil {
 			return err

@@ -30,7 +30,7 @@ func (p *Pool) Open(account Account) *Session {
 	if known := p.sessions[account]; known != nil {
 		return known
 	}
-	opened := &Session{account: account, transport: p.Transport, turn: make(chan struct{}, 1)}
+	opened := &Session{account: account, transport: p.Transport, turn: make(chan struct{}, 1), places: map[string]resolved{}}
 	if p.sessions == nil {
 		p.sessions = map[Account]*Session{}
 	}

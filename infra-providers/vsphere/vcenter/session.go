@@ -66,6 +66,7 @@ type Session struct {
 	rest  *rest.Client
 	// datacenter is where lists and names start.
 	datacenter types.ManagedObjectReference
+	places     map[string]resolved
 	used       time.Time
 	ended      bool
 }
