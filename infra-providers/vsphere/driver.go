@@ -45,16 +45,16 @@ func Cloud(sessions *vcenter.Pool) driver.Cloud[*infrav1.VSphereMachine, Config]
 			if err != nil {
 				return nil, err
 			}
-			return New(sessions.Open(found), vcenter.PageSize), nil
+			return New(sessions.Open(found), Options{PageSize: vcenter.PageSize, Now: time.Now}), nil
 		},
 	}
 }
 
 // Driver implements driver.Driver and driver.Sizer.
 type Driver struct {
-	session  *vcenter.Session
-	pageSize int32
-	steps    *setup.Steps
+	session *vcenter.Session
+	options Options
+	steps   *setup.Steps
 	// clones are the virtual machines that are not to be seen yet, tasks the steps under way of those that
 	// are; both by UUID.
 	clones *flight.Book[cloning]
@@ -71,15 +71,22 @@ type cloning struct {
 	created time.Time
 }
 
+// Options are the habits of a Driver.
+type Options struct {
+	// PageSize is how many virtual machines a page of a list may have.
+	PageSize int32
+	Now      func() time.Time
+}
+
 // New returns a driver over a session.
-func New(session *vcenter.Session, pageSize int32) *Driver {
+func New(session *vcenter.Session, options Options) *Driver {
 	return &Driver{
-		session:  session,
-		pageSize: pageSize,
-		steps:    &setup.Steps{Session: session, PageSize: pageSize},
-		clones:   &flight.Book[cloning]{Now: time.Now},
-		tasks:    &flight.Book[struct{}]{Now: time.Now},
-		leaving:  map[string]bool{},
+		session: session,
+		options: options,
+		steps:   &setup.Steps{Session: session, PageSize: options.PageSize},
+		clones:  &flight.Book[cloning]{Now: options.Now},
+		tasks:   &flight.Book[struct{}]{Now: options.Now},
+		leaving: map[string]bool{},
 	}
 }
 
@@ -191,7 +198,7 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 			return
 		}
 		seen := map[string]bool{}
-		for vm, err := range d.session.List(ctx, d.pageSize) {
+		for vm, err := range d.session.List(ctx, d.options.PageSize) {
 			var found driver.Instance
 			ours := false
 			if err == nil {

@@ -51,7 +51,7 @@ func (d *Driver) clone(ctx context.Context, client *vim25.Client, req driver.Req
 	if err != nil {
 		return driver.Instance{}, err
 	}
-	what := cloning{request: req, created: time.Now().UTC().Truncate(time.Second)}
+	what := cloning{request: req, created: d.options.Now().UTC().Truncate(time.Second)}
 	if known, ok := d.clones.Get(uuidOf(req.Identity)); ok {
 		what.created = known.What.created
 	}

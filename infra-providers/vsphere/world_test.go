@@ -8,7 +8,9 @@ import (
 	"crypto/tls"
 	"net/url"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/vmware/govmomi"
 	"github.com/vmware/govmomi/find"
@@ -44,6 +46,8 @@ type world struct {
 	server *simulator.Server
 	admin  *govmomi.Client
 	finder *find.Finder
+	// ahead is how far the driver's clock is ahead, in nanoseconds.
+	ahead atomic.Int64
 }
 
 func newWorld(t *testing.T) *world {
@@ -62,13 +66,7 @@ func newWorld(t *testing.T) *world {
 	server := model.Service.NewServer()
 	t.Cleanup(server.Close)
 	w := &world{t: t, model: model, server: server, wire: &wire{model: model}}
-	w.pool = &vcenter.Pool{Transport: w.wire.wrap}
-	t.Cleanup(func() {
-		w.wire.clear()
-		if err := w.pool.Close(context.Background()); err != nil {
-			t.Errorf("logging out: %v", err)
-		}
-	})
+	w.pool = w.newPool()
 	var err error
 	if w.admin, err = govmomi.NewClient(t.Context(), server.URL, true); err != nil {
 		t.Fatal(err)
@@ -93,7 +91,27 @@ func (w *world) account() vcenter.Account {
 }
 
 // connect returns a driver that remembers nothing, with small pages.
-func (w *world) connect() *vsphere.Driver { return vsphere.New(w.pool.Open(w.account()), 7) }
+func (w *world) connect() *vsphere.Driver {
+	now := func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }
+	return vsphere.New(w.pool.Open(w.account()), vsphere.Options{PageSize: 7, Now: now})
+}
+
+// restart connects as another process would, with a session of its own.
+func (w *world) restart() *vsphere.Driver {
+	w.pool = w.newPool()
+	return w.connect()
+}
+
+func (w *world) newPool() *vcenter.Pool {
+	pool := &vcenter.Pool{Transport: w.wire.wrap}
+	w.t.Cleanup(func() {
+		w.wire.clear()
+		if err := pool.Close(context.Background()); err != nil {
+			w.t.Errorf("logging out: %v", err)
+		}
+	})
+	return pool
+}
 
 // config is a configuration that vcsim takes, with changes.
 func (w *world) config(zone string, changes ...func(*infrav1.VSphereMachineSpec)) vsphere.Config {
