@@ -135,7 +135,7 @@ func TestACloneThatFailedIsToldAndRepeated(t *testing.T) {
 	}
 }
 
-// TestDeletingDuringAClone cancels it, and what appears after all is removed.
+// TestDeletingDuringAClone cancels it and does not repeat it.
 func TestDeletingDuringAClone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -150,11 +150,8 @@ func TestDeletingDuringAClone(t *testing.T) {
 	if got := w.wire.count("CancelTask"); got != 1 {
 		t.Errorf("the clone was cancelled %d times, want once", got)
 	}
-	if found, err := d.Get(t.Context(), id); err != nil || found.State != driver.Stopping {
-		t.Errorf("got %+v and %v, want Stopping", found, err)
-	}
-	held.fail(&types.RequestCanceled{})
 	await(t, d, id, driver.Terminated)
+	held.fail(&types.RequestCanceled{})
 	if got := w.wire.count("CloneVM_Task"); got != 1 {
 		t.Errorf("%d clones were asked for, want 1", got)
 	}
