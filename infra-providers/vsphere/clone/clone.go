@@ -219,7 +219,7 @@ func cards(shape Shape, place vcenter.Place) ([]types.BaseVirtualDeviceConfigSpe
 			return nil, &ShapeError{fmt.Sprintf("spec.networks[%d].adapter", i), err}
 		}
 		card := device.(types.BaseVirtualEthernetCard).GetVirtualEthernetCard()
-		card.Key = int32(-200 - i)
+		card.Key, card.AddressType = int32(-200-i), string(types.VirtualEthernetCardMacTypeGenerated)
 		card.Connectable = &types.VirtualDeviceConnectInfo{StartConnected: true, AllowGuestControl: true, Connected: true}
 		if network.MACAddress != "" {
 			card.AddressType, card.MacAddress = string(types.VirtualEthernetCardMacTypeManual), network.MACAddress
