@@ -12,11 +12,16 @@ package vsphere
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"strings"
+
+	"github.com/vmware/govmomi/vim25/types"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/vsphere/clone"
+	"drover.io/infra-providers/vsphere/guestinfo"
+	"drover.io/infra-providers/vsphere/setup"
 	"drover.io/infra-providers/vsphere/vcenter"
 )
 
@@ -164,4 +169,47 @@ func login(account driver.Account, credentials driver.Credentials, getenv func(s
 		return found, &driver.UnauthorizedError{Err: fmt.Errorf("%s holds both ca.crt and thumbprint: keep one", source)}
 	}
 	return found, nil
+}
+
+// guest returns the advanced parameters that carry user data.
+func guest(req driver.Request[Config]) (map[string]string, error) {
+	if field, err := guestinfo.Check(req.Format, req.Config.Shape.Networks); err != nil {
+		return nil, &driver.InvalidConfigurationError{Field: field, Err: err}
+	}
+	values, err := guestinfo.UserData(req.Format, req.UserData)
+	if err != nil {
+		return nil, &driver.InvalidConfigurationError{Field: "bootstrap data", Err: err}
+	}
+	return values, nil
+}
+
+// specify writes the clone's specification, with its record and plan in it.
+func specify(what cloning, place vcenter.Place, values map[string]string) (types.VirtualMachineCloneSpec, error) {
+	id, config := what.request.Identity, what.request.Config
+	record := setup.Record{Tags: id.Tags(), Created: what.created, Zone: config.Zone, Group: config.Wish.VMGroup}
+	if config.AntiAffinityGroup != "" {
+		record.Rule = fmt.Sprintf("drover-%s-%s-%s", id.Owner.Namespace, id.Owner.Name, config.AntiAffinityGroup)
+	}
+	stands, err := setup.Values(record, setup.Plan{
+		UUID:           uuidOf(id),
+		Name:           id.Name,
+		ProviderID:     scheme + uuidOf(id),
+		CPUs:           config.Shape.CPUs,
+		CoresPerSocket: config.Shape.CoresPerSocket,
+		MemoryMiB:      config.Shape.MemoryMiB,
+		Hardware:       config.Hardware,
+		CloudInit:      what.request.Format != guestinfo.Ignition,
+		Networks:       config.Shape.Networks,
+		Tags:           place.Tags,
+		Attributes:     place.Attributes,
+	})
+	if err != nil {
+		return types.VirtualMachineCloneSpec{}, err
+	}
+	shape := config.Shape
+	shape.UUID = uuidOf(id)
+	shape.ExtraConfig = maps.Clone(shape.ExtraConfig)
+	maps.Copy(shape.ExtraConfig, values)
+	maps.Copy(shape.ExtraConfig, stands)
+	return clone.Spec(shape, place)
 }

@@ -6,12 +6,17 @@ package vsphere
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"os"
 	"sync"
 	"time"
 
+	"github.com/vmware/govmomi/fault"
+	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25"
+	"github.com/vmware/govmomi/vim25/types"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -55,15 +60,15 @@ type Driver struct {
 	session *vcenter.Session
 	options Options
 	steps   *setup.Steps
-	// clones are the virtual machines that are not to be seen yet, tasks the steps under way of those that
-	// are; both by UUID.
+	// clones are the virtual machines that are not to be seen yet, by UUID.
 	clones *flight.Book[cloning]
-	tasks  *flight.Book[struct{}]
 
 	mu sync.Mutex
 	// leaving has the UUIDs that were asked to be deleted, and whose removal goes on at each look.
 	leaving map[string]bool
 }
+
+var errUnderWay = errors.New("a clone that was asked for before this process started is under way and may be this machine's")
 
 // cloning is a clone that was asked for.
 type cloning struct {
@@ -83,9 +88,8 @@ func New(session *vcenter.Session, options Options) *Driver {
 	return &Driver{
 		session: session,
 		options: options,
-		steps:   &setup.Steps{Session: session, PageSize: options.PageSize},
+		steps:   &setup.Steps{Session: session, PageSize: options.PageSize, Tasks: flight.Book[struct{}]{Now: options.Now}},
 		clones:  &flight.Book[cloning]{Now: options.Now},
-		tasks:   &flight.Book[struct{}]{Now: options.Now},
 		leaving: map[string]bool{},
 	}
 }
@@ -171,7 +175,7 @@ func (d *Driver) remove(ctx context.Context, id driver.Identity) error {
 			return err
 		}
 		d.leave(uuidOf(id))
-		_, err = d.step(ctx, client, full, uuidOf(id))
+		_, err = d.steps.Next(ctx, client, full, true)
 		return err
 	}
 	if under, ok := d.clones.Get(uuidOf(id)); ok {
@@ -256,4 +260,193 @@ func (d *Driver) Size(_ context.Context, config Config) (driver.Size, error) {
 		capacity[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(config.Shape.DiskGiB<<30, resource.BinarySI)
 	}
 	return driver.Size{Capacity: capacity, Architecture: "amd64", OperatingSystem: "linux"}, nil
+}
+
+// find returns the virtual machine of an identity. When none has its UUID, one that has the BIOS UUID of a
+// given providerID is somebody else's, and counts as there.
+func (d *Driver) find(ctx context.Context, client *vim25.Client, id driver.Identity) (vcenter.VM, bool, error) {
+	found, err := vcenter.Find(ctx, client, uuidOf(id))
+	if err == nil && len(found) == 0 && id.ProviderID != "" {
+		found, err = vcenter.FindBIOS(ctx, client, uuidOf(id))
+	}
+	if err != nil || len(found) == 0 {
+		return vcenter.VM{}, false, err
+	}
+	return found[0], true, nil
+}
+
+// clone asks for the clone. A name that is taken is either the work of an earlier call or somebody else's.
+func (d *Driver) clone(ctx context.Context, client *vim25.Client, req driver.Request[Config]) (driver.Instance, error) {
+	if d.clones.Paused(uuidOf(req.Identity)) {
+		known, _ := d.clones.Get(uuidOf(req.Identity))
+		return driver.Instance{}, fmt.Errorf("cloning: %w", known.Err)
+	}
+	values, err := guest(req)
+	if err != nil {
+		return driver.Instance{}, err
+	}
+	place, err := d.session.Resolve(ctx, req.Config.Wish)
+	if err != nil {
+		return driver.Instance{}, err
+	}
+	what := cloning{request: req, created: d.options.Now().UTC().Truncate(time.Second)}
+	if known, ok := d.clones.Get(uuidOf(req.Identity)); ok {
+		what.created = known.What.created
+	}
+	spec, err := specify(what, place, values)
+	if err != nil {
+		return driver.Instance{}, err
+	}
+	if place.Pod != nil {
+		if spec.Location.Datastore, err = vcenter.Recommend(ctx, client, place, req.Identity.Name, spec); err != nil {
+			return driver.Instance{}, fmt.Errorf("asking Storage DRS for a datastore: %w", err)
+		}
+	}
+	task, err := place.Template.Clone(ctx, place.Folder, req.Identity.Name, spec)
+	if err != nil {
+		return driver.Instance{}, d.taken(ctx, client, req.Identity, err)
+	}
+	d.clones.Begin(uuidOf(req.Identity), task.Reference(), what)
+	return pending(what), nil
+}
+
+// taken explains a clone that failed because of its name: it is somebody else's, unless the name is ours.
+func (d *Driver) taken(ctx context.Context, client *vim25.Client, id driver.Identity, err error) error {
+	var duplicate *types.DuplicateName
+	if _, ok := fault.As(err, &duplicate); !ok {
+		return err
+	}
+	vm, readErr := vcenter.Read(ctx, client, duplicate.Object)
+	if readErr != nil {
+		return readErr
+	}
+	_, found, readErr := read(vm)
+	if readErr != nil {
+		return readErr
+	}
+	if owned := id.Check(found); owned != nil {
+		return owned
+	}
+	// Ours, and it appeared while we asked: the next call finds it.
+	return err
+}
+
+// settle looks how the clone of an identity stands that this process asked for. It returns the instance
+// while that is under way, and the reason when it failed and it is too early to try again.
+func (d *Driver) settle(ctx context.Context, client *vim25.Client, id driver.Identity) (*driver.Instance, error) {
+	key := uuidOf(id)
+	under, ok := d.clones.Get(key)
+	if !ok {
+		return nil, nil
+	}
+	if err := id.Check(pending(under.What).Identity); err != nil {
+		return nil, err
+	}
+	if under.Task == nil {
+		return nil, nil
+	}
+	infos, err := vcenter.Results(ctx, client, *under.Task)
+	if err != nil {
+		return nil, err
+	}
+	info, remembered := infos[*under.Task]
+	switch failure := vcenter.Failure(info); {
+	case remembered && vcenter.Running(info):
+		found := pending(under.What)
+		if d.left(key) {
+			found.State = driver.Stopping
+		}
+		return &found, nil
+	case failure != nil && d.left(key):
+		d.clones.End(key)
+		return nil, nil
+	case failure != nil:
+		failure = kind(d.taken(ctx, client, id, failure), under.What.request.Config)
+		d.clones.Fail(key, failure)
+		return nil, fmt.Errorf("cloning: %w", failure)
+	}
+	// It succeeded, so it has just appeared, or is gone again.
+	d.clones.End(key)
+	vm, ok, err := d.find(ctx, client, id)
+	if err != nil || !ok {
+		return nil, err
+	}
+	found, err := d.advance(ctx, client, vm, id)
+	return &found, err
+}
+
+// unknown fails while a clone is under way that an earlier process asked for: until it ends nobody can say
+// that a virtual machine does not exist.
+func (d *Driver) unknown(ctx context.Context, client *vim25.Client) error {
+	under, err := vcenter.Cloning(ctx, client, d.session.Began())
+	if err == nil && under {
+		err = errUnderWay
+	}
+	return err
+}
+
+// advance takes the next step of a virtual machine, if one is due, and returns how it stands.
+func (d *Driver) advance(ctx context.Context, client *vim25.Client, vm vcenter.VM, id driver.Identity) (driver.Instance, error) {
+	full, found, err := read(vm)
+	if err != nil {
+		return driver.Instance{}, err
+	}
+	if err := id.Check(found); err != nil {
+		return driver.Instance{}, err
+	}
+	key := uuidOf(found)
+	d.clones.End(key)
+	words := ""
+	if full.Plan != nil || d.left(key) {
+		if words, err = d.steps.Next(ctx, client, full, d.left(key)); err != nil {
+			return driver.Instance{}, err
+		}
+	}
+	return instance(full, found, d.left(key), words), nil
+}
+
+// cancel asks vCenter to give up a task. A task that cannot be cancelled ends by itself.
+func cancel(ctx context.Context, client *vim25.Client, task *types.ManagedObjectReference) error {
+	if task == nil {
+		return nil
+	}
+	err := object.NewTask(client, *task).Cancel(ctx)
+	if is[*types.NotSupported](err) || is[*types.InvalidState](err) || gone(err) {
+		return nil
+	}
+	return err
+}
+
+func (d *Driver) leave(key string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.leaving[key] {
+		// What the set-up was doing, or failed at, does not hold up the removal.
+		d.steps.Forget(key)
+	}
+	d.leaving[key] = true
+}
+
+func (d *Driver) left(key string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.leaving[key]
+}
+
+// forget drops what is remembered of a virtual machine that is done with.
+func (d *Driver) forget(key string) {
+	d.mu.Lock()
+	delete(d.leaving, key)
+	d.mu.Unlock()
+	d.clones.End(key)
+	d.steps.Forget(key)
+}
+
+func gone(err error) bool { return is[*types.ManagedObjectNotFound](err) }
+
+func deref(found *driver.Instance) driver.Instance {
+	if found == nil {
+		return driver.Instance{}
+	}
+	return *found
 }

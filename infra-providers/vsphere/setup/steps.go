@@ -13,11 +13,13 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/vmware/govmomi/fault"
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"drover.io/infra-providers/vsphere/clone"
+	"drover.io/infra-providers/vsphere/flight"
 	"drover.io/infra-providers/vsphere/guestinfo"
 	"drover.io/infra-providers/vsphere/vcenter"
 )
@@ -30,6 +32,8 @@ type Steps struct {
 	Session *vcenter.Session
 	// PageSize is for the lists that rules need.
 	PageSize int32
+	// Tasks are the tasks under way, by the UUID of their virtual machine.
+	Tasks flight.Book[struct{}]
 
 	mu sync.Mutex
 	// busy has the last task of each compute cluster: its rules are read, changed and written back, so
@@ -44,8 +48,59 @@ type VM struct {
 	Plan   *Plan
 }
 
-// Up starts the next task of a virtual machine's plan. Each step is passed over once it is true.
-func (s *Steps) Up(ctx context.Context, client *vim25.Client, vm VM) (Task, error) {
+// Next starts the next task of a virtual machine, up or down, unless one is under way or failed a moment
+// ago. A failure does not fail the call, because the virtual machine is there: it becomes the words about
+// its state.
+func (s *Steps) Next(ctx context.Context, client *vim25.Client, vm VM, down bool) (words string, err error) {
+	key := strings.ToLower(vm.Config.InstanceUuid)
+	if last, ok := s.Tasks.Get(key); ok && last.Task != nil {
+		infos, err := vcenter.Results(ctx, client, *last.Task)
+		if err != nil {
+			return "", err
+		}
+		info := infos[*last.Task]
+		if vcenter.Running(info) {
+			return say(last.Err), nil
+		}
+		s.ended(key, vcenter.Failure(info))
+	}
+	if !s.Tasks.Paused(key) {
+		next := s.up
+		if down {
+			next = s.down
+		}
+		if task, err := next(ctx, client, vm); task != nil {
+			s.Tasks.Begin(key, *task, struct{}{})
+		} else if err != nil {
+			s.ended(key, err)
+		}
+	}
+	last, _ := s.Tasks.Get(key)
+	return say(last.Err), ctx.Err()
+}
+
+// Forget drops what is remembered of the tasks of a virtual machine.
+func (s *Steps) Forget(uuid string) { s.Tasks.End(uuid) }
+
+// ended notes how a task ended. That somebody was quicker, or that the virtual machine is busy or gone, is
+// no failure: the next look sees what is left to do.
+func (s *Steps) ended(key string, err error) {
+	if err == nil || fault.Is(err, &types.TaskInProgress{}) || fault.Is(err, &types.InvalidPowerState{}) || fault.Is(err, &types.ManagedObjectNotFound{}) {
+		s.Tasks.End(key)
+		return
+	}
+	s.Tasks.Fail(key, err)
+}
+
+func say(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// up starts the next task of a virtual machine's plan. Each step is passed over once it is true.
+func (s *Steps) up(ctx context.Context, client *vim25.Client, vm VM) (Task, error) {
 	if vm.Runtime.PowerState == types.VirtualMachinePowerStatePoweredOn {
 		return start(object.NewVirtualMachine(client, vm.Self).Reconfigure(ctx, types.VirtualMachineConfigSpec{
 			ExtraConfig: clone.Options(map[string]string{vcenter.PlanKey: ""}),
@@ -65,8 +120,8 @@ func (s *Steps) Up(ctx context.Context, client *vim25.Client, vm VM) (Task, erro
 	return nil, nil
 }
 
-// Down starts the next task that removes a virtual machine.
-func (s *Steps) Down(ctx context.Context, client *vim25.Client, vm VM) (Task, error) {
+// down starts the next task that removes a virtual machine.
+func (s *Steps) down(ctx context.Context, client *vim25.Client, vm VM) (Task, error) {
 	if task, err := s.leave(ctx, client, vm); task != nil || err != nil {
 		return task, err
 	}
