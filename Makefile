@@ -1,7 +1,11 @@
 # Everything a contributor or a curious user needs. `make help` lists it.
 SHELL := /usr/bin/env bash -o pipefail
 MODULES := api machine-controller bootstrap infra-providers test
-MANAGERS := bin/machine-controller bin/bootstrap bin/infra-hetzner bin/infra-sim
+CLOUDS := $(notdir $(wildcard infra-providers/cmd/*))
+INFRA := $(CLOUDS:%=bin/infra-%)
+MANAGERS := bin/machine-controller bin/bootstrap $(INFRA)
+# What runs without any cloud.
+SIMULATED := bin/machine-controller bin/bootstrap bin/infra-sim
 ARGS ?=
 export KUBEBUILDER_ASSETS ?= $(CURDIR)/bin/k8s
 
@@ -10,11 +14,11 @@ help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: quickstart
-quickstart: control-plane build ## Run Drover on this machine with simulated machines; ARGS=--once for the unattended story
+quickstart: control-plane $(SIMULATED) ## Run Drover on this machine with simulated machines; ARGS=--once for the unattended story
 	@GOWORK=off go run -C test ./quickstart $(ARGS)
 
 .PHONY: test
-test: control-plane build ## Run every test: unit, against a real API server, and the whole story
+test: control-plane $(SIMULATED) ## Run every test: unit, against a real API server, and the whole story
 	@hack/test.sh $(MODULES)
 
 .PHONY: verify
@@ -38,7 +42,7 @@ lint: ## Lint every module
 	@hack/lint.sh $(MODULES)
 
 .PHONY: bench
-bench: control-plane build ## Measure our core beside Cluster API's; ARGS=--help tells what can be chosen
+bench: control-plane $(SIMULATED) ## Measure our core beside Cluster API's; ARGS=--help tells what can be chosen
 	@GOWORK=off go run -C test ./bench $(ARGS)
 
 .PHONY: soak
@@ -46,21 +50,19 @@ soak: control-plane ## Thousands of machine lifecycles under random faults and r
 	@cd infra-providers && DROVER_SOAK_LIFECYCLES=$(or $(LIFECYCLES),10000) DROVER_SOAK_SEED=$(or $(SEED),1) GOWORK=off go test -run TestFaultRig -timeout 3h ./internal/inframachine
 
 .PHONY: interop
-interop: control-plane build ## Run every mixture of Drover and Cluster API, and clusterctl against Drover
+interop: control-plane $(SIMULATED) ## Run every mixture of Drover and Cluster API, and clusterctl against Drover
 	@GOWORK=off go run -C test ./interop $(ARGS)
 
 .PHONY: build
 build: $(MANAGERS) ## Build the managers into bin
 
-.PHONY: bin/machine-controller bin/bootstrap bin/infra-hetzner bin/infra-sim
+.PHONY: $(MANAGERS)
 bin/machine-controller:
 	@cd machine-controller && GOWORK=off go build -o ../$@ .
 bin/bootstrap:
 	@cd bootstrap && GOWORK=off go build -o ../$@ .
-bin/infra-hetzner:
-	@cd infra-providers && GOWORK=off go build -o ../$@ ./cmd/hetzner
-bin/infra-sim:
-	@cd infra-providers && GOWORK=off go build -o ../$@ ./cmd/sim
+$(INFRA): bin/infra-%:
+	@cd infra-providers && GOWORK=off go build -o ../$@ ./cmd/$*
 
 .PHONY: control-plane
 control-plane: ## Compile etcd, kube-apiserver and kube-controller-manager into bin/k8s, once
@@ -71,9 +73,8 @@ kubectl: ## Compile kubectl into bin/k8s
 	@cd test && GOWORK=off go run ./controlplane/cmd/build kubectl
 
 .PHONY: manifests
-manifests: ## Write dist/drover.yaml, which installs Drover with one kubectl apply, and one file per cloud to add
-	@mkdir -p dist && cd api && GOWORK=off go tool -modfile=../hack/tools/go.mod kustomize build ../hack/release > ../dist/drover.yaml
-	@cd api && for cloud in $$(ls ../infra-providers/config/manager); do [ ! -d ../infra-providers/config/$$cloud ] || GOWORK=off go tool -modfile=../hack/tools/go.mod kustomize build ../infra-providers/config/$$cloud > ../dist/drover-infra-$$cloud.yaml || exit 1; done
+manifests: ## Write dist/drover.yaml, which installs Drover with one kubectl apply, and one file per further cloud
+	@hack/manifests.sh
 
 .PHONY: clean
 clean: ## Remove what was built, but not the compiled control plane

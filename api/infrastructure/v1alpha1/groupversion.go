@@ -25,6 +25,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&HetznerMachineTemplate{}, &HetznerMachineTemplateList{},
 		&SimMachine{}, &SimMachineList{},
 		&SimMachineTemplate{}, &SimMachineTemplateList{},
+		&VSphereMachine{}, &VSphereMachineList{},
+		&VSphereMachineTemplate{}, &VSphereMachineTemplateList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -1,0 +1,215 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package vsphere is the driver of VMware vSphere: virtual machines cloned from templates by a vCenter.
+//
+// The four files are the same in every cloud: config.go, driver.go, instance.go, errors.go. Beside them
+// package vcenter keeps the sessions and reads, package clone writes what a clone is to be, package
+// guestinfo what its guest is told, package setup takes it from clone to running and away again, and
+// package flight remembers the tasks under way.
+package vsphere
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/vmware/govmomi/vim25/types"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/vsphere/clone"
+	"drover.io/infra-providers/vsphere/guestinfo"
+	"drover.io/infra-providers/vsphere/setup"
+	"drover.io/infra-providers/vsphere/vcenter"
+)
+
+// Config is what vSphere is asked for.
+type Config struct {
+	Zone     string
+	Wish     vcenter.Wish
+	Shape    clone.Shape
+	Hardware int32
+	// AntiAffinityGroup names the machines of one Cluster that keep apart.
+	AntiAffinityGroup string
+}
+
+// NewConfig decodes, defaults and validates the spec of a machine.
+func NewConfig(machine *infrav1.VSphereMachine, zone string) (Config, error) {
+	spec := machine.Spec
+	placement, err := place(spec, zone)
+	if err != nil {
+		return Config{}, &driver.InvalidConfigurationError{Field: "spec.failureDomains", Err: err}
+	}
+	linked := spec.CloneMode == infrav1.VSphereLinkedClone
+	config := Config{
+		Zone: zone,
+		Wish: vcenter.Wish{
+			VSpherePlacement: placement,
+			Template:         spec.Template,
+			Snapshot:         spec.Snapshot,
+			Current:          linked,
+			Networks:         spec.Networks,
+			VMGroup:          spec.VMGroup,
+			Tags:             spec.Tags,
+			Attributes:       spec.CustomAttributes,
+		},
+		Shape: clone.Shape{
+			CPUs:           cmp.Or(spec.CPUs, 2),
+			CoresPerSocket: spec.CoresPerSocket,
+			MemoryMiB:      cmp.Or(spec.MemoryMiB, 4096),
+			DiskGiB:        spec.DiskGiB,
+			Disks:          spec.Disks,
+			Networks:       spec.Networks,
+			Linked:         linked,
+			ExtraConfig:    map[string]string{},
+		},
+		Hardware:          spec.HardwareVersion,
+		AntiAffinityGroup: spec.AntiAffinityGroup,
+	}
+	// Without it the kubelet and the CSI driver cannot tell the disks apart.
+	config.Shape.ExtraConfig["disk.enableUUID"] = "TRUE"
+	for key, value := range spec.ExtraConfig {
+		config.Shape.ExtraConfig[key] = string(value)
+	}
+	return config, nil
+}
+
+// place returns where a machine goes: the failure domain's own wishes win over the machine's.
+func place(spec infrav1.VSphereMachineSpec, zone string) (infrav1.VSpherePlacement, error) {
+	placement := spec.VSpherePlacement
+	if zone == "" {
+		return placement, nil
+	}
+	if len(spec.FailureDomains) == 0 {
+		placement.ComputeCluster, placement.ResourcePool, placement.Host = zone, bare(placement.ResourcePool), ""
+		return placement, nil
+	}
+	var known []string
+	for _, domain := range spec.FailureDomains {
+		if domain.Name == zone {
+			return merge(placement, domain.VSpherePlacement), nil
+		}
+		known = append(known, domain.Name)
+	}
+	return placement, fmt.Errorf("the Machine's failure domain %q is none of %s", zone, strings.Join(known, ", "))
+}
+
+// merge lets a domain win. What it sets of the compute side or of the storage side replaces that side as a
+// whole, so that a pool of one cluster is never looked for in another.
+func merge(own, domain infrav1.VSpherePlacement) infrav1.VSpherePlacement {
+	merged := own
+	merged.Folder = cmp.Or(domain.Folder, own.Folder)
+	merged.StoragePolicy = cmp.Or(domain.StoragePolicy, own.StoragePolicy)
+	if domain.ComputeCluster+domain.ResourcePool+domain.Host != "" {
+		merged.ComputeCluster, merged.Host = domain.ComputeCluster, domain.Host
+		merged.ResourcePool = cmp.Or(domain.ResourcePool, bare(own.ResourcePool))
+		if domain.ComputeCluster == "" {
+			merged.ResourcePool = domain.ResourcePool
+		}
+	}
+	if domain.Datastore+domain.DatastoreCluster != "" {
+		merged.Datastore, merged.DatastoreCluster = domain.Datastore, domain.DatastoreCluster
+	}
+	return merged
+}
+
+// bare keeps the name of a resource pool that means the pool of that name in any cluster.
+func bare(pool string) string {
+	if strings.Contains(pool, "/") {
+		return ""
+	}
+	return pool
+}
+
+// accountOf says where a machine lives: "<server>/<datacenter>".
+func accountOf(machine *infrav1.VSphereMachine) driver.Account {
+	return driver.Account{SecretName: machine.Spec.CredentialsSecretName, Region: machine.Spec.Server + "/" + machine.Spec.Datacenter}
+}
+
+// login returns how to log in: by the data of a Secret, or by the environment without one.
+func login(account driver.Account, credentials driver.Credentials, getenv func(string) string) (vcenter.Account, error) {
+	server, datacenter, _ := strings.Cut(account.Region, "/")
+	read, source := func(names ...string) string { return string(credentials[names[0]]) }, fmt.Sprintf("Secret %q", account.SecretName)
+	if account.SecretName == "" {
+		source = "the environment"
+		read = func(names ...string) string {
+			for _, name := range names[1:] {
+				if value := getenv(name); value != "" {
+					return value
+				}
+			}
+			return ""
+		}
+	}
+	found := vcenter.Account{
+		Server:     cmp.Or(server, read("server", "VSPHERE_SERVER", "GOVC_URL")),
+		Username:   read("username", "VSPHERE_USERNAME", "GOVC_USERNAME"),
+		Password:   read("password", "VSPHERE_PASSWORD", "GOVC_PASSWORD"),
+		CA:         read("ca.crt", "VSPHERE_CA_CERT"),
+		Thumbprint: read("thumbprint", "VSPHERE_THUMBPRINT"),
+		Datacenter: datacenter,
+	}
+	switch insecure := strings.ToLower(read("insecure", "VSPHERE_INSECURE", "GOVC_INSECURE")); insecure {
+	case "true", "1":
+		found.Insecure = true
+	case "", "false", "0":
+	default:
+		return found, &driver.UnauthorizedError{Err: fmt.Errorf("%s: insecure must be true or false and not %q", source, insecure)}
+	}
+	switch {
+	case found.Username == "":
+		return found, &driver.UnauthorizedError{Err: fmt.Errorf("%s does not hold a username", source)}
+	case found.Password == "":
+		return found, &driver.UnauthorizedError{Err: fmt.Errorf("%s does not hold a password", source)}
+	case found.Server == "":
+		return found, &driver.UnauthorizedError{Err: fmt.Errorf("neither spec.server nor %s names a vCenter", source)}
+	case found.Thumbprint != "" && found.CA != "":
+		return found, &driver.UnauthorizedError{Err: fmt.Errorf("%s holds both ca.crt and thumbprint: keep one", source)}
+	}
+	return found, nil
+}
+
+// guest returns the advanced parameters that carry user data.
+func guest(req driver.Request[Config]) (map[string]string, error) {
+	if field, err := guestinfo.Check(req.Format, req.Config.Shape.Networks); err != nil {
+		return nil, &driver.InvalidConfigurationError{Field: field, Err: err}
+	}
+	values, err := guestinfo.UserData(req.Format, req.UserData)
+	if err != nil {
+		return nil, &driver.InvalidConfigurationError{Field: "bootstrap data", Err: err}
+	}
+	return values, nil
+}
+
+// specify writes the clone's specification, with its record and plan in it.
+func specify(what cloning, place vcenter.Place, values map[string]string) (types.VirtualMachineCloneSpec, error) {
+	id, config := what.request.Identity, what.request.Config
+	record := setup.Record{Tags: id.Tags(), Created: what.created, Zone: config.Zone, Group: config.Wish.VMGroup}
+	if config.AntiAffinityGroup != "" {
+		record.Rule = fmt.Sprintf("drover-%s-%s-%s", id.Owner.Namespace, id.Owner.Name, config.AntiAffinityGroup)
+	}
+	stands, err := setup.Values(record, setup.Plan{
+		UUID:           uuidOf(id),
+		Name:           id.Name,
+		ProviderID:     scheme + uuidOf(id),
+		CPUs:           config.Shape.CPUs,
+		CoresPerSocket: config.Shape.CoresPerSocket,
+		MemoryMiB:      config.Shape.MemoryMiB,
+		Hardware:       config.Hardware,
+		CloudInit:      what.request.Format != guestinfo.Ignition,
+		Networks:       config.Shape.Networks,
+		Tags:           place.Tags,
+		Attributes:     place.Attributes,
+	})
+	if err != nil {
+		return types.VirtualMachineCloneSpec{}, err
+	}
+	shape := config.Shape
+	shape.UUID = uuidOf(id)
+	shape.ExtraConfig = maps.Clone(shape.ExtraConfig)
+	maps.Copy(shape.ExtraConfig, values)
+	maps.Copy(shape.ExtraConfig, stands)
+	return clone.Spec(shape, place)
+}

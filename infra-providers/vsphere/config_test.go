@@ -1,0 +1,126 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vsphere_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/vsphere"
+	"drover.io/infra-providers/vsphere/vcenter"
+)
+
+func now() time.Time { return time.Now() }
+
+func TestAFailureDomainWins(t *testing.T) {
+	t.Parallel()
+	own := infrav1.VSpherePlacement{Folder: "f", ComputeCluster: "a", ResourcePool: "pool", Host: "h", DatastoreCluster: "pod", StoragePolicy: "gold"}
+	domains := []infrav1.VSphereFailureDomain{
+		{Name: "east", VSpherePlacement: infrav1.VSpherePlacement{ComputeCluster: "b", Datastore: "ds"}},
+		{Name: "west", VSpherePlacement: infrav1.VSpherePlacement{ResourcePool: "/DC0/host/c/Resources/x", Folder: "g", StoragePolicy: "iron"}},
+	}
+	for name, test := range map[string]struct {
+		zone    string
+		domains []infrav1.VSphereFailureDomain
+		want    infrav1.VSpherePlacement
+	}{
+		"keeps the machine's own place without a zone": {"", domains, own},
+		"takes a zone for a compute cluster": {"c", nil, infrav1.VSpherePlacement{
+			Folder: "f", ComputeCluster: "c", ResourcePool: "pool", DatastoreCluster: "pod", StoragePolicy: "gold"}},
+		"replaces a cluster with its host, and the storage as a whole": {"east", domains, infrav1.VSpherePlacement{
+			Folder: "f", ComputeCluster: "b", ResourcePool: "pool", Datastore: "ds", StoragePolicy: "gold"}},
+		"replaces a pool with its cluster": {"west", domains, infrav1.VSpherePlacement{
+			Folder: "g", ResourcePool: "/DC0/host/c/Resources/x", DatastoreCluster: "pod", StoragePolicy: "iron"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			machine := &infrav1.VSphereMachine{Spec: infrav1.VSphereMachineSpec{VSpherePlacement: own, FailureDomains: test.domains}}
+			got, err := vsphere.NewConfig(machine, test.zone)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got.Wish.VSpherePlacement); diff != "" {
+				t.Errorf("placement (-want +got):\n%s", diff)
+			}
+		})
+	}
+	_, err := vsphere.NewConfig(&infrav1.VSphereMachine{Spec: infrav1.VSphereMachineSpec{FailureDomains: domains}}, "north")
+	wantField(t, err, "spec.failureDomains")
+}
+
+func TestSizeIsTheSpecs(t *testing.T) {
+	t.Parallel()
+	config, err := vsphere.NewConfig(&infrav1.VSphereMachine{Spec: infrav1.VSphereMachineSpec{CPUs: 4, MemoryMiB: 8192, DiskGiB: 40}}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := (&vsphere.Driver{}).Size(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := driver.Size{
+		Capacity: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi"), corev1.ResourceEphemeralStorage: resource.MustParse("40Gi"),
+		},
+		Architecture: "amd64", OperatingSystem: "linux",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("size (-want +got):\n%s", diff)
+	}
+}
+
+// TestConnectReadsCredentials connects through the cloud's own description; the environment is the
+// process's, so this test does not run beside others.
+func TestConnectReadsCredentials(t *testing.T) {
+	full := driver.Credentials{"username": []byte("u"), "password": []byte("p"), "server": []byte("vc")}
+	without := func(key string) driver.Credentials {
+		some := driver.Credentials{}
+		for name, value := range full {
+			if name != key {
+				some[name] = value
+			}
+		}
+		return some
+	}
+	with := func(key, value string) driver.Credentials {
+		some := without("")
+		some[key] = []byte(value)
+		return some
+	}
+	for name, test := range map[string]struct {
+		region      string
+		secret      string
+		credentials driver.Credentials
+		environment map[string]string
+		ok          bool
+	}{
+		"takes a Secret":                      {"/", "s", full, nil, true},
+		"takes the server of the spec":        {"vc/DC0", "s", without("server"), nil, true},
+		"wants a server":                      {"/DC0", "s", without("server"), nil, false},
+		"wants a username":                    {"vc/", "s", without("username"), nil, false},
+		"wants a password":                    {"vc/", "s", without("password"), nil, false},
+		"wants a truth value":                 {"vc/", "s", with("insecure", "maybe"), nil, false},
+		"wants one way to trust":              {"vc/", "s", driver.Credentials{"username": []byte("u"), "password": []byte("p"), "ca.crt": []byte("c"), "thumbprint": []byte("t")}, nil, false},
+		"takes the environment":               {"/", "", nil, map[string]string{"VSPHERE_SERVER": "vc", "VSPHERE_USERNAME": "u", "VSPHERE_PASSWORD": "p"}, true},
+		"takes govc's environment":            {"/", "", nil, map[string]string{"GOVC_URL": "https://vc/sdk", "GOVC_USERNAME": "u", "GOVC_PASSWORD": "p", "GOVC_INSECURE": "true"}, true},
+		"wants something in the environment":  {"/", "", nil, nil, false},
+		"does not mix Secret and environment": {"/", "s", without("password"), map[string]string{"VSPHERE_PASSWORD": "p"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, key := range []string{"VSPHERE_SERVER", "VSPHERE_USERNAME", "VSPHERE_PASSWORD", "GOVC_URL", "GOVC_USERNAME", "GOVC_PASSWORD", "GOVC_INSECURE", "VSPHERE_INSECURE", "VSPHERE_CA_CERT", "VSPHERE_THUMBPRINT"} {
+				t.Setenv(key, test.environment[key])
+			}
+			_, err := vsphere.Cloud(&vcenter.Pool{}).Connect(t.Context(), driver.Account{SecretName: test.secret, Region: test.region}, test.credentials)
+			if (err == nil) != test.ok || err != nil && !driver.IsUnauthorized(err) {
+				t.Errorf("got %v, want ok %t", err, test.ok)
+			}
+		})
+	}
+}

@@ -1,0 +1,452 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vsphere
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/vmware/govmomi/fault"
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/vim25"
+	"github.com/vmware/govmomi/vim25/types"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/vsphere/flight"
+	"drover.io/infra-providers/vsphere/setup"
+	"drover.io/infra-providers/vsphere/vcenter"
+)
+
+// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=vspheremachines,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=vspheremachines/status,verbs=patch
+// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=vspheremachinetemplates,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=vspheremachinetemplates/status,verbs=patch
+
+// Cloud describes vSphere. The sessions are the caller's to close at the end.
+func Cloud(sessions *vcenter.Pool) driver.Cloud[*infrav1.VSphereMachine, Config] {
+	return driver.Cloud[*infrav1.VSphereMachine, Config]{
+		Name:           "vsphere",
+		NewMachine:     func() *infrav1.VSphereMachine { return &infrav1.VSphereMachine{} },
+		NewMachineList: func() driver.MachineList { return &infrav1.VSphereMachineList{} },
+		NewTemplate:    func() driver.Template[*infrav1.VSphereMachine] { return &infrav1.VSphereMachineTemplate{} },
+		Config:         NewConfig,
+		Account:        accountOf,
+		Place: func(config Config) (string, string) {
+			return instanceType(config), cmp.Or(config.Zone, config.Wish.ComputeCluster)
+		},
+		Limits: driver.Limits{PerSecond: 20, Burst: 40},
+		Connect: func(_ context.Context, account driver.Account, credentials driver.Credentials) (driver.Driver[Config], error) {
+			found, err := login(account, credentials, os.Getenv)
+			if err != nil {
+				return nil, err
+			}
+			return New(sessions.Open(found), Options{PageSize: vcenter.PageSize, Now: time.Now}), nil
+		},
+	}
+}
+
+// Driver implements driver.Driver and driver.Sizer.
+type Driver struct {
+	session *vcenter.Session
+	options Options
+	steps   *setup.Steps
+	// clones are the virtual machines that are not to be seen yet, by UUID.
+	clones *flight.Book[cloning]
+
+	mu sync.Mutex
+	// leaving has the UUIDs that were asked to be deleted, and whose removal goes on at each look.
+	leaving map[string]bool
+}
+
+var errUnderWay = errors.New("a clone that was asked for before this process started is under way and may be this machine's")
+
+// cloning is a clone that was asked for.
+type cloning struct {
+	request driver.Request[Config]
+	created time.Time
+}
+
+// Options are the habits of a Driver.
+type Options struct {
+	// PageSize is how many virtual machines a page of a list may have.
+	PageSize int32
+	Now      func() time.Time
+}
+
+// New returns a driver over a session.
+func New(session *vcenter.Session, options Options) *Driver {
+	return &Driver{
+		session: session,
+		options: options,
+		steps:   &setup.Steps{Session: session, PageSize: options.PageSize, Tasks: flight.Book[struct{}]{Now: options.Now}},
+		clones:  &flight.Book[cloning]{Now: options.Now},
+		leaving: map[string]bool{},
+	}
+}
+
+// Create implements driver.Driver. It starts the clone and returns; what follows is done a step at a time
+// whenever somebody looks.
+func (d *Driver) Create(ctx context.Context, req driver.Request[Config]) (driver.Instance, error) {
+	found, err := d.create(ctx, req)
+	return found, kind(err, req.Config)
+}
+
+func (d *Driver) create(ctx context.Context, req driver.Request[Config]) (driver.Instance, error) {
+	client, err := d.session.Client(ctx)
+	if err != nil {
+		return driver.Instance{}, err
+	}
+	vm, ok, err := d.find(ctx, client, req.Identity)
+	if err != nil {
+		return driver.Instance{}, err
+	}
+	if ok {
+		return d.advance(ctx, client, vm, req.Identity)
+	}
+	if under, err := d.settle(ctx, client, req.Identity); under != nil || err != nil {
+		return deref(under), err
+	}
+	return d.clone(ctx, client, req)
+}
+
+// Get implements driver.Driver. It takes the next step of a virtual machine that is half made or half
+// removed.
+func (d *Driver) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
+	found, err := d.get(ctx, id)
+	return found, kind(err, Config{})
+}
+
+func (d *Driver) get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
+	client, err := d.session.Client(ctx)
+	if err != nil {
+		return driver.Instance{}, err
+	}
+	vm, ok, err := d.find(ctx, client, id)
+	if err != nil {
+		return driver.Instance{}, err
+	}
+	if ok {
+		return d.advance(ctx, client, vm, id)
+	}
+	if under, err := d.settle(ctx, client, id); under != nil || err != nil {
+		return deref(under), err
+	}
+	if again, ok := d.clones.Get(uuidOf(id)); ok && !d.left(uuidOf(id)) {
+		// Create was promised a virtual machine and nobody will ask for it again.
+		return d.clone(ctx, client, again.What.request)
+	}
+	if err := d.unknown(ctx, client); err != nil {
+		return driver.Instance{}, err
+	}
+	d.forget(uuidOf(id))
+	return driver.Instance{}, &driver.NotFoundError{What: "virtual machine " + uuidOf(id)}
+}
+
+// Delete implements driver.Driver.
+func (d *Driver) Delete(ctx context.Context, id driver.Identity) error {
+	return kind(d.remove(ctx, id), Config{})
+}
+
+func (d *Driver) remove(ctx context.Context, id driver.Identity) error {
+	client, err := d.session.Client(ctx)
+	if err != nil {
+		return err
+	}
+	vm, ok, err := d.find(ctx, client, id)
+	if err != nil {
+		return err
+	}
+	if ok {
+		full, found, err := read(vm)
+		if err != nil {
+			return err
+		}
+		if err := id.Check(found); err != nil {
+			return err
+		}
+		d.leave(uuidOf(id))
+		_, err = d.steps.Next(ctx, client, full, true)
+		return err
+	}
+	if under, ok := d.clones.Get(uuidOf(id)); ok {
+		if err := id.Check(pending(under.What).Identity); err != nil {
+			return err
+		}
+		d.leave(uuidOf(id))
+		return cancel(ctx, client, under.Task)
+	}
+	if err := d.unknown(ctx, client); err != nil {
+		return err
+	}
+	d.forget(uuidOf(id))
+	return nil
+}
+
+// List implements driver.Driver. It also takes the next step of what is half made, because the generic
+// machinery answers from lists and asks for single machines only when a list does not show them.
+func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Instance, error] {
+	return func(yield func(driver.Instance, error) bool) {
+		client, err := d.session.Client(ctx)
+		if err != nil {
+			yield(driver.Instance{}, kind(err, Config{}))
+			return
+		}
+		seen := map[string]bool{}
+		for vm, err := range d.session.List(ctx, d.options.PageSize) {
+			var found driver.Instance
+			ours := false
+			if err == nil {
+				found, ours, err = d.listed(ctx, client, vm, owner)
+			}
+			if err != nil {
+				yield(driver.Instance{}, kind(err, Config{}))
+				return
+			}
+			if seen[found.ID] = true; ours && !yield(found, nil) {
+				return
+			}
+		}
+		for id, under := range d.clones.All() {
+			if seen[id] || under.Task == nil || owner.UID != "" && under.What.request.Identity.Owner.UID != owner.UID {
+				continue
+			}
+			if !yield(pending(under.What), nil) {
+				return
+			}
+		}
+	}
+}
+
+// listed converts a virtual machine of a list, unless it is not the owner's.
+func (d *Driver) listed(ctx context.Context, client *vim25.Client, vm vcenter.VM, owner driver.Owner) (driver.Instance, bool, error) {
+	full, id, err := read(vm)
+	if err != nil || id.UID == "" || owner.UID != "" && id.Owner.UID != owner.UID {
+		// A record that cannot be read is not ours: somebody changed it, and a read of that one will say so.
+		return driver.Instance{}, false, nil //nolint:nilerr // one spoilt record must not blind the list
+	}
+	key := uuidOf(id)
+	if full.Plan == nil && !d.left(key) {
+		d.forget(key)
+		return instance(full, id, false, ""), true, nil
+	}
+	whole, err := vcenter.Read(ctx, client, vm.Self)
+	if gone(err) {
+		return driver.Instance{}, false, nil
+	}
+	if err != nil {
+		return driver.Instance{}, false, err
+	}
+	found, err := d.advance(ctx, client, whole, id)
+	return found, err == nil, err
+}
+
+// Size implements driver.Sizer.
+func (d *Driver) Size(_ context.Context, config Config) (driver.Size, error) {
+	capacity := corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewQuantity(int64(config.Shape.CPUs), resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity(config.Shape.MemoryMiB<<20, resource.BinarySI),
+	}
+	if config.Shape.DiskGiB > 0 {
+		capacity[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(config.Shape.DiskGiB<<30, resource.BinarySI)
+	}
+	return driver.Size{Capacity: capacity, Architecture: "amd64", OperatingSystem: "linux"}, nil
+}
+
+// find returns the virtual machine of an identity. When none has its UUID, one that has the BIOS UUID of a
+// given providerID is somebody else's, and counts as there.
+func (d *Driver) find(ctx context.Context, client *vim25.Client, id driver.Identity) (vcenter.VM, bool, error) {
+	found, err := vcenter.Find(ctx, client, uuidOf(id))
+	if err == nil && len(found) == 0 && id.ProviderID != "" {
+		found, err = vcenter.FindBIOS(ctx, client, uuidOf(id))
+	}
+	if err != nil || len(found) == 0 {
+		return vcenter.VM{}, false, err
+	}
+	return found[0], true, nil
+}
+
+// clone asks for the clone. A name that is taken is either the work of an earlier call or somebody else's.
+func (d *Driver) clone(ctx context.Context, client *vim25.Client, req driver.Request[Config]) (driver.Instance, error) {
+	if d.clones.Paused(uuidOf(req.Identity)) {
+		known, _ := d.clones.Get(uuidOf(req.Identity))
+		return driver.Instance{}, fmt.Errorf("cloning: %w", known.Err)
+	}
+	values, err := guest(req)
+	if err != nil {
+		return driver.Instance{}, err
+	}
+	place, err := d.session.Resolve(ctx, req.Config.Wish)
+	if err != nil {
+		return driver.Instance{}, err
+	}
+	what := cloning{request: req, created: d.options.Now().UTC().Truncate(time.Second)}
+	if known, ok := d.clones.Get(uuidOf(req.Identity)); ok {
+		what.created = known.What.created
+	}
+	spec, err := specify(what, place, values)
+	if err != nil {
+		return driver.Instance{}, err
+	}
+	if place.Pod != nil {
+		if spec.Location.Datastore, err = vcenter.Recommend(ctx, client, place, req.Identity.Name, spec); err != nil {
+			return driver.Instance{}, fmt.Errorf("asking Storage DRS for a datastore: %w", err)
+		}
+	}
+	task, err := place.Template.Clone(ctx, place.Folder, req.Identity.Name, spec)
+	if err != nil {
+		return driver.Instance{}, d.taken(ctx, client, req.Identity, err)
+	}
+	d.clones.Begin(uuidOf(req.Identity), task.Reference(), what)
+	return pending(what), nil
+}
+
+// taken explains a clone that failed because of its name: it is somebody else's, unless the name is ours.
+func (d *Driver) taken(ctx context.Context, client *vim25.Client, id driver.Identity, err error) error {
+	var duplicate *types.DuplicateName
+	if _, ok := fault.As(err, &duplicate); !ok {
+		return err
+	}
+	vm, readErr := vcenter.Read(ctx, client, duplicate.Object)
+	if readErr != nil {
+		return readErr
+	}
+	_, found, readErr := read(vm)
+	if readErr != nil {
+		return readErr
+	}
+	if owned := id.Check(found); owned != nil {
+		return owned
+	}
+	// Ours, and it appeared while we asked: the next call finds it.
+	return err
+}
+
+// settle looks how the clone of an identity stands that this process asked for. It returns the instance
+// while that is under way, and the reason when it failed and it is too early to try again.
+func (d *Driver) settle(ctx context.Context, client *vim25.Client, id driver.Identity) (*driver.Instance, error) {
+	key := uuidOf(id)
+	under, ok := d.clones.Get(key)
+	if !ok {
+		return nil, nil
+	}
+	if err := id.Check(pending(under.What).Identity); err != nil {
+		return nil, err
+	}
+	if under.Task == nil {
+		return nil, nil
+	}
+	infos, err := vcenter.Results(ctx, client, *under.Task)
+	if err != nil {
+		return nil, err
+	}
+	info, remembered := infos[*under.Task]
+	switch failure := vcenter.Failure(info); {
+	case remembered && vcenter.Running(info):
+		found := pending(under.What)
+		if d.left(key) {
+			found.State = driver.Stopping
+		}
+		return &found, nil
+	case failure != nil && d.left(key):
+		d.clones.End(key)
+		return nil, nil
+	case failure != nil:
+		failure = kind(d.taken(ctx, client, id, failure), under.What.request.Config)
+		d.clones.Fail(key, failure)
+		return nil, fmt.Errorf("cloning: %w", failure)
+	}
+	// It succeeded, so it has just appeared, or is gone again.
+	d.clones.End(key)
+	vm, ok, err := d.find(ctx, client, id)
+	if err != nil || !ok {
+		return nil, err
+	}
+	found, err := d.advance(ctx, client, vm, id)
+	return &found, err
+}
+
+// unknown fails while a clone is under way that an earlier process asked for: until it ends nobody can say
+// that a virtual machine does not exist.
+func (d *Driver) unknown(ctx context.Context, client *vim25.Client) error {
+	under, err := vcenter.Cloning(ctx, client, d.session.Began())
+	if err == nil && under {
+		err = errUnderWay
+	}
+	return err
+}
+
+// advance takes the next step of a virtual machine, if one is due, and returns how it stands.
+func (d *Driver) advance(ctx context.Context, client *vim25.Client, vm vcenter.VM, id driver.Identity) (driver.Instance, error) {
+	full, found, err := read(vm)
+	if err != nil {
+		return driver.Instance{}, err
+	}
+	if err := id.Check(found); err != nil {
+		return driver.Instance{}, err
+	}
+	key := uuidOf(found)
+	d.clones.End(key)
+	words := ""
+	if full.Plan != nil || d.left(key) {
+		if words, err = d.steps.Next(ctx, client, full, d.left(key)); err != nil {
+			return driver.Instance{}, err
+		}
+	}
+	return instance(full, found, d.left(key), words), nil
+}
+
+// cancel asks vCenter to give up a task. A task that cannot be cancelled ends by itself.
+func cancel(ctx context.Context, client *vim25.Client, task *types.ManagedObjectReference) error {
+	if task == nil {
+		return nil
+	}
+	err := object.NewTask(client, *task).Cancel(ctx)
+	if is[*types.NotSupported](err) || is[*types.InvalidState](err) || gone(err) {
+		return nil
+	}
+	return err
+}
+
+func (d *Driver) leave(key string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.leaving[key] {
+		// What the set-up was doing, or failed at, does not hold up the removal.
+		d.steps.Forget(key)
+	}
+	d.leaving[key] = true
+}
+
+func (d *Driver) left(key string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.leaving[key]
+}
+
+// forget drops what is remembered of a virtual machine that is done with.
+func (d *Driver) forget(key string) {
+	d.mu.Lock()
+	delete(d.leaving, key)
+	d.mu.Unlock()
+	d.clones.End(key)
+	d.steps.Forget(key)
+}
+
+func gone(err error) bool { return is[*types.ManagedObjectNotFound](err) }
+
+func deref(found *driver.Instance) driver.Instance {
+	if found == nil {
+		return driver.Instance{}
+	}
+	return *found
+}

@@ -1,0 +1,317 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vsphere_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"drover.io/infra-providers/driver"
+)
+
+// clone is a task of vCenter that lasts until the test ends it, in place of the next clone.
+type clone struct {
+	end  chan types.BaseMethodFault
+	task *simulator.Task
+}
+
+// holdClone answers the next clone with a task that the test holds. Nothing is cloned.
+func (w *world) holdClone() *clone {
+	w.t.Helper()
+	held := &clone{end: make(chan types.BaseMethodFault)}
+	// vcsim locks what a task is about, so this one is about a virtual machine that nobody can read.
+	bystander := types.ManagedObjectReference{Type: "VirtualMachine", Value: "vm-bystander"}
+	held.task = simulator.CreateTask(bystander, "clone", func(*simulator.Task) (types.AnyType, types.BaseMethodFault) {
+		return nil, <-held.end
+	})
+	ref := held.task.Run(w.model.Service.Context)
+	const body = `<?xml version="1.0" encoding="UTF-8"?><soapenv:Envelope xmlns:soapenv="http://schemas.xmlsoap.org/soap/envelope/" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"><soapenv:Body><CloneVM_TaskResponse xmlns="urn:vim25"><returnval type="Task">%s</returnval></CloneVM_TaskResponse></soapenv:Body></soapenv:Envelope>`
+	w.wire.add(&rule{methods: []string{"CloneVM_Task"}, answer: &answer{status: http.StatusOK, body: fmt.Sprintf(body, ref.Value)}})
+	return held
+}
+
+// fail ends the clone with a fault.
+func (c *clone) fail(fault types.BaseMethodFault) {
+	c.end <- fault
+	c.task.Wait()
+}
+
+// TestNobodyWaitsForAClone: while vCenter clones, the machine is pending, is listed and has its provider
+// ID, and nothing claims that it does not exist.
+func TestNobodyWaitsForAClone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	d, id := w.connect(), identity("1")
+	held := w.holdClone()
+	made, err := d.Create(t.Context(), req(w, id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if made.State != driver.Pending || made.ProviderID != "vsphere://"+string(id.UID) {
+		t.Errorf("made %+v", made)
+	}
+	id.ProviderID = made.ProviderID
+	for verb, call := range map[string]func() (driver.Instance, error){
+		"get":    func() (driver.Instance, error) { return d.Get(t.Context(), id) },
+		"create": func() (driver.Instance, error) { return d.Create(t.Context(), req(w, id)) },
+	} {
+		if found, err := call(); err != nil || found.State != driver.Pending || !found.Created.Equal(made.Created) {
+			t.Errorf("%s: got %+v and %v", verb, found, err)
+		}
+	}
+	if got := w.wire.count("CloneVM_Task"); got != 1 {
+		t.Errorf("%d clones were asked for, want 1", got)
+	}
+	listed := 0
+	for found, err := range d.List(t.Context(), id.Owner) {
+		if err != nil || found.ProviderID != made.ProviderID {
+			t.Errorf("listed %+v and %v", found, err)
+		}
+		listed++
+	}
+	if listed != 1 {
+		t.Errorf("listed %d, want 1", listed)
+	}
+	held.fail(&types.RequestCanceled{})
+}
+
+// TestARestartDuringACloneNeverFindsNothing: another process does not know the clone that is under way, so
+// it must not say that there is none.
+func TestARestartDuringACloneNeverFindsNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := identity("1")
+	held := w.holdClone()
+	if _, err := w.connect().Create(t.Context(), req(w, id)); err != nil {
+		t.Fatal(err)
+	}
+	restarted := w.restart()
+	if _, err := restarted.Get(t.Context(), id); err == nil || driver.IsNotFound(err) {
+		t.Errorf("reading: got %v, want a passing error", err)
+	}
+	if err := restarted.Delete(t.Context(), id); err == nil {
+		t.Error("deleting succeeded before anybody could know what there is")
+	}
+	held.fail(&types.RequestCanceled{})
+	if _, err := restarted.Get(t.Context(), id); !driver.IsNotFound(err) {
+		t.Errorf("reading after the clone ended: got %v, want a NotFoundError", err)
+	}
+	if err := restarted.Delete(t.Context(), id); err != nil {
+		t.Errorf("deleting after the clone ended: %v", err)
+	}
+}
+
+// TestACloneThatFailedIsToldAndRepeated: nobody calls Create again once there is a provider ID.
+func TestACloneThatFailedIsToldAndRepeated(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	d, id := w.connect(), identity("1")
+	held := w.holdClone()
+	made, err := d.Create(t.Context(), req(w, id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id.ProviderID = made.ProviderID
+	held.fail(&types.InsufficientMemoryResourcesFault{})
+	for range 2 {
+		if _, err := d.Get(t.Context(), id); !driver.IsInsufficientCapacity(err) {
+			t.Errorf("got %v, want an InsufficientCapacityError", err)
+		}
+	}
+	if got := w.wire.count("CloneVM_Task"); got != 1 {
+		t.Errorf("%d clones were asked for before the pause was over, want 1", got)
+	}
+	w.ahead.Add(int64(time.Minute))
+	await(t, d, id, driver.Running)
+	if got := w.wire.count("CloneVM_Task"); got != 2 {
+		t.Errorf("%d clones were asked for, want 2", got)
+	}
+}
+
+// TestDeletingDuringAClone cancels it and does not repeat it.
+func TestDeletingDuringAClone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	d, id := w.connect(), identity("1")
+	held := w.holdClone()
+	if _, err := d.Create(t.Context(), req(w, id)); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Delete(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.wire.count("CancelTask"); got != 1 {
+		t.Errorf("the clone was cancelled %d times, want once", got)
+	}
+	await(t, d, id, driver.Terminated)
+	held.fail(&types.RequestCanceled{})
+	if got := w.wire.count("CloneVM_Task"); got != 1 {
+		t.Errorf("%d clones were asked for, want 1", got)
+	}
+}
+
+// TestAForeignNameIsLeftAlone: the folder holds a virtual machine of that name that is not ours.
+func TestAForeignNameIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	d, id := w.connect(), identity("1")
+	source := w.find(template)
+	pool, err := source.ResourcePool(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, err := w.finder.DefaultFolder(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref := pool.Reference()
+	w.do(source.Clone(t.Context(), folder, id.Name, types.VirtualMachineCloneSpec{Location: types.VirtualMachineRelocateSpec{Pool: &ref}}))
+	if _, err := d.Create(t.Context(), req(w, id)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Get(t.Context(), id); !driver.IsNotOwned(err) {
+		t.Errorf("reading: got %v, want a NotOwnedError", err)
+	}
+	if err := d.Delete(t.Context(), id); err != nil {
+		t.Errorf("deleting: %v", err)
+	}
+	await(t, d, id, driver.Terminated)
+	if _, err := w.finder.VirtualMachine(t.Context(), id.Name); err != nil {
+		t.Errorf("the foreign virtual machine: %v", err)
+	}
+}
+
+// TestAHalfMadeMachineIsFinishedByAnotherProcess kills the driver at each step: the next one goes on.
+func TestAHalfMadeMachineIsFinishedByAnotherProcess(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := identity("1")
+	if _, err := w.connect().Create(t.Context(), req(w, id)); err != nil {
+		t.Fatal(err)
+	}
+	id.ProviderID = "vsphere://" + string(id.UID)
+	looks := 0
+	for ; looks < 20; looks++ {
+		found, err := w.restart().Get(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found.State == driver.Running && option(w.machine("worker-1"), "drover.plan") == "" {
+			break
+		}
+	}
+	if looks == 0 || looks == 20 {
+		t.Errorf("it took %d looks", looks)
+	}
+	if got := w.wire.count("CloneVM_Task"); got != 1 {
+		t.Errorf("%d clones were asked for, want 1", got)
+	}
+	for range 20 {
+		if err := w.restart().Delete(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left := w.leftovers(); len(left) > 0 {
+		t.Errorf("the cloud still has %q", left)
+	}
+}
+
+// TestListsMoveHalfMadeMachinesOn: the inventory asks for lists only.
+func TestListsMoveHalfMadeMachinesOn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	d, id := w.connect(), identity("1")
+	if _, err := d.Create(t.Context(), req(w, id)); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		for _, err := range d.List(t.Context(), driver.Owner{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	machine := w.machine("worker-1")
+	if machine.Runtime.PowerState != types.VirtualMachinePowerStatePoweredOn || option(machine, "drover.plan") != "" {
+		t.Errorf("it is %s with the plan %q", machine.Runtime.PowerState, option(machine, "drover.plan"))
+	}
+	w.wire.reset()
+	for _, err := range d.List(t.Context(), driver.Owner{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := w.wire.total(); got != 3 {
+		t.Errorf("a list of settled machines costs %d calls, want 3: view, page, end of the view", got)
+	}
+}
+
+// TestAStepThatFailsIsTold: the machine stays pending and says why, and the step is repeated later.
+func TestAStepThatFailsIsTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	d, id := w.connect(), identity("1")
+	if _, err := d.Create(t.Context(), req(w, id)); err != nil {
+		t.Fatal(err)
+	}
+	w.wire.add(&rule{methods: []string{"PowerOnVM_Task"}, answer: fault("InsufficientFailoverResourcesFault"), forever: true})
+	said := ""
+	for range 10 {
+		found, err := d.Get(t.Context(), id)
+		if err != nil || found.State != driver.Pending {
+			t.Fatalf("got %+v and %v, want Pending", found, err)
+		}
+		said = found.Message
+	}
+	if said == "" {
+		t.Error("nothing was said about the failure")
+	}
+	if got := w.wire.count("PowerOnVM_Task"); got != 1 {
+		t.Errorf("%d attempts before the pause was over, want 1", got)
+	}
+	w.wire.clear()
+	w.ahead.Add(int64(time.Minute))
+	if got := await(t, d, id, driver.Running); got.Message != "" {
+		t.Errorf("it still says %q", got.Message)
+	}
+}
+
+// TestAMachineThatSomebodyStopped is not started again: only what never ran is.
+func TestAMachineThatSomebodyStopped(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	d, id := w.connect(), identity("1")
+	if _, err := d.Create(t.Context(), req(w, id)); err != nil {
+		t.Fatal(err)
+	}
+	await(t, d, id, driver.Running)
+	w.do(w.find("worker-1").PowerOff(t.Context()))
+	for range 3 {
+		if found, err := d.Get(t.Context(), id); err != nil || found.State != driver.Stopped {
+			t.Errorf("got %+v and %v, want Stopped", found, err)
+		}
+	}
+}
+
+// TestAnUnhonouredUUIDIsCorrected: the host must know itself by the UUID of its provider ID before it boots.
+func TestAnUnhonouredUUIDIsCorrected(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	d, id := w.connect(), identity("1")
+	if _, err := d.Create(t.Context(), req(w, id)); err != nil {
+		t.Fatal(err)
+	}
+	machine := object.NewVirtualMachine(w.admin.Client, w.machine("worker-1").Self)
+	w.do(machine.Reconfigure(t.Context(), types.VirtualMachineConfigSpec{Uuid: "11111111-2222-4333-8444-555555555555"}))
+	await(t, d, id, driver.Running)
+	if got := w.machine("worker-1").Config.Uuid; got != string(id.UID) {
+		t.Errorf("the BIOS UUID is %q", got)
+	}
+}

@@ -1,0 +1,113 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vsphere_test
+
+import (
+	"context"
+	"encoding/pem"
+	"sync"
+	"testing"
+
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/vsphere"
+	"drover.io/infra-providers/vsphere/vcenter"
+)
+
+// TestOneSessionServesAll: vCenter has few sessions to give.
+func TestOneSessionServesAll(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var workers sync.WaitGroup
+	for range 20 {
+		workers.Go(func() {
+			if _, err := w.connect().Get(t.Context(), identity("1")); !driver.IsNotFound(err) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	workers.Wait()
+	if got := w.wire.count("Login"); got != 1 {
+		t.Errorf("%d logins, want 1", got)
+	}
+	if got := len(w.sessions()); got != 1 {
+		t.Errorf("%d sessions, want 1", got)
+	}
+	if err := w.pool.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if got := len(w.sessions()); got != 0 {
+		t.Errorf("%d sessions are left after the end", got)
+	}
+}
+
+// TestASessionThatEndedIsRenewed: by the first call that notices, once for all.
+func TestASessionThatEndedIsRenewed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	d := w.connect()
+	for n := range 3 {
+		if _, err := d.Create(t.Context(), req(w, identity(string(rune('1'+n))))); err != nil {
+			t.Fatal(err)
+		}
+		for _, session := range w.sessions() {
+			if err := w.admin.SessionManager.TerminateSession(t.Context(), []string{session.Key}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var workers sync.WaitGroup
+		for range 10 {
+			workers.Go(func() {
+				if _, err := d.Get(t.Context(), identity("9")); !driver.IsNotFound(err) {
+					t.Errorf("got %v", err)
+				}
+			})
+		}
+		workers.Wait()
+		if got := w.wire.count("Login"); got != n+2 {
+			t.Errorf("%d logins after %d sessions ended, want %d", got, n+1, n+2)
+		}
+	}
+}
+
+func TestCredentialsAreProvenByTheFirstCall(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: w.server.Certificate().Raw})
+	for name, test := range map[string]struct {
+		change func(*vcenter.Account)
+		is     func(error) bool
+	}{
+		"takes a thumbprint":          {func(*vcenter.Account) {}, driver.IsNotFound},
+		"takes a certificate":         {func(a *vcenter.Account) { a.Thumbprint, a.CA = "", string(authority) }, driver.IsNotFound},
+		"takes anything if told so":   {func(a *vcenter.Account) { a.Thumbprint, a.Insecure = "", true }, driver.IsNotFound},
+		"trusts nobody by default":    {func(a *vcenter.Account) { a.Thumbprint = "" }, driver.IsUnauthorized},
+		"refuses another thumbprint":  {func(a *vcenter.Account) { a.Thumbprint = "00:11:22:33:44:55:66:77:88:99:AA:BB:CC:DD:EE:FF:00:11:22:33" }, failed},
+		"refuses a wrong password":    {func(a *vcenter.Account) { a.Password = "wrong" }, driver.IsUnauthorized},
+		"refuses a wrong datacenter":  {func(a *vcenter.Account) { a.Datacenter = "nope" }, driver.IsInvalidConfiguration},
+		"refuses a broken authority":  {func(a *vcenter.Account) { a.CA = "nonsense" }, failed},
+		"says that nobody listens":    {func(a *vcenter.Account) { a.Server = "127.0.0.1:1" }, failed},
+		"takes the named datacenter":  {func(a *vcenter.Account) { a.Datacenter = "DC0" }, driver.IsNotFound},
+		"refuses nonsense for server": {func(a *vcenter.Account) { a.Server = "http://" }, failed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			account := w.account()
+			test.change(&account)
+			d := vsphere.New(w.pool.Open(account), vsphere.Options{PageSize: 7, Now: now})
+			_, err := d.Get(t.Context(), identity("1"))
+			for _, failure := range d.List(t.Context(), driver.Owner{}) {
+				err = failure
+			}
+			if account.Datacenter != "nope" && err == nil {
+				_, err = d.Get(t.Context(), identity("1"))
+			}
+			if !test.is(err) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// failed is any failure that is not taken for the absence of a machine.
+func failed(err error) bool { return err != nil && !driver.IsNotFound(err) }

@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package setup takes a cloned virtual machine from its birth to running, and from there to its removal,
+// one task of vCenter at a time. What is still to be done stands in the virtual machine itself, so another
+// process goes on where one died:
+//
+//	clone ─► shape ─► hardware ─► DRS ─► tags ─► power on ─► plan cleared
+//	              leave DRS ─► power off ─► destroy
+//
+// It waits for nothing: each call looks where the virtual machine stands and starts the next task, if none
+// is under way. The driver decides when to look.
+package setup
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/vsphere/vcenter"
+)
+
+// Record is who a virtual machine is. It never changes.
+type Record struct {
+	// Tags are the ownership tags.
+	Tags    map[string]string `json:"tags"`
+	Created time.Time         `json:"created"`
+	Zone    string            `json:"zone,omitempty"`
+	// Rule and Group are the DRS rule and VM group to leave at the end.
+	Rule  string `json:"rule,omitempty"`
+	Group string `json:"group,omitempty"`
+}
+
+// Plan is what a virtual machine must be before it is powered on.
+type Plan struct {
+	UUID           string `json:"uuid"`
+	Name           string `json:"name"`
+	ProviderID     string `json:"providerID"`
+	CPUs           int32  `json:"cpus"`
+	CoresPerSocket int32  `json:"coresPerSocket,omitempty"`
+	MemoryMiB      int64  `json:"memoryMiB"`
+	Hardware       int32  `json:"hardware,omitempty"`
+	// CloudInit asks for metadata, with the network cards of Networks.
+	CloudInit bool                     `json:"cloudInit,omitempty"`
+	Networks  []infrav1.VSphereNetwork `json:"networks,omitempty"`
+	// Tags are IDs, Attributes are values by key.
+	Tags       []string         `json:"tags,omitempty"`
+	Attributes map[int32]string `json:"attributes,omitempty"`
+}
+
+// Values returns the advanced parameters that hold a record and a plan.
+func Values(record Record, plan Plan) (map[string]string, error) {
+	who, err := json.Marshal(record)
+	if err != nil {
+		return nil, err
+	}
+	what, err := json.Marshal(plan)
+	return map[string]string{vcenter.RecordKey: string(who), vcenter.PlanKey: string(what)}, err
+}
+
+// Parse reads a record and a plan back. The plan is nil when nothing is left to do.
+func Parse(vm vcenter.VM) (Record, *Plan, error) {
+	var record Record
+	if vm.Record == "" {
+		return record, nil, nil
+	}
+	if err := json.Unmarshal([]byte(vm.Record), &record); err != nil {
+		return record, nil, fmt.Errorf("reading %s of virtual machine %q: %w", vcenter.RecordKey, vm.Name, err)
+	}
+	if vm.Plan == "" {
+		return record, nil, nil
+	}
+	plan := &Plan{}
+	if err := json.Unmarshal([]byte(vm.Plan), plan); err != nil {
+		return record, nil, fmt.Errorf("reading %s of virtual machine %q: %w", vcenter.PlanKey, vm.Name, err)
+	}
+	return record, plan, nil
+}

@@ -1,0 +1,255 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package setup
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/vmware/govmomi/fault"
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/vim25"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"drover.io/infra-providers/vsphere/clone"
+	"drover.io/infra-providers/vsphere/flight"
+	"drover.io/infra-providers/vsphere/guestinfo"
+	"drover.io/infra-providers/vsphere/vcenter"
+)
+
+// Task is a task of vCenter that was started; nil when none was.
+type Task = *types.ManagedObjectReference
+
+// Steps sets virtual machines up and takes them down.
+type Steps struct {
+	Session *vcenter.Session
+	// PageSize is for the lists that rules need.
+	PageSize int32
+	// Tasks are the tasks under way, by the UUID of their virtual machine.
+	Tasks flight.Book[struct{}]
+
+	mu sync.Mutex
+	// busy has the last task of each compute cluster: its rules are read, changed and written back, so
+	// there must be one change at a time.
+	busy map[types.ManagedObjectReference]types.ManagedObjectReference
+}
+
+// VM is a virtual machine with what stands in it.
+type VM struct {
+	vcenter.VM
+	Record Record
+	Plan   *Plan
+}
+
+// Next starts the next task of a virtual machine, up or down, unless one is under way or failed a moment
+// ago. A failure does not fail the call, because the virtual machine is there: it becomes the words about
+// its state.
+func (s *Steps) Next(ctx context.Context, client *vim25.Client, vm VM, down bool) (words string, err error) {
+	key := strings.ToLower(vm.Config.InstanceUuid)
+	if last, ok := s.Tasks.Get(key); ok && last.Task != nil {
+		infos, err := vcenter.Results(ctx, client, *last.Task)
+		if err != nil {
+			return "", err
+		}
+		info := infos[*last.Task]
+		if vcenter.Running(info) {
+			return say(last.Err), nil
+		}
+		s.ended(key, vcenter.Failure(info))
+	}
+	if !s.Tasks.Paused(key) {
+		next := s.up
+		if down {
+			next = s.down
+		}
+		if task, err := next(ctx, client, vm); task != nil {
+			s.Tasks.Begin(key, *task, struct{}{})
+		} else if err != nil {
+			s.ended(key, err)
+		}
+	}
+	last, _ := s.Tasks.Get(key)
+	return say(last.Err), ctx.Err()
+}
+
+// Forget drops what is remembered of the tasks of a virtual machine.
+func (s *Steps) Forget(uuid string) { s.Tasks.End(uuid) }
+
+// ended notes how a task ended. That somebody was quicker, or that the virtual machine is busy or gone, is
+// no failure: the next look sees what is left to do.
+func (s *Steps) ended(key string, err error) {
+	if err == nil || fault.Is(err, &types.TaskInProgress{}) || fault.Is(err, &types.InvalidPowerState{}) || fault.Is(err, &types.ManagedObjectNotFound{}) {
+		s.Tasks.End(key)
+		return
+	}
+	s.Tasks.Fail(key, err)
+}
+
+func say(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// up starts the next task of a virtual machine's plan. Each step is passed over once it is true.
+func (s *Steps) up(ctx context.Context, client *vim25.Client, vm VM) (Task, error) {
+	if vm.Runtime.PowerState == types.VirtualMachinePowerStatePoweredOn {
+		return start(object.NewVirtualMachine(client, vm.Self).Reconfigure(ctx, types.VirtualMachineConfigSpec{
+			ExtraConfig: clone.Options(map[string]string{vcenter.PlanKey: ""}),
+		}))
+	}
+	for _, step := range []func(context.Context, *vim25.Client, VM) (Task, error){
+		s.shape,    // CPUs, memory, UUIDs and metadata are as planned
+		s.hardware, // the hardware version is new enough
+		s.join,     // DRS knows whom to keep apart
+		s.mark,     // tags and custom attributes are there
+		s.powerOn,  // it runs
+	} {
+		if task, err := step(ctx, client, vm); task != nil || err != nil {
+			return task, err
+		}
+	}
+	return nil, nil
+}
+
+// down starts the next task that removes a virtual machine.
+func (s *Steps) down(ctx context.Context, client *vim25.Client, vm VM) (Task, error) {
+	if task, err := s.leave(ctx, client, vm); task != nil || err != nil {
+		return task, err
+	}
+	machine := object.NewVirtualMachine(client, vm.Self)
+	if vm.Runtime.PowerState != types.VirtualMachinePowerStatePoweredOff {
+		return start(machine.PowerOff(ctx))
+	}
+	return start(machine.Destroy(ctx))
+}
+
+func start(task *object.Task, err error) (Task, error) {
+	if err != nil {
+		return nil, err
+	}
+	ref := task.Reference()
+	return &ref, nil
+}
+
+// shape corrects what the clone did not take over, and tells the guest the addresses of its cards, which
+// nobody knows before they exist.
+func (s *Steps) shape(ctx context.Context, client *vim25.Client, vm VM) (Task, error) {
+	plan := vm.Plan
+	spec := types.VirtualMachineConfigSpec{}
+	wrong := false
+	if vm.Config.Uuid != plan.UUID {
+		spec.Uuid, wrong = plan.UUID, true
+	}
+	if vm.Config.Hardware.NumCPU != plan.CPUs {
+		spec.NumCPUs, wrong = plan.CPUs, true
+	}
+	if plan.CoresPerSocket > 0 && (vm.Config.Hardware.NumCoresPerSocket == nil || *vm.Config.Hardware.NumCoresPerSocket != plan.CoresPerSocket) {
+		spec.NumCoresPerSocket, wrong = &plan.CoresPerSocket, true
+	}
+	if int64(vm.Config.Hardware.MemoryMB) != plan.MemoryMiB {
+		spec.MemoryMB, wrong = plan.MemoryMiB, true
+	}
+	values, err := metadata(vm)
+	if err != nil {
+		return nil, err
+	}
+	if !holds(vm.Config.ExtraConfig, values) {
+		spec.ExtraConfig, wrong = clone.Options(values), true
+	}
+	if !wrong {
+		return nil, nil
+	}
+	return start(object.NewVirtualMachine(client, vm.Self).Reconfigure(ctx, spec))
+}
+
+func metadata(vm VM) (map[string]string, error) {
+	if !vm.Plan.CloudInit {
+		return nil, nil
+	}
+	macs, err := addresses(vm.Config.Hardware.Device, len(vm.Plan.Networks))
+	if err != nil {
+		return nil, err
+	}
+	return guestinfo.Metadata(guestinfo.Host{
+		InstanceID: vm.Plan.UUID,
+		Name:       vm.Plan.Name,
+		ProviderID: vm.Plan.ProviderID,
+		Networks:   vm.Plan.Networks,
+		MACs:       macs,
+	})
+}
+
+// addresses returns the MAC addresses of the cards in the order they were asked for.
+func addresses(devices object.VirtualDeviceList, count int) ([]string, error) {
+	if count == 0 {
+		return nil, nil
+	}
+	cards := devices.SelectByType((*types.VirtualEthernetCard)(nil))
+	slices.SortFunc(cards, func(a, b types.BaseVirtualDevice) int {
+		return cmp.Compare(a.GetVirtualDevice().Key, b.GetVirtualDevice().Key)
+	})
+	if len(cards) != count {
+		return nil, fmt.Errorf("there are %d network cards and not %d", len(cards), count)
+	}
+	macs := make([]string, count)
+	for i, device := range cards {
+		macs[i] = strings.ToLower(device.(types.BaseVirtualEthernetCard).GetVirtualEthernetCard().MacAddress)
+		if macs[i] == "" {
+			return nil, errors.New("a network card has no address yet")
+		}
+	}
+	return macs, nil
+}
+
+func holds(options []types.BaseOptionValue, values map[string]string) bool {
+	found := 0
+	for _, option := range options {
+		value, ok := option.GetOptionValue().Value.(string)
+		if wanted, asked := values[option.GetOptionValue().Key]; asked && ok && wanted == value {
+			found++
+		}
+	}
+	return found == len(values)
+}
+
+func (s *Steps) hardware(ctx context.Context, client *vim25.Client, vm VM) (Task, error) {
+	now, err := strconv.Atoi(strings.TrimPrefix(vm.Config.Version, "vmx-"))
+	if vm.Plan.Hardware == 0 || err == nil && int32(now) >= vm.Plan.Hardware {
+		return nil, nil
+	}
+	return start(object.NewVirtualMachine(client, vm.Self).UpgradeVM(ctx, fmt.Sprintf("vmx-%02d", vm.Plan.Hardware)))
+}
+
+func (s *Steps) mark(ctx context.Context, client *vim25.Client, vm VM) (Task, error) {
+	if err := s.Session.Attach(ctx, vm.Plan.Tags, vm.Self); err != nil {
+		return nil, err
+	}
+	known := map[int32]string{}
+	for _, value := range vm.CustomValue {
+		if text, ok := value.(*types.CustomFieldStringValue); ok {
+			known[text.Key] = text.Value
+		}
+	}
+	for key, value := range vm.Plan.Attributes {
+		if known[key] == value {
+			continue
+		}
+		if err := object.NewCustomFieldsManager(client).Set(ctx, vm.Self, key, value); err != nil {
+			return nil, fmt.Errorf("setting custom attribute: %w", err)
+		}
+	}
+	return nil, nil
+}
+
+func (s *Steps) powerOn(ctx context.Context, client *vim25.Client, vm VM) (Task, error) {
+	return start(object.NewVirtualMachine(client, vm.Self).PowerOn(ctx))
+}

@@ -1,0 +1,299 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vcenter
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/vmware/govmomi/find"
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/pbm"
+	"github.com/vmware/govmomi/vim25"
+	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25/types"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+)
+
+// ReferenceError means that a field names something that the account cannot see.
+type ReferenceError struct {
+	// Field is the path of the field.
+	Field string
+	Err   error
+}
+
+func (e *ReferenceError) Error() string { return e.Field + ": " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *ReferenceError) Unwrap() error { return e.Err }
+
+// refer says which field a failed look-up was for, unless the look-up itself failed.
+func refer(field string, err error) error {
+	if _, ok := errors.AsType[*find.NotFoundError](err); ok {
+		return &ReferenceError{field, fmt.Errorf("%w; it may be there and hidden from the account", err)}
+	}
+	if _, ok := errors.AsType[*find.MultipleFoundError](err); ok {
+		return &ReferenceError{field, err}
+	}
+	if _, ok := errors.AsType[*find.DefaultNotFoundError](err); ok {
+		return &ReferenceError{field, err}
+	}
+	if _, ok := errors.AsType[*find.DefaultMultipleFoundError](err); ok {
+		return &ReferenceError{field, err}
+	}
+	return err
+}
+
+// Wish is what a configuration names.
+type Wish struct {
+	infrav1.VSpherePlacement
+	Template string
+	// Snapshot is the name of a snapshot; Current asks for the current one when it is empty.
+	Snapshot string
+	Current  bool
+	Networks []infrav1.VSphereNetwork
+	VMGroup  string
+	// Tags are "<category>/<tag>", Attributes are names of custom attributes.
+	Tags       []string
+	Attributes map[string]infrav1.VSphereValue
+}
+
+// Place is what the names stand for. Fields that a wish left open are nil where vSphere chooses.
+type Place struct {
+	Template *object.VirtualMachine
+	Devices  object.VirtualDeviceList
+	Snapshot *types.ManagedObjectReference
+	Folder   *object.Folder
+	Pool     types.ManagedObjectReference
+	Host     *types.ManagedObjectReference
+	// Datastore is nil while Storage DRS is to choose one of Pod, or for the template's own.
+	Datastore *types.ManagedObjectReference
+	Pod       *types.ManagedObjectReference
+	Networks  []types.BaseVirtualDeviceBackingInfo
+	// Profile is the ID of the storage policy, or empty.
+	Profile string
+	// Tags are the IDs of the tags, Attributes the values by the attributes' keys.
+	Tags       []string
+	Attributes map[int32]string
+}
+
+// current is how long names stand for the same things: long enough for the machines of one scale-up.
+const current = 10 * time.Second
+
+type resolved struct {
+	place Place
+	until time.Time
+}
+
+// Resolve looks every name up. The place is shared and must not be changed.
+func (s *Session) Resolve(ctx context.Context, wish Wish) (Place, error) {
+	key, err := json.Marshal(wish)
+	if err != nil {
+		return Place{}, err
+	}
+	s.mu.Lock()
+	known, ok := s.places[string(key)]
+	s.mu.Unlock()
+	if ok && time.Now().Before(known.until) {
+		return known.place, nil
+	}
+	place, err := s.resolve(ctx, wish)
+	if err != nil {
+		return Place{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.places, func(_ string, old resolved) bool { return time.Now().After(old.until) })
+	s.places[string(key)] = resolved{place, time.Now().Add(current)}
+	return place, nil
+}
+
+func (s *Session) resolve(ctx context.Context, wish Wish) (Place, error) {
+	client, err := s.Client(ctx)
+	if err != nil {
+		return Place{}, err
+	}
+	datacenter, err := s.container(ctx, client)
+	if err != nil {
+		return Place{}, err
+	}
+	r := &resolver{session: s, client: client, finder: find.NewFinder(client), wish: wish}
+	r.finder.SetDatacenter(object.NewDatacenter(client, datacenter))
+	for _, step := range []func(context.Context) error{r.template, r.snapshot, r.folder, r.host, r.pool, r.datastore, r.networks, r.policy, r.group, r.tags, r.attributes} {
+		if err := step(ctx); err != nil {
+			return Place{}, err
+		}
+	}
+	return r.place, nil
+}
+
+type resolver struct {
+	session *Session
+	client  *vim25.Client
+	finder  *find.Finder
+	wish    Wish
+	place   Place
+}
+
+func (r *resolver) template(ctx context.Context) (err error) {
+	if r.place.Template, err = r.finder.VirtualMachine(ctx, r.wish.Template); err != nil {
+		return refer("spec.template", err)
+	}
+	var content mo.VirtualMachine
+	if err := r.place.Template.Properties(ctx, r.place.Template.Reference(), []string{"config.hardware.device", "snapshot"}, &content); err != nil {
+		return err
+	}
+	if content.Config == nil {
+		return &ReferenceError{"spec.template", fmt.Errorf("%q has no configuration yet", r.wish.Template)}
+	}
+	r.place.Devices = content.Config.Hardware.Device
+	if content.Snapshot != nil && r.wish.Current {
+		r.place.Snapshot = content.Snapshot.CurrentSnapshot
+	}
+	return nil
+}
+
+func (r *resolver) snapshot(ctx context.Context) (err error) {
+	switch {
+	case r.wish.Snapshot != "":
+		var content mo.VirtualMachine
+		if err := r.place.Template.Properties(ctx, r.place.Template.Reference(), []string{"snapshot"}, &content); err != nil {
+			return err
+		}
+		if r.place.Snapshot, err = r.place.Template.FindSnapshot(ctx, r.wish.Snapshot); err != nil {
+			return &ReferenceError{"spec.snapshot", err}
+		}
+	case r.wish.Current && r.place.Snapshot == nil:
+		return &ReferenceError{"spec.cloneMode", fmt.Errorf("a linked clone needs a snapshot and %q has none", r.wish.Template)}
+	}
+	return nil
+}
+
+func (r *resolver) folder(ctx context.Context) (err error) {
+	r.place.Folder, err = r.finder.FolderOrDefault(ctx, r.wish.Folder)
+	return refer("spec.folder", err)
+}
+
+func (r *resolver) host(ctx context.Context) error {
+	if r.wish.Host == "" {
+		return nil
+	}
+	host, err := r.finder.HostSystem(ctx, r.wish.Host)
+	if err != nil {
+		return refer("spec.host", err)
+	}
+	ref := host.Reference()
+	r.place.Host = &ref
+	if r.wish.ResourcePool != "" || r.wish.ComputeCluster != "" {
+		return nil
+	}
+	pool, err := host.ResourcePool(ctx)
+	if err != nil {
+		return err
+	}
+	r.place.Pool = pool.Reference()
+	return nil
+}
+
+func (r *resolver) pool(ctx context.Context) error {
+	var pool *object.ResourcePool
+	var err error
+	field := "spec.resourcePool"
+	switch {
+	case r.wish.ResourcePool != "" && r.wish.ComputeCluster != "" && !strings.Contains(r.wish.ResourcePool, "/"):
+		pool, err = r.finder.ResourcePool(ctx, path.Join(r.wish.ComputeCluster, "Resources", r.wish.ResourcePool))
+	case r.wish.ResourcePool != "":
+		pool, err = r.finder.ResourcePool(ctx, r.wish.ResourcePool)
+	case r.wish.ComputeCluster != "":
+		field = "spec.computeCluster"
+		var cluster *object.ComputeResource
+		if cluster, err = r.finder.ComputeResource(ctx, r.wish.ComputeCluster); err == nil {
+			pool, err = cluster.ResourcePool(ctx)
+		}
+	case r.place.Host != nil:
+		return nil
+	default:
+		pool, err = r.finder.DefaultResourcePool(ctx)
+	}
+	if err != nil {
+		return refer(field, err)
+	}
+	r.place.Pool = pool.Reference()
+	return nil
+}
+
+func (r *resolver) datastore(ctx context.Context) error {
+	switch {
+	case r.wish.Datastore != "":
+		datastore, err := r.finder.Datastore(ctx, r.wish.Datastore)
+		if err != nil {
+			return refer("spec.datastore", err)
+		}
+		ref := datastore.Reference()
+		r.place.Datastore = &ref
+	case r.wish.DatastoreCluster != "":
+		pod, err := r.finder.DatastoreCluster(ctx, r.wish.DatastoreCluster)
+		if err != nil {
+			return refer("spec.datastoreCluster", err)
+		}
+		ref := pod.Reference()
+		r.place.Pod = &ref
+	}
+	return nil
+}
+
+func (r *resolver) networks(ctx context.Context) error {
+	for i, wanted := range r.wish.Networks {
+		network, err := r.finder.Network(ctx, wanted.Name)
+		if err != nil {
+			return refer(fmt.Sprintf("spec.networks[%d].name", i), err)
+		}
+		backing, err := network.EthernetCardBackingInfo(ctx)
+		if err != nil {
+			return err
+		}
+		r.place.Networks = append(r.place.Networks, backing)
+	}
+	return nil
+}
+
+func (r *resolver) policy(ctx context.Context) error {
+	if r.wish.StoragePolicy == "" {
+		return nil
+	}
+	client, err := pbm.NewClient(ctx, r.client)
+	if err != nil {
+		return fmt.Errorf("connecting to the storage policies: %w", err)
+	}
+	profiles, err := profiles(ctx, client)
+	if err != nil {
+		return fmt.Errorf("reading the storage policies: %w", err)
+	}
+	if r.place.Profile = profiles[r.wish.StoragePolicy]; r.place.Profile == "" {
+		return &ReferenceError{"spec.storagePolicy", fmt.Errorf("there is no policy %q", r.wish.StoragePolicy)}
+	}
+	return nil
+}
+
+// group makes sure that a VM group exists before anything is cloned.
+func (r *resolver) group(ctx context.Context) error {
+	if r.wish.VMGroup == "" {
+		return nil
+	}
+	cluster, err := ClusterOf(ctx, r.client, r.place.Pool)
+	if err != nil {
+		return err
+	}
+	if cluster.Group(r.wish.VMGroup) == nil {
+		return &ReferenceError{"spec.vmGroup", fmt.Errorf("the compute cluster has no VM group %q", r.wish.VMGroup)}
+	}
+	return nil
+}

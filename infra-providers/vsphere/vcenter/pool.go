@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vcenter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Pool keeps one session per account, so that a vCenter's few sessions are not used up. Rotated credentials
+// are another account; the session of the old ones ends by itself when nobody uses it any more.
+type Pool struct {
+	// Transport wraps how sessions speak HTTP; nil leaves it as it is.
+	Transport func(http.RoundTripper) http.RoundTripper
+
+	mu       sync.Mutex
+	sessions map[Account]*Session
+}
+
+// Open returns the session of an account. Nothing is sent before the session is used.
+func (p *Pool) Open(account Account) *Session {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if known := p.sessions[account]; known != nil {
+		return known
+	}
+	opened := &Session{account: account, transport: p.Transport, turn: make(chan struct{}, 1), places: map[string]resolved{}}
+	if p.sessions == nil {
+		p.sessions = map[Account]*Session{}
+	}
+	p.sessions[account] = opened
+	return opened
+}
+
+// Close logs every session out.
+func (p *Pool) Close(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var errs []error
+	for _, known := range p.sessions {
+		errs = append(errs, known.Close(ctx))
+	}
+	p.sessions = nil
+	return errors.Join(errs...)
+}
+
+// BusyError means that the server, or a proxy before it, asked to be left alone for a while.
+type BusyError struct {
+	Status int
+	// After is the server's hint; zero when it gave none.
+	After time.Duration
+}
+
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("the server answered %d %s", e.Status, http.StatusText(e.Status))
+}
+
+// busy turns answers that ask for a pause into BusyErrors, which the SDK has no type for.
+type busy struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (b busy) RoundTrip(req *http.Request) (*http.Response, error) {
+	res, err := b.next.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	hint := res.Header.Get("Retry-After")
+	if res.StatusCode != http.StatusTooManyRequests && (res.StatusCode != http.StatusServiceUnavailable || hint == "") {
+		return res, nil
+	}
+	seconds, _ := strconv.Atoi(hint)
+	return nil, errors.Join(&BusyError{Status: res.StatusCode, After: time.Duration(seconds) * time.Second}, res.Body.Close())
+}

@@ -1,0 +1,270 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package vcenter speaks to one vCenter: it keeps one session per account, logs in again when that ends,
+// and reads what the driver needs in few calls. It returns the SDK's errors and its own ReferenceError and
+// BusyError; what they mean for a machine is the driver's to say.
+package vcenter
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/vmware/govmomi/fault"
+	"github.com/vmware/govmomi/session"
+	"github.com/vmware/govmomi/session/keepalive"
+	"github.com/vmware/govmomi/vapi/rest"
+	"github.com/vmware/govmomi/vim25"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+const (
+	// idle is the pause after which a session is used for its own sake: vCenter ends it after half an hour.
+	idle = 10 * time.Minute
+	// asleep is how long a session is kept that nobody uses.
+	asleep = time.Hour
+)
+
+// Account is how to log in to a vCenter.
+type Account struct {
+	// Server is a host with an optional port, or a URL.
+	Server   string
+	Username string
+	Password string
+	// CA are PEM certificates to trust instead of the system's.
+	CA string
+	// Thumbprint is the certificate to trust though no authority vouches for it.
+	Thumbprint string
+	// Insecure trusts any certificate.
+	Insecure bool
+	// Datacenter is the name or path of the datacenter; empty for the only one.
+	Datacenter string
+}
+
+// Session is a session that logs in when it is first used and again whenever it ended.
+type Session struct {
+	account   Account
+	transport func(http.RoundTripper) http.RoundTripper
+	// turn is held while logging in.
+	turn chan struct{}
+
+	mu     sync.Mutex
+	bare   *vim25.Client
+	client *vim25.Client
+	// login counts the logins and is what a call compares to know whether somebody logged in since.
+	login int
+	began time.Time
+	rest  *rest.Client
+	// datacenter is where lists and names start.
+	datacenter types.ManagedObjectReference
+	places     map[string]resolved
+	used       time.Time
+	ended      bool
+}
+
+var (
+	errEnded  = errors.New("the session was closed")
+	errAsleep = errors.New("nobody uses the session")
+)
+
+// Began is when the server let the session in first, by the server's clock.
+func (s *Session) Began() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.began
+}
+
+// Client returns a client that is logged in.
+func (s *Session) Client(ctx context.Context) (*vim25.Client, error) {
+	client, _, err := s.current()
+	if client != nil || err != nil {
+		return client, err
+	}
+	if err := s.renew(ctx, 0); err != nil {
+		return nil, err
+	}
+	client, _, err = s.current()
+	return client, err
+}
+
+func (s *Session) current() (*vim25.Client, int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return nil, 0, errEnded
+	}
+	return s.client, s.login, nil
+}
+
+// renew logs in, unless somebody did since the login of that number.
+func (s *Session) renew(ctx context.Context, number int) error {
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	_, now, err := s.current()
+	if err != nil || now != number {
+		return err
+	}
+	bare, err := s.connect(ctx)
+	if err != nil {
+		return err
+	}
+	manager := session.NewManager(bare)
+	if err := manager.Login(ctx, url.UserPassword(s.account.Username, s.account.Password)); err != nil {
+		return fmt.Errorf("logging in to %s: %w", s.account.Server, err)
+	}
+	mine, err := manager.UserSession(ctx)
+	if err != nil {
+		return fmt.Errorf("logging in to %s: %w", s.account.Server, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.login++
+	if s.client != nil {
+		return nil
+	}
+	client := *bare
+	client.RoundTripper = &renewing{next: bare.RoundTripper, session: s}
+	s.client = &client
+	if mine != nil {
+		s.began = mine.LoginTime
+	}
+	return nil
+}
+
+// connect returns a client that is not logged in.
+func (s *Session) connect(ctx context.Context) (*vim25.Client, error) {
+	s.mu.Lock()
+	known := s.bare
+	s.mu.Unlock()
+	if known != nil {
+		return known, nil
+	}
+	at, err := soap.ParseURL(s.account.Server)
+	if err != nil || at == nil || at.Host == "" {
+		return nil, fmt.Errorf("server %q is not a host or URL", s.account.Server)
+	}
+	at.User = nil
+	transport := soap.NewClient(at, s.account.Insecure)
+	if s.account.Thumbprint != "" {
+		transport.SetThumbprint(at.Host, s.account.Thumbprint)
+	}
+	if s.account.CA != "" {
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM([]byte(s.account.CA)) {
+			return nil, errors.New("ca.crt holds no PEM certificate")
+		}
+		transport.DefaultTransport().TLSClientConfig.RootCAs = pool
+	}
+	transport.Client.Transport = s.wrap(transport.Client.Transport)
+	bare, err := vim25.NewClient(ctx, transport)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to %s: %w", s.account.Server, err)
+	}
+	bare.UserAgent = "drover"
+	plain := *bare
+	bare.RoundTripper = keepalive.NewHandlerSOAP(bare.RoundTripper, idle, func() error { return s.touch(&plain) })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bare = bare
+	return bare, nil
+}
+
+// touch keeps the session from ending, unless nobody uses it any more.
+func (s *Session) touch(plain *vim25.Client) error {
+	s.mu.Lock()
+	unused := time.Since(s.used)
+	s.mu.Unlock()
+	if unused > asleep {
+		return errAsleep
+	}
+	_, err := methods.GetCurrentTime(context.Background(), plain)
+	return err
+}
+
+func (s *Session) wrap(next http.RoundTripper) http.RoundTripper {
+	if s.transport != nil {
+		next = s.transport(next)
+	}
+	return busy{next}
+}
+
+// Close logs out. What is still called fails.
+func (s *Session) Close(ctx context.Context) error {
+	s.mu.Lock()
+	bare, in, other := s.bare, s.client != nil, s.rest
+	s.ended = true
+	s.mu.Unlock()
+	var errs []error
+	if other != nil {
+		errs = append(errs, other.Logout(ctx))
+	}
+	if in {
+		errs = append(errs, session.NewManager(bare).Logout(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// renewing logs in again when the server forgot the session, and then repeats the call, which was not
+// carried out.
+type renewing struct {
+	next    soap.RoundTripper
+	session *Session
+}
+
+// RoundTrip implements soap.RoundTripper.
+func (r *renewing) RoundTrip(ctx context.Context, req, res soap.HasFault) error {
+	_, number, err := r.session.current()
+	if err != nil {
+		return err
+	}
+	r.session.mu.Lock()
+	r.session.used = time.Now()
+	r.session.mu.Unlock()
+	if err = r.next.RoundTrip(ctx, req, res); !fault.Is(err, &types.NotAuthenticated{}) {
+		return err
+	}
+	if err := r.session.renew(ctx, number); err != nil {
+		return err
+	}
+	reflect.ValueOf(res).Elem().SetZero()
+	return r.next.RoundTrip(ctx, req, res)
+}
+
+// Rest calls a function with a client of the REST API that is logged in, and once more when the server
+// forgot that session.
+func (s *Session) Rest(ctx context.Context, call func(*rest.Client) error) error {
+	client, err := s.Client(ctx)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	known := s.rest
+	s.mu.Unlock()
+	if known != nil {
+		if err := call(known); !rest.IsStatusError(err, http.StatusUnauthorized) {
+			return err
+		}
+	}
+	fresh := rest.NewClient(client)
+	fresh.Client.Client.Transport = s.wrap(fresh.Client.Client.Transport)
+	if err := fresh.Login(ctx, url.UserPassword(s.account.Username, s.account.Password)); err != nil {
+		return fmt.Errorf("logging in to the REST API of %s: %w", s.account.Server, err)
+	}
+	s.mu.Lock()
+	s.rest = fresh
+	s.mu.Unlock()
+	return call(fresh)
+}

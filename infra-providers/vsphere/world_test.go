@@ -1,0 +1,283 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vsphere_test
+
+import (
+	"context"
+	"crypto/tls"
+	"net/url"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/vmware/govmomi"
+	"github.com/vmware/govmomi/find"
+	"github.com/vmware/govmomi/object"
+	_ "github.com/vmware/govmomi/pbm/simulator"
+	"github.com/vmware/govmomi/property"
+	"github.com/vmware/govmomi/simulator"
+	_ "github.com/vmware/govmomi/vapi/simulator"
+	"github.com/vmware/govmomi/view"
+	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+
+	kubetypes "k8s.io/apimachinery/pkg/types"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/vsphere"
+	"drover.io/infra-providers/vsphere/setup"
+	"drover.io/infra-providers/vsphere/vcenter"
+)
+
+// template is what vcsim's model calls its first virtual machine in a cluster.
+const template = "DC0_C0_RP0_VM0"
+
+// world is a vCenter that govmomi simulates, the wire to it, and a client of its own to look behind the
+// driver's back.
+type world struct {
+	t      *testing.T
+	model  *simulator.Model
+	wire   *wire
+	pool   *vcenter.Pool
+	server *simulator.Server
+	admin  *govmomi.Client
+	finder *find.Finder
+	// ahead is how far the driver's clock is ahead, in nanoseconds.
+	ahead atomic.Int64
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	model := simulator.VPX()
+	model.Autostart = false
+	model.Pod = 1
+	model.Cluster = 2
+	if err := model.Create(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(model.Remove)
+	model.Service.TLS = new(tls.Config)
+	model.Service.RegisterEndpoints = true
+	model.Service.Listen = &url.URL{User: url.UserPassword("drover", "secret")}
+	server := model.Service.NewServer()
+	t.Cleanup(server.Close)
+	w := &world{t: t, model: model, server: server, wire: &wire{model: model}}
+	w.pool = w.newPool()
+	var err error
+	if w.admin, err = govmomi.NewClient(t.Context(), server.URL, true); err != nil {
+		t.Fatal(err)
+	}
+	w.finder = find.NewFinder(w.admin.Client)
+	datacenter, err := w.finder.DefaultDatacenter(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.finder.SetDatacenter(datacenter)
+	return w
+}
+
+// account trusts vcsim's certificate by its thumbprint.
+func (w *world) account() vcenter.Account {
+	return vcenter.Account{
+		Server:     w.server.URL.Host,
+		Username:   "drover",
+		Password:   "secret",
+		Thumbprint: soap.ThumbprintSHA1(w.server.Certificate()),
+	}
+}
+
+// connect returns a driver that remembers nothing, with small pages.
+func (w *world) connect() *vsphere.Driver {
+	now := func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }
+	return vsphere.New(w.pool.Open(w.account()), vsphere.Options{PageSize: 7, Now: now})
+}
+
+// restart connects as another process would, with a session of its own.
+func (w *world) restart() *vsphere.Driver {
+	w.pool = w.newPool()
+	return w.connect()
+}
+
+func (w *world) newPool() *vcenter.Pool {
+	pool := &vcenter.Pool{Transport: w.wire.wrap}
+	w.t.Cleanup(func() {
+		w.wire.clear()
+		if err := pool.Close(context.Background()); err != nil {
+			w.t.Errorf("logging out: %v", err)
+		}
+	})
+	return pool
+}
+
+// config is a configuration that vcsim takes, with changes.
+func (w *world) config(zone string, changes ...func(*infrav1.VSphereMachineSpec)) vsphere.Config {
+	w.t.Helper()
+	machine := &infrav1.VSphereMachine{Spec: infrav1.VSphereMachineSpec{
+		Template:         template,
+		CPUs:             2,
+		MemoryMiB:        1024,
+		VSpherePlacement: infrav1.VSpherePlacement{ComputeCluster: "DC0_C0"},
+	}}
+	for _, change := range changes {
+		change(&machine.Spec)
+	}
+	config, err := vsphere.NewConfig(machine, zone)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return config
+}
+
+// ours are all virtual machines with our record, read behind the driver's back.
+func (w *world) ours() []mo.VirtualMachine {
+	w.t.Helper()
+	ctx := context.Background()
+	all, err := view.NewManager(w.admin.Client).CreateContainerView(ctx, w.admin.ServiceContent.RootFolder, []string{"VirtualMachine"}, true)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var machines []mo.VirtualMachine
+	if err := all.Retrieve(ctx, []string{"VirtualMachine"}, nil, &machines); err != nil {
+		w.t.Fatal(err)
+	}
+	return slices.DeleteFunc(machines, func(machine mo.VirtualMachine) bool {
+		return option(machine, vcenter.RecordKey) == ""
+	})
+}
+
+// machine is the only virtual machine with a name.
+func (w *world) machine(name string) mo.VirtualMachine {
+	w.t.Helper()
+	for _, machine := range w.ours() {
+		if machine.Name == name {
+			return machine
+		}
+	}
+	w.t.Fatalf("there is no virtual machine %q", name)
+	return mo.VirtualMachine{}
+}
+
+// leftovers names virtual machines, rules and group members that are ours.
+func (w *world) leftovers() (left []string) {
+	w.t.Helper()
+	for _, machine := range w.ours() {
+		left = append(left, "virtual machine "+machine.Name)
+	}
+	for _, name := range []string{"DC0_C0", "DC0_C1"} {
+		config := w.cluster(name)
+		for _, rule := range config.Rule {
+			left = append(left, "rule "+rule.GetClusterRuleInfo().Name)
+		}
+		for _, group := range config.Group {
+			if members, ok := group.(*types.ClusterVmGroup); ok && len(members.Vm) > 0 {
+				left = append(left, "members of group "+members.Name)
+			}
+		}
+	}
+	return left
+}
+
+func (w *world) cluster(name string) *types.ClusterConfigInfoEx {
+	w.t.Helper()
+	cluster, err := w.finder.ClusterComputeResource(context.Background(), name)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	config, err := cluster.Configuration(context.Background())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return config
+}
+
+// do waits for a task that the test started itself.
+func (w *world) do(task *object.Task, err error) {
+	w.t.Helper()
+	if err == nil {
+		err = task.Wait(w.t.Context())
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) find(name string) *object.VirtualMachine {
+	w.t.Helper()
+	found, err := w.finder.VirtualMachine(w.t.Context(), name)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return found
+}
+
+// sessions are those of the driver.
+func (w *world) sessions() []types.UserSession {
+	w.t.Helper()
+	var manager mo.SessionManager
+	if err := property.DefaultCollector(w.admin.Client).RetrieveOne(w.t.Context(), *w.admin.ServiceContent.SessionManager, []string{"sessionList"}, &manager); err != nil {
+		w.t.Fatal(err)
+	}
+	own, err := w.admin.SessionManager.UserSession(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return slices.DeleteFunc(manager.SessionList, func(session types.UserSession) bool { return session.Key == own.Key })
+}
+
+func option(machine mo.VirtualMachine, key string) string {
+	if machine.Config == nil {
+		return ""
+	}
+	for _, one := range machine.Config.ExtraConfig {
+		if one.GetOptionValue().Key == key {
+			value, _ := one.GetOptionValue().Value.(string)
+			return value
+		}
+	}
+	return ""
+}
+
+func identity(n string) driver.Identity {
+	return driver.Identity{
+		UID:   "0a0b0c0d-0000-4000-8000-00000000000" + kubetypes.UID(n),
+		Name:  "worker-" + n,
+		Owner: driver.Owner{UID: "0a0b0c0d-0000-4000-9000-000000000000", Namespace: "team", Name: "home"},
+	}
+}
+
+// await looks until the instance is as wanted. Looking is what moves it on.
+func await(t *testing.T, from *vsphere.Driver, id driver.Identity, want driver.State) driver.Instance {
+	t.Helper()
+	for range 200 {
+		found, err := from.Get(t.Context(), id)
+		if driver.IsNotFound(err) && want == driver.Terminated {
+			return driver.Instance{}
+		}
+		if err != nil {
+			t.Fatalf("reading %s: %v", id.Name, err)
+		}
+		if found.State == want && (want != driver.Running || found.PollAfter == 0 || len(found.Addresses) == 0 && found.PollAfter > 10e9) {
+			return found
+		}
+	}
+	t.Fatalf("%s is not %s after 200 looks", id.Name, want)
+	return driver.Instance{}
+}
+
+func record(t *testing.T, machine mo.VirtualMachine) setup.Record {
+	t.Helper()
+	record, _, err := setup.Parse(vcenter.VM{VirtualMachine: machine, Record: option(machine, vcenter.RecordKey)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return record
+}
+
+// req asks for a machine.
+func req(w *world, id driver.Identity, changes ...func(*infrav1.VSphereMachineSpec)) driver.Request[vsphere.Config] {
+	return driver.Request[vsphere.Config]{Identity: id, Config: w.config("", changes...), UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
+}
