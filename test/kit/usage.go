@@ -35,7 +35,7 @@ func (u Usage) Since(before Usage) Usage {
 
 // Usage reads what the manager's process has used, from /proc.
 func (m *Manager) Usage() (Usage, error) {
-	usage := Usage{PID: m.process.PID}
+	usage := Usage{PID: m.present().PID}
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", usage.PID))
 	if err != nil {
 		return Usage{}, err

@@ -6,15 +6,15 @@ package stage
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"net"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"drover.io/test/kit"
 )
 
 // managers is the group that the shipped permissions of a workload cluster are for.
@@ -27,16 +27,9 @@ func (s *Stage) giveKubeconfig(ctx context.Context, cluster, group string) error
 	if err != nil {
 		return err
 	}
-	config, err := clientcmd.Load(raw)
-	if err != nil {
-		return fmt.Errorf("reading a kubeconfig: %w", err)
-	}
 	host, port := s.door.Address()
-	for _, entry := range config.Clusters {
-		entry.Server = "https://" + net.JoinHostPort(host, strconv.Itoa(port))
-	}
-	if raw, err = clientcmd.Write(*config); err != nil {
-		return fmt.Errorf("writing a kubeconfig: %w", err)
+	if raw, err = kit.At(raw, "https://"+net.JoinHostPort(host, strconv.Itoa(port))); err != nil {
+		return err
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: cluster + "-kubeconfig"}, Type: clusterv1.ClusterSecretType}
 	_, err = controllerutil.CreateOrPatch(ctx, s.Stack.Manage, secret, func() error {
