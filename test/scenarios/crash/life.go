@@ -94,7 +94,7 @@ func settle(ctx context.Context, s *story.Story, into *[]string, want *outcome, 
 	}
 	err = wait.PollUntilContextCancel(ctx, look, true, func(ctx context.Context) (bool, error) {
 		*into, err = census(ctx, s)
-		return err == nil && slices.Equal(part(want), *into), nil //nolint:nilerr // looked at again
+		return err == nil && slices.Equal(part(want), *into), nil
 	})
 	if err != nil {
 		return fmt.Errorf("%w: it never looked as without a crash (-want +got):\n%s", err, cmp.Diff(part(want), *into))
