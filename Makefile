@@ -46,8 +46,9 @@ bench: control-plane $(SIMULATED) ## Measure our core beside Cluster API's; ARGS
 	@GOWORK=off go run -C test ./bench $(ARGS)
 
 .PHONY: soak
-soak: control-plane ## Thousands of machine lifecycles under random faults and restarts; LIFECYCLES=N, SEED=N
+soak: control-plane build ## Machine lifecycles under random faults, and a crash at every write; LIFECYCLES=N, SEED=N
 	@cd infra-providers && DROVER_SOAK_LIFECYCLES=$(or $(LIFECYCLES),10000) DROVER_SOAK_SEED=$(or $(SEED),1) GOWORK=off go test -run TestFaultRig -timeout 3h ./internal/inframachine
+	@cd test && DROVER_CRASHES=$(or $(CRASHES),all) GOWORK=off go test -run TestCrash -timeout 3h ./scenarios/crash -seed $(or $(SEED),1)
 
 .PHONY: interop
 interop: control-plane $(SIMULATED) ## Run every mixture of Drover and Cluster API, and clusterctl against Drover

@@ -5,6 +5,7 @@ package controlplane
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"slices"
@@ -32,6 +33,12 @@ func (c *ControlPlane) Endpoint() (host string, port int32) {
 // CA returns the certificate authority of the cluster, in PEM.
 func (c *ControlPlane) CA() []byte {
 	return slices.Clone(c.pki.cluster.keyPair.cert)
+}
+
+// ServingCertificate returns what the API server proves itself with, for whatever is to stand
+// before it on loopback.
+func (c *ControlPlane) ServingCertificate() (tls.Certificate, error) {
+	return tls.X509KeyPair(c.pki.apiServer.cert, c.pki.apiServer.key)
 }
 
 // AuditLog returns the path of the audit log, which exists if

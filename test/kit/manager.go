@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,6 +29,8 @@ type Manager struct {
 	expendable atomic.Bool
 
 	command process.Command
+
+	mu      sync.Mutex // guards process: whoever kills a manager is not the one who looks at it
 	process *process.Process
 }
 
@@ -65,7 +68,7 @@ func (s *Stack) startManagers(ctx context.Context) error {
 			"--health-probe-bind-address=0",
 			fmt.Sprintf("--leader-elect=%t", s.options.LeaderElection),
 			"--leader-election-namespace=" + Namespace,
-		}, append(each.args, s.options.Args[each.name]...)...)}); err != nil {
+		}, slices.Concat(each.args, s.options.Args[each.name])...)}); err != nil {
 			return err
 		}
 	}
@@ -78,6 +81,11 @@ func (s *Stack) AccountKubeconfig(ctx context.Context, file, namespace, account 
 	kubeconfig, err := s.Management.ServiceAccountKubeconfig(ctx, namespace, account)
 	if err != nil {
 		return "", fmt.Errorf("making a kubeconfig for ServiceAccount %q: %w", account, err)
+	}
+	if server := s.Servers[file]; server != "" {
+		if kubeconfig, err = At(kubeconfig, server); err != nil {
+			return "", err
+		}
 	}
 	path := filepath.Join(s.Dir, file+".kubeconfig")
 	return path, os.WriteFile(path, kubeconfig, 0o600)
@@ -99,6 +107,8 @@ func (s *Stack) Managers() []*Manager { return s.managers }
 
 // Start starts the manager, again if it has ended.
 func (m *Manager) Start() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.process.Running() {
 		return nil
 	}
@@ -112,16 +122,23 @@ func (m *Manager) Start() error {
 
 // Stop ends the manager in order.
 func (m *Manager) Stop() {
-	if m.process.Running() {
-		m.process.End(endGrace)
+	if p := m.present(); p.Running() {
+		p.End(endGrace)
 	}
 }
 
 // Kill ends the manager as a crash would.
 func (m *Manager) Kill() {
-	if m.process.Running() {
-		m.process.Kill()
+	if p := m.present(); p.Running() {
+		p.Kill()
 	}
+}
+
+// present is the process as of now.
+func (m *Manager) present() *process.Process {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.process
 }
 
 // Expend says whether the manager may be down without anything being wrong: somebody is
@@ -136,8 +153,9 @@ func (m *Manager) Tail() string { return m.Name + process.Tail(m.Log) }
 
 // Err says how the manager ended, with the end of its log; nil while it runs.
 func (m *Manager) Err() error {
-	if m.process.Running() {
+	p := m.present()
+	if p.Running() {
 		return nil
 	}
-	return fmt.Errorf("%s ended: %s%s", m.Name, m.process.State(), process.Tail(m.Log))
+	return fmt.Errorf("%s ended: %s%s", m.Name, p.State(), process.Tail(m.Log))
 }

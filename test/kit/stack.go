@@ -62,6 +62,9 @@ type Stack struct {
 	Manage, Work client.Client
 	// Dir holds everything that the stack writes.
 	Dir string
+	// Servers says where a manager, by the name of its binary, finds the management API
+	// server, if not where it is. Options.Prepare may fill it in.
+	Servers map[string]string
 
 	options  Options
 	root     string

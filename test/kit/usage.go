@@ -34,7 +34,7 @@ func (u Usage) Since(before Usage) Usage {
 }
 
 // Usage reads what the manager's process has used.
-func (m *Manager) Usage() (Usage, error) { return UsageOf(m.process.PID) }
+func (m *Manager) Usage() (Usage, error) { return UsageOf(m.present().PID) }
 
 // UsageOf reads what a process has used, from /proc.
 func UsageOf(pid int) (Usage, error) {

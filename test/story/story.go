@@ -39,6 +39,8 @@ var sample string
 type Story struct {
 	Stack              *kit.Stack
 	Namespace, Cluster string
+	// Server is where the managers find the workload API server, if not where it is.
+	Server string
 }
 
 // Deployment is the name of the story's MachineDeployment.
@@ -54,6 +56,11 @@ func (s *Story) Begin(ctx context.Context, replicas int32) error {
 	kubeconfig, err := s.Stack.Workload.Kubeconfig("drover", "drover:managers")
 	if err != nil {
 		return fmt.Errorf("making a kubeconfig: %w", err)
+	}
+	if s.Server != "" {
+		if kubeconfig, err = kit.At(kubeconfig, s.Server); err != nil {
+			return err
+		}
 	}
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{

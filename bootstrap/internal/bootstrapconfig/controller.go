@@ -185,8 +185,8 @@ func (r *Reconciler) writeStatus(ctx context.Context, config *bootstrapv1.Bootst
 	}
 	before := config.DeepCopy()
 	before.Status = *observed
-	if err := r.Client.Status().Patch(ctx, config.DeepCopy(), client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("writing status: %w", client.IgnoreNotFound(err))
+	if err := client.IgnoreNotFound(r.Client.Status().Patch(ctx, config.DeepCopy(), client.MergeFrom(before))); err != nil {
+		return fmt.Errorf("writing status: %w", err)
 	}
 	return nil
 }

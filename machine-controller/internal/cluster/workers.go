@@ -112,10 +112,12 @@ func clusterOf(_ context.Context, object client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: object.GetNamespace(), Name: name}}}
 }
 
-// clusterOfStandalone leaves out what a higher level speaks for, except while it is being
-// deleted: a Cluster that is deleted waits for the last of them.
+// clusterOfStandalone leaves out what a MachineDeployment or MachineSet speaks for, except
+// while it is being deleted: a Cluster that is deleted waits for the last of them. Machines
+// of a control plane are counted one by one, whoever controls them.
 func clusterOfStandalone(ctx context.Context, object client.Object) []reconcile.Request {
-	if metav1.GetControllerOfNoCopy(object) != nil && object.GetDeletionTimestamp() == nil {
+	_, plane := object.GetLabels()[clusterv1.MachineControlPlaneLabel]
+	if metav1.GetControllerOfNoCopy(object) != nil && object.GetDeletionTimestamp() == nil && !plane {
 		return nil
 	}
 	return clusterOf(ctx, object)

@@ -101,6 +101,7 @@ func TestStandaloneWakesItsCluster(t *testing.T) {
 	t.Parallel()
 	gone := machine("m", "s", nil)
 	gone.DeletionTimestamp = new(metav1.Now())
+	plane := machine("m", "s", map[string]string{clusterv1.MachineControlPlaneLabel: ""})
 	wake := []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: "ns", Name: "c"}}}
 	for name, test := range map[string]struct {
 		object client.Object
@@ -109,6 +110,7 @@ func TestStandaloneWakesItsCluster(t *testing.T) {
 		"when nothing else speaks for it": {machine("m", "", nil), wake},
 		"not when its controller does":    {machine("m", "s", nil), nil},
 		"when it is being deleted":        {gone, wake},
+		"when it is of the control plane": {plane, wake},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -11,6 +11,7 @@ import (
 const (
 	soonest = time.Second
 	soon    = 2 * time.Second
+	inTurn  = 5 * time.Second // a budget that has been spent elsewhere usually recovers within seconds
 	latest  = 20 * time.Second
 )
 
@@ -24,6 +25,9 @@ func (p *pass) requeueAfter(plan Plan) time.Duration {
 	case len(p.removed) > 0:
 		after = soon
 	default:
+		if p.progress.Has(BudgetExhausted) {
+			after = inTurn
+		}
 		for _, d := range plan.Terminating {
 			after = min(after, p.patience(d))
 		}

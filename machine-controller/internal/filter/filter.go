@@ -30,8 +30,18 @@ func Paused(cluster *clusterv1.Cluster, object client.Object) bool {
 	return paused
 }
 
+// AssignProviderIDsAnnotation on a Cluster, with the value "true", lets its Machines write
+// their providerID to Nodes that have none, in place of a cloud controller manager.
+const AssignProviderIDsAnnotation = "drover.io/assign-provider-ids"
+
+// AssignsProviderIDs reports whether the Cluster asks for that.
+func AssignsProviderIDs(cluster *clusterv1.Cluster) bool {
+	return cluster.Annotations[AssignProviderIDsAnnotation] == "true"
+}
+
 // ClusterTurns passes the changes of a Cluster that its Machines, MachineSets and
-// MachineDeployments act on: being paused or resumed, deleted, or becoming usable.
+// MachineDeployments act on: being paused or resumed, deleted, becoming usable, or letting
+// Machines assign providerIDs.
 func ClusterTurns() predicate.Predicate {
 	return predicate.Funcs{
 		DeleteFunc: func(event.DeleteEvent) bool { return false },
@@ -44,7 +54,7 @@ func ClusterTurns() predicate.Predicate {
 }
 
 type turning struct {
-	paused, deleting, provisioned, initialized bool
+	paused, deleting, provisioned, initialized, assigns bool
 }
 
 func turn(c *clusterv1.Cluster) turning {
@@ -52,6 +62,7 @@ func turn(c *clusterv1.Cluster) turning {
 		paused:      c.Spec.Paused != nil && *c.Spec.Paused,
 		deleting:    !c.DeletionTimestamp.IsZero(),
 		provisioned: c.Status.Initialization.InfrastructureProvisioned != nil && *c.Status.Initialization.InfrastructureProvisioned,
+		assigns:     AssignsProviderIDs(c),
 		initialized: c.Status.Initialization.ControlPlaneInitialized != nil && *c.Status.Initialization.ControlPlaneInitialized,
 	}
 }

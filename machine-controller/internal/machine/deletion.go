@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"drover.io/machine-controller/internal/coalesce"
+	"drover.io/machine-controller/internal/contract"
 )
 
 // A step is one stage of deleting a machine. It returns done when the next stage may begin;
@@ -83,8 +84,7 @@ func (d infrastructureGone) run(ctx context.Context, s *subject) (bool, reconcil
 	if s.infra.object != nil {
 		object = s.infra.object.Unstructured
 	}
-	s.deletion = progress{clusterv1.MachineDeletingWaitingForInfrastructureDeletionReason,
-		fmt.Sprintf("Waiting for %s %q to be deleted", s.machine.Spec.InfrastructureRef.Kind, s.machine.Spec.InfrastructureRef.Name)}
+	s.deletion = progress{clusterv1.MachineDeletingWaitingForInfrastructureDeletionReason, awaited(s.machine.Spec.InfrastructureRef, s.infra.err)}
 	return gone(ctx, eraser(d), object, s.infra.err)
 }
 
@@ -103,9 +103,17 @@ func (d bootstrapGone) run(ctx context.Context, s *subject) (bool, reconcile.Res
 	if s.bootstrap.object != nil {
 		object = s.bootstrap.object.Unstructured
 	}
-	s.deletion = progress{clusterv1.MachineDeletingWaitingForBootstrapDeletionReason,
-		fmt.Sprintf("Waiting for %s %q to be deleted", ref.Kind, ref.Name)}
+	s.deletion = progress{clusterv1.MachineDeletingWaitingForBootstrapDeletionReason, awaited(ref, s.bootstrap.err)}
 	return gone(ctx, eraser(d), object, s.bootstrap.err)
+}
+
+// awaited says what is waited for, and why it cannot be seen, if somebody has to mend that.
+func awaited(ref clusterv1.ContractVersionedObjectReference, readErr error) string {
+	text := fmt.Sprintf("Waiting for %s %q to be deleted", ref.Kind, ref.Name)
+	if contract.IsMisconfigured(readErr) {
+		return fmt.Sprintf("%s, which cannot be read: %v", text, readErr)
+	}
+	return text
 }
 
 // gone deletes the object if it is there and not yet deleting. An object whose state is

@@ -6,6 +6,7 @@ package machine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -299,5 +300,49 @@ func TestStepsComeInOrder(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestUnseen(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		err  error
+		want string
+	}{
+		"waits for Nodes that nobody has read yet":  {nil, "Waiting for the Nodes of the workload cluster to be read, to find Node n"},
+		"waits for Nodes that are being read again": {workload.ErrNotConnected, "Waiting for the Nodes of the workload cluster to be read, to find Node n"},
+		"names Nodes that claim to be the same":     {errDuplicateNodes, "Waiting to find Node n: more than one Node has this providerID"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := leaving(func(s *subject) { s.node = seen[corev1.Node]{err: test.err} })
+			if got := unseen(s); got != test.want {
+				t.Errorf("it says %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestAwaited(t *testing.T) {
+	t.Parallel()
+	ref := clusterv1.ContractVersionedObjectReference{APIGroup: "g", Kind: "Thing", Name: "t"}
+	const plain = `Waiting for Thing "t" to be deleted`
+	missing := &contract.MissingLabelError{CRDName: "things.g"}
+	for name, test := range map[string]struct {
+		err  error
+		want string
+	}{
+		"waits for an object that is there":      {nil, plain},
+		"keeps errors that pass to itself":       {errors.New("boom"), plain},
+		"names what somebody has to mend":        {missing, plain + ", which cannot be read: " + missing.Error()},
+		"names it also where it was wrapped":     {fmt.Errorf("reading: %w", missing), plain + ", which cannot be read: reading: " + missing.Error()},
+		"does not miss an object that is absent": {notFound, plain},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := awaited(ref, test.err); got != test.want {
+				t.Errorf("it says %q, want %q", got, test.want)
+			}
+		})
 	}
 }

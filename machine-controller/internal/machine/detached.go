@@ -42,6 +42,11 @@ func (d detached) run(ctx context.Context, s *subject) (bool, reconcile.Result, 
 			unreachable(s, "wait for volumes", "nodeVolumeDetachTimeoutSeconds", clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation)}
 		return false, untilExpiry(status.WaitForNodeVolumeDetachStartTime, timeout, d.clock.Now()), nil //nolint:nilerr // the condition says so, and the connection wakes us
 	}
+	if s.node.object == nil {
+		startClock(&status.WaitForNodeVolumeDetachStartTime, d.clock.Now())
+		s.deletion = progress{clusterv1.MachineDeletingWaitingForVolumeDetachReason, unseen(s)}
+		return false, untilExpiry(status.WaitForNodeVolumeDetachStartTime, timeout, d.clock.Now()), nil // whatever makes the Node seen wakes us
+	}
 	result, err := d.volumes.Detached(ctx, volume.Request{
 		Client:  connection.Client(),
 		Node:    m.Status.NodeRef.Name,

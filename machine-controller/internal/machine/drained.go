@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -55,6 +54,10 @@ func (d drained) run(ctx context.Context, s *subject) (bool, reconcile.Result, e
 		s.deletion = progress{clusterv1.MachineDeletingDrainingNodeReason, unreachable(s, "drain", "nodeDrainTimeoutSeconds", clusterv1.ExcludeNodeDrainingAnnotation)}
 		return false, rest, nil //nolint:nilerr // the condition says so, and the connection wakes us
 	}
+	if s.node.object == nil {
+		s.deletion = progress{clusterv1.MachineDeletingDrainingNodeReason, unseen(s)}
+		return false, rest, nil // whatever makes the Node seen wakes us
+	}
 	request, err := d.request(ctx, connection, s)
 	if err != nil {
 		return false, rest, outcome.Settled(err)
@@ -89,9 +92,6 @@ func (d drained) later(s *subject, result drain.Result, rest reconcile.Result, e
 // request cordons the Node and gathers what the drain needs to know.
 func (d drained) request(ctx context.Context, connection *workload.Connection, s *subject) (drain.Request, error) {
 	node := s.node.object
-	if node == nil {
-		return drain.Request{}, apierrors.NewNotFound(clusterv1.GroupVersion.WithResource("nodes").GroupResource(), s.machine.Status.NodeRef.Name)
-	}
 	if err := drain.Cordon(ctx, connection.Client(), node); err != nil {
 		return drain.Request{}, fmt.Errorf("cordoning Node %q: %w", node.Name, err)
 	}
@@ -127,6 +127,14 @@ func forceDeadline(policy safety.Policy, m *clusterv1.Machine) *time.Time {
 func unreachable(s *subject, stage, field, annotation string) string {
 	return fmt.Sprintf("%s; the %s waits for it. To go on without it set spec.deletion.%s or the annotation %s",
 		disconnected(s.connection), stage, field, annotation)
+}
+
+// unseen says why a Node that is there to be drained is not seen now.
+func unseen(s *subject) string {
+	if s.node.err == nil || workload.IsNotConnected(s.node.err) {
+		return fmt.Sprintf("Waiting for the Nodes of the workload cluster to be read, to find Node %s", s.machine.Status.NodeRef.Name)
+	}
+	return fmt.Sprintf("Waiting to find Node %s: %v", s.machine.Status.NodeRef.Name, s.node.err)
 }
 
 // wasAt reports whether the machine's last status was at that stage of its deletion.

@@ -42,3 +42,7 @@ func (r *recorder) nodeAbandoned(m *clusterv1.Machine, node string, err error) {
 func (r *recorder) nodeJoined(m *clusterv1.Machine, node string) {
 	r.Eventf(m, nil, corev1.EventTypeNormal, "SuccessfulSetNodeRef", "SetNodeRef", "Machine joined as Node %s", node)
 }
+
+func (r *recorder) nodeClaimed(m *clusterv1.Machine, node string) {
+	r.Eventf(m, nil, corev1.EventTypeNormal, "AssignedProviderID", "AssignProviderID", "Wrote the providerID of the machine to Node %s, which had none", node)
+}

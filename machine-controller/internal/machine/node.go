@@ -46,7 +46,7 @@ func (p node) run(ctx context.Context, s *subject) (reconcile.Result, error) {
 	s.node = seen[corev1.Node]{found, err}
 	if found == nil {
 		if apierrors.IsNotFound(err) {
-			return reconcile.Result{}, nil
+			err = p.assign(ctx, connection.Client(), s, connection.Node)
 		}
 		return reconcile.Result{}, err
 	}

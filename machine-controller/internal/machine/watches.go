@@ -6,6 +6,7 @@ package machine
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,7 +37,8 @@ func (r *Reconciler) machinesOfConnection(cluster client.ObjectKey) []reconcile.
 }
 
 // machinesOfNode finds the Machines of a Node by providerID and, for a Node that has lost
-// or not yet got one, by the annotation that the first sync left on it.
+// or not yet got one, by the annotation that the first sync left on it, or by whose it could
+// be.
 func (r *Reconciler) machinesOfNode(cluster client.ObjectKey, node *corev1.Node) []reconcile.Request {
 	var found []reconcile.Request
 	if node.Spec.ProviderID != "" {
@@ -53,7 +55,18 @@ func (r *Reconciler) machinesOfNode(cluster client.ObjectKey, node *corev1.Node)
 	if name := node.Annotations[clusterv1.MachineAnnotation]; len(found) == 0 && name != "" {
 		found = append(found, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: cluster.Namespace, Name: name}})
 	}
+	if len(found) == 0 && node.Spec.ProviderID == "" {
+		return r.machinesThatMayClaim(cluster, node)
+	}
 	return found
+}
+
+func (r *Reconciler) machinesThatMayClaim(cluster client.ObjectKey, node *corev1.Node) []reconcile.Request {
+	machines, err := index.MachinesOfCluster(context.Background(), r.Client, cluster)
+	if err != nil {
+		return nil
+	}
+	return requests(slices.DeleteFunc(machines, func(m *clusterv1.Machine) bool { return !belongs(m, node) }))
 }
 
 func (r *Reconciler) machinesOfDeployment(ctx context.Context, deployment client.Object) []reconcile.Request {

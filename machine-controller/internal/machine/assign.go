@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"drover.io/machine-controller/internal/filter"
+	"drover.io/machine-controller/internal/outcome"
+)
+
+// assign writes the machine's providerID to the one Node without one that is certainly the
+// machine's. Its change wakes the machine, which then finds the Node as ever.
+func (p node) assign(ctx context.Context, c client.Client, s *subject, lookup func(name string) (*corev1.Node, bool)) error {
+	if !filter.AssignsProviderIDs(s.cluster) {
+		return nil
+	}
+	current := unclaimed(s.machine, lookup)
+	if current == nil {
+		return nil
+	}
+	claimed := current.DeepCopy()
+	claimed.Spec.ProviderID = s.machine.Spec.ProviderID
+	if err := c.Patch(ctx, claimed, client.MergeFromWithOptions(current, client.MergeFromWithOptimisticLock{})); err != nil {
+		return outcome.Settled(fmt.Errorf("assigning the providerID to Node %q: %w", current.Name, err))
+	}
+	p.events.nodeClaimed(s.machine, current.Name)
+	return nil
+}
+
+// unclaimed returns the only Node without a providerID that is the machine's; nil if there
+// is none, or more than one.
+func unclaimed(m *clusterv1.Machine, lookup func(name string) (*corev1.Node, bool)) *corev1.Node {
+	var found []*corev1.Node
+	for _, name := range names(m) {
+		if each, ok := lookup(name); ok && belongs(m, each) {
+			found = append(found, each)
+		}
+	}
+	if len(found) != 1 {
+		return nil
+	}
+	return found[0]
+}
+
+// belongs reports whether a Node without a providerID has both a name and an internal IP of
+// the machine. Either alone proves nothing: names and addresses are used again.
+func belongs(m *clusterv1.Machine, n *corev1.Node) bool {
+	if n.Spec.ProviderID != "" || !slices.Contains(names(m), n.Name) {
+		return false
+	}
+	return slices.ContainsFunc(n.Status.Addresses, func(a corev1.NodeAddress) bool {
+		return a.Type == corev1.NodeInternalIP &&
+			slices.Contains(m.Status.Addresses, clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: a.Address})
+	})
+}
+
+// names are those that the machine's Node can have, each once.
+func names(m *clusterv1.Machine) []string {
+	all := []string{m.Name, m.Spec.InfrastructureRef.Name}
+	for _, address := range m.Status.Addresses {
+		switch address.Type {
+		case clusterv1.MachineHostName, clusterv1.MachineInternalDNS, clusterv1.MachineExternalDNS:
+			all = append(all, address.Address)
+		case clusterv1.MachineInternalIP, clusterv1.MachineExternalIP:
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}

@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package crash
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"drover.io/test/kit"
+)
+
+// A moment is a write of the manager, counted from 1, and the side of it on which the
+// manager dies.
+type moment struct {
+	write int
+	// after says that the API server has done what it was asked, and nobody hears of it.
+	after bool
+}
+
+// String says when it is.
+func (m moment) String() string {
+	if m.after {
+		return fmt.Sprintf("after write %d", m.write)
+	}
+	return fmt.Sprintf("before write %d", m.write)
+}
+
+// reaper counts the writes of a manager and kills it at the moments that it is given.
+type reaper struct {
+	victim *kit.Manager
+
+	lives atomic.Int64
+
+	mu sync.Mutex
+	// writes says what was written, in order.
+	writes []string
+	due    []moment
+	killed []moment
+	err    error
+}
+
+// begin forgets what was counted.
+func (r *reaper) begin(due []moment) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.writes, r.killed, r.due = nil, nil, due
+}
+
+// count passes a write on, unless the manager that sent it dies before. Writes are taken one
+// after another, so that none slips by while the manager is being killed.
+func (r *reaper) count(request *http.Request, forward func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if life, _ := request.Context().Value(lifeKey{}).(int64); life != r.life() {
+		return // the manager that sent it is dead
+	}
+	r.writes = append(r.writes, request.Method+" "+request.URL.Path)
+	before, after := moment{write: len(r.writes)}, moment{write: len(r.writes), after: true}
+	if slices.Contains(r.due, before) {
+		r.kill(before)
+		return
+	}
+	forward()
+	if slices.Contains(r.due, after) {
+		r.kill(after)
+	}
+}
+
+// kill kills the manager and starts it again. The caller holds the lock.
+func (r *reaper) kill(at moment) {
+	r.victim.Kill()
+	r.lives.Add(1)
+	r.killed = append(r.killed, at)
+	if err := r.victim.Start(); err != nil {
+		r.err = err
+	}
+}
+
+// life numbers the lives of the manager.
+func (r *reaper) life() int64 { return r.lives.Load() }
+
+// report tells what was written, at which moments the manager died, and whether it came back.
+func (r *reaper) report() (writes []string, killed []moment, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.writes), slices.Clone(r.killed), r.err
+}
