@@ -203,7 +203,7 @@ func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineDepl
 }
 
 // own keeps the MachineDeployment's finalizer, its cluster label, the owner reference to
-// its Cluster, and the annotation with the newest revision.
+// its Cluster, its selector, and the annotations that others read.
 func own(f *fleet, now time.Time) {
 	md := f.deployment
 	controllerutil.AddFinalizer(md, clusterv1.MachineDeploymentFinalizer)
@@ -218,6 +218,8 @@ func own(f *fleet, now time.Time) {
 	if md.Annotations == nil {
 		md.Annotations = map[string]string{}
 	}
+	fillSelector(md)
+	showLabels(md)
 	current, olds := rollout.FindCurrent(md, f.sets, now)
 	md.Annotations[clusterv1.RevisionAnnotation] = fmt.Sprint(rollout.NextRevision(current, olds))
 }

@@ -26,6 +26,7 @@ var notCarried = []string{
 	clusterv1.MaxReplicasAnnotation,
 	clusterv1.DisableMachineCreateAnnotation,
 	HistoryAnnotation,
+	shownLabels,
 	policyv1.FreezeAnnotation,
 }
 
