@@ -177,9 +177,10 @@ func (w *world) downWhileRolling() {
 	w.await("a machine that does not join", func() (string, error) {
 		return missing(len(w.pending(workers)) == 1, "none is pending"), nil
 	})
-	if rolling, err := w.pool(workers).RollingOut(); err != nil || !rolling {
-		w.t.Errorf("the autoscaler sees no rollout: %v", err)
-	}
+	w.await("the autoscaler to see a rollout", func() (string, error) {
+		rolling, err := w.pool(workers).RollingOut()
+		return missing(rolling, "it sees none"), err
+	})
 	ids := w.running(workers)
 	w.must(w.pool(workers).Delete(w.ctx, ids[1]))
 	w.awaitNodes(3)
@@ -244,9 +245,7 @@ func (w *world) rolled() {
 	if len(sets) < 2 {
 		w.t.Errorf("%d MachineSets are kept, want the superseded one too", len(sets))
 	}
-	if id := w.pool(workers).ID; len(w.Registered()) != 3 {
-		w.t.Errorf("%d Nodes after the rollout of %s", len(w.Registered()), id)
-	}
+	w.awaitNodes(3)
 }
 
 // pausedPool pauses a pool, which then is none for the autoscaler, and for Drover neither.
