@@ -65,6 +65,8 @@ type fleet struct {
 	machines   []*clusterv1.Machine
 	decision   rollout.Decision
 	frost      safety.Frost
+	// deadline is how long the rollout may stand still; 0 is for ever.
+	deadline time.Duration
 	// trouble is why the rollout cannot be decided.
 	trouble error
 }
@@ -106,10 +108,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeploym
 		setClusterMissing(md)
 		return reconcile.Result{}, outcome.Settled(patch.Status(ctx, r.Client, before, md))
 	}
+	tell := r.undo(f)
 	own(f, r.Clock.Now())
 	if err := r.freeze(ctx, before, f); err != nil {
 		return reconcile.Result{}, outcome.Settled(err)
 	}
+	tell()
 	result, err := r.roll(ctx, f)
 	setStatus(f, r.Clock.Now())
 	statusErr := outcome.Settled(patch.Status(ctx, r.Client, before, md))
@@ -170,6 +174,9 @@ func (r *Reconciler) next(f *fleet) reconcile.Result {
 	}
 	if again := f.frost.Again; again > 0 && (result.RequeueAfter == 0 || again < result.RequeueAfter) {
 		result.RequeueAfter = again
+	}
+	if left := f.untilOverdue(r.Clock.Now()); left > 0 && (result.RequeueAfter == 0 || left < result.RequeueAfter) {
+		result.RequeueAfter = left
 	}
 	if after := f.deployment.Spec.Rollout.After; !after.IsZero() {
 		if left := after.Sub(r.Clock.Now()); left > 0 && (result.RequeueAfter == 0 || left < result.RequeueAfter) {

@@ -159,7 +159,18 @@ func (r *Reconciler) barrier(ctx context.Context, f *family) (string, error) {
 	if _, err := r.midwife.models(ctx, f); err != nil {
 		return "Waiting because its replacement could not be created: " + err.Error(), ignoreMisconfigured(err)
 	}
+	complaint, err := r.preflight(ctx, f)
+	if complaint = cmp.Or(complaint, text(err)); complaint != "" {
+		return "Waiting because its replacement could not be created: " + complaint, ignoreMisconfigured(err)
+	}
 	return "", nil
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }
 
 // answer tells in the Machine's OwnerRemediated condition what becomes of it.
