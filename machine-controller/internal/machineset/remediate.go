@@ -19,6 +19,7 @@ import (
 
 	"drover.io/machine-controller/internal/health"
 	"drover.io/machine-controller/internal/index"
+	"drover.io/machine-controller/internal/metrics"
 	"drover.io/machine-controller/internal/outcome"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/rollout"
@@ -196,6 +197,7 @@ func (r *Reconciler) replace(ctx context.Context, set *clusterv1.MachineSet, m *
 		return err
 	}
 	replacing(r.Events, set, m)
+	metrics.Replaced(client.ObjectKey{Namespace: set.Namespace, Name: set.Spec.ClusterName})
 	return nil
 }
 
