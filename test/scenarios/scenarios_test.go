@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package scenarios plays the stories of its folders on real control planes with our real
+// managers. README.md says how a story is told.
+package scenarios
+
+import (
+	"context"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"drover.io/test/kit"
+	"drover.io/test/scenarios/script"
+	"drover.io/test/scenarios/stage"
+)
+
+// patience bounds each wait; it is no measure of how long one takes.
+var patience = flag.Duration("patience", 3*time.Minute, "how long something may take to become true")
+
+// together is how many stories are played side by side: most of them wait most of the time.
+const together = "8"
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", together); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
+func TestScenarios(t *testing.T) {
+	folders, err := filepath.Glob("*/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stack := begin(t)
+	t.Run("stories", func(t *testing.T) {
+		for _, readme := range folders {
+			name := filepath.Base(filepath.Dir(readme))
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				play(t, stack, name)
+			})
+		}
+	})
+	left, err := os.ReadDir(stack.Hosts())
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	for _, entry := range left {
+		if entry.IsDir() && !t.Failed() {
+			t.Errorf("host %s is left", entry.Name())
+		}
+	}
+}
+
+// begin starts what the stories share.
+func begin(t *testing.T) *kit.Stack {
+	t.Helper()
+	stack, err := kit.Start(t.Context(), kit.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			for _, m := range stack.Managers() {
+				t.Log(m.Tail())
+			}
+		}
+		if err := stack.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return stack
+}
+
+// play plays the story of a folder to its end.
+func play(t *testing.T, stack *kit.Stack, name string) {
+	s := &stage.Stage{Stack: stack, Namespace: name, Patience: *patience, Progress: t.Logf}
+	if err := s.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if t.Failed() {
+			s.Patience = min(s.Patience, 30*time.Second)
+		}
+		if err := s.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Errorf("the end: %v", err)
+		}
+	}()
+	steps, err := script.Load(name, "given", s.Variables())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Play(t.Context(), steps); err != nil {
+		t.Error(err)
+	}
+}

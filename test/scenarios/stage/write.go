@@ -1,0 +1,138 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package stage
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"drover.io/test/scenarios/script"
+)
+
+// write writes what a document says about objects.
+func (s *Stage) write(ctx context.Context, d script.Document) error {
+	switch d.Do {
+	case script.Apply:
+		return s.apply(ctx, d)
+	case script.Refuse:
+		return s.refused(ctx, d)
+	}
+	selected, err := s.find(ctx, d)
+	if err != nil {
+		return err
+	}
+	if len(selected) == 0 {
+		return errors.New("there is none")
+	}
+	if d.Do == script.PatchOne || d.Do == script.DeleteOne {
+		selected = selected[:1]
+	}
+	for i := range selected {
+		if err := s.change(ctx, d, &selected[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Stage) change(ctx context.Context, d script.Document, object *unstructured.Unstructured) error {
+	if d.Do == script.Delete || d.Do == script.DeleteOne {
+		return client.IgnoreNotFound(s.client(d.In).Delete(ctx, object))
+	}
+	return s.merge(ctx, d, object)
+}
+
+// apply creates the object, or merges the document into the one that is there. It waits for
+// kinds that were applied a moment ago to be served.
+func (s *Stage) apply(ctx context.Context, d script.Document) error {
+	var final error
+	err := s.await(ctx, func(ctx context.Context) (string, error) {
+		final = s.applyOnce(ctx, d)
+		if meta.IsNoMatchError(final) || apierrors.IsNotFound(final) {
+			return "", final
+		}
+		return "", nil
+	})
+	return cmp.Or(final, err)
+}
+
+func (s *Stage) applyOnce(ctx context.Context, d script.Document) error {
+	object := d.Object.DeepCopy()
+	if err := s.place(d, object); err != nil {
+		return err
+	}
+	err := s.client(d.In).Create(ctx, object)
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	return s.merge(ctx, d, object)
+}
+
+// merge merges the document into the object, or into what d.Write names of it.
+func (s *Stage) merge(ctx context.Context, d script.Document, object *unstructured.Unstructured) error {
+	change, err := json.Marshal(d.Object)
+	if err != nil {
+		return err
+	}
+	patch := client.RawPatch(types.MergePatchType, change)
+	if d.Write != "" {
+		return s.client(d.In).SubResource(d.Write).Patch(ctx, object, patch)
+	}
+	return s.client(d.In).Patch(ctx, object, patch)
+}
+
+// refused expects that the object cannot be applied.
+func (s *Stage) refused(ctx context.Context, d script.Document) error {
+	err := s.applyOnce(ctx, d)
+	if err == nil {
+		return errors.New("the API server has accepted it")
+	}
+	if diff := script.Diff(d.Says, err.Error()); diff != "" {
+		return errors.New("what the API server says" + diff)
+	}
+	return nil
+}
+
+// place puts the object into the story's namespace, if it belongs into one and names none.
+func (s *Stage) place(d script.Document, object *unstructured.Unstructured) error {
+	namespaced, err := s.client(d.In).IsObjectNamespaced(object)
+	if err == nil && namespaced && object.GetNamespace() == "" {
+		object.SetNamespace(s.Namespace)
+	}
+	return err
+}
+
+// find reads the objects that a document is about, by name or else by labels and fields, in
+// the order of their names. What does not exist is not found, kinds included.
+func (s *Stage) find(ctx context.Context, d script.Document) ([]unstructured.Unstructured, error) {
+	wanted := d.Object.DeepCopy()
+	err := s.place(d, wanted)
+	if meta.IsNoMatchError(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if wanted.GetName() != "" {
+		err := s.client(d.In).Get(ctx, client.ObjectKeyFromObject(wanted), wanted)
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return []unstructured.Unstructured{*wanted}, err
+	}
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(wanted.GroupVersionKind())
+	err = s.client(d.In).List(ctx, list, client.InNamespace(wanted.GetNamespace()), client.MatchingLabels(wanted.GetLabels()))
+	slices.SortFunc(list.Items, func(a, b unstructured.Unstructured) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	return list.Items, err
+}
