@@ -21,6 +21,9 @@ import (
 
 // write writes what a document says about objects.
 func (s *Stage) write(ctx context.Context, d script.Document) error {
+	if _, err := s.recall(ctx, d.Object.Object); err != nil {
+		return err
+	}
 	switch d.Do {
 	case script.Apply:
 		return s.apply(ctx, d)
@@ -52,7 +55,7 @@ func (s *Stage) change(ctx context.Context, d script.Document, object *unstructu
 	return s.merge(ctx, d, object)
 }
 
-// apply creates the object, or merges the document into the one that is there. It waits for
+// apply merges the document into the object that is there, or creates it. It waits for
 // kinds that were applied a moment ago to be served.
 func (s *Stage) apply(ctx context.Context, d script.Document) error {
 	var final error
@@ -71,11 +74,11 @@ func (s *Stage) applyOnce(ctx context.Context, d script.Document) error {
 	if err := s.place(d, object); err != nil {
 		return err
 	}
-	err := s.client(d.In).Create(ctx, object)
-	if !apierrors.IsAlreadyExists(err) {
-		return err
+	err := s.merge(ctx, d, object.DeepCopy())
+	if apierrors.IsNotFound(err) && d.Write == "" {
+		return s.client(d.In).Create(ctx, object)
 	}
-	return s.merge(ctx, d, object)
+	return err
 }
 
 // merge merges the document into the object, or into what d.Write names of it.
