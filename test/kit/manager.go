@@ -65,7 +65,7 @@ func (s *Stack) startManagers(ctx context.Context) error {
 			"--health-probe-bind-address=0",
 			fmt.Sprintf("--leader-elect=%t", s.options.LeaderElection),
 			"--leader-election-namespace=" + Namespace,
-		}, each.args...)}); err != nil {
+		}, slices.Concat(each.args, s.options.Args[each.name])...)}); err != nil {
 			return err
 		}
 	}

@@ -41,6 +41,8 @@ type Options struct {
 	// LeaderElection lets the managers elect a leader, as they do in production. A manager
 	// that is killed then leaves a lease behind, which its successor has to wait for.
 	LeaderElection bool
+	// Args are further arguments of managers of ours, by the name of the binary.
+	Args map[string][]string
 	// Audit is the audit policy of the management cluster, if any.
 	Audit []byte
 	// Without names managers of ours that are not run, because other programs do their work.

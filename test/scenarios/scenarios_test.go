@@ -24,6 +24,13 @@ var patience = flag.Duration("patience", 3*time.Minute, "how long something may 
 // together is how many stories are played side by side: most of them wait most of the time.
 const together = "8"
 
+// impatient makes the manager give a workload cluster up sooner than it should where people
+// depend on it.
+var impatient = []string{
+	"--machine-safety-apiserver-statuscheck-period=1s",
+	"--machine-safety-apiserver-statuscheck-timeout=5s",
+}
+
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if err := flag.Set("test.parallel", together); err != nil {
@@ -61,7 +68,7 @@ func TestScenarios(t *testing.T) {
 // begin starts what the stories share.
 func begin(t *testing.T) *kit.Stack {
 	t.Helper()
-	stack, err := kit.Start(t.Context(), kit.Options{})
+	stack, err := kit.Start(t.Context(), kit.Options{Args: map[string][]string{"machine-controller": impatient}})
 	if err != nil {
 		t.Fatal(err)
 	}
