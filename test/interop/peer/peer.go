@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -69,9 +70,9 @@ func programs() []program {
 // Peers are upstream's programs, compiled.
 type Peers struct{ root string }
 
-// Build compiles the programs of the repository at root, one after the other, unless they
-// are up to date, and says which.
-func Build(ctx context.Context, root string, say func(string)) (*Peers, error) {
+// Build compiles the named programs, one after the other, unless they are up to date, and
+// says which. The repository is at root.
+func Build(ctx context.Context, root string, say func(string), names ...string) (*Peers, error) {
 	p := &Peers{root: root}
 	version, err := p.list(ctx, "{{.Version}}", coreModule)
 	if err != nil {
@@ -80,6 +81,9 @@ func Build(ctx context.Context, root string, say func(string)) (*Peers, error) {
 	numbers := append(strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3), "", "")
 	flags := fmt.Sprintf(ldflags, version, numbers[0], numbers[1])
 	for _, each := range programs() {
+		if each.name != kustomize && !slices.Contains(names, each.name) {
+			continue
+		}
 		say("compiling " + each.name)
 		if _, err := p.run(ctx, "build", "-buildvcs=false", "-ldflags", flags, "-o", p.Path(each.name), each.command); err != nil {
 			return nil, fmt.Errorf("compiling %s: %w", each.name, err)
