@@ -61,7 +61,7 @@ func TestGuides(t *testing.T) {
 				t.Fatal("it has no commands")
 			}
 			for _, block := range blocks {
-				cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", block)
+				cmd := exec.CommandContext(ctx, "bash", "-euc", block)
 				cmd.Env = environment
 				out, err := cmd.CombinedOutput()
 				t.Logf("%s\n%s", block, out)
