@@ -16,6 +16,7 @@ import (
 	"os/signal"
 	"regexp"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -51,7 +52,7 @@ func run(ctx context.Context, only string, how trying) error {
 	if err != nil {
 		return err
 	}
-	peers, err := peer.Build(ctx, root, func(step string) { fmt.Println(step) })
+	peers, err := peer.Build(ctx, root, func(step string) { fmt.Println(step) }, needs(chosen)...)
 	if err != nil {
 		return err
 	}
@@ -78,4 +79,16 @@ func names(all []trial) []string {
 		names = append(names, t.name)
 	}
 	return names
+}
+
+// needs names upstream's programs that take part.
+func needs(all []trial) []string {
+	var programs []string
+	for _, t := range all {
+		programs = append(programs, t.cell.Theirs()...)
+		if strings.HasPrefix(t.name, peer.Clusterctl) {
+			programs = append(programs, peer.Clusterctl)
+		}
+	}
+	return programs
 }

@@ -53,6 +53,10 @@ func trials() []trial {
 		trial{name: "clusterctl get kubeconfig", cell: ours, tell: (*cell.World).Kubeconfig},
 		trial{name: "clusterctl describe cluster", cell: ours, tell: (*cell.World).Describe},
 		trial{name: "clusterctl move", cell: ours, tell: (*cell.World).Move},
+		trial{
+			name: "from upstream's core to Drover's and back", tell: (*cell.World).Switch,
+			cell: cell.Cell{Core: cell.Upstream, Infrastructure: cell.Sim, Bootstrap: cell.Drover},
+		},
 	)
 }
 

@@ -50,8 +50,14 @@ func (s *Stack) wanted() []struct {
 }
 
 func (s *Stack) startManagers(ctx context.Context) error {
+	return s.StartManagers(ctx, s.options.Without...)
+}
+
+// StartManagers starts our managers, but for those that the stack has already and those named.
+func (s *Stack) StartManagers(ctx context.Context, without ...string) error {
 	for _, each := range s.wanted() {
-		if slices.Contains(s.options.Without, each.name) {
+		has := func(m *Manager) bool { return m.Name == each.name }
+		if slices.Contains(without, each.name) || slices.ContainsFunc(s.managers, has) {
 			continue
 		}
 		path := filepath.Join(s.root, "bin", each.name)

@@ -47,6 +47,21 @@ const (
 	FrozenByAnnotationReason = "FrozenByAnnotation"
 )
 
+// ProgressingCondition is a condition of MachineDeployments: False while one has been on its
+// way to what was asked for without progress for longer than its policy allows.
+const ProgressingCondition = "Progressing"
+
+const (
+	// ProgressingReason means that Machines are on their way, or being replaced.
+	ProgressingReason = "Progressing"
+
+	// CompleteReason means that there is nothing left to roll out or to scale up.
+	CompleteReason = "Complete"
+
+	// ProgressDeadlineExceededReason means that there has been no progress for too long; the message says what is awaited.
+	ProgressDeadlineExceededReason = "ProgressDeadlineExceeded"
+)
+
 // FrozenLabel is on a MachineDeployment, or a MachineSet that stands alone, while it is frozen
 // for an overshoot. It is Drover's own record of the freeze; to freeze or thaw by hand, use
 // FreezeAnnotation.

@@ -28,6 +28,10 @@ type MachinePolicySpec struct {
 	// +optional
 	Creation CreationLimits `json:"creation,omitempty,omitzero"`
 
+	// rollout says when a MachineDeployment that gets nowhere is to be called that.
+	// +optional
+	Rollout RolloutPolicy `json:"rollout,omitempty,omitzero"`
+
 	// drain says what MachineDrainRules and the Machine's own timeouts cannot.
 	// +optional
 	Drain DrainPolicy `json:"drain,omitempty,omitzero"`
@@ -107,6 +111,17 @@ type CreationLimits struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100000
 	MaxPendingPerCluster *int32 `json:"maxPendingPerCluster,omitempty"`
+}
+
+// RolloutPolicy says what is expected of a MachineDeployment on its way to what was asked for.
+// +kubebuilder:validation:MinProperties=1
+type RolloutPolicy struct {
+	// progressDeadlineSeconds is how long a MachineDeployment may make no progress, while it rolls out or scales up,
+	// before its condition Progressing is False. Nothing else follows from it. 0 is for ever. Default 600.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=31536000
+	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 }
 
 // DrainPolicy says how Nodes are drained.

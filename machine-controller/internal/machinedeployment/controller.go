@@ -71,6 +71,8 @@ type fleet struct {
 	machines   []*clusterv1.Machine
 	decision   rollout.Decision
 	frost      safety.Frost
+	// deadline is how long the rollout may stand still; 0 is for ever.
+	deadline time.Duration
 	// trouble is why the rollout cannot be decided.
 	trouble error
 }
@@ -115,10 +117,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeploym
 		setClusterMissing(md)
 		return reconcile.Result{}, outcome.Settled(patch.Status(ctx, r.Client, before, md))
 	}
+	tell := r.undo(f)
 	own(f, r.Clock.Now())
 	if err := r.freeze(ctx, before, f); err != nil {
 		return reconcile.Result{}, outcome.Settled(err)
 	}
+	tell()
 	result, err := r.roll(ctx, f)
 	setStatus(f, r.Clock.Now())
 	again, statusErr := r.teller.Status(ctx, before, md, pressing(before, md))
@@ -187,6 +191,9 @@ func (r *Reconciler) next(f *fleet) reconcile.Result {
 	if again := f.frost.Again; again > 0 && (result.RequeueAfter == 0 || again < result.RequeueAfter) {
 		result.RequeueAfter = again
 	}
+	if left := f.untilOverdue(r.Clock.Now()); left > 0 && (result.RequeueAfter == 0 || left < result.RequeueAfter) {
+		result.RequeueAfter = left
+	}
 	if after := f.deployment.Spec.Rollout.After; !after.IsZero() {
 		if left := after.Sub(r.Clock.Now()); left > 0 && (result.RequeueAfter == 0 || left < result.RequeueAfter) {
 			result.RequeueAfter = left
@@ -219,7 +226,7 @@ func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineDepl
 }
 
 // own keeps the MachineDeployment's finalizer, its cluster label, the owner reference to
-// its Cluster, and the annotation with the newest revision.
+// its Cluster, its selector, and the annotations that others read.
 func own(f *fleet, now time.Time) {
 	md := f.deployment
 	controllerutil.AddFinalizer(md, clusterv1.MachineDeploymentFinalizer)
@@ -234,6 +241,8 @@ func own(f *fleet, now time.Time) {
 	if md.Annotations == nil {
 		md.Annotations = map[string]string{}
 	}
+	fillSelector(md)
+	showLabels(md)
 	current, olds := rollout.FindCurrent(md, f.sets, now)
 	md.Annotations[clusterv1.RevisionAnnotation] = fmt.Sprint(rollout.NextRevision(current, olds))
 }

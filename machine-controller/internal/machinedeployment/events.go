@@ -28,3 +28,11 @@ func frozen(recorder events.EventRecorder, md *clusterv1.MachineDeployment, why 
 func thawed(recorder events.EventRecorder, md *clusterv1.MachineDeployment) {
 	recorder.Eventf(md, nil, corev1.EventTypeNormal, "Thawed", "Thaw", "Machines are created and replaced again")
 }
+
+func rolledBack(recorder events.EventRecorder, md *clusterv1.MachineDeployment, said string) {
+	recorder.Eventf(md, nil, corev1.EventTypeNormal, "RolledBack", "Rollback", "%s", said)
+}
+
+func notRolledBack(recorder events.EventRecorder, md *clusterv1.MachineDeployment, err error) {
+	recorder.Eventf(md, nil, corev1.EventTypeWarning, "RollbackFailed", "Rollback", "%v", err)
+}

@@ -13,14 +13,19 @@ import (
 	"drover.io/machine-controller/internal/safety"
 )
 
-// freeze decides whether the deployment has so many Machines that no more may be made, and
-// writes that down together with whatever else has changed outside status.
+// freeze asks the policy whether the deployment has so many Machines that no more may be made,
+// and writes that down together with whatever else has changed outside status.
 func (r *Reconciler) freeze(ctx context.Context, before *clusterv1.MachineDeployment, f *fleet) error {
 	frost, turned, err := r.Guard.Freeze(ctx, f.deployment, safety.FleetOf(f.deployment), f.machines)
 	if err != nil {
 		return err
 	}
 	f.frost = frost
+	policy, err := r.Guard.PolicyFor(ctx, f.deployment)
+	if err != nil {
+		return err
+	}
+	f.deadline = policy.ProgressDeadline
 	if err := patch.Main(ctx, r.Client, before, f.deployment); err != nil {
 		return fmt.Errorf("patching MachineDeployment: %w", err)
 	}

@@ -48,6 +48,10 @@ func selectorLabels(md *clusterv1.MachineDeployment) map[string]string {
 	}
 }
 
+// fillSelector writes down what an empty selector stands for: whoever reads only the selector,
+// as the cluster autoscaler does, would take it for every Machine of the Cluster.
+func fillSelector(md *clusterv1.MachineDeployment) { md.Spec.Selector.MatchLabels = selectorLabels(md) }
+
 // selector selects the deployment's MachineSets and Machines.
 func selector(md *clusterv1.MachineDeployment) (labels.Selector, error) {
 	full := metav1.LabelSelector{MatchLabels: selectorLabels(md), MatchExpressions: md.Spec.Selector.MatchExpressions}

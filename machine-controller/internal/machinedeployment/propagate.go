@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -18,6 +19,9 @@ import (
 	"drover.io/machine-controller/internal/rollout"
 )
 
+// carriedAnnotations remembers on a MachineSet which annotations it has from its deployment.
+const carriedAnnotations = "drover.io/annotations-from-deployment"
+
 // notCarried are the annotations of a MachineDeployment that speak of it alone.
 var notCarried = []string{
 	corev1.LastAppliedConfigAnnotation,
@@ -26,6 +30,10 @@ var notCarried = []string{
 	clusterv1.MaxReplicasAnnotation,
 	clusterv1.DisableMachineCreateAnnotation,
 	HistoryAnnotation,
+	RollbackAnnotation,
+	revisionsAnnotation,
+	carriedAnnotations,
+	shownLabels,
 	policyv1.FreezeAnnotation,
 }
 
@@ -38,7 +46,7 @@ func (r *Reconciler) spread(ctx context.Context, f *fleet) error {
 		wanted := set.DeepCopy()
 		if set == current {
 			propagate(wanted, md)
-			wanted.Annotations[clusterv1.RevisionAnnotation] = md.Annotations[clusterv1.RevisionAnnotation]
+			renumber(wanted, md.Annotations[clusterv1.RevisionAnnotation])
 		} else {
 			propagateDeletion(wanted, md)
 		}
@@ -86,14 +94,27 @@ func propagateDeletion(set *clusterv1.MachineSet, md *clusterv1.MachineDeploymen
 }
 
 // annotations are the set's own with those of the deployment over them, except what speaks
-// of the deployment alone.
+// of the deployment alone, and without what has left the deployment since.
 func annotations(own, from map[string]string) map[string]string {
-	all := map[string]string{}
-	maps.Copy(all, own)
-	for key, value := range from {
-		if !slices.Contains(notCarried, key) {
-			all[key] = value
+	all := maps.Clone(own)
+	if all == nil {
+		all = map[string]string{}
+	}
+	for key := range strings.SplitSeq(own[carriedAnnotations], ",") {
+		if _, kept := from[key]; !kept {
+			delete(all, key)
 		}
+	}
+	var carried []string
+	for _, key := range slices.Sorted(maps.Keys(from)) {
+		if !slices.Contains(notCarried, key) {
+			all[key] = from[key]
+			carried = append(carried, key)
+		}
+	}
+	delete(all, carriedAnnotations)
+	if len(carried) > 0 {
+		all[carriedAnnotations] = strings.Join(carried, ",")
 	}
 	return all
 }

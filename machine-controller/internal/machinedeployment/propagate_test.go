@@ -59,7 +59,7 @@ func TestPropagate(t *testing.T) {
 	}
 	want := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{
 		Labels:      carried("hash"),
-		Annotations: pairs{"own": "1", "carried": "1", clusterv1.DesiredReplicasAnnotation: "3"},
+		Annotations: pairs{"own": "1", "carried": "1", carriedAnnotations: "carried", clusterv1.DesiredReplicasAnnotation: "3"},
 	}}
 	want.Spec.Template.Labels, want.Spec.Template.Annotations = carried("hash"), pairs{"a": "1"}
 	want.Spec.Template.Spec = clusterv1.MachineSpec{
@@ -98,7 +98,7 @@ func TestNewSet(t *testing.T) {
 	got := newSet(f, rollout.Identity{Name: "md-hash", Label: "hash"}, 2)
 	want := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: "md-hash", Labels: carried("hash"), Finalizers: []string{clusterv1.MachineSetFinalizer},
-		Annotations: pairs{"carried": "1", clusterv1.RevisionAnnotation: "7", clusterv1.DesiredReplicasAnnotation: "3", clusterv1.MaxReplicasAnnotation: "4"},
+		Annotations: pairs{"carried": "1", carriedAnnotations: "carried", clusterv1.RevisionAnnotation: "7", clusterv1.DesiredReplicasAnnotation: "3", clusterv1.MaxReplicasAnnotation: "4"},
 		OwnerReferences: []metav1.OwnerReference{{
 			APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineDeployment", Name: "md", UID: "md-uid", Controller: new(true), BlockOwnerDeletion: new(true),
 		}},

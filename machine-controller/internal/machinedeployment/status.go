@@ -41,6 +41,7 @@ func setStatus(f *fleet, now time.Time) {
 	setMachinesUpToDate(f)
 	setRemediating(f)
 	setDeleting(f)
+	setProgressing(f, now)
 	status.SetTypedPhase(phaseOf(f.deployment))
 }
 

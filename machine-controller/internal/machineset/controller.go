@@ -181,6 +181,12 @@ func (r *Reconciler) spread(ctx context.Context, f *family) error {
 		if carries(m, f.set, labels) {
 			continue
 		}
+		if !inherits(m, f.set) {
+			if err := r.handDown(ctx, f.set, m); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+		}
 		wanted := m.DeepCopy()
 		propagate(wanted, f.set)
 		if err := patch.Main(ctx, r.Client, m, wanted); outcome.Settled(err) != nil {

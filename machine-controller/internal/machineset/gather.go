@@ -33,6 +33,7 @@ func own(f *family) {
 		set.Labels = map[string]string{}
 	}
 	set.Labels[clusterv1.ClusterNameLabel] = set.Spec.ClusterName
+	fillSelector(set)
 	if metav1.GetControllerOfNoCopy(set) != nil {
 		return
 	}
@@ -46,14 +47,26 @@ func own(f *family) {
 	})
 }
 
+// fillSelector writes down what an empty selector stands for, namely the set's own labels:
+// whoever reads only the selector would take it for every Machine of the Cluster.
+func fillSelector(set *clusterv1.MachineSet) {
+	if len(set.Spec.Selector.MatchLabels) == 0 && len(set.Spec.Selector.MatchExpressions) == 0 {
+		set.Spec.Selector.MatchLabels = ownLabels(set)
+	}
+}
+
+func ownLabels(set *clusterv1.MachineSet) map[string]string {
+	return map[string]string{
+		clusterv1.ClusterNameLabel:    set.Spec.ClusterName,
+		clusterv1.MachineSetNameLabel: format.MustFormatValue(set.Name),
+	}
+}
+
 // selector selects the Machines of the set. One that says nothing stands for the set's own
 // labels, as upstream's webhook would have filled in.
 func selector(set *clusterv1.MachineSet) (labels.Selector, error) {
 	if len(set.Spec.Selector.MatchLabels) == 0 && len(set.Spec.Selector.MatchExpressions) == 0 {
-		return labels.SelectorFromSet(labels.Set{
-			clusterv1.ClusterNameLabel:    set.Spec.ClusterName,
-			clusterv1.MachineSetNameLabel: format.MustFormatValue(set.Name),
-		}), nil
+		return labels.SelectorFromSet(ownLabels(set)), nil
 	}
 	selector, err := metav1.LabelSelectorAsSelector(&set.Spec.Selector)
 	if err != nil {

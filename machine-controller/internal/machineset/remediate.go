@@ -19,6 +19,7 @@ import (
 
 	"drover.io/machine-controller/internal/health"
 	"drover.io/machine-controller/internal/index"
+	"drover.io/machine-controller/internal/metrics"
 	"drover.io/machine-controller/internal/outcome"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/rollout"
@@ -159,7 +160,18 @@ func (r *Reconciler) barrier(ctx context.Context, f *family) (string, error) {
 	if _, err := r.midwife.models(ctx, f); err != nil {
 		return "Waiting because its replacement could not be created: " + err.Error(), ignoreMisconfigured(err)
 	}
+	complaint, err := r.preflight(ctx, f)
+	if complaint = cmp.Or(complaint, text(err)); complaint != "" {
+		return "Waiting because its replacement could not be created: " + complaint, ignoreMisconfigured(err)
+	}
 	return "", nil
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }
 
 // answer tells in the Machine's OwnerRemediated condition what becomes of it.
@@ -192,6 +204,7 @@ func (r *Reconciler) replace(ctx context.Context, set *clusterv1.MachineSet, m *
 		return err
 	}
 	replacing(r.Events, set, m)
+	metrics.Replaced(client.ObjectKey{Namespace: set.Namespace, Name: set.Spec.ClusterName})
 	return nil
 }
 

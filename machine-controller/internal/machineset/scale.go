@@ -4,6 +4,7 @@
 package machineset
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,6 +65,10 @@ func (r *Reconciler) grow(ctx context.Context, f *family, missing int) (reconcil
 	if err != nil {
 		f.trouble = err
 		return reconcile.Result{RequeueAfter: modelRetry}, ignoreMisconfigured(err)
+	}
+	if complaint, err := r.preflight(ctx, f); err != nil || complaint != "" {
+		f.trouble = cmp.Or(err, errors.New(complaint))
+		return reconcile.Result{RequeueAfter: preflightRetry}, ignoreMisconfigured(err)
 	}
 	decision, err := r.Guard.Create(ctx, f.cluster, f.set, min(missing, perPass))
 	if err != nil {

@@ -113,6 +113,28 @@ func TestCreationIsValidated(t *testing.T) {
 		"a rollout that could not begin, in percent": {deployment(func(md *clusterv1.MachineDeployment) {
 			md.Spec.Rollout = rolling(intstr.FromString("0%"), intstr.FromInt32(0))
 		}), "spec.rollout.strategy.rollingUpdate"},
+		"a rollout that could not begin, by default": {deployment(func(md *clusterv1.MachineDeployment) {
+			md.Spec.Rollout = rolling(intstr.FromInt32(0), intstr.FromInt32(0))
+			md.Spec.Rollout.Strategy.RollingUpdate.MaxUnavailable = nil
+		}), "spec.rollout.strategy.rollingUpdate"},
+		"a surge in words": {deployment(func(md *clusterv1.MachineDeployment) {
+			md.Spec.Rollout = rolling(intstr.FromString("some"), intstr.FromInt32(1))
+		}), "spec.rollout.strategy.rollingUpdate.maxSurge"},
+		"a surge without its percent sign": {deployment(func(md *clusterv1.MachineDeployment) {
+			md.Spec.Rollout = rolling(intstr.FromString("1"), intstr.FromInt32(1))
+		}), "spec.rollout.strategy.rollingUpdate.maxSurge"},
+		"an absence of less than none": {deployment(func(md *clusterv1.MachineDeployment) {
+			md.Spec.Rollout = rolling(intstr.FromInt32(1), intstr.FromInt32(-1))
+		}), "spec.rollout.strategy.rollingUpdate.maxUnavailable"},
+		"a remediation of less than none": {deployment(func(md *clusterv1.MachineDeployment) {
+			md.Spec.Remediation.MaxInFlight = new(intstr.FromInt32(-1))
+		}), "spec.remediation.maxInFlight"},
+		"a remediation in words": {deployment(func(md *clusterv1.MachineDeployment) {
+			md.Spec.Remediation.MaxInFlight = new(intstr.FromString("half"))
+		}), "spec.remediation.maxInFlight"},
+		"a remediation in percent": {deployment(func(md *clusterv1.MachineDeployment) {
+			md.Spec.Remediation.MaxInFlight = new(intstr.FromString("20%"))
+		}), ""},
 		"a rollout by surge": {deployment(func(md *clusterv1.MachineDeployment) {
 			md.Spec.Rollout = rolling(intstr.FromInt32(1), intstr.FromInt32(0))
 		}), ""},
@@ -130,6 +152,56 @@ func TestCreationIsValidated(t *testing.T) {
 			}
 			if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), test.field) {
 				t.Errorf("error is %v, want a refusal that says %q", err, test.field)
+			}
+		})
+	}
+}
+
+// selecting is what a selector and a template's labels are in the test below.
+type selecting struct {
+	selector metav1.LabelSelector
+	labels   map[string]string
+}
+
+// TestASelectorMustMatchItsTemplate shows which selectors the API server refuses, of
+// MachineSets and MachineDeployments alike.
+func TestASelectorMustMatchItsTemplate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	require := func(operator metav1.LabelSelectorOperator, values ...string) metav1.LabelSelector {
+		return metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: operator, Values: values}}}
+	}
+	labelled := func(labels map[string]string) metav1.LabelSelector { return metav1.LabelSelector{MatchLabels: labels} }
+	for name, test := range map[string]struct {
+		selecting
+		field string
+	}{
+		"it takes none":                               {selecting{}, ""},
+		"it takes labels of the template":             {selecting{labelled(map[string]string{"a": "1"}), map[string]string{"a": "1", "b": "2"}}, ""},
+		"it takes the Cluster's":                      {selecting{labelled(map[string]string{clusterv1.ClusterNameLabel: "c"}), nil}, ""},
+		"it refuses another Cluster's":                {selecting{labelled(map[string]string{clusterv1.ClusterNameLabel: "d"}), nil}, "spec.selector"},
+		"it refuses a label that the template lacks":  {selecting{labelled(map[string]string{"a": "1"}), nil}, "spec.template.metadata"},
+		"it refuses a label of another value":         {selecting{labelled(map[string]string{"a": "1"}), map[string]string{"a": "2"}}, "spec.template.metadata"},
+		"it takes a value among others":               {selecting{require(metav1.LabelSelectorOpIn, "0", "1"), map[string]string{"a": "1"}}, ""},
+		"it refuses a value that is not among others": {selecting{require(metav1.LabelSelectorOpIn, "0"), map[string]string{"a": "1"}}, "spec.template.metadata"},
+		"it refuses a value that is excluded":         {selecting{require(metav1.LabelSelectorOpNotIn, "1"), map[string]string{"a": "1"}}, "spec.template.metadata"},
+		"it takes a label that exists":                {selecting{require(metav1.LabelSelectorOpExists), map[string]string{"a": "1"}}, ""},
+		"it refuses a label that does not exist":      {selecting{require(metav1.LabelSelectorOpExists), nil}, "spec.template.metadata"},
+		"it refuses a label that must not exist":      {selecting{require(metav1.LabelSelectorOpDoesNotExist), map[string]string{"a": "1"}}, "spec.template.metadata"},
+		"it refuses an operator that there is not":    {selecting{require("Like", "1"), map[string]string{"a": "1"}}, "spec.selector.matchExpressions[0].operator"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			set, md := validSet(w.namespace), validDeployment(w.namespace)
+			set.Name, md.Name = "", ""
+			set.GenerateName, md.GenerateName = "s-", "d-"
+			set.Spec.Selector, set.Spec.Template.Labels = test.selector, test.labels
+			md.Spec.Selector, md.Spec.Template.Labels = test.selector, test.labels
+			for _, object := range []client.Object{set, md} {
+				err := w.client.Create(t.Context(), object, client.DryRunAll)
+				if (err != nil) != (test.field != "") || (err != nil && !strings.Contains(err.Error(), test.field+":")) {
+					t.Errorf("%T is created with %v, want an error about %q", object, err, test.field)
+				}
 			}
 		})
 	}

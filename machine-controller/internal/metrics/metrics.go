@@ -11,8 +11,11 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	policyv1 "drover.io/api/policy/v1alpha1"
 )
 
 const namespace = "machine_controller"
@@ -60,7 +63,7 @@ type Collector struct {
 
 // Register adds the collector and the counters to a registry.
 func (c *Collector) Register(registry prometheus.Registerer) error {
-	for _, each := range []prometheus.Collector{c, failures, phaseSeconds} {
+	for _, each := range []prometheus.Collector{c, failures, phaseSeconds, replaced} {
 		if err := registry.Register(each); err != nil {
 			return err
 		}
@@ -73,6 +76,9 @@ func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 	to <- machines
 	to <- replicas
 	to <- workers
+	to <- setReplicas
+	to <- checked
+	to <- troubled
 }
 
 // Collect counts. What the cache cannot answer, as before it has started, is left out.
@@ -86,6 +92,8 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	}
 	c.collectMachines(to)
 	c.collectDeployments(to)
+	c.collectSets(to)
+	c.collectChecks(to)
 }
 
 func (c *Collector) collectMachines(to chan<- prometheus.Metric) {
@@ -110,13 +118,12 @@ func (c *Collector) collectDeployments(to chan<- prometheus.Metric) {
 	}
 	for i := range list.Items {
 		md := &list.Items[i]
-		for state, n := range map[string]*int32{
-			"desired": md.Spec.Replicas, "current": md.Status.Replicas, "ready": md.Status.ReadyReplicas,
-			"available": md.Status.AvailableReplicas, "up-to-date": md.Status.UpToDateReplicas,
-		} {
-			if n != nil {
-				to <- prometheus.MustNewConstMetric(replicas, prometheus.GaugeValue, float64(*n), md.Namespace, md.Name, md.Spec.ClusterName, state)
-			}
-		}
+		o := object{md.Namespace, md.Name, md.Spec.ClusterName}
+		o.send(to, replicas, count{"desired", md.Spec.Replicas}, count{"current", md.Status.Replicas}, count{"ready", md.Status.ReadyReplicas},
+			count{"available", md.Status.AvailableReplicas}, count{"up-to-date", md.Status.UpToDateReplicas})
+		o.trouble(to, "MachineDeployment", md, map[string]metav1.ConditionStatus{
+			policyv1.FrozenCondition: metav1.ConditionTrue, policyv1.ProgressingCondition: metav1.ConditionFalse,
+			clusterv1.MachineDeploymentAvailableCondition: metav1.ConditionFalse,
+		})
 	}
 }

@@ -428,3 +428,32 @@ func TestGuardFreezes(t *testing.T) {
 		t.Fatalf("did not thaw below the limit: %+v", frost)
 	}
 }
+
+// TestAFreezeSurvivesItsLeader lets another process take over: all that it has is what
+// stands in the API.
+func TestAFreezeSurvivesItsLeader(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.Period = 0
+	md, set := s.deployment(t, "a", 3)
+	var members []*clusterv1.Machine
+	for i := range 7 {
+		members = append(members, s.machine(t, set, fmt.Sprintf("extra-%d", i), false))
+	}
+	if frost, _, err := s.Freeze(t.Context(), md, FleetOf(md), members); err != nil || !frost.Label {
+		t.Fatalf("did not freeze: %+v, %v", frost, err)
+	}
+	if err := s.store.Update(t.Context(), md); err != nil {
+		t.Fatal(err)
+	}
+	successor := &Guard{
+		Reader: s.Reader, Workload: s.Workload, Management: s.Management, Default: s.Default, Period: time.Hour, Clock: s.Clock,
+	}
+	if frost, turned, err := successor.Freeze(t.Context(), md, FleetOf(md), members); err != nil || !frost.Frozen() || turned {
+		t.Errorf("the successor thawed it: %+v, %v", frost, err)
+	}
+	decision, err := successor.Create(t.Context(), s.cluster, set, 1)
+	if err != nil || decision.Allowed != 0 || decision.Refusal == nil || decision.Refusal.Reason != ReasonFrozen {
+		t.Errorf("the successor lets Machines be made: %+v, %v", decision, err)
+	}
+}

@@ -29,6 +29,9 @@ type Policy struct {
 	// PendingPerFleet and PendingPerCluster limit creations; 0 is no limit.
 	PendingPerFleet, PendingPerCluster int
 
+	// ProgressDeadline is how long a rollout may stand still; 0 is for ever.
+	ProgressDeadline time.Duration
+
 	// ForceDrainAfter is when a drain becomes forced; 0 is never.
 	ForceDrainAfter time.Duration
 	SerialVolumes   bool
@@ -36,7 +39,7 @@ type Policy struct {
 
 // Default returns the policy for what no MachinePolicy selects.
 func Default() Policy {
-	return Policy{PerFleet: Percent(10), PerCluster: Percent(10), PerDomain: Percent(10), StopAbove: Percent(40), Up: 2, Down: 1}
+	return Policy{PerFleet: Percent(10), PerCluster: Percent(10), PerDomain: Percent(10), StopAbove: Percent(40), Up: 2, Down: 1, ProgressDeadline: 10 * time.Minute}
 }
 
 // Selecting returns the policies that select an object with the labels, the one in force
@@ -91,6 +94,9 @@ func (p Policy) Over(from *policyv1.MachinePolicy) (Policy, error) {
 	set(&p.Down, from.Spec.Overshoot.Down)
 	set(&p.PendingPerFleet, from.Spec.Creation.MaxPendingPerDeployment)
 	set(&p.PendingPerCluster, from.Spec.Creation.MaxPendingPerCluster)
+	if deadline := from.Spec.Rollout.ProgressDeadlineSeconds; deadline != nil {
+		p.ProgressDeadline = time.Duration(*deadline) * time.Second
+	}
 	if after := from.Spec.Drain.ForceAfterSeconds; after != nil {
 		p.ForceDrainAfter = time.Duration(*after) * time.Second
 	}

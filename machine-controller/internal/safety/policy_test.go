@@ -75,6 +75,7 @@ func TestOver(t *testing.T) {
 	}
 	from.Spec.Overshoot = policyv1.OvershootLimits{Up: new(int32(5)), Down: new(int32(0))}
 	from.Spec.Creation = policyv1.CreationLimits{MaxPendingPerDeployment: new(int32(4)), MaxPendingPerCluster: new(int32(9))}
+	from.Spec.Rollout = policyv1.RolloutPolicy{ProgressDeadlineSeconds: new(int32(0))}
 	from.Spec.Drain = policyv1.DrainPolicy{ForceAfterSeconds: new(int32(90)), SerialVolumes: new(true)}
 	want := Policy{
 		Name: "full", PerFleet: Number(3), PerCluster: Percent(25), PerDomain: Number(2), StopAbove: Percent(100), Up: 5, Down: 0,

@@ -29,6 +29,7 @@ const (
 	namespace = "default"
 	cluster   = "demo"
 	version   = "v1.36.3"
+	core      = "machine-controller"
 	look      = 200 * time.Millisecond
 )
 
@@ -55,24 +56,41 @@ type World struct {
 	keep string
 }
 
+// part is one of the three roles, by who plays it.
+type part struct {
+	is           bool
+	ours, theirs string
+}
+
+func (c Cell) parts() []part {
+	return []part{
+		{c.Core == Upstream, core, peer.Core},
+		{c.Bootstrap == Kubeadm, "bootstrap", peer.Kubeadm},
+		{c.Infrastructure == InMemory, "infra-sim", peer.InMemory},
+	}
+}
+
+// Theirs names upstream's programs in the cell.
+func (c Cell) Theirs() []string {
+	var theirs []string
+	for _, part := range c.parts() {
+		if part.is {
+			theirs = append(theirs, part.theirs)
+		}
+	}
+	return theirs
+}
+
 // Start starts the managers of a cell beside a management cluster.
 func Start(ctx context.Context, peers *peer.Peers, c Cell, options kit.Options) (*World, error) {
 	w := &World{Cell: c, peers: peers, keep: options.Dir}
-	var theirs []string
-	for _, part := range []struct {
-		is           bool
-		ours, theirs string
-	}{
-		{c.Core == Upstream, "machine-controller", peer.Core},
-		{c.Bootstrap == Kubeadm, "bootstrap", peer.Kubeadm},
-		{c.Infrastructure == InMemory, "infra-sim", peer.InMemory},
-	} {
+	for _, part := range c.parts() {
 		if part.is {
-			options.Without, theirs = append(options.Without, part.ours), append(theirs, part.theirs)
+			options.Without = append(options.Without, part.ours)
 		}
 	}
 	options.Prepare = func(ctx context.Context, stack *kit.Stack) error {
-		for _, name := range theirs {
+		for _, name := range c.Theirs() {
 			if err := peers.Launch(ctx, stack, name); err != nil {
 				return err
 			}

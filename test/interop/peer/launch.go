@@ -14,7 +14,10 @@ import (
 	"path/filepath"
 	"time"
 
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/test/kit"
 	"drover.io/test/process"
@@ -81,6 +84,8 @@ func find(name string) (program, error) {
 	return program{}, fmt.Errorf("no manager is called %q", name)
 }
 
+// apply applies what is shipped, and waits until its kinds are served: a manager that starts
+// before that ends at once.
 func (s *shipment) apply(ctx context.Context, stack *kit.Stack) error {
 	for _, object := range s.objects {
 		document, err := json.Marshal(object.Object)
@@ -91,7 +96,25 @@ func (s *shipment) apply(ctx context.Context, stack *kit.Stack) error {
 			return err
 		}
 	}
-	return nil
+	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		return s.served(ctx, stack)
+	})
+}
+
+func (s *shipment) served(ctx context.Context, stack *kit.Stack) (bool, error) {
+	for _, object := range s.objects {
+		if object.GetKind() != "CustomResourceDefinition" {
+			continue
+		}
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := stack.Manage.Get(ctx, client.ObjectKey{Name: object.GetName()}, crd); err != nil {
+			return false, err
+		}
+		if !apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established) {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // ready waits until the manager serves its webhooks and answers that it is ready.

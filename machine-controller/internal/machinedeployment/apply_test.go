@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machinedeployment
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"drover.io/machine-controller/internal/expectation"
+	"drover.io/machine-controller/internal/rollout"
+)
+
+// taken is a MachineSet under the name of an attempt.
+func taken(md *clusterv1.MachineDeployment, attempt int, change func(*clusterv1.MachineSet)) *clusterv1.MachineSet {
+	set := newSet(&fleet{deployment: md}, rollout.Identify(md, begun, attempt), 1)
+	change(set)
+	return set
+}
+
+// TestCreateLooksForAName lets names be taken that the new MachineSet would have: what is its
+// own from an earlier reconcile is found again, and what is somebody else's is passed over.
+func TestCreateLooksForAName(t *testing.T) {
+	t.Parallel()
+	md := deployment()
+	own := func(*clusterv1.MachineSet) {}
+	others := func(set *clusterv1.MachineSet) { set.OwnerReferences[0].UID = "other" }
+	of := func(template string) func(*clusterv1.MachineSet) {
+		return func(set *clusterv1.MachineSet) { set.Spec.Template.Spec.Version = template }
+	}
+	dying := func(set *clusterv1.MachineSet) { set.DeletionTimestamp = &metav1.Time{Time: begun} }
+	for name, test := range map[string]struct {
+		taken []func(*clusterv1.MachineSet)
+		want  int // MachineSets in the end
+		fails bool
+	}{
+		"it takes the first name":                  {nil, 1, false},
+		"it finds what it made before":             {[]func(*clusterv1.MachineSet){own}, 1, false},
+		"it passes over what is somebody else's":   {[]func(*clusterv1.MachineSet){others}, 2, false},
+		"it passes over what has another template": {[]func(*clusterv1.MachineSet){of("v0")}, 2, false},
+		"it passes over what is being deleted":     {[]func(*clusterv1.MachineSet){dying}, 2, false},
+		"it finds its own behind another":          {[]func(*clusterv1.MachineSet){others, own}, 2, false},
+		"it gives up where every name is taken":    {[]func(*clusterv1.MachineSet){others, others, others, others, others}, 5, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			scheme := runtime.NewScheme()
+			if err := clusterv1.AddToScheme(scheme); err != nil {
+				t.Fatal(err)
+			}
+			store := fake.NewClientBuilder().WithScheme(scheme)
+			for attempt, change := range test.taken {
+				store = store.WithObjects(taken(md, attempt, change))
+			}
+			c := store.Build()
+			clock := clocktesting.NewFakePassiveClock(begun)
+			r := &Reconciler{Client: c, Live: c, Events: events.NewFakeRecorder(9), Clock: clock, tracker: &expectation.Tracker{Clock: clock}}
+			for range 2 { // a second reconcile, of a cache that shows nothing yet, makes no other
+				err := r.create(t.Context(), &fleet{deployment: md}, rollout.Intent{Kind: rollout.CreateCurrent, To: 1})
+				if (err != nil) != test.fails {
+					t.Fatalf("error %v", err)
+				}
+			}
+			list := &clusterv1.MachineSetList{}
+			if err := c.List(t.Context(), list, client.InNamespace(md.Namespace)); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, len(list.Items)); diff != "" {
+				t.Errorf("MachineSets: %s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machinedeployment
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+const (
+	// capacityLabels is where the cluster autoscaler looks for the labels of the Nodes of a
+	// group that has none. Releases up to 1.36 find them nowhere else.
+	capacityLabels = "capacity.cluster-autoscaler.kubernetes.io/labels"
+	// shownLabels remembers what we wrote there, to tell it from what a user wrote.
+	shownLabels = "drover.io/shown-labels"
+)
+
+// showLabels shows the autoscaler which labels of the template its Nodes will have. What a
+// user has written there stands.
+func showLabels(md *clusterv1.MachineDeployment) {
+	if md.Annotations[capacityLabels] != md.Annotations[shownLabels] {
+		delete(md.Annotations, shownLabels)
+		return
+	}
+	var shown []string
+	if _, scaled := md.Annotations[clusterv1.AutoscalerMaxSizeAnnotation]; scaled {
+		for _, key := range slices.Sorted(maps.Keys(md.Spec.Template.Labels)) {
+			if reachesNodes(key) {
+				shown = append(shown, key+"="+md.Spec.Template.Labels[key])
+			}
+		}
+	}
+	if len(shown) == 0 {
+		delete(md.Annotations, capacityLabels)
+		delete(md.Annotations, shownLabels)
+		return
+	}
+	md.Annotations[capacityLabels] = strings.Join(shown, ",")
+	md.Annotations[shownLabels] = md.Annotations[capacityLabels]
+}
+
+// reachesNodes reports whether a Machine's label goes to its Node under any configuration.
+func reachesNodes(key string) bool {
+	domain, _, _ := strings.Cut(key, "/")
+	for _, managed := range []string{clusterv1.NodeRestrictionLabelDomain, clusterv1.ManagedNodeLabelDomain} {
+		if domain == managed || strings.HasSuffix(domain, "."+managed) {
+			return true
+		}
+	}
+	return strings.HasPrefix(key, clusterv1.NodeRoleLabelPrefix+"/")
+}

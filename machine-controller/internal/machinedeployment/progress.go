@@ -1,0 +1,104 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machinedeployment
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	policyv1 "drover.io/api/policy/v1alpha1"
+	"drover.io/machine-controller/internal/rollout"
+)
+
+// setProgressing says whether the deployment gets on with what was asked for.
+func setProgressing(f *fleet, now time.Time) {
+	condition := metav1.Condition{Type: policyv1.ProgressingCondition, Status: metav1.ConditionTrue, Reason: policyv1.CompleteReason}
+	if underway(f) {
+		condition.Reason = policyv1.ProgressingReason
+		if f.untilOverdue(now) < 0 {
+			condition.Status, condition.Reason = metav1.ConditionFalse, policyv1.ProgressDeadlineExceededReason
+			condition.Message = fmt.Sprintf("No progress for %s: %s", f.deadline, awaited(f))
+		}
+	}
+	conditions.Set(f.deployment, condition)
+}
+
+// untilOverdue is how long until the lack of progress is to be told, if it lasts: negative
+// once it is, and 0 where nobody waits for any.
+func (f *fleet) untilOverdue(now time.Time) time.Duration {
+	paused := f.deployment.Spec.Paused
+	if f.deadline == 0 || !underway(f) || (paused != nil && *paused) {
+		return 0
+	}
+	if left := f.deadline - now.Sub(lastProgress(f)); left > 0 {
+		return left
+	}
+	return -1
+}
+
+// underway is true while Machines of older templates are left, some are missing, or some have
+// not joined yet. A Machine that has joined and falls ill later is no matter of progress.
+func underway(f *fleet) bool {
+	md := f.deployment
+	if !md.DeletionTimestamp.IsZero() {
+		return false
+	}
+	for _, m := range f.machines {
+		if m.DeletionTimestamp.IsZero() && !m.Status.NodeRef.IsDefined() {
+			return true
+		}
+	}
+	return superseded(f) > 0 || int32(len(f.machines)) < desiredReplicas(md)
+}
+
+// lastProgress is when something last went forward: a MachineSet or a Machine was created, a
+// Machine became available or was told to go, a rollout or a change of size began. All of it
+// stands in the objects, so a new leader comes to the same answer.
+func lastProgress(f *fleet) time.Time {
+	last := f.deployment.CreationTimestamp.Time
+	seen := func(at time.Time) {
+		if at.After(last) {
+			last = at
+		}
+	}
+	for _, kind := range []string{clusterv1.MachineDeploymentRollingOutCondition, clusterv1.MachineDeploymentScalingUpCondition} {
+		if conditions.IsTrue(f.deployment, kind) {
+			seen(conditions.GetLastTransitionTime(f.deployment, kind).Time)
+		}
+	}
+	for _, set := range f.sets {
+		seen(set.CreationTimestamp.Time)
+	}
+	for _, m := range f.machines {
+		seen(m.CreationTimestamp.Time)
+		if conditions.IsTrue(m, clusterv1.MachineAvailableCondition) {
+			seen(conditions.GetLastTransitionTime(m, clusterv1.MachineAvailableCondition).Time)
+		}
+		if !m.DeletionTimestamp.IsZero() {
+			seen(m.DeletionTimestamp.Time)
+		}
+	}
+	return last
+}
+
+// awaited says what is missing, in the words of whoever knows best.
+func awaited(f *fleet) string {
+	if wait := f.decision.Wait; wait.Message != "" && wait.On != rollout.WaitCache {
+		return wait.Message
+	}
+	if why := conditions.GetMessage(f.deployment, clusterv1.MachineDeploymentScalingUpCondition); why != "" {
+		return why
+	}
+	joining := 0
+	for _, m := range f.machines {
+		if m.DeletionTimestamp.IsZero() && !m.Status.NodeRef.IsDefined() {
+			joining++
+		}
+	}
+	return fmt.Sprintf("%d Machines have no Node yet", joining)
+}

@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machinedeployment
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"drover.io/machine-controller/internal/rollout"
+)
+
+const (
+	// RollbackAnnotation asks for the template of an earlier revision: its number, or
+	// "previous". It is taken away once it has been followed, or cannot be.
+	RollbackAnnotation = "drover.io/rollback-to"
+	previous           = "previous"
+
+	// revisionsAnnotation lists the revisions that a MachineSet has been before, as upstream
+	// wrote it while it kept a history.
+	revisionsAnnotation = "machinedeployment.clusters.x-k8s.io/revision-history"
+)
+
+// undo goes back to an earlier revision, if an annotation asks for it. What it returns tells
+// of it, once the caller has written the deployment.
+func (r *Reconciler) undo(f *fleet) (tell func()) {
+	said, err := undo(f.deployment, f.sets)
+	switch {
+	case err != nil:
+		return func() { notRolledBack(r.Events, f.deployment, err) }
+	case said != "":
+		return func() { rolledBack(r.Events, f.deployment, said) }
+	}
+	return func() {}
+}
+
+// undo puts the template of an earlier revision into the deployment, if an annotation asks
+// for it. The caller writes both at once, so that it happens once.
+func undo(md *clusterv1.MachineDeployment, sets []*clusterv1.MachineSet) (said string, err error) {
+	wanted, asked := md.Annotations[RollbackAnnotation]
+	if !asked {
+		return "", nil
+	}
+	delete(md.Annotations, RollbackAnnotation)
+	set, err := target(md, sets, strings.TrimSpace(wanted))
+	if err != nil {
+		return "", err
+	}
+	before := md.Spec.Template.Labels
+	template := set.Spec.Template.DeepCopy()
+	for _, implied := range []string{clusterv1.MachineDeploymentUniqueLabel, clusterv1.ClusterNameLabel, clusterv1.MachineDeploymentNameLabel} {
+		if _, said := before[implied]; !said {
+			delete(template.Labels, implied)
+		}
+	}
+	md.Spec.Template = *template
+	return fmt.Sprintf("Rolled the template back to revision %d, of MachineSet %s", rollout.Revision(set), set.Name), nil
+}
+
+// target is the MachineSet of a revision; the error says which there are.
+func target(md *clusterv1.MachineDeployment, sets []*clusterv1.MachineSet, wanted string) (*clusterv1.MachineSet, error) {
+	var past []*clusterv1.MachineSet
+	for _, set := range sets {
+		same, _ := rollout.EqualTemplate(&set.Spec.Template, &md.Spec.Template)
+		if set.DeletionTimestamp.IsZero() && !same && rollout.Revision(set) > 0 {
+			past = append(past, set)
+		}
+	}
+	slices.SortFunc(past, func(a, b *clusterv1.MachineSet) int { return cmp.Compare(rollout.Revision(b), rollout.Revision(a)) })
+	if len(past) == 0 {
+		return nil, fmt.Errorf("no earlier revision is kept: the annotation %s says how many are", HistoryAnnotation)
+	}
+	if wanted == previous {
+		return past[0], nil
+	}
+	var kept []string
+	for _, set := range past {
+		if strconv.FormatInt(rollout.Revision(set), 10) == wanted || slices.Contains(revisions(set), wanted) {
+			return set, nil
+		}
+		kept = append(kept, strconv.FormatInt(rollout.Revision(set), 10))
+	}
+	return nil, fmt.Errorf("%s is %q, but what is kept is %s: name one of these, or %q", RollbackAnnotation, wanted, strings.Join(kept, ", "), previous)
+}
+
+// renumber gives the current MachineSet its revision, and remembers the one that it had: a
+// MachineSet that is gone back to becomes the newest.
+func renumber(set *clusterv1.MachineSet, revision string) {
+	had := set.Annotations[clusterv1.RevisionAnnotation]
+	if had == revision {
+		return
+	}
+	if had != "" {
+		set.Annotations[revisionsAnnotation] = strings.Join(append(revisions(set), had), ",")
+	}
+	set.Annotations[clusterv1.RevisionAnnotation] = revision
+}
+
+// revisions are those that a MachineSet has been before.
+func revisions(set *clusterv1.MachineSet) []string {
+	if set.Annotations[revisionsAnnotation] == "" {
+		return nil
+	}
+	return strings.Split(set.Annotations[revisionsAnnotation], ",")
+}

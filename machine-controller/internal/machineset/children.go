@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machineset
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// handDown carries the template's labels and annotations to the Machine's BootstrapConfig and
+// InfraMachine. What to take away again only the Machine remembers, so it is written last.
+func (r *Reconciler) handDown(ctx context.Context, set *clusterv1.MachineSet, m *clusterv1.Machine) error {
+	template := &set.Spec.Template
+	labels := metadataPatch(m.Annotations[labelsFromTemplate], template.Labels)
+	delete(labels, clusterv1.ClusterNameLabel) // by which the object is found; it is the Cluster's for life
+	annotations := metadataPatch(m.Annotations[annotationsFromTemplate], template.Annotations)
+	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels, "annotations": annotations}})
+	if err != nil {
+		return fmt.Errorf("encoding patch: %w", err)
+	}
+	for _, ref := range []clusterv1.ContractVersionedObjectReference{m.Spec.Bootstrap.ConfigRef, m.Spec.InfrastructureRef} {
+		if !ref.IsDefined() {
+			continue
+		}
+		gvk, _, err := r.Templates.Resolver.Resolve(ctx, ref.GroupKind())
+		if err != nil {
+			return err
+		}
+		object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: ref.Name}}
+		object.SetGroupVersionKind(gvk)
+		if err := r.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, data)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("updating %s %q: %w", ref.Kind, ref.Name, err)
+		}
+	}
+	return nil
+}
+
+// inherits reports whether the Machine's objects carry what the template says: they do if the
+// Machine does.
+func inherits(m *clusterv1.Machine, set *clusterv1.MachineSet) bool {
+	template := &set.Spec.Template
+	return holds(m.Labels, template.Labels) && holds(m.Annotations, template.Annotations) &&
+		m.Annotations[labelsFromTemplate] == keyList(template.Labels) &&
+		m.Annotations[annotationsFromTemplate] == keyList(template.Annotations)
+}
+
+// metadataPatch sets what is wanted and takes away what was carried before and is not any more.
+func metadataPatch(before string, wanted map[string]string) map[string]any {
+	patch := map[string]any{}
+	for key := range strings.SplitSeq(before, ",") {
+		if key != "" {
+			patch[key] = nil
+		}
+	}
+	for key, value := range wanted {
+		patch[key] = value
+	}
+	return patch
+}

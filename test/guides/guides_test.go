@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package guides runs the commands of the guides exactly as they are written, one guide after
+// the other, on the cluster that the tutorial leaves behind. A command that fails fails the
+// test; what the guides say around the commands is for people to judge.
+package guides
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"drover.io/test/controlplane/binaries"
+	"drover.io/test/kit"
+	"drover.io/test/story"
+)
+
+// guideTime bounds a guide; it is no measure of how long one takes.
+const guideTime = 8 * time.Minute
+
+func TestGuides(t *testing.T) {
+	root, err := binaries.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stack, err := kit.Start(t.Context(), kit.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := stack.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	told := &story.Story{Stack: stack, Namespace: "default", Cluster: "demo"}
+	if err := told.Begin(t.Context(), 3); err != nil {
+		t.Fatal(err)
+	}
+	environment := append(os.Environ(),
+		"KUBECONFIG="+stack.Kubeconfig("management"),
+		"PATH="+filepath.Join(root, "bin", "k8s")+string(os.PathListSeparator)+os.Getenv("PATH"),
+	)
+	for _, guide := range []string{"autoscaling", "budgets", "freeze", "rollback"} {
+		t.Run(guide, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), guideTime)
+			defer cancel()
+			if err := told.AwaitRunning(ctx, 3); err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(filepath.Join(root, "docs", "guides", guide+".md"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			blocks := commands(string(text))
+			if len(blocks) == 0 {
+				t.Fatal("it has no commands")
+			}
+			for _, block := range blocks {
+				cmd := exec.CommandContext(ctx, "bash", "-euc", block)
+				cmd.Env = environment
+				out, err := cmd.CombinedOutput()
+				t.Logf("%s\n%s", block, out)
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// commands are the blocks of a guide that have no language of their own.
+func commands(text string) []string {
+	var blocks []string
+	for i, part := range strings.Split("\n"+text, "\n```") {
+		if block, ok := strings.CutPrefix(part, "\n"); ok && i%2 == 1 {
+			blocks = append(blocks, block)
+		}
+	}
+	return blocks
+}
