@@ -21,6 +21,8 @@ var (
 
 func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
+		&AWSMachine{}, &AWSMachineList{},
+		&AWSMachineTemplate{}, &AWSMachineTemplateList{},
 		&SimMachine{}, &SimMachineList{},
 		&SimMachineTemplate{}, &SimMachineTemplateList{},
 	)
