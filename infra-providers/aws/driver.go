@@ -4,9 +4,12 @@
 package aws
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"iter"
+	"net/http"
 	"slices"
 	"time"
 
@@ -94,6 +97,7 @@ func connect(ctx context.Context, options Options, account driver.Account, secre
 	}
 	loaded.Credentials = aws.NewCredentialsCache(own{loaded.Credentials})
 	client := ec2.NewFromConfig(loaded, func(o *ec2.Options) {
+		o.HTTPClient = whole{o.HTTPClient}
 		if options.Endpoint != "" {
 			o.BaseEndpoint = &options.Endpoint
 		}
@@ -107,6 +111,23 @@ func connect(ctx context.Context, options Options, account driver.Account, secre
 		pageSize = 1000
 	}
 	return &Driver{api: client, lookup: launch.NewLookup(client, now), recent: recent.New(now), pageSize: &pageSize}, nil
+}
+
+// whole gives the transport a body of its own. The SDK closes the body as soon as an answer begins, and a
+// transport that had not seen its end by then would cut the connection off from under the answer.
+type whole struct{ aws.HTTPClient }
+
+func (w whole) Do(request *http.Request) (*http.Response, error) {
+	if request.Body == nil {
+		return w.HTTPClient.Do(request)
+	}
+	body, err := io.ReadAll(request.Body)
+	if err != nil {
+		return nil, err
+	}
+	sent := request.Clone(request.Context())
+	sent.Body, sent.GetBody = io.NopCloser(bytes.NewReader(body)), nil
+	return w.HTTPClient.Do(sent)
 }
 
 // own makes a failure to get credentials the kind of error that it is.

@@ -87,6 +87,9 @@ func plausible(p map[string]string, zone string) error {
 		return refuse("InvalidAMIID.NotFound", "The image id '[%s]' does not exist", p["ImageId"])
 	}
 	if _, ok := offered[p["InstanceType"]]; !ok {
+		return refuse("InvalidParameterValue", "The following supplied instance types do not exist: [%s]", p["InstanceType"])
+	}
+	if p["InstanceType"] == "g5.12xlarge" && zone != Region+"a" {
 		return refuse("Unsupported", "Your requested instance type (%s) is not supported in your requested Availability Zone (%s).", p["InstanceType"], zone)
 	}
 	if p["NetworkInterface.1.DeviceIndex"] != "" && (p["SecurityGroupId.1"] != "" || p["SubnetId"] != "") {

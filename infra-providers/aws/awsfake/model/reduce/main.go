@@ -81,6 +81,10 @@ func follow(full, reduced description, name string) error {
 		return fmt.Errorf("shape %s: %w", name, err)
 	}
 	reduced.Shapes[name] = full.Shapes[name]
+	if name == "InstanceType" {
+		// Types appear faster than descriptions, and which there are is for the cloud to say.
+		reduced.Shapes[name] = json.RawMessage(`{"type":"string"}`)
+	}
 	next := slices.Collect(maps.Values(shape.Members))
 	if shape.Member.Shape != "" {
 		next = append(next, shape.Member)
