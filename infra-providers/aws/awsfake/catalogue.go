@@ -33,6 +33,9 @@ var catalogue = map[string]imageFacts{
 // subnetZones are the subnets, all tagged role=nodes.
 var subnetZones = map[string]string{SubnetA: Region + "a", SubnetB: Region + "b"}
 
+// groups are the security groups, by their tag role.
+var groups = map[string]string{Group: "nodes", "sg-00000002": "nodes", "sg-00000003": "others"}
+
 // typeFacts are what there is to know of an instance type.
 type typeFacts struct {
 	cpus, mib, gpus int
@@ -90,7 +93,7 @@ func subnets(p url.Values) any {
 
 func securityGroups(p url.Values) any {
 	answer := describeSecurityGroups{XMLName: response("DescribeSecurityGroups")}
-	for id, name := range map[string]string{Group: "nodes", "sg-00000002": "nodes", "sg-00000003": "others"} {
+	for id, name := range groups {
 		if filters(p)(map[string][]string{"tag:role": {name}, "group-id": {id}}) {
 			answer.Groups = append(answer.Groups, securityGroup{ID: id, Name: name + "-" + id})
 		}
