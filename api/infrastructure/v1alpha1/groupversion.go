@@ -23,6 +23,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&HetznerMachine{}, &HetznerMachineList{},
 		&HetznerMachineTemplate{}, &HetznerMachineTemplateList{},
+		&AWSMachine{}, &AWSMachineList{},
+		&AWSMachineTemplate{}, &AWSMachineTemplateList{},
 		&SimMachine{}, &SimMachineList{},
 		&SimMachineTemplate{}, &SimMachineTemplateList{},
 		&VSphereMachine{}, &VSphereMachineList{},

@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// AWSMachineTemplateSpec is what AWSMachines are made from.
+type AWSMachineTemplateSpec struct {
+	// template is the AWSMachine to make. Immutable: create a template of another name to roll out a change.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="template is immutable: create an AWSMachineTemplate of another name and refer to it"
+	Template AWSMachineTemplateResource `json:"template,omitempty,omitzero"`
+}
+
+// AWSMachineTemplateResource is one AWSMachine to make.
+type AWSMachineTemplateResource struct {
+	// metadata is put on each AWSMachine.
+	// +optional
+	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec is the spec of each AWSMachine.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="!has(self.providerID)",message="providerID belongs to one machine and must not be set in a template"
+	Spec AWSMachineSpec `json:"spec,omitempty,omitzero"`
+}
+
+// AWSMachineTemplate is a template for AWSMachines.
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=awsmachinetemplates,scope=Namespaced,categories=cluster-api
+// +kubebuilder:subresource:status
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1alpha1"
+// +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io="
+// +kubebuilder:printcolumn:name="InstanceType",type="string",JSONPath=".spec.template.spec.instanceType",description="Instance type"
+// +kubebuilder:printcolumn:name="CPU",type="string",JSONPath=".status.capacity.cpu",description="CPUs of one machine"
+// +kubebuilder:printcolumn:name="Memory",type="string",JSONPath=".status.capacity.memory",description="Memory of one machine"
+// +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since creation"
+type AWSMachineTemplate struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// metadata is the object's metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what AWSMachines are made from.
+	// +required
+	Spec AWSMachineTemplateSpec `json:"spec,omitempty,omitzero"`
+
+	// status is what one machine of this template offers.
+	// +optional
+	Status MachineTemplateStatus `json:"status,omitempty,omitzero"`
+}
+
+// GetStatus returns the status for reading and changing in place.
+func (t *AWSMachineTemplate) GetStatus() *MachineTemplateStatus { return &t.Status }
+
+// Machine returns a machine as this template would make it.
+func (t *AWSMachineTemplate) Machine() *AWSMachine {
+	return &AWSMachine{Spec: *t.Spec.Template.Spec.DeepCopy()}
+}
+
+// AWSMachineTemplateList is a list of AWSMachineTemplates.
+// +kubebuilder:object:root=true
+type AWSMachineTemplateList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// items are the AWSMachineTemplates.
+	Items []AWSMachineTemplate `json:"items"`
+}

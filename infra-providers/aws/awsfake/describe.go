@@ -1,0 +1,152 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package awsfake
+
+import (
+	"fmt"
+	"net/url"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// describe is DescribeInstances. Each call lets time pass for every instance it looks at.
+func (c *Cloud) describe(p url.Values) (any, error) {
+	ids := values(p, "InstanceId")
+	if len(ids) > 0 && p.Get("MaxResults") != "" {
+		return nil, refuse("InvalidParameterCombination", "The parameter instancesSet cannot be used with the parameter maxResults")
+	}
+	matching := filters(p)
+	visible := []*instance{}
+	for _, i := range slices.Clone(c.instances) {
+		if !c.age(i) || len(ids) > 0 && !slices.Contains(ids, i.id) || !matching(i.facts()) {
+			continue
+		}
+		visible = append(visible, i)
+	}
+	for _, id := range ids {
+		if !strings.HasPrefix(id, "i-") {
+			return nil, refuse("InvalidInstanceID.Malformed", "Invalid id: %q", id)
+		}
+		if !slices.ContainsFunc(visible, func(i *instance) bool { return i.id == id }) {
+			return nil, refuse("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", id)
+		}
+	}
+	return page(visible, p)
+}
+
+// age lets one read pass for an instance and reports whether the read shows it.
+func (c *Cloud) age(i *instance) (shown bool) {
+	if i.hidden > 0 {
+		i.hidden--
+		return false
+	}
+	switch i.state {
+	case pending:
+		if i.boot--; i.boot < 0 {
+			i.state = running
+		}
+	case shuttingDown:
+		if i.stop--; i.stop < 0 {
+			c.end(i)
+		}
+	case terminated:
+		if i.keep--; i.keep < 0 {
+			c.instances = slices.DeleteFunc(c.instances, func(other *instance) bool { return other == i })
+			return false
+		}
+	}
+	return true
+}
+
+// page cuts a page out of what was found. The token is the number of the first instance of the next one.
+func page(found []*instance, p url.Values) (any, error) {
+	answer := describeInstances{XMLName: response("DescribeInstances")}
+	from, size := 0, len(found)
+	if limit := p.Get("MaxResults"); limit != "" {
+		size, _ = strconv.Atoi(limit)
+		if size < 5 || size > 1000 {
+			return nil, refuse("InvalidParameterValue", "Value ( %d ) for parameter maxResults is invalid.", size)
+		}
+	}
+	if next := p.Get("NextToken"); next != "" {
+		at := slices.IndexFunc(found, func(i *instance) bool { return i.id >= next })
+		if at < 0 {
+			return answer, nil
+		}
+		from = at
+	}
+	to := min(from+size, len(found))
+	for _, i := range found[from:to] {
+		answer.Reservations = append(answer.Reservations, toReservation(i))
+	}
+	if to < len(found) {
+		answer.NextToken = found[to].id
+	}
+	return answer, nil
+}
+
+// terminate is TerminateInstances. An instance that is not listed yet cannot be terminated either.
+func (c *Cloud) terminate(p url.Values) (any, error) {
+	var chosen []*instance
+	for _, id := range values(p, "InstanceId") {
+		at := slices.IndexFunc(c.instances, func(i *instance) bool { return i.id == id })
+		if at < 0 {
+			return nil, refuse("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", id)
+		}
+		chosen = append(chosen, c.instances[at])
+	}
+	answer := terminateInstances{XMLName: response("TerminateInstances")}
+	for _, i := range chosen {
+		was := stateOf(i.state)
+		if i.state != terminated {
+			i.state, i.reason = shuttingDown, "Client.UserInitiatedShutdown: User initiated shutdown"
+		}
+		answer.Instances = append(answer.Instances, stateChange{ID: i.id, Current: stateOf(i.state), Previous: was})
+	}
+	return answer, nil
+}
+
+// facts are what the filters of DescribeInstances look at.
+func (i *instance) facts() map[string][]string {
+	facts := map[string][]string{"instance-state-name": {i.state}, "availability-zone": {i.zone}}
+	for _, t := range i.tags {
+		facts["tag:"+t.Key] = []string{t.Value}
+		facts["tag-key"] = append(facts["tag-key"], t.Key)
+	}
+	return facts
+}
+
+// filters returns whether facts match the filters of a request: all of them, each with one of its values.
+func filters(p url.Values) func(facts map[string][]string) bool {
+	wanted := map[string][]string{}
+	for n := 1; p.Get(fmt.Sprintf("Filter.%d.Name", n)) != ""; n++ {
+		wanted[p.Get(fmt.Sprintf("Filter.%d.Name", n))] = values(p, fmt.Sprintf("Filter.%d.Value", n))
+	}
+	return func(facts map[string][]string) bool {
+		for name, patterns := range wanted {
+			if !slices.ContainsFunc(facts[name], func(fact string) bool { return matches(patterns, fact) }) {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+func matches(patterns []string, fact string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		// EC2's wildcards cross slashes, which those of paths do not.
+		ok, err := path.Match(strings.ReplaceAll(pattern, "/", "\x00"), strings.ReplaceAll(fact, "/", "\x00"))
+		return ok && err == nil
+	})
+}
+
+// values returns a flat list of a request.
+func values(p url.Values, name string) (all []string) {
+	for n := 1; p.Has(fmt.Sprintf("%s.%d", name, n)); n++ {
+		all = append(all, p.Get(fmt.Sprintf("%s.%d", name, n)))
+	}
+	return all
+}

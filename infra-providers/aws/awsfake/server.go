@@ -1,0 +1,162 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package awsfake
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"drover.io/infra-providers/aws/awsfake/model"
+)
+
+// refusal is an answer that is an error.
+type refusal struct {
+	status  int
+	code    string
+	message string
+}
+
+func (r *refusal) Error() string { return r.code }
+
+func refuse(code, format string, args ...any) error {
+	return &refusal{http.StatusBadRequest, code, fmt.Sprintf(format, args...)}
+}
+
+// ServeHTTP implements http.Handler.
+func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := r.ParseForm(); err != nil {
+		c.fail(w, &refusal{http.StatusBadRequest, "MalformedQueryString", err.Error()})
+		return
+	}
+	action := r.PostForm.Get("Action")
+	fault := c.fault(action)
+	if fault.Code != "" && !fault.Lost {
+		c.fail(w, &refusal{max(fault.Status, http.StatusBadRequest), fault.Code, fault.Message})
+		return
+	}
+	body, err := c.act(r, action)
+	if fault.Lost {
+		panic(http.ErrAbortHandler) // which cuts the connection
+	}
+	if err != nil {
+		c.fail(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "text/xml;charset=UTF-8")
+	_, _ = w.Write(body) // the client may be gone
+}
+
+// fault takes the fault of a call.
+func (c *Cloud) fault(action string) Fault {
+	c.mu.Lock()
+	c.counts[action]++
+	changes := action == "RunInstances" || action == "TerminateInstances"
+	for i, fault := range c.once {
+		if changes || !fault.Lost && fault.Code != "" && !onlyCreations(fault.Code) {
+			c.once = slices.Delete(c.once, i, i+1)
+			c.mu.Unlock()
+			return fault
+		}
+	}
+	c.mu.Unlock()
+	return c.options.Faults(action)
+}
+
+// onlyCreations reports whether a code answers nothing but RunInstances.
+func onlyCreations(code string) bool {
+	return code == "InsufficientInstanceCapacity" || code == "VcpuLimitExceeded"
+}
+
+// act checks who asks and what for, and does it.
+func (c *Cloud) act(r *http.Request, action string) ([]byte, error) {
+	if err := authenticated(r); err != nil {
+		return nil, err
+	}
+	if err := c.model.CheckRequest(action, r.PostForm); err != nil {
+		c.complain(err)
+		invalid, _ := errors.AsType[*model.Error](err)
+		return nil, refuse(invalid.Code, "%s: %s", invalid.Path, invalid.What)
+	}
+	c.mu.Lock()
+	answer, err := c.dispatch(action, r.PostForm)
+	c.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	body, err := xml.Marshal(answer)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.model.CheckAnswer(action, body); err != nil {
+		c.complain(fmt.Errorf("answering %s: %w", action, err))
+		return nil, err
+	}
+	return body, nil
+}
+
+func (c *Cloud) dispatch(action string, parameters url.Values) (any, error) {
+	switch action {
+	case "RunInstances":
+		return c.run(parameters)
+	case "DescribeInstances":
+		return c.describe(parameters)
+	case "TerminateInstances":
+		return c.terminate(parameters)
+	case "DescribeImages":
+		return images(parameters)
+	case "DescribeSubnets":
+		return subnets(parameters), nil
+	case "DescribeSecurityGroups":
+		return securityGroups(parameters), nil
+	default:
+		return instanceTypes(parameters)
+	}
+}
+
+// authenticated wants a signature of version 4 by the key there is, for this region and service.
+func authenticated(r *http.Request) error {
+	_, credential, ok := strings.Cut(r.Header.Get("Authorization"), "Credential=")
+	scope := strings.Split(credential, "/")
+	switch {
+	case !ok || len(scope) < 5:
+		return &refusal{http.StatusUnauthorized, "AuthFailure", "AWS was not able to validate the provided access credentials"}
+	case scope[0] != AccessKey:
+		return &refusal{http.StatusUnauthorized, "AuthFailure", "AWS was not able to validate the provided access credentials"}
+	case scope[2] != Region || scope[3] != "ec2":
+		return &refusal{http.StatusForbidden, "SignatureDoesNotMatch", "Credential should be scoped to another region"}
+	}
+	return nil
+}
+
+func (c *Cloud) complain(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.complaint = append(c.complaint, err.Error())
+}
+
+// fail answers with an error, each time with another request ID, as EC2 does.
+func (c *Cloud) fail(w http.ResponseWriter, err error) {
+	answer, ok := errors.AsType[*refusal](err)
+	if !ok {
+		answer = &refusal{http.StatusInternalServerError, "InternalError", err.Error()}
+	}
+	c.mu.Lock()
+	c.serial++
+	id := c.serial
+	c.mu.Unlock()
+	w.Header().Set("Content-Type", "text/xml;charset=UTF-8")
+	w.WriteHeader(answer.status)
+	body := struct {
+		XMLName   xml.Name `xml:"Response"`
+		Code      string   `xml:"Errors>Error>Code"`
+		Message   string   `xml:"Errors>Error>Message"`
+		RequestID string   `xml:"RequestID"`
+	}{Code: answer.code, Message: answer.message, RequestID: fmt.Sprintf("request-%d", id)}
+	_ = xml.NewEncoder(w).Encode(body) // the client may be gone
+}

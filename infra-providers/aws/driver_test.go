@@ -1,0 +1,140 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package aws_test
+
+import (
+	"net/http/httptest"
+	"slices"
+	"testing"
+	"time"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/aws"
+	"drover.io/infra-providers/aws/awsfake"
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
+)
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	drivertest.Run(t, func(t *testing.T) drivertest.World[aws.Config] {
+		ec2 := open(t, awsfake.Options{BootReads: 1, StopReads: 2, KeepReads: 3})
+		once := func(fault awsfake.Fault) func() { return func() { ec2.cloud.Once(fault) } }
+		return drivertest.World[aws.Config]{
+			Driver: ec2.connect(t),
+			Config: config(t, func(*infrav1.AWSMachineSpec) {}),
+			Invalid: map[string]aws.Config{
+				"an unknown image":   config(t, func(s *infrav1.AWSMachineSpec) { s.Image.ID = "ami-0000000000000dead" }),
+				"no matching image":  config(t, func(s *infrav1.AWSMachineSpec) { s.Image = infrav1.AWSImage{Name: "gone-*", Owners: []string{"self"}} }),
+				"an unknown subnet":  config(t, func(s *infrav1.AWSMachineSpec) { s.Subnet.ID = "subnet-0000dead" }),
+				"no matching subnet": config(t, func(s *infrav1.AWSMachineSpec) { s.Subnet = selector("tag:role", "gone") }),
+				"no matching group": config(t, func(s *infrav1.AWSMachineSpec) {
+					s.SecurityGroups = []infrav1.AWSSelector{selector("tag:role", "gone")}
+				}),
+				"an unknown key": config(t, func(s *infrav1.AWSMachineSpec) { s.KeyName = "missing" }),
+				"another zone":   config(t, func(s *infrav1.AWSMachineSpec) { s.Zone, s.Subnet.ID = awsfake.Region+"b", awsfake.SubnetA }),
+			},
+			Reconnect: func() driver.Driver[aws.Config] { return ec2.connect(t) },
+			Lose:      once(awsfake.Fault{Lost: true}),
+			Refuse: map[drivertest.Refusal]func(){
+				drivertest.Unauthorized:         once(awsfake.Fault{Status: 403, Code: "UnauthorizedOperation", Message: "You are not authorized to perform this operation."}),
+				drivertest.RateLimited:          once(awsfake.Fault{Status: 503, Code: "RequestLimitExceeded", Message: "Request limit exceeded."}),
+				drivertest.ServerError:          once(awsfake.Fault{Status: 500, Code: "InternalError", Message: "An internal error has occurred"}),
+				drivertest.QuotaExceeded:        once(awsfake.Fault{Status: 400, Code: "VcpuLimitExceeded", Message: "You have requested more vCPU capacity than your current vCPU limit."}),
+				drivertest.InsufficientCapacity: once(awsfake.Fault{Status: 500, Code: "InsufficientInstanceCapacity", Message: "We currently do not have sufficient capacity."}),
+			},
+			Hide:      func() { ec2.cloud.Hide(4) },
+			Leftovers: ec2.cloud.Leftovers,
+		}
+	})
+}
+
+// world is a fake EC2 behind an HTTP server, with a clock.
+type world struct {
+	cloud *awsfake.Cloud
+	url   string
+	later *time.Duration
+}
+
+// open starts a fake EC2 that must hear and tell nothing that the official description does not know.
+func open(t *testing.T, options awsfake.Options) world {
+	t.Helper()
+	cloud, err := awsfake.New(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(cloud)
+	t.Cleanup(func() {
+		server.Close()
+		for _, complaint := range cloud.Complaints() {
+			t.Errorf("against the description of EC2: %s", complaint)
+		}
+		if bare := cloud.Untagged(driver.TagMachineUID); len(bare) > 0 {
+			t.Errorf("%q exist without an identity", bare)
+		}
+	})
+	return world{cloud: cloud, url: server.URL, later: new(time.Duration)}
+}
+
+// connect returns a driver as a new process would have, with valid credentials.
+func (w world) connect(t *testing.T) driver.Driver[aws.Config] {
+	t.Helper()
+	connected, err := w.described().Connect(t.Context(), driver.Account{SecretName: "aws", Region: awsfake.Region}, secret(awsfake.AccessKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return connected
+}
+
+func (w world) described() driver.Cloud[*infrav1.AWSMachine, aws.Config] {
+	return aws.Cloud(aws.Options{Endpoint: w.url, PageSize: 7, Now: func() time.Time { return time.Now().Add(*w.later) }})
+}
+
+func secret(key string) driver.Credentials {
+	return driver.Credentials{"AWS_ACCESS_KEY_ID": []byte(key), "AWS_SECRET_ACCESS_KEY": []byte("secret")}
+}
+
+// spec is a machine that the fake takes.
+func spec(change func(*infrav1.AWSMachineSpec)) infrav1.AWSMachineSpec {
+	s := infrav1.AWSMachineSpec{
+		Region:         awsfake.Region,
+		InstanceType:   "m7i.large",
+		Image:          infrav1.AWSImage{ID: awsfake.Image},
+		Subnet:         infrav1.AWSSelector{ID: awsfake.SubnetA},
+		SecurityGroups: []infrav1.AWSSelector{{ID: awsfake.Group}},
+	}
+	change(&s)
+	return s
+}
+
+func config(t *testing.T, change func(*infrav1.AWSMachineSpec)) aws.Config {
+	t.Helper()
+	made, err := aws.NewConfig(&infrav1.AWSMachine{Spec: spec(change)}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+func selector(name string, values ...string) infrav1.AWSSelector {
+	return infrav1.AWSSelector{Filters: []infrav1.AWSFilter{{Name: name, Values: values}}}
+}
+
+func request(id driver.Identity, config aws.Config) driver.Request[aws.Config] {
+	return driver.Request[aws.Config]{Identity: id, Config: config, UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
+}
+
+var identity = driver.Identity{UID: "0a1b2c3d-0000-4000-8000-000000000001", Name: "worker-1", Owner: driver.Owner{UID: "c", Namespace: "team", Name: "home"}}
+
+func living(t *testing.T, d driver.Driver[aws.Config]) (ids []string) {
+	t.Helper()
+	for instance, err := range d.List(t.Context(), driver.Owner{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, instance.ID)
+	}
+	slices.Sort(ids)
+	return ids
+}

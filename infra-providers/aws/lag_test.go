@@ -1,0 +1,225 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package aws_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/aws"
+	"drover.io/infra-providers/aws/awsfake"
+	"drover.io/infra-providers/driver"
+)
+
+// TestALostCreationIsNotTakenForAbsence deletes a machine whose creation got no answer and that EC2 does not
+// list yet: nobody may conclude that there is nothing.
+func TestALostCreationIsNotTakenForAbsence(t *testing.T) {
+	t.Parallel()
+	ec2 := open(t, awsfake.Options{})
+	d := ec2.connect(t)
+	ec2.cloud.Hide(3)
+	ec2.cloud.Once(awsfake.Fault{Lost: true})
+	if _, err := d.Create(t.Context(), request(identity, config(t, nothing))); err == nil {
+		t.Fatal("the answer was not lost")
+	}
+	for verb, call := range map[string]func() error{
+		"delete": func() error { return d.Delete(t.Context(), identity) },
+		"get":    func() error { _, err := d.Get(t.Context(), identity); return err },
+	} {
+		if err := call(); err == nil || driver.IsNotFound(err) {
+			t.Errorf("%s while EC2 does not list it: got %v", verb, err)
+		}
+	}
+	for range 3 {
+		_, _ = d.Get(t.Context(), identity) // time passes with each read
+	}
+	if err := d.Delete(t.Context(), identity); err != nil {
+		t.Fatalf("deleting what is listed: %v", err)
+	}
+	end(t, ec2, d)
+}
+
+// TestALostCreationThatNeverWasIsAbsentAfterAWhile is the same with a request that never arrived.
+func TestALostCreationThatNeverWasIsAbsentAfterAWhile(t *testing.T) {
+	t.Parallel()
+	ec2 := open(t, awsfake.Options{Faults: only("RunInstances", awsfake.Fault{Status: 500, Code: "InternalError", Message: "An internal error has occurred"})})
+	d := ec2.connect(t)
+	if _, err := d.Create(t.Context(), request(identity, config(t, nothing))); err == nil {
+		t.Fatal("the creation succeeded")
+	}
+	if _, err := d.Get(t.Context(), identity); err == nil || driver.IsNotFound(err) {
+		t.Errorf("a moment later: got %v", err)
+	}
+	*ec2.later += 3 * time.Minute
+	if _, err := d.Get(t.Context(), identity); !driver.IsNotFound(err) {
+		t.Errorf("after a while: got %v, want a NotFoundError", err)
+	}
+}
+
+// TestUserDataMayChangeBetweenAttempts proves both sides of a token that EC2 holds to its parameters: an
+// instance that exists is waited for, and a creation that was refused for lack of room does not block the
+// next one for ever.
+func TestUserDataMayChangeBetweenAttempts(t *testing.T) {
+	t.Parallel()
+	t.Run("finds the instance once it is listed", func(t *testing.T) {
+		t.Parallel()
+		ec2 := open(t, awsfake.Options{})
+		ec2.cloud.Hide(3)
+		ec2.cloud.Once(awsfake.Fault{Lost: true})
+		req := request(identity, config(t, nothing))
+		_, _ = ec2.connect(t).Create(t.Context(), req)
+		req.UserData = []byte("#cloud-config\nhostname: other\n")
+		d := ec2.connect(t)
+		for range 2 {
+			if _, err := d.Create(t.Context(), req); err == nil || driver.IsInvalidConfiguration(err) {
+				t.Fatalf("while EC2 does not list it: got %v", err)
+			}
+		}
+		_, _ = d.Get(t.Context(), identity)
+		made, err := d.Create(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{made.ID}, living(t, d)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+	t.Run("goes on when there never was one", func(t *testing.T) {
+		t.Parallel()
+		ec2 := open(t, awsfake.Options{})
+		d := ec2.connect(t)
+		req := request(identity, config(t, func(s *infrav1.AWSMachineSpec) { s.InstanceType = "m7i.48xlarge" }))
+		if _, err := d.Create(t.Context(), req); !driver.IsInsufficientCapacity(err) {
+			t.Fatalf("got %v, want an InsufficientCapacityError", err)
+		}
+		req.UserData = []byte("#cloud-config\nhostname: other\n")
+		if _, err := d.Create(t.Context(), req); err == nil || driver.IsInsufficientCapacity(err) {
+			t.Fatalf("under a token of other parameters: got %v", err)
+		}
+		*ec2.later += 3 * time.Minute
+		if _, err := d.Create(t.Context(), req); !driver.IsInsufficientCapacity(err) {
+			t.Errorf("after a while: got %v, want EC2 to be asked again", err)
+		}
+	})
+}
+
+// TestATerminatedInstanceIsReplacedOnlyWhenNothingIsLeftOfIt asks again after an instance died before its
+// provider ID was stored.
+func TestATerminatedInstanceIsReplacedOnlyWhenNothingIsLeftOfIt(t *testing.T) {
+	t.Parallel()
+	ec2 := open(t, awsfake.Options{KeepReads: 2})
+	d := ec2.connect(t)
+	req := request(identity, config(t, nothing))
+	first, err := d.Create(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ec2.cloud.Terminate(first.ID)
+	listed, err := d.Create(t.Context(), req)
+	if err != nil || listed.State != driver.Terminated || listed.ID != first.ID {
+		t.Fatalf("while it is listed: got %+v and %v", listed, err)
+	}
+	for range 3 {
+		_, _ = ec2.connect(t).Get(t.Context(), identity)
+	}
+	second, err := d.Create(t.Context(), req)
+	if err != nil || second.ID == first.ID {
+		t.Fatalf("once EC2 forgot it: got %+v and %v", second, err)
+	}
+	if diff := cmp.Diff([]string{second.ID}, living(t, d)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestADoubleGoesWithTheInstance makes what no token can prevent: EC2 forgot one.
+func TestADoubleGoesWithTheInstance(t *testing.T) {
+	t.Parallel()
+	ec2 := open(t, awsfake.Options{})
+	d := ec2.connect(t)
+	for _, zone := range []string{awsfake.SubnetA, awsfake.SubnetB} {
+		ec2.cloud.Hide(1)
+		if _, err := d.Create(t.Context(), request(identity, config(t, func(s *infrav1.AWSMachineSpec) { s.Subnet.ID = zone }))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = living(t, d) // the read that does not show the second yet
+	if two := living(t, d); len(two) != 2 {
+		t.Fatalf("got %q, want a double", two)
+	}
+	if err := d.Delete(t.Context(), identity); err != nil {
+		t.Fatal(err)
+	}
+	end(t, ec2, d)
+}
+
+func TestCredentialsThatAreNotThere(t *testing.T) {
+	t.Parallel()
+	ec2 := open(t, awsfake.Options{})
+	for name, data := range map[string]driver.Credentials{
+		"no key":    {"AWS_SECRET_ACCESS_KEY": []byte("x")},
+		"no secret": {"AWS_ACCESS_KEY_ID": []byte("x")},
+		"nothing":   nil,
+	} {
+		if _, err := ec2.described().Connect(t.Context(), driver.Account{SecretName: "aws", Region: awsfake.Region}, data); !driver.IsUnauthorized(err) {
+			t.Errorf("%s: got %v, want an UnauthorizedError", name, err)
+		}
+	}
+}
+
+// TestTheHostsOwnIdentity takes credentials from the environment, and tells when there are none.
+func TestTheHostsOwnIdentity(t *testing.T) {
+	for _, name := range []string{"AWS_PROFILE", "AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI"} {
+		t.Setenv(name, "")
+	}
+	t.Setenv("AWS_CONFIG_FILE", t.TempDir()+"/none")
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", t.TempDir()+"/none")
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+	ec2 := open(t, awsfake.Options{})
+	for key, is := range map[string]func(error) bool{
+		awsfake.AccessKey: func(err error) bool { return err == nil },
+		"AKIASTRANGER":    driver.IsUnauthorized,
+		"":                driver.IsUnauthorized,
+	} {
+		t.Setenv("AWS_ACCESS_KEY_ID", key)
+		t.Setenv("AWS_SECRET_ACCESS_KEY", key)
+		d, err := ec2.described().Connect(t.Context(), driver.Account{Region: awsfake.Region}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.Create(t.Context(), request(identity, config(t, nothing))); !is(err) {
+			t.Errorf("with key %q: got %v", key, err)
+		}
+	}
+}
+
+func nothing(*infrav1.AWSMachineSpec) {}
+
+// only is a fault of one action.
+func only(action string, fault awsfake.Fault) func(string) awsfake.Fault {
+	return func(called string) awsfake.Fault {
+		if called == action {
+			return fault
+		}
+		return awsfake.Fault{}
+	}
+}
+
+// end waits until nothing is left.
+func end(t *testing.T, ec2 world, d driver.Driver[aws.Config]) {
+	t.Helper()
+	for range 20 {
+		if found, err := d.Get(t.Context(), identity); driver.IsNotFound(err) || err == nil && found.State == driver.Terminated {
+			break
+		} else if err != nil {
+			t.Fatal(errors.Join(errors.New("reading a deleted instance"), err))
+		}
+	}
+	if left := ec2.cloud.Leftovers(); len(left) > 0 {
+		t.Errorf("%q is left", left)
+	}
+}

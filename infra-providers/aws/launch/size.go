@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package launch
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+)
+
+// accelerators are the names under which the device plugins of the makers offer GPUs.
+var accelerators = map[string]corev1.ResourceName{"NVIDIA": "nvidia.com/gpu", "AMD": "amd.com/gpu"}
+
+var errNoType = errors.New("the region does not have this instance type")
+
+// Size returns what an instance would offer, from what EC2 publishes about its type and image.
+func (l *Lookup) Size(ctx context.Context, spec infrav1.AWSMachineSpec) (driver.Size, error) {
+	found, err := l.instanceType(ctx, spec.InstanceType)
+	if err != nil {
+		return driver.Size{}, err
+	}
+	image := types.Image{}
+	if hasImage(spec) {
+		if image, err = l.Image(ctx, spec.Image); err != nil {
+			return driver.Size{}, err
+		}
+	}
+	size := driver.Size{Capacity: capacity(found), Architecture: architecture(found, image), OperatingSystem: "linux"}
+	if root := rootSize(image, spec); root > 0 {
+		size.Capacity[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(int64(root)<<30, resource.BinarySI)
+	}
+	return size, nil
+}
+
+func (l *Lookup) instanceType(ctx context.Context, name string) (types.InstanceTypeInfo, error) {
+	query := &ec2.DescribeInstanceTypesInput{InstanceTypes: []types.InstanceType{types.InstanceType(name)}}
+	found, err := remembered(l, "instance type", query, func() ([]types.InstanceTypeInfo, error) {
+		out, err := l.api.DescribeInstanceTypes(ctx, query)
+		if err != nil {
+			return nil, err
+		}
+		return out.InstanceTypes, nil
+	})
+	if err != nil {
+		return types.InstanceTypeInfo{}, err
+	}
+	if len(found) == 0 {
+		return types.InstanceTypeInfo{}, &driver.InvalidConfigurationError{Field: "spec.instanceType", Err: errNoType}
+	}
+	return found[0], nil
+}
+
+func capacity(of types.InstanceTypeInfo) corev1.ResourceList {
+	list := corev1.ResourceList{}
+	if of.VCpuInfo != nil {
+		list[corev1.ResourceCPU] = *resource.NewQuantity(int64(aws.ToInt32(of.VCpuInfo.DefaultVCpus)), resource.DecimalSI)
+	}
+	if of.MemoryInfo != nil {
+		list[corev1.ResourceMemory] = *resource.NewQuantity(aws.ToInt64(of.MemoryInfo.SizeInMiB)<<20, resource.BinarySI)
+	}
+	if of.GpuInfo == nil {
+		return list
+	}
+	for _, gpu := range of.GpuInfo.Gpus {
+		if name, ok := accelerators[aws.ToString(gpu.Manufacturer)]; ok {
+			sum := list[name]
+			sum.Add(*resource.NewQuantity(int64(aws.ToInt32(gpu.Count)), resource.DecimalSI))
+			list[name] = sum
+		}
+	}
+	return list
+}
+
+// architecture is the image's, which decides where a type runs several.
+func architecture(of types.InstanceTypeInfo, image types.Image) string {
+	if image.Architecture != "" {
+		return goarch(string(image.Architecture))
+	}
+	if of.ProcessorInfo == nil {
+		return ""
+	}
+	offered := of.ProcessorInfo.SupportedArchitectures
+	if slices.Contains(offered, types.ArchitectureTypeX8664) {
+		return goarch(string(types.ArchitectureTypeX8664))
+	}
+	if len(offered) == 0 {
+		return ""
+	}
+	return goarch(string(offered[0]))
+}
+
+func goarch(ec2 string) string {
+	if ec2 == string(types.ArchitectureTypeX8664) {
+		return "amd64"
+	}
+	return ec2
+}
+
+func platform(goarch string) types.ArchitectureType {
+	if goarch == "amd64" {
+		return types.ArchitectureTypeX8664
+	}
+	return types.ArchitectureType(goarch)
+}
