@@ -28,6 +28,12 @@ type Driver[C any] interface {
 	// instance and everything made beside it with the Identity, and MUST return as soon as the cloud has
 	// accepted. It MUST fail with NotOwnedError when the instance of that UID belongs to another machine's
 	// name or cluster. The instance returned MAY still be Pending, but MUST have its ProviderID.
+	//
+	// It MUST fail with InsufficientCapacityError or QuotaExceededError only when there is no instance of the
+	// Identity, and none can come of this call or an earlier one any more: the caller may then ask for the
+	// same Identity with another Config. What the refused call left beside the instance MUST NOT stand in the way of that, and
+	// MUST go with the instance. A token under which the cloud remembers a whole request MUST therefore
+	// depend on the Config too.
 	Create(ctx context.Context, req Request[C]) (Instance, error)
 
 	// Get returns the instance of an Identity by a direct read. It MUST look by ProviderID when there is

@@ -59,6 +59,7 @@ func world(options fake.Options) drivertest.World[fake.Config] {
 	return drivertest.World[fake.Config]{
 		Driver:  cloud,
 		Config:  fake.Config{InstanceType: "small", Zone: "zone-a"},
+		Other:   &fake.Config{InstanceType: "large", Zone: "zone-b"},
 		Invalid: map[string]fake.Config{"unknown type": {InstanceType: "huge", Zone: "zone-a"}},
 		Lose: arm(func(call fake.Call) (fake.Fault, bool) {
 			if call.Operation != "create" && call.Operation != "delete" {
@@ -71,7 +72,7 @@ func world(options fake.Options) drivertest.World[fake.Config] {
 			drivertest.RateLimited:          always(&driver.RateLimitedError{Err: errors.New("too many requests")}),
 			drivertest.ServerError:          always(errors.New("internal error")),
 			drivertest.QuotaExceeded:        on("create", fake.Fault{Err: &driver.QuotaExceededError{Err: errors.New("quota")}}),
-			drivertest.InsufficientCapacity: on("create", fake.Fault{Err: &driver.InsufficientCapacityError{Err: errors.New("full")}}),
+			drivertest.InsufficientCapacity: on("create", fake.Fault{Err: &driver.InsufficientCapacityError{InstanceType: "small", Zone: "zone-a", Err: errors.New("full")}}),
 		},
 		Interrupt: on("create", fake.Fault{Err: errors.New("internal error")}),
 		Hide:      cloud.HideNext,

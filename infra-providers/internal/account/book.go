@@ -61,6 +61,8 @@ type Account[C any] struct {
 	driver.Driver[C]
 	// Direct is the driver without the inventory.
 	Direct driver.Driver[C]
+	// Shortage tells where there was no room or quota a moment ago.
+	Shortage func(config C) throttle.Shortage
 	// Remainder is nil for a cloud without that ability.
 	Remainder driver.Remainder
 	// Sizer is nil for a cloud without that ability.
@@ -177,7 +179,7 @@ func (b *Book[M, C]) open(connected driver.Driver[C]) *page[C] {
 		Now:    b.now,
 		Jitter: rand.Float64,
 	})
-	opened := &page[C]{driver: Account[C]{Driver: direct, Direct: direct, Sizer: sizer, Remainder: remainder}}
+	opened := &page[C]{driver: Account[C]{Driver: direct, Direct: direct, Shortage: direct.Shortage, Sizer: sizer, Remainder: remainder}}
 	changed := b.changed
 	if b.interval > 0 {
 		opened.inventory = inventory.New[C](direct, inventory.Options{Interval: b.interval, Unsettled: unsettled, Now: b.now, Changed: b.changed})

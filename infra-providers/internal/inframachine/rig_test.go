@@ -61,6 +61,8 @@ type rig struct {
 	// writes counts the writes of the reconciler; the one with number dieAt fails, as if it died there.
 	writes, dieAt atomic.Int32
 	watchFilter   string
+	// alternatives are what every machine may have instead; nil for a cloud without a choice.
+	alternatives []fake.Config
 	// later moves the clock of the accounts.
 	later time.Duration
 
@@ -92,7 +94,7 @@ func newRig(t *testing.T, options fake.Options) *rig {
 
 // described is the fake cloud as a provider's cloud.
 func (r *rig) described() driver.Cloud[*infrav1.SimMachine, fake.Config] {
-	return driver.Cloud[*infrav1.SimMachine, fake.Config]{
+	described := driver.Cloud[*infrav1.SimMachine, fake.Config]{
 		Name:           "fake",
 		NewMachine:     func() *infrav1.SimMachine { return &infrav1.SimMachine{} },
 		NewMachineList: func() driver.MachineList { return &infrav1.SimMachineList{} },
@@ -104,6 +106,11 @@ func (r *rig) described() driver.Cloud[*infrav1.SimMachine, fake.Config] {
 			return r.cloud, nil
 		},
 	}
+	if r.alternatives != nil {
+		described.Alternatives = func(fake.Config) []fake.Config { return r.alternatives }
+		described.Place = func(c fake.Config) (string, string) { return c.InstanceType, c.Zone }
+	}
+	return described
 }
 
 // restart makes a new reconciler that remembers nothing.
@@ -131,7 +138,7 @@ func (r *rig) restart() {
 	r.reconciler = reconcile.AsReconciler(client.Client(counting), &inframachine.Reconciler[*infrav1.SimMachine, fake.Config]{
 		Cloud:    described,
 		Client:   counting,
-		Secrets:  cluster.Client,
+		Live:     cluster.Client,
 		Accounts: account.NewBook(described, account.Options{Secrets: cluster.Client, Now: func() time.Time { return time.Now().Add(r.later) }, Changed: func(driver.Identity) {}}),
 		Events:   r.recorder,
 		Changes:  &inframachine.Changes{},

@@ -83,6 +83,7 @@ func newStorm(t *testing.T, seed uint64) *storm {
 	s := &storm{die: rand.New(rand.NewPCG(seed, seed)), now: time.Unix(1_000_000, 0), cache: map[client.ObjectKey]*infrav1.SimMachine{}}
 	s.rig = newRig(t, fake.Options{BootReads: 2, DeleteReads: 2, ListLag: 2, Now: func() time.Time { return s.now }})
 	s.faults = s.fault
+	s.alternatives = []fake.Config{{InstanceType: "large"}, {InstanceType: "small", Zone: "b"}, {InstanceType: "large", Zone: "b"}}
 	s.restart()
 	return s
 }
@@ -98,8 +99,10 @@ func (s *storm) fault(call fake.Call) fake.Fault {
 		return fake.Fault{Err: errors.New("internal error")}
 	case s.happens(1):
 		return fake.Fault{Err: &driver.RateLimitedError{RetryAfter: time.Duration(s.die.IntN(20)) * time.Second, Err: errors.New("slow down")}}
+	case call.Operation == "create" && s.happens(25):
+		return fake.Fault{Err: &driver.InsufficientCapacityError{InstanceType: call.Config.InstanceType, Zone: call.Config.Zone, Err: errors.New("full")}}
 	case call.Operation == "create" && s.happens(5):
-		return fake.Fault{Err: &driver.InsufficientCapacityError{InstanceType: "small", Zone: "z", Err: errors.New("full")}}
+		return fake.Fault{Err: &driver.QuotaExceededError{Err: errors.New("quota")}}
 	default:
 		return fake.Fault{}
 	}
@@ -109,7 +112,6 @@ func (s *storm) fault(call fake.Call) fake.Fault {
 func (s *storm) restart() {
 	clear(s.cache)
 	described := s.described()
-	described.Place = func(c fake.Config) (string, string) { return c.InstanceType, c.Zone }
 	direct, err := client.NewWithWatch(cluster.Config, client.Options{Scheme: cluster.Client.Scheme()})
 	if err != nil {
 		s.t.Fatal(err)
@@ -140,7 +142,7 @@ func (s *storm) restart() {
 	s.reconciler = reconcile.AsReconciler(client.Client(shaky), &inframachine.Reconciler[*infrav1.SimMachine, fake.Config]{
 		Cloud:    described,
 		Client:   shaky,
-		Secrets:  cluster.Client,
+		Live:     cluster.Client,
 		Accounts: account.NewBook(described, account.Options{Secrets: cluster.Client, Now: clock, Changed: func(driver.Identity) {}, Interval: time.Minute}),
 		Events:   &events.FakeRecorder{},
 		Changes:  &inframachine.Changes{},
