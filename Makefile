@@ -42,8 +42,9 @@ bench: control-plane build ## Count requests, CPU and memory per machine over it
 	@GOWORK=off go run -C test ./bench $(ARGS)
 
 .PHONY: soak
-soak: control-plane ## Thousands of machine lifecycles under random faults and restarts; LIFECYCLES=N, SEED=N
-	@cd infra-providers && DROVER_SOAK_LIFECYCLES=$(or $(LIFECYCLES),10000) DROVER_SOAK_SEED=$(or $(SEED),1) GOWORK=off go test -run TestFaultRig -timeout 3h ./internal/inframachine
+soak: control-plane ## Thousands of machine lifecycles under random faults and restarts; DRIVER=name, LIFECYCLES=N, SEED=N
+	@cd infra-providers && DROVER_SOAK_LIFECYCLES=$(or $(LIFECYCLES),10000) DROVER_SOAK_SEED=$(or $(SEED),1) GOWORK=off \
+		go test -run TestFaultRig -v -timeout 12h $(if $(DRIVER),./$(if $(filter fake,$(DRIVER)),driver/)$(DRIVER),./...)
 
 .PHONY: interop
 interop: control-plane build ## Run every mixture of Drover and Cluster API, and clusterctl against Drover

@@ -27,6 +27,7 @@ func Cloud(on *hypervisor.Hypervisor) driver.Cloud[*infrav1.SimMachine, Config] 
 		NewMachineList: func() driver.MachineList { return &infrav1.SimMachineList{} },
 		NewTemplate:    func() driver.Template[*infrav1.SimMachine] { return &infrav1.SimMachineTemplate{} },
 		Config:         NewConfig,
+		Place:          func(c Config) (string, string) { return c.InstanceType, c.Zone },
 		Account:        func(*infrav1.SimMachine) driver.Account { return driver.Account{} },
 		Connect: func(context.Context, driver.Account, driver.Credentials) (driver.Driver[Config], error) {
 			return &Driver{cloud: on}, nil
