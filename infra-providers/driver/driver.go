@@ -68,6 +68,16 @@ type Notifier interface {
 	Notify(changed func(Identity))
 }
 
+// Tagger is the optional ability to change the tags of what exists. A Cluster has another UID once it moved
+// to another management cluster, and what is left behind there can be told to be its only by that UID.
+type Tagger interface {
+	// Tag MUST put the owner of the Identity into the tags of the instance and of everything made beside it.
+	// It MUST find them as Get does, MUST be idempotent, and MUST refuse with NotOwnedError to touch what
+	// carries other tags: only the UID of the owner may differ. It MUST fail with NotFoundError when there is
+	// no instance.
+	Tag(ctx context.Context, id Identity) error
+}
+
 // Remainder is the optional ability to list what was made beside instances (disks, ports, addresses), so
 // that what a failure left behind can be found without its instance. A driver whose Create makes such
 // things MUST have it.

@@ -79,6 +79,7 @@ func Run[C any](t *testing.T, open func(t *testing.T) World[C]) {
 		"stops when the context ends":                             cancelled[C],
 		"tells refusals apart and never takes one for absence":    refusals[C],
 		"tells quota from capacity":                               shortages[C],
+		"moves what it made to another owner of the same name":    retag[C],
 		"creates one of another kind after a definite refusal":    createOther[C],
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,13 +18,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -39,7 +36,7 @@ type Config struct {
 
 // Call is one call of the cloud's API, as a Faults function sees it.
 type Call struct {
-	// Operation is create, disk, get, delete or list. A disk is made inside create, before the instance.
+	// Operation is create, disk, get, delete, tag or list. A disk is made inside create, before the instance.
 	Operation string
 	Identity  driver.Identity
 	// Config is what a create or disk asks for.
@@ -105,6 +102,7 @@ var (
 	_ driver.Sizer[Config]  = (*Cloud)(nil)
 	_ driver.Notifier       = (*Cloud)(nil)
 	_ driver.Remainder      = (*Cloud)(nil)
+	_ driver.Tagger         = (*Cloud)(nil)
 )
 
 // New returns an empty cloud.
@@ -279,46 +277,6 @@ func (c *Cloud) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.I
 	}
 }
 
-// Remains implements driver.Remainder: the disks.
-func (c *Cloud) Remains(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Remain, error] {
-	return func(yield func(driver.Remain, error) bool) {
-		var all []driver.Remain
-		err := c.call(ctx, Call{Operation: "list"}, func() error {
-			for uid, left := range c.disks {
-				if owner.UID == "" || left.owner.Owner.UID == owner.UID {
-					all = append(all, driver.Remain{Kind: "disk", ID: string(uid), Identity: left.owner, Created: left.born})
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			yield(driver.Remain{}, err)
-			return
-		}
-		for _, remain := range all {
-			if !yield(remain, nil) {
-				return
-			}
-		}
-	}
-}
-
-// Size implements driver.Sizer.
-func (c *Cloud) Size(_ context.Context, config Config) (driver.Size, error) {
-	capacity, ok := sizes[config.InstanceType]
-	if !ok {
-		return driver.Size{}, &driver.InvalidConfigurationError{Field: "spec.instanceType", Err: fmt.Errorf("unknown type %q", config.InstanceType)}
-	}
-	return driver.Size{Capacity: maps.Clone(capacity), Architecture: "amd64", OperatingSystem: "linux"}, nil
-}
-
-// Notify implements driver.Notifier.
-func (c *Cloud) Notify(changed func(driver.Identity)) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.changed = changed
-}
-
 func (c *Cloud) visible(owner driver.Owner) []driver.Instance {
 	var all []driver.Instance
 	for _, known := range slices.Clone(c.servers) {
@@ -364,9 +322,4 @@ func (c *Cloud) forget(known *server) {
 	known.gone = true
 	c.servers = slices.DeleteFunc(c.servers, func(s *server) bool { return s == known })
 	delete(c.disks, known.instance.Identity.UID)
-}
-
-var sizes = map[string]corev1.ResourceList{
-	"small": {corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("4Gi")},
-	"large": {corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("32Gi")},
 }

@@ -63,6 +63,8 @@ type Account[C any] struct {
 	Direct driver.Driver[C]
 	// Shortage tells where there was no room or quota a moment ago.
 	Shortage func(config C) throttle.Shortage
+	// Tag puts the owner of an identity into the tags of what exists; nil for a cloud without that ability.
+	Tag func(ctx context.Context, id driver.Identity) error
 	// Remainder is nil for a cloud without that ability.
 	Remainder driver.Remainder
 	// Sizer is nil for a cloud without that ability.
@@ -185,14 +187,27 @@ func (b *Book[M, C]) open(connected driver.Driver[C]) *page[C] {
 		opened.inventory = inventory.New[C](direct, inventory.Options{Interval: b.interval, Unsettled: unsettled, Now: b.now, Changed: b.changed})
 		opened.driver.Driver = opened.inventory
 		changed = func(id driver.Identity) {
-			opened.inventory.Touch(id)
+			opened.touch(id)
 			b.changed(id)
+		}
+	}
+	if tagger, ok := connected.(driver.Tagger); ok {
+		opened.driver.Tag = func(ctx context.Context, id driver.Identity) error {
+			defer opened.touch(id)
+			return direct.Do(func() error { return tagger.Tag(ctx, id) })
 		}
 	}
 	if notifier, ok := connected.(driver.Notifier); ok {
 		notifier.Notify(changed)
 	}
 	return opened
+}
+
+// touch makes the next read of an instance a direct one.
+func (p *page[C]) touch(id driver.Identity) {
+	if p.inventory != nil {
+		p.inventory.Touch(id)
+	}
 }
 
 func (b *Book[M, C]) credentials(ctx context.Context, k key) (driver.Credentials, string, error) {

@@ -101,6 +101,7 @@ func (r *Reconciler[M, C]) advance(ctx context.Context, job *job[M, C]) (ctrl.Re
 		r.bootstrap,        // the bootstrap data is read
 		r.instance,         // the instance exists and its providerID is known
 		r.report,           // the status says what the cloud says
+		r.retag,            // the tags name the Cluster that there is now
 	} {
 		if result, err := phase(ctx, job); err != nil || job.waiting || result.RequeueAfter > 0 {
 			return result, err

@@ -106,6 +106,16 @@ func (t *Throttle[C]) List(ctx context.Context, owner driver.Owner) iter.Seq2[dr
 	}
 }
 
+// Do makes a call that is not one of driver.Driver's under the same limits.
+func (t *Throttle[C]) Do(call func() error) error {
+	if err := t.admit(); err != nil {
+		return err
+	}
+	err := call()
+	t.learn(err)
+	return err
+}
+
 var errBusy = errors.New("the account's rate of calls is used up")
 
 // admit lets a call through or says when to come back.
