@@ -14,6 +14,7 @@
 package fake
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,7 +63,9 @@ type Options struct {
 	BootReads, DeleteReads int
 	// ListLag is how many lists a new instance is missing from.
 	ListLag int
-	Now     func() time.Time
+	// Page is how many instances a page of a list has, each of which is a call; two by default.
+	Page int
+	Now  func() time.Time
 }
 
 // Cloud is the fake cloud. Its methods form the driver.
@@ -113,6 +116,7 @@ func New(options Options) *Cloud {
 	if options.Now == nil {
 		options.Now = time.Now
 	}
+	options.Page = cmp.Or(options.Page, 2)
 	return &Cloud{options: options, disks: map[types.UID]disk{}, counts: map[string]int{}}
 }
 
@@ -251,7 +255,7 @@ func (c *Cloud) Delete(ctx context.Context, id driver.Identity) error {
 	})
 }
 
-// List implements driver.Driver. Each page of two instances is a call.
+// List implements driver.Driver. Each page is a call.
 func (c *Cloud) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Instance, error] {
 	return func(yield func(driver.Instance, error) bool) {
 		var all []driver.Instance
@@ -266,7 +270,7 @@ func (c *Cloud) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.I
 				yield(driver.Instance{}, err)
 				return
 			}
-			low, high := min(2*page, len(all)), min(2*page+2, len(all))
+			low, high := min(c.options.Page*page, len(all)), min(c.options.Page*(page+1), len(all))
 			for _, instance := range all[low:high] {
 				if !yield(instance, nil) {
 					return

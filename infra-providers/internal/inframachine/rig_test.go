@@ -63,7 +63,9 @@ type rig struct {
 	watchFilter   string
 	// alternatives are what every machine may have instead; nil for a cloud without a choice.
 	alternatives []fake.Config
-	// later moves the clock of the accounts.
+	// interval is the time between two lists; zero reads each instance by itself.
+	interval time.Duration
+	// later moves the clock of the accounts, which stands still where lists count.
 	later time.Duration
 
 	reconciler reconcile.Reconciler
@@ -139,13 +141,21 @@ func (r *rig) restart() {
 		Cloud:    described,
 		Client:   counting,
 		Live:     cluster.Client,
-		Accounts: account.NewBook(described, account.Options{Secrets: cluster.Client, Now: func() time.Time { return time.Now().Add(r.later) }, Changed: func(driver.Identity) {}}),
+		Accounts: account.NewBook(described, account.Options{Secrets: cluster.Client, Now: r.now, Changed: func(driver.Identity) {}, Interval: r.interval}),
 		Events:   r.recorder,
 		Changes:  &inframachine.Changes{},
 		Resync:   time.Minute,
 
 		WatchFilter: r.watchFilter,
 	})
+}
+
+// now is the clock of the accounts.
+func (r *rig) now() time.Time {
+	if r.interval > 0 {
+		return time.Unix(1_000_000, 0).Add(r.later)
+	}
+	return time.Now().Add(r.later)
 }
 
 func (r *rig) dies() bool { return r.writes.Add(1)-1 == r.dieAt.Load() }
