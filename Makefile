@@ -1,7 +1,9 @@
 # Everything a contributor or a curious user needs. `make help` lists it.
 SHELL := /usr/bin/env bash -o pipefail
 MODULES := api machine-controller bootstrap infra-providers test
-MANAGERS := bin/machine-controller bin/bootstrap bin/infra-sim
+CLOUDS := $(notdir $(wildcard infra-providers/cmd/*))
+INFRA := $(CLOUDS:%=bin/infra-%)
+MANAGERS := bin/machine-controller bin/bootstrap $(INFRA)
 ARGS ?=
 export KUBEBUILDER_ASSETS ?= $(CURDIR)/bin/k8s
 
@@ -53,13 +55,18 @@ interop: control-plane build ## Run every mixture of Drover and Cluster API, and
 .PHONY: build
 build: $(MANAGERS) ## Build the managers into bin
 
-.PHONY: bin/machine-controller bin/bootstrap bin/infra-sim
+.PHONY: $(MANAGERS)
 bin/machine-controller:
 	@cd machine-controller && GOWORK=off go build -o ../$@ .
 bin/bootstrap:
 	@cd bootstrap && GOWORK=off go build -o ../$@ .
-bin/infra-sim:
-	@cd infra-providers && GOWORK=off go build -o ../$@ ./cmd/sim
+$(INFRA): bin/infra-%:
+	@cd infra-providers && GOWORK=off go build -o ../$@ ./cmd/$*
+
+.PHONY: new-provider
+new-provider: ## Scaffold the provider of a new cloud, with its tests: NAME=acme, KIND=ACME if that is no plain capital
+	@cd infra-providers && GOWORK=off go run ./internal/newprovider $(if $(KIND),-kind=$(KIND)) "$(NAME)"
+	@hack/generate.sh
 
 .PHONY: control-plane
 control-plane: ## Compile etcd, kube-apiserver and kube-controller-manager into bin/k8s, once
