@@ -63,6 +63,8 @@ type rig struct {
 	watchFilter   string
 	// alternatives are what every machine may have instead; nil for a cloud without a choice.
 	alternatives []fake.Config
+	// secret names the Secret with the credentials, which the cloud takes while their token is this one.
+	secret, token string
 	// interval is the time between two lists; zero reads each instance by itself.
 	interval time.Duration
 	// later moves the clock of the accounts, which stands still where lists count.
@@ -103,9 +105,9 @@ func (r *rig) described() driver.Cloud[*infrav1.SimMachine, fake.Config] {
 		Config: func(machine *infrav1.SimMachine, zone string) (fake.Config, error) {
 			return fake.Config{InstanceType: machine.Spec.InstanceType, Zone: zone}, nil
 		},
-		Account: func(*infrav1.SimMachine) driver.Account { return driver.Account{} },
-		Connect: func(context.Context, driver.Account, driver.Credentials) (driver.Driver[fake.Config], error) {
-			return r.cloud, nil
+		Account: func(*infrav1.SimMachine) driver.Account { return driver.Account{SecretName: r.secret} },
+		Connect: func(_ context.Context, _ driver.Account, credentials driver.Credentials) (driver.Driver[fake.Config], error) {
+			return &locked{Cloud: r.cloud, opens: func() bool { return r.token == string(credentials["token"]) }}, nil
 		},
 	}
 	if r.alternatives != nil {
