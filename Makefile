@@ -46,8 +46,9 @@ bench: control-plane $(SIMULATED) ## Measure our core beside Cluster API's; ARGS
 	@GOWORK=off go run -C test ./bench $(ARGS)
 
 .PHONY: soak
-soak: control-plane build ## Machine lifecycles under random faults, and a crash at every write; LIFECYCLES=N, SEED=N
-	@cd infra-providers && DROVER_SOAK_LIFECYCLES=$(or $(LIFECYCLES),10000) DROVER_SOAK_SEED=$(or $(SEED),1) GOWORK=off go test -run TestFaultRig -timeout 3h ./internal/inframachine
+soak: control-plane $(SIMULATED) ## Machine lifecycles under random faults, and a crash at every write; DRIVER=name, LIFECYCLES=N, CRASHES=N, SEED=N
+	@cd infra-providers && DROVER_SOAK_LIFECYCLES=$(or $(LIFECYCLES),10000) DROVER_SOAK_SEED=$(or $(SEED),1) GOWORK=off \
+		go test -run TestFaultRig -v -timeout 12h $(if $(DRIVER),./$(if $(filter fake,$(DRIVER)),driver/)$(DRIVER),./...)
 	@cd test && DROVER_CRASHES=$(or $(CRASHES),all) GOWORK=off go test -run TestCrash -timeout 3h ./scenarios/crash -seed $(or $(SEED),1)
 
 .PHONY: interop
@@ -64,6 +65,11 @@ bin/bootstrap:
 	@cd bootstrap && GOWORK=off go build -o ../$@ .
 $(INFRA): bin/infra-%:
 	@cd infra-providers && GOWORK=off go build -o ../$@ ./cmd/$*
+
+.PHONY: new-provider
+new-provider: ## Scaffold the provider of a new cloud, with its tests: NAME=acme, KIND=ACME if that is no plain capital
+	@cd infra-providers && GOWORK=off go run ./internal/newprovider $(if $(KIND),-kind=$(KIND)) "$(NAME)"
+	@hack/generate.sh
 
 .PHONY: control-plane
 control-plane: ## Compile etcd, kube-apiserver and kube-controller-manager into bin/k8s, once

@@ -52,6 +52,7 @@ func Cloud(options Options) driver.Cloud[*infrav1.AWSMachine, Config] {
 		NewTemplate:    func() driver.Template[*infrav1.AWSMachine] { return &infrav1.AWSMachineTemplate{} },
 		Config:         NewConfig,
 		Account:        account,
+		Alternatives:   alternatives,
 		Place:          place,
 		Limits:         driver.Limits{PerSecond: 10, Burst: 50},
 		Connect: func(ctx context.Context, account driver.Account, credentials driver.Credentials) (driver.Driver[Config], error) {

@@ -69,8 +69,16 @@ type Cloud[M Machine, C any] struct {
 	Config func(machine M, zone string) (C, error)
 	// Account says how to reach the cloud for a machine.
 	Account func(machine M) Account
+	// Alternatives returns what to ask for instead, in order, where the cloud has no room or quota for the
+	// configuration; nil for a cloud that has no choice to offer. It MUST be a pure function of the
+	// configuration and MUST keep a zone that the Machine was given. It needs Place.
+	//
+	// The next one is asked for only after the cloud refused the one before to this very machine with
+	// InsufficientCapacityError or QuotaExceededError, so an answer that was lost never makes two instances.
+	Alternatives func(config C) []C
 	// Place says which instance type is asked for in which zone, so that a pair without room can be put
-	// aside; nil for a cloud without such shortages.
+	// aside; nil for a cloud without such shortages. What is sold apart, as spot is from on demand, MUST
+	// have a name of its own.
 	Place func(config C) (instanceType, zone string)
 	// Limits are the calls that one account allows.
 	Limits Limits

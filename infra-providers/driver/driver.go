@@ -28,6 +28,12 @@ type Driver[C any] interface {
 	// instance and everything made beside it with the Identity, and MUST return as soon as the cloud has
 	// accepted. It MUST fail with NotOwnedError when the instance of that UID belongs to another machine's
 	// name or cluster. The instance returned MAY still be Pending, but MUST have its ProviderID.
+	//
+	// It MUST fail with InsufficientCapacityError or QuotaExceededError only when there is no instance of the
+	// Identity, and none can come of this call or an earlier one any more: the caller may then ask for the
+	// same Identity with another Config. What the refused call left beside the instance MUST NOT stand in the way of that, and
+	// MUST go with the instance. A token under which the cloud remembers a whole request MUST therefore
+	// depend on the Config too.
 	Create(ctx context.Context, req Request[C]) (Instance, error)
 
 	// Get returns the instance of an Identity by a direct read. It MUST look by ProviderID when there is
@@ -60,6 +66,16 @@ type Notifier interface {
 	// Notify registers a function that MUST be called after every change of an instance's state, and MUST
 	// NOT block. It MAY be called spuriously.
 	Notify(changed func(Identity))
+}
+
+// Tagger is the optional ability to change the tags of what exists. A Cluster has another UID once it moved
+// to another management cluster, and what is left behind there can be told to be its only by that UID.
+type Tagger interface {
+	// Tag MUST put the owner of the Identity into the tags of the instance and of everything made beside it.
+	// It MUST find them as Get does, MUST be idempotent, and MUST refuse with NotOwnedError to touch what
+	// carries other tags: only the UID of the owner may differ. It MUST fail with NotFoundError when there is
+	// no instance.
+	Tag(ctx context.Context, id Identity) error
 }
 
 // Remainder is the optional ability to list what was made beside instances (disks, ports, addresses), so

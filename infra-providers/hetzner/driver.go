@@ -39,7 +39,8 @@ func Cloud() driver.Cloud[*infrav1.HetznerMachine, Config] {
 		Account: func(m *infrav1.HetznerMachine) driver.Account {
 			return driver.Account{SecretName: m.Spec.CredentialsSecretName}
 		},
-		Place: place,
+		Alternatives: alternatives,
+		Place:        place,
 		// A project has 3600 requests an hour, which come back one a second, for all that use it. A call
 		// takes one to a handful of them.
 		Limits:  driver.Limits{PerSecond: 0.5, Burst: 300},

@@ -27,6 +27,7 @@ func Cloud(on *hypervisor.Hypervisor) driver.Cloud[*infrav1.SimMachine, Config] 
 		NewMachineList: func() driver.MachineList { return &infrav1.SimMachineList{} },
 		NewTemplate:    func() driver.Template[*infrav1.SimMachine] { return &infrav1.SimMachineTemplate{} },
 		Config:         NewConfig,
+		Place:          func(c Config) (string, string) { return c.InstanceType, c.Zone },
 		Account:        func(*infrav1.SimMachine) driver.Account { return driver.Account{} },
 		Connect: func(context.Context, driver.Account, driver.Credentials) (driver.Driver[Config], error) {
 			return &Driver{cloud: on}, nil
@@ -34,7 +35,7 @@ func Cloud(on *hypervisor.Hypervisor) driver.Cloud[*infrav1.SimMachine, Config] 
 	}
 }
 
-// Driver implements driver.Driver, driver.Sizer and driver.Notifier.
+// Driver implements driver.Driver, driver.Sizer, driver.Tagger and driver.Notifier.
 type Driver struct{ cloud cloud }
 
 // cloud is what is used of the hypervisor.
@@ -43,6 +44,7 @@ type cloud interface {
 	Get(id string) (hypervisor.Instance, bool)
 	Delete(id string) error
 	List() []hypervisor.Instance
+	Tag(id string, tags map[string]string) error
 	Notify(changed func(hypervisor.Instance))
 }
 
@@ -120,6 +122,16 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 // Size implements driver.Sizer.
 func (d *Driver) Size(_ context.Context, config Config) (driver.Size, error) {
 	return config.Size, nil
+}
+
+// Tag implements driver.Tagger.
+func (d *Driver) Tag(ctx context.Context, id driver.Identity) error {
+	found, err := d.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	id.UID = found.Identity.UID
+	return d.cloud.Tag(found.ID, id.Tags())
 }
 
 // Notify implements driver.Notifier.

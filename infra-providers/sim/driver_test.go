@@ -18,28 +18,38 @@ import (
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	drivertest.Run(t, func(t *testing.T) drivertest.World[sim.Config] {
-		hosts, err := hypervisor.Open(t.TempDir())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := hosts.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-		return drivertest.World[sim.Config]{
-			Driver:    connect(t, hosts),
-			Config:    config(t, &infrav1.SimMachine{}),
-			Reconnect: func() driver.Driver[sim.Config] { return connect(t, hosts) },
-			Leftovers: func() (left []string) {
-				for _, instance := range hosts.List() {
-					left = append(left, instance.ID)
-				}
-				return left
-			},
+	drivertest.Run(t, func(t *testing.T) drivertest.World[sim.Config] { return world(t, open(t)) })
+}
+
+func open(t *testing.T) *hypervisor.Hypervisor {
+	t.Helper()
+	hosts, err := hypervisor.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := hosts.Close(); err != nil {
+			t.Error(err)
 		}
 	})
+	return hosts
+}
+
+func world(t *testing.T, hosts *hypervisor.Hypervisor) drivertest.World[sim.Config] {
+	t.Helper()
+	other := config(t, &infrav1.SimMachine{Spec: infrav1.SimMachineSpec{InstanceType: "large", Zone: "zone-b"}})
+	return drivertest.World[sim.Config]{
+		Driver:    connect(t, hosts),
+		Config:    config(t, &infrav1.SimMachine{}),
+		Other:     &other,
+		Reconnect: func() driver.Driver[sim.Config] { return connect(t, hosts) },
+		Leftovers: func() (left []string) {
+			for _, instance := range hosts.List() {
+				left = append(left, instance.ID)
+			}
+			return left
+		},
+	}
 }
 
 func TestFaultsAreTheirKinds(t *testing.T) {

@@ -17,6 +17,11 @@ const (
 	// with the finalizer, before anything is created, and outlives a move to another management
 	// cluster, where the object gets a new UID but must keep its instance.
 	IdentityAnnotation = "infrastructure.drover.io/identity"
+
+	// ChoiceAnnotation records which of the configurations that a machine may have is asked for: 0, or
+	// without the annotation, the first. It is written before the cloud is asked, so that an answer that
+	// was lost is asked for again instead of another configuration.
+	ChoiceAnnotation = "infrastructure.drover.io/choice"
 )
 
 // MachineStatus is the observed state of an infrastructure machine of any cloud.

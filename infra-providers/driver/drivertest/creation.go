@@ -144,6 +144,39 @@ func createResumed[C any](t *testing.T, world World[C]) {
 	wantNothing(t, world)
 }
 
+// createOther asks for another configuration after the cloud refused the first for good, which is all that
+// an ordered fallback may rely on.
+func createOther[C any](t *testing.T, world World[C]) {
+	if world.Other == nil {
+		t.Skip("this cloud has no choice to offer")
+	}
+	for n, refusal := range []Refusal{InsufficientCapacity, QuotaExceeded} {
+		refuse, ok := world.Refuse[refusal]
+		if !ok {
+			continue
+		}
+		id := identity(n)
+		refuse()
+		if _, err := world.Driver.Create(t.Context(), request(world, id)); !driver.IsInsufficientCapacity(err) && !driver.IsQuotaExceeded(err) {
+			t.Fatalf("creating while %s: got %v", refusal, err)
+		}
+		other := world
+		other.Config = *world.Other
+		made := create(t, other, id)
+		if diff := same(made, create(t, other, id)); diff != "" {
+			t.Errorf("another instance (-first +again):\n%s", diff)
+		}
+		if diff := same(made, wantOne(t, world, id)); diff != "" {
+			t.Errorf("listing (-created +listed):\n%s", diff)
+		}
+		if err := world.Driver.Delete(t.Context(), id); err != nil {
+			t.Fatalf("deleting: %v", err)
+		}
+		wantGone(t, world, id)
+		wantNothing(t, world)
+	}
+}
+
 func adopt[C any](t *testing.T, world World[C]) {
 	id := identity(1)
 	made := create(t, world, id)

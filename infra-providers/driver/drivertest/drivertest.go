@@ -22,6 +22,9 @@ type World[C any] struct {
 	Driver driver.Driver[C]
 	// Config is a configuration that the cloud accepts.
 	Config C
+	// Other is a configuration that the cloud accepts too, in another zone or of another type as far as it
+	// has such; nil where there is no choice.
+	Other *C
 	// Invalid are configurations that only the cloud itself can refuse, by what is wrong with them.
 	Invalid map[string]C
 
@@ -76,6 +79,8 @@ func Run[C any](t *testing.T, open func(t *testing.T) World[C]) {
 		"stops when the context ends":                             cancelled[C],
 		"tells refusals apart and never takes one for absence":    refusals[C],
 		"tells quota from capacity":                               shortages[C],
+		"moves what it made to another owner of the same name":    retag[C],
+		"creates one of another kind after a definite refusal":    createOther[C],
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

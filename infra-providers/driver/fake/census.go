@@ -27,13 +27,16 @@ func (c *Cloud) Census() Census {
 	defer c.mu.Unlock()
 	census := Census{
 		Instances: map[types.UID]driver.Identity{},
-		Disks:     maps.Clone(c.disks),
+		Disks:     map[types.UID]driver.Identity{},
 		Calls:     maps.Clone(c.counts),
 	}
 	seen := map[string]bool{}
-	for uid, known := range c.servers {
+	for uid, known := range c.disks {
+		census.Disks[uid] = known.owner
+	}
+	for _, known := range c.servers {
 		id := known.instance.Identity
-		census.Instances[uid] = id
+		census.Instances[id.UID] = id
 		machine := id.Owner.Namespace + "/" + id.Name
 		if seen[machine] {
 			census.Doubled = append(census.Doubled, machine)
@@ -47,7 +50,7 @@ func (c *Cloud) Census() Census {
 func (c *Cloud) UserData(uid types.UID) []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if known := c.servers[uid]; known != nil {
+	if known := c.find(driver.Identity{UID: uid}); known != nil {
 		return known.userData
 	}
 	return nil
@@ -65,7 +68,7 @@ func (c *Cloud) Set(uid types.UID, change func(*driver.Instance)) {
 
 func (c *Cloud) mutate(uid types.UID, change func(*server)) {
 	c.mu.Lock()
-	known, tell := c.servers[uid], c.changed
+	known, tell := c.find(driver.Identity{UID: uid}), c.changed
 	var id driver.Identity
 	if known != nil {
 		change(known)

@@ -5,22 +5,24 @@
 // slow starts and slow deletions, lists that lag. Faults come from a function that sees every call and may
 // refuse it, or let it happen and lose the answer.
 //
+// It promises no more than a cloud has to: a creation is idempotent for one identity and one configuration,
+// as under a token that covers the whole request. Who asks for the same identity with another configuration
+// gets another instance, and the census tells.
+//
 // It owns no policy and is for tests: of the generic reconcilers, of the conformance suite itself, and of
 // whatever else is built on the driver seam.
 package fake
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -35,9 +37,11 @@ type Config struct {
 
 // Call is one call of the cloud's API, as a Faults function sees it.
 type Call struct {
-	// Operation is create, disk, get, delete or list. A disk is made inside create, before the instance.
+	// Operation is create, disk, get, delete, tag or list. A disk is made inside create, before the instance.
 	Operation string
 	Identity  driver.Identity
+	// Config is what a create or disk asks for.
+	Config Config
 }
 
 // Fault is what goes wrong with a call.
@@ -59,7 +63,9 @@ type Options struct {
 	BootReads, DeleteReads int
 	// ListLag is how many lists a new instance is missing from.
 	ListLag int
-	Now     func() time.Time
+	// Page is how many instances a page of a list has, each of which is a call; two by default.
+	Page int
+	Now  func() time.Time
 }
 
 // Cloud is the fake cloud. Its methods form the driver.
@@ -67,9 +73,9 @@ type Cloud struct {
 	options Options
 	mu      sync.Mutex
 	serial  int
-	servers map[types.UID]*server
-	disks   map[types.UID]driver.Identity
-	born    map[types.UID]time.Time
+	// servers are in the order of their creation.
+	servers []*server
+	disks   map[types.UID]disk
 	changed func(driver.Identity)
 	// hide is for how many lists the next instance is missing.
 	hide int
@@ -77,11 +83,20 @@ type Cloud struct {
 	counts map[string]int
 }
 
+// disk is made for an instance, in its zone.
+type disk struct {
+	owner driver.Identity
+	zone  string
+	born  time.Time
+}
+
 type server struct {
 	instance driver.Instance
+	config   Config
 	boot     int
 	stop     int
 	hidden   int
+	gone     bool
 	userData []byte
 }
 
@@ -90,6 +105,7 @@ var (
 	_ driver.Sizer[Config]  = (*Cloud)(nil)
 	_ driver.Notifier       = (*Cloud)(nil)
 	_ driver.Remainder      = (*Cloud)(nil)
+	_ driver.Tagger         = (*Cloud)(nil)
 )
 
 // New returns an empty cloud.
@@ -100,13 +116,8 @@ func New(options Options) *Cloud {
 	if options.Now == nil {
 		options.Now = time.Now
 	}
-	return &Cloud{
-		options: options,
-		servers: map[types.UID]*server{},
-		disks:   map[types.UID]driver.Identity{},
-		born:    map[types.UID]time.Time{},
-		counts:  map[string]int{},
-	}
+	options.Page = cmp.Or(options.Page, 2)
+	return &Cloud{options: options, disks: map[types.UID]disk{}, counts: map[string]int{}}
 }
 
 // call runs one operation under the fault function.
@@ -118,6 +129,9 @@ func (c *Cloud) call(ctx context.Context, call Call, act func() error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.counts[call.Operation]++
+	if short := driver.IsInsufficientCapacity(fault.Err) || driver.IsQuotaExceeded(fault.Err); short && c.asked(call) != nil {
+		fault = Fault{} // what was made needs no more room
+	}
 	if fault.Err != nil && !fault.Lost {
 		return fault.Err
 	}
@@ -132,21 +146,13 @@ func (c *Cloud) Create(ctx context.Context, req driver.Request[Config]) (driver.
 	if _, ok := sizes[req.Config.InstanceType]; !ok {
 		return driver.Instance{}, &driver.InvalidConfigurationError{Field: "spec.instanceType", Err: fmt.Errorf("unknown type %q", req.Config.InstanceType)}
 	}
-	disk := func() error {
-		if owner, ok := c.disks[req.Identity.UID]; ok {
-			return req.Identity.Check(owner)
-		}
-		c.disks[req.Identity.UID] = req.Identity
-		c.born[req.Identity.UID] = c.options.Now()
-		return nil
-	}
-	if err := c.call(ctx, Call{"disk", req.Identity}, disk); err != nil {
+	if err := c.call(ctx, Call{"disk", req.Identity, req.Config}, func() error { return c.format(req) }); err != nil {
 		return driver.Instance{}, err
 	}
 	var made driver.Instance
-	err := c.call(ctx, Call{"create", req.Identity}, func() error {
-		known, ok := c.servers[req.Identity.UID]
-		if !ok {
+	err := c.call(ctx, Call{"create", req.Identity, req.Config}, func() error {
+		known := c.asked(Call{Identity: req.Identity, Config: req.Config})
+		if known == nil {
 			known = c.boot(req)
 		}
 		made = known.instance
@@ -156,6 +162,27 @@ func (c *Cloud) Create(ctx context.Context, req driver.Request[Config]) (driver.
 		return driver.Instance{}, err
 	}
 	return made, nil
+}
+
+// format makes the disk, again where an earlier attempt left it in another zone.
+func (c *Cloud) format(req driver.Request[Config]) error {
+	if known, ok := c.disks[req.Identity.UID]; ok {
+		if err := req.Identity.Check(known.owner); err != nil || known.zone == req.Config.Zone {
+			return err
+		}
+	}
+	c.disks[req.Identity.UID] = disk{owner: req.Identity, zone: req.Config.Zone, born: c.options.Now()}
+	return nil
+}
+
+// asked returns the instance that the same creation made before.
+func (c *Cloud) asked(creation Call) *server {
+	for _, known := range c.servers {
+		if known.instance.Identity.UID == creation.Identity.UID && known.config == creation.Config {
+			return known
+		}
+	}
+	return nil
 }
 
 func (c *Cloud) boot(req driver.Request[Config]) *server {
@@ -173,6 +200,7 @@ func (c *Cloud) boot(req driver.Request[Config]) *server {
 			FailureDomain: req.Config.Zone,
 			Created:       c.options.Now(),
 		},
+		config:   req.Config,
 		boot:     c.options.BootReads,
 		stop:     c.options.DeleteReads,
 		hidden:   max(c.options.ListLag, c.hide),
@@ -182,20 +210,19 @@ func (c *Cloud) boot(req driver.Request[Config]) *server {
 		made.instance.State, made.instance.PollAfter = driver.Pending, time.Millisecond
 	}
 	c.hide = 0
-	c.servers[identity.UID] = made
+	c.servers = append(c.servers, made)
 	return made
 }
 
 // Get implements driver.Driver.
 func (c *Cloud) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
 	var found driver.Instance
-	err := c.call(ctx, Call{"get", id}, func() error {
+	err := c.call(ctx, Call{Operation: "get", Identity: id}, func() error {
 		known := c.find(id)
 		if known == nil {
 			return &driver.NotFoundError{What: "instance of " + id.Name}
 		}
-		c.age(known)
-		if c.find(id) == nil {
+		if c.age(known); known.gone {
 			return &driver.NotFoundError{What: "instance of " + id.Name}
 		}
 		found = known.instance
@@ -209,10 +236,10 @@ func (c *Cloud) Get(ctx context.Context, id driver.Identity) (driver.Instance, e
 
 // Delete implements driver.Driver.
 func (c *Cloud) Delete(ctx context.Context, id driver.Identity) error {
-	return c.call(ctx, Call{"delete", id}, func() error {
+	return c.call(ctx, Call{Operation: "delete", Identity: id}, func() error {
 		known := c.find(id)
 		if known == nil {
-			if disk, ok := c.disks[id.UID]; ok && id.Check(disk) == nil {
+			if left, ok := c.disks[id.UID]; ok && id.Check(left.owner) == nil {
 				delete(c.disks, id.UID)
 			}
 			return nil
@@ -228,7 +255,7 @@ func (c *Cloud) Delete(ctx context.Context, id driver.Identity) error {
 	})
 }
 
-// List implements driver.Driver. Each page of two instances is a call.
+// List implements driver.Driver. Each page is a call.
 func (c *Cloud) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Instance, error] {
 	return func(yield func(driver.Instance, error) bool) {
 		var all []driver.Instance
@@ -243,7 +270,7 @@ func (c *Cloud) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.I
 				yield(driver.Instance{}, err)
 				return
 			}
-			low, high := min(2*page, len(all)), min(2*page+2, len(all))
+			low, high := min(c.options.Page*page, len(all)), min(c.options.Page*(page+1), len(all))
 			for _, instance := range all[low:high] {
 				if !yield(instance, nil) {
 					return
@@ -254,51 +281,11 @@ func (c *Cloud) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.I
 	}
 }
 
-// Remains implements driver.Remainder: the disks.
-func (c *Cloud) Remains(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Remain, error] {
-	return func(yield func(driver.Remain, error) bool) {
-		var all []driver.Remain
-		err := c.call(ctx, Call{Operation: "list"}, func() error {
-			for uid, id := range c.disks {
-				if owner.UID == "" || id.Owner.UID == owner.UID {
-					all = append(all, driver.Remain{Kind: "disk", ID: string(uid), Identity: id, Created: c.born[uid]})
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			yield(driver.Remain{}, err)
-			return
-		}
-		for _, disk := range all {
-			if !yield(disk, nil) {
-				return
-			}
-		}
-	}
-}
-
-// Size implements driver.Sizer.
-func (c *Cloud) Size(_ context.Context, config Config) (driver.Size, error) {
-	capacity, ok := sizes[config.InstanceType]
-	if !ok {
-		return driver.Size{}, &driver.InvalidConfigurationError{Field: "spec.instanceType", Err: fmt.Errorf("unknown type %q", config.InstanceType)}
-	}
-	return driver.Size{Capacity: maps.Clone(capacity), Architecture: "amd64", OperatingSystem: "linux"}, nil
-}
-
-// Notify implements driver.Notifier.
-func (c *Cloud) Notify(changed func(driver.Identity)) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.changed = changed
-}
-
 func (c *Cloud) visible(owner driver.Owner) []driver.Instance {
 	var all []driver.Instance
-	for uid, known := range c.servers {
+	for _, known := range slices.Clone(c.servers) {
 		// A list is the passing of time, as a read is.
-		if c.age(known); c.servers[uid] == nil {
+		if c.age(known); known.gone {
 			continue
 		}
 		if known.hidden > 0 {
@@ -309,16 +296,12 @@ func (c *Cloud) visible(owner driver.Owner) []driver.Instance {
 			all = append(all, known.instance)
 		}
 	}
-	slices.SortFunc(all, func(a, b driver.Instance) int { return a.Created.Compare(b.Created) })
 	return all
 }
 
 func (c *Cloud) find(id driver.Identity) *server {
-	if id.ProviderID == "" {
-		return c.servers[id.UID]
-	}
 	for _, known := range c.servers {
-		if known.instance.ProviderID == id.ProviderID {
+		if id.ProviderID == "" && known.instance.Identity.UID == id.UID || id.ProviderID != "" && known.instance.ProviderID == id.ProviderID {
 			return known
 		}
 	}
@@ -340,12 +323,7 @@ func (c *Cloud) age(known *server) {
 }
 
 func (c *Cloud) forget(known *server) {
-	uid := known.instance.Identity.UID
-	delete(c.servers, uid)
-	delete(c.disks, uid)
-}
-
-var sizes = map[string]corev1.ResourceList{
-	"small": {corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("4Gi")},
-	"large": {corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("32Gi")},
+	known.gone = true
+	c.servers = slices.DeleteFunc(c.servers, func(s *server) bool { return s == known })
+	delete(c.disks, known.instance.Identity.UID)
 }

@@ -61,6 +61,10 @@ type Account[C any] struct {
 	driver.Driver[C]
 	// Direct is the driver without the inventory.
 	Direct driver.Driver[C]
+	// Shortage tells where there was no room or quota a moment ago.
+	Shortage func(config C) throttle.Shortage
+	// Tag puts the owner of an identity into the tags of what exists; nil for a cloud without that ability.
+	Tag func(ctx context.Context, id driver.Identity) error
 	// Remainder is nil for a cloud without that ability.
 	Remainder driver.Remainder
 	// Sizer is nil for a cloud without that ability.
@@ -177,20 +181,33 @@ func (b *Book[M, C]) open(connected driver.Driver[C]) *page[C] {
 		Now:    b.now,
 		Jitter: rand.Float64,
 	})
-	opened := &page[C]{driver: Account[C]{Driver: direct, Direct: direct, Sizer: sizer, Remainder: remainder}}
+	opened := &page[C]{driver: Account[C]{Driver: direct, Direct: direct, Shortage: direct.Shortage, Sizer: sizer, Remainder: remainder}}
 	changed := b.changed
 	if b.interval > 0 {
 		opened.inventory = inventory.New[C](direct, inventory.Options{Interval: b.interval, Unsettled: unsettled, Now: b.now, Changed: b.changed})
 		opened.driver.Driver = opened.inventory
 		changed = func(id driver.Identity) {
-			opened.inventory.Touch(id)
+			opened.touch(id)
 			b.changed(id)
+		}
+	}
+	if tagger, ok := connected.(driver.Tagger); ok {
+		opened.driver.Tag = func(ctx context.Context, id driver.Identity) error {
+			defer opened.touch(id)
+			return direct.Do(func() error { return tagger.Tag(ctx, id) })
 		}
 	}
 	if notifier, ok := connected.(driver.Notifier); ok {
 		notifier.Notify(changed)
 	}
 	return opened
+}
+
+// touch makes the next read of an instance a direct one.
+func (p *page[C]) touch(id driver.Identity) {
+	if p.inventory != nil {
+		p.inventory.Touch(id)
+	}
 }
 
 func (b *Book[M, C]) credentials(ctx context.Context, k key) (driver.Credentials, string, error) {

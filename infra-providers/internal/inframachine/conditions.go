@@ -6,6 +6,7 @@ package inframachine
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -14,6 +15,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/throttle"
 )
 
 // HostJoinedCondition tells whether the host inside the instance joined its cluster. It exists only where
@@ -103,6 +105,32 @@ func setReady[M driver.Machine](machine M, status metav1.ConditionStatus, reason
 
 func setWaiting[M driver.Machine](machine M, reason, message string) {
 	setReady(machine, metav1.ConditionFalse, reason, message)
+}
+
+// setShortage tells where there is no room, and what comes next.
+func setShortage[M driver.Machine](machine M, shortages []throttle.Shortage, next string) {
+	says := verdict{}
+	var words []string
+	told := map[throttle.Place]bool{}
+	for _, place := range shortages {
+		if place.Left == 0 || told[place.Place] {
+			continue
+		}
+		told[place.Place] = true
+		if says.reason != InsufficientCapacityReason {
+			says = judge(place.Cause)
+		}
+		words = append(words, shortOf(place))
+	}
+	setWaiting(machine, says.reason, strings.Join(words, "; ")+says.advice+"; "+next)
+}
+
+// shortOf says what is short where, with the cloud's own words.
+func shortOf(place throttle.Shortage) string {
+	if full, ok := errors.AsType[*driver.InsufficientCapacityError](place.Cause); ok {
+		return fmt.Sprintf("no capacity for %q in %q: %v", place.Place.InstanceType, place.Place.Zone, full.Err)
+	}
+	return fmt.Sprintf("no quota for %q in %q: %v", place.Place.InstanceType, place.Place.Zone, place.Cause)
 }
 
 func setPaused[M driver.Machine](machine M, cluster *clusterv1.Cluster) (paused bool) {

@@ -39,8 +39,8 @@ import (
 type Reconciler[M driver.Machine, C any] struct {
 	Cloud  driver.Cloud[M, C]
 	Client client.Client
-	// Secrets reads without a cache.
-	Secrets  client.Reader
+	// Live reads without a cache.
+	Live     client.Reader
 	Accounts *account.Book[M, C]
 	Events   events.EventRecorder
 	// Changes triggers machines whose cloud said that they changed.
@@ -50,6 +50,8 @@ type Reconciler[M driver.Machine, C any] struct {
 	Workers     int
 	// Resync is how often a settled instance is looked at.
 	Resync time.Duration
+
+	quiet quiet
 }
 
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines;clusters,verbs=get;list;watch
@@ -99,6 +101,7 @@ func (r *Reconciler[M, C]) advance(ctx context.Context, job *job[M, C]) (ctrl.Re
 		r.bootstrap,        // the bootstrap data is read
 		r.instance,         // the instance exists and its providerID is known
 		r.report,           // the status says what the cloud says
+		r.retag,            // the tags name the Cluster that there is now
 	} {
 		if result, err := phase(ctx, job); err != nil || job.waiting || result.RequeueAfter > 0 {
 			return result, err
@@ -117,6 +120,7 @@ func (r *Reconciler[M, C]) finalize(ctx context.Context, job *job[M, C]) (ctrl.R
 		return r.failed(job, fmt.Errorf("deleting instance: %w", err))
 	}
 	if gone {
+		r.quiet.remove(job.machine.GetUID())
 		controllerutil.RemoveFinalizer(job.machine, infrav1.MachineFinalizer)
 		return ctrl.Result{}, nil
 	}

@@ -45,24 +45,6 @@ func (r *Reconciler[M, C]) instance(ctx context.Context, job *job[M, C]) (ctrl.R
 	return ctrl.Result{}, nil
 }
 
-func (r *Reconciler[M, C]) create(ctx context.Context, job *job[M, C], cloud driver.Driver[C]) (ctrl.Result, error) {
-	config, err := r.Cloud.Config(job.machine, job.zone())
-	if err != nil {
-		return r.failed(job, err)
-	}
-	job.observed, err = cloud.Create(ctx, driver.Request[C]{
-		Identity: job.identity(),
-		Config:   config,
-		UserData: job.userData,
-		Format:   job.format,
-	})
-	if err != nil {
-		return r.failed(job, fmt.Errorf("creating instance: %w", err))
-	}
-	job.machine.SetProviderID(job.observed.ProviderID)
-	return ctrl.Result{}, nil
-}
-
 // report writes what the cloud says into the status.
 func (r *Reconciler[M, C]) report(_ context.Context, job *job[M, C]) (ctrl.Result, error) {
 	status, seen := job.machine.GetStatus(), job.observed

@@ -33,9 +33,11 @@ type job[M driver.Machine, C any] struct {
 	waiting bool
 	// unclaimed is true while the finalizer and the identity are not stored.
 	unclaimed bool
-	userData  []byte
-	format    string
-	observed  driver.Instance
+	// fresh is true when neither was there before, so that nothing can have been asked for.
+	fresh    bool
+	userData []byte
+	format   string
+	observed driver.Instance
 }
 
 // gather reads what the machine belongs to.

@@ -32,13 +32,14 @@ func (r *Reconciler[M, C]) waitForOwner(_ context.Context, job *job[M, C]) (ctrl
 	return job.wait(WaitingForMachineReason, "waiting for a Machine to own this object")
 }
 
-// claim puts the finalizer and the identity on the object. They are stored at the end of this reconcile,
-// and checkpoint lets nothing be created before.
-func (r *Reconciler[M, C]) claim(_ context.Context, job *job[M, C]) (ctrl.Result, error) {
+// claim puts the finalizer, the identity and the first choice on the object. They are stored at the end of
+// this reconcile, and checkpoint lets nothing be created before.
+func (r *Reconciler[M, C]) claim(ctx context.Context, job *job[M, C]) (ctrl.Result, error) {
 	job.unclaimed = controllerutil.AddFinalizer(job.machine, infrav1.MachineFinalizer)
 	if job.machine.GetAnnotations()[infrav1.IdentityAnnotation] == "" && job.machine.GetProviderID() == "" {
 		setIdentity(job.machine, job.machine.GetUID())
-		job.unclaimed = true
+		setChoice(job.machine, r.firstChoice(ctx, job))
+		job.fresh, job.unclaimed = job.unclaimed, true
 	}
 	return ctrl.Result{}, nil
 }
@@ -86,7 +87,7 @@ func (r *Reconciler[M, C]) bootstrap(ctx context.Context, job *job[M, C]) (ctrl.
 	}
 	name := *job.owner.Spec.Bootstrap.DataSecretName
 	secret := &corev1.Secret{}
-	err := r.Secrets.Get(ctx, client.ObjectKey{Namespace: job.machine.GetNamespace(), Name: name}, secret)
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: job.machine.GetNamespace(), Name: name}, secret)
 	if err == nil && len(secret.Data["value"]) == 0 {
 		err = errNoBootstrapValue
 	} else if err != nil && !apierrors.IsNotFound(err) {

@@ -235,6 +235,49 @@ func TestAdoptsByProviderIDAfterAMove(t *testing.T) {
 	}
 }
 
+// TestFollowsAClusterThatMoved gives the Cluster another UID, as a move does, and expects the tags to follow,
+// at the cost of one call.
+func TestFollowsAClusterThatMoved(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, fake.Options{})
+	machine, owner := r.machine("worker")
+	r.settle(machine)
+	before := r.home.UID
+	r.delete(r.home)
+	var err error
+	if r.home, err = cluster.Cluster(t.Context(), r.home.Namespace, "home"); err != nil {
+		t.Fatal(err)
+	}
+	moved := r.move(machine, owner, true)
+	r.faults = func(call fake.Call) fake.Fault {
+		if call.Operation == "tag" {
+			return fake.Fault{Err: errors.New("not permitted")}
+		}
+		return fake.Fault{}
+	}
+	for range 3 {
+		_, err = r.reconcile(moved)
+	}
+	if err == nil {
+		t.Error("the refusal was swallowed")
+	}
+	r.wantReason(moved, clusterv1.ReadyCondition, inframachine.InstanceRunningReason) // it runs all the same
+	r.faults = nil
+	calls := r.cloud.Census().Calls["tag"]
+	r.settle(moved)
+	r.settle(moved)
+	census := r.cloud.Census()
+	if got := census.Instances[machine.UID].Owner.UID; got != r.home.UID || got == before {
+		t.Errorf("the instance is tagged for the Cluster %q, want %q", got, r.home.UID)
+	}
+	if got := census.Disks[machine.UID].Owner.UID; got != r.home.UID {
+		t.Errorf("the disk is tagged for the Cluster %q, want %q", got, r.home.UID)
+	}
+	if got := census.Calls["tag"] - calls; got != 1 {
+		t.Errorf("%d calls to tag, want 1", got)
+	}
+}
+
 // move removes the objects without deleting the instance and creates them again, as clusterctl does.
 func (r *rig) move(machine *infrav1.SimMachine, owner *clusterv1.Machine, keepsAnnotations bool) *infrav1.SimMachine {
 	r.t.Helper()

@@ -61,7 +61,13 @@ type rig struct {
 	// writes counts the writes of the reconciler; the one with number dieAt fails, as if it died there.
 	writes, dieAt atomic.Int32
 	watchFilter   string
-	// later moves the clock of the accounts.
+	// alternatives are what every machine may have instead; nil for a cloud without a choice.
+	alternatives []fake.Config
+	// secret names the Secret with the credentials, which the cloud takes while their token is this one.
+	secret, token string
+	// interval is the time between two lists; zero reads each instance by itself.
+	interval time.Duration
+	// later moves the clock of the accounts, which stands still where lists count.
 	later time.Duration
 
 	reconciler reconcile.Reconciler
@@ -92,18 +98,23 @@ func newRig(t *testing.T, options fake.Options) *rig {
 
 // described is the fake cloud as a provider's cloud.
 func (r *rig) described() driver.Cloud[*infrav1.SimMachine, fake.Config] {
-	return driver.Cloud[*infrav1.SimMachine, fake.Config]{
+	described := driver.Cloud[*infrav1.SimMachine, fake.Config]{
 		Name:           "fake",
 		NewMachine:     func() *infrav1.SimMachine { return &infrav1.SimMachine{} },
 		NewMachineList: func() driver.MachineList { return &infrav1.SimMachineList{} },
 		Config: func(machine *infrav1.SimMachine, zone string) (fake.Config, error) {
 			return fake.Config{InstanceType: machine.Spec.InstanceType, Zone: zone}, nil
 		},
-		Account: func(*infrav1.SimMachine) driver.Account { return driver.Account{} },
-		Connect: func(context.Context, driver.Account, driver.Credentials) (driver.Driver[fake.Config], error) {
-			return r.cloud, nil
+		Account: func(*infrav1.SimMachine) driver.Account { return driver.Account{SecretName: r.secret} },
+		Connect: func(_ context.Context, _ driver.Account, credentials driver.Credentials) (driver.Driver[fake.Config], error) {
+			return &locked{Cloud: r.cloud, opens: func() bool { return r.token == string(credentials["token"]) }}, nil
 		},
 	}
+	if r.alternatives != nil {
+		described.Alternatives = func(fake.Config) []fake.Config { return r.alternatives }
+		described.Place = func(c fake.Config) (string, string) { return c.InstanceType, c.Zone }
+	}
+	return described
 }
 
 // restart makes a new reconciler that remembers nothing.
@@ -131,14 +142,22 @@ func (r *rig) restart() {
 	r.reconciler = reconcile.AsReconciler(client.Client(counting), &inframachine.Reconciler[*infrav1.SimMachine, fake.Config]{
 		Cloud:    described,
 		Client:   counting,
-		Secrets:  cluster.Client,
-		Accounts: account.NewBook(described, account.Options{Secrets: cluster.Client, Now: func() time.Time { return time.Now().Add(r.later) }, Changed: func(driver.Identity) {}}),
+		Live:     cluster.Client,
+		Accounts: account.NewBook(described, account.Options{Secrets: cluster.Client, Now: r.now, Changed: func(driver.Identity) {}, Interval: r.interval}),
 		Events:   r.recorder,
 		Changes:  &inframachine.Changes{},
 		Resync:   time.Minute,
 
 		WatchFilter: r.watchFilter,
 	})
+}
+
+// now is the clock of the accounts.
+func (r *rig) now() time.Time {
+	if r.interval > 0 {
+		return time.Unix(1_000_000, 0).Add(r.later)
+	}
+	return time.Now().Add(r.later)
 }
 
 func (r *rig) dies() bool { return r.writes.Add(1)-1 == r.dieAt.Load() }

@@ -33,6 +33,9 @@ func (r *Reconciler[M, C]) save(ctx context.Context, before M, job *job[M, C], c
 	case err != nil:
 		return ctrl.Result{}, kerrors.NewAggregate([]error{came.err, err})
 	}
+	if job.fresh {
+		r.quiet.add(job.machine.GetUID())
+	}
 	r.announce(ctx, before, job.machine)
 	return came.result, came.err
 }

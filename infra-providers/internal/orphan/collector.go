@@ -4,8 +4,8 @@
 // Package orphan finds what is left in a cloud without a machine that owns it, and collects it with every
 // guard there is: only what is tagged for a Cluster that we know by its UID, is older than a grace period,
 // was found twice a grace period apart, and has no machine in a live read of the API server; never more
-// than a few per sweep, never while the Cluster is paused or frozen, never on a list that broke off. It
-// reports before it acts, and in dry-run mode it only reports.
+// than a few per sweep, never while the Cluster is paused or one of its fleets is frozen, never on a list
+// that broke off. It reports before it acts, and in dry-run mode it only reports.
 //
 //	found ─► nobody owns it ─► suspected, told ─► still so a grace later ─► live read agrees ─► deleted
 //
@@ -14,6 +14,7 @@ package orphan
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -22,7 +23,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,9 +31,6 @@ import (
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/account"
 )
-
-// FrozenCondition is the condition of a Cluster that, while True, stops every collection in it.
-const FrozenCondition = "Frozen"
 
 // Options are the flags of the collector.
 type Options struct {
@@ -58,6 +55,8 @@ type Collector[M driver.Machine, C any] struct {
 	suspects map[string]time.Time
 }
 
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinedeployments;machinesets,verbs=list
+
 // Start sweeps once per period until ctx is done.
 func (c *Collector[M, C]) Start(ctx context.Context) error {
 	if c.Options.Period <= 0 {
@@ -77,18 +76,20 @@ func (c *Collector[M, C]) Start(ctx context.Context) error {
 	}
 }
 
-// Sweep looks through every account once. A list that breaks off ends it before anything was judged.
+// Sweep looks through every account once. An account whose list breaks off is left alone this time.
 func (c *Collector[M, C]) Sweep(ctx context.Context) error {
 	clusters, err := c.clusters(ctx)
 	if err != nil {
 		return err
 	}
 	var found []Found
+	var failures []error
 	accounts := map[string]driver.Driver[C]{}
 	for _, connected := range c.Accounts.All() {
 		things, err := everything(ctx, connected)
 		if err != nil {
-			return err
+			failures = append(failures, err)
+			continue
 		}
 		for _, thing := range things {
 			accounts[thing.key()] = connected.Direct
@@ -99,23 +100,20 @@ func (c *Collector[M, C]) Sweep(ctx context.Context) error {
 	// the other way round.
 	wanted, err := c.wanted(ctx)
 	if err != nil {
-		return err
+		return errors.Join(append(failures, err)...)
 	}
-	frozen := map[types.UID]bool{}
-	for uid, cluster := range clusters {
-		frozen[uid] = isFrozen(cluster)
+	in := Input{Now: c.Now(), Found: found, Wanted: wanted, Suspects: c.suspects, Grace: c.Options.Grace, Cap: c.Options.Cap}
+	if in.Clusters, err = c.frozen(ctx, in, clusters); err != nil {
+		return errors.Join(append(failures, err)...)
 	}
-	judged := Plan(Input{
-		Now: c.Now(), Found: found, Wanted: wanted, Clusters: frozen,
-		Suspects: c.suspects, Grace: c.Options.Grace, Cap: c.Options.Cap,
-	})
-	return c.act(ctx, judged, clusters, accounts)
+	return errors.Join(append(failures, c.act(ctx, Plan(in), clusters, accounts))...)
 }
 
 // act tells about every orphan and deletes those that a live read confirms.
 func (c *Collector[M, C]) act(ctx context.Context, judged []Judged, clusters map[types.UID]*clusterv1.Cluster, accounts map[string]driver.Driver[C]) error {
 	suspects := map[string]time.Time{}
 	counts := map[Verdict]int{}
+	var failures []error
 	for _, thing := range judged {
 		counts[thing.Verdict]++
 		since, before := c.suspects[thing.key()]
@@ -130,41 +128,43 @@ func (c *Collector[M, C]) act(ctx context.Context, judged []Judged, clusters map
 		if thing.Verdict != Orphaned || c.Options.DryRun {
 			continue
 		}
-		if err := c.collect(ctx, thing.Found, accounts[thing.key()]); err != nil {
-			return err
+		switch done, err := c.collect(ctx, thing.Found, accounts[thing.key()]); {
+		case err != nil:
+			failures = append(failures, err)
+		case done:
+			c.tell(clusters[thing.Identity.Owner.UID], collected(thing.Found))
+			collectedTotal.WithLabelValues(c.Cloud.Name).Inc()
 		}
-		c.tell(clusters[thing.Identity.Owner.UID], collected(thing.Found))
-		collectedTotal.WithLabelValues(c.Cloud.Name).Inc()
 	}
 	c.suspects = suspects
 	for _, verdict := range []Verdict{Wanted, Foreign, Young, Frozen, Suspected, Spared, Orphaned} {
 		foundGauge.WithLabelValues(c.Cloud.Name, string(verdict)).Set(float64(counts[verdict]))
 	}
-	return nil
+	return errors.Join(failures...)
 }
 
 // collect deletes one orphan unless the API server itself, asked without a cache, knows better.
-func (c *Collector[M, C]) collect(ctx context.Context, thing Found, cloud driver.Driver[C]) error {
+func (c *Collector[M, C]) collect(ctx context.Context, thing Found, cloud driver.Driver[C]) (done bool, err error) {
 	owner := thing.Identity.Owner
 	cluster := &clusterv1.Cluster{}
 	if err := c.Live.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: owner.Name}, cluster); err != nil {
-		return fmt.Errorf("confirming cluster %q: %w", owner.Name, err)
+		return false, fmt.Errorf("confirming cluster %q: %w", owner.Name, err)
 	}
-	if cluster.UID != owner.UID || isFrozen(cluster) {
-		return nil
+	if cluster.UID != owner.UID || paused(cluster) {
+		return false, nil
 	}
 	machine := c.Cloud.NewMachine()
-	err := c.Live.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: thing.Identity.Name}, machine)
+	err = c.Live.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: thing.Identity.Name}, machine)
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("confirming machine %q: %w", thing.Identity.Name, err)
+		return false, fmt.Errorf("confirming machine %q: %w", thing.Identity.Name, err)
 	}
 	if err == nil && owns(machine, thing.Identity) {
-		return nil
+		return false, nil
 	}
 	if err := cloud.Delete(ctx, thing.Identity); err != nil {
-		return fmt.Errorf("deleting %s %q: %w", thing.Kind, thing.ID, err)
+		return false, fmt.Errorf("deleting %s %q: %w", thing.Kind, thing.ID, err)
 	}
-	return nil
+	return true, nil
 }
 
 // owns reports whether a machine has anything to do with an identity.
@@ -226,9 +226,4 @@ func (c *Collector[M, C]) wanted(ctx context.Context) (map[string]bool, error) {
 	})
 	delete(wanted, "")
 	return wanted, err
-}
-
-func isFrozen(cluster *clusterv1.Cluster) bool {
-	_, annotated := cluster.Annotations[clusterv1.PausedAnnotation]
-	return annotated || ptr.Deref(cluster.Spec.Paused, false) || meta.IsStatusConditionTrue(cluster.Status.Conditions, FrozenCondition)
 }

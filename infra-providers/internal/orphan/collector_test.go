@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/fake"
 	"drover.io/infra-providers/internal/account"
@@ -54,9 +55,11 @@ type attic struct {
 	cloud    *fake.Cloud
 	recorder *events.FakeRecorder
 	fault    func(fake.Call) fake.Fault
-	// hidden makes the cache not know any machine.
-	hidden bool
-	now    time.Time
+	// elsewhere is the cloud of another account.
+	elsewhere *fake.Cloud
+	// hidden makes the cache not know any machine, blind makes live lists fail.
+	hidden, blind bool
+	now           time.Time
 }
 
 func newAttic(t *testing.T, options Options) *attic {
@@ -83,8 +86,11 @@ func newAttic(t *testing.T, options Options) *attic {
 		Name:           "fake",
 		NewMachine:     func() *infrav1.SimMachine { return &infrav1.SimMachine{} },
 		NewMachineList: func() driver.MachineList { return &infrav1.SimMachineList{} },
-		Account:        func(*infrav1.SimMachine) driver.Account { return driver.Account{} },
-		Connect: func(context.Context, driver.Account, driver.Credentials) (driver.Driver[fake.Config], error) {
+		Account:        func(m *infrav1.SimMachine) driver.Account { return driver.Account{Region: m.Spec.Zone} },
+		Connect: func(_ context.Context, at driver.Account, _ driver.Credentials) (driver.Driver[fake.Config], error) {
+			if at.Region == "elsewhere" {
+				return a.elsewhere, nil
+			}
 			return a.cloud, nil
 		},
 	}
@@ -104,8 +110,16 @@ func newAttic(t *testing.T, options Options) *attic {
 			return c.List(ctx, list, options...)
 		},
 	})
+	live := interceptor.NewClient(direct, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			if a.blind {
+				return errors.New("the API server is gone")
+			}
+			return c.List(ctx, list, options...)
+		},
+	})
 	a.Collector = &Collector[*infrav1.SimMachine, fake.Config]{
-		Cloud: described, Accounts: accounts, Client: cached, Live: direct,
+		Cloud: described, Accounts: accounts, Client: cached, Live: live,
 		Events: a.recorder, Now: func() time.Time { return a.now }, Options: options,
 	}
 	return a
@@ -210,12 +224,19 @@ func TestCollectsNothing(t *testing.T) {
 				a.Fatal(err)
 			}
 		}, false},
-		"while the Cluster is frozen": {usual, func(a *attic) {
-			a.home.Status.Conditions = []metav1.Condition{{Type: FrozenCondition, Status: metav1.ConditionTrue, Reason: "Overshoot", LastTransitionTime: metav1.Now()}}
-			if err := cluster.Client.Status().Update(a.Context(), a.home); err != nil {
+		"while a MachineDeployment of the Cluster is frozen for an overshoot": {usual, func(a *attic) {
+			a.fleet(&clusterv1.MachineDeployment{}, policyv1.FrozenLabel, "")
+		}, false},
+		"while a MachineSet of the Cluster is frozen by hand": {usual, func(a *attic) {
+			a.fleet(&clusterv1.MachineSet{}, "", "true")
+		}, false},
+		"while the Cluster is paused by its annotation": {usual, func(a *attic) {
+			a.home.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+			if err := cluster.Client.Update(a.Context(), a.home); err != nil {
 				a.Fatal(err)
 			}
 		}, false},
+		"while the fleets cannot be read": {usual, func(a *attic) { a.blind = true }, true},
 		"when the Cluster was replaced by one of the same name": {usual, func(a *attic) {
 			if err := cluster.Client.Delete(a.Context(), a.home); err != nil {
 				a.Fatal(err)
@@ -256,8 +277,109 @@ func TestCollectsNothing(t *testing.T) {
 				}
 			}
 			a.wantCensus(1, 1)
+			for len(a.recorder.Events) > 0 {
+				if told := <-a.recorder.Events; strings.Contains(told, "OrphanDeleted") {
+					t.Errorf("told %q", told)
+				}
+			}
 		})
 	}
+}
+
+// fleet creates a MachineDeployment or MachineSet of the Cluster with a label and the operator's word on
+// freezing.
+func (a *attic) fleet(object client.Object, label, word string) {
+	a.Helper()
+	template := clusterv1.MachineTemplateSpec{
+		ObjectMeta: clusterv1.ObjectMeta{Labels: map[string]string{"fleet": "a"}},
+		Spec: clusterv1.MachineSpec{
+			ClusterName:       "home",
+			Bootstrap:         clusterv1.Bootstrap{DataSecretName: ptr.To("data")},
+			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "SimMachineTemplate", Name: "t"},
+		},
+	}
+	selector := metav1.LabelSelector{MatchLabels: map[string]string{"fleet": "a"}}
+	switch fleet := object.(type) {
+	case *clusterv1.MachineDeployment:
+		fleet.Spec = clusterv1.MachineDeploymentSpec{ClusterName: "home", Selector: selector, Template: template}
+	case *clusterv1.MachineSet:
+		fleet.Spec = clusterv1.MachineSetSpec{ClusterName: "home", Selector: selector, Template: template}
+	}
+	object.SetNamespace(a.home.Namespace)
+	object.SetGenerateName("fleet-")
+	object.SetLabels(map[string]string{clusterv1.ClusterNameLabel: "home"})
+	if label != "" {
+		object.GetLabels()[label] = "true"
+	}
+	if word != "" {
+		object.SetAnnotations(map[string]string{policyv1.FreezeAnnotation: word})
+	}
+	if err := cluster.Client.Create(a.Context(), object); err != nil {
+		a.Fatal(err)
+	}
+}
+
+// TestAFleetThatThawedIsNoHindrance has fleets that are not frozen, one of them by the operator's word.
+func TestAFleetThatThawedIsNoHindrance(t *testing.T) {
+	t.Parallel()
+	a := newAttic(t, usual)
+	a.leave("lost")
+	a.fleet(&clusterv1.MachineDeployment{}, "", "")
+	a.fleet(&clusterv1.MachineDeployment{}, policyv1.FrozenLabel, "false")
+	a.sweep(2)
+	a.wantCensus(0, 0)
+}
+
+// TestReadsNoFleetsWhileAllIsWell counts the live lists of a sweep that finds no orphan.
+func TestReadsNoFleetsWhileAllIsWell(t *testing.T) {
+	t.Parallel()
+	a := newAttic(t, usual)
+	a.own("kept")
+	a.blind = true // a live list would fail
+	a.sweep(3)
+	a.wantCensus(1, 1)
+}
+
+// TestOneOrphanThatStaysHoldsUpNoOther has the cloud refuse to delete the oldest orphan.
+func TestOneOrphanThatStaysHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	a := newAttic(t, usual)
+	stays := a.leave("stays")
+	a.now = a.now.Add(time.Minute)
+	a.leave("goes")
+	a.fault = func(call fake.Call) fake.Fault {
+		if call.Operation == "delete" && call.Identity.UID == stays {
+			return fake.Fault{Err: errors.New("internal error")}
+		}
+		return fake.Fault{}
+	}
+	a.sweep(1)
+	a.now = a.now.Add(21 * time.Minute)
+	if err := a.Sweep(t.Context()); err == nil {
+		t.Error("the failure was swallowed")
+	}
+	a.wantCensus(1, 1)
+	if _, left := a.cloud.Census().Instances[stays]; !left {
+		t.Error("the wrong one is gone")
+	}
+}
+
+// TestOneAccountThatFailsHoldsUpNoOther has a second account whose list never completes.
+func TestOneAccountThatFailsHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	a := newAttic(t, usual)
+	a.elsewhere = fake.New(fake.Options{Faults: func(fake.Call) fake.Fault { return fake.Fault{Err: errors.New("gateway timeout")} }})
+	if _, err := a.Accounts.Driver(t.Context(), &infrav1.SimMachine{Spec: infrav1.SimMachineSpec{Zone: "elsewhere"}}); err != nil {
+		t.Fatal(err)
+	}
+	a.leave("lost")
+	for range 2 {
+		a.now = a.now.Add(21 * time.Minute)
+		if err := a.Sweep(t.Context()); err == nil {
+			t.Error("the failure was swallowed")
+		}
+	}
+	a.wantCensus(0, 0)
 }
 
 func TestCollectsNoMoreThanTheCap(t *testing.T) {

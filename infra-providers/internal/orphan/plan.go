@@ -83,7 +83,7 @@ func Plan(in Input) []Judged {
 		since, suspected := in.Suspects[thing.key()]
 		verdict := Orphaned
 		switch {
-		case in.Wanted[string(thing.Identity.UID)] || in.Wanted[thing.Identity.ProviderID]:
+		case in.wants(thing):
 			verdict = Wanted
 		case !known:
 			verdict = Foreign
@@ -101,4 +101,9 @@ func Plan(in Input) []Judged {
 		judged[i] = Judged{Found: thing, Verdict: verdict}
 	}
 	return judged
+}
+
+// wants reports whether a machine owns a thing.
+func (in Input) wants(thing Found) bool {
+	return in.Wanted[string(thing.Identity.UID)] || in.Wanted[thing.Identity.ProviderID]
 }

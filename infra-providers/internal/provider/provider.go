@@ -42,6 +42,9 @@ func Run[M driver.Machine, C any](ctx context.Context, cloud driver.Cloud[M, C],
 
 // Register adds the reconcilers of a cloud to a manager.
 func Register[M driver.Machine, C any](mgr ctrl.Manager, cloud driver.Cloud[M, C], options *Options) error {
+	if cloud.Alternatives != nil && cloud.Place == nil {
+		return fmt.Errorf("cloud %q offers alternatives but no places to choose among", cloud.Name)
+	}
 	changes := &inframachine.Changes{}
 	accounts := account.NewBook(cloud, account.Options{Secrets: mgr.GetAPIReader(), Now: time.Now, Changed: changes.Tell, Interval: options.InventoryInterval})
 	if err := mgr.Add(accounts); err != nil {
@@ -50,7 +53,7 @@ func Register[M driver.Machine, C any](mgr ctrl.Manager, cloud driver.Cloud[M, C
 	machines := &inframachine.Reconciler[M, C]{
 		Cloud:       cloud,
 		Client:      mgr.GetClient(),
-		Secrets:     mgr.GetAPIReader(),
+		Live:        mgr.GetAPIReader(),
 		Accounts:    accounts,
 		Events:      mgr.GetEventRecorder("drover-infra-" + cloud.Name),
 		Changes:     changes,

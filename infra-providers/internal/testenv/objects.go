@@ -15,10 +15,11 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
-	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
 )
 
 // Namespace creates a namespace with a name that starts with prefix.
@@ -43,23 +44,28 @@ func (c *Cluster) Cluster(ctx context.Context, namespace, name string) (*cluster
 
 // Machine creates a Machine with its bootstrap Secret and, owned by it, its infrastructure machine, all
 // of one name, as the core would.
-func (c *Cluster) Machine(ctx context.Context, cluster *clusterv1.Cluster, infra *infrav1.SimMachine, userData []byte) (*clusterv1.Machine, error) {
-	labels := map[string]string{clusterv1.ClusterNameLabel: cluster.Name}
+func (c *Cluster) Machine(ctx context.Context, cluster *clusterv1.Cluster, infra driver.Machine, userData []byte) (*clusterv1.Machine, error) {
+	kind, err := apiutil.GVKForObject(infra, c.Client.Scheme())
+	if err != nil {
+		return nil, err
+	}
+	name, labels := infra.GetName(), map[string]string{clusterv1.ClusterNameLabel: cluster.Name}
 	machine := &clusterv1.Machine{
-		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: infra.Name, Labels: labels},
+		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: name, Labels: labels},
 		Spec: clusterv1.MachineSpec{
 			ClusterName:       cluster.Name,
-			Bootstrap:         clusterv1.Bootstrap{DataSecretName: &infra.Name},
-			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "SimMachine", Name: infra.Name},
+			Bootstrap:         clusterv1.Bootstrap{DataSecretName: &name},
+			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: kind.Group, Kind: kind.Kind, Name: name},
 		},
 	}
 	if err := c.Client.Create(ctx, machine); err != nil {
 		return nil, fmt.Errorf("creating machine: %w", err)
 	}
-	infra.Namespace, infra.Labels = cluster.Namespace, labels
-	infra.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(machine, clusterv1.GroupVersion.WithKind("Machine"))}
+	infra.SetNamespace(cluster.Namespace)
+	infra.SetLabels(labels)
+	infra.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(machine, clusterv1.GroupVersion.WithKind("Machine"))})
 	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: infra.Name, Labels: labels},
+		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: name, Labels: labels},
 		Data:       map[string][]byte{"value": userData, "format": []byte("cloud-config")},
 	}
 	if err := c.Client.Create(ctx, secret); err != nil {

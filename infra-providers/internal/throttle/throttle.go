@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package throttle spares a cloud account what cannot succeed now: calls over the account's rate, calls
-// while the cloud asked for a pause, and creations of an instance type in a zone where there was no room or
-// no quota a moment ago. It never waits: what must not be called fails at once with the kind of error that
-// says when to come back. Package account puts one around each driver.
+// Package throttle spares a cloud account what cannot succeed now: calls over the account's rate and calls
+// while the cloud asked for a pause. It never waits: what must not be called fails at once with the kind of
+// error that says when to come back. It also remembers where there was no room or no quota a moment ago, and
+// leaves it to the caller what to make of that. Package account puts one around each driver.
 package throttle
 
 import (
@@ -30,7 +30,7 @@ const (
 type Options[C any] struct {
 	// Limits are the calls that the account allows; the zero value has none.
 	Limits driver.Limits
-	// Place returns the instance type and zone of a configuration; nil puts nothing aside.
+	// Place returns the instance type and zone of a configuration; nil remembers no shortages.
 	Place func(C) (instanceType, zone string)
 	Now   func() time.Time
 	// Jitter returns a number in [0, 1).
@@ -45,15 +45,7 @@ type Throttle[C any] struct {
 
 	mu    sync.Mutex
 	pause backoff
-	aside map[place]*shortage
-}
-
-type place struct{ instanceType, zone string }
-
-// shortage is why a place is put aside.
-type shortage struct {
-	backoff
-	cause error
+	aside map[Place]*shortage
 }
 
 // New returns a throttle around a driver.
@@ -62,14 +54,11 @@ func New[C any](of driver.Driver[C], options Options[C]) *Throttle[C] {
 	if options.Limits.PerSecond > 0 {
 		limiter = rate.NewLimiter(rate.Limit(options.Limits.PerSecond), max(options.Limits.Burst, 1))
 	}
-	return &Throttle[C]{of: of, options: options, limiter: limiter, aside: map[place]*shortage{}}
+	return &Throttle[C]{of: of, options: options, limiter: limiter, aside: map[Place]*shortage{}}
 }
 
 // Create implements driver.Driver.
 func (t *Throttle[C]) Create(ctx context.Context, req driver.Request[C]) (driver.Instance, error) {
-	if err := t.short(req.Config); err != nil {
-		return driver.Instance{}, err
-	}
 	if err := t.admit(); err != nil {
 		return driver.Instance{}, err
 	}
@@ -117,6 +106,16 @@ func (t *Throttle[C]) List(ctx context.Context, owner driver.Owner) iter.Seq2[dr
 	}
 }
 
+// Do makes a call that is not one of driver.Driver's under the same limits.
+func (t *Throttle[C]) Do(call func() error) error {
+	if err := t.admit(); err != nil {
+		return err
+	}
+	err := call()
+	t.learn(err)
+	return err
+}
+
 var errBusy = errors.New("the account's rate of calls is used up")
 
 // admit lets a call through or says when to come back.
@@ -147,43 +146,6 @@ func (t *Throttle[C]) learn(err error) {
 	case err == nil:
 		t.pause = backoff{}
 	}
-}
-
-// short returns the shortage at a place that is put aside.
-func (t *Throttle[C]) short(config C) error {
-	if t.options.Place == nil {
-		return nil
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if known := t.aside[t.place(config)]; known != nil && known.left(t.options.Now()) > 0 {
-		return known.cause
-	}
-	return nil
-}
-
-func (t *Throttle[C]) remember(config C, err error) {
-	if t.options.Place == nil {
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	at := t.place(config)
-	switch {
-	case err == nil:
-		delete(t.aside, at)
-	case driver.IsInsufficientCapacity(err) || driver.IsQuotaExceeded(err):
-		if t.aside[at] == nil {
-			t.aside[at] = &shortage{}
-		}
-		t.aside[at].cause = err
-		t.aside[at].grow(t.options.Now(), asideMin, asideMax, t.options.Jitter())
-	}
-}
-
-func (t *Throttle[C]) place(config C) place {
-	instanceType, zone := t.options.Place(config)
-	return place{instanceType, zone}
 }
 
 // backoff is a pause that doubles each time it is needed again.

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/apimachinery/pkg/types"
 
 	"drover.io/infra-providers/driver"
@@ -110,39 +112,56 @@ func TestPausesLongerEachTime(t *testing.T) {
 	}
 }
 
-func TestPutsAsideWhereThereIsNoRoom(t *testing.T) {
+func TestRemembersWhereThereIsNoRoom(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		cause error
-		is    func(error) bool
-	}{
-		"for lack of capacity": {&driver.InsufficientCapacityError{InstanceType: "small", Zone: "a", Err: errors.New("full")}, driver.IsInsufficientCapacity},
-		"for lack of quota":    {&driver.QuotaExceededError{Err: errors.New("quota")}, driver.IsQuotaExceeded},
+	for name, cause := range map[string]error{
+		"for lack of capacity": &driver.InsufficientCapacityError{InstanceType: "small", Zone: "a", Err: errors.New("full")},
+		"for lack of quota":    &driver.QuotaExceededError{Err: errors.New("quota")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, driver.Limits{})
-			b.fails = test.cause
+			b.fails = cause
 			_ = b.create(1, "small", "a")
-			b.fails = nil
-			for n := range 3 {
-				if err := b.create(n+2, "small", "a"); !test.is(err) {
-					t.Errorf("got %v, want the same shortage", err)
-				}
-			}
-			if got := b.calls("create"); got != 1 {
-				t.Errorf("%d creations were tried, want 1", got)
-			}
-			if err := b.create(9, "small", "b"); err != nil {
-				t.Errorf("another zone: %v", err)
-			}
-			if err := b.create(10, "large", "a"); err != nil {
-				t.Errorf("another type: %v", err)
-			}
+			want := Shortage{Place: Place{"small", "a"}, Cause: cause, Until: b.now.Add(time.Minute), Left: time.Minute}
+			b.wantShortage("small", "a", want)
+			b.wantShortage("small", "b", Shortage{Place: Place{"small", "b"}})
+			b.wantShortage("large", "a", Shortage{Place: Place{"large", "a"}})
 			b.now = b.now.Add(time.Minute)
-			if err := b.create(11, "small", "a"); err != nil {
-				t.Errorf("after a minute: %v", err)
+			want.Left = 0
+			b.wantShortage("small", "a", want)
+			b.fails = nil
+			if err := b.create(2, "small", "a"); err != nil {
+				t.Fatal(err)
 			}
+			b.wantShortage("small", "a", Shortage{Place: Place{"small", "a"}})
 		})
+	}
+}
+
+func TestAPlaceThatStaysShortIsPutAsideForLonger(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, driver.Limits{})
+	b.fails = &driver.InsufficientCapacityError{InstanceType: "small", Zone: "a", Err: errors.New("full")}
+	for n, want := range []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute, 30 * time.Minute, 30 * time.Minute} {
+		for m := range 5 { // many machines are refused at once
+			_ = b.create(10*n+m, "small", "a")
+		}
+		if got := b.Shortage(fake.Config{InstanceType: "small", Zone: "a"}).Left; got != want {
+			t.Errorf("put aside for %s the %d. time, want %s", got, n+1, want)
+		}
+		b.now = b.now.Add(want)
+	}
+	b.now = b.now.Add(time.Hour)
+	_ = b.create(99, "small", "a")
+	if got := b.Shortage(fake.Config{InstanceType: "small", Zone: "a"}).Left; got != time.Minute {
+		t.Errorf("put aside for %s long after the last time, want 1m", got)
+	}
+}
+
+func (b *bench) wantShortage(instanceType, zone string, want Shortage) {
+	b.t.Helper()
+	if diff := cmp.Diff(want, b.Shortage(fake.Config{InstanceType: instanceType, Zone: zone}), cmpopts.EquateErrors()); diff != "" {
+		b.t.Errorf("shortage of %s in %s (-want +got):\n%s", instanceType, zone, diff)
 	}
 }

@@ -22,7 +22,9 @@ type host struct {
 	done   chan struct{}
 	tell   func(Instance)
 
-	mu      sync.Mutex
+	mu sync.Mutex
+	// tags stand in for those of spec once they were changed.
+	tags    map[string]string
 	joined  bool
 	failed  bool
 	message string
@@ -33,14 +35,24 @@ func (h *host) instance() Instance {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	boots := time.Until(h.spec.Created.Add(h.spec.BootDelay))
+	spec := h.spec
+	if h.tags != nil {
+		spec.Tags = h.tags
+	}
 	return Instance{
-		Spec:    h.spec,
+		Spec:    spec,
 		Running: boots <= 0,
 		BootsIn: max(boots, 0),
 		Joined:  h.joined,
 		Failed:  h.failed,
 		Message: h.message,
 	}
+}
+
+func (h *host) tag(tags map[string]string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tags = tags
 }
 
 // run boots the host and keeps it alive as long as it is meant to live.

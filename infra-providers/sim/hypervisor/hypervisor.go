@@ -145,6 +145,23 @@ func (h *Hypervisor) Delete(id string) error {
 	return nil
 }
 
+// Tag replaces the tags of the instance with an ID. It does nothing when there is none.
+func (h *Hypervisor) Tag(id string, tags map[string]string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	known, ok := h.hosts[id]
+	if !ok {
+		return nil
+	}
+	spec := known.instance().Spec
+	spec.Tags = tags
+	if err := h.store.save(spec); err != nil {
+		return fmt.Errorf("tagging instance %q: %w", id, err)
+	}
+	known.tag(tags)
+	return nil
+}
+
 // List returns all instances in the order of their IDs.
 func (h *Hypervisor) List() []Instance {
 	h.mu.Lock()

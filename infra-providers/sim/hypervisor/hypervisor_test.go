@@ -4,6 +4,7 @@
 package hypervisor
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -38,6 +39,39 @@ func TestInstancesOutliveTheProcess(t *testing.T) {
 	disk.store = second.store
 	if got := string(disk.Load("kubelet-client.pem")) + string(disk.Load(userDataFile)); got != "certificatedata" {
 		t.Errorf("the disk has %q", got)
+	}
+}
+
+func TestTagsOutliveTheProcess(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	h, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Create(Spec{ID: "sim-1", Zone: "z", Tags: map[string]string{"owner": "old"}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"owner": "new"}
+	if err := h.Tag("sim-1", want); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if found, ok := h.Get("sim-1"); !ok || !maps.Equal(found.Tags, want) {
+			t.Errorf("got %v, want %v", found.Tags, want)
+		}
+		if err := h.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if h, err = Open(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := h.Tag("sim-2", want); err != nil {
+		t.Errorf("tagging what does not exist: %v", err)
+	}
+	if err := h.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
 

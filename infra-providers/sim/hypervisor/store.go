@@ -115,6 +115,19 @@ func (s *store) create(spec Spec, userData []byte) error {
 	return nil
 }
 
+// save replaces what is stored of an instance, as a whole or not at all.
+func (s *store) save(spec Spec) error {
+	content, err := json.Marshal(spec)
+	if err != nil {
+		return err
+	}
+	aside := s.path(spec.ID, unfinished+specFile)
+	if err := os.WriteFile(aside, content, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(aside, s.path(spec.ID, specFile))
+}
+
 // remove renames the folder before it empties it, so that a half removed instance never comes back.
 func (s *store) remove(id string) error {
 	aside, err := os.MkdirTemp(s.dir, unfinished)

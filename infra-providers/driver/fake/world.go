@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fake
+
+import (
+	"errors"
+	"sync/atomic"
+
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
+)
+
+// World returns a fake cloud for the conformance suite: what a hook arms strikes the next call it fits, once,
+// before the fault function of the options is asked.
+func World(options Options) drivertest.World[Config] {
+	var armed atomic.Pointer[func(Call) (Fault, bool)]
+	arm := func(strike func(Call) (Fault, bool)) func() {
+		return func() { armed.Store(&strike) }
+	}
+	usual := options.Faults
+	options.Faults = func(call Call) Fault {
+		if strike := armed.Load(); strike != nil {
+			if fault, strikes := (*strike)(call); strikes {
+				armed.Store(nil)
+				return fault
+			}
+		}
+		if usual == nil {
+			return Fault{}
+		}
+		return usual(call)
+	}
+	always := func(err error) func() {
+		return arm(func(Call) (Fault, bool) { return Fault{Err: err}, true })
+	}
+	on := func(operation string, fault Fault) func() {
+		return arm(func(call Call) (Fault, bool) {
+			if call.Operation != operation {
+				return Fault{}, false
+			}
+			return fault, true
+		})
+	}
+	cloud := New(options)
+	return drivertest.World[Config]{
+		Driver:  cloud,
+		Config:  Config{InstanceType: "small", Zone: "zone-a"},
+		Other:   &Config{InstanceType: "large", Zone: "zone-b"},
+		Invalid: map[string]Config{"unknown type": {InstanceType: "huge", Zone: "zone-a"}},
+		Lose: arm(func(call Call) (Fault, bool) {
+			if call.Operation != "create" && call.Operation != "delete" {
+				return Fault{}, false
+			}
+			return Fault{Err: ErrLost, Lost: true}, true
+		}),
+		Refuse: map[drivertest.Refusal]func(){
+			drivertest.Unauthorized:         always(&driver.UnauthorizedError{Err: errors.New("token refused")}),
+			drivertest.RateLimited:          always(&driver.RateLimitedError{Err: errors.New("too many requests")}),
+			drivertest.ServerError:          always(errors.New("internal error")),
+			drivertest.QuotaExceeded:        on("create", Fault{Err: &driver.QuotaExceededError{Err: errors.New("quota")}}),
+			drivertest.InsufficientCapacity: on("create", Fault{Err: &driver.InsufficientCapacityError{InstanceType: "small", Zone: "zone-a", Err: errors.New("full")}}),
+		},
+		Interrupt: on("create", Fault{Err: errors.New("internal error")}),
+		Hide:      cloud.HideNext,
+		Leftovers: func() (left []string) {
+			census := cloud.Census()
+			for uid := range census.Instances {
+				left = append(left, "instance "+string(uid))
+			}
+			for uid := range census.Disks {
+				left = append(left, "disk "+string(uid))
+			}
+			return left
+		},
+	}
+}

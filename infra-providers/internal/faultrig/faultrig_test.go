@@ -1,0 +1,157 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package faultrig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/fake"
+	"drover.io/infra-providers/internal/testenv"
+)
+
+var cluster *testenv.Cluster
+
+func TestMain(m *testing.M) { os.Exit(testMain(m)) }
+
+func testMain(m *testing.M) int {
+	started, err := testenv.Start()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	cluster = started
+	ctrl.SetLogger(logr.Discard())
+	code := m.Run()
+	if err := cluster.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+// TestFinds runs the rig over drivers that break the contract, each in one way.
+func TestFinds(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		driver func(*fake.Cloud) driver.Driver[fake.Config]
+		want   error
+	}{
+		"nothing in a driver that keeps the contract":             {func(c *fake.Cloud) driver.Driver[fake.Config] { return c }, nil},
+		"an instance for each time that it was asked for":         {func(c *fake.Cloud) driver.Driver[fake.Config] { return &prolific{Cloud: c} }, errDoubled},
+		"a deletion that claims to be done":                       {func(c *fake.Cloud) driver.Driver[fake.Config] { return &lazy{c} }, errLeaked},
+		"a disk that stays":                                       {func(c *fake.Cloud) driver.Driver[fake.Config] { return &careless{c} }, errLeaked},
+		"a failure that is taken for absence":                     {func(c *fake.Cloud) driver.Driver[fake.Config] { return &hasty{Cloud: c} }, errGivenUp},
+		"an instance that never gets deleted":                     {func(c *fake.Cloud) driver.Driver[fake.Config] { return &deaf{c} }, errStuck},
+		"a refusal for lack of room though the instance was made": {func(c *fake.Cloud) driver.Driver[fake.Config] { return &liar{Cloud: c} }, errDoubled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			hooks := fake.World(fake.Options{BootReads: 1, DeleteReads: 1})
+			broken := test.driver(hooks.Driver.(*fake.Cloud))
+			dice := newDice(1)
+			s, err := newStorm(t.Context(), cluster, dice, World[*infrav1.SimMachine, fake.Config]{
+				Cloud: driver.Cloud[*infrav1.SimMachine, fake.Config]{
+					Name:       "fake",
+					NewMachine: func() *infrav1.SimMachine { return &infrav1.SimMachine{} },
+					Config: func(*infrav1.SimMachine, string) (fake.Config, error) {
+						return fake.Config{InstanceType: "small", Zone: "a"}, nil
+					},
+					Alternatives: func(fake.Config) []fake.Config { return []fake.Config{{InstanceType: "large", Zone: "b"}} },
+					Place:        func(c fake.Config) (string, string) { return c.InstanceType, c.Zone },
+					Account:      func(*infrav1.SimMachine) driver.Account { return driver.Account{} },
+					Connect: func(context.Context, driver.Account, driver.Credentials) (driver.Driver[fake.Config], error) {
+						return broken, nil
+					},
+				},
+				Machine: func() *infrav1.SimMachine { return &infrav1.SimMachine{} },
+				Hooks:   hooks,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.patience = 100
+			if err = s.run(t.Context(), 40); err == nil {
+				err = s.census()
+			}
+			if !errors.Is(err, test.want) {
+				t.Errorf("got %v, want %v", err, test.want)
+			}
+		})
+	}
+}
+
+// prolific forgets what it was asked for.
+type prolific struct {
+	*fake.Cloud
+	asked int
+}
+
+func (d *prolific) Create(ctx context.Context, req driver.Request[fake.Config]) (driver.Instance, error) {
+	d.asked++
+	req.Config.Zone = fmt.Sprint("zone-", d.asked)
+	return d.Cloud.Create(ctx, req)
+}
+
+// lazy says that what it cannot delete at once is gone.
+type lazy struct{ *fake.Cloud }
+
+func (d *lazy) Delete(context.Context, driver.Identity) error { return nil }
+
+func (d *lazy) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
+	if found, err := d.Cloud.Get(ctx, id); err != nil || found.State == driver.Pending {
+		return found, err
+	}
+	return driver.Instance{State: driver.Terminated}, nil
+}
+
+// careless leaves the disk of an instance behind.
+type careless struct{ *fake.Cloud }
+
+func (d *careless) Delete(ctx context.Context, id driver.Identity) error {
+	if _, err := d.Get(ctx, id); driver.IsNotFound(err) {
+		return nil
+	}
+	return d.Cloud.Delete(ctx, id)
+}
+
+// hasty says that what it cannot read does not exist.
+type hasty struct {
+	*fake.Cloud
+	read int
+}
+
+func (d *hasty) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
+	if d.read++; d.read%5 == 0 {
+		return driver.Instance{}, &driver.NotFoundError{What: "instance"}
+	}
+	return d.Cloud.Get(ctx, id)
+}
+
+// deaf never deletes.
+type deaf struct{ *fake.Cloud }
+
+func (d *deaf) Delete(context.Context, driver.Identity) error { return nil }
+
+// liar refuses after it did what it was asked.
+type liar struct {
+	*fake.Cloud
+	asked int
+}
+
+func (d *liar) Create(ctx context.Context, req driver.Request[fake.Config]) (driver.Instance, error) {
+	made, err := d.Cloud.Create(ctx, req)
+	if d.asked++; d.asked%4 == 0 && err == nil {
+		return driver.Instance{}, &driver.InsufficientCapacityError{InstanceType: "small", Zone: "a", Err: errors.New("full")}
+	}
+	return made, err
+}

@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package faultrig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"drover.io/infra-providers/driver"
+)
+
+var (
+	errLost   = errors.New("connection reset by peer")
+	errBroken = errors.New("internal error")
+	errFull   = errors.New("the zone is full")
+	errOften  = errors.New("slow down")
+)
+
+// shaky is a driver whose every call may fail on its way, which any driver has to bear.
+type shaky[C any] struct {
+	driver.Driver[C]
+	dice   *Dice
+	ledger *ledger
+	// place names what runs short; nil for a cloud where nothing does.
+	place func(C) (instanceType, zone string)
+}
+
+// Create implements driver.Driver.
+func (s *shaky[C]) Create(ctx context.Context, req driver.Request[C]) (driver.Instance, error) {
+	s.ledger.count("create")
+	if err := s.short(ctx, req); err != nil {
+		return driver.Instance{}, err
+	}
+	var made driver.Instance
+	err := s.call(true, func() (err error) {
+		made, err = s.Driver.Create(ctx, req)
+		s.ledger.see(made, err)
+		return err
+	})
+	return made, err
+}
+
+// short refuses what does not exist yet where the die says that there is no room.
+func (s *shaky[C]) short(ctx context.Context, req driver.Request[C]) (refusal error) {
+	if s.place == nil || !s.dice.happens(15, Short) {
+		return nil
+	}
+	s.dice.rest(func() {
+		if _, err := s.Driver.Get(ctx, req.Identity); driver.IsNotFound(err) {
+			instanceType, zone := s.place(req.Config)
+			refusal = &driver.InsufficientCapacityError{InstanceType: instanceType, Zone: zone, Err: errFull}
+		}
+	})
+	return refusal
+}
+
+// Get implements driver.Driver.
+func (s *shaky[C]) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
+	s.ledger.count("get")
+	var found driver.Instance
+	err := s.call(false, func() (err error) {
+		found, err = s.Driver.Get(ctx, id)
+		s.ledger.see(found, err)
+		return err
+	})
+	return found, err
+}
+
+// Delete implements driver.Driver.
+func (s *shaky[C]) Delete(ctx context.Context, id driver.Identity) error {
+	s.ledger.count("delete")
+	return s.call(true, func() error { return s.Driver.Delete(ctx, id) })
+}
+
+// List implements driver.Driver. An instance may be missing from it for a while, and it may break off.
+func (s *shaky[C]) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Instance, error] {
+	return func(yield func(driver.Instance, error) bool) {
+		s.ledger.count("list")
+		if err := s.call(false, func() error { return nil }); err != nil {
+			yield(driver.Instance{}, err)
+			return
+		}
+		for instance, err := range s.Driver.List(ctx, owner) {
+			s.ledger.see(instance, err)
+			if err == nil && s.dice.happens(1, Broken) {
+				yield(driver.Instance{}, errBroken)
+				return
+			}
+			if err == nil && s.dice.happens(3, Stale) {
+				continue
+			}
+			if !yield(instance, err) {
+				return
+			}
+		}
+	}
+}
+
+// call lets a call happen, or not, and its answer arrive, or not.
+func (s *shaky[C]) call(changes bool, do func() error) error {
+	switch s.dice.Throw(changes) {
+	case Lost:
+		return errors.Join(do(), errLost)
+	case Broken:
+		return errBroken
+	case Throttled:
+		return &driver.RateLimitedError{RetryAfter: s.dice.seconds(20), Err: errOften}
+	default:
+		return do()
+	}
+}
+
+// ledger keeps what the cloud ever said, whether the answer arrived or not.
+type ledger struct {
+	calls map[string]int
+	// seen are the provider IDs of the instances there are.
+	seen map[types.UID]string
+	// twins are the machines that have two.
+	twins []string
+}
+
+func newLedger() *ledger {
+	return &ledger{calls: map[string]int{}, seen: map[types.UID]string{}}
+}
+
+func (l *ledger) count(verb string) { l.calls[verb]++ }
+
+func (l *ledger) see(instance driver.Instance, err error) {
+	uid := instance.Identity.UID
+	if err != nil || uid == "" || instance.State == driver.Terminated {
+		return
+	}
+	if known, ok := l.seen[uid]; ok && known != instance.ProviderID {
+		l.twins = append(l.twins, fmt.Sprintf("machine %q has the instances %q and %q", instance.Identity.Name, known, instance.ProviderID))
+	}
+	l.seen[uid] = instance.ProviderID
+}
+
+func (l *ledger) forget(uid types.UID) { delete(l.seen, uid) }
+
+// later is a clock that stands still between the steps of the rig.
+type later struct{ now time.Time }
+
+func (l *later) time() time.Time { return l.now }

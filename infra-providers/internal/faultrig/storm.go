@@ -1,0 +1,237 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package faultrig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/tools/events"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/account"
+	"drover.io/infra-providers/internal/inframachine"
+	"drover.io/infra-providers/internal/testenv"
+)
+
+// What a storm may find.
+var (
+	errLeaked  = errors.New("leaked")
+	errDoubled = errors.New("doubled")
+	errStuck   = errors.New("stuck")
+	errGivenUp = errors.New("given up without a cause")
+)
+
+// storm is a Cluster with machines, and a reconciler that is called by hand.
+type storm[M driver.Machine, C any] struct {
+	cluster *testenv.Cluster
+	// direct is a client without a cache that never fails.
+	direct client.WithWatch
+	home   *clusterv1.Cluster
+	world  World[M, C]
+	dice   *Dice
+	ledger *ledger
+	clock  later
+	// patience is how many reconciles one machine may take before it counts as stuck.
+	patience int
+	// hooks are the ways in which the simulated cloud can be hurt, in a stable order.
+	hooks []func()
+
+	reconciler reconcile.Reconciler
+	steps      int
+	alive      []*life[M]
+}
+
+// life is one machine on its way.
+type life[M driver.Machine] struct {
+	machine M
+	owner   *clusterv1.Machine
+	// dies is the reconcile at which it is deleted.
+	dies, steps int
+	deleted     bool
+}
+
+func newStorm[M driver.Machine, C any](ctx context.Context, cluster *testenv.Cluster, dice *Dice, world World[M, C]) (*storm[M, C], error) {
+	if world.Hooks.Leftovers == nil || world.Hooks.Driver == nil {
+		return nil, errors.New("the rig needs a driver of its own and the cloud's leftovers")
+	}
+	direct, err := client.NewWithWatch(cluster.Config, client.Options{Scheme: cluster.Client.Scheme()})
+	if err != nil {
+		return nil, err
+	}
+	namespace, err := cluster.Namespace(ctx, "rig")
+	if err != nil {
+		return nil, err
+	}
+	home, err := cluster.Cluster(ctx, namespace, "home")
+	if err != nil {
+		return nil, err
+	}
+	if world.Secret != nil {
+		secret := world.Secret.DeepCopy()
+		secret.Namespace = namespace
+		if err := direct.Create(ctx, secret); err != nil {
+			return nil, err
+		}
+	}
+	s := &storm[M, C]{cluster: cluster, direct: direct, home: home, world: world, dice: dice, ledger: newLedger(), clock: later{time.Now()}, patience: 500}
+	for _, hook := range []func(){world.Hooks.Lose, world.Hooks.Interrupt, world.Hooks.Hide} {
+		if hook != nil {
+			s.hooks = append(s.hooks, hook)
+		}
+	}
+	for _, refusal := range slices.Sorted(maps.Keys(world.Hooks.Refuse)) {
+		s.hooks = append(s.hooks, world.Hooks.Refuse[refusal])
+	}
+	s.restart()
+	return s, nil
+}
+
+// restart kills the reconciler: accounts, inventories and caches are gone.
+func (s *storm[M, C]) restart() {
+	described := s.world.Cloud
+	described.Connect = func(ctx context.Context, at driver.Account, credentials driver.Credentials) (driver.Driver[C], error) {
+		connected, err := s.world.Cloud.Connect(ctx, at, credentials)
+		return &shaky[C]{Driver: connected, dice: s.dice, ledger: s.ledger, place: described.Place}, err
+	}
+	server := &apiserver[M]{dice: s.dice, cache: map[client.ObjectKey]M{}}
+	shaken := server.wrap(s.direct)
+	s.reconciler = reconcile.AsReconciler(client.Client(shaken), &inframachine.Reconciler[M, C]{
+		Cloud:  described,
+		Client: shaken,
+		Live:   s.direct,
+		Accounts: account.NewBook(described, account.Options{
+			Secrets: s.direct, Now: s.clock.time, Changed: func(driver.Identity) {}, Interval: time.Minute,
+		}),
+		Events:  &events.FakeRecorder{},
+		Changes: &inframachine.Changes{},
+		Resync:  time.Minute,
+	})
+}
+
+// run begins and ends machines until that many have lived.
+func (s *storm[M, C]) run(ctx context.Context, lives int) error {
+	for begun := 0; begun < lives || len(s.alive) > 0; {
+		for begun < lives && len(s.alive) < crowd {
+			if err := s.begin(ctx, begun); err != nil {
+				return err
+			}
+			begun++
+		}
+		if err := s.step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *storm[M, C]) begin(ctx context.Context, n int) error {
+	machine := s.world.Machine()
+	machine.SetName(fmt.Sprint("m", n))
+	owner, err := s.cluster.Machine(ctx, s.home, machine, []byte("#cloud-config\n"))
+	s.alive = append(s.alive, &life[M]{machine: machine, owner: owner, dies: s.dice.upTo(40)})
+	return err
+}
+
+// step lets some time pass, something go wrong, and one machine be reconciled.
+func (s *storm[M, C]) step(ctx context.Context) error {
+	s.steps++
+	passed := s.dice.seconds(15)
+	s.clock.now = s.clock.now.Add(passed)
+	if s.world.Pass != nil {
+		s.world.Pass(passed)
+	}
+	if s.dice.happens(3, "restart") {
+		s.restart()
+	}
+	if len(s.hooks) > 0 && s.dice.happens(20, "hook") {
+		s.hooks[s.dice.upTo(len(s.hooks))]()
+	}
+	one := s.alive[s.dice.upTo(len(s.alive))]
+	if one.steps++; one.steps >= one.dies && !one.deleted {
+		one.deleted = true
+		if err := s.direct.Delete(ctx, one.machine); err != nil {
+			return err
+		}
+	}
+	key := client.ObjectKeyFromObject(one.machine)
+	// What fails is tried again at some later step, as a queue would.
+	_, failure := s.reconciler.Reconcile(ctx, ctrl.Request{NamespacedName: key})
+	if err := s.direct.Get(ctx, key, one.machine); apierrors.IsNotFound(err) {
+		return s.bury(ctx, one)
+	} else if err != nil {
+		return err
+	}
+	return s.check(one, failure)
+}
+
+// check is what must hold at every moment.
+func (s *storm[M, C]) check(one *life[M], failure error) error {
+	name, status := one.machine.GetName(), one.machine.GetStatus()
+	if one.steps > s.patience {
+		return fmt.Errorf("%w: machine %q with %+v, because of: %s", errStuck, name, status, fmt.Sprint(failure))
+	}
+	if twins := s.ledger.twins; len(twins) > 0 {
+		return fmt.Errorf("%w: %s", errDoubled, strings.Join(twins, "; "))
+	}
+	made := s.ledger.seen[one.machine.GetUID()]
+	if id := one.machine.GetProviderID(); id != "" && id != made {
+		return fmt.Errorf("machine %q has providerID %q and the instance %q", name, id, made)
+	}
+	ready := meta.FindStatusCondition(status.Conditions, clusterv1.ReadyCondition)
+	if ready == nil {
+		return nil
+	}
+	switch ready.Reason {
+	case inframachine.InstanceMissingReason, inframachine.InstanceNotOwnedReason, inframachine.InvalidConfigurationReason:
+		return fmt.Errorf("%w: machine %q: %s", errGivenUp, name, ready.Message)
+	default:
+		return nil
+	}
+}
+
+// bury proves by a direct read that a machine that is gone left no instance, and tidies the API server.
+func (s *storm[M, C]) bury(ctx context.Context, one *life[M]) error {
+	s.alive = slices.DeleteFunc(s.alive, func(other *life[M]) bool { return other == one })
+	owner := driver.Owner{UID: s.home.UID, Namespace: s.home.Namespace, Name: s.home.Name}
+	id := driver.Identity{UID: one.machine.GetUID(), Name: one.machine.GetName(), Owner: owner}
+	var left driver.Instance
+	var err error
+	s.dice.rest(func() {
+		for range 1 + 2*len(s.hooks) { // a hook may still wait for its call
+			if left, err = s.world.Hooks.Driver.Get(ctx, id); err == nil || driver.IsNotFound(err) {
+				return
+			}
+		}
+	})
+	switch {
+	case err == nil && left.State != driver.Terminated:
+		return fmt.Errorf("%w: machine %q is gone and its instance %q is %s", errLeaked, id.Name, left.ProviderID, left.State)
+	case err != nil && !driver.IsNotFound(err):
+		return fmt.Errorf("reading what machine %q left: %w", id.Name, err)
+	}
+	s.ledger.forget(id.UID)
+	return errors.Join(s.direct.Delete(ctx, one.owner), s.direct.Delete(ctx, testenv.BootstrapSecret(one.owner)))
+}
+
+// census fails if anything is left in the cloud.
+func (s *storm[M, C]) census() error {
+	var left []string
+	s.dice.rest(func() { left = s.world.Hooks.Leftovers() })
+	if len(left) > 0 {
+		return fmt.Errorf("%w: %q", errLeaked, left)
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package inframachine_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver/fake"
+)
+
+// TestManyMachinesCostTheirPages counts what is asked of a cloud whose lists have pages of ten. Package
+// account does so for a thousand machines, without an API server.
+func TestManyMachinesCostTheirPages(t *testing.T) {
+	t.Parallel()
+	const many = 30
+	r := newRig(t, fake.Options{Page: 10})
+	r.interval = time.Minute
+	r.restart()
+	var all []*infrav1.SimMachine
+	for n := range many {
+		machine, _ := r.machine(fmt.Sprint("m", n))
+		r.settle(machine)
+		all = append(all, machine)
+	}
+	r.wantCensus(many)
+	for interval := range 3 {
+		r.later += time.Hour // far more than the test itself can take
+		calls := r.spent(func() {
+			for _, machine := range all {
+				_, _ = r.reconcile(machine)
+			}
+		})
+		if diff := cmp.Diff(map[string]int{"list": many / 10}, calls); diff != "" {
+			t.Errorf("calls in interval %d (-want +got):\n%s", interval, diff)
+		}
+	}
+
+	// One more machine comes and goes, between two lists.
+	calls := r.spent(func() {
+		machine, _ := r.machine("one-more")
+		r.settle(machine)
+		r.delete(machine)
+		r.settle(machine)
+		r.wantGone(machine)
+	})
+	if diff := cmp.Diff(map[string]int{"disk": 1, "create": 1, "delete": 1, "get": 1}, calls); diff != "" {
+		t.Errorf("calls in a life (-want +got):\n%s", diff)
+	}
+}
+
+// spent returns the calls of the cloud that something took.
+func (r *rig) spent(do func()) map[string]int {
+	before := r.cloud.Census().Calls
+	do()
+	spent := map[string]int{}
+	for operation, count := range r.cloud.Census().Calls {
+		if count > before[operation] {
+			spent[operation] = count - before[operation]
+		}
+	}
+	return spent
+}

@@ -1,0 +1,188 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package inframachine_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/fake"
+	"drover.io/infra-providers/internal/inframachine"
+)
+
+// locked is a connection with credentials, which the cloud may stop to take.
+type locked struct {
+	*fake.Cloud
+	opens func() bool
+}
+
+func (l *locked) refused() error {
+	if l.opens() {
+		return nil
+	}
+	return &driver.UnauthorizedError{Err: errors.New("the token is not valid")}
+}
+
+// Notify does nothing: what somebody else does has to be noticed by looking.
+func (l *locked) Notify(func(driver.Identity)) {}
+
+func (l *locked) Create(ctx context.Context, req driver.Request[fake.Config]) (driver.Instance, error) {
+	if err := l.refused(); err != nil {
+		return driver.Instance{}, err
+	}
+	return l.Cloud.Create(ctx, req)
+}
+
+func (l *locked) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
+	if err := l.refused(); err != nil {
+		return driver.Instance{}, err
+	}
+	return l.Cloud.Get(ctx, id)
+}
+
+func (l *locked) Delete(ctx context.Context, id driver.Identity) error {
+	if err := l.refused(); err != nil {
+		return err
+	}
+	return l.Cloud.Delete(ctx, id)
+}
+
+// TestTakesRotatedCredentialsWithoutARestart rotates the token in the cloud first, then in the Secret, both
+// before a creation and before a deletion.
+func TestTakesRotatedCredentialsWithoutARestart(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, fake.Options{})
+	r.secret, r.token = "cloud", "new"
+	r.restart()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: r.home.Namespace, Name: "cloud"}, StringData: map[string]string{"token": "old"}}
+	if err := cluster.Client.Create(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	machine, _ := r.machine("worker")
+	for range 3 {
+		_, _ = r.reconcile(machine)
+	}
+	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.UnauthorizedReason)
+	r.wantCensus(0)
+	r.update(secret, func() { secret.StringData = map[string]string{"token": "new"} })
+	r.settle(machine)
+	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstanceRunningReason)
+
+	r.token = "newest"
+	r.delete(machine)
+	result, err := r.reconcile(machine)
+	if err != nil || result.RequeueAfter != time.Minute {
+		t.Errorf("got %+v and %v, want another try after a minute", result, err)
+	}
+	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.UnauthorizedReason)
+	r.wantCensus(1)
+	r.update(secret, func() { secret.StringData = map[string]string{"token": "newest"} })
+	r.settle(machine)
+	r.wantGone(machine)
+	r.wantCensus(0)
+}
+
+func TestAMissingSecretIsTold(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, fake.Options{})
+	r.secret = "nowhere"
+	r.restart()
+	machine, _ := r.machine("worker")
+	for range 2 {
+		_, _ = r.reconcile(machine)
+	}
+	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.UnauthorizedReason)
+	r.wantCensus(0)
+}
+
+// TestNoticesWithinAnInterval has an inventory and somebody else who deletes one instance and stops another.
+func TestNoticesWithinAnInterval(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, fake.Options{})
+	r.interval = time.Minute
+	r.restart()
+	deleted, _ := r.machine("deleted")
+	stopped, _ := r.machine("stopped")
+	r.settle(deleted)
+	r.settle(stopped)
+	r.cloud.Destroy(deleted.UID)
+	r.cloud.Set(stopped.UID, func(i *driver.Instance) { i.State = driver.Stopped })
+	r.later += time.Minute
+	r.settle(deleted)
+	r.settle(stopped)
+	r.wantReason(deleted, clusterv1.ReadyCondition, inframachine.InstanceMissingReason)
+	r.wantReason(stopped, clusterv1.ReadyCondition, inframachine.InstanceStoppedReason)
+	if stopped.Status.InstanceState != "Stopped" || deleted.Status.InstanceState != "Missing" {
+		t.Errorf("the states are %q and %q", stopped.Status.InstanceState, deleted.Status.InstanceState)
+	}
+	r.wantCensus(1)
+	r.cloud.Set(stopped.UID, func(i *driver.Instance) { i.State = driver.Running })
+	r.later += time.Minute
+	r.settle(stopped)
+	r.wantReason(stopped, clusterv1.ReadyCondition, inframachine.InstanceRunningReason)
+}
+
+// TestAPausedMachineIsNotTouched pauses one that runs, deletes it, and only then lets it go on.
+func TestAPausedMachineIsNotTouched(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, fake.Options{})
+	machine, _ := r.machine("worker")
+	r.settle(machine)
+	r.update(r.home, func() { r.home.Spec.Paused = ptr.To(true) })
+	r.delete(machine)
+	calls := r.spent(func() { r.settle(machine) })
+	if len(calls) > 0 || len(machine.Finalizers) != 1 {
+		t.Errorf("the cloud was asked %v and the finalizers are %q", calls, machine.Finalizers)
+	}
+	r.update(r.home, func() { r.home.Spec.Paused = nil })
+	r.settle(machine)
+	r.wantGone(machine)
+	r.wantCensus(0)
+}
+
+// TestAMachineThatNeverAskedGoesWithoutACall deletes one before there was bootstrap data.
+func TestAMachineThatNeverAskedGoesWithoutACall(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, fake.Options{})
+	machine, owner := r.machine("worker")
+	r.update(owner, func() {
+		owner.Spec.Bootstrap = clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: "bootstrap.drover.io", Kind: "BootstrapConfig", Name: "b"}}
+	})
+	r.settle(machine)
+	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.WaitingForBootstrapReason)
+	r.delete(machine)
+	r.settle(machine)
+	r.wantGone(machine)
+	if made := r.cloud.Census().Calls["create"]; made > 0 {
+		t.Errorf("%d creations were asked for", made)
+	}
+}
+
+// TestABadSpecIsToldAndCanBeDeleted has a configuration that cannot be, and one that the cloud refuses.
+func TestABadSpecIsToldAndCanBeDeleted(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, fake.Options{})
+	machine, _ := r.machine("worker", func(m *infrav1.SimMachine) { m.Spec.InstanceType = "xlarge" })
+	result, err := r.reconcile(machine)
+	for range 3 {
+		result, err = r.reconcile(machine)
+	}
+	if err != nil || result.RequeueAfter > 0 {
+		t.Errorf("got %+v and %v, want no other try", result, err)
+	}
+	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InvalidConfigurationReason)
+	r.delete(machine)
+	r.settle(machine)
+	r.wantGone(machine)
+	r.wantCensus(0)
+}

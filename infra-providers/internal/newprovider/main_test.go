@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestScaffoldsAProviderThatKeepsTheContract scaffolds into a copy of the two modules, builds everything, and
+// runs what was scaffolded: the conformance suite.
+func TestScaffoldsAProviderThatKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("it builds a copy of the module")
+	}
+	root := copied(t)
+	acme, err := named("acme", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := acme.scaffold(root); err != nil {
+		t.Fatal(err)
+	}
+	tools := filepath.Join(repository(t), "hack", "tools", "go.mod")
+	run(t, filepath.Join(root, "api"), "go", "tool", "-modfile="+tools, "controller-gen", "object", "paths=./infrastructure/...")
+	module := filepath.Join(root, "infra-providers")
+	run(t, module, "go", "vet", "./acme/...", "./cmd/acme")
+	told := run(t, module, "go", "test", "-run", "TestConformance", "-v", "./acme")
+	if !strings.Contains(told, "--- PASS: TestConformance/creates_once_when_the_answer_was_lost") {
+		t.Errorf("the suite did not run:\n%s", told)
+	}
+	if err := acme.scaffold(root); err == nil {
+		t.Error("a second run wrote over the first")
+	}
+}
+
+func TestNamesAClouds(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		name, kind string
+		want       cloud
+		ok         bool
+	}{
+		"takes a name":                         {"acme", "", cloud{"acme", "Acme"}, true},
+		"takes a kind in capitals":             {"aws", "AWS", cloud{"aws", "AWS"}, true},
+		"refuses no name":                      {"", "", cloud{}, false},
+		"refuses capitals in a name":           {"Acme", "", cloud{}, false},
+		"refuses a path":                       {"../acme", "", cloud{}, false},
+		"refuses a kind of another name":       {"acme", "Other", cloud{}, false},
+		"refuses a kind without a capital":     {"acme", "acme", cloud{}, false},
+		"refuses what is no Go identifier":     {"my-cloud", "", cloud{}, false},
+		"refuses a name that begins with none": {"1and1", "", cloud{}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := named(test.name, test.kind)
+			if got != test.want || (err == nil) != test.ok {
+				t.Errorf("got %v and %v, want %v", got, err, test.want)
+			}
+		})
+	}
+}
+
+func repository(t *testing.T) string {
+	t.Helper()
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+// copied returns a copy of what a scaffold adds to.
+func copied(t *testing.T) string {
+	t.Helper()
+	from, to := repository(t), t.TempDir()
+	for _, folder := range []string{"api", "infra-providers", "docs/reference"} {
+		err := filepath.WalkDir(filepath.Join(from, folder), func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			relative, err := filepath.Rel(from, path)
+			if err != nil {
+				return err
+			}
+			content, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			if err := os.MkdirAll(filepath.Dir(filepath.Join(to, relative)), 0o755); err != nil {
+				return err
+			}
+			return os.WriteFile(filepath.Join(to, relative), content, 0o644)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return to
+}
+
+func run(t *testing.T, dir, name string, arguments ...string) string {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), name, arguments...)
+	command.Dir, command.Env = dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
+	output, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(arguments, " "), err, output)
+	}
+	return string(output)
+}
