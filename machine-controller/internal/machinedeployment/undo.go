@@ -58,6 +58,9 @@ func undo(md *clusterv1.MachineDeployment, sets []*clusterv1.MachineSet) (said s
 			delete(template.Labels, implied)
 		}
 	}
+	if len(template.Labels) == 0 {
+		template.Labels = nil // the API server wants no metadata rather than empty metadata
+	}
 	md.Spec.Template = *template
 	return fmt.Sprintf("Rolled the template back to revision %d, of MachineSet %s", rollout.Revision(set), set.Name), nil
 }

@@ -71,6 +71,24 @@ func TestUndoDoesNothingUnasked(t *testing.T) {
 	}
 }
 
+// TestUndoLeavesNoEmptyMetadata goes back to a template without labels of its own: an empty
+// metadata in its place would be refused.
+func TestUndoLeavesNoEmptyMetadata(t *testing.T) {
+	t.Parallel()
+	md := deployment()
+	md.Annotations[RollbackAnnotation], md.Spec.Template.ObjectMeta = previous, clusterv1.ObjectMeta{}
+	set := past("2", "v1")
+	set.Spec.Template.ObjectMeta = clusterv1.ObjectMeta{Labels: pairs{
+		clusterv1.ClusterNameLabel: "c", clusterv1.MachineDeploymentNameLabel: "md", clusterv1.MachineDeploymentUniqueLabel: "hash",
+	}}
+	if _, err := undo(md, []*clusterv1.MachineSet{set}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(clusterv1.ObjectMeta{}, md.Spec.Template.ObjectMeta); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestRenumber(t *testing.T) {
 	t.Parallel()
 	set := past("2", "v1")
