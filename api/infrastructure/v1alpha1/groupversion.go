@@ -21,6 +21,8 @@ var (
 
 func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
+		&OpenStackMachine{}, &OpenStackMachineList{},
+		&OpenStackMachineTemplate{}, &OpenStackMachineTemplateList{},
 		&SimMachine{}, &SimMachineList{},
 		&SimMachineTemplate{}, &SimMachineTemplateList{},
 	)
