@@ -1,7 +1,7 @@
 # Everything a contributor or a curious user needs. `make help` lists it.
 SHELL := /usr/bin/env bash -o pipefail
 MODULES := api machine-controller bootstrap infra-providers test
-MANAGERS := bin/machine-controller bin/bootstrap bin/infra-sim
+MANAGERS := bin/machine-controller bin/bootstrap bin/infra-openstack bin/infra-sim
 ARGS ?=
 export KUBEBUILDER_ASSETS ?= $(CURDIR)/bin/k8s
 
@@ -49,16 +49,20 @@ soak: control-plane ## Thousands of machine lifecycles under random faults and r
 interop: control-plane build ## Run every mixture of Drover and Cluster API, and clusterctl against Drover
 	@GOWORK=off go run -C test ./interop $(ARGS)
 
+.PHONY: e2e-openstack
+e2e-openstack: control-plane ## Run the OpenStack driver against the real services that OS_* or OS_CLOUD name
+	@hack/e2e-openstack.sh $(ARGS)
+
 .PHONY: build
 build: $(MANAGERS) ## Build the managers into bin
 
-.PHONY: bin/machine-controller bin/bootstrap bin/infra-sim
+.PHONY: $(MANAGERS)
 bin/machine-controller:
 	@cd machine-controller && GOWORK=off go build -o ../$@ .
 bin/bootstrap:
 	@cd bootstrap && GOWORK=off go build -o ../$@ .
-bin/infra-sim:
-	@cd infra-providers && GOWORK=off go build -o ../$@ ./cmd/sim
+bin/infra-openstack bin/infra-sim:
+	@cd infra-providers && GOWORK=off go build -o ../$@ ./cmd/$(@:bin/infra-%=%)
 
 .PHONY: control-plane
 control-plane: ## Compile etcd, kube-apiserver and kube-controller-manager into bin/k8s, once
@@ -69,8 +73,9 @@ kubectl: ## Compile kubectl into bin/k8s
 	@cd test && GOWORK=off go run ./controlplane/cmd/build kubectl
 
 .PHONY: manifests
-manifests: ## Write dist/drover.yaml, which installs Drover with one kubectl apply
+manifests: ## Write dist/drover.yaml, which installs Drover with one kubectl apply, and one file per cloud to add
 	@mkdir -p dist && cd api && GOWORK=off go tool -modfile=../hack/tools/go.mod kustomize build ../hack/release > ../dist/drover.yaml
+	@cd api && for cloud in $$(ls ../infra-providers/config | grep -v -e manager -e rbac); do GOWORK=off go tool -modfile=../hack/tools/go.mod kustomize build ../infra-providers/config/$$cloud > ../dist/drover-infra-$$cloud.yaml || exit 1; done
 
 .PHONY: clean
 clean: ## Remove what was built, but not the compiled control plane
