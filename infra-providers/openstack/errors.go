@@ -116,12 +116,20 @@ func read(err error) *answer {
 // wrap keeps the words that were put before an SDK's error and replaces the error itself.
 func wrap(outer, inner error) error {
 	for cause := outer; cause != nil; cause = errors.Unwrap(cause) {
-		switch cause.(type) {
-		case gophercloud.ErrUnexpectedResponseCode, *gophercloud.ErrUnableToReauthenticate, *gophercloud.ErrErrorAfterReauthentication:
+		if fromSDK(cause) {
 			return fmt.Errorf("%s%w", strings.TrimSuffix(outer.Error(), cause.Error()), inner)
 		}
 	}
 	return inner
+}
+
+// fromSDK looks at one error of a chain, not at what it wraps.
+func fromSDK(cause error) bool {
+	switch cause.(type) { //nolint:errorlint // the chain is walked by the caller
+	case gophercloud.ErrUnexpectedResponseCode, *gophercloud.ErrUnableToReauthenticate, *gophercloud.ErrErrorAfterReauthentication:
+		return true
+	}
+	return false
 }
 
 // unreached cuts what changes from call to call out of an error of the network: addresses and ports.

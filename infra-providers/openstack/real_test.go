@@ -210,8 +210,16 @@ func (s salted) Get(ctx context.Context, id driver.Identity) (driver.Instance, e
 	return s.instance(s.Driver.Get(ctx, s.identity(id, s.in)))
 }
 
+// Delete asks again when a service failed in passing, as the reconciler does: a busy installation on
+// SQLite answers 500 to a deletion now and then.
 func (s salted) Delete(ctx context.Context, id driver.Identity) error {
-	return s.Driver.Delete(ctx, s.identity(id, s.in))
+	var err error
+	for range 5 {
+		if err = s.Driver.Delete(ctx, s.identity(id, s.in)); err == nil || ctx.Err() != nil || driver.IsNotOwned(err) {
+			return err
+		}
+	}
+	return err
 }
 
 func (s salted) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Instance, error] {

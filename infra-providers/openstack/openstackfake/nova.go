@@ -192,6 +192,11 @@ func (c *Cloud) checkServer(asked object) *refusal {
 	if len(asked["networks"].([]any)) == 0 {
 		return badRequest("Invalid input for field/attribute networks.")
 	}
+	return checkLabels(asked)
+}
+
+// checkLabels checks the alphabets of metadata and tags.
+func checkLabels(asked object) *refusal {
 	metadata, _ := asked["metadata"].(object)
 	for key, value := range metadata {
 		if text, ok := value.(string); !metadataKey.MatchString(key) || !ok || len(text) > 255 {
