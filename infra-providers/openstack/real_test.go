@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	"k8s.io/apimachinery/pkg/types"
@@ -174,6 +175,9 @@ func leftovers(t *testing.T, salt string) (left []string) {
 	}
 	return left
 }
+
+// unique returns a UID that no other run uses.
+func unique() types.UID { return types.UID(uuid.NewString()) }
 
 // salted gives each rule of the suite, which all use the same UIDs, UIDs of its own.
 type salted struct {

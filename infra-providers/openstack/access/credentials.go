@@ -102,7 +102,13 @@ func fromClouds(secret driver.Credentials) (login, error) {
 		clouds.WithCloudName(name),
 		clouds.WithCloudsYAML(bytes.NewReader(secret[CloudsKey])),
 		clouds.WithSecureYAML(bytes.NewReader([]byte("{}"))),
+		// The environment is the provider's, not the tenant's.
+		clouds.WithRegion(chosen.RegionName),
+		clouds.WithEndpointType(cmp.Or(chosen.EndpointType, chosen.Interface)),
 	)
+	if err == nil {
+		found.tls = &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: found.tls.InsecureSkipVerify} //nolint:gosec // the tenant's own choice
+	}
 	return found, err
 }
 

@@ -131,6 +131,12 @@ func TestCredentialsOfTheEnvironment(t *testing.T) {
 	if got, err := read(driver.Account{}, nil); err != nil || got.auth.IdentityEndpoint != "https://one/v3" {
 		t.Errorf("got %+v, %v", got.auth, err)
 	}
+	t.Setenv("OS_REGION_NAME", "env")
+	t.Setenv("OS_INTERFACE", "admin")
+	got, err := read(fromSecret, credentials(map[string]string{CloudsKey: oneCloud}))
+	if err != nil || got.endpoint.Region != "" || got.endpoint.Availability != gophercloud.AvailabilityPublic {
+		t.Errorf("the environment reached into a Secret: %+v, %v", got.endpoint, err)
+	}
 	// A Secret never mixes with the environment.
 	if _, err := read(fromSecret, driver.Credentials{}); err == nil {
 		t.Error("an empty Secret took the environment's credentials")
