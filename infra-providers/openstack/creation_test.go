@@ -368,8 +368,8 @@ func TestRemainsAreListedUntilTheyGo(t *testing.T) {
 			t.Errorf("for %s:\n%s", name, diff)
 		}
 	}
-	for thing := range driven.(driver.Remainder).Remains(t.Context(), driver.Owner{UID: "other"}) {
-		t.Errorf("another owner has %+v", thing)
+	for thing, err := range driven.(driver.Remainder).Remains(t.Context(), driver.Owner{UID: "other"}) {
+		t.Errorf("another owner has %+v, %v", thing, err)
 	}
 }
 

@@ -160,7 +160,7 @@ func (d *Driver) Delete(ctx context.Context, id driver.Identity) error {
 		}
 	}
 	for _, server := range going {
-		if state(server) == driver.Stopping {
+		if at := state(server); at == driver.Stopping || at == driver.Terminated {
 			continue
 		}
 		err := servers.Delete(ctx, services.Compute, server.ID).ExtractErr()

@@ -36,7 +36,7 @@ const claimPrefix = "claimed by "
 // two that claim different ports at least one lists after both claimed, and withdraws. A caller that died
 // holds the machine up until its claim has aged. Should a server be asked for under a claim that aged and
 // was taken over all the same, both servers ask for the same port, which Nova gives to one and refuses to
-// the other.
+// the other. The same holds where this clock and Neutron's differ by more than the age of a claim.
 type Claim struct {
 	Ports Ports
 	// Holder names the process. Calls of one process for one machine must not overlap.
