@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/hex"
+	"errors"
 	"iter"
 	"math/rand/v2"
 	"net/http"
@@ -205,9 +206,18 @@ func (s salted) instance(found driver.Instance, err error) (driver.Instance, err
 	return found, err
 }
 
+// Create asks again when a service was too slow for one call, as the reconciler does.
 func (s salted) Create(ctx context.Context, req driver.Request[openstack.Config]) (driver.Instance, error) {
 	req.Identity = s.identity(req.Identity, s.in)
-	return s.instance(s.Driver.Create(ctx, req))
+	var made driver.Instance
+	var err error
+	for range 5 {
+		made, err = s.Driver.Create(ctx, req)
+		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			break
+		}
+	}
+	return s.instance(made, err)
 }
 
 func (s salted) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
