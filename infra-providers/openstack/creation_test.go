@@ -212,6 +212,29 @@ func TestEveryLostAnswerIsMadeGood(t *testing.T) {
 	}
 }
 
+// TestACallUnderWayIsWaitedFor: Nova works on a server for longer than anybody waits, and does not list it.
+func TestACallUnderWayIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	arrive := r.faults.Hold(openstackfake.Creates("servers"))
+	driven := r.connect(t)
+	if _, err := driven.Create(t.Context(), asking(t, small())); err == nil {
+		t.Fatal("the held call was answered")
+	}
+	for _, again := range []driver.Driver[openstack.Config]{driven, r.connect(t), driven} {
+		if _, err := again.Create(t.Context(), asking(t, small())); !errors.Is(err, beside.ErrBusy) {
+			t.Fatalf("a second server was asked for: %v", err)
+		}
+	}
+	if err := arrive(); err != nil {
+		t.Fatal(err)
+	}
+	made := insist(t, driven, asking(t, small()))
+	if r.Thing("servers")["id"] != made.ID {
+		t.Errorf("got %s", made.ID)
+	}
+}
+
 func TestForbiddenIsAQuotaOnlyWhenALimitIsReached(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

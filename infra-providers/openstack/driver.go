@@ -63,7 +63,7 @@ func Cloud(options Options) driver.Cloud[*infrav1.OpenStackMachine, Config] {
 			if err != nil {
 				return nil, err
 			}
-			return &Driver{session: session, holder: uuid.NewString(), now: options.Now}, nil
+			return &Driver{session: session, now: options.Now}, nil
 		},
 	}
 }
@@ -71,12 +71,10 @@ func Cloud(options Options) driver.Cloud[*infrav1.OpenStackMachine, Config] {
 // Driver implements driver.Driver, driver.Sizer and driver.Remainder.
 type Driver struct {
 	session *access.Session
-	// holder names this process in claims.
-	holder string
-	now    func() time.Time
+	now     func() time.Time
 
-	// creating holds the UIDs of the machines that are being made.
-	creating sync.Map
+	// creating holds the UIDs of the machines that are being made, holders under which name each is claimed.
+	creating, holders sync.Map
 	shortages
 }
 
@@ -101,17 +99,20 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[Config]) (driver
 	if err := d.short(req.Config, d.now()); err != nil {
 		return driver.Instance{}, err
 	}
-	made, err := creation{services: services, request: req, claim: d.claim(services), now: d.now}.run(ctx)
+	holder, _ := d.holders.LoadOrStore(asked.UID, uuid.NewString())
+	claim := beside.Claim{Ports: beside.Ports{Client: services.Network}, Holder: holder.(string), Now: d.now}
+	made, err := creation{services: services, request: req, claim: claim, now: d.now}.run(ctx)
+	if err == nil || errors.Is(err, errUnanswered) {
+		// Nova may still be at work on a server that it has not listed yet. The next attempt has another
+		// name and respects this claim like a stranger's, until it has aged or the server is listed.
+		d.holders.Delete(asked.UID)
+	}
 	if driver.IsInvalidConfiguration(err) {
 		// No server will ever come of it, so what it would have had need not wait for the Machine to be
 		// deleted. Deletion cleans up what this leaves.
 		_ = d.clear(ctx, services, asked, nil)
 	}
 	return made, err
-}
-
-func (d *Driver) claim(services *access.Services) beside.Claim {
-	return beside.Claim{Ports: beside.Ports{Client: services.Network}, Holder: d.holder, Now: d.now}
 }
 
 // Get implements driver.Driver.
@@ -434,6 +435,9 @@ func (c creation) boot(ctx context.Context, plan lookup.Plan, of parts) (driver.
 		hints.AdditionalProperties[key] = value
 	}
 	made, err := servers.Create(ctx, c.services.Compute, keypairs.CreateOptsExt{CreateOptsBuilder: options, KeyName: config.Spec.KeyPair}, hints).Extract()
+	if unanswered(err) {
+		return driver.Instance{}, fmt.Errorf("creating server: %w: %w", errUnanswered, kind(err, config.Spec.Flavor, config.Zone))
+	}
 	if err != nil {
 		return driver.Instance{}, c.refusal(ctx, plan, &beside.CreationError{What: "server", Err: err})
 	}

@@ -80,6 +80,18 @@ func refused(field string, err error, config Config) error {
 	return kind(err, config.Spec.Flavor, config.Zone)
 }
 
+// errUnanswered means that nobody knows whether a server was made.
+var errUnanswered = errors.New("the answer was lost")
+
+// unanswered is true when a call may still be at work: nobody answered, or only a proxy did.
+func unanswered(err error) bool {
+	if err == nil {
+		return false
+	}
+	said := read(err)
+	return said == nil || said.status == http.StatusBadGateway || said.status == http.StatusServiceUnavailable || said.status == http.StatusGatewayTimeout
+}
+
 // read returns what a service answered; nil when none did.
 func read(err error) *answer {
 	if again, ok := errors.AsType[*gophercloud.ErrUnableToReauthenticate](err); ok {

@@ -18,7 +18,7 @@ import (
 
 // claimFor is how long a claim counts. It is longer than any call of the services may take, so that a
 // server that was asked for under the claim is listed, or will never be, when somebody else takes over.
-const claimFor = 3 * time.Minute
+const claimFor = 5 * time.Minute
 
 const claimPrefix = "claimed by "
 
@@ -39,7 +39,8 @@ const claimPrefix = "claimed by "
 // the other. The same holds where this clock and Neutron's differ by more than the age of a claim.
 type Claim struct {
 	Ports Ports
-	// Holder names the process. Calls of one process for one machine must not overlap.
+	// Holder names the caller. Calls under one name for one machine must not overlap, and one whose server
+	// may or may not come must not be followed by another.
 	Holder string
 	Now    func() time.Time
 }

@@ -84,7 +84,7 @@ func TestOneHolderAtATime(t *testing.T) {
 	if err := take("b", time.Minute); !errors.Is(err, beside.ErrBusy) {
 		t.Errorf("another caller took a claim that counts: %v", err)
 	}
-	if err := take("b", 4*time.Minute); err != nil {
+	if err := take("b", 6*time.Minute); err != nil {
 		t.Errorf("a claim of the dead holds for ever: %v", err)
 	}
 	if err := take("a", 0); !errors.Is(err, beside.ErrBusy) {

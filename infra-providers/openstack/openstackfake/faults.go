@@ -5,6 +5,7 @@ package openstackfake
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net/http"
 	"strings"
@@ -20,10 +21,27 @@ type Faults struct {
 	armed []*strike
 }
 
+// Hold keeps the next call that fits on its way: the caller is told that the connection broke, and the call
+// arrives when the function that is returned is called.
+func (f *Faults) Hold(fits func(*http.Request) bool) (arrive func() error) {
+	held := &strike{fits: fits, holds: true}
+	f.arm(held)
+	return func() error {
+		response, err := f.transport().RoundTrip(held.held)
+		if err != nil {
+			return err
+		}
+		return response.Body.Close()
+	}
+}
+
 // strike is something that goes wrong once.
 type strike struct {
 	fits func(*http.Request) bool
 	lost bool
+	// holds keeps the call in held.
+	holds bool
+	held  *http.Request
 	// answer is given instead of asking; nil asks.
 	answer func(*http.Request) *http.Response
 }
@@ -73,20 +91,31 @@ func (f *Faults) next(request *http.Request) *strike {
 	return nil
 }
 
+func (f *Faults) transport() http.RoundTripper {
+	if f.Transport == nil {
+		return http.DefaultTransport
+	}
+	return f.Transport
+}
+
 // RoundTrip implements http.RoundTripper.
 func (f *Faults) RoundTrip(request *http.Request) (*http.Response, error) {
-	transport := f.Transport
-	if transport == nil {
-		transport = http.DefaultTransport
-	}
 	s := f.next(request)
 	switch {
 	case s == nil:
-		return transport.RoundTrip(request)
+		return f.transport().RoundTrip(request)
+	case s.holds:
+		body, err := io.ReadAll(request.Body)
+		if err != nil {
+			return nil, err
+		}
+		s.held = request.Clone(context.Background())
+		s.held.Body = io.NopCloser(bytes.NewReader(body))
+		return nil, io.ErrUnexpectedEOF
 	case s.answer != nil:
 		return s.answer(request), nil
 	}
-	response, err := transport.RoundTrip(request)
+	response, err := f.transport().RoundTrip(request)
 	if err != nil {
 		return nil, err
 	}
