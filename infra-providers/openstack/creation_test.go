@@ -241,7 +241,7 @@ func TestForbiddenIsAQuotaOnlyWhenALimitIsReached(t *testing.T) {
 		limits string
 		is     func(error) bool
 	}{
-		"takes it for a quota at the limit":    {noRoom, driver.IsQuotaExceeded},
+		"takes it for a quota at the limit":    {noRoom, func(err error) bool { return driver.IsQuotaExceeded(err) && !driver.IsUnauthorized(err) }},
 		"takes it for a permission below":      {"", driver.IsUnauthorized},
 		"takes it for a permission in a doubt": {"nonsense", driver.IsUnauthorized},
 	} {

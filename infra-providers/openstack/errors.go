@@ -188,14 +188,16 @@ func (c creation) refusal(ctx context.Context, plan lookup.Plan, err error) erro
 
 // forbidden tells a quota from a missing permission: Nova says 403 to both. The limits know better.
 func (c creation) forbidden(ctx context.Context, plan lookup.Plan, judged error) error {
-	if !driver.IsUnauthorized(judged) {
+	denied, ok := errors.AsType[*driver.UnauthorizedError](judged)
+	if !ok {
 		return judged
 	}
 	has, err := limits.Get(ctx, c.services.Compute, nil).Extract()
 	if err != nil || !full(has.Absolute, plan.Flavor) {
 		return judged
 	}
-	return &driver.QuotaExceededError{Err: judged}
+	// Not judged itself: an error has one kind.
+	return wrap(judged, &driver.QuotaExceededError{Err: denied.Err})
 }
 
 // full reports whether a limit leaves no room for one more server of a flavor. Below zero is no limit.
