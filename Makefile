@@ -55,6 +55,10 @@ soak: control-plane $(SIMULATED) ## Machine lifecycles under random faults, and 
 interop: control-plane $(SIMULATED) ## Run every mixture of Drover and Cluster API, and clusterctl against Drover
 	@GOWORK=off go run -C test ./interop $(ARGS)
 
+.PHONY: e2e-openstack
+e2e-openstack: control-plane ## Run the OpenStack driver against the real services that OS_* or OS_CLOUD name
+	@hack/e2e-openstack.sh $(ARGS)
+
 .PHONY: build
 build: $(MANAGERS) ## Build the managers into bin
 

@@ -119,7 +119,7 @@ type Instance struct {
 	State    State
 	// Addresses are in a stable order.
 	Addresses []clusterv1.MachineAddress
-	// FailureDomain is the zone the instance is in.
+	// FailureDomain is the zone the instance is in; empty while the cloud has not chosen one.
 	FailureDomain string
 	Created       time.Time
 	// Message is what the cloud says about the state, if anything.

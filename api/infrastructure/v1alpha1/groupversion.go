@@ -25,6 +25,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&HetznerMachineTemplate{}, &HetznerMachineTemplateList{},
 		&AWSMachine{}, &AWSMachineList{},
 		&AWSMachineTemplate{}, &AWSMachineTemplateList{},
+		&OpenStackMachine{}, &OpenStackMachineList{},
+		&OpenStackMachineTemplate{}, &OpenStackMachineTemplateList{},
 		&SimMachine{}, &SimMachineList{},
 		&SimMachineTemplate{}, &SimMachineTemplateList{},
 		&VSphereMachine{}, &VSphereMachineList{},

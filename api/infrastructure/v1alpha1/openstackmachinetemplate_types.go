@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// OpenStackMachineTemplateSpec is what OpenStackMachines are made from.
+type OpenStackMachineTemplateSpec struct {
+	// template is the OpenStackMachine to make. Immutable: create a template of another name to roll out a change.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="template is immutable: create a OpenStackMachineTemplate of another name and refer to it"
+	Template OpenStackMachineTemplateResource `json:"template,omitempty,omitzero"`
+}
+
+// OpenStackMachineTemplateResource is one OpenStackMachine to make.
+type OpenStackMachineTemplateResource struct {
+	// metadata is put on each OpenStackMachine.
+	// +optional
+	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec is the spec of each OpenStackMachine.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="!has(self.providerID)",message="providerID belongs to one machine and must not be set in a template"
+	Spec OpenStackMachineSpec `json:"spec,omitempty,omitzero"`
+}
+
+// OpenStackMachineTemplate is a template for OpenStackMachines.
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=openstackmachinetemplates,scope=Namespaced,categories=cluster-api
+// +kubebuilder:subresource:status
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1alpha1"
+// +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io="
+// +kubebuilder:printcolumn:name="Flavor",type="string",JSONPath=".spec.template.spec.flavor",description="Flavor"
+// +kubebuilder:printcolumn:name="CPU",type="string",JSONPath=".status.capacity.cpu",description="CPUs of one machine"
+// +kubebuilder:printcolumn:name="Memory",type="string",JSONPath=".status.capacity.memory",description="Memory of one machine"
+// +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since creation"
+type OpenStackMachineTemplate struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// metadata is the object's metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what OpenStackMachines are made from.
+	// +required
+	Spec OpenStackMachineTemplateSpec `json:"spec,omitempty,omitzero"`
+
+	// status is what one machine of this template offers.
+	// +optional
+	Status MachineTemplateStatus `json:"status,omitempty,omitzero"`
+}
+
+// GetStatus returns the status for reading and changing in place.
+func (t *OpenStackMachineTemplate) GetStatus() *MachineTemplateStatus { return &t.Status }
+
+// Machine returns a machine as this template would make it.
+func (t *OpenStackMachineTemplate) Machine() *OpenStackMachine {
+	return &OpenStackMachine{Spec: *t.Spec.Template.Spec.DeepCopy()}
+}
+
+// OpenStackMachineTemplateList is a list of OpenStackMachineTemplates.
+// +kubebuilder:object:root=true
+type OpenStackMachineTemplateList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// items are the OpenStackMachineTemplates.
+	Items []OpenStackMachineTemplate `json:"items"`
+}

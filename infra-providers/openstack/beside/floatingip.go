@@ -1,0 +1,104 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package beside
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
+	"k8s.io/apimachinery/pkg/types"
+
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/openstack/lookup"
+)
+
+// FloatingIPs are the floating IPs of machines.
+type FloatingIPs struct{ Client *gophercloud.ServiceClient }
+
+// Ensure gives a port a floating IP. It is made with the port already named, so there is no moment at
+// which it belongs to nothing.
+func (f FloatingIPs) Ensure(ctx context.Context, id driver.Identity, portID string, from lookup.Pool) error {
+	have, err := f.find(ctx, id.UID)
+	if err != nil {
+		return err
+	}
+	if len(have) == 0 {
+		made, err := floatingips.Create(ctx, f.Client, floatingips.CreateOpts{
+			Description:       Name(id.UID),
+			FloatingNetworkID: from.NetworkID,
+			SubnetID:          from.SubnetID,
+			PortID:            portID,
+		}).Extract()
+		if err != nil {
+			return &CreationError{"floating IP", err}
+		}
+		have = append(have, *made)
+	}
+	if have[0].PortID != portID {
+		update := floatingips.UpdateOpts{PortID: &portID}
+		if _, err := floatingips.Update(ctx, f.Client, have[0].ID, update).Extract(); err != nil {
+			return fmt.Errorf("associating floating IP: %w", err)
+		}
+	}
+	if tagged(have[0].Tags, id) {
+		return nil
+	}
+	if err := tag(ctx, f.Client, "floatingips", have[0].ID, id); err != nil {
+		return fmt.Errorf("tagging floating IP: %w", err)
+	}
+	return nil
+}
+
+// Delete removes every floating IP of a machine.
+func (f FloatingIPs) Delete(ctx context.Context, uid types.UID) error {
+	found, err := f.find(ctx, uid)
+	if err != nil {
+		return err
+	}
+	for _, address := range found {
+		err := floatingips.Delete(ctx, f.Client, address.ID).ExtractErr()
+		if err != nil && !gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+			return fmt.Errorf("deleting floating IP: %w", err)
+		}
+	}
+	return nil
+}
+
+// Remains returns every floating IP that is ours.
+func (f FloatingIPs) Remains(ctx context.Context) ([]driver.Remain, error) {
+	all, err := f.list(ctx, floatingips.ListOpts{Tags: Mark, Limit: 500})
+	if err != nil {
+		return nil, err
+	}
+	var remains []driver.Remain
+	for _, address := range all {
+		if id, ok := fromList(address.Tags); ok {
+			remains = append(remains, driver.Remain{Kind: "floating IP", ID: address.ID, Identity: id, Created: address.CreatedAt})
+		}
+	}
+	return remains, nil
+}
+
+func (f FloatingIPs) find(ctx context.Context, uid types.UID) ([]floatingips.FloatingIP, error) {
+	return f.list(ctx, floatingips.ListOpts{Description: Name(uid)})
+}
+
+func (f FloatingIPs) list(ctx context.Context, options floatingips.ListOpts) ([]floatingips.FloatingIP, error) {
+	pages, err := floatingips.List(f.Client, options).AllPages(ctx)
+	// A cloud without routers has no floating IPs either.
+	if gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing floating IPs: %w", err)
+	}
+	all, err := floatingips.ExtractFloatingIPs(pages)
+	if err != nil {
+		return nil, fmt.Errorf("listing floating IPs: %w", err)
+	}
+	return all, nil
+}

@@ -1,0 +1,131 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package openstack is the driver of OpenStack: a server of Nova with ports and a floating IP of Neutron
+// and volumes of Cinder.
+//
+// The four files are the same in every cloud: config.go, driver.go, instance.go, errors.go. Package access
+// logs in, package lookup resolves names, package beside keeps what a server needs beside itself and holds
+// the proof that a server is made once.
+package openstack
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"encoding/base64"
+	"fmt"
+	"slices"
+
+	"k8s.io/utils/ptr"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/openstack/beside"
+)
+
+// userDataLimit is how long Nova lets the user data be, in base64.
+const userDataLimit = 65535
+
+// Config is what OpenStack is asked for.
+type Config struct {
+	Spec infrav1.OpenStackMachineSpec
+	// Zone is the availability zone; empty leaves it to the cloud.
+	Zone string
+	// Pinned is true for a zone that the Machine was given, which no fallback may change.
+	Pinned bool
+}
+
+// NewConfig defaults and validates the spec of a machine. What the API server's rules refuse is refused
+// here too only where it would do harm.
+func NewConfig(machine *infrav1.OpenStackMachine, zone string) (Config, error) {
+	config := Config{Spec: *machine.Spec.DeepCopy(), Zone: cmp.Or(zone, machine.Spec.AvailabilityZone), Pinned: zone != ""}
+	spec := &config.Spec
+	if len(spec.Ports) == 0 || len(spec.Ports) > beside.MaxPorts {
+		return Config{}, &driver.InvalidConfigurationError{Field: "spec.ports", Err: fmt.Errorf("a machine has 1 to %d ports, not %d", beside.MaxPorts, len(spec.Ports))}
+	}
+	for at := range spec.Ports {
+		port := &spec.Ports[at]
+		if len(port.SecurityGroups) == 0 && !ptr.Deref(port.DisablePortSecurity, false) {
+			port.SecurityGroups = spec.SecurityGroups
+		}
+	}
+	if config.Zone == "" && slices.ContainsFunc(volumes(config), func(v infrav1.OpenStackDataVolume) bool { return ptr.Deref(v.InMachineZone, false) }) {
+		return Config{}, &driver.InvalidConfigurationError{Field: "spec.availabilityZone", Err: fmt.Errorf("a volume is wanted in the machine's zone, but the machine has neither a failure domain nor an availabilityZone")}
+	}
+	return config, nil
+}
+
+// place is what is short when the cloud has no room.
+func place(config Config) (flavor, zone string) { return config.Spec.Flavor, config.Zone }
+
+// alternatives are what to ask for instead, in order.
+func alternatives(config Config) []Config {
+	var others []Config
+	seen := map[[2]string]bool{{config.Spec.Flavor, config.Zone}: true}
+	for _, fallback := range config.Spec.Fallbacks {
+		other := config
+		other.Spec.Flavor = cmp.Or(fallback.Flavor, config.Spec.Flavor)
+		if !config.Pinned {
+			other.Zone = cmp.Or(fallback.AvailabilityZone, config.Zone)
+		}
+		at := [2]string{other.Spec.Flavor, other.Zone}
+		if !seen[at] {
+			others = append(others, other)
+		}
+		seen[at] = true
+	}
+	return others
+}
+
+// volumes are all volumes of a machine, the root first.
+func volumes(config Config) []infrav1.OpenStackDataVolume {
+	var all []infrav1.OpenStackDataVolume
+	if config.Spec.RootVolume.SizeGiB > 0 {
+		all = append(all, infrav1.OpenStackDataVolume{Name: beside.Root, OpenStackVolume: config.Spec.RootVolume})
+	}
+	return append(all, config.Spec.Volumes...)
+}
+
+// wantedVolumes are the volumes as Cinder is asked for them.
+func wantedVolumes(config Config, imageID string) []beside.Volume {
+	var wanted []beside.Volume
+	for _, volume := range volumes(config) {
+		want := beside.Volume{
+			Name:    volume.Name,
+			SizeGiB: int(volume.SizeGiB),
+			Type:    volume.Type,
+			Zone:    volume.AvailabilityZone,
+			Kept:    !ptr.Deref(volume.DeleteOnTermination, true),
+		}
+		if ptr.Deref(volume.InMachineZone, false) {
+			want.Zone = config.Zone
+		}
+		if volume.Name == beside.Root {
+			want.ImageID = imageID
+		}
+		wanted = append(wanted, want)
+	}
+	return wanted
+}
+
+// userData is the user data as Nova takes it: in base64, and compressed where it would be too long
+// otherwise and the reader can take it. Cloud-init does, Ignition does not.
+func userData(data []byte, format string) ([]byte, error) {
+	encoded := []byte(base64.StdEncoding.EncodeToString(data))
+	if len(encoded) <= userDataLimit {
+		return encoded, nil
+	}
+	if format == "" || format == "cloud-config" {
+		var small bytes.Buffer
+		// Writing into a buffer cannot fail.
+		writer := gzip.NewWriter(&small)
+		_, _ = writer.Write(data)
+		_ = writer.Close()
+		encoded = []byte(base64.StdEncoding.EncodeToString(small.Bytes()))
+	}
+	if len(encoded) > userDataLimit {
+		return nil, &driver.InvalidConfigurationError{Field: "bootstrap data", Err: fmt.Errorf("the user data has %d characters in base64, and Nova takes %d: let it fetch the rest from elsewhere", len(encoded), userDataLimit)}
+	}
+	return encoded, nil
+}

@@ -1,0 +1,486 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package openstack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/keypairs"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
+	"github.com/gophercloud/gophercloud/v2/pagination"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/openstack/access"
+	"drover.io/infra-providers/openstack/beside"
+	"drover.io/infra-providers/openstack/lookup"
+)
+
+// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=openstackmachines,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=openstackmachines/status,verbs=patch
+// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=openstackmachinetemplates,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=openstackmachinetemplates/status,verbs=patch
+
+// Options are what tests and odd networks need to replace. The zero value is the usual.
+type Options struct {
+	// Transport carries the calls.
+	Transport http.RoundTripper
+	Now       func() time.Time
+}
+
+// Cloud describes OpenStack.
+func Cloud(options Options) driver.Cloud[*infrav1.OpenStackMachine, Config] {
+	if options.Now == nil {
+		options.Now = time.Now
+	}
+	return driver.Cloud[*infrav1.OpenStackMachine, Config]{
+		Name:           "openstack",
+		NewMachine:     func() *infrav1.OpenStackMachine { return &infrav1.OpenStackMachine{} },
+		NewMachineList: func() driver.MachineList { return &infrav1.OpenStackMachineList{} },
+		NewTemplate:    func() driver.Template[*infrav1.OpenStackMachine] { return &infrav1.OpenStackMachineTemplate{} },
+		Config:         NewConfig,
+		Account: func(machine *infrav1.OpenStackMachine) driver.Account {
+			return driver.Account{SecretName: machine.Spec.CredentialsSecretName, Region: machine.Spec.Region}
+		},
+		Alternatives: alternatives,
+		Place:        place,
+		// OpenStack itself limits nothing; this keeps a small control plane alive.
+		Limits: driver.Limits{PerSecond: 20, Burst: 100},
+		Connect: func(_ context.Context, account driver.Account, credentials driver.Credentials) (driver.Driver[Config], error) {
+			session, err := access.Open(account, credentials, options.Transport)
+			if err != nil {
+				return nil, err
+			}
+			return &Driver{session: session, now: options.Now}, nil
+		},
+	}
+}
+
+// Driver implements driver.Driver, driver.Sizer and driver.Remainder.
+type Driver struct {
+	session *access.Session
+	now     func() time.Time
+
+	// creating holds the UIDs of the machines that are being made, holders under which name each is claimed.
+	creating, holders sync.Map
+	shortages
+}
+
+// Create implements driver.Driver.
+func (d *Driver) Create(ctx context.Context, req driver.Request[Config]) (driver.Instance, error) {
+	if _, busy := d.creating.LoadOrStore(req.Identity.UID, true); busy {
+		return driver.Instance{}, fmt.Errorf("the machine is being made: %w", beside.ErrBusy)
+	}
+	defer d.creating.Delete(req.Identity.UID)
+	services, err := d.services(ctx)
+	if err != nil {
+		return driver.Instance{}, err
+	}
+	asked := driver.Identity{UID: req.Identity.UID, Name: req.Identity.Name, Owner: req.Identity.Owner}
+	found, err := d.find(ctx, services, asked.UID)
+	if err != nil {
+		return driver.Instance{}, err
+	}
+	if len(found) > 0 {
+		return owned(found[0], asked)
+	}
+	if err := d.short(req.Config, d.now()); err != nil {
+		return driver.Instance{}, err
+	}
+	holder, _ := d.holders.LoadOrStore(asked.UID, uuid.NewString())
+	claim := beside.Claim{Ports: beside.Ports{Client: services.Network}, Holder: holder.(string), Now: d.now}
+	made, err := creation{services: services, request: req, claim: claim, now: d.now}.run(ctx)
+	if err == nil || errors.Is(err, errUnanswered) {
+		// Nova may still be at work on a server that it has not listed yet. The next attempt has another
+		// name and respects this claim like a stranger's, until it has aged or the server is listed.
+		d.holders.Delete(asked.UID)
+	}
+	if driver.IsInvalidConfiguration(err) {
+		// No server will ever come of it, so what it would have had need not wait for the Machine to be
+		// deleted. Deletion cleans up what this leaves.
+		_ = d.clear(ctx, services, asked, nil)
+	}
+	return made, err
+}
+
+// Get implements driver.Driver.
+func (d *Driver) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
+	services, err := d.services(ctx)
+	if nowhere(err, id) {
+		return driver.Instance{}, &driver.NotFoundError{What: "server of " + id.Name}
+	}
+	if err != nil {
+		return driver.Instance{}, err
+	}
+	if id.ProviderID != "" {
+		server, err := d.get(ctx, services, serverID(id.ProviderID))
+		if err != nil {
+			return driver.Instance{}, err
+		}
+		return owned(server, id)
+	}
+	found, err := d.find(ctx, services, id.UID)
+	if err != nil {
+		return driver.Instance{}, err
+	}
+	if len(found) == 0 {
+		return driver.Instance{}, &driver.NotFoundError{What: "server of " + id.Name}
+	}
+	return owned(found[0], id)
+}
+
+// Delete implements driver.Driver. Ports and floating IPs go at once, also while the server still stops:
+// nobody asks a second time once the server is gone.
+func (d *Driver) Delete(ctx context.Context, id driver.Identity) error {
+	services, err := d.services(ctx)
+	if nowhere(err, id) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	going, err := d.all(ctx, services, id)
+	if err != nil {
+		return err
+	}
+	for _, server := range going {
+		if _, err := owned(server, driver.Identity{UID: id.UID, Name: id.Name, Owner: id.Owner}); err != nil {
+			return err
+		}
+	}
+	for _, server := range going {
+		if at := state(server); at == driver.Stopping || at == driver.Terminated {
+			continue
+		}
+		err := servers.Delete(ctx, services.Compute, server.ID).ExtractErr()
+		if err != nil && !gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+			return kind(fmt.Errorf("deleting server: %w", err), "", "")
+		}
+	}
+	return kind(d.clear(ctx, services, id, going), "", "")
+}
+
+// all returns every server of an identity: the one that its provider ID names and those of its UID.
+func (d *Driver) all(ctx context.Context, services *access.Services, id driver.Identity) ([]servers.Server, error) {
+	var found []servers.Server
+	if id.ProviderID != "" {
+		named, err := d.get(ctx, services, serverID(id.ProviderID))
+		if err != nil && !driver.IsNotFound(err) {
+			return nil, err
+		}
+		if err == nil {
+			found = append(found, named)
+		}
+	}
+	if id.UID == "" {
+		return found, nil
+	}
+	others, err := d.find(ctx, services, id.UID)
+	if err != nil {
+		return nil, err
+	}
+	for _, other := range others {
+		if len(found) == 0 || found[0].ID != other.ID {
+			found = append(found, other)
+		}
+	}
+	return found, nil
+}
+
+// clear removes what is beside the servers of an identity.
+func (d *Driver) clear(ctx context.Context, services *access.Services, id driver.Identity, going []servers.Server) error {
+	owner, grouped, last := id.Owner, len(going) == 0, ""
+	if len(going) > 0 {
+		known, _ := beside.Identity(going[0].Metadata)
+		id.UID, owner, last = known.UID, known.Owner, going[0].ID
+		grouped = going[0].Metadata[groupKey] != ""
+	}
+	if id.UID == "" {
+		return nil
+	}
+	if grouped {
+		if err := (beside.Groups{Client: services.Compute}).Release(ctx, owner, last); err != nil {
+			return err
+		}
+	}
+	if err := (beside.FloatingIPs{Client: services.Network}).Delete(ctx, id.UID); err != nil {
+		return err
+	}
+	if err := (beside.Ports{Client: services.Network}).Delete(ctx, id.UID); err != nil {
+		return err
+	}
+	if services.Volume == nil {
+		return nil
+	}
+	return beside.Volumes{Client: services.Volume}.Delete(ctx, id.UID, len(going) > 0)
+}
+
+// List implements driver.Driver.
+func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Instance, error] {
+	return func(yield func(driver.Instance, error) bool) {
+		services, err := d.services(ctx)
+		if err != nil {
+			yield(driver.Instance{}, err)
+			return
+		}
+		stopped := false
+		err = d.each(ctx, services, beside.Mark, func(server servers.Server) bool {
+			instance := toInstance(server)
+			if instance.Identity.UID == "" || owner.UID != "" && instance.Identity.Owner.UID != owner.UID {
+				return true
+			}
+			stopped = !yield(instance, nil)
+			return !stopped
+		})
+		if err != nil && !stopped {
+			yield(driver.Instance{}, err)
+		}
+	}
+}
+
+// find returns the servers of a UID. Nova filters by tag as soon as it has accepted a server.
+func (d *Driver) find(ctx context.Context, services *access.Services, uid types.UID) ([]servers.Server, error) {
+	var found []servers.Server
+	err := d.each(ctx, services, beside.Name(uid), func(server servers.Server) bool {
+		if id, _ := beside.Identity(server.Metadata); id.UID == uid {
+			found = append(found, server)
+		}
+		return true
+	})
+	return found, err
+}
+
+// each calls visit for every server with a tag until it returns false.
+func (d *Driver) each(ctx context.Context, services *access.Services, tag string, visit func(servers.Server) bool) error {
+	pager := servers.List(services.Compute, servers.ListOpts{Tags: tag})
+	err := pager.EachPage(ctx, func(_ context.Context, page pagination.Page) (bool, error) {
+		all, err := servers.ExtractServers(page)
+		if err != nil {
+			return false, err
+		}
+		for _, server := range all {
+			d.notice(server)
+			if !visit(server) {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		return kind(fmt.Errorf("listing servers: %w", err), "", "")
+	}
+	return nil
+}
+
+// get reads one server. What is no server ID cannot be the ID of a server.
+func (d *Driver) get(ctx context.Context, services *access.Services, id string) (servers.Server, error) {
+	if id == "" {
+		return servers.Server{}, &driver.NotFoundError{What: "server without an ID"}
+	}
+	server, err := servers.Get(ctx, services.Compute, id).Extract()
+	if gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+		return servers.Server{}, &driver.NotFoundError{What: fmt.Sprintf("server %q", id)}
+	}
+	if err != nil {
+		return servers.Server{}, kind(fmt.Errorf("reading server: %w", err), "", "")
+	}
+	d.notice(*server)
+	return *server, nil
+}
+
+// Remains implements driver.Remainder.
+func (d *Driver) Remains(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Remain, error] {
+	return func(yield func(driver.Remain, error) bool) {
+		services, err := d.services(ctx)
+		if err != nil {
+			yield(driver.Remain{}, err)
+			return
+		}
+		lists := []func(context.Context) ([]driver.Remain, error){
+			beside.Ports{Client: services.Network}.Remains,
+			beside.FloatingIPs{Client: services.Network}.Remains,
+		}
+		if services.Volume != nil {
+			lists = append(lists, beside.Volumes{Client: services.Volume}.Remains)
+		}
+		for _, list := range lists {
+			all, err := list(ctx)
+			if err != nil {
+				yield(driver.Remain{}, kind(err, "", ""))
+				return
+			}
+			for _, thing := range all {
+				if (owner.UID == "" || thing.Identity.Owner.UID == owner.UID) && !yield(thing, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (d *Driver) services(ctx context.Context) (*access.Services, error) {
+	services, err := d.session.Services(ctx)
+	if err != nil {
+		return nil, kind(err, "", "")
+	}
+	return services, nil
+}
+
+// nowhere is true when the region of a machine does not exist and nothing was ever made there, so that a
+// machine with a bad region can be deleted.
+func nowhere(err error, id driver.Identity) bool {
+	return driver.IsInvalidConfiguration(err) && id.ProviderID == ""
+}
+
+// creation makes one server, from a state in which Nova lists none for its machine.
+type creation struct {
+	services *access.Services
+	request  driver.Request[Config]
+	claim    beside.Claim
+	now      func() time.Time
+}
+
+// run resolves every name before it makes anything, then makes what the server needs, the server last.
+func (c creation) run(ctx context.Context) (driver.Instance, error) {
+	config, id := c.request.Config, c.request.Identity
+	data, err := userData(c.request.UserData, c.request.Format)
+	if err != nil {
+		return driver.Instance{}, err
+	}
+	plan, err := c.resolve(ctx)
+	if err != nil {
+		return driver.Instance{}, kind(err, config.Spec.Flavor, config.Zone)
+	}
+	have, err := c.claim.Ports.Ensure(ctx, id, plan.Ports(func(at int) string { return beside.PortName(id, at) }))
+	if err != nil {
+		return driver.Instance{}, refused("spec.ports", err, config)
+	}
+	if have, err = c.claim.Take(ctx, id.UID, have); err != nil {
+		return driver.Instance{}, kind(err, config.Spec.Flavor, config.Zone)
+	}
+	var disks []string
+	if len(volumes(config)) > 0 {
+		if disks, err = (beside.Volumes{Client: c.services.Volume}).Ensure(ctx, id, wantedVolumes(config, plan.Image.ID)); err != nil {
+			return driver.Instance{}, refused("spec.volumes", err, config)
+		}
+	}
+	if plan.Pool.NetworkID != "" {
+		if err := (beside.FloatingIPs{Client: c.services.Network}).Ensure(ctx, id, have[0].ID, plan.Pool); err != nil {
+			return driver.Instance{}, refused("spec.floatingIP", err, config)
+		}
+	}
+	if config.Spec.ServerGroup.Policy != "" {
+		if plan.GroupID, err = (beside.Groups{Client: c.services.Compute}).Ensure(ctx, id.Owner, config.Spec.ServerGroup.Policy); err != nil {
+			return driver.Instance{}, c.forbidden(ctx, plan, refused("spec.serverGroup", err, config))
+		}
+	}
+	return c.boot(ctx, plan, parts{ports: have, disks: disks, userData: data})
+}
+
+// resolve looks up what the configuration names.
+func (c creation) resolve(ctx context.Context) (lookup.Plan, error) {
+	config := c.request.Config
+	if len(volumes(config)) > 0 && c.services.Volume == nil {
+		return lookup.Plan{}, &driver.InvalidConfigurationError{Field: "spec.volumes", Err: errors.New("the cloud has no volume service")}
+	}
+	if ptr.Deref(config.Spec.RegionalProviderID, false) && c.services.Region == "" {
+		return lookup.Plan{}, &driver.InvalidConfigurationError{Field: "spec.region", Err: errors.New("the provider ID has to name the region, but neither the machine nor the credentials do")}
+	}
+	return lookup.Resolve(ctx, c.services, config.Spec)
+}
+
+// parts are what a server is made of.
+type parts struct {
+	ports    []ports.Port
+	disks    []string
+	userData []byte
+}
+
+// boot asks for the server.
+func (c creation) boot(ctx context.Context, plan lookup.Plan, of parts) (driver.Instance, error) {
+	config, id := c.request.Config, c.request.Identity
+	options := servers.CreateOpts{
+		Name:             id.Name,
+		FlavorRef:        plan.Flavor.ID,
+		ImageRef:         plan.Image.ID,
+		AvailabilityZone: config.Zone,
+		UserData:         of.userData,
+		Metadata:         c.metadata(),
+		Tags:             append([]string{beside.Mark, beside.Name(id.UID)}, config.Spec.Tags...),
+		ConfigDrive:      config.Spec.ConfigDrive,
+		BlockDevice:      blockDevices(config, plan.Image.ID, of.disks),
+	}
+	if config.Spec.RootVolume.SizeGiB > 0 {
+		options.ImageRef = ""
+	}
+	var networks []servers.Network
+	for _, port := range of.ports {
+		networks = append(networks, servers.Network{Port: port.ID})
+	}
+	options.Networks = networks
+	hints := servers.SchedulerHintOpts{Group: plan.GroupID, AdditionalProperties: map[string]any{}}
+	for key, value := range config.Spec.SchedulerHints {
+		hints.AdditionalProperties[key] = value
+	}
+	made, err := servers.Create(ctx, c.services.Compute, keypairs.CreateOptsExt{CreateOptsBuilder: options, KeyName: config.Spec.KeyPair}, hints).Extract()
+	if unanswered(err) {
+		return driver.Instance{}, fmt.Errorf("creating server: %w: %w", errUnanswered, kind(err, config.Spec.Flavor, config.Zone))
+	}
+	if err != nil {
+		return driver.Instance{}, c.refusal(ctx, plan, &beside.CreationError{What: "server", Err: err})
+	}
+	// Nova answers with little more than the ID; the rest is what was just asked for.
+	made.Name, made.Metadata, made.Status, made.Created = options.Name, options.Metadata, "BUILD", c.now()
+	if read, err := servers.Get(ctx, c.services.Compute, made.ID).Extract(); err == nil {
+		made = read
+	}
+	return owned(*made, driver.Identity{UID: id.UID, Name: id.Name, Owner: id.Owner})
+}
+
+// metadata says whose the server is and what was asked for.
+func (c creation) metadata() map[string]string {
+	config := c.request.Config
+	all := map[string]string{}
+	maps.Copy(all, config.Spec.Metadata)
+	maps.Copy(all, beside.Tags(c.request.Identity))
+	all[flavorKey], all[zoneKey] = config.Spec.Flavor, config.Zone
+	if ptr.Deref(config.Spec.RegionalProviderID, false) {
+		all[regionKey] = c.services.Region
+	}
+	if config.Spec.ServerGroup.Policy != "" {
+		all[groupKey] = config.Spec.ServerGroup.Policy
+	}
+	return all
+}
+
+// blockDevices are the disks of a server: the root, on a volume or on the host, and the volumes besides.
+func blockDevices(config Config, imageID string, disks []string) []servers.BlockDevice {
+	if len(disks) == 0 {
+		return nil
+	}
+	var all []servers.BlockDevice
+	if config.Spec.RootVolume.SizeGiB == 0 {
+		all = append(all, servers.BlockDevice{SourceType: servers.SourceImage, UUID: imageID, DestinationType: servers.DestinationLocal, DeleteOnTermination: true})
+	}
+	for at, volume := range wantedVolumes(config, imageID) {
+		device := servers.BlockDevice{SourceType: servers.SourceVolume, DestinationType: servers.DestinationVolume, UUID: disks[at], BootIndex: -1, DeleteOnTermination: !volume.Kept}
+		if volume.Name == beside.Root {
+			device.BootIndex = 0
+		}
+		all = append(all, device)
+	}
+	return all
+}

@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package openstack_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"k8s.io/utils/ptr"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
+	"drover.io/infra-providers/openstack"
+	"drover.io/infra-providers/openstack/openstackfake"
+)
+
+// rig is a fake cloud behind a transport that can fail.
+type rig struct {
+	*openstackfake.Cloud
+	faults *openstackfake.Faults
+	secret driver.Credentials
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	cloud := openstackfake.New()
+	server := httptest.NewServer(cloud)
+	t.Cleanup(server.Close)
+	cloud.Serve(server.URL)
+	return &rig{
+		Cloud:  cloud,
+		faults: &openstackfake.Faults{Transport: server.Client().Transport},
+		secret: driver.Credentials{
+			"OS_AUTH_URL": []byte(server.URL + "/identity/v3"), "OS_USERNAME": []byte(openstackfake.User), "OS_PASSWORD": []byte(openstackfake.Password),
+			"OS_PROJECT_NAME": []byte("demo"), "OS_REGION_NAME": []byte(openstackfake.Region),
+		},
+	}
+}
+
+func (r *rig) connect(t *testing.T) driver.Driver[openstack.Config] {
+	t.Helper()
+	return connect(t, r.faults, driver.Account{SecretName: "cloud"}, r.secret)
+}
+
+// small is the least that a machine may ask for.
+func small() infrav1.OpenStackMachineSpec {
+	return infrav1.OpenStackMachineSpec{
+		Flavor: "m1.small",
+		Image:  infrav1.OpenStackImage{Name: "ubuntu"},
+		Ports:  []infrav1.OpenStackPort{{Network: "net"}},
+	}
+}
+
+// rich has one of everything that is made beside a server.
+func rich() infrav1.OpenStackMachineSpec {
+	spec := small()
+	spec.Ports = append(spec.Ports, infrav1.OpenStackPort{Network: "net", FixedIPs: []infrav1.OpenStackFixedIP{{Subnet: "sub6"}}})
+	spec.FloatingIP.Network = "public"
+	spec.ServerGroup.Policy = "soft-anti-affinity"
+	spec.RegionalProviderID = ptr.To(true)
+	return spec
+}
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	for name, spec := range map[string]infrav1.OpenStackMachineSpec{"small": small(), "rich": rich()} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			drivertest.Run(t, func(t *testing.T) drivertest.World[openstack.Config] { return world(t, spec) })
+		})
+	}
+}
+
+func world(t *testing.T, spec infrav1.OpenStackMachineSpec) drivertest.World[openstack.Config] {
+	t.Helper()
+	r := newRig(t)
+	return drivertest.World[openstack.Config]{
+		Driver:    r.connect(t),
+		Config:    configOf(t, spec),
+		Invalid:   invalid(t, spec),
+		Reconnect: func() driver.Driver[openstack.Config] { return r.connect(t) },
+		Lose:      func() { r.faults.Lose(openstackfake.Changes) },
+		Interrupt: func() { r.faults.Fail(openstackfake.Creates("servers"), http.StatusInternalServerError, "") },
+		Leftovers: r.Things,
+		Refuse: map[drivertest.Refusal]func(){
+			drivertest.Unauthorized: func() { r.refuseLogin() },
+			drivertest.RateLimited:  func() { r.faults.Fail(anything, http.StatusTooManyRequests, "") },
+			drivertest.ServerError:  func() { r.faults.Fail(anything, http.StatusInternalServerError, "") },
+			drivertest.QuotaExceeded: func() {
+				r.faults.Fail(openstackfake.Creates("servers"), http.StatusForbidden, quotaExceeded)
+				r.faults.Fail(reads("/limits"), http.StatusOK, noRoom)
+			},
+			drivertest.InsufficientCapacity: func() { r.faults.Fail(openstackfake.Creates("ports"), http.StatusConflict, noAddress) },
+		},
+	}
+}
+
+// refuseLogin makes the next call fail for its token, and the login after it for its password.
+func (r *rig) refuseLogin() {
+	r.faults.Fail(anything, http.StatusUnauthorized, refusedToken)
+	r.faults.Fail(openstackfake.Creates("tokens"), http.StatusUnauthorized, refusedToken)
+}
+
+func anything(*http.Request) bool { return true }
+
+func reads(path string) func(*http.Request) bool {
+	return func(request *http.Request) bool {
+		return request.Method == http.MethodGet && len(request.URL.Path) >= len(path) && request.URL.Path[len(request.URL.Path)-len(path):] == path
+	}
+}
+
+// What the services answer, word for word as the real ones were seen or documented to.
+const (
+	refusedToken  = `{"error": {"code": 401, "title": "Unauthorized", "message": "The request you have made requires authentication."}}`
+	quotaExceeded = `{"forbidden": {"code": 403, "message": "Quota exceeded for instances: Requested 1, but already used 10 of 10 instances"}}`
+	forbidden     = `{"forbidden": {"code": 403, "message": "Policy doesn't allow os_compute_api:servers:create to be performed."}}`
+	noRoom        = `{"limits": {"absolute": {"maxTotalInstances": 10, "totalInstancesUsed": 10, "maxTotalCores": -1, "maxTotalRAMSize": -1, "maxServerGroups": -1}}}`
+	noAddress     = `{"NeutronError": {"type": "IpAddressGenerationFailure", "message": "No more IP addresses available on network 1.", "detail": ""}}`
+	overQuota     = `{"NeutronError": {"type": "OverQuota", "message": "Quota exceeded for resources: ['port'].", "detail": ""}}`
+)

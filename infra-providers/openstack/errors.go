@@ -1,0 +1,248 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package openstack
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/flavors"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/keypairs"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/limits"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/openstack/beside"
+	"drover.io/infra-providers/openstack/lookup"
+)
+
+// answer is what a service said no with, without what changes from call to call.
+type answer struct {
+	status int
+	// kind is Neutron's name of the error; other services have none.
+	kind    string
+	message string
+	// retryAfter is the service's hint; hinted tells whether there was one.
+	retryAfter time.Duration
+	hinted     bool
+	// overLimit is true where Cinder says that a limit is reached, which is a quota or a rate.
+	overLimit bool
+}
+
+func (a *answer) Error() string {
+	if a.message == "" {
+		return fmt.Sprintf("%d %s", a.status, http.StatusText(a.status))
+	}
+	return fmt.Sprintf("%d %s: %s", a.status, http.StatusText(a.status), a.message)
+}
+
+// kind turns an error of the SDK into the kind that it is: one switch, by status and by Neutron's and
+// Cinder's own words for it, never by text. The place is what an error about room is about.
+func kind(err error, flavor, zone string) error {
+	said := read(err)
+	switch {
+	case err == nil:
+		return nil
+	case said == nil:
+		return unreached(err)
+	case said.status == http.StatusUnauthorized, said.status == http.StatusForbidden:
+		return wrap(err, &driver.UnauthorizedError{Err: said})
+	case said.kind == "OverQuota", said.overLimit && said.hinted && said.retryAfter == 0:
+		return wrap(err, &driver.QuotaExceededError{Err: said})
+	case said.kind == "IpAddressGenerationFailure":
+		return wrap(err, &driver.InsufficientCapacityError{InstanceType: flavor, Zone: zone, Err: said})
+	case said.status == http.StatusTooManyRequests, said.status == http.StatusRequestEntityTooLarge:
+		return wrap(err, &driver.RateLimitedError{RetryAfter: said.retryAfter, Err: said})
+	default:
+		return wrap(err, said)
+	}
+}
+
+// refused is kind for calls that create: what the cloud calls a bad request there will never be a good one.
+func refused(field string, err error, config Config) error {
+	said := read(err)
+	creation, creating := errors.AsType[*beside.CreationError](err)
+	if creating && said != nil && (said.status == http.StatusBadRequest || said.status == http.StatusNotFound) {
+		return &driver.InvalidConfigurationError{Field: field, Err: fmt.Errorf("creating %s: %w", creation.What, said)}
+	}
+	return kind(err, config.Spec.Flavor, config.Zone)
+}
+
+// errUnanswered means that nobody knows whether a server was made.
+var errUnanswered = errors.New("the answer was lost")
+
+// unanswered is true when a call may still be at work: nobody answered, or only a proxy did.
+func unanswered(err error) bool {
+	if err == nil {
+		return false
+	}
+	said := read(err)
+	return said == nil || said.status == http.StatusBadGateway || said.status == http.StatusServiceUnavailable || said.status == http.StatusGatewayTimeout
+}
+
+// read returns what a service answered; nil when none did.
+func read(err error) *answer {
+	if again, ok := errors.AsType[*gophercloud.ErrUnableToReauthenticate](err); ok {
+		err = again.ErrReauth
+	}
+	if again, ok := errors.AsType[*gophercloud.ErrErrorAfterReauthentication](err); ok {
+		err = again.ErrOriginal
+	}
+	unexpected, ok := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err)
+	if !ok {
+		return nil
+	}
+	said := &answer{status: unexpected.Actual}
+	if seconds, err := strconv.Atoi(unexpected.ResponseHeader.Get("Retry-After")); err == nil {
+		said.retryAfter, said.hinted = time.Duration(max(seconds, 0))*time.Second, true
+	}
+	var body map[string]json.RawMessage
+	if json.Unmarshal(unexpected.Body, &body) != nil {
+		return said
+	}
+	for name, content := range body {
+		var inner struct {
+			Message string `json:"message"`
+			Type    string `json:"type"`
+		}
+		if json.Unmarshal(content, &inner) == nil && inner.Message != "" {
+			said.message, said.kind = strings.TrimSpace(inner.Message), inner.Type
+			said.overLimit = name == "overLimit"
+		}
+	}
+	return said
+}
+
+// wrap keeps the words that were put before an SDK's error and replaces the error itself.
+func wrap(outer, inner error) error {
+	for cause := outer; cause != nil; cause = errors.Unwrap(cause) {
+		if fromSDK(cause) {
+			return fmt.Errorf("%s%w", strings.TrimSuffix(outer.Error(), cause.Error()), inner)
+		}
+	}
+	return inner
+}
+
+// fromSDK looks at one error of a chain, not at what it wraps.
+func fromSDK(cause error) bool {
+	switch cause.(type) { //nolint:errorlint // the chain is walked by the caller
+	case gophercloud.ErrUnexpectedResponseCode, *gophercloud.ErrUnableToReauthenticate, *gophercloud.ErrErrorAfterReauthentication:
+		return true
+	}
+	return false
+}
+
+// unreached cuts what changes from call to call out of an error of the network: addresses and ports.
+func unreached(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return context.Canceled
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return context.DeadlineExceeded
+	}
+	if failed, ok := errors.AsType[*net.OpError](err); ok {
+		return fmt.Errorf("reaching OpenStack: %s: %w", failed.Op, failed.Err)
+	}
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		return fmt.Errorf("reaching OpenStack: %w", failed.Err)
+	}
+	return err
+}
+
+// refusal finds out what is wrong with a server that Nova refused to make.
+func (c creation) refusal(ctx context.Context, plan lookup.Plan, err error) error {
+	config := c.request.Config
+	judged := refused("spec", err, config)
+	if !driver.IsInvalidConfiguration(judged) {
+		return c.forbidden(ctx, plan, judged)
+	}
+	if config.Spec.ServerGroup.Policy != "" {
+		// The last other machine of the group may have taken it away.
+		if exists, err := (beside.Groups{Client: c.services.Compute}).Exists(ctx, plan.GroupID); err == nil && !exists {
+			return fmt.Errorf("the server group is gone again: %w", beside.ErrBusy)
+		}
+	}
+	if config.Spec.KeyPair != "" {
+		_, err := keypairs.Get(ctx, c.services.Compute, config.Spec.KeyPair, nil).Extract()
+		if gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+			return &driver.InvalidConfigurationError{Field: "spec.keyPair", Err: fmt.Errorf("there is no key pair %q of the user that logs in", config.Spec.KeyPair)}
+		}
+	}
+	if zones, err := lookup.Zones(ctx, c.services); err == nil && config.Zone != "" && !slices.Contains(zones, config.Zone) {
+		return &driver.InvalidConfigurationError{Field: "spec.availabilityZone", Err: fmt.Errorf("%q is not one of the zones %q", config.Zone, zones)}
+	}
+	return judged
+}
+
+// forbidden tells a quota from a missing permission: Nova says 403 to both. The limits know better.
+func (c creation) forbidden(ctx context.Context, plan lookup.Plan, judged error) error {
+	denied, ok := errors.AsType[*driver.UnauthorizedError](judged)
+	if !ok {
+		return judged
+	}
+	has, err := limits.Get(ctx, c.services.Compute, nil).Extract()
+	if err != nil || !full(has.Absolute, plan.Flavor) {
+		return judged
+	}
+	// Not judged itself: an error has one kind.
+	return wrap(judged, &driver.QuotaExceededError{Err: denied.Err})
+}
+
+// full reports whether a limit leaves no room for one more server of a flavor. Below zero is no limit.
+func full(has limits.Absolute, flavor flavors.Flavor) bool {
+	exceeds := func(used, more, limit int) bool { return limit >= 0 && used+more > limit }
+	return exceeds(has.TotalInstancesUsed, 1, has.MaxTotalInstances) ||
+		exceeds(has.TotalCoresUsed, flavor.VCPUs, has.MaxTotalCores) ||
+		exceeds(has.TotalRAMUsed, flavor.RAM, has.MaxTotalRAMSize) ||
+		exceeds(has.TotalServerGroupsUsed, 1, has.MaxServerGroups)
+}
+
+// asideFor is how long a flavor in a zone counts as short after a server found no host.
+const asideFor = 5 * time.Minute
+
+// shortages remembers where Nova found no host. It says so only after it accepted a server, when there is
+// nothing to refuse any more; the next machine that asks for the same is refused instead of failing alike.
+type shortages struct {
+	mu    sync.Mutex
+	since map[[2]string]time.Time
+}
+
+// notice takes note of a server that found no host.
+func (s *shortages) notice(server servers.Server) {
+	if !shortOf(server) {
+		return
+	}
+	at := [2]string{server.Metadata[flavorKey], server.Metadata[zoneKey]}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.since == nil {
+		s.since = map[[2]string]time.Time{}
+	}
+	if s.since[at].Before(server.Fault.Created) {
+		s.since[at] = server.Fault.Created
+	}
+}
+
+// short refuses what was short a moment ago.
+func (s *shortages) short(config Config, now time.Time) error {
+	flavor, zone := place(config)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	since, known := s.since[[2]string{flavor, zone}]
+	if !known || now.Sub(since) >= asideFor {
+		return nil
+	}
+	return &driver.InsufficientCapacityError{InstanceType: flavor, Zone: zone, Err: errors.New("a server of this flavor found no host a moment ago")}
+}

@@ -1,0 +1,145 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package openstack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/flavors"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/limits"
+
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/openstack/beside"
+)
+
+func said(status int, retryAfter, body string) error {
+	header := http.Header{}
+	if retryAfter != "" {
+		header.Set("Retry-After", retryAfter)
+	}
+	return gophercloud.ErrUnexpectedResponseCode{URL: "http://10.0.0.1/x?request=1", Method: "POST", Actual: status, Body: []byte(body), ResponseHeader: header}
+}
+
+func transient(err error) bool {
+	for _, is := range []func(error) bool{
+		driver.IsNotFound, driver.IsNotOwned, driver.IsInvalidConfiguration, driver.IsUnauthorized,
+		driver.IsQuotaExceeded, driver.IsInsufficientCapacity, driver.IsRateLimited,
+	} {
+		if is(err) {
+			return false
+		}
+	}
+	return err != nil
+}
+
+func TestAnswersAreTheirKinds(t *testing.T) {
+	t.Parallel()
+	again := &gophercloud.ErrUnableToReauthenticate{ErrOriginal: said(401, "", ""), ErrReauth: said(401, "", "")}
+	away := &gophercloud.ErrUnableToReauthenticate{ErrOriginal: said(401, "", ""), ErrReauth: said(503, "", "")}
+	for name, test := range map[string]struct {
+		err error
+		is  func(error) bool
+	}{
+		"takes 401 for credentials":                       {said(401, "", ""), driver.IsUnauthorized},
+		"takes a refused login for credentials":           {again, driver.IsUnauthorized},
+		"takes a login service that is away for passing":  {away, transient},
+		"takes 403 for a permission":                      {said(403, "", `{"forbidden": {"message": "Policy doesn't allow it"}}`), driver.IsUnauthorized},
+		"takes Neutron's OverQuota for a quota":           {said(409, "", `{"NeutronError": {"type": "OverQuota", "message": "m"}}`), driver.IsQuotaExceeded},
+		"takes a network without addresses for capacity":  {said(409, "", `{"NeutronError": {"type": "IpAddressGenerationFailure", "message": "m"}}`), driver.IsInsufficientCapacity},
+		"takes another conflict of Neutron for passing":   {said(409, "", `{"NeutronError": {"type": "IpAddressInUse", "message": "m"}}`), transient},
+		"takes Cinder's limit without a hint for a quota": {said(413, "0", `{"overLimit": {"message": "VolumeLimitExceeded", "code": 413}}`), driver.IsQuotaExceeded},
+		"takes Cinder's limit with a hint for a rate":     {said(413, "7", `{"overLimit": {"message": "This request was rate-limited.", "code": 413}}`), driver.IsRateLimited},
+		"takes 413 alone for a rate":                      {said(413, "", ""), driver.IsRateLimited},
+		"takes 429 for a rate":                            {said(429, "7", ""), driver.IsRateLimited},
+		"takes 400 of a read for passing":                 {said(400, "", `{"badRequest": {"message": "marker not found"}}`), transient},
+		"takes 404 of a read for passing":                 {said(404, "", "<html>"), transient},
+		"takes 500 for passing":                           {said(500, "", ""), transient},
+		"takes a network that is away for passing":        {&url.Error{Op: "Get", URL: "x", Err: errors.New("no route")}, transient},
+		"keeps the end of a context":                      {fmt.Errorf("listing: %w", context.Canceled), func(err error) bool { return errors.Is(err, context.Canceled) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, err := range []error{test.err, fmt.Errorf("doing it: %w", test.err)} {
+				if got := kind(err, "f", "z"); !test.is(got) {
+					t.Errorf("got %T %v", got, got)
+				}
+			}
+		})
+	}
+	if kind(nil, "", "") != nil {
+		t.Error("no error became one")
+	}
+}
+
+func TestHintsAreKept(t *testing.T) {
+	t.Parallel()
+	if got := driver.RetryAfter(kind(said(429, "7", ""), "", "")); got != 7*time.Second {
+		t.Errorf("got %s, want 7s", got)
+	}
+	full, ok := errors.AsType[*driver.InsufficientCapacityError](kind(said(409, "", `{"NeutronError": {"type": "IpAddressGenerationFailure", "message": "m"}}`), "f", "z"))
+	if !ok || full.InstanceType != "f" || full.Zone != "z" {
+		t.Errorf("got %+v", full)
+	}
+}
+
+func TestOnlyCreationsAreInvalid(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]bool{400: true, 404: true, 409: false, 500: false} {
+		created := refused("spec.ports", &beside.CreationError{What: "port", Err: said(status, "", "")}, Config{})
+		listed := refused("spec.ports", fmt.Errorf("listing: %w", said(status, "", "")), Config{})
+		if driver.IsInvalidConfiguration(created) != want || driver.IsInvalidConfiguration(listed) {
+			t.Errorf("%d: creating gives %v, listing gives %v", status, created, listed)
+		}
+	}
+}
+
+// TestTextsAreStable: what differs between two calls must not reach a condition.
+func TestTextsAreStable(t *testing.T) {
+	t.Parallel()
+	dial := func(port int) error {
+		return &url.Error{Op: "Get", URL: "http://10.0.0.1", Err: &net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: port}, Err: syscall.ECONNRESET}}
+	}
+	if a, b := kind(dial(1), "", "").Error(), kind(dial(2), "", "").Error(); a != b {
+		t.Errorf("%q became %q", a, b)
+	}
+	got := kind(fmt.Errorf("listing servers: %w", said(500, "", `{"computeFault": {"message": "oops", "code": 500}}`)), "", "")
+	if want := "listing servers: 500 Internal Server Error: oops"; got.Error() != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestLimitsTellWhatIsFull(t *testing.T) {
+	t.Parallel()
+	flavor := flavors.Flavor{VCPUs: 4, RAM: 1024}
+	none := limits.Absolute{MaxTotalInstances: -1, MaxTotalCores: -1, MaxTotalRAMSize: -1, MaxServerGroups: -1}
+	for name, test := range map[string]struct {
+		change func(*limits.Absolute)
+		full   bool
+	}{
+		"has room without limits":    {func(*limits.Absolute) {}, false},
+		"has room for the last":      {func(a *limits.Absolute) { a.MaxTotalInstances, a.TotalInstancesUsed = 3, 2 }, false},
+		"is full of instances":       {func(a *limits.Absolute) { a.MaxTotalInstances, a.TotalInstancesUsed = 3, 3 }, true},
+		"is short of cores":          {func(a *limits.Absolute) { a.MaxTotalCores, a.TotalCoresUsed = 8, 5 }, true},
+		"is short of memory":         {func(a *limits.Absolute) { a.MaxTotalRAMSize, a.TotalRAMUsed = 2048, 1025 }, true},
+		"has all groups it may have": {func(a *limits.Absolute) { a.MaxServerGroups, a.TotalServerGroupsUsed = 1, 1 }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			has := none
+			test.change(&has)
+			if got := full(has, flavor); got != test.full {
+				t.Errorf("got %t", got)
+			}
+		})
+	}
+}

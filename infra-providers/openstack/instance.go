@@ -1,0 +1,186 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package openstack
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/openstack/beside"
+	"drover.io/infra-providers/openstack/lookup"
+)
+
+// Metadata of a server besides the ownership tags. All of it starts with drover.io, which users may not.
+const (
+	// regionKey holds the region of a server whose provider ID names it.
+	regionKey = "drover.io:region"
+	// flavorKey and zoneKey hold what was asked for, by the words of the user.
+	flavorKey, zoneKey = "drover.io:flavor", "drover.io:zone"
+	// groupKey marks a server in a group that the provider keeps.
+	groupKey = "drover.io:server-group"
+)
+
+// How soon to look again while a server starts or stops.
+const pendingPoll, stoppingPoll = 5 * time.Second, 2 * time.Second
+
+var providerIDForm = regexp.MustCompile(`^openstack://[^/]*/([^/]+)$`)
+
+// serverID is the server that a provider ID names; empty when it names none.
+func serverID(providerID string) string {
+	if match := providerIDForm.FindStringSubmatch(providerID); match != nil {
+		return match[1]
+	}
+	return ""
+}
+
+// providerID is what cloud-provider-openstack writes: openstack:///<id>, with the region if it is told so.
+func providerID(server servers.Server) string {
+	return fmt.Sprintf("openstack://%s/%s", server.Metadata[regionKey], server.ID)
+}
+
+// owned converts a server that must belong to an identity.
+func owned(server servers.Server, id driver.Identity) (driver.Instance, error) {
+	instance := toInstance(server)
+	if err := id.Check(instance.Identity); err != nil {
+		return driver.Instance{}, err
+	}
+	return instance, nil
+}
+
+func toInstance(server servers.Server) driver.Instance {
+	identity, _ := beside.Identity(server.Metadata)
+	identity.ProviderID = providerID(server)
+	instance := driver.Instance{
+		ID:            server.ID,
+		ProviderID:    identity.ProviderID,
+		Identity:      identity,
+		State:         state(server),
+		Addresses:     addresses(server),
+		FailureDomain: server.AvailabilityZone,
+		Created:       server.Created,
+	}
+	switch instance.State {
+	case driver.Pending:
+		instance.PollAfter = pendingPoll
+	case driver.Stopping:
+		instance.PollAfter = stoppingPoll
+	case driver.Stopped:
+		instance.Message = server.Status
+	}
+	if server.Status == "ERROR" {
+		instance.Message = fmt.Sprintf("ERROR: %s", server.Fault.Message)
+		// What never started never will: Nova does not try again.
+		if server.LaunchedAt.IsZero() {
+			instance.Guest = &driver.Guest{Failed: true, Message: server.Fault.Message}
+		}
+	}
+	return instance
+}
+
+func state(server servers.Server) driver.State {
+	switch server.TaskState {
+	case "deleting", "soft-deleting":
+		return driver.Stopping
+	}
+	switch server.Status {
+	case "ACTIVE", "REBOOT", "HARD_REBOOT", "PASSWORD", "RESIZE", "VERIFY_RESIZE", "REVERT_RESIZE", "MIGRATING":
+		return driver.Running
+	case "DELETED", "SOFT_DELETED":
+		return driver.Terminated
+	case "SHUTOFF", "SUSPENDED", "PAUSED", "RESCUE", "SHELVED", "SHELVED_OFFLOADED", "ERROR":
+		return driver.Stopped
+	default:
+		return driver.Pending
+	}
+}
+
+// addresses are typed as cloud-provider-openstack does: fixed ones are internal, floating ones and the
+// access addresses are external. The host is called what the server is called.
+func addresses(server servers.Server) []clusterv1.MachineAddress {
+	var internal, external []clusterv1.MachineAddress
+	for _, network := range slices.Sorted(maps.Keys(server.Addresses)) {
+		entries, _ := server.Addresses[network].([]any)
+		for _, entry := range entries {
+			fields, _ := entry.(map[string]any)
+			address, _ := fields["addr"].(string)
+			switch {
+			case address == "":
+			case fields["OS-EXT-IPS:type"] == "floating":
+				external = append(external, clusterv1.MachineAddress{Type: clusterv1.MachineExternalIP, Address: address})
+			default:
+				internal = append(internal, clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: address})
+			}
+		}
+	}
+	for _, address := range []string{server.AccessIPv4, server.AccessIPv6} {
+		if address != "" {
+			external = append(external, clusterv1.MachineAddress{Type: clusterv1.MachineExternalIP, Address: address})
+		}
+	}
+	all := append(internal, external...)
+	slices.SortStableFunc(all, func(a, b clusterv1.MachineAddress) int { return order(a) - order(b) })
+	return append(slices.Compact(all), clusterv1.MachineAddress{Type: clusterv1.MachineHostName, Address: server.Name})
+}
+
+// order puts internal addresses before external ones.
+func order(address clusterv1.MachineAddress) int {
+	if address.Type == clusterv1.MachineInternalIP {
+		return 0
+	}
+	return 1
+}
+
+// shortOf is true for a server that the scheduler found no host for. Nova accepts a server first and looks
+// for room afterwards; it has no error code for the lack of it. What tells is that the server failed with
+// the scheduler's status before any host had it: no host and no start.
+func shortOf(server servers.Server) bool {
+	return server.Status == "ERROR" && server.HostID == "" && server.LaunchedAt.IsZero() && server.Fault.Code == http.StatusInternalServerError
+}
+
+// architectures are Kubernetes' names for what images call their architecture.
+var architectures = map[string]string{
+	"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64", "ppc64le": "ppc64le", "s390x": "s390x",
+}
+
+// Size implements driver.Sizer from the flavor, the root volume and the image's properties.
+func (d *Driver) Size(ctx context.Context, config Config) (driver.Size, error) {
+	services, err := d.services(ctx)
+	if err != nil {
+		return driver.Size{}, err
+	}
+	flavor, err := lookup.Flavor(ctx, services.Compute, "spec.flavor", config.Spec.Flavor)
+	if err != nil {
+		return driver.Size{}, kind(fmt.Errorf("looking up flavor: %w", err), "", "")
+	}
+	image, err := lookup.Image(ctx, services.Image, config.Spec.Image)
+	if err != nil {
+		return driver.Size{}, kind(fmt.Errorf("looking up image: %w", err), "", "")
+	}
+	const mebi, gibi = 1 << 20, 1 << 30
+	disk := cmp.Or(int64(config.Spec.RootVolume.SizeGiB), int64(flavor.Disk))
+	size := driver.Size{
+		Capacity: corev1.ResourceList{
+			corev1.ResourceCPU:    *resource.NewQuantity(int64(flavor.VCPUs), resource.DecimalSI),
+			corev1.ResourceMemory: *resource.NewQuantity(int64(flavor.RAM)*mebi, resource.BinarySI),
+		},
+		Architecture:    architectures[lookup.Property(image, "architecture")],
+		OperatingSystem: cmp.Or(lookup.Property(image, "os_type"), "linux"),
+	}
+	if disk > 0 {
+		size.Capacity[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(disk*gibi, resource.BinarySI)
+	}
+	return size, nil
+}

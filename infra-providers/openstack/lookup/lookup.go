@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package lookup turns the IDs and names that a user may give into IDs. Nothing is remembered: what a name
+// means may change. A name that fits nothing or several things is an InvalidConfigurationError that names
+// the field; whatever the cloud answers otherwise is returned as it is.
+package lookup
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/flavors"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servergroups"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/security/groups"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
+
+	"drover.io/infra-providers/driver"
+)
+
+// Flavor finds a flavor by ID or name. The ID of a flavor may be any text, so it is looked for in the list.
+func Flavor(ctx context.Context, compute *gophercloud.ServiceClient, field, ref string) (flavors.Flavor, error) {
+	pages, err := flavors.ListDetail(compute, nil).AllPages(ctx)
+	if err != nil {
+		return flavors.Flavor{}, err
+	}
+	all, err := flavors.ExtractFlavors(pages)
+	if err != nil {
+		return flavors.Flavor{}, err
+	}
+	if at := slices.IndexFunc(all, func(f flavors.Flavor) bool { return f.ID == ref }); at >= 0 {
+		return all[at], nil
+	}
+	fits := slices.DeleteFunc(all, func(f flavors.Flavor) bool { return f.Name != ref })
+	return one(fits, field, "flavor", ref)
+}
+
+// Network finds a network by ID or name.
+func Network(ctx context.Context, network *gophercloud.ServiceClient, field, ref string) (string, error) {
+	options := networks.ListOpts{Name: ref}
+	if isID(ref) {
+		options = networks.ListOpts{ID: ref}
+	}
+	pages, err := networks.List(network, options).AllPages(ctx)
+	if err != nil {
+		return "", err
+	}
+	all, err := networks.ExtractNetworks(pages)
+	if err != nil {
+		return "", err
+	}
+	found, err := one(all, field, "network", ref)
+	return found.ID, err
+}
+
+// Subnet finds a subnet of a network by ID or name.
+func Subnet(ctx context.Context, network *gophercloud.ServiceClient, field string, of Subnetwork) (string, error) {
+	options := subnets.ListOpts{NetworkID: of.NetworkID, Name: of.Subnet}
+	if isID(of.Subnet) {
+		options = subnets.ListOpts{NetworkID: of.NetworkID, ID: of.Subnet}
+	}
+	pages, err := subnets.List(network, options).AllPages(ctx)
+	if err != nil {
+		return "", err
+	}
+	all, err := subnets.ExtractSubnets(pages)
+	if err != nil {
+		return "", err
+	}
+	found, err := one(all, field, "subnet of the network", of.Subnet)
+	return found.ID, err
+}
+
+// Subnetwork is a subnet, by ID or name, of a network, by ID.
+type Subnetwork struct{ NetworkID, Subnet string }
+
+// SecurityGroups finds security groups by ID or name.
+func SecurityGroups(ctx context.Context, network *gophercloud.ServiceClient, field string, refs []string) ([]string, error) {
+	ids := make([]string, 0, len(refs))
+	for at, ref := range refs {
+		options := groups.ListOpts{Name: ref}
+		if isID(ref) {
+			options = groups.ListOpts{ID: ref}
+		}
+		pages, err := groups.List(network, options).AllPages(ctx)
+		if err != nil {
+			return nil, err
+		}
+		all, err := groups.ExtractGroups(pages)
+		if err != nil {
+			return nil, err
+		}
+		found, err := one(all, fmt.Sprintf("%s[%d]", field, at), "security group", ref)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, found.ID)
+	}
+	return ids, nil
+}
+
+// ServerGroup finds a server group by ID or name.
+func ServerGroup(ctx context.Context, compute *gophercloud.ServiceClient, field, ref string) (string, error) {
+	pages, err := servergroups.List(compute, nil).AllPages(ctx)
+	if err != nil {
+		return "", err
+	}
+	all, err := servergroups.ExtractServerGroups(pages)
+	if err != nil {
+		return "", err
+	}
+	fits := slices.DeleteFunc(all, func(g servergroups.ServerGroup) bool { return g.ID != ref && g.Name != ref })
+	found, err := one(fits, field, "server group", ref)
+	return found.ID, err
+}
+
+// one returns the only element.
+func one[T any](found []T, field, kind, ref string) (T, error) {
+	if len(found) == 1 {
+		return found[0], nil
+	}
+	var none T
+	err := fmt.Errorf("there is no %s %q that the project can see", kind, ref)
+	if len(found) > 1 {
+		err = fmt.Errorf("%d things fit %s %q: name it by its ID", len(found), kind, ref)
+	}
+	return none, &driver.InvalidConfigurationError{Field: field, Err: err}
+}
+
+func isID(ref string) bool {
+	_, err := uuid.Parse(ref)
+	return err == nil && len(ref) == 36
+}

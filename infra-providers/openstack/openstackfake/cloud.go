@@ -1,0 +1,242 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package openstackfake is an OpenStack in memory that speaks HTTP: the parts of Keystone, Nova, Neutron,
+// Glance and Cinder that the driver uses, written from their published API references. It keeps state,
+// refuses what the services refuse in their words, hands lists out in small pages, lets servers and volumes
+// take their time, and gives a port to one server only.
+//
+// It is for tests. What it says is checked against real services by running the same suite against both.
+package openstackfake
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Token and Secret are what a login gives and takes.
+const (
+	User     = "demo"
+	Password = "secret"
+	token    = "token"
+	project  = "0123456789abcdef0123456789abcdef"
+	// Region is where the services are.
+	Region = "RegionOne"
+)
+
+// object is a thing as the services show it.
+type object = map[string]any
+
+// Cloud is the fake. Its handler serves every service under one address.
+type Cloud struct {
+	mux *http.ServeMux
+	// address is where it is reached.
+	address string
+
+	mu     sync.Mutex
+	serial int
+	// things are kept by kind and ID.
+	things map[string]map[string]object
+	// hidden is what servers have besides what they show, by ID.
+	hidden map[string]*inside
+	// Password is what logs in.
+	password string
+	logins   int
+}
+
+// New returns a cloud with flavors, images and networks, to be served at an address.
+func New() *Cloud {
+	c := &Cloud{mux: http.NewServeMux(), things: map[string]map[string]object{}, hidden: map[string]*inside{}, password: Password}
+	c.furnish()
+	c.keystone()
+	c.nova()
+	c.neutron()
+	c.glance()
+	c.cinder()
+	return c
+}
+
+// Serve tells the cloud where it is reached.
+func (c *Cloud) Serve(address string) { c.address = address }
+
+// ServeHTTP implements http.Handler.
+func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.mux.ServeHTTP(w, r) }
+
+// ChangePassword makes every token and the old password worthless.
+func (c *Cloud) ChangePassword(password string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.password = password
+	c.logins++
+}
+
+// Things names everything that a user made, by kind.
+func (c *Cloud) Things() (all []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, kind := range []string{"servers", "ports", "floatingips", "volumes", "os-server-groups"} {
+		for _, id := range slices.Sorted(maps.Keys(c.things[kind])) {
+			if made := c.things[kind][id]; made["furnished"] == nil {
+				all = append(all, fmt.Sprintf("%s %v %s", kind, made["name"], id))
+			}
+		}
+	}
+	return all
+}
+
+// Thing returns the only thing of a kind that a user made, as the service shows it.
+func (c *Cloud) Thing(kind string) object {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var found object
+	for _, made := range c.things[kind] {
+		if made["furnished"] == nil {
+			if found != nil {
+				panic("several " + kind)
+			}
+			found = maps.Clone(made)
+		}
+	}
+	return found
+}
+
+// Change changes the things of a kind behind everybody's back, and with them what they were asked for.
+func (c *Cloud) Change(kind string, change func(object)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, made := range c.things[kind] {
+		change(made)
+	}
+}
+
+// Asked returns the body of the call that made the only server.
+func (c *Cloud) Asked() object {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, made := range c.hidden {
+		return made.asked
+	}
+	return nil
+}
+
+// id returns a new UUID; they are handed out in order.
+func (c *Cloud) id() string {
+	c.serial++
+	return fmt.Sprintf("%08x-0000-4000-9000-%012x", c.serial, c.serial)
+}
+
+func (c *Cloud) put(kind string, thing object) object {
+	if c.things[kind] == nil {
+		c.things[kind] = map[string]object{}
+	}
+	if thing["id"] == nil {
+		thing["id"] = c.id()
+	}
+	c.things[kind][thing["id"].(string)] = thing
+	return thing
+}
+
+// refusal is an answer that says no.
+type refusal struct {
+	status int
+	body   object
+}
+
+func fault(status int, name, message string) *refusal {
+	return &refusal{status, object{name: object{"code": status, "message": message}}}
+}
+
+func badRequest(format string, arguments ...any) *refusal {
+	return fault(http.StatusBadRequest, "badRequest", fmt.Sprintf(format, arguments...))
+}
+
+func notFound(what string) *refusal {
+	return fault(http.StatusNotFound, "itemNotFound", what+" could not be found.")
+}
+
+// call is one call of a service.
+type call struct {
+	*http.Request
+	body object
+}
+
+// handle registers a call that needs a token and answers with a status and a body.
+func (c *Cloud) handle(pattern string, status int, do func(call) (object, *refusal)) {
+	c.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if r.Header.Get("X-Auth-Token") != c.token() {
+			write(w, http.StatusUnauthorized, object{"error": object{"code": 401, "message": "The request you have made requires authentication."}})
+			return
+		}
+		in := call{Request: r, body: object{}}
+		if r.Method == http.MethodPost || r.Method == http.MethodPut {
+			if err := json.NewDecoder(r.Body).Decode(&in.body); err != nil {
+				write(w, http.StatusBadRequest, badRequest("Malformed request body").body)
+				return
+			}
+		}
+		out, no := do(in)
+		if no != nil {
+			write(w, no.status, no.body)
+			return
+		}
+		write(w, status, out)
+	})
+}
+
+func (c *Cloud) token() string { return fmt.Sprintf("%s-%d", token, c.logins) }
+
+func write(w http.ResponseWriter, status int, body object) {
+	w.Header().Set("Content-Type", "application/json")
+	if body == nil {
+		w.WriteHeader(status)
+		return
+	}
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+// page cuts a list into pages of a few and says where the next one is.
+func (c *Cloud) page(r *http.Request, all []object, of string) object {
+	const size = 7
+	slices.SortFunc(all, func(a, b object) int {
+		if a["id"].(string) < b["id"].(string) {
+			return -1
+		}
+		return 1
+	})
+	if marker := r.URL.Query().Get("marker"); marker != "" {
+		at := slices.IndexFunc(all, func(o object) bool { return o["id"] == marker })
+		all = all[at+1:]
+	}
+	if len(all) <= size {
+		return object{of: shown(all)}
+	}
+	next := *r.URL
+	query := next.Query()
+	query.Set("marker", all[size-1]["id"].(string))
+	next.RawQuery = query.Encode()
+	links := []object{{"rel": "next", "href": c.address + next.String()}}
+	return object{of: shown(all[:size]), of + "_links": links}
+}
+
+// shown never encodes as null, which the services never send for a list.
+func shown(all []object) []object { return append([]object{}, all...) }
+
+// list returns the things of a kind that fit.
+func (c *Cloud) list(kind string, fits func(object) bool) (found []object) {
+	for _, thing := range c.things[kind] {
+		if fits(thing) {
+			found = append(found, thing)
+		}
+	}
+	return found
+}
+
+func timestamp() string { return time.Now().UTC().Format("2006-01-02T15:04:05Z") }

@@ -1,0 +1,294 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package openstackfake
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// inside is what a server has besides what it shows.
+type inside struct {
+	asked object
+	ports []string
+	// disks are the volumes, and whether each goes with the server.
+	disks map[string]bool
+	group string
+	// builds is for how many reads the server is still being built.
+	builds int
+	// stops is for how many reads it is still being deleted.
+	stops    int
+	stopping bool
+}
+
+// Microversion is what the driver has to ask for: the fake knows no other.
+const microversion = "2.64"
+
+func (c *Cloud) nova() {
+	const root = "/compute/v2.1"
+	handle := func(pattern string, status int, do func(call) (object, *refusal)) {
+		method, path, _ := strings.Cut(pattern, " ")
+		c.handle(method+" "+root+path, status, func(r call) (object, *refusal) {
+			if r.Header.Get("OpenStack-API-Version") != "compute "+microversion {
+				return nil, fault(http.StatusNotAcceptable, "computeFault", "Version "+r.Header.Get("OpenStack-API-Version")+" is not supported by the API.")
+			}
+			return do(r)
+		})
+	}
+	handle("GET /flavors/detail", http.StatusOK, func(r call) (object, *refusal) {
+		return c.page(r.Request, c.list("flavors", always), "flavors"), nil
+	})
+	handle("GET /servers/detail", http.StatusOK, func(r call) (object, *refusal) {
+		wanted := r.URL.Query().Get("tags")
+		for id := range c.things["servers"] {
+			c.age(id)
+		}
+		return c.page(r.Request, c.list("servers", func(o object) bool {
+			return wanted == "" || slices.Contains(o["tags"].([]string), wanted)
+		}), "servers"), nil
+	})
+	handle("GET /servers/{id}", http.StatusOK, func(r call) (object, *refusal) {
+		c.age(r.PathValue("id"))
+		if known := c.things["servers"][r.PathValue("id")]; known != nil {
+			return object{"server": known}, nil
+		}
+		return nil, notFound("Instance " + r.PathValue("id"))
+	})
+	handle("POST /servers", http.StatusAccepted, c.boot)
+	handle("DELETE /servers/{id}", http.StatusNoContent, func(r call) (object, *refusal) {
+		known := c.things["servers"][r.PathValue("id")]
+		if known == nil {
+			return nil, notFound("Instance " + r.PathValue("id"))
+		}
+		known["OS-EXT-STS:task_state"] = "deleting"
+		c.hidden[r.PathValue("id")].stopping = true
+		return nil, nil
+	})
+	handle("GET /limits", http.StatusOK, func(call) (object, *refusal) {
+		return object{"limits": object{"absolute": object{"maxTotalInstances": -1, "maxTotalCores": -1, "maxTotalRAMSize": -1, "maxServerGroups": -1}}}, nil
+	})
+	handle("GET /os-availability-zone", http.StatusOK, func(call) (object, *refusal) {
+		var zones []object
+		for _, name := range zoneNames {
+			zones = append(zones, object{"zoneName": name, "zoneState": object{"available": true}})
+		}
+		return object{"availabilityZoneInfo": zones}, nil
+	})
+	handle("GET /os-keypairs/{name}", http.StatusOK, func(r call) (object, *refusal) {
+		if known := c.things["os-keypairs"][r.PathValue("name")]; known != nil {
+			return object{"keypair": known}, nil
+		}
+		return nil, notFound("Keypair " + r.PathValue("name"))
+	})
+	c.serverGroups(handle)
+}
+
+var zoneNames = []string{"nova", "zone-b"}
+
+func always(object) bool { return true }
+
+func (c *Cloud) serverGroups(handle func(string, int, func(call) (object, *refusal))) {
+	const kind = "os-server-groups"
+	handle("GET /"+kind, http.StatusOK, func(r call) (object, *refusal) {
+		if offset := r.URL.Query().Get("offset"); offset != "" && offset != "0" {
+			return object{"server_groups": []object{}}, nil
+		}
+		return object{"server_groups": shown(c.list(kind, always))}, nil
+	})
+	handle("GET /"+kind+"/{id}", http.StatusOK, func(r call) (object, *refusal) {
+		if known := c.things[kind][r.PathValue("id")]; known != nil {
+			return object{"server_group": known}, nil
+		}
+		return nil, notFound("Instance group " + r.PathValue("id"))
+	})
+	handle("POST /"+kind, http.StatusOK, func(r call) (object, *refusal) {
+		asked := r.body["server_group"].(object)
+		return object{"server_group": c.put(kind, object{"name": asked["name"], "policy": asked["policy"], "members": []string{}})}, nil
+	})
+	handle("DELETE /"+kind+"/{id}", http.StatusNoContent, func(r call) (object, *refusal) {
+		if c.things[kind][r.PathValue("id")] == nil {
+			return nil, notFound("Instance group " + r.PathValue("id"))
+		}
+		delete(c.things[kind], r.PathValue("id"))
+		return nil, nil
+	})
+}
+
+var metadataKey = regexp.MustCompile(`^[a-zA-Z0-9-_:. ]{1,255}$`)
+
+// boot accepts a server. What Nova checks before it accepts is checked here.
+func (c *Cloud) boot(r call) (object, *refusal) {
+	asked := r.body["server"].(object)
+	if no := c.checkServer(asked); no != nil {
+		return nil, no
+	}
+	hidden := &inside{asked: r.body, disks: map[string]bool{}, builds: 1, stops: 1}
+	networks, _ := asked["networks"].([]any)
+	for _, network := range networks {
+		id, _ := network.(object)["port"].(string)
+		port := c.things["ports"][id]
+		if port == nil {
+			return nil, badRequest("Port %s not found.", id)
+		}
+		if port["device_id"] != "" {
+			return nil, fault(http.StatusConflict, "conflictingRequest", "Port "+id+" is still in use.")
+		}
+		hidden.ports = append(hidden.ports, id)
+	}
+	devices, _ := asked["block_device_mapping_v2"].([]any)
+	for _, device := range devices {
+		disk := device.(object)
+		if disk["source_type"] != "volume" {
+			continue
+		}
+		volume := c.things["volumes"][fmt.Sprint(disk["uuid"])]
+		if volume == nil || volume["status"] != "available" {
+			return nil, badRequest("Block Device Mapping is Invalid: failed to get volume %v.", disk["uuid"])
+		}
+		volume["status"] = "in-use"
+		hidden.disks[fmt.Sprint(disk["uuid"])], _ = disk["delete_on_termination"].(bool)
+	}
+	hints, _ := r.body["os:scheduler_hints"].(object)
+	if group, _ := hints["group"].(string); group != "" {
+		if c.things["os-server-groups"][group] == nil {
+			return nil, badRequest("Instance group %s could not be found.", group)
+		}
+		hidden.group = group
+	}
+	made := c.put("servers", object{
+		"name": asked["name"], "status": "BUILD", "OS-EXT-STS:task_state": "scheduling", "created": timestamp(), "updated": timestamp(),
+		"metadata": asked["metadata"], "tags": words(asked["tags"]), "hostId": "", "OS-EXT-AZ:availability_zone": "",
+		"OS-SRV-USG:launched_at": nil, "OS-SRV-USG:terminated_at": nil, "addresses": object{}, "flavor": object{"original_name": asked["flavorRef"]},
+		"accessIPv4": "", "accessIPv6": "", "config_drive": "",
+	})
+	c.hidden[made["id"].(string)] = hidden
+	if hidden.group != "" {
+		group := c.things["os-server-groups"][hidden.group]
+		group["members"] = append(group["members"].([]string), made["id"].(string))
+	}
+	return object{"server": object{"id": made["id"], "links": []object{}, "OS-DCF:diskConfig": "MANUAL"}}, nil
+}
+
+func (c *Cloud) checkServer(asked object) *refusal {
+	if c.things["flavors"][fmt.Sprint(asked["flavorRef"])] == nil {
+		return badRequest("Flavor %v could not be found.", asked["flavorRef"])
+	}
+	if image, _ := asked["imageRef"].(string); image != "" && c.things["images"][image] == nil {
+		return badRequest("Can not find requested image")
+	}
+	if zone, _ := asked["availability_zone"].(string); zone != "" && !slices.Contains(zoneNames, zone) {
+		return badRequest("The requested availability zone is not available")
+	}
+	if key, _ := asked["key_name"].(string); key != "" && c.things["os-keypairs"][key] == nil {
+		return badRequest("Invalid key_name provided.")
+	}
+	if data, _ := asked["user_data"].(string); len(data) > 65535 {
+		return badRequest("Invalid input for field/attribute user_data.")
+	}
+	if len(asked["networks"].([]any)) == 0 {
+		return badRequest("Invalid input for field/attribute networks.")
+	}
+	return checkLabels(asked)
+}
+
+// checkLabels checks the alphabets of metadata and tags.
+func checkLabels(asked object) *refusal {
+	metadata, _ := asked["metadata"].(object)
+	for key, value := range metadata {
+		if text, ok := value.(string); !metadataKey.MatchString(key) || !ok || len(text) > 255 {
+			return badRequest("Invalid input for field/attribute metadata. Value: %s.", key)
+		}
+	}
+	for _, tag := range words(asked["tags"]) {
+		if len(tag) > 60 || strings.ContainsAny(tag, ",/") {
+			return badRequest("Invalid input for field/attribute tags. Value: %s.", tag)
+		}
+	}
+	return nil
+}
+
+// age lets a read be the passing of time for a server.
+func (c *Cloud) age(id string) {
+	known, hidden := c.things["servers"][id], c.hidden[id]
+	switch {
+	case known == nil:
+	case hidden.stopping:
+		if hidden.stops--; hidden.stops < 0 {
+			c.terminate(id)
+		}
+	case known["status"] == "BUILD":
+		if hidden.builds--; hidden.builds < 0 {
+			c.place(known, hidden)
+		}
+	}
+}
+
+// place is what the scheduler and the host do with a server.
+func (c *Cloud) place(known object, hidden *inside) {
+	known["OS-EXT-STS:task_state"] = nil
+	asked := hidden.asked["server"].(object)
+	if asked["flavorRef"] == "3" {
+		known["status"] = "ERROR"
+		known["fault"] = object{"code": 500, "created": timestamp(), "message": "No valid host was found. There are not enough hosts available."}
+		return
+	}
+	known["hostId"] = "a-host"
+	addresses := object{}
+	for _, id := range hidden.ports {
+		port := c.things["ports"][id]
+		if port == nil || port["device_id"] != "" {
+			known["status"] = "ERROR"
+			known["fault"] = object{"code": 500, "created": timestamp(), "message": "Build of instance " + fmt.Sprint(known["id"]) + " aborted: Port " + id + " is still in use."}
+			return
+		}
+		port["device_id"], port["device_owner"], port["status"] = known["id"], "compute:nova", "ACTIVE"
+		c.revise(port)
+		network := fmt.Sprint(c.things["networks"][port["network_id"].(string)]["name"])
+		addresses[network] = append(entries(addresses[network]), c.addressesOf(port)...)
+	}
+	known["status"], known["addresses"], known["OS-SRV-USG:launched_at"] = "ACTIVE", addresses, "2026-01-01T00:00:00.000000"
+	known["OS-EXT-AZ:availability_zone"] = "nova"
+	if zone, _ := asked["availability_zone"].(string); zone != "" {
+		known["OS-EXT-AZ:availability_zone"] = zone
+	}
+}
+
+func entries(known any) []object {
+	all, _ := known.([]object)
+	return all
+}
+
+// terminate removes a server and what goes with it.
+func (c *Cloud) terminate(id string) {
+	for _, port := range c.things["ports"] {
+		if port["device_id"] == id {
+			port["device_id"], port["device_owner"] = "", ""
+			c.revise(port)
+		}
+	}
+	for volume, goes := range c.hidden[id].disks {
+		if goes {
+			delete(c.things["volumes"], volume)
+		} else if known := c.things["volumes"][volume]; known != nil {
+			known["status"] = "available"
+		}
+	}
+	if group := c.things["os-server-groups"][c.hidden[id].group]; group != nil {
+		group["members"] = slices.DeleteFunc(group["members"].([]string), func(member string) bool { return member == id })
+	}
+	delete(c.things["servers"], id)
+	delete(c.hidden, id)
+}
+
+func words(list any) []string {
+	all := []string{}
+	items, _ := list.([]any)
+	for _, item := range items {
+		all = append(all, fmt.Sprint(item))
+	}
+	return all
+}

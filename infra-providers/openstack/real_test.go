@@ -1,0 +1,251 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package openstack_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"errors"
+	"iter"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
+	"k8s.io/apimachinery/pkg/types"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
+	"drover.io/infra-providers/openstack"
+	"drover.io/infra-providers/openstack/access"
+	"drover.io/infra-providers/openstack/openstackfake"
+)
+
+// real skips a test unless there is a real OpenStack to run it against: see `make e2e-openstack`.
+func real(t *testing.T) {
+	t.Helper()
+	if os.Getenv("DROVER_E2E_OPENSTACK") == "" {
+		t.Skip("needs real services: make e2e-openstack")
+	}
+}
+
+// realSpec is a spec that the real cloud accepts.
+func realSpec() infrav1.OpenStackMachineSpec {
+	return infrav1.OpenStackMachineSpec{
+		Flavor: cmp.Or(os.Getenv("OPENSTACK_FLAVOR"), "m1.small"),
+		Image:  infrav1.OpenStackImage{Name: cmp.Or(os.Getenv("OPENSTACK_IMAGE"), "ubuntu")},
+		Ports:  []infrav1.OpenStackPort{{Network: cmp.Or(os.Getenv("OPENSTACK_NETWORK"), "net")}},
+	}
+}
+
+// TestRealConformance is the conformance suite against real services. All rules share one project.
+func TestRealConformance(t *testing.T) {
+	real(t)
+	drivertest.Run(t, func(t *testing.T) drivertest.World[openstack.Config] {
+		faults := &openstackfake.Faults{}
+		salt := hex.EncodeToString([]byte{byte(rand.N(256)), byte(rand.N(256)), byte(rand.N(256)), byte(rand.N(256))})
+		connect := func() driver.Driver[openstack.Config] {
+			return salted{connect(t, faults, driver.Account{}, nil), salt[:4] + "-4" + salt[4:7]}
+		}
+		driven := connect()
+		t.Cleanup(func() {
+			for _, left := range leftovers(t, salt[:4]+"-4"+salt[4:7]) {
+				t.Logf("removing %s", left)
+			}
+			sweep(t, driven)
+		})
+		return drivertest.World[openstack.Config]{
+			Driver:    driven,
+			Config:    configOf(t, realSpec()),
+			Invalid:   invalid(t, realSpec()),
+			Reconnect: connect,
+			Lose:      func() { faults.Lose(openstackfake.Changes) },
+			Interrupt: func() { faults.Fail(openstackfake.Creates("servers"), http.StatusInternalServerError, "") },
+			Leftovers: func() []string { return leftovers(t, salt[:4]+"-4"+salt[4:7]) },
+		}
+	})
+}
+
+// sweep deletes what a failed test left.
+func sweep(t *testing.T, driven driver.Driver[openstack.Config]) {
+	t.Helper()
+	for instance, err := range driven.List(context.Background(), driver.Owner{}) {
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if err := driven.Delete(context.Background(), instance.Identity); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// invalid are configurations that only the cloud can refuse.
+func invalid(t *testing.T, spec infrav1.OpenStackMachineSpec) map[string]openstack.Config {
+	t.Helper()
+	all := map[string]openstack.Config{}
+	for what, change := range map[string]func(*infrav1.OpenStackMachineSpec){
+		"unknown flavor": func(s *infrav1.OpenStackMachineSpec) { s.Flavor = "nonsense" },
+		"unknown image":  func(s *infrav1.OpenStackMachineSpec) { s.Image.Name = "nonsense" },
+		"unknown image ID": func(s *infrav1.OpenStackMachineSpec) {
+			s.Image = infrav1.OpenStackImage{ID: "00000000-0000-4000-8000-000000000000"}
+		},
+		"unknown network": func(s *infrav1.OpenStackMachineSpec) { s.Ports[0].Network = "nonsense" },
+		"unknown subnet": func(s *infrav1.OpenStackMachineSpec) {
+			s.Ports[0].FixedIPs = []infrav1.OpenStackFixedIP{{Subnet: "nonsense"}}
+		},
+		"unknown security group": func(s *infrav1.OpenStackMachineSpec) { s.Ports[0].SecurityGroups = []string{"nonsense"} },
+		"unknown server group":   func(s *infrav1.OpenStackMachineSpec) { s.ServerGroup = infrav1.OpenStackServerGroup{Group: "nonsense"} },
+		"unknown floating pool":  func(s *infrav1.OpenStackMachineSpec) { s.FloatingIP.Network = "nonsense" },
+		"unknown zone":           func(s *infrav1.OpenStackMachineSpec) { s.AvailabilityZone = "nonsense" },
+		"unknown key pair":       func(s *infrav1.OpenStackMachineSpec) { s.KeyPair = "nonsense" },
+		"an address elsewhere": func(s *infrav1.OpenStackMachineSpec) {
+			s.Ports[0].AllowedAddressPairs = []infrav1.OpenStackAddressPair{{Address: "nonsense"}}
+		},
+	} {
+		changed := spec.DeepCopy()
+		change(changed)
+		all[what] = configOf(t, *changed)
+	}
+	return all
+}
+
+func connect(t *testing.T, transport http.RoundTripper, account driver.Account, secret driver.Credentials) driver.Driver[openstack.Config] {
+	t.Helper()
+	connected, err := openstack.Cloud(openstack.Options{Transport: transport}).Connect(t.Context(), account, secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return connected
+}
+
+func configOf(t *testing.T, spec infrav1.OpenStackMachineSpec) openstack.Config {
+	t.Helper()
+	config, err := openstack.NewConfig(&infrav1.OpenStackMachine{Spec: spec}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+// leftovers asks the services themselves for what is called after UIDs with a salt.
+func leftovers(t *testing.T, salt string) (left []string) {
+	t.Helper()
+	session, err := access.Open(driver.Account{}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	services, err := session.Services(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := ports.List(services.Network, nil).AllPages(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	allPorts, err := ports.ExtractPorts(pages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, port := range allPorts {
+		if strings.Contains(port.Name, salt) {
+			left = append(left, "port "+port.Name)
+		}
+	}
+	if pages, err = servers.List(services.Compute, nil).AllPages(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	allServers, err := servers.ExtractServers(pages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, server := range allServers {
+		for _, value := range server.Metadata {
+			if strings.Contains(value, salt) {
+				left = append(left, "server "+server.Name+" "+server.Status)
+				break
+			}
+		}
+	}
+	return left
+}
+
+// unique returns a UID that no other run uses.
+func unique() types.UID { return types.UID(uuid.NewString()) }
+
+// salted gives each rule of the suite, which all use the same UIDs, UIDs of its own.
+type salted struct {
+	driver.Driver[openstack.Config]
+	salt string
+}
+
+const plain = "0000-4000"
+
+func (s salted) in(uid types.UID) types.UID {
+	return types.UID(strings.Replace(string(uid), plain, s.salt, 1))
+}
+
+func (s salted) out(uid types.UID) types.UID {
+	return types.UID(strings.Replace(string(uid), s.salt, plain, 1))
+}
+
+func (s salted) identity(id driver.Identity, change func(types.UID) types.UID) driver.Identity {
+	id.UID, id.Owner.UID = change(id.UID), change(id.Owner.UID)
+	return id
+}
+
+func (s salted) instance(found driver.Instance, err error) (driver.Instance, error) {
+	found.Identity = s.identity(found.Identity, s.out)
+	return found, err
+}
+
+// Create asks again when a service was too slow for one call, as the reconciler does.
+func (s salted) Create(ctx context.Context, req driver.Request[openstack.Config]) (driver.Instance, error) {
+	req.Identity = s.identity(req.Identity, s.in)
+	var made driver.Instance
+	var err error
+	for range 5 {
+		made, err = s.Driver.Create(ctx, req)
+		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			break
+		}
+	}
+	return s.instance(made, err)
+}
+
+func (s salted) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
+	return s.instance(s.Driver.Get(ctx, s.identity(id, s.in)))
+}
+
+// Delete asks again when a service failed in passing, as the reconciler does: a busy installation on
+// SQLite answers 500 to a deletion now and then.
+func (s salted) Delete(ctx context.Context, id driver.Identity) error {
+	var err error
+	for range 5 {
+		if err = s.Driver.Delete(ctx, s.identity(id, s.in)); err == nil || ctx.Err() != nil || driver.IsNotOwned(err) {
+			return err
+		}
+	}
+	return err
+}
+
+func (s salted) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Instance, error] {
+	return func(yield func(driver.Instance, error) bool) {
+		owner.UID = s.in(owner.UID)
+		for instance, err := range s.Driver.List(ctx, owner) {
+			if err == nil && !strings.Contains(string(instance.Identity.UID), s.salt) {
+				continue
+			}
+			if !yield(s.instance(instance, err)) {
+				return
+			}
+		}
+	}
+}
