@@ -1,7 +1,7 @@
 # Everything a contributor or a curious user needs. `make help` lists it.
 SHELL := /usr/bin/env bash -o pipefail
 MODULES := api machine-controller bootstrap infra-providers test
-MANAGERS := bin/machine-controller bin/bootstrap bin/infra-sim
+MANAGERS := bin/machine-controller bin/bootstrap bin/infra-sim bin/infra-qemu
 ARGS ?=
 export KUBEBUILDER_ASSETS ?= $(CURDIR)/bin/k8s
 
@@ -52,13 +52,13 @@ interop: control-plane build ## Run every mixture of Drover and Cluster API, and
 .PHONY: build
 build: $(MANAGERS) ## Build the managers into bin
 
-.PHONY: bin/machine-controller bin/bootstrap bin/infra-sim
+.PHONY: $(MANAGERS)
 bin/machine-controller:
 	@cd machine-controller && GOWORK=off go build -o ../$@ .
 bin/bootstrap:
 	@cd bootstrap && GOWORK=off go build -o ../$@ .
-bin/infra-sim:
-	@cd infra-providers && GOWORK=off go build -o ../$@ ./cmd/sim
+bin/infra-sim bin/infra-qemu:
+	@cd infra-providers && GOWORK=off go build -o ../$@ ./cmd/$(@:bin/infra-%=%)
 
 .PHONY: control-plane
 control-plane: ## Compile etcd, kube-apiserver and kube-controller-manager into bin/k8s, once
