@@ -22,7 +22,11 @@ import (
 
 func TestMain(m *testing.M) {
 	standin.Main()
-	os.Exit(m.Run())
+	code := m.Run()
+	if cluster != nil {
+		_ = cluster.Stop()
+	}
+	os.Exit(code)
 }
 
 const hostName = "lab-1"
