@@ -122,8 +122,9 @@ func (k *keeper) live() error {
 
 // attend follows a machine until its connection or the work ends.
 func (k *keeper) attend(client *qmp.Client) error {
-	for {
-		if err := k.look(client); err != nil && !errors.Is(err, qmp.ErrClosed) {
+	for k.work.Err() == nil && open(client) {
+		err := k.look(client)
+		if err != nil && open(client) && k.work.Err() == nil {
 			return err
 		}
 		timer := time.NewTimer(glance)
@@ -134,14 +135,17 @@ func (k *keeper) attend(client *qmp.Client) error {
 		case <-timer.C:
 		}
 		timer.Stop()
-		select {
-		case <-client.Done():
-			return nil
-		default:
-		}
-		if k.work.Err() != nil {
-			return nil
-		}
+	}
+	return nil
+}
+
+// open reports whether a process still serves the connection.
+func open(client *qmp.Client) bool {
+	select {
+	case <-client.Done():
+		return false
+	default:
+		return true
 	}
 }
 
