@@ -72,7 +72,7 @@ func TestAWrongChecksumFailsVisibly(t *testing.T) {
 	})
 	l.await(ctx, "its result is an error", func(context.Context) (string, error) {
 		result, err := os.ReadFile(filepath.Join(c.Root, "var/lib/cloud/data/result.json"))
-		if err == nil && strings.Contains(string(result), "scripts_user") {
+		if err == nil && strings.Contains(string(result), "Runparts: 1 failures (runcmd)") {
 			return "", nil
 		}
 		return string(result), err

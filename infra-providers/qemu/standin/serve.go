@@ -11,7 +11,11 @@ import (
 	"net"
 	"os"
 	"strings"
+	"time"
 )
+
+// lifetime is longer than any test.
+const lifetime = 20 * time.Minute
 
 // serve is the process proper. It tells on the pipe that it is ready, or what is wrong.
 func serve(m machine) error {
@@ -25,6 +29,7 @@ func serve(m machine) error {
 		return err
 	}
 	_ = tell.Close()
+	time.AfterFunc(lifetime, func() { os.Exit(1) }) // a test that is killed leaves nothing for ever
 	status := "running"
 	if strings.Contains(m.append, Off) {
 		status = "shutdown"
