@@ -31,7 +31,7 @@ const provider = "sim:///container/"
 
 // TestContainer takes the same way as a virtual machine, with a container for it: faster, on the host's kernel.
 func TestContainer(t *testing.T) {
-	root, guest := require(t, "DROVER_E2E", "systemd-nspawn", "ip")
+	root, guest := requireContainers(t)
 	for name, chosen := range map[string]choice{
 		"by cloud-init": {Container: true},
 		"by Ignition":   {Container: true, Ignition: true},
@@ -56,7 +56,7 @@ func TestContainer(t *testing.T) {
 
 // TestAWrongChecksumFailsVisibly gives the machine a kubelet that is not the one that was pinned.
 func TestAWrongChecksumFailsVisibly(t *testing.T) {
-	root, guest := require(t, "DROVER_E2E", "systemd-nspawn", "ip")
+	root, guest := requireContainers(t)
 	ctx, cancel := context.WithTimeout(t.Context(), containerPatience)
 	defer cancel()
 	l := newLab(ctx, t, root, guest)
@@ -85,6 +85,15 @@ func TestAWrongChecksumFailsVisibly(t *testing.T) {
 	if len(nodes.Items) > 0 {
 		t.Errorf("%d Nodes joined", len(nodes.Items))
 	}
+}
+
+func requireContainers(t *testing.T) (root, guest string) {
+	t.Helper()
+	root, guest = require(t, "DROVER_E2E", "systemd-nspawn", "ip")
+	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
+		t.Skip("this host has control groups of version 2 alone, for which nspawn.sh and the fixture are not made")
+	}
+	return root, guest
 }
 
 func requireFile(t *testing.T, path string) {

@@ -49,6 +49,9 @@ func require(t *testing.T, variable string, programs ...string) (root, guest str
 	if os.Getenv(variable) == "" {
 		t.Skipf("it takes minutes and needs root: set %s=1, or run it by make", variable)
 	}
+	if os.Getuid() != 0 {
+		t.Skip("it needs root")
+	}
 	for _, name := range programs {
 		if _, err := exec.LookPath(name); err != nil {
 			t.Skipf("there is no %s here: apt-get install it", name)

@@ -99,7 +99,7 @@ func (k *keeper) prepare(ctx context.Context) (files, error) {
 			continue
 		}
 		if want.source.URL != "" {
-			k.now(Starting, "having "+want.source.URL)
+			k.now(Starting, "fetching "+want.source.URL)
 		}
 		var err error
 		if *want.path, err = k.host.images.Ensure(ctx, want.source); err != nil {
