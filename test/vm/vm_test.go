@@ -44,6 +44,7 @@ func TestVirtualMachine(t *testing.T) {
 	l.begin(ctx, choice{})
 	l.awaitInstance(ctx)
 	node := l.join(ctx)
+	l.killProvider(ctx)
 	l.run(ctx, node)
 	l.drain(ctx, node)
 	l.nothingLeft(ctx)
@@ -108,6 +109,44 @@ func (l *lab) join(ctx context.Context) string {
 		return "no certificate", nil
 	})
 	return name
+}
+
+// killProvider kills infra-qemu without warning and starts it again: the virtual machine does not notice.
+func (l *lab) killProvider(ctx context.Context) {
+	l.t.Helper()
+	pids := filepath.Join(l.machines, "machines", "*", "qemu.pid")
+	before := l.read(pids)
+	for _, m := range l.stack.Managers() {
+		if m.Name == "infra-qemu" {
+			m.Kill()
+			l.must(m.Start())
+		}
+	}
+	l.await(ctx, "a killed provider has taken it over", func(ctx context.Context) (string, error) {
+		machines := &infrav1.QEMUMachineList{}
+		if err := l.stack.Manage.List(ctx, machines); err != nil || len(machines.Items) != 1 {
+			return fmt.Sprintf("%d QEMUMachines", len(machines.Items)), err
+		}
+		if state := machines.Items[0].Status.InstanceState; state != "Running" {
+			return "it is " + state, nil
+		}
+		return "", nil
+	})
+	if after := l.read(pids); after != before {
+		l.t.Errorf("its process was %s and is %s", before, after)
+	}
+}
+
+// read returns the content of the one file that a pattern matches.
+func (l *lab) read(pattern string) string {
+	l.t.Helper()
+	paths, err := filepath.Glob(pattern)
+	if err != nil || len(paths) != 1 {
+		l.t.Fatalf("%s matches %v, %v", pattern, paths, err)
+	}
+	content, err := os.ReadFile(paths[0])
+	l.must(err)
+	return string(content)
 }
 
 func pod(node string) *corev1.Pod {
