@@ -39,6 +39,8 @@ type lab struct {
 	// root is the repository, guest what guest.sh made, machines where the provider keeps its state.
 	root, guest, machines string
 	supply                *vm.Supply
+	// process is the number of the virtual machine's process before its provider was killed.
+	process string
 	// container is the machine where it is one.
 	container *vm.Container
 }
