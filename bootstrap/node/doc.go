@@ -18,6 +18,7 @@
 //	/var/lib/kubelet/config.yaml          KubeletConfiguration
 //	/etc/kubernetes/kubelet.conf          written by the kubelet once it has a client certificate
 //	/etc/containerd/config.toml           containerd, with mirrors below /etc/containerd/certs.d
+//	/opt/drover/server-name.sh            run before the kubelet, with spec.join.tlsServerName only
 //	/opt/drover/bootstrap.sh              all steps in order; the last one writes the success file
 //	/run/cluster-api/bootstrap-success.complete  the success file of the Cluster API contract
 //

@@ -168,6 +168,7 @@ func Describe(in Input) (*Node, error) {
 	for _, part := range []func(*Node, distribution, Input) error{
 		addTrust,      // CA file and bootstrap kubeconfig
 		addKubelet,    // KubeletConfiguration and unit
+		addServerName, // what the kubelet forgets of its kubeconfig
 		addContainerd, // config.toml, mirrors
 		addProxy,      // environment of the services
 		addTime,       // time servers

@@ -20,13 +20,7 @@ const (
 )
 
 func addTrust(n *Node, _ distribution, in Input) error {
-	endpoint, serverName := in.Endpoint, in.TLSServerName
-	if in.Spec.Join.Endpoint != "" {
-		endpoint, serverName = in.Spec.Join.Endpoint, ""
-	}
-	if in.Spec.Join.TLSServerName != "" {
-		serverName = in.Spec.Join.TLSServerName
-	}
+	endpoint, serverName := reach(in)
 	if _, _, err := net.SplitHostPort(endpoint); err != nil {
 		return invalid("spec.join.endpoint", "%q is not a host and a port", endpoint)
 	}
@@ -51,4 +45,16 @@ func addTrust(n *Node, _ distribution, in Input) error {
 		File{Path: bootstrapKubeconfig, Mode: 0o600, Content: kubeconfig},
 	)
 	return nil
+}
+
+// reach says where the API server is, and what its certificate is checked against; empty is the endpoint's host.
+func reach(in Input) (endpoint, serverName string) {
+	endpoint, serverName = in.Endpoint, in.TLSServerName
+	if in.Spec.Join.Endpoint != "" {
+		endpoint, serverName = in.Spec.Join.Endpoint, ""
+	}
+	if in.Spec.Join.TLSServerName != "" {
+		serverName = in.Spec.Join.TLSServerName
+	}
+	return endpoint, serverName
 }

@@ -31,6 +31,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&SimMachineTemplate{}, &SimMachineTemplateList{},
 		&VSphereMachine{}, &VSphereMachineList{},
 		&VSphereMachineTemplate{}, &VSphereMachineTemplateList{},
+		&QEMUMachine{}, &QEMUMachineList{},
+		&QEMUMachineTemplate{}, &QEMUMachineTemplateList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -22,15 +22,18 @@ type target struct {
 	name    string
 	module  string
 	command string
+	// static programs run on any Linux, whatever its C library.
+	static bool
 }
 
 // targets lists every program that Build can make.
 func targets() []target {
 	return []target{
-		{Etcd, "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3"},
-		{APIServer, "k8s.io/kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver"},
-		{ControllerManager, "k8s.io/kubernetes", "k8s.io/kubernetes/cmd/kube-controller-manager"},
-		{Kubectl, "k8s.io/kubernetes", "k8s.io/kubernetes/cmd/kubectl"},
+		{name: Etcd, module: "go.etcd.io/etcd/server/v3", command: "go.etcd.io/etcd/server/v3"},
+		{name: APIServer, module: "k8s.io/kubernetes", command: "k8s.io/kubernetes/cmd/kube-apiserver"},
+		{name: ControllerManager, module: "k8s.io/kubernetes", command: "k8s.io/kubernetes/cmd/kube-controller-manager"},
+		{name: Kubectl, module: "k8s.io/kubernetes", command: "k8s.io/kubernetes/cmd/kubectl"},
+		{name: Kubelet, module: "k8s.io/kubernetes", command: "k8s.io/kubernetes/cmd/kubelet", static: true},
 	}
 }
 
@@ -125,7 +128,7 @@ func (b *builder) build(ctx context.Context, t stampedTarget, count string) erro
 	defer os.Remove(partial) //nolint:errcheck // gone already when all went well
 
 	b.progress.begin(fmt.Sprintf("compiling %s %s (%s)", t.name, m.Version, count))
-	err = b.compile(ctx, partial, m.ldflags(), t.command)
+	err = b.compile(ctx, partial, m.ldflags(), t.target)
 	b.progress.end(err == nil, fmt.Sprintf("compiled %s %s", t.name, m.Version))
 	if err != nil {
 		return err
@@ -137,10 +140,14 @@ func (b *builder) build(ctx context.Context, t stampedTarget, count string) erro
 }
 
 // compile runs the compiler and shows what it is at. It leaves -trimpath and
-// CGO_ENABLED alone: with the defaults the standard library and every package
-// that the rest of the repository uses too are compiled once.
-func (b *builder) compile(ctx context.Context, out, ldflags, command string) error {
-	cmd := b.goCommand(ctx, "build", "-v", "-buildvcs=false", "-ldflags", ldflags, "-o", out, command)
+// CGO_ENABLED alone unless the program leaves this machine: with the defaults the
+// standard library and every package that the rest of the repository uses too are
+// compiled once.
+func (b *builder) compile(ctx context.Context, out, ldflags string, t target) error {
+	cmd := b.goCommand(ctx, "build", "-v", "-buildvcs=false", "-ldflags", ldflags, "-o", out, t.command)
+	if t.static {
+		cmd.Env = append(cmd.Env, "CGO_ENABLED=0")
+	}
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		return err

@@ -99,8 +99,8 @@ func TestBuildKeepsTheOldProgramWhenItFails(t *testing.T) {
 
 func TestBuildRefusesAnUnknownProgram(t *testing.T) {
 	t.Parallel()
-	err := Build(t.Context(), t.TempDir(), []string{"kubelet"}, scratch(t))
-	expectError(t, err, []string{"kubelet", Etcd, Kubectl})
+	err := Build(t.Context(), t.TempDir(), []string{"kube-proxy"}, scratch(t))
+	expectError(t, err, []string{"kube-proxy", Etcd, Kubectl, Kubelet})
 }
 
 func TestBuildWaitsForAnother(t *testing.T) {

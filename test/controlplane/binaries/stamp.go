@@ -79,7 +79,11 @@ type stampedTarget struct {
 
 // stamp returns the fingerprint of t built from inputs.
 func stamp(inputs []byte, t target) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s\n%s", t.name, t.command, inputs))
+	how := ""
+	if t.static {
+		how = " static"
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s%s\n%s", t.name, t.command, how, inputs))
 	return hex.EncodeToString(sum[:])
 }
 

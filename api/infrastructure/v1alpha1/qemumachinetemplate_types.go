@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// QEMUMachineTemplateSpec is what QEMUMachines are made from.
+type QEMUMachineTemplateSpec struct {
+	// template is the QEMUMachine to make. Immutable: create a template of another name to roll out a change.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="template is immutable: create a QEMUMachineTemplate of another name and refer to it"
+	Template QEMUMachineTemplateResource `json:"template,omitempty,omitzero"`
+}
+
+// QEMUMachineTemplateResource is one QEMUMachine to make.
+type QEMUMachineTemplateResource struct {
+	// metadata is put on each QEMUMachine.
+	// +optional
+	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec is the spec of each QEMUMachine.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="!has(self.providerID)",message="providerID belongs to one machine and must not be set in a template"
+	Spec QEMUMachineSpec `json:"spec,omitempty,omitzero"`
+}
+
+// QEMUMachineTemplate is a template for QEMUMachines.
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=qemumachinetemplates,scope=Namespaced,categories=cluster-api
+// +kubebuilder:subresource:status
+// +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1alpha1"
+// +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io="
+// +kubebuilder:printcolumn:name="Architecture",type="string",JSONPath=".spec.template.spec.architecture",description="CPU architecture"
+// +kubebuilder:printcolumn:name="CPU",type="string",JSONPath=".status.capacity.cpu",description="CPUs of one machine"
+// +kubebuilder:printcolumn:name="Memory",type="string",JSONPath=".status.capacity.memory",description="Memory of one machine"
+// +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since creation"
+type QEMUMachineTemplate struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// metadata is the object's metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what QEMUMachines are made from.
+	// +required
+	Spec QEMUMachineTemplateSpec `json:"spec,omitempty,omitzero"`
+
+	// status is what one machine of this template offers.
+	// +optional
+	Status MachineTemplateStatus `json:"status,omitempty,omitzero"`
+}
+
+// GetStatus returns the status for reading and changing in place.
+func (t *QEMUMachineTemplate) GetStatus() *MachineTemplateStatus { return &t.Status }
+
+// Machine returns a machine as this template would make it.
+func (t *QEMUMachineTemplate) Machine() *QEMUMachine {
+	return &QEMUMachine{Spec: *t.Spec.Template.Spec.DeepCopy()}
+}
+
+// QEMUMachineTemplateList is a list of QEMUMachineTemplates.
+// +kubebuilder:object:root=true
+type QEMUMachineTemplateList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// items are the QEMUMachineTemplates.
+	Items []QEMUMachineTemplate `json:"items"`
+}

@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package node
+
+import (
+	"regexp"
+	"strings"
+)
+
+const serverNameScript = scriptFolder + "/server-name.sh"
+
+// keepServerName puts the name of the API server's certificate into the kubeconfig that the kubelet writes for
+// itself, which leaves it out: without, a kubelet that is started again would not believe the API server.
+const keepServerName = `#!/bin/bash
+set -euo pipefail
+file=` + kubeletKubeconfig + `
+if [ -e "$file" ] && ! grep -q 'tls-server-name:' "$file"; then
+  sed -i 's|^\( *\)server: .*|&\n\1tls-server-name: "SERVER_NAME"|' "$file"
+fi
+`
+
+var serverName = regexp.MustCompile(`^[A-Za-z0-9.:-]+$`)
+
+// addServerName has the kubelet's kubeconfig corrected before each start of the kubelet.
+func addServerName(n *Node, _ distribution, in Input) error {
+	_, name := reach(in)
+	if name == "" {
+		return nil
+	}
+	if !serverName.MatchString(name) {
+		return invalid("spec.join.tlsServerName", "%q is not the name of a host", name)
+	}
+	n.Files = append(n.Files, File{Path: serverNameScript, Mode: 0o755, Content: []byte(strings.Replace(keepServerName, "SERVER_NAME", name, 1))})
+	for i := range n.Units {
+		if n.Units[i].Name == kubeletUnit {
+			n.Units[i].DropIns = append(n.Units[i].DropIns, DropIn{Name: "20-server-name.conf", Content: "[Service]\nExecStartPre=" + serverNameScript + "\n"})
+		}
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package qemu is the driver for virtual machines on the provider's own host, under QEMU. There is no cloud and
+// there are no credentials: it is for laptops, labs and bare hosts, and for trying images out.
+//
+// The four files are the same in every cloud: config.go, driver.go, instance.go, errors.go. The machines
+// themselves are package host.
+package qemu
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/qemu/host"
+	"drover.io/infra-providers/qemu/image"
+)
+
+// Config is what the host is asked for. Identity, addresses and time are filled in by the driver.
+type Config = host.Spec
+
+const mebibyte = 1 << 20
+
+// NewConfig decodes, defaults and validates the spec of a machine. The zone can only be the host's own name.
+func NewConfig(machine *infrav1.QEMUMachine, zone, hostName string) (Config, error) {
+	if zone != "" && zone != hostName {
+		return Config{}, invalid("failureDomain", "%q is not this provider's host, which is %q", zone, hostName)
+	}
+	spec := machine.Spec
+	config := Config{
+		Architecture: cmp.Or(spec.Architecture, "amd64"),
+		Acceleration: string(cmp.Or(spec.Acceleration, infrav1.QEMUAccelerationAuto)),
+		CPUs:         ptr.Deref(spec.CPUs, 2),
+		Image:        source(spec.Image.QEMUFile),
+		ImageFormat:  cmp.Or(spec.Image.Format, "qcow2"),
+		Kernel:       source(spec.Kernel.Image),
+		Initrd:       source(spec.Kernel.Initrd),
+		CommandLine:  spec.Kernel.CommandLine,
+		Firmware:     source(spec.Firmware),
+		Bridge:       spec.Network.Bridge,
+		Grace:        time.Duration(ptr.Deref(spec.ShutdownGracePeriodSeconds, 60)) * time.Second,
+	}
+	memory := ptr.Deref(spec.Memory, resource.MustParse("2Gi"))
+	if memory.Value() <= 0 || memory.Value()%mebibyte != 0 {
+		return Config{}, invalid("spec.memory", "%q is not a multiple of 1Mi", memory.String())
+	}
+	config.MemoryMiB = memory.Value() / mebibyte
+	if spec.DiskSize != nil {
+		config.DiskBytes = spec.DiskSize.Value()
+	}
+	for _, disk := range spec.Disks {
+		config.Disks = append(config.Disks, disk.Size.Value())
+	}
+	if !config.Image.Given() {
+		return Config{}, invalid("spec.image", "one of path and url must be set")
+	}
+	if config.Architecture == "arm64" && !config.Firmware.Given() && !config.Kernel.Given() {
+		return Config{}, invalid("spec.firmware", "an arm64 machine needs a firmware, or spec.kernel")
+	}
+	for i, f := range spec.Network.Forwards {
+		address, err := netip.ParseAddr(cmp.Or(f.HostAddress, "127.0.0.1"))
+		if err != nil {
+			return Config{}, invalid(fmt.Sprintf("spec.network.forwards[%d].hostAddress", i), "%q is not an address", f.HostAddress)
+		}
+		config.Forwards = append(config.Forwards, host.Forward{Protocol: cmp.Or(f.Protocol, "TCP"), Address: address, HostPort: f.HostPort, Port: f.Port})
+	}
+	return config, nil
+}
+
+func source(f infrav1.QEMUFile) image.Source {
+	return image.Source{Path: f.Path, URL: f.URL, SHA256: f.SHA256}
+}
+
+func invalid(field, format string, args ...any) error {
+	return &driver.InvalidConfigurationError{Field: field, Err: fmt.Errorf(format, args...)}
+}

@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package qemu
+
+import (
+	"errors"
+	"syscall"
+
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/qemu/host"
+)
+
+// kind gives an error of the host the kind that the generic code acts on. Anything else may pass.
+func kind(err error) error {
+	field, isField := errors.AsType[*host.FieldError](err)
+	switch {
+	case err == nil:
+		return nil
+	case isField:
+		return &driver.InvalidConfigurationError{Field: field.Field, Err: field.Err}
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return &driver.QuotaExceededError{Err: err}
+	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
+		return &driver.UnauthorizedError{Err: err}
+	default:
+		return err
+	}
+}

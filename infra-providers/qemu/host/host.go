@@ -1,0 +1,234 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package host runs virtual machines under QEMU on the host that the provider runs on. It keeps one folder per
+// machine in a state directory: what the machine is, its disks, its seed, its console. The processes outlive
+// the provider, as virtual machines outlive a controller: whoever opens the directory again takes them over.
+//
+// Whose process is whose is never guessed from names or numbers. Each process inherits a lock on a file in the
+// machine's folder and keeps it to its end, so the kernel says whether it lives; what to do it is told through the
+// control socket in the same folder. The package knows nothing of Machines; tags are opaque to it. The qemu driver
+// calls it.
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"sync"
+	"time"
+
+	"drover.io/infra-providers/qemu/image"
+)
+
+// Options say where a host keeps what.
+type Options struct {
+	// StateDir keeps the machines.
+	StateDir string
+	// ImageDir is the operator's folder of images.
+	ImageDir string
+	// Programs is a folder to look for QEMU's programs in before the PATH; empty is the PATH alone.
+	Programs string
+}
+
+// Host runs virtual machines.
+type Host struct {
+	options Options
+	store   *store
+	images  *image.Cache
+
+	mu      sync.Mutex
+	keepers map[string]*keeper
+	changed []func(Machine)
+}
+
+// plain IDs are safe as names of folders.
+var plain = regexp.MustCompile(`^[A-Za-z0-9-]+$`)
+
+// socketLimit is what the kernel takes as the path of a socket.
+const socketLimit = 107
+
+// Open takes a state directory for this process, takes over the machines that run and starts those that should.
+func Open(options Options) (*Host, error) {
+	store, err := openStore(options.StateDir)
+	if err != nil {
+		return nil, fmt.Errorf("opening state directory %q: %w", options.StateDir, err)
+	}
+	h := &Host{
+		options: options,
+		store:   store,
+		images:  &image.Cache{Folder: options.ImageDir, Downloads: filepath.Join(filepath.Dir(store.dir), "downloads")},
+		keepers: map[string]*keeper{},
+	}
+	specs, err := store.load()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("reading state directory %q: %w", options.StateDir, err), store.close())
+	}
+	for _, spec := range specs {
+		h.keep(spec)
+	}
+	return h, nil
+}
+
+// Close lets go of the machines, which run on.
+func (h *Host) Close() error {
+	h.mu.Lock()
+	keepers := slices.Collect(maps.Values(h.keepers))
+	h.mu.Unlock()
+	for _, k := range keepers {
+		k.stop()
+	}
+	for _, k := range keepers {
+		<-k.done
+	}
+	return h.store.close()
+}
+
+// Create writes down the machine with spec.ID and has it made, or returns the one that exists. It does not wait.
+// It fails with a FieldError when this host cannot make such a machine.
+func (h *Host) Create(spec Spec, userData []byte) (Machine, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if known, ok := h.keepers[spec.ID]; ok {
+		return known.machine(), nil
+	}
+	if err := h.check(spec); err != nil {
+		return Machine{}, err
+	}
+	spec.Created = time.Now().Round(0)
+	if err := h.store.create(spec, userData); err != nil {
+		return Machine{}, fmt.Errorf("writing down machine %q: %w", spec.ID, err)
+	}
+	return h.keep(spec).machine(), nil
+}
+
+// Get returns the machine with an ID.
+func (h *Host) Get(id string) (Machine, bool) {
+	h.mu.Lock()
+	known, ok := h.keepers[id]
+	h.mu.Unlock()
+	if !ok {
+		return Machine{}, false
+	}
+	return known.machine(), true
+}
+
+// Delete has a machine shut down and removed. It does not wait, and succeeds when there is none.
+func (h *Host) Delete(id string) error {
+	h.mu.Lock()
+	known, ok := h.keepers[id]
+	h.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	if err := h.store.markDeleting(id); err != nil {
+		return fmt.Errorf("marking machine %q for deletion: %w", id, err)
+	}
+	known.end()
+	return nil
+}
+
+// List returns all machines in the order of their IDs.
+func (h *Host) List() []Machine {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := make([]Machine, 0, len(h.keepers))
+	for _, id := range slices.Sorted(maps.Keys(h.keepers)) {
+		all = append(all, h.keepers[id].machine())
+	}
+	return all
+}
+
+// Notify makes changed be called after every change of a machine.
+func (h *Host) Notify(changed func(Machine)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.changed = append(h.changed, changed)
+}
+
+// Console is the path of a machine's console log.
+func (h *Host) Console(id string) string { return h.store.path(id, consoleFile) }
+
+// keep starts a keeper. The caller holds mu or is the only one to know h.
+func (h *Host) keep(spec Spec) *keeper {
+	k := newKeeper(spec, h)
+	h.keepers[spec.ID] = k
+	go k.run()
+	return k
+}
+
+// forget drops a machine of which nothing is left.
+func (h *Host) forget(id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.keepers, id)
+}
+
+func (h *Host) tell(m Machine) {
+	h.mu.Lock()
+	changed := slices.Clone(h.changed)
+	h.mu.Unlock()
+	for _, f := range changed {
+		f(m)
+	}
+}
+
+// check finds what can be found wrong at once.
+func (h *Host) check(spec Spec) error {
+	if !plain.MatchString(spec.ID) {
+		return fmt.Errorf("machine ID %q may only have letters, digits and dashes", spec.ID)
+	}
+	if socket := h.store.path(spec.ID, socketFile); len(socket) > socketLimit {
+		return fmt.Errorf("the state directory's path is %d bytes too long for a socket in it", len(socket)-socketLimit)
+	}
+	if _, err := h.program(program(spec.Architecture)); err != nil {
+		return &FieldError{Field: "spec.architecture", Err: err}
+	}
+	for field, source := range map[string]image.Source{
+		"spec.image.path": spec.Image, "spec.kernel.image.path": spec.Kernel,
+		"spec.kernel.initrd.path": spec.Initrd, "spec.firmware.path": spec.Firmware,
+	} {
+		if err := h.images.Check(source); err != nil {
+			return &FieldError{Field: field, Err: err}
+		}
+	}
+	if spec.Bridge == "" {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join("/sys/class/net", spec.Bridge, "bridge")); err != nil {
+		return &FieldError{Field: "spec.network.bridge", Err: fmt.Errorf("the host has no bridge %q", spec.Bridge)}
+	}
+	return nil
+}
+
+// program finds one of QEMU's programs.
+func (h *Host) program(name string) (string, error) {
+	if h.options.Programs != "" {
+		if path, err := exec.LookPath(filepath.Join(h.options.Programs, name)); err == nil {
+			return path, nil
+		}
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", fmt.Errorf("the host has no %s", name)
+	}
+	return path, nil
+}
+
+// pause waits, or returns false when ctx ends first.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package standin
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+)
+
+// lifetime is longer than any test.
+const lifetime = 20 * time.Minute
+
+// serve is the process proper. It tells on the pipe that it is ready, or what is wrong.
+func serve(m machine) error {
+	tell := os.NewFile(4, "ready")
+	listener, err := m.open()
+	if err != nil {
+		_, _ = tell.WriteString(err.Error())
+		return err
+	}
+	if _, err := tell.WriteString("ready"); err != nil {
+		return err
+	}
+	_ = tell.Close()
+	time.AfterFunc(lifetime, func() { os.Exit(1) }) // a test that is killed leaves nothing for ever
+	status := "running"
+	if strings.Contains(m.append, Off) {
+		status = "shutdown"
+	}
+	for {
+		conn, err := listener.Accept() // one at a time, as QEMU does
+		if err != nil {
+			return err
+		}
+		if strings.Contains(m.append, Stuck) {
+			continue // and keeps the connection
+		}
+		if m.talk(conn, &status) {
+			return errors.Join(listener.Close(), os.Remove(m.pid))
+		}
+		_ = conn.Close()
+	}
+}
+
+// open opens what a machine needs.
+func (m machine) open() (net.Listener, error) {
+	for _, path := range m.files {
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("-drive file=%s: could not open", path)
+		}
+		_ = file.Close()
+	}
+	listener, err := net.Listen("unix", m.socket)
+	if err != nil {
+		return nil, err
+	}
+	return listener, errors.Join(
+		os.WriteFile(m.console, []byte("no bootable device\n"), 0o600),
+		os.WriteFile(m.pid, fmt.Appendf(nil, "%d\n", os.Getpid()), 0o600),
+	)
+}
+
+// talk serves one connection and returns true when it was told to quit.
+func (m machine) talk(conn net.Conn, status *string) (quit bool) {
+	send := func(message any) {
+		line, err := json.Marshal(message)
+		if err == nil {
+			_, _ = conn.Write(append(line, '\r', '\n'))
+		}
+	}
+	event := func(name string) { send(map[string]any{"event": name, "data": map[string]any{}}) }
+	send(map[string]any{"QMP": map[string]any{"version": map[string]any{}, "capabilities": []string{}}})
+	lines := bufio.NewScanner(conn)
+	for lines.Scan() {
+		var asked struct{ Execute, ID string }
+		if err := json.Unmarshal(lines.Bytes(), &asked); err != nil {
+			return false
+		}
+		answer := any(map[string]any{})
+		switch asked.Execute {
+		case "qmp_capabilities", "quit", "system_powerdown":
+		case "query-status":
+			answer = map[string]any{"status": *status, "running": *status == "running"}
+		default:
+			send(map[string]any{"id": asked.ID, "error": map[string]any{"class": "CommandNotFound", "desc": "no such command"}})
+			continue
+		}
+		if asked.Execute == "system_powerdown" {
+			event("POWERDOWN")
+		}
+		send(map[string]any{"id": asked.ID, "return": answer})
+		switch {
+		case asked.Execute == "quit":
+			return true
+		case asked.Execute == "system_powerdown" && !strings.Contains(m.append, Deaf):
+			*status = "shutdown"
+			event("SHUTDOWN")
+		}
+	}
+	return false
+}

@@ -1,0 +1,227 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vm_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/test/vm"
+)
+
+// containerPatience bounds the life of a container on a busy host.
+const containerPatience = 15 * time.Minute
+
+// provider is what the tests' own provider calls its machines, whose place the tests take.
+const provider = "sim:///container/"
+
+// TestContainer takes the same way as a virtual machine, with a container for it: faster, on the host's kernel.
+func TestContainer(t *testing.T) {
+	root, guest := requireContainers(t)
+	for name, chosen := range map[string]choice{
+		"by cloud-init": {Container: true},
+		"by Ignition":   {Container: true, Ignition: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if chosen.Ignition {
+				requireFile(t, filepath.Join(root, "bin", "ignition"))
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), containerPatience)
+			defer cancel()
+			l := newLab(ctx, t, root, guest)
+			l.begin(ctx, chosen)
+			c := l.boot(ctx, chosen)
+			node := l.join(ctx)
+			l.restartKubelet(ctx, c, node)
+			l.run(ctx, node)
+			l.drain(ctx, node)
+			l.nothingLeft(ctx)
+		})
+	}
+}
+
+// TestAWrongChecksumFailsVisibly gives the machine a kubelet that is not the one that was pinned.
+func TestAWrongChecksumFailsVisibly(t *testing.T) {
+	root, guest := requireContainers(t)
+	ctx, cancel := context.WithTimeout(t.Context(), containerPatience)
+	defer cancel()
+	l := newLab(ctx, t, root, guest)
+	wrong := choice{Container: true, Checksum: strings.Repeat("0", 64)}
+	l.begin(ctx, wrong)
+	c := l.boot(ctx, wrong)
+	l.await(ctx, "cloud-init says what is wrong", func(context.Context) (string, error) {
+		output, err := os.ReadFile(filepath.Join(c.Root, "var/log/cloud-init-output.log"))
+		if err == nil && strings.Contains(string(output), "does not have the checksum sha256:"+wrong.Checksum) {
+			return "", nil
+		}
+		return "nothing yet", err
+	})
+	l.await(ctx, "its result is an error", func(context.Context) (string, error) {
+		result, err := os.ReadFile(filepath.Join(c.Root, "var/lib/cloud/data/result.json"))
+		if err == nil && strings.Contains(string(result), "Runparts: 1 failures (runcmd)") {
+			return "", nil
+		}
+		return string(result), err
+	})
+	if left, _ := filepath.Glob(filepath.Join(c.Root, "opt/bin/kubelet*")); len(left) > 0 {
+		t.Errorf("%v was put in place", left)
+	}
+	nodes := &corev1.NodeList{}
+	l.must(l.stack.Work.List(ctx, nodes))
+	if len(nodes.Items) > 0 {
+		t.Errorf("%d Nodes joined", len(nodes.Items))
+	}
+}
+
+func requireContainers(t *testing.T) (root, guest string) {
+	t.Helper()
+	root, guest = require(t, "DROVER_E2E", "systemd-nspawn", "ip")
+	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
+		t.Skip("this host has control groups of version 2 alone, for which nspawn.sh and the fixture are not made")
+	}
+	return root, guest
+}
+
+func requireFile(t *testing.T, path string) {
+	t.Helper()
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("there is no %s: run it by make, which makes it", path)
+	}
+}
+
+// boot takes the provider's place: it gives a container the bootstrap data and reports it as provisioned.
+func (l *lab) boot(ctx context.Context, chosen choice) *vm.Container {
+	l.t.Helper()
+	machine, infra, data := &clusterv1.Machine{}, &infrav1.SimMachine{}, &corev1.Secret{}
+	l.await(ctx, "the bootstrap data is there", func(ctx context.Context) (string, error) {
+		machines := &clusterv1.MachineList{}
+		if err := l.stack.Manage.List(ctx, machines); err != nil || len(machines.Items) != 1 {
+			return fmt.Sprintf("%d Machines", len(machines.Items)), err
+		}
+		machine = &machines.Items[0]
+		if machine.Spec.Bootstrap.DataSecretName == nil {
+			return fmt.Sprintf("%+v", machine.Status.Conditions), nil
+		}
+		if err := l.stack.Manage.Get(ctx, client.ObjectKey{Namespace: "default", Name: *machine.Spec.Bootstrap.DataSecretName}, data); err != nil {
+			return "", err
+		}
+		return "", l.stack.Manage.Get(ctx, client.ObjectKeyFromObject(machine), infra)
+	})
+	_, port := l.stack.Workload.Endpoint()
+	dir, err := os.MkdirTemp("", "drover-container-")
+	l.must(err)
+	c, err := vm.NewContainer(fmt.Sprintf("drover%d", port), l.root, dir, int(port), l.supply.Port)
+	l.t.Cleanup(func() {
+		if err := c.Stop(); err != nil {
+			l.t.Error(err)
+		}
+		if !l.t.Failed() {
+			_ = os.RemoveAll(dir)
+		}
+	})
+	l.must(err)
+	l.fixture(c, machine.Name)
+	if chosen.Ignition {
+		l.ignite(c, data.Data["value"])
+	} else {
+		l.must(c.Write("/var/lib/cloud/seed/nocloud/user-data", string(data.Data["value"]), 0o600))
+		l.must(c.Write("/var/lib/cloud/seed/nocloud/meta-data", fmt.Sprintf("instance-id: one\nlocal-hostname: %s\nprovider_id: %s%s\n", machine.Name, provider, machine.Name), 0o600))
+	}
+	l.must(c.Boot())
+	before := infra.DeepCopy()
+	infra.Spec.ProviderID = provider + machine.Name
+	l.must(l.stack.Manage.Patch(ctx, infra, client.MergeFrom(before)))
+	before = infra.DeepCopy()
+	infra.Status.Initialization.Provisioned = ptr.To(true)
+	infra.Status.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineInternalIP, Address: vm.Address}, {Type: clusterv1.MachineHostName, Address: machine.Name}}
+	l.must(l.stack.Manage.Status().Patch(ctx, infra, client.MergeFrom(before)))
+	l.container = c
+	l.tell("the container boots")
+	return c
+}
+
+// fixture is all that a container has that a machine's image does not.
+func (l *lab) fixture(c *vm.Container, name string) {
+	l.t.Helper()
+	for from, to := range map[string]string{"fixture.sh": "/fixture.sh", "fixture.service": "/etc/systemd/system/fixture.service"} {
+		content, err := os.ReadFile(filepath.Join(l.root, "test/vm/fixture", from))
+		l.must(err)
+		l.must(c.Write(to, string(content), 0o755))
+	}
+	// Kernel modules and settings are the host's business: these take the programs' place for the bootstrap script.
+	for _, program := range []string{"modprobe", "sysctl"} {
+		l.must(c.Write("/opt/bin/"+program, "#!/bin/bash\necho \"$0 $*\"\n", 0o755))
+	}
+	l.must(c.Write("/etc/cloud/cloud.cfg.d/60-container.cfg", "network: {config: disabled}\nmanage_etc_hosts: true\n", 0o644))
+	l.must(c.Write("/etc/hosts", "127.0.0.1 localhost\n"+vm.Address+" "+name+"\n", 0o644))
+	l.must(os.Remove(filepath.Join(c.Root, "etc/resolv.conf")))
+	l.must(c.Write("/etc/resolv.conf", "", 0o644))
+	// What Flatcar's metadata service would write.
+	l.must(c.Write("/etc/systemd/system/coreos-metadata.service", "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/sh -c 'mkdir -p /run/metadata && echo COREOS_TEST_PROVIDER_ID="+provider+name+" > /run/metadata/flatcar'\n", 0o644))
+	for _, args := range [][]string{{"enable", "fixture.service"}, {"mask", "systemd-networkd.service", "systemd-networkd-wait-online.service", "systemd-networkd.socket"}} {
+		l.systemctl(c, args...)
+	}
+}
+
+func (l *lab) systemctl(c *vm.Container, args ...string) {
+	l.t.Helper()
+	command := exec.Command("systemctl", append([]string{"--quiet", "--root=" + c.Root}, args...)...)
+	if output, err := command.CombinedOutput(); err != nil {
+		l.t.Fatalf("systemctl %v: %v\n%s", args, err, output)
+	}
+}
+
+// ignite has the real Ignition write what it is told into the root, as it would before the first boot.
+func (l *lab) ignite(c *vm.Container, data []byte) {
+	l.t.Helper()
+	scratch := l.t.TempDir()
+	config := filepath.Join(scratch, "config.ign")
+	l.must(os.WriteFile(config, data, 0o600))
+	l.systemctl(c, "disable", "cloud-init-local.service", "cloud-init.service", "cloud-config.service", "cloud-final.service")
+	l.must(os.Remove(filepath.Join(c.Root, "etc/machine-id")))
+	for _, stage := range []string{"fetch", "files"} {
+		command := exec.Command(filepath.Join(l.root, "bin", "ignition"), "-root", c.Root, "-stage", stage, "-platform", "file", "-log-to-stdout",
+			"-config-cache", filepath.Join(scratch, "cache"), "-state-file", filepath.Join(scratch, "state"), "-neednet", filepath.Join(scratch, "neednet"))
+		command.Env = append(os.Environ(), "IGNITION_CONFIG_FILE="+config)
+		if output, err := command.CombinedOutput(); err != nil {
+			l.t.Fatalf("ignition -stage %s: %v\n%s", stage, err, output)
+		}
+	}
+	l.systemctl(c, "preset-all")
+	l.systemctl(c, "enable", "fixture.service")
+}
+
+// restartKubelet proves that the kubelet still believes the API server with what it wrote down itself.
+func (l *lab) restartKubelet(ctx context.Context, c *vm.Container, node string) {
+	l.t.Helper()
+	l.must(c.Run(ctx, "systemctl", "restart", "kubelet.service"))
+	last, renewals := "", -1 // the first look is no renewal, and the first renewal may be the old kubelet's
+	l.await(ctx, "a restarted kubelet renews its Lease", func(ctx context.Context) (string, error) {
+		lease := &coordinationv1.Lease{}
+		if err := l.stack.Work.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: node}, lease); err != nil {
+			return "", err
+		}
+		if lease.ResourceVersion != last {
+			last = lease.ResourceVersion
+			renewals++
+		}
+		if renewals < 2 {
+			return fmt.Sprintf("%d renewals", renewals), nil
+		}
+		return "", nil
+	})
+}

@@ -1,0 +1,215 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vm_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"text/template"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"drover.io/test/controlplane/binaries"
+	"drover.io/test/kit"
+	"drover.io/test/process"
+	"drover.io/test/story"
+	"drover.io/test/vm"
+)
+
+//go:embed machine.yaml
+var manifests string
+
+// lab is a stack whose machines are real.
+type lab struct {
+	t     *testing.T
+	stack *kit.Stack
+	began time.Time
+	// root is the repository, guest what guest.sh made, machines where the provider keeps its state.
+	root, guest, machines string
+	supply                *vm.Supply
+	// process is the number of the virtual machine's process before its provider was killed.
+	process string
+	// container is the machine where it is one.
+	container *vm.Container
+}
+
+// require skips the test unless it was asked for and can run, and returns the folder of the guest.
+func require(t *testing.T, variable string, programs ...string) (root, guest string) {
+	t.Helper()
+	if os.Getenv(variable) == "" {
+		t.Skipf("it takes minutes and needs root: set %s=1, or run it by make", variable)
+	}
+	if os.Getuid() != 0 {
+		t.Skip("it needs root")
+	}
+	for _, name := range programs {
+		if _, err := exec.LookPath(name); err != nil {
+			t.Skipf("there is no %s here: apt-get install it", name)
+		}
+	}
+	root, err := binaries.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	guest = filepath.Join(root, "bin", "guest")
+	for _, file := range []string{filepath.Join(guest, "recipe"), filepath.Join(root, "bin", "k8s", "kubelet")} {
+		if _, err := os.Stat(file); err != nil {
+			t.Skipf("there is no %s: run it by make, which makes it", file)
+		}
+	}
+	return root, guest
+}
+
+func newLab(ctx context.Context, t *testing.T, root, guest string) *lab {
+	t.Helper()
+	l := &lab{t: t, began: time.Now(), root: root, guest: guest}
+	dir, err := os.MkdirTemp("", "drover-vm-") // short enough for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.machines = filepath.Join(dir, "machines")
+	if l.supply, err = vm.StartSupply(map[string]string{
+		"kubelet":         filepath.Join(root, "bin", "k8s", "kubelet"),
+		"cni-plugins.tgz": filepath.Join(guest, "cni-plugins.tgz"),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.supply.Stop)
+	if l.stack, err = kit.Start(ctx, kit.Options{Dir: dir, Without: []string{"infra-sim"}}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			for _, m := range l.stack.Managers() {
+				t.Log(m.Tail())
+			}
+		}
+		if err := l.stack.Stop(); err != nil {
+			t.Error(err)
+		}
+		if !t.Failed() {
+			if err := os.RemoveAll(dir); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	l.tell("control planes and managers run")
+	return l
+}
+
+// launch runs the qemu provider under the permissions that it is shipped with.
+func (l *lab) launch(ctx context.Context) {
+	l.t.Helper()
+	files, err := filepath.Glob(filepath.Join(l.root, "infra-providers/config/rbac/qemu/*.yaml"))
+	if err != nil || len(files) == 0 {
+		l.t.Fatalf("no permissions of infra-qemu: %v", err)
+	}
+	for _, file := range files {
+		if filepath.Base(file) == "kustomization.yaml" {
+			continue
+		}
+		documents, err := os.ReadFile(file)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		l.must(kit.Apply(ctx, l.stack.Manage, documents))
+	}
+	kubeconfig, err := l.stack.AccountKubeconfig(ctx, "infra-qemu", kit.Namespace, "drover-infra-qemu")
+	l.must(err)
+	_, err = l.stack.Launch("infra-qemu", process.Command{Path: filepath.Join(l.root, "bin", "infra-qemu"), Args: []string{
+		"--kubeconfig=" + kubeconfig, "--metrics-bind-address=0", "--health-probe-bind-address=0", "--leader-elect=false",
+		"--state-dir=" + l.machines, "--image-dir=" + l.guest, "--host-name=lab",
+	}})
+	l.must(err)
+}
+
+// choice is what the manifests say differently from one test to another.
+type choice struct {
+	// Container is for a machine that is a container, Ignition for Flatcar's format.
+	Container, Ignition bool
+	// Checksum is that of the kubelet; empty is the right one.
+	Checksum string
+}
+
+// begin applies the kubeconfig Secret and the manifests.
+func (l *lab) begin(ctx context.Context, chosen choice) {
+	l.t.Helper()
+	kubeconfig, err := l.stack.Workload.Kubeconfig("drover", "drover:managers")
+	l.must(err)
+	l.must(l.stack.Manage.Create(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-kubeconfig", Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}},
+		Type:       clusterv1.ClusterSecretType,
+		Data:       map[string][]byte{"value": kubeconfig},
+	}))
+	parsed, err := template.New("machine.yaml").Parse(manifests)
+	l.must(err)
+	host, port := l.stack.Workload.Endpoint()
+	var documents bytes.Buffer
+	l.must(parsed.Execute(&documents, map[string]any{
+		"Host": host, "Port": port, "Supply": l.supply, "Version": story.Kubernetes,
+		"Container": chosen.Container, "Ignition": chosen.Ignition, "Checksum": cmp.Or(chosen.Checksum, l.supply.Sums["kubelet"]),
+	}))
+	l.must(kit.Apply(ctx, l.stack.Manage, documents.Bytes()))
+	l.began = time.Now()
+}
+
+func (l *lab) must(err error) {
+	l.t.Helper()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// tell prints how long after the machine was asked for something came.
+func (l *lab) tell(what string) { l.t.Logf("%6.1fs  %s", time.Since(l.began).Seconds(), what) }
+
+// await looks until nothing is missing, and tells that.
+func (l *lab) await(ctx context.Context, what string, missing func(context.Context) (string, error)) {
+	l.t.Helper()
+	var last string
+	err := wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		for _, m := range l.stack.Managers() {
+			if err := m.Err(); err != nil {
+				return false, err
+			}
+		}
+		if l.container != nil && l.container.Err() != nil {
+			return false, l.container.Err()
+		}
+		seen, err := missing(ctx)
+		if err != nil {
+			seen = err.Error()
+		}
+		last = seen
+		return seen == "", nil
+	})
+	if err != nil {
+		l.t.Fatalf("waiting until %s: %v (%s)%s", what, err, last, l.consoles())
+	}
+	l.tell(what)
+}
+
+// consoles is what the machines said last.
+func (l *lab) consoles() string {
+	logs, _ := filepath.Glob(filepath.Join(l.machines, "machines", "*", "console.log"))
+	if l.container != nil {
+		logs = append(logs, l.container.Log, filepath.Join(l.container.Root, "var/log/cloud-init-output.log"))
+	}
+	said := ""
+	for _, log := range logs {
+		said += fmt.Sprintf("\nconsole%s", process.Tail(log))
+	}
+	return said
+}

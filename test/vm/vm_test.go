@@ -1,0 +1,269 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vm_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/test/vm"
+)
+
+// patience bounds the whole life of an emulated machine on a busy host.
+const patience = 40 * time.Minute
+
+// TestVirtualMachine is the whole way with nothing simulated: a MachineDeployment becomes a virtual machine that
+// boots, downloads its kubelet, joins and runs a pod; scaling down drains it, which a PodDisruptionBudget holds up,
+// shuts it down and leaves nothing.
+func TestVirtualMachine(t *testing.T) {
+	root, guest := require(t, "DROVER_E2E_VM", "qemu-system-x86_64", "qemu-img")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	l := newLab(ctx, t, root, guest)
+	l.launch(ctx)
+	l.begin(ctx, choice{})
+	l.awaitInstance(ctx)
+	node := l.join(ctx)
+	l.killProvider()
+	l.run(ctx, node)
+	l.sameProcess()
+	l.drain(ctx, node)
+	l.nothingLeft(ctx)
+}
+
+// awaitInstance waits for the virtual machine itself.
+func (l *lab) awaitInstance(ctx context.Context) {
+	l.t.Helper()
+	l.await(ctx, "the virtual machine runs", func(ctx context.Context) (string, error) {
+		machines := &infrav1.QEMUMachineList{}
+		if err := l.stack.Manage.List(ctx, machines); err != nil || len(machines.Items) != 1 {
+			return fmt.Sprintf("%d QEMUMachines", len(machines.Items)), err
+		}
+		if state := machines.Items[0].Status.InstanceState; state != "Running" {
+			return fmt.Sprintf("it is %q: %+v", state, machines.Items[0].Status.Conditions), nil
+		}
+		return "", nil
+	})
+}
+
+// join follows a machine until its Node is ready, and returns the Node's name.
+func (l *lab) join(ctx context.Context) string {
+	l.t.Helper()
+	machine := &clusterv1.Machine{}
+	l.await(ctx, "its Node has registered", func(ctx context.Context) (string, error) {
+		nodes := &corev1.NodeList{}
+		err := l.stack.Work.List(ctx, nodes)
+		if err == nil && len(nodes.Items) == 1 {
+			return "", nil
+		}
+		return fmt.Sprintf("%d Nodes", len(nodes.Items)), err
+	})
+	l.await(ctx, "its Machine is Running, with a Ready Node of the same providerID", func(ctx context.Context) (string, error) {
+		machines := &clusterv1.MachineList{}
+		if err := l.stack.Manage.List(ctx, machines); err != nil || len(machines.Items) != 1 {
+			return fmt.Sprintf("%d Machines", len(machines.Items)), err
+		}
+		machine = &machines.Items[0]
+		if machine.Status.Phase != string(clusterv1.MachinePhaseRunning) || !conditions.IsTrue(machine, clusterv1.MachineNodeHealthyCondition) {
+			return fmt.Sprintf("it is %s: %+v", machine.Status.Phase, machine.Status.Conditions), nil
+		}
+		node := &corev1.Node{}
+		if err := l.stack.Work.Get(ctx, client.ObjectKey{Name: machine.Status.NodeRef.Name}, node); err != nil {
+			return "", err
+		}
+		if node.Spec.ProviderID != machine.Spec.ProviderID {
+			return fmt.Sprintf("the Node's is %q", node.Spec.ProviderID), nil
+		}
+		return "", nil
+	})
+	name := machine.Status.NodeRef.Name
+	l.await(ctx, "its serving certificate is approved and issued", func(ctx context.Context) (string, error) {
+		requests := &certificatesv1.CertificateSigningRequestList{}
+		if err := l.stack.Work.List(ctx, requests); err != nil {
+			return "", err
+		}
+		for _, r := range requests.Items {
+			if r.Spec.SignerName == certificatesv1.KubeletServingSignerName && r.Spec.Username == "system:node:"+name && len(r.Status.Certificate) > 0 {
+				return "", nil
+			}
+		}
+		return "no certificate", nil
+	})
+	return name
+}
+
+// killProvider kills infra-qemu without warning and starts it again: the virtual machine does not notice.
+func (l *lab) killProvider() {
+	l.t.Helper()
+	l.process = l.read(filepath.Join(l.machines, "machines", "*", "qemu.pid"))
+	for _, m := range l.stack.Managers() {
+		if m.Name == "infra-qemu" {
+			m.Kill()
+			l.must(m.Start())
+		}
+	}
+}
+
+// sameProcess is asked when the new provider has long been at work.
+func (l *lab) sameProcess() {
+	l.t.Helper()
+	if now := l.read(filepath.Join(l.machines, "machines", "*", "qemu.pid")); now != l.process {
+		l.t.Errorf("the machine's process was %s and is %s", l.process, now)
+	}
+	l.tell("the provider was killed meanwhile, and the machine's process is the same")
+}
+
+// read returns the content of the one file that a pattern matches.
+func (l *lab) read(pattern string) string {
+	l.t.Helper()
+	paths, err := filepath.Glob(pattern)
+	if err != nil || len(paths) != 1 {
+		l.t.Fatalf("%s matches %v, %v", pattern, paths, err)
+	}
+	content, err := os.ReadFile(paths[0])
+	l.must(err)
+	return string(content)
+}
+
+func pod(node string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "hello", Labels: map[string]string{"app": "hello"}},
+		Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "hello", Image: vm.WorkloadImage}}},
+	}
+}
+
+func budget() *policyv1.PodDisruptionBudget {
+	return &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "hello"},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MinAvailable: ptr.To(intstr.FromInt32(1)),
+			Selector:     &metav1.LabelSelector{MatchLabels: map[string]string{"app": "hello"}},
+		},
+	}
+}
+
+// run has a pod run there, whose image comes through a mirror, under a budget that does not let it go.
+func (l *lab) run(ctx context.Context, node string) {
+	l.t.Helper()
+	l.must(l.stack.Work.Create(ctx, budget()))
+	l.must(l.stack.Work.Create(ctx, pod(node)))
+	l.await(ctx, "a pod runs and has an address", func(ctx context.Context) (string, error) {
+		seen := &corev1.Pod{}
+		if err := l.stack.Work.Get(ctx, client.ObjectKeyFromObject(pod(node)), seen); err != nil {
+			return "", err
+		}
+		if seen.Status.Phase != corev1.PodRunning || seen.Status.PodIP == "" || !seen.Status.ContainerStatuses[0].Ready {
+			return fmt.Sprintf("it is %s: %+v", seen.Status.Phase, seen.Status.ContainerStatuses), nil
+		}
+		return "", nil
+	})
+	l.await(ctx, "the budget counts it", func(ctx context.Context) (string, error) {
+		seen := budget()
+		err := l.stack.Work.Get(ctx, client.ObjectKeyFromObject(seen), seen)
+		if err == nil && seen.Status.CurrentHealthy == 1 {
+			return "", nil
+		}
+		return "it does not yet", err
+	})
+}
+
+// drain scales to none: the budget holds the drain up until it goes.
+func (l *lab) drain(ctx context.Context, node string) {
+	l.t.Helper()
+	md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-workers"}}
+	l.must(l.stack.Manage.Get(ctx, client.ObjectKeyFromObject(md), md))
+	before := md.DeepCopy()
+	md.Spec.Replicas = ptr.To[int32](0)
+	l.must(l.stack.Manage.Patch(ctx, md, client.MergeFrom(before)))
+	l.began = time.Now()
+	l.await(ctx, "the budget holds the drain up", func(ctx context.Context) (string, error) {
+		machines := &clusterv1.MachineList{}
+		if err := l.stack.Manage.List(ctx, machines); err != nil || len(machines.Items) != 1 {
+			return fmt.Sprintf("%d Machines", len(machines.Items)), err
+		}
+		deleting := conditions.Get(&machines.Items[0], clusterv1.MachineDeletingCondition)
+		if deleting == nil || deleting.Reason != clusterv1.MachineDeletingDrainingNodeReason {
+			return fmt.Sprintf("%+v", deleting), nil
+		}
+		seen := budget()
+		err := l.stack.Work.Get(ctx, client.ObjectKeyFromObject(seen), seen)
+		return "", err
+	})
+	l.must(l.stack.Work.Get(ctx, client.ObjectKeyFromObject(pod(node)), &corev1.Pod{}))
+	l.must(l.stack.Work.Delete(ctx, budget()))
+	l.await(ctx, "the pod has gone gracefully", func(ctx context.Context) (string, error) {
+		err := l.stack.Work.Get(ctx, client.ObjectKeyFromObject(pod(node)), &corev1.Pod{})
+		if apierrors.IsNotFound(err) {
+			return "", nil
+		}
+		return "it is there", err
+	})
+}
+
+// nothingLeft waits until there is neither object, nor token, nor folder, nor process of the machine.
+func (l *lab) nothingLeft(ctx context.Context) {
+	l.t.Helper()
+	l.await(ctx, "nothing is left", func(ctx context.Context) (string, error) {
+		for _, list := range []client.ObjectList{&clusterv1.MachineList{}, &bootstrapv1.BootstrapConfigList{}, &infrav1.QEMUMachineList{}} {
+			if err := l.stack.Manage.List(ctx, list); err != nil {
+				return "", err
+			}
+			if left := items(list); left > 0 {
+				return fmt.Sprintf("%d of %T", left, list), nil
+			}
+		}
+		nodes := &corev1.NodeList{}
+		tokens := &corev1.SecretList{}
+		if err := l.stack.Work.List(ctx, nodes); err != nil {
+			return "", err
+		}
+		if err := l.stack.Work.List(ctx, tokens, client.InNamespace(metav1.NamespaceSystem)); err != nil {
+			return "", err
+		}
+		for _, secret := range tokens.Items {
+			if secret.Type == corev1.SecretTypeBootstrapToken {
+				return "token " + secret.Name, nil
+			}
+		}
+		folders, err := os.ReadDir(filepath.Join(l.machines, "machines"))
+		if errors.Is(err, fs.ErrNotExist) { // no machine was a virtual one
+			err = nil
+		}
+		if err == nil && (len(nodes.Items) > 0 || len(folders) > 0) {
+			return fmt.Sprintf("%d Nodes, %d folders", len(nodes.Items), len(folders)), nil
+		}
+		return "", err
+	})
+}
+
+func items(list client.ObjectList) int {
+	switch l := list.(type) {
+	case *clusterv1.MachineList:
+		return len(l.Items)
+	case *bootstrapv1.BootstrapConfigList:
+		return len(l.Items)
+	case *infrav1.QEMUMachineList:
+		return len(l.Items)
+	}
+	return 0
+}
