@@ -1,0 +1,136 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machine
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"drover.io/machine-controller/internal/index"
+)
+
+func ownerUID(name string) types.UID { return types.UID(name + "-uid") }
+
+// builderIndexer registers indexes with a client that is yet to be built.
+type builderIndexer struct{ *fake.ClientBuilder }
+
+func (i builderIndexer) IndexField(_ context.Context, object client.Object, field string, extract client.IndexerFunc) error {
+	i.WithIndex(object, field, extract)
+	return nil
+}
+
+func indexed(t *testing.T, objects ...client.Object) client.Client {
+	t.Helper()
+	s := runtime.NewScheme()
+	if err := clusterv1.AddToScheme(s); err != nil {
+		t.Fatal(err)
+	}
+	builder := fake.NewClientBuilder().WithScheme(s).WithObjects(objects...)
+	if err := index.Register(t.Context(), builderIndexer{builder}); err != nil {
+		t.Fatal(err)
+	}
+	return builder.Build()
+}
+
+func awake(requests []reconcile.Request) []string {
+	names := []string{}
+	for _, each := range requests {
+		names = append(names, each.String())
+	}
+	slices.Sort(names)
+	return names
+}
+
+func TestWhoWakesWhom(t *testing.T) {
+	t.Parallel()
+	machine := func(namespace, name, cluster, id, deployment string, addresses ...string) client.Object {
+		m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		m.Spec.ClusterName, m.Spec.ProviderID = cluster, id
+		if deployment != "" {
+			m.Labels = map[string]string{clusterv1.MachineDeploymentNameLabel: deployment}
+		}
+		for _, each := range addresses {
+			m.Status.Addresses = append(m.Status.Addresses, clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: each})
+		}
+		return m
+	}
+	r := &Reconciler{Client: indexed(t,
+		machine("a", "one", "c", "id-1", "md", "10.0.0.1"), machine("a", "two", "c", "", "md"), machine("a", "other", "d", "id-1", ""),
+		machine("b", "one", "c", "id-1", "md"),
+	)}
+	cluster := client.ObjectKey{Namespace: "a", Name: "c"}
+	node := func(name, id, annotation, ip string) *corev1.Node {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: id}}
+		if annotation != "" {
+			n.Annotations = map[string]string{clusterv1.MachineAnnotation: annotation}
+		}
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: ip}}
+		return n
+	}
+	named := func(namespace, name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: namespace, Name: name}
+	}
+	for name, test := range map[string]struct {
+		got  []reconcile.Request
+		want []string
+	}{
+		"a Cluster wakes its Machines":                         {r.machinesOfCluster(t.Context(), &clusterv1.Cluster{ObjectMeta: named("a", "c")}), []string{"a/one", "a/two"}},
+		"a connection wakes those of its Cluster":              {r.machinesOfConnection(cluster), []string{"a/one", "a/two"}},
+		"a MachineDeployment wakes its Machines":               {r.machinesOfDeployment(t.Context(), &clusterv1.MachineDeployment{ObjectMeta: named("a", "md")}), []string{"a/one", "a/two"}},
+		"a Node wakes the Machine of its ID in its Cluster":    {r.machinesOfNode(cluster, node("n", "id-1", "", "")), []string{"a/one"}},
+		"a Node prefers its ID to its annotation":              {r.machinesOfNode(cluster, node("n", "id-1", "two", "")), []string{"a/one"}},
+		"a Node without an ID wakes whom its annotation names": {r.machinesOfNode(cluster, node("n", "", "two", "")), []string{"a/two"}},
+		"a Node of an unknown ID, too":                         {r.machinesOfNode(cluster, node("n", "id-9", "two", "")), []string{"a/two"}},
+		"a Node that says nothing wakes whose it may be":       {r.machinesOfNode(cluster, node("one", "", "", "10.0.0.1")), []string{"a/one"}},
+		"a Node of another address wakes nobody":               {r.machinesOfNode(cluster, node("one", "", "", "10.0.0.2")), []string{}},
+		"a Node of an ID that is nobody's wakes nobody":        {r.machinesOfNode(cluster, node("one", "id-9", "", "10.0.0.1")), []string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(test.want, awake(test.got)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestRevised(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change func(*clusterv1.MachineDeployment)
+		want   bool
+	}{
+		"passes another template": {func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.Version = "v1.37.0" }, true},
+		"passes another revision": {func(md *clusterv1.MachineDeployment) {
+			md.Annotations = map[string]string{clusterv1.RevisionAnnotation: "7"}
+		}, true},
+		"passes a rollout by time": {func(md *clusterv1.MachineDeployment) { md.Spec.Rollout.After = metav1.Unix(9, 0) }, true},
+		"stops other replicas":     {func(md *clusterv1.MachineDeployment) { md.Spec.Replicas = new(int32(9)) }, false},
+		"stops status":             {func(md *clusterv1.MachineDeployment) { md.Status.Phase, md.ResourceVersion = "x", "9" }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			before, after := &clusterv1.MachineDeployment{}, &clusterv1.MachineDeployment{}
+			test.change(after)
+			if got := revised().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != test.want {
+				t.Errorf("passes is %t, want %t", got, test.want)
+			}
+		})
+	}
+	if revised().Create(event.CreateEvent{Object: &clusterv1.MachineDeployment{}}) || revised().Delete(event.DeleteEvent{}) {
+		t.Error("a MachineDeployment that comes or goes says nothing of its Machines")
+	}
+}
