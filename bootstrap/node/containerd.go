@@ -6,6 +6,8 @@ package node
 import (
 	"fmt"
 	"strings"
+
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 )
 
 const (
@@ -40,12 +42,12 @@ const containerdTOML = `version = 2
 
 func addContainerd(n *Node, os distribution, in Input) error {
 	spec := in.Spec.Containerd
-	image := spec.SandboxImage
-	if image == "" {
-		image = defaultSandboxImage
+	auth, err := containerdAuth(in)
+	if err != nil {
+		return err
 	}
 	n.Files = append(n.Files,
-		File{Path: containerdConfig, Mode: 0o600, Content: fmt.Appendf(nil, containerdTOML, image)},
+		File{Path: containerdConfig, Mode: 0o600, Content: append(fmt.Appendf(nil, containerdTOML, sandboxImage(spec)), auth...)},
 		File{Path: "/etc/crictl.yaml", Mode: 0o644, Content: []byte("runtime-endpoint: " + containerdEndpoint + "\nimage-endpoint: " + containerdEndpoint + "\n")},
 	)
 	for _, mirror := range spec.Mirrors {
@@ -61,4 +63,11 @@ func addContainerd(n *Node, os distribution, in Input) error {
 	dropIns := []DropIn{{Name: "10-drover.conf", Content: "[Service]\nEnvironmentFile=-" + proxyFile + "\nRestart=always\nLimitNOFILE=1048576\n" + os.containerd}}
 	n.Units = append(n.Units, Unit{Name: containerdUnit, DropIns: dropIns})
 	return nil
+}
+
+func sandboxImage(spec bootstrapv1.Containerd) string {
+	if spec.SandboxImage == "" {
+		return defaultSandboxImage
+	}
+	return spec.SandboxImage
 }

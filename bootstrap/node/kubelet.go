@@ -104,6 +104,9 @@ func kubeletArgs(os distribution, k bootstrapv1.Kubelet) ([]string, error) {
 		return nil, err
 	}
 	args = append(args, "--register-with-taints="+taints)
+	if len(k.CredentialProviders) > 0 {
+		args = append(args, "--image-credential-provider-config="+credentialProviderConfig, "--image-credential-provider-bin-dir="+credentialProviderFolder)
+	}
 	for _, name := range slices.Sorted(maps.Keys(k.ExtraArgs)) {
 		value := k.ExtraArgs[name]
 		if !isFlagName(name) || strings.ContainsAny(value, "\n\r\x00") {
@@ -111,6 +114,9 @@ func kubeletArgs(os distribution, k bootstrapv1.Kubelet) ([]string, error) {
 		}
 		if hasJinja(value) {
 			return nil, invalid("spec.kubelet.extraArgs["+name+"]", "must not contain jinja expressions")
+		}
+		if slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--"+name+"=") }) {
+			return nil, invalid("spec.kubelet.extraArgs["+name+"]", "is set by the controller")
 		}
 		args = append(args, "--"+name+"="+value)
 	}

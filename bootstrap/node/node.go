@@ -169,6 +169,8 @@ func Describe(in Input) (*Node, error) {
 		addTrust,      // CA file and bootstrap kubeconfig
 		addKubelet,    // KubeletConfiguration and unit
 		addContainerd, // config.toml, mirrors
+		addRegistryCredentials,
+		addCredentialProviders,
 		addProxy,      // environment of the services
 		addTime,       // time servers
 		addTrustedCAs, // the operator's certificate authorities

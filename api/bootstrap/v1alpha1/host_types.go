@@ -20,6 +20,13 @@ type Containerd struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=32
 	Mirrors []RegistryMirror `json:"mirrors,omitempty"`
+
+	// registryCredentialsFrom takes credentials of registries from a Secret of type
+	// kubernetes.io/dockerconfigjson, whose key is .dockerconfigjson. The kubelet pulls with them, and containerd
+	// uses them for the sandbox image and the mirrors. They are then in the user data, which a cloud may show to
+	// those who can read instances; on the host only root can read them. Default: none.
+	// +optional
+	RegistryCredentialsFrom SecretKeyReference `json:"registryCredentialsFrom,omitempty,omitzero"`
 }
 
 // RegistryMirror names the mirrors of one registry.

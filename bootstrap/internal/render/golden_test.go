@@ -86,6 +86,26 @@ func all(in node.Input) node.Input {
 	return in
 }
 
+// registries asks for credentials in both ways.
+func registries(in node.Input) node.Input {
+	key := bootstrapv1.SecretKeyReference{Name: "pull", Key: ".dockerconfigjson"}
+	in.Secrets = map[bootstrapv1.SecretKeyReference][]byte{key: []byte(
+		`{"auths":{"registry.example.test":{"username":"puller","password":"hunter2\"\\"},"mirror.example.test:5000":{"auth":"cHVsbGVyOmh1bnRlcjI="},"https://index.docker.io/v1/":{"username":"puller","password":"hunter2"},"other.example.test/team":{"auth":"cHVsbGVyOmh1bnRlcjI=","email":"a@example.test"}},"credsStore":"pass"}`)}
+	in.Spec.Containerd = bootstrapv1.Containerd{
+		SandboxImage:            "registry.example.test/pause:3.10.1",
+		Mirrors:                 []bootstrapv1.RegistryMirror{{Registry: "_default", Endpoints: []string{"https://mirror.example.test:5000/v2/all", "https://registry-1.docker.io"}}},
+		RegistryCredentialsFrom: key,
+	}
+	in.Spec.Kubelet.CredentialProviders = []bootstrapv1.CredentialProvider{{
+		Name:        "ecr-credential-provider",
+		MatchImages: []string{"*.dkr.ecr.*.amazonaws.com"},
+		Binary:      []bootstrapv1.Download{{Architecture: "amd64", URL: "https://mirror.example.test/ecr-credential-provider", SHA256: strings.Repeat("0123456789abcdef", 4)}},
+		Args:        []string{"get-credentials"},
+		Env:         map[string]string{"AWS_PROFILE": "hunter2"},
+	}}
+	return in
+}
+
 func with(in node.Input, change func(*node.Input)) node.Input {
 	change(&in)
 	return in
@@ -108,6 +128,8 @@ func cases() map[string]node.Input {
 			in.Spec.Kubelet.ProviderID = "{{ ds.meta_data.provider_id }}"
 			in.Spec.Kubelet.HostnameOverride = "{{ ds.meta_data.local_hostname }}"
 		}),
+		"ubuntu-registries":  registries(input(bootstrapv1.Ubuntu)),
+		"flatcar-registries": registries(input(bootstrapv1.Flatcar)),
 		"ubuntu-packages": with(input(bootstrapv1.Ubuntu), func(in *node.Input) {
 			in.Spec.Packages = []string{"containerd", "conntrack"}
 			in.Spec.PackageUpgrade = bootstrapv1.PackageUpgradeOnFirstBoot
