@@ -60,7 +60,11 @@ func addContainerd(n *Node, os distribution, in Input) error {
 		}
 		n.Files = append(n.Files, File{Path: registryFolder + "/" + mirror.Registry + "/hosts.toml", Mode: 0o644, Content: []byte(hosts.String())})
 	}
-	dropIns := []DropIn{{Name: "10-drover.conf", Content: "[Service]\nEnvironmentFile=-" + proxyFile + "\nRestart=always\nLimitNOFILE=1048576\n" + os.containerd}}
+	var mounts string
+	if requires := n.requiresMounts(); requires != "" {
+		mounts = "[Unit]\n" + requires + "\n"
+	}
+	dropIns := []DropIn{{Name: "10-drover.conf", Content: mounts + "[Service]\nEnvironmentFile=-" + proxyFile + "\nRestart=always\nLimitNOFILE=1048576\n" + os.containerd}}
 	n.Units = append(n.Units, Unit{Name: containerdUnit, DropIns: dropIns})
 	return nil
 }

@@ -83,6 +83,10 @@ func TestNamesTheFieldThatIsWrong(t *testing.T) {
 		"unknown Secret": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
 			s.Files = []bootstrapv1.File{{Path: "/etc/a", ContentFrom: bootstrapv1.SecretKeyReference{Name: "a", Key: "b"}}}
 		}, "spec.files[0].contentFrom"},
+		"disk twice":                        {"ubuntu", disks(bootstrapv1.Disk{Device: "/dev/sdb", Label: "a", MountPath: "/srv/a"}, bootstrapv1.Disk{Device: "/dev/sdb", Label: "b", MountPath: "/srv/b"}), "spec.disks[1].device"},
+		"label twice":                       {"ubuntu", disks(bootstrapv1.Disk{Device: "/dev/sdb", Label: "a", MountPath: "/srv/a"}, bootstrapv1.Disk{Device: "/dev/sdc", Label: "a", MountPath: "/srv/b"}), "spec.disks[1].label"},
+		"disk over what the host needs":     {"ubuntu", disks(bootstrapv1.Disk{Device: "/dev/sdb", Label: "a", MountPath: "/etc/kubernetes"}), "spec.disks[0].mountPath"},
+		"disk over a folder that is in use": {"ubuntu", disks(bootstrapv1.Disk{Device: "/dev/sdb", Label: "a", MountPath: "/var/lib"}), "spec.disks[0].mountPath"},
 		"flag that a field sets": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
 			s.Kubelet.CredentialProviders = []bootstrapv1.CredentialProvider{{Name: "a", MatchImages: []string{"b"}}}
 			s.Kubelet.ExtraArgs = map[string]string{"image-credential-provider-config": "/x"}
@@ -125,6 +129,10 @@ func registryCredentialsFrom(key string) func(*bootstrapv1.BootstrapConfigSpec) 
 	return func(s *bootstrapv1.BootstrapConfigSpec) {
 		s.Containerd.RegistryCredentialsFrom = bootstrapv1.SecretKeyReference{Name: "pull", Key: key}
 	}
+}
+
+func disks(disks ...bootstrapv1.Disk) func(*bootstrapv1.BootstrapConfigSpec) {
+	return func(s *bootstrapv1.BootstrapConfigSpec) { s.Disks = disks }
 }
 
 func files(paths ...string) func(*bootstrapv1.BootstrapConfigSpec) {

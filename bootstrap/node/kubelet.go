@@ -55,7 +55,7 @@ Description=kubelet: the Kubernetes node agent
 Documentation=https://kubernetes.io/docs/
 Wants=` + needs + `
 After=` + needs + `
-StartLimitIntervalSec=0
+` + n.requiresMounts() + `StartLimitIntervalSec=0
 
 [Service]
 ExecStart=` + strings.Join(exec, " \\\n  ") + `

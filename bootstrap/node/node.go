@@ -28,6 +28,9 @@ type Node struct {
 	// Users are the users to make.
 	Users []User
 
+	// Disks are the disks to give a file system and to mount, parents first.
+	Disks []Disk
+
 	// Files are the files to write, ours before those of the operator.
 	Files []File
 
@@ -75,6 +78,9 @@ type Unit struct {
 	Name    string
 	Content string // empty: the image has the unit
 	DropIns []DropIn
+
+	// Enabled says that the unit starts at each boot, before and without our script.
+	Enabled bool
 
 	// Jinja says that the content holds jinja expressions for cloud-init to fill in.
 	Jinja bool
@@ -166,6 +172,7 @@ func Describe(in Input) (*Node, error) {
 		n.Hostname = in.MachineName
 	}
 	for _, part := range []func(*Node, distribution, Input) error{
+		addDisks,      // file systems and mounts
 		addTrust,      // CA file and bootstrap kubeconfig
 		addKubelet,    // KubeletConfiguration and unit
 		addContainerd, // config.toml, mirrors

@@ -67,6 +67,7 @@ func (n *Node) script() []byte {
 	line("sysctl --quiet --load %s", sysctlFile)
 	line("swapoff -a")
 	line("systemctl mask --quiet swap.target")
+	n.writeMounts(line)
 	for _, command := range n.Setup {
 		line("%s", command)
 	}

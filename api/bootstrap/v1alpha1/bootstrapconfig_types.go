@@ -109,6 +109,15 @@ type BootstrapConfigSpec struct {
 	// +kubebuilder:validation:Enum=Infrastructure;Machine
 	Hostname HostnameSource `json:"hostname,omitempty"`
 
+	// disks are given a file system and mounted, before containerd and the kubelet start. Swap stays off.
+	// Default: none.
+	// +optional
+	// +listType=map
+	// +listMapKey=mountPath
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	Disks []Disk `json:"disks,omitempty"`
+
 	// files are written to the host before any command runs.
 	// +optional
 	// +listType=map

@@ -106,6 +106,16 @@ func registries(in node.Input) node.Input {
 	return in
 }
 
+// disks names the mount below another one first.
+func disks(in node.Input) node.Input {
+	in.Spec.Disks = []bootstrapv1.Disk{
+		{Device: "/dev/disk/by-id/nvme-data", PartitionTable: bootstrapv1.PartitionTableGPT, Filesystem: bootstrapv1.XFS, Label: "logs", MountPath: "/srv/my-data/logs", MountOptions: []string{"noatime", "nodev"}},
+		{Device: "/dev/sdc", Label: "data", MountPath: "/srv/my-data"},
+		{Device: "/dev/sdb", PartitionTable: bootstrapv1.PartitionTableNone, Filesystem: bootstrapv1.Ext4, Label: "containerd", MountPath: "/var/lib/containerd"},
+	}
+	return in
+}
+
 func with(in node.Input, change func(*node.Input)) node.Input {
 	change(&in)
 	return in
@@ -130,6 +140,9 @@ func cases() map[string]node.Input {
 		}),
 		"ubuntu-registries":  registries(input(bootstrapv1.Ubuntu)),
 		"flatcar-registries": registries(input(bootstrapv1.Flatcar)),
+		"ubuntu-disks":       disks(input(bootstrapv1.Ubuntu)),
+		"flatcar-disks":      disks(input(bootstrapv1.Flatcar)),
+		"rocky-disks":        disks(input(bootstrapv1.Rocky)),
 		"ubuntu-packages": with(input(bootstrapv1.Ubuntu), func(in *node.Input) {
 			in.Spec.Packages = []string{"containerd", "conntrack"}
 			in.Spec.PackageUpgrade = bootstrapv1.PackageUpgradeOnFirstBoot
