@@ -33,6 +33,7 @@ func downloads(in bootstrapv1.Binaries) []Download {
 		download(in.CNIPlugins, Download{Name: "cni-plugins", Target: "/opt/cni/bin", Unpack: true}),
 		download(in.Crictl, Download{Name: "crictl", Target: "/opt/bin", Unpack: true}),
 		download(in.Kubelet, Download{Name: "kubelet", Target: kubeletDownloaded}),
+		download(in.Kubeadm, Download{Name: "kubeadm", Target: kubeadmDownloaded}),
 	} {
 		if len(d.Sources) > 0 {
 			out = append(out, d)

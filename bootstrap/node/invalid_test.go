@@ -87,6 +87,12 @@ func TestNamesTheFieldThatIsWrong(t *testing.T) {
 		"label twice":                       {"ubuntu", disks(bootstrapv1.Disk{Device: "/dev/sdb", Label: "a", MountPath: "/srv/a"}, bootstrapv1.Disk{Device: "/dev/sdc", Label: "a", MountPath: "/srv/b"}), "spec.disks[1].label"},
 		"disk over what the host needs":     {"ubuntu", disks(bootstrapv1.Disk{Device: "/dev/sdb", Label: "a", MountPath: "/etc/kubernetes"}), "spec.disks[0].mountPath"},
 		"disk over a folder that is in use": {"ubuntu", disks(bootstrapv1.Disk{Device: "/dev/sdb", Label: "a", MountPath: "/var/lib"}), "spec.disks[0].mountPath"},
+		"kubeadm that nobody runs": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Binaries.Kubeadm = []bootstrapv1.Download{{}}
+		}, "spec.binaries.kubeadm"},
+		"variable for kubeadm": {"flatcar", func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Join.Method, s.Kubelet.ProviderID = bootstrapv1.JoinKubeadm, "aws:///${COREOS_EC2_INSTANCE_ID}"
+		}, "spec.kubelet.providerID"},
 		"flag that a field sets": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
 			s.Kubelet.CredentialProviders = []bootstrapv1.CredentialProvider{{Name: "a", MatchImages: []string{"b"}}}
 			s.Kubelet.ExtraArgs = map[string]string{"image-credential-provider-config": "/x"}

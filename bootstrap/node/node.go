@@ -60,6 +60,9 @@ type Node struct {
 
 	// kubelet is the path of the kubelet.
 	kubelet string
+
+	// kubeadm is the path of the kubeadm that joins; empty leaves that to the kubelet.
+	kubeadm string
 }
 
 // File is a file on the host.
@@ -174,6 +177,7 @@ func Describe(in Input) (*Node, error) {
 	for _, part := range []func(*Node, distribution, Input) error{
 		addDisks,      // file systems and mounts
 		addTrust,      // CA file and bootstrap kubeconfig
+		addKubeadm,    // or what kubeadm join needs instead
 		addKubelet,    // KubeletConfiguration and unit
 		addContainerd, // config.toml, mirrors
 		addRegistryCredentials,

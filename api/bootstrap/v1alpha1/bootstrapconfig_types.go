@@ -50,6 +50,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.operatingSystem != 'flatcar' || !has(self.packages) && !has(self.packageUpgrade)",message="flatcar has no packages: use binaries, and flatcar.updates",fieldPath=".operatingSystem"
 // +kubebuilder:validation:XValidation:rule="self.operatingSystem == 'flatcar' || !has(self.flatcar)",message="is for operatingSystem flatcar",fieldPath=".flatcar"
 // +kubebuilder:validation:XValidation:rule="self.operatingSystem == 'rhel' || !has(self.rhel)",message="is for operatingSystem rhel",fieldPath=".rhel"
+// +kubebuilder:validation:XValidation:rule="!has(self.binaries) || !has(self.binaries.kubeadm) || has(self.join) && has(self.join.method) && self.join.method == 'Kubeadm'",message="is for join.method Kubeadm",fieldPath=".binaries.kubeadm"
 type BootstrapConfigSpec struct {
 	// operatingSystem is what the machine's image runs: ubuntu (24.04), flatcar, rhel (9) or rocky (9).
 	// +required

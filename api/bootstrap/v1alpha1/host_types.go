@@ -61,6 +61,14 @@ type Binaries struct {
 	// +kubebuilder:validation:MaxItems=2
 	Kubelet []Download `json:"kubelet,omitempty"`
 
+	// kubeadm is for join.method Kubeadm. It is installed as /opt/bin/kubeadm. Default: /usr/bin/kubeadm of the image.
+	// +optional
+	// +listType=map
+	// +listMapKey=architecture
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=2
+	Kubeadm []Download `json:"kubeadm,omitempty"`
+
 	// cniPlugins is a gzip-compressed tar archive of CNI plugins. It is unpacked into /opt/cni/bin. Default:
 	// those of the image.
 	// +optional

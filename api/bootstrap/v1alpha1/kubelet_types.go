@@ -11,6 +11,14 @@ import (
 // Join says how a machine reaches and trusts the API server of its cluster.
 // +kubebuilder:validation:MinProperties=1
 type Join struct {
+	// method is how the machine joins: KubeletTLSBootstrap has the kubelet ask for its certificate itself, and works
+	// with every cluster; Kubeadm runs kubeadm join, and works with clusters made by kubeadm. The kubelet is then
+	// configured by the cluster's ConfigMap kubelet-config, over which kubelet.configuration is merged. Default
+	// KubeletTLSBootstrap.
+	// +optional
+	// +kubebuilder:validation:Enum=KubeletTLSBootstrap;Kubeadm
+	Method JoinMethod `json:"method,omitempty"`
+
 	// endpoint is the host and port at which machines reach the API server, where that differs from
 	// spec.controlPlaneEndpoint of the Cluster. The certificate of the API server must be valid for the host,
 	// or for tlsServerName. Default: the endpoint of the Cluster.
@@ -37,6 +45,17 @@ type Join struct {
 	// +kubebuilder:validation:Maximum=86400
 	TokenTTLSeconds *int32 `json:"tokenTTLSeconds,omitempty"`
 }
+
+// JoinMethod is how a machine joins its cluster.
+type JoinMethod string
+
+const (
+	// JoinKubeletTLSBootstrap has the kubelet ask for its certificate itself.
+	JoinKubeletTLSBootstrap JoinMethod = "KubeletTLSBootstrap"
+
+	// JoinKubeadm runs kubeadm join.
+	JoinKubeadm JoinMethod = "Kubeadm"
+)
 
 // Kubelet is the configuration of the kubelet.
 // +kubebuilder:validation:MinProperties=1

@@ -21,6 +21,11 @@ func (in *Binaries) DeepCopyInto(out *Binaries) {
 		*out = make([]Download, len(*in))
 		copy(*out, *in)
 	}
+	if in.Kubeadm != nil {
+		in, out := &in.Kubeadm, &out.Kubeadm
+		*out = make([]Download, len(*in))
+		copy(*out, *in)
+	}
 	if in.CNIPlugins != nil {
 		in, out := &in.CNIPlugins, &out.CNIPlugins
 		*out = make([]Download, len(*in))

@@ -96,6 +96,9 @@ func (d *data) create(ctx context.Context, t *target) error {
 	if err != nil {
 		return err
 	}
+	if err := checkKubeadm(ctx, t, connection); err != nil {
+		return err
+	}
 	if t.found, err = r.NewToken(); err != nil {
 		return err
 	}

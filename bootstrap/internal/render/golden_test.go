@@ -116,6 +116,21 @@ func disks(in node.Input) node.Input {
 	return in
 }
 
+// kubeadm joins by kubeadm, with everything that it is told in its own way.
+func kubeadm(in node.Input) node.Input {
+	in.TLSServerName = "kubernetes.default"
+	in.Spec.Join.Method = bootstrapv1.JoinKubeadm
+	in.Spec.Binaries.Kubeadm = []bootstrapv1.Download{{Architecture: "amd64", URL: "https://mirror.example.test/kubeadm", SHA256: strings.Repeat("0123456789abcdef", 4)}}
+	in.Spec.Kubelet = bootstrapv1.Kubelet{
+		Configuration:    &runtime.RawExtension{Raw: []byte(`{"maxPods":50}`)},
+		HostnameOverride: "{{ ds.meta_data['local_hostname'] }}",
+		NodeLabels:       map[string]string{"pool": "general"},
+		Taints:           []corev1.Taint{{Key: "dedicated", Value: "batch", Effect: corev1.TaintEffectNoSchedule}},
+		ExtraArgs:        map[string]string{"v": "2"},
+	}
+	return in
+}
+
 func with(in node.Input, change func(*node.Input)) node.Input {
 	change(&in)
 	return in
@@ -143,6 +158,8 @@ func cases() map[string]node.Input {
 		"ubuntu-disks":       disks(input(bootstrapv1.Ubuntu)),
 		"flatcar-disks":      disks(input(bootstrapv1.Flatcar)),
 		"rocky-disks":        disks(input(bootstrapv1.Rocky)),
+		"ubuntu-kubeadm":     kubeadm(input(bootstrapv1.Ubuntu)),
+		"flatcar-kubeadm":    with(kubeadm(input(bootstrapv1.Flatcar)), func(in *node.Input) { in.Spec.Kubelet.HostnameOverride = "node-1" }),
 		"ubuntu-packages": with(input(bootstrapv1.Ubuntu), func(in *node.Input) {
 			in.Spec.Packages = []string{"containerd", "conntrack"}
 			in.Spec.PackageUpgrade = bootstrapv1.PackageUpgradeOnFirstBoot
