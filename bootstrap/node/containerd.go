@@ -40,6 +40,27 @@ const containerdTOML = `version = 2
     config_path = "` + registryFolder + `"
 `
 
+// containerdService is the unit of a containerd that was downloaded: an image may have none. It finds runc and its
+// shim by the PATH of the drop-in.
+const containerdService = `[Unit]
+Description=containerd container runtime
+After=network.target local-fs.target
+
+[Service]
+Type=notify
+ExecStartPre=-/sbin/modprobe overlay
+ExecStart=/opt/bin/containerd --config ` + containerdConfig + `
+Delegate=yes
+KillMode=process
+LimitNPROC=infinity
+LimitCORE=infinity
+TasksMax=infinity
+OOMScoreAdjust=-999
+
+[Install]
+WantedBy=multi-user.target
+`
+
 func addContainerd(n *Node, os distribution, in Input) error {
 	spec := in.Spec.Containerd
 	auth, err := containerdAuth(in)
@@ -64,8 +85,17 @@ func addContainerd(n *Node, os distribution, in Input) error {
 	if requires := n.requiresMounts(); requires != "" {
 		mounts = "[Unit]\n" + requires + "\n"
 	}
-	dropIns := []DropIn{{Name: "10-drover.conf", Content: mounts + "[Service]\nEnvironmentFile=-" + proxyFile + "\nRestart=always\nLimitNOFILE=1048576\n" + os.containerd}}
-	n.Units = append(n.Units, Unit{Name: containerdUnit, DropIns: dropIns})
+	own := os.containerd
+	if len(in.Spec.Binaries.Containerd)+len(in.Spec.Binaries.Runc) > 0 {
+		own += "Environment=PATH=/opt/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n"
+	}
+	unit := Unit{Name: containerdUnit}
+	if len(in.Spec.Binaries.Containerd) > 0 {
+		unit.Content = containerdService
+		own = strings.TrimPrefix(own, os.containerd) // which is for the containerd of the image
+	}
+	unit.DropIns = []DropIn{{Name: "10-drover.conf", Content: mounts + "[Service]\nEnvironmentFile=-" + proxyFile + "\nRestart=always\nLimitNOFILE=1048576\n" + own}}
+	n.Units = append(n.Units, unit)
 	return nil
 }
 

@@ -30,6 +30,8 @@ type Source struct {
 func downloads(in bootstrapv1.Binaries) []Download {
 	var out []Download
 	for _, d := range []Download{
+		download(in.Runc, Download{Name: "runc", Target: "/opt/bin/runc"}),
+		download(in.Containerd, Download{Name: "containerd", Target: "/opt", Unpack: true}),
 		download(in.CNIPlugins, Download{Name: "cni-plugins", Target: "/opt/cni/bin", Unpack: true}),
 		download(in.Crictl, Download{Name: "crictl", Target: "/opt/bin", Unpack: true}),
 		download(in.Kubelet, Download{Name: "kubelet", Target: kubeletDownloaded}),

@@ -78,6 +78,23 @@ type Binaries struct {
 	// +kubebuilder:validation:MaxItems=2
 	CNIPlugins []Download `json:"cniPlugins,omitempty"`
 
+	// containerd is a gzip-compressed tar archive of containerd as its project releases it, with the folder bin. It is
+	// unpacked into /opt, and runs instead of the containerd of the image. Default: that of the image.
+	// +optional
+	// +listType=map
+	// +listMapKey=architecture
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=2
+	Containerd []Download `json:"containerd,omitempty"`
+
+	// runc is runc itself. It is installed as /opt/bin/runc. Default: that of the image.
+	// +optional
+	// +listType=map
+	// +listMapKey=architecture
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=2
+	Runc []Download `json:"runc,omitempty"`
+
 	// crictl is a gzip-compressed tar archive with crictl. It is unpacked into /opt/bin. Default: none.
 	// +optional
 	// +listType=map

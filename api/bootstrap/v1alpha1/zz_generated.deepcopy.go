@@ -31,6 +31,16 @@ func (in *Binaries) DeepCopyInto(out *Binaries) {
 		*out = make([]Download, len(*in))
 		copy(*out, *in)
 	}
+	if in.Containerd != nil {
+		in, out := &in.Containerd, &out.Containerd
+		*out = make([]Download, len(*in))
+		copy(*out, *in)
+	}
+	if in.Runc != nil {
+		in, out := &in.Runc, &out.Runc
+		*out = make([]Download, len(*in))
+		copy(*out, *in)
+	}
 	if in.Crictl != nil {
 		in, out := &in.Crictl, &out.Crictl
 		*out = make([]Download, len(*in))

@@ -131,6 +131,14 @@ func kubeadm(in node.Input) node.Input {
 	return in
 }
 
+// runtimes downloads containerd and runc.
+func runtimes(in node.Input) node.Input {
+	digest := strings.Repeat("0123456789abcdef", 4)
+	in.Spec.Binaries.Containerd = []bootstrapv1.Download{{Architecture: "amd64", URL: "https://mirror.example.test/containerd-2.1.4-linux-amd64.tar.gz", SHA256: digest}}
+	in.Spec.Binaries.Runc = []bootstrapv1.Download{{Architecture: "amd64", URL: "https://mirror.example.test/runc.amd64", SHA256: digest}}
+	return in
+}
+
 func with(in node.Input, change func(*node.Input)) node.Input {
 	change(&in)
 	return in
@@ -160,6 +168,8 @@ func cases() map[string]node.Input {
 		"rocky-disks":        disks(input(bootstrapv1.Rocky)),
 		"ubuntu-kubeadm":     kubeadm(input(bootstrapv1.Ubuntu)),
 		"flatcar-kubeadm":    with(kubeadm(input(bootstrapv1.Flatcar)), func(in *node.Input) { in.Spec.Kubelet.HostnameOverride = "node-1" }),
+		"ubuntu-runtime":     runtimes(input(bootstrapv1.Ubuntu)),
+		"flatcar-runtime":    runtimes(input(bootstrapv1.Flatcar)),
 		"ubuntu-packages": with(input(bootstrapv1.Ubuntu), func(in *node.Input) {
 			in.Spec.Packages = []string{"containerd", "conntrack"}
 			in.Spec.PackageUpgrade = bootstrapv1.PackageUpgradeOnFirstBoot
