@@ -3,6 +3,7 @@ module drover.io/bootstrap
 go 1.26.0
 
 require (
+	github.com/coreos/go-systemd/v22 v22.7.0
 	github.com/coreos/ignition/v2 v2.27.0
 	github.com/google/go-cmp v0.7.0
 	github.com/onsi/gomega v1.39.0
@@ -23,7 +24,6 @@ require (
 	github.com/aws/aws-sdk-go-v2 v1.43.4 // indirect
 	github.com/coreos/go-json v0.0.0-20230131223807-18775e0fb4fb // indirect
 	github.com/coreos/go-semver v0.3.1 // indirect
-	github.com/coreos/go-systemd/v22 v22.7.0 // indirect
 	github.com/coreos/vcontext v0.0.0-20230201181013-d72178a18687 // indirect
 	github.com/vincent-petithory/dataurl v1.0.0 // indirect
 )

@@ -24,6 +24,8 @@ type config struct {
 	RebootIfRequired bool            `yaml:"package_reboot_if_required,omitempty"`
 	Packages         []string        `yaml:"packages,omitempty"`
 	Users            []any           `yaml:"users,omitempty"`
+	DiskSetup        map[string]disk `yaml:"disk_setup,omitempty"`
+	FSSetup          []filesystem    `yaml:"fs_setup,omitempty"`
 	WriteFiles       []writeFile     `yaml:"write_files"`
 	RunCmd           [][]string      `yaml:"runcmd"`
 }
@@ -44,6 +46,20 @@ type user struct {
 	SSHAuthorizedKeys []string `yaml:"ssh_authorized_keys,omitempty"`
 }
 
+type disk struct {
+	TableType string `yaml:"table_type"`
+	Layout    bool   `yaml:"layout"`
+	Overwrite bool   `yaml:"overwrite"`
+}
+
+type filesystem struct {
+	Device     string `yaml:"device"`
+	Partition  string `yaml:"partition"`
+	Filesystem string `yaml:"filesystem"`
+	Label      string `yaml:"label"`
+	Overwrite  bool   `yaml:"overwrite"`
+}
+
 // Render writes the Node as cloud-config.
 func Render(n *node.Node) ([]byte, error) {
 	c := config{
@@ -56,6 +72,9 @@ func Render(n *node.Node) ([]byte, error) {
 	}
 	if s := n.Subscription; s != nil {
 		c.Subscription = &rhSubscription{s.ActivationKey, organization(s.Organization), s.Server, s.ContentURL}
+	}
+	for _, d := range n.Disks {
+		c.addDisk(d)
 	}
 	if n.Hostname != "" {
 		keep := false
@@ -77,6 +96,18 @@ func Render(n *node.Node) ([]byte, error) {
 		return nil, fmt.Errorf("writing cloud-config: %w", err)
 	}
 	return out.Bytes(), nil
+}
+
+// addDisk never overwrites. The partition auto is the first one, or the whole disk where it has none, unless that
+// holds a file system of another kind or label; none would format that too.
+func (c *config) addDisk(d node.Disk) {
+	if d.Partitioned {
+		if c.DiskSetup == nil {
+			c.DiskSetup = map[string]disk{}
+		}
+		c.DiskSetup[d.Device] = disk{TableType: "gpt", Layout: true}
+	}
+	c.FSSetup = append(c.FSSetup, filesystem{Device: d.Device, Partition: "auto", Filesystem: d.Filesystem, Label: d.Label})
 }
 
 // organization is a number for Red Hat's own service, where cloud-init wants one, and a name for Satellite.

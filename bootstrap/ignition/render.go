@@ -41,6 +41,9 @@ func Render(n *node.Node) ([]byte, error) {
 		return nil, fmt.Errorf("writing Ignition configuration: it cannot install packages")
 	}
 	config := types.Config{Ignition: types.Ignition{Version: types.MaxVersion.String()}}
+	for _, d := range n.Disks {
+		addDisk(&config.Storage, d)
+	}
 	files := n.AllFiles()
 	if n.Hostname != "" {
 		files = append(files, node.File{Path: "/etc/hostname", Mode: 0o644, Content: []byte(n.Hostname + "\n")})
@@ -57,7 +60,7 @@ func Render(n *node.Node) ([]byte, error) {
 		}
 		config.Storage.Files = append(config.Storage.Files, file(f))
 	}
-	for _, u := range append(n.Units, node.Unit{Name: "drover-bootstrap.service", Content: bootstrapUnit}) {
+	for _, u := range append(n.Units, node.Unit{Name: "drover-bootstrap.service", Content: bootstrapUnit, Enabled: true}) {
 		if u.Jinja {
 			return nil, fmt.Errorf("writing Ignition configuration: it cannot fill in the expressions of %s", u.Name)
 		}
@@ -89,9 +92,8 @@ func unit(u node.Unit) types.Unit {
 	if u.Content != "" {
 		out.Contents = &u.Content
 	}
-	if u.Name == "drover-bootstrap.service" {
-		enabled := true
-		out.Enabled = &enabled // the script enables the others, in order
+	if u.Enabled {
+		out.Enabled = &u.Enabled // the script enables the others, in order
 	}
 	for _, d := range u.DropIns {
 		out.Dropins = append(out.Dropins, types.Dropin{Name: d.Name, Contents: &d.Content})

@@ -6,6 +6,8 @@ package node
 import (
 	"fmt"
 	"strings"
+
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 )
 
 const (
@@ -38,14 +40,35 @@ const containerdTOML = `version = 2
     config_path = "` + registryFolder + `"
 `
 
+// containerdService is the unit of a containerd that was downloaded: an image may have none. It finds runc and its
+// shim by the PATH of the drop-in.
+const containerdService = `[Unit]
+Description=containerd container runtime
+After=network.target local-fs.target
+
+[Service]
+Type=notify
+ExecStartPre=-/sbin/modprobe overlay
+ExecStart=/opt/bin/containerd --config ` + containerdConfig + `
+Delegate=yes
+KillMode=process
+LimitNPROC=infinity
+LimitCORE=infinity
+TasksMax=infinity
+OOMScoreAdjust=-999
+
+[Install]
+WantedBy=multi-user.target
+`
+
 func addContainerd(n *Node, os distribution, in Input) error {
 	spec := in.Spec.Containerd
-	image := spec.SandboxImage
-	if image == "" {
-		image = defaultSandboxImage
+	auth, err := containerdAuth(in)
+	if err != nil {
+		return err
 	}
 	n.Files = append(n.Files,
-		File{Path: containerdConfig, Mode: 0o600, Content: fmt.Appendf(nil, containerdTOML, image)},
+		File{Path: containerdConfig, Mode: 0o600, Content: append(fmt.Appendf(nil, containerdTOML, sandboxImage(spec)), auth...)},
 		File{Path: "/etc/crictl.yaml", Mode: 0o644, Content: []byte("runtime-endpoint: " + containerdEndpoint + "\nimage-endpoint: " + containerdEndpoint + "\n")},
 	)
 	for _, mirror := range spec.Mirrors {
@@ -58,7 +81,27 @@ func addContainerd(n *Node, os distribution, in Input) error {
 		}
 		n.Files = append(n.Files, File{Path: registryFolder + "/" + mirror.Registry + "/hosts.toml", Mode: 0o644, Content: []byte(hosts.String())})
 	}
-	dropIns := []DropIn{{Name: "10-drover.conf", Content: "[Service]\nEnvironmentFile=-" + proxyFile + "\nRestart=always\nLimitNOFILE=1048576\n" + os.containerd}}
-	n.Units = append(n.Units, Unit{Name: containerdUnit, DropIns: dropIns})
+	var mounts string
+	if requires := n.requiresMounts(); requires != "" {
+		mounts = "[Unit]\n" + requires + "\n"
+	}
+	own := os.containerd
+	if len(in.Spec.Binaries.Containerd)+len(in.Spec.Binaries.Runc) > 0 {
+		own += "Environment=PATH=/opt/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n"
+	}
+	unit := Unit{Name: containerdUnit}
+	if len(in.Spec.Binaries.Containerd) > 0 {
+		unit.Content = containerdService
+		own = strings.TrimPrefix(own, os.containerd) // which is for the containerd of the image
+	}
+	unit.DropIns = []DropIn{{Name: "10-drover.conf", Content: mounts + "[Service]\nEnvironmentFile=-" + proxyFile + "\nRestart=always\nLimitNOFILE=1048576\n" + own}}
+	n.Units = append(n.Units, unit)
 	return nil
+}
+
+func sandboxImage(spec bootstrapv1.Containerd) string {
+	if spec.SandboxImage == "" {
+		return defaultSandboxImage
+	}
+	return spec.SandboxImage
 }

@@ -22,6 +22,11 @@
 //	/opt/drover/bootstrap.sh              all steps in order; the last one writes the success file
 //	/run/cluster-api/bootstrap-success.complete  the success file of the Cluster API contract
 //
+// With kubeadm join the files of the kubelet are kubeadm's to write, and these come instead:
+//
+//	/etc/drover/kubeadm/join.json         JoinConfiguration (0600)
+//	/etc/drover/kubeadm/discovery.conf    kubeconfig (0600) with endpoint, CA and bootstrap token
+//
 // kubelet.service has exactly one ExecStart. It is the path of the kubelet followed by literal arguments of
 // the form --flag=value, one per line, joined by backslash and newline; no drop-in of ours changes it. An
 // argument that holds a space, a quote or a backslash is enclosed in double quotes with backslash escapes, and

@@ -29,16 +29,25 @@ type Source struct {
 
 func downloads(in bootstrapv1.Binaries) []Download {
 	var out []Download
-	add := func(sources []bootstrapv1.Download, d Download) {
-		for _, s := range sources {
-			d.Sources = append(d.Sources, Source{s.Architecture, s.URL, s.SHA256})
-		}
+	for _, d := range []Download{
+		download(in.Runc, Download{Name: "runc", Target: "/opt/bin/runc"}),
+		download(in.Containerd, Download{Name: "containerd", Target: "/opt", Unpack: true}),
+		download(in.CNIPlugins, Download{Name: "cni-plugins", Target: "/opt/cni/bin", Unpack: true}),
+		download(in.Crictl, Download{Name: "crictl", Target: "/opt/bin", Unpack: true}),
+		download(in.Kubelet, Download{Name: "kubelet", Target: kubeletDownloaded}),
+		download(in.Kubeadm, Download{Name: "kubeadm", Target: kubeadmDownloaded}),
+	} {
 		if len(d.Sources) > 0 {
 			out = append(out, d)
 		}
 	}
-	add(in.CNIPlugins, Download{Name: "cni-plugins", Target: "/opt/cni/bin", Unpack: true})
-	add(in.Crictl, Download{Name: "crictl", Target: "/opt/bin", Unpack: true})
-	add(in.Kubelet, Download{Name: "kubelet", Target: kubeletDownloaded})
 	return out
+}
+
+// download adds the sources of a download.
+func download(sources []bootstrapv1.Download, d Download) Download {
+	for _, s := range sources {
+		d.Sources = append(d.Sources, Source{s.Architecture, s.URL, s.SHA256})
+	}
+	return d
 }

@@ -83,6 +83,24 @@ func TestNamesTheFieldThatIsWrong(t *testing.T) {
 		"unknown Secret": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
 			s.Files = []bootstrapv1.File{{Path: "/etc/a", ContentFrom: bootstrapv1.SecretKeyReference{Name: "a", Key: "b"}}}
 		}, "spec.files[0].contentFrom"},
+		"disk twice":                        {"ubuntu", disks(bootstrapv1.Disk{Device: "/dev/sdb", Label: "a", MountPath: "/srv/a"}, bootstrapv1.Disk{Device: "/dev/sdb", Label: "b", MountPath: "/srv/b"}), "spec.disks[1].device"},
+		"label twice":                       {"ubuntu", disks(bootstrapv1.Disk{Device: "/dev/sdb", Label: "a", MountPath: "/srv/a"}, bootstrapv1.Disk{Device: "/dev/sdc", Label: "a", MountPath: "/srv/b"}), "spec.disks[1].label"},
+		"disk over what the host needs":     {"ubuntu", disks(bootstrapv1.Disk{Device: "/dev/sdb", Label: "a", MountPath: "/etc/kubernetes"}), "spec.disks[0].mountPath"},
+		"disk over a folder that is in use": {"ubuntu", disks(bootstrapv1.Disk{Device: "/dev/sdb", Label: "a", MountPath: "/var/lib"}), "spec.disks[0].mountPath"},
+		"kubeadm that nobody runs": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Binaries.Kubeadm = []bootstrapv1.Download{{}}
+		}, "spec.binaries.kubeadm"},
+		"variable for kubeadm": {"flatcar", func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Join.Method, s.Kubelet.ProviderID = bootstrapv1.JoinKubeadm, "aws:///${COREOS_EC2_INSTANCE_ID}"
+		}, "spec.kubelet.providerID"},
+		"flag that a field sets": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Kubelet.CredentialProviders = []bootstrapv1.CredentialProvider{{Name: "a", MatchImages: []string{"b"}}}
+			s.Kubelet.ExtraArgs = map[string]string{"image-credential-provider-config": "/x"}
+		}, "spec.kubelet.extraArgs[image-credential-provider-config]"},
+		"registry credentials that are none":       {"ubuntu", registryCredentialsFrom("json"), "spec.containerd.registryCredentialsFrom"},
+		"registry credentials without registries":  {"ubuntu", registryCredentialsFrom("empty"), "spec.containerd.registryCredentialsFrom"},
+		"registry without credentials":             {"ubuntu", registryCredentialsFrom("nothing"), "spec.containerd.registryCredentialsFrom"},
+		"registry credentials that are not base64": {"ubuntu", registryCredentialsFrom("auth"), "spec.containerd.registryCredentialsFrom"},
 		"activation key that is empty": {"rhel", func(s *bootstrapv1.BootstrapConfigSpec) {
 			s.RHEL.Subscription = bootstrapv1.RHELSubscription{Organization: "1", ActivationKeyFrom: bootstrapv1.SecretKeyReference{Name: "a", Key: "b"}}
 		}, "spec.rhel.subscription.activationKeyFrom"},
@@ -91,14 +109,36 @@ func TestNamesTheFieldThatIsWrong(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			in := minimal(c.os)
+			in.Secrets = brokenCredentials
 			c.change(in.Spec)
 			_, err := Describe(in)
 			var got *InvalidError
 			if !errors.As(err, &got) || got.Field != c.field {
 				t.Errorf("err = %v, want an InvalidError for %s", err, c.field)
 			}
+			if err != nil && strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("the error tells a secret: %v", err)
+			}
 		})
 	}
+}
+
+// brokenCredentials must be refused without being told to anybody.
+var brokenCredentials = map[bootstrapv1.SecretKeyReference][]byte{
+	{Name: "pull", Key: "json"}:    []byte(`{"auths":hunter2`),
+	{Name: "pull", Key: "empty"}:   []byte(`{"auths":{},"hunter2":1}`),
+	{Name: "pull", Key: "nothing"}: []byte(`{"auths":{"a.example.test":{"identitytoken":"hunter2"}}}`),
+	{Name: "pull", Key: "auth"}:    []byte(`{"auths":{"a.example.test":{"auth":"hunter2"}}}`),
+}
+
+func registryCredentialsFrom(key string) func(*bootstrapv1.BootstrapConfigSpec) {
+	return func(s *bootstrapv1.BootstrapConfigSpec) {
+		s.Containerd.RegistryCredentialsFrom = bootstrapv1.SecretKeyReference{Name: "pull", Key: key}
+	}
+}
+
+func disks(disks ...bootstrapv1.Disk) func(*bootstrapv1.BootstrapConfigSpec) {
+	return func(s *bootstrapv1.BootstrapConfigSpec) { s.Disks = disks }
 }
 
 func files(paths ...string) func(*bootstrapv1.BootstrapConfigSpec) {

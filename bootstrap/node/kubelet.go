@@ -30,6 +30,11 @@ func addKubelet(n *Node, os distribution, in Input) error {
 	if err != nil {
 		return err
 	}
+	if n.kubeadm != "" {
+		args = args[:ownArgs] // kubeadm adds the others
+	} else {
+		n.Files = append(n.Files, File{Path: kubeletConfigFile, Mode: 0o644, Content: config})
+	}
 	n.kubelet = os.kubelet
 	if len(in.Spec.Binaries.Kubelet) > 0 {
 		n.kubelet = kubeletDownloaded
@@ -40,7 +45,6 @@ func addKubelet(n *Node, os distribution, in Input) error {
 		exec = append(exec, systemdArgument(arg))
 	}
 	n.Files = append(n.Files,
-		File{Path: kubeletConfigFile, Mode: 0o644, Content: config},
 		// The kubeadm package ships a drop-in of this name with a command line of its own: this one shadows it.
 		File{Path: "/etc/systemd/system/kubelet.service.d/10-kubeadm.conf", Mode: 0o644, Content: []byte("# The command line is in kubelet.service.\n")},
 	)
@@ -50,12 +54,16 @@ func addKubelet(n *Node, os distribution, in Input) error {
 		needs = "coreos-metadata.service " + needs
 		environment += "EnvironmentFile=-" + os.metadata + "\n"
 	}
+	if n.kubeadm != "" {
+		exec = append(exec, "$KUBELET_KUBEADM_ARGS")
+		environment += "EnvironmentFile=-/var/lib/kubelet/kubeadm-flags.env\n"
+	}
 	content := `[Unit]
 Description=kubelet: the Kubernetes node agent
 Documentation=https://kubernetes.io/docs/
 Wants=` + needs + `
 After=` + needs + `
-StartLimitIntervalSec=0
+` + n.requiresMounts() + `StartLimitIntervalSec=0
 
 [Service]
 ExecStart=` + strings.Join(exec, " \\\n  ") + `
@@ -70,6 +78,9 @@ WantedBy=multi-user.target
 	n.Units = append(n.Units, Unit{Name: kubeletUnit, Content: content, Jinja: hasJinja(content)})
 	return nil
 }
+
+// ownArgs is how many flags are the same on every host: the first ones.
+const ownArgs = 3
 
 // kubeletArgs are the flags of the kubelet: only what cannot be said in its configuration file.
 func kubeletArgs(os distribution, k bootstrapv1.Kubelet) ([]string, error) {
@@ -104,6 +115,9 @@ func kubeletArgs(os distribution, k bootstrapv1.Kubelet) ([]string, error) {
 		return nil, err
 	}
 	args = append(args, "--register-with-taints="+taints)
+	if len(k.CredentialProviders) > 0 {
+		args = append(args, "--image-credential-provider-config="+credentialProviderConfig, "--image-credential-provider-bin-dir="+credentialProviderFolder)
+	}
 	for _, name := range slices.Sorted(maps.Keys(k.ExtraArgs)) {
 		value := k.ExtraArgs[name]
 		if !isFlagName(name) || strings.ContainsAny(value, "\n\r\x00") {
@@ -111,6 +125,9 @@ func kubeletArgs(os distribution, k bootstrapv1.Kubelet) ([]string, error) {
 		}
 		if hasJinja(value) {
 			return nil, invalid("spec.kubelet.extraArgs["+name+"]", "must not contain jinja expressions")
+		}
+		if slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--"+name+"=") }) {
+			return nil, invalid("spec.kubelet.extraArgs["+name+"]", "is set by the controller")
 		}
 		args = append(args, "--"+name+"="+value)
 	}

@@ -23,18 +23,11 @@ const (
 func kubeletConfiguration(os distribution, in Input) ([]byte, error) {
 	const field = "spec.kubelet.configuration"
 	config := kubeletDefaults(os, in)
-	if fragment := in.Spec.Kubelet.Configuration; fragment != nil && len(fragment.Raw) > 0 {
-		var patch map[string]any
-		if err := json.Unmarshal(fragment.Raw, &patch); err != nil {
-			return nil, invalid(field, "is not an object")
-		}
-		for key, want := range map[string]any{"apiVersion": config["apiVersion"], "kind": config["kind"]} {
-			if got, set := patch[key]; set && got != want {
-				return nil, invalid(field+"."+key, "must be %v", want)
-			}
-		}
-		config = merge(config, patch)
+	patch, err := kubeletFragment(in)
+	if err != nil {
+		return nil, err
 	}
+	config = merge(config, patch)
 	out, err := yaml.Marshal(config)
 	if err != nil {
 		return nil, fmt.Errorf("writing KubeletConfiguration: %w", err)
@@ -44,6 +37,25 @@ func kubeletConfiguration(os distribution, in Input) ([]byte, error) {
 		return nil, invalid(field, "%s", decodeProblem(err))
 	}
 	return out, nil
+}
+
+// kubeletFragment is the operator's part of the configuration; nil if there is none.
+func kubeletFragment(in Input) (map[string]any, error) {
+	const field = "spec.kubelet.configuration"
+	fragment := in.Spec.Kubelet.Configuration
+	if fragment == nil || len(fragment.Raw) == 0 {
+		return nil, nil
+	}
+	var patch map[string]any
+	if err := json.Unmarshal(fragment.Raw, &patch); err != nil {
+		return nil, invalid(field, "is not an object")
+	}
+	for key, want := range map[string]any{"apiVersion": kubeletv1.SchemeGroupVersion.String(), "kind": "KubeletConfiguration"} {
+		if got, set := patch[key]; set && got != want {
+			return nil, invalid(field+"."+key, "must be %v", want)
+		}
+	}
+	return patch, nil
 }
 
 func kubeletDefaults(os distribution, in Input) map[string]any {

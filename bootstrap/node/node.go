@@ -28,6 +28,9 @@ type Node struct {
 	// Users are the users to make.
 	Users []User
 
+	// Disks are the disks to give a file system and to mount, parents first.
+	Disks []Disk
+
 	// Files are the files to write, ours before those of the operator.
 	Files []File
 
@@ -57,6 +60,9 @@ type Node struct {
 
 	// kubelet is the path of the kubelet.
 	kubelet string
+
+	// kubeadm is the path of the kubeadm that joins; empty leaves that to the kubelet.
+	kubeadm string
 }
 
 // File is a file on the host.
@@ -75,6 +81,9 @@ type Unit struct {
 	Name    string
 	Content string // empty: the image has the unit
 	DropIns []DropIn
+
+	// Enabled says that the unit starts at each boot, before and without our script.
+	Enabled bool
 
 	// Jinja says that the content holds jinja expressions for cloud-init to fill in.
 	Jinja bool
@@ -166,10 +175,14 @@ func Describe(in Input) (*Node, error) {
 		n.Hostname = in.MachineName
 	}
 	for _, part := range []func(*Node, distribution, Input) error{
+		addDisks,      // file systems and mounts
 		addTrust,      // CA file and bootstrap kubeconfig
+		addKubeadm,    // or what kubeadm join needs instead
 		addKubelet,    // KubeletConfiguration and unit
 		addServerName, // what the kubelet forgets of its kubeconfig
 		addContainerd, // config.toml, mirrors
+		addRegistryCredentials,
+		addCredentialProviders,
 		addProxy,      // environment of the services
 		addTime,       // time servers
 		addTrustedCAs, // the operator's certificate authorities

@@ -67,6 +67,7 @@ func (n *Node) script() []byte {
 	line("sysctl --quiet --load %s", sysctlFile)
 	line("swapoff -a")
 	line("systemctl mask --quiet swap.target")
+	n.writeMounts(line)
 	for _, command := range n.Setup {
 		line("%s", command)
 	}
@@ -75,10 +76,17 @@ func (n *Node) script() []byte {
 		line("%s", commandPath("pre", i))
 	}
 	n.writeKubeletCheck(line)
+	if n.kubeadm != "" {
+		line("if ! [ -x %s ]; then echo 'bootstrap: there is no %s: use an image that has it, or spec.binaries.kubeadm' >&2; exit 1; fi", n.kubeadm, n.kubeadm)
+	}
 	line("mkdir -p /etc/cni/net.d /opt/cni/bin")
 	line("systemctl daemon-reload")
 	for _, service := range n.Services {
 		line("systemctl enable --quiet %s", service)
+		if service == kubeletUnit && n.kubeadm != "" {
+			line("%s join --config %s", n.kubeadm, joinFile) // starts the kubelet when it has its configuration
+			continue
+		}
 		line("systemctl restart %s", service)
 	}
 	for i := range n.PostCommands {

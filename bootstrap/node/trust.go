@@ -10,6 +10,8 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 )
 
 // Where a host finds what lets it join. See the package comment.
@@ -27,18 +29,26 @@ func addTrust(n *Node, _ distribution, in Input) error {
 	if block, _ := pem.Decode(in.CA); block == nil || block.Type != "CERTIFICATE" {
 		return fmt.Errorf("reading CA: not a PEM certificate")
 	}
+	cluster := &clientcmdapi.Cluster{Server: "https://" + endpoint, TLSServerName: serverName}
+	byKubeadm := in.Spec.Join.Method == bootstrapv1.JoinKubeadm
+	if byKubeadm {
+		cluster.CertificateAuthorityData = in.CA
+	} else {
+		cluster.CertificateAuthority = caFile
+	}
 	kubeconfig, err := clientcmd.Write(clientcmdapi.Config{
 		CurrentContext: "bootstrap",
 		Contexts:       map[string]*clientcmdapi.Context{"bootstrap": {Cluster: "cluster", AuthInfo: "bootstrap"}},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"bootstrap": {Token: in.Token}},
-		Clusters: map[string]*clientcmdapi.Cluster{"cluster": {
-			Server:               "https://" + endpoint,
-			TLSServerName:        serverName,
-			CertificateAuthority: caFile,
-		}},
+		Clusters:       map[string]*clientcmdapi.Cluster{"cluster": cluster},
 	})
 	if err != nil {
 		return fmt.Errorf("writing bootstrap kubeconfig: %w", err)
+	}
+	if byKubeadm {
+		// kubeadm refuses to join a host that has its files already, and writes them itself.
+		n.Files = append(n.Files, File{Path: discoveryFile, Mode: 0o600, Content: kubeconfig})
+		return nil
 	}
 	n.Files = append(n.Files,
 		File{Path: caFile, Mode: 0o644, Content: in.CA},

@@ -50,6 +50,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.operatingSystem != 'flatcar' || !has(self.packages) && !has(self.packageUpgrade)",message="flatcar has no packages: use binaries, and flatcar.updates",fieldPath=".operatingSystem"
 // +kubebuilder:validation:XValidation:rule="self.operatingSystem == 'flatcar' || !has(self.flatcar)",message="is for operatingSystem flatcar",fieldPath=".flatcar"
 // +kubebuilder:validation:XValidation:rule="self.operatingSystem == 'rhel' || !has(self.rhel)",message="is for operatingSystem rhel",fieldPath=".rhel"
+// +kubebuilder:validation:XValidation:rule="!has(self.binaries) || !has(self.binaries.kubeadm) || has(self.join) && has(self.join.method) && self.join.method == 'Kubeadm'",message="is for join.method Kubeadm",fieldPath=".binaries.kubeadm"
 type BootstrapConfigSpec struct {
 	// operatingSystem is what the machine's image runs: ubuntu (24.04), flatcar, rhel (9) or rocky (9).
 	// +required
@@ -109,6 +110,15 @@ type BootstrapConfigSpec struct {
 	// +kubebuilder:validation:Enum=Infrastructure;Machine
 	Hostname HostnameSource `json:"hostname,omitempty"`
 
+	// disks are given a file system and mounted, before containerd and the kubelet start. Swap stays off.
+	// Default: none.
+	// +optional
+	// +listType=map
+	// +listMapKey=mountPath
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	Disks []Disk `json:"disks,omitempty"`
+
 	// files are written to the host before any command runs.
 	// +optional
 	// +listType=map
@@ -160,9 +170,9 @@ type BootstrapConfigSpec struct {
 	// +kubebuilder:validation:items:MaxLength=4096
 	PostCommands []string `json:"postCommands,omitempty"`
 
-	// maxSizeBytes is the most that the bootstrap data may have, as the cloud limits user data: 16384 on AWS,
-	// 32768 on Hetzner, 65535 on OpenStack. Data that is larger is refused before a machine is made. Default
-	// 16384. Unit: bytes.
+	// maxSizeBytes is the most that the bootstrap data may have before any encoding, as the cloud limits user data:
+	// 16384 on AWS, 32768 on Hetzner, 49149 on OpenStack, whose limit of 65535 is counted in base64. Data that is
+	// larger is refused before a machine is made. Default 16384, which every cloud takes. Unit: bytes.
 	// +optional
 	// +default=16384
 	// +kubebuilder:validation:Minimum=4096

@@ -33,6 +33,9 @@ const (
 	// InvalidSpecReason means that a field cannot be made into bootstrap data; the message names it.
 	InvalidSpecReason = "InvalidSpec"
 
+	// NotMadeByKubeadmReason means that the workload cluster lacks what kubeadm join reads from it.
+	NotMadeByKubeadmReason = "NotMadeByKubeadm"
+
 	// DataSecretConflictReason means that a Secret of somebody else has the name of the data Secret.
 	DataSecretConflictReason = "DataSecretConflict"
 

@@ -20,6 +20,13 @@ type Containerd struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=32
 	Mirrors []RegistryMirror `json:"mirrors,omitempty"`
+
+	// registryCredentialsFrom takes credentials of registries from a Secret of type
+	// kubernetes.io/dockerconfigjson, whose key is .dockerconfigjson. The kubelet pulls with them, and containerd
+	// uses them for the sandbox image and the mirrors. They are then in the user data, which a cloud may show to
+	// those who can read instances; on the host only root can read them. Default: none.
+	// +optional
+	RegistryCredentialsFrom SecretKeyReference `json:"registryCredentialsFrom,omitempty,omitzero"`
 }
 
 // RegistryMirror names the mirrors of one registry.
@@ -54,6 +61,14 @@ type Binaries struct {
 	// +kubebuilder:validation:MaxItems=2
 	Kubelet []Download `json:"kubelet,omitempty"`
 
+	// kubeadm is for join.method Kubeadm. It is installed as /opt/bin/kubeadm. Default: /usr/bin/kubeadm of the image.
+	// +optional
+	// +listType=map
+	// +listMapKey=architecture
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=2
+	Kubeadm []Download `json:"kubeadm,omitempty"`
+
 	// cniPlugins is a gzip-compressed tar archive of CNI plugins. It is unpacked into /opt/cni/bin. Default:
 	// those of the image.
 	// +optional
@@ -62,6 +77,23 @@ type Binaries struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=2
 	CNIPlugins []Download `json:"cniPlugins,omitempty"`
+
+	// containerd is a gzip-compressed tar archive of containerd as its project releases it, with the folder bin. It is
+	// unpacked into /opt, and runs instead of the containerd of the image. Default: that of the image.
+	// +optional
+	// +listType=map
+	// +listMapKey=architecture
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=2
+	Containerd []Download `json:"containerd,omitempty"`
+
+	// runc is runc itself. It is installed as /opt/bin/runc. Default: that of the image.
+	// +optional
+	// +listType=map
+	// +listMapKey=architecture
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=2
+	Runc []Download `json:"runc,omitempty"`
 
 	// crictl is a gzip-compressed tar archive with crictl. It is unpacked into /opt/bin. Default: none.
 	// +optional

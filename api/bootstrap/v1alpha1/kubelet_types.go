@@ -11,6 +11,14 @@ import (
 // Join says how a machine reaches and trusts the API server of its cluster.
 // +kubebuilder:validation:MinProperties=1
 type Join struct {
+	// method is how the machine joins: KubeletTLSBootstrap has the kubelet ask for its certificate itself, and works
+	// with every cluster; Kubeadm runs kubeadm join, and works with clusters made by kubeadm. The kubelet is then
+	// configured by the cluster's ConfigMap kubelet-config, over which kubelet.configuration is merged. Default
+	// KubeletTLSBootstrap.
+	// +optional
+	// +kubebuilder:validation:Enum=KubeletTLSBootstrap;Kubeadm
+	Method JoinMethod `json:"method,omitempty"`
+
 	// endpoint is the host and port at which machines reach the API server, where that differs from
 	// spec.controlPlaneEndpoint of the Cluster. The certificate of the API server must be valid for the host,
 	// or for tlsServerName. Default: the endpoint of the Cluster.
@@ -37,6 +45,17 @@ type Join struct {
 	// +kubebuilder:validation:Maximum=86400
 	TokenTTLSeconds *int32 `json:"tokenTTLSeconds,omitempty"`
 }
+
+// JoinMethod is how a machine joins its cluster.
+type JoinMethod string
+
+const (
+	// JoinKubeletTLSBootstrap has the kubelet ask for its certificate itself.
+	JoinKubeletTLSBootstrap JoinMethod = "KubeletTLSBootstrap"
+
+	// JoinKubeadm runs kubeadm join.
+	JoinKubeadm JoinMethod = "Kubeadm"
+)
 
 // Kubelet is the configuration of the kubelet.
 // +kubebuilder:validation:MinProperties=1
@@ -100,6 +119,15 @@ type Kubelet struct {
 	// +kubebuilder:validation:Enum=None;External
 	CloudProvider CloudProvider `json:"cloudProvider,omitempty"`
 
+	// credentialProviders are programs that the kubelet asks for the credentials of registries when it pulls
+	// images. They are asked in this order. Default: none.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	CredentialProviders []CredentialProvider `json:"credentialProviders,omitempty"`
+
 	// extraArgs are further flags of the kubelet, without the leading dashes, such as node-ip. Flags that
 	// this controller sets itself are refused. Default: none.
 	// +optional
@@ -107,6 +135,57 @@ type Kubelet struct {
 	// +kubebuilder:validation:MaxProperties=32
 	// +kubebuilder:validation:XValidation:rule="!['bootstrap-kubeconfig','kubeconfig','config','node-labels','register-with-taints','provider-id','hostname-override','cloud-provider'].exists(k, k in self)",message="bootstrap-kubeconfig, kubeconfig and config are set by the controller; node-labels, register-with-taints, provider-id, hostname-override and cloud-provider have fields of their own"
 	ExtraArgs map[string]string `json:"extraArgs,omitempty"`
+}
+
+// CredentialProvider is a kubelet image credential provider.
+type CredentialProvider struct {
+	// name is the name of the program, such as ecr-credential-provider.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._-]*$`
+	Name string `json:"name,omitempty"`
+
+	// matchImages are the images that the program is asked for, such as *.dkr.ecr.*.amazonaws.com.
+	// +required
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=512
+	// +kubebuilder:validation:items:Pattern=`^[A-Za-z0-9*][A-Za-z0-9*._:/-]*$`
+	MatchImages []string `json:"matchImages,omitempty"`
+
+	// binary is where the program is downloaded from, one entry per architecture. Default: the image has it in
+	// /opt/drover/credential-providers.
+	// +optional
+	// +listType=map
+	// +listMapKey=architecture
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=2
+	Binary []Download `json:"binary,omitempty"`
+
+	// cacheSeconds is how long credentials are kept where the program does not say. Default 43200. Unit: seconds.
+	// +optional
+	// +default=43200
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=604800
+	CacheSeconds *int32 `json:"cacheSeconds,omitempty"`
+
+	// args are the arguments of the program. Default: none.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=1024
+	Args []string `json:"args,omitempty"`
+
+	// env are environment variables of the program. Default: none.
+	// +optional
+	// +kubebuilder:validation:MinProperties=1
+	// +kubebuilder:validation:MaxProperties=32
+	Env map[string]string `json:"env,omitempty"`
 }
 
 // CloudProvider says whether a cloud controller manager initialises Nodes.

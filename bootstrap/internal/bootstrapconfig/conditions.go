@@ -70,6 +70,10 @@ func invalidSpec(err *node.InvalidError) error {
 	return &waiting{wrong: true, reason: bootstrapv1.InvalidSpecReason, message: err.Error()}
 }
 
+func notMadeByKubeadm(configMap string) error {
+	return &waiting{wrong: true, reason: bootstrapv1.NotMadeByKubeadmReason, message: fmt.Sprintf("spec.join.method: kubeadm join needs the ConfigMap %q in the namespace kube-system of the workload cluster, which clusters made by kubeadm have: use KubeletTLSBootstrap", configMap), after: poll}
+}
+
 func badKubeconfig(err *workload.KubeconfigError) error {
 	return &waiting{wrong: true, reason: bootstrapv1.KubeconfigInvalidReason, message: err.Error(), after: poll}
 }

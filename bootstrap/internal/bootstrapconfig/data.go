@@ -96,6 +96,9 @@ func (d *data) create(ctx context.Context, t *target) error {
 	if err != nil {
 		return err
 	}
+	if err := checkKubeadm(ctx, t, connection); err != nil {
+		return err
+	}
 	if t.found, err = r.NewToken(); err != nil {
 		return err
 	}
@@ -153,7 +156,10 @@ func referencesOf(spec *bootstrapv1.BootstrapConfigSpec) []reference {
 	for i, f := range spec.Files {
 		all = append(all, reference{fmt.Sprintf("spec.files[%d].contentFrom", i), f.ContentFrom})
 	}
-	all = append(all, reference{"spec.rhel.subscription.activationKeyFrom", spec.RHEL.Subscription.ActivationKeyFrom})
+	all = append(all,
+		reference{"spec.containerd.registryCredentialsFrom", spec.Containerd.RegistryCredentialsFrom},
+		reference{"spec.rhel.subscription.activationKeyFrom", spec.RHEL.Subscription.ActivationKeyFrom},
+	)
 	return slices.DeleteFunc(all, func(r reference) bool { return r.ref.Name == "" })
 }
 

@@ -61,6 +61,7 @@ func (b *bootstrapToken) reconcile(ctx context.Context, t *target) (time.Duratio
 		MachineUID: t.machine.UID,
 		Machine:    t.machine.Namespace + "/" + t.machine.Name,
 		TTL:        tokenTTL(t.config),
+		Kubeadm:    t.config.Spec.Join.Method == bootstrapv1.JoinKubeadm,
 		Now:        r.Clock.Now(),
 	})
 	if errors.Is(err, token.ErrTaken) && !t.published() {

@@ -55,6 +55,21 @@ func TestTheAPIServerRefuses(t *testing.T) {
 		"a URL with a quote": {func(s *bootstrapv1.BootstrapConfigSpec) {
 			s.Binaries.Kubelet = []bootstrapv1.Download{{Architecture: "amd64", URL: "https://a.example.test/';reboot'", SHA256: strings.Repeat("0", 64)}}
 		}, "spec.binaries.kubelet[0].url"},
+		"kubeadm without its method": {func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Binaries.Kubeadm = []bootstrapv1.Download{{Architecture: "amd64", URL: "https://a.example.test", SHA256: strings.Repeat("0", 64)}}
+		}, "spec.binaries.kubeadm"},
+		"a disk for swap": {func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Disks = []bootstrapv1.Disk{{Device: "/dev/sdb", Filesystem: "swap", Label: "a", MountPath: "/srv/a"}}
+		}, "spec.disks[0].filesystem"},
+		"a disk that is no device": {func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Disks = []bootstrapv1.Disk{{Device: "/dev/../etc", Label: "a", MountPath: "/srv/a"}}
+		}, "spec.disks[0].device"},
+		"the same mount twice": {func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Disks = []bootstrapv1.Disk{{Device: "/dev/sdb", Label: "a", MountPath: "/srv/a"}, {Device: "/dev/sdc", Label: "b", MountPath: "/srv/a"}}
+		}, "spec.disks[1]"},
+		"a credential provider with a path": {func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Kubelet.CredentialProviders = []bootstrapv1.CredentialProvider{{Name: "../sh", MatchImages: []string{"*"}}}
+		}, "spec.kubelet.credentialProviders[0].name"},
 		"a token that lives too long": {func(s *bootstrapv1.BootstrapConfigSpec) { s.Join.TokenTTLSeconds = ptr.To[int32](90000) }, "spec.join.tokenTTLSeconds"},
 		"a user's key on two lines": {func(s *bootstrapv1.BootstrapConfigSpec) {
 			s.Users = []bootstrapv1.User{{Name: "a", SSHAuthorizedKeys: []string{"a\nb"}}}

@@ -86,6 +86,59 @@ func all(in node.Input) node.Input {
 	return in
 }
 
+// registries asks for credentials in both ways.
+func registries(in node.Input) node.Input {
+	key := bootstrapv1.SecretKeyReference{Name: "pull", Key: ".dockerconfigjson"}
+	in.Secrets = map[bootstrapv1.SecretKeyReference][]byte{key: []byte(
+		`{"auths":{"registry.example.test":{"username":"puller","password":"hunter2\"\\"},"mirror.example.test:5000":{"auth":"cHVsbGVyOmh1bnRlcjI="},"https://index.docker.io/v1/":{"username":"puller","password":"hunter2"},"other.example.test/team":{"auth":"cHVsbGVyOmh1bnRlcjI=","email":"a@example.test"}},"credsStore":"pass"}`)}
+	in.Spec.Containerd = bootstrapv1.Containerd{
+		SandboxImage:            "registry.example.test/pause:3.10.1",
+		Mirrors:                 []bootstrapv1.RegistryMirror{{Registry: "_default", Endpoints: []string{"https://mirror.example.test:5000/v2/all", "https://registry-1.docker.io"}}},
+		RegistryCredentialsFrom: key,
+	}
+	in.Spec.Kubelet.CredentialProviders = []bootstrapv1.CredentialProvider{{
+		Name:        "ecr-credential-provider",
+		MatchImages: []string{"*.dkr.ecr.*.amazonaws.com"},
+		Binary:      []bootstrapv1.Download{{Architecture: "amd64", URL: "https://mirror.example.test/ecr-credential-provider", SHA256: strings.Repeat("0123456789abcdef", 4)}},
+		Args:        []string{"get-credentials"},
+		Env:         map[string]string{"AWS_PROFILE": "hunter2"},
+	}}
+	return in
+}
+
+// disks names the mount below another one first.
+func disks(in node.Input) node.Input {
+	in.Spec.Disks = []bootstrapv1.Disk{
+		{Device: "/dev/disk/by-id/nvme-data", PartitionTable: bootstrapv1.PartitionTableGPT, Filesystem: bootstrapv1.XFS, Label: "logs", MountPath: "/srv/my-data/logs", MountOptions: []string{"noatime", "nodev"}},
+		{Device: "/dev/sdc", Label: "data", MountPath: "/srv/my-data"},
+		{Device: "/dev/sdb", PartitionTable: bootstrapv1.PartitionTableNone, Filesystem: bootstrapv1.Ext4, Label: "containerd", MountPath: "/var/lib/containerd"},
+	}
+	return in
+}
+
+// kubeadm joins by kubeadm, with everything that it is told in its own way.
+func kubeadm(in node.Input) node.Input {
+	in.TLSServerName = "kubernetes.default"
+	in.Spec.Join.Method = bootstrapv1.JoinKubeadm
+	in.Spec.Binaries.Kubeadm = []bootstrapv1.Download{{Architecture: "amd64", URL: "https://mirror.example.test/kubeadm", SHA256: strings.Repeat("0123456789abcdef", 4)}}
+	in.Spec.Kubelet = bootstrapv1.Kubelet{
+		Configuration:    &runtime.RawExtension{Raw: []byte(`{"maxPods":50}`)},
+		HostnameOverride: "{{ ds.meta_data['local_hostname'] }}",
+		NodeLabels:       map[string]string{"pool": "general"},
+		Taints:           []corev1.Taint{{Key: "dedicated", Value: "batch", Effect: corev1.TaintEffectNoSchedule}},
+		ExtraArgs:        map[string]string{"v": "2"},
+	}
+	return in
+}
+
+// runtimes downloads containerd and runc.
+func runtimes(in node.Input) node.Input {
+	digest := strings.Repeat("0123456789abcdef", 4)
+	in.Spec.Binaries.Containerd = []bootstrapv1.Download{{Architecture: "amd64", URL: "https://mirror.example.test/containerd-2.1.4-linux-amd64.tar.gz", SHA256: digest}}
+	in.Spec.Binaries.Runc = []bootstrapv1.Download{{Architecture: "amd64", URL: "https://mirror.example.test/runc.amd64", SHA256: digest}}
+	return in
+}
+
 func with(in node.Input, change func(*node.Input)) node.Input {
 	change(&in)
 	return in
@@ -108,6 +161,15 @@ func cases() map[string]node.Input {
 			in.Spec.Kubelet.ProviderID = "{{ ds.meta_data.provider_id }}"
 			in.Spec.Kubelet.HostnameOverride = "{{ ds.meta_data.local_hostname }}"
 		}),
+		"ubuntu-registries":  registries(input(bootstrapv1.Ubuntu)),
+		"flatcar-registries": registries(input(bootstrapv1.Flatcar)),
+		"ubuntu-disks":       disks(input(bootstrapv1.Ubuntu)),
+		"flatcar-disks":      disks(input(bootstrapv1.Flatcar)),
+		"rocky-disks":        disks(input(bootstrapv1.Rocky)),
+		"ubuntu-kubeadm":     kubeadm(input(bootstrapv1.Ubuntu)),
+		"flatcar-kubeadm":    with(kubeadm(input(bootstrapv1.Flatcar)), func(in *node.Input) { in.Spec.Kubelet.HostnameOverride = "node-1" }),
+		"ubuntu-runtime":     runtimes(input(bootstrapv1.Ubuntu)),
+		"flatcar-runtime":    runtimes(input(bootstrapv1.Flatcar)),
 		"ubuntu-packages": with(input(bootstrapv1.Ubuntu), func(in *node.Input) {
 			in.Spec.Packages = []string{"containerd", "conntrack"}
 			in.Spec.PackageUpgrade = bootstrapv1.PackageUpgradeOnFirstBoot

@@ -16,6 +16,10 @@ import (
 // Group is what the holders of our tokens are members of.
 const Group = "system:bootstrappers:drover"
 
+// kubeadmGroup is the group that kubeadm itself puts its tokens in. Clusters made by kubeadm let it read the
+// ConfigMaps that kubeadm join needs.
+const kubeadmGroup = "system:bootstrappers:kubeadm:default-node-token"
+
 // grants are what a joining host needs: to ask for a client certificate, to be given it without a person, and
 // to renew it later as the Node that it has become.
 var grants = []struct{ name, role, group string }{

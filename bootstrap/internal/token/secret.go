@@ -30,6 +30,9 @@ type Request struct {
 	Machine    string // namespace/name, for the description
 	TTL        time.Duration
 	Now        time.Time
+
+	// Kubeadm lets the holder read what kubeadm join needs, in a cluster made by kubeadm.
+	Kubeadm bool
 }
 
 // Ensure makes the token valid in the workload cluster: it creates its Secret, or renews it once half of its
@@ -108,6 +111,10 @@ func holds(s *corev1.Secret, t Token) bool {
 func expiration(r Request) string { return r.Now.Add(r.TTL).UTC().Format(time.RFC3339) }
 
 func newSecret(r Request) *corev1.Secret {
+	groups := Group
+	if r.Kubeadm {
+		groups += "," + kubeadmGroup
+	}
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:      secretName(r.Token),
@@ -120,7 +127,7 @@ func newSecret(r Request) *corev1.Secret {
 			bootstrapapi.BootstrapTokenSecretKey:           r.Token.Secret,
 			bootstrapapi.BootstrapTokenExpirationKey:       expiration(r),
 			bootstrapapi.BootstrapTokenUsageAuthentication: "true",
-			bootstrapapi.BootstrapTokenExtraGroupsKey:      Group,
+			bootstrapapi.BootstrapTokenExtraGroupsKey:      groups,
 			bootstrapapi.BootstrapTokenDescriptionKey:      "lets Machine " + r.Machine + " join; deleted when it has",
 		},
 	}

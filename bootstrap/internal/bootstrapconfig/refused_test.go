@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package bootstrapconfig
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+)
+
+func TestRefusesBeforeThereIsATokenOrAMachine(t *testing.T) {
+	cases := map[string]struct {
+		secret *corev1.Secret
+		change func(*bootstrapv1.BootstrapConfigSpec)
+		field  string
+	}{
+		"data over the limit": {
+			change: func(s *bootstrapv1.BootstrapConfigSpec) { s.MaxSizeBytes = ptr.To[int32](4096) },
+			field:  "spec.maxSizeBytes",
+		},
+		"registry credentials that cannot be read": {
+			secret: &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "pull"}, Data: map[string][]byte{"key": []byte(`{"auths":{"registry.example.test":{"auth":"hunter2"}}}`)}},
+			change: func(s *bootstrapv1.BootstrapConfigSpec) {
+				s.Containerd.RegistryCredentialsFrom = bootstrapv1.SecretKeyReference{Name: "pull", Key: "key"}
+			},
+			field: "spec.containerd.registryCredentialsFrom",
+		},
+		"registry credentials that are not there": {
+			change: func(s *bootstrapv1.BootstrapConfigSpec) {
+				s.Containerd.RegistryCredentialsFrom = bootstrapv1.SecretKeyReference{Name: "pull", Key: ".dockerconfigjson"}
+			},
+			field: "spec.containerd.registryCredentialsFrom",
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			if c.secret != nil {
+				c.secret.Namespace = f.namespace
+				f.create(c.secret)
+			}
+			machine := f.machine("m1")
+			config := f.config(machine, func(b *bootstrapv1.BootstrapConfig) { c.change(&b.Spec) })
+			message := f.eventually(config, clusterv1.ReadyCondition, metav1.ConditionFalse, bootstrapv1.InvalidSpecReason)
+			if !strings.HasPrefix(message, c.field+": ") || strings.Contains(message, "hunter2") {
+				t.Errorf("message = %q, want it to begin with %s and to tell no secret", message, c.field)
+			}
+			if made := f.tokens(machine); len(made) > 0 {
+				t.Errorf("%d tokens were made", len(made))
+			}
+			data := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: config.Name, Namespace: config.Namespace}}
+			if err := f.get(data); !apierrors.IsNotFound(err) {
+				t.Errorf("reading the data Secret: %v, want NotFound", err)
+			}
+		})
+	}
+}
