@@ -36,6 +36,8 @@ type fleet struct {
 	scenario scenario
 	// seen reads what a watch has brought, without asking the API server.
 	seen client.Reader
+	// outdated are the Machines that a rollout replaces, by name.
+	outdated map[string]bool
 }
 
 // found makes the clusters, without machines, and waits until the core has connected to each.
@@ -103,6 +105,14 @@ func (f *fleet) scale(ctx context.Context, each int) error {
 
 // roll replaces every machine.
 func (f *fleet) roll(ctx context.Context) error {
+	machines := &clusterv1.MachineList{}
+	if err := f.stack.Manage.List(ctx, machines); err != nil {
+		return err
+	}
+	f.outdated = map[string]bool{}
+	for i := range machines.Items {
+		f.outdated[machines.Items[i].Name] = true
+	}
 	return f.change(ctx, func(md *clusterv1.MachineDeployment) {
 		md.Spec.Template.Spec.InfrastructureRef.Name = md.Spec.ClusterName + "-medium"
 	})
@@ -132,7 +142,7 @@ func (f *fleet) running(ctx context.Context, want int) error {
 		}
 		runs := 0
 		for i := range machines.Items {
-			if machines.Items[i].Status.Phase == string(clusterv1.MachinePhaseRunning) {
+			if m := &machines.Items[i]; m.Status.Phase == string(clusterv1.MachinePhaseRunning) && !f.outdated[m.Name] {
 				runs++
 			}
 		}
