@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	testingclock "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
@@ -28,7 +30,7 @@ func TestWritesTellAnOlderCache(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var w Writes
+			w := Writes{Clock: testingclock.NewFakePassiveClock(epoch)}
 			if test.noted != "" {
 				w.Note(at(test.noted))
 			}
@@ -37,11 +39,19 @@ func TestWritesTellAnOlderCache(t *testing.T) {
 					t.Errorf("read %d: behind is %t, want %t", i, got, test.want[i])
 				}
 			}
-			w.Note(at("20"))
-			w.Drop(at("20"))
-			if len(w.versions) != 0 {
-				t.Errorf("remembers %v", w.versions)
-			}
 		})
+	}
+}
+
+func TestWritesForgetWhatIsGone(t *testing.T) {
+	t.Parallel()
+	clk := testingclock.NewFakePassiveClock(epoch)
+	w := Writes{Clock: clk}
+	for _, uid := range []types.UID{"gone", "new"} {
+		w.Note(&clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{UID: uid, ResourceVersion: "1"}})
+		clk.SetTime(clk.Now().Add(forgetAfter))
+	}
+	if _, kept := w.versions["gone"]; kept || len(w.versions) != 1 {
+		t.Errorf("remembers %v", w.versions)
 	}
 }

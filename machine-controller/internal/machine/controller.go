@@ -104,6 +104,7 @@ func (r *Reconciler) Register(mgr ctrl.Manager, watchFilter string, options cont
 // arrange lists the life of a Machine, in order.
 func (r *Reconciler) arrange() {
 	recorder := &recorder{r.Events}
+	r.writes.Clock = r.Clock
 	asked := &coalesce.Pace{Clock: r.Clock, Period: absentRetry}
 	r.phases = []phase{
 		ownership{},                                 // it belongs to somebody and cannot vanish unseen
@@ -200,12 +201,11 @@ func (r *Reconciler) write(ctx context.Context, before *clusterv1.Machine, s *su
 	if err := patch.Main(ctx, r.Client, before, s.machine); err != nil {
 		return reconcile.Result{}, outcome.Settled(fmt.Errorf("patching Machine: %w", err))
 	}
+	defer r.writes.Note(s.machine)
 	if s.deleting() && !controllerutil.ContainsFinalizer(s.machine, clusterv1.MachineFinalizer) {
 		r.held.release(s.machine.UID)
-		r.writes.Drop(s.machine)
 		return reconcile.Result{}, nil
 	}
-	defer r.writes.Note(s.machine)
 	result := r.setStatus(s)
 	if !equality.Semantic.DeepEqual(before.Status, s.machine.Status) && !urgent(before, s.machine) {
 		if left := r.held.left(s.machine.UID, r.Clock.Now()); left > 0 {

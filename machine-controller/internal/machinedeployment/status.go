@@ -45,7 +45,6 @@ func setStatus(f *fleet, now time.Time) {
 	status.SetTypedPhase(phaseOf(f.deployment))
 }
 
-// phaseOf names what the deployment is doing.
 // pressing reports whether somebody waits to read the status: whoever waits for the order to be seen, or
 // for the fleet to be complete, or must know that it is not available.
 func pressing(before, after *clusterv1.MachineDeployment) bool {
@@ -63,6 +62,7 @@ func tally(md *clusterv1.MachineDeployment) coalesce.Count {
 	}
 }
 
+// phaseOf names what the deployment is doing.
 func phaseOf(md *clusterv1.MachineDeployment) clusterv1.MachineDeploymentPhase {
 	switch {
 	case conditions.IsTrue(md, clusterv1.MachineDeploymentScalingUpCondition):

@@ -40,7 +40,6 @@ func setStatus(f *family, now time.Time) {
 	setDeleting(f)
 }
 
-// count is how many Machines have the condition; the caller may keep the pointer.
 // pressing reports whether somebody waits to read the status: the MachineDeployment, which holds its
 // plans until its last order was seen, and whoever waits for the fleet to be complete.
 func pressing(before, after *clusterv1.MachineSet) bool {
@@ -57,6 +56,7 @@ func tally(set *clusterv1.MachineSet) coalesce.Count {
 	}
 }
 
+// count is how many Machines have the condition; the caller may keep the pointer.
 func count(machines []*clusterv1.Machine, condition string) *int32 {
 	var n int32
 	for _, m := range machines {
