@@ -29,7 +29,6 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/vsphere"
-	"drover.io/infra-providers/vsphere/setup"
 	"drover.io/infra-providers/vsphere/vcenter"
 )
 
@@ -266,15 +265,6 @@ func await(t *testing.T, from *vsphere.Driver, id driver.Identity, want driver.S
 	}
 	t.Fatalf("%s is not %s after 200 looks", id.Name, want)
 	return driver.Instance{}
-}
-
-func record(t *testing.T, machine mo.VirtualMachine) setup.Record {
-	t.Helper()
-	record, _, err := setup.Parse(vcenter.VM{VirtualMachine: machine, Record: option(machine, vcenter.RecordKey)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return record
 }
 
 // req asks for a machine.

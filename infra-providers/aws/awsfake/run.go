@@ -92,11 +92,8 @@ func plausible(p map[string]string, zone string) error {
 	if p["InstanceType"] == "g5.12xlarge" && zone != Region+"a" {
 		return refuse("Unsupported", "Your requested instance type (%s) is not supported in your requested Availability Zone (%s).", p["InstanceType"], zone)
 	}
-	if p["NetworkInterface.1.DeviceIndex"] != "" && (p["SecurityGroupId.1"] != "" || p["SubnetId"] != "") {
-		return refuse("InvalidParameterCombination", "Network interfaces and an instance-level subnet ID or security groups may not be specified on the same request")
-	}
-	if p["NetworkInterface.2.DeviceIndex"] != "" && p["NetworkInterface.1.AssociatePublicIpAddress"] == "true" {
-		return refuse("InvalidParameterCombination", "The associatePublicIPAddress parameter cannot be specified when launching with multiple network interfaces.")
+	if err := plausibleInterfaces(p); err != nil {
+		return err
 	}
 	if data, err := base64.StdEncoding.DecodeString(p["UserData"]); err != nil {
 		return refuse("InvalidUserData.Malformed", "Invalid BASE64 encoding of user data.")
@@ -108,6 +105,16 @@ func plausible(p map[string]string, zone string) error {
 	}
 	if p["KeyName"] == "missing" {
 		return refuse("InvalidKeyPair.NotFound", "The key pair 'missing' does not exist")
+	}
+	return nil
+}
+
+func plausibleInterfaces(p map[string]string) error {
+	if p["NetworkInterface.1.DeviceIndex"] != "" && (p["SecurityGroupId.1"] != "" || p["SubnetId"] != "") {
+		return refuse("InvalidParameterCombination", "Network interfaces and an instance-level subnet ID or security groups may not be specified on the same request")
+	}
+	if p["NetworkInterface.2.DeviceIndex"] != "" && p["NetworkInterface.1.AssociatePublicIpAddress"] == "true" {
+		return refuse("InvalidParameterCombination", "The associatePublicIPAddress parameter cannot be specified when launching with multiple network interfaces.")
 	}
 	return nil
 }

@@ -49,7 +49,6 @@ func TestFinds(t *testing.T) {
 		"nothing in a driver that keeps the contract":             {func(c *fake.Cloud) driver.Driver[fake.Config] { return c }, nil},
 		"an instance for each time that it was asked for":         {func(c *fake.Cloud) driver.Driver[fake.Config] { return &prolific{Cloud: c} }, errDoubled},
 		"a deletion that claims to be done":                       {func(c *fake.Cloud) driver.Driver[fake.Config] { return &lazy{c} }, errLeaked},
-		"a disk that stays":                                       {func(c *fake.Cloud) driver.Driver[fake.Config] { return &careless{c} }, errLeaked},
 		"a failure that is taken for absence":                     {func(c *fake.Cloud) driver.Driver[fake.Config] { return &hasty{Cloud: c} }, errGivenUp},
 		"an instance that never gets deleted":                     {func(c *fake.Cloud) driver.Driver[fake.Config] { return &deaf{c} }, errStuck},
 		"a refusal for lack of room though the instance was made": {func(c *fake.Cloud) driver.Driver[fake.Config] { return &liar{Cloud: c} }, errDoubled},
@@ -112,16 +111,6 @@ func (d *lazy) Get(ctx context.Context, id driver.Identity) (driver.Instance, er
 		return found, err
 	}
 	return driver.Instance{State: driver.Terminated}, nil
-}
-
-// careless leaves the disk of an instance behind.
-type careless struct{ *fake.Cloud }
-
-func (d *careless) Delete(ctx context.Context, id driver.Identity) error {
-	if _, err := d.Get(ctx, id); driver.IsNotFound(err) {
-		return nil
-	}
-	return d.Cloud.Delete(ctx, id)
 }
 
 // hasty says that what it cannot read does not exist.
