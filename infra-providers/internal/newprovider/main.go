@@ -98,7 +98,9 @@ func (c cloud) scaffold(root string) error {
 		if err != nil {
 			return err
 		}
-		write[c.of("sim", from)] = c.of("sim", string(content))
+		// The simulated machine needs no field; this one does, so its spec has no default.
+		text := strings.Replace(string(content), "// +optional\n\t// +default={}", "// +required", 1)
+		write[c.of("sim", from)] = c.of("sim", text)
 	}
 	for path := range write {
 		if _, err := os.Stat(filepath.Join(root, path)); !errors.Is(err, fs.ErrNotExist) {

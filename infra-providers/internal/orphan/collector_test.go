@@ -127,10 +127,13 @@ func newAttic(t *testing.T, options Options) *attic {
 
 var usual = Options{Period: time.Hour, Grace: 20 * time.Minute, Cap: 5}
 
+// lost is the UID of a machine that nobody knows; the other tests share the API server.
+func (a *attic) lost(name string) types.UID { return types.UID(a.home.Namespace + "-" + name) }
+
 // leave makes an instance that no machine owns.
 func (a *attic) leave(name string) types.UID {
 	a.Helper()
-	id := driver.Identity{UID: types.UID("lost-" + name), Name: name, Owner: driver.Owner{UID: a.home.UID, Namespace: a.home.Namespace, Name: "home"}}
+	id := driver.Identity{UID: a.lost(name), Name: name, Owner: driver.Owner{UID: a.home.UID, Namespace: a.home.Namespace, Name: "home"}}
 	if _, err := a.cloud.Create(a.Context(), driver.Request[fake.Config]{Identity: id, Config: fake.Config{InstanceType: "small", Zone: "z"}}); err != nil {
 		a.Fatal(err)
 	}
@@ -259,7 +262,7 @@ func TestCollectsNothing(t *testing.T) {
 		"when the cache misses a machine that the API server has": {usual, func(a *attic) {
 			a.hidden = true
 			machine := &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{
-				Namespace: a.home.Namespace, Name: "lost", Annotations: map[string]string{infrav1.IdentityAnnotation: "lost-lost"}}}
+				Namespace: a.home.Namespace, Name: "lost", Annotations: map[string]string{infrav1.IdentityAnnotation: string(a.lost("lost"))}}}
 			if err := cluster.Client.Create(a.Context(), machine); err != nil {
 				a.Fatal(err)
 			}
