@@ -32,21 +32,25 @@ func run(ctx context.Context, core contender, of scenario, peers *peer.Peers) (r
 	if err != nil {
 		return result, err
 	}
-	defer func() { err = errors.Join(err, stack.Stop()) }()
+	closed := func() {} // once nobody asks any more
+	defer func() {
+		err = errors.Join(err, stack.Stop())
+		closed()
+	}()
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	seen, err := provide(running, stack)
 	if err != nil {
 		return result, err
 	}
-	reach, closed, err := reach(stack, of)
+	kubeconfig, end, err := reach(stack, of)
 	if err != nil {
 		return result, err
 	}
-	defer closed()
+	closed = end
 	f := &fleet{stack: stack, scenario: of, seen: seen}
 	m := newMeter(core, stack, port)
-	for _, phase := range phases(f, m, reach) {
+	for _, phase := range phases(f, m, kubeconfig) {
 		measured, err := m.measure(ctx, phase.name, phase.do)
 		if err != nil {
 			return result, fmt.Errorf("%w\n%s", err, tail(stack, core))
@@ -62,7 +66,7 @@ type phase struct {
 }
 
 // phases lists a fleet's life.
-func phases(f *fleet, m *meter, reach func(string) ([]byte, error)) []phase {
+func phases(f *fleet, m *meter, kubeconfig func(string) ([]byte, error)) []phase {
 	n := f.scenario.machines
 	total := f.scenario.total()
 	then := func(act func(context.Context) error, want int) func(context.Context) error {
@@ -81,7 +85,7 @@ func phases(f *fleet, m *meter, reach func(string) ([]byte, error)) []phase {
 		waiting = f.flap
 	}
 	return []phase{
-		{report.Empty, func(ctx context.Context) error { return f.found(ctx, reach) }},
+		{report.Empty, func(ctx context.Context) error { return f.found(ctx, kubeconfig) }},
 		{report.Create, then(to(n), total)},
 		{report.Idle, waiting},
 		{report.Restart, func(context.Context) error { return restart(f.stack, m.core) }},
