@@ -19,8 +19,8 @@ var (
 	kills = flag.Int("kills", 4, "how often each manager is killed during its story")
 )
 
-// events is about how many changes of Machines a story has; the moments lie among them.
-const events = 120
+// events is how many changes of Machines every story has; the moments lie among them.
+const events = 60
 
 // TestKill kills one manager again and again, without warning and at random moments of the
 // story, counted in changes of Machines, and starts it again. The story must end as ever.
