@@ -80,11 +80,12 @@ func refused(ctx context.Context, c client.Client, object *unstructured.Unstruct
 	return err
 }
 
-// lenient takes every rule away.
+// lenient takes every rule away, also that a value is one of a few.
 func lenient(value any) {
 	switch value := value.(type) {
 	case map[string]any:
 		delete(value, "x-kubernetes-validations")
+		delete(value, "enum")
 		for _, each := range value {
 			lenient(each)
 		}
