@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 )
 
 // Keys that the autoscaler reads or writes.
@@ -147,18 +148,21 @@ func (g *Group) Delete(ctx context.Context, instances ...string) error {
 // mark reads the Machine and writes it back as a whole, with the annotation.
 func (g *Group) mark(ctx context.Context, machine *unstructured.Unstructured) error {
 	machines := g.p.dynamic.Resource(g.p.resource("machines")).Namespace(machine.GetNamespace())
-	fresh, err := machines.Get(ctx, machine.GetName(), metav1.GetOptions{})
-	if err != nil {
+	// A conflict costs the autoscaler a loop, which finds the same node unneeded again.
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		fresh, err := machines.Get(ctx, machine.GetName(), metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		annotations := fresh.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[deleteMachine] = metav1.Now().String()
+		fresh.SetAnnotations(annotations)
+		_, err = machines.Update(ctx, fresh, metav1.UpdateOptions{})
 		return err
-	}
-	annotations := fresh.GetAnnotations()
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[deleteMachine] = metav1.Now().String()
-	fresh.SetAnnotations(annotations)
-	_, err = machines.Update(ctx, fresh, metav1.UpdateOptions{})
-	return err
+	})
 }
 
 // replicas reads the scale subresource.

@@ -27,7 +27,7 @@ import (
 var rbac []byte
 
 // storyTime bounds a story; it is no measure of how long one takes.
-const storyTime = 6 * time.Minute
+const storyTime = 15 * time.Minute
 
 // world is a story with an autoscaler beside it.
 type world struct {

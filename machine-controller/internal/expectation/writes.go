@@ -11,13 +11,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
 // forgetAfter is how long a write is remembered that no cache was asked about: its object is gone.
 const forgetAfter = 10 * time.Minute
 
+// ended is the version of what our last write has ended: no cache can show anything newer.
+const ended = ""
+
 // Writes remembers the resource version of our last write to each object, so that a cache that is older
-// can be told from one that shows it. The zero value needs only a Clock.
+// can be told from one that shows it, and the echo of a write from news. The zero value needs only a Clock.
 type Writes struct {
 	Clock clock.PassiveClock
 
@@ -29,17 +34,25 @@ type Writes struct {
 type noted struct {
 	version string
 	at      time.Time
+	// awaited: somebody found the cache behind, and counts on being woken by the write's echo.
+	awaited bool
 }
 
 // Note remembers the object's resource version as that of our last write.
-func (w *Writes) Note(object client.Object) {
+func (w *Writes) Note(object client.Object) { w.note(object, object.GetResourceVersion()) }
+
+// Ended remembers that our last write took the last finalizer of an object that was being deleted: whatever a
+// cache shows of it from now on is old.
+func (w *Writes) Ended(object client.Object) { w.note(object, ended) }
+
+func (w *Writes) note(object client.Object, version string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := w.Clock.Now()
 	if w.versions == nil {
 		w.versions = map[types.UID]noted{}
 	}
-	w.versions[object.GetUID()] = noted{object.GetResourceVersion(), now}
+	w.versions[object.GetUID()] = noted{version: version, at: now}
 	if now.Sub(w.swept) < forgetAfter {
 		return
 	}
@@ -60,9 +73,28 @@ func (w *Writes) Behind(object client.Object) bool {
 	if !ok {
 		return false
 	}
-	if order, err := resourceversion.CompareResourceVersion(object.GetResourceVersion(), last.version); err == nil && order < 0 {
+	order, err := resourceversion.CompareResourceVersion(object.GetResourceVersion(), last.version)
+	if last.version == ended || err == nil && order < 0 {
+		last.awaited = true
+		w.versions[object.GetUID()] = last
 		return true
 	}
 	delete(w.versions, object.GetUID())
 	return false
+}
+
+// News passes every event but the echoes of our own writes. A controller that derives everything in each pass
+// has nothing to learn from these: what others have changed meanwhile comes with an event of its own. The
+// periodic reminder of what has not changed passes, too.
+func (w *Writes) News() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetResourceVersion() == e.ObjectNew.GetResourceVersion() || !w.echo(e.ObjectNew)
+	}}
+}
+
+func (w *Writes) echo(object client.Object) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	last, ok := w.versions[object.GetUID()]
+	return ok && !last.awaited && last.version == object.GetResourceVersion()
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	testingclock "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
 func TestWritesTellAnOlderCache(t *testing.T) {
@@ -38,6 +39,49 @@ func TestWritesTellAnOlderCache(t *testing.T) {
 				if got := w.Behind(at(version)); got != test.want[i] {
 					t.Errorf("read %d: behind is %t, want %t", i, got, test.want[i])
 				}
+			}
+		})
+	}
+}
+
+func TestWritesKnowWhatTheyEnded(t *testing.T) {
+	t.Parallel()
+	w := Writes{Clock: testingclock.NewFakePassiveClock(epoch)}
+	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{UID: "m", ResourceVersion: "10"}}
+	w.Ended(m)
+	for range 2 {
+		if !w.Behind(m) {
+			t.Error("what was ended is taken for alive")
+		}
+	}
+}
+
+func TestNewsAreNoEchoes(t *testing.T) {
+	t.Parallel()
+	at := func(version string) *clusterv1.Machine {
+		return &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{UID: "m", ResourceVersion: version}}
+	}
+	for name, test := range map[string]struct {
+		noted, looked, before, seen string
+		want                        bool
+	}{
+		"it is news if nothing was written":    {"", "", "9", "10", true},
+		"it is no news if we wrote it":         {"10", "", "9", "10", false},
+		"it is news if somebody else wrote it": {"10", "", "10", "11", true},
+		"it is news if somebody waits for it":  {"10", "9", "9", "10", true},
+		"it is news if it is a reminder":       {"10", "", "10", "10", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := Writes{Clock: testingclock.NewFakePassiveClock(epoch)}
+			if test.noted != "" {
+				w.Note(at(test.noted))
+			}
+			if test.looked != "" {
+				w.Behind(at(test.looked))
+			}
+			if got := w.News().Update(event.UpdateEvent{ObjectOld: at(test.before), ObjectNew: at(test.seen)}); got != test.want {
+				t.Errorf("news is %t, want %t", got, test.want)
 			}
 		})
 	}

@@ -87,7 +87,7 @@ type phase interface {
 func (r *Reconciler) Register(mgr ctrl.Manager, watchFilter string, options controller.Options) error {
 	r.arrange()
 	c, err := builder.ControllerManagedBy(mgr).
-		For(&clusterv1.Machine{}, builder.WithPredicates(filter.WatchLabel(watchFilter))).
+		For(&clusterv1.Machine{}, builder.WithPredicates(filter.WatchLabel(watchFilter), r.writes.News())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.machinesOfCluster), builder.WithPredicates(filter.ClusterTurns())).
 		Watches(&clusterv1.MachineDeployment{}, handler.EnqueueRequestsFromMapFunc(r.machinesOfDeployment), builder.WithPredicates(revised())).
 		WatchesRawSource(r.Workloads.NodeEvents(r.machinesOfNode)).
@@ -201,7 +201,11 @@ func (r *Reconciler) write(ctx context.Context, before *clusterv1.Machine, s *su
 	if err := patch.Main(ctx, r.Client, before, s.machine); err != nil {
 		return reconcile.Result{}, outcome.Settled(fmt.Errorf("patching Machine: %w", err))
 	}
-	defer r.writes.Note(s.machine)
+	if s.deleting() && len(s.machine.Finalizers) == 0 {
+		r.writes.Ended(s.machine)
+	} else {
+		r.writes.Note(s.machine)
+	}
 	if s.deleting() && !controllerutil.ContainsFinalizer(s.machine, clusterv1.MachineFinalizer) {
 		r.held.release(s.machine.UID)
 		return reconcile.Result{}, nil
@@ -216,6 +220,7 @@ func (r *Reconciler) write(ctx context.Context, before *clusterv1.Machine, s *su
 	if err := patch.Status(ctx, r.Client, before, s.machine); err != nil {
 		return reconcile.Result{}, outcome.Settled(fmt.Errorf("patching the status of Machine: %w", err))
 	}
+	r.writes.Note(s.machine)
 	if s.machine.Status.Phase != before.Status.Phase {
 		metrics.Reached(s.machine.Status.GetTypedPhase(), r.Clock.Since(s.machine.CreationTimestamp.Time))
 	}
