@@ -24,6 +24,7 @@ import (
 	"drover.io/machine-controller/internal/cluster"
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/drain"
+	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/machine"
 	"drover.io/machine-controller/internal/machinedeployment"
 	"drover.io/machine-controller/internal/machinehealthcheck"
@@ -48,6 +49,7 @@ func newManager(config *rest.Config, o *options) (ctrl.Manager, error) {
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        s,
 		Cache:                         caching,
+		NewClient:                     index.NewClient,
 		Client:                        client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
 		HealthProbeBindAddress:        o.probeAddress,

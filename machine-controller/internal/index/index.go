@@ -23,21 +23,29 @@ const (
 	byProviderID  = "spec.providerID"
 )
 
-// Register adds every index to the cache behind indexer.
+// The kinds that are indexed.
+var (
+	machine           = &clusterv1.Machine{}
+	machineSet        = &clusterv1.MachineSet{}
+	machineDeployment = &clusterv1.MachineDeployment{}
+)
+
+// Register adds every index to the manager's cache behind indexer, which [NewClient] asks. A cache of several
+// informers, or a client that pretends to be one, gets them as fields.
 func Register(ctx context.Context, indexer client.FieldIndexer) error {
 	for _, each := range []struct {
 		object  client.Object
 		field   string
 		extract client.IndexerFunc
 	}{
-		{&clusterv1.Machine{}, byController, controllerUID},
-		{&clusterv1.Machine{}, byClusterName, func(o client.Object) []string { return text(o.(*clusterv1.Machine).Spec.ClusterName) }},
-		{&clusterv1.Machine{}, byProviderID, func(o client.Object) []string { return text(o.(*clusterv1.Machine).Spec.ProviderID) }},
-		{&clusterv1.MachineSet{}, byController, controllerUID},
-		{&clusterv1.MachineSet{}, byClusterName, func(o client.Object) []string { return text(o.(*clusterv1.MachineSet).Spec.ClusterName) }},
-		{&clusterv1.MachineDeployment{}, byClusterName, func(o client.Object) []string { return text(o.(*clusterv1.MachineDeployment).Spec.ClusterName) }},
+		{machine, byController, controllerUID},
+		{machine, byClusterName, func(o client.Object) []string { return text(o.(*clusterv1.Machine).Spec.ClusterName) }},
+		{machine, byProviderID, func(o client.Object) []string { return text(o.(*clusterv1.Machine).Spec.ProviderID) }},
+		{machineSet, byController, controllerUID},
+		{machineSet, byClusterName, func(o client.Object) []string { return text(o.(*clusterv1.MachineSet).Spec.ClusterName) }},
+		{machineDeployment, byClusterName, func(o client.Object) []string { return text(o.(*clusterv1.MachineDeployment).Spec.ClusterName) }},
 	} {
-		if err := indexer.IndexField(ctx, each.object, each.field, each.extract); err != nil {
+		if err := add(ctx, indexer, each.object, each.field, each.extract); err != nil {
 			return fmt.Errorf("indexing %T by %s: %w", each.object, each.field, err)
 		}
 	}
@@ -46,27 +54,30 @@ func Register(ctx context.Context, indexer client.FieldIndexer) error {
 
 // MachinesOf returns the Machines that the object with that UID controls.
 func MachinesOf(ctx context.Context, c client.Reader, namespace string, controller types.UID) ([]*clusterv1.Machine, error) {
-	return machines(ctx, c, client.InNamespace(namespace), client.MatchingFields{byController: string(controller)})
+	return machines(ctx, c, question{byController, namespace, string(controller)})
 }
 
 // MachinesWithoutController returns the Machines of a namespace that nothing controls.
 func MachinesWithoutController(ctx context.Context, c client.Reader, namespace string) ([]*clusterv1.Machine, error) {
-	return machines(ctx, c, client.InNamespace(namespace), client.MatchingFields{byController: none})
+	return machines(ctx, c, question{byController, namespace, none})
 }
 
 // MachinesOfCluster returns every Machine of the Cluster.
 func MachinesOfCluster(ctx context.Context, c client.Reader, cluster client.ObjectKey) ([]*clusterv1.Machine, error) {
-	return machines(ctx, c, client.InNamespace(cluster.Namespace), client.MatchingFields{byClusterName: cluster.Name})
+	return machines(ctx, c, question{byClusterName, cluster.Namespace, cluster.Name})
 }
 
 // MachinesByProviderID returns the Machines, of any cluster, whose virtual machine has that ID.
 func MachinesByProviderID(ctx context.Context, c client.Reader, id string) ([]*clusterv1.Machine, error) {
-	return machines(ctx, c, client.MatchingFields{byProviderID: id})
+	return machines(ctx, c, question{byProviderID, everywhere, id})
 }
 
-func machines(ctx context.Context, c client.Reader, options ...client.ListOption) ([]*clusterv1.Machine, error) {
+func machines(ctx context.Context, c client.Reader, q question) ([]*clusterv1.Machine, error) {
+	if indexer := shared(ctx, c, machine); indexer != nil {
+		return look[*clusterv1.Machine](indexer, q)
+	}
 	list := &clusterv1.MachineList{}
-	if err := c.List(ctx, list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
+	if err := c.List(ctx, list, q.options()...); err != nil {
 		return nil, fmt.Errorf("listing Machines: %w", err)
 	}
 	return pointers(list.Items), nil
@@ -74,22 +85,25 @@ func machines(ctx context.Context, c client.Reader, options ...client.ListOption
 
 // MachineSetsOf returns the MachineSets that the MachineDeployment with that UID controls.
 func MachineSetsOf(ctx context.Context, c client.Reader, namespace string, controller types.UID) ([]*clusterv1.MachineSet, error) {
-	return machineSets(ctx, c, client.InNamespace(namespace), client.MatchingFields{byController: string(controller)})
+	return machineSets(ctx, c, question{byController, namespace, string(controller)})
 }
 
 // MachineSetsWithoutController returns the MachineSets of a namespace that nothing controls.
 func MachineSetsWithoutController(ctx context.Context, c client.Reader, namespace string) ([]*clusterv1.MachineSet, error) {
-	return machineSets(ctx, c, client.InNamespace(namespace), client.MatchingFields{byController: none})
+	return machineSets(ctx, c, question{byController, namespace, none})
 }
 
 // MachineSetsOfCluster returns every MachineSet of the Cluster.
 func MachineSetsOfCluster(ctx context.Context, c client.Reader, cluster client.ObjectKey) ([]*clusterv1.MachineSet, error) {
-	return machineSets(ctx, c, client.InNamespace(cluster.Namespace), client.MatchingFields{byClusterName: cluster.Name})
+	return machineSets(ctx, c, question{byClusterName, cluster.Namespace, cluster.Name})
 }
 
-func machineSets(ctx context.Context, c client.Reader, options ...client.ListOption) ([]*clusterv1.MachineSet, error) {
+func machineSets(ctx context.Context, c client.Reader, q question) ([]*clusterv1.MachineSet, error) {
+	if indexer := shared(ctx, c, machineSet); indexer != nil {
+		return look[*clusterv1.MachineSet](indexer, q)
+	}
 	list := &clusterv1.MachineSetList{}
-	if err := c.List(ctx, list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
+	if err := c.List(ctx, list, q.options()...); err != nil {
 		return nil, fmt.Errorf("listing MachineSets: %w", err)
 	}
 	return pointers(list.Items), nil
@@ -97,8 +111,12 @@ func machineSets(ctx context.Context, c client.Reader, options ...client.ListOpt
 
 // MachineDeploymentsOfCluster returns every MachineDeployment of the Cluster.
 func MachineDeploymentsOfCluster(ctx context.Context, c client.Reader, cluster client.ObjectKey) ([]*clusterv1.MachineDeployment, error) {
+	q := question{byClusterName, cluster.Namespace, cluster.Name}
+	if indexer := shared(ctx, c, machineDeployment); indexer != nil {
+		return look[*clusterv1.MachineDeployment](indexer, q)
+	}
 	list := &clusterv1.MachineDeploymentList{}
-	if err := c.List(ctx, list, client.InNamespace(cluster.Namespace), client.MatchingFields{byClusterName: cluster.Name}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := c.List(ctx, list, q.options()...); err != nil {
 		return nil, fmt.Errorf("listing MachineDeployments: %w", err)
 	}
 	return pointers(list.Items), nil
@@ -119,12 +137,4 @@ func text(value string) []string {
 		return nil
 	}
 	return []string{value}
-}
-
-func pointers[T any](items []T) []*T {
-	all := make([]*T, len(items))
-	for i := range items {
-		all[i] = &items[i]
-	}
-	return all
 }

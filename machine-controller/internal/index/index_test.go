@@ -6,6 +6,7 @@ package index
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -13,7 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -55,6 +58,39 @@ func newReader(t *testing.T, objects ...client.Object) client.WithWatch {
 	return builder.Build()
 }
 
+// informers is a cache that nobody fills but the test.
+type informers struct {
+	cache.Informers
+	of map[reflect.Type]toolscache.SharedIndexInformer
+}
+
+func (i informers) GetInformer(_ context.Context, object client.Object, _ ...cache.InformerGetOption) (cache.Informer, error) {
+	kind := reflect.TypeOf(object)
+	if i.of[kind] == nil {
+		i.of[kind] = toolscache.NewSharedIndexInformer(&toolscache.ListWatch{}, object, 0, toolscache.Indexers{})
+	}
+	return i.of[kind], nil
+}
+
+func (i informers) IndexField(context.Context, client.Object, string, client.IndexerFunc) error {
+	return errors.New("a field is indexed, too")
+}
+
+// newShared is a client like that of a manager.
+func newShared(t *testing.T, objects ...client.Object) client.Client {
+	t.Helper()
+	known := informers{of: map[reflect.Type]toolscache.SharedIndexInformer{}}
+	if err := Register(t.Context(), known); err != nil {
+		t.Fatal(err)
+	}
+	for _, object := range objects {
+		if err := known.of[reflect.TypeOf(object)].GetIndexer().Add(object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &indexed{informers: known}
+}
+
 func namesOf[T client.Object](found []T, err error) ([]string, error) {
 	names := make([]string, 0, len(found))
 	for _, each := range found {
@@ -75,12 +111,21 @@ func TestLookups(t *testing.T) {
 	deployment := func(meta metav1.ObjectMeta, cluster string) client.Object {
 		return &clusterv1.MachineDeployment{ObjectMeta: meta, Spec: clusterv1.MachineDeploymentSpec{ClusterName: cluster}}
 	}
-	c := newReader(t,
+	objects := []client.Object{
 		machine(member("a", "owned", "o"), "c", "id-1"), machine(member("a", "alone", ""), "c", ""), machine(member("a", "other", ""), "d", "id-2"),
 		machine(member("b", "owned", "o"), "c", "id-1"),
 		set(member("a", "owned", "o"), "c"), set(member("a", "alone", ""), "d"), set(member("b", "alone", ""), "c"),
 		deployment(member("a", "one", ""), "c"), deployment(member("a", "two", ""), "d"), deployment(member("b", "one", ""), "c"),
-	)
+	}
+	for of, c := range map[string]client.Reader{"a list": newReader(t, objects...), "a shared cache": newShared(t, objects...)} {
+		t.Run(of, func(t *testing.T) {
+			t.Parallel()
+			lookups(t, c)
+		})
+	}
+}
+
+func lookups(t *testing.T, c client.Reader) {
 	cluster := client.ObjectKey{Namespace: "a", Name: "c"}
 	for name, test := range map[string]struct {
 		look func(context.Context) ([]string, error)

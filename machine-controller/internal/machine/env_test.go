@@ -124,7 +124,8 @@ func (e *environment) start() error {
 
 func (e *environment) startManager(config *rest.Config, s *runtime.Scheme) error {
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme: s, Metrics: server.Options{BindAddress: "0"}, Cache: cache.Options{DefaultTransform: contract.Slim},
+		NewClient: index.NewClient,
+		Scheme:    s, Metrics: server.Options{BindAddress: "0"}, Cache: cache.Options{DefaultTransform: contract.Slim},
 		Client: client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 	})
 	if err != nil {

@@ -184,6 +184,7 @@ func (w *world) cluster() {
 func (w *world) start(config *rest.Config, s *runtime.Scheme) {
 	w.Helper()
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		NewClient:  index.NewClient,
 		Scheme:     s,
 		Metrics:    server.Options{BindAddress: "0"},
 		Cache:      cache.Options{DefaultNamespaces: map[string]cache.Config{w.namespace: {}}, DefaultTransform: contract.Slim},

@@ -118,7 +118,8 @@ func startManager(config *rest.Config) error {
 		return err
 	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme: s, Metrics: server.Options{BindAddress: "0"}, Cache: cache.Options{DefaultTransform: contract.Slim},
+		NewClient: index.NewClient,
+		Scheme:    s, Metrics: server.Options{BindAddress: "0"}, Cache: cache.Options{DefaultTransform: contract.Slim},
 		Client: client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 	})
 	if err != nil {
