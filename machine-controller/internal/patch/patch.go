@@ -8,11 +8,15 @@
 package patch
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 
+	jsonpatch "github.com/evanphx/json-patch/v5"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,7 +28,7 @@ import (
 // of metadata conflict with other writers, as finalizers and owner references are replaced
 // as whole lists; changes of spec alone do not.
 func Main[T client.Object](ctx context.Context, c client.Client, before, after T) error {
-	fields, err := difference(without(before, "Status"), without(after, "Status"))
+	fields, err := difference(before, after, "Status")
 	if err != nil {
 		return err
 	}
@@ -101,37 +105,114 @@ func locked(metadata json.RawMessage, resourceVersion string) (json.RawMessage, 
 }
 
 // difference is the merge patch from before to after, by top-level field.
-func difference(before, after client.Object) (map[string]json.RawMessage, error) {
-	if equality.Semantic.DeepEqual(before, after) {
+func difference[T client.Object](before, after T, ignored ...string) (map[string]json.RawMessage, error) {
+	before, after, same := rest(before, after, ignored)
+	if same {
 		return nil, nil
 	}
-	data, err := client.MergeFrom(before).Data(after)
+	was, err := encoded(before)
 	if err != nil {
-		return nil, fmt.Errorf("computing patch: %w", err)
+		return nil, err
+	}
+	is, err := encoded(after)
+	if err != nil {
+		return nil, err
 	}
 	fields := map[string]json.RawMessage{}
-	if err := json.Unmarshal(data, &fields); err != nil {
-		return nil, fmt.Errorf("computing patch: %w", err)
+	for name := range maps.Keys(merged(was, is)) {
+		if bytes.Equal(was[name], is[name]) {
+			continue
+		}
+		if fields[name], err = jsonpatch.CreateMergePatch(object(was[name]), object(is[name])); err != nil {
+			return nil, fmt.Errorf("computing the patch of %s: %w", name, err)
+		}
 	}
 	return fields, nil
 }
 
-func statusDifference[T client.Object](before, after T) (map[string]json.RawMessage, error) {
-	return difference(without(before, "ObjectMeta", "Spec"), without(after, "ObjectMeta", "Spec"))
+// encoded is the object as JSON, by top-level field.
+func encoded(object client.Object) (map[string]json.RawMessage, error) {
+	data, err := json.Marshal(object)
+	if err != nil {
+		return nil, fmt.Errorf("encoding %T: %w", object, err)
+	}
+	fields := map[string]json.RawMessage{}
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return nil, fmt.Errorf("decoding %T: %w", object, err)
+	}
+	return fields, nil
 }
 
-// without is a shallow copy of the object that lacks some of its fields, so that they cost nothing to
-// compare. The copy must not be changed.
-func without[T client.Object](object T, fields ...string) T {
-	part := reflect.New(reflect.TypeOf(object).Elem())
-	part.Elem().Set(reflect.ValueOf(object).Elem())
-	for _, name := range fields {
-		if field := part.Elem().FieldByName(name); field.IsValid() {
-			field.SetZero()
+func merged(was, is map[string]json.RawMessage) map[string]json.RawMessage {
+	all := maps.Clone(was)
+	maps.Copy(all, is)
+	return all
+}
+
+// object stands for a field of which nothing is left. Left out of a patch it would stay, and as null it would
+// be taken away with all that is equal in both.
+func object(field json.RawMessage) json.RawMessage {
+	if field == nil {
+		return json.RawMessage("{}")
+	}
+	return field
+}
+
+func statusDifference[T client.Object](before, after T) (map[string]json.RawMessage, error) {
+	return difference(before, after, "ObjectMeta", "Spec")
+}
+
+// rest returns shallow copies of two objects without the fields to be ignored and without what is equal in
+// both, so that only what differs is encoded. The copies must not be changed.
+func rest[T client.Object](before, after T, ignored []string) (T, T, bool) {
+	b, a := shallow(before), shallow(after)
+	for _, name := range ignored {
+		for _, object := range []reflect.Value{b, a} {
+			if field := object.Elem().FieldByName(name); field.IsValid() {
+				field.SetZero()
+			}
 		}
 	}
-	copied, _ := part.Interface().(T)
-	return copied
+	same := prune(b.Elem(), a.Elem(), 2)
+	return b.Interface().(T), a.Interface().(T), same
+}
+
+func shallow(object client.Object) reflect.Value {
+	part := reflect.New(reflect.TypeOf(object).Elem())
+	part.Elem().Set(reflect.ValueOf(object).Elem())
+	return part
+}
+
+// prune empties the fields that are equal in two structs, and in the structs in them down to a depth. It
+// reports whether all are.
+func prune(before, after reflect.Value, depth int) bool {
+	same := true
+	for i := range before.NumField() {
+		b, a := before.Field(i), after.Field(i)
+		switch {
+		case depth > 1 && b.Kind() == reflect.Struct:
+			same = prune(b, a, depth-1) && same
+		case equal(b.Addr().Interface(), a.Addr().Interface()):
+			b.SetZero()
+			a.SetZero()
+		default:
+			same = false
+		}
+	}
+	return same
+}
+
+// equal compares two fields, the most frequent kind of them without reflection.
+func equal(before, after any) bool {
+	b, ok := before.(*[]metav1.Condition)
+	if !ok {
+		return equality.Semantic.DeepEqual(before, after)
+	}
+	return slices.EqualFunc(*b, *after.(*[]metav1.Condition), func(x, y metav1.Condition) bool {
+		same := x.LastTransitionTime.Equal(&y.LastTransitionTime)
+		x.LastTransitionTime, y.LastTransitionTime = metav1.Time{}, metav1.Time{}
+		return same && x == y
+	})
 }
 
 // answer is what a patch of the object is answered with: the metadata is all that we want to know, and

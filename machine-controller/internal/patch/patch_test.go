@@ -63,6 +63,9 @@ func (w *wire) client(t *testing.T) client.Client {
 func TestRequests(t *testing.T) {
 	t.Parallel()
 	type body = map[string]any
+	condition := func(kind, status string) body {
+		return body{"type": kind, "status": status, "reason": "", "message": "", "lastTransitionTime": nil}
+	}
 	for name, test := range map[string]struct {
 		change func(*clusterv1.Machine)
 		want   map[string][]any
@@ -72,7 +75,24 @@ func TestRequests(t *testing.T) {
 		"sends spec alone without a lock": {func(m *clusterv1.Machine) { m.Spec.ProviderID = "id" }, map[string][]any{"": {body{"spec": body{"providerID": "id"}}}}},
 		"locks a change of metadata":      {func(m *clusterv1.Machine) { m.Finalizers = []string{"f"} }, map[string][]any{"": {body{"metadata": body{"finalizers": []any{"f"}, "resourceVersion": "1"}}}}},
 		"takes a label away":              {func(m *clusterv1.Machine) { m.Labels = nil }, map[string][]any{"": {body{"metadata": body{"labels": nil, "resourceVersion": "1"}}}}},
-		"sends status alone, locked":      {func(m *clusterv1.Machine) { m.Status.Phase = "P" }, map[string][]any{"status": {body{"metadata": body{"resourceVersion": "1"}, "status": body{"phase": "P"}}}}},
+		"sends a condition that turned, with all others": {
+			func(m *clusterv1.Machine) { m.Status.Conditions[1].Status = "False" },
+			map[string][]any{"status": {body{"metadata": body{"resourceVersion": "1"}, "status": body{"conditions": []any{condition("A", "True"), condition("B", "False")}}}}},
+		},
+		"sends a condition whose time moved": {
+			func(m *clusterv1.Machine) {
+				m.Status.Conditions = m.Status.Conditions[:1]
+				m.Status.Conditions[0].LastTransitionTime = metav1.Unix(0, 0)
+			},
+			map[string][]any{"status": {body{"metadata": body{"resourceVersion": "1"}, "status": body{"conditions": []any{
+				body{"type": "A", "status": "True", "reason": "", "message": "", "lastTransitionTime": "1970-01-01T00:00:00Z"},
+			}}}}},
+		},
+		"takes a field of status away": {
+			func(m *clusterv1.Machine) { m.Status.NodeRef = clusterv1.MachineNodeReference{} },
+			map[string][]any{"status": {body{"metadata": body{"resourceVersion": "1"}, "status": body{"nodeRef": nil}}}},
+		},
+		"sends status alone, locked": {func(m *clusterv1.Machine) { m.Status.Phase = "P" }, map[string][]any{"status": {body{"metadata": body{"resourceVersion": "1"}, "status": body{"phase": "P"}}}}},
 		"sends both, the second locked on the first": {
 			func(m *clusterv1.Machine) {
 				m.Spec.ProviderID = "id"
@@ -88,6 +108,8 @@ func TestRequests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			before := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", ResourceVersion: "1", Labels: map[string]string{"l": "1"}}}
+			before.Status.NodeRef = clusterv1.MachineNodeReference{Name: "n"}
+			before.Status.Conditions = []metav1.Condition{{Type: "A", Status: "True"}, {Type: "B", Status: "True"}}
 			after := before.DeepCopy()
 			test.change(after)
 			status := after.Status.DeepCopy()
