@@ -233,6 +233,16 @@ func TestCollectsNothing(t *testing.T) {
 		"while a MachineSet of the Cluster is frozen by hand": {usual, func(a *attic) {
 			a.fleet(&clusterv1.MachineSet{}, "", "true")
 		}, false},
+		"while the workload cluster does not answer": {usual, func(a *attic) {
+			a.home.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
+			a.home.Status.Conditions = []metav1.Condition{{
+				Type: clusterv1.ClusterRemoteConnectionProbeCondition, Status: metav1.ConditionFalse,
+				Reason: clusterv1.ClusterRemoteConnectionProbeFailedReason, LastTransitionTime: metav1.Now(),
+			}}
+			if err := cluster.Client.Status().Update(a.Context(), a.home); err != nil {
+				a.Fatal(err)
+			}
+		}, false},
 		"while the Cluster is paused by its annotation": {usual, func(a *attic) {
 			a.home.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
 			if err := cluster.Client.Update(a.Context(), a.home); err != nil {

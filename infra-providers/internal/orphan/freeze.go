@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -16,14 +17,14 @@ import (
 	policyv1 "drover.io/api/policy/v1alpha1"
 )
 
-// frozen tells which of the Clusters known nothing may be collected in: those that are paused, and those
-// with a fleet that is frozen. More Machines than anybody asked for may be the work of a cache that is
+// frozen tells which of the Clusters known nothing may be collected in: those that are paused, those whose
+// API server is known to be silent, and those with a fleet that is frozen. More Machines than anybody asked for may be the work of a cache that is
 // wrong, and then so may be the belief that nobody owns an instance. Only Clusters in which something has
 // no owner are looked at closely, so nothing is read while all is well.
 func (c *Collector[M, C]) frozen(ctx context.Context, in Input, clusters map[types.UID]*clusterv1.Cluster) (map[types.UID]bool, error) {
 	frozen := map[types.UID]bool{}
 	for uid, cluster := range clusters {
-		frozen[uid] = paused(cluster)
+		frozen[uid] = paused(cluster) || silent(cluster)
 	}
 	looked := map[types.UID]bool{}
 	for _, thing := range in.Found {
@@ -71,6 +72,13 @@ func isFrozen(fleet metav1.PartialObjectMetadata) bool {
 		_, labelled := fleet.Labels[policyv1.FrozenLabel]
 		return labelled
 	}
+}
+
+// silent reports whether a workload cluster that worked once does not answer: nothing is to be destroyed
+// in an outage.
+func silent(cluster *clusterv1.Cluster) bool {
+	return ptr.Deref(cluster.Status.Initialization.ControlPlaneInitialized, false) &&
+		meta.IsStatusConditionFalse(cluster.Status.Conditions, clusterv1.ClusterRemoteConnectionProbeCondition)
 }
 
 func paused(cluster *clusterv1.Cluster) bool {

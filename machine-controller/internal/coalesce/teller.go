@@ -31,9 +31,18 @@ func NewTeller(c client.Client, clk clock.PassiveClock) *Teller {
 	return &Teller{Client: c, Pace: &Pace{Clock: clk, Period: TellPeriod}}
 }
 
+// Wait is how long the status of an object can wait; what costs much to sum up is best left out
+// until then. Zero or less means that Status would write now what has changed.
+func (t *Teller) Wait(object client.Object, pressing bool) time.Duration {
+	if pressing {
+		return 0
+	}
+	return t.Pace.Due(object.GetUID())
+}
+
 // Status writes the status, or says when to come back to do so.
 func (t *Teller) Status(ctx context.Context, before, after client.Object, pressing bool) (reconcile.Result, error) {
-	if due := t.Pace.Due(after.GetUID()); due > 0 && !pressing {
+	if due := t.Wait(after, pressing); due > 0 {
 		changed, err := patch.StatusChanged(before, after)
 		if err != nil || !changed {
 			return reconcile.Result{}, err

@@ -72,7 +72,7 @@ func (r *Reconciler) update(ctx context.Context, set, wanted *clusterv1.MachineS
 	if err := r.Client.Patch(ctx, wanted, client.MergeFromWithOptions(set, client.MergeFromWithOptimisticLock{})); err != nil {
 		return err
 	}
-	r.writes.note(wanted)
+	r.writes.Note(wanted)
 	return nil
 }
 

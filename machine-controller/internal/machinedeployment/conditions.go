@@ -14,7 +14,30 @@ import (
 	"drover.io/machine-controller/internal/rollout"
 )
 
-// Types and reasons are upstream's.
+// RolledBackCondition is False after an annotation asked for an earlier revision in vain, until
+// the spec changes or another attempt succeeds.
+const RolledBackCondition = "RolledBack"
+
+// Reasons of the RolledBack condition.
+const (
+	// RevisionNotKeptReason means that there is no such revision; the message says which there are.
+	RevisionNotKeptReason = "RevisionNotKept"
+	// RollbackRefusedReason means that the API server does not accept that revision's template any more.
+	RollbackRefusedReason = "Refused"
+)
+
+func setNotRolledBack(md *clusterv1.MachineDeployment, reason string, why error) {
+	conditions.Set(md, metav1.Condition{Type: RolledBackCondition, Status: metav1.ConditionFalse, Reason: reason, Message: why.Error()})
+}
+
+// forgetRollback drops what was said about an attempt on a spec that is not this one any more.
+func forgetRollback(md *clusterv1.MachineDeployment) {
+	if said := conditions.Get(md, RolledBackCondition); said != nil && said.ObservedGeneration != md.Generation {
+		conditions.Delete(md, RolledBackCondition)
+	}
+}
+
+// All other types and reasons are upstream's.
 
 func setPaused(md *clusterv1.MachineDeployment, paused bool) {
 	condition := metav1.Condition{Type: clusterv1.PausedCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotPausedReason}

@@ -58,7 +58,7 @@ type Reconciler struct {
 	Clock  clock.PassiveClock
 
 	tracker *expectation.Tracker
-	writes  written
+	writes  *expectation.Writes
 	teller  *coalesce.Teller
 	steps   *coalesce.Pace
 }
@@ -79,7 +79,7 @@ type fleet struct {
 
 // Register adds the controller to the manager, with everything that can wake a MachineDeployment.
 func (r *Reconciler) Register(mgr ctrl.Manager, watchFilter string, options controller.Options) error {
-	r.tracker = &expectation.Tracker{Clock: r.Clock}
+	r.tracker, r.writes = &expectation.Tracker{Clock: r.Clock}, &expectation.Writes{Clock: r.Clock}
 	r.teller = coalesce.NewTeller(r.Client, r.Clock)
 	r.steps = &coalesce.Pace{Clock: r.Clock, Period: stepPeriod}
 	err := builder.ControllerManagedBy(mgr).
@@ -104,8 +104,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeploym
 		return reconcile.Result{}, fmt.Errorf("reading Cluster %q: %w", key.Name, err)
 	}
 	if filter.Paused(f.cluster, md) {
-		setPaused(md, true)
-		return reconcile.Result{}, outcome.Settled(patch.Status(ctx, r.Client, before, md))
+		return r.rest(ctx, before, f)
 	}
 	if err := r.gather(ctx, f); err != nil {
 		return reconcile.Result{}, err
@@ -117,16 +116,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeploym
 		setClusterMissing(md)
 		return reconcile.Result{}, outcome.Settled(patch.Status(ctx, r.Client, before, md))
 	}
-	tell := r.undo(f)
+	if err := r.undo(ctx, f); err != nil {
+		return reconcile.Result{}, outcome.Settled(err)
+	}
+	before = md.DeepCopy()
 	own(f, r.Clock.Now())
 	if err := r.freeze(ctx, before, f); err != nil {
 		return reconcile.Result{}, outcome.Settled(err)
 	}
-	tell()
 	result, err := r.roll(ctx, f)
-	setStatus(f, r.Clock.Now())
-	again, statusErr := r.teller.Status(ctx, before, md, pressing(before, md))
-	if err := kerrors.NewAggregate([]error{err, outcome.Settled(statusErr)}); err != nil {
+	again, statusErr := r.tell(ctx, before, f)
+	if err := kerrors.NewAggregate([]error{err, statusErr}); err != nil {
 		return reconcile.Result{}, err
 	}
 	return outcome.Sooner(result, again), nil
@@ -145,7 +145,8 @@ func (r *Reconciler) roll(ctx context.Context, f *fleet) (reconcile.Result, erro
 		Deployment:   f.deployment,
 		Sets:         f.sets,
 		Machines:     f.machines,
-		Unseen:       r.writes.unseen(f.sets),
+		Unseen:       r.unseen(f.sets),
+		Hold:         r.hold(f),
 		HistoryLimit: historyLimit(f.deployment),
 		Now:          r.Clock.Now(),
 	})
@@ -185,8 +186,11 @@ func (r *Reconciler) marksShown(ctx context.Context, f *fleet, state rollout.Sta
 // next is when time alone, or a write of ours that is not seen yet, changes the decision.
 func (r *Reconciler) next(f *fleet) reconcile.Result {
 	var result reconcile.Result
-	if f.decision.Wait.On == rollout.WaitCache {
+	switch f.decision.Wait.On {
+	case rollout.WaitCache:
 		result.RequeueAfter = unseenRetry
+	case rollout.WaitHeld:
+		result.RequeueAfter = safety.LookAgain
 	}
 	if again := f.frost.Again; again > 0 && (result.RequeueAfter == 0 || again < result.RequeueAfter) {
 		result.RequeueAfter = again
@@ -217,9 +221,8 @@ func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineDepl
 			errs = append(errs, client.IgnoreNotFound(r.Client.Delete(ctx, set, client.Preconditions{UID: &set.UID})))
 		}
 	}
-	setStatus(f, r.Clock.Now())
-	again, err := r.teller.Status(ctx, before, f.deployment, pressing(before, f.deployment))
-	if err := kerrors.NewAggregate(append(errs, outcome.Settled(err))); err != nil {
+	again, err := r.tell(ctx, before, f)
+	if err := kerrors.NewAggregate(append(errs, err)); err != nil {
 		return reconcile.Result{}, err
 	}
 	return outcome.Sooner(again, reconcile.Result{RequeueAfter: lookAgain}), nil

@@ -13,6 +13,15 @@ import (
 	"drover.io/machine-controller/internal/safety"
 )
 
+// hold is why the rollout has to wait; empty if it need not. It replaces Machines because they
+// are well, which says nothing of Machines that cannot be seen.
+func (r *Reconciler) hold(f *fleet) string {
+	if refusal := r.Guard.Unreachable(f.cluster); refusal != nil {
+		return refusal.Message
+	}
+	return ""
+}
+
 // freeze asks the policy whether the deployment has so many Machines that no more may be made,
 // and writes that down together with whatever else has changed outside status.
 func (r *Reconciler) freeze(ctx context.Context, before *clusterv1.MachineDeployment, f *fleet) error {

@@ -7,13 +7,11 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -109,37 +107,13 @@ func (r *Reconciler) adopt(ctx context.Context, f *fleet) error {
 	return nil
 }
 
-// written remembers the resource version of our last write to each MachineSet, so that a
-// cache that is older can be told from one that shows it.
-type written struct {
-	mu       sync.Mutex
-	versions map[types.UID]string
-}
-
-func (w *written) note(set *clusterv1.MachineSet) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.versions == nil {
-		w.versions = map[types.UID]string{}
-	}
-	w.versions[set.UID] = set.ResourceVersion
-}
-
 // unseen are the MachineSets that the cache shows older than our last write.
-func (w *written) unseen(sets []*clusterv1.MachineSet) []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+func (r *Reconciler) unseen(sets []*clusterv1.MachineSet) []string {
 	var unseen []string
 	for _, set := range sets {
-		version, ok := w.versions[set.UID]
-		if !ok {
-			continue
-		}
-		if order, err := resourceversion.CompareResourceVersion(set.ResourceVersion, version); err == nil && order < 0 {
+		if r.writes.Behind(set) {
 			unseen = append(unseen, set.Name)
-			continue
 		}
-		delete(w.versions, set.UID)
 	}
 	return unseen
 }

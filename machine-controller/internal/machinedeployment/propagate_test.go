@@ -8,8 +8,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/rollout"
 )
 
@@ -164,7 +166,7 @@ func TestHistoryLimit(t *testing.T) {
 	}
 }
 
-func TestWritten(t *testing.T) {
+func TestUnseen(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		note, shown string
@@ -178,15 +180,15 @@ func TestWritten(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var w written
+			r := &Reconciler{writes: &expectation.Writes{Clock: clocktesting.NewFakePassiveClock(epoch)}}
 			a := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "a-uid"}}
 			if test.note != "" {
 				a.ResourceVersion = test.note
-				w.note(a.DeepCopy())
+				r.writes.Note(a.DeepCopy())
 			}
 			a.ResourceVersion = test.shown
 			for range 2 {
-				if diff := cmp.Diff(test.want, w.unseen([]*clusterv1.MachineSet{a})); diff != "" {
+				if diff := cmp.Diff(test.want, r.unseen([]*clusterv1.MachineSet{a})); diff != "" {
 					t.Error(diff)
 				}
 			}

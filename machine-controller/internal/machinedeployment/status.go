@@ -5,6 +5,7 @@ package machinedeployment
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"slices"
 	"time"
@@ -12,37 +13,70 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/coalesce"
+	"drover.io/machine-controller/internal/index"
+	"drover.io/machine-controller/internal/outcome"
 	"drover.io/machine-controller/internal/rollout"
 )
 
-// setStatus sums up the MachineSets and derives the conditions.
+// tell writes the status, unless that can wait: only when it cannot are the conditions of all
+// Machines summed up, which is most of the work.
+func (r *Reconciler) tell(ctx context.Context, before *clusterv1.MachineDeployment, f *fleet) (reconcile.Result, error) {
+	setStatus(f, r.Clock.Now())
+	hurry := pressing(before, f.deployment)
+	if wait := r.teller.Wait(f.deployment, hurry); wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
+	setMachinesReady(f)
+	setMachinesUpToDate(f)
+	again, err := r.teller.Status(ctx, before, f.deployment, hurry)
+	return again, outcome.Settled(err)
+}
+
+// rest keeps the counters of a deployment that is paused true: what was counted last may not
+// have been written yet, and MachineSets go on living. Nothing else is touched.
+func (r *Reconciler) rest(ctx context.Context, before *clusterv1.MachineDeployment, f *fleet) (reconcile.Result, error) {
+	var err error
+	if f.sets, err = index.MachineSetsOf(ctx, r.Client, f.deployment.Namespace, f.deployment.UID); err != nil {
+		return reconcile.Result{}, err
+	}
+	setCounts(f, r.Clock.Now())
+	setPaused(f.deployment, true)
+	again, err := r.teller.Status(ctx, before, f.deployment, pressing(before, f.deployment))
+	return again, outcome.Settled(err)
+}
+
+// setStatus sums up the MachineSets and derives the conditions, but for those that sum up others.
 func setStatus(f *fleet, now time.Time) {
 	status := &f.deployment.Status
 	status.ObservedGeneration = f.deployment.Generation
 	if matches, err := selector(f.deployment); err == nil {
 		status.Selector = matches.String()
 	}
-	status.Replicas = sum(f.sets, func(s *clusterv1.MachineSetStatus) *int32 { return s.Replicas })
-	status.ReadyReplicas = sum(f.sets, func(s *clusterv1.MachineSetStatus) *int32 { return s.ReadyReplicas })
-	status.AvailableReplicas = sum(f.sets, func(s *clusterv1.MachineSetStatus) *int32 { return s.AvailableReplicas })
-	status.UpToDateReplicas = sum(current(f, now), func(s *clusterv1.MachineSetStatus) *int32 { return s.UpToDateReplicas })
-	status.Versions = versions(f.sets)
-
+	setCounts(f, now)
 	f.frost.Show(f.deployment)
 	setPaused(f.deployment, false)
 	setAvailable(f)
 	setRollingOut(f)
 	setScalingUp(f)
 	setScalingDown(f, now)
-	setMachinesReady(f)
-	setMachinesUpToDate(f)
 	setRemediating(f)
 	setDeleting(f)
 	setProgressing(f, now)
+	forgetRollback(f.deployment)
 	status.SetTypedPhase(phaseOf(f.deployment))
+}
+
+func setCounts(f *fleet, now time.Time) {
+	status := &f.deployment.Status
+	status.Replicas = sum(f.sets, func(s *clusterv1.MachineSetStatus) *int32 { return s.Replicas })
+	status.ReadyReplicas = sum(f.sets, func(s *clusterv1.MachineSetStatus) *int32 { return s.ReadyReplicas })
+	status.AvailableReplicas = sum(f.sets, func(s *clusterv1.MachineSetStatus) *int32 { return s.AvailableReplicas })
+	status.UpToDateReplicas = sum(current(f, now), func(s *clusterv1.MachineSetStatus) *int32 { return s.UpToDateReplicas })
+	status.Versions = versions(f.sets)
 }
 
 // pressing reports whether somebody waits to read the status: whoever waits for the order to be seen, or

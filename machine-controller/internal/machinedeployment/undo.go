@@ -5,13 +5,16 @@ package machinedeployment
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/rollout"
 )
 
@@ -26,17 +29,51 @@ const (
 	revisionsAnnotation = "machinedeployment.clusters.x-k8s.io/revision-history"
 )
 
-// undo goes back to an earlier revision, if an annotation asks for it. What it returns tells
-// of it, once the caller has written the deployment.
-func (r *Reconciler) undo(f *fleet) (tell func()) {
-	said, err := undo(f.deployment, f.sets)
-	switch {
-	case err != nil:
-		return func() { notRolledBack(r.Events, f.deployment, err) }
-	case said != "":
-		return func() { rolledBack(r.Events, f.deployment, said) }
+// undo goes back to an earlier revision, if an annotation asks for it. What cannot be followed,
+// or what the API server refuses, is told; the annotation goes either way.
+func (r *Reconciler) undo(ctx context.Context, f *fleet) error {
+	md := f.deployment
+	if _, asked := md.Annotations[RollbackAnnotation]; !asked {
+		return nil
 	}
-	return func() {}
+	wanted := md.DeepCopy()
+	said, why := undo(wanted, f.sets)
+	reason := RevisionNotKeptReason
+	if why == nil {
+		err := patch.Main(ctx, r.Client, md, wanted)
+		if err == nil {
+			*md = *wanted
+			rolledBack(r.Events, md, said)
+			return nil
+		}
+		if !refused(err) {
+			return fmt.Errorf("rolling MachineDeployment back: %w", err)
+		}
+		why, reason = fmt.Errorf("the API server refuses the template of that revision: %w", err), RollbackRefusedReason
+	}
+	return r.giveUp(ctx, md, reason, why)
+}
+
+// giveUp says in a condition why the deployment was not rolled back, and only then takes the
+// annotation away: a crash in between repeats the attempt rather than losing the answer.
+func (r *Reconciler) giveUp(ctx context.Context, md *clusterv1.MachineDeployment, reason string, why error) error {
+	before := md.DeepCopy()
+	setNotRolledBack(md, reason, why)
+	if err := patch.Status(ctx, r.Client, before, md); err != nil {
+		return fmt.Errorf("patching the status of MachineDeployment: %w", err)
+	}
+	before = md.DeepCopy()
+	delete(md.Annotations, RollbackAnnotation)
+	if err := patch.Main(ctx, r.Client, before, md); err != nil {
+		return fmt.Errorf("patching MachineDeployment: %w", err)
+	}
+	notRolledBack(r.Events, md, why)
+	return nil
+}
+
+// refused tells an answer that will be the same every time from a failure to get one.
+func refused(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)
 }
 
 // undo puts the template of an earlier revision into the deployment, if an annotation asks

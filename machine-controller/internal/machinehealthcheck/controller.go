@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"drover.io/machine-controller/internal/coalesce"
+	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/filter"
 	"drover.io/machine-controller/internal/outcome"
 	"drover.io/machine-controller/internal/patch"
@@ -53,11 +54,12 @@ type Reconciler struct {
 	Events events.EventRecorder
 	Clock  clock.PassiveClock
 
-	writes written
+	writes *expectation.Writes
 }
 
 // Register adds the controller to the manager, with everything that can wake a MachineHealthCheck.
 func (r *Reconciler) Register(mgr ctrl.Manager, watchFilter string, options controller.Options) error {
+	r.writes = &expectation.Writes{Clock: r.Clock}
 	err := builder.ControllerManagedBy(mgr).
 		For(&clusterv1.MachineHealthCheck{}, builder.WithPredicates(filter.WatchLabel(watchFilter))).
 		Watches(&clusterv1.MachineHealthCheck{}, coalesce.Map(r.rivals), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
@@ -116,7 +118,7 @@ func (r *Reconciler) round(ctx context.Context, w *ward) (reconcile.Result, erro
 	if w.trouble != nil {
 		return reconcile.Result{}, nil //nolint:nilerr // it is told in a condition; only a new spec can help
 	}
-	if r.writes.unseen(w.all) {
+	if r.behind(w.all) {
 		w.stale = true
 		return reconcile.Result{RequeueAfter: unseenRetry}, nil
 	}
@@ -124,7 +126,12 @@ func (r *Reconciler) round(ctx context.Context, w *ward) (reconcile.Result, erro
 		return reconcile.Result{RequeueAfter: lookAgain}, nil
 	}
 	decide(w, r.Clock.Now())
+	wake, err := r.admit(ctx, w)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
 	result, err := r.treat(ctx, w)
+	result = outcome.Sooner(result, wake)
 	if at := w.decision.Next; !at.IsZero() {
 		result = outcome.Sooner(result, reconcile.Result{RequeueAfter: max(at.Sub(r.Clock.Now()), time.Millisecond)})
 	}

@@ -8,14 +8,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -33,6 +31,8 @@ type ward struct {
 	// yielded are the selected Machines that an older check looks after, by its name.
 	yielded map[string][]string
 	groups  map[string]*group
+	// sets are the MachineSets of the Cluster, by UID.
+	sets map[types.UID]*clusterv1.MachineSet
 	// groupOf names the group of each Machine that somebody could replace.
 	groupOf map[types.UID]string
 
@@ -169,9 +169,10 @@ func (r *Reconciler) group(ctx context.Context, w *ward, key client.ObjectKey) e
 	if err != nil {
 		return err
 	}
-	w.groups, w.groupOf = map[string]*group{}, map[types.UID]string{}
+	w.groups, w.groupOf, w.sets = map[string]*group{}, map[types.UID]string{}, map[types.UID]*clusterv1.MachineSet{}
 	above := map[types.UID]string{} // the group of each MachineSet
 	for _, set := range sets {
+		w.sets[set.UID] = set
 		above[set.UID] = nameOf(set, "MachineSet "+set.Name)
 		g := w.groupNamed(above[set.UID])
 		g.vacancies = append(g.vacancies, health.Vacancies(set)...)
@@ -286,37 +287,11 @@ func nodesOf(connection *workload.Connection, m *clusterv1.Machine) []*corev1.No
 	return nil
 }
 
-// written remembers the resource version of our last write to each Machine, so that a cache
-// that is older can be told from one that shows it.
-type written struct {
-	mu       sync.Mutex
-	versions map[types.UID]string
-}
-
-func (w *written) note(m *clusterv1.Machine) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.versions == nil {
-		w.versions = map[types.UID]string{}
-	}
-	w.versions[m.UID] = m.ResourceVersion
-}
-
-// unseen reports whether the cache shows any of the Machines older than our last write.
-func (w *written) unseen(machines []*clusterv1.Machine) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	unseen := false
+// behind reports whether the cache shows any of the Machines older than our last write.
+func (r *Reconciler) behind(machines []*clusterv1.Machine) bool {
+	behind := false
 	for _, m := range machines {
-		version, ok := w.versions[m.UID]
-		if !ok {
-			continue
-		}
-		if order, err := resourceversion.CompareResourceVersion(m.ResourceVersion, version); err == nil && order < 0 {
-			unseen = true
-			continue
-		}
-		delete(w.versions, m.UID)
+		behind = r.writes.Behind(m) || behind
 	}
-	return unseen
+	return behind
 }

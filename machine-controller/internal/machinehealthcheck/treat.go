@@ -71,7 +71,7 @@ func (r *Reconciler) write(ctx context.Context, before, after *clusterv1.Machine
 	if after.ResourceVersion == before.ResourceVersion {
 		return nil
 	}
-	r.writes.note(after)
+	r.writes.Note(after)
 	if !health.Marked(before) && health.Marked(after) {
 		markedUnhealthy(r.Events, after)
 	}

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
+	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/health"
 )
 
@@ -49,7 +51,7 @@ func clinic(t *testing.T) (r *Reconciler, w *ward, writes *int) {
 			return c.SubResource(sub).Patch(ctx, object, patch, options...)
 		},
 	}).Build()
-	r = &Reconciler{Client: c, Live: c, Events: events.NewFakeRecorder(10)}
+	r = &Reconciler{Client: c, Live: c, Events: events.NewFakeRecorder(10), writes: &expectation.Writes{Clock: clock.RealClock{}}}
 	r.read(t, w)
 	return r, w, writes
 }
@@ -105,15 +107,15 @@ func TestWaitsUntilTheCacheShowsItsWrites(t *testing.T) {
 	version := func(v string) []*clusterv1.Machine {
 		return []*clusterv1.Machine{{ObjectMeta: metav1.ObjectMeta{UID: "m", ResourceVersion: v}}}
 	}
-	writes := &written{}
-	if writes.unseen(version("7")) {
+	r := &Reconciler{writes: &expectation.Writes{Clock: clock.RealClock{}}}
+	if r.behind(version("7")) {
 		t.Error("waits for nothing")
 	}
-	writes.note(version("9")[0])
-	if !writes.unseen(version("8")) {
+	r.writes.Note(version("9")[0])
+	if !r.behind(version("8")) {
 		t.Error("does not wait for its own write")
 	}
-	if writes.unseen(version("10")) || writes.unseen(version("8")) {
+	if r.behind(version("10")) || r.behind(version("8")) {
 		t.Error("waits after the cache has shown the write")
 	}
 }

@@ -97,8 +97,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *clusterv1.MachineSet) (
 		return reconcile.Result{}, fmt.Errorf("reading Cluster %q: %w", key.Name, err)
 	}
 	if filter.Paused(f.cluster, set) {
-		setPaused(set, true)
-		return reconcile.Result{}, outcome.Settled(patch.Status(ctx, r.Client, before, set))
+		return r.rest(ctx, before, f)
 	}
 	if !set.DeletionTimestamp.IsZero() {
 		return r.finalize(ctx, before, f)
@@ -116,9 +115,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *clusterv1.MachineSet) (
 		return reconcile.Result{}, err // what was counted before stands
 	}
 	result, err := r.tend(ctx, f)
-	setStatus(f, r.Clock.Now())
-	again, statusErr := r.teller.Status(ctx, before, set, pressing(before, set))
-	if err := kerrors.NewAggregate([]error{err, outcome.Settled(statusErr)}); err != nil {
+	again, statusErr := r.tell(ctx, before, f)
+	if err := kerrors.NewAggregate([]error{err, statusErr}); err != nil {
 		return reconcile.Result{}, err
 	}
 	return outcome.Sooner(result, again), nil
@@ -162,9 +160,8 @@ func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineSet,
 	for _, m := range f.machines {
 		errs = append(errs, r.remove(ctx, f.set, m))
 	}
-	setStatus(f, r.Clock.Now())
-	again, err := r.teller.Status(ctx, before, f.set, pressing(before, f.set))
-	if err := kerrors.NewAggregate(append(errs, outcome.Settled(err))); err != nil {
+	again, err := r.tell(ctx, before, f)
+	if err := kerrors.NewAggregate(append(errs, err)); err != nil {
 		return reconcile.Result{}, err
 	}
 	if !fresh {

@@ -5,6 +5,7 @@ package machineset
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"slices"
 	"time"
@@ -12,32 +13,64 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/coalesce"
+	"drover.io/machine-controller/internal/index"
+	"drover.io/machine-controller/internal/outcome"
 )
 
-// setStatus counts the Machines and derives the conditions.
+// tell writes the status, unless that can wait: only when it cannot are the conditions of all
+// Machines summed up, which is most of the work.
+func (r *Reconciler) tell(ctx context.Context, before *clusterv1.MachineSet, f *family) (reconcile.Result, error) {
+	setStatus(f, r.Clock.Now())
+	hurry := pressing(before, f.set)
+	if wait := r.teller.Wait(f.set, hurry); wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
+	setMachinesReady(f)
+	setMachinesUpToDate(f)
+	again, err := r.teller.Status(ctx, before, f.set, hurry)
+	return again, outcome.Settled(err)
+}
+
+// rest keeps the counters of a set that is paused true: what was counted last may not have been
+// written yet, and Machines go on living. Nothing else is touched.
+func (r *Reconciler) rest(ctx context.Context, before *clusterv1.MachineSet, f *family) (reconcile.Result, error) {
+	var err error
+	if f.machines, err = index.MachinesOf(ctx, r.Client, f.set.Namespace, f.set.UID); err != nil {
+		return reconcile.Result{}, err
+	}
+	setCounts(f)
+	setPaused(f.set, true)
+	again, err := r.teller.Status(ctx, before, f.set, pressing(before, f.set))
+	return again, outcome.Settled(err)
+}
+
+// setStatus counts the Machines and derives the conditions, but for those that sum up others.
 func setStatus(f *family, now time.Time) {
 	status := &f.set.Status
 	status.ObservedGeneration = f.set.Generation
 	if matches, err := selector(f.set); err == nil {
 		status.Selector = matches.String()
 	}
+	setCounts(f)
+	f.frost.Show(f.set)
+	setPaused(f.set, false)
+	setScalingUp(f)
+	setScalingDown(f, now)
+	setRemediating(f)
+	setDeleting(f)
+}
+
+func setCounts(f *family) {
+	status := &f.set.Status
 	status.Replicas = new(int32(len(f.machines) + f.born))
 	status.ReadyReplicas = count(f.machines, clusterv1.MachineReadyCondition)
 	status.AvailableReplicas = count(f.machines, clusterv1.MachineAvailableCondition)
 	status.UpToDateReplicas = count(f.machines, clusterv1.MachineUpToDateCondition)
 	status.Versions = versions(f.machines)
-
-	f.frost.Show(f.set)
-	setPaused(f.set, false)
-	setScalingUp(f)
-	setScalingDown(f, now)
-	setMachinesReady(f)
-	setMachinesUpToDate(f)
-	setRemediating(f)
-	setDeleting(f)
 }
 
 // pressing reports whether somebody waits to read the status: the MachineDeployment, which holds its

@@ -23,6 +23,8 @@ type Observation struct {
 	Machines []*clusterv1.Machine
 	// Unseen names the MachineSets that were written and not yet read back.
 	Unseen []string
+	// Hold says why nothing may be replaced now; empty if nothing is in the way.
+	Hold string
 	// HistoryLimit is how many empty old MachineSets stay after a rollout.
 	HistoryLimit int32
 	// Now is compared with spec.rollout.after.
@@ -44,6 +46,7 @@ func Observe(o Observation) (State, error) {
 		Strategy:     md.Spec.Rollout.Strategy.Type,
 		Limits:       limits,
 		Paused:       md.Spec.Paused != nil && *md.Spec.Paused,
+		Hold:         o.Hold,
 		Deleting:     !md.DeletionTimestamp.IsZero(),
 		HistoryLimit: o.HistoryLimit,
 		Unseen:       o.Unseen,

@@ -24,6 +24,8 @@ func (b *book) steps() []step {
 		return nil
 	case b.state.Paused:
 		return []step{followSize}
+	case b.current == nil && b.state.held():
+		return []step{honourMarks, shrink} // a decrease goes on, nothing new begins
 	case b.current == nil:
 		return []step{createCurrent}
 	case b.state.onDelete():
@@ -100,7 +102,7 @@ func (b *book) decision() Decision {
 
 // sized tells whether the sizes of the sets were decided at all.
 func (b *book) sized() bool {
-	return !b.state.Deleting && len(b.state.Unseen) == 0 && (b.state.Paused || b.current != nil)
+	return !b.state.Deleting && len(b.state.Unseen) == 0 && (b.state.Paused || b.state.held() || b.current != nil)
 }
 
 // sizes lists the stamps first: a stamp that is written after a crash in

@@ -156,6 +156,32 @@ func TestPlan(t *testing.T) {
 			state: State{Replicas: 10, Limits: surge1, Paused: true, Sets: []Set{set("a", 10), set("b", 1, current)}},
 			wait:  WaitPaused,
 		},
+		"it does not roll out while held": {
+			state: State{Replicas: 10, Limits: Limits{Surge: 1, Unavailable: 1}, Hold: "silence", Sets: []Set{set("a", 10), set("b", 1, current)}},
+			wait:  WaitHeld,
+		},
+		"it does not break a deadlock while held": {
+			state: State{Replicas: 2, Limits: surge1, Hold: "silence", Sets: []Set{set("a", 2, func(s *Set) { s.Available = 1 }), set("b", 1, current)}},
+			wait:  WaitHeld,
+		},
+		"it makes no MachineSet while held": {
+			state: State{Replicas: 10, Limits: surge1, Hold: "silence", Sets: []Set{set("a", 10)}},
+			wait:  WaitHeld,
+		},
+		"it follows a decrease while held": {
+			state: State{Replicas: 4, Limits: surge1, Hold: "silence", Sets: []Set{set("a", 10, current)}},
+			want:  []string{"a 10→4"},
+		},
+		"it follows a decrease in the middle of a rollout that is held": {
+			state: State{Replicas: 4, Limits: surge1, Hold: "silence", Sets: []Set{set("a", 8), set("b", 3, current)}},
+			want:  []string{"a 8→2"},
+			wait:  WaitHeld,
+		},
+		"it follows a decrease while held before the current set exists": {
+			state: State{Replicas: 4, Limits: surge1, Hold: "silence", Sets: []Set{set("a", 10)}},
+			want:  []string{"a 10→5"},
+			wait:  WaitHeld,
+		},
 		"it shrinks in proportion while paused": {
 			state: State{Replicas: 5, Limits: surge1, Paused: true, Sets: []Set{set("a", 8), set("b", 3, current)}},
 			want:  []string{"a 8→4", "b 3→2"},

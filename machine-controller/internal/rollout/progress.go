@@ -58,6 +58,9 @@ func (b *book) wait(intents []Intent) Wait {
 	if b.state.Paused {
 		return Wait{WaitPaused, "spec.paused is true; set it to false to go on"}
 	}
+	if b.state.held() {
+		return Wait{WaitHeld, b.state.Hold}
+	}
 	for _, intent := range intents {
 		if intent.Kind == Scale || intent.Kind == CreateCurrent {
 			return Wait{}

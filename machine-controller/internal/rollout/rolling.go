@@ -44,6 +44,9 @@ func growProven(b *book) {
 // available stops the rollout. And even if each deletion hit an available
 // Machine, enough would stay available.
 func shrinkOlds(b *book) {
+	if b.state.held() {
+		return
+	}
 	depth := b.depth()
 	for _, part := range []func(*entry) int32{(*entry).marked, (*entry).bad, (*entry).all} {
 		for _, e := range b.olds {
@@ -88,7 +91,7 @@ func (e *entry) lowest(slack int32) int32 {
 // Machines of old sets.
 func breakDeadlock(b *book) {
 	cur := b.current
-	if cur.Available != cur.Machines {
+	if cur.Available != cur.Machines || b.state.held() {
 		return
 	}
 	for _, e := range b.entries {

@@ -20,6 +20,9 @@ type State struct {
 	Limits Limits
 	// Paused stops rollouts; only a change of Replicas is followed.
 	Paused bool
+	// Hold says why nothing may be replaced now: the rollout takes no old Machines,
+	// but a change of Replicas is followed. Empty if nothing is in the way.
+	Hold string
 	// Deleting is true once the MachineDeployment has a deletion timestamp.
 	Deleting bool
 	// HistoryLimit is how many empty old MachineSets stay after a rollout.
@@ -83,6 +86,11 @@ type Stamp struct {
 // onDelete tells whether Machines are replaced only after somebody deletes them.
 func (s State) onDelete() bool {
 	return s.Strategy == clusterv1.OnDeleteMachineDeploymentStrategyType
+}
+
+// held tells whether nothing may be replaced now.
+func (s State) held() bool {
+	return s.Hold != ""
 }
 
 // ceiling is how many Machines there may be at most.

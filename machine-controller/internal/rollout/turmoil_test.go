@@ -43,7 +43,7 @@ func (w *world) step(t turmoil) {
 }
 
 func (w *world) misfortune(t turmoil) {
-	switch kind := w.pick(6); {
+	switch kind := w.pick(7); {
 	case kind == 0:
 		// Another leader: it remembers no writes, but lists afresh.
 		clear(w.written)
@@ -67,6 +67,8 @@ func (w *world) misfortune(t turmoil) {
 		w.resize(int32(w.pick(11)))
 	case kind == 5 && t.resizes:
 		w.scaleDown()
+	case kind == 6 && t.failures:
+		w.held = !w.held
 	}
 }
 
@@ -136,7 +138,7 @@ func (w *world) finish() {
 // calm lets everything work until nothing changes any more, and checks that
 // exactly the wanted Machines are there.
 func (w *world) calm() {
-	w.paused, w.trustOrder = false, true
+	w.paused, w.held, w.trustOrder = false, false, true
 	for tick := range 400 {
 		for i := range w.sets {
 			w.machineSet(i, -1)

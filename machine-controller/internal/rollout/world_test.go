@@ -47,7 +47,7 @@ type simMachine struct {
 type world struct {
 	chooser
 	replicas               int32
-	onDelete, paused       bool
+	onDelete, paused, held bool
 	surge, unavailable     *intstr.IntOrString
 	template               string
 	sets                   []simSet
@@ -122,6 +122,9 @@ func (w *world) catchUp() {
 // view is the State that the caches show.
 func (w *world) view() State {
 	state := State{Replicas: w.replicas, Limits: w.limits(), Paused: w.paused}
+	if w.held {
+		state.Hold = "an API server is silent"
+	}
 	if w.onDelete {
 		state.Strategy = clusterv1.OnDeleteMachineDeploymentStrategyType
 	}
@@ -390,7 +393,30 @@ func violation(s State, d Decision) error {
 	if size <= s.ceiling() && fits && lowers && after < s.minAvailable() && !s.Paused && !s.onDelete() && !breaks(d) && !honours(d) {
 		errs = append(errs, fmt.Errorf("leaves %d available in the worst case; at least %d must stay: %+v", after, s.minAvailable(), s))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, heeds(s, d))...)
+}
+
+// heeds checks that a rollout that is held takes nothing away and begins nothing.
+func heeds(s State, d Decision) error {
+	if s.Hold == "" || s.Paused || s.onDelete() {
+		return nil
+	}
+	size := int32(0)
+	for _, set := range s.Sets {
+		if set.Recorded.Desired != s.Replicas || set.Replicas > s.Replicas {
+			return nil // the size has changed
+		}
+		size += set.Replicas
+	}
+	if size > s.ceiling() {
+		return nil
+	}
+	for _, intent := range d.Intents {
+		if intent.Kind == CreateCurrent || intent.Kind == Scale && intent.To < intent.From {
+			return fmt.Errorf("%s of %q from %d to %d although it is held", intent.Kind, intent.Set, intent.From, intent.To)
+		}
+	}
+	return nil
 }
 
 func breaks(d Decision) bool {

@@ -4,6 +4,7 @@
 package safety
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -151,17 +152,18 @@ func (g *Guard) scene(ctx context.Context, cluster *clusterv1.Cluster, set *clus
 		fleet = FleetOf(s.deployment)
 	}
 	s.state = State{Fleet: string(owner.GetUID()), Fleets: map[string]Fleet{string(owner.GetUID()): fleet}}
+	s.state.Hold = cmp.Or(FrozenRefusal(fleet, owner.GetLabels(), owner.GetAnnotations()), g.Unreachable(cluster))
+	return s, nil
+}
+
+// Unreachable is why nothing of the Cluster may be made or replaced for want of an API server
+// that answers; nil if both do.
+func (g *Guard) Unreachable(cluster *clusterv1.Cluster) *Refusal {
 	initialized := cluster.Status.Initialization.ControlPlaneInitialized
-	for _, hold := range []*Refusal{
-		FrozenRefusal(fleet, owner.GetLabels(), owner.GetAnnotations()),
+	return cmp.Or(
 		managementSilent(g.Management()),
 		workloadSilent(initialized != nil && *initialized, g.Workload(client.ObjectKeyFromObject(cluster))),
-	} {
-		if s.state.Hold == nil {
-			s.state.Hold = hold
-		}
-	}
-	return s, nil
+	)
 }
 
 // deployment reads the MachineDeployment of a set; nil for a set that stands alone.

@@ -170,6 +170,12 @@ func TestGuardHolds(t *testing.T) {
 		}, ReasonFrozen},
 		"everything while the cluster is silent": {func(s *stage, _ *clusterv1.MachineDeployment) { s.state = workload.State{} }, ReasonUnreachable},
 		"everything while management is silent":  {func(s *stage, _ *clusterv1.MachineDeployment) { s.reach = Reach{} }, ReasonUnreachable},
+		"everything from the first probe that the cluster leaves unanswered": {func(s *stage, _ *clusterv1.MachineDeployment) {
+			s.state.ConsecutiveFailures, s.state.Message = 1, "no answer"
+		}, ReasonUnreachable},
+		"everything from the first probe that management leaves unanswered": {func(s *stage, _ *clusterv1.MachineDeployment) {
+			s.reach = s.reach.Probed(false, noon, time.Minute)
+		}, ReasonUnreachable},
 		"nothing before the first connection": {func(s *stage, _ *clusterv1.MachineDeployment) {
 			s.state, s.cluster.Status = workload.State{}, clusterv1.ClusterStatus{}
 		}, ""},

@@ -42,17 +42,23 @@ func (r Reach) Probed(answered bool, at time.Time, timeout time.Duration) Reach 
 // Reachable reports whether decisions may rest on what is known.
 func (r Reach) Reachable() bool { return !r.Since.IsZero() }
 
+// Answering reports whether the latest probe was answered. Between one that was not and the
+// timeout nobody knows whether this is a blip: what is known still stands, but what cannot be
+// taken back waits.
+func (r Reach) Answering() bool { return r.Reachable() && r.silent.IsZero() }
+
 // managementSilent refuses everything while the management cluster does not answer.
 func managementSilent(r Reach) *Refusal {
-	if r.Reachable() {
+	if r.Answering() {
 		return nil
 	}
 	return &Refusal{ReasonUnreachable, "The API server of the management cluster does not answer: nothing is created or replaced until it does"}
 }
 
-// workloadSilent refuses everything while a workload cluster that was connected once is not.
+// workloadSilent refuses everything while a workload cluster that was connected once is not,
+// and from the first probe on that it leaves unanswered.
 func workloadSilent(initialized bool, state workload.State) *Refusal {
-	if !initialized || state.Connected {
+	if !initialized || (state.Connected && state.ConsecutiveFailures == 0) {
 		return nil
 	}
 	why := "not connected yet"

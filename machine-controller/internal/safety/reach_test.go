@@ -16,15 +16,18 @@ func TestProbed(t *testing.T) {
 	tests := map[string]struct {
 		probes string
 		since  int // the probe with which the answers began; -1 is unreachable
+		held   bool
 	}{
-		"is unreachable before the first probe":        {"", -1},
-		"is unreachable until one answers":             {"--", -1},
-		"is reachable at once when one answers":        {"-+", 1},
-		"stays reachable through a blip":               {"++---+", 0},
-		"is unreachable after the timeout":             {"+----", -1},
-		"forgets a silence that ended":                 {"+---+---+", 0},
-		"starts anew when it comes back":               {"+----+", 5},
-		"stays unreachable through an answer and more": {"+----+----", -1},
+		"is unreachable before the first probe":        {"", -1, true},
+		"is unreachable until one answers":             {"--", -1, true},
+		"is reachable at once when one answers":        {"-+", 1, false},
+		"holds from the first silence on":              {"++-", 0, true},
+		"holds until the timeout":                      {"++---", 0, true},
+		"stays reachable through a blip":               {"++---+", 0, false},
+		"is unreachable after the timeout":             {"+----", -1, true},
+		"forgets a silence that ended":                 {"+---+---+", 0, false},
+		"starts anew when it comes back":               {"+----+", 5, false},
+		"stays unreachable through an answer and more": {"+----+----", -1, true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -40,6 +43,9 @@ func TestProbed(t *testing.T) {
 			if !reach.Since.Equal(want) || reach.Reachable() != (test.since >= 0) {
 				t.Errorf("reachable %t since %s, want since %s", reach.Reachable(), reach.Since, want)
 			}
+			if refusal := managementSilent(reach); (refusal != nil) != test.held {
+				t.Errorf("refusal is %v", refusal)
+			}
 		})
 	}
 }
@@ -53,7 +59,8 @@ func TestWorkloadSilent(t *testing.T) {
 	}{
 		"lets the first Machines of a cluster through":      {},
 		"lets everything through while connected":           {initialized: true, state: workload.State{Connected: true}},
-		"does not mind a probe that failed":                 {initialized: true, state: workload.State{Connected: true, ConsecutiveFailures: 2, Message: "no answer"}},
+		"holds everything after one probe that failed":      {initialized: true, state: workload.State{Connected: true, ConsecutiveFailures: 1, Message: "no answer"}, refused: true},
+		"does not mind a new kubeconfig that does not work": {initialized: true, state: workload.State{Connected: true, Reason: workload.ReasonUnauthorized, Message: "who are you"}},
 		"holds everything while disconnected":               {initialized: true, state: workload.State{Message: "no answer"}, refused: true},
 		"holds everything until a new process is connected": {initialized: true, refused: true},
 	}

@@ -1,0 +1,120 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	policyv1 "drover.io/api/policy/v1alpha1"
+	"drover.io/machine-controller/internal/health"
+	"drover.io/machine-controller/internal/index"
+	"drover.io/machine-controller/internal/safety"
+	"drover.io/machine-controller/internal/workload"
+)
+
+// indexing registers the manager's indexes with a fake client.
+type indexing struct{ *fake.ClientBuilder }
+
+func (i indexing) IndexField(_ context.Context, object client.Object, field string, extract client.IndexerFunc) error {
+	i.WithIndex(object, field, extract)
+	return nil
+}
+
+// TestWhatOthersMendPassesTheGate hands two Machines over to a controller outside: one of a
+// MachineSet of ten, and one that something else controls.
+func TestWhatOthersMendPassesTheGate(t *testing.T) {
+	t.Parallel()
+	connected := workload.State{Connected: true}
+	for name, test := range map[string]struct {
+		freeze string
+		state  workload.State
+		change func(w *ward)
+		want   []string
+	}{
+		"it lets both through":                                  {state: connected, want: []string{"m-0", "other"}},
+		"it holds what is frozen":                               {freeze: "true", state: connected, want: []string{"other"}},
+		"it holds everything while the cluster is silent":       {},
+		"it holds everything after one probe without an answer": {state: workload.State{Connected: true, ConsecutiveFailures: 1}},
+		"it takes nothing back": {freeze: "true", change: func(w *ward) {
+			for _, m := range w.targets {
+				setWaitingForOthers(m)
+			}
+		}, want: []string{"m-0", "other"}},
+		"it leaves to owners what they replace": {freeze: "true", change: func(w *ward) {
+			w.check.Spec.Remediation.TemplateRef = clusterv1.MachineHealthCheckRemediationTemplateReference{}
+		}, want: []string{"m-0", "other"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "set", UID: "set", Annotations: map[string]string{policyv1.FreezeAnnotation: test.freeze}}}
+			set.Spec.ClusterName, set.Spec.Replicas = "c", new(int32(10))
+			objects := []client.Object{set}
+			w := &ward{check: newCheck("ns", "check"), cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}}
+			w.check.Spec.Remediation.TemplateRef = clusterv1.MachineHealthCheckRemediationTemplateReference{APIVersion: "mend.test/v1", Kind: "MendTemplate", Name: "reboot"}
+			w.cluster.Status.Initialization.ControlPlaneInitialized = new(true)
+			w.sets = map[types.UID]*clusterv1.MachineSet{"set": set}
+			w.decision = health.Decision{Remediate: map[string]bool{"m-0": true, "other": true}, Held: map[string]health.Hold{}}
+			for _, name := range []string{"m-0", "m-1", "m-2", "m-3", "m-4", "m-5", "m-6", "m-7", "m-8", "m-9", "other"} {
+				m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)}, Spec: clusterv1.MachineSpec{ClusterName: "c"}}
+				m.Status.NodeRef.Name = name
+				if name != "other" {
+					m.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, clusterv1.GroupVersion.WithKind("MachineSet"))}
+				}
+				if w.decision.Remediate[name] {
+					conditions.Set(m, metav1.Condition{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionFalse, Reason: "x"})
+					w.targets = append(w.targets, m)
+				}
+				objects = append(objects, m)
+			}
+			if test.change != nil {
+				test.change(w)
+			}
+			r := &Reconciler{Guard: newGuard(t, test.state, objects...)}
+			result, err := r.admit(t.Context(), w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, slices.Sorted(maps.Keys(w.decision.Remediate))); diff != "" {
+				t.Errorf("handed over (-want +got):\n%s", diff)
+			}
+			if held := len(w.decision.Held); held+len(test.want) != 2 || (held > 0) != (result.RequeueAfter > 0) {
+				t.Errorf("held are %v, to be looked at after %s", w.decision.Held, result.RequeueAfter)
+			}
+		})
+	}
+}
+
+func newGuard(t *testing.T, state workload.State, objects ...client.Object) *safety.Guard {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, policyv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...)
+	if err := index.Register(t.Context(), indexing{builder}); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	return &safety.Guard{
+		Reader: builder.Build(), Workload: func(client.ObjectKey) workload.State { return state },
+		Management: func() safety.Reach { return safety.Reach{Since: now} },
+		Default:    safety.Default(), Clock: clocktesting.NewFakePassiveClock(now),
+	}
+}
