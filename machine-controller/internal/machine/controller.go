@@ -44,6 +44,9 @@ import (
 // absentRetry is how often an object that must be there, but is not, is looked for.
 const absentRetry = 30 * time.Second
 
+// answerRetry is how long to wait after a request that the workload cluster did not answer.
+const answerRetry = 2 * time.Second
+
 // behindRetry is how long to wait for the cache to show our own last write at most.
 const behindRetry = time.Second
 
