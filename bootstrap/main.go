@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2/textlogger"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"drover.io/bootstrap/internal/bootstrapconfig"
 	"drover.io/bootstrap/internal/csrapproval"
@@ -38,6 +39,7 @@ func run(args []string) error {
 		return fmt.Errorf("finding the management cluster: %w", err)
 	}
 	rest.QPS, rest.Burst, rest.UserAgent = 100, 200, "drover-bootstrap"
+	rest.WarningHandlerWithContext = log.NewKubeAPIWarningLogger(log.KubeAPIWarningLoggerOptions{Deduplicate: true})
 	mgr, err := newManager(rest, o)
 	if err != nil {
 		return err

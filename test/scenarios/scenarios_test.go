@@ -10,6 +10,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,6 +55,7 @@ func TestScenarios(t *testing.T) {
 			})
 		}
 	})
+	quiet(t, stack)
 	left, err := os.ReadDir(stack.Hosts())
 	if err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
@@ -61,6 +63,23 @@ func TestScenarios(t *testing.T) {
 	for _, entry := range left {
 		if entry.IsDir() && !t.Failed() {
 			t.Errorf("host %s is left", entry.Name())
+		}
+	}
+}
+
+// quiet looks for errors of reconciles that were only about a workload cluster that is down.
+// The connection to it says so, once.
+func quiet(t *testing.T, stack *kit.Stack) {
+	t.Helper()
+	for _, m := range stack.Managers() {
+		log, err := os.ReadFile(m.Log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(log)) {
+			if strings.Contains(line, "Reconciler error") && strings.Contains(line, "connection refused") {
+				t.Errorf("%s: %s", m.Name, line)
+			}
 		}
 	}
 }

@@ -106,13 +106,13 @@ func TestFailureDomains(t *testing.T) {
 
 func TestEndpoints(t *testing.T) {
 	t.Parallel()
-	_, o := read(fields{"spec": fields{"controlPlaneEndpoint": fields{"host": "h", "port": int64(6443)}}, "status": fields{"externalManagedControlPlane": true}})
+	_, o := read(fields{"spec": fields{"controlPlaneEndpoint": fields{"host": "h", "port": int64(6443)}}})
 	want := clusterv1.APIEndpoint{Host: "h", Port: 6443}
-	if (&InfraCluster{o}).Endpoint() != want || (&ControlPlane{o}).Endpoint() != want || !(&ControlPlane{o}).ExternallyManaged() {
-		t.Error("the endpoint, or who manages the control plane, is not read")
+	if (&InfraCluster{o}).Endpoint() != want || (&ControlPlane{o}).Endpoint() != want {
+		t.Error("the endpoint is not read")
 	}
 	_, none := read(fields{})
-	if (&InfraCluster{none}).Endpoint() != (clusterv1.APIEndpoint{}) || (&ControlPlane{none}).ExternallyManaged() {
+	if (&InfraCluster{none}).Endpoint() != (clusterv1.APIEndpoint{}) || (&ControlPlane{none}).Endpoint() != (clusterv1.APIEndpoint{}) {
 		t.Error("something is read from nothing")
 	}
 }

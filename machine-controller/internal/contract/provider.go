@@ -123,12 +123,6 @@ func (c *ControlPlane) Initialized() bool {
 	return c.flag([]string{"status", "initialization", "controlPlaneInitialized"}, []string{"status", "initialized"})
 }
 
-// ExternallyManaged reports whether the control plane has no Nodes or Machines in the cluster.
-func (c *ControlPlane) ExternallyManaged() bool {
-	value, _, _ := unstructured.NestedBool(c.Unstructured.Object, "status", "externalManagedControlPlane")
-	return value
-}
-
 // Endpoint is where the API server answers; zero when the provider does not supply it.
 func (c *ControlPlane) Endpoint() clusterv1.APIEndpoint { return endpoint(&c.Object) }
 

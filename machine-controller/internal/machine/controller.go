@@ -44,6 +44,9 @@ import (
 // absentRetry is how often an object that must be there, but is not, is looked for.
 const absentRetry = 30 * time.Second
 
+// answerRetry is how long to wait after a request that the workload cluster did not answer.
+const answerRetry = 2 * time.Second
+
 // behindRetry is how long to wait for the cache to show our own last write at most.
 const behindRetry = time.Second
 
@@ -162,11 +165,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (recon
 
 // finalize runs the steps of deletion until one has to wait, and lets the Machine go after the last.
 func (r *Reconciler) finalize(ctx context.Context, s *subject) (reconcile.Result, error) {
+	var err error
+	if s.planeGoes, err = r.planeGoes(ctx, s); err != nil {
+		return reconcile.Result{}, err
+	}
 	for _, step := range r.steps {
 		done, result, err := step.run(ctx, s)
 		metrics.Failed(operation(step), err)
 		if err != nil || !done {
-			return result, err
+			return outcome.Sooner(result, planeAgain(s)), err
 		}
 	}
 	s.deletion = progress{reason: clusterv1.MachineDeletingDeletionCompletedReason}

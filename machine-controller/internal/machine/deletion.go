@@ -139,10 +139,10 @@ func gone(ctx context.Context, e eraser, object *unstructured.Unstructured, read
 }
 
 // guardsNode reports whether a Node is left that is worth draining. It is not when the
-// whole Cluster goes away, when there is no Node, or when the virtual machine is already
-// being deleted: pods on it are lost then whatever we do.
+// whole Cluster or its control plane goes away, when there is no Node, or when the virtual
+// machine is already being deleted: pods on it are lost then whatever we do.
 func guardsNode(s *subject) bool {
-	if !s.cluster.DeletionTimestamp.IsZero() || terminating(s) {
+	if !s.cluster.DeletionTimestamp.IsZero() || s.planeGoes || terminating(s) {
 		return false
 	}
 	return s.node.object != nil || (s.machine.Status.NodeRef.IsDefined() && !apierrors.IsNotFound(s.node.err))

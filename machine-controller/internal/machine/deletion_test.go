@@ -59,6 +59,7 @@ func TestGuardsNode(t *testing.T) {
 		"has none to guard before one joined":                      {func(s *subject) { s.machine.Status.NodeRef.Name, s.node.object = "", nil }, false},
 		"has none to guard after it was deleted":                   {func(s *subject) { s.node = seen[corev1.Node]{err: notFound} }, false},
 		"does not when the whole Cluster goes":                     {func(s *subject) { s.cluster.DeletionTimestamp = new(metav1.NewTime(epoch)) }, false},
+		"does not when the control plane goes":                     {func(s *subject) { s.planeGoes = true }, false},
 		"does not when the virtual machine is gone":                {func(s *subject) { s.infra = seen[contract.InfraMachine]{err: notFound} }, false},
 		"does not when the virtual machine is already being taken": {func(s *subject) { s.infra.object.SetDeletionTimestamp(new(metav1.NewTime(epoch))) }, false},
 	} {
@@ -265,11 +266,8 @@ func TestNodeGoneGivesUpAfterItsTimeout(t *testing.T) {
 func TestNodeGoneHasNothingToDo(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*subject){
-		"when there never was a Node": func(s *subject) { s.machine.Status.NodeRef.Name, s.node = "", seen[corev1.Node]{err: notFound} },
-		"when the control plane goes with its Cluster": func(s *subject) {
-			s.cluster.DeletionTimestamp = new(metav1.NewTime(epoch))
-			s.cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: "g", Kind: "k", Name: "n"}
-		},
+		"when there never was a Node":               func(s *subject) { s.machine.Status.NodeRef.Name, s.node = "", seen[corev1.Node]{err: notFound} },
+		"when the Node goes with the control plane": func(s *subject) { s.planeGoes = true },
 		"when the Cluster, and every way to reach it, is gone": func(s *subject) {
 			s.cluster = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", DeletionTimestamp: new(metav1.NewTime(epoch))}}
 			s.machine.Spec.Deletion.NodeDeletionTimeoutSeconds = new(int32(0))

@@ -13,6 +13,7 @@ import (
 
 	"drover.io/machine-controller/internal/outcome"
 	"drover.io/machine-controller/internal/volume"
+	"drover.io/machine-controller/internal/workload"
 )
 
 // detached waits until the volumes of the pods that were drained are off the Node, as a
@@ -52,6 +53,10 @@ func (d detached) run(ctx context.Context, s *subject) (bool, reconcile.Result, 
 		Node:    m.Status.NodeRef.Name,
 		Skipped: func(ctx context.Context) ([]*corev1.Pod, error) { return d.skipped(ctx, s) },
 	})
+	if workload.IsUnanswered(err) {
+		startClock(&status.WaitForNodeVolumeDetachStartTime, d.clock.Now())
+		return unanswered(s, clusterv1.MachineDeletingWaitingForVolumeDetachReason, untilExpiry(status.WaitForNodeVolumeDetachStartTime, timeout, d.clock.Now()))
+	}
 	if err != nil {
 		return false, reconcile.Result{}, fmt.Errorf("waiting for volumes: %w", err)
 	}

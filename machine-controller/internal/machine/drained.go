@@ -59,10 +59,16 @@ func (d drained) run(ctx context.Context, s *subject) (bool, reconcile.Result, e
 		return false, rest, nil // whatever makes the Node seen wakes us
 	}
 	request, err := d.request(ctx, connection, s)
+	if workload.IsUnanswered(err) {
+		return unanswered(s, clusterv1.MachineDeletingDrainingNodeReason, rest)
+	}
 	if err != nil {
 		return false, rest, outcome.Settled(err)
 	}
 	result, err := d.drainer.Node(ctx, request)
+	if workload.IsUnanswered(err) {
+		return unanswered(s, clusterv1.MachineDeletingDrainingNodeReason, rest)
+	}
 	if result.Done && err == nil {
 		if wasAt(m, clusterv1.MachineDeletingDrainingNodeReason) {
 			d.events.drained(m, request.Node.Name)
@@ -127,6 +133,12 @@ func forceDeadline(policy safety.Policy, m *clusterv1.Machine) *time.Time {
 func unreachable(s *subject, stage, field, annotation string) string {
 	return fmt.Sprintf("%s; the %s waits for it. To go on without it set spec.deletion.%s or the annotation %s",
 		disconnected(s.connection), stage, field, annotation)
+}
+
+// unanswered waits until the workload cluster has answered, or the connection to it is given up.
+func unanswered(s *subject, stage string, rest reconcile.Result) (bool, reconcile.Result, error) {
+	s.deletion = progress{stage, "Waiting for the workload cluster to answer"}
+	return false, outcome.Sooner(rest, reconcile.Result{RequeueAfter: answerRetry}), nil
 }
 
 // unseen says why a Node that is there to be drained is not seen now.

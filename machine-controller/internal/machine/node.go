@@ -48,7 +48,7 @@ func (p node) run(ctx context.Context, s *subject) (reconcile.Result, error) {
 		if apierrors.IsNotFound(err) {
 			err = p.assign(ctx, connection.Client(), s, connection.Node)
 		}
-		return reconcile.Result{}, err
+		return later(err)
 	}
 	if s.machine.Status.NodeRef.Name != found.Name {
 		p.events.nodeJoined(s.machine, found.Name)
@@ -59,9 +59,17 @@ func (p node) run(ctx context.Context, s *subject) (reconcile.Result, error) {
 		return reconcile.Result{}, nil
 	}
 	if err := p.sync.apply(ctx, connection.Client(), s); outcome.Settled(err) != nil {
-		return reconcile.Result{}, fmt.Errorf("syncing Node %q: %w", found.Name, err)
+		return later(fmt.Errorf("syncing Node %q: %w", found.Name, err))
 	}
 	return reconcile.Result{}, nil
+}
+
+// later tries a request again that the workload cluster did not answer; other errors stay.
+func later(err error) (reconcile.Result, error) {
+	if workload.IsUnanswered(err) {
+		return reconcile.Result{RequeueAfter: answerRetry}, nil
+	}
+	return reconcile.Result{}, err
 }
 
 // errDuplicateNodes says that several Nodes claim the providerID of one machine.

@@ -46,7 +46,7 @@ func (d *nodeGone) run(ctx context.Context, s *subject) (bool, reconcile.Result,
 	if s.node.object != nil {
 		name = s.node.object.Name
 	}
-	if name == "" || ownControlPlaneGoes(s) {
+	if name == "" || s.planeGoes {
 		return true, reconcile.Result{}, nil
 	}
 	err := d.delete(ctx, s, name)
@@ -85,12 +85,6 @@ func (d *nodeGone) delete(ctx context.Context, s *subject, name string) error {
 	}
 	target := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
 	return connection.Client().Delete(ctx, target, client.Preconditions{UID: &node.UID})
-}
-
-// ownControlPlaneGoes reports whether the control plane, and every Node with it, is deleted
-// by the same Cluster. Somebody else's control plane stays, and its Nodes must be cleaned up.
-func ownControlPlaneGoes(s *subject) bool {
-	return !s.cluster.DeletionTimestamp.IsZero() && s.cluster.Spec.ControlPlaneRef.IsDefined()
 }
 
 func (d *nodeGone) started(uid types.UID) metav1.Time {

@@ -29,7 +29,9 @@ type subject struct {
 
 	// connection is the state of the connection to the workload cluster.
 	connection workload.State
-	deletion   progress
+	// planeGoes says of a machine that is deleted that the Nodes go with their control plane.
+	planeGoes bool
+	deletion  progress
 }
 
 // seen is what came of looking for an object: the object, or why there is none.

@@ -44,6 +44,14 @@ func classify(host string, err error) *failure {
 	}
 }
 
+// IsUnanswered reports whether a request through a Connection ended without an answer of the
+// API server. Whether it is down is for the connection to find out, which then wakes whoever
+// waits; until then it is no error of the one who asked.
+func IsUnanswered(err error) bool {
+	var request *url.Error
+	return errors.As(err, &request)
+}
+
 func statusOf(err error) *apierrors.StatusError {
 	status := &apierrors.StatusError{}
 	errors.As(err, &status)

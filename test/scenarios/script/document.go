@@ -56,7 +56,7 @@ var words = []string{"do", "in", "count", "says", "write", "name", "group"}
 type Document struct {
 	// Do is the verb.
 	Do string
-	// In is the cluster that the object is in.
+	// In is the cluster that the object is in, or that a kubeconfig leads to.
 	In string
 	// Count is how many objects there are to be like this; nil is at least one.
 	Count *int
@@ -72,6 +72,9 @@ type Document struct {
 
 func newDocument(object map[string]any) (Document, error) {
 	d := Document{Do: Apply, In: Management}
+	if object["do"] == Kubeconfig {
+		d.In = Workload
+	}
 	for _, word := range words {
 		value, ok := object[word]
 		if !ok {

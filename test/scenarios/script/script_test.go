@@ -31,7 +31,7 @@ func TestLoad(t *testing.T) {
 	given := folder(t, map[string]string{"pod.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: '${name}-${namespace}', labels: {tier: '${tier:-front}'}}\n"})
 	story := folder(t, map[string]string{
 		"README.md":     "# A story",
-		"00-given.yaml": "do: kubeconfig\nname: edge\n---\nuse: pod\nname: web\n",
+		"00-given.yaml": "do: kubeconfig\nname: edge\n---\ndo: kubeconfig\nin: management\nname: home\n---\nuse: pod\nname: web\n",
 		"01-then.yaml":  "in: workload\ncount: 0\n" + pod,
 	})
 	steps, err := Load(story, given, Variables{"namespace": "here"})
@@ -43,7 +43,8 @@ func TestLoad(t *testing.T) {
 	}
 	want := []Step{
 		{File: "00-given.yaml", Documents: []Document{
-			{Do: Kubeconfig, In: Management, Name: "edge"},
+			{Do: Kubeconfig, In: Workload, Name: "edge"},
+			{Do: Kubeconfig, In: Management, Name: "home"},
 			{Do: Apply, In: Management, Object: object(map[string]any{"name": "web-here", "labels": map[string]any{"tier": "front"}})},
 		}},
 		{File: "01-then.yaml", Then: true, Documents: []Document{

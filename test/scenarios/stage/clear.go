@@ -77,16 +77,18 @@ func (s *Stage) left(ctx context.Context, kinds []client.Object) (string, error)
 	return strings.Join(left, ", "), nil
 }
 
-// leftNodes names the Nodes whose Machines were in the story's namespace.
+// leftNodes names the Nodes of either cluster whose Machines were in the story's namespace.
 func (s *Stage) leftNodes(ctx context.Context) (string, error) {
-	nodes := &corev1.NodeList{}
-	if err := s.Stack.Work.List(ctx, nodes); err != nil {
-		return "", err
-	}
 	var left []string
-	for _, node := range nodes.Items {
-		if node.Annotations[clusterv1.ClusterNamespaceAnnotation] == s.Namespace {
-			left = append(left, "Node "+node.Name)
+	for _, c := range []client.Client{s.Stack.Work, s.Stack.Manage} {
+		nodes := &corev1.NodeList{}
+		if err := c.List(ctx, nodes); err != nil {
+			return "", err
+		}
+		for _, node := range nodes.Items {
+			if node.Annotations[clusterv1.ClusterNamespaceAnnotation] == s.Namespace {
+				left = append(left, "Node "+node.Name)
+			}
 		}
 	}
 	return strings.Join(left, ", "), nil

@@ -36,7 +36,7 @@ func subject(d script.Document) string {
 func (s *Stage) act(ctx context.Context, d script.Document) error {
 	switch d.Do {
 	case script.Kubeconfig:
-		return s.giveKubeconfig(ctx, d.Name, d.Group)
+		return s.giveKubeconfig(ctx, d)
 	case script.Move:
 		s.door.Shut()
 		return s.newDoor()

@@ -67,7 +67,11 @@ func (s *Stage) newDoor() error {
 // Variables are what the story's documents may ask for.
 func (s *Stage) Variables() script.Variables {
 	host, port := s.door.Address()
-	return script.Variables{"namespace": s.Namespace, "host": host, "port": strconv.Itoa(port)}
+	managementHost, managementPort := s.management()
+	return script.Variables{
+		"namespace": s.Namespace, "host": host, "port": strconv.Itoa(port),
+		"managementHost": managementHost, "managementPort": strconv.Itoa(managementPort),
+	}
 }
 
 // Play plays the steps in order. The error says at which it ended, and why.
