@@ -6,15 +6,20 @@ package node
 const (
 	healthUnit   = "drover-health.service"
 	healthScript = scriptFolder + "/health.sh"
+	loadFile     = "/proc/loadavg"
 )
 
 // healthCheck restarts a kubelet or a containerd that runs but does not answer, which Restart= does not see.
-// Three misses in a row, half a minute apart, so that a busy host is left alone. A kubelet that still waits for
-// its certificate does not answer yet.
+// One miss is none: it takes three in a row, half a minute apart. Where more than four processes per CPU want to run
+// it takes twenty, because there an answer may only be late, and a restart would add to what the host has to do. A
+// kubelet that still waits for its certificate does not answer yet.
 const healthCheck = `#!/bin/bash
 kubelet=0 containerd=0
-type curl ctr >/dev/null || exit 0
+type curl ctr nproc >/dev/null || exit 0
 while sleep 30; do
+  read -r load _ < ` + loadFile + `
+  patience=3
+  if [ "${load%.*}" -ge $((4 * $(nproc))) ]; then patience=20; fi
   if [ -e ` + kubeletKubeconfig + ` ] && systemctl --quiet is-active kubelet.service && ! curl -fs -o /dev/null -m 20 http://127.0.0.1:10248/healthz; then
     kubelet=$((kubelet + 1))
   else
@@ -25,13 +30,13 @@ while sleep 30; do
   else
     containerd=0
   fi
-  if [ $containerd -ge 3 ]; then
-    echo "restarting containerd: it does not answer"
+  if [ $containerd -ge $patience ]; then
+    echo "restarting containerd: it did not answer $containerd times"
     systemctl restart containerd.service
     containerd=0
   fi
-  if [ $kubelet -ge 3 ]; then
-    echo "restarting the kubelet: it does not answer"
+  if [ $kubelet -ge $patience ]; then
+    echo "restarting the kubelet: it did not answer $kubelet times"
     systemctl restart kubelet.service
     kubelet=0
   fi

@@ -5,6 +5,7 @@ package node
 
 import (
 	"cmp"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -16,11 +17,12 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 )
 
-// healthShims let seven half minutes pass at once, and write down what is restarted.
+// healthShims let half minutes pass at once, on a host with two CPUs, and write down what is restarted.
 const healthShims = `
 set +eu
 ticks=0
-sleep() { ticks=$((ticks + 1)); [ $ticks -le 7 ]; }
+sleep() { ticks=$((ticks + 1)); [ $ticks -le $TICKS ]; }
+nproc() { echo 2; }
 systemctl() { case "$*" in *is-active*) [ -e "$ACTIVE" ] ;; *) echo "systemctl $*" ;; esac; }
 timeout() { shift; "$@"; }
 ctr() { [ -e "$CONTAINERD" ]; }
@@ -31,22 +33,30 @@ func TestRestartsWhatDoesNotAnswer(t *testing.T) {
 	healthy := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }
 	sick := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }
 	hangs := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
-	const kubelet, containerd = "restarting the kubelet: it does not answer\nsystemctl restart kubelet.service\n", "restarting containerd: it does not answer\nsystemctl restart containerd.service\n"
+	restarts := func(what, unit string, misses int) string {
+		return fmt.Sprintf("restarting %s: it did not answer %d times\nsystemctl restart %s\n", what, misses, unit)
+	}
+	kubelet, containerd := restarts("the kubelet", kubeletUnit, 3), restarts("containerd", containerdUnit, 3)
 	var calls atomic.Int32
 	cases := map[string]struct {
 		kubelet    http.HandlerFunc
 		containerd bool
 		inactive   bool
 		waits      bool   // for its certificate
-		patience   string // seconds
+		timeout    string // seconds
+		load       string // default "0.50"
+		ticks      int    // default 7
 		want       string
 	}{
-		"it restarts a kubelet that hangs, after three misses each": {kubelet: hangs, patience: "0.2", containerd: true, want: kubelet + kubelet},
+		"it restarts a kubelet that hangs, after three misses each": {kubelet: hangs, timeout: "0.2", containerd: true, want: kubelet + kubelet},
 		"it restarts a kubelet that says it is not healthy":         {kubelet: sick, containerd: true, want: kubelet + kubelet},
 		"it restarts a containerd that does not answer":             {kubelet: healthy, want: containerd + containerd},
 		"it leaves alone what answers":                              {kubelet: healthy, containerd: true},
 		"it leaves alone what systemd will start":                   {kubelet: hangs, inactive: true},
 		"it leaves alone a kubelet without a certificate":           {kubelet: hangs, containerd: true, waits: true},
+		"it leaves alone both on a host that is overloaded":         {kubelet: sick, load: "8.00", ticks: 19},
+		"it restarts both on a host that stays overloaded":          {kubelet: sick, load: "31.40", ticks: 25, want: restarts("containerd", containerdUnit, 20) + restarts("the kubelet", kubeletUnit, 20)},
+		"it restarts a containerd on a host that is merely busy":    {kubelet: healthy, load: "7.99", ticks: 3, want: containerd},
 		"it leaves alone a kubelet that misses two of three": {containerd: true, kubelet: func(w http.ResponseWriter, r *http.Request) {
 			if calls.Add(1)%3 != 0 {
 				sick(w, r)
@@ -59,20 +69,21 @@ func TestRestartsWhatDoesNotAnswer(t *testing.T) {
 			server := httptest.NewServer(c.kubelet)
 			t.Cleanup(server.Close)
 			root := t.TempDir()
-			kubeconfig, active, answers := filepath.Join(root, "kubelet.conf"), filepath.Join(root, "active"), filepath.Join(root, "containerd")
+			kubeconfig, active, answers, load := filepath.Join(root, "kubelet.conf"), filepath.Join(root, "active"), filepath.Join(root, "containerd"), filepath.Join(root, "loadavg")
+			must(t, os.WriteFile(load, []byte(cmp.Or(c.load, "0.50")+" 0.40 0.30 2/345 6789\n"), 0o600))
 			for file, there := range map[string]bool{kubeconfig: !c.waits, active: !c.inactive, answers: c.containerd} {
 				if there {
 					must(t, os.WriteFile(file, nil, 0o600))
 				}
 			}
 			script := healthCheck
-			for old, replacement := range map[string]string{"http://127.0.0.1:10248": server.URL, "-m 20": "-m " + cmp.Or(c.patience, "20"), kubeletKubeconfig: kubeconfig} {
+			for old, replacement := range map[string]string{"http://127.0.0.1:10248": server.URL, "-m 20": "-m " + cmp.Or(c.timeout, "20"), kubeletKubeconfig: kubeconfig, loadFile: load} {
 				if strings.Count(script, old) != 1 {
 					t.Fatalf("the script has no single %q", old)
 				}
 				script = strings.Replace(script, old, replacement, 1)
 			}
-			out, err := bash(t, "ACTIVE="+active+" CONTAINERD="+answers+healthShims+script)
+			out, err := bash(t, fmt.Sprintf("ACTIVE=%s CONTAINERD=%s TICKS=%d%s%s", active, answers, cmp.Or(c.ticks, 7), healthShims, script))
 			if err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}

@@ -90,6 +90,9 @@ func TestNamesTheFieldThatIsWrong(t *testing.T) {
 		"kubeadm that nobody runs": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
 			s.Binaries.Kubeadm = []bootstrapv1.Download{{}}
 		}, "spec.binaries.kubeadm"},
+		"checks of a kubeadm that nobody runs": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Join.IgnorePreflightErrors = []string{"Swap"}
+		}, "spec.join.ignorePreflightErrors"},
 		"variable for kubeadm": {"flatcar", func(s *bootstrapv1.BootstrapConfigSpec) {
 			s.Join.Method, s.Kubelet.ProviderID = bootstrapv1.JoinKubeadm, "aws:///${COREOS_EC2_INSTANCE_ID}"
 		}, "spec.kubelet.providerID"},

@@ -47,6 +47,7 @@ type nodeRegistration struct {
 	CRISocket string         `json:"criSocket"`
 	Taints    []corev1.Taint `json:"taints"`
 	ExtraArgs []kubeadmArg   `json:"kubeletExtraArgs,omitempty"`
+	Ignored   []string       `json:"ignorePreflightErrors,omitempty"`
 }
 
 type kubeadmArg struct {
@@ -63,6 +64,9 @@ func addKubeadm(n *Node, os distribution, in Input) error {
 	if in.Spec.Join.Method != bootstrapv1.JoinKubeadm {
 		if len(in.Spec.Binaries.Kubeadm) > 0 {
 			return invalid("spec.binaries.kubeadm", "is for spec.join.method Kubeadm")
+		}
+		if len(in.Spec.Join.IgnorePreflightErrors) > 0 {
+			return invalid("spec.join.ignorePreflightErrors", "is for spec.join.method Kubeadm")
 		}
 		return nil
 	}
@@ -87,6 +91,7 @@ func addKubeadm(n *Node, os distribution, in Input) error {
 	if join.NodeRegistration, err = registration(os, in.Spec.Kubelet); err != nil {
 		return err
 	}
+	join.NodeRegistration.Ignored = in.Spec.Join.IgnorePreflightErrors
 	var content bytes.Buffer
 	encoder := json.NewEncoder(&content)
 	encoder.SetEscapeHTML(false) // jinja must find its expressions as they were written

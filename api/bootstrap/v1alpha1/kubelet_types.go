@@ -44,6 +44,17 @@ type Join struct {
 	// +kubebuilder:validation:Minimum=300
 	// +kubebuilder:validation:Maximum=86400
 	TokenTTLSeconds *int32 `json:"tokenTTLSeconds,omitempty"`
+
+	// ignorePreflightErrors names checks of kubeadm join, such as SystemVerification, whose errors become
+	// warnings. Only with method Kubeadm. Default: none.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=256
+	// +kubebuilder:validation:items:Pattern=`^[A-Za-z0-9._-]+$`
+	IgnorePreflightErrors []string `json:"ignorePreflightErrors,omitempty"`
 }
 
 // JoinMethod is how a machine joins its cluster.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,7 +55,7 @@ func boot(t *testing.T, in node.Input) map[string][]string {
 	if out, err := exec.CommandContext(t.Context(), "unshare", append(isolated, "true")...).CombinedOutput(); err != nil {
 		t.Skipf("no namespaces here: %v: %s", err, out)
 	}
-	command := exec.CommandContext(t.Context(), "unshare", append(isolated, "bash", "testdata/stages.sh", folder, root, userData, list)...)
+	command := exec.CommandContext(t.Context(), "unshare", append(isolated, "bash", "testdata/stages.sh", folder, root, userData, list, string(in.Spec.OperatingSystem))...)
 	var out, problems bytes.Buffer
 	command.Stdout, command.Stderr = &out, &problems
 	if err := command.Run(); err != nil {
@@ -73,14 +74,23 @@ func TestCloudInitBringsTheHostUp(t *testing.T) {
 	metadata := cases()["ubuntu-metadata"]
 	everything := all(input(bootstrapv1.Ubuntu))
 	everything.Spec.Binaries = bootstrapv1.Binaries{} // there is no network
+	subscribed := cases()["rhel-subscription"]
+	subscribed.Spec.Packages, subscribed.Spec.PackageUpgrade = []string{"chrony"}, bootstrapv1.PackageUpgradeOnFirstBoot
+	enterprise := []string{"setenforce 0", "systemctl disable --quiet --now firewalld.service"}
 	for name, c := range map[string]struct {
 		in       node.Input
 		hostname string
+		first    []string // before our script
 		calls    []string
 	}{
-		"ubuntu with metadata":   {metadata, "node-1", []string{"ufw disable"}},
-		"ubuntu with everything": {everything, "workers-x7k2p", []string{"ufw disable", "update-ca-certificates ", "systemctl restart systemd-timesyncd.service"}},
-		"rocky":                  {cases()["rocky"], "node-1", []string{"setenforce 0", "systemctl disable --quiet --now firewalld.service"}},
+		"ubuntu with metadata":   {metadata, "node-1", nil, []string{"ufw disable"}},
+		"ubuntu with everything": {everything, "workers-x7k2p", nil, []string{"ufw disable", "update-ca-certificates ", "systemctl restart systemd-timesyncd.service"}},
+		"rocky":                  {cases()["rocky"], "node-1", nil, enterprise},
+		"rhel with a subscription": {subscribed, "node-1", []string{
+			"subscription-manager identity",
+			"subscription-manager register --activationkey=kubernetes --org=1234567 --baseurl=https://satellite.example.test/pulp/content --serverurl=satellite.example.test",
+			"dnf -y upgrade", "dnf -y install chrony",
+		}, enterprise},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -99,9 +109,8 @@ func TestCloudInitBringsTheHostUp(t *testing.T) {
 			if diff := cmp.Diff([]string{c.hostname}, said["HOSTNAME"]); diff != "" {
 				t.Errorf("hostname (-want +got):\n%s", diff)
 			}
-			order := append(append([]string{
-				"modprobe -a overlay br_netfilter", "sysctl --quiet --load /etc/sysctl.d/99-drover.conf", "swapoff -a", "systemctl mask --quiet swap.target",
-			}, c.calls...), "systemctl restart containerd.service", "systemctl restart kubelet.service")
+			ours := []string{"modprobe -a overlay br_netfilter", "sysctl --quiet --load /etc/sysctl.d/99-drover.conf", "swapoff -a", "systemctl mask --quiet swap.target"}
+			order := slices.Concat(c.first, ours, c.calls, []string{"systemctl restart containerd.service", "systemctl restart kubelet.service"})
 			assertOrder(t, order, said["CALL"])
 			assertFiles(t, c.in, said["FILE"])
 		})

@@ -3,7 +3,7 @@
 
 // Package binaries owns the programs of a Kubernetes control plane on disk: it
 // compiles etcd, kube-apiserver, kube-controller-manager and, when asked,
-// kubectl and kubelet from their Go modules into bin/k8s, and finds them there or where
+// kubectl, kubelet and kubeadm from their Go modules into bin/k8s, and finds them there or where
 // KUBEBUILDER_ASSETS points. The versions are pinned in
 // test/controlplane/kubernetes/go.mod. It starts none of them; package
 // controlplane does. It imports next to nothing, so that `make control-plane`
@@ -25,6 +25,7 @@ const (
 	ControllerManager = "kube-controller-manager"
 	Kubectl           = "kubectl"
 	Kubelet           = "kubelet"
+	Kubeadm           = "kubeadm"
 )
 
 // AssetsVariable names the environment variable that points to a directory of

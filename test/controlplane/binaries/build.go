@@ -34,6 +34,7 @@ func targets() []target {
 		{name: ControllerManager, module: "k8s.io/kubernetes", command: "k8s.io/kubernetes/cmd/kube-controller-manager"},
 		{name: Kubectl, module: "k8s.io/kubernetes", command: "k8s.io/kubernetes/cmd/kubectl"},
 		{name: Kubelet, module: "k8s.io/kubernetes", command: "k8s.io/kubernetes/cmd/kubelet", static: true},
+		{name: Kubeadm, module: "k8s.io/kubernetes", command: "k8s.io/kubernetes/cmd/kubeadm", static: true},
 	}
 }
 

@@ -2,13 +2,13 @@
 # SPDX-FileCopyrightText: The Drover Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Boots user data as far as cloud-init goes: stages.sh <folder of cloud-init> <scratch> <user data> <paths>
+# Boots user data as far as cloud-init goes: stages.sh <folder of cloud-init> <scratch> <user data> <paths> <distribution>
 #
 # Runs in namespaces of its own (mount, network, host name, processes). The host's root is the lower layer of an
 # overlay, so that nothing is written to it, and whatever would touch the kernel or systemd is replaced by a shim that
 # writes down how it was called.
 set -euo pipefail
-cloudinit=$1 scratch=$2 data=$3 paths=$4
+cloudinit=$1 scratch=$2 data=$3 paths=$4 distribution=$5
 
 mount -t tmpfs tmpfs "$scratch"
 mkdir "$scratch"/{upper,work,root,add}
@@ -16,20 +16,27 @@ cp -r "$cloudinit"/{etc,usr} "$scratch/add/"
 
 upper=$scratch/upper
 mkdir -p "$upper/opt/bin" "$upper/usr/bin" "$upper/var/lib/cloud/seed/nocloud" "$upper/etc/cloud/cloud.cfg.d"
-for program in systemctl modprobe sysctl swapoff ufw setenforce update-ca-certificates update-ca-trust; do
+for program in systemctl modprobe sysctl swapoff ufw setenforce update-ca-certificates update-ca-trust dnf; do
   printf '#!/bin/sh\necho "%s $*" >>/shims.log\n' "$program" >"$upper/opt/bin/$program"
 done
+cat >"$upper/opt/bin/subscription-manager" <<'SHIM'
+#!/bin/sh
+echo "subscription-manager $*" >>/shims.log
+# No host is registered yet: identity fails.
+[ "$1" = register ] && echo 'The system has been registered with ID: 1'
+SHIM
 mkdir -p "$upper/etc/selinux" && echo SELINUX=enforcing >"$upper/etc/selinux/config"
 printf '#!/bin/sh\necho Kubernetes v1.36.3\n' >"$upper/usr/bin/kubelet"
 chmod 0755 "$upper"/opt/bin/* "$upper/usr/bin/kubelet"
 cp "$data" "$upper/var/lib/cloud/seed/nocloud/user-data"
 cp "$paths" "$upper/paths"
 printf 'instance-id: i-1\nlocal-hostname: node-1\nprovider_id: sim:///zone-a/1\n' >"$upper/var/lib/cloud/seed/nocloud/meta-data"
-cat >"$upper/etc/cloud/cloud.cfg.d/99-test.cfg" <<'CFG'
+cat >"$upper/etc/cloud/cloud.cfg.d/99-test.cfg" <<CFG
+system_info: {distro: $distribution}
 datasource_list: [NoCloud]
 network: {config: disabled}
 cloud_init_modules: [write-files, set_hostname, users-groups]
-cloud_config_modules: [runcmd]
+cloud_config_modules: [rh_subscription, package-update-upgrade-install, runcmd]
 cloud_final_modules: [write-files-deferred, scripts-user]
 CFG
 cat >"$upper/boot.sh" <<'BOOT'
