@@ -103,7 +103,7 @@ func open(t *testing.T, options host.Options) *host.Host {
 				t.Error(err)
 			}
 		}
-		for deadline := time.Now().Add(2 * time.Minute); len(machines.List()) > 0; time.Sleep(10 * time.Millisecond) {
+		for deadline := time.Now().Add(4 * time.Minute); len(machines.List()) > 0; time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Errorf("left: %+v", machines.List())
 				break

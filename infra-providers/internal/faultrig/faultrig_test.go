@@ -79,7 +79,7 @@ func TestFinds(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.patience = 100
-			if err = s.run(t.Context(), 40); err == nil {
+			if err = s.run(t.Context(), func(begun int) bool { return begun < 40 }); err == nil {
 				err = s.census()
 			}
 			if !errors.Is(err, test.want) {

@@ -52,6 +52,8 @@ type storm[M driver.Machine, C any] struct {
 	reconciler reconcile.Reconciler
 	steps      int
 	alive      []*life[M]
+	// lived counts the machines that are gone.
+	lived int
 }
 
 // life is one machine on its way.
@@ -121,27 +123,29 @@ func (s *storm[M, C]) restart() {
 	})
 }
 
-// run begins and ends machines until that many have lived.
-func (s *storm[M, C]) run(ctx context.Context, lives int) error {
-	for begun := 0; begun < lives || len(s.alive) > 0; {
-		for begun < lives && len(s.alive) < crowd {
+// run begins and ends machines as long as more are wanted after those that have begun, and until all have ended.
+func (s *storm[M, C]) run(ctx context.Context, more func(begun int) bool) error {
+	for begun := 0; ; {
+		for len(s.alive) < crowd && more(begun) {
 			if err := s.begin(ctx, begun); err != nil {
 				return err
 			}
 			begun++
 		}
+		if len(s.alive) == 0 {
+			return nil
+		}
 		if err := s.step(ctx); err != nil {
 			return err
 		}
 	}
-	return nil
 }
 
 func (s *storm[M, C]) begin(ctx context.Context, n int) error {
 	machine := s.world.Machine()
 	machine.SetName(fmt.Sprint("m", n))
 	owner, err := s.cluster.Machine(ctx, s.home, machine, []byte("#cloud-config\n"))
-	s.alive = append(s.alive, &life[M]{machine: machine, owner: owner, dies: s.dice.upTo(40)})
+	s.alive = append(s.alive, &life[M]{machine: machine, owner: owner, dies: s.dice.UpTo(40)})
 	return err
 }
 
@@ -157,9 +161,9 @@ func (s *storm[M, C]) step(ctx context.Context) error {
 		s.restart()
 	}
 	if len(s.hooks) > 0 && s.dice.happens(20, "hook") {
-		s.hooks[s.dice.upTo(len(s.hooks))]()
+		s.hooks[s.dice.UpTo(len(s.hooks))]()
 	}
-	one := s.alive[s.dice.upTo(len(s.alive))]
+	one := s.alive[s.dice.UpTo(len(s.alive))]
 	if one.steps++; one.steps >= one.dies && !one.deleted {
 		one.deleted = true
 		if err := s.direct.Delete(ctx, one.machine); err != nil {
@@ -223,6 +227,7 @@ func (s *storm[M, C]) bury(ctx context.Context, one *life[M]) error {
 		return fmt.Errorf("reading what machine %q left: %w", id.Name, err)
 	}
 	s.ledger.forget(id.UID)
+	s.lived++
 	return errors.Join(s.direct.Delete(ctx, one.owner), s.direct.Delete(ctx, testenv.BootstrapSecret(one.owner)))
 }
 
