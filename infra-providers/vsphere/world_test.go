@@ -91,9 +91,11 @@ func (w *world) account() vcenter.Account {
 }
 
 // connect returns a driver that remembers nothing, with small pages.
-func (w *world) connect() *vsphere.Driver {
+func (w *world) connect() *vsphere.Driver { return w.connectTo(w.pool) }
+
+func (w *world) connectTo(pool *vcenter.Pool) *vsphere.Driver {
 	now := func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }
-	return vsphere.New(w.pool.Open(w.account()), vsphere.Options{PageSize: 7, Now: now})
+	return vsphere.New(pool.Open(w.account()), vsphere.Options{PageSize: 7, Now: now})
 }
 
 // restart connects as another process would, with a session of its own.
