@@ -5,6 +5,7 @@ package aws_test
 
 import (
 	"testing"
+	"time"
 
 	"k8s.io/utils/ptr"
 
@@ -27,7 +28,10 @@ func TestFaultRig(t *testing.T) {
 			Secret:  credentialsSecret("", awsfake.AccessKey),
 			Machine: func() *infrav1.AWSMachine { return &infrav1.AWSMachine{Spec: spec(elsewhere)} },
 			Hooks:   conformance(t, ec2),
-			Pass:    ec2.pass,
+			Pass: func(passed time.Duration) {
+				ec2.pass(passed)
+				ec2.cloud.Settle()
+			},
 		}
 	})
 }
