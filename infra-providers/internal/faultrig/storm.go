@@ -14,6 +14,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -166,19 +167,31 @@ func (s *storm[M, C]) step(ctx context.Context) error {
 	one := s.alive[s.dice.UpTo(len(s.alive))]
 	if one.steps++; one.steps >= one.dies && !one.deleted {
 		one.deleted = true
-		if err := s.direct.Delete(ctx, one.machine); err != nil {
+		if err := s.insist(ctx, func() error { return s.direct.Delete(ctx, one.machine) }); client.IgnoreNotFound(err) != nil {
 			return err
 		}
 	}
 	key := client.ObjectKeyFromObject(one.machine)
 	// What fails is tried again at some later step, as a queue would.
 	_, failure := s.reconciler.Reconcile(ctx, ctrl.Request{NamespacedName: key})
-	if err := s.direct.Get(ctx, key, one.machine); apierrors.IsNotFound(err) {
+	if err := s.insist(ctx, func() error { return s.direct.Get(ctx, key, one.machine) }); apierrors.IsNotFound(err) {
 		return s.bury(ctx, one)
 	} else if err != nil {
 		return err
 	}
 	return s.check(one, failure)
+}
+
+// insist repeats what only a busy API server fails. The faults of the rig are not among these.
+func (s *storm[M, C]) insist(ctx context.Context, do func() error) (err error) {
+	waited := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 4*time.Minute, true, func(context.Context) (bool, error) {
+		err = do()
+		return err == nil || apierrors.IsNotFound(err), nil
+	})
+	if waited != nil {
+		return errors.Join(err, waited)
+	}
+	return err
 }
 
 // check is what must hold at every moment.
