@@ -18,7 +18,7 @@ quickstart: control-plane $(SIMULATED) ## Run Drover on this machine with simula
 	@GOWORK=off go run -C test ./quickstart $(ARGS)
 
 .PHONY: test
-test: control-plane $(SIMULATED) ## Run every test: unit, against a real API server, and the whole story
+test: control-plane $(MANAGERS) ## Run every test: unit, against a real API server, and the whole story
 	@hack/test.sh $(MODULES)
 
 .PHONY: verify
@@ -46,8 +46,8 @@ bench: control-plane $(SIMULATED) ## Measure our core beside Cluster API's; ARGS
 	@GOWORK=off go run -C test ./bench $(ARGS)
 
 .PHONY: soak
-soak: control-plane $(SIMULATED) ## Machine lifecycles under random faults, and a crash at every write; DRIVER=name, LIFECYCLES=N, CRASHES=N, SEED=N
-	@cd infra-providers && DROVER_SOAK_LIFECYCLES=$(or $(LIFECYCLES),10000) DROVER_SOAK_SEED=$(or $(SEED),1) GOWORK=off \
+soak: control-plane $(SIMULATED) ## Machine lifecycles under random faults, and a crash at every write; DRIVER=name, LIFECYCLES=N, MINUTES=N, CRASHES=N, SEED=N
+	@cd infra-providers && DROVER_SOAK_LIFECYCLES=$(or $(LIFECYCLES),10000) DROVER_SOAK_SEED=$(or $(SEED),1) DROVER_SOAK_MINUTES=$(MINUTES) GOWORK=off \
 		go test -run TestFaultRig -v -timeout 12h $(if $(DRIVER),./$(if $(filter fake,$(DRIVER)),driver/)$(DRIVER),./...)
 	@cd test && DROVER_CRASHES=$(or $(CRASHES),all) GOWORK=off go test -run TestCrash -timeout 3h ./scenarios/crash -seed $(or $(SEED),1)
 

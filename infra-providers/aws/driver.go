@@ -267,6 +267,9 @@ func (d *Driver) find(ctx context.Context, id driver.Identity) ([]driver.Instanc
 	if id.ProviderID == "" && d.recent.IsUnclear(id.UID) {
 		return nil, errUnlisted
 	}
+	if d.recent.IsYoung() {
+		return nil, errYoung
+	}
 	return nil, nil
 }
 

@@ -6,12 +6,14 @@ package aws_test
 import (
 	"net/http/httptest"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/aws"
 	"drover.io/infra-providers/aws/awsfake"
+	"drover.io/infra-providers/aws/recent"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/drivertest"
 )
@@ -19,43 +21,57 @@ import (
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	drivertest.Run(t, func(t *testing.T) drivertest.World[aws.Config] {
-		ec2 := open(t, awsfake.Options{BootReads: 1, StopReads: 2, KeepReads: 3})
-		once := func(fault awsfake.Fault) func() { return func() { ec2.cloud.Once(fault) } }
-		return drivertest.World[aws.Config]{
-			Driver: ec2.connect(t),
-			Config: config(t, func(*infrav1.AWSMachineSpec) {}),
-			Invalid: map[string]aws.Config{
-				"an unknown image":   config(t, func(s *infrav1.AWSMachineSpec) { s.Image.ID = "ami-0000000000000dead" }),
-				"no matching image":  config(t, func(s *infrav1.AWSMachineSpec) { s.Image = infrav1.AWSImage{Name: "gone-*", Owners: []string{"self"}} }),
-				"an unknown subnet":  config(t, func(s *infrav1.AWSMachineSpec) { s.Subnet.ID = "subnet-0000dead" }),
-				"no matching subnet": config(t, func(s *infrav1.AWSMachineSpec) { s.Subnet = selector("tag:role", "gone") }),
-				"no matching group": config(t, func(s *infrav1.AWSMachineSpec) {
-					s.SecurityGroups = []infrav1.AWSSelector{selector("tag:role", "gone")}
-				}),
-				"an unknown key": config(t, func(s *infrav1.AWSMachineSpec) { s.KeyName = "missing" }),
-				"another zone":   config(t, func(s *infrav1.AWSMachineSpec) { s.Zone, s.Subnet.ID = awsfake.Region+"b", awsfake.SubnetA }),
-			},
-			Reconnect: func() driver.Driver[aws.Config] { return ec2.connect(t) },
-			Lose:      once(awsfake.Fault{Lost: true}),
-			Refuse: map[drivertest.Refusal]func(){
-				drivertest.Unauthorized:         once(awsfake.Fault{Status: 403, Code: "UnauthorizedOperation", Message: "You are not authorized to perform this operation."}),
-				drivertest.RateLimited:          once(awsfake.Fault{Status: 503, Code: "RequestLimitExceeded", Message: "Request limit exceeded."}),
-				drivertest.ServerError:          once(awsfake.Fault{Status: 500, Code: "InternalError", Message: "An internal error has occurred"}),
-				drivertest.QuotaExceeded:        once(awsfake.Fault{Status: 400, Code: "VcpuLimitExceeded", Message: "You have requested more vCPU capacity than your current vCPU limit."}),
-				drivertest.InsufficientCapacity: once(awsfake.Fault{Status: 500, Code: "InsufficientInstanceCapacity", Message: "We currently do not have sufficient capacity."}),
-			},
-			Hide:      func() { ec2.cloud.Hide(4) },
-			Leftovers: ec2.cloud.Leftovers,
-		}
+		return conformance(t, open(t, awsfake.Options{BootReads: 1, StopReads: 2, KeepReads: 3}))
 	})
 }
 
-// world is a fake EC2 behind an HTTP server, with a clock.
+func conformance(t *testing.T, ec2 world) drivertest.World[aws.Config] {
+	t.Helper()
+	once := func(fault awsfake.Fault) func() { return func() { ec2.cloud.Once(fault) } }
+	other := config(t, func(s *infrav1.AWSMachineSpec) { s.InstanceType, s.Subnet.ID = "m7i.xlarge", awsfake.SubnetB })
+	return drivertest.World[aws.Config]{
+		Driver: ec2.connect(t),
+		Config: config(t, func(*infrav1.AWSMachineSpec) {}),
+		Other:  &other,
+		Invalid: map[string]aws.Config{
+			"an unknown image":   config(t, func(s *infrav1.AWSMachineSpec) { s.Image.ID = "ami-0000000000000dead" }),
+			"no matching image":  config(t, func(s *infrav1.AWSMachineSpec) { s.Image = infrav1.AWSImage{Name: "gone-*", Owners: []string{"self"}} }),
+			"an unknown subnet":  config(t, func(s *infrav1.AWSMachineSpec) { s.Subnet.ID = "subnet-0000dead" }),
+			"no matching subnet": config(t, func(s *infrav1.AWSMachineSpec) { s.Subnet = selector("tag:role", "gone") }),
+			"no matching group": config(t, func(s *infrav1.AWSMachineSpec) {
+				s.SecurityGroups = []infrav1.AWSSelector{selector("tag:role", "gone")}
+			}),
+			"an unknown key": config(t, func(s *infrav1.AWSMachineSpec) { s.KeyName = "missing" }),
+			"another zone":   config(t, func(s *infrav1.AWSMachineSpec) { s.Zone, s.Subnet.ID = awsfake.Region+"b", awsfake.SubnetA }),
+		},
+		Reconnect: func() driver.Driver[aws.Config] { return ec2.connect(t) },
+		Lose:      once(awsfake.Fault{Lost: true}),
+		Refuse: map[drivertest.Refusal]func(){
+			drivertest.Unauthorized:         once(awsfake.Fault{Status: 403, Code: "UnauthorizedOperation", Message: "You are not authorized to perform this operation."}),
+			drivertest.RateLimited:          once(awsfake.Fault{Status: 503, Code: "RequestLimitExceeded", Message: "Request limit exceeded."}),
+			drivertest.ServerError:          once(awsfake.Fault{Status: 500, Code: "InternalError", Message: "An internal error has occurred"}),
+			drivertest.QuotaExceeded:        once(awsfake.Fault{Status: 400, Code: "VcpuLimitExceeded", Message: "You have requested more vCPU capacity than your current vCPU limit."}),
+			drivertest.InsufficientCapacity: once(awsfake.Fault{Status: 500, Code: "InsufficientInstanceCapacity", Message: "We currently do not have sufficient capacity."}),
+		},
+		Hide:      func() { ec2.cloud.Hide(4) },
+		Leftovers: ec2.cloud.Leftovers,
+	}
+}
+
+// world is a fake EC2 behind an HTTP server, with a clock that can be put forward and runs at a pace.
 type world struct {
 	cloud *awsfake.Cloud
 	url   string
-	later *time.Duration
+	began time.Time
+	later *atomic.Int64
+	pace  int64
 }
+
+func (w world) now() time.Time {
+	return w.began.Add(time.Duration(w.pace)*time.Since(w.began) + time.Duration(w.later.Load()))
+}
+
+func (w world) pass(time time.Duration) { w.later.Add(int64(time)) }
 
 // open starts a fake EC2 that must hear and tell nothing that the official description does not know.
 func open(t *testing.T, options awsfake.Options) world {
@@ -74,21 +90,36 @@ func open(t *testing.T, options awsfake.Options) world {
 			t.Errorf("%q exist without an identity", bare)
 		}
 	})
-	return world{cloud: cloud, url: server.URL, later: new(time.Duration)}
+	return world{cloud: cloud, url: server.URL, began: time.Now(), later: new(atomic.Int64), pace: 1}
 }
 
-// connect returns a driver as a new process would have, with valid credentials.
+// connect returns a driver with valid credentials, of another process that has been up for a while.
 func (w world) connect(t *testing.T) driver.Driver[aws.Config] {
 	t.Helper()
-	connected, err := w.described().Connect(t.Context(), driver.Account{SecretName: "aws", Region: awsfake.Region}, secret(awsfake.AccessKey))
+	long := recent.Window
+	return w.connectAt(t, func() time.Time { return w.now().Add(-long) }, func() { long = 0 })
+}
+
+// connectNow returns a driver as a process that has just started would have.
+func (w world) connectNow(t *testing.T) driver.Driver[aws.Config] {
+	t.Helper()
+	return w.connectAt(t, w.now, func() {})
+}
+
+func (w world) connectAt(t *testing.T, now func() time.Time, connected func()) driver.Driver[aws.Config] {
+	t.Helper()
+	defer connected()
+	made, err := w.describedAt(now).Connect(t.Context(), driver.Account{SecretName: "aws", Region: awsfake.Region}, secret(awsfake.AccessKey))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return connected
+	return made
 }
 
-func (w world) described() driver.Cloud[*infrav1.AWSMachine, aws.Config] {
-	return aws.Cloud(aws.Options{Endpoint: w.url, PageSize: 7, Now: func() time.Time { return time.Now().Add(*w.later) }})
+func (w world) described() driver.Cloud[*infrav1.AWSMachine, aws.Config] { return w.describedAt(w.now) }
+
+func (w world) describedAt(now func() time.Time) driver.Cloud[*infrav1.AWSMachine, aws.Config] {
+	return aws.Cloud(aws.Options{Endpoint: w.url, PageSize: 7, Now: now})
 }
 
 func secret(key string) driver.Credentials {

@@ -28,6 +28,9 @@ const (
 // errUnlisted says that EC2 may have made an instance that it does not show yet.
 var errUnlisted = errors.New("the instance was asked for a moment ago and EC2 does not list it yet")
 
+// errYoung says that EC2 may have made an instance for an earlier process that it does not show yet.
+var errYoung = errors.New("EC2 does not show the instance, but may not show yet what was asked for before this process started two minutes ago at most")
+
 // refused converts an error of a creation: there, what EC2 says about the parameters is about the spec.
 func refused(err error, config Config) error {
 	words := plain(err)

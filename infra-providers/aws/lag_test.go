@@ -55,8 +55,37 @@ func TestALostCreationThatNeverWasIsAbsentAfterAWhile(t *testing.T) {
 	if _, err := d.Get(t.Context(), identity); err == nil || driver.IsNotFound(err) {
 		t.Errorf("a moment later: got %v", err)
 	}
-	*ec2.later += 3 * time.Minute
+	ec2.pass(3 * time.Minute)
 	if _, err := d.Get(t.Context(), identity); !driver.IsNotFound(err) {
+		t.Errorf("after a while: got %v, want a NotFoundError", err)
+	}
+}
+
+// TestARestartIsNoProofOfAbsence is the same with a process that died before it could remember.
+func TestARestartIsNoProofOfAbsence(t *testing.T) {
+	t.Parallel()
+	ec2 := open(t, awsfake.Options{})
+	ec2.cloud.Hide(4)
+	made, err := ec2.connect(t).Create(t.Context(), request(identity, config(t, nothing)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, byID := ec2.connectNow(t), identity
+	byID.ProviderID = made.ProviderID
+	for as, id := range map[string]driver.Identity{"UID": identity, "provider ID": byID} {
+		if _, err := d.Get(t.Context(), id); err == nil || driver.IsNotFound(err) {
+			t.Errorf("reading by %s: got %v", as, err)
+		}
+		if err := d.Delete(t.Context(), id); err == nil {
+			t.Errorf("deleting by %s: got no error", as)
+		}
+	}
+	if err := d.Delete(t.Context(), identity); err != nil {
+		t.Fatalf("deleting what is listed: %v", err)
+	}
+	end(t, ec2, ec2.connect(t))
+	ec2.pass(3 * time.Minute)
+	if _, err := d.Get(t.Context(), driver.Identity{UID: "never", Name: "never"}); !driver.IsNotFound(err) {
 		t.Errorf("after a while: got %v, want a NotFoundError", err)
 	}
 }
@@ -101,7 +130,7 @@ func TestUserDataMayChangeBetweenAttempts(t *testing.T) {
 		if _, err := d.Create(t.Context(), req); err == nil || driver.IsInsufficientCapacity(err) {
 			t.Fatalf("under a token of other parameters: got %v", err)
 		}
-		*ec2.later += 3 * time.Minute
+		ec2.pass(3 * time.Minute)
 		if _, err := d.Create(t.Context(), req); !driver.IsInsufficientCapacity(err) {
 			t.Errorf("after a while: got %v, want EC2 to be asked again", err)
 		}

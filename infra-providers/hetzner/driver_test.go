@@ -20,45 +20,51 @@ import (
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	drivertest.Run(t, func(t *testing.T) drivertest.World[hetzner.Config] {
-		cloud := start(t, hetznerfake.Options{})
-		with := func(change func(*infrav1.HetznerMachineSpec)) hetzner.Config {
-			spec := everything()
-			change(&spec)
-			return config(t, spec)
-		}
-		return drivertest.World[hetzner.Config]{
-			Driver: connect(cloud),
-			Config: config(t, everything()),
-			Invalid: map[string]hetzner.Config{
-				"server type":     with(func(s *infrav1.HetznerMachineSpec) { s.ServerType = "huge" }),
-				"location":        with(func(s *infrav1.HetznerMachineSpec) { s.Location = "moon1" }),
-				"image":           with(func(s *infrav1.HetznerMachineSpec) { s.Image = "solaris" }),
-				"image selector":  with(func(s *infrav1.HetznerMachineSpec) { s.Image, s.ImageSelector = "", "os=none" }),
-				"image's id":      with(func(s *infrav1.HetznerMachineSpec) { s.Image = "9" }),
-				"architecture":    with(func(s *infrav1.HetznerMachineSpec) { s.Image = "102" }),
-				"ssh key":         with(func(s *infrav1.HetznerMachineSpec) { s.SSHKeys = []string{"mallory"} }),
-				"network":         with(func(s *infrav1.HetznerMachineSpec) { s.Networks = []infrav1.HetznerNetwork{{Name: "none"}} }),
-				"firewall":        with(func(s *infrav1.HetznerMachineSpec) { s.Firewalls = []string{"none"} }),
-				"placement group": with(func(s *infrav1.HetznerMachineSpec) { s.PlacementGroupSelector, s.PlacementGroup = "", "none" }),
-				"group selector":  with(func(s *infrav1.HetznerMachineSpec) { s.PlacementGroupSelector = "pool=none" }),
-				"primary IP":      with(func(s *infrav1.HetznerMachineSpec) { s.PublicIPv4 = infrav1.HetznerPublicIP{PrimaryIP: "none"} }),
-				"IP version":      with(func(s *infrav1.HetznerMachineSpec) { s.PublicIPv6 = infrav1.HetznerPublicIP{PrimaryIP: "static-1"} }),
-				"IP selector":     with(func(s *infrav1.HetznerMachineSpec) { s.PublicIPv4 = infrav1.HetznerPublicIP{PrimaryIPSelector: "a=b"} }),
-			},
-			Reconnect: func() driver.Driver[hetzner.Config] { return connect(cloud) },
-			Lose:      cloud.Lose,
-			Hide:      cloud.Hide,
-			Interrupt: func() { cloud.RefuseServer(http.StatusInternalServerError, "server_error", "") },
-			Leftovers: cloud.Leftovers,
-			Refuse: map[drivertest.Refusal]func(){
-				drivertest.Unauthorized:         func() { cloud.Refuse(http.StatusUnauthorized, "unauthorized") },
-				drivertest.RateLimited:          func() { cloud.Refuse(http.StatusTooManyRequests, "rate_limit_exceeded") },
-				drivertest.ServerError:          func() { cloud.Refuse(http.StatusServiceUnavailable, "service_error") },
-				drivertest.QuotaExceeded:        func() { cloud.RefuseServer(http.StatusForbidden, "resource_limit_exceeded", "") },
-				drivertest.InsufficientCapacity: func() { cloud.RefuseServer(http.StatusPreconditionFailed, "resource_unavailable", "") },
-			},
-		}
+		return conformance(t, start(t, hetznerfake.Options{}))
 	})
+}
+
+func conformance(t *testing.T, cloud *hetznerfake.Cloud) drivertest.World[hetzner.Config] {
+	t.Helper()
+	with := func(change func(*infrav1.HetznerMachineSpec)) hetzner.Config {
+		spec := everything()
+		change(&spec)
+		return config(t, spec)
+	}
+	other := with(func(s *infrav1.HetznerMachineSpec) { s.ServerType, s.Location = "cx43", "nbg1" })
+	return drivertest.World[hetzner.Config]{
+		Driver: connect(cloud),
+		Config: config(t, everything()),
+		Other:  &other,
+		Invalid: map[string]hetzner.Config{
+			"server type":     with(func(s *infrav1.HetznerMachineSpec) { s.ServerType = "huge" }),
+			"location":        with(func(s *infrav1.HetznerMachineSpec) { s.Location = "moon1" }),
+			"image":           with(func(s *infrav1.HetznerMachineSpec) { s.Image = "solaris" }),
+			"image selector":  with(func(s *infrav1.HetznerMachineSpec) { s.Image, s.ImageSelector = "", "os=none" }),
+			"image's id":      with(func(s *infrav1.HetznerMachineSpec) { s.Image = "9" }),
+			"architecture":    with(func(s *infrav1.HetznerMachineSpec) { s.Image = "102" }),
+			"ssh key":         with(func(s *infrav1.HetznerMachineSpec) { s.SSHKeys = []string{"mallory"} }),
+			"network":         with(func(s *infrav1.HetznerMachineSpec) { s.Networks = []infrav1.HetznerNetwork{{Name: "none"}} }),
+			"firewall":        with(func(s *infrav1.HetznerMachineSpec) { s.Firewalls = []string{"none"} }),
+			"placement group": with(func(s *infrav1.HetznerMachineSpec) { s.PlacementGroupSelector, s.PlacementGroup = "", "none" }),
+			"group selector":  with(func(s *infrav1.HetznerMachineSpec) { s.PlacementGroupSelector = "pool=none" }),
+			"primary IP":      with(func(s *infrav1.HetznerMachineSpec) { s.PublicIPv4 = infrav1.HetznerPublicIP{PrimaryIP: "none"} }),
+			"IP version":      with(func(s *infrav1.HetznerMachineSpec) { s.PublicIPv6 = infrav1.HetznerPublicIP{PrimaryIP: "static-1"} }),
+			"IP selector":     with(func(s *infrav1.HetznerMachineSpec) { s.PublicIPv4 = infrav1.HetznerPublicIP{PrimaryIPSelector: "a=b"} }),
+		},
+		Reconnect: func() driver.Driver[hetzner.Config] { return connect(cloud) },
+		Lose:      cloud.Lose,
+		Hide:      cloud.Hide,
+		Interrupt: func() { cloud.RefuseServer(http.StatusInternalServerError, "server_error", "") },
+		Leftovers: cloud.Leftovers,
+		Refuse: map[drivertest.Refusal]func(){
+			drivertest.Unauthorized:         func() { cloud.Refuse(http.StatusUnauthorized, "unauthorized") },
+			drivertest.RateLimited:          func() { cloud.Refuse(http.StatusTooManyRequests, "rate_limit_exceeded") },
+			drivertest.ServerError:          func() { cloud.Refuse(http.StatusServiceUnavailable, "service_error") },
+			drivertest.QuotaExceeded:        func() { cloud.RefuseServer(http.StatusForbidden, "resource_limit_exceeded", "") },
+			drivertest.InsufficientCapacity: func() { cloud.RefuseServer(http.StatusPreconditionFailed, "resource_unavailable", "") },
+		},
+	}
 }
 
 // everything is a spec with something of each kind, but for what only one or ten machines can have.

@@ -69,17 +69,20 @@ func TestConformance(t *testing.T) {
 	for name, spec := range map[string]infrav1.OpenStackMachineSpec{"small": small(), "rich": rich()} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			drivertest.Run(t, func(t *testing.T) drivertest.World[openstack.Config] { return world(t, spec) })
+			drivertest.Run(t, func(t *testing.T) drivertest.World[openstack.Config] { return conformance(t, newRig(t), spec) })
 		})
 	}
 }
 
-func world(t *testing.T, spec infrav1.OpenStackMachineSpec) drivertest.World[openstack.Config] {
+func conformance(t *testing.T, r *rig, spec infrav1.OpenStackMachineSpec) drivertest.World[openstack.Config] {
 	t.Helper()
-	r := newRig(t)
+	elsewhere := spec
+	elsewhere.AvailabilityZone = "zone-b"
+	other := configOf(t, elsewhere)
 	return drivertest.World[openstack.Config]{
 		Driver:    r.connect(t),
 		Config:    configOf(t, spec),
+		Other:     &other,
 		Invalid:   invalid(t, spec),
 		Reconnect: func() driver.Driver[openstack.Config] { return r.connect(t) },
 		Lose:      func() { r.faults.Lose(openstackfake.Changes) },

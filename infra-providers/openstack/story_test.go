@@ -182,14 +182,14 @@ func TestAMachineLivesAndGoes(t *testing.T) {
 	spec := rich()
 	spec.CredentialsSecretName, spec.RootVolume = "cloud", infrav1.OpenStackVolume{SizeGiB: 20}
 	machine := s.machine("worker-1", "zone-b", spec)
-	s.await(machine, inframachine.InstanceRunningReason, time.Minute)
+	s.await(machine, inframachine.InstanceRunningReason, 4*time.Minute)
 	s.Expect(machine.Spec.ProviderID).To(gomega.Equal(fmt.Sprintf("openstack://RegionOne/%s", r.Thing("servers")["id"])))
 	s.Expect(ptr.Deref(machine.Status.Initialization.Provisioned, false)).To(gomega.BeTrue())
 	s.Expect(machine.Status.FailureDomain).To(gomega.Equal("zone-b"))
 	s.Expect(machine.Status.Addresses).To(gomega.ContainElements(
 		gomega.HaveField("Type", clusterv1.MachineInternalIP), gomega.HaveField("Type", clusterv1.MachineExternalIP),
 		clusterv1.MachineAddress{Type: clusterv1.MachineHostName, Address: "worker-1"}))
-	s.remove(machine, time.Minute)
+	s.remove(machine, 4*time.Minute)
 	s.Expect(r.Things()).To(gomega.BeEmpty())
 }
 
@@ -205,7 +205,7 @@ func TestATemplateTellsItsSize(t *testing.T) {
 		g.Expect(s.cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(template), template)).To(gomega.Succeed())
 		g.Expect(template.Status.Capacity.Memory().String()).To(gomega.Equal("512Mi"))
 		g.Expect(template.Status.NodeInfo).To(gomega.Equal(infrav1.NodeInfo{Architecture: "arm64", OperatingSystem: "linux"}))
-	}, time.Minute).Should(gomega.Succeed())
+	}, 4*time.Minute).Should(gomega.Succeed())
 }
 
 func TestAMachineThatCannotBeMadeSaysWhyAndGoes(t *testing.T) {
@@ -215,9 +215,9 @@ func TestAMachineThatCannotBeMadeSaysWhyAndGoes(t *testing.T) {
 	spec := small()
 	spec.CredentialsSecretName, spec.Flavor = "cloud", "nonsense"
 	machine := s.machine("unknown-flavor", "", spec)
-	message := s.await(machine, inframachine.InvalidConfigurationReason, time.Minute)
+	message := s.await(machine, inframachine.InvalidConfigurationReason, 4*time.Minute)
 	s.Expect(message).To(gomega.ContainSubstring("spec.flavor"))
-	s.remove(machine, time.Minute)
+	s.remove(machine, 4*time.Minute)
 	s.Expect(r.Things()).To(gomega.BeEmpty())
 }
 
@@ -229,12 +229,12 @@ func TestRefusedCredentialsAreToldAndReadAgain(t *testing.T) {
 	spec := small()
 	spec.CredentialsSecretName = "cloud"
 	machine := s.machine("refused", "", spec)
-	s.await(machine, inframachine.UnauthorizedReason, time.Minute)
+	s.await(machine, inframachine.UnauthorizedReason, 4*time.Minute)
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.home.Namespace, Name: "cloud"}}
 	s.Expect(s.cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), secret)).To(gomega.Succeed())
 	secret.Data["OS_PASSWORD"] = []byte("another")
 	s.Expect(s.cluster.Client.Update(t.Context(), secret)).To(gomega.Succeed())
-	s.remove(machine, time.Minute)
+	s.remove(machine, 4*time.Minute)
 }
 
 // TestRealMachinesLiveAndGo is the story of as many machines as a MachineDeployment has, against real

@@ -41,17 +41,16 @@ func TestConformance(t *testing.T) {
 		missing.Image.Path = "nowhere.raw"
 		unbridged := config(t, small())
 		unbridged.Bridge = "nobridge0"
+		large := small()
+		large.Spec.CPUs, large.Spec.Memory = ptr.To[int32](2), quantity("96Mi")
+		other := config(t, large)
 		return drivertest.World[qemu.Config]{
 			Driver:    connect(t, machines),
 			Config:    config(t, small()),
+			Other:     &other,
 			Invalid:   map[string]qemu.Config{"no such image": missing, "no such bridge": unbridged},
 			Reconnect: func() driver.Driver[qemu.Config] { return connect(t, machines) },
-			Leftovers: func() (left []string) {
-				for _, m := range machines.List() {
-					left = append(left, m.ID)
-				}
-				return left
-			},
+			Leftovers: func() []string { return leftovers(machines) },
 		}
 	})
 }
@@ -97,23 +96,34 @@ func open(t *testing.T, options host.Options) *host.Host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		for _, m := range machines.List() {
-			if err := machines.Delete(m.ID); err != nil {
-				t.Error(err)
-			}
-		}
-		for deadline := time.Now().Add(2 * time.Minute); len(machines.List()) > 0; time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Errorf("left: %+v", machines.List())
-				break
-			}
-		}
-		if err := machines.Close(); err != nil {
+	t.Cleanup(func() { finish(t, machines) })
+	return machines
+}
+
+// finish deletes whatever a host has and closes it.
+func finish(t *testing.T, machines *host.Host) {
+	t.Helper()
+	for _, m := range machines.List() {
+		if err := machines.Delete(m.ID); err != nil {
 			t.Error(err)
 		}
-	})
-	return machines
+	}
+	for deadline := time.Now().Add(4 * time.Minute); len(machines.List()) > 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Errorf("left: %+v", machines.List())
+			break
+		}
+	}
+	if err := machines.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func leftovers(machines *host.Host) (left []string) {
+	for _, m := range machines.List() {
+		left = append(left, m.ID)
+	}
+	return left
 }
 
 func small() *infrav1.QEMUMachine {

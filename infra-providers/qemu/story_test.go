@@ -146,7 +146,7 @@ func (s *scene) must(err error) {
 // awaitReason waits until the Ready condition has a reason.
 func (s *scene) awaitReason(machine *infrav1.QEMUMachine, want string) {
 	s.t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(4 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		s.must(cluster.Client.Get(s.t.Context(), client.ObjectKeyFromObject(machine), machine))
 		ready := meta.FindStatusCondition(machine.Status.Conditions, clusterv1.ReadyCondition)
 		if ready != nil && ready.Reason == want {
@@ -162,7 +162,7 @@ func (s *scene) awaitReason(machine *infrav1.QEMUMachine, want string) {
 func (s *scene) remove(machine *infrav1.QEMUMachine) {
 	s.t.Helper()
 	s.must(cluster.Client.Delete(s.t.Context(), machine))
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(4 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		err := cluster.Client.Get(s.t.Context(), client.ObjectKeyFromObject(machine), machine)
 		if apierrors.IsNotFound(err) {
 			break

@@ -64,12 +64,10 @@ func TestManyMachinesJoinAtOnce(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			for range 100 {
-				if found, err := d.Get(t.Context(), identity(n)); err == nil && found.State == driver.Running {
-					return
-				}
-			}
-			t.Errorf("worker-%s does not run", n)
+			until(t, "running worker-"+n, func() bool {
+				found, err := d.Get(t.Context(), identity(n))
+				return err == nil && found.State == driver.Running
+			})
 		})
 	}
 	workers.Wait()

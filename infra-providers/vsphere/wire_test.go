@@ -32,6 +32,9 @@ var (
 type wire struct {
 	model *simulator.Model
 
+	// befalls decides about a call that no rule is about; nil lets it through.
+	befalls func(method string) *rule
+
 	mu    sync.Mutex
 	rules []*rule
 	calls map[string]int
@@ -72,7 +75,7 @@ func (w *wire) add(r *rule) {
 func (w *wire) clear() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.rules = nil
+	w.rules, w.befalls = nil, nil
 }
 
 // count returns how often a method was called.
@@ -115,8 +118,13 @@ func (w *wire) match(name string) *rule {
 		}
 		return known
 	}
+	if w.befalls != nil {
+		return w.befalls(name)
+	}
 	return &rule{}
 }
+
+func isChange(method string) bool { return slices.Contains(changing, method) }
 
 func (w *wire) wrap(next http.RoundTripper) http.RoundTripper {
 	return transport(func(req *http.Request) (*http.Response, error) {

@@ -6,6 +6,7 @@ package vsphere_test
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net/url"
 	"slices"
 	"sync/atomic"
@@ -90,9 +91,11 @@ func (w *world) account() vcenter.Account {
 }
 
 // connect returns a driver that remembers nothing, with small pages.
-func (w *world) connect() *vsphere.Driver {
+func (w *world) connect() *vsphere.Driver { return w.connectTo(w.pool) }
+
+func (w *world) connectTo(pool *vcenter.Pool) *vsphere.Driver {
 	now := func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }
-	return vsphere.New(w.pool.Open(w.account()), vsphere.Options{PageSize: 7, Now: now})
+	return vsphere.New(pool.Open(w.account()), vsphere.Options{PageSize: 7, Now: now})
 }
 
 // restart connects as another process would, with a session of its own.
@@ -248,23 +251,34 @@ func identity(n string) driver.Identity {
 	}
 }
 
-// await looks until the instance is as wanted. Looking is what moves it on.
-func await(t *testing.T, from *vsphere.Driver, id driver.Identity, want driver.State) driver.Instance {
+// patience bounds every wait: how quick a simulated vCenter is depends on what else the host does.
+const patience = 4 * time.Minute
+
+// until looks until it is done. Looking is what moves virtual machines on.
+func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for range 200 {
-		found, err := from.Get(t.Context(), id)
+	for deadline := time.Now().Add(patience); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("after %s: no %s", patience, what)
+		}
+	}
+}
+
+// await looks until the instance is as wanted.
+func await(t *testing.T, from *vsphere.Driver, id driver.Identity, want driver.State) (found driver.Instance) {
+	t.Helper()
+	until(t, fmt.Sprintf("%s %s", want, id.Name), func() bool {
+		var err error
+		found, err = from.Get(t.Context(), id)
 		if driver.IsNotFound(err) && want == driver.Terminated {
-			return driver.Instance{}
+			return true
 		}
 		if err != nil {
 			t.Fatalf("reading %s: %v", id.Name, err)
 		}
-		if found.State == want && (want != driver.Running || found.PollAfter == 0 || len(found.Addresses) == 0 && found.PollAfter > 10e9) {
-			return found
-		}
-	}
-	t.Fatalf("%s is not %s after 200 looks", id.Name, want)
-	return driver.Instance{}
+		return found.State == want && (want != driver.Running || found.PollAfter == 0 || len(found.Addresses) == 0 && found.PollAfter > 10e9)
+	})
+	return found
 }
 
 // req asks for a machine.

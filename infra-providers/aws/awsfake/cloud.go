@@ -140,6 +140,15 @@ func (c *Cloud) Hide(calls int) {
 	c.hide = calls
 }
 
+// Settle lets as much time pass as between two reads, so that what is missing from lists gets into them.
+func (c *Cloud) Settle() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, i := range c.instances {
+		i.hidden = max(0, i.hidden-1)
+	}
+}
+
 // Counts returns how often each action was called.
 func (c *Cloud) Counts() map[string]int {
 	c.mu.Lock()

@@ -53,6 +53,16 @@ func (c *Cloud) run(p url.Values) (any, error) {
 	return reservationOf("RunInstances", used.instance), nil
 }
 
+// made reports whether a request is the repetition of one that made an instance.
+func (c *Cloud) made(p url.Values) bool {
+	parameters := flat(p)
+	zone, _, err := where(parameters)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.tokens[parameters["ClientToken"]+"/"+zone]
+	return err == nil && known != nil && known.instance != nil
+}
+
 // where returns the zone and subnet of a request.
 func where(p map[string]string) (zone, subnet string, err error) {
 	zone, subnet = p["Placement.AvailabilityZone"], p["SubnetId"]

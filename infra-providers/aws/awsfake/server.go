@@ -36,6 +36,9 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	action := r.PostForm.Get("Action")
 	fault := c.fault(action)
+	if onlyCreations(fault.Code) && c.made(r.PostForm) {
+		fault = Fault{} // what was made needs no more room
+	}
 	if fault.Code != "" && !fault.Lost {
 		c.fail(w, &refusal{max(fault.Status, http.StatusBadRequest), fault.Code, fault.Message})
 		return

@@ -4,8 +4,8 @@
 // Package recent remembers for a while what this process asked EC2 to make. EC2 shows a new instance late:
 // for some seconds it may be in no list and its ID be unknown, and to take that for absence would leak it.
 //
-// What it remembers only ever makes a driver more patient; after a restart it is empty, and nothing but
-// patience is lost.
+// What it remembers only ever makes a driver more patient. After a restart it is empty, and what an earlier
+// process asked for may not be shown yet: until the window has passed, it knows of nothing that it is not there.
 package recent
 
 import (
@@ -22,7 +22,8 @@ const Window = 2 * time.Minute
 
 // Memory is what was asked for lately.
 type Memory struct {
-	now func() time.Time
+	now   func() time.Time
+	since time.Time
 
 	mu sync.Mutex
 	// made are instances that EC2 said it made, unclear those for which the answer was lost, refused those
@@ -39,7 +40,7 @@ type note struct {
 
 // New returns an empty memory.
 func New(now func() time.Time) *Memory {
-	return &Memory{now: now, made: map[types.UID]note{}, unclear: map[types.UID]note{}, refused: map[types.UID]note{}}
+	return &Memory{now: now, since: now(), made: map[types.UID]note{}, unclear: map[types.UID]note{}, refused: map[types.UID]note{}}
 }
 
 // Made notes an instance that EC2 said it made.
@@ -102,6 +103,9 @@ func (m *Memory) IsUnclear(uid types.UID) bool {
 	lost, ok := m.unclear[uid]
 	return ok && m.fresh(lost)
 }
+
+// IsYoung reports whether an earlier process may have asked for an instance within the window.
+func (m *Memory) IsYoung() bool { return m.fresh(note{since: m.since}) }
 
 func (m *Memory) fresh(n note) bool { return m.now().Sub(n.since) < Window }
 

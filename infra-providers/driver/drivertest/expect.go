@@ -16,7 +16,7 @@ import (
 )
 
 // patience bounds the wait for a cloud to forget an instance.
-const patience = 30 * time.Second
+const patience = 4 * time.Minute
 
 func uid(kind, n int) types.UID {
 	return types.UID(fmt.Sprintf("%08d-0000-4000-8000-%012d", kind, n))

@@ -65,15 +65,15 @@ func (d *Dice) happens(percent int, fault Fault) bool {
 	return true
 }
 
-// upTo returns a number from zero to below n.
-func (d *Dice) upTo(n int) int {
+// UpTo returns a number from zero to below n.
+func (d *Dice) UpTo(n int) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.random.IntN(n)
 }
 
 // seconds returns a time from one second to n.
-func (d *Dice) seconds(n int) time.Duration { return time.Duration(1+d.upTo(n)) * time.Second }
+func (d *Dice) seconds(n int) time.Duration { return time.Duration(1+d.UpTo(n)) * time.Second }
 
 // rest runs a function while nothing goes wrong.
 func (d *Dice) rest(do func()) {

@@ -8,7 +8,8 @@
 //
 // A driver's test calls Run with a simulated cloud, next to the conformance suite of package drivertest,
 // whose hooks it shares. The API server is a real one. A run is a function of its seed as far as the
-// simulated cloud is; DROVER_SOAK_LIFECYCLES and DROVER_SOAK_SEED make it longer or another.
+// simulated cloud is; DROVER_SOAK_LIFECYCLES and DROVER_SOAK_SEED make it longer or another, and no lifecycle
+// begins once it took DROVER_SOAK_MINUTES.
 package faultrig
 
 import (
@@ -26,8 +27,12 @@ import (
 	"drover.io/infra-providers/internal/testenv"
 )
 
-// crowd is how many machines live at the same time.
-const crowd = 12
+const (
+	// crowd is how many machines live at the same time.
+	crowd = 12
+	// milestone is how many lifecycles are worth a word.
+	milestone = 500
+)
 
 // World is a simulated cloud with nothing in it.
 type World[M driver.Machine, C any] struct {
@@ -58,20 +63,31 @@ func Run[M driver.Machine, C any](t *testing.T, open func(t *testing.T, dice *Di
 		}
 	})
 	ctrl.SetLogger(logr.Discard())
-	lives, seed := number(t, "DROVER_SOAK_LIFECYCLES", 60), number(t, "DROVER_SOAK_SEED", 1)
-	t.Logf("%d lifecycles with seed %d", lives, seed)
+	lives, seed, limit := number(t, "DROVER_SOAK_LIFECYCLES", 40), number(t, "DROVER_SOAK_SEED", 1), number(t, "DROVER_SOAK_MINUTES", 12*60)
 	dice := newDice(uint64(seed))
 	s, err := newStorm(t.Context(), cluster, dice, open(t, dice))
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = s.run(t.Context(), lives)
-	t.Logf("%d reconciles; calls of the driver: %v; what went wrong: %v", s.steps, s.ledger.calls, dice.thrown)
+	end := time.Now().Add(time.Duration(limit) * time.Minute)
+	err = s.run(t.Context(), func(begun int) bool {
+		if begun >= lives || time.Now().After(end) {
+			return false
+		}
+		if begun%milestone == milestone-1 {
+			t.Logf("lifecycle %d begins", begun+1)
+		}
+		return true
+	})
+	t.Logf("%d lifecycles with seed %d; %d reconciles; calls of the driver: %v; what went wrong: %v", s.lived, seed, s.steps, s.ledger.calls, dice.thrown)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := s.census(); err != nil {
 		t.Fatal(err)
+	}
+	if s.lived == 0 {
+		t.Fatal("no machine lived, so this proves nothing")
 	}
 	t.Log("0 leaked, 0 doubled, 0 stuck")
 }

@@ -43,20 +43,21 @@ func testMain(m *testing.M) int {
 func TestFinds(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		driver func(*fake.Cloud) driver.Driver[fake.Config]
+		driver func(c *fake.Cloud, interrupt func()) driver.Driver[fake.Config]
 		want   error
 	}{
-		"nothing in a driver that keeps the contract":             {func(c *fake.Cloud) driver.Driver[fake.Config] { return c }, nil},
-		"an instance for each time that it was asked for":         {func(c *fake.Cloud) driver.Driver[fake.Config] { return &prolific{Cloud: c} }, errDoubled},
-		"a deletion that claims to be done":                       {func(c *fake.Cloud) driver.Driver[fake.Config] { return &lazy{c} }, errLeaked},
-		"a failure that is taken for absence":                     {func(c *fake.Cloud) driver.Driver[fake.Config] { return &hasty{Cloud: c} }, errGivenUp},
-		"an instance that never gets deleted":                     {func(c *fake.Cloud) driver.Driver[fake.Config] { return &deaf{c} }, errStuck},
-		"a refusal for lack of room though the instance was made": {func(c *fake.Cloud) driver.Driver[fake.Config] { return &liar{Cloud: c} }, errDoubled},
+		"nothing in a driver that keeps the contract":             {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return c }, nil},
+		"an instance for each time that it was asked for":         {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &prolific{Cloud: c} }, errDoubled},
+		"a deletion that claims to be done":                       {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &lazy{c} }, errLeaked},
+		"a disk that stays":                                       {func(c *fake.Cloud, interrupt func()) driver.Driver[fake.Config] { return &careless{c, interrupt} }, errLeaked},
+		"a failure that is taken for absence":                     {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &hasty{Cloud: c} }, errGivenUp},
+		"an instance that never gets deleted":                     {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &deaf{c} }, errStuck},
+		"a refusal for lack of room though the instance was made": {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &liar{Cloud: c} }, errDoubled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			hooks := fake.World(fake.Options{BootReads: 1, DeleteReads: 1})
-			broken := test.driver(hooks.Driver.(*fake.Cloud))
+			broken := test.driver(hooks.Driver.(*fake.Cloud), hooks.Interrupt)
 			dice := newDice(1)
 			s, err := newStorm(t.Context(), cluster, dice, World[*infrav1.SimMachine, fake.Config]{
 				Cloud: driver.Cloud[*infrav1.SimMachine, fake.Config]{
@@ -79,7 +80,7 @@ func TestFinds(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.patience = 100
-			if err = s.run(t.Context(), 40); err == nil {
+			if err = s.run(t.Context(), func(begun int) bool { return begun < 40 }); err == nil {
 				err = s.census()
 			}
 			if !errors.Is(err, test.want) {
@@ -111,6 +112,21 @@ func (d *lazy) Get(ctx context.Context, id driver.Identity) (driver.Instance, er
 		return found, err
 	}
 	return driver.Instance{State: driver.Terminated}, nil
+}
+
+// careless leaves a disk behind once it knows that the instance is gone.
+type careless struct {
+	*fake.Cloud
+	interrupt func()
+}
+
+func (d *careless) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
+	found, err := d.Cloud.Get(ctx, id)
+	if id.ProviderID != "" && driver.IsNotFound(err) {
+		d.interrupt()
+		_, _ = d.Cloud.Create(ctx, driver.Request[fake.Config]{Identity: id, Config: fake.Config{InstanceType: "small", Zone: "a"}})
+	}
+	return found, err
 }
 
 // hasty says that what it cannot read does not exist.

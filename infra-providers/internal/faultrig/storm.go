@@ -14,6 +14,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -52,6 +53,8 @@ type storm[M driver.Machine, C any] struct {
 	reconciler reconcile.Reconciler
 	steps      int
 	alive      []*life[M]
+	// lived counts the machines that are gone.
+	lived int
 }
 
 // life is one machine on its way.
@@ -121,27 +124,29 @@ func (s *storm[M, C]) restart() {
 	})
 }
 
-// run begins and ends machines until that many have lived.
-func (s *storm[M, C]) run(ctx context.Context, lives int) error {
-	for begun := 0; begun < lives || len(s.alive) > 0; {
-		for begun < lives && len(s.alive) < crowd {
+// run begins and ends machines as long as more are wanted after those that have begun, and until all have ended.
+func (s *storm[M, C]) run(ctx context.Context, more func(begun int) bool) error {
+	for begun := 0; ; {
+		for len(s.alive) < crowd && more(begun) {
 			if err := s.begin(ctx, begun); err != nil {
 				return err
 			}
 			begun++
 		}
+		if len(s.alive) == 0 {
+			return nil
+		}
 		if err := s.step(ctx); err != nil {
 			return err
 		}
 	}
-	return nil
 }
 
 func (s *storm[M, C]) begin(ctx context.Context, n int) error {
 	machine := s.world.Machine()
 	machine.SetName(fmt.Sprint("m", n))
 	owner, err := s.cluster.Machine(ctx, s.home, machine, []byte("#cloud-config\n"))
-	s.alive = append(s.alive, &life[M]{machine: machine, owner: owner, dies: s.dice.upTo(40)})
+	s.alive = append(s.alive, &life[M]{machine: machine, owner: owner, dies: s.dice.UpTo(40)})
 	return err
 }
 
@@ -157,24 +162,36 @@ func (s *storm[M, C]) step(ctx context.Context) error {
 		s.restart()
 	}
 	if len(s.hooks) > 0 && s.dice.happens(20, "hook") {
-		s.hooks[s.dice.upTo(len(s.hooks))]()
+		s.hooks[s.dice.UpTo(len(s.hooks))]()
 	}
-	one := s.alive[s.dice.upTo(len(s.alive))]
+	one := s.alive[s.dice.UpTo(len(s.alive))]
 	if one.steps++; one.steps >= one.dies && !one.deleted {
 		one.deleted = true
-		if err := s.direct.Delete(ctx, one.machine); err != nil {
+		if err := s.insist(ctx, func() error { return s.direct.Delete(ctx, one.machine) }); client.IgnoreNotFound(err) != nil {
 			return err
 		}
 	}
 	key := client.ObjectKeyFromObject(one.machine)
 	// What fails is tried again at some later step, as a queue would.
 	_, failure := s.reconciler.Reconcile(ctx, ctrl.Request{NamespacedName: key})
-	if err := s.direct.Get(ctx, key, one.machine); apierrors.IsNotFound(err) {
+	if err := s.insist(ctx, func() error { return s.direct.Get(ctx, key, one.machine) }); apierrors.IsNotFound(err) {
 		return s.bury(ctx, one)
 	} else if err != nil {
 		return err
 	}
 	return s.check(one, failure)
+}
+
+// insist repeats what only a busy API server fails. The faults of the rig are not among these.
+func (s *storm[M, C]) insist(ctx context.Context, do func() error) (err error) {
+	waited := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 4*time.Minute, true, func(context.Context) (bool, error) {
+		err = do()
+		return err == nil || apierrors.IsNotFound(err), nil
+	})
+	if waited != nil {
+		return errors.Join(err, waited)
+	}
+	return err
 }
 
 // check is what must hold at every moment.
@@ -223,6 +240,7 @@ func (s *storm[M, C]) bury(ctx context.Context, one *life[M]) error {
 		return fmt.Errorf("reading what machine %q left: %w", id.Name, err)
 	}
 	s.ledger.forget(id.UID)
+	s.lived++
 	return errors.Join(s.direct.Delete(ctx, one.owner), s.direct.Delete(ctx, testenv.BootstrapSecret(one.owner)))
 }
 

@@ -155,14 +155,14 @@ func setInstance[M driver.Machine](machine M, instance driver.Instance) {
 	case driver.Pending:
 		setWaiting(machine, InstancePendingReason, describe("waiting for the cloud to start the instance", instance.Message))
 	case driver.Terminated:
-		setMissing(machine)
+		setMissing(machine, instance.Message)
 	default:
 		setWaiting(machine, InstanceStoppedReason, describe("the instance does not run; start it or delete the Machine", instance.Message))
 	}
 }
 
-func setMissing[M driver.Machine](machine M) {
-	setWaiting(machine, InstanceMissingReason, "somebody deleted the instance; it is not created again, delete the Machine to replace it")
+func setMissing[M driver.Machine](machine M, message string) {
+	setWaiting(machine, InstanceMissingReason, describe("somebody deleted the instance; it is not created again, delete the Machine to replace it", message))
 }
 
 func setGuest[M driver.Machine](machine M, guest *driver.Guest) {

@@ -6,10 +6,12 @@ package inframachine_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -130,6 +132,21 @@ func TestNoticesWithinAnInterval(t *testing.T) {
 	r.later += time.Minute
 	r.settle(stopped)
 	r.wantReason(stopped, clusterv1.ReadyCondition, inframachine.InstanceRunningReason)
+}
+
+// TestACloudThatTookTheInstanceBackIsQuoted: that a spot instance was reclaimed is no riddle to solve.
+func TestACloudThatTookTheInstanceBackIsQuoted(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, fake.Options{})
+	machine, _ := r.machine("spot")
+	r.settle(machine)
+	r.cloud.Set(machine.UID, func(i *driver.Instance) { i.State, i.Message = driver.Terminated, "reclaimed" })
+	r.settle(machine)
+	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstanceMissingReason)
+	ready := meta.FindStatusCondition(machine.Status.Conditions, clusterv1.ReadyCondition)
+	if ready == nil || !strings.HasSuffix(ready.Message, ": reclaimed") {
+		t.Errorf("Ready does not quote the cloud: %+v", ready)
+	}
 }
 
 // TestAPausedMachineIsNotTouched pauses one that runs, deletes it, and only then lets it go on.

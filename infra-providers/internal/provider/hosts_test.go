@@ -6,7 +6,6 @@ package provider_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -49,7 +48,7 @@ func TestHostsThatDoNotJoinSayWhy(t *testing.T) {
 				g.Expect(joined).NotTo(gomega.BeNil())
 				g.Expect(joined.Reason).To(gomega.Equal(inframachine.HostFailedReason))
 				g.Expect(joined.Message).To(gomega.ContainSubstring(test.want))
-			}, time.Minute).Should(gomega.Succeed())
+			}, patience).Should(gomega.Succeed())
 			g.Expect(reason(machine, clusterv1.ReadyCondition)).To(gomega.Equal(inframachine.InstanceRunningReason))
 			g.Expect(gone(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(gomega.BeTrue())
 		})
@@ -67,12 +66,12 @@ func TestAHostThatDiesFallsSilent(t *testing.T) {
 	_, err := cluster.Machine(t.Context(), home, machine, []byte(data))
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "mortal"}}
-	g.Eventually(func() corev1.ConditionStatus { return ready(node) }, time.Minute).Should(gomega.Equal(corev1.ConditionTrue))
+	g.Eventually(func() corev1.ConditionStatus { return ready(node) }, patience).Should(gomega.Equal(corev1.ConditionTrue))
 	g.Eventually(func(g gomega.Gomega) {
 		fetch(g, machine)
 		g.Expect(reason(machine, inframachine.HostJoinedCondition)).To(gomega.Equal(inframachine.HostFailedReason))
-	}, time.Minute).Should(gomega.Succeed())
-	g.Eventually(func() corev1.ConditionStatus { return ready(node) }, 2*time.Minute).Should(gomega.Equal(corev1.ConditionUnknown))
+	}, patience).Should(gomega.Succeed())
+	g.Eventually(func() corev1.ConditionStatus { return ready(node) }, patience).Should(gomega.Equal(corev1.ConditionUnknown))
 }
 
 func ready(node *corev1.Node) corev1.ConditionStatus {
@@ -103,5 +102,5 @@ func TestTemplatesTellWhatAMachineOffers(t *testing.T) {
 		g.Expect(template.Status.NodeInfo).To(gomega.Equal(infrav1.NodeInfo{Architecture: "arm64", OperatingSystem: "linux"}))
 		g.Expect(template.Status.Capacity.Cpu().String()).To(gomega.Equal("4"))
 		g.Expect(template.Status.Capacity.Memory().String()).To(gomega.Equal("8Gi"))
-	}, time.Minute).Should(gomega.Succeed())
+	}, patience).Should(gomega.Succeed())
 }

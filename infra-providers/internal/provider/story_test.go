@@ -40,6 +40,9 @@ import (
 // cluster is management and workload cluster in one.
 var cluster *testenv.Cluster
 
+// patience bounds every wait: how quick anything is depends on what else the host does.
+const patience = 4 * time.Minute
+
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
 func testMain(m *testing.M) int {
@@ -64,7 +67,7 @@ func TestSimulatedMachineBecomesANodeAndGoes(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
 	ctx := t.Context()
-	g.SetDefaultEventuallyTimeout(time.Minute)
+	g.SetDefaultEventuallyTimeout(patience)
 	state := t.TempDir()
 	config, err := cluster.As(ctx, "drover-infra-sim", "../../config/rbac/sim/role.yaml")
 	g.Expect(err).NotTo(gomega.HaveOccurred())

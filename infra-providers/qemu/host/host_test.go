@@ -86,7 +86,7 @@ func (l *lab) path(name string) string {
 
 func (l *lab) await(what string, done func() bool) {
 	l.t.Helper()
-	for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(4 * time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			l.t.Fatalf("waited in vain for %s: %+v", what, l.host.List())
 		}

@@ -6,6 +6,7 @@ package vcenter
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/vmware/govmomi/fault"
@@ -172,11 +173,15 @@ func retrieve(ctx context.Context, client *vim25.Client, paths []string, refs ..
 	return res.Returnval, nil
 }
 
-// decode takes the keyed properties out, because the SDK's types have no place for them.
+// decode takes the keyed properties out, because the SDK's types have no place for them. That most virtual
+// machines have no such parameter is no failure, which is what the SDK makes of a property that is missing.
 func decode(content types.ObjectContent) (VM, error) {
 	vm := VM{}
 	plain := content
 	plain.PropSet = nil
+	plain.MissingSet = slices.DeleteFunc(slices.Clone(content.MissingSet), func(missing types.MissingProperty) bool {
+		return missing.Path == keyed(RecordKey) || missing.Path == keyed(PlanKey)
+	})
 	for _, property := range content.PropSet {
 		option, ok := property.Val.(types.OptionValue)
 		switch value, _ := option.Value.(string); {

@@ -1,0 +1,88 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+
+	"github.com/vmware/govmomi/simulator"
+
+	"drover.io/infra-providers/aws/awsfake"
+	"drover.io/infra-providers/hetzner/hetznerfake"
+	"drover.io/infra-providers/openstack/openstackfake"
+)
+
+// cloud is a simulated cloud.
+type cloud struct {
+	handler http.Handler
+	// left names what was made in it and is still there.
+	left func() []string
+}
+
+// clouds opens each, to be reached at an address.
+var clouds = map[string]func(address string) (cloud, error){
+	"aws":       openAWS,
+	"hetzner":   openHetzner,
+	"openstack": openOpenStack,
+	"vsphere":   openVSphere,
+}
+
+func openAWS(string) (cloud, error) {
+	ec2, err := awsfake.New(awsfake.Options{BootReads: 1, StopReads: 1, KeepReads: 2})
+	if err != nil {
+		return cloud{}, err
+	}
+	return cloud{ec2, func() []string { return append(ec2.Leftovers(), ec2.Complaints()...) }}, nil
+}
+
+func openHetzner(string) (cloud, error) {
+	project, err := hetznerfake.Start(hetznerfake.Options{Slow: 1})
+	if err != nil {
+		return cloud{}, err
+	}
+	handler, err := to(project.Endpoint)
+	return cloud{handler, func() []string { return append(project.Leftovers(), project.Violations()...) }}, err
+}
+
+func openOpenStack(address string) (cloud, error) {
+	services := openstackfake.New()
+	services.Serve(address)
+	return cloud{services, services.Things}, nil
+}
+
+// openVSphere starts vcsim. What is ours there are the virtual machines that the model did not have.
+func openVSphere(string) (cloud, error) {
+	model := simulator.VPX()
+	model.Autostart, model.Host, model.Cluster = false, 0, 1
+	if err := model.Create(); err != nil {
+		return cloud{}, err
+	}
+	model.Service.Listen = &url.URL{User: url.UserPassword("drover", "secret")}
+	before := model.Map().All("VirtualMachine")
+	handler, err := to(model.Service.NewServer().URL.String())
+	return cloud{handler, func() (left []string) {
+		known := map[string]bool{}
+		for _, vm := range before {
+			known[vm.Reference().Value] = true
+		}
+		for _, vm := range model.Map().All("VirtualMachine") {
+			if !known[vm.Reference().Value] {
+				left = append(left, vm.Entity().Name)
+			}
+		}
+		return left
+	}}, err
+}
+
+// to passes requests on to the host of a server that listens already.
+func to(server string) (http.Handler, error) {
+	target, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+	target.Path, target.User = "", nil
+	return &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}, nil
+}

@@ -1,0 +1,178 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package clouds
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"text/template"
+	"time"
+
+	"drover.io/test/kit"
+	"drover.io/test/process"
+)
+
+//go:embed machines.yaml
+var machines string
+
+// cloud is a simulated cloud with the provider that works on it.
+type cloud struct {
+	name, kind string
+	// sizes are two choices of a template: of type and, where there is one, of zone.
+	sizes [2][]string
+	// providerID is how the cloud's controller manager would write it.
+	providerID *regexp.Regexp
+	// budget is how often a call that changes something is made for each machine that lives.
+	budget map[string]int
+	// read is the call that reads one machine.
+	read string
+
+	api, desk string
+	// folder is the host of the one cloud that has no API.
+	folder string
+}
+
+// open starts the cloud as a process that the stack ends.
+func (c *cloud) open(t *testing.T, program, dir string) {
+	t.Helper()
+	if c.name == "qemu" {
+		c.folder = filepath.Join(dir, "host")
+		if err := os.Mkdir(c.folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command(program, "qemu", c.folder).CombinedOutput(); err != nil {
+			t.Fatalf("furnishing a host: %v: %s", err, out)
+		}
+		return
+	}
+	log := filepath.Join(dir, c.name+"-cloud.log")
+	running, err := process.Start(process.Command{Path: program, Args: []string{c.name}, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(running.Kill)
+	await(t, "the cloud to say where it is", func() bool {
+		said, err := os.ReadFile(log)
+		line, _, whole := bytes.Cut(said, []byte("\n"))
+		var at struct{ API, Desk string }
+		if err != nil || !whole || json.Unmarshal(line, &at) != nil {
+			return false
+		}
+		c.api, c.desk = at.API, at.Desk
+		return true
+	})
+}
+
+// provide starts the cloud's provider under the permissions that are shipped.
+func (c *cloud) provide(ctx context.Context, t *testing.T, stack *kit.Stack, root string) *kit.Manager {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, "infra-providers/config/rbac", c.name, "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no permissions of %s: %v", c.name, err)
+	}
+	for _, file := range files {
+		if filepath.Base(file) == "kustomization.yaml" {
+			continue
+		}
+		documents, err := os.ReadFile(file)
+		if err == nil {
+			err = kit.Apply(ctx, stack.Manage, documents)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+	}
+	name := "infra-" + c.name
+	kubeconfig, err := stack.AccountKubeconfig(ctx, name, kit.Namespace, "drover-"+name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"--kubeconfig=" + kubeconfig, "--metrics-bind-address=0", "--health-probe-bind-address=0", "--leader-elect=false"}
+	env := os.Environ()
+	switch c.name {
+	case "aws":
+		args = append(args, "--endpoint="+c.api)
+	case "hetzner":
+		env = append(env, "HCLOUD_ENDPOINT="+c.api+"/v1")
+	case "qemu":
+		args = append(args, "--state-dir="+filepath.Join(c.folder, "state"), "--image-dir="+c.folder, "--host-name=lab")
+		env = append(env, "PATH="+c.folder+":"+os.Getenv("PATH"))
+	}
+	started, err := stack.Launch(name, process.Command{Path: filepath.Join(root, "bin", name), Args: args, Env: env})
+	if err != nil {
+		t.Fatalf("%v: make build builds it", err)
+	}
+	return started
+}
+
+// offer applies the credentials and a template of one of the sizes.
+func (c *cloud) offer(ctx context.Context, stack *kit.Stack, namespace, name string, size int) error {
+	parsed, err := template.New("machines.yaml").Parse(machines)
+	if err != nil {
+		return err
+	}
+	var documents bytes.Buffer
+	err = parsed.ExecuteTemplate(&documents, c.name, map[string]any{"Namespace": namespace, "Name": name, "API": c.api, "Sizes": c.sizes[size]})
+	if err != nil {
+		return err
+	}
+	return kit.Apply(ctx, stack.Manage, documents.Bytes())
+}
+
+// left names what exists in the cloud.
+func (c *cloud) left(t *testing.T) (all []string) {
+	t.Helper()
+	if c.folder == "" {
+		c.ask(t, "/left", &all)
+		return all
+	}
+	entries, err := os.ReadDir(filepath.Join(c.folder, "state", "machines"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		all = append(all, entry.Name())
+	}
+	return all
+}
+
+// calls counts the calls of the cloud's API.
+func (c *cloud) calls(t *testing.T) map[string]int {
+	t.Helper()
+	counts := map[string]int{}
+	if c.folder == "" {
+		c.ask(t, "/calls", &counts)
+	}
+	return counts
+}
+
+func (c *cloud) ask(t *testing.T, path string, into any) {
+	t.Helper()
+	response, err := http.Get(c.desk + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close() //nolint:errcheck // it is read to its end
+	if err := json.NewDecoder(response.Body).Decode(into); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+}
+
+func await(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !done(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal(fmt.Errorf("after %s: waiting for %s", patience, what))
+		}
+	}
+}

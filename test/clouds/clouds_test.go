@@ -1,0 +1,194 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package clouds
+
+import (
+	"context"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"drover.io/test/controlplane/binaries"
+	"drover.io/test/kit"
+	"drover.io/test/story"
+)
+
+// patience bounds every wait; it is no measure of how long anything takes.
+const patience = 5 * time.Minute
+
+// reads is how often a machine may be read by itself at most: after its creation and until it is gone, where
+// the contract knows one confirming read of a cloud that deletes at once, and one more for each time that it
+// says to come again.
+const reads = 10
+
+// worlds are the clouds. The budgets are the changes that one machine costs.
+var worlds = []*cloud{
+	{
+		name: "aws", kind: "AWSMachineTemplate", sizes: [2][]string{{"m7i.large"}, {"m7i.xlarge"}},
+		providerID: regexp.MustCompile(`^aws:///eu-central-1a/i-[0-9a-f]{17}$`),
+		budget:     map[string]int{"RunInstances": 1, "TerminateInstances by ID": 1},
+		read:       "DescribeInstances by ID",
+	},
+	{
+		name: "hetzner", kind: "HetznerMachineTemplate", sizes: [2][]string{{"cx33"}, {"cx43"}},
+		providerID: regexp.MustCompile(`^hcloud://[0-9]+$`),
+		budget:     map[string]int{"POST /v1/servers": 1, "DELETE /v1/servers/{id}": 1},
+		read:       "GET /v1/servers/{id}",
+	},
+	{
+		name: "openstack", kind: "OpenStackMachineTemplate", sizes: [2][]string{{"m1.small", "nova"}, {"m1.small", "zone-b"}},
+		providerID: regexp.MustCompile(`^openstack:///[0-9a-f-]{36}$`),
+		budget:     map[string]int{"POST /compute/v2.1/servers": 1, "DELETE /compute/v2.1/servers/{id}": 1},
+		read:       "GET /compute/v2.1/servers/{id}",
+	},
+	{
+		name: "vsphere", kind: "VSphereMachineTemplate", sizes: [2][]string{{"2"}, {"4"}},
+		providerID: regexp.MustCompile(`^vsphere://[0-9a-f-]{36}$`),
+		budget:     map[string]int{"CloneVM_Task": 1, "PowerOnVM_Task": 1, "PowerOffVM_Task": 1, "Destroy_Task": 1},
+		read:       "FindAllByUuid",
+	},
+	{
+		name: "qemu", kind: "QEMUMachineTemplate", sizes: [2][]string{{"1"}, {"2"}},
+		providerID: regexp.MustCompile(`^qemu:///lab/vm-[0-9a-f-]{36}$`),
+	},
+}
+
+// TestMachineDeployments brings up two machines in each cloud, rolls them once, scales to zero and deletes the
+// Cluster: nothing is left, and the cloud was asked for no more than it had to be.
+func TestMachineDeployments(t *testing.T) {
+	root, err := binaries.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	start, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	stack, err := kit.Start(start, kit.Options{Without: []string{"infra-sim"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := stack.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	program := filepath.Join(stack.Dir, "fakecloud")
+	build := exec.CommandContext(start, "go", "build", "-o", program, "./internal/fakecloud")
+	build.Dir, build.Env = filepath.Join(root, "infra-providers"), append(os.Environ(), "GOWORK=off")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building the clouds: %v: %s", err, out)
+	}
+	for _, c := range worlds {
+		t.Run(c.name, func(t *testing.T) {
+			c.open(t, program, stack.Dir)
+			provider := c.provide(t.Context(), t, stack, root)
+			t.Cleanup(func() {
+				if provider.Stop(); t.Failed() {
+					t.Log(provider.Tail())
+				}
+			})
+			provider.Expend(true)
+			live(t, stack, c)
+		})
+	}
+}
+
+// live is the story.
+func live(t *testing.T, stack *kit.Stack, c *cloud) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+	told := &story.Story{Stack: stack, Namespace: "default", Cluster: c.name}
+	beating, rest := context.WithCancel(ctx)
+	defer rest()
+	go (&kubelets{told: told, registered: map[types.UID]bool{}}).run(beating)
+
+	began, lived := time.Now(), map[string]bool{}
+	for what, step := range steps(told, c) {
+		if err := step(ctx); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		running, err := told.Machines(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range running {
+			lived[m.Name] = true
+			if what == "two machines run" || what == "two others run" {
+				c.check(t, &m)
+			}
+		}
+	}
+	if left := c.left(t); len(left) > 0 {
+		t.Errorf("the cloud still has %q", left)
+	}
+	calls := c.calls(t)
+	t.Logf("%d machines lived in %s", len(lived), time.Since(began).Round(time.Second))
+	for _, call := range slices.Sorted(maps.Keys(calls)) {
+		t.Logf("%6.2f a machine: %s", float64(calls[call])/float64(len(lived)), call)
+	}
+	if len(lived) != 4 {
+		t.Errorf("%d machines lived, want 4", len(lived))
+	}
+	for call, each := range c.budget {
+		if got := calls[call]; got != each*len(lived) {
+			t.Errorf("%s was called %d times for %d machines, want %d for each", call, got, len(lived), each)
+		}
+	}
+	if got := calls[c.read]; got > reads*len(lived) {
+		t.Errorf("%s was called %d times for %d machines, want %d for each at most", c.read, got, len(lived), reads)
+	}
+}
+
+// steps yields the story step by step.
+func steps(told *story.Story, c *cloud) func(yield func(string, func(context.Context) error) bool) {
+	use := func(size int) func(context.Context) error {
+		return func(ctx context.Context) error {
+			name := []string{c.name + "-one", c.name + "-two"}[size]
+			if err := c.offer(ctx, told.Stack, told.Namespace, name, size); err != nil {
+				return err
+			}
+			md := told.MachineDeployment()
+			if err := told.Stack.Manage.Get(ctx, client.ObjectKeyFromObject(md), md); err != nil {
+				return err
+			}
+			before := md.DeepCopy()
+			md.Spec.Template.Spec.InfrastructureRef.Kind, md.Spec.Template.Spec.InfrastructureRef.Name = c.kind, name
+			return told.Stack.Manage.Patch(ctx, md, client.MergeFrom(before))
+		}
+	}
+	running := func(n int) func(context.Context) error {
+		return func(ctx context.Context) error { return told.AwaitRunning(ctx, n) }
+	}
+	scale := func(n int32) func(context.Context) error {
+		return func(ctx context.Context) error { return told.Scale(ctx, n) }
+	}
+	return func(yield func(string, func(context.Context) error) bool) {
+		_ = yield("a Cluster and its MachineDeployment", func(ctx context.Context) error { return told.Begin(ctx, 0) }) &&
+			yield("a template", use(0)) && yield("two are wanted", scale(2)) && yield("two machines run", running(2)) &&
+			yield("another template", use(1)) && yield("two others run", running(2)) &&
+			yield("none is wanted", scale(0)) && yield("none is left", running(0)) &&
+			yield("the Cluster goes", told.End) && yield("nothing is left", told.AwaitNothing)
+	}
+}
+
+// check compares what a machine that runs says about itself.
+func (c *cloud) check(t *testing.T, m *clusterv1.Machine) {
+	t.Helper()
+	if !c.providerID.MatchString(m.Spec.ProviderID) {
+		t.Errorf("Machine %s has providerID %q, want %s", m.Name, m.Spec.ProviderID, c.providerID)
+	}
+	internal := slices.ContainsFunc(m.Status.Addresses, func(a clusterv1.MachineAddress) bool { return a.Type == clusterv1.MachineInternalIP })
+	if !internal && c.name != "vsphere" { // whose addresses VMware Tools would report
+		t.Errorf("Machine %s has no internal address: %+v", m.Name, m.Status.Addresses)
+	}
+}
