@@ -5,6 +5,7 @@ package openstackfake
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -23,6 +24,8 @@ type inside struct {
 	// stops is for how many reads it is still being deleted.
 	stops    int
 	stopping bool
+	// fault is what went wrong; a server shows it one read later than that it did.
+	fault string
 }
 
 // Microversion is what the driver has to ask for: the fake knows no other.
@@ -68,6 +71,7 @@ func (c *Cloud) nova() {
 		c.hidden[r.PathValue("id")].stopping = true
 		return nil, nil
 	})
+	handle("POST /servers/{id}/metadata", http.StatusOK, c.describe)
 	handle("GET /limits", http.StatusOK, func(call) (object, *refusal) {
 		return object{"limits": object{"absolute": object{"maxTotalInstances": -1, "maxTotalCores": -1, "maxTotalRAMSize": -1, "maxServerGroups": -1}}}, nil
 	})
@@ -173,6 +177,24 @@ func (c *Cloud) boot(r call) (object, *refusal) {
 	return object{"server": object{"id": made["id"], "links": []object{}, "OS-DCF:diskConfig": "MANUAL"}}, nil
 }
 
+// describe adds metadata to a server.
+func (c *Cloud) describe(r call) (object, *refusal) {
+	known := c.things["servers"][r.PathValue("id")]
+	if known == nil {
+		return nil, notFound("Instance " + r.PathValue("id"))
+	}
+	if status := known["status"]; status != "ACTIVE" || known["OS-EXT-STS:task_state"] != nil {
+		return nil, fault(http.StatusConflict, "conflictingRequest", fmt.Sprintf("Cannot 'update_instance_metadata' instance %v while it is in vm_state %v", known["id"], status))
+	}
+	if no := checkLabels(r.body); no != nil {
+		return nil, no
+	}
+	all := maps.Clone(known["metadata"].(object))
+	maps.Copy(all, r.body["metadata"].(object))
+	known["metadata"] = all
+	return object{"metadata": all}, nil
+}
+
 func (c *Cloud) checkServer(asked object) *refusal {
 	if c.things["flavors"][fmt.Sprint(asked["flavorRef"])] == nil {
 		return badRequest("Flavor %v could not be found.", asked["flavorRef"])
@@ -224,6 +246,8 @@ func (c *Cloud) age(id string) {
 		if hidden.builds--; hidden.builds < 0 {
 			c.place(known, hidden)
 		}
+	case hidden.fault != "" && known["fault"] == nil:
+		known["fault"] = object{"code": 500, "created": timestamp(), "message": hidden.fault}
 	}
 }
 
@@ -232,8 +256,7 @@ func (c *Cloud) place(known object, hidden *inside) {
 	known["OS-EXT-STS:task_state"] = nil
 	asked := hidden.asked["server"].(object)
 	if asked["flavorRef"] == "3" {
-		known["status"] = "ERROR"
-		known["fault"] = object{"code": 500, "created": timestamp(), "message": "No valid host was found. There are not enough hosts available."}
+		known["status"], hidden.fault = "ERROR", "No valid host was found. There are not enough hosts available."
 		return
 	}
 	known["hostId"] = "a-host"
@@ -241,8 +264,7 @@ func (c *Cloud) place(known object, hidden *inside) {
 	for _, id := range hidden.ports {
 		port := c.things["ports"][id]
 		if port == nil || port["device_id"] != "" {
-			known["status"] = "ERROR"
-			known["fault"] = object{"code": 500, "created": timestamp(), "message": "Build of instance " + fmt.Sprint(known["id"]) + " aborted: Port " + id + " is still in use."}
+			known["status"], hidden.fault = "ERROR", "Build of instance "+fmt.Sprint(known["id"])+" aborted: Port "+id+" is still in use."
 			return
 		}
 		port["device_id"], port["device_owner"], port["status"] = known["id"], "compute:nova", "ACTIVE"
