@@ -15,14 +15,19 @@ import (
 	"compress/gzip"
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"slices"
 
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"k8s.io/utils/ptr"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/openstack/beside"
 )
+
+// metadataLimit is how long Nova lets a value of the metadata be.
+const metadataLimit = 255
 
 // userDataLimit is how long Nova lets the user data be, in base64.
 const userDataLimit = 65535
@@ -56,8 +61,18 @@ func NewConfig(machine *infrav1.OpenStackMachine, zone string) (Config, error) {
 	return config, nil
 }
 
-// place is what is short when the cloud has no room.
-func place(config Config) (flavor, zone string) { return config.Spec.Flavor, config.Zone }
+// place is what is short when the cloud has no room. A flavor that finds no host under a rule of the user's
+// own may find one without.
+func place(config Config) (flavor, zone string) {
+	flavor = config.Spec.Flavor
+	if group := config.Spec.ServerGroup; group.Group != "" || group.Policy == "affinity" || group.Policy == "anti-affinity" {
+		flavor += " in " + cmp.Or(group.Group, group.Policy)
+	}
+	for _, key := range slices.Sorted(maps.Keys(config.Spec.SchedulerHints)) {
+		flavor += " with " + key
+	}
+	return flavor[:min(len(flavor), metadataLimit)], config.Zone
+}
 
 // alternatives are what to ask for instead, in order.
 func alternatives(config Config) []Config {
@@ -107,6 +122,40 @@ func wantedVolumes(config Config, imageID string) []beside.Volume {
 		wanted = append(wanted, want)
 	}
 	return wanted
+}
+
+// metadata says whose the server is and what was asked for.
+func metadata(config Config, id driver.Identity, region string) map[string]string {
+	all := map[string]string{}
+	maps.Copy(all, config.Spec.Metadata)
+	maps.Copy(all, beside.Tags(id))
+	all[flavorKey], all[zoneKey] = place(config)
+	if ptr.Deref(config.Spec.RegionalProviderID, false) {
+		all[regionKey] = region
+	}
+	if config.Spec.ServerGroup.Policy != "" {
+		all[groupKey] = string(id.Owner.UID)
+	}
+	return all
+}
+
+// blockDevices are the disks of a server: the root, on a volume or on the host, and the volumes besides.
+func blockDevices(config Config, imageID string, disks []string) []servers.BlockDevice {
+	if len(disks) == 0 {
+		return nil
+	}
+	var all []servers.BlockDevice
+	if config.Spec.RootVolume.SizeGiB == 0 {
+		all = append(all, servers.BlockDevice{SourceType: servers.SourceImage, UUID: imageID, DestinationType: servers.DestinationLocal, DeleteOnTermination: true})
+	}
+	for at, volume := range wantedVolumes(config, imageID) {
+		device := servers.BlockDevice{SourceType: servers.SourceVolume, DestinationType: servers.DestinationVolume, UUID: disks[at], BootIndex: -1, DeleteOnTermination: !volume.Kept}
+		if volume.Name == beside.Root {
+			device.BootIndex = 0
+		}
+		all = append(all, device)
+	}
+	return all
 }
 
 // userData is the user data as Nova takes it: in base64, and compressed where it would be too long

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -69,7 +68,7 @@ func Cloud(options Options) driver.Cloud[*infrav1.OpenStackMachine, Config] {
 	}
 }
 
-// Driver implements driver.Driver, driver.Sizer and driver.Remainder.
+// Driver implements driver.Driver, driver.Sizer, driver.Tagger and driver.Remainder.
 type Driver struct {
 	session *access.Session
 	now     func() time.Time
@@ -205,8 +204,9 @@ func (d *Driver) clear(ctx context.Context, services *access.Services, id driver
 	owner, grouped, last := id.Owner, len(going) == 0, ""
 	if len(going) > 0 {
 		known, _ := beside.Identity(going[0].Metadata)
-		id.UID, owner, last = known.UID, known.Owner, going[0].ID
-		grouped = going[0].Metadata[groupKey] != ""
+		// The group is called after the Cluster as it was, which may have moved and be tagged anew since.
+		id.UID, owner.UID, last = known.UID, types.UID(going[0].Metadata[groupKey]), going[0].ID
+		grouped = owner.UID != ""
 	}
 	if id.UID == "" {
 		return nil
@@ -226,6 +226,37 @@ func (d *Driver) clear(ctx context.Context, services *access.Services, id driver
 		return nil
 	}
 	return beside.Volumes{Client: services.Volume}.Delete(ctx, id.UID, len(going) > 0)
+}
+
+// Tag implements driver.Tagger. The server comes last: what it says counts, so that a failure before is made
+// good by the next attempt. Nova takes metadata only of a server that is neither being made nor in error. A
+// server group keeps its name.
+func (d *Driver) Tag(ctx context.Context, id driver.Identity) error {
+	found, err := d.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	services, err := d.services(ctx)
+	if err != nil {
+		return err
+	}
+	now := driver.Identity{UID: found.Identity.UID, Name: found.Identity.Name, Owner: id.Owner}
+	if err := (beside.Ports{Client: services.Network}).Tag(ctx, now); err != nil {
+		return kind(err, "", "")
+	}
+	if err := (beside.FloatingIPs{Client: services.Network}).Tag(ctx, now); err != nil {
+		return kind(err, "", "")
+	}
+	if services.Volume != nil {
+		if err := (beside.Volumes{Client: services.Volume}).Tag(ctx, now); err != nil {
+			return kind(err, "", "")
+		}
+	}
+	_, err = servers.UpdateMetadata(ctx, services.Compute, found.ID, servers.MetadataOpts(beside.Tags(now))).Extract()
+	if gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+		return &driver.NotFoundError{What: "server of " + id.Name}
+	}
+	return kind(err, "", "")
 }
 
 // List implements driver.Driver.
@@ -418,7 +449,7 @@ func (c creation) boot(ctx context.Context, plan lookup.Plan, of parts) (driver.
 		ImageRef:         plan.Image.ID,
 		AvailabilityZone: config.Zone,
 		UserData:         of.userData,
-		Metadata:         c.metadata(),
+		Metadata:         metadata(config, id, c.services.Region),
 		Tags:             append([]string{beside.Mark, beside.Name(id.UID)}, config.Spec.Tags...),
 		ConfigDrive:      config.Spec.ConfigDrive,
 		BlockDevice:      blockDevices(config, plan.Image.ID, of.disks),
@@ -448,39 +479,4 @@ func (c creation) boot(ctx context.Context, plan lookup.Plan, of parts) (driver.
 		made = read
 	}
 	return owned(*made, driver.Identity{UID: id.UID, Name: id.Name, Owner: id.Owner})
-}
-
-// metadata says whose the server is and what was asked for.
-func (c creation) metadata() map[string]string {
-	config := c.request.Config
-	all := map[string]string{}
-	maps.Copy(all, config.Spec.Metadata)
-	maps.Copy(all, beside.Tags(c.request.Identity))
-	all[flavorKey], all[zoneKey] = config.Spec.Flavor, config.Zone
-	if ptr.Deref(config.Spec.RegionalProviderID, false) {
-		all[regionKey] = c.services.Region
-	}
-	if config.Spec.ServerGroup.Policy != "" {
-		all[groupKey] = config.Spec.ServerGroup.Policy
-	}
-	return all
-}
-
-// blockDevices are the disks of a server: the root, on a volume or on the host, and the volumes besides.
-func blockDevices(config Config, imageID string, disks []string) []servers.BlockDevice {
-	if len(disks) == 0 {
-		return nil
-	}
-	var all []servers.BlockDevice
-	if config.Spec.RootVolume.SizeGiB == 0 {
-		all = append(all, servers.BlockDevice{SourceType: servers.SourceImage, UUID: imageID, DestinationType: servers.DestinationLocal, DeleteOnTermination: true})
-	}
-	for at, volume := range wantedVolumes(config, imageID) {
-		device := servers.BlockDevice{SourceType: servers.SourceVolume, DestinationType: servers.DestinationVolume, UUID: disks[at], BootIndex: -1, DeleteOnTermination: !volume.Kept}
-		if volume.Name == beside.Root {
-			device.BootIndex = 0
-		}
-		all = append(all, device)
-	}
-	return all
 }
