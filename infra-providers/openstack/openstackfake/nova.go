@@ -73,7 +73,7 @@ func (c *Cloud) nova() {
 	})
 	handle("POST /servers/{id}/metadata", http.StatusOK, c.describe)
 	handle("GET /limits", http.StatusOK, func(call) (object, *refusal) {
-		return object{"limits": object{"absolute": object{"maxTotalInstances": -1, "maxTotalCores": -1, "maxTotalRAMSize": -1, "maxServerGroups": -1}}}, nil
+		return object{"limits": object{"absolute": object{"maxTotalInstances": -1, "maxTotalCores": -1, "maxTotalRAMSize": -1, "maxServerGroups": -1, "maxServerGroupMembers": c.groupMembers}}}, nil
 	})
 	handle("GET /os-availability-zone", http.StatusOK, func(call) (object, *refusal) {
 		var zones []object
@@ -161,6 +161,9 @@ func (c *Cloud) boot(r call) (object, *refusal) {
 		if c.things["os-server-groups"][group] == nil {
 			return nil, badRequest("Instance group %s could not be found.", group)
 		}
+		if len(c.things["os-server-groups"][group]["members"].([]string)) >= c.groupMembers {
+			return nil, fault(http.StatusForbidden, "forbidden", "Quota exceeded, too many servers in group")
+		}
 		hidden.group = group
 	}
 	made := c.put("servers", object{
@@ -198,6 +201,9 @@ func (c *Cloud) describe(r call) (object, *refusal) {
 func (c *Cloud) checkServer(asked object) *refusal {
 	if c.things["flavors"][fmt.Sprint(asked["flavorRef"])] == nil {
 		return badRequest("Flavor %v could not be found.", asked["flavorRef"])
+	}
+	if flavor := c.things["flavors"][fmt.Sprint(asked["flavorRef"])]; flavor["disk"] == 0 && asked["imageRef"] != "" {
+		return fault(http.StatusForbidden, "forbidden", "Only volume-backed servers are allowed for flavors with zero disk.")
 	}
 	if image, _ := asked["imageRef"].(string); image != "" && c.things["images"][image] == nil {
 		return badRequest("Can not find requested image")
@@ -255,7 +261,7 @@ func (c *Cloud) age(id string) {
 func (c *Cloud) place(known object, hidden *inside) {
 	known["OS-EXT-STS:task_state"] = nil
 	asked := hidden.asked["server"].(object)
-	if asked["flavorRef"] == "3" {
+	if asked["flavorRef"] == "3" || c.crowded(hidden) {
 		known["status"], hidden.fault = "ERROR", "No valid host was found. There are not enough hosts available."
 		return
 	}
@@ -277,6 +283,24 @@ func (c *Cloud) place(known object, hidden *inside) {
 	if zone, _ := asked["availability_zone"].(string); zone != "" {
 		known["OS-EXT-AZ:availability_zone"] = zone
 	}
+}
+
+// hosts is how many there are.
+const hosts = 2
+
+// crowded is true for a server whose group wants a host of its own for each, when none is left.
+func (c *Cloud) crowded(of *inside) bool {
+	group := c.things["os-server-groups"][of.group]
+	if group == nil || group["policy"] != "anti-affinity" {
+		return false
+	}
+	taken := 0
+	for _, member := range group["members"].([]string) {
+		if known := c.things["servers"][member]; known != nil && known["hostId"] != "" {
+			taken++
+		}
+	}
+	return taken >= hosts
 }
 
 func entries(known any) []object {
