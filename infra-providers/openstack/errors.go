@@ -166,7 +166,11 @@ func (c creation) refusal(ctx context.Context, plan lookup.Plan, err error) erro
 	config := c.request.Config
 	judged := refused("spec", err, config)
 	if !driver.IsInvalidConfiguration(judged) {
-		return c.forbidden(ctx, plan, judged)
+		judged = c.forbidden(ctx, plan, judged)
+		if driver.IsUnauthorized(judged) && plan.Flavor.Disk == 0 && config.Spec.RootVolume.SizeGiB == 0 {
+			return &driver.InvalidConfigurationError{Field: "spec.rootVolume", Err: fmt.Errorf("flavor %q has no disk, and without a rootVolume the cloud says: %w", config.Spec.Flavor, read(err))}
+		}
+		return judged
 	}
 	if config.Spec.ServerGroup.Policy != "" {
 		// The last other machine of the group may have taken it away.
@@ -193,11 +197,20 @@ func (c creation) forbidden(ctx context.Context, plan lookup.Plan, judged error)
 		return judged
 	}
 	has, err := limits.Get(ctx, c.services.Compute, nil).Extract()
-	if err != nil || !full(has.Absolute, plan.Flavor) {
+	if err != nil || !full(has.Absolute, plan.Flavor) && !c.crowded(ctx, plan, has.Absolute.MaxServerGroupMembers) {
 		return judged
 	}
 	// Not judged itself: an error has one kind.
 	return wrap(judged, &driver.QuotaExceededError{Err: denied.Err})
+}
+
+// crowded reports whether the server group may have no more members. Below zero is no limit.
+func (c creation) crowded(ctx context.Context, plan lookup.Plan, limit int) bool {
+	if plan.GroupID == "" || limit < 0 {
+		return false
+	}
+	members, err := beside.Groups{Client: c.services.Compute}.Members(ctx, plan.GroupID)
+	return err == nil && members >= limit
 }
 
 // full reports whether a limit leaves no room for one more server of a flavor. Below zero is no limit.

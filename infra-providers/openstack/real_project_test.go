@@ -9,9 +9,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/common/extensions"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/keypairs"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servergroups"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
@@ -34,17 +36,18 @@ type project struct {
 	t *testing.T
 }
 
-func inProject(t *testing.T) project {
-	t.Helper()
+// loggedIn is one login for all that is asked beside the driver.
+var loggedIn = sync.OnceValues(func() (*access.Services, error) {
 	session, err := access.Open(driver.Account{}, nil, nil)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	services, err := session.Services(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return project{services, t}
+	return session.Services(context.Background())
+})
+
+func inProject(t *testing.T) project {
+	t.Helper()
+	return project{must[*access.Services](t)(loggedIn()), t}
 }
 
 // must returns what a service answered.
@@ -110,6 +113,13 @@ func (p project) image(options images.CreateOpts) *images.Image {
 		p.t.Fatal(err)
 	}
 	return made
+}
+
+// has reports whether Neutron has an extension.
+func (p project) has(extension string) bool {
+	p.t.Helper()
+	found := every(p, extensions.List(p.Network), extensions.ExtractExtensions)
+	return slices.ContainsFunc(found, func(e extensions.Extension) bool { return e.Alias == extension })
 }
 
 func (p project) server(id string) *servers.Server {
