@@ -21,6 +21,8 @@ type inside struct {
 	group string
 	// builds is for how many reads the server is still being built.
 	builds int
+	// tries is on how many hosts it failed.
+	tries int
 	// stops is for how many reads it is still being deleted.
 	stops    int
 	stopping bool
@@ -269,6 +271,13 @@ func (c *Cloud) place(known object, hidden *inside) {
 	addresses := object{}
 	for _, id := range hidden.ports {
 		port := c.things["ports"][id]
+		if port != nil && port["device_id"] != "" && hidden.tries < hosts-1 {
+			// Nova tidies up after itself, which takes the port from whoever has it, and tries another host.
+			port["device_id"], port["device_owner"] = "", ""
+			hidden.tries++
+			known["OS-EXT-STS:task_state"], known["hostId"] = "scheduling", ""
+			return
+		}
 		if port == nil || port["device_id"] != "" {
 			known["status"], hidden.fault = "ERROR", "Build of instance "+fmt.Sprint(known["id"])+" aborted: Port "+id+" is still in use."
 			return
