@@ -19,11 +19,13 @@ import (
 	"slices"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	"k8s.io/utils/ptr"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/openstack/beside"
+	"drover.io/infra-providers/openstack/lookup"
 )
 
 // metadataLimit is how long Nova lets a value of the metadata be.
@@ -124,15 +126,48 @@ func wantedVolumes(config Config, imageID string) []beside.Volume {
 	return wanted
 }
 
+// parts are what a server is made of.
+type parts struct {
+	ports    []ports.Port
+	disks    []string
+	userData []byte
+}
+
+// wantedServer is the server as Nova is asked for it.
+func wantedServer(req driver.Request[Config], plan lookup.Plan, of parts) (servers.CreateOpts, servers.SchedulerHintOpts) {
+	config, id := req.Config, req.Identity
+	options := servers.CreateOpts{
+		Name:             id.Name,
+		FlavorRef:        plan.Flavor.ID,
+		ImageRef:         plan.Image.ID,
+		AvailabilityZone: config.Zone,
+		UserData:         of.userData,
+		Metadata:         metadata(config, id),
+		Tags:             append([]string{beside.Mark, beside.Name(id.UID)}, config.Spec.Tags...),
+		ConfigDrive:      config.Spec.ConfigDrive,
+		BlockDevice:      blockDevices(config, plan.Image.ID, of.disks),
+	}
+	if config.Spec.RootVolume.SizeGiB > 0 {
+		options.ImageRef = ""
+	}
+	var networks []servers.Network
+	for _, port := range of.ports {
+		networks = append(networks, servers.Network{Port: port.ID})
+	}
+	options.Networks = networks
+	hints := servers.SchedulerHintOpts{Group: plan.GroupID, AdditionalProperties: map[string]any{}}
+	for key, value := range config.Spec.SchedulerHints {
+		hints.AdditionalProperties[key] = value
+	}
+	return options, hints
+}
+
 // metadata says whose the server is and what was asked for.
-func metadata(config Config, id driver.Identity, region string) map[string]string {
+func metadata(config Config, id driver.Identity) map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, config.Spec.Metadata)
 	maps.Copy(all, beside.Tags(id))
 	all[flavorKey], all[zoneKey] = place(config)
-	if ptr.Deref(config.Spec.RegionalProviderID, false) {
-		all[regionKey] = region
-	}
 	if config.Spec.ServerGroup.Policy != "" {
 		all[groupKey] = string(id.Owner.UID)
 	}

@@ -4,11 +4,14 @@
 package openstack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,7 +19,6 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/keypairs"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	"github.com/gophercloud/gophercloud/v2/pagination"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -94,7 +96,7 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[Config]) (driver
 		return driver.Instance{}, err
 	}
 	if len(found) > 0 {
-		return owned(found[0], asked)
+		return d.first(ctx, services, found, asked)
 	}
 	if err := d.short(req.Config, d.now()); err != nil {
 		return driver.Instance{}, err
@@ -113,6 +115,36 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[Config]) (driver
 		_ = d.clear(ctx, services, asked, nil)
 	}
 	return made, err
+}
+
+// first returns the oldest server of an identity and removes the others. There are others only when a
+// request was on its way for longer than a claim counts; whoever looked earlier knows the oldest.
+func (d *Driver) first(ctx context.Context, services *access.Services, found []servers.Server, asked driver.Identity) (driver.Instance, error) {
+	oldest, err := owned(found[0], asked)
+	if err != nil {
+		return driver.Instance{}, err
+	}
+	for _, other := range found[1:] {
+		if _, err := owned(other, asked); err != nil {
+			return driver.Instance{}, err
+		}
+		if err := d.end(ctx, services, other); err != nil {
+			return driver.Instance{}, err
+		}
+	}
+	return oldest, nil
+}
+
+// end removes a server that is not going already.
+func (d *Driver) end(ctx context.Context, services *access.Services, server servers.Server) error {
+	if at := state(server); at == driver.Stopping || at == driver.Terminated {
+		return nil
+	}
+	err := servers.Delete(ctx, services.Compute, server.ID).ExtractErr()
+	if err != nil && !gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+		return kind(fmt.Errorf("deleting server: %w", err), "", "")
+	}
+	return nil
 }
 
 // Get implements driver.Driver.
@@ -161,12 +193,8 @@ func (d *Driver) Delete(ctx context.Context, id driver.Identity) error {
 		}
 	}
 	for _, server := range going {
-		if at := state(server); at == driver.Stopping || at == driver.Terminated {
-			continue
-		}
-		err := servers.Delete(ctx, services.Compute, server.ID).ExtractErr()
-		if err != nil && !gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
-			return kind(fmt.Errorf("deleting server: %w", err), "", "")
+		if err := d.end(ctx, services, server); err != nil {
+			return err
 		}
 	}
 	return kind(d.clear(ctx, services, id, going), "", "")
@@ -282,7 +310,8 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 	}
 }
 
-// find returns the servers of a UID. Nova filters by tag as soon as it has accepted a server.
+// find returns the servers of a UID, the oldest first. Nova filters by tag as soon as it has accepted a
+// server.
 func (d *Driver) find(ctx context.Context, services *access.Services, uid types.UID) ([]servers.Server, error) {
 	var found []servers.Server
 	err := d.each(ctx, services, beside.Name(uid), func(server servers.Server) bool {
@@ -290,6 +319,9 @@ func (d *Driver) find(ctx context.Context, services *access.Services, uid types.
 			found = append(found, server)
 		}
 		return true
+	})
+	slices.SortFunc(found, func(a, b servers.Server) int {
+		return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.ID, b.ID))
 	})
 	return found, err
 }
@@ -433,38 +465,12 @@ func (c creation) resolve(ctx context.Context) (lookup.Plan, error) {
 	return lookup.Resolve(ctx, c.services, config.Spec)
 }
 
-// parts are what a server is made of.
-type parts struct {
-	ports    []ports.Port
-	disks    []string
-	userData []byte
-}
-
 // boot asks for the server.
 func (c creation) boot(ctx context.Context, plan lookup.Plan, of parts) (driver.Instance, error) {
 	config, id := c.request.Config, c.request.Identity
-	options := servers.CreateOpts{
-		Name:             id.Name,
-		FlavorRef:        plan.Flavor.ID,
-		ImageRef:         plan.Image.ID,
-		AvailabilityZone: config.Zone,
-		UserData:         of.userData,
-		Metadata:         metadata(config, id, c.services.Region),
-		Tags:             append([]string{beside.Mark, beside.Name(id.UID)}, config.Spec.Tags...),
-		ConfigDrive:      config.Spec.ConfigDrive,
-		BlockDevice:      blockDevices(config, plan.Image.ID, of.disks),
-	}
-	if config.Spec.RootVolume.SizeGiB > 0 {
-		options.ImageRef = ""
-	}
-	var networks []servers.Network
-	for _, port := range of.ports {
-		networks = append(networks, servers.Network{Port: port.ID})
-	}
-	options.Networks = networks
-	hints := servers.SchedulerHintOpts{Group: plan.GroupID, AdditionalProperties: map[string]any{}}
-	for key, value := range config.Spec.SchedulerHints {
-		hints.AdditionalProperties[key] = value
+	options, hints := wantedServer(c.request, plan, of)
+	if ptr.Deref(config.Spec.RegionalProviderID, false) {
+		options.Metadata[regionKey] = c.services.Region
 	}
 	made, err := servers.Create(ctx, c.services.Compute, keypairs.CreateOptsExt{CreateOptsBuilder: options, KeyName: config.Spec.KeyPair}, hints).Extract()
 	if unanswered(err) {
