@@ -52,9 +52,17 @@ func (c *Cloud) nova() {
 		for id := range c.things["servers"] {
 			c.age(id)
 		}
-		return c.page(r.Request, c.list("servers", func(o object) bool {
+		listed := c.list("servers", func(o object) bool {
 			return wanted == "" || slices.Contains(o["tags"].([]string), wanted)
-		}), "servers"), nil
+		})
+		for at, server := range listed {
+			// A list does not say why a server failed that no host ever had.
+			if server["hostId"] == "" && server["fault"] != nil {
+				listed[at] = maps.Clone(server)
+				delete(listed[at], "fault")
+			}
+		}
+		return c.page(r.Request, listed, "servers"), nil
 	})
 	handle("GET /servers/{id}", http.StatusOK, func(r call) (object, *refusal) {
 		c.age(r.PathValue("id"))
