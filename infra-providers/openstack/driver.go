@@ -140,6 +140,7 @@ func (d *Driver) end(ctx context.Context, services *access.Services, server serv
 	if at := state(server); at == driver.Stopping || at == driver.Terminated {
 		return nil
 	}
+	d.faults.Delete(server.ID)
 	err := servers.Delete(ctx, services.Compute, server.ID).ExtractErr()
 	if err != nil && !gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
 		return kind(fmt.Errorf("deleting server: %w", err), "", "")
@@ -335,6 +336,7 @@ func (d *Driver) each(ctx context.Context, services *access.Services, tag string
 			return false, err
 		}
 		for _, server := range all {
+			d.explain(ctx, services, &server)
 			d.notice(server)
 			if !visit(server) {
 				return false, nil

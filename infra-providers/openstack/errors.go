@@ -24,6 +24,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/openstack/access"
 	"drover.io/infra-providers/openstack/beside"
 	"drover.io/infra-providers/openstack/lookup"
 )
@@ -228,8 +229,28 @@ const asideFor = 5 * time.Minute
 // shortages remembers where Nova found no host. It says so only after it accepted a server, when there is
 // nothing to refuse any more; the next machine that asks for the same is refused instead of failing alike.
 type shortages struct {
+	// faults are why servers failed, by ID, as far as lists do not say so.
+	faults sync.Map
+
 	mu    sync.Mutex
 	since map[[2]string]time.Time
+}
+
+// explain completes a listed server that failed with why it did. Nova's lists leave that out for a server
+// that no host ever had; a read of the server itself has it, and one is enough.
+func (s *shortages) explain(ctx context.Context, services *access.Services, server *servers.Server) {
+	if server.Status != "ERROR" || server.Fault.Code != 0 {
+		return
+	}
+	if known, ok := s.faults.Load(server.ID); ok {
+		server.Fault = known.(servers.Fault)
+		return
+	}
+	// Whatever goes wrong here, the next list asks again.
+	if read, err := servers.Get(ctx, services.Compute, server.ID).Extract(); err == nil && read.Fault.Code != 0 {
+		s.faults.Store(server.ID, read.Fault)
+		server.Fault = read.Fault
+	}
 }
 
 // notice takes note of a server that found no host.
