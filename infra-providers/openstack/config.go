@@ -15,14 +15,21 @@ import (
 	"compress/gzip"
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"slices"
 
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	"k8s.io/utils/ptr"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/openstack/beside"
+	"drover.io/infra-providers/openstack/lookup"
 )
+
+// metadataLimit is how long Nova lets a value of the metadata be.
+const metadataLimit = 255
 
 // userDataLimit is how long Nova lets the user data be, in base64.
 const userDataLimit = 65535
@@ -56,8 +63,18 @@ func NewConfig(machine *infrav1.OpenStackMachine, zone string) (Config, error) {
 	return config, nil
 }
 
-// place is what is short when the cloud has no room.
-func place(config Config) (flavor, zone string) { return config.Spec.Flavor, config.Zone }
+// place is what is short when the cloud has no room. A flavor that finds no host under a rule of the user's
+// own may find one without.
+func place(config Config) (flavor, zone string) {
+	flavor = config.Spec.Flavor
+	if group := config.Spec.ServerGroup; group.Group != "" || group.Policy == "affinity" || group.Policy == "anti-affinity" {
+		flavor += " in " + cmp.Or(group.Group, group.Policy)
+	}
+	for _, key := range slices.Sorted(maps.Keys(config.Spec.SchedulerHints)) {
+		flavor += " with " + key
+	}
+	return flavor[:min(len(flavor), metadataLimit)], config.Zone
+}
 
 // alternatives are what to ask for instead, in order.
 func alternatives(config Config) []Config {
@@ -107,6 +124,73 @@ func wantedVolumes(config Config, imageID string) []beside.Volume {
 		wanted = append(wanted, want)
 	}
 	return wanted
+}
+
+// parts are what a server is made of.
+type parts struct {
+	ports    []ports.Port
+	disks    []string
+	userData []byte
+}
+
+// wantedServer is the server as Nova is asked for it.
+func wantedServer(req driver.Request[Config], plan lookup.Plan, of parts) (servers.CreateOpts, servers.SchedulerHintOpts) {
+	config, id := req.Config, req.Identity
+	options := servers.CreateOpts{
+		Name:             id.Name,
+		FlavorRef:        plan.Flavor.ID,
+		ImageRef:         plan.Image.ID,
+		AvailabilityZone: config.Zone,
+		UserData:         of.userData,
+		Metadata:         metadata(config, id),
+		Tags:             append([]string{beside.Mark, beside.Name(id.UID)}, config.Spec.Tags...),
+		ConfigDrive:      config.Spec.ConfigDrive,
+		BlockDevice:      blockDevices(config, plan.Image.ID, of.disks),
+	}
+	if config.Spec.RootVolume.SizeGiB > 0 {
+		options.ImageRef = ""
+	}
+	var networks []servers.Network
+	for _, port := range of.ports {
+		networks = append(networks, servers.Network{Port: port.ID})
+	}
+	options.Networks = networks
+	hints := servers.SchedulerHintOpts{Group: plan.GroupID, AdditionalProperties: map[string]any{}}
+	for key, value := range config.Spec.SchedulerHints {
+		hints.AdditionalProperties[key] = value
+	}
+	return options, hints
+}
+
+// metadata says whose the server is and what was asked for.
+func metadata(config Config, id driver.Identity) map[string]string {
+	all := map[string]string{}
+	maps.Copy(all, config.Spec.Metadata)
+	maps.Copy(all, beside.Tags(id))
+	all[flavorKey], all[zoneKey] = place(config)
+	if config.Spec.ServerGroup.Policy != "" {
+		all[groupKey] = string(id.Owner.UID)
+	}
+	return all
+}
+
+// blockDevices are the disks of a server: the root, on a volume or on the host, and the volumes besides.
+func blockDevices(config Config, imageID string, disks []string) []servers.BlockDevice {
+	if len(disks) == 0 {
+		return nil
+	}
+	var all []servers.BlockDevice
+	if config.Spec.RootVolume.SizeGiB == 0 {
+		all = append(all, servers.BlockDevice{SourceType: servers.SourceImage, UUID: imageID, DestinationType: servers.DestinationLocal, DeleteOnTermination: true})
+	}
+	for at, volume := range wantedVolumes(config, imageID) {
+		device := servers.BlockDevice{SourceType: servers.SourceVolume, DestinationType: servers.DestinationVolume, UUID: disks[at], BootIndex: -1, DeleteOnTermination: !volume.Kept}
+		if volume.Name == beside.Root {
+			device.BootIndex = 0
+		}
+		all = append(all, device)
+	}
+	return all
 }
 
 // userData is the user data as Nova takes it: in base64, and compressed where it would be too long

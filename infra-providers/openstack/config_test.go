@@ -9,6 +9,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -107,6 +108,35 @@ func TestAlternativesFollowTheirOrder(t *testing.T) {
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestWhatRunsShortHasAName(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change func(*infrav1.OpenStackMachineSpec)
+		want   string
+	}{
+		"is the flavor":                          {func(*infrav1.OpenStackMachineSpec) {}, "m1.small"},
+		"is the flavor in a group that may bend": {func(s *infrav1.OpenStackMachineSpec) { s.ServerGroup.Policy = "soft-anti-affinity" }, "m1.small"},
+		"is the flavor under a strict policy":    {func(s *infrav1.OpenStackMachineSpec) { s.ServerGroup.Policy = "affinity" }, "m1.small in affinity"},
+		"is the flavor in a group of the user's": {func(s *infrav1.OpenStackMachineSpec) { s.ServerGroup.Group = "rack" }, "m1.small in rack"},
+		"is the flavor under hints": {func(s *infrav1.OpenStackMachineSpec) {
+			s.SchedulerHints = map[string]string{"query": "x", "different_host": "y"}
+		}, "m1.small with different_host with query"},
+		"is no longer than metadata": {func(s *infrav1.OpenStackMachineSpec) {
+			s.Flavor, s.ServerGroup.Group = strings.Repeat("x", 250), "a-long-name"
+		}, strings.Repeat("x", 250) + " in a"},
+	} {
+		t.Run("it "+name, func(t *testing.T) {
+			t.Parallel()
+			spec := infrav1.OpenStackMachineSpec{Flavor: "m1.small"}
+			test.change(&spec)
+			flavor, zone := place(Config{Spec: spec, Zone: "zone-b"})
+			if flavor != test.want || zone != "zone-b" {
+				t.Errorf("got %q in %q, want %q", flavor, zone, test.want)
 			}
 		})
 	}

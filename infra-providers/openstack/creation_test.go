@@ -74,7 +74,8 @@ func TestNovaIsAskedForEverything(t *testing.T) {
 			"metadata": map[string]any{
 				"team": "a", "drover.io:machine-uid": string(worker.UID), "drover.io:machine": "worker-1", "drover.io:cluster": "home",
 				"drover.io:cluster-uid": string(worker.Owner.UID), "drover.io:cluster-namespace": "team",
-				"drover.io:flavor": "m1.small", "drover.io:zone": "zone-b", "drover.io:region": "RegionOne", "drover.io:server-group": "soft-anti-affinity",
+				"drover.io:flavor": "m1.small with different_cell", "drover.io:zone": "zone-b", "drover.io:region": "RegionOne",
+				"drover.io:server-group": string(worker.Owner.UID),
 			},
 		},
 	}

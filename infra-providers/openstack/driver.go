@@ -4,12 +4,14 @@
 package openstack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,7 +19,6 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/keypairs"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	"github.com/gophercloud/gophercloud/v2/pagination"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -69,7 +70,7 @@ func Cloud(options Options) driver.Cloud[*infrav1.OpenStackMachine, Config] {
 	}
 }
 
-// Driver implements driver.Driver, driver.Sizer and driver.Remainder.
+// Driver implements driver.Driver, driver.Sizer, driver.Tagger and driver.Remainder.
 type Driver struct {
 	session *access.Session
 	now     func() time.Time
@@ -95,7 +96,7 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[Config]) (driver
 		return driver.Instance{}, err
 	}
 	if len(found) > 0 {
-		return owned(found[0], asked)
+		return d.first(ctx, services, found, asked)
 	}
 	if err := d.short(req.Config, d.now()); err != nil {
 		return driver.Instance{}, err
@@ -114,6 +115,37 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[Config]) (driver
 		_ = d.clear(ctx, services, asked, nil)
 	}
 	return made, err
+}
+
+// first returns the oldest server of an identity and removes the others. There are others only when a
+// request was on its way for longer than a claim counts; whoever looked earlier knows the oldest.
+func (d *Driver) first(ctx context.Context, services *access.Services, found []servers.Server, asked driver.Identity) (driver.Instance, error) {
+	oldest, err := owned(found[0], asked)
+	if err != nil {
+		return driver.Instance{}, err
+	}
+	for _, other := range found[1:] {
+		if _, err := owned(other, asked); err != nil {
+			return driver.Instance{}, err
+		}
+		if err := d.end(ctx, services, other); err != nil {
+			return driver.Instance{}, err
+		}
+	}
+	return oldest, nil
+}
+
+// end removes a server that is not going already.
+func (d *Driver) end(ctx context.Context, services *access.Services, server servers.Server) error {
+	if at := state(server); at == driver.Stopping || at == driver.Terminated {
+		return nil
+	}
+	d.faults.Delete(server.ID)
+	err := servers.Delete(ctx, services.Compute, server.ID).ExtractErr()
+	if err != nil && !gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+		return kind(fmt.Errorf("deleting server: %w", err), "", "")
+	}
+	return nil
 }
 
 // Get implements driver.Driver.
@@ -162,12 +194,8 @@ func (d *Driver) Delete(ctx context.Context, id driver.Identity) error {
 		}
 	}
 	for _, server := range going {
-		if at := state(server); at == driver.Stopping || at == driver.Terminated {
-			continue
-		}
-		err := servers.Delete(ctx, services.Compute, server.ID).ExtractErr()
-		if err != nil && !gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
-			return kind(fmt.Errorf("deleting server: %w", err), "", "")
+		if err := d.end(ctx, services, server); err != nil {
+			return err
 		}
 	}
 	return kind(d.clear(ctx, services, id, going), "", "")
@@ -205,8 +233,9 @@ func (d *Driver) clear(ctx context.Context, services *access.Services, id driver
 	owner, grouped, last := id.Owner, len(going) == 0, ""
 	if len(going) > 0 {
 		known, _ := beside.Identity(going[0].Metadata)
-		id.UID, owner, last = known.UID, known.Owner, going[0].ID
-		grouped = going[0].Metadata[groupKey] != ""
+		// The group is called after the Cluster as it was, which may have moved and be tagged anew since.
+		id.UID, owner.UID, last = known.UID, types.UID(going[0].Metadata[groupKey]), going[0].ID
+		grouped = owner.UID != ""
 	}
 	if id.UID == "" {
 		return nil
@@ -226,6 +255,37 @@ func (d *Driver) clear(ctx context.Context, services *access.Services, id driver
 		return nil
 	}
 	return beside.Volumes{Client: services.Volume}.Delete(ctx, id.UID, len(going) > 0)
+}
+
+// Tag implements driver.Tagger. The server comes last: what it says counts, so that a failure before is made
+// good by the next attempt. Nova takes metadata only of a server that is neither being made nor in error. A
+// server group keeps its name.
+func (d *Driver) Tag(ctx context.Context, id driver.Identity) error {
+	found, err := d.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	services, err := d.services(ctx)
+	if err != nil {
+		return err
+	}
+	now := driver.Identity{UID: found.Identity.UID, Name: found.Identity.Name, Owner: id.Owner}
+	if err := (beside.Ports{Client: services.Network}).Tag(ctx, now); err != nil {
+		return kind(err, "", "")
+	}
+	if err := (beside.FloatingIPs{Client: services.Network}).Tag(ctx, now); err != nil {
+		return kind(err, "", "")
+	}
+	if services.Volume != nil {
+		if err := (beside.Volumes{Client: services.Volume}).Tag(ctx, now); err != nil {
+			return kind(err, "", "")
+		}
+	}
+	_, err = servers.UpdateMetadata(ctx, services.Compute, found.ID, servers.MetadataOpts(beside.Tags(now))).Extract()
+	if gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+		return &driver.NotFoundError{What: "server of " + id.Name}
+	}
+	return kind(err, "", "")
 }
 
 // List implements driver.Driver.
@@ -251,7 +311,8 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 	}
 }
 
-// find returns the servers of a UID. Nova filters by tag as soon as it has accepted a server.
+// find returns the servers of a UID, the oldest first. Nova filters by tag as soon as it has accepted a
+// server.
 func (d *Driver) find(ctx context.Context, services *access.Services, uid types.UID) ([]servers.Server, error) {
 	var found []servers.Server
 	err := d.each(ctx, services, beside.Name(uid), func(server servers.Server) bool {
@@ -259,6 +320,9 @@ func (d *Driver) find(ctx context.Context, services *access.Services, uid types.
 			found = append(found, server)
 		}
 		return true
+	})
+	slices.SortFunc(found, func(a, b servers.Server) int {
+		return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.ID, b.ID))
 	})
 	return found, err
 }
@@ -272,6 +336,7 @@ func (d *Driver) each(ctx context.Context, services *access.Services, tag string
 			return false, err
 		}
 		for _, server := range all {
+			d.explain(ctx, services, &server)
 			d.notice(server)
 			if !visit(server) {
 				return false, nil
@@ -402,38 +467,12 @@ func (c creation) resolve(ctx context.Context) (lookup.Plan, error) {
 	return lookup.Resolve(ctx, c.services, config.Spec)
 }
 
-// parts are what a server is made of.
-type parts struct {
-	ports    []ports.Port
-	disks    []string
-	userData []byte
-}
-
 // boot asks for the server.
 func (c creation) boot(ctx context.Context, plan lookup.Plan, of parts) (driver.Instance, error) {
 	config, id := c.request.Config, c.request.Identity
-	options := servers.CreateOpts{
-		Name:             id.Name,
-		FlavorRef:        plan.Flavor.ID,
-		ImageRef:         plan.Image.ID,
-		AvailabilityZone: config.Zone,
-		UserData:         of.userData,
-		Metadata:         c.metadata(),
-		Tags:             append([]string{beside.Mark, beside.Name(id.UID)}, config.Spec.Tags...),
-		ConfigDrive:      config.Spec.ConfigDrive,
-		BlockDevice:      blockDevices(config, plan.Image.ID, of.disks),
-	}
-	if config.Spec.RootVolume.SizeGiB > 0 {
-		options.ImageRef = ""
-	}
-	var networks []servers.Network
-	for _, port := range of.ports {
-		networks = append(networks, servers.Network{Port: port.ID})
-	}
-	options.Networks = networks
-	hints := servers.SchedulerHintOpts{Group: plan.GroupID, AdditionalProperties: map[string]any{}}
-	for key, value := range config.Spec.SchedulerHints {
-		hints.AdditionalProperties[key] = value
+	options, hints := wantedServer(c.request, plan, of)
+	if ptr.Deref(config.Spec.RegionalProviderID, false) {
+		options.Metadata[regionKey] = c.services.Region
 	}
 	made, err := servers.Create(ctx, c.services.Compute, keypairs.CreateOptsExt{CreateOptsBuilder: options, KeyName: config.Spec.KeyPair}, hints).Extract()
 	if unanswered(err) {
@@ -448,39 +487,4 @@ func (c creation) boot(ctx context.Context, plan lookup.Plan, of parts) (driver.
 		made = read
 	}
 	return owned(*made, driver.Identity{UID: id.UID, Name: id.Name, Owner: id.Owner})
-}
-
-// metadata says whose the server is and what was asked for.
-func (c creation) metadata() map[string]string {
-	config := c.request.Config
-	all := map[string]string{}
-	maps.Copy(all, config.Spec.Metadata)
-	maps.Copy(all, beside.Tags(c.request.Identity))
-	all[flavorKey], all[zoneKey] = config.Spec.Flavor, config.Zone
-	if ptr.Deref(config.Spec.RegionalProviderID, false) {
-		all[regionKey] = c.services.Region
-	}
-	if config.Spec.ServerGroup.Policy != "" {
-		all[groupKey] = config.Spec.ServerGroup.Policy
-	}
-	return all
-}
-
-// blockDevices are the disks of a server: the root, on a volume or on the host, and the volumes besides.
-func blockDevices(config Config, imageID string, disks []string) []servers.BlockDevice {
-	if len(disks) == 0 {
-		return nil
-	}
-	var all []servers.BlockDevice
-	if config.Spec.RootVolume.SizeGiB == 0 {
-		all = append(all, servers.BlockDevice{SourceType: servers.SourceImage, UUID: imageID, DestinationType: servers.DestinationLocal, DeleteOnTermination: true})
-	}
-	for at, volume := range wantedVolumes(config, imageID) {
-		device := servers.BlockDevice{SourceType: servers.SourceVolume, DestinationType: servers.DestinationVolume, UUID: disks[at], BootIndex: -1, DeleteOnTermination: !volume.Kept}
-		if volume.Name == beside.Root {
-			device.BootIndex = 0
-		}
-		all = append(all, device)
-	}
-	return all
 }

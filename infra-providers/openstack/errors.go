@@ -24,6 +24,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/openstack/access"
 	"drover.io/infra-providers/openstack/beside"
 	"drover.io/infra-providers/openstack/lookup"
 )
@@ -166,7 +167,11 @@ func (c creation) refusal(ctx context.Context, plan lookup.Plan, err error) erro
 	config := c.request.Config
 	judged := refused("spec", err, config)
 	if !driver.IsInvalidConfiguration(judged) {
-		return c.forbidden(ctx, plan, judged)
+		judged = c.forbidden(ctx, plan, judged)
+		if driver.IsUnauthorized(judged) && plan.Flavor.Disk == 0 && config.Spec.RootVolume.SizeGiB == 0 {
+			return &driver.InvalidConfigurationError{Field: "spec.rootVolume", Err: fmt.Errorf("flavor %q has no disk, and without a rootVolume the cloud says: %w", config.Spec.Flavor, read(err))}
+		}
+		return judged
 	}
 	if config.Spec.ServerGroup.Policy != "" {
 		// The last other machine of the group may have taken it away.
@@ -193,11 +198,20 @@ func (c creation) forbidden(ctx context.Context, plan lookup.Plan, judged error)
 		return judged
 	}
 	has, err := limits.Get(ctx, c.services.Compute, nil).Extract()
-	if err != nil || !full(has.Absolute, plan.Flavor) {
+	if err != nil || !full(has.Absolute, plan.Flavor) && !c.crowded(ctx, plan, has.Absolute.MaxServerGroupMembers) {
 		return judged
 	}
 	// Not judged itself: an error has one kind.
 	return wrap(judged, &driver.QuotaExceededError{Err: denied.Err})
+}
+
+// crowded reports whether the server group may have no more members. Below zero is no limit.
+func (c creation) crowded(ctx context.Context, plan lookup.Plan, limit int) bool {
+	if plan.GroupID == "" || limit < 0 {
+		return false
+	}
+	members, err := beside.Groups{Client: c.services.Compute}.Members(ctx, plan.GroupID)
+	return err == nil && members >= limit
 }
 
 // full reports whether a limit leaves no room for one more server of a flavor. Below zero is no limit.
@@ -215,8 +229,28 @@ const asideFor = 5 * time.Minute
 // shortages remembers where Nova found no host. It says so only after it accepted a server, when there is
 // nothing to refuse any more; the next machine that asks for the same is refused instead of failing alike.
 type shortages struct {
+	// faults are why servers failed, by ID, as far as lists do not say so.
+	faults sync.Map
+
 	mu    sync.Mutex
 	since map[[2]string]time.Time
+}
+
+// explain completes a listed server that failed with why it did. Nova's lists leave that out for a server
+// that no host ever had; a read of the server itself has it, and one is enough.
+func (s *shortages) explain(ctx context.Context, services *access.Services, server *servers.Server) {
+	if server.Status != "ERROR" || server.Fault.Code != 0 {
+		return
+	}
+	if known, ok := s.faults.Load(server.ID); ok {
+		server.Fault = known.(servers.Fault)
+		return
+	}
+	// Whatever goes wrong here, the next list asks again.
+	if read, err := servers.Get(ctx, services.Compute, server.ID).Extract(); err == nil && read.Fault.Code != 0 {
+		s.faults.Store(server.ID, read.Fault)
+		server.Fault = read.Fault
+	}
 }
 
 // notice takes note of a server that found no host.

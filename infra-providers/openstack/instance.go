@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
@@ -27,9 +28,9 @@ import (
 const (
 	// regionKey holds the region of a server whose provider ID names it.
 	regionKey = "drover.io:region"
-	// flavorKey and zoneKey hold what was asked for, by the words of the user.
+	// flavorKey and zoneKey hold the place that was asked for.
 	flavorKey, zoneKey = "drover.io:flavor", "drover.io:zone"
-	// groupKey marks a server in a group that the provider keeps.
+	// groupKey marks a server in a group that the provider keeps and holds the Cluster that it is called after.
 	groupKey = "drover.io:server-group"
 )
 
@@ -81,7 +82,8 @@ func toInstance(server servers.Server) driver.Instance {
 		instance.Message = server.Status
 	}
 	if server.Status == "ERROR" {
-		instance.Message = fmt.Sprintf("ERROR: %s", server.Fault.Message)
+		// Nova says why a moment after it says so.
+		instance.Message = strings.TrimSuffix("ERROR: "+server.Fault.Message, ": ")
 		// What never started never will: Nova does not try again.
 		if server.LaunchedAt.IsZero() {
 			instance.Guest = &driver.Guest{Failed: true, Message: server.Fault.Message}

@@ -16,15 +16,12 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
-	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	"k8s.io/apimachinery/pkg/types"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/drivertest"
 	"drover.io/infra-providers/openstack"
-	"drover.io/infra-providers/openstack/access"
 	"drover.io/infra-providers/openstack/openstackfake"
 )
 
@@ -135,48 +132,6 @@ func configOf(t *testing.T, spec infrav1.OpenStackMachineSpec) openstack.Config 
 	return config
 }
 
-// leftovers asks the services themselves for what is called after UIDs with a salt.
-func leftovers(t *testing.T, salt string) (left []string) {
-	t.Helper()
-	session, err := access.Open(driver.Account{}, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	services, err := session.Services(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	pages, err := ports.List(services.Network, nil).AllPages(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	allPorts, err := ports.ExtractPorts(pages)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, port := range allPorts {
-		if strings.Contains(port.Name, salt) {
-			left = append(left, "port "+port.Name)
-		}
-	}
-	if pages, err = servers.List(services.Compute, nil).AllPages(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	allServers, err := servers.ExtractServers(pages)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, server := range allServers {
-		for _, value := range server.Metadata {
-			if strings.Contains(value, salt) {
-				left = append(left, "server "+server.Name+" "+server.Status)
-				break
-			}
-		}
-	}
-	return left
-}
-
 // unique returns a UID that no other run uses.
 func unique() types.UID { return types.UID(uuid.NewString()) }
 
@@ -244,6 +199,38 @@ func (s salted) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.I
 				continue
 			}
 			if !yield(s.instance(instance, err)) {
+				return
+			}
+		}
+	}
+}
+
+// Tag asks again while Nova still makes the server, as the reconciler does.
+func (s salted) Tag(ctx context.Context, id driver.Identity) error {
+	id = s.identity(id, s.in)
+	for running := false; ; {
+		err := s.Driver.(driver.Tagger).Tag(ctx, id)
+		if err == nil || running || ctx.Err() != nil || driver.IsNotFound(err) || driver.IsNotOwned(err) {
+			return err
+		}
+		found, unread := s.Driver.Get(ctx, id)
+		if unread != nil {
+			return err
+		}
+		running = found.State == driver.Running
+	}
+}
+
+// Remains leaves out what other rules made.
+func (s salted) Remains(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Remain, error] {
+	return func(yield func(driver.Remain, error) bool) {
+		owner.UID = s.in(owner.UID)
+		for left, err := range s.Driver.(driver.Remainder).Remains(ctx, owner) {
+			if err == nil && !strings.Contains(string(left.Identity.UID), s.salt) {
+				continue
+			}
+			left.Identity = s.identity(left.Identity, s.out)
+			if !yield(left, err) {
 				return
 			}
 		}

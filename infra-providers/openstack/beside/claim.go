@@ -34,9 +34,12 @@ const claimPrefix = "claimed by "
 //
 // Ports have no unique names, so two callers may have made one each. Whoever claims lists afterwards; of
 // two that claim different ports at least one lists after both claimed, and withdraws. A caller that died
-// holds the machine up until its claim has aged. Should a server be asked for under a claim that aged and
-// was taken over all the same, both servers ask for the same port, which Nova gives to one and refuses to
-// the other. The same holds where this clock and Neutron's differ by more than the age of a claim.
+// holds the machine up until its claim has aged.
+//
+// Should a server be asked for under a claim that aged and was taken over all the same, or should this clock
+// and Neutron's differ by more than the age of a claim, both servers ask for the same port. Nova refuses it
+// to the second on one host, takes it from the first while it cleans up, and may grant it on the next host:
+// a port is no lock. The driver then keeps the older server and removes the other.
 type Claim struct {
 	Ports Ports
 	// Holder names the caller. Calls under one name for one machine must not overlap, and one whose server

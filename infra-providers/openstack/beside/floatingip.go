@@ -44,11 +44,26 @@ func (f FloatingIPs) Ensure(ctx context.Context, id driver.Identity, portID stri
 			return fmt.Errorf("associating floating IP: %w", err)
 		}
 	}
-	if tagged(have[0].Tags, id) {
-		return nil
+	return f.tag(ctx, id, have[:1])
+}
+
+// Tag makes every floating IP of a machine say whose it is.
+func (f FloatingIPs) Tag(ctx context.Context, id driver.Identity) error {
+	found, err := f.find(ctx, id.UID)
+	if err != nil {
+		return err
 	}
-	if err := tag(ctx, f.Client, "floatingips", have[0].ID, id); err != nil {
-		return fmt.Errorf("tagging floating IP: %w", err)
+	return f.tag(ctx, id, found)
+}
+
+func (f FloatingIPs) tag(ctx context.Context, id driver.Identity, all []floatingips.FloatingIP) error {
+	for _, address := range all {
+		if tagged(address.Tags, id) {
+			continue
+		}
+		if err := tag(ctx, f.Client, "floatingips", address.ID, id); err != nil {
+			return fmt.Errorf("tagging floating IP: %w", err)
+		}
 	}
 	return nil
 }

@@ -50,6 +50,15 @@ func (g Groups) Exists(ctx context.Context, id string) (bool, error) {
 	return err == nil, err
 }
 
+// Members returns how many servers are in a group.
+func (g Groups) Members(ctx context.Context, id string) (int, error) {
+	found, err := servergroups.Get(ctx, g.Client, id).Extract()
+	if err != nil {
+		return 0, err
+	}
+	return len(found.Members), nil
+}
+
 // Release removes the groups of a Cluster that have no members but a server that goes. A machine that
 // wants the group at this very moment makes it anew.
 func (g Groups) Release(ctx context.Context, owner driver.Owner, going string) error {

@@ -108,6 +108,23 @@ func (p Ports) Ensure(ctx context.Context, id driver.Identity, wanted []ports.Cr
 // PortName is what the port at a place has to be called.
 func PortName(id driver.Identity, at int) string { return portName(id.UID, at) }
 
+// Tag makes every port of a machine say whose it is.
+func (p Ports) Tag(ctx context.Context, id driver.Identity) error {
+	found, err := p.Find(ctx, id.UID)
+	if err != nil {
+		return fmt.Errorf("listing ports: %w", err)
+	}
+	for _, port := range found {
+		if tagged(port.Tags, id) {
+			continue
+		}
+		if err := tag(ctx, p.Client, "ports", port.ID, id); err != nil {
+			return fmt.Errorf("tagging port: %w", err)
+		}
+	}
+	return nil
+}
+
 // Delete removes every port of a machine.
 func (p Ports) Delete(ctx context.Context, uid types.UID) error {
 	found, err := p.Find(ctx, uid)

@@ -134,6 +134,25 @@ func (v Volumes) Delete(ctx context.Context, uid types.UID, serverGoes bool) err
 	return busy
 }
 
+// Tag makes every volume of a machine say whose it is.
+func (v Volumes) Tag(ctx context.Context, id driver.Identity) error {
+	found, err := v.find(ctx, id.UID)
+	if err != nil {
+		return err
+	}
+	for _, volume := range found {
+		if known, _ := Identity(volume.Metadata); known == id {
+			continue
+		}
+		all := maps.Clone(volume.Metadata)
+		maps.Copy(all, Tags(id))
+		if _, err := volumes.Update(ctx, v.Client, volume.ID, volumes.UpdateOpts{Metadata: all}).Extract(); err != nil {
+			return fmt.Errorf("tagging volume: %w", err)
+		}
+	}
+	return nil
+}
+
 func (v Volumes) remove(ctx context.Context, id string) error {
 	err := volumes.Delete(ctx, v.Client, id, nil).ExtractErr()
 	if err != nil && !gophercloud.ResponseCodeIs(err, http.StatusNotFound) {

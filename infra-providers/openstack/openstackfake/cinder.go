@@ -44,6 +44,17 @@ func (c *Cloud) cinder() {
 		}
 		return object{"volume": c.put("volumes", made)}, nil
 	})
+	c.handle("PUT "+root+"/volumes/{id}", http.StatusOK, func(r call) (object, *refusal) {
+		known := c.things["volumes"][r.PathValue("id")]
+		if known == nil {
+			return nil, notFound("Volume " + r.PathValue("id"))
+		}
+		// Metadata is replaced, not merged.
+		for field, value := range r.body["volume"].(object) {
+			known[field] = value
+		}
+		return object{"volume": known}, nil
+	})
 	c.handle("DELETE "+root+"/volumes/{id}", http.StatusAccepted, func(r call) (object, *refusal) {
 		known := c.things["volumes"][r.PathValue("id")]
 		switch {

@@ -47,11 +47,13 @@ type Cloud struct {
 	// Password is what logs in.
 	password string
 	logins   int
+	// groupMembers is how many servers a group may have.
+	groupMembers int
 }
 
 // New returns a cloud with flavors, images and networks, to be served at an address.
 func New() *Cloud {
-	c := &Cloud{mux: http.NewServeMux(), things: map[string]map[string]object{}, hidden: map[string]*inside{}, password: Password}
+	c := &Cloud{mux: http.NewServeMux(), things: map[string]map[string]object{}, hidden: map[string]*inside{}, password: Password, groupMembers: 100}
 	c.furnish()
 	c.keystone()
 	c.nova()
@@ -73,6 +75,13 @@ func (c *Cloud) ChangePassword(password string) {
 	defer c.mu.Unlock()
 	c.password = password
 	c.logins++
+}
+
+// LimitGroups sets how many servers a group may have; 10 is usual.
+func (c *Cloud) LimitGroups(members int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.groupMembers = members
 }
 
 // Things names everything that a user made, by kind.

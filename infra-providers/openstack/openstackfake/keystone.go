@@ -65,6 +65,7 @@ func (c *Cloud) furnish() {
 	owned("flavors", object{"id": "1", "name": "m1.small", "vcpus": 1, "ram": 512, "disk": 1})
 	owned("flavors", object{"id": "2", "name": "m1.large", "vcpus": 4, "ram": 8192, "disk": 80})
 	owned("flavors", object{"id": "3", "name": "huge", "vcpus": 9999, "ram": 9999999, "disk": 1})
+	owned("flavors", object{"id": "4", "name": "diskless", "vcpus": 1, "ram": 512, "disk": 0})
 	for year, name := range map[string]string{"2024": "old", "2025": "ubuntu", "2026": "ubuntu"} {
 		owned("images", object{"name": name, "status": "active", "created_at": year + "-01-01T00:00:00Z", "updated_at": year + "-01-01T00:00:00Z", "tags": []string{"node"}, "os_distro": "ubuntu", "os_version": year, "architecture": "aarch64"})
 	}

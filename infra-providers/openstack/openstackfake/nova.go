@@ -5,6 +5,7 @@ package openstackfake
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -20,9 +21,13 @@ type inside struct {
 	group string
 	// builds is for how many reads the server is still being built.
 	builds int
+	// tries is on how many hosts it failed.
+	tries int
 	// stops is for how many reads it is still being deleted.
 	stops    int
 	stopping bool
+	// fault is what went wrong; a server shows it one read later than that it did.
+	fault string
 }
 
 // Microversion is what the driver has to ask for: the fake knows no other.
@@ -47,9 +52,17 @@ func (c *Cloud) nova() {
 		for id := range c.things["servers"] {
 			c.age(id)
 		}
-		return c.page(r.Request, c.list("servers", func(o object) bool {
+		listed := c.list("servers", func(o object) bool {
 			return wanted == "" || slices.Contains(o["tags"].([]string), wanted)
-		}), "servers"), nil
+		})
+		for at, server := range listed {
+			// A list does not say why a server failed that no host ever had.
+			if server["hostId"] == "" && server["fault"] != nil {
+				listed[at] = maps.Clone(server)
+				delete(listed[at], "fault")
+			}
+		}
+		return c.page(r.Request, listed, "servers"), nil
 	})
 	handle("GET /servers/{id}", http.StatusOK, func(r call) (object, *refusal) {
 		c.age(r.PathValue("id"))
@@ -68,8 +81,9 @@ func (c *Cloud) nova() {
 		c.hidden[r.PathValue("id")].stopping = true
 		return nil, nil
 	})
+	handle("POST /servers/{id}/metadata", http.StatusOK, c.describe)
 	handle("GET /limits", http.StatusOK, func(call) (object, *refusal) {
-		return object{"limits": object{"absolute": object{"maxTotalInstances": -1, "maxTotalCores": -1, "maxTotalRAMSize": -1, "maxServerGroups": -1}}}, nil
+		return object{"limits": object{"absolute": object{"maxTotalInstances": -1, "maxTotalCores": -1, "maxTotalRAMSize": -1, "maxServerGroups": -1, "maxServerGroupMembers": c.groupMembers}}}, nil
 	})
 	handle("GET /os-availability-zone", http.StatusOK, func(call) (object, *refusal) {
 		var zones []object
@@ -157,6 +171,9 @@ func (c *Cloud) boot(r call) (object, *refusal) {
 		if c.things["os-server-groups"][group] == nil {
 			return nil, badRequest("Instance group %s could not be found.", group)
 		}
+		if len(c.things["os-server-groups"][group]["members"].([]string)) >= c.groupMembers {
+			return nil, fault(http.StatusForbidden, "forbidden", "Quota exceeded, too many servers in group")
+		}
 		hidden.group = group
 	}
 	made := c.put("servers", object{
@@ -173,9 +190,30 @@ func (c *Cloud) boot(r call) (object, *refusal) {
 	return object{"server": object{"id": made["id"], "links": []object{}, "OS-DCF:diskConfig": "MANUAL"}}, nil
 }
 
+// describe adds metadata to a server.
+func (c *Cloud) describe(r call) (object, *refusal) {
+	known := c.things["servers"][r.PathValue("id")]
+	if known == nil {
+		return nil, notFound("Instance " + r.PathValue("id"))
+	}
+	if status := known["status"]; status != "ACTIVE" || known["OS-EXT-STS:task_state"] != nil {
+		return nil, fault(http.StatusConflict, "conflictingRequest", fmt.Sprintf("Cannot 'update_instance_metadata' instance %v while it is in vm_state %v", known["id"], status))
+	}
+	if no := checkLabels(r.body); no != nil {
+		return nil, no
+	}
+	all := maps.Clone(known["metadata"].(object))
+	maps.Copy(all, r.body["metadata"].(object))
+	known["metadata"] = all
+	return object{"metadata": all}, nil
+}
+
 func (c *Cloud) checkServer(asked object) *refusal {
 	if c.things["flavors"][fmt.Sprint(asked["flavorRef"])] == nil {
 		return badRequest("Flavor %v could not be found.", asked["flavorRef"])
+	}
+	if flavor := c.things["flavors"][fmt.Sprint(asked["flavorRef"])]; flavor["disk"] == 0 && asked["imageRef"] != "" {
+		return fault(http.StatusForbidden, "forbidden", "Only volume-backed servers are allowed for flavors with zero disk.")
 	}
 	if image, _ := asked["imageRef"].(string); image != "" && c.things["images"][image] == nil {
 		return badRequest("Can not find requested image")
@@ -224,6 +262,8 @@ func (c *Cloud) age(id string) {
 		if hidden.builds--; hidden.builds < 0 {
 			c.place(known, hidden)
 		}
+	case hidden.fault != "" && known["fault"] == nil:
+		known["fault"] = object{"code": 500, "created": timestamp(), "message": hidden.fault}
 	}
 }
 
@@ -231,18 +271,23 @@ func (c *Cloud) age(id string) {
 func (c *Cloud) place(known object, hidden *inside) {
 	known["OS-EXT-STS:task_state"] = nil
 	asked := hidden.asked["server"].(object)
-	if asked["flavorRef"] == "3" {
-		known["status"] = "ERROR"
-		known["fault"] = object{"code": 500, "created": timestamp(), "message": "No valid host was found. There are not enough hosts available."}
+	if asked["flavorRef"] == "3" || c.crowded(hidden) {
+		known["status"], hidden.fault = "ERROR", "No valid host was found. There are not enough hosts available."
 		return
 	}
 	known["hostId"] = "a-host"
 	addresses := object{}
 	for _, id := range hidden.ports {
 		port := c.things["ports"][id]
+		if port != nil && port["device_id"] != "" && hidden.tries < hosts-1 {
+			// Nova tidies up after itself, which takes the port from whoever has it, and tries another host.
+			port["device_id"], port["device_owner"] = "", ""
+			hidden.tries++
+			known["OS-EXT-STS:task_state"], known["hostId"] = "scheduling", ""
+			return
+		}
 		if port == nil || port["device_id"] != "" {
-			known["status"] = "ERROR"
-			known["fault"] = object{"code": 500, "created": timestamp(), "message": "Build of instance " + fmt.Sprint(known["id"]) + " aborted: Port " + id + " is still in use."}
+			known["status"], hidden.fault = "ERROR", "Build of instance "+fmt.Sprint(known["id"])+" aborted: Port "+id+" is still in use."
 			return
 		}
 		port["device_id"], port["device_owner"], port["status"] = known["id"], "compute:nova", "ACTIVE"
@@ -255,6 +300,24 @@ func (c *Cloud) place(known object, hidden *inside) {
 	if zone, _ := asked["availability_zone"].(string); zone != "" {
 		known["OS-EXT-AZ:availability_zone"] = zone
 	}
+}
+
+// hosts is how many there are.
+const hosts = 2
+
+// crowded is true for a server whose group wants a host of its own for each, when none is left.
+func (c *Cloud) crowded(of *inside) bool {
+	group := c.things["os-server-groups"][of.group]
+	if group == nil || group["policy"] != "anti-affinity" {
+		return false
+	}
+	taken := 0
+	for _, member := range group["members"].([]string) {
+		if known := c.things["servers"][member]; known != nil && known["hostId"] != "" {
+			taken++
+		}
+	}
+	return taken >= hosts
 }
 
 func entries(known any) []object {
