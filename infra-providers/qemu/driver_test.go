@@ -41,13 +41,9 @@ func TestConformance(t *testing.T) {
 		missing.Image.Path = "nowhere.raw"
 		unbridged := config(t, small())
 		unbridged.Bridge = "nobridge0"
-		large := small()
-		large.Spec.CPUs, large.Spec.Memory = ptr.To[int32](2), quantity("96Mi")
-		other := config(t, large)
 		return drivertest.World[qemu.Config]{
 			Driver:    connect(t, machines),
 			Config:    config(t, small()),
-			Other:     &other,
 			Invalid:   map[string]qemu.Config{"no such image": missing, "no such bridge": unbridged},
 			Reconnect: func() driver.Driver[qemu.Config] { return connect(t, machines) },
 			Leftovers: func() []string { return leftovers(machines) },

@@ -37,11 +37,9 @@ func open(t *testing.T) *hypervisor.Hypervisor {
 
 func world(t *testing.T, hosts *hypervisor.Hypervisor) drivertest.World[sim.Config] {
 	t.Helper()
-	other := config(t, &infrav1.SimMachine{Spec: infrav1.SimMachineSpec{InstanceType: "large", Zone: "zone-b"}})
 	return drivertest.World[sim.Config]{
 		Driver:    connect(t, hosts),
 		Config:    config(t, &infrav1.SimMachine{}),
-		Other:     &other,
 		Reconnect: func() driver.Driver[sim.Config] { return connect(t, hosts) },
 		Leftovers: func() (left []string) {
 			for _, instance := range hosts.List() {

@@ -112,6 +112,7 @@ func TestARestartDuringACloneNeverFindsNothing(t *testing.T) {
 func TestACloneThatFailedIsToldAndRepeated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	w.stopClock()
 	d, id := w.connect(), identity("1")
 	held := w.holdClone()
 	made, err := d.Create(t.Context(), req(w, id))
@@ -257,6 +258,7 @@ func TestListsMoveHalfMadeMachinesOn(t *testing.T) {
 func TestAStepThatFailsIsTold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	w.stopClock()
 	d, id := w.connect(), identity("1")
 	if _, err := d.Create(t.Context(), req(w, id)); err != nil {
 		t.Fatal(err)

@@ -26,6 +26,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	kubetypes "k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
@@ -46,8 +47,9 @@ type world struct {
 	server *simulator.Server
 	admin  *govmomi.Client
 	finder *find.Finder
-	// ahead is how far the driver's clock is ahead, in nanoseconds.
-	ahead atomic.Int64
+	// ahead is how far the driver's clock is ahead, in nanoseconds, and stopped where it stands, if it does.
+	ahead   atomic.Int64
+	stopped atomic.Pointer[time.Time]
 }
 
 func newWorld(t *testing.T) *world {
@@ -94,9 +96,19 @@ func (w *world) account() vcenter.Account {
 func (w *world) connect() *vsphere.Driver { return w.connectTo(w.pool) }
 
 func (w *world) connectTo(pool *vcenter.Pool) *vsphere.Driver {
-	now := func() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }
-	return vsphere.New(pool.Open(w.account()), vsphere.Options{PageSize: 7, Now: now})
+	return vsphere.New(pool.Open(w.account()), vsphere.Options{PageSize: 7, Now: w.now})
 }
+
+func (w *world) now() time.Time {
+	now := w.stopped.Load()
+	if now == nil {
+		now = ptr.To(time.Now())
+	}
+	return now.Add(time.Duration(w.ahead.Load()))
+}
+
+// stopClock lets no time pass but what is added to ahead: a pause is not over because the host is busy.
+func (w *world) stopClock() { w.stopped.Store(ptr.To(time.Now())) }
 
 // restart connects as another process would, with a session of its own.
 func (w *world) restart() *vsphere.Driver {

@@ -147,7 +147,7 @@ func createResumed[C any](t *testing.T, world World[C]) {
 // createOther asks for another configuration after the cloud refused the first for good, which is all that
 // an ordered fallback may rely on.
 func createOther[C any](t *testing.T, world World[C]) {
-	if world.Other == nil {
+	if world.Other == nil || world.Refuse[InsufficientCapacity] == nil && world.Refuse[QuotaExceeded] == nil {
 		t.Skip("this cloud has no choice to offer")
 	}
 	for n, refusal := range []Refusal{InsufficientCapacity, QuotaExceeded} {

@@ -59,7 +59,7 @@ func Start() (*Cluster, error) {
 	}
 	c.env = &envtest.Environment{BinaryAssetsDirectory: assets, CRDs: definitions,
 		// A busy machine takes its time.
-		ControlPlaneStartTimeout: 2 * time.Minute, ControlPlaneStopTimeout: time.Minute}
+		ControlPlaneStartTimeout: 5 * time.Minute, ControlPlaneStopTimeout: time.Minute}
 	server := c.env.ControlPlane.GetAPIServer()
 	server.Authn = c.ca
 	server.Configure().
