@@ -14,6 +14,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,6 +23,7 @@ import (
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/drivertest"
 	"drover.io/infra-providers/openstack"
+	"drover.io/infra-providers/openstack/beside"
 	"drover.io/infra-providers/openstack/openstackfake"
 )
 
@@ -161,18 +163,21 @@ func (s salted) instance(found driver.Instance, err error) (driver.Instance, err
 	return found, err
 }
 
-// Create asks again when a service was too slow for one call, as the reconciler does.
+// Create asks again, as the reconciler does, when a service was too slow for one call and while the claim of
+// such a call still counts.
 func (s salted) Create(ctx context.Context, req driver.Request[openstack.Config]) (driver.Instance, error) {
 	req.Identity = s.identity(req.Identity, s.in)
-	var made driver.Instance
-	var err error
-	for range 5 {
-		made, err = s.Driver.Create(ctx, req)
-		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
-			break
+	for began := time.Now(); ; {
+		made, err := s.Driver.Create(ctx, req)
+		passes := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, beside.ErrBusy)
+		if !passes || ctx.Err() != nil || time.Since(began) > 2*realPatience {
+			return s.instance(made, err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
 		}
 	}
-	return s.instance(made, err)
 }
 
 func (s salted) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
