@@ -23,8 +23,12 @@ import (
 
 var seed = flag.Uint64("seed", 1, "seed of the moments at which the manager dies")
 
-// lifeTime bounds a life; it is no measure of how long one takes.
-const lifeTime = 5 * time.Minute
+// lifeTime bounds a life, and restart what each death adds to it; neither is a measure of how
+// long it takes.
+const (
+	lifeTime = 5 * time.Minute
+	restart  = 10 * time.Second
+)
 
 // usual is how many of the moments are tried unless DROVER_CRASHES says otherwise: a number,
 // or all.
@@ -142,7 +146,7 @@ func begin(t *testing.T) *world {
 // the life in which they were counted.
 func (w *world) live(t *testing.T, due []moment, want *outcome) (*outcome, []string, []moment) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), lifeTime)
+	ctx, cancel := context.WithTimeout(t.Context(), lifeTime+time.Duration(len(due))*restart)
 	defer cancel()
 	w.lives++
 	name := fmt.Sprintf("life-%d", w.lives)

@@ -103,7 +103,10 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	// The answer is only let through once it is known that the manager may have it.
 	answer := &held{header: http.Header{}}
-	g.reaper.count(r, func() { next.ServeHTTP(answer, r) })
+	g.reaper.count(r, func() bool {
+		next.ServeHTTP(answer, r)
+		return answer.status < http.StatusBadRequest
+	})
 	if r.Context().Err() == nil {
 		answer.release(w)
 	}

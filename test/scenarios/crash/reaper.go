@@ -51,8 +51,10 @@ func (r *reaper) begin(due []moment) {
 }
 
 // count passes a write on, unless the manager that sent it dies before. Writes are taken one
-// after another, so that none slips by while the manager is being killed.
-func (r *reaper) count(request *http.Request, forward func()) {
+// after another, so that none slips by while the manager is being killed. One that the API
+// server refuses has changed nothing and does not count: a manager that died of it would
+// only try the same again.
+func (r *reaper) count(request *http.Request, forward func() (accepted bool)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if life, _ := request.Context().Value(lifeKey{}).(int64); life != r.life() {
@@ -64,7 +66,10 @@ func (r *reaper) count(request *http.Request, forward func()) {
 		r.kill(before)
 		return
 	}
-	forward()
+	if !forward() {
+		r.writes = r.writes[:len(r.writes)-1]
+		return
+	}
 	if slices.Contains(r.due, after) {
 		r.kill(after)
 	}
