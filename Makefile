@@ -60,8 +60,7 @@ e2e-openstack: control-plane ## Run the OpenStack driver against the real servic
 	@hack/e2e-openstack.sh $(ARGS)
 
 .PHONY: e2e
-e2e: control-plane build guest ## Boot containers with a systemd of their own that join, by cloud-init and by Ignition; needs root
-	@bootstrap/hack/ignition.sh
+e2e: control-plane build guest ## Boot containers with a systemd of their own that join, by cloud-init, Ignition and kubeadm; needs root
 	@cd test && DROVER_E2E=1 GOWORK=off go test -count=1 -v -run 'TestContainer|TestAWrongChecksum' -timeout 60m ./vm
 
 .PHONY: e2e-vm
@@ -69,9 +68,10 @@ e2e-vm: control-plane build guest ## Boot a virtual machine that joins, runs a p
 	@cd test && DROVER_E2E_VM=1 GOWORK=off go test -count=1 -v -run TestVirtualMachine -timeout 60m ./vm
 
 .PHONY: guest
-guest: ## Make the guest image and a static kubelet into bin, once; needs root and mmdebstrap
+guest: ## Make the guest image, a static kubelet and kubeadm, and Ignition into bin, once; needs root and mmdebstrap
 	@test/vm/guest.sh
-	@cd test && GOWORK=off go run ./controlplane/cmd/build kubelet
+	@bootstrap/hack/ignition.sh
+	@cd test && GOWORK=off go run ./controlplane/cmd/build kubelet kubeadm
 
 .PHONY: build
 build: $(MANAGERS) ## Build the managers into bin

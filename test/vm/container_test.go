@@ -33,19 +33,23 @@ const provider = "sim:///container/"
 func TestContainer(t *testing.T) {
 	root, guest := requireContainers(t)
 	for name, chosen := range map[string]choice{
-		"by cloud-init": {Container: true},
-		"by Ignition":   {Container: true, Ignition: true},
+		"by cloud-init":   {Container: true},
+		"by Ignition":     {Container: true, Ignition: true},
+		"by kubeadm join": {Container: true, Kubeadm: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if chosen.Ignition {
-				requireFile(t, filepath.Join(root, "bin", "ignition"))
-			}
 			ctx, cancel := context.WithTimeout(t.Context(), containerPatience)
 			defer cancel()
 			l := newLab(ctx, t, root, guest)
+			if chosen.Kubeadm {
+				l.kubeadmCluster(ctx)
+			}
 			l.begin(ctx, chosen)
 			c := l.boot(ctx, chosen)
 			node := l.join(ctx)
+			if chosen.Kubeadm {
+				l.joinedByKubeadm(c)
+			}
 			l.restartKubelet(ctx, c, node)
 			l.run(ctx, node)
 			l.drain(ctx, node)
@@ -94,13 +98,6 @@ func requireContainers(t *testing.T) (root, guest string) {
 		t.Skip("this host has control groups of version 2 alone, for which nspawn.sh and the fixture are not made")
 	}
 	return root, guest
-}
-
-func requireFile(t *testing.T, path string) {
-	t.Helper()
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("there is no %s: run it by make, which makes it", path)
-	}
 }
 
 // boot takes the provider's place: it gives a container the bootstrap data and reports it as provisioned.

@@ -64,9 +64,9 @@ func require(t *testing.T, variable string, programs ...string) (root, guest str
 		t.Fatal(err)
 	}
 	guest = filepath.Join(root, "bin", "guest")
-	for _, file := range []string{filepath.Join(guest, "recipe"), filepath.Join(root, "bin", "k8s", "kubelet")} {
-		if _, err := os.Stat(file); err != nil {
-			t.Skipf("there is no %s: run it by make, which makes it", file)
+	for _, file := range []string{"guest/recipe", "k8s/kubelet", "k8s/kubeadm", "ignition"} {
+		if _, err := os.Stat(filepath.Join(root, "bin", file)); err != nil {
+			t.Skipf("there is no bin/%s: run it by make, which makes it", file)
 		}
 	}
 	return root, guest
@@ -82,6 +82,7 @@ func newLab(ctx context.Context, t *testing.T, root, guest string) *lab {
 	l.machines = filepath.Join(dir, "machines")
 	if l.supply, err = vm.StartSupply(map[string]string{
 		"kubelet":         filepath.Join(root, "bin", "k8s", "kubelet"),
+		"kubeadm":         filepath.Join(root, "bin", "k8s", "kubeadm"),
 		"cni-plugins.tgz": filepath.Join(guest, "cni-plugins.tgz"),
 	}); err != nil {
 		t.Fatal(err)
@@ -137,8 +138,8 @@ func (l *lab) launch(ctx context.Context) {
 
 // choice is what the manifests say differently from one test to another.
 type choice struct {
-	// Container is for a machine that is a container, Ignition for Flatcar's format.
-	Container, Ignition bool
+	// Container is for a machine that is a container, Ignition for Flatcar's format, Kubeadm for a join by it.
+	Container, Ignition, Kubeadm bool
 	// Checksum is that of the kubelet; empty is the right one.
 	Checksum string
 }
@@ -159,7 +160,7 @@ func (l *lab) begin(ctx context.Context, chosen choice) {
 	var documents bytes.Buffer
 	l.must(parsed.Execute(&documents, map[string]any{
 		"Host": host, "Port": port, "Supply": l.supply, "Version": story.Kubernetes,
-		"Container": chosen.Container, "Ignition": chosen.Ignition, "Checksum": cmp.Or(chosen.Checksum, l.supply.Sums["kubelet"]),
+		"Container": chosen.Container, "Ignition": chosen.Ignition, "Kubeadm": chosen.Kubeadm, "Checksum": cmp.Or(chosen.Checksum, l.supply.Sums["kubelet"]),
 	}))
 	l.must(kit.Apply(ctx, l.stack.Manage, documents.Bytes()))
 	l.began = time.Now()

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/utils/ptr"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	"drover.io/bootstrap/internal/render"
@@ -55,7 +56,11 @@ func boot(t *testing.T, in node.Input) map[string][]string {
 	if out, err := exec.CommandContext(t.Context(), "unshare", append(isolated, "true")...).CombinedOutput(); err != nil {
 		t.Skipf("no namespaces here: %v: %s", err, out)
 	}
-	command := exec.CommandContext(t.Context(), "unshare", append(isolated, "bash", "testdata/stages.sh", folder, root, userData, list, string(in.Spec.OperatingSystem))...)
+	args := append(isolated, "bash", "testdata/stages.sh", folder, root, userData, list, string(in.Spec.OperatingSystem))
+	for _, d := range in.Spec.Disks {
+		args = append(args, d.Device)
+	}
+	command := exec.CommandContext(t.Context(), "unshare", args...)
 	var out, problems bytes.Buffer
 	command.Stdout, command.Stderr = &out, &problems
 	if err := command.Run(); err != nil {
@@ -155,6 +160,55 @@ func assertFiles(t *testing.T, in node.Input, got []string) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
+}
+
+// TestMakesAndMountsAFileSystem does so on a real block device, by cloud-init's own module and our script; what was
+// written below the mount before is found on it afterwards.
+func TestMakesAndMountsAFileSystem(t *testing.T) {
+	t.Parallel()
+	in := input(bootstrapv1.Ubuntu)
+	in.Spec.Disks = []bootstrapv1.Disk{{Device: loopDevice(t), Label: "data", MountPath: "/srv/data", MountOptions: []string{"noatime"}}}
+	in.Spec.Files = []bootstrapv1.File{{Path: "/srv/data/before", Content: ptr.To("the mount\n")}}
+	said := boot(t, in)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(strings.Join(said["LOG"], "\n"))
+		}
+	})
+	if diff := cmp.Diff([]string{"/srv/data ext4 data"}, said["MOUNT"]); diff != "" {
+		t.Errorf("mount (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"success"}, said["SUCCESS"]); diff != "" {
+		t.Errorf("success file (-want +got):\n%s", diff)
+	}
+	assertOrder(t, []string{"systemctl enable --quiet srv-data.mount", "systemctl start srv-data.mount", "systemctl restart containerd.service"}, said["CALL"])
+	assertFiles(t, in, said["FILE"])
+}
+
+// loopDevice is an empty disk.
+func loopDevice(t *testing.T) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("not root: there is no disk to be had")
+	}
+	file := filepath.Join(t.TempDir(), "disk")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(file, 64<<20); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), "losetup", "--find", "--show", file).CombinedOutput()
+	device := strings.TrimSpace(string(out))
+	if err != nil {
+		t.Skipf("no loop devices here: %v: %s", err, device)
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("losetup", "--detach", device).CombinedOutput(); err != nil {
+			t.Errorf("detaching %s: %v: %s", device, err, out)
+		}
+	})
+	return device
 }
 
 func TestAStepThatFailsIsSeen(t *testing.T) {

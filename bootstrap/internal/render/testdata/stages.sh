@@ -2,13 +2,13 @@
 # SPDX-FileCopyrightText: The Drover Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Boots user data as far as cloud-init goes: stages.sh <folder of cloud-init> <scratch> <user data> <paths> <distribution>
+# Boots user data as far as cloud-init goes: stages.sh <folder of cloud-init> <scratch> <user data> <paths> <distribution> [<disk>]
 #
 # Runs in namespaces of its own (mount, network, host name, processes). The host's root is the lower layer of an
 # overlay, so that nothing is written to it, and whatever would touch the kernel or systemd is replaced by a shim that
 # writes down how it was called.
 set -euo pipefail
-cloudinit=$1 scratch=$2 data=$3 paths=$4 distribution=$5
+cloudinit=$1 scratch=$2 data=$3 paths=$4 distribution=$5 disk=${6:-}
 
 mount -t tmpfs tmpfs "$scratch"
 mkdir "$scratch"/{upper,work,root,add}
@@ -25,6 +25,19 @@ echo "subscription-manager $*" >>/shims.log
 # No host is registered yet: identity fails.
 [ "$1" = register ] && echo 'The system has been registered with ID: 1'
 SHIM
+if [ "$disk" ]; then # which is real: only udev and systemd, who would link and mount it, are not there
+  cat >"$upper/opt/bin/udevadm" <<SHIM
+#!/bin/sh
+label=\$(blkid -c /dev/null -o value -s LABEL $disk) && mkdir -p /dev/disk/by-label && ln -sfn $disk "/dev/disk/by-label/\$label"
+exit 0
+SHIM
+  cat >>"$upper/opt/bin/systemctl" <<'SHIM'
+case "$1 $2" in "start "*.mount)
+  of() { sed -n "s/^$1=//p" "/etc/systemd/system/$2"; }
+  mount -t "$(of Type "$2")" -o "$(of Options "$2")" "$(of What "$2")" "$(of Where "$2")" ;;
+esac
+SHIM
+fi
 mkdir -p "$upper/etc/selinux" && echo SELINUX=enforcing >"$upper/etc/selinux/config"
 printf '#!/bin/sh\necho Kubernetes v1.36.3\n' >"$upper/usr/bin/kubelet"
 chmod 0755 "$upper"/opt/bin/* "$upper/usr/bin/kubelet"
@@ -35,7 +48,7 @@ cat >"$upper/etc/cloud/cloud.cfg.d/99-test.cfg" <<CFG
 system_info: {distro: $distribution}
 datasource_list: [NoCloud]
 network: {config: disabled}
-cloud_init_modules: [write-files, set_hostname, users-groups]
+cloud_init_modules: [disk_setup, write-files, set_hostname, users-groups]
 cloud_config_modules: [rh_subscription, package-update-upgrade-install, runcmd]
 cloud_final_modules: [write-files-deferred, scripts-user]
 CFG
@@ -49,6 +62,7 @@ run modules --mode=final
 echo "RESULT $(tr -d '\n ' </run/cloud-init/result.json)"
 echo "HOSTNAME $(hostname)"
 echo "SUCCESS $(cat /run/cluster-api/bootstrap-success.complete 2>/dev/null)"
+[ -z "$1" ] || echo "MOUNT $(findmnt --noheadings --raw --output TARGET,FSTYPE "$1") $(blkid -c /dev/null -o value -s LABEL "$1")"
 while read -r line; do echo "CALL $line"; done </shims.log
 while read -r path; do
   echo "FILE $path $(stat -c '%04a %U:%G' "$path" 2>/dev/null) $(sha256sum <"$path" | cut -d' ' -f1)"
@@ -60,5 +74,14 @@ mount -t overlay overlay -o "lowerdir=$scratch/add:/,upperdir=$upper,workdir=$sc
 mount -t proc proc "$scratch/root/proc"
 mount -t tmpfs tmpfs "$scratch/root/run"
 mount -t tmpfs tmpfs "$scratch/root/tmp"
-mount --rbind /dev "$scratch/root/dev"
-exec chroot "$scratch/root" /bin/bash /boot.sh
+if [ "$disk" ]; then
+  mount -t sysfs -o ro sysfs "$scratch/root/sys"
+  mount -t tmpfs -o mode=0755 tmpfs "$scratch/root/dev"
+  for device in /dev/null /dev/zero /dev/random /dev/urandom /dev/tty "$disk"; do
+    touch "$scratch/root$device"
+    mount --bind "$device" "$scratch/root$device"
+  done
+else
+  mount --rbind /dev "$scratch/root/dev"
+fi
+exec chroot "$scratch/root" /bin/bash /boot.sh "$disk"
