@@ -5,6 +5,7 @@ package cell
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,11 +23,9 @@ func (w *World) identities(ctx context.Context) (map[string]string, error) {
 		return nil, err
 	}
 	for _, host := range hosts {
-		spec, err := os.ReadFile(filepath.Join(w.Stack.Hosts(), strings.TrimPrefix(host, "host "), "instance.json"))
-		if err != nil {
+		if all[host], err = known(filepath.Join(w.Stack.Hosts(), strings.TrimPrefix(host, "host "), "instance.json")); err != nil {
 			return nil, err
 		}
-		all[host] = string(spec)
 	}
 	nodes, err := w.work.nodes(ctx)
 	if err != nil {
@@ -40,6 +39,26 @@ func (w *World) identities(ctx context.Context) (map[string]string, error) {
 		all["Machine "+m.Name] = m.Spec.ProviderID
 	}
 	return all, err
+}
+
+// ownerTag tells whose a host is. A Cluster gets another UID when it moves, and its machines are tagged anew.
+const ownerTag = "drover.io/cluster-uid"
+
+// known is what the simulated cloud knows of a host, but for whose it is.
+func known(path string) (string, error) {
+	text, err := os.ReadFile(path) //nolint:gosec // a file of our own stack
+	if err != nil {
+		return "", err
+	}
+	instance := map[string]any{}
+	if err := json.Unmarshal(text, &instance); err != nil {
+		return "", fmt.Errorf("reading %s: %w", path, err)
+	}
+	if tags, ok := instance["tags"].(map[string]any); ok {
+		delete(tags, ownerTag)
+	}
+	text, err = json.Marshal(instance)
+	return string(text), err
 }
 
 // unchanged compares the identities with those of before.
