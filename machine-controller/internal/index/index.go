@@ -30,8 +30,7 @@ var (
 	machineDeployment = &clusterv1.MachineDeployment{}
 )
 
-// Register adds every index to the manager's cache behind indexer, which [NewClient] asks. A cache of several
-// informers, or a client that pretends to be one, gets them as fields.
+// Register adds every index to the cache behind indexer.
 func Register(ctx context.Context, indexer client.FieldIndexer) error {
 	for _, each := range []struct {
 		object  client.Object

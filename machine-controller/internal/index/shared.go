@@ -46,18 +46,22 @@ func NewClient(config *rest.Config, options client.Options) (client.Client, erro
 	return c, nil
 }
 
-// add adds one index: to the informer, if there is one informer for the kind, or else as a field.
+// add adds one index: as a field, which every reader of the cache can ask for, and to the informer itself, if
+// there is one informer for the kind.
 func add(ctx context.Context, indexer client.FieldIndexer, object client.Object, field string, extract client.IndexerFunc) error {
+	if err := indexer.IndexField(ctx, object, field, extract); err != nil {
+		return err
+	}
 	informers, ok := indexer.(cache.Informers)
 	if !ok {
-		return indexer.IndexField(ctx, object, field, extract)
+		return nil
 	}
 	informer, err := informers.GetInformer(ctx, object)
 	if err != nil {
 		return err
 	}
 	if _, ok := informer.(toolscache.SharedIndexInformer); !ok {
-		return indexer.IndexField(ctx, object, field, extract)
+		return nil
 	}
 	return informer.AddIndexers(toolscache.Indexers{field: func(object any) ([]string, error) {
 		return keys(object.(client.Object), field, extract), nil
