@@ -6,6 +6,7 @@ package machineset
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -104,30 +105,41 @@ func (r *Reconciler) gather(ctx context.Context, f *family) ([]*clusterv1.Machin
 		if !adoptable(f.set, m, matches) {
 			continue
 		}
-		if err := r.adopt(ctx, f.set, m); err != nil {
+		mine, err := r.adopt(ctx, f.set, m)
+		if err != nil {
 			return nil, err
 		}
-		members = append(members, m)
+		members = append(members, mine)
 	}
 	return members, nil
+}
+
+// own replaces a Machine of the family, whose memory is the cache's, by a copy that may be changed.
+func (f *family) own(m *clusterv1.Machine) *clusterv1.Machine {
+	mine := m.DeepCopy()
+	if i := slices.Index(f.machines, m); i >= 0 {
+		f.machines[i] = mine
+	}
+	return mine
 }
 
 func adoptable(set *clusterv1.MachineSet, m *clusterv1.Machine, matches labels.Selector) bool {
 	return m.DeletionTimestamp.IsZero() && m.Spec.ClusterName == set.Spec.ClusterName && matches.Matches(labels.Set(m.Labels))
 }
 
-func (r *Reconciler) adopt(ctx context.Context, set *clusterv1.MachineSet, m *clusterv1.Machine) error {
-	before := m.DeepCopy()
+// adopt takes a Machine that nobody controls, and returns it as it is then.
+func (r *Reconciler) adopt(ctx context.Context, set *clusterv1.MachineSet, before *clusterv1.Machine) (*clusterv1.Machine, error) {
+	m := before.DeepCopy()
 	m.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, clusterv1.GroupVersion.WithKind("MachineSet"))}
 	if err := patch.Main(ctx, r.Client, before, m); err != nil {
-		return fmt.Errorf("adopting Machine %q: %w", m.Name, err)
+		return nil, fmt.Errorf("adopting Machine %q: %w", m.Name, err)
 	}
 	adopted(r.Events, set, m)
-	return nil
+	return m, nil
 }
 
-func (r *Reconciler) release(ctx context.Context, set *clusterv1.MachineSet, m *clusterv1.Machine) error {
-	before := m.DeepCopy()
+func (r *Reconciler) release(ctx context.Context, set *clusterv1.MachineSet, before *clusterv1.Machine) error {
+	m := before.DeepCopy()
 	var others []metav1.OwnerReference
 	for _, reference := range m.OwnerReferences {
 		if reference.UID != set.UID {

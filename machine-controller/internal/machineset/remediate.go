@@ -54,10 +54,10 @@ func (r *Reconciler) remediate(ctx context.Context, f *family) (acted bool, resu
 	}
 	var errs []error
 	for _, m := range chosen.wait {
-		errs = append(errs, outcome.Settled(r.answer(ctx, m, chosen.reason, chosen.message)))
+		errs = append(errs, outcome.Settled(r.answer(ctx, f, m, chosen.reason, chosen.message)))
 	}
 	for _, m := range chosen.now {
-		errs = append(errs, r.replace(ctx, f.set, m))
+		errs = append(errs, r.replace(ctx, f, m))
 	}
 	if len(chosen.wait) > 0 {
 		result = outcome.Sooner(result, reconcile.Result{RequeueAfter: safety.LookAgain})
@@ -175,8 +175,8 @@ func text(err error) string {
 }
 
 // answer tells in the Machine's OwnerRemediated condition what becomes of it.
-func (r *Reconciler) answer(ctx context.Context, m *clusterv1.Machine, reason, message string) error {
-	before := detach(m)
+func (r *Reconciler) answer(ctx context.Context, f *family, before *clusterv1.Machine, reason, message string) error {
+	m := f.own(before)
 	conditions.Set(m, metav1.Condition{
 		Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse, Reason: reason, Message: message,
 	})
@@ -186,25 +186,18 @@ func (r *Reconciler) answer(ctx context.Context, m *clusterv1.Machine, reason, m
 	return nil
 }
 
-// detach makes a Machine that shares the cache's memory one's own, to be changed, and returns it as it was.
-func detach(m *clusterv1.Machine) (before *clusterv1.Machine) {
-	shared := *m
-	*m = *shared.DeepCopy()
-	return &shared
-}
-
 // replace deletes one marked Machine. The write before shows that nobody has changed the
 // Machine since it was read: the mark may have been taken back.
-func (r *Reconciler) replace(ctx context.Context, set *clusterv1.MachineSet, m *clusterv1.Machine) error {
-	err := r.answer(ctx, m, clusterv1.MachineSetMachineRemediationMachineDeletingReason, "The Machine is being deleted")
+func (r *Reconciler) replace(ctx context.Context, f *family, m *clusterv1.Machine) error {
+	err := r.answer(ctx, f, m, clusterv1.MachineSetMachineRemediationMachineDeletingReason, "The Machine is being deleted")
 	if err != nil {
 		return outcome.Settled(err)
 	}
-	if err := r.remove(ctx, set, m); err != nil {
+	if err := r.remove(ctx, f.set, m); err != nil {
 		return err
 	}
-	replacing(r.Events, set, m)
-	metrics.Replaced(client.ObjectKey{Namespace: set.Namespace, Name: set.Spec.ClusterName})
+	replacing(r.Events, f.set, m)
+	metrics.Replaced(client.ObjectKey{Namespace: f.set.Namespace, Name: f.set.Spec.ClusterName})
 	return nil
 }
 
@@ -236,7 +229,7 @@ func (r *Reconciler) setVacancies(ctx context.Context, f *family, vacancies []he
 func (r *Reconciler) remember(ctx context.Context, f *family) (reconcile.Result, error) {
 	var result reconcile.Result
 	for m, replacement := range successions(f.machines, health.Vacancies(f.set)) {
-		if err := r.setReplacement(ctx, m, replacement); err != nil {
+		if err := r.setReplacement(ctx, f, m, replacement); err != nil {
 			return result, err
 		}
 	}
@@ -252,7 +245,7 @@ func (r *Reconciler) remember(ctx context.Context, f *family) (reconcile.Result,
 		}
 		replacement, _ := health.ReplacementOf(m)
 		replacement.Settled = true
-		if err := r.setReplacement(ctx, m, replacement); err != nil {
+		if err := r.setReplacement(ctx, f, m, replacement); err != nil {
 			return result, err
 		}
 	}
@@ -266,8 +259,8 @@ func (r *Reconciler) remember(ctx context.Context, f *family) (reconcile.Result,
 	return result, nil
 }
 
-func (r *Reconciler) setReplacement(ctx context.Context, m *clusterv1.Machine, replacement health.Replacement) error {
-	before := detach(m)
+func (r *Reconciler) setReplacement(ctx context.Context, f *family, before *clusterv1.Machine, replacement health.Replacement) error {
+	m := f.own(before)
 	health.SetReplacement(m, replacement)
 	if err := patch.Main(ctx, r.Client, before, m); err != nil {
 		return fmt.Errorf("patching Machine %q: %w", m.Name, err)
