@@ -23,7 +23,7 @@ func TestADifferenceLeadsThere(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same machines in every run
 	filler := randfill.NewWithSeed(1).NilChance(0.4).NumElements(0, 2).MaxDepth(8).Funcs(
 		func(when *metav1.Time, c randfill.Continue) { *when = metav1.Unix(c.Int63n(1e9), 0) },
-		func(fields *metav1.FieldsV1, _ randfill.Continue) { fields.Raw = []byte("{}") },
+		func(fields *metav1.FieldsV1, _ randfill.Continue) { fields.SetRawBytes([]byte("{}")) },
 	)
 	for range 500 {
 		before, after, other := &clusterv1.Machine{}, &clusterv1.Machine{}, &clusterv1.Machine{}
