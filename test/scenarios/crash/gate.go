@@ -13,6 +13,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strings"
+	"sync/atomic"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
@@ -34,6 +35,10 @@ type gate struct {
 	// the client's certificate names.
 	token, certificate http.Handler
 	reaper             *reaper
+	// unready makes the gate say that the API server is not ready, and denied counts how often the manager
+	// has been told; everything else still passes.
+	unready atomic.Bool
+	denied  atomic.Int64
 }
 
 func newGate(cluster *controlplane.ControlPlane, reaper *reaper) (*gate, error) {
@@ -88,6 +93,13 @@ func proxy(target *url.URL, config *rest.Config) (http.Handler, error) {
 
 // ServeHTTP passes the request on, and lets writes of the manager be counted.
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/readyz" && g.unready.Load() {
+		http.Error(w, "etcd failed", http.StatusServiceUnavailable)
+		if strings.HasPrefix(r.UserAgent(), agent) {
+			g.denied.Add(1)
+		}
+		return
+	}
 	next := g.token
 	if len(r.TLS.PeerCertificates) > 0 {
 		subject := r.TLS.PeerCertificates[0].Subject
