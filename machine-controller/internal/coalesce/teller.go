@@ -31,18 +31,9 @@ func NewTeller(c client.Client, clk clock.PassiveClock) *Teller {
 	return &Teller{Client: c, Pace: &Pace{Clock: clk, Period: TellPeriod}}
 }
 
-// Wait is how long the status of an object can wait; what costs much to sum up is best left out
-// until then. Zero or less means that Status would write now what has changed.
-func (t *Teller) Wait(object client.Object, pressing bool) time.Duration {
-	if pressing {
-		return 0
-	}
-	return t.Pace.Due(object.GetUID())
-}
-
 // Status writes the status, or says when to come back to do so.
 func (t *Teller) Status(ctx context.Context, before, after client.Object, pressing bool) (reconcile.Result, error) {
-	if due := t.Wait(after, pressing); due > 0 {
+	if due := t.due(after, pressing); due > 0 {
 		changed, err := patch.StatusChanged(before, after)
 		if err != nil || !changed {
 			return reconcile.Result{}, err
@@ -55,6 +46,23 @@ func (t *Teller) Status(ctx context.Context, before, after client.Object, pressi
 		t.Pace.Took(after.GetUID())
 	}
 	return reconcile.Result{}, err
+}
+
+// Summed is Status for what costs much to sum up: sum completes after, and is left out while the status can wait.
+func (t *Teller) Summed(ctx context.Context, before, after client.Object, pressing bool, sum func()) (reconcile.Result, error) {
+	if due := t.due(after, pressing); due > 0 {
+		return reconcile.Result{RequeueAfter: due}, nil
+	}
+	sum()
+	return t.Status(ctx, before, after, pressing)
+}
+
+// due is how long the status of an object can wait.
+func (t *Teller) due(object client.Object, pressing bool) time.Duration {
+	if pressing {
+		return 0
+	}
+	return t.Pace.Due(object.GetUID())
 }
 
 // Count is what a fleet's status counts.

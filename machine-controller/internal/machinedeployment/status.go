@@ -26,13 +26,10 @@ import (
 // Machines summed up, which is most of the work.
 func (r *Reconciler) tell(ctx context.Context, before *clusterv1.MachineDeployment, f *fleet) (reconcile.Result, error) {
 	setStatus(f, r.Clock.Now())
-	hurry := pressing(before, f.deployment)
-	if wait := r.teller.Wait(f.deployment, hurry); wait > 0 {
-		return reconcile.Result{RequeueAfter: wait}, nil
-	}
-	setMachinesReady(f)
-	setMachinesUpToDate(f)
-	again, err := r.teller.Status(ctx, before, f.deployment, hurry)
+	again, err := r.teller.Summed(ctx, before, f.deployment, pressing(before, f.deployment), func() {
+		setMachinesReady(f)
+		setMachinesUpToDate(f)
+	})
 	return again, outcome.Settled(err)
 }
 

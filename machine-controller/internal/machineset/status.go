@@ -25,13 +25,10 @@ import (
 // Machines summed up, which is most of the work.
 func (r *Reconciler) tell(ctx context.Context, before *clusterv1.MachineSet, f *family) (reconcile.Result, error) {
 	setStatus(f, r.Clock.Now())
-	hurry := pressing(before, f.set)
-	if wait := r.teller.Wait(f.set, hurry); wait > 0 {
-		return reconcile.Result{RequeueAfter: wait}, nil
-	}
-	setMachinesReady(f)
-	setMachinesUpToDate(f)
-	again, err := r.teller.Status(ctx, before, f.set, hurry)
+	again, err := r.teller.Summed(ctx, before, f.set, pressing(before, f.set), func() {
+		setMachinesReady(f)
+		setMachinesUpToDate(f)
+	})
 	return again, outcome.Settled(err)
 }
 
