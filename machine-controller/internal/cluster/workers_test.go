@@ -13,38 +13,20 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"drover.io/machine-controller/internal/contract"
-	"drover.io/machine-controller/internal/index"
+	"drover.io/machine-controller/internal/index/indextest"
 	"drover.io/machine-controller/internal/workload"
 )
 
-// indexing makes the manager's indexes those of a fake client.
-type indexing struct{ *fake.ClientBuilder }
-
-func (b indexing) IndexField(_ context.Context, o client.Object, field string, extract client.IndexerFunc) error {
-	b.WithIndex(o, field, extract)
-	return nil
-}
-
 func clientWith(t *testing.T, objects ...client.Object) client.WithWatch {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := clusterv1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&clusterv1.Cluster{})
-	if err := index.Register(t.Context(), indexing{builder}); err != nil {
-		t.Fatal(err)
-	}
-	return builder.Build()
+	return indextest.NewBuilder(t).WithObjects(objects...).WithStatusSubresource(&clusterv1.Cluster{}).Build()
 }
 
 // member is metadata of an object of the Cluster "c", controlled by owner unless that is empty.

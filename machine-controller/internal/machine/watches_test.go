@@ -4,45 +4,26 @@
 package machine
 
 import (
-	"context"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"drover.io/machine-controller/internal/index"
+	"drover.io/machine-controller/internal/index/indextest"
 )
 
 func ownerUID(name string) types.UID { return types.UID(name + "-uid") }
 
-// builderIndexer registers indexes with a client that is yet to be built.
-type builderIndexer struct{ *fake.ClientBuilder }
-
-func (i builderIndexer) IndexField(_ context.Context, object client.Object, field string, extract client.IndexerFunc) error {
-	i.WithIndex(object, field, extract)
-	return nil
-}
-
 func indexed(t *testing.T, objects ...client.Object) client.Client {
 	t.Helper()
-	s := runtime.NewScheme()
-	if err := clusterv1.AddToScheme(s); err != nil {
-		t.Fatal(err)
-	}
-	builder := fake.NewClientBuilder().WithScheme(s).WithObjects(objects...)
-	if err := index.Register(t.Context(), builderIndexer{builder}); err != nil {
-		t.Fatal(err)
-	}
-	return builder.Build()
+	return indextest.NewBuilder(t).WithObjects(objects...).Build()
 }
 
 func awake(requests []reconcile.Request) []string {

@@ -12,40 +12,23 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"drover.io/machine-controller/internal/coalesce"
-	"drover.io/machine-controller/internal/index"
+	"drover.io/machine-controller/internal/index/indextest"
 )
-
-// indexing registers the manager's indexes with a fake client.
-type indexing struct{ *fake.ClientBuilder }
-
-func (i indexing) IndexField(_ context.Context, object client.Object, field string, extract client.IndexerFunc) error {
-	i.WithIndex(object, field, extract)
-	return nil
-}
 
 // reconcilerWith has a store with these objects, to which every request goes through funcs.
 func reconcilerWith(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) *Reconciler {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := clusterv1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+	builder := indextest.NewBuilder(t).WithObjects(objects...).
 		WithStatusSubresource(&clusterv1.MachineDeployment{}).WithInterceptorFuncs(funcs)
-	if err := index.Register(t.Context(), indexing{builder}); err != nil {
-		t.Fatal(err)
-	}
 	c, clock := builder.Build(), clocktesting.NewFakePassiveClock(epoch)
 	return &Reconciler{Client: c, Live: c, Events: events.NewFakeRecorder(9), Clock: clock, teller: coalesce.NewTeller(c, clock)}
 }

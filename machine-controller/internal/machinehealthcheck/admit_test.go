@@ -4,7 +4,6 @@
 package machinehealthcheck
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"testing"
@@ -12,28 +11,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/health"
-	"drover.io/machine-controller/internal/index"
+	"drover.io/machine-controller/internal/index/indextest"
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/machine-controller/internal/workload"
 )
-
-// indexing registers the manager's indexes with a fake client.
-type indexing struct{ *fake.ClientBuilder }
-
-func (i indexing) IndexField(_ context.Context, object client.Object, field string, extract client.IndexerFunc) error {
-	i.WithIndex(object, field, extract)
-	return nil
-}
 
 // TestWhatOthersMendPassesTheGate hands two Machines over to a controller outside: one of a
 // MachineSet of ten, and one that something else controls.
@@ -101,16 +90,7 @@ func TestWhatOthersMendPassesTheGate(t *testing.T) {
 
 func newGuard(t *testing.T, state workload.State, objects ...client.Object) *safety.Guard {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, policyv1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...)
-	if err := index.Register(t.Context(), indexing{builder}); err != nil {
-		t.Fatal(err)
-	}
+	builder := indextest.NewBuilder(t).WithObjects(objects...)
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	return &safety.Guard{
 		Reader: builder.Build(), Workload: func(client.ObjectKey) workload.State { return state },

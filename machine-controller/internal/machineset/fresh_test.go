@@ -15,33 +15,17 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/expectation"
-	"drover.io/machine-controller/internal/index"
+	"drover.io/machine-controller/internal/index/indextest"
 )
-
-// indexing makes the manager's indexes those of a fake client.
-type indexing struct{ *fake.ClientBuilder }
-
-func (b indexing) IndexField(_ context.Context, o client.Object, field string, extract client.IndexerFunc) error {
-	b.WithIndex(o, field, extract)
-	return nil
-}
 
 // reconcilerWith has a fake cache that holds the objects, and writes through funcs.
 func reconcilerWith(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) (*Reconciler, client.WithWatch) {
 	t.Helper()
-	scheme, err := newScheme()
-	if err != nil {
-		t.Fatal(err)
-	}
-	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&clusterv1.MachineSet{})
-	if err := index.Register(t.Context(), indexing{builder}); err != nil {
-		t.Fatal(err)
-	}
+	builder := indextest.NewBuilder(t).WithObjects(objects...).WithStatusSubresource(&clusterv1.MachineSet{})
 	inner := builder.Build()
 	clk := testingclock.NewFakePassiveClock(epoch)
 	r := &Reconciler{Client: interceptor.NewClient(inner, funcs), Live: inner, Guard: newGuard(inner), Events: events.NewFakeRecorder(100), Clock: clk, tracker: &expectation.Tracker{Clock: clk}}

@@ -15,28 +15,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	clocktesting "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/health"
-	"drover.io/machine-controller/internal/index"
+	"drover.io/machine-controller/internal/index/indextest"
 	"drover.io/machine-controller/internal/workload"
 )
-
-// indexer registers the manager's indexes with a fake client.
-type indexer struct{ *fake.ClientBuilder }
-
-func (i indexer) IndexField(_ context.Context, object client.Object, field string, extract client.IndexerFunc) error {
-	i.WithIndex(object, field, extract)
-	return nil
-}
 
 // stage is a Guard in front of a store that a test fills.
 type stage struct {
@@ -50,16 +40,7 @@ type stage struct {
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, policyv1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	builder := fake.NewClientBuilder().WithScheme(scheme)
-	if err := index.Register(t.Context(), indexer{builder}); err != nil {
-		t.Fatal(err)
-	}
+	builder := indextest.NewBuilder(t)
 	s := &stage{
 		store: builder.Build(), clock: clocktesting.NewFakePassiveClock(noon), state: workload.State{Connected: true}, reach: Reach{Since: noon},
 		cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c"}},
