@@ -53,72 +53,54 @@ func Register(ctx context.Context, indexer client.FieldIndexer) error {
 
 // MachinesOf returns the Machines that the object with that UID controls.
 func MachinesOf(ctx context.Context, c client.Reader, namespace string, controller types.UID) ([]*clusterv1.Machine, error) {
-	return machines(ctx, c, question{byController, namespace, string(controller)})
+	return machines(ctx, c, question{machine, byController, namespace, string(controller)})
 }
 
 // MachinesWithoutController returns the Machines of a namespace that nothing controls.
 func MachinesWithoutController(ctx context.Context, c client.Reader, namespace string) ([]*clusterv1.Machine, error) {
-	return machines(ctx, c, question{byController, namespace, none})
+	return machines(ctx, c, question{machine, byController, namespace, none})
 }
 
 // MachinesOfCluster returns every Machine of the Cluster.
 func MachinesOfCluster(ctx context.Context, c client.Reader, cluster client.ObjectKey) ([]*clusterv1.Machine, error) {
-	return machines(ctx, c, question{byClusterName, cluster.Namespace, cluster.Name})
+	return machines(ctx, c, question{machine, byClusterName, cluster.Namespace, cluster.Name})
 }
 
 // MachinesByProviderID returns the Machines, of any cluster, whose virtual machine has that ID.
 func MachinesByProviderID(ctx context.Context, c client.Reader, id string) ([]*clusterv1.Machine, error) {
-	return machines(ctx, c, question{byProviderID, everywhere, id})
+	return machines(ctx, c, question{machine, byProviderID, everywhere, id})
 }
 
 func machines(ctx context.Context, c client.Reader, q question) ([]*clusterv1.Machine, error) {
-	if indexer := shared(ctx, c, machine); indexer != nil {
-		return look[*clusterv1.Machine](indexer, q)
-	}
 	list := &clusterv1.MachineList{}
-	if err := c.List(ctx, list, q.options()...); err != nil {
-		return nil, fmt.Errorf("listing Machines: %w", err)
-	}
-	return pointers(list.Items), nil
+	return find(ctx, c, q, list, &list.Items)
 }
 
 // MachineSetsOf returns the MachineSets that the MachineDeployment with that UID controls.
 func MachineSetsOf(ctx context.Context, c client.Reader, namespace string, controller types.UID) ([]*clusterv1.MachineSet, error) {
-	return machineSets(ctx, c, question{byController, namespace, string(controller)})
+	return machineSets(ctx, c, question{machineSet, byController, namespace, string(controller)})
 }
 
 // MachineSetsWithoutController returns the MachineSets of a namespace that nothing controls.
 func MachineSetsWithoutController(ctx context.Context, c client.Reader, namespace string) ([]*clusterv1.MachineSet, error) {
-	return machineSets(ctx, c, question{byController, namespace, none})
+	return machineSets(ctx, c, question{machineSet, byController, namespace, none})
 }
 
 // MachineSetsOfCluster returns every MachineSet of the Cluster.
 func MachineSetsOfCluster(ctx context.Context, c client.Reader, cluster client.ObjectKey) ([]*clusterv1.MachineSet, error) {
-	return machineSets(ctx, c, question{byClusterName, cluster.Namespace, cluster.Name})
+	return machineSets(ctx, c, question{machineSet, byClusterName, cluster.Namespace, cluster.Name})
 }
 
 func machineSets(ctx context.Context, c client.Reader, q question) ([]*clusterv1.MachineSet, error) {
-	if indexer := shared(ctx, c, machineSet); indexer != nil {
-		return look[*clusterv1.MachineSet](indexer, q)
-	}
 	list := &clusterv1.MachineSetList{}
-	if err := c.List(ctx, list, q.options()...); err != nil {
-		return nil, fmt.Errorf("listing MachineSets: %w", err)
-	}
-	return pointers(list.Items), nil
+	return find(ctx, c, q, list, &list.Items)
 }
 
 // MachineDeploymentsOfCluster returns every MachineDeployment of the Cluster.
 func MachineDeploymentsOfCluster(ctx context.Context, c client.Reader, cluster client.ObjectKey) ([]*clusterv1.MachineDeployment, error) {
-	q := question{byClusterName, cluster.Namespace, cluster.Name}
-	if indexer := shared(ctx, c, machineDeployment); indexer != nil {
-		return look[*clusterv1.MachineDeployment](indexer, q)
-	}
+	q := question{machineDeployment, byClusterName, cluster.Namespace, cluster.Name}
 	list := &clusterv1.MachineDeploymentList{}
-	if err := c.List(ctx, list, q.options()...); err != nil {
-		return nil, fmt.Errorf("listing MachineDeployments: %w", err)
-	}
-	return pointers(list.Items), nil
+	return find(ctx, c, q, list, &list.Items)
 }
 
 // none stands in the controller index for objects that have no controller.

@@ -6,6 +6,7 @@ package index
 import (
 	"context"
 	"fmt"
+	"reflect"
 
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -16,8 +17,11 @@ import (
 // everywhere is the namespace of a question about all of them.
 const everywhere = ""
 
-// A question is what an index is asked.
-type question struct{ field, namespace, value string }
+// A question is what an index of a kind is asked.
+type question struct {
+	kind                    client.Object
+	field, namespace, value string
+}
 
 func (q question) options() []client.ListOption {
 	return []client.ListOption{client.InNamespace(q.namespace), client.MatchingFields{q.field: q.value}, client.UnsafeDisableDeepCopy}
@@ -75,7 +79,7 @@ func keys(object client.Object, field string, extract client.IndexerFunc) []stri
 		namespace = everywhere
 	}
 	for i, value := range values {
-		values[i] = question{field, namespace, value}.key()
+		values[i] = question{object, field, namespace, value}.key()
 	}
 	return values
 }
@@ -109,10 +113,20 @@ func look[T client.Object](indexer toolscache.Indexer, q question) ([]T, error) 
 	return all, nil
 }
 
-func pointers[T any](items []T) []*T {
-	all := make([]*T, len(items))
-	for i := range items {
-		all[i] = &items[i]
+// find answers from the index of the informer, or else by a list, whose items are at items.
+func find[T any, P interface {
+	*T
+	client.Object
+}](ctx context.Context, c client.Reader, q question, list client.ObjectList, items *[]T) ([]P, error) {
+	if indexer := shared(ctx, c, q.kind); indexer != nil {
+		return look[P](indexer, q)
 	}
-	return all
+	if err := c.List(ctx, list, q.options()...); err != nil {
+		return nil, fmt.Errorf("listing %ss: %w", reflect.TypeFor[T]().Name(), err)
+	}
+	all := make([]P, len(*items))
+	for i := range *items {
+		all[i] = &(*items)[i]
+	}
+	return all, nil
 }
