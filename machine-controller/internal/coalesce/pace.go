@@ -11,6 +11,9 @@ import (
 	"k8s.io/utils/clock"
 )
 
+// pruning is how often objects that are due anyway are forgotten.
+const pruning = time.Minute
+
 // Pace spaces out what may wait: after one step for an object the next is due a period later. The
 // first step, and any after a rest, is due at once. The zero value with a Clock and a Period is ready.
 type Pace struct {
@@ -19,7 +22,7 @@ type Pace struct {
 	Period time.Duration
 
 	mu     sync.Mutex
-	last   map[types.UID]time.Time
+	next   map[types.UID]time.Time
 	pruned time.Time
 }
 
@@ -27,29 +30,32 @@ type Pace struct {
 func (p *Pace) Due(uid types.UID) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	last, ok := p.last[uid]
+	next, ok := p.next[uid]
 	if !ok {
 		return 0
 	}
-	return p.Period - p.Clock.Since(last)
+	return next.Sub(p.Clock.Now())
 }
 
 // Took notes that a step for an object was taken.
-func (p *Pace) Took(uid types.UID) {
+func (p *Pace) Took(uid types.UID) { p.Rest(uid, p.Period) }
+
+// Rest notes that a step for an object was taken after which the next has to wait that long.
+func (p *Pace) Rest(uid types.UID, period time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.Clock.Now()
-	if p.last == nil {
-		p.last = map[types.UID]time.Time{}
+	if p.next == nil {
+		p.next = map[types.UID]time.Time{}
 	}
-	p.last[uid] = now
-	if now.Sub(p.pruned) < p.Period {
+	p.next[uid] = now.Add(period)
+	if now.Sub(p.pruned) < pruning {
 		return
 	}
 	p.pruned = now
-	for each, last := range p.last {
-		if now.Sub(last) >= p.Period {
-			delete(p.last, each)
+	for each, next := range p.next {
+		if !next.After(now) {
+			delete(p.next, each)
 		}
 	}
 }

@@ -38,8 +38,8 @@ func TestPaceForgetsWhatRests(t *testing.T) {
 	p.Took("a")
 	now.SetTime(now.Now().Add(2 * time.Minute))
 	p.Took("b")
-	if _, kept := p.last["a"]; kept || len(p.last) != 1 {
-		t.Errorf("remembers %v", p.last)
+	if _, kept := p.next["a"]; kept || len(p.next) != 1 {
+		t.Errorf("remembers %v", p.next)
 	}
 }
 

@@ -19,16 +19,22 @@ import (
 // TellPeriod is how long counters that sum up many Machines may be behind while they move.
 const TellPeriod = 2 * time.Second
 
+// SumPeriod is how much longer, for each Machine, what all their conditions come to may be behind. The
+// work of a sum grows with the fleet; with this what a Machine costs does not.
+const SumPeriod = 5 * time.Millisecond
+
 // Teller writes the status of what sums up others. Counters that move with every Machine are written
 // once in a while; what somebody waits for is pressing, and written at once.
 type Teller struct {
 	Client client.Client
 	Pace   *Pace
+	// Sums spaces out what costs much to sum up.
+	Sums *Pace
 }
 
 // NewTeller returns a Teller that writes once in a TellPeriod.
 func NewTeller(c client.Client, clk clock.PassiveClock) *Teller {
-	return &Teller{Client: c, Pace: &Pace{Clock: clk, Period: TellPeriod}}
+	return &Teller{Client: c, Pace: &Pace{Clock: clk, Period: TellPeriod}, Sums: &Pace{Clock: clk}}
 }
 
 // Status writes the status, or says when to come back to do so.
@@ -48,13 +54,29 @@ func (t *Teller) Status(ctx context.Context, before, after client.Object, pressi
 	return reconcile.Result{}, err
 }
 
-// Summed is Status for what costs much to sum up: sum completes after, and is left out while the status can wait.
-func (t *Teller) Summed(ctx context.Context, before, after client.Object, pressing bool, sum func()) (reconcile.Result, error) {
+// Sum is what costs much to sum up: To completes a status, from so many Machines.
+type Sum struct {
+	Machines int
+	To       func()
+}
+
+// Summed is Status with a sum. That is left out while the status can wait, and while the last one is young:
+// then the status is written with the last sum, and comes back for the next.
+func (t *Teller) Summed(ctx context.Context, before, after client.Object, pressing bool, sum Sum) (reconcile.Result, error) {
 	if due := t.due(after, pressing); due > 0 {
 		return reconcile.Result{RequeueAfter: due}, nil
 	}
-	sum()
-	return t.Status(ctx, before, after, pressing)
+	young := t.Sums.Due(after.GetUID())
+	if pressing || young <= 0 {
+		young = 0
+		sum.To()
+		t.Sums.Rest(after.GetUID(), time.Duration(sum.Machines)*SumPeriod)
+	}
+	again, err := t.Status(ctx, before, after, pressing)
+	if again.RequeueAfter == 0 {
+		again.RequeueAfter = young
+	}
+	return again, err
 }
 
 // due is how long the status of an object can wait.

@@ -26,10 +26,10 @@ import (
 // Machines summed up, which is most of the work.
 func (r *Reconciler) tell(ctx context.Context, before *clusterv1.MachineDeployment, f *fleet) (reconcile.Result, error) {
 	setStatus(f, r.Clock.Now())
-	again, err := r.teller.Summed(ctx, before, f.deployment, pressing(before, f.deployment), func() {
+	again, err := r.teller.Summed(ctx, before, f.deployment, pressing(before, f.deployment), coalesce.Sum{Machines: len(f.machines), To: func() {
 		setMachinesReady(f)
 		setMachinesUpToDate(f)
-	})
+	}})
 	return again, outcome.Settled(err)
 }
 

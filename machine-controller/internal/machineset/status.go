@@ -25,10 +25,10 @@ import (
 // Machines summed up, which is most of the work.
 func (r *Reconciler) tell(ctx context.Context, before *clusterv1.MachineSet, f *family) (reconcile.Result, error) {
 	setStatus(f, r.Clock.Now())
-	again, err := r.teller.Summed(ctx, before, f.set, pressing(before, f.set), func() {
+	again, err := r.teller.Summed(ctx, before, f.set, pressing(before, f.set), coalesce.Sum{Machines: len(f.machines), To: func() {
 		setMachinesReady(f)
 		setMachinesUpToDate(f)
-	})
+	}})
 	return again, outcome.Settled(err)
 }
 
