@@ -156,12 +156,9 @@ func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineSet,
 		controllerutil.RemoveFinalizer(f.set, clusterv1.MachineSetFinalizer)
 		return reconcile.Result{}, outcome.Settled(patch.Main(ctx, r.Client, before, f.set))
 	}
-	var errs []error
-	for _, m := range f.machines {
-		errs = append(errs, r.remove(ctx, f.set, m))
-	}
+	failed := r.removeAll(ctx, f.set, f.machines)
 	again, err := r.tell(ctx, before, f)
-	if err := kerrors.NewAggregate(append(errs, err)); err != nil {
+	if err := kerrors.NewAggregate([]error{failed, err}); err != nil {
 		return reconcile.Result{}, err
 	}
 	if !fresh {

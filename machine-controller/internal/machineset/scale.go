@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	// atOnce is how many Machines are created side by side once the first ones succeeded.
+	// atOnce is how many Machines are created side by side once the first ones succeeded, or deleted.
 	atOnce = 16
 	// perPass bounds one reconcile, so that a large set reports progress and takes new orders.
 	perPass = 100
@@ -126,11 +126,22 @@ func (r *Reconciler) shrink(ctx context.Context, f *family, surplus int) (reconc
 		}
 	}
 	seed := fmt.Sprintf("%s/%d", f.set.UID, f.set.Generation)
-	var errs []error
-	for _, m := range priority.Order(f.machines, f.set.Spec.Deletion.Order, seed)[:surplus] {
-		errs = append(errs, r.remove(ctx, f.set, m))
+	return reconcile.Result{}, r.removeAll(ctx, f.set, priority.Order(f.machines, f.set.Spec.Deletion.Order, seed)[:surplus])
+}
+
+// removeAll deletes Machines side by side, those first that come first. What fails keeps no other from going.
+func (r *Reconciler) removeAll(ctx context.Context, set *clusterv1.MachineSet, machines []*clusterv1.Machine) error {
+	errs := make([]error, len(machines))
+	var group errgroup.Group
+	group.SetLimit(atOnce)
+	for i, m := range machines {
+		group.Go(func() error {
+			errs[i] = r.remove(ctx, set, m)
+			return nil
+		})
 	}
-	return reconcile.Result{}, kerrors.NewAggregate(errs)
+	_ = group.Wait() // each error is in its place
+	return kerrors.NewAggregate(errs)
 }
 
 // remove deletes one Machine unless that is under way.
