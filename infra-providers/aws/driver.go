@@ -61,7 +61,7 @@ func Cloud(options Options) driver.Cloud[*infrav1.AWSMachine, Config] {
 	}
 }
 
-// Driver implements driver.Driver and driver.Sizer.
+// Driver implements driver.Driver, driver.Sizer and driver.Tagger.
 type Driver struct {
 	api      api
 	lookup   *launch.Lookup
@@ -73,6 +73,8 @@ type Driver struct {
 type api interface {
 	launch.API
 	ec2.DescribeInstancesAPIClient
+	ec2.DescribeTagsAPIClient
+	CreateTags(context.Context, *ec2.CreateTagsInput, ...func(*ec2.Options)) (*ec2.CreateTagsOutput, error)
 	RunInstances(context.Context, *ec2.RunInstancesInput, ...func(*ec2.Options)) (*ec2.RunInstancesOutput, error)
 	TerminateInstances(context.Context, *ec2.TerminateInstancesInput, ...func(*ec2.Options)) (*ec2.TerminateInstancesOutput, error)
 }
@@ -240,7 +242,7 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 		{Name: aws.String("instance-state-name"), Values: []string{"pending", "running", "shutting-down", "stopping", "stopped"}},
 	}}
 	if owner != (driver.Owner{}) {
-		query.Filters = append(query.Filters, tag(driver.TagClusterNamespace, owner.Namespace), tag(driver.TagCluster, owner.Name))
+		query.Filters = append(query.Filters, tag(driver.TagClusterNamespace, owner.Namespace), tag(driver.TagCluster, owner.Name), tag(driver.TagClusterUID, string(owner.UID)))
 	}
 	return d.describe(ctx, query)
 }
@@ -252,6 +254,33 @@ func (d *Driver) Size(ctx context.Context, config Config) (driver.Size, error) {
 		return driver.Size{}, refused(err, config)
 	}
 	return size, nil
+}
+
+// Tag implements driver.Tagger. What was made beside the instance is found by the machine's UID on it: volumes
+// and network interfaces that others have attached since keep their tags.
+func (d *Driver) Tag(ctx context.Context, id driver.Identity) error {
+	found, err := d.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	id.UID = found.Identity.UID
+	resources := []string{found.ID}
+	pages := ec2.NewDescribeTagsPaginator(d.api, &ec2.DescribeTagsInput{Filters: []types.Filter{
+		{Name: aws.String("key"), Values: []string{driver.TagMachineUID}},
+		{Name: aws.String("value"), Values: []string{string(id.UID)}},
+		{Name: aws.String("resource-type"), Values: []string{"volume", "network-interface", "spot-instances-request"}},
+	}})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return kind(err)
+		}
+		for _, beside := range page.Tags {
+			resources = append(resources, aws.ToString(beside.ResourceId))
+		}
+	}
+	_, err = d.api.CreateTags(ctx, &ec2.CreateTagsInput{Resources: resources, Tags: launch.Tags(id.Tags())})
+	return kind(err)
 }
 
 // find returns the instances of an identity as seek does, and those that EC2 made a moment ago and does not

@@ -6,9 +6,12 @@ package aws_test
 import (
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/aws"
@@ -58,6 +61,39 @@ func conformance(t *testing.T, ec2 world) drivertest.World[aws.Config] {
 	}
 }
 
+// The instance, its volumes and its network interface follow their cluster; another machine's do not.
+func TestTagMovesWhatWasMadeBesideTheInstance(t *testing.T) {
+	t.Parallel()
+	ec2 := open(t, awsfake.Options{})
+	connected := ec2.connect(t)
+	moves := driver.Identity{UID: "moves", Name: "moves", Owner: driver.Owner{UID: "before", Namespace: "team", Name: "home"}}
+	stays := moves
+	stays.UID, stays.Name = "stays", "stays"
+	for _, id := range []driver.Identity{moves, stays} {
+		request := driver.Request[aws.Config]{Identity: id, Config: config(t, elsewhere), UserData: []byte("#cloud-config\n")}
+		if _, err := connected.Create(t.Context(), request); err != nil {
+			t.Fatal(err)
+		}
+	}
+	moves.Owner.UID = "after"
+	if err := connected.(driver.Tagger).Tag(t.Context(), moves); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int{}
+	clusters := ec2.cloud.Tags(driver.TagClusterUID)
+	for id, machine := range ec2.cloud.Tags(driver.TagMachineUID) {
+		kind, _, _ := strings.Cut(id, "-")
+		got[machine+" has "+kind+" of "+clusters[id]]++
+	}
+	want := map[string]int{
+		"moves has i of after": 1, "moves has vol of after": 3, "moves has eni of after": 1,
+		"stays has i of before": 1, "stays has vol of before": 3, "stays has eni of before": 1,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // world is a fake EC2 behind an HTTP server, with a clock that can be put forward and runs at a pace.
 type world struct {
 	cloud *awsfake.Cloud
@@ -86,8 +122,10 @@ func open(t *testing.T, options awsfake.Options) world {
 		for _, complaint := range cloud.Complaints() {
 			t.Errorf("against the description of EC2: %s", complaint)
 		}
-		if bare := cloud.Untagged(driver.TagMachineUID); len(bare) > 0 {
-			t.Errorf("%q exist without an identity", bare)
+		for id, machine := range cloud.Tags(driver.TagMachineUID) {
+			if machine == "" {
+				t.Errorf("%s exists without an identity", id)
+			}
 		}
 	})
 	return world{cloud: cloud, url: server.URL, began: time.Now(), later: new(atomic.Int64), pace: 1}

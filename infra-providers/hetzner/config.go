@@ -15,7 +15,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"slices"
 	"unicode/utf8"
@@ -195,16 +194,6 @@ func selector(owner driver.Owner) string {
 	default:
 		return driver.TagMachineUID
 	}
-}
-
-// labels are those of the user and those of the identity, which win.
-func labels(config Config, id driver.Identity) map[string]string {
-	all := maps.Clone(config.Labels)
-	if all == nil {
-		all = map[string]string{}
-	}
-	maps.Copy(all, id.Tags())
-	return all
 }
 
 // encode returns user data as the cloud takes it: text of a limited size. Cloud-init on Hetzner Cloud

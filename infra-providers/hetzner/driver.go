@@ -86,7 +86,7 @@ func New(client *hcloud.Client, now func() time.Time) *Driver {
 	return &Driver{servers: &client.Server, catalog: catalog.New(client, now), volumes: volume.NewStore(client), now: now}
 }
 
-// Driver implements driver.Driver, driver.Sizer and driver.Remainder.
+// Driver implements driver.Driver, driver.Sizer, driver.Tagger and driver.Remainder.
 type Driver struct {
 	servers servers
 	catalog *catalog.Catalog
@@ -100,6 +100,7 @@ type servers interface {
 	GetByName(ctx context.Context, name string) (*hcloud.Server, *hcloud.Response, error)
 	List(ctx context.Context, opts hcloud.ServerListOpts) ([]*hcloud.Server, *hcloud.Response, error)
 	Create(ctx context.Context, opts hcloud.ServerCreateOpts) (hcloud.ServerCreateResult, *hcloud.Response, error)
+	Update(ctx context.Context, server *hcloud.Server, opts hcloud.ServerUpdateOpts) (*hcloud.Server, *hcloud.Response, error)
 	DeleteWithResult(ctx context.Context, server *hcloud.Server) (*hcloud.ServerDeleteResult, *hcloud.Response, error)
 	AttachToNetwork(ctx context.Context, server *hcloud.Server, opts hcloud.ServerAttachToNetworkOpts) (*hcloud.Action, *hcloud.Response, error)
 	EnableBackup(ctx context.Context, server *hcloud.Server, window string) (*hcloud.Action, *hcloud.Response, error)
@@ -161,7 +162,7 @@ func (d *Driver) order(ctx context.Context, req driver.Request[Config], userData
 func (d *Driver) options(ctx context.Context, id driver.Identity, config Config) (opts hcloud.ServerCreateOpts, err error) {
 	opts = hcloud.ServerCreateOpts{
 		Name:             id.Name,
-		Labels:           labels(config, id),
+		Labels:           volume.Labels(config.Labels, id),
 		StartAfterCreate: hcloud.Ptr(!startsLater(config)),
 		Automount:        hcloud.Ptr(false),
 	}
@@ -326,6 +327,28 @@ func (d *Driver) remove(ctx context.Context, server *hcloud.Server, id driver.Id
 		return nil
 	}
 	return err
+}
+
+// Tag implements driver.Tagger. The server comes last: what it says counts, so that a failure before is made
+// good by the next attempt. An update replaces all labels, so those of others are part of it.
+func (d *Driver) Tag(ctx context.Context, id driver.Identity) error {
+	server, err := d.find(ctx, id)
+	if err != nil {
+		return d.passing(err)
+	}
+	if server == nil {
+		return &driver.NotFoundError{What: fmt.Sprintf("server %q", id.Name)}
+	}
+	instance, err := owned(server, id)
+	if err != nil {
+		return err
+	}
+	id.UID = instance.Identity.UID
+	if err := d.volumes.Tag(ctx, id); err != nil {
+		return d.passing(err)
+	}
+	_, _, err = d.servers.Update(ctx, server, hcloud.ServerUpdateOpts{Labels: volume.Labels(server.Labels, id)})
+	return d.passing(err)
 }
 
 // find returns the server of an identity, or nil: by its ID if that is known, otherwise by its name, which

@@ -193,29 +193,6 @@ func (c *Cloud) Leftovers() (left []string) {
 	return left
 }
 
-// Untagged names what exists without a tag of a key.
-func (c *Cloud) Untagged(key string) (bare []string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	has := func(tags []tag) bool { return slices.ContainsFunc(tags, func(t tag) bool { return t.Key == key }) }
-	for _, i := range c.instances {
-		if !has(i.tags) {
-			bare = append(bare, i.id)
-		}
-	}
-	for id, v := range c.volumes {
-		if !has(v.tags) {
-			bare = append(bare, id)
-		}
-	}
-	for id, n := range c.nics {
-		if !has(n.tags) {
-			bare = append(bare, id)
-		}
-	}
-	return bare
-}
-
 // Terminate ends an instance as a reclaimed spot instance or an operator's hand would.
 func (c *Cloud) Terminate(id string) {
 	c.mu.Lock()

@@ -59,7 +59,7 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (c *Cloud) fault(action string) Fault {
 	c.mu.Lock()
 	c.counts[action]++
-	changes := action == "RunInstances" || action == "TerminateInstances"
+	changes := action == "RunInstances" || action == "TerminateInstances" || action == "CreateTags"
 	for i, fault := range c.once {
 		if changes || !fault.Lost && fault.Code != "" && !onlyCreations(fault.Code) {
 			c.once = slices.Delete(c.once, i, i+1)
@@ -111,6 +111,10 @@ func (c *Cloud) dispatch(action string, parameters url.Values) (any, error) {
 		return c.describe(parameters)
 	case "TerminateInstances":
 		return c.terminate(parameters)
+	case "DescribeTags":
+		return c.listTags(parameters), nil
+	case "CreateTags":
+		return c.tag(parameters)
 	case "DescribeImages":
 		return images(parameters)
 	case "DescribeSubnets":

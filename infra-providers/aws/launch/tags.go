@@ -17,14 +17,18 @@ func tagged(tags map[string]string, spot bool) (all []types.TagSpecification) {
 	if spot {
 		made = append(made, types.ResourceTypeSpotInstancesRequest)
 	}
-	list := make([]types.Tag, 0, len(tags))
-	// The order counts: a request that is repeated under the same token must be the same.
+	for _, kind := range made {
+		all = append(all, types.TagSpecification{ResourceType: kind, Tags: Tags(tags)})
+	}
+	return all
+}
+
+// Tags writes tags as EC2 takes them. Their order counts: a request that is repeated under the same token must
+// be the same.
+func Tags(tags map[string]string) (list []types.Tag) {
 	for _, key := range slices.Sorted(maps.Keys(tags)) {
 		value := tags[key]
 		list = append(list, types.Tag{Key: &key, Value: &value})
 	}
-	for _, kind := range made {
-		all = append(all, types.TagSpecification{ResourceType: kind, Tags: list})
-	}
-	return all
+	return list
 }

@@ -29,6 +29,7 @@ type api interface {
 	List(ctx context.Context, opts hcloud.VolumeListOpts) ([]*hcloud.Volume, *hcloud.Response, error)
 	GetByName(ctx context.Context, name string) (*hcloud.Volume, *hcloud.Response, error)
 	Create(ctx context.Context, opts hcloud.VolumeCreateOpts) (hcloud.VolumeCreateResult, *hcloud.Response, error)
+	Update(ctx context.Context, volume *hcloud.Volume, opts hcloud.VolumeUpdateOpts) (*hcloud.Volume, *hcloud.Response, error)
 	Detach(ctx context.Context, volume *hcloud.Volume) (*hcloud.Action, *hcloud.Response, error)
 	Delete(ctx context.Context, volume *hcloud.Volume) (*hcloud.Response, error)
 }
@@ -111,6 +112,34 @@ func (s *Store) taken(ctx context.Context, id driver.Identity, name string, caus
 	}
 	identity, _ := driver.FromTags(found.Labels)
 	return found, id.Check(identity)
+}
+
+// Tag puts the identity of a machine into the labels of its volumes.
+func (s *Store) Tag(ctx context.Context, id driver.Identity) error {
+	for volume, err := range s.List(ctx, Selector(id)) {
+		if err != nil {
+			return err
+		}
+		identity, _ := driver.FromTags(volume.Labels)
+		if err := id.Check(identity); err != nil {
+			return err
+		}
+		if _, _, err := s.api.Update(ctx, volume, hcloud.VolumeUpdateOpts{Name: volume.Name, Labels: Labels(volume.Labels, id)}); err != nil {
+			return fmt.Errorf("labelling volume %q: %w", volume.Name, err)
+		}
+	}
+	return nil
+}
+
+// Labels are those of the user and those of an identity, which win.
+func Labels(user map[string]string, id driver.Identity) map[string]string {
+	all := id.Tags()
+	for key, value := range user {
+		if _, ours := all[key]; !ours {
+			all[key] = value
+		}
+	}
+	return all
 }
 
 // Release removes the volumes of a machine that no server has, and detaches the others. It reports whether

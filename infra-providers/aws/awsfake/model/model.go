@@ -28,7 +28,8 @@ type Model struct {
 	Shapes     map[string]*Shape    `json:"shapes"`
 }
 
-// Operation names the shapes of a request and its answer.
+// Operation names the shapes of a request and its answer. Where the answer has none, it says nothing but that
+// it was done.
 type Operation struct {
 	Input  Reference `json:"input"`
 	Output Reference `json:"output"`

@@ -30,14 +30,14 @@ var operations = map[string][]string{
 	"/primary_ips/{id}":      {"get"},
 	"/server_types":          {"get"},
 	"/servers":               {"get", "post"},
-	"/servers/{id}":          {"get", "delete"},
+	"/servers/{id}":          {"get", "put", "delete"},
 	"/servers/{id}/actions/attach_to_network": {"post"},
 	"/servers/{id}/actions/enable_backup":     {"post"},
 	"/servers/{id}/actions/poweron":           {"post"},
 	"/ssh_keys":                               {"get"},
 	"/ssh_keys/{id}":                          {"get"},
 	"/volumes":                                {"get", "post"},
-	"/volumes/{id}":                           {"delete"},
+	"/volumes/{id}":                           {"put", "delete"},
 	"/volumes/{id}/actions/detach":            {"post"},
 }
 
@@ -112,8 +112,8 @@ func reduce(path, method string, operation object) object {
 	return kept
 }
 
-// amend mends what the schema leaves out: its own prose allows IDs as integers, and the choice of a subnet
-// is younger than the description.
+// amend mends what the schema leaves out: its own prose allows IDs as integers, the choice of a subnet is
+// younger than the description, and one schema of labels has a single one, as an example.
 func amend(path string, schema object) {
 	properties := schema["properties"].(object)
 	idOrName := object{"oneOf": []any{object{"type": "integer"}, object{"type": "string"}}}
@@ -123,6 +123,8 @@ func amend(path string, schema object) {
 		properties["image"], properties["server_type"] = idOrName, idOrName
 	case "/servers/{id}/actions/attach_to_network":
 		properties["ip_range"] = object{"type": "string"}
+	case "/volumes/{id}":
+		properties["labels"] = object{"type": "object", "additionalProperties": object{"type": "string"}}
 	}
 }
 

@@ -22,7 +22,7 @@ const (
 )
 
 var operations = []string{
-	"DescribeImages", "DescribeInstances", "DescribeInstanceTypes", "DescribeSecurityGroups", "DescribeSubnets",
+	"CreateTags", "DescribeImages", "DescribeInstances", "DescribeInstanceTypes", "DescribeSecurityGroups", "DescribeSubnets", "DescribeTags",
 	"RunInstances", "TerminateInstances",
 }
 
@@ -60,6 +60,9 @@ func run(to string) error {
 			return err
 		}
 		for _, shape := range []string{operation.Input.Shape, operation.Output.Shape} {
+			if shape == "" { // it answers with nothing
+				continue
+			}
 			if err := follow(full, reduced, shape); err != nil {
 				return err
 			}
