@@ -48,6 +48,7 @@ type Reconciler struct {
 	Clock     clock.PassiveClock
 
 	teller *coalesce.Teller
+	looks  coalesce.Looks
 }
 
 // subject is one Cluster and what a reconcile has observed about it.
@@ -67,7 +68,7 @@ type progress struct{ reason, message string }
 
 // Register adds the controller to the manager, with everything that can wake a Cluster.
 func (r *Reconciler) Register(mgr ctrl.Manager, watchFilter string, options controller.Options) error {
-	r.teller = coalesce.NewTeller(r.Client, r.Clock)
+	r.teller, r.looks.Clock = coalesce.NewTeller(r.Client, r.Clock), r.Clock
 	c, err := builder.ControllerManagedBy(mgr).
 		For(&clusterv1.Cluster{}, builder.WithPredicates(filter.WatchLabel(watchFilter))).
 		Watches(&clusterv1.MachineDeployment{}, coalesce.Map(clusterOf)).
@@ -96,9 +97,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) 
 	if cluster.DeletionTimestamp.IsZero() {
 		controllerutil.AddFinalizer(cluster, clusterv1.ClusterFinalizer)
 	}
+	if due := r.looks.Due(cluster.UID); due > 0 {
+		return reconcile.Result{RequeueAfter: due}, nil
+	}
 	if err := r.countWorkers(ctx, s); err != nil {
 		return reconcile.Result{}, err // nothing is decided, least of all a deletion, without knowing who is left
 	}
+	r.looks.Took(cluster.UID, len(s.workers.all))
 	var errs []error
 	var result reconcile.Result
 	for _, phase := range []func(context.Context, *subject) (reconcile.Result, error){

@@ -59,3 +59,17 @@ func (p *Pace) Rest(uid types.UID, period time.Duration) {
 		}
 	}
 }
+
+// LookPeriod is how long, for each of its Machines, a fleet is not looked at again. A look costs as much as the
+// fleet is large; of 2,000 Machines on the window is shorter than this.
+const LookPeriod = 100 * time.Microsecond
+
+// Looks spaces out looks at large fleets.
+type Looks struct{ Pace }
+
+// Took notes that a fleet of so many Machines was looked at.
+func (l *Looks) Took(uid types.UID, machines int) {
+	if rest := time.Duration(machines)*LookPeriod - Window; rest > 0 {
+		l.Rest(uid, rest)
+	}
+}

@@ -60,6 +60,7 @@ type Reconciler struct {
 	tracker *expectation.Tracker
 	writes  *expectation.Writes
 	teller  *coalesce.Teller
+	looks   coalesce.Looks
 	steps   *coalesce.Pace
 }
 
@@ -80,7 +81,7 @@ type fleet struct {
 // Register adds the controller to the manager, with everything that can wake a MachineDeployment.
 func (r *Reconciler) Register(mgr ctrl.Manager, watchFilter string, options controller.Options) error {
 	r.tracker, r.writes = &expectation.Tracker{Clock: r.Clock}, &expectation.Writes{Clock: r.Clock}
-	r.teller = coalesce.NewTeller(r.Client, r.Clock)
+	r.teller, r.looks.Clock = coalesce.NewTeller(r.Client, r.Clock), r.Clock
 	r.steps = &coalesce.Pace{Clock: r.Clock, Period: stepPeriod}
 	err := builder.ControllerManagedBy(mgr).
 		For(&clusterv1.MachineDeployment{}, builder.WithPredicates(filter.WatchLabel(watchFilter))).
@@ -106,9 +107,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeploym
 	if filter.Paused(f.cluster, md) {
 		return r.rest(ctx, before, f)
 	}
+	if due := r.looks.Due(md.UID); due > 0 {
+		return reconcile.Result{RequeueAfter: due}, nil
+	}
 	if err := r.gather(ctx, f); err != nil {
 		return reconcile.Result{}, err
 	}
+	r.looks.Took(md.UID, len(f.machines))
 	if !md.DeletionTimestamp.IsZero() {
 		return r.finalize(ctx, before, f)
 	}

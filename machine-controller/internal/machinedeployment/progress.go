@@ -76,8 +76,8 @@ func lastProgress(f *fleet) time.Time {
 	}
 	for _, m := range f.machines {
 		seen(m.CreationTimestamp.Time)
-		if conditions.IsTrue(m, clusterv1.MachineAvailableCondition) {
-			seen(conditions.GetLastTransitionTime(m, clusterv1.MachineAvailableCondition).Time)
+		if available := conditions.Get(m, clusterv1.MachineAvailableCondition); available != nil && available.Status == metav1.ConditionTrue {
+			seen(available.LastTransitionTime.Time)
 		}
 		if !m.DeletionTimestamp.IsZero() {
 			seen(m.DeletionTimestamp.Time)

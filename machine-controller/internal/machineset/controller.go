@@ -55,6 +55,7 @@ type Reconciler struct {
 	midwife *midwife
 	tracker *expectation.Tracker
 	teller  *coalesce.Teller
+	looks   coalesce.Looks
 }
 
 // family is one MachineSet with its Machines, and what hinders it.
@@ -72,7 +73,7 @@ type family struct {
 // Register adds the controller to the manager, with everything that can wake a MachineSet.
 func (r *Reconciler) Register(mgr ctrl.Manager, watchFilter string, options controller.Options) error {
 	r.tracker = &expectation.Tracker{Clock: r.Clock}
-	r.teller = coalesce.NewTeller(r.Client, r.Clock)
+	r.teller, r.looks.Clock = coalesce.NewTeller(r.Client, r.Clock), r.Clock
 	r.midwife = &midwife{client: r.Client, templates: r.Templates, tracker: r.tracker}
 	err := builder.ControllerManagedBy(mgr).
 		For(&clusterv1.MachineSet{}, builder.WithPredicates(filter.WatchLabel(watchFilter))).
@@ -110,10 +111,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *clusterv1.MachineSet) (
 	if err := patch.Main(ctx, r.Client, before, set); err != nil {
 		return reconcile.Result{}, outcome.Settled(fmt.Errorf("patching MachineSet: %w", err))
 	}
+	if due := r.looks.Due(set.UID); due > 0 {
+		return reconcile.Result{RequeueAfter: due}, nil
+	}
 	var err error
 	if f.machines, err = r.gather(ctx, f); err != nil {
 		return reconcile.Result{}, err // what was counted before stands
 	}
+	r.looks.Took(set.UID, len(f.machines))
 	result, err := r.tend(ctx, f)
 	again, statusErr := r.tell(ctx, before, f)
 	if err := kerrors.NewAggregate([]error{err, statusErr}); err != nil {

@@ -65,16 +65,30 @@ func RankOf(m *clusterv1.Machine) Rank {
 // and seed, and so do ties. One seed always gives one order, so a deletion that
 // is retried picks the same victims: change the seed for each scale-down.
 func Order(machines []*clusterv1.Machine, policy clusterv1.MachineSetDeletionOrder, seed string) []*clusterv1.Machine {
-	ordered := slices.Clone(machines)
-	slices.SortStableFunc(ordered, func(a, b *clusterv1.Machine) int {
+	places := make([]place, len(machines))
+	for i, m := range machines {
+		places[i] = place{m, RankOf(m), shuffle(m.UID, seed)}
+	}
+	slices.SortStableFunc(places, func(a, b place) int {
 		return cmp.Or(
-			cmp.Compare(RankOf(a), RankOf(b)),
-			byAge(a, b, policy),
-			cmp.Compare(shuffle(a.UID, seed), shuffle(b.UID, seed)),
-			cmp.Compare(a.Name, b.Name),
+			cmp.Compare(a.rank, b.rank),
+			byAge(a.machine, b.machine, policy),
+			cmp.Compare(a.shuffled, b.shuffled),
+			cmp.Compare(a.machine.Name, b.machine.Name),
 		)
 	})
+	ordered := make([]*clusterv1.Machine, len(places))
+	for i, p := range places {
+		ordered[i] = p.machine
+	}
 	return ordered
+}
+
+// place is what a Machine is ordered by, found out once.
+type place struct {
+	machine  *clusterv1.Machine
+	rank     Rank
+	shuffled uint64
 }
 
 func byAge(a, b *clusterv1.Machine, policy clusterv1.MachineSetDeletionOrder) int {
