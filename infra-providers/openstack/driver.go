@@ -245,16 +245,12 @@ func (d *Driver) clear(ctx context.Context, services *access.Services, id driver
 			return err
 		}
 	}
-	if err := (beside.FloatingIPs{Client: services.Network}).Delete(ctx, id.UID); err != nil {
-		return err
+	for _, things := range beside.Kinds(services) {
+		if err := things.Delete(ctx, id.UID, len(going) > 0); err != nil {
+			return err
+		}
 	}
-	if err := (beside.Ports{Client: services.Network}).Delete(ctx, id.UID); err != nil {
-		return err
-	}
-	if services.Volume == nil {
-		return nil
-	}
-	return beside.Volumes{Client: services.Volume}.Delete(ctx, id.UID, len(going) > 0)
+	return nil
 }
 
 // Tag implements driver.Tagger. The server comes last: what it says counts, so that a failure before is made
@@ -270,14 +266,8 @@ func (d *Driver) Tag(ctx context.Context, id driver.Identity) error {
 		return err
 	}
 	now := driver.Identity{UID: found.Identity.UID, Name: found.Identity.Name, Owner: id.Owner}
-	if err := (beside.Ports{Client: services.Network}).Tag(ctx, now); err != nil {
-		return kind(err, "", "")
-	}
-	if err := (beside.FloatingIPs{Client: services.Network}).Tag(ctx, now); err != nil {
-		return kind(err, "", "")
-	}
-	if services.Volume != nil {
-		if err := (beside.Volumes{Client: services.Volume}).Tag(ctx, now); err != nil {
+	for _, things := range beside.Kinds(services) {
+		if err := things.Tag(ctx, now); err != nil {
 			return kind(err, "", "")
 		}
 	}
@@ -374,15 +364,8 @@ func (d *Driver) Remains(ctx context.Context, owner driver.Owner) iter.Seq2[driv
 			yield(driver.Remain{}, err)
 			return
 		}
-		lists := []func(context.Context) ([]driver.Remain, error){
-			beside.Ports{Client: services.Network}.Remains,
-			beside.FloatingIPs{Client: services.Network}.Remains,
-		}
-		if services.Volume != nil {
-			lists = append(lists, beside.Volumes{Client: services.Volume}.Remains)
-		}
-		for _, list := range lists {
-			all, err := list(ctx)
+		for _, things := range beside.Kinds(services) {
+			all, err := things.Remains(ctx)
 			if err != nil {
 				yield(driver.Remain{}, kind(err, "", ""))
 				return
