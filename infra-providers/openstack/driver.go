@@ -201,31 +201,26 @@ func (d *Driver) Delete(ctx context.Context, id driver.Identity) error {
 	return kind(d.clear(ctx, services, id, going), "", "")
 }
 
-// all returns every server of an identity: the one that its provider ID names and those of its UID.
-func (d *Driver) all(ctx context.Context, services *access.Services, id driver.Identity) ([]servers.Server, error) {
-	var found []servers.Server
-	if id.ProviderID != "" {
-		named, err := d.get(ctx, services, serverID(id.ProviderID))
-		if err != nil && !driver.IsNotFound(err) {
+// all returns every server of an identity: those of its UID and the one that its provider ID names, which has
+// another UID if somebody else's is named.
+func (d *Driver) all(ctx context.Context, services *access.Services, id driver.Identity) (found []servers.Server, err error) {
+	if id.UID != "" {
+		if found, err = d.find(ctx, services, id.UID); err != nil {
 			return nil, err
 		}
-		if err == nil {
-			found = append(found, named)
-		}
 	}
-	if id.UID == "" {
+	name := serverID(id.ProviderID)
+	if id.ProviderID == "" || slices.ContainsFunc(found, func(server servers.Server) bool { return server.ID == name }) {
 		return found, nil
 	}
-	others, err := d.find(ctx, services, id.UID)
+	named, err := d.get(ctx, services, name)
+	if driver.IsNotFound(err) {
+		return found, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	for _, other := range others {
-		if len(found) == 0 || found[0].ID != other.ID {
-			found = append(found, other)
-		}
-	}
-	return found, nil
+	return append([]servers.Server{named}, found...), nil
 }
 
 // clear removes what is beside the servers of an identity.
