@@ -90,7 +90,7 @@ func TestALifeCostsItsCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	want = map[string]int{
-		"GET servers/{id}": 1, "GET servers/detail": 1, "DELETE servers/{id}": 1,
+		"GET servers/detail": 1, "DELETE servers/{id}": 1,
 		"GET floatingips": 1, "GET ports": 1, "DELETE ports/{id}": 1, "GET volumes/detail": 1,
 	}
 	if diff := cmp.Diff(want, counted.taken()); diff != "" {

@@ -231,7 +231,7 @@ func TestACallUnderWayIsWaitedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	made := insist(t, driven, asking(t, small()))
-	if r.Thing("servers")["id"] != made.ID {
+	if r.only(t, "servers")["id"] != made.ID {
 		t.Errorf("got %s", made.ID)
 	}
 }
@@ -328,10 +328,10 @@ func TestAFailedVolumeIsMadeAnew(t *testing.T) {
 	if _, err := driven.Create(t.Context(), asking(t, spec)); !errors.Is(err, beside.ErrBusy) {
 		t.Fatalf("got %v", err)
 	}
-	broken := r.Thing("volumes")["id"]
+	broken := r.only(t, "volumes")["id"]
 	r.Change("volumes", func(volume map[string]any) { volume["status"] = "error" })
 	insist(t, driven, asking(t, spec))
-	if r.Thing("volumes")["id"] == broken {
+	if r.only(t, "volumes")["id"] == broken {
 		t.Error("the failed volume was used")
 	}
 	wantLeft(t, r, worker)
@@ -365,7 +365,7 @@ func TestVolumesInAZoneMove(t *testing.T) {
 	for range 6 {
 		_, _ = driven.Create(t.Context(), asking(t, spec))
 	}
-	if got := r.Thing("volumes")["availability_zone"]; got != "zone-b" {
+	if got := r.only(t, "volumes")["availability_zone"]; got != "zone-b" {
 		t.Errorf("the volume is in %v", got)
 	}
 }

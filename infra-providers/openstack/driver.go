@@ -201,31 +201,26 @@ func (d *Driver) Delete(ctx context.Context, id driver.Identity) error {
 	return kind(d.clear(ctx, services, id, going), "", "")
 }
 
-// all returns every server of an identity: the one that its provider ID names and those of its UID.
-func (d *Driver) all(ctx context.Context, services *access.Services, id driver.Identity) ([]servers.Server, error) {
-	var found []servers.Server
-	if id.ProviderID != "" {
-		named, err := d.get(ctx, services, serverID(id.ProviderID))
-		if err != nil && !driver.IsNotFound(err) {
+// all returns every server of an identity: those of its UID and the one that its provider ID names, which has
+// another UID if somebody else's is named.
+func (d *Driver) all(ctx context.Context, services *access.Services, id driver.Identity) (found []servers.Server, err error) {
+	if id.UID != "" {
+		if found, err = d.find(ctx, services, id.UID); err != nil {
 			return nil, err
 		}
-		if err == nil {
-			found = append(found, named)
-		}
 	}
-	if id.UID == "" {
+	name := serverID(id.ProviderID)
+	if id.ProviderID == "" || slices.ContainsFunc(found, func(server servers.Server) bool { return server.ID == name }) {
 		return found, nil
 	}
-	others, err := d.find(ctx, services, id.UID)
+	named, err := d.get(ctx, services, name)
+	if driver.IsNotFound(err) {
+		return found, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	for _, other := range others {
-		if len(found) == 0 || found[0].ID != other.ID {
-			found = append(found, other)
-		}
-	}
-	return found, nil
+	return append([]servers.Server{named}, found...), nil
 }
 
 // clear removes what is beside the servers of an identity.
@@ -245,16 +240,12 @@ func (d *Driver) clear(ctx context.Context, services *access.Services, id driver
 			return err
 		}
 	}
-	if err := (beside.FloatingIPs{Client: services.Network}).Delete(ctx, id.UID); err != nil {
-		return err
+	for _, things := range beside.Kinds(services) {
+		if err := things.Delete(ctx, id.UID, len(going) > 0); err != nil {
+			return err
+		}
 	}
-	if err := (beside.Ports{Client: services.Network}).Delete(ctx, id.UID); err != nil {
-		return err
-	}
-	if services.Volume == nil {
-		return nil
-	}
-	return beside.Volumes{Client: services.Volume}.Delete(ctx, id.UID, len(going) > 0)
+	return nil
 }
 
 // Tag implements driver.Tagger. The server comes last: what it says counts, so that a failure before is made
@@ -270,14 +261,8 @@ func (d *Driver) Tag(ctx context.Context, id driver.Identity) error {
 		return err
 	}
 	now := driver.Identity{UID: found.Identity.UID, Name: found.Identity.Name, Owner: id.Owner}
-	if err := (beside.Ports{Client: services.Network}).Tag(ctx, now); err != nil {
-		return kind(err, "", "")
-	}
-	if err := (beside.FloatingIPs{Client: services.Network}).Tag(ctx, now); err != nil {
-		return kind(err, "", "")
-	}
-	if services.Volume != nil {
-		if err := (beside.Volumes{Client: services.Volume}).Tag(ctx, now); err != nil {
+	for _, things := range beside.Kinds(services) {
+		if err := things.Tag(ctx, now); err != nil {
 			return kind(err, "", "")
 		}
 	}
@@ -374,15 +359,8 @@ func (d *Driver) Remains(ctx context.Context, owner driver.Owner) iter.Seq2[driv
 			yield(driver.Remain{}, err)
 			return
 		}
-		lists := []func(context.Context) ([]driver.Remain, error){
-			beside.Ports{Client: services.Network}.Remains,
-			beside.FloatingIPs{Client: services.Network}.Remains,
-		}
-		if services.Volume != nil {
-			lists = append(lists, beside.Volumes{Client: services.Volume}.Remains)
-		}
-		for _, list := range lists {
-			all, err := list(ctx)
+		for _, things := range beside.Kinds(services) {
+			all, err := things.Remains(ctx)
 			if err != nil {
 				yield(driver.Remain{}, kind(err, "", ""))
 				return

@@ -40,6 +40,12 @@ func newRig(t *testing.T) *rig {
 	}
 }
 
+// only returns the only thing of a kind.
+func (r *rig) only(t *testing.T, kind string) map[string]any {
+	t.Helper()
+	return must[map[string]any](t)(r.Thing(kind))
+}
+
 func (r *rig) connect(t *testing.T) driver.Driver[openstack.Config] {
 	t.Helper()
 	return connect(t, r.faults, driver.Account{SecretName: "cloud"}, r.secret)

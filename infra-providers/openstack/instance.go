@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
@@ -114,17 +115,12 @@ func state(server servers.Server) driver.State {
 func addresses(server servers.Server) []clusterv1.MachineAddress {
 	var internal, external []clusterv1.MachineAddress
 	for _, network := range slices.Sorted(maps.Keys(server.Addresses)) {
-		entries, _ := server.Addresses[network].([]any)
-		for _, entry := range entries {
-			fields, _ := entry.(map[string]any)
-			address, _ := fields["addr"].(string)
-			switch {
-			case address == "":
-			case fields["OS-EXT-IPS:type"] == "floating":
-				external = append(external, clusterv1.MachineAddress{Type: clusterv1.MachineExternalIP, Address: address})
-			default:
-				internal = append(internal, clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: address})
+		for _, known := range shown(server.Addresses[network]) {
+			if known.floating {
+				external = append(external, clusterv1.MachineAddress{Type: clusterv1.MachineExternalIP, Address: known.String()})
+				continue
 			}
+			internal = append(internal, clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: known.String()})
 		}
 	}
 	for _, address := range []string{server.AccessIPv4, server.AccessIPv6} {
@@ -135,6 +131,33 @@ func addresses(server servers.Server) []clusterv1.MachineAddress {
 	all := append(internal, external...)
 	slices.SortStableFunc(all, func(a, b clusterv1.MachineAddress) int { return order(a) - order(b) })
 	return append(slices.Compact(all), clusterv1.MachineAddress{Type: clusterv1.MachineHostName, Address: server.Name})
+}
+
+// address is one address of a port.
+type address struct {
+	netip.Addr
+	port     int
+	floating bool
+}
+
+// shown are the addresses in one network. Nova keeps the order of a server's ports, but
+// not that of a port's addresses: IPv4 comes first.
+func shown(in any) (all []address) {
+	entries, _ := in.([]any)
+	ports := map[string]int{}
+	for _, entry := range entries {
+		fields, _ := entry.(map[string]any)
+		text, _ := fields["addr"].(string)
+		mac, _ := fields["OS-EXT-IPS-MAC:mac_addr"].(string)
+		if _, known := ports[mac]; !known {
+			ports[mac] = len(ports)
+		}
+		if parsed, err := netip.ParseAddr(text); err == nil {
+			all = append(all, address{Addr: parsed, port: ports[mac], floating: fields["OS-EXT-IPS:type"] == "floating"})
+		}
+	}
+	slices.SortFunc(all, func(a, b address) int { return cmp.Or(a.port-b.port, a.Compare(b.Addr)) })
+	return all
 }
 
 // order puts internal addresses before external ones.

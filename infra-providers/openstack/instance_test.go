@@ -28,14 +28,20 @@ func TestServersBecomeInstances(t *testing.T) {
 				map[string]any{"addr": "10.0.0.2", "OS-EXT-IPS:type": "fixed"},
 				map[string]any{"addr": "203.0.113.9", "OS-EXT-IPS:type": "floating"},
 			},
-			"a": []any{map[string]any{"addr": "fd00::1", "OS-EXT-IPS:type": "fixed"}},
+			"a": []any{
+				map[string]any{"addr": "fd00::1", "OS-EXT-IPS:type": "fixed", "OS-EXT-IPS-MAC:mac_addr": "fa:00:00:00:00:02"},
+				map[string]any{"addr": "10.1.0.9", "OS-EXT-IPS:type": "fixed", "OS-EXT-IPS-MAC:mac_addr": "fa:00:00:00:00:02"},
+				map[string]any{"addr": "10.1.0.3", "OS-EXT-IPS:type": "fixed", "OS-EXT-IPS-MAC:mac_addr": "fa:00:00:00:00:01"},
+			},
 		},
 	})
 	id.ProviderID = "openstack://R1/s"
 	want := driver.Instance{
 		ID: "s", ProviderID: "openstack://R1/s", Identity: id, State: driver.Running, FailureDomain: "az", Created: born,
 		Addresses: []clusterv1.MachineAddress{
+			{Type: clusterv1.MachineInternalIP, Address: "10.1.0.9"},
 			{Type: clusterv1.MachineInternalIP, Address: "fd00::1"},
+			{Type: clusterv1.MachineInternalIP, Address: "10.1.0.3"},
 			{Type: clusterv1.MachineInternalIP, Address: "10.0.0.2"},
 			{Type: clusterv1.MachineExternalIP, Address: "203.0.113.9"},
 			{Type: clusterv1.MachineExternalIP, Address: "2001:db8::1"},

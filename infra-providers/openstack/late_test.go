@@ -57,7 +57,7 @@ func TestARequestSlowerThanItsClaimIsUndone(t *testing.T) {
 		}
 	}
 	r.settle(t)
-	if left := r.Thing("servers"); left["id"] != first.ID {
+	if left := r.only(t, "servers"); left["id"] != first.ID {
 		t.Errorf("left is server %q, want %q", left["id"], first.ID)
 	}
 	wantLeft(t, r, worker)

@@ -74,7 +74,7 @@ func TestRealServersHaveWhatWasAskedFor(t *testing.T) {
 	group := p.securityGroup(name)
 	p.keyPair(name)
 	p.image(images.CreateOpts{Name: name, Tags: []string{name}, Properties: map[string]string{"os_distro": "other"}})
-	image := p.image(images.CreateOpts{Name: name, Tags: []string{name}, Properties: map[string]string{"os_distro": "drover", "architecture": "aarch64"}})
+	image := p.image(images.CreateOpts{Name: name, Tags: []string{name}, Properties: map[string]string{"os_distro": "drover", "architecture": "x86_64"}})
 	zones := must[[]string](t)(lookup.Zones(t.Context(), p.Services))
 	slices.Sort(zones)
 
@@ -137,8 +137,8 @@ func TestRealServersHaveWhatWasAskedFor(t *testing.T) {
 		t.Errorf("ports (-want +got):\n%s", diff)
 	}
 	size, err := driven.(driver.Sizer[openstack.Config]).Size(t.Context(), req.Config)
-	if err != nil || size.Architecture != "arm64" {
-		t.Errorf("got %+v and %v, want the size of an arm64", size, err)
+	if err != nil || size.Architecture != "amd64" {
+		t.Errorf("got %+v and %v, want the size of an amd64", size, err)
 	}
 }
 

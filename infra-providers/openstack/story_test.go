@@ -185,7 +185,7 @@ func TestAMachineLivesAndGoes(t *testing.T) {
 	spec.CredentialsSecretName, spec.RootVolume = "cloud", infrav1.OpenStackVolume{SizeGiB: 20}
 	machine := s.machine("worker-1", "zone-b", spec)
 	s.await(machine, inframachine.InstanceRunningReason, 4*time.Minute)
-	s.Expect(machine.Spec.ProviderID).To(gomega.Equal(fmt.Sprintf("openstack://RegionOne/%s", r.Thing("servers")["id"])))
+	s.Expect(machine.Spec.ProviderID).To(gomega.Equal(fmt.Sprintf("openstack://RegionOne/%s", r.only(t, "servers")["id"])))
 	s.Expect(ptr.Deref(machine.Status.Initialization.Provisioned, false)).To(gomega.BeTrue())
 	s.Expect(machine.Status.FailureDomain).To(gomega.Equal("zone-b"))
 	s.Expect(machine.Status.Addresses).To(gomega.ContainElements(

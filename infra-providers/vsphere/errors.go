@@ -11,7 +11,6 @@ import (
 	"net/http"
 
 	"github.com/vmware/govmomi/fault"
-	"github.com/vmware/govmomi/vapi/rest"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"drover.io/infra-providers/driver"
@@ -56,7 +55,7 @@ func known(err error) bool {
 
 // refused reports whether the credentials were not taken, lack a privilege, or the server is not trusted.
 func refused(err error) bool {
-	if rest.IsStatusError(err, http.StatusUnauthorized) || rest.IsStatusError(err, http.StatusForbidden) {
+	if vcenter.Answered(err, http.StatusUnauthorized) || vcenter.Answered(err, http.StatusForbidden) {
 		return true
 	}
 	_, unknown := errors.AsType[x509.UnknownAuthorityError](err)

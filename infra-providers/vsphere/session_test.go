@@ -6,9 +6,12 @@ package vsphere_test
 import (
 	"context"
 	"encoding/pem"
+	"net/http"
+	"slices"
 	"sync"
 	"testing"
 
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/vsphere"
 	"drover.io/infra-providers/vsphere/vcenter"
@@ -50,11 +53,7 @@ func TestASessionThatEndedIsRenewed(t *testing.T) {
 		if _, err := d.Create(t.Context(), req(w, identity(string(rune('1'+n))))); err != nil {
 			t.Fatal(err)
 		}
-		for _, session := range w.sessions() {
-			if err := w.admin.SessionManager.TerminateSession(t.Context(), []string{session.Key}); err != nil {
-				t.Fatal(err)
-			}
-		}
+		w.endSessions()
 		var workers sync.WaitGroup
 		for range 10 {
 			workers.Go(func() {
@@ -111,3 +110,100 @@ func TestCredentialsAreProvenByTheFirstCall(t *testing.T) {
 
 // failed is any failure that is not taken for the absence of a machine.
 func failed(err error) bool { return err != nil && !driver.IsNotFound(err) }
+
+// attachTag is the call of the REST API that attaches a tag.
+const attachTag = "POST /rest/com/vmware/cis/tagging/tag-association"
+
+// TestALifeUnderSessionsThatEnd: whatever is the next call, be it of the SOAP or of the REST API, it may be the
+// one that finds its session gone.
+func TestALifeUnderSessionsThatEnd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.tag("cost", "green")
+	d, id := w.connect(), identity("1")
+	asked := req(w, id, func(spec *infrav1.VSphereMachineSpec) {
+		spec.Tags, spec.AntiAffinityGroup = []string{"cost/green"}, "web"
+	})
+	if _, err := d.Create(t.Context(), asked); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "running machine", func() bool {
+		w.endSessions()
+		w.wire.clear()
+		w.wire.add(&rule{methods: []string{attachTag}, answer: &answer{status: http.StatusUnauthorized}})
+		found, err := d.Get(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found.State == driver.Running
+	})
+	w.wire.clear()
+	if got := w.wire.count("POST /rest/com/vmware/cis/session"); got != 2 {
+		t.Errorf("%d logins to the REST API, want one and one more", got)
+	}
+	if got := w.tagged(w.machine("worker-1").Self); !slices.Equal(got, []string{"green"}) {
+		t.Errorf("tags %q", got)
+	}
+	until(t, "end", func() bool {
+		w.endSessions()
+		if err := d.Delete(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		_, err := d.Get(t.Context(), id)
+		return driver.IsNotFound(err)
+	})
+	if got := w.wire.count("CloneVM_Task"); got != 1 {
+		t.Errorf("%d clones for one machine", got)
+	}
+	if left := w.leftovers(); len(left) > 0 {
+		t.Errorf("the cloud still has %q", left)
+	}
+	if got := len(w.sessions()); got > 1 {
+		t.Errorf("%d sessions, want 1", got)
+	}
+}
+
+// TestAPasswordThatChangedIsToldOnce: a renewal that is refused is no reason to try again and again, which
+// would lock the account.
+func TestAPasswordThatChangedIsToldOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	d := w.connect()
+	if _, err := d.Get(t.Context(), identity("1")); !driver.IsNotFound(err) {
+		t.Fatal(err)
+	}
+	w.endSessions()
+	w.wire.reset()
+	w.wire.add(&rule{methods: []string{"Login"}, answer: fault("InvalidLogin"), forever: true})
+	if _, err := d.Get(t.Context(), identity("1")); !driver.IsUnauthorized(err) {
+		t.Errorf("got %v, want an UnauthorizedError", err)
+	}
+	if got := w.wire.count("Login"); got != 1 {
+		t.Errorf("%d logins, want 1", got)
+	}
+	w.wire.clear()
+	if _, err := d.Get(t.Context(), identity("1")); !driver.IsNotFound(err) {
+		t.Errorf("after the password was put right: %v", err)
+	}
+}
+
+// TestTheRESTAPIMayRefuseToo: it has a login of its own.
+func TestTheRESTAPIMayRefuseToo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.wire.add(&rule{methods: []string{"POST /rest/com/vmware/cis/session"}, answer: &answer{status: http.StatusUnauthorized}})
+	_, err := w.connect().Create(t.Context(), req(w, identity("1"), func(spec *infrav1.VSphereMachineSpec) { spec.Tags = []string{"cost/green"} }))
+	if !driver.IsUnauthorized(err) {
+		t.Errorf("got %v, want an UnauthorizedError", err)
+	}
+}
+
+// endSessions ends those of the driver.
+func (w *world) endSessions() {
+	w.t.Helper()
+	for _, session := range w.sessions() {
+		if err := w.admin.SessionManager.TerminateSession(w.t.Context(), []string{session.Key}); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}

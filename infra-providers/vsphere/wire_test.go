@@ -136,7 +136,7 @@ func (w *wire) wrap(next http.RoundTripper) http.RoundTripper {
 			}
 			req.Body = io.NopCloser(bytes.NewReader(body))
 		}
-		name := req.Method + " " + req.URL.Path
+		name, _, _ := strings.Cut(req.Method+" "+req.URL.Path, "/id:")
 		if found := method.FindSubmatch(body); found != nil {
 			name = string(found[1])
 		}

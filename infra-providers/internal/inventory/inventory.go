@@ -8,6 +8,13 @@
 // It is safe where lists lag: an instance that a complete list does not show counts as gone only after a
 // direct read, a list never overrules what was written or read after it began, and a list that failed
 // half-way counts for nothing. It decides nothing; package account puts one around each driver.
+//
+// A deletion is proven by one direct read. Where instances go at once, that is right after the deletion; where
+// one was seen to take its time, all later ones are waited for together, by the lists:
+//
+//	Delete ─► stopping ─► a list shows it ─► still stopping
+//	             │        a list shows it running: the list is behind, or the cloud forgot ─► read
+//	             └──────► a list misses it ─────────────────────────────────────────────────► read
 package inventory
 
 import (
@@ -47,6 +54,10 @@ type Inventory[C any] struct {
 	listed, next time.Time
 	// refused is why the last list failed, where that will not pass by itself.
 	refused error
+	// lingers is true once an instance was still there right after its deletion; look is when that one was to
+	// be looked at again.
+	lingers bool
+	look    time.Duration
 }
 
 type entry struct {
@@ -55,6 +66,8 @@ type entry struct {
 	fresh time.Time
 	// doubtful means that only a direct read counts: a list missed it, or it was just changed.
 	doubtful bool
+	// deleted is true after a deletion that the cloud took.
+	deleted bool
 }
 
 // New returns an empty inventory of what a driver can see.
@@ -73,10 +86,15 @@ func (v *Inventory[C]) Create(ctx context.Context, req driver.Request[C]) (drive
 	return made, nil
 }
 
-// Delete implements driver.Driver. The next Get reads directly, which verifies the deletion.
+// Delete implements driver.Driver. The next Get reads directly, which verifies the deletion, unless that is
+// known to be too early.
 func (v *Inventory[C]) Delete(ctx context.Context, id driver.Identity) error {
-	defer v.doubt(id)
-	return v.Driver.Delete(ctx, id)
+	if err := v.Driver.Delete(ctx, id); err != nil {
+		v.doubt(id)
+		return err
+	}
+	v.leave(id)
+	return nil
 }
 
 // Get implements driver.Driver from the last list. What the list does not show, or what changed since, is
@@ -142,12 +160,15 @@ func (v *Inventory[C]) due(id driver.Identity) (never, due bool) {
 	if now.Before(v.next) {
 		return false, false
 	}
-	age := v.options.Interval
+	since, age := v.listed, v.options.Interval
 	if known := v.lookup(id); known != nil && !known.doubtful && unsettled(known.instance) {
 		age = v.options.Unsettled
+		if known.deleted && known.fresh.After(since) {
+			since = known.fresh
+		}
 	}
 	never = v.listed.IsZero()
-	return never, never || now.Sub(v.listed) >= age
+	return never, never || now.Sub(since) >= age
 }
 
 func unsettled(instance driver.Instance) bool {

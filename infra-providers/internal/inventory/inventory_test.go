@@ -248,3 +248,110 @@ func TestListsMoreOftenWhileAnInstanceStarts(t *testing.T) {
 	b.want(0, driver.Running)
 	b.wantCalls("get", 0)
 }
+
+// TestWhatLingersIsWaitedForByLists: the first instance that takes its time teaches it, at the cost of a read.
+func TestWhatLingersIsWaitedForByLists(t *testing.T) {
+	t.Parallel()
+	const many = 6
+	b := newBench(t, fake.Options{DeleteReads: 2, Page: 100})
+	b.make(many)
+	b.want(0, driver.Running)
+	end := func(n int) {
+		b.Helper()
+		if err := b.Delete(t.Context(), request(n).Identity); err != nil {
+			t.Fatal(err)
+		}
+	}
+	end(0)
+	b.want(0, driver.Stopping)
+	b.wantCalls("get", 1)
+	b.pass(5 * time.Second)
+	b.wantGone(0)
+	b.wantCalls("get", 2)
+
+	b.pass(time.Minute)
+	for n := 1; n < many; n++ {
+		end(n)
+		b.want(n, driver.Stopping)
+	}
+	b.wantCalls("get", 2)
+	lists := b.cloud.Census().Calls["list"]
+	for range 2 {
+		b.pass(5 * time.Second)
+		for n := 1; n < many; n++ {
+			_, _ = b.get(n)
+		}
+	}
+	for n := 1; n < many; n++ {
+		b.wantGone(n)
+	}
+	b.wantCalls("list", lists+2)
+	b.wantCalls("get", 2+many-1+many-1) // each once when a list missed it, and once more by wantGone
+}
+
+// TestADeletionIsNotTakenOnTrust: a list may be behind, and a cloud may forget what it was asked for. Only a
+// read tells which.
+func TestADeletionIsNotTakenOnTrust(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		state driver.State
+		// reads are how often it is read before that is believed.
+		reads int
+	}{
+		"it runs all the same":            {driver.Running, 1},
+		"it was stopped already":          {driver.Stopped, 1},
+		"it is listed until it is reaped": {driver.Terminated, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, fake.Options{DeleteReads: 100})
+			b.make(2)
+			b.want(0, driver.Running)
+			for n := range 2 {
+				if err := b.Delete(t.Context(), request(n).Identity); err != nil {
+					t.Fatal(err)
+				}
+				b.want(n, driver.Stopping)
+			}
+			b.pass(5 * time.Second)
+			b.want(1, driver.Stopping)
+			b.wantCalls("get", 1)
+			b.cloud.Set("uid-1", func(i *driver.Instance) { i.State = test.state })
+			b.want(1, driver.Stopping)
+			b.pass(5 * time.Second)
+			b.want(1, test.state)
+			b.wantCalls("get", 1+test.reads)
+		})
+	}
+}
+
+// TestWhatIsListedAfterItsEndIsRead: nothing more is to be waited for, so a deletion is verified at once.
+func TestWhatIsListedAfterItsEndIsRead(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, fake.Options{DeleteReads: 100})
+	b.make(2)
+	b.want(0, driver.Running)
+	end := func(n int, state driver.State) {
+		b.Helper()
+		if err := b.Delete(t.Context(), request(n).Identity); err != nil {
+			t.Fatal(err)
+		}
+		b.cloud.Set(request(n).Identity.UID, func(i *driver.Instance) { i.State = state })
+	}
+	end(0, driver.Stopping)
+	b.want(0, driver.Stopping)
+	end(1, driver.Terminated)
+	b.want(1, driver.Stopping)
+	b.pass(5 * time.Second)
+	b.want(1, driver.Terminated)
+	end(1, driver.Terminated)
+	b.want(1, driver.Terminated)
+	b.wantCalls("get", 2)
+}
+
+func (b *bench) wantGone(n int) {
+	b.Helper()
+	if instance, err := b.get(n); !driver.IsNotFound(err) {
+		b.Errorf("instance %d: got %q and %v, want a NotFoundError", n, instance.State, err)
+	}
+}

@@ -42,10 +42,14 @@ func (v *Inventory[C]) merge(began time.Time, listed map[types.UID]driver.Instan
 		if known != nil && !known.fresh.Before(began) {
 			continue
 		}
+		if known != nil && known.deleted && !leaving(instance.State) {
+			known.doubtful = true
+			continue
+		}
 		if !first && (known == nil || !same(known.instance, instance)) {
 			changed = append(changed, instance.Identity)
 		}
-		v.put(&entry{instance: instance})
+		v.put(&entry{instance: instance, deleted: known != nil && known.deleted})
 	}
 	for uid, known := range v.entries {
 		if _, ok := listed[uid]; ok || !known.fresh.Before(began) || known.doubtful {
@@ -56,6 +60,8 @@ func (v *Inventory[C]) merge(began time.Time, listed map[types.UID]driver.Instan
 	}
 	return changed
 }
+
+func leaving(state driver.State) bool { return state == driver.Stopping || state == driver.Terminated }
 
 func same(a, b driver.Instance) bool {
 	return a.State == b.State && equality.Semantic.DeepEqual(a.Addresses, b.Addresses) && equality.Semantic.DeepEqual(a.Guest, b.Guest)
@@ -103,7 +109,12 @@ func (v *Inventory[C]) lookup(id driver.Identity) *entry {
 func (v *Inventory[C]) note(instance driver.Instance) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.put(&entry{instance: instance, fresh: v.options.Now()})
+	known := v.entries[instance.Identity.UID]
+	deleted := known != nil && known.deleted && leaving(instance.State)
+	if deleted && instance.State == driver.Stopping {
+		v.lingers, v.look = true, instance.PollAfter
+	}
+	v.put(&entry{instance: instance, fresh: v.options.Now(), deleted: deleted})
 }
 
 func (v *Inventory[C]) put(e *entry) {
@@ -116,6 +127,23 @@ func (v *Inventory[C]) doubt(id driver.Identity) {
 	defer v.mu.Unlock()
 	if known := v.lookup(id); known != nil {
 		known.doubtful, known.fresh = true, v.options.Now()
+	}
+}
+
+// leave notes a deletion that the cloud took.
+func (v *Inventory[C]) leave(id driver.Identity) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	known := v.lookup(id)
+	if known == nil {
+		return
+	}
+	known.deleted, known.fresh = true, v.options.Now()
+	if !v.lingers || known.instance.State == driver.Terminated {
+		known.doubtful = true
+	}
+	if !known.doubtful {
+		known.instance.State, known.instance.PollAfter = driver.Stopping, v.look
 	}
 }
 

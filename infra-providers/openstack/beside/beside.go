@@ -11,6 +11,7 @@
 package beside
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/openstack/access"
 )
 
 // Mark is the tag of everything that is ours.
@@ -37,6 +39,25 @@ func (e *CreationError) Error() string { return "creating " + e.What + ": " + e.
 
 // Unwrap returns the cause.
 func (e *CreationError) Unwrap() error { return e.Err }
+
+// Kind is one kind of thing that machines have beside their servers.
+type Kind interface {
+	// Delete removes every thing of a machine, whose server goes too or is not there.
+	Delete(ctx context.Context, uid types.UID, serverGoes bool) error
+	// Tag makes every thing of a machine say whose it is.
+	Tag(ctx context.Context, id driver.Identity) error
+	// Remains returns every thing that is ours and is meant to go with its machine.
+	Remains(ctx context.Context) ([]driver.Remain, error)
+}
+
+// Kinds are all there are of a project, in the order of deletion.
+func Kinds(services *access.Services) []Kind {
+	all := []Kind{FloatingIPs{services.Network}, Ports{services.Network}}
+	if services.Volume != nil {
+		all = append(all, Volumes{services.Volume})
+	}
+	return all
+}
 
 // Name is what everything of one machine is called.
 func Name(uid types.UID) string { return Mark + "-" + string(uid) }

@@ -47,7 +47,7 @@ func (f FloatingIPs) Ensure(ctx context.Context, id driver.Identity, portID stri
 	return f.tag(ctx, id, have[:1])
 }
 
-// Tag makes every floating IP of a machine say whose it is.
+// Tag implements Kind.
 func (f FloatingIPs) Tag(ctx context.Context, id driver.Identity) error {
 	found, err := f.find(ctx, id.UID)
 	if err != nil {
@@ -68,8 +68,8 @@ func (f FloatingIPs) tag(ctx context.Context, id driver.Identity, all []floating
 	return nil
 }
 
-// Delete removes every floating IP of a machine.
-func (f FloatingIPs) Delete(ctx context.Context, uid types.UID) error {
+// Delete implements Kind.
+func (f FloatingIPs) Delete(ctx context.Context, uid types.UID, _ bool) error {
 	found, err := f.find(ctx, uid)
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func (f FloatingIPs) Delete(ctx context.Context, uid types.UID) error {
 	return nil
 }
 
-// Remains returns every floating IP that is ours.
+// Remains implements Kind.
 func (f FloatingIPs) Remains(ctx context.Context) ([]driver.Remain, error) {
 	all, err := f.list(ctx, floatingips.ListOpts{Tags: Mark, Limit: 500})
 	if err != nil {

@@ -87,16 +87,11 @@ func (p Ports) Ensure(ctx context.Context, id driver.Identity, wanted []ports.Cr
 		}
 		have, changed = append(have, *made), true
 	}
-	for _, port := range have {
-		if tagged(port.Tags, id) {
-			continue
-		}
-		if err := tag(ctx, p.Client, "ports", port.ID, id); err != nil {
-			return nil, fmt.Errorf("tagging port: %w", err)
-		}
-		changed = true
+	marked, err := p.tag(ctx, id, have)
+	if err != nil {
+		return nil, err
 	}
-	if !changed {
+	if !changed && !marked {
 		return have, nil
 	}
 	if have, err = p.Find(ctx, id.UID); err != nil {
@@ -108,25 +103,32 @@ func (p Ports) Ensure(ctx context.Context, id driver.Identity, wanted []ports.Cr
 // PortName is what the port at a place has to be called.
 func PortName(id driver.Identity, at int) string { return portName(id.UID, at) }
 
-// Tag makes every port of a machine say whose it is.
+// Tag implements Kind.
 func (p Ports) Tag(ctx context.Context, id driver.Identity) error {
 	found, err := p.Find(ctx, id.UID)
 	if err != nil {
 		return fmt.Errorf("listing ports: %w", err)
 	}
-	for _, port := range found {
+	_, err = p.tag(ctx, id, found)
+	return err
+}
+
+// tag reports whether a port had other tags.
+func (p Ports) tag(ctx context.Context, id driver.Identity, all []ports.Port) (changed bool, err error) {
+	for _, port := range all {
 		if tagged(port.Tags, id) {
 			continue
 		}
 		if err := tag(ctx, p.Client, "ports", port.ID, id); err != nil {
-			return fmt.Errorf("tagging port: %w", err)
+			return false, fmt.Errorf("tagging port: %w", err)
 		}
+		changed = true
 	}
-	return nil
+	return changed, nil
 }
 
-// Delete removes every port of a machine.
-func (p Ports) Delete(ctx context.Context, uid types.UID) error {
+// Delete implements Kind.
+func (p Ports) Delete(ctx context.Context, uid types.UID, _ bool) error {
 	found, err := p.Find(ctx, uid)
 	if err != nil {
 		return fmt.Errorf("listing ports: %w", err)
@@ -147,7 +149,7 @@ func (p Ports) remove(ctx context.Context, id string) error {
 	return nil
 }
 
-// Remains returns every port that is ours.
+// Remains implements Kind.
 func (p Ports) Remains(ctx context.Context) ([]driver.Remain, error) {
 	pages, err := ports.List(p.Client, ports.ListOpts{Tags: Mark, Limit: 500}).AllPages(ctx)
 	if err != nil {

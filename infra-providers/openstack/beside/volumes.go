@@ -104,7 +104,7 @@ func (v Volumes) fits(ctx context.Context, have volumes.Volume, want Volume) err
 	return fmt.Errorf("volume %q was %s in zone %q and is made anew: %w", want.Name, have.Status, have.AvailabilityZone, ErrBusy)
 }
 
-// Delete removes the volumes of a machine. Those attached to a server that goes are left to Nova, which
+// Delete implements Kind. Volumes attached to a server that goes are left to Nova, which
 // removes them with it. It fails with ErrBusy for those that cannot be removed yet.
 func (v Volumes) Delete(ctx context.Context, uid types.UID, serverGoes bool) error {
 	found, err := v.find(ctx, uid)
@@ -134,7 +134,7 @@ func (v Volumes) Delete(ctx context.Context, uid types.UID, serverGoes bool) err
 	return busy
 }
 
-// Tag makes every volume of a machine say whose it is.
+// Tag implements Kind.
 func (v Volumes) Tag(ctx context.Context, id driver.Identity) error {
 	found, err := v.find(ctx, id.UID)
 	if err != nil {
@@ -161,7 +161,7 @@ func (v Volumes) remove(ctx context.Context, id string) error {
 	return nil
 }
 
-// Remains returns every volume that is ours and is meant to go with its machine.
+// Remains implements Kind.
 func (v Volumes) Remains(ctx context.Context) ([]driver.Remain, error) {
 	all, err := v.list(ctx, nil)
 	if err != nil {

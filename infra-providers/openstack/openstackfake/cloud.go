@@ -98,20 +98,16 @@ func (c *Cloud) Things() (all []string) {
 	return all
 }
 
-// Thing returns the only thing of a kind that a user made, as the service shows it.
-func (c *Cloud) Thing(kind string) object {
+// Thing returns the only thing of a kind that a user made, as the service shows it. It fails when there is
+// none or more than one.
+func (c *Cloud) Thing(kind string) (object, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var found object
-	for _, made := range c.things[kind] {
-		if made["furnished"] == nil {
-			if found != nil {
-				panic("several " + kind)
-			}
-			found = maps.Clone(made)
-		}
+	made := c.list(kind, func(thing object) bool { return thing["furnished"] == nil })
+	if len(made) != 1 {
+		return nil, fmt.Errorf("there are %d %s, not one", len(made), kind)
 	}
-	return found
+	return maps.Clone(made[0]), nil
 }
 
 // Change changes the things of a kind behind everybody's back, and with them what they were asked for.

@@ -160,15 +160,28 @@ func (c *Cloud) floatingIP(r call) (object, *refusal) {
 	return object{"floatingip": made}, nil
 }
 
-// addressesOf are the addresses of a port as Nova shows them.
+// addressesOf are the addresses of a port as Nova shows them, not in the order that they were asked for in.
 func (c *Cloud) addressesOf(port object) (all []object) {
-	for _, fixed := range port["fixed_ips"].([]object) {
-		all = append(all, object{"addr": fixed["ip_address"], "version": 4, "OS-EXT-IPS:type": "fixed"})
+	add := func(address any, kind string) {
+		version := 4
+		if strings.Contains(fmt.Sprint(address), ":") {
+			version = 6
+		}
+		all = append(all, object{"addr": address, "version": version, "OS-EXT-IPS:type": kind, "OS-EXT-IPS-MAC:mac_addr": mac(port)})
+	}
+	for _, fixed := range slices.Backward(port["fixed_ips"].([]object)) {
+		add(fixed["ip_address"], "fixed")
 	}
 	for _, address := range c.things["floatingips"] {
 		if address["port_id"] == port["id"] {
-			all = append(all, object{"addr": address["floating_ip_address"], "version": 4, "OS-EXT-IPS:type": "floating"})
+			add(address["floating_ip_address"], "floating")
 		}
 	}
 	return all
+}
+
+func mac(port object) string {
+	id := port["id"].(string)
+	end := id[len(id)-6:]
+	return fmt.Sprintf("fa:16:3e:%s:%s:%s", end[:2], end[2:4], end[4:])
 }

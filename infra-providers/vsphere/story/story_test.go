@@ -62,8 +62,8 @@ func testMain(m *testing.M) int {
 // patience bounds every wait: how quick anything is depends on what else the host does.
 const patience = 4 * time.Minute
 
-// TestAMachineLivesAndGoes: created, running with addresses, deleted; a machine with bad credentials and
-// one with a bad template say so and can be deleted too.
+// TestAMachineLivesAndGoes: created, running with addresses, deleted; machines with bad credentials, a bad
+// template or a bad network say so and can be deleted too.
 func TestAMachineLivesAndGoes(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
@@ -85,6 +85,9 @@ func TestAMachineLivesAndGoes(t *testing.T) {
 	good := create(t, home, "worker-1", infrav1.VSphereMachineSpec{CredentialsSecretName: "good", Template: "DC0_C0_RP0_VM0"})
 	refused := create(t, home, "worker-2", infrav1.VSphereMachineSpec{CredentialsSecretName: "bad", Template: "DC0_C0_RP0_VM0"})
 	invalid := create(t, home, "worker-3", infrav1.VSphereMachineSpec{CredentialsSecretName: "good", Template: "nope"})
+	astray := create(t, home, "worker-4", infrav1.VSphereMachineSpec{
+		CredentialsSecretName: "good", Template: "DC0_C0_RP0_VM0", Networks: []infrav1.VSphereNetwork{{Name: "VM Network"}, {Name: "nope"}},
+	})
 
 	running := func(g gomega.Gomega) {
 		fetch(g, good)
@@ -97,12 +100,17 @@ func TestAMachineLivesAndGoes(t *testing.T) {
 	g.Expect(bios(model, "worker-1")).To(gomega.Equal(string(good.UID)))
 
 	for _, test := range []struct {
-		machine *infrav1.VSphereMachine
-		want    string
-	}{{refused, inframachine.UnauthorizedReason}, {invalid, inframachine.InvalidConfigurationReason}} {
+		machine    *infrav1.VSphereMachine
+		want, says string
+	}{
+		{refused, inframachine.UnauthorizedReason, ""},
+		{invalid, inframachine.InvalidConfigurationReason, "spec.template"},
+		{astray, inframachine.InvalidConfigurationReason, "spec.networks[1].name"},
+	} {
 		g.Eventually(func(g gomega.Gomega) {
 			fetch(g, test.machine)
-			g.Expect(reason(test.machine)).To(gomega.Equal(test.want))
+			ready := meta.FindStatusCondition(test.machine.Status.Conditions, clusterv1.ReadyCondition)
+			g.Expect(ready).To(gomega.HaveValue(gomega.And(gomega.HaveField("Reason", test.want), gomega.HaveField("Message", gomega.ContainSubstring(test.says)))))
 		}, patience).Should(gomega.Succeed())
 	}
 
@@ -111,10 +119,10 @@ func TestAMachineLivesAndGoes(t *testing.T) {
 	fetch(g, secret)
 	secret.Data["password"] = []byte("secret")
 	g.Expect(cluster.Client.Update(ctx, secret)).To(gomega.Succeed())
-	for _, machine := range []*infrav1.VSphereMachine{good, refused, invalid} {
+	for _, machine := range []*infrav1.VSphereMachine{good, refused, invalid, astray} {
 		g.Expect(cluster.Client.Delete(ctx, machine)).To(gomega.Succeed())
 	}
-	for _, machine := range []*infrav1.VSphereMachine{good, refused, invalid} {
+	for _, machine := range []*infrav1.VSphereMachine{good, refused, invalid, astray} {
 		g.Eventually(func() bool {
 			return apierrors.IsNotFound(cluster.Client.Get(ctx, client.ObjectKeyFromObject(machine), machine))
 		}, patience).Should(gomega.BeTrue(), machine.Name)

@@ -243,6 +243,17 @@ func (r *renewing) RoundTrip(ctx context.Context, req, res soap.HasFault) error 
 	return r.next.RoundTrip(ctx, req, res)
 }
 
+// Answered reports whether an error is an answer of the REST API with a status. The SDK looks at an error
+// itself, not at what it wraps.
+func Answered(err error, status int) bool {
+	for ; err != nil; err = errors.Unwrap(err) {
+		if rest.IsStatusError(err, status) {
+			return true
+		}
+	}
+	return false
+}
+
 // Rest calls a function with a client of the REST API that is logged in, and once more when the server
 // forgot that session.
 func (s *Session) Rest(ctx context.Context, call func(*rest.Client) error) error {
@@ -254,7 +265,7 @@ func (s *Session) Rest(ctx context.Context, call func(*rest.Client) error) error
 	known := s.rest
 	s.mu.Unlock()
 	if known != nil {
-		if err := call(known); !rest.IsStatusError(err, http.StatusUnauthorized) {
+		if err := call(known); !Answered(err, http.StatusUnauthorized) {
 			return err
 		}
 	}
