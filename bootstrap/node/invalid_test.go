@@ -150,6 +150,22 @@ func TestNamesTheFieldThatIsWrong(t *testing.T) {
 	}
 }
 
+func TestAcceptsFilesBesideOurs(t *testing.T) {
+	t.Parallel()
+	for system, paths := range map[bootstrapv1.OperatingSystem][]string{
+		bootstrapv1.Ubuntu:  {"/opt/cni/bin/mine", "/opt/bin/mine", "/usr/local/bin/mine", "/etc/hostname", "/etc/systemd/system/kubelet.service.d/90-mine.conf"},
+		bootstrapv1.Flatcar: {"/opt/cni/bin/mine", "/opt/bin/mine", "/etc/hostname", "/etc/systemd/system/mine.service", "/etc/kubernetes/mine"},
+	} {
+		in := minimal(system)
+		in.Spec.Binaries.Kubelet = []bootstrapv1.Download{{Architecture: "amd64"}}
+		in.Spec.Binaries.CNIPlugins = []bootstrapv1.Download{{Architecture: "amd64"}}
+		files(paths...)(in.Spec)
+		if _, err := Describe(in); err != nil {
+			t.Errorf("%s: %v", system, err)
+		}
+	}
+}
+
 // brokenCredentials must be refused without being told to anybody.
 var brokenCredentials = map[bootstrapv1.SecretKeyReference][]byte{
 	{Name: "pull", Key: "json"}:    []byte(`{"auths":hunter2`),
