@@ -44,6 +44,7 @@ func TestVirtualMachine(t *testing.T) {
 	l.begin(ctx, choice{})
 	l.awaitInstance(ctx)
 	node := l.join(ctx)
+	l.livesOnItsDisk(ctx, node)
 	l.killProvider()
 	l.run(ctx, node)
 	l.sameProcess()
@@ -75,6 +76,9 @@ func (l *lab) join(ctx context.Context) string {
 		err := l.stack.Work.List(ctx, nodes)
 		if err == nil && len(nodes.Items) == 1 {
 			return "", nil
+		}
+		if l.gaveUp() {
+			l.t.Fatalf("the bootstrap failed%s", l.consoles())
 		}
 		return fmt.Sprintf("%d Nodes", len(nodes.Items)), err
 	})
