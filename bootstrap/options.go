@@ -44,6 +44,7 @@ func parseOptions(args []string) (*options, error) {
 	flags.DurationVar(&o.syncPeriod, "sync-period", 10*time.Minute, "how often everything is reconciled even if nothing changed")
 	inherited := flag.NewFlagSet("", flag.ContinueOnError)
 	o.log.AddFlags(inherited)
+	beDiscreet(inherited)
 	ctrlconfig.RegisterFlags(inherited)
 	flags.AddGoFlagSet(inherited)
 	if err := flags.Parse(args); err != nil {

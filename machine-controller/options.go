@@ -53,6 +53,7 @@ func parseOptions(args []string) (*options, error) {
 	flags.StringSliceVar(&annotations, "additional-sync-machine-annotations", nil, "the same for annotations")
 	inherited := flag.NewFlagSet("", flag.ContinueOnError)
 	o.log.AddFlags(inherited)
+	beDiscreet(inherited)
 	ctrlconfig.RegisterFlags(inherited)
 	flags.AddGoFlagSet(inherited)
 	if err := flags.Parse(args); err != nil {

@@ -60,7 +60,7 @@ func Render(n *node.Node) ([]byte, error) {
 		}
 		config.Storage.Files = append(config.Storage.Files, file(f))
 	}
-	for _, u := range append(n.Units, node.Unit{Name: "drover-bootstrap.service", Content: bootstrapUnit, Enabled: true}) {
+	for _, u := range append(n.Units, node.Unit{Name: node.BootstrapUnit, Content: bootstrapUnit, Enabled: true}) {
 		if u.Jinja {
 			return nil, fmt.Errorf("writing Ignition configuration: it cannot fill in the expressions of %s", u.Name)
 		}

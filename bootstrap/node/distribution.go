@@ -20,6 +20,9 @@ type distribution struct {
 	// resolvConf is the resolver configuration for pods; empty is the kubelet's default.
 	resolvConf string
 
+	// readOnly are the folders in which nothing can be written.
+	readOnly []string
+
 	// setup are shell commands that prepare the host.
 	setup []string
 

@@ -13,15 +13,24 @@ import (
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 )
 
-// untouchable are files and folders whose replacement leaves a host that cannot boot or be logged in to.
+// untouchable are files and folders whose replacement leaves a host that cannot boot, be logged in to or join.
 var untouchable = []string{
 	"/proc", "/sys", "/dev", "/run", "/boot", "/etc/passwd", "/etc/shadow", "/etc/group", "/etc/gshadow", "/etc/fstab", "/etc/machine-id",
+	"/sbin/init", "/usr/sbin/init", "/bin/sh", "/usr/bin/sh", "/bin/bash", "/usr/bin/bash", "/lib/systemd", "/usr/lib/systemd",
+	// A kubelet that finds these believes that it has joined.
+	kubeletKubeconfig, "/var/lib/kubelet/pki",
 }
 
-func addFiles(n *Node, _ distribution, in Input) error {
+// folders are on every host: no file can be in their place.
+var folders = []string{
+	"/bin", "/etc", "/home", "/lib", "/lib64", "/mnt", "/opt", "/root", "/sbin", "/srv", "/tmp", "/usr", "/usr/bin", "/usr/lib",
+	"/usr/local", "/usr/local/bin", "/usr/sbin", "/var", "/var/lib", "/var/log",
+}
+
+func addFiles(n *Node, os distribution, in Input) error {
 	for i, f := range in.Spec.Files {
 		field := "spec.files[" + itoa(i) + "]"
-		if err := checkPath(n, f.Path); err != "" {
+		if err := checkPath(n, os, f.Path); err != "" {
 			return invalid(field+".path", "%s: %s", f.Path, err)
 		}
 		content, err := fileContent(f, field, in.Secrets)
@@ -38,21 +47,56 @@ func addFiles(n *Node, _ distribution, in Input) error {
 }
 
 // checkPath refuses to replace what the host needs. It returns what is wrong.
-func checkPath(n *Node, path string) string {
-	if within := slices.IndexFunc(untouchable, func(u string) bool { return path == u || strings.HasPrefix(path, u+"/") }); within >= 0 {
-		return "the host needs " + untouchable[within] + " as it is"
+func checkPath(n *Node, os distribution, path string) string {
+	within := func(folder string) bool { return path == folder || strings.HasPrefix(path, folder+"/") }
+	if i := slices.IndexFunc(untouchable, within); i >= 0 {
+		return "the host needs " + untouchable[i] + " as it is"
 	}
-	for _, ours := range n.AllFiles() {
+	if i := slices.IndexFunc(os.readOnly, within); i >= 0 {
+		return os.readOnly[i] + " cannot be written to on this operating system: /opt and /etc can"
+	}
+	if slices.Contains(folders, path) {
+		return "is a folder"
+	}
+	for _, ours := range n.paths() {
 		switch {
-		case path == ours.Path:
+		case path == ours:
 			return "the file is written by the controller, or twice"
-		case strings.HasPrefix(ours.Path, path+"/"):
-			return "must be a folder, because " + ours.Path + " is in it"
-		case strings.HasPrefix(path, ours.Path+"/"):
-			return ours.Path + " is a file"
+		case strings.HasPrefix(ours, path+"/"):
+			return "must be a folder, because " + ours + " is in it"
+		case strings.HasPrefix(path, ours+"/"):
+			return ours + " is a file"
 		}
 	}
 	return ""
+}
+
+// paths are all files that the host gets so far, whoever writes them.
+func (n *Node) paths() []string {
+	paths := []string{unitFolder + BootstrapUnit}
+	for _, f := range n.AllFiles() {
+		paths = append(paths, f.Path)
+	}
+	for _, u := range n.Units {
+		paths = append(paths, unitFolder+u.Name)
+		for _, d := range u.DropIns {
+			paths = append(paths, unitFolder+u.Name+".d/"+d.Name)
+		}
+	}
+	for _, d := range n.Downloads {
+		target := d.Target
+		if d.Unpack {
+			target += "/*"
+		}
+		paths = append(paths, target)
+	}
+	for _, u := range n.Users {
+		paths = append(paths, "/etc/sudoers.d/"+u.Name)
+	}
+	if n.Hostname != "" {
+		paths = append(paths, "/etc/hostname")
+	}
+	return paths
 }
 
 func fileContent(f bootstrapv1.File, field string, secrets map[bootstrapv1.SecretKeyReference][]byte) ([]byte, error) {

@@ -15,6 +15,7 @@ func flatcar() distribution {
 		kubelet:    "/usr/bin/kubelet",
 		resolvConf: "/run/systemd/resolve/resolv.conf",
 		metadata:   "/run/metadata/flatcar",
+		readOnly:   []string{"/usr", "/bin", "/sbin", "/lib", "/lib64"},
 		time:       timesyncd,
 		trustFile:  "/etc/ssl/certs/drover.pem",
 		// The unit of the image reads a configuration below /usr.

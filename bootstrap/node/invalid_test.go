@@ -71,12 +71,36 @@ func TestNamesTheFieldThatIsWrong(t *testing.T) {
 		"trusted CA that is a key": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
 			s.TrustedCAs = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"
 		}, "spec.trustedCAs"},
-		"file twice":               {"ubuntu", files("/etc/a", "/etc/a"), "spec.files[1].path"},
-		"file of ours":             {"ubuntu", files("/opt/drover/bootstrap.sh"), "spec.files[0].path"},
-		"folder of ours":           {"ubuntu", files("/etc/kubernetes"), "spec.files[0].path"},
-		"file below a file":        {"ubuntu", files("/etc/a", "/etc/a/b"), "spec.files[1].path"},
-		"file the host needs":      {"ubuntu", files("/etc/passwd"), "spec.files[0].path"},
-		"file in a virtual folder": {"ubuntu", files("/proc/sys/vm/swappiness"), "spec.files[0].path"},
+		"file twice":                            {"ubuntu", files("/etc/a", "/etc/a"), "spec.files[1].path"},
+		"file of ours":                          {"ubuntu", files("/opt/drover/bootstrap.sh"), "spec.files[0].path"},
+		"folder of ours":                        {"ubuntu", files("/etc/kubernetes"), "spec.files[0].path"},
+		"file below a file":                     {"ubuntu", files("/etc/a", "/etc/a/b"), "spec.files[1].path"},
+		"file the host needs":                   {"ubuntu", files("/etc/passwd"), "spec.files[0].path"},
+		"file in a virtual folder":              {"ubuntu", files("/proc/sys/vm/swappiness"), "spec.files[0].path"},
+		"file where a unit of ours is":          {"flatcar", files("/etc/systemd/system/kubelet.service"), "spec.files[0].path"},
+		"file where a drop-in of ours is":       {"ubuntu", files("/etc/systemd/system/containerd.service.d/10-drover.conf"), "spec.files[0].path"},
+		"file where a folder of drop-ins is":    {"ubuntu", files("/etc/systemd/system/containerd.service.d"), "spec.files[0].path"},
+		"file where the unit of Ignition is":    {"flatcar", files("/etc/a", "/etc/systemd/system/drover-bootstrap.service"), "spec.files[1].path"},
+		"file that a kubelet takes for its own": {"ubuntu", files("/etc/kubernetes/kubelet.conf"), "spec.files[0].path"},
+		"file where every host has a folder":    {"ubuntu", files("/usr"), "spec.files[0].path"},
+		"file in place of the shell":            {"ubuntu", files("/bin/bash"), "spec.files[0].path"},
+		"file where nothing can be written":     {"flatcar", files("/usr/local/bin/a"), "spec.files[0].path"},
+		"name of the host that a field sets": {"flatcar", func(s *bootstrapv1.BootstrapConfigSpec) {
+			files("/etc/hostname")(s)
+			s.Hostname = bootstrapv1.HostnameFromMachine
+		}, "spec.files[0].path"},
+		"rule for sudo that a field sets": {"flatcar", func(s *bootstrapv1.BootstrapConfigSpec) {
+			files("/etc/sudoers.d/admin")(s)
+			s.Users = []bootstrapv1.User{{Name: "admin", Sudo: "ALL=(ALL) ALL"}}
+		}, "spec.files[0].path"},
+		"file where a download is unpacked": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
+			files("/opt/cni/bin")(s)
+			s.Binaries.CNIPlugins = []bootstrapv1.Download{{Architecture: "amd64"}}
+		}, "spec.files[0].path"},
+		"file that is downloaded": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
+			files("/opt/bin/kubelet")(s)
+			s.Binaries.Kubelet = []bootstrapv1.Download{{Architecture: "amd64"}}
+		}, "spec.files[0].path"},
 		"content that is not base64": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
 			s.Files = []bootstrapv1.File{{Path: "/etc/a", Content: ptr.To("?"), Encoding: bootstrapv1.Base64}}
 		}, "spec.files[0].content"},
@@ -123,6 +147,22 @@ func TestNamesTheFieldThatIsWrong(t *testing.T) {
 				t.Errorf("the error tells a secret: %v", err)
 			}
 		})
+	}
+}
+
+func TestAcceptsFilesBesideOurs(t *testing.T) {
+	t.Parallel()
+	for system, paths := range map[bootstrapv1.OperatingSystem][]string{
+		bootstrapv1.Ubuntu:  {"/opt/cni/bin/mine", "/opt/bin/mine", "/usr/local/bin/mine", "/etc/hostname", "/etc/systemd/system/kubelet.service.d/90-mine.conf"},
+		bootstrapv1.Flatcar: {"/opt/cni/bin/mine", "/opt/bin/mine", "/etc/hostname", "/etc/systemd/system/mine.service", "/etc/kubernetes/mine"},
+	} {
+		in := minimal(system)
+		in.Spec.Binaries.Kubelet = []bootstrapv1.Download{{Architecture: "amd64"}}
+		in.Spec.Binaries.CNIPlugins = []bootstrapv1.Download{{Architecture: "amd64"}}
+		files(paths...)(in.Spec)
+		if _, err := Describe(in); err != nil {
+			t.Errorf("%s: %v", system, err)
+		}
 	}
 }
 

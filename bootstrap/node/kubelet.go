@@ -46,7 +46,7 @@ func addKubelet(n *Node, os distribution, in Input) error {
 	}
 	n.Files = append(n.Files,
 		// The kubeadm package ships a drop-in of this name with a command line of its own: this one shadows it.
-		File{Path: "/etc/systemd/system/kubelet.service.d/10-kubeadm.conf", Mode: 0o644, Content: []byte("# The command line is in kubelet.service.\n")},
+		File{Path: unitFolder + "kubelet.service.d/10-kubeadm.conf", Mode: 0o644, Content: []byte("# The command line is in kubelet.service.\n")},
 	)
 	needs, environment := "network-online.target containerd.service", "EnvironmentFile=-"+proxyFile+"\n"
 	if os.metadata != "" {

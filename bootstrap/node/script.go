@@ -14,6 +14,11 @@ const (
 	modulesFile  = "/etc/modules-load.d/drover.conf"
 	sysctlFile   = "/etc/sysctl.d/99-drover.conf"
 
+	unitFolder = "/etc/systemd/system/"
+
+	// BootstrapUnit runs ScriptFile once, where the format has no commands of its own.
+	BootstrapUnit = "drover-bootstrap.service"
+
 	// ScriptFile runs all steps in order.
 	ScriptFile = scriptFolder + "/bootstrap.sh"
 

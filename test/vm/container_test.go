@@ -46,12 +46,14 @@ func TestContainer(t *testing.T) {
 			}
 			l.begin(ctx, chosen)
 			c := l.boot(ctx, chosen)
+			token := l.token(ctx)
 			node := l.join(ctx)
 			if chosen.Kubeadm {
 				l.joinedByKubeadm(c)
 			}
 			l.restartKubelet(ctx, c, node)
 			l.run(ctx, node)
+			l.keptSecret(ctx, token)
 			l.drain(ctx, node)
 			l.nothingLeft(ctx)
 		})

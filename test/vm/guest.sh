@@ -12,7 +12,7 @@ recipe=$(sha256sum "test/vm/guest.sh" | cut -d' ' -f1)
 [ "$(cat "$target/recipe" 2>/dev/null)" = "$recipe" ] && exit 0
 rm -rf "$target" && mkdir -p "$target"
 packages=systemd,systemd-sysv,systemd-resolved,dbus,udev,kmod,cloud-init,containerd,runc,containernetworking-plugins
-packages+=,iproute2,iptables,conntrack,ethtool,socat,netbase,ca-certificates,curl,linux-image-cloud-amd64
+packages+=,iproute2,iptables,conntrack,ethtool,socat,netbase,e2fsprogs,xfsprogs,gdisk,ca-certificates,curl,linux-image-cloud-amd64
 
 # The initial RAM disk has the drivers of this machine type only, because an emulated CPU unpacks it slowly.
 mmdebstrap --quiet --mode=root --variant=minbase --include="$packages" --aptopt='APT::Install-Recommends "false"' \

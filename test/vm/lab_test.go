@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"text/template"
 	"time"
@@ -80,10 +81,18 @@ func newLab(ctx context.Context, t *testing.T, root, guest string) *lab {
 		t.Fatal(err)
 	}
 	l.machines = filepath.Join(dir, "machines")
+	disks, err := flatcarDisks(root, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if l.supply, err = vm.StartSupply(map[string]string{
 		"kubelet":         filepath.Join(root, "bin", "k8s", "kubelet"),
 		"kubeadm":         filepath.Join(root, "bin", "k8s", "kubeadm"),
 		"cni-plugins.tgz": filepath.Join(guest, "cni-plugins.tgz"),
+		// For disks.sh, with Ignition itself.
+		"disks.sh":          filepath.Join(root, "test/vm/fixture/disks.sh"),
+		"ignition":          filepath.Join(root, "bin", "ignition"),
+		"flatcar-disks.ign": disks,
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -202,15 +211,36 @@ func (l *lab) await(ctx context.Context, what string, missing func(context.Conte
 	l.tell(what)
 }
 
-// consoles is what the machines said last.
-func (l *lab) consoles() string {
+// logs are what the machines themselves write.
+func (l *lab) logs() []string {
 	logs, _ := filepath.Glob(filepath.Join(l.machines, "machines", "*", "console.log"))
 	if l.container != nil {
-		logs = append(logs, l.container.Log, filepath.Join(l.container.Root, "var/log/cloud-init-output.log"))
+		logs = append(logs, l.container.Log)
+		if log := filepath.Join(l.container.Root, "var/log/cloud-init-output.log"); exists(log) {
+			logs = append(logs, log)
+		}
 	}
+	return logs
+}
+
+// consoles is what the machines said last.
+func (l *lab) consoles() string {
 	said := ""
-	for _, log := range logs {
+	for _, log := range l.logs() {
 		said += fmt.Sprintf("\nconsole%s", process.Tail(log))
 	}
 	return said
+}
+
+// gaveUp tells whether a step of a machine's bootstrap failed: no Node will come.
+func (l *lab) gaveUp() bool {
+	return slices.ContainsFunc(l.logs(), func(log string) bool {
+		content, err := os.ReadFile(log)
+		return err == nil && bytes.Contains(content, []byte("bootstrap: line "))
+	})
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }

@@ -43,9 +43,12 @@ func TestVirtualMachine(t *testing.T) {
 	l.launch(ctx)
 	l.begin(ctx, choice{})
 	l.awaitInstance(ctx)
+	token := l.token(ctx)
 	node := l.join(ctx)
+	l.livesOnItsDisk(ctx, node)
 	l.killProvider()
 	l.run(ctx, node)
+	l.keptSecret(ctx, token)
 	l.sameProcess()
 	l.drain(ctx, node)
 	l.nothingLeft(ctx)
@@ -75,6 +78,9 @@ func (l *lab) join(ctx context.Context) string {
 		err := l.stack.Work.List(ctx, nodes)
 		if err == nil && len(nodes.Items) == 1 {
 			return "", nil
+		}
+		if l.gaveUp() {
+			l.t.Fatalf("the bootstrap failed%s", l.consoles())
 		}
 		return fmt.Sprintf("%d Nodes", len(nodes.Items)), err
 	})

@@ -28,7 +28,7 @@ func TestRefusesBeforeThereIsATokenOrAMachine(t *testing.T) {
 			field:  "spec.maxSizeBytes",
 		},
 		"registry credentials that cannot be read": {
-			secret: &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "pull"}, Data: map[string][]byte{"key": []byte(`{"auths":{"registry.example.test":{"auth":"hunter2"}}}`)}},
+			secret: &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "pull"}, Data: map[string][]byte{"key": []byte(`{"auths":{"registry.example.test":{"auth":"` + password + `"}}}`)}},
 			change: func(s *bootstrapv1.BootstrapConfigSpec) {
 				s.Containerd.RegistryCredentialsFrom = bootstrapv1.SecretKeyReference{Name: "pull", Key: "key"}
 			},
@@ -51,7 +51,7 @@ func TestRefusesBeforeThereIsATokenOrAMachine(t *testing.T) {
 			machine := f.machine("m1")
 			config := f.config(machine, func(b *bootstrapv1.BootstrapConfig) { c.change(&b.Spec) })
 			message := f.eventually(config, clusterv1.ReadyCondition, metav1.ConditionFalse, bootstrapv1.InvalidSpecReason)
-			if !strings.HasPrefix(message, c.field+": ") || strings.Contains(message, "hunter2") {
+			if !strings.HasPrefix(message, c.field+": ") || strings.Contains(message, password) {
 				t.Errorf("message = %q, want it to begin with %s and to tell no secret", message, c.field)
 			}
 			if made := f.tokens(machine); len(made) > 0 {

@@ -28,7 +28,6 @@ import (
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	"drover.io/bootstrap/internal/testenv"
-	"drover.io/bootstrap/internal/token"
 	"drover.io/bootstrap/internal/workload"
 )
 
@@ -57,6 +56,9 @@ func run(m *testing.M) int {
 	} else {
 		stopped <- nil
 	}
+	if err == nil {
+		err = assertKept(ctx)
+	}
 	cancel()
 	err = errors.Join(err, <-stopped)
 	for _, c := range []*testenv.Cluster{management, workloads} {
@@ -81,26 +83,23 @@ func startManager(ctx context.Context, stopped chan<- error) error {
 	if err != nil {
 		return err
 	}
-	if err := newReconciler(mgr.GetClient(), mgr.GetAPIReader(), mgr).Register(mgr); err != nil {
+	reconciler := &Reconciler{
+		Client:      mgr.GetClient(),
+		Live:        mgr.GetAPIReader(),
+		Connections: workload.NewConnections(mgr.GetAPIReader(), clock.RealClock{}),
+		Recorder:    mgr.GetEventRecorder("drover-bootstrap"),
+		Clock:       clock.RealClock{},
+		NewToken:    made.next,
+		Workers:     4,
+	}
+	if err := reconciler.Register(mgr); err != nil {
 		return err
 	}
 	go func() { stopped <- mgr.Start(ctx) }()
 	return nil
 }
 
-func newReconciler(c client.Client, live client.Reader, mgr ctrl.Manager) *Reconciler {
-	return &Reconciler{
-		Client:      c,
-		Live:        live,
-		Connections: workload.NewConnections(live, clock.RealClock{}),
-		Recorder:    mgr.GetEventRecorder("drover-bootstrap"),
-		Clock:       clock.RealClock{},
-		NewToken:    token.New,
-		Workers:     4,
-	}
-}
-
-// logBuffer keeps all that is logged, at every level.
+// logBuffer keeps all that is logged, at every level that the manager can be told to log.
 type logBuffer struct {
 	mu  sync.Mutex
 	all bytes.Buffer
@@ -111,7 +110,7 @@ func (b *logBuffer) logger() logr.Logger {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		fmt.Fprintln(&b.all, prefix, args)
-	}, funcr.Options{Verbosity: 10})
+	}, funcr.Options{Verbosity: 7})
 }
 
 func (b *logBuffer) String() string {

@@ -137,21 +137,28 @@ func create(t *testing.T, c client.Client, object client.Object) {
 // ask makes a kubelet's request for a serving certificate, as the Node itself.
 func ask(t *testing.T, node string, addresses ...string) *certificatesv1.CertificateSigningRequest {
 	t.Helper()
+	request := &x509.CertificateRequest{DNSNames: []string{node}}
+	for _, a := range addresses {
+		request.IPAddresses = append(request.IPAddresses, net.ParseIP(a))
+	}
+	config := rest.CopyConfig(workloads.Admin)
+	config.Impersonate = rest.ImpersonationConfig{UserName: "system:node:" + node, Groups: []string{"system:nodes", "system:authenticated"}}
+	return send(t, config, node, request, certificatesv1.KubeletServingSignerName, certificatesv1.UsageServerAuth)
+}
+
+// send makes a request of a kubelet for the certificate of a Node.
+func send(t *testing.T, as *rest.Config, node string, request *x509.CertificateRequest, signer string, usage certificatesv1.KeyUsage) *certificatesv1.CertificateSigningRequest {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	request := &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}}, DNSNames: []string{node}}
-	for _, a := range addresses {
-		request.IPAddresses = append(request.IPAddresses, net.ParseIP(a))
-	}
+	request.Subject = pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}}
 	der, err := x509.CreateCertificateRequest(rand.Reader, request, key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := rest.CopyConfig(workloads.Admin)
-	config.Impersonate = rest.ImpersonationConfig{UserName: "system:node:" + node, Groups: []string{"system:nodes", "system:authenticated"}}
-	c, err := client.New(config, client.Options{Scheme: workloads.Client.Scheme()})
+	c, err := client.New(as, client.Options{Scheme: workloads.Client.Scheme()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,8 +166,8 @@ func ask(t *testing.T, node string, addresses ...string) *certificatesv1.Certifi
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "csr-"},
 		Spec: certificatesv1.CertificateSigningRequestSpec{
 			Request:    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
-			SignerName: certificatesv1.KubeletServingSignerName,
-			Usages:     []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth},
+			SignerName: signer,
+			Usages:     []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, usage},
 		},
 	}
 	create(t, c, csr)

@@ -37,8 +37,9 @@ type Options struct {
 func AddFlags(flags *pflag.FlagSet) *Options {
 	o := &Options{logging: textlogger.NewConfig()}
 	native := flag.NewFlagSet("", flag.ContinueOnError)
-	config.RegisterFlags(native)
 	o.logging.AddFlags(native)
+	beDiscreet(native)
+	config.RegisterFlags(native)
 	flags.AddGoFlagSet(native)
 
 	flags.StringVar(&o.MetricsBindAddress, "metrics-bind-address", ":8085", `address to serve metrics on, "0" for none`)

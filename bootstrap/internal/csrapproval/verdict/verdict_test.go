@@ -210,6 +210,43 @@ func FuzzServing(f *testing.F) {
 	})
 }
 
+// Whatever is asked with a bootstrap token, an approval must be for one of the Machine's names and for a client alone.
+func FuzzClient(f *testing.F) {
+	f.Add("system:node:m1", "system:nodes", "", []byte{}, "client auth")
+	f.Add("system:node:node-2", "system:nodes", "", []byte{}, "client auth")
+	f.Add("system:node:m1", "system:nodes,system:masters", "", []byte{}, "client auth")
+	f.Add("system:node:m1", "system:nodes", "node-1", []byte{10, 0, 0, 1}, "client auth")
+	f.Add("system:node:", "", "", []byte{}, "")
+	k := key(f)
+	waiting := Host{Names: []string{"m1", "node-1"}, Addresses: node1.Addresses}
+	f.Fuzz(func(t *testing.T, name, organization, names string, ip []byte, usages string) {
+		request := &x509.CertificateRequest{Subject: pkix.Name{CommonName: name, Organization: split(organization)}, DNSNames: split(names)}
+		if len(ip) == 4 || len(ip) == 16 {
+			request.IPAddresses = []net.IP{ip}
+		}
+		csr := &certificatesv1.CertificateSigningRequest{Spec: certificatesv1.CertificateSigningRequestSpec{
+			SignerName: certificatesv1.KubeAPIServerClientKubeletSignerName, Username: "system:bootstrap:abcdef", Request: sign(t, k, request),
+		}}
+		for _, u := range split(usages) {
+			csr.Spec.Usages = append(csr.Spec.Usages, certificatesv1.KeyUsage(u))
+		}
+		if Client(csr, waiting) != nil {
+			return
+		}
+		asked, err := parse(csr.Spec.Request)
+		if err != nil {
+			t.Fatal("approved what cannot be parsed")
+		}
+		node, _ := strings.CutPrefix(asked.Subject.CommonName, "system:node:")
+		if !slices.Contains(waiting.Names, node) || !slices.Equal(asked.Subject.Organization, []string{"system:nodes"}) {
+			t.Errorf("approved %q of %q", asked.Subject.CommonName, asked.Subject.Organization)
+		}
+		if len(asked.DNSNames)+len(asked.IPAddresses) > 0 || slices.Contains(csr.Spec.Usages, certificatesv1.UsageServerAuth) {
+			t.Errorf("approved a certificate for %v, %v with %v", asked.DNSNames, asked.IPAddresses, csr.Spec.Usages)
+		}
+	})
+}
+
 // Bytes that are no request must not bring the approver down.
 func FuzzParse(f *testing.F) {
 	good := serving()
