@@ -39,7 +39,8 @@ const claimPrefix = "claimed by "
 // Should a server be asked for under a claim that aged and was taken over all the same, or should this clock
 // and Neutron's differ by more than the age of a claim, both servers ask for the same port. Nova refuses it
 // to the second on one host, takes it from the first while it cleans up, and may grant it on the next host:
-// a port is no lock. The driver then keeps the older server and removes the other.
+// a port is no lock. The driver then keeps the older server and removes the other. The same happens where
+// Neutron grants the swap to several: on MariaDB a busy one answered five that waited for each other with 200.
 type Claim struct {
 	Ports Ports
 	// Holder names the caller. Calls under one name for one machine must not overlap, and one whose server
