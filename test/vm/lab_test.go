@@ -8,15 +8,19 @@ import (
 	"cmp"
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"text/template"
 	"time"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -109,6 +113,7 @@ func newLab(ctx context.Context, t *testing.T, root, guest string) *lab {
 		if err := l.stack.Stop(); err != nil {
 			t.Error(err)
 		}
+		l.endMachines()
 		if !t.Failed() {
 			if err := os.RemoveAll(dir); err != nil {
 				t.Error(err)
@@ -117,6 +122,21 @@ func newLab(ctx context.Context, t *testing.T, root, guest string) *lab {
 	})
 	l.tell("control planes and managers run")
 	return l
+}
+
+// endMachines ends the virtual machines that a failed test leaves: they outlive their provider.
+func (l *lab) endMachines() {
+	l.t.Helper()
+	files, _ := filepath.Glob(filepath.Join(l.machines, "machines", "*", "qemu.pid"))
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		l.must(err)
+		pid, err := strconv.Atoi(strings.TrimSpace(string(content)))
+		l.must(err)
+		if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+			l.t.Error(err)
+		}
+	}
 }
 
 // launch runs the qemu provider under the permissions that it is shipped with.
