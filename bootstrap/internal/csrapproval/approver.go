@@ -32,6 +32,10 @@ const (
 
 	// patience is how long the cluster itself has to approve a client certificate, which most clusters do.
 	patience = 5 * time.Second
+
+	// acquaintance is how long a Machine's Node may take to be known as such. A request that is still of no Machine
+	// is somebody else's.
+	acquaintance = 2 * time.Minute
 )
 
 // approver decides on the requests of one workload cluster.
@@ -66,6 +70,9 @@ func (a *approver) look(ctx context.Context, o any) {
 		log.V(1).Info("certificate request cannot be decided on yet", "cause", err.Error())
 	case machine == nil:
 		log.V(1).Info("left certificate request alone: it is not of a Machine of this Cluster")
+		if time.Since(csr.CreationTimestamp.Time) >= acquaintance {
+			a.pass(csr, node)
+		}
 	case refusal != nil:
 		a.tell(machine, csr, refusal)
 	default:
@@ -162,6 +169,15 @@ func (a *approver) tell(machine *clusterv1.Machine, csr *certificatesv1.Certific
 	}
 	a.recorder.Eventf(machine, nil, corev1.EventTypeWarning, "CertificateRequestLeftAlone", "Approve",
 		"certificate request %s of the workload cluster was not approved: %s", csr.Name, refusal.Error())
+}
+
+// pass tells of a request that somebody else has to decide on.
+func (a *approver) pass(csr *certificatesv1.CertificateSigningRequest, node string) {
+	if !a.isNews(csr.UID) {
+		return
+	}
+	a.recorder.Eventf(a.cluster, nil, corev1.EventTypeNormal, "CertificateRequestLeftAlone", "Approve",
+		"certificate request %s for Node %q of the workload cluster was left to others: it does not come from a Machine of this Cluster", csr.Name, node)
 }
 
 // isNews tells whether nothing was said of a request yet, and remembers that something is now.
