@@ -407,12 +407,9 @@ func (c creation) run(ctx context.Context) (driver.Instance, error) {
 	if err != nil {
 		return driver.Instance{}, kind(err, config.Spec.Flavor, config.Zone)
 	}
-	have, err := c.claim.Ports.Ensure(ctx, id, plan.Ports(func(at int) string { return beside.PortName(id, at) }))
+	have, err := c.claim.Take(ctx, id, plan.Ports(func(at int) string { return beside.PortName(id, at) }))
 	if err != nil {
 		return driver.Instance{}, refused("spec.ports", err, config)
-	}
-	if have, err = c.claim.Take(ctx, id.UID, have); err != nil {
-		return driver.Instance{}, kind(err, config.Spec.Flavor, config.Zone)
 	}
 	var disks []string
 	if len(volumes(config)) > 0 {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -55,15 +56,6 @@ func neutron(t *testing.T) (*openstackfake.Cloud, *gophercloud.ServiceClient, []
 	return cloud, services.Network, wanted
 }
 
-func ensure(t *testing.T, client *gophercloud.ServiceClient, wanted []ports.CreateOptsBuilder) []ports.Port {
-	t.Helper()
-	have, err := beside.Ports{Client: client}.Ensure(t.Context(), worker, wanted)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return have
-}
-
 func claim(client *gophercloud.ServiceClient, holder string, later time.Duration) beside.Claim {
 	return beside.Claim{Ports: beside.Ports{Client: client}, Holder: holder, Now: func() time.Time { return time.Now().Add(later) }}
 }
@@ -72,7 +64,7 @@ func TestOneHolderAtATime(t *testing.T) {
 	t.Parallel()
 	_, client, wanted := neutron(t)
 	take := func(holder string, later time.Duration) error {
-		_, err := claim(client, holder, later).Take(t.Context(), worker.UID, ensure(t, client, wanted))
+		_, err := claim(client, holder, later).Take(t.Context(), worker, wanted)
 		return err
 	}
 	if err := take("a", 0); err != nil {
@@ -92,69 +84,65 @@ func TestOneHolderAtATime(t *testing.T) {
 	}
 }
 
-// TestASwapOfWhatChangedFails: both read, then both claim.
-func TestASwapOfWhatChangedFails(t *testing.T) {
-	t.Parallel()
-	_, client, wanted := neutron(t)
-	have := ensure(t, client, wanted)
-	if _, err := claim(client, "a", 0).Take(t.Context(), worker.UID, have); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := claim(client, "b", 0).Take(t.Context(), worker.UID, have); !errors.Is(err, beside.ErrBusy) {
-		t.Errorf("got %v", err)
-	}
-}
-
-// TestTwoPortsOfOnePlaceMakeOneHolder: two callers made a port each before either listed.
-func TestTwoPortsOfOnePlaceMakeOneHolder(t *testing.T) {
-	t.Parallel()
-	cloud, client, wanted := neutron(t)
-	first := ensure(t, client, wanted)
-	second, err := ports.Create(t.Context(), client, wanted[0]).Extract()
+// made is a port of the first place, claimed by words.
+func made(t *testing.T, client *gophercloud.ServiceClient, wanted ports.CreateOptsBuilder, words string) *ports.Port {
+	t.Helper()
+	port, err := ports.Create(t.Context(), client, wanted).Extract()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := claim(client, "a", 0).Take(t.Context(), worker.UID, first[:1]); err != nil {
+	if port, err = ports.Update(t.Context(), client, port.ID, ports.UpdateOpts{Description: &words}).Extract(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := claim(client, "b", 0).Take(t.Context(), worker.UID, []ports.Port{*second}); !errors.Is(err, beside.ErrBusy) {
-		t.Errorf("got %v", err)
-	}
-	kept, err := claim(client, "a", 0).Take(t.Context(), worker.UID, ensure(t, client, wanted))
+	return port
+}
+
+// TestTheHolderTidiesUp: another caller's claim has aged, an older port is nobody's.
+func TestTheHolderTidiesUp(t *testing.T) {
+	t.Parallel()
+	cloud, client, wanted := neutron(t)
+	made(t, client, wanted[0], "")
+	made(t, client, wanted[0], "claimed by b at some time")
+	kept, err := claim(client, "a", 6*time.Minute).Take(t.Context(), worker, wanted)
 	if err != nil || len(kept) != 2 || len(cloud.Things()) != 2 {
 		t.Errorf("%d ports are kept of %q: %v", len(kept), cloud.Things(), err)
 	}
 }
 
-// TestWhoSeesAnotherClaimWithdraws: both claimed, each a port of its own, before either listed again.
+// TestWhoSeesAnotherClaimWithdraws: another caller claims after this one has looked, and before it looks again.
 func TestWhoSeesAnotherClaimWithdraws(t *testing.T) {
 	t.Parallel()
 	cloud, client, wanted := neutron(t)
-	have := ensure(t, client, wanted)
-	other, err := ports.Create(t.Context(), client, wanted[0]).Extract()
-	if err != nil {
-		t.Fatal(err)
-	}
-	words := "claimed by b"
-	if _, err := ports.Update(t.Context(), client, other.ID, ports.UpdateOpts{Description: &words}).Extract(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := claim(client, "a", 0).Take(t.Context(), worker.UID, have); !errors.Is(err, beside.ErrBusy) {
+	var other *ports.Port
+	between := meanwhile{wanted[0], func() { other = made(t, client, wanted[0], "claimed by b at some time") }}
+	_, err := claim(client, "a", 0).Take(t.Context(), worker, []ports.CreateOptsBuilder{between})
+	if !errors.Is(err, beside.ErrBusy) {
 		t.Errorf("got %v", err)
 	}
-	for _, thing := range cloud.Things() {
-		if have[0].ID == thing[len(thing)-len(have[0].ID):] {
-			t.Error("the claimed port was not withdrawn, so that nobody can go on")
-		}
+	if things := cloud.Things(); len(things) != 1 || !strings.HasSuffix(things[0], other.ID) {
+		t.Errorf("%q are left, so that nobody can go on", things)
 	}
+}
+
+// meanwhile does something just before a port is made.
+type meanwhile struct {
+	ports.CreateOptsBuilder
+	do func()
+}
+
+func (m meanwhile) ToPortCreateMap() (map[string]any, error) {
+	m.do()
+	return m.CreateOptsBuilder.ToPortCreateMap()
 }
 
 func TestAPortOfAServerIsNotClaimed(t *testing.T) {
 	t.Parallel()
 	_, client, wanted := neutron(t)
-	have := ensure(t, client, wanted)
-	have[0].DeviceID = "server"
-	if _, err := claim(client, "a", 0).Take(t.Context(), worker.UID, have); !errors.Is(err, beside.ErrBusy) {
+	port := made(t, client, wanted[0], "claimed by a at some time")
+	if _, err := ports.Update(t.Context(), client, port.ID, ports.UpdateOpts{DeviceID: new("server")}).Extract(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := claim(client, "a", 0).Take(t.Context(), worker, wanted); !errors.Is(err, beside.ErrBusy) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -170,14 +158,11 @@ func TestManyCallersAreNeverTwo(t *testing.T) {
 	for _, holder := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
 		callers.Go(func() {
 			for range 5 {
-				have, err := beside.Ports{Client: client}.Ensure(context.Background(), worker, wanted)
-				if err != nil {
-					continue
-				}
-				if _, err = claim(client, holder, 0).Take(context.Background(), worker.UID, have); err == nil {
+				if _, err := claim(client, holder, 0).Take(context.Background(), worker, wanted); err == nil {
 					mu.Lock()
 					holders[holder] = true
 					mu.Unlock()
+					return // and keeps what it holds
 				}
 			}
 		})

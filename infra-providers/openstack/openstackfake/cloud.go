@@ -119,6 +119,19 @@ func (c *Cloud) Change(kind string, change func(object)) {
 	}
 }
 
+// Double adds a younger server of the same machine to the only one.
+func (c *Cloud) Double() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, known := range maps.Clone(c.things["servers"]) {
+		double, hidden := maps.Clone(known), *c.hidden[id]
+		hidden.ports = nil
+		double["id"], double["created"] = c.id(), time.Now().Add(time.Minute).UTC().Format(time.RFC3339)
+		c.put("servers", double)
+		c.hidden[double["id"].(string)] = &hidden
+	}
+}
+
 // Asked returns the body of the call that made the only server.
 func (c *Cloud) Asked() object {
 	c.mu.Lock()

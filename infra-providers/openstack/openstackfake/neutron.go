@@ -68,14 +68,11 @@ func fits(query url.Values) func(object) bool {
 	}
 }
 
-// update changes a thing if it is at the revision that the caller knows.
+// update changes a thing.
 func (c *Cloud) update(kind string, r call) (object, *refusal) {
 	known := c.things[kind][r.PathValue("id")]
 	if known == nil {
 		return nil, neutronError(http.StatusNotFound, "NotFound", "it could not be found")
-	}
-	if wanted := r.Header.Get("If-Match"); wanted != "" && wanted != fmt.Sprintf("revision_number=%v", known["revision_number"]) {
-		return nil, neutronError(http.StatusPreconditionFailed, "RevisionNumberConstraintFailed", "Constrained to "+wanted)
 	}
 	name := strings.TrimSuffix(kind, "s")
 	for field, value := range r.body[name].(object) {
