@@ -16,6 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/client/config"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"drover.io/api/logflags"
 )
 
 // options are the flags of the manager.
@@ -44,7 +46,7 @@ func parseOptions(args []string) (*options, error) {
 	flags.DurationVar(&o.syncPeriod, "sync-period", 10*time.Minute, "how often everything is reconciled even if nothing changed")
 	inherited := flag.NewFlagSet("", flag.ContinueOnError)
 	o.log.AddFlags(inherited)
-	beDiscreet(inherited)
+	logflags.Bound(inherited)
 	ctrlconfig.RegisterFlags(inherited)
 	flags.AddGoFlagSet(inherited)
 	if err := flags.Parse(args); err != nil {

@@ -15,6 +15,8 @@ import (
 	"k8s.io/klog/v2/textlogger"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/client/config"
+
+	"drover.io/api/logflags"
 )
 
 // options are the flags of the manager.
@@ -53,7 +55,7 @@ func parseOptions(args []string) (*options, error) {
 	flags.StringSliceVar(&annotations, "additional-sync-machine-annotations", nil, "the same for annotations")
 	inherited := flag.NewFlagSet("", flag.ContinueOnError)
 	o.log.AddFlags(inherited)
-	beDiscreet(inherited)
+	logflags.Bound(inherited)
 	ctrlconfig.RegisterFlags(inherited)
 	flags.AddGoFlagSet(inherited)
 	if err := flags.Parse(args); err != nil {

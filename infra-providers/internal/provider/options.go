@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2/textlogger"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 
+	"drover.io/api/logflags"
 	"drover.io/infra-providers/internal/orphan"
 )
 
@@ -38,7 +39,7 @@ func AddFlags(flags *pflag.FlagSet) *Options {
 	o := &Options{logging: textlogger.NewConfig()}
 	native := flag.NewFlagSet("", flag.ContinueOnError)
 	o.logging.AddFlags(native)
-	beDiscreet(native)
+	logflags.Bound(native)
 	config.RegisterFlags(native)
 	flags.AddGoFlagSet(native)
 

@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package provider
+// Package logflags keeps Secrets out of the logs of managers, whatever level somebody asks for. It is the one
+// rule that they all share beside the kinds; it owns no logger.
+package logflags
 
 import (
 	"flag"
@@ -28,7 +30,8 @@ func (d discreet) Set(value string) error {
 	return d.Value.Set(value)
 }
 
-// beDiscreet bounds the flags of the log.
-func beDiscreet(flags *flag.FlagSet) {
+// Bound makes every flag of a set that has the flags of a log and no others, -v and -vmodule, refuse levels at
+// which the bodies of requests are written.
+func Bound(flags *flag.FlagSet) {
 	flags.VisitAll(func(f *flag.Flag) { f.Value = discreet{f.Value} })
 }
