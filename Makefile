@@ -46,10 +46,10 @@ bench: control-plane $(SIMULATED) ## Measure our core beside Cluster API's; ARGS
 	@GOWORK=off go run -C test ./bench $(ARGS)
 
 .PHONY: soak
-soak: control-plane $(SIMULATED) ## Machine lifecycles under random faults, and a crash at every write; DRIVER=name, LIFECYCLES=N, MINUTES=N, CRASHES=N, SEED=N
+soak: control-plane $(SIMULATED) ## Machine lifecycles under random faults, and, without DRIVER=name, a crash at every write; LIFECYCLES=N, MINUTES=N, CRASHES=N, SEED=N
 	@cd infra-providers && DROVER_SOAK_LIFECYCLES=$(or $(LIFECYCLES),10000) DROVER_SOAK_SEED=$(or $(SEED),1) DROVER_SOAK_MINUTES=$(MINUTES) GOWORK=off \
 		go test -run TestFaultRig -v -timeout 12h $(if $(DRIVER),./$(if $(filter fake,$(DRIVER)),driver/)$(DRIVER),./...)
-	@cd test && DROVER_CRASHES=$(or $(CRASHES),all) GOWORK=off go test -run TestCrash -timeout 3h ./scenarios/crash -seed $(or $(SEED),1)
+	$(if $(DRIVER),,@cd test && DROVER_CRASHES=$(or $(CRASHES),all) GOWORK=off go test -run TestCrash -timeout 3h ./scenarios/crash -seed $(or $(SEED),1))
 
 .PHONY: interop
 interop: control-plane $(SIMULATED) ## Run every mixture of Drover and Cluster API, and clusterctl against Drover

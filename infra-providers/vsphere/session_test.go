@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/pem"
 	"net/http"
+	"net/http/httptrace"
 	"slices"
 	"sync"
 	"testing"
@@ -41,6 +42,31 @@ func TestOneSessionServesAll(t *testing.T) {
 	}
 	if got := len(w.sessions()); got != 0 {
 		t.Errorf("%d sessions are left after the end", got)
+	}
+}
+
+// TestOneConnectionServesManyCalls: a new one for each call would cost a TLS handshake each time.
+func TestOneConnectionServesManyCalls(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	d := w.connect()
+	made, err := d.Create(t.Context(), req(w, identity("1")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var calls, opened int
+	traced := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
+		if calls++; !info.Reused {
+			opened++
+		}
+	}})
+	for range 5 {
+		if _, err := d.Get(traced, made.Identity); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if calls < 5 || opened > 1 {
+		t.Errorf("%d calls opened %d connections, want at most 1", calls, opened)
 	}
 }
 

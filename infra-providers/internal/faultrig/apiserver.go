@@ -6,8 +6,11 @@ package faultrig
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -16,11 +19,19 @@ import (
 
 var errKilled = errors.New("killed")
 
-// apiserver is a client of a reconciler that dies around its writes, and whose cache of machines is behind.
+// apiserver is what one process of a reconciler has of the API server: a client whose writes die, and a cache of
+// machines that is behind. The rig is the only other writer, so that the cache is filled with what it knows instead
+// of by reads: a life would cost a hundred of them.
 type apiserver[M driver.Machine] struct {
 	dice *Dice
-	// cache is never newer than the API server and never goes back.
-	cache map[client.ObjectKey]M
+	// latest returns a machine as it is; false when it is gone.
+	latest func(client.ObjectKey) (M, bool)
+	// shown is what the cache showed last. It is never newer than the API server and never goes back.
+	shown map[client.ObjectKey]M
+	// belongings are the Clusters and Machines, which nobody changes.
+	belongings map[string]client.Object
+	// written is true once a write was sent.
+	written bool
 }
 
 func (a *apiserver[M]) wrap(direct client.WithWatch) client.WithWatch {
@@ -40,6 +51,7 @@ func (a *apiserver[M]) write(do func() error) error {
 	if a.dice.happens(8, "write died") {
 		return errKilled
 	}
+	a.written = true
 	err := do()
 	if a.dice.happens(8, "write lost") {
 		return errors.Join(err, errKilled)
@@ -50,20 +62,33 @@ func (a *apiserver[M]) write(do func() error) error {
 func (a *apiserver[M]) get(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 	machine, ok := object.(M)
 	if !ok {
-		return c.Get(ctx, key, object, options...)
+		return a.belonging(ctx, c, key, object, options...)
 	}
-	if known, ok := a.cache[key]; ok && a.dice.happens(20, "cache behind") {
-		copyInto(machine, known)
-		return nil
+	known, ok := a.shown[key]
+	if !ok || !a.dice.happens(20, "cache behind") {
+		if known, ok = a.latest(key); !ok {
+			delete(a.shown, key)
+			return apierrors.NewNotFound(schema.GroupResource{Resource: "machines"}, key.Name)
+		}
+		a.shown[key] = known.DeepCopyObject().(M)
 	}
-	if err := c.Get(ctx, key, object, options...); err != nil {
-		delete(a.cache, key)
-		return err
-	}
-	a.cache[key] = machine.DeepCopyObject().(M)
+	copyInto(machine, known)
 	return nil
 }
 
-func copyInto[M driver.Machine](to, from M) {
+func (a *apiserver[M]) belonging(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	name := fmt.Sprintf("%T %s", object, key)
+	if known, ok := a.belongings[name]; ok {
+		copyInto(object, known)
+		return nil
+	}
+	if err := c.Get(ctx, key, object, options...); err != nil {
+		return err
+	}
+	a.belongings[name] = object.DeepCopyObject().(client.Object)
+	return nil
+}
+
+func copyInto[O client.Object](to, from O) {
 	reflect.ValueOf(to).Elem().Set(reflect.ValueOf(from.DeepCopyObject()).Elem())
 }

@@ -50,6 +50,7 @@ type storm[M driver.Machine, C any] struct {
 	// hooks are the ways in which the simulated cloud can be hurt, in a stable order.
 	hooks []func()
 
+	server     *apiserver[M]
 	reconciler reconcile.Reconciler
 	steps      int
 	alive      []*life[M]
@@ -64,6 +65,8 @@ type life[M driver.Machine] struct {
 	// dies is the reconcile at which it is deleted.
 	dies, steps int
 	deleted     bool
+	// gone is true once the API server no longer has it.
+	gone bool
 }
 
 func newStorm[M driver.Machine, C any](ctx context.Context, cluster *testenv.Cluster, dice *Dice, world World[M, C]) (*storm[M, C], error) {
@@ -109,8 +112,8 @@ func (s *storm[M, C]) restart() {
 		connected, err := s.world.Cloud.Connect(ctx, at, credentials)
 		return &shaky[C]{Driver: connected, dice: s.dice, ledger: s.ledger, place: described.Place}, err
 	}
-	server := &apiserver[M]{dice: s.dice, cache: map[client.ObjectKey]M{}}
-	shaken := server.wrap(s.direct)
+	s.server = &apiserver[M]{dice: s.dice, latest: s.latest, shown: map[client.ObjectKey]M{}, belongings: map[string]client.Object{}}
+	shaken := s.server.wrap(s.direct)
 	s.reconciler = reconcile.AsReconciler(client.Client(shaken), &inframachine.Reconciler[M, C]{
 		Cloud:  described,
 		Client: shaken,
@@ -170,16 +173,43 @@ func (s *storm[M, C]) step(ctx context.Context) error {
 		if err := s.insist(ctx, func() error { return s.direct.Delete(ctx, one.machine) }); client.IgnoreNotFound(err) != nil {
 			return err
 		}
+		if err := s.read(ctx, one); err != nil {
+			return err
+		}
 	}
-	key := client.ObjectKeyFromObject(one.machine)
-	// What fails is tried again at some later step, as a queue would.
-	_, failure := s.reconciler.Reconcile(ctx, ctrl.Request{NamespacedName: key})
-	if err := s.insist(ctx, func() error { return s.direct.Get(ctx, key, one.machine) }); apierrors.IsNotFound(err) {
+	var failure error
+	if !one.gone {
+		// What fails is tried again at some later step, as a queue would.
+		s.server.written = false
+		_, failure = s.reconciler.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(one.machine)})
+	}
+	if s.server.written {
+		if err := s.read(ctx, one); err != nil {
+			return err
+		}
+	}
+	if one.gone {
 		return s.bury(ctx, one)
-	} else if err != nil {
-		return err
 	}
 	return s.check(one, failure)
+}
+
+// read takes over what the API server has of a machine.
+func (s *storm[M, C]) read(ctx context.Context, one *life[M]) error {
+	key := client.ObjectKeyFromObject(one.machine)
+	err := s.insist(ctx, func() error { return s.direct.Get(ctx, key, one.machine) })
+	one.gone = apierrors.IsNotFound(err)
+	return client.IgnoreNotFound(err)
+}
+
+// latest is what a cache without a delay would have.
+func (s *storm[M, C]) latest(key client.ObjectKey) (machine M, ok bool) {
+	for _, one := range s.alive {
+		if !one.gone && client.ObjectKeyFromObject(one.machine) == key {
+			return one.machine, true
+		}
+	}
+	return machine, false
 }
 
 // insist repeats what only a busy API server fails. The faults of the rig are not among these.
