@@ -44,8 +44,9 @@ type Driver[C any] interface {
 
 	// Delete asks the cloud to remove the instance and everything made beside it. It MUST be idempotent,
 	// MUST succeed when nothing is left, MUST refuse with NotOwnedError to touch what carries other tags,
-	// and MUST also clean up what a half-finished Create left. It MAY return before the instance is gone:
-	// the caller verifies by Get, and asks again when it is neither Stopping nor gone.
+	// and MUST also clean up what a half-finished Create left. It MUST NOT delete disks that somebody else
+	// attached, such as the volumes of a Node that was lost before they were detached. It MAY return before
+	// the instance is gone: the caller verifies by Get, and asks again when it is neither Stopping nor gone.
 	Delete(ctx context.Context, id Identity) error
 
 	// List yields every instance tagged for the owner, page by page; an empty owner means every instance

@@ -5,6 +5,7 @@ package hetzner_test
 
 import (
 	"net/http"
+	"strconv"
 	"testing"
 	"time"
 
@@ -56,6 +57,13 @@ func conformance(t *testing.T, cloud *hetznerfake.Cloud) drivertest.World[hetzne
 		Lose:      cloud.Lose,
 		Hide:      cloud.Hide,
 		Interrupt: func() { cloud.RefuseServer(http.StatusInternalServerError, "server_error", "") },
+		Attach: func(made driver.Instance) func() bool {
+			id, err := strconv.ParseInt(made.ID, 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return cloud.Attach(id)
+		},
 		Leftovers: cloud.Leftovers,
 		Refuse: map[drivertest.Refusal]func(){
 			drivertest.Unauthorized:         func() { cloud.Refuse(http.StatusUnauthorized, "unauthorized") },

@@ -93,6 +93,7 @@ func conformance(t *testing.T, r *rig, spec infrav1.OpenStackMachineSpec) driver
 		Reconnect: func() driver.Driver[openstack.Config] { return r.connect(t) },
 		Lose:      func() { r.faults.Lose(openstackfake.Changes) },
 		Interrupt: func() { r.faults.Fail(openstackfake.Creates("servers"), http.StatusInternalServerError, "") },
+		Attach:    func(made driver.Instance) func() bool { return r.Attach(made.ID) },
 		Leftovers: r.Things,
 		Refuse: map[drivertest.Refusal]func(){
 			drivertest.Unauthorized: func() { r.refuseLogin() },

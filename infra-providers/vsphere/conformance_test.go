@@ -57,6 +57,7 @@ func (w *world) conformance() drivertest.World[vsphere.Config] {
 		},
 		// The clone is there, off and without its rule, and nobody knows.
 		Interrupt: func() { w.wire.add(&rule{methods: []string{"CloneVM_Task"}, lost: true}) },
+		Attach:    w.attach,
 		Leftovers: w.leftovers,
 	}
 }

@@ -55,7 +55,7 @@ func Cloud(sessions *vcenter.Pool) driver.Cloud[*infrav1.VSphereMachine, Config]
 	}
 }
 
-// Driver implements driver.Driver and driver.Sizer.
+// Driver implements driver.Driver, driver.Sizer and driver.Tagger.
 type Driver struct {
 	session *vcenter.Session
 	options Options
@@ -67,6 +67,8 @@ type Driver struct {
 	// leaving has the UUIDs that were asked to be deleted, and whose removal goes on at each look.
 	leaving map[string]bool
 }
+
+var errTagging = errors.New("the new record is being written")
 
 var errUnderWay = errors.New("a clone that was asked for before this process started is under way and may be this machine's")
 
@@ -260,6 +262,54 @@ func (d *Driver) Size(_ context.Context, config Config) (driver.Size, error) {
 		capacity[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(config.Shape.DiskGiB<<30, resource.BinarySI)
 	}
 	return driver.Size{Capacity: capacity, Architecture: "amd64", OperatingSystem: "linux"}, nil
+}
+
+// Tag implements driver.Tagger. The tags are a record in the virtual machine, which is written by a task: until it
+// is there, Tag fails with an error that passes.
+func (d *Driver) Tag(ctx context.Context, id driver.Identity) error {
+	return kind(d.tag(ctx, id), Config{})
+}
+
+func (d *Driver) tag(ctx context.Context, id driver.Identity) error {
+	client, err := d.session.Client(ctx)
+	if err != nil {
+		return err
+	}
+	for range 2 {
+		vm, ok, err := d.find(ctx, client, id)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return d.untaggable(ctx, client, id)
+		}
+		full, found, err := read(vm)
+		if err != nil {
+			return err
+		}
+		if err := id.Check(found); err != nil {
+			return err
+		}
+		if found.Owner.UID == id.Owner.UID {
+			return nil
+		}
+		id.UID = found.UID
+		if err := d.steps.Retag(ctx, client, full, id.Tags()); err != nil {
+			return err
+		}
+	}
+	return errTagging
+}
+
+// untaggable says why there is no virtual machine to tag.
+func (d *Driver) untaggable(ctx context.Context, client *vim25.Client, id driver.Identity) error {
+	if under, ok := d.clones.Get(uuidOf(id)); ok && under.Task != nil {
+		return errTagging
+	}
+	if err := d.unknown(ctx, client); err != nil {
+		return err
+	}
+	return &driver.NotFoundError{What: "virtual machine " + uuidOf(id)}
 }
 
 // find returns the virtual machine of an identity. When none has its UUID, one that has the BIOS UUID of a

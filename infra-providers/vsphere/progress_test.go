@@ -6,6 +6,7 @@ package vsphere_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,7 +14,10 @@ import (
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/types"
 
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/vsphere"
+	"drover.io/infra-providers/vsphere/vcenter"
 )
 
 // clone is a task of vCenter that lasts until the test ends it, in place of the next clone.
@@ -251,6 +255,33 @@ func TestListsMoveHalfMadeMachinesOn(t *testing.T) {
 	}
 	if got := w.wire.total(); got != 3 {
 		t.Errorf("a list of settled machines costs %d calls, want 3: view, page, end of the view", got)
+	}
+}
+
+// TestOwnDisksGoWithTheMachine: only what others attached is taken off first.
+func TestOwnDisksGoWithTheMachine(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	d, id := w.connect(), identity("1")
+	config := w.config("", func(spec *infrav1.VSphereMachineSpec) { spec.Disks = []infrav1.VSphereDisk{{SizeGiB: 1}, {SizeGiB: 2}} })
+	if _, err := d.Create(t.Context(), driver.Request[vsphere.Config]{Identity: id, Config: config}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, d, id, driver.Running)
+	if got := strings.Count(option(w.machine("worker-1"), vcenter.DisksKey), ","); got != 2 {
+		t.Errorf("%d disks are written down, want 3", got+1)
+	}
+	w.wire.reset()
+	for range 10 {
+		if err := d.Delete(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := len(w.ours()); got != 0 {
+		t.Errorf("%d virtual machines are left", got)
+	}
+	if got := w.wire.count("ReconfigVM_Task"); got != 0 {
+		t.Errorf("%d changes before the end, want none", got)
 	}
 }
 

@@ -163,6 +163,46 @@ func (w *world) ours() []mo.VirtualMachine {
 	})
 }
 
+// attach attaches a disk that somebody else made to the machine of an instance, as a storage driver does.
+func (w *world) attach(made driver.Instance) func() bool {
+	w.t.Helper()
+	ctx := context.Background()
+	datastore, err := w.finder.DefaultDatastore(ctx)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	datacenter, err := w.finder.DefaultDatacenter(ctx)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := object.NewFileManager(w.admin.Client).MakeDirectory(ctx, datastore.Path("kubevols"), datacenter, true); err != nil {
+		w.t.Fatal(err)
+	}
+	path, disks := datastore.Path("kubevols/pvc-1.vmdk"), object.NewVirtualDiskManager(w.admin.Client)
+	w.do(disks.CreateVirtualDisk(ctx, path, datacenter, &types.FileBackedVirtualDiskSpec{
+		VirtualDiskSpec: types.VirtualDiskSpec{
+			DiskType: string(types.VirtualDiskTypeThin), AdapterType: string(types.VirtualDiskAdapterTypeLsiLogic),
+		},
+		CapacityKb: 1024,
+	}))
+	machine := w.find(made.Identity.Name)
+	devices, err := machine.Device(ctx)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	controller, err := devices.FindDiskController("")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := machine.AddDevice(ctx, devices.CreateDisk(controller, datastore.Reference(), path)); err != nil {
+		w.t.Fatal(err)
+	}
+	return func() bool {
+		_, err := datastore.Stat(ctx, "kubevols/pvc-1.vmdk")
+		return err == nil
+	}
+}
+
 // machine is the only virtual machine with a name.
 func (w *world) machine(name string) mo.VirtualMachine {
 	w.t.Helper()

@@ -38,6 +38,9 @@ type World[C any] struct {
 	Interrupt func()
 	// Hide makes the next instance that is created missing from lists for a while.
 	Hide func()
+	// Attach attaches a disk of somebody else to an instance that runs, as a CSI driver does, and returns a
+	// function that reports whether the disk is still there and then removes it.
+	Attach func(made driver.Instance) func() bool
 	// Leftovers names everything of ours that exists in the cloud, instances included.
 	Leftovers func() []string
 }
@@ -73,6 +76,7 @@ func Run[C any](t *testing.T, open func(t *testing.T) World[C]) {
 		"leaves alone what belongs to another machine or cluster": foreign[C],
 		"deletes everything, and may be asked again":              deleteTwice[C],
 		"deletes once when the answer was lost":                   deleteLost[C],
+		"deletes no disk that somebody else attached":             deleteSparing[C],
 		"lists what an owner has, over all pages":                 list[C],
 		"lists again from the start after a caller stopped early": listBreak[C],
 		"reads by identity what a list does not show yet":         hidden[C],

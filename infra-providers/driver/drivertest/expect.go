@@ -37,6 +37,24 @@ func wantOne[C any](t *testing.T, world World[C], id driver.Identity) driver.Ins
 	return found[0]
 }
 
+// wantRunning waits until the instance runs.
+func wantRunning[C any](t *testing.T, world World[C], id driver.Identity) driver.Instance {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; {
+		found, err := world.Driver.Get(t.Context(), id)
+		if err != nil {
+			t.Fatalf("reading: %v", err)
+		}
+		if found.State == driver.Running {
+			return found
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the instance is still %s: %s", found.State, found.Message)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
 func wantNothing[C any](t *testing.T, world World[C]) {
 	t.Helper()
 	if world.Leftovers == nil {

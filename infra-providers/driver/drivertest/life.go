@@ -80,6 +80,24 @@ func deleteLost[C any](t *testing.T, world World[C]) {
 	wantNothing(t, world)
 }
 
+// deleteSparing: a Node whose volumes were never detached, because it is lost, must not take their data with it.
+func deleteSparing[C any](t *testing.T, world World[C]) {
+	if world.Attach == nil {
+		t.Skip("nobody else attaches disks in this cloud")
+	}
+	id := identity(1)
+	id.ProviderID = create(t, world, id).ProviderID
+	there := world.Attach(wantRunning(t, world, id))
+	if err := world.Driver.Delete(t.Context(), id); err != nil {
+		t.Fatalf("deleting: %v", err)
+	}
+	wantGone(t, world, id)
+	if !there() {
+		t.Error("the disk is gone, and with it somebody's data")
+	}
+	wantNothing(t, world)
+}
+
 // many is enough for several pages of any driver that makes its page size small in tests.
 const many = 60
 

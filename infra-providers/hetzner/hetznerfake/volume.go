@@ -80,3 +80,24 @@ func detachVolume(c *Cloud, r request) (any, *refusal) {
 	found.detaching = true
 	return schema.VolumeActionDetachVolumeResponse{Action: *c.workOn(found, "detach_volume")}, nil
 }
+
+// Attach attaches a new volume that nobody labelled to a server, and returns a function that reports whether the
+// volume is still there and then removes it.
+func (c *Cloud) Attach(server int64) func() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	holder := c.servers[server]
+	made := &volume{Volume: schema.Volume{
+		ID: c.newID(), Name: "pvc-1", Size: 10, Location: c.locations[0], Status: "available", Server: &holder.ID,
+		Created: time.Now().Truncate(time.Second),
+	}}
+	c.volumes[made.ID] = made
+	holder.Volumes = append(holder.Volumes, made.ID)
+	return func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		_, there := c.volumes[made.ID]
+		delete(c.volumes, made.ID)
+		return there
+	}
+}

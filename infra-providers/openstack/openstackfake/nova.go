@@ -325,6 +325,25 @@ func entries(known any) []object {
 	return all
 }
 
+// Attach attaches a new volume that nobody tagged to a server, and returns a function that reports whether the
+// volume is still there and then removes it.
+func (c *Cloud) Attach(server string) func() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	id := c.put("volumes", object{"name": "pvc-1", "size": 1, "metadata": object{}, "status": "in-use"})["id"].(string)
+	if c.hidden[server].disks == nil {
+		c.hidden[server].disks = map[string]bool{}
+	}
+	c.hidden[server].disks[id] = false
+	return func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		_, there := c.things["volumes"][id]
+		delete(c.things["volumes"], id)
+		return there
+	}
+}
+
 // terminate removes a server and what goes with it.
 func (c *Cloud) terminate(id string) {
 	for _, port := range c.things["ports"] {

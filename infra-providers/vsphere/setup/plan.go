@@ -6,7 +6,7 @@
 // process goes on where one died:
 //
 //	clone ─► shape ─► hardware ─► DRS ─► tags ─► power on ─► plan cleared
-//	              leave DRS ─► power off ─► destroy
+//	              leave DRS ─► power off ─► detach what others attached ─► destroy
 //
 // It waits for nothing: each call looks where the virtual machine stands and starts the next task, if none
 // is under way. The driver decides when to look.
@@ -21,7 +21,7 @@ import (
 	"drover.io/infra-providers/vsphere/vcenter"
 )
 
-// Record is who a virtual machine is. It never changes.
+// Record is who a virtual machine is. It changes only when its Cluster moved to another management cluster.
 type Record struct {
 	// Tags are the ownership tags.
 	Tags    map[string]string `json:"tags"`

@@ -6,6 +6,7 @@ package setup
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -79,6 +80,32 @@ func (s *Steps) Next(ctx context.Context, client *vim25.Client, vm VM, down bool
 	return say(last.Err), ctx.Err()
 }
 
+// Retag starts the task that writes other ownership tags into the record of a virtual machine, unless a task of it
+// is under way: vCenter takes one at a time.
+func (s *Steps) Retag(ctx context.Context, client *vim25.Client, vm VM, tags map[string]string) error {
+	key := strings.ToLower(vm.Config.InstanceUuid)
+	if last, ok := s.Tasks.Get(key); ok && last.Task != nil {
+		infos, err := vcenter.Results(ctx, client, *last.Task)
+		if err != nil || vcenter.Running(infos[*last.Task]) {
+			return err
+		}
+	}
+	record := vm.Record
+	record.Tags = tags
+	who, err := json.Marshal(record)
+	if err != nil {
+		return err
+	}
+	task, err := start(object.NewVirtualMachine(client, vm.Self).Reconfigure(ctx, types.VirtualMachineConfigSpec{
+		ExtraConfig: clone.Options(map[string]string{vcenter.RecordKey: string(who)}),
+	}))
+	if err != nil {
+		return err
+	}
+	s.Tasks.Begin(key, *task, struct{}{})
+	return nil
+}
+
 // Forget drops what is remembered of the tasks of a virtual machine.
 func (s *Steps) Forget(uuid string) { s.Tasks.End(uuid) }
 
@@ -129,6 +156,9 @@ func (s *Steps) down(ctx context.Context, client *vim25.Client, vm VM) (Task, er
 	if vm.Runtime.PowerState != types.VirtualMachinePowerStatePoweredOff {
 		return start(machine.PowerOff(ctx))
 	}
+	if task, err := detach(ctx, client, vm); task != nil || err != nil {
+		return task, err
+	}
 	return start(machine.Destroy(ctx))
 }
 
@@ -162,6 +192,7 @@ func (s *Steps) shape(ctx context.Context, client *vim25.Client, vm VM) (Task, e
 	if err != nil {
 		return nil, err
 	}
+	values[vcenter.DisksKey] = born(vm)
 	if !holds(vm.Config.ExtraConfig, values) {
 		spec.ExtraConfig, wrong = clone.Options(values), true
 	}
@@ -173,7 +204,7 @@ func (s *Steps) shape(ctx context.Context, client *vim25.Client, vm VM) (Task, e
 
 func metadata(vm VM) (map[string]string, error) {
 	if !vm.Plan.CloudInit {
-		return nil, nil
+		return map[string]string{}, nil
 	}
 	macs, err := addresses(vm.Config.Hardware.Device, len(vm.Plan.Networks))
 	if err != nil {

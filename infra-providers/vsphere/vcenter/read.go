@@ -25,6 +25,8 @@ const (
 	RecordKey = "drover.record"
 	// PlanKey holds what is still to be done before it may run.
 	PlanKey = "drover.plan"
+	// DisksKey holds the UUIDs of the disks that it had before it first ran.
+	DisksKey = "drover.disks"
 )
 
 // VM is what a read says about a virtual machine. Config is nil while it is being cloned.
