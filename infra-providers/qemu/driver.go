@@ -38,7 +38,7 @@ func Cloud(on *host.Host, hostName string) driver.Cloud[*infrav1.QEMUMachine, Co
 	}
 }
 
-// Driver implements driver.Driver, driver.Sizer and driver.Notifier.
+// Driver implements driver.Driver, driver.Sizer, driver.Tagger and driver.Notifier.
 type Driver struct {
 	machines machines
 	hostName string
@@ -48,6 +48,7 @@ type Driver struct {
 type machines interface {
 	Create(spec host.Spec, userData []byte) (host.Machine, error)
 	Get(id string) (host.Machine, bool)
+	Retag(id string, tags map[string]string) (bool, error)
 	Delete(id string) error
 	List() []host.Machine
 	Notify(changed func(host.Machine))
@@ -128,6 +129,20 @@ func (d *Driver) Size(_ context.Context, config Config) (driver.Size, error) {
 		capacity[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(config.DiskBytes, resource.BinarySI)
 	}
 	return driver.Size{Capacity: capacity, Architecture: config.Architecture, OperatingSystem: "linux"}, nil
+}
+
+// Tag implements driver.Tagger.
+func (d *Driver) Tag(ctx context.Context, id driver.Identity) error {
+	found, err := d.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	id.UID = found.Identity.UID
+	there, err := d.machines.Retag(found.ID, id.Tags())
+	if err == nil && !there {
+		err = &driver.NotFoundError{What: "machine " + found.ID}
+	}
+	return err
 }
 
 // Notify implements driver.Notifier.

@@ -119,6 +119,20 @@ func (h *Host) Get(id string) (Machine, bool) {
 	return known.machine(), true
 }
 
+// Retag gives a machine other tags. It reports false when there is none.
+func (h *Host) Retag(id string, tags map[string]string) (bool, error) {
+	h.mu.Lock()
+	known, ok := h.keepers[id]
+	h.mu.Unlock()
+	if !ok {
+		return false, nil
+	}
+	if err := known.retag(tags); err != nil {
+		return true, fmt.Errorf("writing down the tags of machine %q: %w", id, err)
+	}
+	return true, nil
+}
+
 // Delete has a machine shut down and removed. It does not wait, and succeeds when there is none.
 func (h *Host) Delete(id string) error {
 	h.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -34,13 +35,14 @@ type keeper struct {
 	stop, end  context.CancelFunc
 
 	mu      sync.Mutex
+	tags    map[string]string
 	phase   Phase
 	message string
 	address string
 }
 
 func newKeeper(spec Spec, h *Host) *keeper {
-	k := &keeper{spec: spec, host: h, done: make(chan struct{}), phase: Starting}
+	k := &keeper{spec: spec, host: h, done: make(chan struct{}), tags: spec.Tags, phase: Starting}
 	if spec.Bridge == "" {
 		k.address = guestAddress
 	}
@@ -58,10 +60,27 @@ func (k *keeper) machine() Machine {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	m := Machine{Spec: k.spec, Phase: k.phase, Message: k.message, Address: k.address}
+	m.Tags = k.tags
 	if k.work.Err() != nil && k.life.Err() == nil {
 		m.Phase = Ending
 	}
 	return m
+}
+
+// retag writes the new tags down before anybody sees them.
+func (k *keeper) retag(tags map[string]string) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if maps.Equal(k.tags, tags) {
+		return nil
+	}
+	spec := k.spec
+	spec.Tags = tags
+	if err := k.host.store.rewrite(spec); err != nil {
+		return err
+	}
+	k.tags = tags
+	return nil
 }
 
 // now records what the machine is at, and tells when that is new.

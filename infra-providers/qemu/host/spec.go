@@ -10,7 +10,7 @@ import (
 	"drover.io/infra-providers/qemu/image"
 )
 
-// Spec is what a machine is. It never changes.
+// Spec is what a machine is. Only its tags ever change.
 type Spec struct {
 	// ID names the machine's folder.
 	ID         string            `json:"id"`

@@ -112,6 +112,19 @@ func (s *store) create(spec Spec, userData []byte) error {
 	return nil
 }
 
+// rewrite replaces what is written down by one rename, so that whoever dies here leaves the old or the new.
+func (s *store) rewrite(spec Spec) error {
+	content, err := json.Marshal(spec)
+	if err != nil {
+		return err
+	}
+	aside := s.path(spec.ID, unfinished+specFile)
+	if err := writeFile(aside, content); err != nil {
+		return err
+	}
+	return os.Rename(aside, s.path(spec.ID, specFile))
+}
+
 // remove renames the folder before it empties it, so that a half removed machine never comes back.
 func (s *store) remove(id string) error {
 	aside, err := os.MkdirTemp(s.dir, unfinished)
