@@ -124,6 +124,10 @@ func (r *Reconciler[M, C]) finalize(ctx context.Context, job *job[M, C]) (ctrl.R
 		controllerutil.RemoveFinalizer(job.machine, infrav1.MachineFinalizer)
 		return ctrl.Result{}, nil
 	}
-	setWaiting(job.machine, DeletingReason, "waiting for the cloud to delete the instance")
+	words := "waiting for the cloud to delete the instance"
+	if said := job.observed.Message; said != "" {
+		words += ", which says: " + said
+	}
+	setWaiting(job.machine, DeletingReason, words)
 	return result, nil
 }

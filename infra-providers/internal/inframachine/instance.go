@@ -76,6 +76,7 @@ func (r *Reconciler[M, C]) remove(ctx context.Context, job *job[M, C]) (gone boo
 	if asked(job.machine) {
 		left, err := cloud.Get(ctx, id)
 		if driver.IsNotFound(err) || err == nil && left.State == driver.Stopping {
+			job.observed = left
 			return err != nil, after(left), nil
 		}
 	}
@@ -94,6 +95,7 @@ func (r *Reconciler[M, C]) remove(ctx context.Context, job *job[M, C]) (gone boo
 	case left.State == driver.Terminated:
 		return true, ctrl.Result{}, nil
 	}
+	job.observed = left
 	job.machine.GetStatus().InstanceState = string(left.State)
 	return false, after(left), nil
 }

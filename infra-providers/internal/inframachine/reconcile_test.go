@@ -6,10 +6,12 @@ package inframachine_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -411,6 +413,26 @@ func TestDeletes(t *testing.T) {
 				t.Errorf("%d deletions were asked for, want 1", got)
 			}
 		})
+	}
+}
+
+// TestADeletionThatHangsSaysWhy: in the words of the cloud.
+func TestADeletionThatHangsSaysWhy(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, fake.Options{DeleteReads: 5})
+	machine, _ := r.machine("worker")
+	r.settle(machine)
+	r.cloud.Set(machine.UID, func(i *driver.Instance) { i.Message = "the disk is locked" })
+	r.delete(machine)
+	for range 2 {
+		if _, err := r.reconcile(machine); err != nil {
+			t.Fatal(err)
+		}
+		r.wantReason(machine, clusterv1.ReadyCondition, inframachine.DeletingReason)
+		ready := meta.FindStatusCondition(machine.Status.Conditions, clusterv1.ReadyCondition)
+		if ready == nil || !strings.Contains(ready.Message, "the disk is locked") {
+			t.Errorf("Ready is %+v", ready)
+		}
 	}
 }
 
