@@ -38,7 +38,7 @@ func Cloud(on *host.Host, hostName string) driver.Cloud[*infrav1.QEMUMachine, Co
 	}
 }
 
-// Driver implements driver.Driver, driver.Sizer and driver.Notifier.
+// Driver implements driver.Driver, driver.Sizer, driver.ImageFinder and driver.Notifier.
 type Driver struct {
 	machines machines
 	hostName string
@@ -50,6 +50,7 @@ type machines interface {
 	Get(id string) (host.Machine, bool)
 	Delete(id string) error
 	List() []host.Machine
+	Image(of host.Spec) (string, error)
 	Notify(changed func(host.Machine))
 }
 
@@ -128,6 +129,19 @@ func (d *Driver) Size(_ context.Context, config Config) (driver.Size, error) {
 		capacity[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(config.DiskBytes, resource.BinarySI)
 	}
 	return driver.Size{Capacity: capacity, Architecture: config.Architecture, OperatingSystem: "linux"}, nil
+}
+
+// FindImage implements driver.ImageFinder: a file of the host's folder, or a URL, which nobody asks. Files do not
+// say for which architecture they are.
+func (d *Driver) FindImage(ctx context.Context, config Config) (driver.Image, error) {
+	if err := ctx.Err(); err != nil {
+		return driver.Image{}, err
+	}
+	found, err := d.machines.Image(config)
+	if err != nil {
+		return driver.Image{}, kind(err)
+	}
+	return driver.Image{ID: found}, nil
 }
 
 // Notify implements driver.Notifier.

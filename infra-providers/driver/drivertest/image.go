@@ -44,6 +44,9 @@ func findImage[C any](t *testing.T, world World[C]) {
 // missImage fails each call in another way. Nothing may be remembered of a failure.
 func missImage[C any](t *testing.T, world World[C]) {
 	finder := imageFinder(t, world.Driver)
+	if _, err := world.Driver.Get(t.Context(), identity(1)); !driver.IsNotFound(err) { // where one logs in first
+		t.Fatalf("reading what was never made: %v", err)
+	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := finder.FindImage(ended, world.Config); err == nil || known(err) {
