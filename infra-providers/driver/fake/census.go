@@ -66,6 +66,13 @@ func (c *Cloud) ImageOf(instance driver.Instance) string {
 	return ""
 }
 
+// Register adds an image.
+func (c *Cloud) Register(name string, image driver.Image) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.images[name] = image
+}
+
 // Deregister removes an image behind everybody's back.
 func (c *Cloud) Deregister(name string) {
 	c.mu.Lock()
