@@ -61,7 +61,7 @@ func Cloud(options Options) driver.Cloud[*infrav1.AWSMachine, Config] {
 	}
 }
 
-// Driver implements driver.Driver, driver.Sizer and driver.Tagger.
+// Driver implements driver.Driver, driver.Sizer, driver.ImageFinder and driver.Tagger.
 type Driver struct {
 	api      api
 	lookup   *launch.Lookup
@@ -254,6 +254,15 @@ func (d *Driver) Size(ctx context.Context, config Config) (driver.Size, error) {
 		return driver.Size{}, refused(err, config)
 	}
 	return size, nil
+}
+
+// FindImage implements driver.ImageFinder. An image that is left to a launch template stays unknown.
+func (d *Driver) FindImage(ctx context.Context, config Config) (driver.Image, error) {
+	found, err := d.lookup.Image(ctx, config.Spec)
+	if err != nil {
+		return driver.Image{}, refused(err, config)
+	}
+	return toImage(found), nil
 }
 
 // Tag implements driver.Tagger. What was made beside the instance is found by the machine's UID on it: volumes

@@ -37,8 +37,6 @@ func conformance(t *testing.T, ec2 world) drivertest.World[aws.Config] {
 		Config: config(t, func(*infrav1.AWSMachineSpec) {}),
 		Other:  &other,
 		Invalid: map[string]aws.Config{
-			"an unknown image":   config(t, func(s *infrav1.AWSMachineSpec) { s.Image.ID = "ami-0000000000000dead" }),
-			"no matching image":  config(t, func(s *infrav1.AWSMachineSpec) { s.Image = infrav1.AWSImage{Name: "gone-*", Owners: []string{"self"}} }),
 			"an unknown subnet":  config(t, func(s *infrav1.AWSMachineSpec) { s.Subnet.ID = "subnet-0000dead" }),
 			"no matching subnet": config(t, func(s *infrav1.AWSMachineSpec) { s.Subnet = selector("tag:role", "gone") }),
 			"no matching group": config(t, func(s *infrav1.AWSMachineSpec) {
@@ -47,6 +45,12 @@ func conformance(t *testing.T, ec2 world) drivertest.World[aws.Config] {
 			"an unknown key": config(t, func(s *infrav1.AWSMachineSpec) { s.KeyName = "missing" }),
 			"another zone":   config(t, func(s *infrav1.AWSMachineSpec) { s.Zone, s.Subnet.ID = awsfake.Region+"b", awsfake.SubnetA }),
 		},
+		NoImage: map[string]aws.Config{
+			"an unknown image":  config(t, func(s *infrav1.AWSMachineSpec) { s.Image.ID = "ami-0000000000000dead" }),
+			"no matching image": config(t, func(s *infrav1.AWSMachineSpec) { s.Image = infrav1.AWSImage{Name: "gone-*", Owners: []string{"self"}} }),
+			"a disabled image":  config(t, func(s *infrav1.AWSMachineSpec) { s.Image = infrav1.AWSImage{ID: awsfake.DisabledImage} }),
+		},
+		ImageOf:   func(made driver.Instance) string { return ec2.cloud.ImageOf(made.ID) },
 		Reconnect: func() driver.Driver[aws.Config] { return ec2.connect(t) },
 		Lose:      once(awsfake.Fault{Lost: true}),
 		Refuse: map[drivertest.Refusal]func(){

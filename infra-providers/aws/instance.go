@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"drover.io/infra-providers/aws/launch"
 	"drover.io/infra-providers/driver"
 )
 
@@ -29,6 +30,11 @@ var wellFormed = regexp.MustCompile(`^i-[0-9a-f]{1,32}$`)
 func instanceID(providerID string) (id string, ok bool) {
 	id = path.Base(providerID)
 	return id, wellFormed.MatchString(id)
+}
+
+// toImage converts an image.
+func toImage(found types.Image) driver.Image {
+	return driver.Image{ID: aws.ToString(found.ImageId), Architecture: launch.Architecture(found)}
 }
 
 func toInstance(found types.Instance) driver.Instance {

@@ -237,6 +237,10 @@ func TestSize(t *testing.T) {
 		"tells the type's architecture without an image": {func(s *infrav1.AWSMachineSpec) {
 			s.InstanceType, s.Image, s.LaunchTemplate.Name = "m7g.large", infrav1.AWSImage{}, "nodes"
 		}, driver.Size{Architecture: "arm64", OperatingSystem: "linux", Capacity: corev1.ResourceList{"cpu": resource.MustParse("2"), "memory": resource.MustParse("8Gi")}}},
+		"tells the type's architecture when it cannot run the image": {func(s *infrav1.AWSMachineSpec) {
+			s.InstanceType, s.Image = "m7g.large", infrav1.AWSImage{ID: awsfake.OldImage}
+		}, driver.Size{Architecture: "arm64", OperatingSystem: "linux", Capacity: corev1.ResourceList{
+			"cpu": resource.MustParse("2"), "memory": resource.MustParse("8Gi"), "ephemeral-storage": resource.MustParse("8Gi")}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -248,5 +252,36 @@ func TestSize(t *testing.T) {
 	}
 	if _, err := sizer.Size(t.Context(), config(t, func(s *infrav1.AWSMachineSpec) { s.InstanceType = "m9x.huge" })); !driver.IsInvalidConfiguration(err) {
 		t.Errorf("an unknown type: got %v", err)
+	}
+}
+
+func TestFindImage(t *testing.T) {
+	t.Parallel()
+	ec2 := open(t, awsfake.Options{})
+	finder, ok := ec2.connect(t).(driver.ImageFinder[aws.Config])
+	if !ok {
+		t.Fatal("the driver is no ImageFinder")
+	}
+	for name, test := range map[string]struct {
+		change func(*infrav1.AWSMachineSpec)
+		want   driver.Image
+	}{
+		"takes the newest of a name": {func(s *infrav1.AWSMachineSpec) {
+			s.Image = infrav1.AWSImage{Name: "ubuntu/noble-24.04-amd64-*", Owners: []string{awsfake.Owner}}
+		}, driver.Image{ID: awsfake.Image, Architecture: "amd64"}},
+		"takes one of another architecture if told so": {func(s *infrav1.AWSMachineSpec) {
+			s.Image = infrav1.AWSImage{Name: "ubuntu/*", Owners: []string{awsfake.Owner}, Architecture: "arm64"}
+		}, driver.Image{ID: awsfake.ARMImage, Architecture: "arm64"}},
+		"knows none that a launch template names": {func(s *infrav1.AWSMachineSpec) {
+			s.Image, s.LaunchTemplate.Name = infrav1.AWSImage{}, "nodes"
+		}, driver.Image{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := finder.FindImage(t.Context(), config(t, test.change))
+			if diff := cmp.Diff(test.want, got); diff != "" || err != nil {
+				t.Errorf("%v (-want +got):\n%s", err, diff)
+			}
+		})
 	}
 }

@@ -62,6 +62,18 @@ type Sizer[C any] interface {
 	Size(ctx context.Context, config C) (Size, error)
 }
 
+// ImageFinder is the optional ability to tell which image an instance would start from before there is one, so
+// that a template without an image is found out before machines are made from it.
+type ImageFinder[C any] interface {
+	// FindImage MUST answer from the configuration and the cloud, without an instance, and MUST change nothing.
+	// It MUST find the image that Create would take now. It MUST fail with InvalidConfigurationError, naming the
+	// field, when Create would: when there is no such image, or several where Create does not choose among
+	// them. It MUST NOT fail so for any other reason. An answer MAY be as old as one that Create would use.
+	//
+	// It MAY return the zero Image for a configuration that leaves the image to the cloud.
+	FindImage(ctx context.Context, config C) (Image, error)
+}
+
 // Notifier is the optional ability to tell when an instance changed, so that nobody needs to poll.
 type Notifier interface {
 	// Notify registers a function that MUST be called after every change of an instance's state, and MUST

@@ -146,3 +146,12 @@ type Size struct {
 	Architecture    string
 	OperatingSystem string
 }
+
+// Image is what an instance starts from.
+type Image struct {
+	// ID is the cloud's own identifier.
+	ID string
+	// Architecture is the CPU architecture in Kubernetes' words: amd64, arm64, ppc64le or s390x. It is empty
+	// when the cloud does not tell, or tells another.
+	Architecture string
+}

@@ -10,6 +10,7 @@ import (
 	"iter"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -86,7 +87,7 @@ func New(client *hcloud.Client, now func() time.Time) *Driver {
 	return &Driver{servers: &client.Server, catalog: catalog.New(client, now), volumes: volume.NewStore(client), now: now}
 }
 
-// Driver implements driver.Driver, driver.Sizer, driver.Tagger and driver.Remainder.
+// Driver implements driver.Driver, driver.Sizer, driver.ImageFinder, driver.Tagger and driver.Remainder.
 type Driver struct {
 	servers servers
 	catalog *catalog.Catalog
@@ -169,10 +170,7 @@ func (d *Driver) options(ctx context.Context, id driver.Identity, config Config)
 	if config.Location != "" {
 		opts.Location = &hcloud.Location{Name: config.Location}
 	}
-	if opts.ServerType, err = d.catalog.ServerType(ctx, config.ServerType); err != nil {
-		return opts, err
-	}
-	if opts.Image, err = d.catalog.Image(ctx, config.Image, config.ImageSelector, opts.ServerType.Architecture); err != nil {
+	if opts.ServerType, opts.Image, err = d.choose(ctx, config); err != nil {
 		return opts, err
 	}
 	if opts.SSHKeys, err = d.catalog.SSHKeys(ctx, config.SSHKeys); err != nil {
@@ -184,6 +182,16 @@ func (d *Driver) options(ctx context.Context, id driver.Identity, config Config)
 		}
 	}
 	return opts, d.connectivity(ctx, config, &opts)
+}
+
+// choose returns the server type, and the image for its architecture.
+func (d *Driver) choose(ctx context.Context, config Config) (*hcloud.ServerType, *hcloud.Image, error) {
+	serverType, err := d.catalog.ServerType(ctx, config.ServerType)
+	if err != nil {
+		return nil, nil, err
+	}
+	image, err := d.catalog.Image(ctx, config.Image, config.ImageSelector, serverType.Architecture)
+	return serverType, image, err
 }
 
 // connectivity adds networks, public addresses and firewalls to an order.
@@ -441,6 +449,16 @@ func (d *Driver) Size(ctx context.Context, config Config) (driver.Size, error) {
 		Architecture:    architectures[found.Architecture],
 		OperatingSystem: "linux",
 	}, nil
+}
+
+// FindImage implements driver.ImageFinder. The server type chooses among images of one name, so that an image for
+// another architecture is one that does not exist.
+func (d *Driver) FindImage(ctx context.Context, config Config) (driver.Image, error) {
+	_, found, err := d.choose(ctx, config)
+	if err != nil {
+		return driver.Image{}, toError(err, config, d.now())
+	}
+	return driver.Image{ID: strconv.FormatInt(found.ID, 10), Architecture: architectures[found.Architecture]}, nil
 }
 
 // architectures are Kubernetes' words for the cloud's.

@@ -70,7 +70,7 @@ func Cloud(options Options) driver.Cloud[*infrav1.OpenStackMachine, Config] {
 	}
 }
 
-// Driver implements driver.Driver, driver.Sizer, driver.Tagger and driver.Remainder.
+// Driver implements driver.Driver, driver.Sizer, driver.ImageFinder, driver.Tagger and driver.Remainder.
 type Driver struct {
 	session *access.Session
 	now     func() time.Time

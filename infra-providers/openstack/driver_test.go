@@ -4,6 +4,7 @@
 package openstack_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -90,6 +91,8 @@ func conformance(t *testing.T, r *rig, spec infrav1.OpenStackMachineSpec) driver
 		Config:    configOf(t, spec),
 		Other:     &other,
 		Invalid:   invalid(t, spec),
+		NoImage:   imageless(t, spec),
+		ImageOf:   func(driver.Instance) string { return fmt.Sprint(r.Asked()["server"].(map[string]any)["imageRef"]) },
 		Reconnect: func() driver.Driver[openstack.Config] { return r.connect(t) },
 		Lose:      func() { r.faults.Lose(openstackfake.Changes) },
 		Interrupt: func() { r.faults.Fail(openstackfake.Creates("servers"), http.StatusInternalServerError, "") },

@@ -180,6 +180,20 @@ var architectures = map[string]string{
 	"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64", "ppc64le": "ppc64le", "s390x": "s390x",
 }
 
+// FindImage implements driver.ImageFinder. Images tell their architecture only where somebody gave them that
+// property.
+func (d *Driver) FindImage(ctx context.Context, config Config) (driver.Image, error) {
+	services, err := d.services(ctx)
+	if err != nil {
+		return driver.Image{}, err
+	}
+	found, err := lookup.Image(ctx, services.Image, config.Spec.Image)
+	if err != nil {
+		return driver.Image{}, kind(fmt.Errorf("looking up image: %w", err), "", "")
+	}
+	return driver.Image{ID: found.ID, Architecture: architectures[lookup.Property(found, "architecture")]}, nil
+}
+
 // Size implements driver.Sizer from the flavor, the root volume and the image's properties.
 func (d *Driver) Size(ctx context.Context, config Config) (driver.Size, error) {
 	services, err := d.services(ctx)

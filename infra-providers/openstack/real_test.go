@@ -64,6 +64,7 @@ func TestRealConformance(t *testing.T) {
 			Driver:    driven,
 			Config:    configOf(t, realSpec()),
 			Invalid:   invalid(t, realSpec()),
+			NoImage:   imageless(t, realSpec()),
 			Reconnect: connect,
 			Lose:      func() { faults.Lose(openstackfake.Changes) },
 			Interrupt: func() { faults.Fail(openstackfake.Creates("servers"), http.StatusInternalServerError, "") },
@@ -89,13 +90,8 @@ func sweep(t *testing.T, driven driver.Driver[openstack.Config]) {
 // invalid are configurations that only the cloud can refuse.
 func invalid(t *testing.T, spec infrav1.OpenStackMachineSpec) map[string]openstack.Config {
 	t.Helper()
-	all := map[string]openstack.Config{}
-	for what, change := range map[string]func(*infrav1.OpenStackMachineSpec){
-		"unknown flavor": func(s *infrav1.OpenStackMachineSpec) { s.Flavor = "nonsense" },
-		"unknown image":  func(s *infrav1.OpenStackMachineSpec) { s.Image.Name = "nonsense" },
-		"unknown image ID": func(s *infrav1.OpenStackMachineSpec) {
-			s.Image = infrav1.OpenStackImage{ID: "00000000-0000-4000-8000-000000000000"}
-		},
+	return changed(t, spec, map[string]func(*infrav1.OpenStackMachineSpec){
+		"unknown flavor":  func(s *infrav1.OpenStackMachineSpec) { s.Flavor = "nonsense" },
 		"unknown network": func(s *infrav1.OpenStackMachineSpec) { s.Ports[0].Network = "nonsense" },
 		"unknown subnet": func(s *infrav1.OpenStackMachineSpec) {
 			s.Ports[0].FixedIPs = []infrav1.OpenStackFixedIP{{Subnet: "nonsense"}}
@@ -108,7 +104,25 @@ func invalid(t *testing.T, spec infrav1.OpenStackMachineSpec) map[string]opensta
 		"an address elsewhere": func(s *infrav1.OpenStackMachineSpec) {
 			s.Ports[0].AllowedAddressPairs = []infrav1.OpenStackAddressPair{{Address: "nonsense"}}
 		},
-	} {
+	})
+}
+
+// imageless are configurations without an image to boot from.
+func imageless(t *testing.T, spec infrav1.OpenStackMachineSpec) map[string]openstack.Config {
+	t.Helper()
+	return changed(t, spec, map[string]func(*infrav1.OpenStackMachineSpec){
+		"unknown image": func(s *infrav1.OpenStackMachineSpec) { s.Image.Name = "nonsense" },
+		"unknown image ID": func(s *infrav1.OpenStackMachineSpec) {
+			s.Image = infrav1.OpenStackImage{ID: "00000000-0000-4000-8000-000000000000"}
+		},
+		"image that is not active": func(s *infrav1.OpenStackMachineSpec) { s.Image.Name = "queued" },
+	})
+}
+
+func changed(t *testing.T, spec infrav1.OpenStackMachineSpec, changes map[string]func(*infrav1.OpenStackMachineSpec)) map[string]openstack.Config {
+	t.Helper()
+	all := map[string]openstack.Config{}
+	for what, change := range changes {
 		changed := spec.DeepCopy()
 		change(changed)
 		all[what] = configOf(t, *changed)

@@ -38,7 +38,7 @@ func Cloud(on *host.Host, hostName string) driver.Cloud[*infrav1.QEMUMachine, Co
 	}
 }
 
-// Driver implements driver.Driver, driver.Sizer, driver.Tagger and driver.Notifier.
+// Driver implements driver.Driver, driver.Sizer, driver.ImageFinder, driver.Tagger and driver.Notifier.
 type Driver struct {
 	machines machines
 	hostName string
@@ -51,6 +51,7 @@ type machines interface {
 	Retag(id string, tags map[string]string) (bool, error)
 	Delete(id string) error
 	List() []host.Machine
+	Image(of host.Spec) (string, error)
 	Notify(changed func(host.Machine))
 }
 
@@ -129,6 +130,19 @@ func (d *Driver) Size(_ context.Context, config Config) (driver.Size, error) {
 		capacity[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(config.DiskBytes, resource.BinarySI)
 	}
 	return driver.Size{Capacity: capacity, Architecture: config.Architecture, OperatingSystem: "linux"}, nil
+}
+
+// FindImage implements driver.ImageFinder: a file of the host's folder, or a URL, which nobody asks. Files do not
+// say for which architecture they are.
+func (d *Driver) FindImage(ctx context.Context, config Config) (driver.Image, error) {
+	if err := ctx.Err(); err != nil {
+		return driver.Image{}, err
+	}
+	found, err := d.machines.Image(config)
+	if err != nil {
+		return driver.Image{}, kind(err)
+	}
+	return driver.Image{ID: found}, nil
 }
 
 // Tag implements driver.Tagger.

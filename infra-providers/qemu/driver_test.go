@@ -44,7 +44,9 @@ func TestConformance(t *testing.T) {
 		return drivertest.World[qemu.Config]{
 			Driver:    connect(t, machines),
 			Config:    config(t, small()),
-			Invalid:   map[string]qemu.Config{"no such image": missing, "no such bridge": unbridged},
+			Invalid:   map[string]qemu.Config{"no such bridge": unbridged},
+			NoImage:   map[string]qemu.Config{"no such image": missing},
+			ImageOf:   func(made driver.Instance) string { return booted(machines, made) },
 			Reconnect: func() driver.Driver[qemu.Config] { return connect(t, machines) },
 			Leftovers: func() []string { return leftovers(machines) },
 		}
@@ -113,6 +115,11 @@ func finish(t *testing.T, machines *host.Host) {
 	if err := machines.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+func booted(machines *host.Host, made driver.Instance) string {
+	known, _ := machines.Get(made.ID)
+	return known.Image.Path
 }
 
 func leftovers(machines *host.Host) (left []string) {

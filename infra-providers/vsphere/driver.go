@@ -55,7 +55,7 @@ func Cloud(sessions *vcenter.Pool) driver.Cloud[*infrav1.VSphereMachine, Config]
 	}
 }
 
-// Driver implements driver.Driver, driver.Sizer and driver.Tagger.
+// Driver implements driver.Driver, driver.Sizer, driver.ImageFinder and driver.Tagger.
 type Driver struct {
 	session *vcenter.Session
 	options Options
@@ -262,6 +262,15 @@ func (d *Driver) Size(_ context.Context, config Config) (driver.Size, error) {
 		capacity[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(config.Shape.DiskGiB<<30, resource.BinarySI)
 	}
 	return driver.Size{Capacity: capacity, Architecture: "amd64", OperatingSystem: "linux"}, nil
+}
+
+// FindImage implements driver.ImageFinder: the template, which does not say for which architecture it is.
+func (d *Driver) FindImage(ctx context.Context, config Config) (driver.Image, error) {
+	found, err := d.session.Template(ctx, config.Wish)
+	if err != nil {
+		return driver.Image{}, kind(err, config)
+	}
+	return driver.Image{ID: found.Reference().Value}, nil
 }
 
 // Tag implements driver.Tagger. The tags are a record in the virtual machine, which is written by a task: until it

@@ -37,6 +37,7 @@ type AWSMachineTemplateResource struct {
 // +kubebuilder:printcolumn:name="InstanceType",type="string",JSONPath=".spec.template.spec.instanceType",description="Instance type"
 // +kubebuilder:printcolumn:name="CPU",type="string",JSONPath=".status.capacity.cpu",description="CPUs of one machine"
 // +kubebuilder:printcolumn:name="Memory",type="string",JSONPath=".status.capacity.memory",description="Memory of one machine"
+// +kubebuilder:printcolumn:name="Ready",type="string",JSONPath=".status.conditions[?(@.type==\"Ready\")].status",description="Whether machines can be made from it"
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since creation"
 type AWSMachineTemplate struct {
 	metav1.TypeMeta `json:",inline"`
@@ -49,7 +50,7 @@ type AWSMachineTemplate struct {
 	// +required
 	Spec AWSMachineTemplateSpec `json:"spec,omitempty,omitzero"`
 
-	// status is what one machine of this template offers.
+	// status is what one machine of this template offers, and whether the cloud has what it names.
 	// +optional
 	Status MachineTemplateStatus `json:"status,omitempty,omitzero"`
 }

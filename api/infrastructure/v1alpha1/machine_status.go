@@ -67,10 +67,18 @@ type MachineInitialization struct {
 	Provisioned *bool `json:"provisioned,omitempty"`
 }
 
-// MachineTemplateStatus tells what a machine made from a template would offer, so that the cluster
-// autoscaler can scale a group up from zero.
+// MachineTemplateStatus tells whether machines can be made from a template, and what one would offer, so that the
+// cluster autoscaler can scale a group up from zero.
 // +kubebuilder:validation:MinProperties=1
 type MachineTemplateStatus struct {
+	// conditions are the template's conditions: Ready is True while the spec can work, its instance type and
+	// image exist, and these fit each other.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
 	// capacity is the capacity of a machine made from this template.
 	// +optional
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`

@@ -4,6 +4,7 @@
 package awsfake
 
 import (
+	"cmp"
 	"encoding/xml"
 	"maps"
 	"net/url"
@@ -14,6 +15,8 @@ import (
 type imageFacts struct {
 	name, architecture, created string
 	devices                     []deviceFacts
+	// state is available where it is empty.
+	state string
 }
 
 type deviceFacts struct {
@@ -25,9 +28,10 @@ type deviceFacts struct {
 // catalogue are the images. One of them has a data volume that would outlive the instance.
 var catalogue = map[string]imageFacts{
 	Image: {"ubuntu/noble-24.04-amd64-server-20261101", "x86_64", "2026-11-01T00:00:00.000Z",
-		[]deviceFacts{{"/dev/sda1", 8, true}, {"/dev/sdb", 4, false}}},
-	OldImage: {"ubuntu/noble-24.04-amd64-server-20260101", "x86_64", "2026-01-01T00:00:00.000Z", []deviceFacts{{"/dev/sda1", 8, true}}},
-	ARMImage: {"ubuntu/noble-24.04-arm64-server-20261102", "arm64", "2026-11-02T00:00:00.000Z", []deviceFacts{{"/dev/sda1", 8, true}}},
+		[]deviceFacts{{"/dev/sda1", 8, true}, {"/dev/sdb", 4, false}}, ""},
+	OldImage:      {"ubuntu/noble-24.04-amd64-server-20260101", "x86_64", "2026-01-01T00:00:00.000Z", []deviceFacts{{"/dev/sda1", 8, true}}, ""},
+	ARMImage:      {"ubuntu/noble-24.04-arm64-server-20261102", "arm64", "2026-11-02T00:00:00.000Z", []deviceFacts{{"/dev/sda1", 8, true}}, ""},
+	DisabledImage: {"ubuntu/jammy-22.04-amd64-server-20250101", "x86_64", "2025-01-01T00:00:00.000Z", []deviceFacts{{"/dev/sda1", 8, true}}, "disabled"},
 }
 
 // subnetZones are the subnets, all tagged role=nodes.
@@ -64,11 +68,11 @@ func images(p url.Values) (any, error) {
 	}
 	for _, id := range slices.Sorted(maps.Keys(catalogue)) {
 		of := catalogue[id]
-		facts := map[string][]string{"name": {of.name}, "architecture": {of.architecture}, "state": {"available"}}
+		facts := map[string][]string{"name": {of.name}, "architecture": {of.architecture}, "state": {cmp.Or(of.state, "available")}}
 		if len(ids) > 0 && !slices.Contains(ids, id) || !matching(facts) {
 			continue
 		}
-		found := image{ID: id, Name: of.name, Architecture: of.architecture, Created: of.created, RootDevice: of.devices[0].name, State: "available", Owner: Owner}
+		found := image{ID: id, Name: of.name, Architecture: of.architecture, Created: of.created, RootDevice: of.devices[0].name, State: cmp.Or(of.state, "available"), Owner: Owner}
 		for _, device := range of.devices {
 			mapping := blockDevice{Name: device.name}
 			mapping.EBS.Size, mapping.EBS.Goes, mapping.EBS.Type = device.size, device.goes, "gp2"

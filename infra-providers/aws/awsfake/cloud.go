@@ -21,15 +21,17 @@ import (
 
 // What there is in a new cloud.
 const (
-	Region    = "eu-central-1"
-	Image     = "ami-0123456789abcdef0"
-	OldImage  = "ami-0000000000000000a"
-	ARMImage  = "ami-0123456789abcdef1"
-	Owner     = "099720109477"
-	SubnetA   = "subnet-0000000a"
-	SubnetB   = "subnet-0000000b"
-	Group     = "sg-00000001"
-	AccessKey = "AKIAFAKE"
+	Region   = "eu-central-1"
+	Image    = "ami-0123456789abcdef0"
+	OldImage = "ami-0000000000000000a"
+	ARMImage = "ami-0123456789abcdef1"
+	// DisabledImage is still shown to who asks for its ID.
+	DisabledImage = "ami-0000000000000000b"
+	Owner         = "099720109477"
+	SubnetA       = "subnet-0000000a"
+	SubnetB       = "subnet-0000000b"
+	Group         = "sg-00000001"
+	AccessKey     = "AKIAFAKE"
 )
 
 // Fault is what goes wrong with a call.
@@ -191,6 +193,18 @@ func (c *Cloud) Leftovers() (left []string) {
 	}
 	slices.Sort(left)
 	return left
+}
+
+// ImageOf returns the image that an instance was launched from.
+func (c *Cloud) ImageOf(id string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, known := range c.instances {
+		if known.id == id {
+			return known.image
+		}
+	}
+	return ""
 }
 
 // Terminate ends an instance as a reclaimed spot instance or an operator's hand would.

@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -56,8 +57,13 @@ func NewLookup(api API, now func() time.Time) *Lookup {
 	return &Lookup{api: api, now: now, kept: map[string]answer{}}
 }
 
-// Image returns an image by its ID, or the newest one that matches. An ID that does not exist is EC2's error.
-func (l *Lookup) Image(ctx context.Context, want infrav1.AWSImage) (types.Image, error) {
+// Image returns the image of a spec: by its ID, or the newest one that matches. An ID that does not exist is EC2's
+// error. It is the zero image for a spec that leaves it to a launch template.
+func (l *Lookup) Image(ctx context.Context, spec infrav1.AWSMachineSpec) (types.Image, error) {
+	want := spec.Image
+	if want.ID == "" && want.Name == "" {
+		return types.Image{}, nil
+	}
 	query := &ec2.DescribeImagesInput{ImageIds: []string{want.ID}}
 	if want.ID == "" {
 		query = &ec2.DescribeImagesInput{Owners: want.Owners, Filters: []types.Filter{filter("name", want.Name), filter("state", "available")}}
@@ -78,7 +84,17 @@ func (l *Lookup) Image(ctx context.Context, want infrav1.AWSImage) (types.Image,
 	if len(found) == 0 {
 		return types.Image{}, &driver.InvalidConfigurationError{Field: "spec.image", Err: errNoImage}
 	}
-	return slices.MaxFunc(found, newer), nil
+	newest := slices.MaxFunc(found, newer)
+	if unusable(newest.State) {
+		return types.Image{}, &driver.InvalidConfigurationError{Field: "spec.image", Err: fmt.Errorf("the image %q is %s", aws.ToString(newest.ImageId), newest.State)}
+	}
+	return newest, nil
+}
+
+// unusable reports whether an image of a state is lost for good. EC2 still shows some of those to who asks for
+// their ID.
+func unusable(state types.ImageState) bool {
+	return slices.Contains([]types.ImageState{types.ImageStateInvalid, types.ImageStateDeregistered, types.ImageStateFailed, types.ImageStateError, types.ImageStateDisabled}, state)
 }
 
 // newer compares images by their creation dates, which EC2 writes so that they sort as text.

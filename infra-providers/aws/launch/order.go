@@ -70,19 +70,14 @@ func (l *Lookup) Request(ctx context.Context, order Order) (*ec2.RunInstancesInp
 
 // image puts the image and the volumes into the request.
 func (l *Lookup) image(ctx context.Context, spec infrav1.AWSMachineSpec, request *ec2.RunInstancesInput) error {
-	image := types.Image{}
-	if hasImage(spec) {
-		found, err := l.Image(ctx, spec.Image)
-		if err != nil {
-			return err
-		}
-		image, request.ImageId = found, found.ImageId
+	image, err := l.Image(ctx, spec)
+	if err != nil {
+		return err
 	}
+	request.ImageId = image.ImageId
 	request.BlockDeviceMappings = volumes(image, spec)
 	return nil
 }
-
-func hasImage(spec infrav1.AWSMachineSpec) bool { return spec.Image.ID != "" || spec.Image.Name != "" }
 
 func launchTemplate(from infrav1.AWSLaunchTemplate) *types.LaunchTemplateSpecification {
 	if from.ID == "" && from.Name == "" {

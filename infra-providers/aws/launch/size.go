@@ -29,11 +29,9 @@ func (l *Lookup) Size(ctx context.Context, spec infrav1.AWSMachineSpec) (driver.
 	if err != nil {
 		return driver.Size{}, err
 	}
-	image := types.Image{}
-	if hasImage(spec) {
-		if image, err = l.Image(ctx, spec.Image); err != nil {
-			return driver.Size{}, err
-		}
+	image, err := l.Image(ctx, spec)
+	if err != nil {
+		return driver.Size{}, err
 	}
 	size := driver.Size{Capacity: capacity(found), Architecture: architecture(found, image), OperatingSystem: "linux"}
 	if root := rootSize(image, spec); root > 0 {
@@ -81,30 +79,34 @@ func capacity(of types.InstanceTypeInfo) corev1.ResourceList {
 	return list
 }
 
-// architecture is the image's, which decides where a type runs several.
+// architecture is the image's where the type runs it, and the type's own otherwise.
 func architecture(of types.InstanceTypeInfo, image types.Image) string {
-	if image.Architecture != "" {
-		return goarch(string(image.Architecture))
+	var offered []string
+	if of.ProcessorInfo != nil {
+		for _, one := range of.ProcessorInfo.SupportedArchitectures {
+			if known, ok := goarchs[string(one)]; ok {
+				offered = append(offered, known)
+			}
+		}
 	}
-	if of.ProcessorInfo == nil {
+	known := Architecture(image)
+	switch {
+	case known != "" && (len(offered) == 0 || slices.Contains(offered, known)):
+		return known
+	case slices.Contains(offered, "amd64"):
+		return "amd64"
+	case len(offered) > 0:
+		return offered[0]
+	default:
 		return ""
 	}
-	offered := of.ProcessorInfo.SupportedArchitectures
-	if slices.Contains(offered, types.ArchitectureTypeX8664) {
-		return goarch(string(types.ArchitectureTypeX8664))
-	}
-	if len(offered) == 0 {
-		return ""
-	}
-	return goarch(string(offered[0]))
 }
 
-func goarch(ec2 string) string {
-	if ec2 == string(types.ArchitectureTypeX8664) {
-		return "amd64"
-	}
-	return ec2
-}
+// Architecture returns the architecture of an image in Kubernetes' words, empty when it has none.
+func Architecture(of types.Image) string { return goarchs[string(of.Architecture)] }
+
+// goarchs are Kubernetes' words for EC2's. It has none for 32 bits and for Macs.
+var goarchs = map[string]string{string(types.ArchitectureTypeX8664): "amd64", string(types.ArchitectureTypeArm64): "arm64"}
 
 func platform(goarch string) types.ArchitectureType {
 	if goarch == "amd64" {

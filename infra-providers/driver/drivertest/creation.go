@@ -4,6 +4,7 @@
 package drivertest
 
 import (
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -94,7 +95,10 @@ func createLost[C any](t *testing.T, world World[C]) {
 }
 
 func createInvalid[C any](t *testing.T, world World[C]) {
-	for what, config := range world.Invalid {
+	invalid := map[string]C{}
+	maps.Copy(invalid, world.NoImage)
+	maps.Copy(invalid, world.Invalid)
+	for what, config := range invalid {
 		req := request(world, identity(1))
 		req.Config = config
 		if _, err := world.Driver.Create(t.Context(), req); !driver.IsInvalidConfiguration(err) {

@@ -27,6 +27,8 @@ type World[C any] struct {
 	Other *C
 	// Invalid are configurations that only the cloud itself can refuse, by what is wrong with them.
 	Invalid map[string]C
+	// NoImage are those whose image does not exist or is not the only one, by what is wrong with them.
+	NoImage map[string]C
 
 	// Reconnect returns a driver as another process would have, without anything remembered.
 	Reconnect func() driver.Driver[C]
@@ -41,6 +43,8 @@ type World[C any] struct {
 	// Attach attaches a disk of somebody else to an instance that runs, as a CSI driver does, and returns a
 	// function that reports whether the disk is still there and then removes it.
 	Attach func(made driver.Instance) func() bool
+	// ImageOf returns the ID of the image that an instance was made from.
+	ImageOf func(driver.Instance) string
 	// Leftovers names everything of ours that exists in the cloud, instances included.
 	Leftovers func() []string
 }
@@ -85,6 +89,8 @@ func Run[C any](t *testing.T, open func(t *testing.T) World[C]) {
 		"tells quota from capacity":                               shortages[C],
 		"moves what it made to another owner of the same name":    retag[C],
 		"creates one of another kind after a definite refusal":    createOther[C],
+		"finds the image that a creation takes":                   findImage[C],
+		"says that there is no image only when there is none":     missImage[C],
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -186,15 +186,17 @@ func cancelled[C any](t *testing.T, world World[C]) {
 	wantOne(t, world, id)
 }
 
+// refusalKinds are the kinds of error of what may happen to any call.
+var refusalKinds = map[Refusal]func(error) bool{
+	Unauthorized: driver.IsUnauthorized,
+	RateLimited:  driver.IsRateLimited,
+	ServerError:  func(err error) bool { return err != nil && !known(err) },
+}
+
 func refusals[C any](t *testing.T, world World[C]) {
 	id := identity(1)
 	id.ProviderID = create(t, world, id).ProviderID
-	kinds := map[Refusal]func(error) bool{
-		Unauthorized: driver.IsUnauthorized,
-		RateLimited:  driver.IsRateLimited,
-		ServerError:  func(err error) bool { return err != nil && !known(err) },
-	}
-	for refusal, is := range kinds {
+	for refusal, is := range refusalKinds {
 		refuse, ok := world.Refuse[refusal]
 		if !ok {
 			continue

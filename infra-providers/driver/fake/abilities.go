@@ -4,6 +4,7 @@
 package fake
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -48,6 +49,34 @@ func (c *Cloud) Size(_ context.Context, config Config) (driver.Size, error) {
 	return driver.Size{Capacity: maps.Clone(capacity), Architecture: "amd64", OperatingSystem: "linux"}, nil
 }
 
+// FindImage implements driver.ImageFinder.
+func (c *Cloud) FindImage(ctx context.Context, config Config) (found driver.Image, err error) {
+	err = c.call(ctx, Call{Operation: "image", Config: config}, func() (err error) {
+		found, err = c.imageOf(config)
+		return err
+	})
+	return found, err
+}
+
+// image is the look-up of a creation, which is no call of its own. What was made needs none any more.
+func (c *Cloud) image(req driver.Request[Config]) (driver.Image, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.asked(Call{Identity: req.Identity, Config: req.Config}) != nil {
+		return driver.Image{}, nil
+	}
+	return c.imageOf(req.Config)
+}
+
+func (c *Cloud) imageOf(config Config) (driver.Image, error) {
+	name := cmp.Or(config.Image, "linux")
+	found, ok := c.images[name]
+	if !ok {
+		return driver.Image{}, &driver.InvalidConfigurationError{Field: "spec.image", Err: fmt.Errorf("unknown image %q", name)}
+	}
+	return found, nil
+}
+
 // Notify implements driver.Notifier.
 func (c *Cloud) Notify(changed func(driver.Identity)) {
 	c.mu.Lock()
@@ -77,4 +106,12 @@ func (c *Cloud) Tag(ctx context.Context, id driver.Identity) error {
 var sizes = map[string]corev1.ResourceList{
 	"small": {corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("4Gi")},
 	"large": {corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("32Gi")},
+}
+
+func images() map[string]driver.Image {
+	return map[string]driver.Image{
+		"linux":       {ID: "image-1", Architecture: "amd64"},
+		"linux-arm64": {ID: "image-2", Architecture: "arm64"},
+		"plain":       {ID: "image-3"},
+	}
 }

@@ -56,6 +56,30 @@ func (c *Cloud) UserData(uid types.UID) []byte {
 	return nil
 }
 
+// ImageOf returns the ID of the image that an instance was made from.
+func (c *Cloud) ImageOf(instance driver.Instance) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.find(instance.Identity); known != nil {
+		return known.image
+	}
+	return ""
+}
+
+// Register adds an image.
+func (c *Cloud) Register(name string, image driver.Image) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.images[name] = image
+}
+
+// Deregister removes an image behind everybody's back.
+func (c *Cloud) Deregister(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.images, name)
+}
+
 // Destroy removes an instance behind everybody's back, as somebody else with access would.
 func (c *Cloud) Destroy(uid types.UID) {
 	c.mutate(uid, func(known *server) { c.forget(known) })

@@ -33,14 +33,17 @@ import (
 type Config struct {
 	InstanceType string
 	Zone         string
+	// Image is the name of an image; empty is the one called linux.
+	Image string
 }
 
 // Call is one call of the cloud's API, as a Faults function sees it.
 type Call struct {
-	// Operation is create, disk, get, delete, tag or list. A disk is made inside create, before the instance.
+	// Operation is create, disk, get, delete, tag, list or image. A disk is made inside create, before the
+	// instance.
 	Operation string
 	Identity  driver.Identity
-	// Config is what a create or disk asks for.
+	// Config is what a create, disk or image asks for.
 	Config Config
 }
 
@@ -76,6 +79,8 @@ type Cloud struct {
 	// servers are in the order of their creation.
 	servers []*server
 	disks   map[types.UID]disk
+	// images are the images there are, by name.
+	images  map[string]driver.Image
 	changed func(driver.Identity)
 	// hide is for how many lists the next instance is missing.
 	hide int
@@ -93,6 +98,7 @@ type disk struct {
 type server struct {
 	instance driver.Instance
 	config   Config
+	image    string
 	boot     int
 	stop     int
 	hidden   int
@@ -101,14 +107,16 @@ type server struct {
 }
 
 var (
-	_ driver.Driver[Config] = (*Cloud)(nil)
-	_ driver.Sizer[Config]  = (*Cloud)(nil)
-	_ driver.Notifier       = (*Cloud)(nil)
-	_ driver.Remainder      = (*Cloud)(nil)
-	_ driver.Tagger         = (*Cloud)(nil)
+	_ driver.Driver[Config]      = (*Cloud)(nil)
+	_ driver.Sizer[Config]       = (*Cloud)(nil)
+	_ driver.ImageFinder[Config] = (*Cloud)(nil)
+	_ driver.Notifier            = (*Cloud)(nil)
+	_ driver.Remainder           = (*Cloud)(nil)
+	_ driver.Tagger              = (*Cloud)(nil)
 )
 
-// New returns an empty cloud.
+// New returns a cloud without instances. It has a few images: linux, linux-arm64, and one called plain that does
+// not say for which architecture it is.
 func New(options Options) *Cloud {
 	if options.Faults == nil {
 		options.Faults = func(Call) Fault { return Fault{} }
@@ -117,7 +125,7 @@ func New(options Options) *Cloud {
 		options.Now = time.Now
 	}
 	options.Page = cmp.Or(options.Page, 2)
-	return &Cloud{options: options, disks: map[types.UID]disk{}, counts: map[string]int{}}
+	return &Cloud{options: options, disks: map[types.UID]disk{}, images: images(), counts: map[string]int{}}
 }
 
 // call runs one operation under the fault function.
@@ -146,14 +154,18 @@ func (c *Cloud) Create(ctx context.Context, req driver.Request[Config]) (driver.
 	if _, ok := sizes[req.Config.InstanceType]; !ok {
 		return driver.Instance{}, &driver.InvalidConfigurationError{Field: "spec.instanceType", Err: fmt.Errorf("unknown type %q", req.Config.InstanceType)}
 	}
+	image, err := c.image(req)
+	if err != nil {
+		return driver.Instance{}, err
+	}
 	if err := c.call(ctx, Call{"disk", req.Identity, req.Config}, func() error { return c.format(req) }); err != nil {
 		return driver.Instance{}, err
 	}
 	var made driver.Instance
-	err := c.call(ctx, Call{"create", req.Identity, req.Config}, func() error {
+	err = c.call(ctx, Call{"create", req.Identity, req.Config}, func() error {
 		known := c.asked(Call{Identity: req.Identity, Config: req.Config})
 		if known == nil {
-			known = c.boot(req)
+			known = c.boot(req, image)
 		}
 		made = known.instance
 		return req.Identity.Check(made.Identity)
@@ -185,7 +197,7 @@ func (c *Cloud) asked(creation Call) *server {
 	return nil
 }
 
-func (c *Cloud) boot(req driver.Request[Config]) *server {
+func (c *Cloud) boot(req driver.Request[Config], image driver.Image) *server {
 	c.serial++
 	id := fmt.Sprintf("i-%06d", c.serial)
 	identity := req.Identity
@@ -201,6 +213,7 @@ func (c *Cloud) boot(req driver.Request[Config]) *server {
 			Created:       c.options.Now(),
 		},
 		config:   req.Config,
+		image:    image.ID,
 		boot:     c.options.BootReads,
 		stop:     c.options.DeleteReads,
 		hidden:   max(c.options.ListLag, c.hide),

@@ -48,6 +48,8 @@ func World(options Options) drivertest.World[Config] {
 		Config:  Config{InstanceType: "small", Zone: "zone-a"},
 		Other:   &Config{InstanceType: "large", Zone: "zone-b"},
 		Invalid: map[string]Config{"unknown type": {InstanceType: "huge", Zone: "zone-a"}},
+		NoImage: map[string]Config{"unknown image": {InstanceType: "small", Zone: "zone-a", Image: "none"}},
+		ImageOf: cloud.ImageOf,
 		Lose: arm(func(call Call) (Fault, bool) {
 			if call.Operation != "create" && call.Operation != "delete" {
 				return Fault{}, false

@@ -166,6 +166,18 @@ func (c *Cloud) Volumes() (all []schema.Volume) {
 	return all
 }
 
+// ImageOf returns the ID of the image that a server was made from.
+func (c *Cloud) ImageOf(id string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, known := range c.servers {
+		if strconv.FormatInt(known.ID, 10) == id {
+			return strconv.FormatInt(known.Image.ID, 10)
+		}
+	}
+	return ""
+}
+
 // Change changes a server behind everybody's back.
 func (c *Cloud) Change(name string, change func(*schema.Server)) {
 	c.mu.Lock()

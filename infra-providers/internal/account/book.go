@@ -15,6 +15,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -67,8 +68,9 @@ type Account[C any] struct {
 	Tag func(ctx context.Context, id driver.Identity) error
 	// Remainder is nil for a cloud without that ability.
 	Remainder driver.Remainder
-	// Sizer is nil for a cloud without that ability.
-	Sizer driver.Sizer[C]
+	// Size and FindImage ask under the account's limits; each is nil for a cloud without that ability.
+	Size      func(ctx context.Context, config C) (driver.Size, error)
+	FindImage func(ctx context.Context, config C) (driver.Image, error)
 }
 
 // Options are the dependencies of a Book.
@@ -94,8 +96,8 @@ func NewBook[M driver.Machine, C any](cloud driver.Cloud[M, C], options Options)
 	}
 }
 
-// Driver returns the driver for a machine's account. It fails with UnauthorizedError when the credentials
-// cannot be had.
+// Driver returns the driver for a machine's account. It fails with UnauthorizedError when there are no
+// credentials or they must not be read.
 func (b *Book[M, C]) Driver(ctx context.Context, machine M) (Account[C], error) {
 	k := keyOf(b.cloud.Account(machine), machine.GetNamespace())
 	b.mu.Lock()
@@ -173,7 +175,6 @@ func (b *Book[M, C]) inventories() (all []*inventory.Inventory[C]) {
 
 // open wraps a connected driver: the inventory is outermost, so that what it answers is not a call.
 func (b *Book[M, C]) open(connected driver.Driver[C]) *page[C] {
-	sizer, _ := connected.(driver.Sizer[C])
 	remainder, _ := connected.(driver.Remainder)
 	direct := throttle.New(driver.Driver[C](&metered[C]{Driver: connected, cloud: b.cloud.Name}), throttle.Options[C]{
 		Limits: b.cloud.Limits,
@@ -181,7 +182,13 @@ func (b *Book[M, C]) open(connected driver.Driver[C]) *page[C] {
 		Now:    b.now,
 		Jitter: rand.Float64,
 	})
-	opened := &page[C]{driver: Account[C]{Driver: direct, Direct: direct, Shortage: direct.Shortage, Sizer: sizer, Remainder: remainder}}
+	opened := &page[C]{driver: Account[C]{Driver: direct, Direct: direct, Shortage: direct.Shortage, Remainder: remainder}}
+	if sizer, ok := connected.(driver.Sizer[C]); ok {
+		opened.driver.Size = limited(direct, sizer.Size)
+	}
+	if finder, ok := connected.(driver.ImageFinder[C]); ok {
+		opened.driver.FindImage = limited(direct, finder.FindImage)
+	}
 	changed := b.changed
 	if b.interval > 0 {
 		opened.inventory = inventory.New[C](direct, inventory.Options{Interval: b.interval, Unsettled: unsettled, Now: b.now, Changed: b.changed})
@@ -203,6 +210,17 @@ func (b *Book[M, C]) open(connected driver.Driver[C]) *page[C] {
 	return opened
 }
 
+// limited makes a question to the cloud count as a call of the account.
+func limited[C, A any](under *throttle.Throttle[C], ask func(context.Context, C) (A, error)) func(context.Context, C) (A, error) {
+	return func(ctx context.Context, config C) (answer A, err error) {
+		err = under.Do(func() error {
+			answer, err = ask(ctx, config)
+			return err
+		})
+		return answer, err
+	}
+}
+
 // touch makes the next read of an instance a direct one.
 func (p *page[C]) touch(id driver.Identity) {
 	if p.inventory != nil {
@@ -215,8 +233,12 @@ func (b *Book[M, C]) credentials(ctx context.Context, k key) (driver.Credentials
 		return nil, "", nil
 	}
 	secret := &corev1.Secret{}
-	if err := b.secrets.Get(ctx, client.ObjectKey{Namespace: k.namespace, Name: k.SecretName}, secret); err != nil {
+	err := b.secrets.Get(ctx, client.ObjectKey{Namespace: k.namespace, Name: k.SecretName}, secret)
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
 		return nil, "", &driver.UnauthorizedError{Err: fmt.Errorf("reading credentials: %w", err)}
+	case err != nil: // the API server's own trouble says nothing about them
+		return nil, "", fmt.Errorf("reading credentials: %w", err)
 	}
 	return secret.Data, secret.ResourceVersion, nil
 }

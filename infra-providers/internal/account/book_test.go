@@ -117,6 +117,47 @@ func TestMissingCredentialsAreUnauthorized(t *testing.T) {
 	}
 }
 
+// down is an API server that does not answer.
+type down struct{ secrets }
+
+func (down) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return apierrors.NewTimeoutError("etcd is slow", 1)
+}
+
+func TestTroubleOfTheAPIServerSaysNothingAboutCredentials(t *testing.T) {
+	t.Parallel()
+	book := account.NewBook(driver.Cloud[*infrav1.SimMachine, fake.Config]{
+		Account: func(*infrav1.SimMachine) driver.Account { return driver.Account{SecretName: "cloud"} },
+	}, account.Options{Secrets: down{}, Now: time.Now})
+	if _, err := book.Driver(t.Context(), machine("a", "")); err == nil || driver.IsUnauthorized(err) {
+		t.Errorf("got %v, want an error that may pass", err)
+	}
+}
+
+func TestQuestionsCountAsCalls(t *testing.T) {
+	t.Parallel()
+	book := account.NewBook(driver.Cloud[*infrav1.SimMachine, fake.Config]{
+		Account: func(*infrav1.SimMachine) driver.Account { return driver.Account{} },
+		Limits:  driver.Limits{PerSecond: 0.001, Burst: 2},
+		Connect: func(context.Context, driver.Account, driver.Credentials) (driver.Driver[fake.Config], error) {
+			return fake.New(fake.Options{}), nil
+		},
+	}, account.Options{Now: func() time.Time { return time.Unix(1_000_000, 0) }})
+	connected, err := book.Driver(t.Context(), machine("a", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := connected.Size(t.Context(), fake.Config{InstanceType: "small"}); err != nil {
+		t.Error(err)
+	}
+	if found, err := connected.FindImage(t.Context(), fake.Config{}); err != nil || found.ID == "" {
+		t.Errorf("got %+v and %v", found, err)
+	}
+	if _, err := connected.FindImage(t.Context(), fake.Config{}); !driver.IsRateLimited(err) {
+		t.Errorf("over the limit: got %v, want a RateLimitedError", err)
+	}
+}
+
 func TestAChangeInTheCloudIsToldAndReadDirectly(t *testing.T) {
 	t.Parallel()
 	d := newDesk(time.Minute)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +15,7 @@ import (
 
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/throttle"
+	"drover.io/infra-providers/internal/verdict"
 )
 
 // HostJoinedCondition tells whether the host inside the instance joined its cluster. It exists only where
@@ -41,19 +41,19 @@ const (
 	// InstanceMissingReason: somebody else deleted the instance. Terminal: delete the Machine.
 	InstanceMissingReason = "InstanceMissing"
 	// InstanceNotOwnedReason: the instance belongs to something else. Terminal: delete the Machine.
-	InstanceNotOwnedReason = "InstanceNotOwned"
+	InstanceNotOwnedReason = verdict.InstanceNotOwned
 	// InvalidConfigurationReason: the spec cannot work. Terminal: delete the Machine.
-	InvalidConfigurationReason = "InvalidConfiguration"
+	InvalidConfigurationReason = verdict.InvalidConfiguration
 	// UnauthorizedReason: the cloud refused the credentials.
-	UnauthorizedReason = "Unauthorized"
+	UnauthorizedReason = verdict.Unauthorized
 	// QuotaExceededReason: the account's quota is used up.
-	QuotaExceededReason = "QuotaExceeded"
+	QuotaExceededReason = verdict.QuotaExceeded
 	// InsufficientCapacityReason: the cloud has no room for the instance type in the zone.
-	InsufficientCapacityReason = "InsufficientCapacity"
+	InsufficientCapacityReason = verdict.InsufficientCapacity
 	// RateLimitedReason: the account asks the cloud too often.
-	RateLimitedReason = "RateLimited"
+	RateLimitedReason = verdict.RateLimited
 	// CloudErrorReason: the cloud failed in a way that may pass.
-	CloudErrorReason = "CloudError"
+	CloudErrorReason = verdict.CloudError
 	// DeletingReason: the instance is being deleted.
 	DeletingReason = clusterv1.DeletingReason
 )
@@ -66,37 +66,16 @@ const (
 	HostFailedReason = "HostFailed"
 )
 
-// verdict is what a failure means for a machine.
-type verdict struct {
-	reason string
-	// advice completes the message with a way out.
-	advice string
-	// retry is the pause before the next attempt; zero leaves it to exponential back-off.
-	retry time.Duration
-	// terminal failures are not retried.
-	terminal bool
-	// passing failures say nothing about an instance that runs.
-	passing bool
-}
-
-// judge turns an error into a verdict: one line per kind.
-func judge(err error) verdict {
-	switch {
-	case driver.IsInvalidConfiguration(err):
-		return verdict{reason: InvalidConfigurationReason, advice: "; delete the Machine and fix its template", terminal: true}
-	case driver.IsNotOwned(err):
-		return verdict{reason: InstanceNotOwnedReason, advice: "; it is left alone, delete the Machine", terminal: true}
-	case driver.IsUnauthorized(err):
-		return verdict{reason: UnauthorizedReason, advice: "; check the credentials and what they permit", retry: time.Minute}
-	case driver.IsQuotaExceeded(err):
-		return verdict{reason: QuotaExceededReason, advice: "; raise the quota or scale down", retry: 3 * time.Minute}
-	case driver.IsInsufficientCapacity(err):
-		return verdict{reason: InsufficientCapacityReason, advice: "; wait, or use another instance type or zone", retry: 2 * time.Minute}
-	case driver.IsRateLimited(err):
-		return verdict{reason: RateLimitedReason, retry: max(driver.RetryAfter(err), 5*time.Second), passing: true}
-	default:
-		return verdict{reason: CloudErrorReason, advice: "; retried with back-off", passing: true}
+// judge says what an error means for a machine.
+func judge(err error) verdict.Verdict {
+	says := verdict.Of(err)
+	switch says.Reason {
+	case InvalidConfigurationReason:
+		says.Advice = "; delete the Machine and fix its template"
+	case InstanceNotOwnedReason:
+		says.Advice = "; it is left alone, delete the Machine"
 	}
+	return says
 }
 
 func setReady[M driver.Machine](machine M, status metav1.ConditionStatus, reason, message string) {
@@ -109,7 +88,7 @@ func setWaiting[M driver.Machine](machine M, reason, message string) {
 
 // setShortage tells where there is no room, and what comes next.
 func setShortage[M driver.Machine](machine M, shortages []throttle.Shortage, next string) {
-	says := verdict{}
+	says := verdict.Verdict{}
 	var words []string
 	told := map[throttle.Place]bool{}
 	for _, place := range shortages {
@@ -117,12 +96,12 @@ func setShortage[M driver.Machine](machine M, shortages []throttle.Shortage, nex
 			continue
 		}
 		told[place.Place] = true
-		if says.reason != InsufficientCapacityReason {
+		if says.Reason != InsufficientCapacityReason {
 			says = judge(place.Cause)
 		}
 		words = append(words, shortOf(place))
 	}
-	setWaiting(machine, says.reason, strings.Join(words, "; ")+says.advice+"; "+next)
+	setWaiting(machine, says.Reason, strings.Join(words, "; ")+says.Advice+"; "+next)
 }
 
 // shortOf says what is short where, with the cloud's own words.
@@ -180,7 +159,7 @@ func setCondition[M driver.Machine](machine M, kind string, status metav1.Condit
 		Type:               kind,
 		Status:             status,
 		Reason:             reason,
-		Message:            truncate(message),
+		Message:            verdict.Truncate(message),
 		ObservedGeneration: observedGeneration(machine, kind),
 	})
 }
@@ -200,12 +179,6 @@ func describe(message, words string) string {
 		return message
 	}
 	return message + ": " + words
-}
-
-// truncate keeps a message within what the API server takes.
-func truncate(message string) string {
-	const limit = 4096
-	return message[:min(len(message), limit)]
 }
 
 var errNoBootstrapValue = errors.New(`it has no data under "value"`)

@@ -129,18 +129,18 @@ func after(left driver.Instance) ctrl.Result {
 func (r *Reconciler[M, C]) failed(job *job[M, C], err error) (ctrl.Result, error) {
 	says := judge(err)
 	running := ptr.Deref(job.machine.GetStatus().Initialization.Provisioned, false) && job.machine.GetDeletionTimestamp().IsZero()
-	if !says.passing || !running {
-		setWaiting(job.machine, says.reason, err.Error()+says.advice)
+	if !says.Passing || !running {
+		setWaiting(job.machine, says.Reason, err.Error()+says.Advice)
 	}
-	if says.reason == UnauthorizedReason {
+	if says.Reason == UnauthorizedReason {
 		r.Accounts.Refused(job.machine)
 	}
 	switch {
-	case says.terminal:
+	case says.Terminal:
 		job.waiting = true
 		return ctrl.Result{}, nil
-	case says.retry > 0:
-		return ctrl.Result{RequeueAfter: says.retry}, nil
+	case says.Retry > 0:
+		return ctrl.Result{RequeueAfter: says.Retry}, nil
 	default:
 		return ctrl.Result{}, err
 	}

@@ -1,14 +1,15 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package machinetemplate is the one reconciler for the infrastructure machine templates of every cloud
-// that can tell the size of an instance without having one. It writes status.capacity and
-// status.nodeInfo, which the cluster autoscaler reads to scale a group up from zero. It creates nothing.
+// Package machinetemplate is the one reconciler for the infrastructure machine templates of every cloud. It
+// tells in the condition Ready whether machines can be made from a template, as far as that can be found out
+// without making one, and writes status.capacity and status.nodeInfo, which the cluster autoscaler reads to
+// scale a group up from zero. It creates nothing.
 package machinetemplate
 
 import (
 	"context"
-	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -17,9 +18,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
-	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/account"
+)
+
+const (
+	// recheck is how often a template that is fine is looked at: images get deregistered.
+	recheck = 30 * time.Minute
+	// hope is how often one is that is not: a missing image may get uploaded.
+	hope = 5 * time.Minute
 )
 
 // Reconciler reconciles the templates of one cloud.
@@ -29,6 +36,8 @@ type Reconciler[M driver.Machine, C any] struct {
 	Accounts *account.Book[M, C]
 	// WatchFilter limits the templates to those whose watch-filter label has this value; empty means all.
 	WatchFilter string
+	// Jitter returns a number in [0, 1).
+	Jitter func() float64
 }
 
 // Register adds the controller to a manager.
@@ -39,7 +48,7 @@ func (r *Reconciler[M, C]) Register(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// Reconcile writes what a machine of the template would offer.
+// Reconcile writes what a machine of the template would be, and whether there can be one.
 func (r *Reconciler[M, C]) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	template := r.Cloud.NewTemplate()
 	if err := r.Client.Get(ctx, request.NamespacedName, template); err != nil {
@@ -48,41 +57,49 @@ func (r *Reconciler[M, C]) Reconcile(ctx context.Context, request ctrl.Request) 
 	if r.WatchFilter != "" && template.GetLabels()[clusterv1.WatchLabel] != r.WatchFilter || !template.GetDeletionTimestamp().IsZero() {
 		return ctrl.Result{}, nil
 	}
-	machine := template.Machine()
-	machine.SetNamespace(template.GetNamespace())
-	size, err := r.size(ctx, machine)
-	if driver.IsInvalidConfiguration(err) {
-		// The machines made from it tell so in a condition; a template has none.
-		ctrl.LoggerFrom(ctx).Info("template has no size", "cause", err.Error())
-		return ctrl.Result{}, nil
-	}
-	if err != nil || size == nil {
+	before := template.DeepCopyObject().(driver.Template[M])
+	offer, cause := r.inspect(ctx, template)
+	setOffer(template.GetStatus(), offer)
+	result, cause := r.settle(template, offer, cause)
+	if err := r.save(ctx, before, template); err != nil {
 		return ctrl.Result{}, err
 	}
-	before := template.DeepCopyObject().(driver.Template[M])
-	*template.GetStatus() = infrav1.MachineTemplateStatus{
-		Capacity: size.Capacity,
-		NodeInfo: infrav1.NodeInfo{Architecture: size.Architecture, OperatingSystem: size.OperatingSystem},
-	}
-	if equality.Semantic.DeepEqual(before.GetStatus(), template.GetStatus()) {
-		return ctrl.Result{}, nil
-	}
-	return ctrl.Result{}, client.IgnoreNotFound(r.Client.Status().Patch(ctx, template, client.MergeFrom(before)))
+	return result, cause
 }
 
-// size returns nil for a cloud that cannot tell.
-func (r *Reconciler[M, C]) size(ctx context.Context, machine M) (*driver.Size, error) {
-	config, err := r.Cloud.Config(machine, "")
-	if err != nil {
-		return nil, err
+// settle sets Ready and says when to look again. A cause that comes back is retried with back-off.
+func (r *Reconciler[M, C]) settle(template driver.Template[M], offer offer, cause error) (ctrl.Result, error) {
+	if cause == nil {
+		setValid(template, offer)
+		return r.after(recheck), nil
 	}
-	cloud, err := r.Accounts.Driver(ctx, machine)
-	if err != nil || cloud.Sizer == nil {
-		return nil, err
+	says := judge(cause)
+	setUnusable(template, says, cause)
+	switch {
+	case says.Terminal:
+		return r.after(hope), nil
+	case says.Retry > 0:
+		return r.after(says.Retry), nil
+	default:
+		return ctrl.Result{}, cause
 	}
-	size, err := cloud.Sizer.Size(ctx, config)
-	if err != nil {
-		return nil, fmt.Errorf("sizing instance: %w", err)
+}
+
+// after adds up to a fifth to a pause, so that templates do not ask all at once.
+func (r *Reconciler[M, C]) after(pause time.Duration) ctrl.Result {
+	return ctrl.Result{RequeueAfter: pause + time.Duration(r.Jitter()*float64(pause/5))}
+}
+
+// save writes what changed, and logs what that means.
+func (r *Reconciler[M, C]) save(ctx context.Context, before, after driver.Template[M]) error {
+	if equality.Semantic.DeepEqual(before.GetStatus(), after.GetStatus()) {
+		return nil
 	}
-	return &size, nil
+	if err := r.Client.Status().Patch(ctx, after, client.MergeFrom(before)); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if was, is := ready(before.GetStatus()), ready(after.GetStatus()); was.Status != is.Status || was.Reason != is.Reason {
+		ctrl.LoggerFrom(ctx).Info("judged template", "ready", is.Status, "reason", is.Reason, "message", is.Message)
+	}
+	return nil
 }

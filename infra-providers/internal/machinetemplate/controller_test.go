@@ -13,7 +13,9 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -48,27 +50,43 @@ func testMain(m *testing.M) int {
 	return code
 }
 
-// sizer is the fake cloud with one more type, which fails as the test says.
-type sizer struct {
-	*fake.Cloud
-	err error
-}
-
-func (s *sizer) Size(ctx context.Context, config fake.Config) (driver.Size, error) {
-	if s.err != nil {
-		return driver.Size{}, s.err
-	}
-	return s.Cloud.Size(ctx, config)
-}
-
 // silent hides every ability of a driver.
 type silent struct{ driver.Driver[fake.Config] }
+
+// sizeless is a cloud that knows images and no sizes.
+type sizeless struct {
+	driver.Driver[fake.Config]
+	images driver.ImageFinder[fake.Config]
+}
+
+func (s sizeless) FindImage(ctx context.Context, config fake.Config) (driver.Image, error) {
+	return s.images.FindImage(ctx, config)
+}
+
+// troubled is the fake cloud, whose calls fail as the test says.
+func troubled(trouble *error) *fake.Cloud {
+	return fake.New(fake.Options{Faults: func(fake.Call) fake.Fault { return fake.Fault{Err: *trouble} }})
+}
+
+// counting counts the writes that reach the API server.
+type counting struct {
+	client.Client
+	writes int
+}
+
+func (c *counting) Status() client.SubResourceWriter {
+	c.writes++
+	return c.Client.Status()
+}
 
 // shop is a reconciler of templates over a cloud.
 type shop struct {
 	*machinetemplate.Reconciler[*infrav1.SimMachine, fake.Config]
 	t         *testing.T
 	namespace string
+	api       *counting
+	// next is what the last reconcile asked for.
+	next ctrl.Result
 }
 
 func newShop(t *testing.T, cloud driver.Driver[fake.Config]) *shop {
@@ -80,20 +98,24 @@ func newShop(t *testing.T, cloud driver.Driver[fake.Config]) *shop {
 	described := driver.Cloud[*infrav1.SimMachine, fake.Config]{
 		Name:        "fake",
 		NewTemplate: func() driver.Template[*infrav1.SimMachine] { return &infrav1.SimMachineTemplate{} },
+		// A simulated machine names no image: its zone stands for it.
 		Config: func(m *infrav1.SimMachine, _ string) (fake.Config, error) {
 			if m.Spec.Zone == "nowhere" {
 				return fake.Config{}, &driver.InvalidConfigurationError{Field: "spec.zone", Err: errors.New("no such zone")}
 			}
-			return fake.Config{InstanceType: m.Spec.InstanceType}, nil
+			return fake.Config{InstanceType: m.Spec.InstanceType, Image: m.Spec.Zone}, nil
 		},
+		Place:   func(c fake.Config) (string, string) { return c.InstanceType, c.Zone },
 		Account: func(*infrav1.SimMachine) driver.Account { return driver.Account{} },
 		Connect: func(context.Context, driver.Account, driver.Credentials) (driver.Driver[fake.Config], error) {
 			return cloud, nil
 		},
 	}
-	return &shop{t: t, namespace: namespace, Reconciler: &machinetemplate.Reconciler[*infrav1.SimMachine, fake.Config]{
+	api := &counting{Client: cluster.Client}
+	return &shop{t: t, namespace: namespace, api: api, Reconciler: &machinetemplate.Reconciler[*infrav1.SimMachine, fake.Config]{
 		Cloud:    described,
-		Client:   cluster.Client,
+		Client:   api,
+		Jitter:   func() float64 { return 0.5 },
 		Accounts: account.NewBook(described, account.Options{Secrets: cluster.Client, Now: time.Now, Changed: func(driver.Identity) {}}),
 	}}
 }
@@ -109,14 +131,42 @@ func (s *shop) template(spec infrav1.SimMachineSpec, labels map[string]string) (
 	return template, s.again(template)
 }
 
-func (s *shop) again(template *infrav1.SimMachineTemplate) error {
+func (s *shop) again(template *infrav1.SimMachineTemplate) (err error) {
 	s.t.Helper()
 	key := client.ObjectKeyFromObject(template)
-	_, err := s.Reconcile(s.t.Context(), ctrl.Request{NamespacedName: key})
+	s.next, err = s.Reconcile(s.t.Context(), ctrl.Request{NamespacedName: key})
 	if err := cluster.Client.Get(s.t.Context(), key, template); err != nil {
 		s.t.Fatal(err)
 	}
 	return err
+}
+
+// unchanged reconciles once more and fails if that wrote anything.
+func (s *shop) unchanged(template *infrav1.SimMachineTemplate) error {
+	s.t.Helper()
+	writes := s.api.writes
+	err := s.again(template)
+	if s.api.writes != writes {
+		s.t.Errorf("a template of which nothing else is known was written: %+v", template.Status)
+	}
+	return err
+}
+
+// verdict is Ready without its time.
+func verdict(template *infrav1.SimMachineTemplate) metav1.Condition {
+	found := meta.FindStatusCondition(template.Status.Conditions, clusterv1.ReadyCondition)
+	if found == nil {
+		return metav1.Condition{}
+	}
+	return metav1.Condition{Status: found.Status, Reason: found.Reason, Message: found.Message}
+}
+
+func (s *shop) want(template *infrav1.SimMachineTemplate, status metav1.ConditionStatus, reason, message string) {
+	s.t.Helper()
+	want := metav1.Condition{Status: status, Reason: reason, Message: message}
+	if diff := cmp.Diff(want, verdict(template)); diff != "" {
+		s.t.Errorf("Ready (-want +got):\n%s", diff)
+	}
 }
 
 func TestTellsWhatAMachineWouldOffer(t *testing.T) {
@@ -129,58 +179,169 @@ func TestTellsWhatAMachineWouldOffer(t *testing.T) {
 	want := infrav1.MachineTemplateStatus{
 		Capacity: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("32Gi")},
 		NodeInfo: infrav1.NodeInfo{Architecture: "amd64", OperatingSystem: "linux"},
+		Conditions: []metav1.Condition{{
+			Type: clusterv1.ReadyCondition, Status: metav1.ConditionTrue, Reason: machinetemplate.ValidReason,
+			Message: `the image is "image-1"`, ObservedGeneration: 1,
+		}},
 	}
-	if diff := cmp.Diff(want, template.Status); diff != "" {
+	if diff := cmp.Diff(want, template.Status, cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime")); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)
 	}
-	version := template.ResourceVersion
-	if err := s.again(template); err != nil || template.ResourceVersion != version {
-		t.Errorf("a template that is settled was written, or failed: %v", err)
+	if err := s.unchanged(template); err != nil {
+		t.Error(err)
+	}
+	if s.next.RequeueAfter != 33*time.Minute {
+		t.Errorf("looked at again after %s, want half an hour and a bit", s.next.RequeueAfter)
 	}
 }
 
-func TestTellsNothing(t *testing.T) {
+func TestReadySaysWhy(t *testing.T) {
 	t.Parallel()
-	cause := errors.New("gateway timeout")
+	refused := error(&driver.UnauthorizedError{Err: errors.New("token refused")})
+	const way = "make a template of another name and refer to it"
+	none := infrav1.NodeInfo{}
+	amd64 := infrav1.NodeInfo{Architecture: "amd64", OperatingSystem: "linux"}
 	for name, test := range map[string]struct {
-		cloud driver.Driver[fake.Config]
-		spec  infrav1.SimMachineSpec
-		fails bool
+		cloud  driver.Driver[fake.Config]
+		spec   infrav1.SimMachineSpec
+		want   metav1.Condition
+		retry  time.Duration
+		offers infrav1.NodeInfo
 	}{
-		"of a type that the cloud does not have": {fake.New(fake.Options{}), infrav1.SimMachineSpec{InstanceType: "xlarge"}, false},
-		"of a spec that cannot work":             {fake.New(fake.Options{}), infrav1.SimMachineSpec{InstanceType: "small", Zone: "nowhere"}, false},
-		"where the cloud cannot tell":            {silent{fake.New(fake.Options{})}, infrav1.SimMachineSpec{InstanceType: "small"}, false},
-		"while the cloud fails, and tries again": {&sizer{fake.New(fake.Options{}), cause}, infrav1.SimMachineSpec{InstanceType: "small"}, true},
+		"a type that the cloud does not have": {
+			fake.New(fake.Options{}), infrav1.SimMachineSpec{InstanceType: "xlarge"},
+			metav1.Condition{Status: "False", Reason: "InvalidConfiguration", Message: `spec.template.spec.instanceType: unknown type "xlarge"; ` + way + ", or give the cloud what is missing"},
+			5*time.Minute + 30*time.Second, none,
+		},
+		"a spec that cannot work": {
+			fake.New(fake.Options{}), infrav1.SimMachineSpec{InstanceType: "small", Zone: "nowhere"},
+			metav1.Condition{Status: "False", Reason: "InvalidConfiguration", Message: "spec.template.spec.zone: no such zone; " + way + ", or give the cloud what is missing"},
+			5*time.Minute + 30*time.Second, none,
+		},
+		"an image that the cloud does not have": {
+			fake.New(fake.Options{}), infrav1.SimMachineSpec{InstanceType: "small", Zone: "solaris"},
+			metav1.Condition{Status: "False", Reason: "InvalidConfiguration", Message: `spec.template.spec.image: unknown image "solaris"; ` + way + ", or give the cloud what is missing"},
+			5*time.Minute + 30*time.Second, amd64,
+		},
+		"an image for another architecture": {
+			fake.New(fake.Options{}), infrav1.SimMachineSpec{InstanceType: "small", Zone: "linux-arm64"},
+			metav1.Condition{Status: "False", Reason: "ArchitectureMismatch", Message: `the image "image-2" is for arm64 and the instance type "small" is amd64; choose an image and an instance type of one architecture: ` + way},
+			5*time.Minute + 30*time.Second, amd64,
+		},
+		"refused credentials": {
+			troubled(&refused), infrav1.SimMachineSpec{InstanceType: "small"},
+			metav1.Condition{Status: "False", Reason: "Unauthorized", Message: "token refused; check the credentials and what they permit"},
+			66 * time.Second, amd64,
+		},
+		"an image of no known architecture": {
+			fake.New(fake.Options{}), infrav1.SimMachineSpec{InstanceType: "small", Zone: "plain"},
+			metav1.Condition{Status: "True", Reason: "Valid", Message: `the image is "image-3"`},
+			33 * time.Minute, amd64,
+		},
+		"the architecture of the image alone": {
+			sizeless{fake.New(fake.Options{}), fake.New(fake.Options{})}, infrav1.SimMachineSpec{InstanceType: "small", Zone: "linux-arm64"},
+			metav1.Condition{Status: "True", Reason: "Valid", Message: `the image is "image-2"`},
+			33 * time.Minute, infrav1.NodeInfo{Architecture: "arm64"},
+		},
+		"a spec of a cloud that tells nothing": {
+			silent{fake.New(fake.Options{})}, infrav1.SimMachineSpec{InstanceType: "xlarge"},
+			metav1.Condition{Status: "True", Reason: "Valid"}, 33 * time.Minute, none,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			template, err := newShop(t, test.cloud).template(test.spec, nil)
-			if (err != nil) != test.fails || test.fails && !errors.Is(err, cause) {
-				t.Errorf("got %v, want failure %t", err, test.fails)
+			s := newShop(t, test.cloud)
+			template, err := s.template(test.spec, nil)
+			if err != nil {
+				t.Error(err)
 			}
-			if diff := cmp.Diff(infrav1.MachineTemplateStatus{}, template.Status); diff != "" {
-				t.Errorf("status (-want +got):\n%s", diff)
+			if diff := cmp.Diff(test.want, verdict(template)); diff != "" {
+				t.Errorf("Ready (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(test.offers, template.Status.NodeInfo); diff != "" {
+				t.Errorf("nodeInfo (-want +got):\n%s", diff)
+			}
+			if err := s.unchanged(template); err != nil || s.next.RequeueAfter != test.retry {
+				t.Errorf("looked at again after %s and %v, want %s", s.next.RequeueAfter, err, test.retry)
 			}
 		})
 	}
 }
 
-func TestAFailureLeavesWhatWasKnown(t *testing.T) {
+func TestNoticesThatAnImageComesAndGoes(t *testing.T) {
 	t.Parallel()
-	cloud := &sizer{Cloud: fake.New(fake.Options{})}
+	cloud := fake.New(fake.Options{})
 	s := newShop(t, cloud)
 	template, err := s.template(infrav1.SimMachineSpec{InstanceType: "small"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := template.Status
-	cloud.err = errors.New("gateway timeout")
-	if err := s.again(template); err == nil {
-		t.Error("the failure was swallowed")
+	offered := template.Status.DeepCopy()
+	s.want(template, metav1.ConditionTrue, "Valid", `the image is "image-1"`)
+	cloud.Deregister("linux")
+	if err := s.again(template); err != nil {
+		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, template.Status); diff != "" {
-		t.Errorf("status (-before +after):\n%s", diff)
+	s.want(template, metav1.ConditionFalse, "InvalidConfiguration",
+		`spec.template.spec.image: unknown image "linux"; make a template of another name and refer to it, or give the cloud what is missing`)
+	if diff := cmp.Diff(offered.Capacity, template.Status.Capacity); diff != "" {
+		t.Errorf("capacity (-before +after):\n%s", diff)
 	}
+	cloud.Register("linux", driver.Image{ID: "image-9", Architecture: "amd64"})
+	if err := s.again(template); err != nil {
+		t.Fatal(err)
+	}
+	s.want(template, metav1.ConditionTrue, "Valid", `the image is "image-9"`)
+}
+
+func TestWhatMayPassKeepsTheVerdict(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("gateway timeout")
+	for name, test := range map[string]struct {
+		trouble error
+		// retry is the pause, zero for back-off.
+		retry time.Duration
+	}{
+		"an error":     {cause, 0},
+		"a rate limit": {&driver.RateLimitedError{RetryAfter: 20 * time.Second, Err: cause}, 22 * time.Second},
+	} {
+		for image, status := range map[string]metav1.ConditionStatus{"linux": metav1.ConditionTrue, "solaris": metav1.ConditionFalse} {
+			t.Run(name+" of "+image, func(t *testing.T) {
+				t.Parallel()
+				var trouble error
+				s := newShop(t, troubled(&trouble))
+				template, err := s.template(infrav1.SimMachineSpec{InstanceType: "small", Zone: image}, nil)
+				if err != nil || verdict(template).Status != status {
+					t.Fatalf("got %+v and %v, want %s", verdict(template), err, status)
+				}
+				trouble = test.trouble
+				err = s.unchanged(template)
+				if backsOff := errors.Is(err, cause); backsOff != (test.retry == 0) || s.next.RequeueAfter > test.retry {
+					t.Errorf("looked at again after %s and %v, want %s", s.next.RequeueAfter, err, test.retry)
+				}
+			})
+		}
+	}
+}
+
+func TestIsUnknownUntilTheCloudAnswers(t *testing.T) {
+	t.Parallel()
+	trouble := errors.New("gateway timeout")
+	cause := trouble
+	s := newShop(t, troubled(&trouble))
+	template, err := s.template(infrav1.SimMachineSpec{InstanceType: "small"}, nil)
+	if !errors.Is(err, cause) {
+		t.Errorf("got %v, want it for back-off", err)
+	}
+	s.want(template, metav1.ConditionUnknown, "CloudError", "gateway timeout; retried with back-off")
+	if err := s.unchanged(template); !errors.Is(err, cause) {
+		t.Errorf("got %v, want it for back-off", err)
+	}
+	trouble = nil
+	if err := s.again(template); err != nil {
+		t.Fatal(err)
+	}
+	s.want(template, metav1.ConditionTrue, "Valid", `the image is "image-1"`)
 }
 
 func TestLeavesToOthersWhatItsFilterDoesNotMatch(t *testing.T) {

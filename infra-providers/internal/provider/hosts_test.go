@@ -102,5 +102,6 @@ func TestTemplatesTellWhatAMachineOffers(t *testing.T) {
 		g.Expect(template.Status.NodeInfo).To(gomega.Equal(infrav1.NodeInfo{Architecture: "arm64", OperatingSystem: "linux"}))
 		g.Expect(template.Status.Capacity.Cpu().String()).To(gomega.Equal("4"))
 		g.Expect(template.Status.Capacity.Memory().String()).To(gomega.Equal("8Gi"))
+		g.Expect(meta.IsStatusConditionTrue(template.Status.Conditions, clusterv1.ReadyCondition)).To(gomega.BeTrue())
 	}, patience).Should(gomega.Succeed())
 }

@@ -9,6 +9,7 @@ package provider
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -77,7 +78,7 @@ func Register[M driver.Machine, C any](mgr ctrl.Manager, cloud driver.Cloud[M, C
 	if err := mgr.Add(orphans); err != nil {
 		return err
 	}
-	templates := &machinetemplate.Reconciler[M, C]{Cloud: cloud, Client: mgr.GetClient(), Accounts: accounts, WatchFilter: options.WatchFilter}
+	templates := &machinetemplate.Reconciler[M, C]{Cloud: cloud, Client: mgr.GetClient(), Accounts: accounts, WatchFilter: options.WatchFilter, Jitter: rand.Float64}
 	return templates.Register(mgr)
 }
 

@@ -12,6 +12,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -119,6 +120,15 @@ func (h *Host) Get(id string) (Machine, bool) {
 	return known.machine(), true
 }
 
+// Image returns what a machine would boot from: a path in the folder of images, or a URL. It downloads nothing,
+// and fails with a FieldError when the folder has no such file.
+func (h *Host) Image(of Spec) (string, error) {
+	if err := h.images.Check(of.Image); err != nil {
+		return "", &FieldError{Field: "spec.image.path", Err: err}
+	}
+	return cmp.Or(of.Image.Path, of.Image.URL), nil
+}
+
 // Retag gives a machine other tags. It reports false when there is none.
 func (h *Host) Retag(id string, tags map[string]string) (bool, error) {
 	h.mu.Lock()
@@ -204,8 +214,11 @@ func (h *Host) check(spec Spec) error {
 	if _, err := h.program(program(spec.Architecture)); err != nil {
 		return &FieldError{Field: "spec.architecture", Err: err}
 	}
+	if _, err := h.Image(spec); err != nil {
+		return err
+	}
 	for field, source := range map[string]image.Source{
-		"spec.image.path": spec.Image, "spec.kernel.image.path": spec.Kernel,
+		"spec.kernel.image.path":  spec.Kernel,
 		"spec.kernel.initrd.path": spec.Initrd, "spec.firmware.path": spec.Firmware,
 	} {
 		if err := h.images.Check(source); err != nil {

@@ -116,23 +116,37 @@ func (s *Session) Resolve(ctx context.Context, wish Wish) (Place, error) {
 	return place, nil
 }
 
+// Template looks up no more than what is cloned: the template, and that it has the snapshot.
+func (s *Session) Template(ctx context.Context, wish Wish) (*object.VirtualMachine, error) {
+	r, err := s.resolver(ctx, wish)
+	if err != nil {
+		return nil, err
+	}
+	err = r.run(ctx, r.template, r.snapshot)
+	return r.place.Template, err
+}
+
 func (s *Session) resolve(ctx context.Context, wish Wish) (Place, error) {
-	client, err := s.Client(ctx)
+	r, err := s.resolver(ctx, wish)
 	if err != nil {
 		return Place{}, err
+	}
+	err = r.run(ctx, r.template, r.snapshot, r.folder, r.host, r.pool, r.datastore, r.networks, r.policy, r.group, r.tags, r.attributes)
+	return r.place, err
+}
+
+func (s *Session) resolver(ctx context.Context, wish Wish) (*resolver, error) {
+	client, err := s.Client(ctx)
+	if err != nil {
+		return nil, err
 	}
 	datacenter, err := s.container(ctx, client)
 	if err != nil {
-		return Place{}, err
+		return nil, err
 	}
 	r := &resolver{session: s, client: client, finder: find.NewFinder(client), wish: wish}
 	r.finder.SetDatacenter(object.NewDatacenter(client, datacenter))
-	for _, step := range []func(context.Context) error{r.template, r.snapshot, r.folder, r.host, r.pool, r.datastore, r.networks, r.policy, r.group, r.tags, r.attributes} {
-		if err := step(ctx); err != nil {
-			return Place{}, err
-		}
-	}
-	return r.place, nil
+	return r, nil
 }
 
 type resolver struct {
@@ -141,6 +155,16 @@ type resolver struct {
 	finder  *find.Finder
 	wish    Wish
 	place   Place
+}
+
+// run takes one step after the other.
+func (r *resolver) run(ctx context.Context, steps ...func(context.Context) error) error {
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *resolver) template(ctx context.Context) (err error) {

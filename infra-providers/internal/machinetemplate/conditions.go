@@ -1,0 +1,104 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machinetemplate
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/verdict"
+)
+
+// Reasons of the Ready condition, beside those of package verdict.
+const (
+	// ValidReason: the spec can work, and the cloud has what it names.
+	ValidReason = "Valid"
+	// ArchitectureMismatchReason: the instance type cannot run the image.
+	ArchitectureMismatchReason = "ArchitectureMismatch"
+)
+
+// replaced is the way out of what no time mends: a template is immutable.
+const replaced = "make a template of another name and refer to it"
+
+// mismatchError means that the instance type cannot run the image.
+type mismatchError struct{ offer }
+
+func (e *mismatchError) Error() string {
+	kind := "the instance type"
+	if e.instanceType != "" {
+		kind += fmt.Sprintf(" %q", e.instanceType)
+	}
+	return fmt.Sprintf("the image %q is for %s and %s is %s", e.image.ID, e.image.Architecture, kind, e.size.Architecture)
+}
+
+// judge says what an error means for a template.
+func judge(err error) verdict.Verdict {
+	if _, ok := errors.AsType[*mismatchError](err); ok {
+		return verdict.Verdict{
+			Reason:   ArchitectureMismatchReason,
+			Advice:   "; choose an image and an instance type of one architecture: " + replaced,
+			Terminal: true,
+		}
+	}
+	says := verdict.Of(err)
+	if says.Reason == verdict.InvalidConfiguration {
+		says.Advice = "; " + replaced + ", or give the cloud what is missing"
+	}
+	return says
+}
+
+// setValid tells that machines can be made, and from which image where that is known.
+func setValid[M driver.Machine](template driver.Template[M], found offer) {
+	message := ""
+	if found.image.ID != "" {
+		message = fmt.Sprintf("the image is %q", found.image.ID)
+	}
+	setReady(template, metav1.ConditionTrue, ValidReason, message)
+}
+
+// setUnusable tells why no machines can be made. What may pass by itself says nothing about a template that was
+// judged before.
+func setUnusable[M driver.Machine](template driver.Template[M], says verdict.Verdict, cause error) {
+	message := describe(cause) + says.Advice
+	switch known := ready(template.GetStatus()); {
+	case !says.Passing:
+		setReady(template, metav1.ConditionFalse, says.Reason, message)
+	case known.Status == "" || known.Status == metav1.ConditionUnknown || known.ObservedGeneration != template.GetGeneration():
+		setReady(template, metav1.ConditionUnknown, says.Reason, message)
+	}
+}
+
+// describe names the field as it is called in a template.
+func describe(cause error) string {
+	invalid, ok := errors.AsType[*driver.InvalidConfigurationError](cause)
+	if !ok || !strings.HasPrefix(invalid.Field, "spec") {
+		return cause.Error()
+	}
+	return fmt.Sprintf("spec.template.%s: %v", invalid.Field, invalid.Err)
+}
+
+// ready returns the Ready condition, empty without one.
+func ready(status *infrav1.MachineTemplateStatus) metav1.Condition {
+	if known := meta.FindStatusCondition(status.Conditions, clusterv1.ReadyCondition); known != nil {
+		return *known
+	}
+	return metav1.Condition{}
+}
+
+func setReady[M driver.Machine](template driver.Template[M], status metav1.ConditionStatus, reason, message string) {
+	meta.SetStatusCondition(&template.GetStatus().Conditions, metav1.Condition{
+		Type:               clusterv1.ReadyCondition,
+		Status:             status,
+		Reason:             reason,
+		Message:            verdict.Truncate(message),
+		ObservedGeneration: template.GetGeneration(),
+	})
+}

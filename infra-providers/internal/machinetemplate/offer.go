@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machinetemplate
+
+import (
+	"cmp"
+	"context"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+)
+
+// offer is what a machine of a template would be. What the cloud cannot tell is zero.
+type offer struct {
+	instanceType string
+	size         driver.Size
+	image        driver.Image
+}
+
+// inspect asks the cloud for what a template names, as far as it can tell. What was found before a failure
+// counts.
+func (r *Reconciler[M, C]) inspect(ctx context.Context, template driver.Template[M]) (found offer, err error) {
+	machine := template.Machine()
+	machine.SetNamespace(template.GetNamespace())
+	config, err := r.Cloud.Config(machine, "")
+	if err != nil {
+		return found, err
+	}
+	if r.Cloud.Place != nil {
+		found.instanceType, _ = r.Cloud.Place(config)
+	}
+	cloud, err := r.Accounts.Driver(ctx, machine)
+	if err == nil && cloud.Size != nil {
+		found.size, err = cloud.Size(ctx, config)
+	}
+	if err == nil && cloud.FindImage != nil {
+		found.image, err = cloud.FindImage(ctx, config)
+	}
+	if driver.IsUnauthorized(err) {
+		r.Accounts.Refused(machine)
+	}
+	offered, needed := found.size.Architecture, found.image.Architecture
+	if err == nil && offered != "" && needed != "" && offered != needed {
+		err = &mismatchError{found}
+	}
+	return found, err
+}
+
+// setOffer writes what the cluster autoscaler reads. What is not known now stays as it was.
+func setOffer(status *infrav1.MachineTemplateStatus, found offer) {
+	if found.size.Capacity != nil {
+		status.Capacity = found.size.Capacity
+	}
+	status.NodeInfo.Architecture = cmp.Or(found.size.Architecture, found.image.Architecture, status.NodeInfo.Architecture)
+	status.NodeInfo.OperatingSystem = cmp.Or(found.size.OperatingSystem, status.NodeInfo.OperatingSystem)
+}
