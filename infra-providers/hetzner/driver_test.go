@@ -56,6 +56,8 @@ func conformance(t *testing.T, cloud *hetznerfake.Cloud) drivertest.World[hetzne
 		Lose:      cloud.Lose,
 		Hide:      cloud.Hide,
 		Interrupt: func() { cloud.RefuseServer(http.StatusInternalServerError, "server_error", "") },
+		Stop:      cloud.Stop,
+		Restarts:  cloud.Resets,
 		Leftovers: cloud.Leftovers,
 		Refuse: map[drivertest.Refusal]func(){
 			drivertest.Unauthorized:         func() { cloud.Refuse(http.StatusUnauthorized, "unauthorized") },

@@ -94,6 +94,8 @@ func conformance(t *testing.T, r *rig, spec infrav1.OpenStackMachineSpec) driver
 		Lose:      func() { r.faults.Lose(openstackfake.Changes) },
 		Interrupt: func() { r.faults.Fail(openstackfake.Creates("servers"), http.StatusInternalServerError, "") },
 		Leftovers: r.Things,
+		Stop:      func() { r.Change("servers", func(server map[string]any) { server["status"] = "SHUTOFF" }) },
+		Restarts:  r.Reboots,
 		Refuse: map[drivertest.Refusal]func(){
 			drivertest.Unauthorized: func() { r.refuseLogin() },
 			drivertest.RateLimited:  func() { r.faults.Fail(anything, http.StatusTooManyRequests, "") },

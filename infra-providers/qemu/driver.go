@@ -38,7 +38,7 @@ func Cloud(on *host.Host, hostName string) driver.Cloud[*infrav1.QEMUMachine, Co
 	}
 }
 
-// Driver implements driver.Driver, driver.Sizer and driver.Notifier.
+// Driver implements driver.Driver, driver.Sizer, driver.Restarter and driver.Notifier.
 type Driver struct {
 	machines machines
 	hostName string
@@ -49,6 +49,7 @@ type machines interface {
 	Create(spec host.Spec, userData []byte) (host.Machine, error)
 	Get(id string) (host.Machine, bool)
 	Delete(id string) error
+	Restart(ctx context.Context, id string) error
 	List() []host.Machine
 	Notify(changed func(host.Machine))
 }
@@ -97,6 +98,18 @@ func (d *Driver) Delete(ctx context.Context, id driver.Identity) error {
 		return err
 	}
 	return kind(d.machines.Delete(machineID(id)))
+}
+
+// Restart implements driver.Restarter.
+func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
+	found, err := d.Get(ctx, id)
+	if err == nil {
+		err = found.Restartable()
+	}
+	if err != nil {
+		return err
+	}
+	return kind(d.machines.Restart(ctx, found.ID))
 }
 
 // List implements driver.Driver.

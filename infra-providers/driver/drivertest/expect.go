@@ -70,6 +70,28 @@ func wantGone[C any](t *testing.T, world World[C], id driver.Identity) {
 	}
 }
 
+// wantRunning waits until the instance runs.
+func wantRunning[C any](t *testing.T, world World[C], id driver.Identity) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; {
+		instance, err := world.Driver.Get(t.Context(), id)
+		if err == nil && instance.State == driver.Running {
+			return
+		}
+		if err != nil || time.Now().After(deadline) {
+			t.Fatalf("the instance is %q and %v, want it to be %s", instance.State, err, driver.Running)
+		}
+		time.Sleep(min(max(instance.PollAfter, time.Millisecond), time.Second))
+	}
+}
+
+func leftovers[C any](world World[C]) []string {
+	if world.Leftovers == nil {
+		return nil
+	}
+	return slices.Sorted(slices.Values(world.Leftovers()))
+}
+
 // same compares two readings of one instance, the earlier first. Its state and what follows from that may
 // move on, and a cloud that chooses the zone by itself may do so later.
 func same(a, b driver.Instance) string {

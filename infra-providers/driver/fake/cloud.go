@@ -37,7 +37,7 @@ type Config struct {
 
 // Call is one call of the cloud's API, as a Faults function sees it.
 type Call struct {
-	// Operation is create, disk, get, delete, tag or list. A disk is made inside create, before the instance.
+	// Operation is create, disk, get, delete, restart, tag or list. A disk is made inside create, before the instance.
 	Operation string
 	Identity  driver.Identity
 	// Config is what a create or disk asks for.
@@ -81,6 +81,8 @@ type Cloud struct {
 	hide int
 	// counts by operation what was asked of the cloud.
 	counts map[string]int
+	// restarts counts by instance how often it was restarted.
+	restarts map[types.UID]int
 }
 
 // disk is made for an instance, in its zone.
@@ -106,6 +108,7 @@ var (
 	_ driver.Notifier       = (*Cloud)(nil)
 	_ driver.Remainder      = (*Cloud)(nil)
 	_ driver.Tagger         = (*Cloud)(nil)
+	_ driver.Restarter      = (*Cloud)(nil)
 )
 
 // New returns an empty cloud.
@@ -117,7 +120,7 @@ func New(options Options) *Cloud {
 		options.Now = time.Now
 	}
 	options.Page = cmp.Or(options.Page, 2)
-	return &Cloud{options: options, disks: map[types.UID]disk{}, counts: map[string]int{}}
+	return &Cloud{options: options, disks: map[types.UID]disk{}, counts: map[string]int{}, restarts: map[types.UID]int{}}
 }
 
 // call runs one operation under the fault function.
