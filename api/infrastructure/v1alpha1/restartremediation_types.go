@@ -32,11 +32,11 @@ type RestartRemediationSpec struct {
 type RestartRemediationPhase string
 
 const (
-	// RestartRemediationRestarting: the cloud is being asked for a restart, and has not answered yet.
+	// RestartRemediationRestarting means that the cloud is being asked for a restart, and has not answered yet.
 	RestartRemediationRestarting RestartRemediationPhase = "Restarting"
-	// RestartRemediationWaiting: the cloud took the restart; the Machine has its time to become healthy.
+	// RestartRemediationWaiting means that the cloud took the restart; the Machine has its time to become healthy.
 	RestartRemediationWaiting RestartRemediationPhase = "Waiting"
-	// RestartRemediationHandedBack: restarts did not help, or cannot; the owner of the Machine is to replace it.
+	// RestartRemediationHandedBack means that restarts did not help, or cannot; the owner of the Machine is to replace it.
 	RestartRemediationHandedBack RestartRemediationPhase = "HandedBack"
 )
 
