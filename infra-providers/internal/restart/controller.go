@@ -78,16 +78,17 @@ func (r *Reconciler[M, C]) Reconcile(ctx context.Context, request ctrl.Request) 
 	if setPaused(remediation, job.pausedBy()) {
 		return r.save(ctx, job)
 	}
-	switch step := decide(job.facts(r.Now())); step.action {
+	step := decide(job.facts(r.Now()))
+	switch step.action {
 	case begin:
 		return r.begin(ctx, job)
 	case ask:
 		return r.ask(ctx, job)
 	case handBack:
 		return r.handBack(ctx, job, step)
-	default:
-		setProgressing(remediation, step)
-		result, err := r.save(ctx, job)
-		return sooner(result, step.wake), err
+	case rest:
 	}
+	setProgressing(remediation, step)
+	result, err := r.save(ctx, job)
+	return sooner(result, step.wake), err
 }
