@@ -61,7 +61,7 @@ func Cloud(options Options) driver.Cloud[*infrav1.AWSMachine, Config] {
 	}
 }
 
-// Driver implements driver.Driver, driver.Sizer, driver.ImageFinder and driver.Tagger.
+// Driver implements driver.Driver, driver.Sizer, driver.ImageFinder, driver.Tagger and driver.Restarter.
 type Driver struct {
 	api      api
 	lookup   *launch.Lookup
@@ -76,6 +76,7 @@ type api interface {
 	ec2.DescribeTagsAPIClient
 	CreateTags(context.Context, *ec2.CreateTagsInput, ...func(*ec2.Options)) (*ec2.CreateTagsOutput, error)
 	RunInstances(context.Context, *ec2.RunInstancesInput, ...func(*ec2.Options)) (*ec2.RunInstancesOutput, error)
+	RebootInstances(context.Context, *ec2.RebootInstancesInput, ...func(*ec2.Options)) (*ec2.RebootInstancesOutput, error)
 	TerminateInstances(context.Context, *ec2.TerminateInstancesInput, ...func(*ec2.Options)) (*ec2.TerminateInstancesOutput, error)
 }
 
@@ -254,6 +255,23 @@ func (d *Driver) Size(ctx context.Context, config Config) (driver.Size, error) {
 		return driver.Size{}, refused(err, config)
 	}
 	return size, nil
+}
+
+// Restart implements driver.Restarter. EC2 has no reset: it asks the guest to reboot, and resets one that has not
+// after some minutes.
+func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
+	found, err := d.Get(ctx, id)
+	if err == nil {
+		err = found.Restartable()
+	}
+	if err != nil {
+		return err
+	}
+	_, err = d.api.RebootInstances(ctx, &ec2.RebootInstancesInput{InstanceIds: []string{found.ID}})
+	if err = kind(err); driver.IsNotFound(err) {
+		return errUnlisted
+	}
+	return err
 }
 
 // FindImage implements driver.ImageFinder. An image that is left to a launch template stays unknown.

@@ -61,6 +61,8 @@ func conformance(t *testing.T, ec2 world) drivertest.World[aws.Config] {
 			drivertest.InsufficientCapacity: once(awsfake.Fault{Status: 500, Code: "InsufficientInstanceCapacity", Message: "We currently do not have sufficient capacity."}),
 		},
 		Hide:      func() { ec2.cloud.Hide(4) },
+		Stop:      ec2.cloud.Stop,
+		Restarts:  ec2.cloud.Reboots,
 		Leftovers: ec2.cloud.Leftovers,
 	}
 }

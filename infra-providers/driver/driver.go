@@ -91,6 +91,20 @@ type Tagger interface {
 	Tag(ctx context.Context, id Identity) error
 }
 
+// Restarter is the optional ability to restart an instance that hangs, as pulling its plug and putting it back
+// would.
+type Restarter interface {
+	// Restart MUST ask the cloud for a hard reset of the instance, or for the hardest restart that it has. It
+	// MUST find the instance as Get does, MUST fail with NotFoundError when there is none, and MUST refuse with
+	// NotOwnedError to touch what carries other tags.
+	//
+	// It MUST fail with NotRunningError unless the instance is Running: it MUST NOT start what somebody stopped.
+	// It MUST NOT wait for the instance to be up again, MUST NOT change the instance in any other way, and MUST
+	// NOT touch what was made beside it. Called twice, it MAY restart the instance twice and MUST do no other
+	// harm; while a restart is under way it MAY fail with an error that passes.
+	Restart(ctx context.Context, id Identity) error
+}
+
 // Remainder is the optional ability to list what was made beside instances (disks, ports, addresses), so
 // that what a failure left behind can be found without its instance. A driver whose Create makes such
 // things MUST have it.

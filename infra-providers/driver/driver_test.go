@@ -20,6 +20,7 @@ func TestErrorKindsAreToldApart(t *testing.T) {
 	kinds := map[string]func(error) bool{
 		"not found":             driver.IsNotFound,
 		"not owned":             driver.IsNotOwned,
+		"not running":           driver.IsNotRunning,
 		"invalid configuration": driver.IsInvalidConfiguration,
 		"unauthorized":          driver.IsUnauthorized,
 		"quota exceeded":        driver.IsQuotaExceeded,
@@ -29,6 +30,7 @@ func TestErrorKindsAreToldApart(t *testing.T) {
 	for want, err := range map[string]error{
 		"not found":             &driver.NotFoundError{What: "instance"},
 		"not owned":             &driver.NotOwnedError{},
+		"not running":           &driver.NotRunningError{State: driver.Stopped},
 		"invalid configuration": &driver.InvalidConfigurationError{Field: "spec.x", Err: cause},
 		"unauthorized":          &driver.UnauthorizedError{Err: cause},
 		"quota exceeded":        &driver.QuotaExceededError{Err: cause},
@@ -87,5 +89,20 @@ func TestTagsCarryTheIdentity(t *testing.T) {
 	}
 	if _, ok := driver.FromTags(map[string]string{"Name": "m"}); ok {
 		t.Error("somebody else's tags were taken for ours")
+	}
+}
+
+func TestOnlyWhatRunsCanBeRestarted(t *testing.T) {
+	t.Parallel()
+	for state, is := range map[driver.State]func(error) bool{
+		driver.Pending:    driver.IsNotRunning,
+		driver.Running:    func(err error) bool { return err == nil },
+		driver.Stopping:   driver.IsNotRunning,
+		driver.Stopped:    driver.IsNotRunning,
+		driver.Terminated: driver.IsNotFound,
+	} {
+		if err := (driver.Instance{ID: "i", State: state}).Restartable(); !is(err) {
+			t.Errorf("an instance that is %s: got %v", state, err)
+		}
 	}
 }

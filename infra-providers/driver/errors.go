@@ -34,6 +34,19 @@ func (e *NotOwnedError) Error() string {
 // IsNotOwned reports whether err is a NotOwnedError.
 func IsNotOwned(err error) bool { return is[*NotOwnedError](err) }
 
+// NotRunningError means that there is an instance and that it does not run, so that it cannot be restarted.
+type NotRunningError struct {
+	// State is what the instance is instead: Pending, Stopping or Stopped.
+	State State
+}
+
+func (e *NotRunningError) Error() string {
+	return fmt.Sprintf("the instance is %s and not %s", e.State, Running)
+}
+
+// IsNotRunning reports whether err is a NotRunningError.
+func IsNotRunning(err error) bool { return is[*NotRunningError](err) }
+
 // InvalidConfigurationError means that trying again cannot help until somebody changes the object.
 type InvalidConfigurationError struct {
 	// Field is the path of the field at fault, such as spec.instanceType.

@@ -130,6 +130,19 @@ type Instance struct {
 	Guest *Guest
 }
 
+// Restartable returns an error unless the instance runs: NotFoundError for one that is terminated, and
+// NotRunningError otherwise.
+func (i Instance) Restartable() error {
+	switch i.State {
+	case Running:
+		return nil
+	case Terminated:
+		return &NotFoundError{What: "instance " + i.ID}
+	default:
+		return &NotRunningError{State: i.State}
+	}
+}
+
 // Guest is what is known about the inside of an instance.
 type Guest struct {
 	// Joined is true once the host registered its Node.

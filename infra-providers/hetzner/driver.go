@@ -87,7 +87,8 @@ func New(client *hcloud.Client, now func() time.Time) *Driver {
 	return &Driver{servers: &client.Server, catalog: catalog.New(client, now), volumes: volume.NewStore(client), now: now}
 }
 
-// Driver implements driver.Driver, driver.Sizer, driver.ImageFinder, driver.Tagger and driver.Remainder.
+// Driver implements driver.Driver, driver.Sizer, driver.ImageFinder, driver.Tagger, driver.Restarter and
+// driver.Remainder.
 type Driver struct {
 	servers servers
 	catalog *catalog.Catalog
@@ -106,6 +107,7 @@ type servers interface {
 	AttachToNetwork(ctx context.Context, server *hcloud.Server, opts hcloud.ServerAttachToNetworkOpts) (*hcloud.Action, *hcloud.Response, error)
 	EnableBackup(ctx context.Context, server *hcloud.Server, window string) (*hcloud.Action, *hcloud.Response, error)
 	Poweron(ctx context.Context, server *hcloud.Server) (*hcloud.Action, *hcloud.Response, error)
+	Reset(ctx context.Context, server *hcloud.Server) (*hcloud.Action, *hcloud.Response, error)
 }
 
 // Create implements driver.Driver. A server that needs more than can be ordered with it is finished over
@@ -335,6 +337,26 @@ func (d *Driver) remove(ctx context.Context, server *hcloud.Server, id driver.Id
 		return nil
 	}
 	return err
+}
+
+// Restart implements driver.Restarter. A server that is being worked on is locked, which passes.
+func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
+	server, err := d.find(ctx, id)
+	if err != nil {
+		return d.passing(err)
+	}
+	if server == nil {
+		return &driver.NotFoundError{What: fmt.Sprintf("server %q", id.Name)}
+	}
+	instance, err := owned(server, id)
+	if err == nil {
+		err = instance.Restartable()
+	}
+	if err != nil {
+		return err
+	}
+	_, _, err = d.servers.Reset(ctx, server)
+	return d.passing(err)
 }
 
 // Tag implements driver.Tagger. The server comes last: what it says counts, so that a failure before is made

@@ -67,6 +67,8 @@ func conformance(t *testing.T, cloud *hetznerfake.Cloud) drivertest.World[hetzne
 			}
 			return cloud.Attach(id)
 		},
+		Stop:      cloud.Stop,
+		Restarts:  cloud.Resets,
 		Leftovers: cloud.Leftovers,
 		Refuse: map[drivertest.Refusal]func(){
 			drivertest.Unauthorized:         func() { cloud.Refuse(http.StatusUnauthorized, "unauthorized") },

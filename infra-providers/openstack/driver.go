@@ -70,7 +70,8 @@ func Cloud(options Options) driver.Cloud[*infrav1.OpenStackMachine, Config] {
 	}
 }
 
-// Driver implements driver.Driver, driver.Sizer, driver.ImageFinder, driver.Tagger and driver.Remainder.
+// Driver implements driver.Driver, driver.Sizer, driver.ImageFinder, driver.Tagger, driver.Restarter and
+// driver.Remainder.
 type Driver struct {
 	session *access.Session
 	now     func() time.Time
@@ -246,6 +247,27 @@ func (d *Driver) clear(ctx context.Context, services *access.Services, id driver
 		}
 	}
 	return nil
+}
+
+// Restart implements driver.Restarter. Nova's hard reboot also starts a server that is off, so one that somebody
+// stops between the read and the reboot is started again.
+func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
+	found, err := d.Get(ctx, id)
+	if err == nil {
+		err = found.Restartable()
+	}
+	if err != nil {
+		return err
+	}
+	services, err := d.services(ctx)
+	if err != nil {
+		return err
+	}
+	err = servers.Reboot(ctx, services.Compute, found.ID, servers.RebootOpts{Type: servers.HardReboot}).ExtractErr()
+	if gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+		return &driver.NotFoundError{What: "server of " + id.Name}
+	}
+	return kind(err, "", "")
 }
 
 // Tag implements driver.Tagger. The server comes last: what it says counts, so that a failure before is made

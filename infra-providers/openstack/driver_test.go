@@ -98,6 +98,8 @@ func conformance(t *testing.T, r *rig, spec infrav1.OpenStackMachineSpec) driver
 		Interrupt: func() { r.faults.Fail(openstackfake.Creates("servers"), http.StatusInternalServerError, "") },
 		Attach:    func(made driver.Instance) func() bool { return r.Attach(made.ID) },
 		Leftovers: r.Things,
+		Stop:      func() { r.Change("servers", func(server map[string]any) { server["status"] = "SHUTOFF" }) },
+		Restarts:  r.Reboots,
 		Refuse: map[drivertest.Refusal]func(){
 			drivertest.Unauthorized: func() { r.refuseLogin() },
 			drivertest.RateLimited:  func() { r.faults.Fail(anything, http.StatusTooManyRequests, "") },

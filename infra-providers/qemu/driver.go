@@ -38,7 +38,8 @@ func Cloud(on *host.Host, hostName string) driver.Cloud[*infrav1.QEMUMachine, Co
 	}
 }
 
-// Driver implements driver.Driver, driver.Sizer, driver.ImageFinder, driver.Tagger and driver.Notifier.
+// Driver implements driver.Driver, driver.Sizer, driver.ImageFinder, driver.Tagger, driver.Restarter and
+// driver.Notifier.
 type Driver struct {
 	machines machines
 	hostName string
@@ -50,6 +51,7 @@ type machines interface {
 	Get(id string) (host.Machine, bool)
 	Retag(id string, tags map[string]string) (bool, error)
 	Delete(id string) error
+	Restart(ctx context.Context, id string) error
 	List() []host.Machine
 	Image(of host.Spec) (string, error)
 	Notify(changed func(host.Machine))
@@ -99,6 +101,18 @@ func (d *Driver) Delete(ctx context.Context, id driver.Identity) error {
 		return err
 	}
 	return kind(d.machines.Delete(machineID(id)))
+}
+
+// Restart implements driver.Restarter.
+func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
+	found, err := d.Get(ctx, id)
+	if err == nil {
+		err = found.Restartable()
+	}
+	if err != nil {
+		return err
+	}
+	return kind(d.machines.Restart(ctx, found.ID))
 }
 
 // List implements driver.Driver.

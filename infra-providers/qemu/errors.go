@@ -19,6 +19,8 @@ func kind(err error) error {
 		return nil
 	case isField:
 		return &driver.InvalidConfigurationError{Field: field.Field, Err: field.Err}
+	case errors.Is(err, host.ErrNotRunning):
+		return &driver.NotRunningError{State: driver.Stopped}
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return &driver.QuotaExceededError{Err: err}
 	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):

@@ -35,7 +35,7 @@ func Cloud(on *hypervisor.Hypervisor) driver.Cloud[*infrav1.SimMachine, Config] 
 	}
 }
 
-// Driver implements driver.Driver, driver.Sizer, driver.Tagger and driver.Notifier.
+// Driver implements driver.Driver, driver.Sizer, driver.Tagger, driver.Restarter and driver.Notifier.
 type Driver struct{ cloud cloud }
 
 // cloud is what is used of the hypervisor.
@@ -43,6 +43,7 @@ type cloud interface {
 	Create(spec hypervisor.Spec, userData []byte) (hypervisor.Instance, error)
 	Get(id string) (hypervisor.Instance, bool)
 	Delete(id string) error
+	Restart(id string) error
 	List() []hypervisor.Instance
 	Tag(id string, tags map[string]string) error
 	Notify(changed func(hypervisor.Instance))
@@ -98,6 +99,18 @@ func (d *Driver) Delete(ctx context.Context, id driver.Identity) error {
 		return err
 	}
 	return d.cloud.Delete(instanceID(id))
+}
+
+// Restart implements driver.Restarter. The instance stays Running while its host boots again.
+func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
+	found, err := d.Get(ctx, id)
+	if err == nil {
+		err = found.Restartable()
+	}
+	if err != nil {
+		return err
+	}
+	return d.cloud.Restart(found.ID)
 }
 
 // List implements driver.Driver.

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/vmware/govmomi/object"
+
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/drivertest"
@@ -61,5 +63,11 @@ func (w *world) conformance() drivertest.World[vsphere.Config] {
 		Interrupt: func() { w.wire.add(&rule{methods: []string{"CloneVM_Task"}, lost: true}) },
 		Attach:    w.attach,
 		Leftovers: w.leftovers,
+		Stop: func() {
+			for _, machine := range w.ours() {
+				w.do(object.NewVirtualMachine(w.admin.Client, machine.Self).PowerOff(w.t.Context()))
+			}
+		},
+		Restarts: func() int { return w.wire.count("ResetVM_Task") },
 	}
 }

@@ -55,7 +55,7 @@ func Cloud(sessions *vcenter.Pool) driver.Cloud[*infrav1.VSphereMachine, Config]
 	}
 }
 
-// Driver implements driver.Driver, driver.Sizer, driver.ImageFinder and driver.Tagger.
+// Driver implements driver.Driver, driver.Sizer, driver.ImageFinder, driver.Tagger and driver.Restarter.
 type Driver struct {
 	session *vcenter.Session
 	options Options
@@ -250,6 +250,34 @@ func (d *Driver) listed(ctx context.Context, client *vim25.Client, vm vcenter.VM
 	}
 	found, err := d.advance(ctx, client, whole, id)
 	return found, err == nil, err
+}
+
+// Restart implements driver.Restarter. It starts the task and leaves it to itself.
+func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
+	return kind(d.reset(ctx, id), Config{})
+}
+
+func (d *Driver) reset(ctx context.Context, id driver.Identity) error {
+	found, err := d.get(ctx, id)
+	if err == nil {
+		err = found.Restartable()
+	}
+	if err != nil {
+		return err
+	}
+	client, err := d.session.Client(ctx)
+	if err != nil {
+		return err
+	}
+	vm, ok, err := d.find(ctx, client, id)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return &driver.NotFoundError{What: "virtual machine " + uuidOf(id)}
+	}
+	_, err = object.NewVirtualMachine(client, vm.Self).Reset(ctx)
+	return err
 }
 
 // Size implements driver.Sizer.

@@ -3,7 +3,8 @@
 
 // Package v1alpha1 holds the kinds of infrastructure.drover.io: one <Cloud>Machine and one
 // <Cloud>MachineTemplate per cloud. A <Cloud>Machine keeps the InfraMachine contract of Cluster API
-// v1beta2, so any core that speaks this contract can drive it.
+// v1beta2, so any core that speaks this contract can drive it. A RestartRemediation is of no cloud of its own: the
+// provider of its Machine acts on it.
 //
 // It owns types, defaults and validation, and no behaviour beyond the accessors that the generic
 // reconciler in drover.io/infra-providers needs to treat all clouds alike.

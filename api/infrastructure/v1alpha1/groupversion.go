@@ -33,6 +33,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&VSphereMachineTemplate{}, &VSphereMachineTemplateList{},
 		&QEMUMachine{}, &QEMUMachineList{},
 		&QEMUMachineTemplate{}, &QEMUMachineTemplateList{},
+		&RestartRemediation{}, &RestartRemediationList{},
+		&RestartRemediationTemplate{}, &RestartRemediationTemplateList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -72,7 +72,7 @@ type SimFaults struct {
 	NeverJoins *bool `json:"neverJoins,omitempty"`
 
 	// diesAfterSeconds makes the host fall silent this long after it started to run: its kubelet stops,
-	// the instance still exists.
+	// the instance still exists. A restart of the instance after that ends it.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=31536000

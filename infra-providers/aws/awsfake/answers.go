@@ -20,7 +20,7 @@ type state struct {
 }
 
 func stateOf(name string) state {
-	return state{Code: map[string]int{pending: 0, running: 16, shuttingDown: 32, terminated: 48}[name], Name: name}
+	return state{Code: map[string]int{pending: 0, running: 16, shuttingDown: 32, terminated: 48, stopped: 80}[name], Name: name}
 }
 
 type runInstances struct {
@@ -66,6 +66,11 @@ type attached struct {
 type terminateInstances struct {
 	XMLName   xml.Name
 	Instances []stateChange `xml:"instancesSet>item"`
+}
+
+type rebootInstances struct {
+	XMLName xml.Name
+	Done    bool `xml:"return"`
 }
 
 type stateChange struct {

@@ -72,6 +72,7 @@ type Cloud struct {
 	counts    map[string]int
 	complaint []string
 	requests  []map[string]string
+	reboots   int
 }
 
 // use is what a token was used for.
@@ -217,6 +218,22 @@ func (c *Cloud) Terminate(id string) {
 			c.end(i)
 		}
 	}
+}
+
+// Stop stops all instances as an operator's hand would.
+func (c *Cloud) Stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, i := range c.instances {
+		i.state, i.reason = stopped, "Client.UserInitiatedShutdown: User initiated shutdown"
+	}
+}
+
+// Reboots counts the instances that were rebooted.
+func (c *Cloud) Reboots() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.reboots
 }
 
 func (c *Cloud) next(prefix string) string {

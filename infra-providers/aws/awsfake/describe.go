@@ -109,6 +109,22 @@ func (c *Cloud) terminate(p url.Values) (any, error) {
 	return answer, nil
 }
 
+// reboot is RebootInstances. It does nothing unless all of them can be rebooted.
+func (c *Cloud) reboot(p url.Values) (any, error) {
+	ids := values(p, "InstanceId")
+	for _, id := range ids {
+		at := slices.IndexFunc(c.instances, func(i *instance) bool { return i.id == id && i.state != terminated })
+		if at < 0 {
+			return nil, refuse("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", id)
+		}
+		if state := c.instances[at].state; state != running {
+			return nil, refuse("IncorrectState", "The instance '%s' is in the '%s' state", id, state)
+		}
+	}
+	c.reboots += len(ids)
+	return rebootInstances{XMLName: response("RebootInstances"), Done: true}, nil
+}
+
 // facts are what the filters of DescribeInstances look at.
 func (i *instance) facts() map[string][]string {
 	facts := map[string][]string{"instance-state-name": {i.state}, "availability-zone": {i.zone}}

@@ -18,6 +18,7 @@ const (
 	pending      = "pending"
 	running      = "running"
 	shuttingDown = "shutting-down"
+	stopped      = "stopped"
 	terminated   = "terminated"
 )
 

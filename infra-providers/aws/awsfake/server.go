@@ -59,7 +59,7 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (c *Cloud) fault(action string) Fault {
 	c.mu.Lock()
 	c.counts[action]++
-	changes := action == "RunInstances" || action == "TerminateInstances" || action == "CreateTags"
+	changes := action == "RunInstances" || action == "TerminateInstances" || action == "RebootInstances" || action == "CreateTags"
 	for i, fault := range c.once {
 		if changes || !fault.Lost && fault.Code != "" && !onlyCreations(fault.Code) {
 			c.once = slices.Delete(c.once, i, i+1)
@@ -111,6 +111,8 @@ func (c *Cloud) dispatch(action string, parameters url.Values) (any, error) {
 		return c.describe(parameters)
 	case "TerminateInstances":
 		return c.terminate(parameters)
+	case "RebootInstances":
+		return c.reboot(parameters)
 	case "DescribeTags":
 		return c.listTags(parameters), nil
 	case "CreateTags":

@@ -4,7 +4,11 @@
 package drivertest
 
 import (
+	"context"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"drover.io/infra-providers/driver"
 )
@@ -44,4 +48,91 @@ func retag[C any](t *testing.T, world World[C]) {
 		}
 	}
 	wantOne(t, world, moved)
+}
+
+// restart asks for the reset of an instance that hangs, and of what is not there or not this machine's.
+func restart[C any](t *testing.T, world World[C]) {
+	restarter := restarterOf(t, world)
+	id := identity(1)
+	if err := restarter.Restart(t.Context(), id); !driver.IsNotFound(err) {
+		t.Errorf("restarting what does not exist: got %v, want a NotFoundError", err)
+	}
+	made := create(t, world, id)
+	wantRunning(t, world, id)
+	left := leftovers(world)
+	byProvider := driver.Identity{Name: id.Name, Owner: id.Owner, ProviderID: made.ProviderID}
+	for by, ask := range map[string]driver.Identity{"UID": id, "provider ID alone": byProvider} {
+		wantRestarted(t, world, restarter, ask, by)
+	}
+	if world.Restarts != nil && world.Restarts() != 2 {
+		t.Errorf("restarted %d times, want 2", world.Restarts())
+	}
+	otherName, otherUID, otherCluster := id, id, id
+	otherName.Name = "somebody-else"
+	otherUID.UID, otherUID.ProviderID = uid(1, 9), made.ProviderID
+	otherCluster.Owner.Name, otherCluster.ProviderID = "away", made.ProviderID
+	for who, ask := range map[string]driver.Identity{"another name": otherName, "another UID": otherUID, "another cluster": otherCluster} {
+		if err := restarter.Restart(t.Context(), ask); !driver.IsNotOwned(err) {
+			t.Errorf("restarting under %s: got %v, want a NotOwnedError", who, err)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := restarter.Restart(ended, id); err == nil || driver.IsNotFound(err) {
+		t.Errorf("restarting after the context ended: got %v, want the context's error", err)
+	}
+	if world.Restarts != nil && world.Restarts() != 2 {
+		t.Errorf("restarted %d times after refusals, want 2", world.Restarts())
+	}
+	wantRunning(t, world, id)
+	if diff := same(made, wantOne(t, world, id)); diff != "" {
+		t.Errorf("the restart changed the instance (-before +after):\n%s", diff)
+	}
+	if diff := cmp.Diff(left, leftovers(world)); diff != "" {
+		t.Errorf("the restart changed what exists (-before +after):\n%s", diff)
+	}
+}
+
+func restartStopped[C any](t *testing.T, world World[C]) {
+	restarter := restarterOf(t, world)
+	if world.Stop == nil {
+		t.Skip("nobody can stop an instance of this cloud")
+	}
+	id := identity(1)
+	id.ProviderID = create(t, world, id).ProviderID
+	wantRunning(t, world, id)
+	world.Stop()
+	if err := restarter.Restart(t.Context(), id); !driver.IsNotRunning(err) {
+		t.Errorf("restarting what is stopped: got %v, want a NotRunningError", err)
+	}
+	if found, err := world.Driver.Get(t.Context(), id); err != nil || found.State != driver.Stopped {
+		t.Errorf("the instance is %q and %v, want it to be %s still", found.State, err, driver.Stopped)
+	}
+	if world.Restarts != nil && world.Restarts() != 0 {
+		t.Errorf("restarted %d times, want never", world.Restarts())
+	}
+}
+
+func restarterOf[C any](t *testing.T, world World[C]) driver.Restarter {
+	t.Helper()
+	restarter, ok := world.Driver.(driver.Restarter)
+	if !ok {
+		t.Skip("this cloud does not restart instances")
+	}
+	return restarter
+}
+
+// wantRestarted asks until the cloud takes it: it may be busy with the restart before.
+func wantRestarted[C any](t *testing.T, world World[C], restarter driver.Restarter, id driver.Identity, by string) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; {
+		err := restarter.Restart(t.Context(), id)
+		if err == nil {
+			return
+		}
+		if known(err) && !driver.IsNotRunning(err) || time.Now().After(deadline) {
+			t.Fatalf("restarting by %s: %v", by, err)
+		}
+		wantRunning(t, world, id)
+	}
 }

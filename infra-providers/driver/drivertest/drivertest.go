@@ -45,6 +45,10 @@ type World[C any] struct {
 	Attach func(made driver.Instance) func() bool
 	// ImageOf returns the ID of the image that an instance was made from.
 	ImageOf func(driver.Instance) string
+	// Stop stops every instance as somebody with access to the cloud would.
+	Stop func()
+	// Restarts counts how often instances were restarted.
+	Restarts func() int
 	// Leftovers names everything of ours that exists in the cloud, instances included.
 	Leftovers func() []string
 }
@@ -88,6 +92,8 @@ func Run[C any](t *testing.T, open func(t *testing.T) World[C]) {
 		"tells refusals apart and never takes one for absence":    refusals[C],
 		"tells quota from capacity":                               shortages[C],
 		"moves what it made to another owner of the same name":    retag[C],
+		"restarts what runs and nothing else":                     restart[C],
+		"never starts what somebody stopped":                      restartStopped[C],
 		"creates one of another kind after a definite refusal":    createOther[C],
 		"finds the image that a creation takes":                   findImage[C],
 		"says that there is no image only when there is none":     missImage[C],

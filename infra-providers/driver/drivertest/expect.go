@@ -42,16 +42,13 @@ func wantRunning[C any](t *testing.T, world World[C], id driver.Identity) driver
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; {
 		found, err := world.Driver.Get(t.Context(), id)
-		if err != nil {
-			t.Fatalf("reading: %v", err)
-		}
-		if found.State == driver.Running {
+		if err == nil && found.State == driver.Running {
 			return found
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the instance is still %s: %s", found.State, found.Message)
+		if err != nil || time.Now().After(deadline) {
+			t.Fatalf("the instance is %q and %v, want it to be %s", found.State, err, driver.Running)
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(min(max(found.PollAfter, time.Millisecond), time.Second))
 	}
 }
 
@@ -86,6 +83,13 @@ func wantGone[C any](t *testing.T, world World[C], id driver.Identity) {
 		}
 		time.Sleep(min(max(instance.PollAfter, time.Millisecond), time.Second))
 	}
+}
+
+func leftovers[C any](world World[C]) []string {
+	if world.Leftovers == nil {
+		return nil
+	}
+	return slices.Sorted(slices.Values(world.Leftovers()))
 }
 
 // same compares two readings of one instance, the earlier first. Its state and what follows from that may

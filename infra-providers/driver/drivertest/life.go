@@ -244,7 +244,7 @@ func verbs[C any](ctx context.Context, world World[C], id driver.Identity) map[s
 // known reports whether an error has one of the kinds, so that it would not count as transient.
 func known(err error) bool {
 	for _, is := range []func(error) bool{
-		driver.IsNotFound, driver.IsNotOwned, driver.IsInvalidConfiguration, driver.IsUnauthorized,
+		driver.IsNotFound, driver.IsNotOwned, driver.IsNotRunning, driver.IsInvalidConfiguration, driver.IsUnauthorized,
 		driver.IsQuotaExceeded, driver.IsInsufficientCapacity, driver.IsRateLimited,
 	} {
 		if is(err) {

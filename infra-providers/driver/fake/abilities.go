@@ -103,6 +103,24 @@ func (c *Cloud) Tag(ctx context.Context, id driver.Identity) error {
 	})
 }
 
+// Restart implements driver.Restarter.
+func (c *Cloud) Restart(ctx context.Context, id driver.Identity) error {
+	return c.call(ctx, Call{Operation: "restart", Identity: id}, func() error {
+		known := c.find(id)
+		if known == nil {
+			return &driver.NotFoundError{What: "instance of " + id.Name}
+		}
+		if err := id.Check(known.instance.Identity); err != nil {
+			return err
+		}
+		if err := known.instance.Restartable(); err != nil {
+			return err
+		}
+		c.restarts[known.instance.Identity.UID]++
+		return nil
+	})
+}
+
 var sizes = map[string]corev1.ResourceList{
 	"small": {corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("4Gi")},
 	"large": {corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("32Gi")},

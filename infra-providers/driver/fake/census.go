@@ -17,6 +17,8 @@ type Census struct {
 	Instances, Disks map[types.UID]driver.Identity
 	// Doubled are the machines, by cluster namespace and name, that have more than one instance.
 	Doubled []string
+	// Restarts counts how often each identity's instance was restarted.
+	Restarts map[types.UID]int
 	// Calls counts what was asked, by operation.
 	Calls map[string]int
 }
@@ -28,6 +30,7 @@ func (c *Cloud) Census() Census {
 	census := Census{
 		Instances: map[types.UID]driver.Identity{},
 		Disks:     map[types.UID]driver.Identity{},
+		Restarts:  maps.Clone(c.restarts),
 		Calls:     maps.Clone(c.counts),
 	}
 	seen := map[string]bool{}

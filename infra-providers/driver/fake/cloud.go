@@ -39,8 +39,8 @@ type Config struct {
 
 // Call is one call of the cloud's API, as a Faults function sees it.
 type Call struct {
-	// Operation is create, disk, get, delete, tag, list or image. A disk is made inside create, before the
-	// instance.
+	// Operation is create, disk, get, delete, restart, tag, list or image. A disk is made inside create, before
+	// the instance.
 	Operation string
 	Identity  driver.Identity
 	// Config is what a create, disk or image asks for.
@@ -86,6 +86,8 @@ type Cloud struct {
 	hide int
 	// counts by operation what was asked of the cloud.
 	counts map[string]int
+	// restarts counts by instance how often it was restarted.
+	restarts map[types.UID]int
 }
 
 // disk is made for an instance, in its zone.
@@ -113,6 +115,7 @@ var (
 	_ driver.Notifier            = (*Cloud)(nil)
 	_ driver.Remainder           = (*Cloud)(nil)
 	_ driver.Tagger              = (*Cloud)(nil)
+	_ driver.Restarter           = (*Cloud)(nil)
 )
 
 // New returns a cloud without instances. It has a few images: linux, linux-arm64, and one called plain that does
@@ -125,7 +128,10 @@ func New(options Options) *Cloud {
 		options.Now = time.Now
 	}
 	options.Page = cmp.Or(options.Page, 2)
-	return &Cloud{options: options, disks: map[types.UID]disk{}, images: images(), counts: map[string]int{}}
+	return &Cloud{
+		options: options, disks: map[types.UID]disk{}, images: images(), counts: map[string]int{},
+		restarts: map[types.UID]int{},
+	}
 }
 
 // call runs one operation under the fault function.

@@ -65,6 +65,17 @@ func World(options Options) drivertest.World[Config] {
 		},
 		Interrupt: on("create", Fault{Err: errors.New("internal error")}),
 		Hide:      cloud.HideNext,
+		Stop: func() {
+			for uid := range cloud.Census().Instances {
+				cloud.Set(uid, func(instance *driver.Instance) { instance.State = driver.Stopped })
+			}
+		},
+		Restarts: func() (count int) {
+			for _, times := range cloud.Census().Restarts {
+				count += times
+			}
+			return count
+		},
 		Leftovers: func() (left []string) {
 			census := cloud.Census()
 			for uid := range census.Instances {

@@ -44,6 +44,7 @@ type Cloud struct {
 	lastID     int64
 	calls      []string
 	violations []string
+	resets     int
 	faults     faults
 
 	servers    map[int64]*server
@@ -187,6 +188,22 @@ func (c *Cloud) Change(name string, change func(*schema.Server)) {
 			change(&made.Server)
 		}
 	}
+}
+
+// Stop powers all servers off as an operator would, at once.
+func (c *Cloud) Stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, made := range c.servers {
+		made.Status, made.Locked, made.busy, made.next = "off", false, 0, ""
+	}
+}
+
+// Resets counts the servers that were reset.
+func (c *Cloud) Resets() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.resets
 }
 
 // Remove deletes a server as somebody else would, at once.

@@ -50,6 +50,7 @@ var handlers = map[string]func(*Cloud, request) (any, *refusal){
 	"POST /servers/{id}/actions/attach_to_network": attachToNetwork,
 	"POST /servers/{id}/actions/enable_backup":     enableBackup,
 	"POST /servers/{id}/actions/poweron":           powerOn,
+	"POST /servers/{id}/actions/reset":             reset,
 	"GET /volumes":                                 listVolumes,
 	"POST /volumes":                                createVolume,
 	"PUT /volumes/{id}":                            updateVolume,

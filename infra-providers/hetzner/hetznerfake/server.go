@@ -290,3 +290,13 @@ func powerOn(c *Cloud, r request) (any, *refusal) {
 	}
 	return schema.ServerActionPoweronResponse{Action: c.work(found, "start_server", "starting", "running")}, nil
 }
+
+// reset pulls the plug of a server and puts it back, so one that was off is on afterwards.
+func reset(c *Cloud, r request) (any, *refusal) {
+	found, denied := c.idle(r.id)
+	if denied != nil {
+		return nil, denied
+	}
+	c.resets++
+	return schema.ServerActionResetResponse{Action: c.work(found, "reset_server", "", "running")}, nil
+}

@@ -66,6 +66,8 @@ type Account[C any] struct {
 	Shortage func(config C) throttle.Shortage
 	// Tag puts the owner of an identity into the tags of what exists; nil for a cloud without that ability.
 	Tag func(ctx context.Context, id driver.Identity) error
+	// Restart restarts the instance of an identity; nil for a cloud without that ability.
+	Restart func(ctx context.Context, id driver.Identity) error
 	// Remainder is nil for a cloud without that ability.
 	Remainder driver.Remainder
 	// Size and FindImage ask under the account's limits; each is nil for a cloud without that ability.
@@ -176,7 +178,8 @@ func (b *Book[M, C]) inventories() (all []*inventory.Inventory[C]) {
 // open wraps a connected driver: the inventory is outermost, so that what it answers is not a call.
 func (b *Book[M, C]) open(connected driver.Driver[C]) *page[C] {
 	remainder, _ := connected.(driver.Remainder)
-	direct := throttle.New(driver.Driver[C](&metered[C]{Driver: connected, cloud: b.cloud.Name}), throttle.Options[C]{
+	meter := &metered[C]{Driver: connected, cloud: b.cloud.Name}
+	direct := throttle.New(driver.Driver[C](meter), throttle.Options[C]{
 		Limits: b.cloud.Limits,
 		Place:  b.cloud.Place,
 		Now:    b.now,
@@ -202,6 +205,12 @@ func (b *Book[M, C]) open(connected driver.Driver[C]) *page[C] {
 		opened.driver.Tag = func(ctx context.Context, id driver.Identity) error {
 			defer opened.touch(id)
 			return direct.Do(func() error { return tagger.Tag(ctx, id) })
+		}
+	}
+	if restarter, ok := connected.(driver.Restarter); ok {
+		opened.driver.Restart = func(ctx context.Context, id driver.Identity) error {
+			defer opened.touch(id)
+			return direct.Do(func() error { return meter.restart(ctx, restarter, id) })
 		}
 	}
 	if notifier, ok := connected.(driver.Notifier); ok {

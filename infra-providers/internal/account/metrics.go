@@ -62,6 +62,13 @@ func (m *metered[C]) List(ctx context.Context, owner driver.Owner) iter.Seq2[dri
 	}
 }
 
+func (m *metered[C]) restart(ctx context.Context, restarter driver.Restarter, id driver.Identity) error {
+	start := time.Now()
+	err := restarter.Restart(ctx, id)
+	m.observe("restart", start, err)
+	return err
+}
+
 func (m *metered[C]) observe(operation string, start time.Time, err error) {
 	callSeconds.WithLabelValues(m.cloud, operation, result(err)).Observe(time.Since(start).Seconds())
 }
@@ -74,6 +81,8 @@ func result(err error) string {
 		return "not_found"
 	case driver.IsNotOwned(err):
 		return "not_owned"
+	case driver.IsNotRunning(err):
+		return "not_running"
 	case driver.IsInvalidConfiguration(err):
 		return "invalid_configuration"
 	case driver.IsUnauthorized(err):

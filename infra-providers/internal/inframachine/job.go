@@ -96,19 +96,24 @@ func (j *job[M, C]) clusterName() string {
 	return ""
 }
 
-// identity names the instance. The UID comes from the annotation, because that outlives a move; it is
-// empty for a machine that has a providerID and lost its annotation.
+// identity names the instance.
 func (j *job[M, C]) identity() driver.Identity {
-	id := driver.Identity{
-		UID:        types.UID(j.machine.GetAnnotations()[infrav1.IdentityAnnotation]),
-		Name:       j.machine.GetName(),
-		Owner:      driver.Owner{Namespace: j.machine.GetNamespace(), Name: j.clusterName()},
-		ProviderID: j.machine.GetProviderID(),
-	}
+	owner := driver.Owner{Namespace: j.machine.GetNamespace(), Name: j.clusterName()}
 	if j.cluster != nil {
-		id.Owner.UID = j.cluster.UID
+		owner.UID = j.cluster.UID
 	}
-	return id
+	return Identity(j.machine, owner)
+}
+
+// Identity names the instance of a machine. The UID comes from the annotation, because that outlives a move; it is
+// empty for a machine that has a providerID and lost its annotation, and for one that asked for no instance yet.
+func Identity(machine driver.Machine, owner driver.Owner) driver.Identity {
+	return driver.Identity{
+		UID:        types.UID(machine.GetAnnotations()[infrav1.IdentityAnnotation]),
+		Name:       machine.GetName(),
+		Owner:      owner,
+		ProviderID: machine.GetProviderID(),
+	}
 }
 
 // zone is the failure domain that the Machine was given.

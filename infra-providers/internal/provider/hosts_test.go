@@ -55,7 +55,8 @@ func TestHostsThatDoNotJoinSayWhy(t *testing.T) {
 	}
 }
 
-// TestAHostThatDiesFallsSilent proves that the control plane itself finds the Node not ready.
+// TestAHostThatDiesFallsSilent proves that the control plane itself finds the Node not ready, and that a restart of
+// the instance mends that.
 func TestAHostThatDiesFallsSilent(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
@@ -63,7 +64,7 @@ func TestAHostThatDiesFallsSilent(t *testing.T) {
 	serve(t, home, t.TempDir(), cluster.Config)
 	data := strings.Replace(string(userData(t, testenv.Token, cluster.CA())), "nodeLeaseDurationSeconds: 20", "nodeLeaseDurationSeconds: 4", 1)
 	machine := &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Name: "mortal"}, Spec: infrav1.SimMachineSpec{Faults: infrav1.SimFaults{DiesAfterSeconds: ptr.To[int32](6)}}}
-	_, err := cluster.Machine(t.Context(), home, machine, []byte(data))
+	owner, err := cluster.Machine(t.Context(), home, machine, []byte(data))
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "mortal"}}
 	g.Eventually(func() corev1.ConditionStatus { return ready(node) }, patience).Should(gomega.Equal(corev1.ConditionTrue))
@@ -72,6 +73,15 @@ func TestAHostThatDiesFallsSilent(t *testing.T) {
 		g.Expect(reason(machine, inframachine.HostJoinedCondition)).To(gomega.Equal(inframachine.HostFailedReason))
 	}, patience).Should(gomega.Succeed())
 	g.Eventually(func() corev1.ConditionStatus { return ready(node) }, patience).Should(gomega.Equal(corev1.ConditionUnknown))
+
+	before := node.UID
+	unwell(g, owner)
+	g.Eventually(func() corev1.ConditionStatus { return ready(node) }, patience).Should(gomega.Equal(corev1.ConditionTrue))
+	g.Expect(node.UID).To(gomega.Equal(before), "the Node is another one")
+	g.Eventually(func(g gomega.Gomega) {
+		fetch(g, machine)
+		g.Expect(reason(machine, inframachine.HostJoinedCondition)).To(gomega.Equal(inframachine.JoinedReason))
+	}, patience).Should(gomega.Succeed())
 }
 
 func ready(node *corev1.Node) corev1.ConditionStatus {

@@ -27,6 +27,7 @@ import (
 	"drover.io/infra-providers/internal/inframachine"
 	"drover.io/infra-providers/internal/machinetemplate"
 	"drover.io/infra-providers/internal/orphan"
+	"drover.io/infra-providers/internal/restart"
 )
 
 // Run serves one cloud until ctx is done.
@@ -64,6 +65,19 @@ func Register[M driver.Machine, C any](mgr ctrl.Manager, cloud driver.Cloud[M, C
 		Resync:      options.SyncPeriod,
 	}
 	if err := machines.Register(mgr); err != nil {
+		return err
+	}
+	restarts := &restart.Reconciler[M, C]{
+		Cloud:       cloud,
+		Client:      mgr.GetClient(),
+		Live:        mgr.GetAPIReader(),
+		Accounts:    accounts,
+		Events:      mgr.GetEventRecorder("drover-infra-" + cloud.Name),
+		Now:         time.Now,
+		WatchFilter: options.WatchFilter,
+		Workers:     options.WorkerCount,
+	}
+	if err := restarts.Register(mgr); err != nil {
 		return err
 	}
 	orphans := &orphan.Collector[M, C]{

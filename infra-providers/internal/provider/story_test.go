@@ -123,6 +123,12 @@ func TestSimulatedMachineBecomesANodeAndGoes(t *testing.T) {
 	g.Expect(cluster.Client.Delete(ctx, pod)).To(gomega.Succeed())
 	g.Eventually(func() bool { return gone(pod) }).Should(gomega.BeTrue())
 
+	remediation := unwell(g, owner)
+	g.Eventually(func(g gomega.Gomega) {
+		fetch(g, remediation)
+		g.Expect(remediation.Status.Phase).To(gomega.Equal(infrav1.RestartRemediationWaiting))
+	}).Should(gomega.Succeed())
+
 	g.Expect(cluster.Client.Delete(ctx, machine)).To(gomega.Succeed())
 	g.Eventually(func() bool { return gone(machine) }).Should(gomega.BeTrue())
 	g.Expect(cluster.Client.Delete(ctx, owner)).To(gomega.Succeed())
@@ -207,6 +213,22 @@ func userData(t *testing.T, token string, ca []byte) []byte {
 		t.Fatal(err)
 	}
 	return []byte(strings.Replace(string(template), "KUBECONFIG", base64.StdEncoding.EncodeToString(content), 1))
+}
+
+// unwell does what a MachineHealthCheck does for an unhealthy Machine that is to be restarted.
+func unwell(g gomega.Gomega, machine *clusterv1.Machine) *infrav1.RestartRemediation {
+	ctx := context.Background()
+	fetch(g, machine)
+	meta.SetStatusCondition(&machine.Status.Conditions, metav1.Condition{
+		Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineHealthCheckUnhealthyNodeReason,
+	})
+	g.Expect(cluster.Client.Status().Update(ctx, machine)).To(gomega.Succeed())
+	remediation := &infrav1.RestartRemediation{ObjectMeta: metav1.ObjectMeta{
+		Namespace: machine.Namespace, Name: machine.Name, Labels: machine.Labels,
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: machine.Name, UID: machine.UID}},
+	}}
+	g.Expect(cluster.Client.Create(ctx, remediation)).To(gomega.Succeed())
+	return remediation
 }
 
 func fetch(g gomega.Gomega, object client.Object) {

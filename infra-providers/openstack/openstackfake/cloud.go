@@ -49,6 +49,7 @@ type Cloud struct {
 	logins   int
 	// groupMembers is how many servers a group may have.
 	groupMembers int
+	reboots      int
 }
 
 // New returns a cloud with flavors, images and networks, to be served at an address.
@@ -117,6 +118,13 @@ func (c *Cloud) Change(kind string, change func(object)) {
 	for _, made := range c.things[kind] {
 		change(made)
 	}
+}
+
+// Reboots counts the servers that were rebooted.
+func (c *Cloud) Reboots() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.reboots
 }
 
 // Double adds a younger server of the same machine to the only one.

@@ -82,6 +82,7 @@ func (c *Cloud) nova() {
 		return nil, nil
 	})
 	handle("POST /servers/{id}/metadata", http.StatusOK, c.describe)
+	handle("POST /servers/{id}/action", http.StatusAccepted, c.reboot)
 	handle("GET /limits", http.StatusOK, func(call) (object, *refusal) {
 		return object{"limits": object{"absolute": object{"maxTotalInstances": -1, "maxTotalCores": -1, "maxTotalRAMSize": -1, "maxServerGroups": -1, "maxServerGroupMembers": c.groupMembers}}}, nil
 	})
@@ -190,6 +191,26 @@ func (c *Cloud) boot(r call) (object, *refusal) {
 	return object{"server": object{"id": made["id"], "links": []object{}, "OS-DCF:diskConfig": "MANUAL"}}, nil
 }
 
+// reboot is the one action in use. A hard one takes a read, may be asked for again meanwhile, and starts what is
+// off.
+func (c *Cloud) reboot(r call) (object, *refusal) {
+	known := c.things["servers"][r.PathValue("id")]
+	if known == nil {
+		return nil, notFound("Instance " + r.PathValue("id"))
+	}
+	asked, _ := r.body["reboot"].(object)
+	if kind := asked["type"]; len(r.body) != 1 || len(asked) != 1 || kind != "HARD" {
+		return nil, badRequest("Invalid input for field/attribute type. Value: %v.", kind)
+	}
+	switch task := known["OS-EXT-STS:task_state"]; {
+	case task != nil && task != "reboot_started_hard", known["status"] == "BUILD":
+		return nil, fault(http.StatusConflict, "conflictingRequest", fmt.Sprintf("Cannot 'reboot' instance %v while it is in task_state %v", known["id"], task))
+	}
+	known["status"], known["OS-EXT-STS:task_state"] = "HARD_REBOOT", "reboot_started_hard"
+	c.reboots++
+	return nil, nil
+}
+
 // describe adds metadata to a server.
 func (c *Cloud) describe(r call) (object, *refusal) {
 	known := c.things["servers"][r.PathValue("id")]
@@ -262,6 +283,8 @@ func (c *Cloud) age(id string) {
 		if hidden.builds--; hidden.builds < 0 {
 			c.place(known, hidden)
 		}
+	case known["status"] == "HARD_REBOOT":
+		known["status"], known["OS-EXT-STS:task_state"] = "ACTIVE", nil
 	case hidden.fault != "" && known["fault"] == nil:
 		known["fault"] = object{"code": 500, "created": timestamp(), "message": hidden.fault}
 	}

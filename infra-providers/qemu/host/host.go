@@ -49,6 +49,9 @@ type Host struct {
 	changed []func(Machine)
 }
 
+// ErrNotRunning means that a machine's guest is off, or is not up yet.
+var ErrNotRunning = errors.New("it does not run")
+
 // plain IDs are safe as names of folders.
 var plain = regexp.MustCompile(`^[A-Za-z0-9-]+$`)
 
@@ -155,6 +158,21 @@ func (h *Host) Delete(id string) error {
 		return fmt.Errorf("marking machine %q for deletion: %w", id, err)
 	}
 	known.end()
+	return nil
+}
+
+// Restart resets a machine that runs, as its reset button would. It fails with ErrNotRunning when the guest is off,
+// or its process does not serve us yet, and does nothing when there is no machine.
+func (h *Host) Restart(ctx context.Context, id string) error {
+	h.mu.Lock()
+	known, ok := h.keepers[id]
+	h.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	if err := known.reset(ctx); err != nil {
+		return fmt.Errorf("resetting machine %q: %w", id, err)
+	}
 	return nil
 }
 

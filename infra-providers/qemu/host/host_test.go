@@ -4,6 +4,7 @@
 package host_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -293,4 +294,43 @@ func TestAMachineThatCannotStartSaysWhyAndMayBeDeleted(t *testing.T) {
 	})
 	l.must(l.host.Delete("vm-1"))
 	l.awaitGone()
+}
+
+func TestARestartResetsTheGuestAndKeepsTheProcess(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.make(nil)
+	pid := l.pid()
+	for range 2 {
+		l.must(l.host.Restart(t.Context(), "vm-1"))
+	}
+	l.wantBoots(2)
+	l.reopen()
+	l.awaitPhase(host.Running)
+	l.must(l.host.Restart(t.Context(), "vm-1"))
+	l.wantBoots(3)
+	if now := l.pid(); now != pid {
+		t.Errorf("process %d became %d", pid, now)
+	}
+	l.must(l.host.Restart(t.Context(), "vm-2"))
+}
+
+func TestAGuestThatIsOffIsNotReset(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.make(func(s *host.Spec) { s.CommandLine = standin.Off })
+	if err := l.host.Restart(t.Context(), "vm-1"); !errors.Is(err, host.ErrNotRunning) {
+		t.Errorf("got %v, want that it does not run", err)
+	}
+	l.wantBoots(0)
+}
+
+// wantBoots counts what guests leave on the console when they boot again.
+func (l *lab) wantBoots(want int) {
+	l.t.Helper()
+	content, err := os.ReadFile(l.host.Console("vm-1"))
+	l.must(err)
+	if got := strings.Count(string(content), standin.Booted); got != want {
+		l.t.Errorf("it booted again %d times, want %d", got, want)
+	}
 }

@@ -39,6 +39,8 @@ type keeper struct {
 	phase   Phase
 	message string
 	address string
+	// client speaks to the machine while it is attended.
+	client *qmp.Client
 }
 
 func newKeeper(spec Spec, h *Host) *keeper {
@@ -130,6 +132,8 @@ func (k *keeper) live() error {
 		return err
 	}
 	defer client.Close() //nolint:errcheck // the machine goes on
+	k.serves(client)
+	defer k.serves(nil)
 	if err := k.attend(client); err != nil {
 		return err
 	}
@@ -137,6 +141,33 @@ func (k *keeper) live() error {
 		return errors.New("its process ended, although nobody shut it down")
 	}
 	return nil
+}
+
+func (k *keeper) serves(client *qmp.Client) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.client = client
+}
+
+// reset pushes the reset button of a guest that runs. QEMU itself would also reset one that is off.
+func (k *keeper) reset(ctx context.Context) error {
+	k.mu.Lock()
+	client := k.client
+	k.mu.Unlock()
+	if client == nil {
+		return ErrNotRunning
+	}
+	status, err := ask(ctx, client)
+	if err != nil {
+		return err
+	}
+	if status != "running" {
+		return ErrNotRunning
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	_, err = client.Execute(ctx, "system_reset", nil)
+	return err
 }
 
 // attend follows a machine until its connection or the work ends.

@@ -86,7 +86,7 @@ func (m machine) talk(conn net.Conn, status *string) (quit bool) {
 		}
 		answer := any(map[string]any{})
 		switch asked.Execute {
-		case "qmp_capabilities", "quit", "system_powerdown":
+		case "qmp_capabilities", "quit", "system_powerdown", "system_reset":
 		case "query-status":
 			answer = map[string]any{"status": *status, "running": *status == "running"}
 		default:
@@ -95,6 +95,10 @@ func (m machine) talk(conn net.Conn, status *string) (quit bool) {
 		}
 		if asked.Execute == "system_powerdown" {
 			event("POWERDOWN")
+		}
+		if asked.Execute == "system_reset" {
+			m.reset()
+			event("RESET")
 		}
 		send(map[string]any{"id": asked.ID, "return": answer})
 		switch {
@@ -106,4 +110,14 @@ func (m machine) talk(conn net.Conn, status *string) (quit bool) {
 		}
 	}
 	return false
+}
+
+// reset leaves on the console what a guest that boots again would.
+func (m machine) reset() {
+	console, err := os.OpenFile(m.console, os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return
+	}
+	_, _ = console.WriteString(Booted)
+	_ = console.Close()
 }

@@ -31,6 +31,9 @@ const (
 	Stuck = "stuck"
 )
 
+// Booted is what the guest writes on its console each time that it was reset.
+const Booted = "booting again\n"
+
 // Programs writes scripts with the names of QEMU's programs into a folder. They run this test program, whose
 // TestMain calls Main.
 func Programs(folder string) error {

@@ -57,7 +57,7 @@ func (h *host) tag(tags map[string]string) {
 
 // run boots the host and keeps it alive as long as it is meant to live.
 func (h *host) run(ctx context.Context) {
-	boot := h.spec.Created.Add(h.spec.BootDelay)
+	boot := h.boot()
 	if !sleepUntil(ctx, boot) {
 		return
 	}
@@ -72,16 +72,26 @@ func (h *host) run(ctx context.Context) {
 		h.fail(err.Error())
 		return
 	}
-	if h.spec.DiesAfter == 0 {
+	dies := h.spec.Created.Add(h.spec.BootDelay + h.spec.DiesAfter)
+	if h.spec.DiesAfter == 0 || h.spec.Restarted.After(dies) { // a restart is the end of a hang
 		h.kubelet(config, disk).Run(ctx)
 		return
 	}
-	alive, cancel := context.WithDeadline(ctx, boot.Add(h.spec.DiesAfter))
+	alive, cancel := context.WithDeadline(ctx, dies)
 	defer cancel()
 	h.kubelet(config, disk).Run(alive)
 	if ctx.Err() == nil {
 		h.fail(fmt.Sprintf("fault diesAfterSeconds: the host fell silent after %s", h.spec.DiesAfter))
 	}
+}
+
+// boot is when the host is up: the time of its creation or last restart, and as long as booting takes.
+func (h *host) boot() time.Time {
+	on := h.spec.Created
+	if h.spec.Restarted.After(on) {
+		on = h.spec.Restarted
+	}
+	return on.Add(h.spec.BootDelay)
 }
 
 // load does what happens on a host before its kubelet runs.

@@ -25,7 +25,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Spec is what an instance is. It never changes.
+// Spec is what an instance is. Only its tags and Restarted ever change.
 type Spec struct {
 	ID           string              `json:"id"`
 	ProviderID   string              `json:"providerID"`
@@ -39,9 +39,10 @@ type Spec struct {
 	NeverJoins   bool                `json:"neverJoins,omitempty"`
 	DiesAfter    time.Duration       `json:"diesAfter,omitempty"`
 
-	// Created and InternalIP are filled in by Create.
+	// Created and InternalIP are filled in by Create, Restarted by the last Restart.
 	Created    time.Time `json:"created"`
 	InternalIP string    `json:"internalIP"`
+	Restarted  time.Time `json:"restarted,omitzero"`
 }
 
 // Instance is an instance as it is now.
@@ -80,7 +81,7 @@ func Open(dir string) (*Hypervisor, error) {
 		return nil, errors.Join(fmt.Errorf("reading state directory %q: %w", dir, err), store.close())
 	}
 	for _, spec := range specs {
-		h.start(spec)
+		h.start(spec, nil)
 	}
 	return h, nil
 }
@@ -115,7 +116,7 @@ func (h *Hypervisor) Create(spec Spec, userData []byte) (Instance, error) {
 	if err := h.store.create(spec, userData); err != nil {
 		return Instance{}, fmt.Errorf("creating instance %q: %w", spec.ID, err)
 	}
-	return h.start(spec).instance(), nil
+	return h.start(spec, nil).instance(), nil
 }
 
 // Get returns the instance with an ID.
@@ -142,6 +143,26 @@ func (h *Hypervisor) Delete(id string) error {
 	}
 	known.cancel()
 	delete(h.hosts, id)
+	return nil
+}
+
+// Restart pulls the plug of the host of the instance with an ID and puts it back: whatever made the host fall
+// silent is over, and it boots again with the disk that it had. It does not wait, and does nothing when there is no
+// instance.
+func (h *Hypervisor) Restart(id string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	known, ok := h.hosts[id]
+	if !ok {
+		return nil
+	}
+	spec := known.instance().Spec
+	spec.Restarted = time.Now().Round(0)
+	if err := h.store.save(spec); err != nil {
+		return fmt.Errorf("restarting instance %q: %w", id, err)
+	}
+	known.cancel()
+	h.start(spec, known.done)
 	return nil
 }
 
@@ -180,13 +201,17 @@ func (h *Hypervisor) Notify(changed func(Instance)) {
 	h.changed = append(h.changed, changed)
 }
 
-// start runs a host. The caller holds mu or is the only one to know h.
-func (h *Hypervisor) start(spec Spec) *host {
+// start runs a host once the one before it has ended, if there is one. The caller holds mu or is the only one to
+// know h.
+func (h *Hypervisor) start(spec Spec, before <-chan struct{}) *host {
 	ctx, cancel := context.WithCancel(context.Background())
 	started := &host{spec: spec, store: h.store, cancel: cancel, done: make(chan struct{}), tell: h.tell}
 	h.hosts[spec.ID] = started
 	go func() {
 		defer close(started.done)
+		if before != nil {
+			<-before
+		}
 		started.run(ctx)
 	}()
 	return started

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -219,5 +220,55 @@ func wantFiles(t *testing.T, dir string, want ...string) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
+	}
+}
+
+func TestARestartBootsAnewFromTheSameDisk(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	h := open(t, dir)
+	told := make(chan Instance, 100)
+	h.Notify(func(instance Instance) { told <- instance })
+	made, err := h.Create(Spec{ID: "sim-1", Tags: map[string]string{"owner": "old"}}, []byte("#cloud-config\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Tag("sim-1", map[string]string{"owner": "new"}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		awaitFailure(told)
+		if err := h.Restart("sim-1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	awaitFailure(told)
+	if err := h.Restart("sim-2"); err != nil {
+		t.Errorf("restarting what does not exist: %v", err)
+	}
+	if err := h.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := open(t, dir)
+	found, _ := again.Get("sim-1")
+	if !found.Restarted.After(made.Created) {
+		t.Errorf("restarted at %s, created at %s", found.Restarted, made.Created)
+	}
+	want := made.Spec
+	want.Tags, want.Restarted = map[string]string{"owner": "new"}, found.Restarted
+	if diff := cmp.Diff(want, found.Spec); diff != "" {
+		t.Errorf("spec (-want +found):\n%s", diff)
+	}
+	if got := strings.Count(string(disk{again.store, "sim-1"}.Load(consoleFile)), "kubelet does not start"); got < 3 {
+		t.Errorf("the host tried to boot %d times, want 3", got)
+	}
+}
+
+// awaitFailure returns once the host said that it does not start.
+func awaitFailure(told <-chan Instance) {
+	for instance := range told {
+		if instance.Failed {
+			return
+		}
 	}
 }

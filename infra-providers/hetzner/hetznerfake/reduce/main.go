@@ -34,6 +34,7 @@ var operations = map[string][]string{
 	"/servers/{id}/actions/attach_to_network": {"post"},
 	"/servers/{id}/actions/enable_backup":     {"post"},
 	"/servers/{id}/actions/poweron":           {"post"},
+	"/servers/{id}/actions/reset":             {"post"},
 	"/ssh_keys":                               {"get"},
 	"/ssh_keys/{id}":                          {"get"},
 	"/volumes":                                {"get", "post"},

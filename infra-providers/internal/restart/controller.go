@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package restart is the one reconciler for RestartRemediations: it restarts the instance of an unhealthy Machine
+// through the driver of its cloud and, where that does not help, hands the Machine back to its owner, who replaces
+// it. Each provider acts only on Machines of its own cloud.
+//
+// It does not judge the Machine's health: whoever created the remediation does, and deletes it once the Machine is
+// well. Whether a Machine may be remediated now was decided before the remediation was made.
+//
+//	intent stored (Restarting) ─► cloud asked ─► Waiting ─► Machine well: remediation deleted
+//	        ▲                         │             │
+//	        └── time over, limit not reached ◄──────┤
+//	                                  └─► HandedBack ◄── time over, limit reached
+package restart
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/client-go/tools/events"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/account"
+)
+
+// Reconciler reconciles the remediations of the machines of one cloud.
+type Reconciler[M driver.Machine, C any] struct {
+	Cloud  driver.Cloud[M, C]
+	Client client.Client
+	// Live reads without a cache. All that decides about a restart is read so: remediations are few, and a cache
+	// that is behind would restart twice.
+	Live     client.Reader
+	Accounts *account.Book[M, C]
+	Events   events.EventRecorder
+	Now      func() time.Time
+	// WatchFilter limits the remediations to those whose watch-filter label has this value; empty means all.
+	WatchFilter string
+	Workers     int
+}
+
+// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=restartremediations,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=restartremediations/status,verbs=patch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines;clusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines/status,verbs=patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch;update
+
+// Register adds the controller to a manager.
+func (r *Reconciler[M, C]) Register(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named(r.Cloud.Name+"restart").
+		For(&infrav1.RestartRemediation{}, forPredicates(r.WatchFilter)).
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.ofMachine), onMachineChange()).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster), onClusterChange()).
+		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers}).
+		Complete(r)
+}
+
+// Reconcile takes the next step of one remediation.
+func (r *Reconciler[M, C]) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	remediation := &infrav1.RestartRemediation{}
+	if err := r.Live.Get(ctx, request.NamespacedName, remediation); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !watched(r.WatchFilter, remediation) || !remediation.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, nil
+	}
+	job, err := r.gather(ctx, remediation)
+	if err != nil || job == nil {
+		return ctrl.Result{}, err
+	}
+	if setPaused(remediation, job.pausedBy()) {
+		return r.save(ctx, job)
+	}
+	step := decide(job.facts(r.Now()))
+	switch step.action {
+	case begin:
+		return r.begin(ctx, job)
+	case ask:
+		return r.ask(ctx, job)
+	case handBack:
+		return r.handBack(ctx, job, step)
+	case rest:
+	}
+	setProgressing(remediation, step)
+	result, err := r.save(ctx, job)
+	return sooner(result, step.wake), err
+}

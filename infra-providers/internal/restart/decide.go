@@ -1,0 +1,171 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package restart
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+)
+
+// facts are all that the next step depends on.
+type facts struct {
+	remediation *infrav1.RestartRemediation
+	// machine and cluster are nil when they do not exist.
+	machine *clusterv1.Machine
+	cluster *clusterv1.Cluster
+	// leaving is true while the infrastructure machine is being deleted.
+	leaving bool
+	// instance is false when there is nothing that could have an instance.
+	instance bool
+	// able is false when the cloud is known to have no restart.
+	able bool
+	now  time.Time
+}
+
+// action is what to do next.
+type action int
+
+const (
+	// rest does nothing until something happens, or until step.wake.
+	rest action = iota
+	// begin stores the intent to restart once more, and then asks the cloud.
+	begin
+	// ask asks the cloud for the restart whose intent is stored.
+	ask
+	// handBack gives the Machine to its owner.
+	handBack
+)
+
+// step is what comes next, and how it is told.
+type step struct {
+	action          action
+	status          metav1.ConditionStatus
+	reason, message string
+	// wake is when to look again though nothing happened; zero for never.
+	wake time.Duration
+}
+
+// decide returns the next step: what the first rule says that applies.
+func decide(f facts) step {
+	for _, rule := range []func(facts) (step, bool){
+		done,    // the owner has the Machine
+		leaving, // what is being deleted is left alone
+		well,    // nobody says that the Machine is unhealthy
+		silent,  // nobody could tell whether a restart helps
+		missing, // there is nothing to restart
+		unable,  // the cloud cannot
+		running, // a restart was begun and has its time
+		spent,   // as many restarts as allowed did not help
+	} {
+		if next, applies := rule(f); applies {
+			return next
+		}
+	}
+	return step{action: begin}
+}
+
+func done(f facts) (step, bool) {
+	known := meta.FindStatusCondition(f.remediation.Status.Conditions, ProgressingCondition)
+	if f.remediation.Status.Phase != infrav1.RestartRemediationHandedBack || known == nil {
+		return step{}, false
+	}
+	return step{status: known.Status, reason: known.Reason, message: known.Message}, true
+}
+
+func leaving(f facts) (step, bool) {
+	gone := f.machine == nil || !f.machine.DeletionTimestamp.IsZero() || f.cluster == nil || !f.cluster.DeletionTimestamp.IsZero()
+	return held(MachineDeletingReason, "the Machine, or what it belongs to, is being deleted or gone"), gone || f.leaving
+}
+
+func well(f facts) (step, bool) {
+	unhealthy := meta.IsStatusConditionFalse(f.machine.Status.Conditions, clusterv1.MachineHealthCheckSucceededCondition)
+	return held(MachineNotUnhealthyReason, "no MachineHealthCheck says that the Machine is unhealthy"), !unhealthy
+}
+
+// silent is true while a workload cluster that worked once does not answer: nobody sees its Nodes then.
+func silent(f facts) (step, bool) {
+	unreachable := ptr.Deref(f.cluster.Status.Initialization.ControlPlaneInitialized, false) &&
+		meta.IsStatusConditionFalse(f.cluster.Status.Conditions, clusterv1.ClusterRemoteConnectionProbeCondition)
+	return held(ClusterUnreachableReason, "the workload cluster does not answer, so nobody can tell whether the Machine is well"), unreachable
+}
+
+func missing(f facts) (step, bool) {
+	return back(InstanceMissingReason, "there is no instance to restart"), !f.instance
+}
+
+func unable(f facts) (step, bool) {
+	return back(RestartNotSupportedReason, "this cloud does not restart instances"), !f.able
+}
+
+// running is true while the last restart has time left: for the cloud to take it, and then for the Machine to
+// become healthy.
+func running(f facts) (step, bool) {
+	left := since(f).Add(timeout(f.remediation)).Sub(f.now)
+	switch {
+	case f.remediation.Status.Phase == "" || left <= 0:
+		return step{}, false
+	case f.remediation.Status.Phase == infrav1.RestartRemediationRestarting:
+		return step{action: ask}, true
+	default:
+		return waiting(f.remediation, left), true
+	}
+}
+
+func spent(f facts) (step, bool) {
+	message := fmt.Sprintf("the Machine did not become healthy within %s of any of %d restarts", timeout(f.remediation), limit(f.remediation))
+	if f.remediation.Status.Phase == infrav1.RestartRemediationRestarting {
+		message = fmt.Sprintf("the cloud did not take the last of %d restarts within %s", limit(f.remediation), timeout(f.remediation))
+	}
+	return back(RetriesSpentReason, message), attempts(f.remediation) >= limit(f.remediation)
+}
+
+// since is when the time of the last restart began: with the restart, or when the connection to the workload
+// cluster came back later, because nobody saw the Machine before.
+func since(f facts) time.Time {
+	began := f.remediation.Status.LastRestartTime.Time
+	probe := meta.FindStatusCondition(f.cluster.Status.Conditions, clusterv1.ClusterRemoteConnectionProbeCondition)
+	if probe != nil && probe.LastTransitionTime.After(began) {
+		return probe.LastTransitionTime.Time
+	}
+	return began
+}
+
+func held(reason, message string) step {
+	return step{status: metav1.ConditionFalse, reason: reason, message: message}
+}
+
+func back(reason, message string) step {
+	return step{action: handBack, status: metav1.ConditionFalse, reason: reason, message: message}
+}
+
+func waiting(remediation *infrav1.RestartRemediation, left time.Duration) step {
+	return step{
+		status: metav1.ConditionTrue, reason: WaitingForHealthReason, wake: left,
+		message: count(remediation) + ": the cloud took it, waiting for the Machine to become healthy",
+	}
+}
+
+// count says which of how many restarts this is.
+func count(remediation *infrav1.RestartRemediation) string {
+	return fmt.Sprintf("restart %d of %d", attempts(remediation), limit(remediation))
+}
+
+func attempts(remediation *infrav1.RestartRemediation) int32 {
+	return ptr.Deref(remediation.Status.Attempts, 0)
+}
+
+func limit(remediation *infrav1.RestartRemediation) int32 {
+	return ptr.Deref(remediation.Spec.RetryLimit, 1)
+}
+
+func timeout(remediation *infrav1.RestartRemediation) time.Duration {
+	return time.Duration(ptr.Deref(remediation.Spec.TimeoutSeconds, 300)) * time.Second
+}

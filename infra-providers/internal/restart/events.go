@@ -1,0 +1,25 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package restart
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// The events of Machines.
+
+func restarted(ctx context.Context, recorder events.EventRecorder, machine *clusterv1.Machine, which string) {
+	ctrl.LoggerFrom(ctx).Info("restarted instance", "machine", machine.Name, "restart", which)
+	recorder.Eventf(machine, nil, corev1.EventTypeNormal, "InstanceRestarted", "Restart", "%s: the Machine is unhealthy", which)
+}
+
+func handedBack(ctx context.Context, recorder events.EventRecorder, machine *clusterv1.Machine, because step) {
+	ctrl.LoggerFrom(ctx).Info("handed machine back", "machine", machine.Name, "reason", because.reason)
+	recorder.Eventf(machine, nil, corev1.EventTypeWarning, "RemediationHandedBack", "HandBack", "restarting is over, the owner is to replace the Machine: %s", because.message)
+}

@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package restart
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+)
+
+// ofMachine finds the remediation of a Machine, which has its name. One that the cache does not have yet comes by
+// itself.
+func (r *Reconciler[M, C]) ofMachine(ctx context.Context, machine client.Object) []ctrl.Request {
+	key := client.ObjectKeyFromObject(machine)
+	if err := r.Client.Get(ctx, key, &infrav1.RestartRemediation{}); err != nil {
+		return nil
+	}
+	return []ctrl.Request{{NamespacedName: key}}
+}
+
+// ofCluster finds the remediations of a Cluster.
+func (r *Reconciler[M, C]) ofCluster(ctx context.Context, cluster client.Object) (all []ctrl.Request) {
+	list := &infrav1.RestartRemediationList{}
+	inCluster := client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.GetName()}
+	if err := r.Client.List(ctx, list, client.InNamespace(cluster.GetNamespace()), inCluster); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "listing the remediations of a cluster")
+		return nil
+	}
+	for _, remediation := range list.Items {
+		all = append(all, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&remediation)})
+	}
+	return all
+}
+
+// forPredicates lets through what others may change; the status is ours and needs no echo.
+func forPredicates(filter string) builder.Predicates {
+	return builder.WithPredicates(
+		predicate.NewPredicateFuncs(func(object client.Object) bool { return watched(filter, object) }),
+		predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}),
+	)
+}
+
+// watched reports whether an object is meant for a provider with this watch filter.
+func watched(filter string, object client.Object) bool {
+	return filter == "" || object.GetLabels()[clusterv1.WatchLabel] == filter
+}
+
+// onMachineChange lets through what a remediation waits for. Machines that are new have none.
+func onMachineChange() builder.Predicates {
+	awaited := func(object client.Object) [3]bool {
+		machine := object.(*clusterv1.Machine)
+		_, paused := machine.Annotations[clusterv1.PausedAnnotation]
+		return [3]bool{
+			meta.IsStatusConditionFalse(machine.Status.Conditions, clusterv1.MachineHealthCheckSucceededCondition),
+			machine.DeletionTimestamp.IsZero(),
+			paused,
+		}
+	}
+	return changes(func(e event.UpdateEvent) bool { return awaited(e.ObjectOld) != awaited(e.ObjectNew) })
+}
+
+// onClusterChange lets through what pauses or holds remediations.
+func onClusterChange() builder.Predicates {
+	awaited := func(object client.Object) [2]bool {
+		cluster := object.(*clusterv1.Cluster)
+		return [2]bool{
+			ptr.Deref(cluster.Spec.Paused, false),
+			meta.IsStatusConditionFalse(cluster.Status.Conditions, clusterv1.ClusterRemoteConnectionProbeCondition),
+		}
+	}
+	return changes(func(e event.UpdateEvent) bool { return awaited(e.ObjectOld) != awaited(e.ObjectNew) })
+}
+
+// changes lets through updates only: all remediations are looked at when the controller starts.
+func changes(matter func(event.UpdateEvent) bool) builder.Predicates {
+	return builder.WithPredicates(predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: matter,
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+	})
+}
