@@ -6,10 +6,7 @@ package inframachine
 import (
 	"maps"
 	"strconv"
-	"sync"
 	"time"
-
-	"k8s.io/apimachinery/pkg/types"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
@@ -66,34 +63,4 @@ func setChoice[M driver.Machine](machine M, choice int) {
 		annotations[infrav1.ChoiceAnnotation] = strconv.Itoa(choice)
 	}
 	machine.SetAnnotations(annotations)
-}
-
-// quiet holds the machines of which this process knows that nothing they asked of the cloud is unanswered:
-// they were claimed here and not asked for yet, or the cloud refused for good. What a process before this
-// one asked, it does not know. The zero value is ready.
-type quiet struct {
-	mu       sync.Mutex
-	machines map[types.UID]struct{}
-}
-
-func (q *quiet) has(uid types.UID) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	_, ok := q.machines[uid]
-	return ok
-}
-
-func (q *quiet) add(uid types.UID) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.machines == nil {
-		q.machines = map[types.UID]struct{}{}
-	}
-	q.machines[uid] = struct{}{}
-}
-
-func (q *quiet) remove(uid types.UID) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	delete(q.machines, uid)
 }

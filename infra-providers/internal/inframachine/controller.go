@@ -51,7 +51,12 @@ type Reconciler[M driver.Machine, C any] struct {
 	// Resync is how often a settled instance is looked at.
 	Resync time.Duration
 
-	quiet quiet
+	// quiet are the machines of which this process knows that nothing they asked of the cloud is unanswered: they
+	// were claimed here and not asked for yet, or the cloud refused for good. What a process before this one asked,
+	// it does not know.
+	quiet set
+	// made are those for which the cloud was asked and whose providerID the cache did not show yet.
+	made set
 }
 
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines;clusters,verbs=get;list;watch
@@ -121,6 +126,7 @@ func (r *Reconciler[M, C]) finalize(ctx context.Context, job *job[M, C]) (ctrl.R
 	}
 	if gone {
 		r.quiet.remove(job.machine.GetUID())
+		r.made.remove(job.machine.GetUID())
 		controllerutil.RemoveFinalizer(job.machine, infrav1.MachineFinalizer)
 		return ctrl.Result{}, nil
 	}

@@ -66,3 +66,29 @@ func (r *rig) spent(do func()) map[string]int {
 	}
 	return spent
 }
+
+// TestACacheThatIsBehindCostsNoCall: the machine comes again before its own providerID does.
+func TestACacheThatIsBehindCostsNoCall(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, fake.Options{})
+	machine, _ := r.machine("worker")
+	for machine.Annotations[infrav1.IdentityAnnotation] == "" {
+		if _, err := r.reconcile(machine); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.behind = machine.DeepCopy()
+	for range 3 {
+		if _, err := r.reconcile(machine); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if machine.Spec.ProviderID == "" {
+		t.Error("the providerID was not written")
+	}
+	r.behind = nil
+	r.settle(machine)
+	if got := r.cloud.Census().Calls["create"]; got != 1 {
+		t.Errorf("%d creations were asked for, want 1", got)
+	}
+}

@@ -26,7 +26,7 @@ func (r *Reconciler[M, C]) create(ctx context.Context, job *job[M, C], cloud acc
 	if choice, rest := look.choose(); rest > 0 || choice != look.stored {
 		return r.turn(job, look)
 	}
-	if len(configs) > 1 {
+	if len(configs) > 1 || r.made.has(job.machine.GetUID()) {
 		if current, err := r.current(ctx, job, len(configs)); err != nil || !current {
 			return ctrl.Result{RequeueAfter: time.Second}, err
 		}
@@ -45,6 +45,7 @@ func (r *Reconciler[M, C]) create(ctx context.Context, job *job[M, C], cloud acc
 	case err != nil:
 		return r.failed(job, fmt.Errorf("creating instance: %w", err))
 	}
+	r.made.add(job.machine.GetUID())
 	job.machine.SetProviderID(job.observed.ProviderID)
 	return ctrl.Result{}, nil
 }
@@ -98,8 +99,9 @@ func (r *Reconciler[M, C]) firstChoice(ctx context.Context, job *job[M, C]) int 
 	return 0
 }
 
-// current reports whether the API server itself agrees on the choice. A cache that is behind shows an
-// earlier one, and asking for that would make a second instance.
+// current reports whether the API server itself agrees that there is no instance yet, and on the choice. A cache
+// that is behind shows an earlier one, and asking for that would make a second instance; or it does not show the
+// providerID that was just written, and asking again would cost a call.
 func (r *Reconciler[M, C]) current(ctx context.Context, job *job[M, C], choices int) (bool, error) {
 	live := r.Cloud.NewMachine()
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(job.machine), live); err != nil {

@@ -30,6 +30,7 @@ func (r *Reconciler[M, C]) instance(ctx context.Context, job *job[M, C]) (ctrl.R
 	if job.machine.GetProviderID() == "" {
 		return r.create(ctx, job, cloud)
 	}
+	r.made.remove(job.machine.GetUID())
 	job.observed, err = cloud.Get(ctx, job.identity())
 	switch {
 	case driver.IsNotFound(err):

@@ -69,6 +69,8 @@ type rig struct {
 	interval time.Duration
 	// later moves the clock of the accounts, which stands still where lists count.
 	later time.Duration
+	// behind is what the cache shows instead of any machine; nil while it is not behind.
+	behind *infrav1.SimMachine
 
 	reconciler reconcile.Reconciler
 }
@@ -125,6 +127,13 @@ func (r *rig) restart() {
 		r.t.Fatal(err)
 	}
 	counting := interceptor.NewClient(direct, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			if machine, ok := object.(*infrav1.SimMachine); ok && r.behind != nil {
+				r.behind.DeepCopyInto(machine)
+				return nil
+			}
+			return c.Get(ctx, key, object, options...)
+		},
 		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
 			if r.dies() {
 				return errKilled
