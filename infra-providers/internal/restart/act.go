@@ -65,13 +65,13 @@ func (r *Reconciler[M, C]) refused(ctx context.Context, job *job[M, C], cause er
 	if driver.IsUnauthorized(cause) {
 		r.Accounts.Refused(job.infra)
 	}
-	if says.final {
-		return r.handBack(ctx, job, back(says.reason, cause.Error()))
+	if says.Terminal {
+		return r.handBack(ctx, job, back(says.Reason, cause.Error()))
 	}
-	setProgressing(job.remediation, held(says.reason, count(job.remediation)+": "+cause.Error()+says.advice))
+	setProgressing(job.remediation, held(says.Reason, count(job.remediation)+": "+cause.Error()+says.Advice))
 	result, err := r.save(ctx, job)
 	left := since(job.facts(r.Now())).Add(timeout(job.remediation)).Sub(r.Now())
-	return sooner(result, max(min(says.retry, left), again)), err
+	return sooner(result, max(min(says.Retry, left), again)), err
 }
 
 // handBack asks the owner of the Machine to replace it. The Machine is told first: a process that dies in between

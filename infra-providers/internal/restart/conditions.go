@@ -14,6 +14,7 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/inframachine"
+	"drover.io/infra-providers/internal/verdict"
 )
 
 // ProgressingCondition is true while a restart is under way, and false while nothing is done or can be done.
@@ -53,43 +54,27 @@ const (
 	CloudErrorReason = inframachine.CloudErrorReason
 )
 
-// verdict is what a refusal of the cloud means.
-type verdict struct {
-	reason string
-	// advice completes the message with a way out.
-	advice string
-	// retry is the pause before the cloud is asked again. It is long enough for a restart whose answer was lost to
-	// be seen under way.
-	retry time.Duration
-	// final refusals are not retried.
-	final bool
-}
-
-// judge turns an error into a verdict: one line per kind.
-func judge(err error) verdict {
-	stopped, isStopped := errors.AsType[*driver.NotRunningError](err)
-	switch {
-	case driver.IsNotFound(err):
-		return verdict{reason: InstanceMissingReason, final: true}
-	case driver.IsNotOwned(err):
-		return verdict{reason: InstanceNotOwnedReason, final: true}
-	case driver.IsInvalidConfiguration(err):
-		return verdict{reason: InvalidConfigurationReason, final: true}
-	case isStopped && stopped.State == driver.Pending:
-		return verdict{reason: InstancePendingReason, retry: 10 * time.Second}
-	case isStopped:
-		return verdict{reason: InstanceStoppedReason, final: true}
-	case driver.IsUnauthorized(err):
-		return verdict{reason: UnauthorizedReason, advice: "; check the credentials and what they permit", retry: time.Minute}
-	case driver.IsRateLimited(err):
-		return verdict{reason: RateLimitedReason, retry: max(driver.RetryAfter(err), 5*time.Second)}
-	default:
-		return verdict{reason: CloudErrorReason, advice: "; asked again", retry: 15 * time.Second}
+// judge says what a refusal of the cloud means for a restart. The pause before the cloud is asked again is long
+// enough for a restart whose answer was lost to be seen under way.
+func judge(err error) verdict.Verdict {
+	if off, ok := errors.AsType[*driver.NotRunningError](err); ok {
+		if off.State == driver.Pending {
+			return verdict.Verdict{Reason: InstancePendingReason, Retry: 10 * time.Second}
+		}
+		return verdict.Verdict{Reason: InstanceStoppedReason, Terminal: true}
 	}
+	if driver.IsNotFound(err) {
+		return verdict.Verdict{Reason: InstanceMissingReason, Terminal: true}
+	}
+	says := verdict.Of(err)
+	if says.Retry == 0 && !says.Terminal {
+		says.Advice, says.Retry = "; asked again", 15*time.Second
+	}
+	return says
 }
 
 func setProgressing(remediation *infrav1.RestartRemediation, says step) {
-	set(remediation, metav1.Condition{Type: ProgressingCondition, Status: says.status, Reason: says.reason, Message: truncate(says.message)})
+	set(remediation, metav1.Condition{Type: ProgressingCondition, Status: says.status, Reason: says.reason, Message: verdict.Truncate(says.message)})
 }
 
 // setPaused tells whether anything pauses the remediation.
@@ -105,10 +90,4 @@ func setPaused(remediation *infrav1.RestartRemediation, by string) (paused bool)
 func set(remediation *infrav1.RestartRemediation, condition metav1.Condition) {
 	condition.ObservedGeneration = remediation.Generation
 	meta.SetStatusCondition(&remediation.Status.Conditions, condition)
-}
-
-// truncate keeps a message within what the API server takes.
-func truncate(message string) string {
-	const most = 4096
-	return message[:min(len(message), most)]
 }
