@@ -58,7 +58,8 @@ func missImage[C any](t *testing.T, world World[C]) {
 			continue
 		}
 		refuse()
-		if _, err := finder.FindImage(t.Context(), world.Config); !is(err) {
+		// An SDK may ask in another way after the first refusal, and find it.
+		if _, err := finder.FindImage(t.Context(), world.Config); err != nil && !is(err) {
 			t.Errorf("while %s: got %v", refusal, err)
 		}
 	}
