@@ -10,7 +10,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"runtime/debug"
 
 	"k8s.io/klog/v2/textlogger"
 	"k8s.io/utils/clock"
@@ -23,14 +22,7 @@ import (
 	"drover.io/machine-controller/internal/workload"
 )
 
-// collectAt is by how many percent the heap may grow before it is collected. Half of Go's own default would cost a
-// tenth more processor time and save a third of the memory, which a core that mostly waits has more use for.
-const collectAt = 50
-
 func main() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(collectAt)
-	}
 	if err := run(ctrl.SetupSignalHandler(), os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "machine-controller:", err)
 		os.Exit(1)
