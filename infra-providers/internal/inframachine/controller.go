@@ -77,7 +77,7 @@ func (r *Reconciler[M, C]) Register(mgr ctrl.Manager) error {
 
 // Reconcile brings one machine closer to its spec.
 func (r *Reconciler[M, C]) Reconcile(ctx context.Context, machine M) (ctrl.Result, error) {
-	if !watched(r.WatchFilter, machine) {
+	if !Watched(r.WatchFilter, machine) {
 		return ctrl.Result{}, nil
 	}
 	before := machine.DeepCopyObject().(M)

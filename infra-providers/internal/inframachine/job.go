@@ -61,7 +61,7 @@ func (r *Reconciler[M, C]) gather(ctx context.Context, machine M) (*job[M, C], e
 }
 
 func (r *Reconciler[M, C]) ownerOf(ctx context.Context, machine M) (*clusterv1.Machine, error) {
-	ref := ownerReference(machine)
+	ref := OwnerReference(machine)
 	if ref == nil {
 		return nil, nil
 	}
@@ -76,8 +76,9 @@ func (r *Reconciler[M, C]) ownerOf(ctx context.Context, machine M) (*clusterv1.M
 	return owner, nil
 }
 
-func ownerReference(machine metav1.Object) *metav1.OwnerReference {
-	for _, ref := range machine.GetOwnerReferences() {
+// OwnerReference returns the reference to the Machine that owns an object; nil without one.
+func OwnerReference(object metav1.Object) *metav1.OwnerReference {
+	for _, ref := range object.GetOwnerReferences() {
 		group, err := schema.ParseGroupVersion(ref.APIVersion)
 		if err == nil && group.Group == clusterv1.GroupVersion.Group && ref.Kind == "Machine" {
 			return &ref

@@ -53,18 +53,18 @@ func forPredicates(filter string) builder.Predicates {
 }
 
 func labelled(filter string) predicate.Predicate {
-	return predicate.NewPredicateFuncs(func(object client.Object) bool { return watched(filter, object) })
+	return predicate.NewPredicateFuncs(func(object client.Object) bool { return Watched(filter, object) })
 }
 
-// watched reports whether an object is meant for a provider with this watch filter.
-func watched(filter string, object client.Object) bool {
+// Watched reports whether an object is meant for a provider with this watch filter; an empty filter means all.
+func Watched(filter string, object client.Object) bool {
 	return filter == "" || object.GetLabels()[clusterv1.WatchLabel] == filter
 }
 
 // ownersChanged lets through the adoption by a Machine and the stored claim.
 func ownersChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return ownerReference(e.ObjectOld) == nil && ownerReference(e.ObjectNew) != nil ||
+		return OwnerReference(e.ObjectOld) == nil && OwnerReference(e.ObjectNew) != nil ||
 			len(e.ObjectOld.GetFinalizers()) != len(e.ObjectNew.GetFinalizers())
 	}}
 }

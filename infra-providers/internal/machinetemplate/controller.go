@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,6 +19,7 @@ import (
 
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/account"
+	"drover.io/infra-providers/internal/inframachine"
 )
 
 const (
@@ -54,7 +54,7 @@ func (r *Reconciler[M, C]) Reconcile(ctx context.Context, request ctrl.Request) 
 	if err := r.Client.Get(ctx, request.NamespacedName, template); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if r.WatchFilter != "" && template.GetLabels()[clusterv1.WatchLabel] != r.WatchFilter || !template.GetDeletionTimestamp().IsZero() {
+	if !inframachine.Watched(r.WatchFilter, template) || !template.GetDeletionTimestamp().IsZero() {
 		return ctrl.Result{}, nil
 	}
 	before := template.DeepCopyObject().(driver.Template[M])

@@ -20,7 +20,8 @@ import (
 // ProgressingCondition is true while a restart is under way, and false while nothing is done or can be done.
 const ProgressingCondition = "Progressing"
 
-// Reasons of the Progressing condition. Those of a cloud that refuses are the ones of infrastructure machines.
+// Reasons of the Progressing condition, beside those of package verdict for a cloud that refuses: what may pass is
+// retried while the restart has time, and the rest is handed back.
 const (
 	// RestartingReason: the cloud is being asked.
 	RestartingReason = "Restarting"
@@ -40,18 +41,8 @@ const (
 	InstanceMissingReason = inframachine.InstanceMissingReason
 	// InstanceStoppedReason: somebody stopped the instance. Handed back.
 	InstanceStoppedReason = inframachine.InstanceStoppedReason
-	// InstanceNotOwnedReason: the instance belongs to something else. Handed back.
-	InstanceNotOwnedReason = inframachine.InstanceNotOwnedReason
-	// InvalidConfigurationReason: the cloud can never do what it is asked. Handed back.
-	InvalidConfigurationReason = inframachine.InvalidConfigurationReason
 	// InstancePendingReason: the instance starts, and is restarted once it runs.
 	InstancePendingReason = inframachine.InstancePendingReason
-	// UnauthorizedReason: the cloud refused the credentials. Retried while the restart has time.
-	UnauthorizedReason = inframachine.UnauthorizedReason
-	// RateLimitedReason: the account asks the cloud too often. Retried while the restart has time.
-	RateLimitedReason = inframachine.RateLimitedReason
-	// CloudErrorReason: the cloud failed in a way that may pass. Retried while the restart has time.
-	CloudErrorReason = inframachine.CloudErrorReason
 )
 
 // judge says what a refusal of the cloud means for a restart. The pause before the cloud is asked again is long

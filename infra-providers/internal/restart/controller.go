@@ -28,6 +28,7 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/account"
+	"drover.io/infra-providers/internal/inframachine"
 )
 
 // Reconciler reconciles the remediations of the machines of one cloud.
@@ -68,7 +69,7 @@ func (r *Reconciler[M, C]) Reconcile(ctx context.Context, request ctrl.Request) 
 	if err := r.Live.Get(ctx, request.NamespacedName, remediation); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if !watched(r.WatchFilter, remediation) || !remediation.DeletionTimestamp.IsZero() {
+	if !inframachine.Watched(r.WatchFilter, remediation) || !remediation.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil
 	}
 	job, err := r.gather(ctx, remediation)

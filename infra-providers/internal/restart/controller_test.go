@@ -17,6 +17,7 @@ import (
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/fake"
 	"drover.io/infra-providers/internal/restart"
+	"drover.io/infra-providers/internal/verdict"
 )
 
 func TestRestartsAsOftenAsAllowedAndThenHandsBack(t *testing.T) {
@@ -135,7 +136,7 @@ func TestHandsBackAtOnce(t *testing.T) {
 		"what is gone": {func(r *rig) { r.cloud.Destroy("worker-uid") }, restart.InstanceMissingReason, 1},
 		"what belongs to somebody else": {func(r *rig) {
 			r.cloud.Set("worker-uid", func(i *driver.Instance) { i.Identity.Name = "theirs" })
-		}, restart.InstanceNotOwnedReason, 1},
+		}, verdict.InstanceNotOwned, 1},
 		"what never had an instance": {func(r *rig) {
 			r.must(cluster.Client.Delete(r.t.Context(), r.infra))
 			r.infra = &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Namespace: r.infra.Namespace, Name: r.infra.Name}}
@@ -172,10 +173,10 @@ func TestAsksAgainWhatMayPass(t *testing.T) {
 		wake     time.Duration
 		restarts int
 	}{
-		"a failure":          {fake.Fault{Err: errors.New("gateway timeout")}, restart.CloudErrorReason, 15 * time.Second, 1},
-		"an answer was lost": {fake.Fault{Err: fake.ErrLost, Lost: true}, restart.CloudErrorReason, 15 * time.Second, 2},
-		"a limit":            {fake.Fault{Err: &driver.RateLimitedError{RetryAfter: 20 * time.Second, Err: errors.New("slow down")}}, restart.RateLimitedReason, 20 * time.Second, 1},
-		"credentials":        {fake.Fault{Err: &driver.UnauthorizedError{Err: errors.New("token refused")}}, restart.UnauthorizedReason, minute, 1},
+		"a failure":          {fake.Fault{Err: errors.New("gateway timeout")}, verdict.CloudError, 15 * time.Second, 1},
+		"an answer was lost": {fake.Fault{Err: fake.ErrLost, Lost: true}, verdict.CloudError, 15 * time.Second, 2},
+		"a limit":            {fake.Fault{Err: &driver.RateLimitedError{RetryAfter: 20 * time.Second, Err: errors.New("slow down")}}, verdict.RateLimited, 20 * time.Second, 1},
+		"credentials":        {fake.Fault{Err: &driver.UnauthorizedError{Err: errors.New("token refused")}}, verdict.Unauthorized, minute, 1},
 		"a start":            {fake.Fault{Err: &driver.NotRunningError{State: driver.Pending}}, restart.InstancePendingReason, 10 * time.Second, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -207,7 +208,7 @@ func TestACloudThatNeverAnswersUsesTheAttemptUp(t *testing.T) {
 	r.faults = func(fake.Call) fake.Fault { return fake.Fault{Err: errors.New("internal error")} }
 	for range 4 {
 		r.step(15 * time.Second)
-		r.want(infrav1.RestartRemediationRestarting, 1, restart.CloudErrorReason)
+		r.want(infrav1.RestartRemediationRestarting, 1, verdict.CloudError)
 		r.now = r.now.Add(15 * time.Second)
 	}
 	r.step(0)

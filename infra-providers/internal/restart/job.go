@@ -10,7 +10,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -65,19 +64,16 @@ func (r *Reconciler[M, C]) gather(ctx context.Context, remediation *infrav1.Rest
 
 // ownerOf returns the Machine that owns a remediation, or nil.
 func (r *Reconciler[M, C]) ownerOf(ctx context.Context, remediation *infrav1.RestartRemediation) (*clusterv1.Machine, error) {
-	for _, ref := range remediation.OwnerReferences {
-		group, err := schema.ParseGroupVersion(ref.APIVersion)
-		if err != nil || group.Group != clusterv1.GroupVersion.Group || ref.Kind != "Machine" {
-			continue
-		}
-		machine := &clusterv1.Machine{}
-		found, err := r.read(ctx, remediation.Namespace, ref.Name, machine)
-		if err != nil || !found || machine.UID != ref.UID {
-			return nil, err
-		}
-		return machine, nil
+	ref := inframachine.OwnerReference(remediation)
+	if ref == nil {
+		return nil, nil //nolint:nilnil // a remediation need not have an owner
 	}
-	return nil, nil //nolint:nilnil // a remediation need not have an owner
+	machine := &clusterv1.Machine{}
+	found, err := r.read(ctx, remediation.Namespace, ref.Name, machine)
+	if err != nil || !found || machine.UID != ref.UID {
+		return nil, err
+	}
+	return machine, nil
 }
 
 func (r *Reconciler[M, C]) read(ctx context.Context, namespace, name string, object client.Object) (found bool, err error) {

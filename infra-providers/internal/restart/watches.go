@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/internal/inframachine"
 )
 
 // ofMachine finds the remediation of a Machine, which has its name. One that the cache does not have yet comes by
@@ -45,14 +46,9 @@ func (r *Reconciler[M, C]) ofCluster(ctx context.Context, cluster client.Object)
 // forPredicates lets through what others may change; the status is ours and needs no echo.
 func forPredicates(filter string) builder.Predicates {
 	return builder.WithPredicates(
-		predicate.NewPredicateFuncs(func(object client.Object) bool { return watched(filter, object) }),
+		predicate.NewPredicateFuncs(func(object client.Object) bool { return inframachine.Watched(filter, object) }),
 		predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}),
 	)
-}
-
-// watched reports whether an object is meant for a provider with this watch filter.
-func watched(filter string, object client.Object) bool {
-	return filter == "" || object.GetLabels()[clusterv1.WatchLabel] == filter
 }
 
 // onMachineChange lets through what a remediation waits for. Machines that are new have none.
