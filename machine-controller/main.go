@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime/debug"
 
 	"k8s.io/klog/v2/textlogger"
 	"k8s.io/utils/clock"
@@ -22,7 +23,14 @@ import (
 	"drover.io/machine-controller/internal/workload"
 )
 
+// heapGrowth is by how many percent the heap grows between two garbage collections, unless GOGC says otherwise. Nearly
+// all of it are caches, which live as long as the process: half of Go's usual room costs little processor time.
+const heapGrowth = 50
+
 func main() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(heapGrowth)
+	}
 	if err := run(ctrl.SetupSignalHandler(), os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "machine-controller:", err)
 		os.Exit(1)

@@ -21,7 +21,7 @@ func TestFaultRig(t *testing.T) {
 	t.Parallel()
 	faultrig.Run(t, func(t *testing.T, dice *faultrig.Dice) faultrig.World[*infrav1.AWSMachine, aws.Config] {
 		ec2 := open(t, awsfake.Options{BootReads: 2, StopReads: 2, KeepReads: 3, Lag: 1, Faults: func(action string) awsfake.Fault {
-			return faults[dice.Throw(action == "RunInstances" || action == "TerminateInstances")]
+			return faults[dice.Throw(action == "RunInstances" || action == "TerminateInstances" || action == "RebootInstances")]
 		}})
 		return faultrig.World[*infrav1.AWSMachine, aws.Config]{
 			Cloud:   ec2.described(),

@@ -101,7 +101,7 @@ func TestOnlyWhatRunsCanBeRestarted(t *testing.T) {
 		driver.Stopped:    driver.IsNotRunning,
 		driver.Terminated: driver.IsNotFound,
 	} {
-		if err := (driver.Instance{ID: "i", State: state}).Restartable(); !is(err) {
+		if _, err := driver.Restartable(driver.Instance{ID: "i", State: state}, nil); !is(err) {
 			t.Errorf("an instance that is %s: got %v", state, err)
 		}
 	}

@@ -130,16 +130,16 @@ type Instance struct {
 	Guest *Guest
 }
 
-// Restartable returns an error unless the instance runs: NotFoundError for one that is terminated, and
-// NotRunningError otherwise.
-func (i Instance) Restartable() error {
-	switch i.State {
-	case Running:
-		return nil
-	case Terminated:
-		return &NotFoundError{What: "instance " + i.ID}
+// Restartable passes on the answer of a Get when the instance runs. It fails with NotFoundError for one that is
+// terminated, and with NotRunningError otherwise.
+func Restartable(found Instance, err error) (Instance, error) {
+	switch {
+	case err != nil || found.State == Running:
+		return found, err
+	case found.State == Terminated:
+		return Instance{}, &NotFoundError{What: "instance " + found.ID}
 	default:
-		return &NotRunningError{State: i.State}
+		return Instance{}, &NotRunningError{State: found.State}
 	}
 }
 

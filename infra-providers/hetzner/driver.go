@@ -10,13 +10,10 @@ import (
 	"iter"
 	"net/http"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/hetznercloud/hcloud-go/v2/hcloud"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
@@ -339,48 +336,6 @@ func (d *Driver) remove(ctx context.Context, server *hcloud.Server, id driver.Id
 	return err
 }
 
-// Restart implements driver.Restarter. A server that is being worked on is locked, which passes.
-func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
-	server, err := d.find(ctx, id)
-	if err != nil {
-		return d.passing(err)
-	}
-	if server == nil {
-		return &driver.NotFoundError{What: fmt.Sprintf("server %q", id.Name)}
-	}
-	instance, err := owned(server, id)
-	if err == nil {
-		err = instance.Restartable()
-	}
-	if err != nil {
-		return err
-	}
-	_, _, err = d.servers.Reset(ctx, server)
-	return d.passing(err)
-}
-
-// Tag implements driver.Tagger. The server comes last: what it says counts, so that a failure before is made
-// good by the next attempt. An update replaces all labels, so those of others are part of it.
-func (d *Driver) Tag(ctx context.Context, id driver.Identity) error {
-	server, err := d.find(ctx, id)
-	if err != nil {
-		return d.passing(err)
-	}
-	if server == nil {
-		return &driver.NotFoundError{What: fmt.Sprintf("server %q", id.Name)}
-	}
-	instance, err := owned(server, id)
-	if err != nil {
-		return err
-	}
-	id.UID = instance.Identity.UID
-	if err := d.volumes.Tag(ctx, id); err != nil {
-		return d.passing(err)
-	}
-	_, _, err = d.servers.Update(ctx, server, hcloud.ServerUpdateOpts{Labels: volume.Labels(server.Labels, id)})
-	return d.passing(err)
-}
-
 // find returns the server of an identity, or nil: by its ID if that is known, otherwise by its name, which
 // the project keeps unique, and failing that by its label.
 func (d *Driver) find(ctx context.Context, id driver.Identity) (*hcloud.Server, error) {
@@ -431,21 +386,6 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 	}
 }
 
-// Remains implements driver.Remainder.
-func (d *Driver) Remains(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Remain, error] {
-	return func(yield func(driver.Remain, error) bool) {
-		for found, err := range d.volumes.List(ctx, selector(owner)) {
-			if err != nil {
-				yield(driver.Remain{}, d.passing(err))
-				return
-			}
-			if !yield(volume.Remain(found), nil) {
-				return
-			}
-		}
-	}
-}
-
 // passing is the error of a call that no configuration is at fault for: what cannot be read or deleted now
 // may be later, and a machine must not be stuck with it.
 func (d *Driver) passing(err error) error {
@@ -454,33 +394,6 @@ func (d *Driver) passing(err error) error {
 		return errors.New(err.Error())
 	}
 	return err
-}
-
-// Size implements driver.Sizer.
-func (d *Driver) Size(ctx context.Context, config Config) (driver.Size, error) {
-	found, err := d.catalog.ServerType(ctx, config.ServerType)
-	if err != nil {
-		return driver.Size{}, toError(err, config, d.now())
-	}
-	return driver.Size{
-		Capacity: corev1.ResourceList{
-			corev1.ResourceCPU:              *resource.NewQuantity(int64(found.Cores), resource.DecimalSI),
-			corev1.ResourceMemory:           *resource.NewQuantity(int64(float64(found.Memory)*(1<<30)), resource.BinarySI),
-			corev1.ResourceEphemeralStorage: *resource.NewQuantity(int64(found.Disk)<<30, resource.BinarySI),
-		},
-		Architecture:    architectures[found.Architecture],
-		OperatingSystem: "linux",
-	}, nil
-}
-
-// FindImage implements driver.ImageFinder. The server type chooses among images of one name, so that an image for
-// another architecture is one that does not exist.
-func (d *Driver) FindImage(ctx context.Context, config Config) (driver.Image, error) {
-	_, found, err := d.choose(ctx, config)
-	if err != nil {
-		return driver.Image{}, toError(err, config, d.now())
-	}
-	return driver.Image{ID: strconv.FormatInt(found.ID, 10), Architecture: architectures[found.Architecture]}, nil
 }
 
 // architectures are Kubernetes' words for the cloud's.

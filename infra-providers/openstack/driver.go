@@ -249,52 +249,6 @@ func (d *Driver) clear(ctx context.Context, services *access.Services, id driver
 	return nil
 }
 
-// Restart implements driver.Restarter. Nova's hard reboot also starts a server that is off, so one that somebody
-// stops between the read and the reboot is started again.
-func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
-	found, err := d.Get(ctx, id)
-	if err == nil {
-		err = found.Restartable()
-	}
-	if err != nil {
-		return err
-	}
-	services, err := d.services(ctx)
-	if err != nil {
-		return err
-	}
-	err = servers.Reboot(ctx, services.Compute, found.ID, servers.RebootOpts{Type: servers.HardReboot}).ExtractErr()
-	if gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
-		return &driver.NotFoundError{What: "server of " + id.Name}
-	}
-	return kind(err, "", "")
-}
-
-// Tag implements driver.Tagger. The server comes last: what it says counts, so that a failure before is made
-// good by the next attempt. Nova takes metadata only of a server that is neither being made nor in error. A
-// server group keeps its name.
-func (d *Driver) Tag(ctx context.Context, id driver.Identity) error {
-	found, err := d.Get(ctx, id)
-	if err != nil {
-		return err
-	}
-	services, err := d.services(ctx)
-	if err != nil {
-		return err
-	}
-	now := driver.Identity{UID: found.Identity.UID, Name: found.Identity.Name, Owner: id.Owner}
-	for _, things := range beside.Kinds(services) {
-		if err := things.Tag(ctx, now); err != nil {
-			return kind(err, "", "")
-		}
-	}
-	_, err = servers.UpdateMetadata(ctx, services.Compute, found.ID, servers.MetadataOpts(beside.Tags(now))).Extract()
-	if gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
-		return &driver.NotFoundError{What: "server of " + id.Name}
-	}
-	return kind(err, "", "")
-}
-
 // List implements driver.Driver.
 func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Instance, error] {
 	return func(yield func(driver.Instance, error) bool) {
@@ -371,29 +325,6 @@ func (d *Driver) get(ctx context.Context, services *access.Services, id string) 
 	}
 	d.notice(*server)
 	return *server, nil
-}
-
-// Remains implements driver.Remainder.
-func (d *Driver) Remains(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Remain, error] {
-	return func(yield func(driver.Remain, error) bool) {
-		services, err := d.services(ctx)
-		if err != nil {
-			yield(driver.Remain{}, err)
-			return
-		}
-		for _, things := range beside.Kinds(services) {
-			all, err := things.Remains(ctx)
-			if err != nil {
-				yield(driver.Remain{}, kind(err, "", ""))
-				return
-			}
-			for _, thing := range all {
-				if (owner.UID == "" || thing.Identity.Owner.UID == owner.UID) && !yield(thing, nil) {
-					return
-				}
-			}
-		}
-	}
 }
 
 func (d *Driver) services(ctx context.Context) (*access.Services, error) {

@@ -5,7 +5,6 @@ package openstack
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -16,13 +15,10 @@ import (
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/openstack/beside"
-	"drover.io/infra-providers/openstack/lookup"
 )
 
 // Metadata of a server besides the ownership tags. All of it starts with drover.io, which users may not.
@@ -173,53 +169,4 @@ func order(address clusterv1.MachineAddress) int {
 // the scheduler's status before any host had it: no host and no start.
 func shortOf(server servers.Server) bool {
 	return server.Status == "ERROR" && server.HostID == "" && server.LaunchedAt.IsZero() && server.Fault.Code == http.StatusInternalServerError
-}
-
-// architectures are Kubernetes' names for what images call their architecture.
-var architectures = map[string]string{
-	"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64", "ppc64le": "ppc64le", "s390x": "s390x",
-}
-
-// FindImage implements driver.ImageFinder. Images tell their architecture only where somebody gave them that
-// property.
-func (d *Driver) FindImage(ctx context.Context, config Config) (driver.Image, error) {
-	services, err := d.services(ctx)
-	if err != nil {
-		return driver.Image{}, err
-	}
-	found, err := lookup.Image(ctx, services.Image, config.Spec.Image)
-	if err != nil {
-		return driver.Image{}, kind(fmt.Errorf("looking up image: %w", err), "", "")
-	}
-	return driver.Image{ID: found.ID, Architecture: architectures[lookup.Property(found, "architecture")]}, nil
-}
-
-// Size implements driver.Sizer from the flavor, the root volume and the image's properties.
-func (d *Driver) Size(ctx context.Context, config Config) (driver.Size, error) {
-	services, err := d.services(ctx)
-	if err != nil {
-		return driver.Size{}, err
-	}
-	flavor, err := lookup.Flavor(ctx, services.Compute, "spec.flavor", config.Spec.Flavor)
-	if err != nil {
-		return driver.Size{}, kind(fmt.Errorf("looking up flavor: %w", err), "", "")
-	}
-	image, err := lookup.Image(ctx, services.Image, config.Spec.Image)
-	if err != nil {
-		return driver.Size{}, kind(fmt.Errorf("looking up image: %w", err), "", "")
-	}
-	const mebi, gibi = 1 << 20, 1 << 30
-	disk := cmp.Or(int64(config.Spec.RootVolume.SizeGiB), int64(flavor.Disk))
-	size := driver.Size{
-		Capacity: corev1.ResourceList{
-			corev1.ResourceCPU:    *resource.NewQuantity(int64(flavor.VCPUs), resource.DecimalSI),
-			corev1.ResourceMemory: *resource.NewQuantity(int64(flavor.RAM)*mebi, resource.BinarySI),
-		},
-		Architecture:    architectures[lookup.Property(image, "architecture")],
-		OperatingSystem: cmp.Or(lookup.Property(image, "os_type"), "linux"),
-	}
-	if disk > 0 {
-		size.Capacity[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(disk*gibi, resource.BinarySI)
-	}
-	return size, nil
 }

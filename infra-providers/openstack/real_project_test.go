@@ -11,9 +11,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/common/extensions"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/instanceactions"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/keypairs"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servergroups"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
@@ -25,6 +27,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 	"github.com/gophercloud/gophercloud/v2/pagination"
+	"github.com/onsi/gomega"
 
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/openstack/access"
@@ -127,6 +130,41 @@ func (p project) server(id string) *servers.Server {
 	return must[*servers.Server](p.t)(servers.Get(p.t.Context(), p.Compute, id).Extract())
 }
 
+// servers are those of machines or Clusters whose UIDs have a part.
+func (p project) servers(part string) (found []servers.Server) {
+	p.t.Helper()
+	for _, server := range every(p, servers.List(p.Compute, nil), servers.ExtractServers) {
+		if strings.Contains(strings.Join(slices.Collect(maps.Values(server.Metadata)), " "), part) {
+			found = append(found, server)
+		}
+	}
+	return found
+}
+
+// stop shuts servers off behind the driver's back.
+func (p project) stop(part string) {
+	p.t.Helper()
+	for _, server := range p.servers(part) {
+		if err := servers.Stop(p.t.Context(), p.Compute, server.ID).ExtractErr(); err != nil {
+			p.t.Fatal(err)
+		}
+		gomega.NewWithT(p.t).Eventually(func() string { return p.server(server.ID).Status }, realPatience, time.Second).Should(gomega.Equal("SHUTOFF"))
+	}
+}
+
+// restarts counts how often servers were restarted, by Nova's own books.
+func (p project) restarts(part string) (count int) {
+	p.t.Helper()
+	for _, server := range p.servers(part) {
+		for _, done := range every(p, instanceactions.List(p.Compute, server.ID, nil), instanceactions.ExtractInstanceActions) {
+			if done.Action == "reboot" {
+				count++
+			}
+		}
+	}
+	return count
+}
+
 // leftovers asks the services themselves for what carries one of some UIDs, or a part of one, be it a
 // machine's or a Cluster's.
 func leftovers(t *testing.T, uids ...string) (left []string) {
@@ -146,7 +184,7 @@ func leftovers(t *testing.T, uids ...string) (left []string) {
 	for _, group := range every(p, servergroups.List(p.Compute, nil), servergroups.ExtractServerGroups) {
 		look("server group "+group.Name, group.Name)
 	}
-	for _, server := range every(p, servers.List(p.Compute, nil), servers.ExtractServers) {
+	for _, server := range p.servers("") {
 		look("server "+server.Name+" "+server.Status, slices.Collect(maps.Values(server.Metadata))...)
 	}
 	return left

@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"iter"
 	"math/rand/v2"
 	"net/http"
@@ -60,15 +61,19 @@ func TestRealConformance(t *testing.T) {
 			}
 			sweep(t, driven)
 		})
+		p, ours := inProject(t), salt[:4]+"-4"+salt[4:7]
 		return drivertest.World[openstack.Config]{
 			Driver:    driven,
 			Config:    configOf(t, realSpec()),
 			Invalid:   invalid(t, realSpec()),
 			NoImage:   imageless(t, realSpec()),
+			ImageOf:   func(made driver.Instance) string { return fmt.Sprint(p.server(made.ID).Image["id"]) },
+			Stop:      func() { p.stop(ours) },
+			Restarts:  func() int { return p.restarts(ours) },
 			Reconnect: connect,
 			Lose:      func() { faults.Lose(openstackfake.Changes) },
 			Interrupt: func() { faults.Fail(openstackfake.Creates("servers"), http.StatusInternalServerError, "") },
-			Leftovers: func() []string { return leftovers(t, salt[:4]+"-4"+salt[4:7]) },
+			Leftovers: func() []string { return leftovers(t, ours) },
 		}
 	})
 }
@@ -238,6 +243,18 @@ func (s salted) Tag(ctx context.Context, id driver.Identity) error {
 		}
 		running = found.State == driver.Running
 	}
+}
+
+func (s salted) Restart(ctx context.Context, id driver.Identity) error {
+	return s.Driver.(driver.Restarter).Restart(ctx, s.identity(id, s.in))
+}
+
+func (s salted) FindImage(ctx context.Context, config openstack.Config) (driver.Image, error) {
+	return s.Driver.(driver.ImageFinder[openstack.Config]).FindImage(ctx, config)
+}
+
+func (s salted) Size(ctx context.Context, config openstack.Config) (driver.Size, error) {
+	return s.Driver.(driver.Sizer[openstack.Config]).Size(ctx, config)
 }
 
 // Remains leaves out what other rules made.

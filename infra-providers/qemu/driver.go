@@ -105,10 +105,7 @@ func (d *Driver) Delete(ctx context.Context, id driver.Identity) error {
 
 // Restart implements driver.Restarter.
 func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
-	found, err := d.Get(ctx, id)
-	if err == nil {
-		err = found.Restartable()
-	}
+	found, err := driver.Restartable(d.Get(ctx, id))
 	if err != nil {
 		return err
 	}

@@ -80,7 +80,7 @@ func (h *hosted) settle() {
 	}
 }
 
-// current reads from the host that is open now.
+// current asks the host that is open now.
 type current struct {
 	driver.Driver[qemu.Config]
 	host *hosted
@@ -88,4 +88,8 @@ type current struct {
 
 func (c current) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
 	return connect(c.host.t, c.host.machines).Get(ctx, id)
+}
+
+func (c current) Restart(ctx context.Context, id driver.Identity) error {
+	return connect(c.host.t, c.host.machines).(driver.Restarter).Restart(ctx, id)
 }

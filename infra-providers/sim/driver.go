@@ -103,10 +103,7 @@ func (d *Driver) Delete(ctx context.Context, id driver.Identity) error {
 
 // Restart implements driver.Restarter. The instance stays Running while its host boots again.
 func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
-	found, err := d.Get(ctx, id)
-	if err == nil {
-		err = found.Restartable()
-	}
+	found, err := driver.Restartable(d.Get(ctx, id))
 	if err != nil {
 		return err
 	}

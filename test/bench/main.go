@@ -9,6 +9,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -27,11 +28,11 @@ import (
 
 // choice is what the user wants to know.
 type choice struct {
-	scenarios, cores, args []string
-	rounds                 int
-	timeout, idle          time.Duration
-	calls                  bool
-	json, docs             string
+	scenarios, cores, args, from []string
+	rounds                       int
+	timeout, idle                time.Duration
+	calls                        bool
+	json, docs                   string
 }
 
 func main() {
@@ -44,46 +45,70 @@ func main() {
 	pflag.DurationVar(&c.idle, "idle", 30*time.Second, "how long a fleet is left alone")
 	pflag.BoolVar(&c.calls, "calls", false, "print every kind of request too")
 	pflag.StringVar(&c.json, "json", "", "write everything that was measured to this file, too")
+	pflag.StringSliceVar(&c.from, "from", nil, "show what --json wrote to these files before, and measure nothing")
 	pflag.StringVar(&c.docs, "docs", "", "write the tables and plots of the documentation into this folder")
 	pflag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	ctrl.SetLogger(logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
-	if err := c.measure(ctx); err != nil {
+	if err := c.run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func (c choice) measure(ctx context.Context) error {
+func (c choice) run(ctx context.Context) error {
+	get := c.measure
+	if len(c.from) > 0 {
+		get = c.read
+	}
+	runs, err := get(ctx)
+	if len(runs) == 0 {
+		return err
+	}
+	// Hours of measuring are not lost to a fleet that failed.
+	fmt.Printf("%s", report.Tables(runs))
+	return errors.Join(err, c.write(runs))
+}
+
+// read takes up what was measured before.
+func (c choice) read(context.Context) (runs []report.Run, err error) {
+	for _, path := range c.from {
+		more, err := report.ReadJSON(path)
+		if err != nil {
+			return nil, fmt.Errorf("--from: %w", err)
+		}
+		runs = append(runs, more...)
+	}
+	return runs, nil
+}
+
+func (c choice) measure(ctx context.Context) (runs []report.Run, err error) {
 	fleets, err := find(c.scenarios, c.idle)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	cores, err := choose(c.cores, c.args)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	peers, err := build(ctx, cores)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var runs []report.Run
 	for _, fleet := range fleets {
 		for round := range c.rounds {
 			for _, core := range cores {
 				fmt.Fprintf(os.Stderr, "measuring %s with %s, round %d of %d\n", fleet.name, core.name, round+1, c.rounds)
 				measured, err := c.one(ctx, core, fleet, peers)
 				if err != nil {
-					return fmt.Errorf("%s with %s: %w", fleet.name, core.name, err)
+					return runs, fmt.Errorf("%s with %s: %w", fleet.name, core.name, err)
 				}
 				runs = append(runs, measured)
 			}
 		}
-		report.Table(os.Stdout, fleet.name, runs)
-		fmt.Println()
 	}
-	return c.write(runs)
+	return runs, nil
 }
 
 func (c choice) one(ctx context.Context, core contender, of scenario, peers *peer.Peers) (report.Run, error) {

@@ -33,17 +33,11 @@ import (
 
 var cluster *testenv.Cluster
 
-func TestMain(m *testing.M) { os.Exit(testMain(m)) }
-
-func testMain(m *testing.M) int {
-	started, err := testenv.Start()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	cluster = started
-	defer func() { _ = cluster.Stop() }()
-	return m.Run()
+func TestMain(m *testing.M) {
+	os.Exit(testenv.Main(m, func(started *testenv.Cluster) error {
+		cluster = started
+		return nil
+	}))
 }
 
 // TestHetznerMachines tells their stories under the role that is shipped, with the token from Secrets and

@@ -177,6 +177,9 @@ func (s *storm[M, C]) step(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := s.jolt(ctx, one); err != nil {
+		return err
+	}
 	var failure error
 	if !one.gone {
 		// What fails is tried again at some later step, as a queue would.
@@ -192,6 +195,25 @@ func (s *storm[M, C]) step(ctx context.Context) error {
 		return s.bury(ctx, one)
 	}
 	return s.check(one, failure)
+}
+
+// jolt restarts the instance of a machine now and then, wherever it stands, as a remediation would that judged by
+// what is no longer so. Nearly every answer is right, as there may be nothing that runs.
+func (s *storm[M, C]) jolt(ctx context.Context, one *life[M]) error {
+	restarter, able := s.world.Hooks.Driver.(driver.Restarter)
+	if !able || !s.dice.happens(3, "restart of an instance") {
+		return nil
+	}
+	s.ledger.count("restart")
+	if err := restarter.Restart(ctx, s.identity(one)); driver.IsNotOwned(err) || driver.IsInvalidConfiguration(err) {
+		return fmt.Errorf("%w: restarting the instance of machine %q: %w", errGivenUp, one.machine.GetName(), err)
+	}
+	return nil
+}
+
+func (s *storm[M, C]) identity(one *life[M]) driver.Identity {
+	owner := driver.Owner{UID: s.home.UID, Namespace: s.home.Namespace, Name: s.home.Name}
+	return driver.Identity{UID: one.machine.GetUID(), Name: one.machine.GetName(), Owner: owner}
 }
 
 // read takes over what the API server has of a machine.
@@ -252,8 +274,7 @@ func (s *storm[M, C]) check(one *life[M], failure error) error {
 // bury proves by a direct read that a machine that is gone left no instance, and tidies the API server.
 func (s *storm[M, C]) bury(ctx context.Context, one *life[M]) error {
 	s.alive = slices.DeleteFunc(s.alive, func(other *life[M]) bool { return other == one })
-	owner := driver.Owner{UID: s.home.UID, Namespace: s.home.Namespace, Name: s.home.Name}
-	id := driver.Identity{UID: one.machine.GetUID(), Name: one.machine.GetName(), Owner: owner}
+	id := s.identity(one)
 	var left driver.Instance
 	var err error
 	s.dice.rest(func() {

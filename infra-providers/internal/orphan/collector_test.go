@@ -30,21 +30,11 @@ import (
 
 var cluster *testenv.Cluster
 
-func TestMain(m *testing.M) { os.Exit(testMain(m)) }
-
-func testMain(m *testing.M) int {
-	started, err := testenv.Start()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	cluster = started
-	code := m.Run()
-	if err := cluster.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return code
+func TestMain(m *testing.M) {
+	os.Exit(testenv.Main(m, func(started *testenv.Cluster) error {
+		cluster = started
+		return nil
+	}))
 }
 
 // attic is a fake cloud with one Cluster and one machine that owns an instance, and whatever a test leaves.

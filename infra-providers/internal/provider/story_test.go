@@ -6,7 +6,6 @@ package provider_test
 import (
 	"context"
 	"encoding/base64"
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -43,21 +42,11 @@ var cluster *testenv.Cluster
 // patience bounds every wait: how quick anything is depends on what else the host does.
 const patience = 4 * time.Minute
 
-func TestMain(m *testing.M) { os.Exit(testMain(m)) }
-
-func testMain(m *testing.M) int {
-	started, err := testenv.Start()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	cluster = started
-	defer func() { _ = cluster.Stop() }()
-	if err := cluster.AdmitHosts(context.Background()); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
+func TestMain(m *testing.M) {
+	os.Exit(testenv.Main(m, func(started *testenv.Cluster) error {
+		cluster = started
+		return cluster.AdmitHosts(context.Background())
+	}))
 }
 
 // TestSimulatedMachineBecomesANodeAndGoes follows one machine through its whole life: the manager acts

@@ -7,7 +7,6 @@ package story_test
 
 import (
 	"context"
-	"fmt"
 	"net/url"
 	"os"
 	"testing"
@@ -42,21 +41,12 @@ var (
 	shipped *rest.Config
 )
 
-func TestMain(m *testing.M) { os.Exit(testMain(m)) }
-
-func testMain(m *testing.M) int {
-	started, err := testenv.Start()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	cluster = started
-	defer func() { _ = cluster.Stop() }()
-	if shipped, err = cluster.As(context.Background(), "drover-infra-vsphere", "../../config/rbac/vsphere/role.yaml"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
+func TestMain(m *testing.M) {
+	os.Exit(testenv.Main(m, func(started *testenv.Cluster) (err error) {
+		cluster = started
+		shipped, err = cluster.As(context.Background(), "drover-infra-vsphere", "../../config/rbac/vsphere/role.yaml")
+		return err
+	}))
 }
 
 // patience bounds every wait: how quick anything is depends on what else the host does.

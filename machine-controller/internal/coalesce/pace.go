@@ -60,9 +60,9 @@ func (p *Pace) Rest(uid types.UID, period time.Duration) {
 	}
 }
 
-// LookPeriod is how long, for each of its Machines, a fleet is not looked at again. A look costs as much as the
-// fleet is large; of 2,000 Machines on the window is shorter than this.
-const LookPeriod = 100 * time.Microsecond
+// LookPeriod is how long, for each of its Machines, a fleet is not looked at again. A look costs some 5 µs for each, so
+// that a fleet of any size costs 1 % of a core at most while it changes; up to 400 Machines the window is longer.
+const LookPeriod = 500 * time.Microsecond
 
 // Looks spaces out looks at large fleets.
 type Looks struct{ Pace }

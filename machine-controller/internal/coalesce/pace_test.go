@@ -68,7 +68,7 @@ func TestWhatIsPressing(t *testing.T) {
 
 func TestLooksSpaceOutOnlyWhatIsLarge(t *testing.T) {
 	t.Parallel()
-	for machines, want := range map[int]time.Duration{0: 0, 200: 0, 2000: 0, 5000: 300 * time.Millisecond} {
+	for machines, want := range map[int]time.Duration{0: 0, 200: 0, 400: 0, 1000: 300 * time.Millisecond, 5000: 2300 * time.Millisecond} {
 		l := &Looks{Pace{Clock: testingclock.NewFakePassiveClock(time.Unix(0, 0))}}
 		l.Took("fleet", machines)
 		if due := l.Due("fleet"); due != want {

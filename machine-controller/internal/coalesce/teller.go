@@ -21,7 +21,7 @@ const TellPeriod = 2 * time.Second
 
 // SumPeriod is how much longer, for each Machine, what all their conditions come to may be behind. The
 // work of a sum grows with the fleet; with this what a Machine costs does not.
-const SumPeriod = 5 * time.Millisecond
+const SumPeriod = 10 * time.Millisecond
 
 // Teller writes the status of what sums up others. Counters that move with every Machine are written
 // once in a while; what somebody waits for is pressing, and written at once.

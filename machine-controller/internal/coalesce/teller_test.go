@@ -16,10 +16,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
-// A fleet of 1,000 counts its Machines every two seconds and sums up their conditions every five.
+// A fleet of 500 counts its Machines every two seconds and sums up their conditions every five.
 func TestSummedLeavesOutASumThatIsYoung(t *testing.T) {
 	t.Parallel()
-	const machines = 1000
+	const machines = 500
 	scheme := runtime.NewScheme()
 	if err := clusterv1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)

@@ -19,6 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"drover.io/machine-controller/internal/volume"
 )
 
 // Drainer drains Nodes. The zero value is ready to use, by any number of workers.
@@ -31,10 +33,13 @@ type Drainer struct {
 	PageSize int64
 
 	refused memory
+	volumes volume.Waiter
 }
 
 // Request is one pass over one Node.
 type Request struct {
+	// Cluster names the workload cluster. Passes over Nodes of the same one share the lists of VolumeAttachments.
+	Cluster types.NamespacedName
 	// Client reaches the workload cluster and reads Pods, DaemonSets, Namespaces and PodDisruptionBudgets live.
 	Client client.Client
 	// Node is to be drained; it should be cordoned before. It may come from a cache.

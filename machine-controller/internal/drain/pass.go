@@ -36,7 +36,7 @@ func (d *Drainer) newPass(req Request, view View, pods []*corev1.Pod) *pass {
 	return &pass{
 		req: req, view: view,
 		budgets:     budgets{client: req.Client, pageSize: d.pageSize(), byNamespace: map[string][]*budget{}},
-		turn:        turn{onNode: pods},
+		turn:        turn{volumes: &d.volumes, onNode: pods},
 		left:        d.maxEvictions(),
 		attemptTime: d.passTime() / 4,
 		refused:     refusals{},

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"drover.io/machine-controller/internal/volume"
@@ -24,6 +23,7 @@ const detachPatience = 2 * time.Minute
 // detached. The state is read from the cluster each time: a volume attached to the Node that no Pod on it uses
 // is being detached. The zero turn holds nobody.
 type turn struct {
+	volumes *volume.Waiter
 	onNode  []*corev1.Pod
 	serial  bool
 	taken   bool
@@ -39,9 +39,8 @@ func (t *turn) look(ctx context.Context, req Request, plan Plan) error {
 		t.taken = true
 		return nil
 	}
-	// Without the status: only VolumeAttachments say since when a detachment is under way.
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: req.Node.Name}}
-	attached, err := (&volume.Waiter{}).Attached(ctx, req.Client, node)
+	// Without what the Node reports: only VolumeAttachments say since when a detachment is under way.
+	attached, err := t.volumes.Attached(ctx, volume.Request{Cluster: req.Cluster, Client: req.Client, Node: req.Node.Name}, nil)
 	if err != nil {
 		return err
 	}

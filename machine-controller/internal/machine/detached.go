@@ -49,6 +49,7 @@ func (d detached) run(ctx context.Context, s *subject) (bool, reconcile.Result, 
 		return false, untilExpiry(status.WaitForNodeVolumeDetachStartTime, timeout, d.clock.Now()), nil // whatever makes the Node seen wakes us
 	}
 	result, err := d.volumes.Detached(ctx, volume.Request{
+		Cluster: s.clusterKey(),
 		Client:  connection.Client(),
 		Node:    m.Status.NodeRef.Name,
 		Skipped: func(ctx context.Context) ([]*corev1.Pod, error) { return d.skipped(ctx, s) },

@@ -110,6 +110,7 @@ func (d drained) request(ctx context.Context, connection *workload.Connection, s
 		return drain.Request{}, err
 	}
 	return drain.Request{
+		Cluster:       s.clusterKey(),
 		Client:        connection.Client(),
 		Node:          node,
 		Subject:       drain.Subject{MachineLabels: s.machine.Labels, ClusterLabels: s.cluster.Labels},

@@ -33,18 +33,19 @@ type Volume struct {
 	Lost bool
 }
 
-// Attached returns the volumes attached to the Node by its status and by VolumeAttachments, read live and paged.
+// Attached returns the volumes attached to the Node by what its status reports and by VolumeAttachments, read live and
+// paged.
 // PersistentVolumes are read one by one, and listed only if the Node reports a volume that has no
 // VolumeAttachment.
-func (w *Waiter) Attached(ctx context.Context, c client.Reader, node *corev1.Node) ([]Volume, error) {
-	attachments, err := w.attachments(ctx, c, node.Name)
+func (w *Waiter) Attached(ctx context.Context, req Request, reports []corev1.AttachedVolume) ([]Volume, error) {
+	attachments, err := w.rounds.attached(ctx, req, w.pageSize())
 	if err != nil {
 		return nil, err
 	}
 	volumes := make([]Volume, 0, len(attachments))
 	index := map[string]int{}
 	for i := range attachments {
-		v, err := ofAttachment(ctx, c, &attachments[i])
+		v, err := ofAttachment(ctx, req.Client, &attachments[i])
 		if err != nil {
 			return nil, err
 		}
@@ -52,8 +53,8 @@ func (w *Waiter) Attached(ctx context.Context, c client.Reader, node *corev1.Nod
 		volumes = append(volumes, v)
 	}
 	unknown := map[string]bool{}
-	for _, reported := range node.Status.VolumesAttached {
-		if i, known := index[attachmentName(string(reported.Name), node.Name)]; known {
+	for _, reported := range reports {
+		if i, known := index[attachmentName(string(reported.Name), req.Node)]; known {
 			volumes[i].Reported = string(reported.Name)
 			continue
 		}
@@ -62,28 +63,8 @@ func (w *Waiter) Attached(ctx context.Context, c client.Reader, node *corev1.Nod
 	if len(unknown) == 0 {
 		return volumes, nil
 	}
-	reported, err := w.ofNodeStatus(ctx, c, unknown)
+	reported, err := w.ofNodeStatus(ctx, req.Client, unknown)
 	return append(volumes, reported...), err
-}
-
-func (w *Waiter) attachments(ctx context.Context, c client.Reader, node string) ([]storagev1.VolumeAttachment, error) {
-	var found []storagev1.VolumeAttachment
-	var page storagev1.VolumeAttachmentList
-	for {
-		opts := []client.ListOption{client.Limit(w.pageSize()), client.Continue(page.Continue)}
-		page = storagev1.VolumeAttachmentList{}
-		if err := c.List(ctx, &page, opts...); err != nil {
-			return nil, fmt.Errorf("listing VolumeAttachments: %w", err)
-		}
-		for _, va := range page.Items {
-			if va.Spec.NodeName == node && va.Status.Attached {
-				found = append(found, va)
-			}
-		}
-		if page.Continue == "" {
-			return found, nil
-		}
-	}
 }
 
 func ofAttachment(ctx context.Context, c client.Reader, va *storagev1.VolumeAttachment) (Volume, error) {

@@ -31,10 +31,14 @@ const (
 type Waiter struct {
 	// PageSize of lists; 0 means 500.
 	PageSize int64
+
+	rounds rounds
 }
 
 // Request is one question.
 type Request struct {
+	// Cluster names the workload cluster. Questions about the same one share what they read.
+	Cluster types.NamespacedName
 	// Client reads the workload cluster, not through a cache.
 	Client client.Reader
 	// Node is the name of the Node.
@@ -69,7 +73,7 @@ func (w *Waiter) Detached(ctx context.Context, req Request) (Result, error) {
 	if unreachable(&node) {
 		return Result{Done: true}, nil
 	}
-	attached, err := w.Attached(ctx, req.Client, &node)
+	attached, err := w.Attached(ctx, req, node.Status.VolumesAttached)
 	if err != nil {
 		return Result{}, err
 	}

@@ -56,7 +56,7 @@ type Options struct {
 
 	// QPS and Burst limit what all callers of one Connection ask of its API
 	// server together; probes and the Node watch do not count. They keep one manager from
-	// crowding out others; a drain takes about five requests a Node. Defaults: 100, 200.
+	// crowding out others; a drain takes about five requests a Node. Defaults: 200, 400.
 	QPS   float32
 	Burst int
 
@@ -94,8 +94,8 @@ func (o Options) withDefaults() Options {
 	o.SyncTimeout = cmp.Or(o.SyncTimeout, time.Minute)
 	o.ConcurrentSyncs = cmp.Or(o.ConcurrentSyncs, 20)
 	o.RequestTimeout = cmp.Or(o.RequestTimeout, 10*time.Second)
-	o.QPS = cmp.Or(o.QPS, 100)
-	o.Burst = cmp.Or(o.Burst, 200)
+	o.QPS = cmp.Or(o.QPS, 200)
+	o.Burst = cmp.Or(o.Burst, 400)
 	return o
 }
 

@@ -13,7 +13,7 @@ func Figures() []Figure {
 		bound float64
 	}{{Create, 5}, {Roll, 10}, {Delete, 4}, {Restart, 0}} {
 		all = append(all, Figure{
-			Name: "management writes per Machine, " + each.phase, Bound: each.bound, Bounded: true,
+			Name: "management writes per Machine, " + each.phase, Bound: each.bound, Bounded: true, Steady: each.phase != Restart,
 			Of: perMachine(each.phase, func(p Phase) float64 { return float64(p.Writes) }),
 		})
 	}
@@ -22,7 +22,7 @@ func Figures() []Figure {
 		ratio float64
 	}{{Create, 1. / 5}, {Roll, 1. / 8}, {Delete, 1. / 4}, {Restart, 0}} {
 		all = append(all, Figure{
-			Name: "CPU ms per Machine, " + each.phase, Ratio: each.ratio,
+			Name: "CPU ms per Machine, " + each.phase, Ratio: each.ratio, Steady: each.phase != Restart,
 			Of: perMachine(each.phase, func(p Phase) float64 { return 1000 * p.CPU }),
 		})
 	}
@@ -30,7 +30,7 @@ func Figures() []Figure {
 		Figure{Name: "API server's CPU ms per Machine, create", Ratio: 1. / 3, Of: perMachine(Create, func(p Phase) float64 { return 1000 * p.ServerCPU })},
 		Figure{Name: "seconds until all run", Ratio: 1. / 3, Of: whole(Create, func(p Phase) float64 { return p.Wall })},
 		Figure{Name: "peak memory of create, MiB", Ratio: 1. / 2, Of: whole(Create, func(p Phase) float64 { return p.PeakRSS })},
-		Figure{Name: "memory per Machine when idle, KiB", Bound: 40, Bounded: true, Of: growth},
+		Figure{Name: "memory per Machine when idle, KiB", Bound: 40, Bounded: true, Of: memory},
 		Figure{Name: "management writes when idle", Bounded: true, Of: whole(Idle, func(p Phase) float64 { return float64(p.Writes) })},
 		Figure{Name: "CPU when idle, % of a core", Bound: 1, Bounded: true, Of: whole(Idle, func(p Phase) float64 { return 100 * p.CPU / p.Wall })},
 	)
@@ -66,8 +66,8 @@ func perMachine(name string, of func(Phase) float64) func(Run) (float64, bool) {
 	}
 }
 
-// growth is the memory that the machines added to what the core held without any.
-func growth(r Run) (float64, bool) {
+// memory is what the machines added to what the core held without any, in KiB each.
+func memory(r Run) (float64, bool) {
 	empty, known := r.Phase(Empty)
 	idle, ok := r.Phase(Idle)
 	return (idle.RSS - empty.RSS) * 1024 / float64(r.Machines), ok && known

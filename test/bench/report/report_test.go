@@ -132,3 +132,31 @@ func TestDocsWithoutMarksAreRefused(t *testing.T) {
 		})
 	}
 }
+
+func TestGrowthComparesTheLargestFleetWithTheSmallest(t *testing.T) {
+	t.Parallel()
+	small, large, theirs, spread := lived(Ours, 40, 1), lived(Ours, 9000, 300), lived(Theirs, 1, 1), lived(Ours, 1, 1)
+	large.Scenario, large.Machines = "2000", 2000
+	theirs.Scenario, theirs.Machines = "5000", 5000
+	spread.Scenario, spread.Machines = "200x5", 1000
+	var out bytes.Buffer
+	Growth(&out, []Run{large, theirs, spread, small})
+	for _, line := range []string{
+		"| drover, by machines | 10 | 2000 | 2000 / 10 | target |",
+		"| management writes per Machine, create | 4.00 | 4.50 | 1.12 | ≤ 1.2 |",
+		"| CPU ms per Machine, create | 100 | 150 | 1.50 | ≤ 1.2 |",
+		"| CPU ms per Machine, roll | – | – | – | ≤ 1.2 |",
+	} {
+		if !strings.Contains(out.String(), line+"\n") {
+			t.Errorf("no line %q in\n%s", line, out.String())
+		}
+	}
+	if strings.Contains(out.String(), "restart") {
+		t.Errorf("what a restart costs is no cost of a fleet's size:\n%s", out.String())
+	}
+	out.Reset()
+	Growth(&out, []Run{small, theirs})
+	if out.Len() > 0 {
+		t.Errorf("one size does not grow:\n%s", out.String())
+	}
+}

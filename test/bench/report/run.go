@@ -63,6 +63,8 @@ type Figure struct {
 	// Bound is what our own figure should not exceed, if Bounded.
 	Bound   float64
 	Bounded bool
+	// Steady is true for what should not grow with the fleet.
+	Steady bool
 }
 
 // Phase returns a phase of the run.

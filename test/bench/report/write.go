@@ -61,13 +61,14 @@ func WriteDocs(folder string, runs []Run) error {
 	return os.WriteFile(path, text, 0o644) //nolint:gosec // documentation
 }
 
-// Tables are the tables of every scenario.
+// Tables are the tables of every scenario and of what grows from one to the next.
 func Tables(runs []Run) []byte {
 	var tables bytes.Buffer
 	for _, scenario := range ScenariosOf(runs) {
 		Table(&tables, scenario, runs)
 		tables.WriteByte('\n')
 	}
+	Growth(&tables, runs)
 	return tables.Bytes()
 }
 

@@ -1,0 +1,111 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vsphere
+
+import (
+	"context"
+	"errors"
+
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/vim25"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"drover.io/infra-providers/driver"
+)
+
+var errTagging = errors.New("the new record is being written")
+
+// Restart implements driver.Restarter. It starts the task and leaves it to itself.
+func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
+	return kind(d.reset(ctx, id), Config{})
+}
+
+func (d *Driver) reset(ctx context.Context, id driver.Identity) error {
+	if _, err := driver.Restartable(d.get(ctx, id)); err != nil {
+		return err
+	}
+	client, err := d.session.Client(ctx)
+	if err != nil {
+		return err
+	}
+	vm, ok, err := d.find(ctx, client, id)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return &driver.NotFoundError{What: "virtual machine " + uuidOf(id)}
+	}
+	_, err = object.NewVirtualMachine(client, vm.Self).Reset(ctx)
+	return err
+}
+
+// Size implements driver.Sizer.
+func (d *Driver) Size(_ context.Context, config Config) (driver.Size, error) {
+	capacity := corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewQuantity(int64(config.Shape.CPUs), resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity(config.Shape.MemoryMiB<<20, resource.BinarySI),
+	}
+	if config.Shape.DiskGiB > 0 {
+		capacity[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(config.Shape.DiskGiB<<30, resource.BinarySI)
+	}
+	return driver.Size{Capacity: capacity, Architecture: "amd64", OperatingSystem: "linux"}, nil
+}
+
+// FindImage implements driver.ImageFinder: the template, which does not say for which architecture it is.
+func (d *Driver) FindImage(ctx context.Context, config Config) (driver.Image, error) {
+	found, err := d.session.Template(ctx, config.Wish)
+	if err != nil {
+		return driver.Image{}, kind(err, config)
+	}
+	return driver.Image{ID: found.Reference().Value}, nil
+}
+
+// Tag implements driver.Tagger. The tags are a record in the virtual machine, which is written by a task: until it
+// is there, Tag fails with an error that passes.
+func (d *Driver) Tag(ctx context.Context, id driver.Identity) error {
+	return kind(d.tag(ctx, id), Config{})
+}
+
+func (d *Driver) tag(ctx context.Context, id driver.Identity) error {
+	client, err := d.session.Client(ctx)
+	if err != nil {
+		return err
+	}
+	for range 2 {
+		vm, ok, err := d.find(ctx, client, id)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return d.untaggable(ctx, client, id)
+		}
+		full, found, err := read(vm)
+		if err != nil {
+			return err
+		}
+		if err := id.Check(found); err != nil {
+			return err
+		}
+		if found.Owner.UID == id.Owner.UID {
+			return nil
+		}
+		id.UID = found.UID
+		if err := d.steps.Retag(ctx, client, full, id.Tags()); err != nil {
+			return err
+		}
+	}
+	return errTagging
+}
+
+// untaggable says why there is no virtual machine to tag.
+func (d *Driver) untaggable(ctx context.Context, client *vim25.Client, id driver.Identity) error {
+	if under, ok := d.clones.Get(uuidOf(id)); ok && under.Task != nil {
+		return errTagging
+	}
+	if err := d.unknown(ctx, client); err != nil {
+		return err
+	}
+	return &driver.NotFoundError{What: "virtual machine " + uuidOf(id)}
+}
