@@ -10,6 +10,8 @@ import (
 	"os"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/fake"
@@ -34,7 +36,7 @@ func TestFinds(t *testing.T) {
 	}{
 		"nothing in a driver that keeps the contract":             {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return c }, nil},
 		"an instance for each time that it was asked for":         {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &prolific{Cloud: c} }, errDoubled},
-		"a deletion that claims to be done":                       {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &lazy{c} }, errLeaked},
+		"a deletion that claims to be done":                       {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &lazy{c, map[types.UID]bool{}} }, errLeaked},
 		"a disk that stays":                                       {func(c *fake.Cloud, interrupt func()) driver.Driver[fake.Config] { return &careless{c, interrupt} }, errLeaked},
 		"a failure that is taken for absence":                     {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &hasty{Cloud: c} }, errGivenUp},
 		"an instance that never gets deleted":                     {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &deaf{c} }, errStuck},
@@ -88,16 +90,22 @@ func (d *prolific) Create(ctx context.Context, req driver.Request[fake.Config]) 
 	return d.Cloud.Create(ctx, req)
 }
 
-// lazy says that what it cannot delete at once is gone.
-type lazy struct{ *fake.Cloud }
+// lazy says that what it was asked to delete is gone.
+type lazy struct {
+	*fake.Cloud
+	asked map[types.UID]bool
+}
 
-func (d *lazy) Delete(context.Context, driver.Identity) error { return nil }
+func (d *lazy) Delete(_ context.Context, id driver.Identity) error {
+	d.asked[id.UID] = true
+	return nil
+}
 
 func (d *lazy) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
-	if found, err := d.Cloud.Get(ctx, id); err != nil || found.State == driver.Pending {
-		return found, err
+	if d.asked[id.UID] {
+		return driver.Instance{State: driver.Terminated}, nil
 	}
-	return driver.Instance{State: driver.Terminated}, nil
+	return d.Cloud.Get(ctx, id)
 }
 
 // careless leaves a disk behind once it knows that the instance is gone.
