@@ -66,8 +66,11 @@ func (c choice) run(ctx context.Context) error {
 	if len(runs) == 0 {
 		return err
 	}
-	// Hours of measuring are not lost to a fleet that failed.
+	// Hours of measuring are not lost to a fleet that failed, but the documentation tells of whole runs only.
 	fmt.Printf("%s", report.Tables(runs))
+	if err != nil {
+		c.docs = ""
+	}
 	return errors.Join(err, c.write(runs))
 }
 

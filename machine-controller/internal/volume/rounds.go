@@ -18,13 +18,15 @@ import (
 // An answer is as good as one's own, because its list begins after the question.
 type rounds struct {
 	mu sync.Mutex
-	// running and next are at most one each for a cluster.
-	running, next map[types.NamespacedName]*round
+	// latest is the newest round of each cluster that has not ended.
+	latest map[types.NamespacedName]*round
 }
 
 // round is one list of one cluster.
 type round struct {
-	done chan struct{}
+	// begun is true once its list is under way; done is closed when it has ended.
+	begun bool
+	done  chan struct{}
 	// attached are the VolumeAttachments that are attached, by Node.
 	attached map[string][]storagev1.VolumeAttachment
 	err      error
@@ -44,36 +46,36 @@ func (r *rounds) attached(ctx context.Context, req Request, pageSize int64) ([]s
 func (r *rounds) join(ctx context.Context, req Request, pageSize int64) *round {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if waiting, ok := r.next[req.Cluster]; ok {
-		return waiting
+	before := r.latest[req.Cluster]
+	if before != nil && !before.begun {
+		return before
 	}
-	if r.next == nil {
-		r.running, r.next = map[types.NamespacedName]*round{}, map[types.NamespacedName]*round{}
+	if r.latest == nil {
+		r.latest = map[types.NamespacedName]*round{}
 	}
-	begun := &round{done: make(chan struct{})}
-	r.next[req.Cluster] = begun
-	before := r.running[req.Cluster]
+	next := &round{done: make(chan struct{})}
+	r.latest[req.Cluster] = next
 	// Others may wait for it when the first who asked has given up.
-	go r.run(context.WithoutCancel(ctx), req, pageSize, begun, before)
-	return begun
+	go r.run(context.WithoutCancel(ctx), req, pageSize, next, before)
+	return next
 }
 
-func (r *rounds) run(ctx context.Context, req Request, pageSize int64, begun, before *round) {
+// run lists once the round before has ended.
+func (r *rounds) run(ctx context.Context, req Request, pageSize int64, next, before *round) {
 	if before != nil {
 		<-before.done
 	}
 	r.mu.Lock()
-	delete(r.next, req.Cluster)
-	r.running[req.Cluster] = begun
+	next.begun = true
 	r.mu.Unlock()
 
-	begun.attached, begun.err = list(ctx, req.Client, pageSize)
-	close(begun.done)
+	next.attached, next.err = list(ctx, req.Client, pageSize)
+	close(next.done)
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.running[req.Cluster] == begun {
-		delete(r.running, req.Cluster)
+	if r.latest[req.Cluster] == next {
+		delete(r.latest, req.Cluster)
 	}
 }
 
