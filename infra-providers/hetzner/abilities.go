@@ -5,7 +5,6 @@ package hetzner
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"strconv"
 
@@ -19,14 +18,8 @@ import (
 
 // Restart implements driver.Restarter. A server that is being worked on is locked, which passes.
 func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
-	server, err := d.find(ctx, id)
-	if err != nil {
-		return d.passing(err)
-	}
-	if server == nil {
-		return &driver.NotFoundError{What: fmt.Sprintf("server %q", id.Name)}
-	}
-	if _, err := driver.Restartable(owned(server, id)); err != nil {
+	server, found, err := d.have(ctx, id)
+	if _, err := driver.Restartable(found, err); err != nil {
 		return err
 	}
 	_, _, err = d.servers.Reset(ctx, server)
@@ -36,18 +29,11 @@ func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
 // Tag implements driver.Tagger. The server comes last: what it says counts, so that a failure before is made
 // good by the next attempt. An update replaces all labels, so those of others are part of it.
 func (d *Driver) Tag(ctx context.Context, id driver.Identity) error {
-	server, err := d.find(ctx, id)
-	if err != nil {
-		return d.passing(err)
-	}
-	if server == nil {
-		return &driver.NotFoundError{What: fmt.Sprintf("server %q", id.Name)}
-	}
-	instance, err := owned(server, id)
+	server, found, err := d.have(ctx, id)
 	if err != nil {
 		return err
 	}
-	id.UID = instance.Identity.UID
+	id.UID = found.Identity.UID
 	if err := d.volumes.Tag(ctx, id); err != nil {
 		return d.passing(err)
 	}

@@ -292,14 +292,21 @@ func (d *Driver) unattached(ctx context.Context, server *hcloud.Server, config C
 
 // Get implements driver.Driver.
 func (d *Driver) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
+	_, found, err := d.have(ctx, id)
+	return found, err
+}
+
+// have returns the server of an identity that there is and that is its own.
+func (d *Driver) have(ctx context.Context, id driver.Identity) (*hcloud.Server, driver.Instance, error) {
 	server, err := d.find(ctx, id)
 	if err != nil {
-		return driver.Instance{}, d.passing(err)
+		return nil, driver.Instance{}, d.passing(err)
 	}
 	if server == nil {
-		return driver.Instance{}, &driver.NotFoundError{What: fmt.Sprintf("server %q", id.Name)}
+		return nil, driver.Instance{}, &driver.NotFoundError{What: fmt.Sprintf("server %q", id.Name)}
 	}
-	return owned(server, id)
+	found, err := owned(server, id)
+	return server, found, err
 }
 
 // Delete implements driver.Driver. The server goes last: while its volumes are being detached Delete

@@ -104,8 +104,12 @@ func (d *Driver) untaggable(ctx context.Context, client *vim25.Client, id driver
 	if under, ok := d.clones.Get(uuidOf(id)); ok && under.Task != nil {
 		return errTagging
 	}
-	if err := d.unknown(ctx, client); err != nil {
+	_, ok, err := d.appeared(ctx, client, id)
+	switch {
+	case err != nil:
 		return err
+	case ok:
+		return errTagging
 	}
 	return &driver.NotFoundError{What: "virtual machine " + uuidOf(id)}
 }

@@ -6,7 +6,6 @@ package vsphere
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"os"
@@ -16,6 +15,7 @@ import (
 	"github.com/vmware/govmomi/fault"
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25"
+	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
@@ -60,13 +60,13 @@ type Driver struct {
 	steps   *setup.Steps
 	// clones are the virtual machines that are not to be seen yet, by UUID.
 	clones *flight.Book[cloning]
+	// doubt is about clones that are not among these.
+	doubt vcenter.Doubt
 
 	mu sync.Mutex
 	// leaving has the UUIDs that were asked to be deleted, and whose removal goes on at each look.
 	leaving map[string]bool
 }
-
-var errUnderWay = errors.New("a clone that was asked for before this process started is under way and may be this machine's")
 
 // cloning is a clone that was asked for.
 type cloning struct {
@@ -143,8 +143,12 @@ func (d *Driver) get(ctx context.Context, id driver.Identity) (driver.Instance, 
 		// Create was promised a virtual machine and nobody will ask for it again.
 		return d.clone(ctx, client, again.What.request)
 	}
-	if err := d.unknown(ctx, client); err != nil {
+	vm, ok, err = d.appeared(ctx, client, id)
+	switch {
+	case err != nil:
 		return driver.Instance{}, err
+	case ok:
+		return d.advance(ctx, client, vm, id)
 	}
 	d.forget(uuidOf(id))
 	return driver.Instance{}, &driver.NotFoundError{What: "virtual machine " + uuidOf(id)}
@@ -164,30 +168,32 @@ func (d *Driver) remove(ctx context.Context, id driver.Identity) error {
 	if err != nil {
 		return err
 	}
-	if ok {
-		full, found, err := read(vm)
-		if err != nil {
-			return err
-		}
-		if err := id.Check(found); err != nil {
-			return err
-		}
-		d.leave(uuidOf(id))
-		_, err = d.steps.Next(ctx, client, full, true)
-		return err
-	}
-	if under, ok := d.clones.Get(uuidOf(id)); ok {
+	if under, known := d.clones.Get(uuidOf(id)); known && !ok {
 		if err := id.Check(pending(under.What).Identity); err != nil {
 			return err
 		}
 		d.leave(uuidOf(id))
 		return cancel(ctx, client, under.Task)
 	}
-	if err := d.unknown(ctx, client); err != nil {
+	if !ok {
+		if vm, ok, err = d.appeared(ctx, client, id); err != nil {
+			return err
+		}
+	}
+	if !ok {
+		d.forget(uuidOf(id))
+		return nil
+	}
+	full, found, err := read(vm)
+	if err != nil {
 		return err
 	}
-	d.forget(uuidOf(id))
-	return nil
+	if err := id.Check(found); err != nil {
+		return err
+	}
+	d.leave(uuidOf(id))
+	_, err = d.steps.Next(ctx, client, full, true)
+	return err
 }
 
 // List implements driver.Driver. It also takes the next step of what is half made, because the generic
@@ -290,6 +296,9 @@ func (d *Driver) clone(ctx context.Context, client *vim25.Client, req driver.Req
 	}
 	task, err := place.Template.Clone(ctx, place.Folder, req.Identity.Name, spec)
 	if err != nil {
+		if !soap.IsSoapFault(err) {
+			d.doubt.Raise() // whether it was asked for, vCenter does not say
+		}
 		return driver.Instance{}, d.taken(ctx, client, req.Identity, err)
 	}
 	d.clones.Begin(uuidOf(req.Identity), task.Reference(), what)
@@ -361,14 +370,20 @@ func (d *Driver) settle(ctx context.Context, client *vim25.Client, id driver.Ide
 	return &found, err
 }
 
-// unknown fails while a clone is under way that an earlier process asked for: until it ends nobody can say
-// that a virtual machine does not exist.
-func (d *Driver) unknown(ctx context.Context, client *vim25.Client) error {
-	under, err := vcenter.Cloning(ctx, client, d.session.Began())
-	if err == nil && under {
-		err = errUnderWay
+// appeared looks again for a virtual machine that was not to be seen, once nothing can make it appear any more. It
+// fails while something can.
+func (d *Driver) appeared(ctx context.Context, client *vim25.Client, id driver.Identity) (vcenter.VM, bool, error) {
+	own := map[types.ManagedObjectReference]bool{}
+	for _, under := range d.clones.All() {
+		if under.Task != nil {
+			own[*under.Task] = true
+		}
 	}
-	return err
+	sure, err := d.doubt.Settle(ctx, client, func(task types.ManagedObjectReference) bool { return own[task] })
+	if sure || err != nil {
+		return vcenter.VM{}, false, err
+	}
+	return d.find(ctx, client, id)
 }
 
 // advance takes the next step of a virtual machine, if one is due, and returns how it stands.
@@ -391,12 +406,16 @@ func (d *Driver) advance(ctx context.Context, client *vim25.Client, vm vcenter.V
 	return instance(full, found, d.left(key), words), nil
 }
 
-// cancel asks vCenter to give up a task. A task that cannot be cancelled ends by itself.
+// cancel asks vCenter to give up a task. One that cannot be cancelled ends by itself.
 func cancel(ctx context.Context, client *vim25.Client, task *types.ManagedObjectReference) error {
 	if task == nil {
 		return nil
 	}
-	err := object.NewTask(client, *task).Cancel(ctx)
+	infos, err := vcenter.Results(ctx, client, *task)
+	if info := infos[*task]; err != nil || !info.Cancelable || info.Cancelled || !vcenter.Running(info) {
+		return err
+	}
+	err = object.NewTask(client, *task).Cancel(ctx)
 	if is[*types.NotSupported](err) || is[*types.InvalidState](err) || gone(err) {
 		return nil
 	}

@@ -62,7 +62,7 @@ func read(vm vcenter.VM) (setup.VM, driver.Identity, error) {
 // instance converts a virtual machine. The words are what its last task said, if it failed.
 func instance(vm setup.VM, id driver.Identity, leaving bool, words string) driver.Instance {
 	made := driver.Instance{
-		ID:            vm.Self.Value,
+		ID:            uuidOf(id),
 		ProviderID:    id.ProviderID,
 		Identity:      id,
 		Addresses:     addresses(vm.Guest),
@@ -88,7 +88,6 @@ func instance(vm setup.VM, id driver.Identity, leaving bool, words string) drive
 			made.Message = "it is suspended"
 		}
 	}
-	made.ID = uuidOf(id)
 	return made
 }
 

@@ -24,6 +24,8 @@ import (
 type clone struct {
 	end  chan types.BaseMethodFault
 	task *simulator.Task
+	// answer is what the next clone gets.
+	answer *rule
 }
 
 // holdClone answers the next clone with a task that the test holds. Nothing is cloned.
@@ -37,7 +39,8 @@ func (w *world) holdClone() *clone {
 	})
 	ref := held.task.Run(w.model.Service.Context)
 	const body = `<?xml version="1.0" encoding="UTF-8"?><soapenv:Envelope xmlns:soapenv="http://schemas.xmlsoap.org/soap/envelope/" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"><soapenv:Body><CloneVM_TaskResponse xmlns="urn:vim25"><returnval type="Task">%s</returnval></CloneVM_TaskResponse></soapenv:Body></soapenv:Envelope>`
-	w.wire.add(&rule{methods: []string{"CloneVM_Task"}, answer: &answer{status: http.StatusOK, body: fmt.Sprintf(body, ref.Value)}})
+	held.answer = &rule{methods: []string{"CloneVM_Task"}, answer: &answer{status: http.StatusOK, body: fmt.Sprintf(body, ref.Value)}}
+	w.wire.add(held.answer)
 	return held
 }
 
@@ -112,6 +115,86 @@ func TestARestartDuringACloneNeverFindsNothing(t *testing.T) {
 	}
 }
 
+// TestACloneThatEndsWhileOneLooksIsSeen: it is not there when it is looked for, and its task has ended when that is
+// looked for.
+func TestACloneThatEndsWhileOneLooksIsSeen(t *testing.T) {
+	t.Parallel()
+	for verb, look := range map[string]func(*vsphere.Driver, driver.Identity) error{
+		"get": func(d *vsphere.Driver, id driver.Identity) error {
+			_, err := d.Get(t.Context(), id)
+			return err
+		},
+		"delete": func(d *vsphere.Driver, id driver.Identity) error {
+			if err := d.Delete(t.Context(), id); err != nil {
+				return err
+			}
+			if found, err := d.Get(t.Context(), id); !driver.IsNotFound(err) && found.State != driver.Stopping {
+				return fmt.Errorf("got %+v and %w, want it to be stopping", found, err)
+			}
+			return nil
+		},
+	} {
+		t.Run(verb, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			before, id := w.connect(), identity("1")
+			w.wire.add(&rule{methods: []string{"CurrentTime"}, before: func() {
+				if _, err := before.Create(t.Context(), req(w, id)); err != nil {
+					t.Error(err)
+				}
+			}})
+			if err := look(w.restart(), id); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestACloneWhoseAnswerWasLostIsNotForgotten: nobody knows its task, so nothing can be said before it ends.
+func TestACloneWhoseAnswerWasLostIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	d, id, other := w.connect(), identity("1"), identity("2")
+	if _, err := d.Get(t.Context(), other); !driver.IsNotFound(err) {
+		t.Fatalf("got %v, want a NotFoundError", err)
+	}
+	held := w.holdClone()
+	held.answer.lost = true
+	if _, err := d.Create(t.Context(), req(w, id)); err == nil {
+		t.Fatal("the answer was not lost")
+	}
+	if _, err := d.Get(t.Context(), id); err == nil || driver.IsNotFound(err) {
+		t.Errorf("reading: got %v, want a passing error", err)
+	}
+	if err := d.Delete(t.Context(), id); err == nil {
+		t.Error("deleting succeeded before anybody could know what there is")
+	}
+	held.fail(&types.RequestCanceled{})
+	if _, err := d.Get(t.Context(), id); !driver.IsNotFound(err) {
+		t.Errorf("reading after the clone ended: got %v, want a NotFoundError", err)
+	}
+}
+
+// TestAKnownCloneRaisesNoDoubt: it is another machine's.
+func TestAKnownCloneRaisesNoDoubt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	d := w.connect()
+	held := w.holdClone()
+	if _, err := d.Create(t.Context(), req(w, identity("1"))); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := d.Get(t.Context(), identity("2")); !driver.IsNotFound(err) {
+			t.Errorf("got %v, want a NotFoundError", err)
+		}
+	}
+	if got := w.wire.count("CurrentTime"); got != 1 {
+		t.Errorf("doubt was settled %d times, want once", got)
+	}
+	held.fail(&types.RequestCanceled{})
+}
+
 // TestACloneThatFailedIsToldAndRepeated: nobody calls Create again once there is a provider ID.
 func TestACloneThatFailedIsToldAndRepeated(t *testing.T) {
 	t.Parallel()
@@ -140,25 +223,39 @@ func TestACloneThatFailedIsToldAndRepeated(t *testing.T) {
 	}
 }
 
-// TestDeletingDuringAClone cancels it and does not repeat it.
+// TestDeletingDuringAClone cancels it, where vCenter lets it, and does not repeat it.
 func TestDeletingDuringAClone(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	d, id := w.connect(), identity("1")
-	held := w.holdClone()
-	if _, err := d.Create(t.Context(), req(w, id)); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Delete(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
-	if got := w.wire.count("CancelTask"); got != 1 {
-		t.Errorf("the clone was cancelled %d times, want once", got)
-	}
-	await(t, d, id, driver.Terminated)
-	held.fail(&types.RequestCanceled{})
-	if got := w.wire.count("CloneVM_Task"); got != 1 {
-		t.Errorf("%d clones were asked for, want 1", got)
+	for _, cancelable := range []bool{true, false} {
+		t.Run(fmt.Sprintf("cancelable %t", cancelable), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			d, id := w.connect(), identity("1")
+			held := w.holdClone()
+			held.task.Info.Cancelable = cancelable
+			if _, err := d.Create(t.Context(), req(w, id)); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if err := d.Delete(t.Context(), id); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want := 0
+			if cancelable {
+				want = 1
+			} else if found, err := d.Get(t.Context(), id); err != nil || found.State != driver.Stopping {
+				t.Errorf("got %+v and %v, want it to be stopping", found, err)
+			}
+			if got := w.wire.count("CancelTask"); got != want {
+				t.Errorf("the clone was cancelled %d times, want %d", got, want)
+			}
+			held.fail(&types.RequestCanceled{})
+			await(t, d, id, driver.Terminated)
+			if got := w.wire.count("CloneVM_Task"); got != 1 {
+				t.Errorf("%d clones were asked for, want 1", got)
+			}
+		})
 	}
 }
 

@@ -45,7 +45,7 @@ func TestFaultRig(t *testing.T) {
 func befalls(dice *faultrig.Dice, method string) *rule {
 	switch dice.Throw(isChange(method)) {
 	case faultrig.Lost:
-		return &rule{lost: true}
+		return &rule{lost: true, slow: dice.UpTo(2) == 0}
 	case faultrig.Broken:
 		return &rule{answer: fault("SystemError")}
 	case faultrig.Throttled:

@@ -46,6 +46,8 @@ type rule struct {
 	methods []string
 	// answer is sent in vCenter's place; nil lets the call through.
 	answer *answer
+	// before is done before the call is let through.
+	before func()
 	// lost drops the answer after the call took effect.
 	lost bool
 	// forever keeps the rule.
@@ -141,7 +143,13 @@ func (w *wire) wrap(next http.RoundTripper) http.RoundTripper {
 			name = string(found[1])
 		}
 		applied := w.match(name)
-		if applied.answer != nil {
+		if applied.before != nil {
+			applied.before()
+		}
+		switch {
+		case applied.answer != nil && applied.lost:
+			return nil, errLost
+		case applied.answer != nil:
 			return respond(req, applied.answer), nil
 		}
 		res, err := next.RoundTrip(req)

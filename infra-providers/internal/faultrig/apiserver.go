@@ -20,8 +20,8 @@ import (
 var errKilled = errors.New("killed")
 
 // apiserver is what one process of a reconciler has of the API server: a client whose writes die, and a cache of
-// machines that is behind. The rig is the only other writer, so that the cache is filled with what it knows instead
-// of by reads: a life would cost a hundred of them.
+// machines that is behind. The rig is the only other writer, so that the cache is filled with what it knows and with
+// what writes answer instead of by reads: a life would cost a hundred of them.
 type apiserver[M driver.Machine] struct {
 	dice *Dice
 	// latest returns a machine as it is; false when it is gone.
@@ -30,29 +30,41 @@ type apiserver[M driver.Machine] struct {
 	shown map[client.ObjectKey]M
 	// belongings are the Clusters and Machines, which nobody changes.
 	belongings map[string]client.Object
-	// written is true once a write was sent.
-	written bool
+	// answer is the machine as the last write left it; nothing before a write.
+	answer *M
+	// unsure is true once a write failed, so that only a read can tell what became of it.
+	unsure bool
+}
+
+// begin forgets what was written before.
+func (a *apiserver[M]) begin() {
+	a.answer, a.unsure = nil, false
 }
 
 func (a *apiserver[M]) wrap(direct client.WithWatch) client.WithWatch {
 	return interceptor.NewClient(direct, interceptor.Funcs{
 		Get: a.get,
 		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
-			return a.write(func() error { return c.Patch(ctx, object, patch, options...) })
+			return a.write(object, func() error { return c.Patch(ctx, object, patch, options...) })
 		},
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
-			return a.write(func() error { return c.SubResource(sub).Patch(ctx, object, patch, options...) })
+			return a.write(object, func() error { return c.SubResource(sub).Patch(ctx, object, patch, options...) })
 		},
 	})
 }
 
 // write dies before the write arrived, or after, when only its answer is lost.
-func (a *apiserver[M]) write(do func() error) error {
+func (a *apiserver[M]) write(object client.Object, do func() error) error {
 	if a.dice.happens(8, "write died") {
 		return errKilled
 	}
-	a.written = true
 	err := do()
+	if machine, ok := object.(M); ok && err == nil {
+		copied := machine.DeepCopyObject().(M)
+		a.answer = &copied
+	} else {
+		a.unsure = true
+	}
 	if a.dice.happens(8, "write lost") {
 		return errors.Join(err, errKilled)
 	}

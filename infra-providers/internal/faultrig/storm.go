@@ -183,11 +183,9 @@ func (s *storm[M, C]) step(ctx context.Context) error {
 	var failure error
 	if !one.gone {
 		// What fails is tried again at some later step, as a queue would.
-		s.server.written = false
+		s.server.begin()
 		_, failure = s.reconciler.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(one.machine)})
-	}
-	if s.server.written {
-		if err := s.read(ctx, one); err != nil {
+		if err := s.follow(ctx, one); err != nil {
 			return err
 		}
 	}
@@ -214,6 +212,19 @@ func (s *storm[M, C]) jolt(ctx context.Context, one *life[M]) error {
 func (s *storm[M, C]) identity(one *life[M]) driver.Identity {
 	owner := driver.Owner{UID: s.home.UID, Namespace: s.home.Namespace, Name: s.home.Name}
 	return driver.Identity{UID: one.machine.GetUID(), Name: one.machine.GetName(), Owner: owner}
+}
+
+// follow takes over what the writes of a reconcile made of a machine. That it is gone, or what became of a write
+// that failed, only a read can tell.
+func (s *storm[M, C]) follow(ctx context.Context, one *life[M]) error {
+	answer := s.server.answer
+	switch {
+	case s.server.unsure, answer != nil && len((*answer).GetFinalizers()) == 0:
+		return s.read(ctx, one)
+	case answer != nil:
+		one.machine = *answer
+	}
+	return nil
 }
 
 // read takes over what the API server has of a machine.

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/vmware/govmomi/fault"
 	"github.com/vmware/govmomi/object"
@@ -135,29 +134,6 @@ func Failure(info types.TaskInfo) error {
 // Running reports whether a task is queued or under way.
 func Running(info types.TaskInfo) bool {
 	return info.State == types.TaskInfoStateQueued || info.State == types.TaskInfoStateRunning
-}
-
-// Cloning reports whether a clone that was asked for before a moment is still under way, whoever asked.
-func Cloning(ctx context.Context, client *vim25.Client, before time.Time) (bool, error) {
-	content, err := retrieve(ctx, client, []string{"recentTask"}, *client.ServiceContent.TaskManager)
-	if err != nil {
-		return false, err
-	}
-	var refs []types.ManagedObjectReference
-	for _, one := range content {
-		for _, property := range one.PropSet {
-			if recent, ok := property.Val.(types.ArrayOfManagedObjectReference); ok {
-				refs = append(refs, recent.ManagedObjectReference...)
-			}
-		}
-	}
-	infos, err := Results(ctx, client, refs...)
-	for _, info := range infos {
-		if info.DescriptionId == "VirtualMachine.clone" && Running(info) && info.QueueTime.Before(before) {
-			return true, err
-		}
-	}
-	return false, err
 }
 
 func retrieve(ctx context.Context, client *vim25.Client, paths []string, refs ...types.ManagedObjectReference) ([]types.ObjectContent, error) {

@@ -62,7 +62,6 @@ type Session struct {
 	client *vim25.Client
 	// login counts the logins and is what a call compares to know whether somebody logged in since.
 	login int
-	began time.Time
 	rest  *rest.Client
 	// datacenter is where lists and names start.
 	datacenter types.ManagedObjectReference
@@ -75,13 +74,6 @@ var (
 	errEnded  = errors.New("the session was closed")
 	errAsleep = errors.New("nobody uses the session")
 )
-
-// Began is when the server let the session in first, by the server's clock.
-func (s *Session) Began() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.began
-}
 
 // Client returns a client that is logged in.
 func (s *Session) Client(ctx context.Context) (*vim25.Client, error) {
@@ -125,10 +117,6 @@ func (s *Session) renew(ctx context.Context, number int) error {
 	if err := manager.Login(ctx, url.UserPassword(s.account.Username, s.account.Password)); err != nil {
 		return fmt.Errorf("logging in to %s: %w", s.account.Server, err)
 	}
-	mine, err := manager.UserSession(ctx)
-	if err != nil {
-		return fmt.Errorf("logging in to %s: %w", s.account.Server, err)
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.login++
@@ -138,9 +126,6 @@ func (s *Session) renew(ctx context.Context, number int) error {
 	client := *bare
 	client.RoundTripper = &renewing{next: bare.RoundTripper, session: s}
 	s.client = &client
-	if mine != nil {
-		s.began = mine.LoginTime
-	}
 	return nil
 }
 
