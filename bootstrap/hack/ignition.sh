@@ -8,6 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 target=$PWD/../bin/ignition
 [ -e "$target" ] && exit 0
+GOWORK=off go mod download github.com/coreos/ignition/v2
 source=$(GOWORK=off go list -m -f '{{.Dir}}' github.com/coreos/ignition/v2)
 scratch=$(mktemp -d)
 trap 'chmod -R u+w "$scratch"; rm -rf "$scratch"' EXIT
