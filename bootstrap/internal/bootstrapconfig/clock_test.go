@@ -14,14 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
@@ -30,8 +28,8 @@ import (
 	"drover.io/bootstrap/internal/workload"
 )
 
-// bench is a Reconciler with a clock in the test's hand. The management cluster is the fake client, which counts
-// writes; the workload cluster is real.
+// bench is a Reconciler with a clock in the test's hand, whose writes are counted. Nobody else reconciles its
+// BootstrapConfig: it has a management cluster without a manager.
 type bench struct {
 	*Reconciler
 	t       *testing.T
@@ -45,31 +43,52 @@ type bench struct {
 func newBench(t *testing.T, kubeconfig []byte) *bench {
 	t.Helper()
 	t.Parallel()
-	s, err := testenv.Scheme()
+	scheme, err := testenv.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}
+	api, err := client.NewWithWatch(unmanaged.Admin, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "clock-"}}
 	labels := map[string]string{clusterv1.ClusterNameLabel: "c1"}
 	cluster := &clusterv1.Cluster{
-		ObjectMeta: metav1.ObjectMeta{Name: "c1", Namespace: "ns", UID: uuid.NewUUID()},
+		ObjectMeta: metav1.ObjectMeta{Name: "c1"},
 		Spec:       clusterv1.ClusterSpec{ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: "api.example.test", Port: 6443}},
-		Status:     clusterv1.ClusterStatus{Initialization: clusterv1.ClusterInitializationStatus{InfrastructureProvisioned: ptr.To(true)}},
 	}
 	b := &bench{t: t, clock: clocktesting.NewFakeClock(time.Now())}
 	b.machine = &clusterv1.Machine{
-		ObjectMeta: metav1.ObjectMeta{Name: "m1", Namespace: "ns", UID: uuid.NewUUID(), Labels: labels},
-		Spec:       clusterv1.MachineSpec{ClusterName: "c1", Version: "v1.36.3"},
+		ObjectMeta: metav1.ObjectMeta{Name: "m1", Labels: labels},
+		Spec: clusterv1.MachineSpec{
+			ClusterName: "c1", Version: "v1.36.3",
+			Bootstrap:         clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: bootstrapv1.GroupVersion.Group, Kind: "BootstrapConfig", Name: "m1"}},
+			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "things.test", Kind: "Thing", Name: "m1"},
+		},
 	}
 	b.config = &bootstrapv1.BootstrapConfig{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: "m1", Namespace: "ns", UID: uuid.NewUUID(), Labels: labels, Generation: 1,
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(b.machine, clusterv1.GroupVersion.WithKind("Machine"))},
-		},
-		Spec: bootstrapv1.BootstrapConfigSpec{OperatingSystem: bootstrapv1.Ubuntu},
+		ObjectMeta: metav1.ObjectMeta{Name: "m1", Labels: labels},
+		Spec:       bootstrapv1.BootstrapConfigSpec{OperatingSystem: bootstrapv1.Ubuntu},
 	}
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "c1-kubeconfig", Namespace: "ns"}, Data: map[string][]byte{"value": kubeconfig}}
-	c := fake.NewClientBuilder().WithScheme(s).WithObjects(cluster, b.machine, b.config, secret).
-		WithStatusSubresource(b.config, b.machine).WithInterceptorFuncs(b.count()).Build()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "c1-kubeconfig"}, Data: map[string][]byte{"value": kubeconfig}}
+	create := func(object client.Object) {
+		t.Helper()
+		object.SetNamespace(namespace.Name)
+		if err := api.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	create(namespace)
+	create(cluster)
+	create(secret)
+	create(b.machine)
+	b.config.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(b.machine, clusterv1.GroupVersion.WithKind("Machine"))}
+	create(b.config)
+	cluster.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
+	if err := api.Status().Update(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	c := interceptor.NewClient(api, b.count())
 	recorder := events.NewFakeRecorder(10)
 	b.events = recorder.Events
 	b.Reconciler = &Reconciler{

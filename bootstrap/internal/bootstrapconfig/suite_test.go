@@ -32,20 +32,17 @@ import (
 )
 
 // Shared by all tests of this package: one management cluster with the controller running under the RBAC that
-// ships with it, and one workload cluster.
+// ships with it, one without a controller, and one workload cluster.
 var (
-	management, workloads *testenv.Cluster
-	logs                  = &logBuffer{}
+	management, unmanaged, workloads *testenv.Cluster
+	logs                             = &logBuffer{}
 )
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
 	ctx, cancel := context.WithCancel(context.Background())
-	var err error
-	if management, err = testenv.StartManagement(); err == nil {
-		workloads, err = testenv.StartWorkload()
-	}
+	err := startClusters()
 	stopped := make(chan error, 1)
 	if err == nil {
 		err = startManager(ctx, stopped)
@@ -61,7 +58,7 @@ func run(m *testing.M) int {
 	}
 	cancel()
 	err = errors.Join(err, <-stopped)
-	for _, c := range []*testenv.Cluster{management, workloads} {
+	for _, c := range []*testenv.Cluster{management, unmanaged, workloads} {
 		if c != nil {
 			err = errors.Join(err, c.Stop())
 		}
@@ -71,6 +68,17 @@ func run(m *testing.M) int {
 		return 1
 	}
 	return code
+}
+
+func startClusters() (err error) {
+	if management, err = testenv.StartManagement(); err != nil {
+		return err
+	}
+	if unmanaged, err = testenv.StartManagement(); err != nil {
+		return err
+	}
+	workloads, err = testenv.StartWorkload()
+	return err
 }
 
 func startManager(ctx context.Context, stopped chan<- error) error {

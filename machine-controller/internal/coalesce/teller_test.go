@@ -9,23 +9,25 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	testingclock "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"drover.io/machine-controller/internal/testenv"
 )
 
-// A fleet of 500 counts its Machines every two seconds and sums up their conditions every five.
+// A fleet of 5,000 counts its Machines every two seconds and sums up their conditions every five.
 func TestSummedLeavesOutASumThatIsYoung(t *testing.T) {
 	t.Parallel()
-	const machines = 500
-	scheme := runtime.NewScheme()
-	if err := clusterv1.AddToScheme(scheme); err != nil {
+	const machines = 5000
+	c := server.Client(t)
+	set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: server.Namespace(t), Name: "set"}}
+	set.Spec.ClusterName, set.Spec.Template.Spec = "c", testenv.MachineSpec()
+	set.Spec.Selector.MatchLabels = map[string]string{"a": "b"}
+	set.Spec.Template.Labels = set.Spec.Selector.MatchLabels
+	if err := c.Create(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
-	set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "set", UID: "u"}}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(set).WithObjects(set).Build()
 	began := time.Unix(0, 0)
 	now := testingclock.NewFakePassiveClock(began)
 	teller := NewTeller(c, now)

@@ -155,7 +155,10 @@ func TestJudgeAgreesWithTheAPIServer(t *testing.T) {
 // impatient returns a client that does not repeat a request when the API server says when to.
 func impatient(t *testing.T) client.Client {
 	t.Helper()
-	shared, _ := apiServer(t)
+	shared, err := server.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
 	config := rest.CopyConfig(shared)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return withoutRetryAfter{next} })
 	c, err := client.New(config, client.Options{})

@@ -27,8 +27,7 @@ type stage struct {
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	_, c := apiServer(t)
-	s := &stage{T: t, WithWatch: c}
+	s := &stage{T: t, WithWatch: server.Client(t)}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "drain-", Labels: map[string]string{"team": "a"}}}
 	s.create(ns)
 	s.namespace = ns.Name

@@ -24,12 +24,14 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"drover.io/machine-controller/internal/testenv"
 )
 
 // controlPlane starts an API server of its own with the real kube-controller-manager: ReplicaSets and budgets.
 func controlPlane(t *testing.T) (client.WithWatch, *rest.Config) {
 	t.Helper()
-	assets, err := binaries()
+	assets, err := testenv.Binaries()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,89 +6,72 @@ package index
 import (
 	"context"
 	"errors"
-	"reflect"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"drover.io/machine-controller/internal/testenv"
 )
 
-// indexer registers indexes with a client that is yet to be built.
-type indexer struct {
-	*fake.ClientBuilder
-	err error
-}
+// refusing takes no index.
+type refusing struct{ err error }
 
-func (i indexer) IndexField(_ context.Context, object client.Object, field string, extract client.IndexerFunc) error {
-	if i.err == nil {
-		i.WithIndex(object, field, extract)
-	}
-	return i.err
+func (r refusing) IndexField(context.Context, client.Object, string, client.IndexerFunc) error {
+	return r.err
 }
 
 func member(namespace, name, owner string) metav1.ObjectMeta {
 	m := metav1.ObjectMeta{Namespace: namespace, Name: name}
 	if owner != "" {
 		m.OwnerReferences = []metav1.OwnerReference{
-			{Kind: "Cluster", Name: "c", UID: "not-the-controller"}, {Kind: "Owner", Name: owner, UID: types.UID("uid-of-" + owner), Controller: new(true)},
+			{APIVersion: "g/v1", Kind: "Cluster", Name: "c", UID: "not-the-controller"},
+			{APIVersion: "g/v1", Kind: "Owner", Name: owner, UID: types.UID("uid-of-" + owner), Controller: new(true)},
 		}
 	}
 	return m
 }
 
-func newReader(t *testing.T, objects ...client.Object) client.WithWatch {
+// newCache is the cache of a manager, with our indexes, and holds what the API server has.
+func newCache(t *testing.T) (cache.Cache, *rest.Config, *runtime.Scheme) {
 	t.Helper()
-	s := runtime.NewScheme()
-	if err := clusterv1.AddToScheme(s); err != nil {
+	config, err := server.Start()
+	if err != nil {
 		t.Fatal(err)
 	}
-	builder := fake.NewClientBuilder().WithScheme(s).WithObjects(objects...)
-	if err := Register(t.Context(), indexer{ClientBuilder: builder}); err != nil {
+	scheme, err := testenv.Scheme()
+	if err != nil {
 		t.Fatal(err)
 	}
-	return builder.Build()
-}
-
-// informers is a cache that nobody fills but the test.
-type informers struct {
-	cache.Informers
-	of map[reflect.Type]toolscache.SharedIndexInformer
-}
-
-func (i informers) GetInformer(_ context.Context, object client.Object, _ ...cache.InformerGetOption) (cache.Informer, error) {
-	kind := reflect.TypeOf(object)
-	if i.of[kind] == nil {
-		i.of[kind] = toolscache.NewSharedIndexInformer(&toolscache.ListWatch{}, object, 0, toolscache.Indexers{})
+	known, err := cache.New(config, cache.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
 	}
-	return i.of[kind], nil
-}
-
-func (i informers) IndexField(context.Context, client.Object, string, client.IndexerFunc) error {
-	return nil
-}
-
-// newShared is a client like that of a manager.
-func newShared(t *testing.T, objects ...client.Object) client.Client {
-	t.Helper()
-	known := informers{of: map[reflect.Type]toolscache.SharedIndexInformer{}}
 	if err := Register(t.Context(), known); err != nil {
 		t.Fatal(err)
 	}
-	for _, object := range objects {
-		if err := known.of[reflect.TypeOf(object)].GetIndexer().Add(object); err != nil {
-			t.Fatal(err)
+	done := make(chan error, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { done <- known.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("running the cache: %v", err)
 		}
+	})
+	if !known.WaitForCacheSync(t.Context()) {
+		t.Fatal("the cache was not filled")
 	}
-	return &indexed{informers: known}
+	return known, config, scheme
 }
 
 func namesOf[T client.Object](found []T, err error) ([]string, error) {
@@ -102,14 +85,22 @@ func namesOf[T client.Object](found []T, err error) ([]string, error) {
 
 func TestLookups(t *testing.T) {
 	t.Parallel()
+	selector := metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
+	template := func(cluster string) clusterv1.MachineTemplateSpec {
+		spec := testenv.MachineSpec()
+		spec.ClusterName = cluster
+		return clusterv1.MachineTemplateSpec{ObjectMeta: clusterv1.ObjectMeta{Labels: selector.MatchLabels}, Spec: spec}
+	}
 	machine := func(meta metav1.ObjectMeta, cluster, id string) client.Object {
-		return &clusterv1.Machine{ObjectMeta: meta, Spec: clusterv1.MachineSpec{ClusterName: cluster, ProviderID: id}}
+		spec := testenv.MachineSpec()
+		spec.ClusterName, spec.ProviderID = cluster, id
+		return &clusterv1.Machine{ObjectMeta: meta, Spec: spec}
 	}
 	set := func(meta metav1.ObjectMeta, cluster string) client.Object {
-		return &clusterv1.MachineSet{ObjectMeta: meta, Spec: clusterv1.MachineSetSpec{ClusterName: cluster}}
+		return &clusterv1.MachineSet{ObjectMeta: meta, Spec: clusterv1.MachineSetSpec{ClusterName: cluster, Selector: selector, Template: template(cluster)}}
 	}
 	deployment := func(meta metav1.ObjectMeta, cluster string) client.Object {
-		return &clusterv1.MachineDeployment{ObjectMeta: meta, Spec: clusterv1.MachineDeploymentSpec{ClusterName: cluster}}
+		return &clusterv1.MachineDeployment{ObjectMeta: meta, Spec: clusterv1.MachineDeploymentSpec{ClusterName: cluster, Selector: selector, Template: template(cluster)}}
 	}
 	objects := []client.Object{
 		machine(member("a", "owned", "o"), "c", "id-1"), machine(member("a", "alone", ""), "c", ""), machine(member("a", "other", ""), "d", "id-2"),
@@ -117,7 +108,21 @@ func TestLookups(t *testing.T) {
 		set(member("a", "owned", "o"), "c"), set(member("a", "alone", ""), "d"), set(member("b", "alone", ""), "c"),
 		deployment(member("a", "one", ""), "c"), deployment(member("a", "two", ""), "d"), deployment(member("b", "one", ""), "c"),
 	}
-	for of, c := range map[string]client.Reader{"a list": newReader(t, objects...), "a shared cache": newShared(t, objects...)} {
+	api := server.Client(t)
+	for _, namespace := range []string{"a", "b"} {
+		objects = append([]client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}}, objects...)
+	}
+	for _, object := range objects {
+		if err := api.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	known, config, scheme := newCache(t)
+	shared, err := NewClient(config, client.Options{Scheme: scheme, Cache: &client.CacheOptions{Reader: known}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for of, c := range map[string]client.Reader{"a list": known, "a shared cache": shared} {
 		t.Run(of, func(t *testing.T) {
 			t.Parallel()
 			lookups(t, c)
@@ -162,10 +167,10 @@ func lookups(t *testing.T, c client.Reader) {
 func TestErrorsAreTold(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
-	if err := Register(t.Context(), indexer{ClientBuilder: fake.NewClientBuilder(), err: boom}); !errors.Is(err, boom) {
+	if err := Register(t.Context(), refusing{boom}); !errors.Is(err, boom) {
 		t.Errorf("registering says %v", err)
 	}
-	c := interceptor.NewClient(newReader(t), interceptor.Funcs{
+	c := interceptor.NewClient(server.Client(t), interceptor.Funcs{
 		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return boom },
 	})
 	_, machines := MachinesByProviderID(t.Context(), c, "id")

@@ -12,10 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
@@ -23,12 +21,11 @@ func reference(kind, name string, controller *bool) metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: kind, Name: name, UID: ownerUID(name), Controller: controller, BlockOwnerDeletion: controller}
 }
 
-// child is a provider's object with these owners and this cluster label.
+// child is an object, as a provider's, with these owners and this cluster label.
 func child(cluster string, owners ...metav1.OwnerReference) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
-	o.SetAPIVersion("g/v1")
-	o.SetKind("Thing")
-	o.SetNamespace("ns")
+	o.SetAPIVersion("v1")
+	o.SetKind("ConfigMap")
 	o.SetName("t")
 	if len(owners) > 0 {
 		o.SetOwnerReferences(owners)
@@ -64,20 +61,22 @@ func TestAdopt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			writes := 0
-			c := fake.NewClientBuilder().WithScheme(runtime.NewScheme()).WithObjects(test.before.DeepCopy()).WithInterceptorFuncs(interceptor.Funcs{
+			c := interceptor.NewClient(shared.management.Client(t), interceptor.Funcs{
 				Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
 					writes++
 					return c.Patch(ctx, o, p, options...)
 				},
-			}).Build()
-			read := child("")
-			if err := c.Get(t.Context(), client.ObjectKeyFromObject(read), read); err != nil {
+			})
+			read := test.before
+			read.SetNamespace(shared.management.Namespace(t))
+			if err := c.Create(t.Context(), read); err != nil {
 				t.Fatal(err)
 			}
 			if err := adopt(t.Context(), c, adopter(), read); err != nil {
 				t.Fatal(err)
 			}
 			got := child("")
+			got.SetNamespace(read.GetNamespace())
 			if err := c.Get(t.Context(), client.ObjectKeyFromObject(got), got); err != nil {
 				t.Fatal(err)
 			}
@@ -93,11 +92,15 @@ func TestAdopt(t *testing.T) {
 
 func TestAdoptRefuses(t *testing.T) {
 	t.Parallel()
-	c := fake.NewClientBuilder().WithScheme(runtime.NewScheme()).WithObjects(child("c")).Build()
+	c := shared.management.Client(t)
 	if err := adopt(t.Context(), c, adopter(), child("c", reference("Machine", "other", new(true)))); err == nil {
 		t.Error("an object of another Machine was taken")
 	}
 	stale := child("c")
+	stale.SetNamespace(shared.management.Namespace(t))
+	if err := c.Create(t.Context(), stale); err != nil {
+		t.Fatal(err)
+	}
 	stale.SetResourceVersion("1")
 	if err := adopt(t.Context(), c, adopter(), stale); !apierrors.IsConflict(errors.Unwrap(err)) {
 		t.Errorf("an object that has changed since it was read was taken: %v", err)

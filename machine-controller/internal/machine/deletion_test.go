@@ -20,7 +20,6 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -184,7 +183,7 @@ func TestGone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			deletes := 0
-			c := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+			c := interceptor.NewClient(shared.management.Client(t), interceptor.Funcs{
 				Delete: func(_ context.Context, _ client.WithWatch, _ client.Object, options ...client.DeleteOption) error {
 					deletes++
 					all := (&client.DeleteOptions{}).ApplyOptions(options)

@@ -5,23 +5,16 @@ package machine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -29,15 +22,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/drain"
 	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/safety"
+	"drover.io/machine-controller/internal/testenv"
 	"drover.io/machine-controller/internal/volume"
 	"drover.io/machine-controller/internal/workload"
 )
@@ -48,7 +40,7 @@ const patience = 90 * time.Second
 // environment is two real API servers and a manager with the Machine controller, shared by
 // the tests of this package and started by the first that wants it.
 type environment struct {
-	management, workload envtest.Environment
+	management, workload testenv.Server
 	reconciler           *Reconciler
 	// writes counts what the controller has written to the management cluster.
 	writes atomic.Int64
@@ -58,65 +50,33 @@ type environment struct {
 }
 
 var shared = &environment{
-	management: envtest.Environment{CRDDirectoryPaths: []string{"../../../api/crds/bases", "testdata"}, ErrorIfCRDPathMissing: true},
+	management: testenv.Server{Project: true, Folders: []string{"testdata"}},
 	stop:       func() {},
 }
 
 var startEnvironment = sync.OnceValue(func() error { return shared.start() })
 
 func TestMain(m *testing.M) {
-	ctrl.SetLogger(logr.Discard())
-	code := m.Run()
-	shared.stop()
-	if err := errors.Join(shared.workload.Stop(), shared.management.Stop()); err != nil {
-		fmt.Fprintln(os.Stderr, "stopping the API servers:", err)
-		code = max(code, 1)
-	}
-	os.Exit(code)
-}
-
-// binaries is KUBEBUILDER_ASSETS or the bin/k8s found upward from here.
-func binaries() (string, error) {
-	if assets := os.Getenv("KUBEBUILDER_ASSETS"); assets != "" {
-		return assets, nil
-	}
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		found := filepath.Join(dir, "bin", "k8s")
-		if _, err := os.Stat(filepath.Join(found, "kube-apiserver")); err == nil {
-			return found, nil
-		}
-	}
-	return "", errors.New("no bin/k8s/kube-apiserver: build it with `make control-plane`, or set KUBEBUILDER_ASSETS")
+	testenv.Main(m, func() error { shared.stop(); return nil }, shared.workload.Stop, shared.management.Stop)
 }
 
 func (e *environment) start() error {
-	assets, err := binaries()
-	if err != nil {
-		return err
-	}
-	e.management.BinaryAssetsDirectory, e.workload.BinaryAssetsDirectory = assets, assets
 	config, err := e.management.Start()
 	if err != nil {
 		return err
 	}
-	if _, err := e.workload.Start(); err != nil {
+	nodes, err := e.workload.Start()
+	if err != nil {
 		return err
 	}
-	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, clusterv1.AddToScheme, policyv1.AddToScheme} {
-		if err := add(s); err != nil {
-			return err
-		}
+	s, err := testenv.Scheme()
+	if err != nil {
+		return err
 	}
-	config.QPS = -1
 	if e.client, err = client.New(config, client.Options{Scheme: s}); err != nil {
 		return err
 	}
-	if e.nodes, err = client.New(e.workload.Config, client.Options{Scheme: s}); err != nil {
+	if e.nodes, err = client.New(nodes, client.Options{Scheme: s}); err != nil {
 		return err
 	}
 	return e.startManager(config, s)
@@ -196,15 +156,9 @@ func (e *environment) counting(inner client.WithWatch) client.Client {
 
 // kubeconfig reaches the workload cluster.
 func (e *environment) kubeconfig() ([]byte, error) {
-	config := e.workload.Config
-	host := config.Host
-	if !strings.Contains(host, "://") {
-		host = "https://" + host
+	config, err := e.workload.Start()
+	if err != nil {
+		return nil, err
 	}
-	written := clientcmdapi.NewConfig()
-	written.Clusters["c"] = &clientcmdapi.Cluster{Server: host, CertificateAuthorityData: config.CAData}
-	written.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: config.BearerToken, ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}
-	written.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
-	written.CurrentContext = "x"
-	return clientcmd.Write(*written)
+	return testenv.Kubeconfig(config)
 }

@@ -4,20 +4,22 @@
 package machinedeployment
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/rollout"
+	"drover.io/machine-controller/internal/testenv"
 )
+
+// hold keeps a MachineSet that is being deleted.
+const hold = "drover.test/hold"
 
 // taken is a MachineSet under the name of an attempt.
 func taken(md *clusterv1.MachineDeployment, attempt int, change func(*clusterv1.MachineSet)) *clusterv1.MachineSet {
@@ -30,13 +32,13 @@ func taken(md *clusterv1.MachineDeployment, attempt int, change func(*clusterv1.
 // own from an earlier reconcile is found again, and what is somebody else's is passed over.
 func TestCreateLooksForAName(t *testing.T) {
 	t.Parallel()
-	md := deployment()
+	api := server.Client(t)
 	own := func(*clusterv1.MachineSet) {}
 	others := func(set *clusterv1.MachineSet) { set.OwnerReferences[0].UID = "other" }
 	of := func(template string) func(*clusterv1.MachineSet) {
 		return func(set *clusterv1.MachineSet) { set.Spec.Template.Spec.Version = template }
 	}
-	dying := func(set *clusterv1.MachineSet) { set.DeletionTimestamp = &metav1.Time{Time: begun} }
+	dying := func(set *clusterv1.MachineSet) { set.Finalizers = []string{hold} }
 	for name, test := range map[string]struct {
 		taken []func(*clusterv1.MachineSet)
 		want  int // MachineSets in the end
@@ -52,17 +54,22 @@ func TestCreateLooksForAName(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			scheme := runtime.NewScheme()
-			if err := clusterv1.AddToScheme(scheme); err != nil {
-				t.Fatal(err)
-			}
-			store := fake.NewClientBuilder().WithScheme(scheme)
+			md := deployment()
+			md.Namespace, md.Spec.Template.Spec = server.Namespace(t), testenv.MachineSpec()
 			for attempt, change := range test.taken {
-				store = store.WithObjects(taken(md, attempt, change))
+				set := taken(md, attempt, change)
+				if err := api.Create(t.Context(), set); err != nil {
+					t.Fatal(err)
+				}
+				if !slices.Contains(set.Finalizers, hold) {
+					continue
+				}
+				if err := api.Delete(t.Context(), set); err != nil {
+					t.Fatal(err)
+				}
 			}
-			c := store.Build()
 			clock := clocktesting.NewFakePassiveClock(begun)
-			r := &Reconciler{Client: c, Live: c, Events: events.NewFakeRecorder(9), Clock: clock, tracker: &expectation.Tracker{Clock: clock}}
+			r := &Reconciler{Client: api, Live: api, Events: events.NewFakeRecorder(9), Clock: clock, tracker: &expectation.Tracker{Clock: clock}}
 			for range 2 { // a second reconcile, of a cache that shows nothing yet, makes no other
 				err := r.create(t.Context(), &fleet{deployment: md}, rollout.Intent{Kind: rollout.CreateCurrent, To: 1})
 				if (err != nil) != test.fails {
@@ -70,7 +77,7 @@ func TestCreateLooksForAName(t *testing.T) {
 				}
 			}
 			list := &clusterv1.MachineSetList{}
-			if err := c.List(t.Context(), list, client.InNamespace(md.Namespace)); err != nil {
+			if err := api.List(t.Context(), list, client.InNamespace(md.Namespace)); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(test.want, len(list.Items)); diff != "" {

@@ -147,40 +147,6 @@ func setScalingDown(f *fleet, now time.Time) {
 	conditions.Set(f.deployment, condition)
 }
 
-func setMachinesReady(f *fleet) {
-	aggregate(f.deployment, f.machines, clusterv1.MachineReadyCondition, clusterv1.MachineDeploymentMachinesReadyCondition,
-		conditions.GetDefaultComputeMergeReasonFunc(
-			clusterv1.MachineDeploymentMachinesNotReadyReason, clusterv1.MachineDeploymentMachinesReadyUnknownReason, clusterv1.MachineDeploymentMachinesReadyReason,
-		))
-}
-
-func setMachinesUpToDate(f *fleet) {
-	var known []*clusterv1.Machine
-	for _, m := range f.machines {
-		if conditions.Has(m, clusterv1.MachineUpToDateCondition) {
-			known = append(known, m)
-		}
-	}
-	aggregate(f.deployment, known, clusterv1.MachineUpToDateCondition, clusterv1.MachineDeploymentMachinesUpToDateCondition,
-		conditions.GetDefaultComputeMergeReasonFunc(
-			clusterv1.MachineDeploymentMachinesNotUpToDateReason, clusterv1.MachineDeploymentMachinesUpToDateUnknownReason, clusterv1.MachineDeploymentMachinesUpToDateReason,
-		))
-}
-
-// aggregate sums up one condition of all Machines as a condition of the deployment.
-func aggregate(md *clusterv1.MachineDeployment, machines []*clusterv1.Machine, source, target string, reason func(issues, unknown, info []conditions.ConditionWithOwnerInfo) string) {
-	if len(machines) == 0 {
-		conditions.Set(md, metav1.Condition{Type: target, Status: metav1.ConditionTrue, Reason: clusterv1.NoReplicasReason})
-		return
-	}
-	condition, err := conditions.NewAggregateCondition(machines, source, conditions.TargetConditionType(target),
-		conditions.CustomMergeStrategy{MergeStrategy: conditions.DefaultMergeStrategy(conditions.ComputeReasonFunc(reason))})
-	if err != nil {
-		condition = &metav1.Condition{Type: target, Status: metav1.ConditionUnknown, Reason: clusterv1.InternalErrorReason, Message: err.Error()}
-	}
-	conditions.Set(md, *condition)
-}
-
 // setRemediating reports whether an unhealthy Machine is being replaced.
 func setRemediating(f *fleet) {
 	condition := metav1.Condition{Type: clusterv1.MachineDeploymentRemediatingCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineDeploymentNotRemediatingReason}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	policyv1 "drover.io/api/policy/v1alpha1"
+	"drover.io/machine-controller/internal/aggregate"
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/outcome"
@@ -27,8 +28,8 @@ import (
 func (r *Reconciler) tell(ctx context.Context, before *clusterv1.MachineDeployment, f *fleet) (reconcile.Result, error) {
 	setStatus(f, r.Clock.Now())
 	again, err := r.teller.Summed(ctx, before, f.deployment, pressing(before, f.deployment), coalesce.Sum{Machines: len(f.machines), To: func() {
-		setMachinesReady(f)
-		setMachinesUpToDate(f)
+		conditions.Set(f.deployment, aggregate.Ready(f.machines, clusterv1.MachineDeploymentMachinesReadyCondition))
+		conditions.Set(f.deployment, aggregate.UpToDate(f.machines, clusterv1.MachineDeploymentMachinesUpToDateCondition))
 	}})
 	return again, outcome.Settled(err)
 }

@@ -16,7 +16,7 @@ import (
 // TestAdmission shows what the API server itself refuses, naming the field.
 func TestAdmission(t *testing.T) {
 	t.Parallel()
-	_, c, _ := apiServer(t)
+	c := management.Client(t)
 	tests := map[string]struct {
 		change func(*clusterv1.MachineHealthCheckSpec)
 		field  string
@@ -82,7 +82,7 @@ func TestAdmission(t *testing.T) {
 
 func TestAdmissionDefaultsTheStartupTimeout(t *testing.T) {
 	t.Parallel()
-	_, c, _ := apiServer(t)
+	c := management.Client(t)
 	for name, checks := range map[string]clusterv1.MachineHealthCheckChecks{
 		"without checks": {},
 		"with checks":    newCheck("", "").Spec.Checks,

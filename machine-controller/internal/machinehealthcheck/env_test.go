@@ -5,15 +5,9 @@ package machinehealthcheck
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -21,10 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -32,71 +23,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/machineset"
 	"drover.io/machine-controller/internal/safety"
+	"drover.io/machine-controller/internal/testenv"
 	"drover.io/machine-controller/internal/workload"
 )
 
 // patience is how long the tests wait for a real API server; none is in a hurry.
 const patience = 60 * time.Second
 
-// The tests of this package share one real API server, which is the workload cluster too. It
-// is started by the first test that wants it.
-var environment = &envtest.Environment{CRDs: []*apiextensionsv1.CustomResourceDefinition{loose("Mend", "mends"), loose("MendTemplate", "mendtemplates")}}
-
-var startEnvironment = sync.OnceValues(func() (*rest.Config, error) {
-	root, assets, err := places()
-	if err != nil {
-		return nil, err
-	}
-	environment.BinaryAssetsDirectory = assets
-	environment.CRDDirectoryPaths = []string{filepath.Join(root, "api", "crds", "bases")}
-	environment.ErrorIfCRDPathMissing = true
-	config, err := environment.Start()
-	if err != nil {
-		return nil, err
-	}
-	config.QPS = -1
-	return config, nil
-})
-
-func TestMain(m *testing.M) {
-	logf.SetLogger(logr.Discard())
-	code := m.Run()
-	if err := environment.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "stopping the API server:", err)
-		code = max(code, 1)
-	}
-	os.Exit(code)
+// management is the API server that the tests of this package share, which is the workload cluster too.
+var management = &testenv.Server{
+	Project: true, CRDs: []*apiextensionsv1.CustomResourceDefinition{loose("Mend", "mends"), loose("MendTemplate", "mendtemplates")},
 }
 
-// places finds the top of the repository, and KUBEBUILDER_ASSETS or the bin/k8s there.
-func places() (root, assets string, err error) {
-	root, err = os.Getwd()
-	if err != nil {
-		return "", "", err
-	}
-	for ; root != filepath.Dir(root); root = filepath.Dir(root) {
-		if _, err := os.Stat(filepath.Join(root, "api", "crds", "bases")); err == nil {
-			break
-		}
-	}
-	assets = os.Getenv("KUBEBUILDER_ASSETS")
-	if assets == "" {
-		assets = filepath.Join(root, "bin", "k8s")
-	}
-	if _, err := os.Stat(filepath.Join(assets, "kube-apiserver")); err != nil {
-		return "", "", errors.New("no bin/k8s/kube-apiserver: build it with `make control-plane`, or set KUBEBUILDER_ASSETS")
-	}
-	return root, assets, nil
-}
+func TestMain(m *testing.M) { testenv.Main(m, management.Stop) }
 
 // loose is the CRD of a kind that takes anything, in the group mend.test.
 func loose(kind, plural string) *apiextensionsv1.CustomResourceDefinition {
@@ -116,26 +61,6 @@ func loose(kind, plural string) *apiextensionsv1.CustomResourceDefinition {
 	}
 }
 
-// apiServer returns the configuration of the API server and a client without a cache.
-func apiServer(t *testing.T) (*rest.Config, client.Client, *runtime.Scheme) {
-	t.Helper()
-	config, err := startEnvironment()
-	if err != nil {
-		t.Fatalf("starting the API server: %v", err)
-	}
-	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, clusterv1.AddToScheme, policyv1.AddToScheme} {
-		if err := add(s); err != nil {
-			t.Fatal(err)
-		}
-	}
-	c, err := client.New(config, client.Options{Scheme: s})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return config, c, s
-}
-
 // world is a Cluster "c" in a namespace of its own, with a manager that runs the
 // machinehealthcheck and machineset controllers. Whatever other controllers would do, the
 // test does.
@@ -149,7 +74,11 @@ type world struct {
 // newWorld starts a manager. Without a kubeconfig the Cluster is never connected.
 func newWorld(t *testing.T, connected bool) *world {
 	t.Helper()
-	config, c, s := apiServer(t)
+	config, err := management.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := management.Client(t)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "health-"}}
 	if err := c.Create(t.Context(), namespace); err != nil {
 		t.Fatal(err)
@@ -158,13 +87,17 @@ func newWorld(t *testing.T, connected bool) *world {
 	w.SetDefaultEventuallyTimeout(patience)
 	w.SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
 	if connected {
+		kubeconfig, err := testenv.Kubeconfig(config)
+		if err != nil {
+			t.Fatal(err)
+		}
 		w.create(&corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "c-kubeconfig", Labels: map[string]string{clusterv1.ClusterNameLabel: "c"}},
-			Data:       map[string][]byte{"value": kubeconfig(t, config)},
+			Data:       map[string][]byte{"value": kubeconfig},
 		})
 	}
 	w.cluster()
-	w.start(config, s)
+	w.start(config, c.Scheme())
 	return w
 }
 
@@ -324,18 +257,4 @@ func newCheck(namespace, name string) *clusterv1.MachineHealthCheck {
 		{Type: corev1.NodeReady, Status: corev1.ConditionFalse, TimeoutSeconds: new(int32(0))},
 	}
 	return check
-}
-
-func kubeconfig(t *testing.T, config *rest.Config) []byte {
-	t.Helper()
-	written := clientcmdapi.NewConfig()
-	written.Clusters["c"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
-	written.AuthInfos["u"] = &clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}
-	written.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
-	written.CurrentContext = "x"
-	content, err := clientcmd.Write(*written)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return content
 }

@@ -10,18 +10,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/health"
+	"drover.io/machine-controller/internal/testenv"
 )
 
 var errRefused = errors.New("refused")
@@ -30,19 +29,17 @@ var errRefused = errors.New("refused")
 // other writes, with three unhealthy Machines.
 func clinic(t *testing.T) (r *Reconciler, w *ward, writes *int) {
 	t.Helper()
-	s := runtime.NewScheme()
-	if err := clusterv1.AddToScheme(s); err != nil {
-		t.Fatal(err)
-	}
-	w = &ward{check: newCheck("ns", "check"), findings: map[string]health.Finding{}}
+	api, namespace := management.Client(t), management.Namespace(t)
+	w = &ward{check: newCheck(namespace, "check"), findings: map[string]health.Finding{}}
 	w.decision.Remediate = map[string]bool{"a": true, "z": true}
-	builder := fake.NewClientBuilder().WithScheme(s).WithStatusSubresource(&clusterv1.Machine{})
 	for _, name := range []string{"a", "refused", "z"} {
-		builder.WithObjects(&clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}})
+		if err := api.Create(t.Context(), testenv.Machine(namespace, name)); err != nil {
+			t.Fatal(err)
+		}
 		w.findings[name] = health.Finding{State: health.Unhealthy, Reason: clusterv1.MachineHealthCheckUnhealthyNodeReason, Message: "bad"}
 	}
 	writes = new(int)
-	c := builder.WithInterceptorFuncs(interceptor.Funcs{
+	c := interceptor.NewClient(api, interceptor.Funcs{
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
 			if object.GetName() == "refused" {
 				return errRefused
@@ -50,7 +47,7 @@ func clinic(t *testing.T) (r *Reconciler, w *ward, writes *int) {
 			*writes++
 			return c.SubResource(sub).Patch(ctx, object, patch, options...)
 		},
-	}).Build()
+	})
 	r = &Reconciler{Client: c, Live: c, Events: events.NewFakeRecorder(10), writes: &expectation.Writes{Clock: clock.RealClock{}}}
 	r.read(t, w)
 	return r, w, writes
@@ -60,7 +57,7 @@ func clinic(t *testing.T) (r *Reconciler, w *ward, writes *int) {
 func (r *Reconciler) read(t *testing.T, w *ward) {
 	t.Helper()
 	list := &clusterv1.MachineList{}
-	if err := r.Client.List(t.Context(), list); err != nil {
+	if err := r.Client.List(t.Context(), list, client.InNamespace(w.check.Namespace)); err != nil {
 		t.Fatal(err)
 	}
 	w.targets = nil

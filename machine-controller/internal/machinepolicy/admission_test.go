@@ -5,82 +5,24 @@ package machinepolicy
 
 import (
 	"errors"
-	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
-	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	policyv1 "drover.io/api/policy/v1alpha1"
 )
-
-// The tests of this package share one real API server, started by the first test that wants it.
-var environment = &envtest.Environment{
-	CRDDirectoryPaths:     []string{"../../../api/crds/bases/policy.drover.io_machinepolicies.yaml"},
-	ErrorIfCRDPathMissing: true,
-}
-
-var server = sync.OnceValues(func() (client.Client, error) {
-	assets, err := binaries()
-	if err != nil {
-		return nil, err
-	}
-	environment.BinaryAssetsDirectory = assets
-	config, err := environment.Start()
-	if err != nil {
-		return nil, err
-	}
-	return client.New(config, client.Options{})
-})
-
-func TestMain(m *testing.M) {
-	logf.SetLogger(logr.Discard())
-	code := m.Run()
-	if err := environment.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "stopping the API server:", err)
-		code = max(code, 1)
-	}
-	os.Exit(code)
-}
-
-// binaries is KUBEBUILDER_ASSETS or the bin/k8s found upward from here.
-func binaries() (string, error) {
-	if assets := os.Getenv("KUBEBUILDER_ASSETS"); assets != "" {
-		return assets, nil
-	}
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		found := filepath.Join(dir, "bin", "k8s")
-		if _, err := os.Stat(filepath.Join(found, "kube-apiserver")); err == nil {
-			return found, nil
-		}
-	}
-	return "", errors.New("no bin/k8s/kube-apiserver: build it with `make control-plane`, or set KUBEBUILDER_ASSETS")
-}
 
 // TestAdmission creates policies as a user writes them, and compares the fields that the API
 // server refuses.
 func TestAdmission(t *testing.T) {
 	t.Parallel()
-	c, err := server()
-	if err != nil {
-		t.Fatalf("starting the API server: %v", err)
-	}
+	c := server.Client(t)
 	full := `{selector: {matchLabels: {example.com/pool: gpu, a: ""}, matchExpressions: [
 		{key: tier, operator: In, values: [a, b]}, {key: x, operator: Exists}]},
 		replacement: {maxPerDeployment: 3, maxPerCluster: 25%, maxPerFailureDomain: 0, stopAboveUnhealthy: 100%},

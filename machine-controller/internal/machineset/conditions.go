@@ -81,46 +81,6 @@ func staleMachines(machines []*clusterv1.Machine, now time.Time) int {
 	return stale
 }
 
-func setMachinesReady(f *family) {
-	aggregate(f, clusterv1.MachineReadyCondition, metav1.Condition{
-		Type:   clusterv1.MachineSetMachinesReadyCondition,
-		Reason: clusterv1.MachineSetMachinesReadyNoReplicasReason,
-	}, conditions.GetDefaultComputeMergeReasonFunc(
-		clusterv1.MachineSetMachinesNotReadyReason, clusterv1.MachineSetMachinesReadyUnknownReason, clusterv1.MachineSetMachinesReadyReason,
-	))
-}
-
-func setMachinesUpToDate(f *family) {
-	known := *f
-	known.machines = nil
-	for _, m := range f.machines {
-		if conditions.Has(m, clusterv1.MachineUpToDateCondition) {
-			known.machines = append(known.machines, m)
-		}
-	}
-	aggregate(&known, clusterv1.MachineUpToDateCondition, metav1.Condition{
-		Type:   clusterv1.MachineSetMachinesUpToDateCondition,
-		Reason: clusterv1.MachineSetMachinesUpToDateNoReplicasReason,
-	}, conditions.GetDefaultComputeMergeReasonFunc(
-		clusterv1.MachineSetMachinesNotUpToDateReason, clusterv1.MachineSetMachinesUpToDateUnknownReason, clusterv1.MachineSetMachinesUpToDateReason,
-	))
-}
-
-// aggregate sums up one condition of all Machines; empty stands where there are none.
-func aggregate(f *family, source string, empty metav1.Condition, reason func(issues, unknown, info []conditions.ConditionWithOwnerInfo) string) {
-	if len(f.machines) == 0 {
-		empty.Status = metav1.ConditionTrue
-		conditions.Set(f.set, empty)
-		return
-	}
-	condition, err := conditions.NewAggregateCondition(f.machines, source, conditions.TargetConditionType(empty.Type),
-		conditions.CustomMergeStrategy{MergeStrategy: conditions.DefaultMergeStrategy(conditions.ComputeReasonFunc(reason))})
-	if err != nil {
-		condition = &metav1.Condition{Type: empty.Type, Status: metav1.ConditionUnknown, Reason: clusterv1.InternalErrorReason, Message: err.Error()}
-	}
-	conditions.Set(f.set, *condition)
-}
-
 // setRemediating reports whether an unhealthy Machine is being replaced.
 func setRemediating(f *family) {
 	condition := metav1.Condition{Type: clusterv1.MachineSetRemediatingCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineSetNotRemediatingReason}

@@ -5,22 +5,17 @@ package machineset
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -29,16 +24,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/drain"
 	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/machine"
 	"drover.io/machine-controller/internal/safety"
+	"drover.io/machine-controller/internal/testenv"
 	"drover.io/machine-controller/internal/volume"
 	"drover.io/machine-controller/internal/workload"
 )
@@ -49,71 +43,26 @@ const patience = 90 * time.Second
 // The tests of this package share one real API server and one manager with the MachineSet
 // and Machine controllers, started by the first test that wants them.
 var (
-	environment = &envtest.Environment{CRDDirectoryPaths: []string{"../../../api/crds/bases", "testdata"}, ErrorIfCRDPathMissing: true}
+	management  = &testenv.Server{Project: true, Folders: []string{"testdata"}}
 	stopManager = func() {}
 	faults      = &faultPlan{plans: map[string]*fault{}, sent: map[string][]client.Object{}}
 )
 
 var startEnvironment = sync.OnceValues(func() (*rest.Config, error) {
-	assets, err := binaries()
+	config, err := management.Start()
 	if err != nil {
 		return nil, err
 	}
-	environment.BinaryAssetsDirectory = assets
-	config, err := environment.Start()
-	if err != nil {
-		return nil, err
-	}
-	config.QPS = -1
 	return config, startManager(config)
 })
 
 func TestMain(m *testing.M) {
-	ctrl.SetLogger(logr.Discard())
-	code := m.Run()
-	stopManager()
-	if err := environment.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "stopping the API server:", err)
-		code = max(code, 1)
-	}
-	os.Exit(code)
-}
-
-// binaries is KUBEBUILDER_ASSETS or the bin/k8s found upward from here.
-func binaries() (string, error) {
-	if assets := os.Getenv("KUBEBUILDER_ASSETS"); assets != "" {
-		return assets, nil
-	}
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		found := filepath.Join(dir, "bin", "k8s")
-		if _, err := os.Stat(filepath.Join(found, "kube-apiserver")); err == nil {
-			return found, nil
-		}
-	}
-	return "", errors.New("no bin/k8s/kube-apiserver: build it with `make control-plane`, or set KUBEBUILDER_ASSETS")
-}
-
-func newScheme() (*runtime.Scheme, error) {
-	s := runtime.NewScheme()
-	if err := scheme.AddToScheme(s); err != nil {
-		return nil, err
-	}
-	if err := policyv1.AddToScheme(s); err != nil {
-		return nil, err
-	}
-	if err := policyv1.AddToScheme(s); err != nil {
-		return nil, err
-	}
-	return s, clusterv1.AddToScheme(s)
+	testenv.Main(m, func() error { stopManager(); return nil }, management.Stop)
 }
 
 // startManager runs both controllers, whose writes go through faults.
 func startManager(config *rest.Config) error {
-	s, err := newScheme()
+	s, err := testenv.Scheme()
 	if err != nil {
 		return err
 	}
@@ -298,7 +247,7 @@ func newWorld(t *testing.T, f *fault) *world {
 	if err != nil {
 		t.Fatalf("starting the API server: %v", err)
 	}
-	s, err := newScheme()
+	s, err := testenv.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	policyv1 "drover.io/api/policy/v1alpha1"
+	"drover.io/machine-controller/internal/aggregate"
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/outcome"
@@ -26,8 +27,8 @@ import (
 func (r *Reconciler) tell(ctx context.Context, before *clusterv1.MachineSet, f *family) (reconcile.Result, error) {
 	setStatus(f, r.Clock.Now())
 	again, err := r.teller.Summed(ctx, before, f.set, pressing(before, f.set), coalesce.Sum{Machines: len(f.machines), To: func() {
-		setMachinesReady(f)
-		setMachinesUpToDate(f)
+		conditions.Set(f.set, aggregate.Ready(f.machines, clusterv1.MachineSetMachinesReadyCondition))
+		conditions.Set(f.set, aggregate.UpToDate(f.machines, clusterv1.MachineSetMachinesUpToDateCondition))
 	}})
 	return again, outcome.Settled(err)
 }

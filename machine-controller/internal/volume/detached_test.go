@@ -27,7 +27,7 @@ type stage struct {
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	s := &stage{T: t, WithWatch: apiServer(t)}
+	s := &stage{T: t, WithWatch: server.Client(t)}
 	s.node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "node-"}}
 	s.create(s.node)
 	return s

@@ -5,10 +5,8 @@ package workload
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -22,8 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -34,6 +30,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"drover.io/machine-controller/internal/testenv"
 )
 
 // patience is how long the tests wait for real API servers; none is in a hurry.
@@ -45,15 +43,16 @@ var servers struct {
 	running map[string]*envtest.Environment
 }
 
-func TestMain(m *testing.M) {
-	code := m.Run()
+func TestMain(m *testing.M) { testenv.Main(m, stopServers) }
+
+func stopServers() error {
+	var errs []error
 	for name, environment := range servers.running {
 		if err := environment.Stop(); err != nil {
-			fmt.Fprintf(os.Stderr, "stopping API server %q: %v\n", name, err)
-			code = max(code, 1)
+			errs = append(errs, fmt.Errorf("API server %q: %w", name, err))
 		}
 	}
-	os.Exit(code)
+	return errors.Join(errs...)
 }
 
 // apiServer returns the shared API server of that name.
@@ -64,7 +63,11 @@ func apiServer(t testing.TB, name string, crds ...*apiextensionsv1.CustomResourc
 	if running := servers.running[name]; running != nil {
 		return running
 	}
-	environment := &envtest.Environment{BinaryAssetsDirectory: binaries(t), CRDs: crds}
+	assets, err := testenv.Binaries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	environment := &envtest.Environment{BinaryAssetsDirectory: assets, CRDs: crds}
 	if _, err := environment.Start(); err != nil {
 		t.Fatalf("starting API server %q: %v", name, err)
 	}
@@ -73,26 +76,6 @@ func apiServer(t testing.TB, name string, crds ...*apiextensionsv1.CustomResourc
 	}
 	servers.running[name] = environment
 	return environment
-}
-
-// binaries finds the folder with etcd and kube-apiserver.
-func binaries(t testing.TB) string {
-	t.Helper()
-	if folder := os.Getenv("KUBEBUILDER_ASSETS"); folder != "" {
-		return folder
-	}
-	folder, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for ; folder != filepath.Dir(folder); folder = filepath.Dir(folder) {
-		candidate := filepath.Join(folder, "bin", "k8s")
-		if _, err := os.Stat(filepath.Join(candidate, "kube-apiserver")); err == nil {
-			return candidate
-		}
-	}
-	t.Fatal("bin/k8s/kube-apiserver is not built: run `make control-plane`, or set KUBEBUILDER_ASSETS")
-	return ""
 }
 
 func managementServer(t testing.TB) *envtest.Environment {
@@ -265,18 +248,7 @@ func (w *world) refused(name string, reason Reason) State {
 // kubeconfigOf writes a client configuration as a kubeconfig.
 func kubeconfigOf(t testing.TB, config *rest.Config) string {
 	t.Helper()
-	host := config.Host
-	if !strings.Contains(host, "://") {
-		host = "https://" + host
-	}
-	written := clientcmdapi.NewConfig()
-	written.Clusters["c"] = &clientcmdapi.Cluster{Server: host, CertificateAuthorityData: config.CAData}
-	written.AuthInfos["u"] = &clientcmdapi.AuthInfo{
-		Token: config.BearerToken, ClientCertificateData: config.CertData, ClientKeyData: config.KeyData,
-	}
-	written.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
-	written.CurrentContext = "x"
-	content, err := clientcmd.Write(*written)
+	content, err := testenv.Kubeconfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
 // kubeconfigWith returns a good kubeconfig after change.
@@ -109,29 +108,38 @@ func TestRESTConfigNeverQuotesTheSecret(t *testing.T) {
 
 func TestReadKubeconfig(t *testing.T) {
 	t.Parallel()
-	secret := func(data map[string][]byte) client.Object {
-		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "c-kubeconfig", ResourceVersion: "7"}, Data: data}
-	}
+	live := liveClient(t, managementServer(t).Config)
 	tests := map[string]struct {
-		objects []client.Object
-		want    kubeconfig
-		reason  Reason
+		data   map[string][]byte // nil for no Secret
+		want   string
+		reason Reason
 	}{
-		"finds it":              {[]client.Object{secret(map[string][]byte{"value": []byte("x")})}, kubeconfig{"x", "7"}, ""},
-		"misses the Secret":     {nil, kubeconfig{}, ReasonKubeconfigMissing},
-		"misses the key":        {[]client.Object{secret(map[string][]byte{"kubeconfig": []byte("x")})}, kubeconfig{"", "7"}, ReasonKubeconfigInvalid},
-		"finds an empty string": {[]client.Object{secret(map[string][]byte{"value": {}})}, kubeconfig{"", "7"}, ReasonKubeconfigInvalid},
+		"finds it":              {map[string][]byte{"value": []byte("x")}, "x", ""},
+		"misses the Secret":     {nil, "", ReasonKubeconfigMissing},
+		"misses the key":        {map[string][]byte{"kubeconfig": []byte("x")}, "", ReasonKubeconfigInvalid},
+		"finds an empty string": {map[string][]byte{"value": {}}, "", ReasonKubeconfigInvalid},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			reader := fake.NewClientBuilder().WithObjects(test.objects...).Build()
-			got, failure := readKubeconfig(t.Context(), reader, client.ObjectKey{Namespace: "n", Name: "c"})
+			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "kubeconfig-"}}
+			if err := live.Create(t.Context(), namespace); err != nil {
+				t.Fatal(err)
+			}
+			want := kubeconfig{content: test.want}
+			if test.data != nil {
+				secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "c-kubeconfig"}, Data: test.data}
+				if err := live.Create(t.Context(), secret); err != nil {
+					t.Fatal(err)
+				}
+				want.resourceVersion = secret.ResourceVersion
+			}
+			got, failure := readKubeconfig(t.Context(), live, client.ObjectKey{Namespace: namespace.Name, Name: "c"})
 			reason := Reason("")
 			if failure != nil {
 				reason = failure.reason
 			}
-			if got != test.want || reason != test.reason {
+			if got != want || reason != test.reason {
 				t.Errorf("got %v, %v", got, failure)
 			}
 		})

@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"drover.io/machine-controller/internal/testenv"
 )
 
 // whoami asks the workload cluster's API server who a Connection is.
@@ -110,7 +112,11 @@ func TestRefusedCredentialsAreReplacedAtOnce(t *testing.T) {
 
 func TestAnAPIServerThatComesBackIsConnectedAgain(t *testing.T) {
 	t.Parallel()
-	environment := &envtest.Environment{BinaryAssetsDirectory: binaries(t)}
+	assets, err := testenv.Binaries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	environment := &envtest.Environment{BinaryAssetsDirectory: assets}
 	server := environment.ControlPlane.GetAPIServer()
 	server.CertDir = t.TempDir() // Kept when the server stops, with its keys.
 	config, err := environment.Start()

@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package aggregate_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	"drover.io/machine-controller/internal/aggregate"
+)
+
+const target = "Sum"
+
+// said are the things that a Machine may say in a condition; nothing comes from one that has none.
+var said = []*metav1.Condition{
+	nil,
+	{Status: metav1.ConditionTrue},
+	{Status: metav1.ConditionTrue, Message: "until tomorrow"},
+	{Status: metav1.ConditionFalse, Message: "the disk is full"},
+	{Status: metav1.ConditionFalse},
+	{Status: metav1.ConditionUnknown, Message: "nobody answers"},
+}
+
+func machine(n int, source string, says *metav1.Condition) *clusterv1.Machine {
+	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("m-%03d", n)}}
+	if says != nil {
+		condition := *says
+		condition.Type, condition.Reason = source, "Reason"
+		condition.LastTransitionTime = metav1.NewTime(time.Unix(int64(n*7919%1000), 0))
+		m.Status.Conditions = []metav1.Condition{condition}
+	}
+	return m
+}
+
+// TestASumIsThatOfAllMachines, though not all of them are merged: it is what upstream makes of every one.
+func TestASumIsThatOfAllMachines(t *testing.T) {
+	t.Parallel()
+	dice := rand.New(rand.NewPCG(1, 2))
+	for round := range 300 {
+		// Each round knows a few of the things only, so that fleets that are well as a whole occur too.
+		few := []*metav1.Condition{said[dice.IntN(len(said))], said[1], said[dice.IntN(len(said))]}
+		var machines []*clusterv1.Machine
+		for n := range 1 + dice.IntN(12) {
+			machines = append(machines, machine(n, clusterv1.MachineReadyCondition, few[dice.IntN(len(few))]))
+		}
+		want, err := conditions.NewAggregateCondition(machines, clusterv1.MachineReadyCondition, conditions.TargetConditionType(target),
+			conditions.CustomMergeStrategy{MergeStrategy: conditions.DefaultMergeStrategy(conditions.ComputeReasonFunc(
+				conditions.GetDefaultComputeMergeReasonFunc(clusterv1.NotReadyReason, clusterv1.ReadyUnknownReason, clusterv1.ReadyReason),
+			))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(*want, aggregate.Ready(machines, target)); diff != "" {
+			t.Fatalf("round %d, %d Machines (-upstream +got):\n%s", round, len(machines), diff)
+		}
+	}
+}
+
+func TestUpToDate(t *testing.T) {
+	t.Parallel()
+	well := metav1.Condition{Type: target, Status: metav1.ConditionTrue, Reason: clusterv1.UpToDateReason}
+	for name, test := range map[string]struct {
+		says []*metav1.Condition
+		want metav1.Condition
+	}{
+		"no Machines":         {nil, metav1.Condition{Type: target, Status: metav1.ConditionTrue, Reason: clusterv1.NoReplicasReason}},
+		"none compared":       {[]*metav1.Condition{nil, nil}, metav1.Condition{Type: target, Status: metav1.ConditionTrue, Reason: clusterv1.NoReplicasReason}},
+		"some compared, well": {[]*metav1.Condition{nil, said[1], said[1]}, well},
+		"one behind": {
+			[]*metav1.Condition{said[1], said[3], nil},
+			metav1.Condition{Type: target, Status: metav1.ConditionFalse, Reason: clusterv1.NotUpToDateReason, Message: "* Machine m-001: the disk is full"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var machines []*clusterv1.Machine
+			for n, says := range test.says {
+				machines = append(machines, machine(n, clusterv1.MachineUpToDateCondition, says))
+			}
+			if diff := cmp.Diff(test.want, aggregate.UpToDate(machines, target)); diff != "" {
+				t.Errorf("sum (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// BenchmarkReady sums up a large fleet of which one Machine in a hundred is not ready.
+func BenchmarkReady(b *testing.B) {
+	var machines []*clusterv1.Machine
+	for n := range 5000 {
+		says := said[1]
+		if n%100 == 0 {
+			says = said[3]
+		}
+		machines = append(machines, machine(n, clusterv1.MachineReadyCondition, says))
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		aggregate.Ready(machines, target)
+	}
+}
