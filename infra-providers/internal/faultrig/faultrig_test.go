@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -32,15 +33,16 @@ func TestFinds(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		driver func(c *fake.Cloud, interrupt func()) driver.Driver[fake.Config]
-		want   error
+		// want are the ways in which it may show first: UIDs, and with them the order of lists, differ between runs.
+		want []error
 	}{
 		"nothing in a driver that keeps the contract":             {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return c }, nil},
-		"an instance for each time that it was asked for":         {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &prolific{Cloud: c} }, errDoubled},
-		"a deletion that claims to be done":                       {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &lazy{c, map[types.UID]bool{}} }, errLeaked},
-		"a disk that stays":                                       {func(c *fake.Cloud, interrupt func()) driver.Driver[fake.Config] { return &careless{c, interrupt} }, errLeaked},
-		"a failure that is taken for absence":                     {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &hasty{Cloud: c} }, errGivenUp},
-		"an instance that never gets deleted":                     {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &deaf{c} }, errStuck},
-		"a refusal for lack of room though the instance was made": {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &liar{Cloud: c} }, errDoubled},
+		"an instance for each time that it was asked for":         {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &prolific{Cloud: c} }, []error{errDoubled}},
+		"a deletion that claims to be done":                       {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &lazy{c, map[types.UID]bool{}} }, []error{errLeaked}},
+		"a disk that stays":                                       {func(c *fake.Cloud, interrupt func()) driver.Driver[fake.Config] { return &careless{c, interrupt} }, []error{errLeaked}},
+		"a failure that is taken for absence":                     {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &hasty{Cloud: c} }, []error{errGivenUp, errDoubled}},
+		"an instance that never gets deleted":                     {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &deaf{c} }, []error{errStuck}},
+		"a refusal for lack of room though the instance was made": {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &liar{Cloud: c} }, []error{errDoubled}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -71,8 +73,9 @@ func TestFinds(t *testing.T) {
 			if err = s.run(t.Context(), func(begun int) bool { return begun < 40 }); err == nil {
 				err = s.census()
 			}
-			if !errors.Is(err, test.want) {
-				t.Errorf("got %v, want %v", err, test.want)
+			found := func(want error) bool { return errors.Is(err, want) }
+			if len(test.want) == 0 && err != nil || len(test.want) > 0 && !slices.ContainsFunc(test.want, found) {
+				t.Errorf("got %v, want any of %v", err, test.want)
 			}
 		})
 	}
