@@ -21,12 +21,16 @@ import (
 
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/index/indextest"
+	"drover.io/machine-controller/internal/testenv"
 	"drover.io/machine-controller/internal/workload"
 )
 
-func clientWith(t *testing.T, objects ...client.Object) client.WithWatch {
+// clientWith reads a server that has these objects in the namespace.
+func clientWith(t *testing.T, namespace string, objects ...client.Object) client.WithWatch {
 	t.Helper()
-	return indextest.NewBuilder(t).WithObjects(objects...).WithStatusSubresource(&clusterv1.Cluster{}).Build()
+	api := indextest.NewClient(t, server.Client(t))
+	indextest.Create(t, api, namespace, objects...)
+	return api
 }
 
 // member is metadata of an object of the Cluster "c", controlled by owner unless that is empty.
@@ -39,7 +43,7 @@ func member(name, owner string, labels map[string]string) metav1.ObjectMeta {
 }
 
 func machine(name, owner string, labels map[string]string, are ...string) *clusterv1.Machine {
-	m := &clusterv1.Machine{ObjectMeta: member(name, owner, labels), Spec: clusterv1.MachineSpec{ClusterName: "c"}}
+	m := &clusterv1.Machine{ObjectMeta: member(name, owner, labels), Spec: testenv.MachineSpec()}
 	for _, kind := range are {
 		conditions.Set(m, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: "r"})
 	}
@@ -49,14 +53,16 @@ func machine(name, owner string, labels map[string]string, are ...string) *clust
 func TestWorkersAreCountedOnceAtTheHighestLevel(t *testing.T) {
 	t.Parallel()
 	plane := map[string]string{clusterv1.MachineControlPlaneLabel: ""}
-	md := &clusterv1.MachineDeployment{ObjectMeta: member("md", "", nil), Spec: clusterv1.MachineDeploymentSpec{ClusterName: "c", Replicas: new(int32(10))}}
+	template := clusterv1.MachineTemplateSpec{Spec: testenv.MachineSpec()}
+	md := &clusterv1.MachineDeployment{ObjectMeta: member("md", "", nil), Spec: clusterv1.MachineDeploymentSpec{ClusterName: "c", Replicas: new(int32(10)), Template: template}}
 	md.Status = clusterv1.MachineDeploymentStatus{Replicas: new(int32(9)), ReadyReplicas: new(int32(8)), AvailableReplicas: new(int32(7)), UpToDateReplicas: new(int32(6))}
-	set := &clusterv1.MachineSet{ObjectMeta: member("set", "", nil), Spec: clusterv1.MachineSetSpec{ClusterName: "c", Replicas: new(int32(100))}}
+	set := &clusterv1.MachineSet{ObjectMeta: member("set", "", nil), Spec: clusterv1.MachineSetSpec{ClusterName: "c", Replicas: new(int32(100)), Template: template}}
 	set.Status.Replicas = new(int32(50))
-	owned := &clusterv1.MachineSet{ObjectMeta: member("owned", "md", nil), Spec: clusterv1.MachineSetSpec{ClusterName: "c", Replicas: new(int32(1000))}}
-	foreign := &clusterv1.MachineSet{ObjectMeta: member("foreign", "", nil), Spec: clusterv1.MachineSetSpec{ClusterName: "other", Replicas: new(int32(1000))}}
-	s := &subject{cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}}
-	r := &Reconciler{Client: clientWith(t, md, set, owned, foreign,
+	owned := &clusterv1.MachineSet{ObjectMeta: member("owned", "md", nil), Spec: clusterv1.MachineSetSpec{ClusterName: "c", Replicas: new(int32(1000)), Template: template}}
+	foreign := &clusterv1.MachineSet{ObjectMeta: member("foreign", "", nil), Spec: clusterv1.MachineSetSpec{ClusterName: "other", Replicas: new(int32(1000)), Template: template}}
+	foreign.Spec.Template.Spec.ClusterName = "other"
+	s := &subject{cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: server.Namespace(t), Name: "c"}}}
+	r := &Reconciler{Client: clientWith(t, s.cluster.Namespace, md, set, owned, foreign,
 		machine("alone", "", nil, clusterv1.MachineReadyCondition),
 		machine("of-a-set", "owned", nil, clusterv1.MachineReadyCondition),
 		machine("plane", "kcp", plane, clusterv1.MachineReadyCondition, clusterv1.MachineAvailableCondition),
@@ -172,7 +178,7 @@ func TestDeletionStages(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var deleted []string
-			c := interceptor.NewClient(clientWith(t), interceptor.Funcs{
+			c := interceptor.NewClient(server.Client(t), interceptor.Funcs{
 				Delete: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.DeleteOption) error {
 					deleted = append(deleted, o.GetName())
 					return nil
@@ -200,9 +206,8 @@ func TestDeletionStages(t *testing.T) {
 
 func TestNothingIsDecidedWhileWorkersCannotBeCounted(t *testing.T) {
 	t.Parallel()
-	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "ns", Name: "c", UID: "c-uid", Finalizers: []string{clusterv1.ClusterFinalizer, "test/keep"},
-	}}
+	cluster := testenv.Cluster("")
+	cluster.Finalizers = []string{clusterv1.ClusterFinalizer, "test/keep"}
 	cluster.Status.Workers = &clusterv1.WorkersStatus{Replicas: new(int32(3))}
 	for name, test := range map[string]struct {
 		deleting bool
@@ -218,7 +223,7 @@ func TestNothingIsDecidedWhileWorkersCannotBeCounted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			given := cluster.DeepCopy()
-			inner := clientWith(t, given)
+			inner := clientWith(t, server.Namespace(t), given)
 			if test.deleting {
 				if err := inner.Delete(t.Context(), given); err != nil {
 					t.Fatal(err)
@@ -241,7 +246,7 @@ func TestNothingIsDecidedWhileWorkersCannotBeCounted(t *testing.T) {
 				t.Fatalf("error is %v, want %v", err, boom)
 			}
 			got := &clusterv1.Cluster{}
-			if err := inner.Get(t.Context(), client.ObjectKeyFromObject(cluster), got); err != nil {
+			if err := inner.Get(t.Context(), client.ObjectKeyFromObject(given), got); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(cluster.Finalizers, got.Finalizers); diff != "" {

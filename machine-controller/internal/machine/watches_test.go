@@ -17,14 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"drover.io/machine-controller/internal/index/indextest"
+	"drover.io/machine-controller/internal/testenv"
 )
 
 func ownerUID(name string) types.UID { return types.UID(name + "-uid") }
-
-func indexed(t *testing.T, objects ...client.Object) client.Client {
-	t.Helper()
-	return indextest.NewBuilder(t).WithObjects(objects...).Build()
-}
 
 func awake(requests []reconcile.Request) []string {
 	names := []string{}
@@ -37,8 +33,11 @@ func awake(requests []reconcile.Request) []string {
 
 func TestWhoWakesWhom(t *testing.T) {
 	t.Parallel()
-	machine := func(namespace, name, cluster, id, deployment string, addresses ...string) client.Object {
-		m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	api := indextest.NewClient(t, shared.management.Client(t))
+	// The manager of other tests only says of these Machines that they have no Cluster.
+	a, b := shared.management.Namespace(t), shared.management.Namespace(t)
+	machine := func(name, cluster, id, deployment string, addresses ...string) client.Object {
+		m := testenv.Machine("", name)
 		m.Spec.ClusterName, m.Spec.ProviderID = cluster, id
 		if deployment != "" {
 			m.Labels = map[string]string{clusterv1.MachineDeploymentNameLabel: deployment}
@@ -48,11 +47,10 @@ func TestWhoWakesWhom(t *testing.T) {
 		}
 		return m
 	}
-	r := &Reconciler{Client: indexed(t,
-		machine("a", "one", "c", "id-1", "md", "10.0.0.1"), machine("a", "two", "c", "", "md"), machine("a", "other", "d", "id-1", ""),
-		machine("b", "one", "c", "id-1", "md"),
-	)}
-	cluster := client.ObjectKey{Namespace: "a", Name: "c"}
+	indextest.Create(t, api, a, machine("one", "c", "id-1", "md", "10.0.0.1"), machine("two", "c", "", "md"), machine("other", "d", "id-1", ""))
+	indextest.Create(t, api, b, machine("one", "c", "id-1", "md"))
+	r := &Reconciler{Client: api}
+	cluster := client.ObjectKey{Namespace: a, Name: "c"}
 	node := func(name, id, annotation, ip string) *corev1.Node {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: id}}
 		if annotation != "" {
@@ -61,21 +59,19 @@ func TestWhoWakesWhom(t *testing.T) {
 		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: ip}}
 		return n
 	}
-	named := func(namespace, name string) metav1.ObjectMeta {
-		return metav1.ObjectMeta{Namespace: namespace, Name: name}
-	}
+	named := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: a, Name: name} }
 	for name, test := range map[string]struct {
 		got  []reconcile.Request
 		want []string
 	}{
-		"a Cluster wakes its Machines":                         {r.machinesOfCluster(t.Context(), &clusterv1.Cluster{ObjectMeta: named("a", "c")}), []string{"a/one", "a/two"}},
-		"a connection wakes those of its Cluster":              {r.machinesOfConnection(cluster), []string{"a/one", "a/two"}},
-		"a MachineDeployment wakes its Machines":               {r.machinesOfDeployment(t.Context(), &clusterv1.MachineDeployment{ObjectMeta: named("a", "md")}), []string{"a/one", "a/two"}},
-		"a Node wakes the Machine of its ID in its Cluster":    {r.machinesOfNode(cluster, node("n", "id-1", "", "")), []string{"a/one"}},
-		"a Node prefers its ID to its annotation":              {r.machinesOfNode(cluster, node("n", "id-1", "two", "")), []string{"a/one"}},
-		"a Node without an ID wakes whom its annotation names": {r.machinesOfNode(cluster, node("n", "", "two", "")), []string{"a/two"}},
-		"a Node of an unknown ID, too":                         {r.machinesOfNode(cluster, node("n", "id-9", "two", "")), []string{"a/two"}},
-		"a Node that says nothing wakes whose it may be":       {r.machinesOfNode(cluster, node("one", "", "", "10.0.0.1")), []string{"a/one"}},
+		"a Cluster wakes its Machines":                         {r.machinesOfCluster(t.Context(), &clusterv1.Cluster{ObjectMeta: named("c")}), []string{a + "/one", a + "/two"}},
+		"a connection wakes those of its Cluster":              {r.machinesOfConnection(cluster), []string{a + "/one", a + "/two"}},
+		"a MachineDeployment wakes its Machines":               {r.machinesOfDeployment(t.Context(), &clusterv1.MachineDeployment{ObjectMeta: named("md")}), []string{a + "/one", a + "/two"}},
+		"a Node wakes the Machine of its ID in its Cluster":    {r.machinesOfNode(cluster, node("n", "id-1", "", "")), []string{a + "/one"}},
+		"a Node prefers its ID to its annotation":              {r.machinesOfNode(cluster, node("n", "id-1", "two", "")), []string{a + "/one"}},
+		"a Node without an ID wakes whom its annotation names": {r.machinesOfNode(cluster, node("n", "", "two", "")), []string{a + "/two"}},
+		"a Node of an unknown ID, too":                         {r.machinesOfNode(cluster, node("n", "id-9", "two", "")), []string{a + "/two"}},
+		"a Node that says nothing wakes whose it may be":       {r.machinesOfNode(cluster, node("one", "", "", "10.0.0.1")), []string{a + "/one"}},
 		"a Node of another address wakes nobody":               {r.machinesOfNode(cluster, node("one", "", "", "10.0.0.2")), []string{}},
 		"a Node of an ID that is nobody's wakes nobody":        {r.machinesOfNode(cluster, node("one", "id-9", "", "10.0.0.1")), []string{}},
 	} {

@@ -15,7 +15,6 @@ import (
 
 	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/rollout"
-	"drover.io/machine-controller/internal/testenv"
 )
 
 // hold keeps a MachineSet that is being deleted.
@@ -55,7 +54,7 @@ func TestCreateLooksForAName(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			md := deployment()
-			md.Namespace, md.Spec.Template.Spec = server.Namespace(t), testenv.MachineSpec()
+			md.Namespace = server.Namespace(t)
 			for attempt, change := range test.taken {
 				set := taken(md, attempt, change)
 				if err := api.Create(t.Context(), set); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/rollout"
+	"drover.io/machine-controller/internal/testenv"
 )
 
 type pairs = map[string]string
@@ -26,13 +27,13 @@ func deployment() *clusterv1.MachineDeployment {
 			clusterv1.MaxReplicasAnnotation: "9", clusterv1.DisableMachineCreateAnnotation: "true", "kubectl.kubernetes.io/last-applied-configuration": "{}",
 		},
 	}}
-	md.Spec.ClusterName, md.Spec.Template.Spec.ClusterName, md.Spec.Replicas = "c", "c", new(int32(3))
+	md.Spec.ClusterName, md.Spec.Template.Spec, md.Spec.Replicas = "c", testenv.MachineSpec(), new(int32(3))
 	md.Spec.Selector.MatchLabels = pairs{"pool": "a"}
 	md.Spec.Template.Labels, md.Spec.Template.Annotations = pairs{"l": "1"}, pairs{"a": "1"}
 	md.Spec.Template.Spec.Version = "v2"
 	md.Spec.Template.Spec.ReadinessGates = []clusterv1.MachineReadinessGate{{ConditionType: "Gate"}}
 	md.Spec.Template.Spec.MinReadySeconds = new(int32(5))
-	md.Spec.Template.Spec.Taints = []clusterv1.MachineTaint{{Key: "k"}}
+	md.Spec.Template.Spec.Taints = []clusterv1.MachineTaint{{Key: "k", Effect: "NoSchedule", Propagation: clusterv1.MachineTaintPropagationAlways}}
 	md.Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds = new(int32(6))
 	md.Spec.Deletion.Order = clusterv1.OldestMachineSetDeletionOrder
 	md.Spec.MachineNaming.Template = "{{ .random }}"

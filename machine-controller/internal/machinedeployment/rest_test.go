@@ -22,15 +22,23 @@ import (
 
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/index/indextest"
+	"drover.io/machine-controller/internal/testenv"
 )
 
-// reconcilerWith has a store with these objects, to which every request goes through funcs.
+// reconcilerWith has these objects in a namespace of their own, and sends every request through funcs.
 func reconcilerWith(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) *Reconciler {
 	t.Helper()
-	builder := indextest.NewBuilder(t).WithObjects(objects...).
-		WithStatusSubresource(&clusterv1.MachineDeployment{}).WithInterceptorFuncs(funcs)
-	c, clock := builder.Build(), clocktesting.NewFakePassiveClock(epoch)
+	api := indextest.NewClient(t, server.Client(t))
+	indextest.Create(t, api, server.Namespace(t), objects...)
+	c, clock := interceptor.NewClient(api, funcs), clocktesting.NewFakePassiveClock(epoch)
 	return &Reconciler{Client: c, Live: c, Events: events.NewFakeRecorder(9), Clock: clock, teller: coalesce.NewTeller(c, clock)}
+}
+
+// selecting is deployment whose selector selects its Machines, as an API server wants it.
+func selecting() *clusterv1.MachineDeployment {
+	md := deployment()
+	md.Spec.Template.Labels["pool"] = "a"
+	return md
 }
 
 func (r *Reconciler) get(t *testing.T, object client.Object) {
@@ -44,15 +52,18 @@ func (r *Reconciler) get(t *testing.T, object client.Object) {
 // moment before one of its MachineSets counted one more.
 func TestAPausedDeploymentTellsWhatItHeldBack(t *testing.T) {
 	t.Parallel()
-	md := deployment()
-	md.Generation, md.Status.ObservedGeneration, md.Status.AvailableReplicas = 2, 1, new(int32(1))
+	md := selecting()
+	md.Spec.Replicas, md.Status.ObservedGeneration, md.Status.AvailableReplicas = new(int32(2)), 1, new(int32(1))
 	md.Annotations[clusterv1.PausedAnnotation] = ""
 	set := setWith("6", 3, 2)
-	set.Namespace, set.Labels = md.Namespace, nil
+	set.Spec.ClusterName, set.Spec.Selector, set.Spec.Template = "c", md.Spec.Selector, past("6", "v1").Spec.Template
 	set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(md, clusterv1.GroupVersion.WithKind("MachineDeployment"))}
-	r := reconcilerWith(t, interceptor.Funcs{}, md, set, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: md.Namespace, Name: "c", UID: "c-uid"}})
+	r := reconcilerWith(t, interceptor.Funcs{}, md, set, testenv.Cluster(""))
 	r.teller.Pace.Took(md.UID)
-	r.get(t, md)
+	md.Spec.Replicas = new(int32(3)) // generation 2
+	if err := r.Client.Update(t.Context(), md); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := r.Reconcile(t.Context(), md); err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +95,7 @@ func TestARollbackThatIsRefusedIsTold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			md := deployment()
+			md := selecting()
 			md.Annotations[RollbackAnnotation] = test.wanted
 			r := reconcilerWith(t, interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, options ...client.PatchOption) error {
 				if data, err := patch.Data(o); err != nil || (test.answer != nil && strings.Contains(string(data), `"spec"`)) {
@@ -92,7 +103,6 @@ func TestARollbackThatIsRefusedIsTold(t *testing.T) {
 				}
 				return c.Patch(ctx, o, patch, options...)
 			}}, md)
-			r.get(t, md)
 			err := r.undo(t.Context(), &fleet{deployment: md, sets: []*clusterv1.MachineSet{past("2", "v1"), past("7", "v2")}})
 			if (err != nil) != test.want.Asked {
 				t.Errorf("error %v", err)

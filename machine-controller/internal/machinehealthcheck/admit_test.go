@@ -21,6 +21,7 @@ import (
 	"drover.io/machine-controller/internal/health"
 	"drover.io/machine-controller/internal/index/indextest"
 	"drover.io/machine-controller/internal/safety"
+	"drover.io/machine-controller/internal/testenv"
 	"drover.io/machine-controller/internal/workload"
 )
 
@@ -50,16 +51,18 @@ func TestWhatOthersMendPassesTheGate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "set", UID: "set", Annotations: map[string]string{policyv1.FreezeAnnotation: test.freeze}}}
-			set.Spec.ClusterName, set.Spec.Replicas = "c", new(int32(10))
-			objects := []client.Object{set}
-			w := &ward{check: newCheck("ns", "check"), cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}}}
+			api, namespace := indextest.NewClient(t, management.Client(t)), management.Namespace(t)
+			set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: "set", Annotations: map[string]string{policyv1.FreezeAnnotation: test.freeze}}}
+			set.Spec.ClusterName, set.Spec.Replicas, set.Spec.Template.Spec = "c", new(int32(10)), testenv.MachineSpec()
+			indextest.Create(t, api, namespace, set)
+			w := &ward{check: newCheck(namespace, "check"), cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c"}}}
 			w.check.Spec.Remediation.TemplateRef = clusterv1.MachineHealthCheckRemediationTemplateReference{APIVersion: "mend.test/v1", Kind: "MendTemplate", Name: "reboot"}
 			w.cluster.Status.Initialization.ControlPlaneInitialized = new(true)
-			w.sets = map[types.UID]*clusterv1.MachineSet{"set": set}
+			w.sets = map[types.UID]*clusterv1.MachineSet{set.UID: set}
+			var objects []client.Object
 			w.decision = health.Decision{Remediate: map[string]bool{"m-0": true, "other": true}, Held: map[string]health.Hold{}}
 			for _, name := range []string{"m-0", "m-1", "m-2", "m-3", "m-4", "m-5", "m-6", "m-7", "m-8", "m-9", "other"} {
-				m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)}, Spec: clusterv1.MachineSpec{ClusterName: "c"}}
+				m := testenv.Machine(namespace, name)
 				m.Status.NodeRef.Name = name
 				if name != "other" {
 					m.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, clusterv1.GroupVersion.WithKind("MachineSet"))}
@@ -73,7 +76,8 @@ func TestWhatOthersMendPassesTheGate(t *testing.T) {
 			if test.change != nil {
 				test.change(w)
 			}
-			r := &Reconciler{Guard: newGuard(t, test.state, objects...)}
+			indextest.Create(t, api, namespace, objects...)
+			r := &Reconciler{Guard: newGuard(api, test.state)}
 			result, err := r.admit(t.Context(), w)
 			if err != nil {
 				t.Fatal(err)
@@ -88,12 +92,10 @@ func TestWhatOthersMendPassesTheGate(t *testing.T) {
 	}
 }
 
-func newGuard(t *testing.T, state workload.State, objects ...client.Object) *safety.Guard {
-	t.Helper()
-	builder := indextest.NewBuilder(t).WithObjects(objects...)
+func newGuard(reader client.Reader, state workload.State) *safety.Guard {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	return &safety.Guard{
-		Reader: builder.Build(), Workload: func(client.ObjectKey) workload.State { return state },
+		Reader: reader, Workload: func(client.ObjectKey) workload.State { return state },
 		Management: func() safety.Reach { return safety.Reach{Since: now} },
 		Default:    safety.Default(), Clock: clocktesting.NewFakePassiveClock(now),
 	}

@@ -43,7 +43,9 @@ const patience = 90 * time.Second
 // The tests of this package share one real API server and one manager with the MachineSet
 // and Machine controllers, started by the first test that wants them.
 var (
-	management  = &testenv.Server{Project: true, Folders: []string{"testdata"}}
+	management = &testenv.Server{Project: true, Folders: []string{"testdata"}}
+	// quiet is an API server that no manager acts on.
+	quiet       = &testenv.Server{Project: true}
 	stopManager = func() {}
 	faults      = &faultPlan{plans: map[string]*fault{}, sent: map[string][]client.Object{}}
 )
@@ -57,7 +59,7 @@ var startEnvironment = sync.OnceValues(func() (*rest.Config, error) {
 })
 
 func TestMain(m *testing.M) {
-	testenv.Main(m, func() error { stopManager(); return nil }, management.Stop)
+	testenv.Main(m, func() error { stopManager(); return nil }, management.Stop, quiet.Stop)
 }
 
 // startManager runs both controllers, whose writes go through faults.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	testingclock "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -20,13 +19,14 @@ import (
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/index/indextest"
+	"drover.io/machine-controller/internal/testenv"
 )
 
-// reconcilerWith has a fake cache that holds the objects, and writes through funcs.
+// reconcilerWith has these objects in a namespace of their own, and sends every request but those of its guard through funcs.
 func reconcilerWith(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) (*Reconciler, client.WithWatch) {
 	t.Helper()
-	builder := indextest.NewBuilder(t).WithObjects(objects...).WithStatusSubresource(&clusterv1.MachineSet{})
-	inner := builder.Build()
+	inner := indextest.NewClient(t, quiet.Client(t))
+	indextest.Create(t, inner, quiet.Namespace(t), objects...)
 	clk := testingclock.NewFakePassiveClock(epoch)
 	r := &Reconciler{Client: interceptor.NewClient(inner, funcs), Live: inner, Guard: newGuard(inner), Events: events.NewFakeRecorder(100), Clock: clk, tracker: &expectation.Tracker{Clock: clk}}
 	r.midwife = &midwife{client: r.Client, tracker: r.tracker}
@@ -66,7 +66,7 @@ func TestWhateverMayHaveBeenBornIsLookedFor(t *testing.T) {
 func cast() (*clusterv1.Cluster, *clusterv1.MachineSet) {
 	set := machineSet("ns")
 	set.UID, set.Spec.Replicas, set.Status.Replicas = "set-uid", new(int32(3)), new(int32(3))
-	return &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "c-uid"}}, set
+	return testenv.Cluster("ns"), set
 }
 
 func TestMachinesThatCannotBeGatheredStillCount(t *testing.T) {
@@ -89,11 +89,9 @@ func TestMachinesThatCannotBeGatheredStillCount(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cluster, set := cast()
-			stray := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", Labels: map[string]string{"pool": "a"}}, Spec: clusterv1.MachineSpec{ClusterName: "c"}}
+			stray := testenv.Machine("ns", "m")
+			stray.Labels = map[string]string{"pool": "a"}
 			r, inner := reconcilerWith(t, funcs, cluster, set, stray)
-			if err := inner.Get(t.Context(), client.ObjectKeyFromObject(set), set); err != nil {
-				t.Fatal(err)
-			}
 			if _, err := r.Reconcile(t.Context(), set.DeepCopy()); !errors.Is(err, boom) {
 				t.Fatalf("error is %v, want %v", err, boom)
 			}
@@ -147,10 +145,7 @@ func TestASetIsNotScaledOnACacheThatIsOlderThanItsMachines(t *testing.T) {
 		t.Error("something was created")
 		return nil
 	}
-	r, inner := reconcilerWith(t, funcs, cluster, set, newMachine(set, "m"))
-	if err := inner.Get(t.Context(), client.ObjectKeyFromObject(set), set); err != nil {
-		t.Fatal(err)
-	}
+	r, _ := reconcilerWith(t, funcs, cluster, set, newMachine(set, "m"))
 	if result, err := r.Reconcile(t.Context(), set.DeepCopy()); err != nil || result.RequeueAfter == 0 {
 		t.Errorf("next look %s, error %v", result.RequeueAfter, err)
 	}
@@ -159,12 +154,9 @@ func TestASetIsNotScaledOnACacheThatIsOlderThanItsMachines(t *testing.T) {
 func TestASetWithoutReplicasIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	cluster, set := cast()
-	set.Spec.Replicas = nil // only a CRD without the default lets this in
 	own := newMachine(set, "m")
 	r, inner := reconcilerWith(t, interceptor.Funcs{}, cluster, set, own)
-	if err := inner.Get(t.Context(), client.ObjectKeyFromObject(set), set); err != nil {
-		t.Fatal(err)
-	}
+	set.Spec.Replicas = nil // as only a CRD without the default lets it in
 	if _, err := r.Reconcile(t.Context(), set.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}

@@ -11,10 +11,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"drover.io/machine-controller/internal/testenv"
 )
 
 // One Machine whose deletion is refused keeps none of the others, of which there are more than go at once.
@@ -25,8 +26,7 @@ func TestRemoveAllGoesOnAfterARefusal(t *testing.T) {
 	var machines []*clusterv1.Machine
 	var objects []client.Object
 	for i := range 3 * atOnce {
-		m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprint("m", i)}}
-		m.UID = types.UID(m.Name)
+		m := testenv.Machine("ns", fmt.Sprint("m", i))
 		machines, objects = append(machines, m), append(objects, m)
 	}
 	r, inner := reconcilerWith(t, interceptor.Funcs{
@@ -41,7 +41,7 @@ func TestRemoveAllGoesOnAfterARefusal(t *testing.T) {
 		t.Errorf("error %v, want the refusal", err)
 	}
 	left := &clusterv1.MachineList{}
-	if err := inner.List(t.Context(), left); err != nil {
+	if err := inner.List(t.Context(), left, client.InNamespace(machines[0].Namespace)); err != nil {
 		t.Fatal(err)
 	}
 	var names []string

@@ -14,12 +14,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"drover.io/machine-controller/internal/coalesce"
+	"drover.io/machine-controller/internal/testenv"
 )
 
 // ofSet is a Machine of setOf for which these conditions are true.
 func ofSet(name string, are ...string) *clusterv1.Machine {
 	m := member("v1.36.3", are...)
-	m.Namespace, m.Name, m.Labels = "ns", name, map[string]string{"pool": "a"}
+	m.Namespace, m.Name, m.Labels, m.Spec = "ns", name, map[string]string{"pool": "a"}, testenv.MachineSpec()
 	m.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet", Name: "set", UID: "set-uid", Controller: new(true)}}
 	return m
 }
@@ -28,14 +29,14 @@ func ofSet(name string, are ...string) *clusterv1.Machine {
 // Machine became available: the counters must not stay behind for as long as it is paused.
 func TestAPausedSetTellsWhatItHeldBack(t *testing.T) {
 	t.Parallel()
-	set := setOf(nil, nil)
-	set.Generation, set.Spec.Replicas, set.Annotations = 2, new(int32(2)), map[string]string{clusterv1.PausedAnnotation: ""}
+	set := setOf(map[string]string{"pool": "a"}, nil)
+	set.Spec.Template.Spec, set.Annotations = testenv.MachineSpec(), map[string]string{clusterv1.PausedAnnotation: ""}
 	set.Status.ObservedGeneration, set.Status.AvailableReplicas = 1, new(int32(0))
 	r, store := reconcilerWith(t, interceptor.Funcs{}, set,
-		&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "c-uid"}},
-		ofSet("a", clusterv1.MachineAvailableCondition), ofSet("b"))
+		testenv.Cluster("ns"), ofSet("a", clusterv1.MachineAvailableCondition), ofSet("b"))
 	r.teller.Pace.Took(set.UID)
-	if err := store.Get(t.Context(), client.ObjectKeyFromObject(set), set); err != nil {
+	set.Spec.Replicas = new(int32(2)) // generation 2
+	if err := store.Update(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.Reconcile(t.Context(), set); err != nil {
@@ -72,17 +73,15 @@ func TestAStatusThatCanWaitIsNotSummedUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			set := setOf(nil, nil)
-			set.Spec.Replicas, set.Status.Replicas = new(int32(3)), new(int32(2))
+			set := setOf(map[string]string{"pool": "a"}, nil)
+			set.Spec.Template.Spec, set.Spec.Replicas = testenv.MachineSpec(), new(int32(3))
+			set.Status.ObservedGeneration, set.Status.Replicas = 1, new(int32(2))
 			conditions.Set(set, metav1.Condition{Type: clusterv1.PausedCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotPausedReason})
 			conditions.Set(set, metav1.Condition{Type: clusterv1.MachineSetDeletingCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineSetNotDeletingReason})
 			if test.pressing {
 				set.Status.Replicas = new(int32(1))
 			}
 			r, store := reconcilerWith(t, interceptor.Funcs{}, set)
-			if err := store.Get(t.Context(), client.ObjectKeyFromObject(set), set); err != nil {
-				t.Fatal(err)
-			}
 			if test.early {
 				r.teller.Pace.Took(set.UID)
 			}

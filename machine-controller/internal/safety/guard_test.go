@@ -15,7 +15,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	clocktesting "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -25,13 +24,14 @@ import (
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/health"
 	"drover.io/machine-controller/internal/index/indextest"
+	"drover.io/machine-controller/internal/testenv"
 	"drover.io/machine-controller/internal/workload"
 )
 
-// stage is a Guard in front of a store that a test fills.
+// stage is a Guard of a Cluster "c" whose namespace a test fills.
 type stage struct {
 	*Guard
-	store   client.Client
+	api     client.WithWatch
 	clock   *clocktesting.FakePassiveClock
 	cluster *clusterv1.Cluster
 	state   workload.State
@@ -40,14 +40,13 @@ type stage struct {
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	builder := indextest.NewBuilder(t)
 	s := &stage{
-		store: builder.Build(), clock: clocktesting.NewFakePassiveClock(noon), state: workload.State{Connected: true}, reach: Reach{Since: noon},
-		cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c"}},
+		api: indextest.NewClient(t, server.Client(t)), clock: clocktesting.NewFakePassiveClock(noon), state: workload.State{Connected: true}, reach: Reach{Since: noon},
+		cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: server.Namespace(t), Name: "c"}},
 	}
 	s.cluster.Status.Initialization.ControlPlaneInitialized = new(true)
 	s.Guard = &Guard{
-		Reader: s.store, Workload: func(client.ObjectKey) workload.State { return s.state }, Management: func() Reach { return s.reach },
+		Reader: s.api, Workload: func(client.ObjectKey) workload.State { return s.state }, Management: func() Reach { return s.reach },
 		Default: Default(), Clock: s.clock,
 	}
 	return s
@@ -55,24 +54,21 @@ func newStage(t *testing.T) *stage {
 
 func (s *stage) add(t *testing.T, object client.Object) {
 	t.Helper()
-	object.SetNamespace("default")
-	object.SetUID(types.UID(object.GetName() + "-uid"))
-	if err := s.store.Create(t.Context(), object); err != nil {
-		t.Fatal(err)
-	}
+	indextest.Create(t, s.api, s.cluster.Namespace, object)
 }
 
 // deployment adds a MachineDeployment with one MachineSet of that many healthy Machines.
 func (s *stage) deployment(t *testing.T, name string, n int) (*clusterv1.MachineDeployment, *clusterv1.MachineSet) {
 	t.Helper()
+	template := clusterv1.MachineTemplateSpec{Spec: testenv.MachineSpec()}
 	md := &clusterv1.MachineDeployment{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"pool": name}},
-		Spec:       clusterv1.MachineDeploymentSpec{ClusterName: "c", Replicas: new(int32(n))},
+		Spec:       clusterv1.MachineDeploymentSpec{ClusterName: "c", Replicas: new(int32(n)), Template: template},
 	}
 	s.add(t, md)
 	set := &clusterv1.MachineSet{
 		ObjectMeta: metav1.ObjectMeta{Name: name + "-set", OwnerReferences: controlledBy(md, "MachineDeployment")},
-		Spec:       clusterv1.MachineSetSpec{ClusterName: "c", Replicas: new(int32(n))},
+		Spec:       clusterv1.MachineSetSpec{ClusterName: "c", Replicas: new(int32(n)), Template: template},
 	}
 	s.add(t, set)
 	for i := range n {
@@ -89,7 +85,7 @@ func (s *stage) machine(t *testing.T, set *clusterv1.MachineSet, name string, jo
 	t.Helper()
 	m := &clusterv1.Machine{
 		ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: controlledBy(set, "MachineSet"), Finalizers: []string{clusterv1.MachineFinalizer}},
-		Spec:       clusterv1.MachineSpec{ClusterName: "c"},
+		Spec:       testenv.MachineSpec(),
 	}
 	if joined {
 		m.Status.NodeRef.Name = name
@@ -102,11 +98,11 @@ func (s *stage) machine(t *testing.T, set *clusterv1.MachineSet, name string, jo
 func (s *stage) sick(t *testing.T, name string) *clusterv1.Machine {
 	t.Helper()
 	m := &clusterv1.Machine{}
-	if err := s.store.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: name}, m); err != nil {
+	if err := s.api.Get(t.Context(), client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, m); err != nil {
 		t.Fatal(err)
 	}
 	conditions.Set(m, metav1.Condition{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionFalse, Reason: "NodeNotReady"})
-	if err := s.store.Update(t.Context(), m); err != nil {
+	if err := s.api.Status().Update(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
 	return m
@@ -170,7 +166,7 @@ func TestGuardHolds(t *testing.T) {
 			s := newStage(t)
 			md, set := s.deployment(t, "a", 3)
 			test.change(s, md)
-			if err := s.store.Update(t.Context(), md); err != nil {
+			if err := s.api.Update(t.Context(), md); err != nil {
 				t.Fatal(err)
 			}
 			decision := s.create(t, set, 1)
@@ -202,7 +198,7 @@ func TestGuardReplaces(t *testing.T) {
 	if diff := cmp.Diff([]string{"a-0"}, s.replace(t, set, first, second)); diff != "" {
 		t.Errorf("asked again after a deletion that failed (-want +got):\n%s", diff)
 	}
-	if err := s.store.Delete(t.Context(), first); err != nil {
+	if err := s.api.Delete(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
 	s.clock.SetTime(noon.Add(time.Hour))
@@ -245,7 +241,7 @@ func TestGuardReplacesOneAtATimeInTheCluster(t *testing.T) {
 		_, sets[name] = s.deployment(t, name, 2)
 		sick[name] = s.sick(t, name+"-0")
 	}
-	s.Reader = &alone{Reader: s.store, t: t}
+	s.Reader = &alone{Reader: s.api, t: t}
 	var mu sync.Mutex
 	var allowed []string
 	var asking sync.WaitGroup
@@ -430,7 +426,7 @@ func TestAFreezeSurvivesItsLeader(t *testing.T) {
 	if frost, _, err := s.Freeze(t.Context(), md, FleetOf(md), members); err != nil || !frost.Label {
 		t.Fatalf("did not freeze: %+v, %v", frost, err)
 	}
-	if err := s.store.Update(t.Context(), md); err != nil {
+	if err := s.api.Update(t.Context(), md); err != nil {
 		t.Fatal(err)
 	}
 	successor := &Guard{

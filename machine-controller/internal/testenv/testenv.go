@@ -124,6 +124,11 @@ func (s *Server) Namespace(t testing.TB) string {
 	return namespace.Name
 }
 
+// Cluster returns the Cluster "c" as an API server accepts it.
+func Cluster(namespace string) *clusterv1.Cluster {
+	return &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c"}, Spec: clusterv1.ClusterSpec{Paused: ptr.To(false)}}
+}
+
 // Machine returns a Machine of the Cluster "c" that an API server accepts.
 func Machine(namespace, name string) *clusterv1.Machine {
 	return &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: MachineSpec()}
