@@ -52,7 +52,10 @@ func TestUnknownChoicesAreRefused(t *testing.T) {
 	if _, err := choose([]string{"drover", "another"}, nil); err == nil {
 		t.Error("an unknown core was accepted")
 	}
-	if _, err := find([]string{"200", "another"}, 0); err == nil {
+	if _, err := find([]string{"200", "another"}, 0, report.Delete); err == nil {
 		t.Error("an unknown scenario was accepted")
+	}
+	if _, err := find([]string{"200"}, 0, "lunch"); err == nil {
+		t.Error("an unknown phase was accepted")
 	}
 }

@@ -32,7 +32,7 @@ type choice struct {
 	rounds                       int
 	timeout, idle                time.Duration
 	calls                        bool
-	json, docs                   string
+	json, docs, until            string
 }
 
 func main() {
@@ -43,6 +43,7 @@ func main() {
 	pflag.IntVar(&c.rounds, "rounds", 1, "how often; the cores take turns, and ratios are medians")
 	pflag.DurationVar(&c.timeout, "timeout", 30*time.Minute, "how long one fleet may take under one core")
 	pflag.DurationVar(&c.idle, "idle", 30*time.Second, "how long a fleet is left alone")
+	pflag.StringVar(&c.until, "until", report.Delete, "the last phase of a fleet: create, idle, restart, roll or delete")
 	pflag.BoolVar(&c.calls, "calls", false, "print every kind of request too")
 	pflag.StringVar(&c.json, "json", "", "write everything that was measured to this file, too")
 	pflag.StringSliceVar(&c.from, "from", nil, "show what --json wrote to these files before, and measure nothing")
@@ -87,7 +88,7 @@ func (c choice) read(context.Context) (runs []report.Run, err error) {
 }
 
 func (c choice) measure(ctx context.Context) (runs []report.Run, err error) {
-	fleets, err := find(c.scenarios, c.idle)
+	fleets, err := find(c.scenarios, c.idle, c.until)
 	if err != nil {
 		return nil, err
 	}

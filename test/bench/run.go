@@ -56,6 +56,9 @@ func run(ctx context.Context, core contender, of scenario, peers *peer.Peers) (r
 			return result, fmt.Errorf("%w\n%s", err, tail(stack, core))
 		}
 		result.Phases = append(result.Phases, measured)
+		if phase.name == of.until {
+			break
+		}
 	}
 	return result, nil
 }

@@ -6,7 +6,10 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+
+	"drover.io/test/bench/report"
 )
 
 // scenario is a fleet to measure a core with.
@@ -20,10 +23,11 @@ type scenario struct {
 	flap bool
 	// idle is how long the fleet is left alone.
 	idle time.Duration
+	// until is the last phase.
+	until string
 }
 
-// scenarios are the choices; the sizes are the issue's: a small, a common and a large fleet, many
-// small clusters, and a fleet that is not well.
+// scenarios are the choices: a small, a common and a large fleet, many small clusters, and a fleet that is not well.
 func scenarios() []scenario {
 	return []scenario{
 		{name: "100", clusters: 1, machines: 100},
@@ -36,7 +40,10 @@ func scenarios() []scenario {
 	}
 }
 
-func find(names []string, idle time.Duration) ([]scenario, error) {
+func find(names []string, idle time.Duration, until string) ([]scenario, error) {
+	if ends := []string{report.Create, report.Idle, report.Restart, report.Roll, report.Delete}; !slices.Contains(ends, until) {
+		return nil, fmt.Errorf("--until: %q is none of %s", until, strings.Join(ends, ", "))
+	}
 	var chosen []scenario
 	for _, name := range names {
 		at := slices.IndexFunc(scenarios(), func(s scenario) bool { return s.name == name })
@@ -44,7 +51,7 @@ func find(names []string, idle time.Duration) ([]scenario, error) {
 			return nil, fmt.Errorf("--scenarios: there is no %q", name)
 		}
 		one := scenarios()[at]
-		one.idle = idle
+		one.idle, one.until = idle, until
 		chosen = append(chosen, one)
 	}
 	return chosen, nil
