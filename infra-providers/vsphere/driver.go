@@ -373,17 +373,21 @@ func (d *Driver) settle(ctx context.Context, client *vim25.Client, id driver.Ide
 // appeared looks again for a virtual machine that was not to be seen, once nothing can make it appear any more. It
 // fails while something can.
 func (d *Driver) appeared(ctx context.Context, client *vim25.Client, id driver.Identity) (vcenter.VM, bool, error) {
-	own := map[types.ManagedObjectReference]bool{}
-	for _, under := range d.clones.All() {
-		if under.Task != nil {
-			own[*under.Task] = true
-		}
-	}
-	sure, err := d.doubt.Settle(ctx, client, func(task types.ManagedObjectReference) bool { return own[task] })
+	sure, err := d.doubt.Settle(ctx, client, d.asked)
 	if sure || err != nil {
 		return vcenter.VM{}, false, err
 	}
 	return d.find(ctx, client, id)
+}
+
+// asked reports whether a task is a clone that this process asked for and whose answer it has.
+func (d *Driver) asked(task types.ManagedObjectReference) bool {
+	for _, under := range d.clones.All() {
+		if under.Task != nil && *under.Task == task {
+			return true
+		}
+	}
+	return false
 }
 
 // advance takes the next step of a virtual machine, if one is due, and returns how it stands.
