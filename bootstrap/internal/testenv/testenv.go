@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -50,7 +49,7 @@ type Cluster struct {
 
 // StartManagement starts a management cluster.
 func StartManagement() (*Cluster, error) {
-	definitions, err := definitions()
+	definitions, err := crds.Definitions()
 	if err != nil {
 		return nil, err
 	}
@@ -145,26 +144,6 @@ func (c *Cluster) Apply(manifest string) error {
 		}
 	}
 	return nil
-}
-
-func definitions() ([]*apiextensionsv1.CustomResourceDefinition, error) {
-	files, err := crds.Bases.ReadDir("bases")
-	if err != nil {
-		return nil, fmt.Errorf("listing CRDs: %w", err)
-	}
-	all := make([]*apiextensionsv1.CustomResourceDefinition, 0, len(files))
-	for _, file := range files {
-		content, err := crds.Bases.ReadFile("bases/" + file.Name())
-		if err != nil {
-			return nil, err
-		}
-		definition := &apiextensionsv1.CustomResourceDefinition{}
-		if err := yaml.Unmarshal(content, definition); err != nil {
-			return nil, fmt.Errorf("reading %s: %w", file.Name(), err)
-		}
-		all = append(all, definition)
-	}
-	return all, nil
 }
 
 // findAssets returns KUBEBUILDER_ASSETS, or bin/k8s of the checkout the test runs in.

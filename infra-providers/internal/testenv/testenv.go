@@ -14,14 +14,12 @@ import (
 	"path/filepath"
 	"time"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	"sigs.k8s.io/yaml"
 
 	"drover.io/api/crds"
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
@@ -45,7 +43,7 @@ func Start() (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	definitions, err := definitions()
+	definitions, err := crds.Definitions()
 	if err != nil {
 		return nil, fmt.Errorf("reading CRDs: %w", err)
 	}
@@ -92,26 +90,6 @@ func (c *Cluster) Stop() error {
 
 // CA is the certificate authority of the API server's own certificate.
 func (c *Cluster) CA() []byte { return c.Config.CAData }
-
-func definitions() ([]*apiextensionsv1.CustomResourceDefinition, error) {
-	files, err := crds.Bases.ReadDir("bases")
-	if err != nil {
-		return nil, err
-	}
-	var all []*apiextensionsv1.CustomResourceDefinition
-	for _, file := range files {
-		content, err := crds.Bases.ReadFile("bases/" + file.Name())
-		if err != nil {
-			return nil, err
-		}
-		definition := &apiextensionsv1.CustomResourceDefinition{}
-		if err := yaml.Unmarshal(content, definition); err != nil {
-			return nil, fmt.Errorf("%s: %w", file.Name(), err)
-		}
-		all = append(all, definition)
-	}
-	return all, nil
-}
 
 // findAssets returns KUBEBUILDER_ASSETS, or bin/k8s of the checkout the test runs in.
 func findAssets() (string, error) {

@@ -79,13 +79,14 @@ func TestPreflightHoldsCreation(t *testing.T) {
 	plane.SetNamespace(w.namespace)
 	plane.SetName("plane")
 	w.create(plane)
-	cluster := &clusterv1.Cluster{}
-	w.Expect(w.client.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "c"}, cluster)).To(gomega.Succeed())
-	before := cluster.DeepCopy()
+	// A Cluster of its own: one that got its control plane later could be seen without it.
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "planned"}}
+	cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "127.0.0.1", Port: 1}
 	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.test.io", Kind: "ThingMachine", Name: "plane"}
-	w.Expect(w.client.Patch(t.Context(), cluster, client.MergeFrom(before))).To(gomega.Succeed())
+	w.create(cluster)
 
 	set := machineSet(w.namespace)
+	set.Spec.ClusterName, set.Spec.Template.Spec.ClusterName = cluster.Name, cluster.Name
 	set.Spec.Replicas, set.Spec.Template.Spec.Version = new(int32(1)), "v1.36.3"
 	w.create(set)
 	w.Eventually(func() string {

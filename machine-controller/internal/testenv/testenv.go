@@ -30,7 +30,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	"sigs.k8s.io/yaml"
 
 	"drover.io/api/crds"
 	policyv1 "drover.io/api/policy/v1alpha1"
@@ -72,7 +71,7 @@ func (s *Server) start() (*rest.Config, error) {
 		ControlPlaneStartTimeout: 5 * time.Minute, ControlPlaneStopTimeout: time.Minute,
 	}
 	if s.Project {
-		ours, err := definitions()
+		ours, err := crds.Definitions()
 		if err != nil {
 			return nil, err
 		}
@@ -176,26 +175,6 @@ func Main(m *testing.M, stops ...func() error) {
 		}
 	}
 	os.Exit(code)
-}
-
-func definitions() ([]*apiextensionsv1.CustomResourceDefinition, error) {
-	files, err := crds.Bases.ReadDir("bases")
-	if err != nil {
-		return nil, err
-	}
-	var all []*apiextensionsv1.CustomResourceDefinition
-	for _, file := range files {
-		content, err := crds.Bases.ReadFile("bases/" + file.Name())
-		if err != nil {
-			return nil, err
-		}
-		definition := &apiextensionsv1.CustomResourceDefinition{}
-		if err := yaml.Unmarshal(content, definition); err != nil {
-			return nil, fmt.Errorf("reading the CRD %s: %w", file.Name(), err)
-		}
-		all = append(all, definition)
-	}
-	return all, nil
 }
 
 // Binaries is KUBEBUILDER_ASSETS, or bin/k8s of the checkout that the test runs in.
