@@ -20,7 +20,8 @@ and say what there is, if it is not called like this:
   OPENSTACK_FLAVOR=m1.small OPENSTACK_IMAGE=ubuntu OPENSTACK_NETWORK=net
 
 An ordinary member of the project is enough. The project needs room for 64 servers of that flavor and as many
-ports, two networks with three subnets, a security group, a key pair, two images and a server group.
+ports, two networks with three subnets, a security group, a key pair, two images and a server group; where there
+is a Cinder, for 40 volumes of 1 or 2 GiB too, and for less than 16,000 GiB, to see a quota.
 For more, name what the cloud has besides:
 
   OPENSTACK_HUGE_FLAVOR        a flavor that fits on no host, to see a lack of room

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
 	"github.com/gophercloud/gophercloud/v2/openstack/common/extensions"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/instanceactions"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/keypairs"
@@ -183,6 +184,13 @@ func leftovers(t *testing.T, uids ...string) (left []string) {
 	}
 	for _, group := range every(p, servergroups.List(p.Compute, nil), servergroups.ExtractServerGroups) {
 		look("server group "+group.Name, group.Name)
+	}
+	if p.Volume != nil {
+		for _, volume := range every(p, volumes.List(p.Volume, nil), volumes.ExtractVolumes) {
+			if _, kept := volume.Metadata["drover.io:kept"]; !kept {
+				look("volume "+volume.Name+" "+volume.Status, volume.Name)
+			}
+		}
 	}
 	for _, server := range p.servers("") {
 		look("server "+server.Name+" "+server.Status, slices.Collect(maps.Values(server.Metadata))...)

@@ -122,7 +122,7 @@ func (v Volumes) Delete(ctx context.Context, uid types.UID, serverGoes bool) err
 			err = v.remove(ctx, volume.ID)
 		case "reserved", "attaching", "in-use", "detaching":
 			if !serverGoes {
-				busy = fmt.Errorf("volume %q is %s: %w", volume.Name, volume.Status, ErrBusy)
+				busy = fmt.Errorf("volume %q is %s, though its server is gone: %w", volume.Name, volume.Status, ErrBusy)
 			}
 		default:
 			busy = fmt.Errorf("volume %q is %s: %w", volume.Name, volume.Status, ErrBusy)

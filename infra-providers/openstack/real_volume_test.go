@@ -1,0 +1,232 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package openstack_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
+	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumetypes"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/onsi/gomega"
+	"k8s.io/utils/ptr"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/openstack"
+	"drover.io/infra-providers/openstack/beside"
+	"drover.io/infra-providers/openstack/openstackfake"
+)
+
+// withVolumes skips a test unless the project has a Cinder.
+func withVolumes(t *testing.T) project {
+	t.Helper()
+	real(t)
+	p := inProject(t)
+	if p.Volume == nil {
+		t.Skip("the cloud has no Cinder")
+	}
+	return p
+}
+
+// volumeSpec boots from a volume and has one more that goes with the machine.
+func volumeSpec() infrav1.OpenStackMachineSpec {
+	spec := realSpec()
+	spec.RootVolume = infrav1.OpenStackVolume{SizeGiB: 2}
+	spec.Volumes = []infrav1.OpenStackDataVolume{{Name: "data", OpenStackVolume: infrav1.OpenStackVolume{SizeGiB: 1}}}
+	return spec
+}
+
+// volumes are those whose metadata or name has a part, by what they are called in their machine.
+func (p project) volumes(part string) map[string]volumes.Volume {
+	p.t.Helper()
+	found := map[string]volumes.Volume{}
+	for _, volume := range every(p, volumes.List(p.Volume, nil), volumes.ExtractVolumes) {
+		if strings.Contains(volume.Name, part) {
+			found[volume.Name[strings.LastIndex(volume.Name, "-")+1:]] = volume
+		}
+	}
+	return found
+}
+
+// TestRealVolumes boots from a volume, with one beside it that goes and one that stays.
+func TestRealVolumes(t *testing.T) {
+	p := withVolumes(t)
+	driven := connect(t, nil, driver.Account{}, nil)
+	spec := volumeSpec()
+	spec.Volumes = append(spec.Volumes, infrav1.OpenStackDataVolume{Name: "kept", OpenStackVolume: infrav1.OpenStackVolume{SizeGiB: 1, DeleteOnTermination: ptr.To(false)}})
+	types := every(p, volumetypes.List(p.Volume, nil), volumetypes.ExtractVolumeTypes)
+	spec.Volumes[0].Type = types[0].Name
+	var uid string
+	// It runs after the machine has gone.
+	t.Cleanup(func() {
+		left := p.volumes(uid)
+		if kept, ok := left["kept"]; !ok || len(left) != 1 {
+			t.Errorf("left: %v, want the volume to keep and no other", left)
+		} else if err := volumes.Delete(context.Background(), p.Volume, kept.ID, nil).ExtractErr(); err != nil {
+			t.Errorf("the volume to keep is %s: %v", kept.Status, err)
+		}
+	})
+	req := realAsking(t, driven, spec)
+	uid = string(req.Identity.UID)
+	made := born(t, driven, req)
+	if made.State != driver.Running {
+		t.Fatalf("got %+v", made)
+	}
+
+	type disk struct {
+		Size        int
+		Bootable    string
+		Goes, Owned bool
+		Status      string
+	}
+	var server struct {
+		Attached []struct {
+			ID   string
+			Goes bool `json:"delete_on_termination"`
+		} `json:"os-extended-volumes:volumes_attached"`
+	}
+	if err := servers.Get(t.Context(), p.Compute, made.ID).ExtractInto(&server); err != nil {
+		t.Fatal(err)
+	}
+	goes := map[string]bool{}
+	for _, attached := range server.Attached {
+		goes[attached.ID] = attached.Goes
+	}
+	got := map[string]disk{}
+	for name, volume := range p.volumes(uid) {
+		id, owned := beside.Identity(volume.Metadata)
+		ends, attached := goes[volume.ID]
+		if !attached {
+			t.Errorf("volume %s is not attached", name)
+		}
+		got[name] = disk{Size: volume.Size, Bootable: volume.Bootable, Goes: ends, Owned: owned && id.UID == req.Identity.UID, Status: volume.Status}
+	}
+	want := map[string]disk{
+		"root": {2, "true", true, true, "in-use"},
+		"data": {1, "false", true, true, "in-use"},
+		"kept": {1, "false", false, true, "in-use"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("volumes (-want +got):\n%s", diff)
+	}
+	if got := p.volumes(uid)["data"].VolumeType; got != types[0].Name {
+		t.Errorf("the volume is of type %q, want %q of %d types", got, types[0].Name, len(types))
+	}
+	if image := p.server(made.ID).Image; len(image) > 0 {
+		t.Errorf("the server boots from image %v, not from its volume", image)
+	}
+	if diff := cmp.Diff(map[string]int{"port": 1, "volume": 2}, remaining(t, driven, req.Identity)); diff != "" {
+		t.Errorf("what is to go with the machine (-want +got):\n%s", diff)
+	}
+}
+
+// remaining counts what the driver lists of a machine beside its server, by kind.
+func remaining(t *testing.T, driven driver.Driver[openstack.Config], id driver.Identity) map[string]int {
+	t.Helper()
+	kinds := map[string]int{}
+	for thing, err := range driven.(driver.Remainder).Remains(t.Context(), id.Owner) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if thing.Identity.UID == id.UID {
+			kinds[thing.Kind]++
+		}
+	}
+	return kinds
+}
+
+// TestRealVolumesWithoutAServer ends a creation where all volumes are there and the server is not.
+func TestRealVolumesWithoutAServer(t *testing.T) {
+	withVolumes(t)
+	faults := &openstackfake.Faults{}
+	driven := connect(t, faults, driver.Account{}, nil)
+	req := realAsking(t, driven, volumeSpec())
+	asked := false
+	faults.Fail(func(request *http.Request) bool {
+		fits := openstackfake.Creates("servers")(request)
+		asked = asked || fits
+		return fits
+	}, http.StatusInternalServerError, "")
+	gomega.NewWithT(t).Eventually(func() bool {
+		if _, err := driven.Create(t.Context(), req); driver.IsInvalidConfiguration(err) {
+			t.Fatal(err)
+		}
+		return asked
+	}, realPatience, time.Second).Should(gomega.BeTrue())
+	if diff := cmp.Diff(map[string]int{"port": 1, "volume": 2}, remaining(t, driven, req.Identity)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestRealVolumesAreMadeOnce lets several callers ask for one machine at once.
+func TestRealVolumesAreMadeOnce(t *testing.T) {
+	p := withVolumes(t)
+	req := realAsking(t, connect(t, nil, driver.Account{}, nil), volumeSpec())
+	const callers = 4
+	ends := make(chan error, callers)
+	for range callers {
+		driven := connect(t, nil, driver.Account{}, nil)
+		go func() {
+			for late := time.Now().Add(realPatience); ; {
+				_, err := driven.Create(t.Context(), req)
+				if err == nil || driver.IsInvalidConfiguration(err) || time.Now().After(late) {
+					ends <- err
+					return
+				}
+			}
+		}()
+	}
+	for range callers {
+		if err := <-ends; err != nil {
+			t.Error(err)
+		}
+	}
+	uid := string(req.Identity.UID)
+	// Of two volumes with one name the project's list shows both.
+	got := map[string]int{"servers": len(p.servers(uid)), "volumes": 0}
+	for _, volume := range every(p, volumes.List(p.Volume, nil), volumes.ExtractVolumes) {
+		if strings.Contains(volume.Name, uid) {
+			got["volumes"]++
+		}
+	}
+	if diff := cmp.Diff(map[string]int{"servers": 1, "volumes": 2}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestRealVolumesThatCannotBe asks for what Cinder refuses.
+func TestRealVolumesThatCannotBe(t *testing.T) {
+	withVolumes(t)
+	for what, test := range map[string]struct {
+		change func(*infrav1.OpenStackVolume)
+		is     func(error) bool
+	}{
+		"unknown type": {func(v *infrav1.OpenStackVolume) { v.Type = "nonsense" }, driver.IsInvalidConfiguration},
+		"unknown zone": {func(v *infrav1.OpenStackVolume) { v.AvailabilityZone = "nonsense" }, driver.IsInvalidConfiguration},
+		"no quota":     {func(v *infrav1.OpenStackVolume) { v.SizeGiB = 16000 }, driver.IsQuotaExceeded},
+	} {
+		t.Run(what, func(t *testing.T) {
+			driven := connect(t, nil, driver.Account{}, nil)
+			spec := volumeSpec()
+			test.change(&spec.Volumes[0].OpenStackVolume)
+			req := realAsking(t, driven, spec)
+			var refusal error
+			gomega.NewWithT(t).Eventually(func() bool {
+				_, refusal = driven.Create(t.Context(), req)
+				return refusal != nil && !errors.Is(refusal, beside.ErrBusy)
+			}, realPatience, time.Second).Should(gomega.BeTrue())
+			if !test.is(refusal) {
+				t.Errorf("got %v", refusal)
+			}
+			t.Log(refusal)
+		})
+	}
+}
