@@ -74,7 +74,7 @@ func toInstance(server servers.Server) driver.Instance {
 	case driver.Pending:
 		instance.PollAfter = pendingPoll
 	case driver.Stopping:
-		instance.PollAfter = stoppingPoll
+		instance.PollAfter, instance.Message = stoppingPoll, server.Status
 	case driver.Stopped:
 		instance.Message = server.Status
 	}
@@ -85,6 +85,9 @@ func toInstance(server servers.Server) driver.Instance {
 		if server.LaunchedAt.IsZero() {
 			instance.Guest = &driver.Guest{Failed: true, Message: server.Fault.Message}
 		}
+	}
+	if instance.State == driver.Stopping {
+		instance.Message += " (" + server.TaskState + ")"
 	}
 	return instance
 }

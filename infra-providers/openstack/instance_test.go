@@ -70,6 +70,19 @@ func TestStatesOfServers(t *testing.T) {
 	}
 }
 
+// TestADeletionThatHangsSaysWhere: Nova ignores another request, so somebody has to look at the server.
+func TestADeletionThatHangsSaysWhere(t *testing.T) {
+	t.Parallel()
+	for want, server := range map[string]servers.Server{
+		"ACTIVE (deleting)": {Status: "ACTIVE", TaskState: "deleting"},
+		"ERROR: the volume service did not answer (deleting)": {Status: "ERROR", TaskState: "deleting", Fault: servers.Fault{Message: "the volume service did not answer"}},
+	} {
+		if got := toInstance(server).Message; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
 func TestAServerThatNeverStartedFailed(t *testing.T) {
 	t.Parallel()
 	broken := servers.Server{Status: "ERROR", Fault: servers.Fault{Code: 500, Message: "No valid host was found."}}

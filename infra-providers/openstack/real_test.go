@@ -62,9 +62,14 @@ func TestRealConformance(t *testing.T) {
 			sweep(t, driven)
 		})
 		p, ours := inProject(t), salt[:4]+"-4"+salt[4:7]
+		var attach func(driver.Instance) func() bool
+		if p.Volume != nil {
+			attach = p.attach
+		}
 		return drivertest.World[openstack.Config]{
 			Driver:    driven,
 			Config:    configOf(t, realSpec()),
+			Attach:    attach,
 			Invalid:   invalid(t, realSpec()),
 			NoImage:   imageless(t, realSpec()),
 			ImageOf:   func(made driver.Instance) string { return fmt.Sprint(p.server(made.ID).Image["id"]) },

@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumetypes"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/volumeattach"
 	"github.com/onsi/gomega"
 	"k8s.io/utils/ptr"
 
@@ -54,6 +56,36 @@ func (p project) volumes(part string) map[string]volumes.Volume {
 		}
 	}
 	return found
+}
+
+// attach attaches an empty volume to a server, as a CSI driver does. What it returns reports whether the volume is
+// still there once the server is gone, and removes it.
+func (p project) attach(made driver.Instance) func() bool {
+	p.t.Helper()
+	ctx := context.Background()
+	name := "pvc-" + string(unique())
+	volume := must[*volumes.Volume](p.t)(volumes.Create(ctx, p.Volume, volumes.CreateOpts{Name: name, Size: 1}, nil).Extract())
+	is := func(wanted string) {
+		p.t.Helper()
+		gomega.NewWithT(p.t).Eventually(func() (string, error) {
+			seen, err := volumes.Get(ctx, p.Volume, volume.ID).Extract()
+			if gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+				return wanted, nil // there is nothing to wait for any more
+			}
+			return seen.Status, err
+		}, realPatience, time.Second).Should(gomega.Equal(wanted))
+	}
+	is("available")
+	must[*volumeattach.VolumeAttachment](p.t)(volumeattach.Create(ctx, p.Compute, made.ID, volumeattach.CreateOpts{VolumeID: volume.ID}).Extract())
+	is("in-use")
+	return func() bool {
+		is("available")
+		err := volumes.Delete(ctx, p.Volume, volume.ID, nil).ExtractErr()
+		if err != nil && !gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+			p.t.Error(err)
+		}
+		return err == nil
+	}
 }
 
 // TestRealVolumes boots from a volume, with one beside it that goes and one that stays.
