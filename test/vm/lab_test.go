@@ -50,18 +50,21 @@ type lab struct {
 	container *vm.Container
 }
 
-// require skips the test unless it was asked for and can run, and returns the folder of the guest.
+// packages are Debian's for programs of other names.
+var packages = map[string]string{"systemd-nspawn": "systemd-container", "qemu-system-x86_64": "qemu-system-x86", "qemu-img": "qemu-utils", "ip": "iproute2"}
+
+// require skips the test unless it was asked for, fails it where it cannot run, and returns the folder of the guest.
 func require(t *testing.T, variable string, programs ...string) (root, guest string) {
 	t.Helper()
 	if os.Getenv(variable) == "" {
 		t.Skipf("it takes minutes and needs root: set %s=1, or run it by make", variable)
 	}
 	if os.Getuid() != 0 {
-		t.Skip("it needs root")
+		t.Fatal("it needs root")
 	}
 	for _, name := range programs {
 		if _, err := exec.LookPath(name); err != nil {
-			t.Skipf("there is no %s here: apt-get install it", name)
+			t.Fatalf("there is no %s here: apt-get install %s", name, cmp.Or(packages[name], name))
 		}
 	}
 	root, err := binaries.Root()
@@ -71,7 +74,7 @@ func require(t *testing.T, variable string, programs ...string) (root, guest str
 	guest = filepath.Join(root, "bin", "guest")
 	for _, file := range []string{"guest/recipe", "k8s/kubelet", "k8s/kubeadm", "ignition"} {
 		if _, err := os.Stat(filepath.Join(root, "bin", file)); err != nil {
-			t.Skipf("there is no bin/%s: run it by make, which makes it", file)
+			t.Fatalf("there is no bin/%s: run it by make, which makes it", file)
 		}
 	}
 	return root, guest
@@ -188,7 +191,7 @@ func (l *lab) begin(ctx context.Context, chosen choice) {
 	host, port := l.stack.Workload.Endpoint()
 	var documents bytes.Buffer
 	l.must(parsed.Execute(&documents, map[string]any{
-		"Host": host, "Port": port, "Supply": l.supply, "Version": story.Kubernetes,
+		"Host": host, "Port": port, "Supply": l.supply, "Version": story.Kubernetes, "Acceleration": cmp.Or(os.Getenv("DROVER_E2E_ACCELERATION"), "Auto"),
 		"Container": chosen.Container, "Ignition": chosen.Ignition, "Kubeadm": chosen.Kubeadm, "Checksum": cmp.Or(chosen.Checksum, l.supply.Sums["kubelet"]),
 	}))
 	l.must(kit.Apply(ctx, l.stack.Manage, documents.Bytes()))

@@ -9,9 +9,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/fake"
+	"drover.io/infra-providers/internal/inframachine"
 )
 
 // TestManyMachinesCostTheirPages counts what is asked of a cloud whose lists have pages of ten. Package
@@ -52,6 +55,25 @@ func TestManyMachinesCostTheirPages(t *testing.T) {
 	if diff := cmp.Diff(map[string]int{"disk": 1, "create": 1, "delete": 1, "get": 1}, calls); diff != "" {
 		t.Errorf("calls in a life (-want +got):\n%s", diff)
 	}
+}
+
+// TestWhatIsShownAsTerminatedIsReadOnce: EC2 shows instances for an hour after they are gone.
+func TestWhatIsShownAsTerminatedIsReadOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, fake.Options{DeleteReads: 9})
+	machine, _ := r.machine("worker")
+	r.settle(machine)
+	r.delete(machine)
+	if _, err := r.reconcile(machine); err != nil {
+		t.Fatal(err)
+	}
+	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.DeletingReason)
+	r.cloud.Set(machine.UID, func(i *driver.Instance) { i.State = driver.Terminated })
+	calls := r.spent(func() { _, _ = r.reconcile(machine) })
+	if diff := cmp.Diff(map[string]int{"get": 1}, calls); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+	r.wantGone(machine)
 }
 
 // spent returns the calls of the cloud that something took.

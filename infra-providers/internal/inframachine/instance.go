@@ -76,9 +76,12 @@ func (r *Reconciler[M, C]) remove(ctx context.Context, job *job[M, C]) (gone boo
 	}
 	if asked(job.machine) {
 		left, err := cloud.Get(ctx, id)
-		if driver.IsNotFound(err) || err == nil && left.State == driver.Stopping {
+		switch {
+		case driver.IsNotFound(err), err == nil && left.State == driver.Terminated:
+			return true, ctrl.Result{}, nil
+		case err == nil && left.State == driver.Stopping:
 			job.observed = left
-			return err != nil, after(left), nil
+			return false, after(left), nil
 		}
 	}
 	if id, err = ask(ctx, cloud, id); driver.IsNotOwned(err) {

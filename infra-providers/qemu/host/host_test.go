@@ -209,6 +209,25 @@ func TestAGuestThatPowersOffStaysOff(t *testing.T) {
 	}
 }
 
+// TestABrokenKVMIsNamed: QEMU calls it an internal error and goes no further.
+func TestABrokenKVMIsNamed(t *testing.T) {
+	t.Parallel()
+	for acceleration, want := range map[string]string{
+		"Auto": "QEMU says that it is internal-error, which may be a KVM of the host that cannot run the guest: choose the acceleration TCG",
+		"TCG":  "QEMU says that it is internal-error",
+	} {
+		t.Run(acceleration, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			l.make(func(s *host.Spec) { s.CommandLine, s.Acceleration = standin.Broken, acceleration })
+			l.awaitPhase(host.Stopped)
+			if m, _ := l.host.Get("vm-1"); m.Message != want {
+				t.Errorf("it says %q, want %q", m.Message, want)
+			}
+		})
+	}
+}
+
 // TestDeletionEndsTheProcess has a grace of a minute for guests that obey, which the test's own patience does not
 // outlast twice: an unneeded wait fails it.
 func TestDeletionEndsTheProcess(t *testing.T) {

@@ -216,7 +216,11 @@ func (k *keeper) look(client *qmp.Client) error {
 	case "shutdown", "guest-panicked":
 		k.now(Stopped, "its guest powered off")
 	default:
-		k.now(Stopped, "QEMU says that it is "+status)
+		words := "QEMU says that it is " + status
+		if status == "internal-error" && k.spec.Acceleration != "TCG" {
+			words += ", which may be a KVM of the host that cannot run the guest: choose the acceleration TCG"
+		}
+		k.now(Stopped, words)
 	}
 	return nil
 }

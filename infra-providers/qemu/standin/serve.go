@@ -31,8 +31,11 @@ func serve(m machine) error {
 	_ = tell.Close()
 	time.AfterFunc(lifetime, func() { os.Exit(1) }) // a test that is killed leaves nothing for ever
 	status := "running"
-	if strings.Contains(m.append, Off) {
+	switch {
+	case strings.Contains(m.append, Off):
 		status = "shutdown"
+	case strings.Contains(m.append, Broken):
+		status = "internal-error"
 	}
 	for {
 		conn, err := listener.Accept() // one at a time, as QEMU does

@@ -23,6 +23,8 @@ const (
 
 // Words on a kernel's command line that choose how the guest behaves.
 const (
+	// Broken guests meet what KVM cannot do, so that QEMU gives them up.
+	Broken = "broken"
 	// Deaf guests do not power off when asked.
 	Deaf = "deaf"
 	// Off guests power off at once.
