@@ -34,8 +34,9 @@ type cloud struct {
 	providerID *regexp.Regexp
 	// budget is how often a call that changes something is made for each machine that lives.
 	budget map[string]int
-	// read is the call that reads one machine.
-	read string
+	// read is the call that reads one machine, reads how often it may do so.
+	read  string
+	reads int
 
 	api, desk string
 	// folder is the host of the one cloud that has no API.
