@@ -116,6 +116,18 @@ func (e *RateLimitedError) Unwrap() error { return e.Err }
 // IsRateLimited reports whether err is a RateLimitedError.
 func IsRateLimited(err error) bool { return is[*RateLimitedError](err) }
 
+// UnfinishedError means that nothing failed: something beside the instance is still being made or removed. Asking
+// again in a few seconds goes on from there.
+type UnfinishedError struct{ Err error }
+
+func (e *UnfinishedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *UnfinishedError) Unwrap() error { return e.Err }
+
+// IsUnfinished reports whether err is an UnfinishedError.
+func IsUnfinished(err error) bool { return is[*UnfinishedError](err) }
+
 // RetryAfter returns the hint of a RateLimitedError, or zero.
 func RetryAfter(err error) time.Duration {
 	if limited, ok := errors.AsType[*RateLimitedError](err); ok {

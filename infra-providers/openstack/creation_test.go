@@ -325,8 +325,8 @@ func TestAFailedVolumeIsMadeAnew(t *testing.T) {
 	spec := small()
 	spec.RootVolume = infrav1.OpenStackVolume{SizeGiB: 20}
 	driven := r.connect(t)
-	if _, err := driven.Create(t.Context(), asking(t, spec)); !errors.Is(err, beside.ErrBusy) {
-		t.Fatalf("got %v", err)
+	if _, err := driven.Create(t.Context(), asking(t, spec)); !driver.IsUnfinished(err) {
+		t.Fatalf("got %v, want an UnfinishedError", err)
 	}
 	broken := r.only(t, "volumes")["id"]
 	r.Change("volumes", func(volume map[string]any) { volume["status"] = "error" })
@@ -345,8 +345,8 @@ func TestAMachineWithVolumesOnlyIsCleanedUp(t *testing.T) {
 	if _, err := r.connect(t).Create(t.Context(), asking(t, spec)); !errors.Is(err, beside.ErrBusy) {
 		t.Fatalf("got %v", err)
 	}
-	if err := r.connect(t).Delete(t.Context(), worker); err == nil {
-		t.Error("a volume that is being made cannot be deleted, but the deletion succeeded")
+	if err := r.connect(t).Delete(t.Context(), worker); !driver.IsUnfinished(err) {
+		t.Errorf("a volume that is being made cannot be deleted yet: got %v, want an UnfinishedError", err)
 	}
 	wantLeft(t, r, worker)
 }

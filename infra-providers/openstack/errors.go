@@ -56,6 +56,8 @@ func kind(err error, flavor, zone string) error {
 	switch {
 	case err == nil:
 		return nil
+	case driver.IsUnfinished(err):
+		return err
 	case said == nil:
 		return unreached(err)
 	case said.status == http.StatusUnauthorized, said.status == http.StatusForbidden:

@@ -46,7 +46,7 @@ func volumeSpec() infrav1.OpenStackMachineSpec {
 	return spec
 }
 
-// volumes are those whose metadata or name has a part, by what they are called in their machine.
+// volumes are those whose name has a part, such as a UID, by what they are called in their machine.
 func (p project) volumes(part string) map[string]volumes.Volume {
 	p.t.Helper()
 	found := map[string]volumes.Volume{}

@@ -93,6 +93,8 @@ func result(err error) string {
 		return "insufficient_capacity"
 	case driver.IsRateLimited(err):
 		return "rate_limited"
+	case driver.IsUnfinished(err):
+		return "unfinished"
 	default:
 		return "error"
 	}

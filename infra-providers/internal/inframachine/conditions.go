@@ -32,8 +32,8 @@ const (
 	WaitingForBootstrapReason = "WaitingForBootstrapData"
 	// BootstrapDataInvalidReason: the bootstrap data cannot be read.
 	BootstrapDataInvalidReason = "BootstrapDataInvalid"
-	// InstancePendingReason: the instance was created and does not run yet.
-	InstancePendingReason = "InstancePending"
+	// InstancePendingReason: the instance, or what it needs beside it, was created and is not ready yet.
+	InstancePendingReason = verdict.InstancePending
 	// InstanceRunningReason: the instance runs.
 	InstanceRunningReason = "InstanceRunning"
 	// InstanceStoppedReason: the instance exists and does not run.

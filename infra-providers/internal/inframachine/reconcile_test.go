@@ -74,6 +74,34 @@ func TestCreatesOneInstanceAndReportsIt(t *testing.T) {
 	}
 }
 
+// TestWhatIsNotReadyYetIsNoFailure: a volume that the cloud still fills, say.
+func TestWhatIsNotReadyYetIsNoFailure(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, fake.Options{})
+	r.faults = func(call fake.Call) fake.Fault {
+		if call.Operation != "create" {
+			return fake.Fault{}
+		}
+		return fake.Fault{Err: &driver.UnfinishedError{Err: errors.New("the volume is being made")}}
+	}
+	r.restart()
+	machine, _ := r.machine("worker")
+	if _, err := r.reconcile(machine); err != nil {
+		t.Fatal(err)
+	}
+	if result, err := r.reconcile(machine); err != nil || result.RequeueAfter != 5*time.Second {
+		t.Errorf("got %+v and %v, want another try in 5 seconds", result, err)
+	}
+	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstancePendingReason)
+	if told := r.told(); len(told) > 0 {
+		t.Errorf("events %q", told)
+	}
+	r.faults = nil
+	r.restart()
+	r.settle(machine)
+	r.wantCensus(1)
+}
+
 func TestWritesNothingWhenNothingChanged(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, fake.Options{})

@@ -25,6 +25,8 @@ const (
 	InsufficientCapacity = "InsufficientCapacity"
 	// RateLimited: the account asks the cloud too often.
 	RateLimited = "RateLimited"
+	// InstancePending: the cloud is at work, and nothing failed.
+	InstancePending = "InstancePending"
 	// CloudError: the cloud failed in a way that may pass.
 	CloudError = "CloudError"
 )
@@ -57,6 +59,8 @@ func Of(err error) Verdict {
 		return Verdict{Reason: InsufficientCapacity, Advice: "; wait, or use another instance type or zone", Retry: 2 * time.Minute}
 	case driver.IsRateLimited(err):
 		return Verdict{Reason: RateLimited, Retry: max(driver.RetryAfter(err), 5*time.Second), Passing: true}
+	case driver.IsUnfinished(err):
+		return Verdict{Reason: InstancePending, Retry: 5 * time.Second, Passing: true}
 	default:
 		return Verdict{Reason: CloudError, Advice: "; retried with back-off", Passing: true}
 	}

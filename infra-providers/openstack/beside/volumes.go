@@ -42,8 +42,8 @@ type Volume struct {
 
 func volumeName(uid types.UID, name string) string { return Name(uid) + "-" + name }
 
-// Ensure makes the volumes that are missing and returns their IDs, in order. It fails with ErrBusy while
-// one of them is not available yet: Nova refuses a volume that is still being made.
+// Ensure makes the volumes that are missing and returns their IDs, in order. It fails with an
+// UnfinishedError while one of them is not available yet: Nova refuses a volume that is still being made.
 func (v Volumes) Ensure(ctx context.Context, id driver.Identity, wanted []Volume) ([]string, error) {
 	if len(wanted) == 0 {
 		return nil, nil
@@ -60,14 +60,14 @@ func (v Volumes) Ensure(ctx context.Context, id driver.Identity, wanted []Volume
 			if err := v.create(ctx, id, want); err != nil {
 				return nil, &CreationError{fmt.Sprintf("volume %q", want.Name), err}
 			}
-			busy = fmt.Errorf("volume %q is being made: %w", want.Name, ErrBusy)
+			busy = unfinished("volume %q is being made", want.Name)
 			continue
 		}
 		if err := v.fits(ctx, have[at], want); err != nil {
 			return nil, err
 		}
 		if have[at].Status != "available" {
-			busy = fmt.Errorf("volume %q is %s: %w", want.Name, have[at].Status, ErrBusy)
+			busy = unfinished("volume %q is %s", want.Name, have[at].Status)
 		}
 		ids = append(ids, have[at].ID)
 	}
@@ -101,11 +101,16 @@ func (v Volumes) fits(ctx context.Context, have volumes.Volume, want Volume) err
 	if err := v.remove(ctx, have.ID); err != nil {
 		return err
 	}
-	return fmt.Errorf("volume %q was %s in zone %q and is made anew: %w", want.Name, have.Status, have.AvailabilityZone, ErrBusy)
+	return unfinished("volume %q was %s in zone %q and is made anew", want.Name, have.Status, have.AvailabilityZone)
+}
+
+func unfinished(format string, of ...any) error {
+	return &driver.UnfinishedError{Err: fmt.Errorf(format+": %w", append(of, ErrBusy)...)}
 }
 
 // Delete implements Kind. Volumes attached to a server that goes are left to Nova, which
-// removes them with it. It fails with ErrBusy for those that cannot be removed yet.
+// removes them with it. It fails with an UnfinishedError for those that cannot be removed yet, and with ErrBusy for
+// those that Cinder counts as attached to a server that is gone, which may need somebody's help.
 func (v Volumes) Delete(ctx context.Context, uid types.UID, serverGoes bool) error {
 	found, err := v.find(ctx, uid)
 	if err != nil {
@@ -125,7 +130,7 @@ func (v Volumes) Delete(ctx context.Context, uid types.UID, serverGoes bool) err
 				busy = fmt.Errorf("volume %q is %s, though its server is gone: %w", volume.Name, volume.Status, ErrBusy)
 			}
 		default:
-			busy = fmt.Errorf("volume %q is %s: %w", volume.Name, volume.Status, ErrBusy)
+			busy = unfinished("volume %q is %s", volume.Name, volume.Status)
 		}
 		if err != nil {
 			return err
