@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
 	"github.com/gophercloud/gophercloud/v2/openstack/common/extensions"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/instanceactions"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/keypairs"
@@ -186,7 +185,7 @@ func leftovers(t *testing.T, uids ...string) (left []string) {
 		look("server group "+group.Name, group.Name)
 	}
 	if p.Volume != nil {
-		for _, volume := range every(p, volumes.List(p.Volume, nil), volumes.ExtractVolumes) {
+		for _, volume := range p.volumes("") {
 			if _, kept := volume.Metadata["drover.io:kept"]; !kept {
 				look("volume "+volume.Name+" "+volume.Status, volume.Name)
 			}

@@ -29,15 +29,15 @@ func TestRealFaultRig(t *testing.T) {
 		cloud := openstack.Cloud(openstack.Options{Transport: faults, Now: func() time.Time { return time.Now().Add(time.Duration(passed.Load())) }})
 		var machines []*infrav1.OpenStackMachine
 		calm := connect(t, nil, driver.Account{}, nil)
-		// Every other machine has volumes, where there is a Cinder.
-		specs := []func() infrav1.OpenStackMachineSpec{realSpec, realSpec}
-		if inProject(t).Volume != nil {
-			specs[1] = volumeSpec
-		}
+		cinder := inProject(t).Volume != nil
 		return faultrig.World[*infrav1.OpenStackMachine, openstack.Config]{
 			Cloud: cloud,
 			Machine: func() *infrav1.OpenStackMachine {
-				machines = append(machines, &infrav1.OpenStackMachine{Spec: specs[len(machines)%2]()})
+				spec := realSpec()
+				if cinder && len(machines)%2 == 1 {
+					spec = volumeSpec()
+				}
+				machines = append(machines, &infrav1.OpenStackMachine{Spec: spec})
 				return machines[len(machines)-1]
 			},
 			Pass: func(more time.Duration) { passed.Add(int64(more)) },

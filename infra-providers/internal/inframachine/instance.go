@@ -77,7 +77,7 @@ func (r *Reconciler[M, C]) remove(ctx context.Context, job *job[M, C]) (gone boo
 	if asked(job.machine) {
 		left, err := cloud.Get(ctx, id)
 		switch {
-		case driver.IsNotFound(err), err == nil && left.State == driver.Terminated:
+		case ended(left, err):
 			return true, ctrl.Result{}, nil
 		case err == nil && left.State == driver.Stopping:
 			job.observed = left
@@ -92,16 +92,19 @@ func (r *Reconciler[M, C]) remove(ctx context.Context, job *job[M, C]) (gone boo
 	}
 	left, err := cloud.Get(ctx, id)
 	switch {
-	case driver.IsNotFound(err):
+	case ended(left, err):
 		return true, ctrl.Result{}, nil
 	case err != nil:
 		return false, ctrl.Result{}, fmt.Errorf("verifying: %w", err)
-	case left.State == driver.Terminated:
-		return true, ctrl.Result{}, nil
 	}
 	job.observed = left
 	job.machine.GetStatus().InstanceState = string(left.State)
 	return false, after(left), nil
+}
+
+// ended reports whether a read proves that an instance is gone.
+func ended(left driver.Instance, err error) bool {
+	return driver.IsNotFound(err) || err == nil && left.State == driver.Terminated
 }
 
 // ask deletes the instance and returns the identity under which the cloud knew it: a providerID that
