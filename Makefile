@@ -1,6 +1,6 @@
 # Everything a contributor or a curious user needs. `make help` lists it.
 SHELL := /usr/bin/env bash -o pipefail
-MODULES := api machine-controller bootstrap infra-providers test
+MODULES := api runtime machine-controller bootstrap infra-providers test
 CLOUDS := $(notdir $(wildcard infra-providers/cmd/*))
 INFRA := $(CLOUDS:%=bin/infra-%)
 MANAGERS := bin/machine-controller bin/bootstrap $(INFRA)
@@ -48,7 +48,7 @@ bench: control-plane $(SIMULATED) ## Measure our core beside Cluster API's; ARGS
 .PHONY: soak
 soak: control-plane $(SIMULATED) ## Machine lifecycles under random faults, and, without DRIVER=name, a crash at every write; LIFECYCLES=N, MINUTES=N, CRASHES=N, SEED=N
 	@cd infra-providers && DROVER_SOAK_LIFECYCLES=$(or $(LIFECYCLES),10000) DROVER_SOAK_SEED=$(or $(SEED),1) DROVER_SOAK_MINUTES=$(MINUTES) GOWORK=off \
-		go test -run TestFaultRig -v -timeout 12h $(if $(DRIVER),./$(if $(filter fake,$(DRIVER)),driver/)$(DRIVER),./...)
+		go test -run TestFaultInjection -v -timeout 12h $(if $(DRIVER),./$(if $(filter fake,$(DRIVER)),driver/)$(DRIVER),./...)
 	$(if $(DRIVER),,@cd test && DROVER_CRASHES=$(or $(CRASHES),all) GOWORK=off go test -run TestCrash -timeout 3h ./scenarios/crash -seed $(or $(SEED),1))
 
 .PHONY: interop

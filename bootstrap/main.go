@@ -7,45 +7,37 @@
 package main
 
 import (
+	"context"
 	"fmt"
-	"os"
+	"net"
 
-	"k8s.io/klog/v2/textlogger"
 	"k8s.io/utils/clock"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"drover.io/bootstrap/internal/bootstrapconfig"
 	"drover.io/bootstrap/internal/csrapproval"
 	"drover.io/bootstrap/internal/token"
 	"drover.io/bootstrap/internal/workload"
+	"drover.io/runtime/manager"
+	"drover.io/runtime/predicates"
 )
 
-func main() {
-	if err := run(os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "bootstrap:", err)
-		os.Exit(1)
-	}
-}
+// name is that of the manager's Lease, its events and its user agent.
+const name = "drover-bootstrap"
 
-func run(args []string) error {
+func main() { manager.Main("bootstrap", run) }
+
+func run(ctx context.Context, args []string) error {
 	o, err := parseOptions(args)
 	if err != nil {
 		return err
 	}
-	ctrl.SetLogger(textlogger.NewLogger(o.log))
-	rest, err := ctrl.GetConfig()
-	if err != nil {
-		return fmt.Errorf("finding the management cluster: %w", err)
-	}
-	rest.QPS, rest.Burst, rest.UserAgent = 100, 200, "drover-bootstrap"
-	rest.WarningHandlerWithContext = log.NewKubeAPIWarningLogger(log.KubeAPIWarningLoggerOptions{Deduplicate: true})
-	mgr, err := newManager(rest, o)
+	mgr, err := newManager(o)
 	if err != nil {
 		return err
 	}
 	connections := workload.NewConnections(mgr.GetAPIReader(), clock.RealClock{})
-	recorder := mgr.GetEventRecorder("drover-bootstrap")
+	connections.AllowProxy = o.allowProxy
+	recorder := mgr.GetEventRecorder(name)
 	reconciler := &bootstrapconfig.Reconciler{
 		Client:      mgr.GetClient(),
 		Live:        mgr.GetAPIReader(),
@@ -53,17 +45,20 @@ func run(args []string) error {
 		Recorder:    recorder,
 		Clock:       clock.RealClock{},
 		NewToken:    token.New,
-		Filter:      o.filter(),
-		Workers:     o.workers,
+		Watch:       predicates.WatchFilter(o.WatchFilter),
+		Workers:     o.WorkerCount,
 	}
 	if err := reconciler.Register(mgr); err != nil {
 		return fmt.Errorf("registering controller: %w", err)
 	}
 	if o.approve {
-		approver := &csrapproval.Reconciler{Client: mgr.GetClient(), Connections: connections, Recorder: recorder, Filter: o.filter()}
+		approver := &csrapproval.Reconciler{
+			Client: mgr.GetClient(), Connections: connections, Recorder: recorder, Watch: predicates.WatchFilter(o.WatchFilter), Live: mgr.GetAPIReader(), Resolve: net.DefaultResolver.LookupHost,
+			TrustReported: o.trustReported,
+		}
 		if err := approver.Register(mgr); err != nil {
 			return fmt.Errorf("registering approver: %w", err)
 		}
 	}
-	return mgr.Start(ctrl.SetupSignalHandler())
+	return mgr.Start(ctx)
 }

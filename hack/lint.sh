@@ -8,5 +8,5 @@ mkdir -p bin
 (cd hack/tools/lint && go build -o "$root/bin/golangci-lint" github.com/golangci/golangci-lint/v2/cmd/golangci-lint)
 for module in "$@"; do
   echo "== $module"
-  (cd "$module" && "$root/bin/golangci-lint" run --config "$root/.golangci.yml" ./...)
+  (cd "$module" && "$root/bin/golangci-lint" run --allow-serial-runners --config "$root/.golangci.yml" ./...)
 done

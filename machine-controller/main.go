@@ -12,15 +12,14 @@ import (
 	"os"
 	"runtime/debug"
 
-	"k8s.io/klog/v2/textlogger"
 	"k8s.io/utils/clock"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/metrics"
 	"drover.io/machine-controller/internal/workload"
+	"drover.io/runtime/manager"
+	"drover.io/runtime/predicates"
 )
 
 // heapGrowth is by how many percent the heap grows between two garbage collections, unless GOGC says otherwise. Nearly
@@ -31,10 +30,7 @@ func main() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(heapGrowth)
 	}
-	if err := run(ctrl.SetupSignalHandler(), os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "machine-controller:", err)
-		os.Exit(1)
-	}
+	manager.Main("machine-controller", run)
 }
 
 func run(ctx context.Context, args []string) error {
@@ -42,23 +38,21 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	ctrl.SetLogger(textlogger.NewLogger(o.log))
-	rest, err := ctrl.GetConfig()
-	if err != nil {
-		return fmt.Errorf("finding the management cluster: %w", err)
-	}
-	rest.QPS, rest.Burst, rest.UserAgent = o.qps, o.burst, "drover-machine-controller"
-	rest.WarningHandlerWithContext = log.NewKubeAPIWarningLogger(log.KubeAPIWarningLoggerOptions{Deduplicate: true})
-	mgr, err := newManager(rest, o)
+	mgr, err := newManager(o)
 	if err != nil {
 		return err
 	}
 	if err := index.Register(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
+	claimer, err := newClaimer(mgr, o)
+	if err != nil {
+		return err
+	}
 	workloads := workload.New(workload.Options{
-		Namespace: o.namespace, WatchFilter: o.watchFilter, UserAgent: rest.UserAgent,
-		ProbeInterval: o.probePeriod, FailureThreshold: o.failures(),
+		Namespace: o.Namespace, Watch: predicates.WatchFilter(o.WatchFilter), UserAgent: name,
+		ProbeInterval: o.probePeriod, FailureThreshold: o.failures(), Claimer: claimer,
+		AllowProxy: o.allowProxy, NodeMemory: o.nodeMemory.Value(),
 	})
 	if err := workloads.Register(mgr); err != nil {
 		return fmt.Errorf("registering workload connections: %w", err)
@@ -66,7 +60,7 @@ func run(ctx context.Context, args []string) error {
 	if err := register(mgr, workloads, clock.RealClock{}, o); err != nil {
 		return err
 	}
-	collector := &metrics.Collector{Reader: mgr.GetClient(), Leading: mgr.Elected(), Workers: o.workers}
+	collector := &metrics.Collector{Reader: mgr.GetClient(), Watch: predicates.WatchFilter(o.WatchFilter), Leading: mgr.Elected(), Workers: o.WorkerCount}
 	if err := collector.Register(ctrlmetrics.Registry); err != nil {
 		return fmt.Errorf("registering metrics: %w", err)
 	}

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -17,10 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	policyv1 "drover.io/api/policy/v1alpha1"
+	"drover.io/machine-controller/internal/claim"
 	"drover.io/machine-controller/internal/cluster"
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/drain"
@@ -33,75 +31,77 @@ import (
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/machine-controller/internal/volume"
 	"drover.io/machine-controller/internal/workload"
+	"drover.io/runtime/manager"
+	"drover.io/runtime/predicates"
 )
 
-func newManager(config *rest.Config, o *options) (ctrl.Manager, error) {
+// name is that of the manager's Lease, its events and its user agent.
+const name = "drover-machine-controller"
+
+func newManager(o *options) (ctrl.Manager, error) {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, clusterv1.AddToScheme, policyv1.AddToScheme} {
 		if err := add(s); err != nil {
 			return nil, fmt.Errorf("building scheme: %w", err)
 		}
 	}
-	caching := cache.Options{SyncPeriod: &o.syncPeriod, DefaultTransform: contract.Slim}
-	if o.namespace != "" {
-		caching.DefaultNamespaces = map[string]cache.Config{o.namespace: {}}
-	}
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:                        s,
-		Cache:                         caching,
-		NewClient:                     index.NewClient,
-		Client:                        client.Options{Cache: &client.CacheOptions{Unstructured: true}},
-		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
-		HealthProbeBindAddress:        o.probeAddress,
-		PprofBindAddress:              o.pprofAddress,
-		LeaderElection:                o.leaderElect,
-		LeaderElectionID:              "drover-machine-controller",
-		LeaderElectionNamespace:       o.leaderElectionNamespace,
-		LeaderElectionReleaseOnCancel: true,
+	return manager.New(name, &o.Options, ctrl.Options{
+		Scheme:    s,
+		Cache:     cache.Options{SyncPeriod: &o.SyncPeriod, DefaultTransform: contract.Slim},
+		NewClient: index.NewClient,
+		Client:    client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 	})
+}
+
+// newClaimer makes what claims workload clusters for this management cluster, and adds its memory to the manager.
+func newClaimer(mgr ctrl.Manager, o *options) (*claim.Claimer, error) {
+	live, err := manager.UncachedClient(mgr)
 	if err != nil {
-		return nil, fmt.Errorf("making manager: %w", err)
+		return nil, fmt.Errorf("making a client for the memory of claims: %w", err)
 	}
-	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
-		return nil, fmt.Errorf("adding health check: %w", err)
+	holder, err := manager.Identity()
+	if err != nil {
+		return nil, err
 	}
-	if err := mgr.AddReadyzCheck("ping", healthz.Ping); err != nil {
-		return nil, fmt.Errorf("adding readiness check: %w", err)
+	memory := &claim.Memory{Client: live, Namespace: o.OwnNamespace(), Holder: holder, Clock: clock.RealClock{}}
+	if err := mgr.Add(memory); err != nil {
+		return nil, fmt.Errorf("adding the memory of claims: %w", err)
 	}
-	return mgr, nil
+	return &claim.Claimer{Memory: memory, Clusters: mgr.GetClient(), Clock: clock.RealClock{}}, nil
 }
 
 // register adds every controller, from the whole to the parts.
 func register(mgr ctrl.Manager, workloads *workload.Connections, clk clock.PassiveClock, o *options) error {
+	watch := predicates.WatchFilter(o.WatchFilter)
 	resolver := &contract.Resolver{Reader: mgr.GetClient()}
-	templates := &contract.Templates{Resolver: resolver, Live: mgr.GetAPIReader()}
-	limits := controller.Options{MaxConcurrentReconciles: o.workers}
-	recorder := mgr.GetEventRecorder("drover-machine-controller")
+	templates := &contract.Templates{Resolver: resolver, Watch: watch, Live: mgr.GetAPIReader()}
+	limits := controller.Options{MaxConcurrentReconciles: o.WorkerCount}
+	recorder := mgr.GetEventRecorder(name)
 	guard, err := newGuard(mgr, workloads, clk, o)
 	if err != nil {
 		return err
 	}
 	// reader fills the cache with provider objects; their changes wake the owner, of the given kind.
 	reader := func(owner client.Object) *contract.Reader {
-		return &contract.Reader{Resolver: resolver, Cached: mgr.GetClient(), Watcher: &contract.Watcher{
+		return &contract.Reader{Resolver: resolver, Watch: watch, Cached: mgr.GetClient(), Watcher: &contract.Watcher{
 			Live: mgr.GetAPIReader(), Cache: mgr.GetCache(), Clock: clk,
 			Owner: handler.TypedEnqueueRequestForOwner[*unstructured.Unstructured](mgr.GetScheme(), mgr.GetRESTMapper(), owner),
 		}}
 	}
 	for _, each := range []interface {
-		Register(ctrl.Manager, string, controller.Options) error
+		Register(ctrl.Manager, predicates.WatchFilter, controller.Options) error
 	}{
 		&cluster.Reconciler{
-			Client: mgr.GetClient(), Contract: reader(&clusterv1.Cluster{}), Workloads: workloads, Events: recorder, Clock: clk,
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Contract: reader(&clusterv1.Cluster{}), Workloads: workloads, Events: recorder, Clock: clk,
 		},
-		&machinedeployment.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Guard: guard, Events: recorder, Clock: clk},
+		&machinedeployment.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Templates: templates, Guard: guard, Events: recorder, Clock: clk},
 		&machineset.Reconciler{
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Templates: templates, Guard: guard, Workloads: workloads, Events: recorder, Clock: clk,
 		},
 		&machine.Reconciler{
-			Client: mgr.GetClient(), Contract: reader(&clusterv1.Machine{}), Workloads: workloads, Drainer: &drain.Drainer{}, Volumes: &volume.Waiter{},
+			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Contract: reader(&clusterv1.Machine{}), Workloads: workloads, Drainer: &drain.Drainer{}, Volumes: &volume.Waiter{},
 			Guard:  guard,
-			Events: recorder, Clock: clk, RemoteConditionsGracePeriod: o.remoteGrace,
+			Events: recorder, Clock: clk, RemoteConditionsGracePeriod: o.remoteGrace, Workers: o.WorkerCount,
 			SyncLabels: o.syncLabels, SyncAnnotations: o.syncAnnotations,
 		},
 		&machinepolicy.Reconciler{Client: mgr.GetClient()},
@@ -109,7 +109,7 @@ func register(mgr ctrl.Manager, workloads *workload.Connections, clk clock.Passi
 			Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Workloads: workloads, Guard: guard, Events: recorder, Clock: clk,
 		},
 	} {
-		if err := each.Register(mgr, o.watchFilter, limits); err != nil {
+		if err := each.Register(mgr, watch, limits); err != nil {
 			return err
 		}
 	}
@@ -126,6 +126,6 @@ func newGuard(mgr ctrl.Manager, workloads *workload.Connections, clk clock.Passi
 	policy := safety.Default()
 	policy.Up, policy.Down = o.safetyUp, o.safetyDown
 	return &safety.Guard{
-		Reader: mgr.GetClient(), Workload: workloads.State, Management: prober.Reach, Default: policy, Period: o.overshooting, Clock: clk,
+		Reader: mgr.GetClient(), Watch: predicates.WatchFilter(o.WatchFilter), Workload: workloads.State, Management: prober.Reachability, Default: policy, Period: o.overshooting, Clock: clk,
 	}, nil
 }

@@ -4,66 +4,43 @@
 package main
 
 import (
-	"errors"
-	"flag"
 	"fmt"
-	"os"
 	"regexp"
 	"time"
 
 	"github.com/spf13/pflag"
-	"k8s.io/klog/v2/textlogger"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/client/config"
+	"k8s.io/apimachinery/pkg/api/resource"
 
-	"drover.io/api/logflags"
+	"drover.io/runtime/flagcheck"
+	"drover.io/runtime/manager"
 )
 
 // options are the flags of the manager.
 type options struct {
-	metricsAddress, probeAddress, pprofAddress string
-	leaderElect                                bool
-	leaderElectionNamespace                    string
-	namespace, watchFilter                     string
-	workers, burst                             int
-	qps                                        float32
-	syncPeriod, remoteGrace                    time.Duration
-	safetyUp, safetyDown                       int
-	overshooting, probePeriod, probeTimeout    time.Duration
-	syncLabels, syncAnnotations                []*regexp.Regexp
-	log                                        *textlogger.Config
+	manager.Options
+	remoteGrace                             time.Duration
+	safetyUp, safetyDown                    int
+	overshooting, probePeriod, probeTimeout time.Duration
+	syncLabels, syncAnnotations             []*regexp.Regexp
+	allowProxy                              bool
+	nodeMemory                              resource.QuantityValue
 }
 
 func parseOptions(args []string) (*options, error) {
-	o := &options{log: textlogger.NewConfig()}
+	o := &options{nodeMemory: resource.QuantityValue{Quantity: resource.MustParse("512Mi")}}
 	var labels, annotations []string
-	flags := pflag.NewFlagSet("machine-controller", pflag.ContinueOnError)
-	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8085", "address of the metrics endpoint; 0 turns it off")
-	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":9440", "address of /healthz and /readyz")
-	flags.StringVar(&o.pprofAddress, "pprof-bind-address", "", "address of /debug/pprof; empty turns it off")
-	flags.BoolVar(&o.leaderElect, "leader-elect", true, "run only while holding the leader election lease")
-	flags.StringVar(&o.leaderElectionNamespace, "leader-election-namespace", "", "namespace of the lease; empty is the namespace of the pod")
-	flags.StringVar(&o.namespace, "namespace", "", "reconcile objects of this namespace only; empty is all")
-	flags.StringVar(&o.watchFilter, "watch-filter", "", "reconcile only objects whose label "+clusterv1.WatchLabel+" has this value")
-	flags.IntVar(&o.workers, "worker-count", 20, "how many objects of each kind to reconcile at a time")
-	flags.Float32Var(&o.qps, "kube-api-qps", -1, "requests a second to the management cluster; negative leaves it to the API server's priority and fairness")
-	flags.IntVar(&o.burst, "kube-api-burst", 200, "how far --kube-api-qps may be exceeded for a moment")
-	flags.DurationVar(&o.syncPeriod, "sync-period", 10*time.Minute, "how often everything is reconciled even if nothing changed")
-	flags.DurationVar(&o.remoteGrace, "remote-conditions-grace-period", 5*time.Minute, "how long a Node's last known health stands while its cluster cannot be reached; at least 2m")
-	o.addSafety(flags)
-	flags.StringSliceVar(&labels, "additional-sync-machine-labels", nil, "regular expressions of label keys that go from a Machine to its Node beside the managed domains; '.*' is all")
-	flags.StringSliceVar(&annotations, "additional-sync-machine-annotations", nil, "the same for annotations")
-	inherited := flag.NewFlagSet("", flag.ContinueOnError)
-	o.log.AddFlags(inherited)
-	logflags.Bound(inherited)
-	ctrlconfig.RegisterFlags(inherited)
-	flags.AddGoFlagSet(inherited)
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, pflag.ErrHelp) {
-			os.Exit(0)
-		}
-		return nil, fmt.Errorf("reading flags: %w", err)
+	shared, err := manager.Parse("machine-controller", args, func(flags *pflag.FlagSet) {
+		flags.DurationVar(&o.remoteGrace, "remote-conditions-grace-period", 5*time.Minute, "how long a Node's last known health stands while its cluster cannot be reached; at least 2m")
+		flags.BoolVar(&o.allowProxy, "allow-kubeconfig-proxy", false, manager.AllowKubeconfigProxyUsage)
+		flags.Var(&o.nodeMemory, "node-memory-per-namespace", "how much memory the Nodes of all workload clusters of a namespace may take, at about 5Ki each; a cluster that would take more is not connected. 0 is no limit")
+		o.addSafety(flags)
+		flags.StringSliceVar(&labels, "additional-sync-machine-labels", nil, "regular expressions of label keys that go from a Machine to its Node beside the managed domains; '.*' is all")
+		flags.StringSliceVar(&annotations, "additional-sync-machine-annotations", nil, "the same for annotations")
+	})
+	if err != nil {
+		return nil, err
 	}
+	o.Options = *shared
 	return o, o.validate(labels, annotations)
 }
 
@@ -100,8 +77,8 @@ func (o *options) failures() int {
 }
 
 func (o *options) validate(labels, annotations []string) error {
-	if o.workers < 1 {
-		return fmt.Errorf("--worker-count must be at least 1, not %d", o.workers)
+	if err := flagcheck.AtLeast("--node-memory-per-namespace", o.nodeMemory.Value(), 0); err != nil {
+		return err
 	}
 	if o.remoteGrace < 2*time.Minute {
 		return fmt.Errorf("--remote-conditions-grace-period must be at least 2m, not %s: a connection is only given up after a minute", o.remoteGrace)

@@ -15,8 +15,7 @@ func TestParseOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.metricsAddress != ":8085" || o.probeAddress != ":9440" || o.pprofAddress != "" || !o.leaderElect || o.namespace != "" || o.watchFilter != "" ||
-		o.workers != 20 || o.syncPeriod != 10*time.Minute || o.remoteGrace != 5*time.Minute || len(o.syncLabels)+len(o.syncAnnotations) != 0 {
+	if o.WorkerCount != 20 || o.remoteGrace != 5*time.Minute || len(o.syncLabels)+len(o.syncAnnotations) != 0 {
 		t.Errorf("defaults are %+v", o)
 	}
 	o, err = parseOptions([]string{
@@ -26,7 +25,7 @@ func TestParseOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.workers != 3 || o.namespace != "ns" || o.leaderElect || o.remoteGrace != 2*time.Minute {
+	if o.WorkerCount != 3 || o.Namespace != "ns" || o.LeaderElect || o.remoteGrace != 2*time.Minute {
 		t.Errorf("options are %+v", o)
 	}
 	if len(o.syncLabels) != 2 || !o.syncLabels[1].MatchString("bc") || len(o.syncAnnotations) != 1 {
@@ -37,13 +36,16 @@ func TestParseOptions(t *testing.T) {
 func TestBadOptionsAreNamed(t *testing.T) {
 	t.Parallel()
 	for flag, value := range map[string]string{
-		"--worker-count": "0", "--remote-conditions-grace-period": "1m59s", "--sync-period": "soon",
+		"--namespace": "Bad_NS", "--safety-up": "-1", "--safety-down": "-1", "--node-memory-per-namespace": "-1",
+		"--machine-safety-overshooting-period": "-1s", "--machine-safety-apiserver-statuscheck-period": "0s", "--machine-safety-apiserver-statuscheck-timeout": "-1s",
+		"--remote-conditions-grace-period": "1m59s",
 		"--additional-sync-machine-labels": "(", "--additional-sync-machine-annotations": "a[", "--no-such-flag": "x",
 	} {
 		t.Run(flag, func(t *testing.T) {
 			t.Parallel()
-			if _, err := parseOptions([]string{flag + "=" + value}); err == nil || !strings.Contains(err.Error(), strings.TrimPrefix(flag, "--")) {
-				t.Errorf("error is %v, want one that names %s", err, flag)
+			_, err := parseOptions([]string{flag + "=" + value})
+			if err == nil || !strings.Contains(err.Error(), strings.TrimPrefix(flag, "--")) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("error is %v, want one line that names %s", err, flag)
 			}
 		})
 	}

@@ -13,12 +13,14 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"drover.io/bootstrap/node"
+	"drover.io/bootstrap/node/quote"
 )
 
 // config holds the modules of cloud-config that we use, in the order in which a reader wants them.
 type config struct {
 	Hostname         string          `yaml:"hostname,omitempty"`
 	PreserveHostname *bool           `yaml:"preserve_hostname,omitempty"`
+	PreferFQDN       *bool           `yaml:"prefer_fqdn_over_hostname,omitempty"`
 	Subscription     *rhSubscription `yaml:"rh_subscription,omitempty"`
 	Upgrade          bool            `yaml:"package_upgrade,omitempty"`
 	RebootIfRequired bool            `yaml:"package_reboot_if_required,omitempty"`
@@ -77,8 +79,9 @@ func Render(n *node.Node) ([]byte, error) {
 		c.addDisk(d)
 	}
 	if n.Hostname != "" {
-		keep := false
-		c.PreserveHostname = &keep
+		no := false
+		// On RHEL and Rocky cloud-init prefers the name that the cloud gives, unless it is told not to.
+		c.PreserveHostname, c.PreferFQDN = &no, &no
 	}
 	files, jinja := append(n.AllFiles(), unitFiles(n.Units)...), false
 	for _, f := range files {
@@ -86,16 +89,47 @@ func Render(n *node.Node) ([]byte, error) {
 		jinja = jinja || f.Jinja
 	}
 	var out bytes.Buffer
+	var document yaml.Node
+	if err := document.Encode(c); err != nil {
+		return nil, fmt.Errorf("writing cloud-config: %w", err)
+	}
 	if jinja {
 		out.WriteString("## template: jinja\n")
+		shield(&document, files)
 	}
 	out.WriteString("#cloud-config\n")
 	encoder := yaml.NewEncoder(&out)
 	encoder.SetIndent(2)
-	if err := encoder.Encode(c); err != nil {
+	if err := encoder.Encode(&document); err != nil {
 		return nil, fmt.Errorf("writing cloud-config: %w", err)
 	}
 	return out.Bytes(), nil
+}
+
+// shield keeps jinja from every string of the document but the content of files that are templates themselves.
+func shield(n *yaml.Node, files []node.File) {
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" {
+		n.Value = quote.Jinja(n.Value)
+	}
+	for i, child := range n.Content {
+		if n.Kind == yaml.MappingNode && i > 0 && n.Content[i-1].Value == "write_files" && i%2 == 1 {
+			shieldFiles(child, files)
+			continue
+		}
+		shield(child, files)
+	}
+}
+
+// shieldFiles does so for the entries of write_files, which are in the order of files.
+func shieldFiles(entries *yaml.Node, files []node.File) {
+	for i, entry := range entries.Content {
+		for j := 0; j+1 < len(entry.Content); j += 2 {
+			if files[i].Jinja && entry.Content[j].Value == "content" {
+				continue
+			}
+			shield(entry.Content[j+1], nil)
+		}
+	}
 }
 
 // addDisk never overwrites. The partition auto is the first one, or the whole disk where it has none, unless that

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+	"drover.io/bootstrap/node/quote"
 )
 
 const (
@@ -21,7 +22,7 @@ const (
 const containerdTOML = `version = 2
 
 [plugins."io.containerd.grpc.v1.cri"]
-  sandbox_image = "%s"
+  sandbox_image = %s
 
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "/opt/cni/bin"
@@ -67,17 +68,25 @@ func addContainerd(n *Node, os distribution, in Input) error {
 	if err != nil {
 		return err
 	}
+	sandbox, err := quote.TOML(sandboxImage(spec))
+	if err != nil {
+		return invalid("spec.containerd.sandboxImage", "%v", err)
+	}
 	n.Files = append(n.Files,
-		File{Path: containerdConfig, Mode: 0o600, Content: append(fmt.Appendf(nil, containerdTOML, sandboxImage(spec)), auth...)},
+		File{Path: containerdConfig, Mode: 0o600, Content: append(fmt.Appendf(nil, containerdTOML, sandbox), auth...)},
 		File{Path: "/etc/crictl.yaml", Mode: 0o644, Content: []byte("runtime-endpoint: " + containerdEndpoint + "\nimage-endpoint: " + containerdEndpoint + "\n")},
 	)
-	for _, mirror := range spec.Mirrors {
+	for m, mirror := range spec.Mirrors {
 		var hosts strings.Builder
 		for i, endpoint := range mirror.Endpoints {
 			if i > 0 {
 				hosts.WriteString("\n")
 			}
-			fmt.Fprintf(&hosts, "[host.%q]\n  capabilities = [\"pull\", \"resolve\"]\n", endpoint)
+			host, err := quote.TOML(endpoint)
+			if err != nil {
+				return invalid("spec.containerd.mirrors["+itoa(m)+"].endpoints["+itoa(i)+"]", "%v", err)
+			}
+			hosts.WriteString("[host." + host + "]\n  capabilities = [\"pull\", \"resolve\"]\n")
 		}
 		n.Files = append(n.Files, File{Path: registryFolder + "/" + mirror.Registry + "/hosts.toml", Mode: 0o644, Content: []byte(hosts.String())})
 	}

@@ -7,9 +7,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	kubeletv1 "k8s.io/kubelet/config/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
@@ -33,7 +36,10 @@ func addCredentialProviders(n *Node, _ distribution, in Input) error {
 	config := kubeletv1.CredentialProviderConfig{
 		TypeMeta: metav1.TypeMeta{APIVersion: kubeletv1.SchemeGroupVersion.String(), Kind: "CredentialProviderConfig"},
 	}
-	for _, p := range providers {
+	for i, p := range providers {
+		if err := checkCredentialProvider(p, "spec.kubelet.credentialProviders["+itoa(i)+"]"); err != nil {
+			return err
+		}
 		config.Providers = append(config.Providers, credentialProvider(p))
 		if len(p.Binary) > 0 {
 			n.Downloads = append(n.Downloads, download(p.Binary, Download{Name: p.Name, Target: credentialProviderFolder + "/" + p.Name}))
@@ -44,6 +50,25 @@ func addCredentialProviders(n *Node, _ distribution, in Input) error {
 		return fmt.Errorf("writing CredentialProviderConfig: %w", err)
 	}
 	n.Files = append(n.Files, File{Path: credentialProviderConfig, Mode: 0o600, Content: content})
+	return nil
+}
+
+// checkCredentialProvider refuses what YAML, or the environment of a program, cannot carry.
+func checkCredentialProvider(p bootstrapv1.CredentialProvider, field string) error {
+	unprintable := func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
+	for i, arg := range p.Args {
+		if strings.ContainsFunc(arg, unprintable) {
+			return invalid(field+".args["+itoa(i)+"]", "must not contain control characters")
+		}
+	}
+	for name, value := range p.Env {
+		if problems := validation.IsEnvVarName(name); len(problems) > 0 {
+			return invalid(field+".env", "has a name that no variable can have: %s", problems[0])
+		}
+		if strings.ContainsFunc(value, unprintable) {
+			return invalid(field+".env", "the value of %s must not contain control characters", name)
+		}
+	}
 	return nil
 }
 

@@ -10,8 +10,9 @@ import (
 	"maps"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
+
+	"drover.io/bootstrap/node/quote"
 )
 
 const (
@@ -92,11 +93,8 @@ func containerdAuth(in Input) ([]byte, error) {
 		if !found {
 			continue
 		}
-		fmt.Fprintf(&b, "\n    [plugins.\"io.containerd.grpc.v1.cri\".registry.configs.%s.auth]\n", tomlString(host))
-		for _, v := range [][2]string{{"username", c.Username}, {"password", c.Password}, {"auth", c.Auth}} {
-			if v[1] != "" {
-				fmt.Fprintf(&b, "      %s = %s\n", v[0], tomlString(v[1]))
-			}
+		if err := writeAuth(&b, host, c); err != nil {
+			return nil, invalid(credentialsField, "what Secret %q has for the registry %q %v", in.Spec.Containerd.RegistryCredentialsFrom.Name, host, err)
 		}
 	}
 	return []byte(b.String()), nil
@@ -117,11 +115,21 @@ func registryHost(s string) string {
 	return host
 }
 
-// tomlString writes a basic string. JSON's escapes are a subset of TOML's.
-func tomlString(s string) string {
-	out, err := json.Marshal(s)
+func writeAuth(b *strings.Builder, host string, c credential) error {
+	name, err := quote.TOML(host)
 	if err != nil {
-		return strconv.Quote(s)
+		return err
 	}
-	return string(out)
+	b.WriteString("\n    [plugins.\"io.containerd.grpc.v1.cri\".registry.configs." + name + ".auth]\n")
+	for _, v := range [][2]string{{"username", c.Username}, {"password", c.Password}, {"auth", c.Auth}} {
+		if v[1] == "" {
+			continue
+		}
+		value, err := quote.TOML(v[1])
+		if err != nil {
+			return err
+		}
+		b.WriteString("      " + v[0] + " = " + value + "\n")
+	}
+	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/coreos/go-systemd/v22/unit"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+	"drover.io/bootstrap/node/quote"
 )
 
 // Disk is a disk to give a file system and to mount. The mount itself is one of the units.
@@ -124,6 +125,6 @@ func (n *Node) writeMounts(line func(string, ...any)) {
 	line("systemctl daemon-reload")
 	line("udevadm settle")
 	for _, d := range n.Disks {
-		line("mount_disk '%s' %s %s", d.unit(), d.MountPath, d.source())
+		line("mount_disk %s %s %s", quote.Shell(d.unit()), quote.Shell(d.MountPath), quote.Shell(d.source()))
 	}
 }

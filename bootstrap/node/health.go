@@ -7,6 +7,8 @@ const (
 	healthUnit   = "drover-health.service"
 	healthScript = scriptFolder + "/health.sh"
 	loadFile     = "/proc/loadavg"
+	// healthzPort is where the kubelet says on the loopback device that it is well, by default.
+	healthzPort = 10248
 )
 
 // healthCheck restarts a kubelet or a containerd that runs but does not answer, which Restart= does not see.
@@ -14,8 +16,9 @@ const (
 // it takes twenty, because there an answer may only be late, and a restart would add to what the host has to do. A
 // kubelet that still waits for its certificate does not answer yet.
 const healthCheck = `#!/bin/bash
+export PATH=/opt/bin:$PATH
 kubelet=0 containerd=0
-type curl ctr nproc >/dev/null || exit 0
+type curl ctr nproc >/dev/null || exit 1
 while sleep 30; do
   read -r load _ < ` + loadFile + `
   patience=3

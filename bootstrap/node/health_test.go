@@ -93,3 +93,22 @@ func TestRestartsWhatDoesNotAnswer(t *testing.T) {
 		})
 	}
 }
+
+// TestTheHealthCheckFindsWhatWasDownloaded runs it with the PATH of systemd, which has no /opt/bin.
+func TestTheHealthCheckFindsWhatWasDownloaded(t *testing.T) {
+	t.Parallel()
+	for name, there := range map[string]bool{"ctr in /opt/bin": true, "no ctr": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			opt := t.TempDir()
+			if there {
+				must(t, os.WriteFile(filepath.Join(opt, "ctr"), []byte("#!/bin/sh\n"), 0o700))
+			}
+			script := strings.Replace(healthCheck, "/opt/bin", opt, 1)
+			out, err := bash(t, "set +eu\nsleep() { return 1; }\n"+script)
+			if (err == nil) != there {
+				t.Errorf("err = %v\n%s", err, out)
+			}
+		})
+	}
+}

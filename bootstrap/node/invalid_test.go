@@ -34,7 +34,11 @@ func TestNamesTheFieldThatIsWrong(t *testing.T) {
 	}{
 		"unknown operating system":           {"plan9", func(*bootstrapv1.BootstrapConfigSpec) {}, "spec.operatingSystem"},
 		"format of another operating system": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) { s.Format = bootstrapv1.Ignition }, "spec.format"},
-		"packages where there are none":      {"flatcar", func(s *bootstrapv1.BootstrapConfigSpec) { s.Packages = []string{"jq"} }, "spec.packages"},
+		"a noncharacter":                     {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) { s.PreCommands = []string{"a", "b\ufffe"} }, "spec.preCommands[1]"},
+		"a noncharacter in a configuration": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Kubelet.Configuration = &runtime.RawExtension{Raw: []byte(`{"clusterDomain":"\ufdd0"}`)}
+		}, "spec.kubelet.configuration.clusterDomain"},
+		"packages where there are none": {"flatcar", func(s *bootstrapv1.BootstrapConfigSpec) { s.Packages = []string{"jq"} }, "spec.packages"},
 		"configuration is not an object": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
 			s.Kubelet.Configuration = &runtime.RawExtension{Raw: []byte(`[1]`)}
 		}, "spec.kubelet.configuration"},
@@ -59,6 +63,15 @@ func TestNamesTheFieldThatIsWrong(t *testing.T) {
 		"flag with two lines": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
 			s.Kubelet.ExtraArgs = map[string]string{"v": "1\nExecStartPre=/bin/false"}
 		}, "spec.kubelet.extraArgs[v]"},
+		"health check elsewhere": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Kubelet.Configuration = &runtime.RawExtension{Raw: []byte(`{"healthzPort":0}`)}
+		}, "spec.kubelet.configuration.healthzPort"},
+		"health check on another address": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Kubelet.Configuration = &runtime.RawExtension{Raw: []byte(`{"healthzPort":10248,"healthzBindAddress":"10.0.0.1"}`)}
+		}, "spec.kubelet.configuration.healthzBindAddress"},
+		"health check elsewhere by a flag": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Kubelet.ExtraArgs = map[string]string{"healthz-port": "1"}
+		}, "spec.kubelet.extraArgs[healthz-port]"},
 		"flag with dashes": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
 			s.Kubelet.ExtraArgs = map[string]string{"--v": "1"}
 		}, "spec.kubelet.extraArgs[--v]"},
@@ -188,21 +201,6 @@ func files(paths ...string) func(*bootstrapv1.BootstrapConfigSpec) {
 	return func(s *bootstrapv1.BootstrapConfigSpec) {
 		for _, p := range paths {
 			s.Files = append(s.Files, bootstrapv1.File{Path: p, Content: ptr.To("x")})
-		}
-	}
-}
-
-func TestSystemdReadsTheArgument(t *testing.T) {
-	t.Parallel()
-	for arg, want := range map[string]string{
-		"--v=2":                      `--v=2`,
-		"--a=50%":                    `--a=50%%`,
-		"--a=b c":                    `"--a=b c"`,
-		`--a="b\c"`:                  `"--a=\"b\\c\""`,
-		"--id={{ ds.meta_data.id }}": `--id={{ ds.meta_data.id }}`,
-	} {
-		if got := systemdArgument(arg); got != want {
-			t.Errorf("systemdArgument(%s) = %s, want %s", arg, got, want)
 		}
 	}
 }

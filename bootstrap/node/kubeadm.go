@@ -119,7 +119,7 @@ func registration(os distribution, k bootstrapv1.Kubelet) (nodeRegistration, err
 		return r, err
 	}
 	for _, arg := range args[ownArgs:] {
-		name, value, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
+		name, value, _ := strings.Cut(strings.TrimPrefix(arg.text, "--"), "=")
 		if name != "register-with-taints" && name != "hostname-override" {
 			r.ExtraArgs = append(r.ExtraArgs, kubeadmArg{name, value})
 		}

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -39,10 +40,12 @@ func addKubelet(n *Node, os distribution, in Input) error {
 	if len(in.Spec.Binaries.Kubelet) > 0 {
 		n.kubelet = kubeletDownloaded
 	}
-	exec := make([]string, 0, len(args)+1)
-	exec = append(exec, n.kubelet)
-	for _, arg := range args {
-		exec = append(exec, systemdArgument(arg))
+	if n.kubeadm != "" {
+		args = append(args, argument{"$KUBELET_KUBEADM_ARGS", true})
+	}
+	command, err := systemdCommand(n.kubelet, args)
+	if err != nil {
+		return invalid("spec.kubelet.extraArgs", "%v", err)
 	}
 	n.Files = append(n.Files,
 		// The kubeadm package ships a drop-in of this name with a command line of its own: this one shadows it.
@@ -55,7 +58,6 @@ func addKubelet(n *Node, os distribution, in Input) error {
 		environment += "EnvironmentFile=-" + os.metadata + "\n"
 	}
 	if n.kubeadm != "" {
-		exec = append(exec, "$KUBELET_KUBEADM_ARGS")
 		environment += "EnvironmentFile=-/var/lib/kubelet/kubeadm-flags.env\n"
 	}
 	content := `[Unit]
@@ -66,7 +68,7 @@ After=` + needs + `
 ` + n.requiresMounts() + `StartLimitIntervalSec=0
 
 [Service]
-ExecStart=` + strings.Join(exec, " \\\n  ") + `
+ExecStart=` + command + `
 ` + environment + `Restart=always
 RestartSec=5
 KillMode=process
@@ -83,11 +85,11 @@ WantedBy=multi-user.target
 const ownArgs = 3
 
 // kubeletArgs are the flags of the kubelet: only what cannot be said in its configuration file.
-func kubeletArgs(os distribution, k bootstrapv1.Kubelet) ([]string, error) {
-	args := []string{
-		"--bootstrap-kubeconfig=" + bootstrapKubeconfig,
-		"--kubeconfig=" + kubeletKubeconfig,
-		"--config=" + kubeletConfigFile,
+func kubeletArgs(os distribution, k bootstrapv1.Kubelet) ([]argument, error) {
+	args := []argument{
+		{text: "--bootstrap-kubeconfig=" + bootstrapKubeconfig},
+		{text: "--kubeconfig=" + kubeletKubeconfig},
+		{text: "--config=" + kubeletConfigFile},
 	}
 	templated := []struct{ flag, field, value string }{
 		{"--provider-id=", "spec.kubelet.providerID", k.ProviderID},
@@ -100,41 +102,48 @@ func kubeletArgs(os distribution, k bootstrapv1.Kubelet) ([]string, error) {
 		if err := checkTemplated(os, t.field, t.value); err != nil {
 			return nil, err
 		}
-		args = append(args, t.flag+t.value)
+		args = append(args, argument{t.flag + t.value, true})
 	}
 	if k.CloudProvider == bootstrapv1.CloudProviderExternal {
-		args = append(args, "--cloud-provider=external")
+		args = append(args, argument{text: "--cloud-provider=external"})
 	}
 	if labels, err := nodeLabels(k.NodeLabels); err != nil {
 		return nil, err
 	} else if labels != "" {
-		args = append(args, "--node-labels="+labels)
+		args = append(args, argument{text: "--node-labels=" + labels})
 	}
 	taints, err := registerTaints(k.Taints)
 	if err != nil {
 		return nil, err
 	}
-	args = append(args, "--register-with-taints="+taints)
+	args = append(args, argument{text: "--register-with-taints=" + taints})
 	if len(k.CredentialProviders) > 0 {
-		args = append(args, "--image-credential-provider-config="+credentialProviderConfig, "--image-credential-provider-bin-dir="+credentialProviderFolder)
+		args = append(args,
+			argument{text: "--image-credential-provider-config=" + credentialProviderConfig}, argument{text: "--image-credential-provider-bin-dir=" + credentialProviderFolder})
 	}
 	for _, name := range slices.Sorted(maps.Keys(k.ExtraArgs)) {
 		value := k.ExtraArgs[name]
-		if !isFlagName(name) || strings.ContainsAny(value, "\n\r\x00") {
+		if !isFlagName(name) || strings.ContainsFunc(value, unicode.IsControl) {
 			return nil, invalid("spec.kubelet.extraArgs["+name+"]", "must be the name of a flag without dashes, with a value of one line")
 		}
 		if hasJinja(value) {
 			return nil, invalid("spec.kubelet.extraArgs["+name+"]", "must not contain jinja expressions")
 		}
-		if slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "--"+name+"=") }) {
+		if strings.HasPrefix(name, "healthz-") {
+			return nil, invalid("spec.kubelet.extraArgs["+name+"]", "must stay as it is, so that the host's health check can ask")
+		}
+		if slices.ContainsFunc(args, func(arg argument) bool { return strings.HasPrefix(arg.text, "--"+name+"=") }) {
 			return nil, invalid("spec.kubelet.extraArgs["+name+"]", "is set by the controller")
 		}
-		args = append(args, "--"+name+"="+value)
+		args = append(args, argument{text: "--" + name + "=" + value})
 	}
 	return args, nil
 }
 
 // variable is an environment variable in a command line of systemd.
+// unsafeInWord are the characters that no word of a unit may have outside of expressions and variables.
+const unsafeInWord = " \t\n\r\"'\\%{}$;#"
+
 var variable = regexp.MustCompile(`\$\{[A-Z0-9_]+\}`)
 
 // checkTemplated accepts one word in which jinja expressions may stand, where the format has them.
@@ -145,7 +154,8 @@ func checkTemplated(os distribution, field, value string) error {
 	rest := value
 	for {
 		before, after, found := strings.Cut(rest, "{{")
-		if strings.ContainsAny(variable.ReplaceAllString(before, ""), " \t\n\r\"'\\%{}") {
+		word := variable.ReplaceAllString(before, "")
+		if strings.ContainsAny(word, unsafeInWord) || strings.ContainsFunc(word, unicode.IsControl) {
 			return invalid(field, "must be one word without quotes, in which {{ expressions }} may stand")
 		}
 		if !found {
@@ -154,6 +164,9 @@ func checkTemplated(os distribution, field, value string) error {
 		expression, tail, closed := strings.Cut(after, "}}")
 		if !closed || strings.ContainsAny(expression, "\n\r\"\\%{}") {
 			return invalid(field, "has an expression that is not closed, or one with a line break, a double quote, a backslash or a brace")
+		}
+		if !knownMetadata(expression) {
+			return invalid(field, "{{%s}} is no instance metadata: cloud-init fills in ds.meta_data.… and v1.…, such as {{ v1.local_hostname }}", expression)
 		}
 		rest = tail
 	}

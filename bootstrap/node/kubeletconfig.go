@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
 	kubeletv1 "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/yaml"
 )
@@ -22,6 +23,14 @@ const (
 // kubeletConfiguration is the operator's fragment merged over our defaults.
 func kubeletConfiguration(os distribution, in Input) ([]byte, error) {
 	const field = "spec.kubelet.configuration"
+	if problems := validation.IsDNS1123Subdomain(in.ClusterDomain); in.ClusterDomain != "" && len(problems) > 0 {
+		return nil, invalid("Cluster.spec.clusterNetwork.serviceDomain", "%s", problems[0])
+	}
+	for i, address := range in.Spec.Kubelet.ClusterDNS {
+		if _, err := netip.ParseAddr(address); err != nil {
+			return nil, invalid("spec.kubelet.clusterDNS["+itoa(i)+"]", "must be an IP address")
+		}
+	}
 	config := kubeletDefaults(os, in)
 	patch, err := kubeletFragment(in)
 	if err != nil {
@@ -55,7 +64,24 @@ func kubeletFragment(in Input) (map[string]any, error) {
 			return nil, invalid(field+"."+key, "must be %v", want)
 		}
 	}
+	if err := checkHealthz(patch); err != nil {
+		return nil, err
+	}
 	return patch, nil
+}
+
+// checkHealthz refuses to move what the health check of the host asks.
+func checkHealthz(patch map[string]any) error {
+	const field = "spec.kubelet.configuration."
+	if port, set := patch["healthzPort"]; set && port != float64(healthzPort) {
+		return invalid(field+"healthzPort", "must be %d, where the host's health check asks", healthzPort)
+	}
+	switch address := patch["healthzBindAddress"]; address {
+	case nil, "127.0.0.1", "0.0.0.0", "::":
+		return nil
+	default:
+		return invalid(field+"healthzBindAddress", "must be 127.0.0.1, 0.0.0.0 or ::, so that the host's health check can ask")
+	}
 }
 
 func kubeletDefaults(os distribution, in Input) map[string]any {

@@ -6,6 +6,7 @@ package node
 import (
 	"fmt"
 	"io/fs"
+	"regexp"
 	"strings"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
@@ -152,8 +153,17 @@ type Input struct {
 	ServiceCIDR, ClusterDomain string
 }
 
+// kubernetesVersion is a semantic version, with what vendors add to it.
+var kubernetesVersion = regexp.MustCompile(`^v?[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.-]+)*$`)
+
 // Describe says what the host must have. An error is an *InvalidError that names the field to change.
 func Describe(in Input) (*Node, error) {
+	if in.Version != "" && !kubernetesVersion.MatchString(in.Version) {
+		return nil, invalid("Machine.spec.version", "must be a version of Kubernetes such as v1.36.3")
+	}
+	if err := checkText(in.Spec); err != nil {
+		return nil, err
+	}
 	os, err := distributionOf(in.Spec)
 	if err != nil {
 		return nil, err
@@ -227,5 +237,5 @@ func users(in []bootstrapv1.User) []User {
 
 // hasJinja tells whether a value of the spec refers to the instance's metadata.
 func hasJinja(s string) bool {
-	return strings.Contains(s, "{{") || strings.Contains(s, "{%")
+	return strings.Contains(s, "{{") || strings.Contains(s, "{%") || strings.Contains(s, "{#")
 }

@@ -6,6 +6,8 @@ package node
 import (
 	"net"
 	"strings"
+
+	"drover.io/bootstrap/node/quote"
 )
 
 // proxyFile holds the proxy's environment. A proxy's URL may carry a password: the file is 0600.
@@ -27,9 +29,18 @@ func addProxy(n *Node, _ distribution, in Input) error {
 	}
 	direct = append(direct, proxy.NoProxy...)
 	var env strings.Builder
-	for _, v := range [][2]string{{"HTTP_PROXY", proxy.HTTP}, {"HTTPS_PROXY", proxy.HTTPS}, {"NO_PROXY", strings.Join(direct, ",")}} {
-		if v[1] != "" {
-			env.WriteString(v[0] + "=" + v[1] + "\n" + strings.ToLower(v[0]) + "=" + v[1] + "\n")
+	for _, v := range [][3]string{
+		{"HTTP_PROXY", proxy.HTTP, "spec.proxy.http"}, {"HTTPS_PROXY", proxy.HTTPS, "spec.proxy.https"}, {"NO_PROXY", strings.Join(direct, ","), "spec.proxy.noProxy"},
+	} {
+		if v[1] == "" {
+			continue
+		}
+		for _, name := range []string{v[0], strings.ToLower(v[0])} {
+			line, err := quote.Environment(name, v[1])
+			if err != nil {
+				return invalid(v[2], "%v: percent-encode it", err)
+			}
+			env.WriteString(line)
 		}
 	}
 	n.Files = append(n.Files, File{Path: proxyFile, Mode: 0o600, Content: []byte(env.String())})

@@ -6,6 +6,8 @@ package node
 import (
 	"fmt"
 	"strings"
+
+	"drover.io/bootstrap/node/quote"
 )
 
 // Files that all operating systems have from us. See the package comment.
@@ -69,6 +71,7 @@ func (n *Node) script() []byte {
 		line("set -a; . %s; set +a", proxyFile)
 	}
 	line("modprobe -a %s", strings.Join(n.Modules, " "))
+	line("[ -e /proc/sys/net/ipv6 ] || sed -i '/^net[.]ipv6[.]/d' %s", sysctlFile) // a kernel may be without
 	line("sysctl --quiet --load %s", sysctlFile)
 	line("swapoff -a")
 	line("systemctl mask --quiet swap.target")
@@ -80,6 +83,7 @@ func (n *Node) script() []byte {
 	for i := range n.PreCommands {
 		line("%s", commandPath("pre", i))
 	}
+	n.writeMetadataCheck(line)
 	n.writeKubeletCheck(line)
 	if n.kubeadm != "" {
 		line("if ! [ -x %s ]; then echo 'bootstrap: there is no %s: use an image that has it, or spec.binaries.kubeadm' >&2; exit 1; fi", n.kubeadm, n.kubeadm)
@@ -111,7 +115,26 @@ func (n *Node) writeKubeletCheck(line func(string, ...any)) {
 	line("if ! [ -x %s ]; then echo 'bootstrap: there is no %s: use an image that has it, or spec.binaries.kubelet' >&2; exit 1; fi", n.kubelet, n.kubelet)
 	if n.Version != "" {
 		line("installed=$(%s --version)", n.kubelet)
-		line("[ \"$installed\" = 'Kubernetes %s' ] || echo \"bootstrap: the Machine asks for %s, the kubelet says: $installed\" >&2", n.Version, n.Version)
+		line("[ \"$installed\" = %s ] || echo \"bootstrap: the Machine asks for\" %s\", the kubelet says: $installed\" >&2", quote.Shell("Kubernetes "+n.Version), quote.Shell(n.Version))
+	}
+}
+
+// writeMetadataCheck ends the bootstrap where an expression named metadata that the instance does not have: cloud-init
+// writes a text in its place that no Machine could ever be known by.
+func (n *Node) writeMetadataCheck(line func(string, ...any)) {
+	var templates []string
+	for _, f := range n.Files {
+		if f.Jinja {
+			templates = append(templates, f.Path)
+		}
+	}
+	for _, u := range n.Units {
+		if u.Jinja {
+			templates = append(templates, unitFolder+u.Name)
+		}
+	}
+	for _, path := range templates {
+		line("if grep --only-matching 'CI_MISSING_JINJA_VAR/[^ \"]*' %s >&2; then echo 'bootstrap: the instance has no such metadata: change spec.kubelet.providerID or hostnameOverride' >&2; exit 1; fi", path)
 	}
 }
 
@@ -131,7 +154,7 @@ const fetchFunction = `case $(uname -m) in
 esac
 fetch() { # URL, SHA-256, file: nothing unverified is ever put in place
   mkdir -p "${3%/*}"
-  curl --fail --location --silent --show-error --retry 20 --retry-delay 3 --retry-all-errors --connect-timeout 10 --output "$3.part" "$1"
+  curl --fail --location --silent --show-error --retry 20 --retry-delay 3 --retry-all-errors --connect-timeout 10 --speed-limit 1024 --speed-time 60 --globoff --output "$3.part" --url "$1"
   if ! echo "$2  $3.part" | sha256sum --check --status; then
     rm -f "$3.part"
     echo "bootstrap: $1 does not have the checksum sha256:$2" >&2
@@ -146,18 +169,19 @@ func (n *Node) writeDownloads(line func(string, ...any)) {
 	}
 	line("%s", fetchFunction)
 	for _, d := range n.Downloads {
-		file := d.Target
+		target := quote.Shell(d.Target)
+		file := target
 		if d.Unpack {
-			file = scriptFolder + "/" + d.Name + ".tgz"
+			file = quote.Shell(scriptFolder + "/" + d.Name + ".tgz")
 		}
 		line("case $arch in")
 		for _, s := range d.Sources {
-			line("  %s) fetch '%s' %s %s ;;", s.Architecture, s.URL, s.SHA256, file)
+			line("  %s) fetch %s %s %s ;;", quote.Shell(s.Architecture), quote.Shell(s.URL), quote.Shell(s.SHA256), file)
 		}
-		line("  *) echo \"bootstrap: no %s is configured for $arch\" >&2; exit 1 ;;", d.Name)
+		line("  *) echo \"bootstrap: no\" %s \"is configured for $arch\" >&2; exit 1 ;;", quote.Shell(d.Name))
 		line("esac")
 		if d.Unpack {
-			line("mkdir -p %s && tar -xzf %s -C %s --no-same-owner && rm %s", d.Target, file, d.Target, file)
+			line("mkdir -p %s && tar -xzf %s -C %s --no-same-owner && rm %s", target, file, target, file)
 			continue
 		}
 		line("chmod 0755 %s", file)

@@ -6,6 +6,7 @@ package node
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
@@ -87,6 +89,64 @@ func TestPutsNothingUnverifiedInPlace(t *testing.T) {
 	}
 }
 
+// TestTriesADownloadAgainThatStalls: a mirror may hold a connection open and send nothing.
+func TestTriesADownloadAgainThatStalls(t *testing.T) {
+	t.Parallel()
+	content := []byte("a program")
+	var asked atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) > 1 {
+			_, _ = w.Write(content)
+			return
+		}
+		w.Header().Set("Content-Length", "1000")
+		w.WriteHeader(http.StatusOK)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	t.Cleanup(server.Close)
+	sum := sha256.Sum256(content)
+	fetch := strings.NewReplacer("--speed-time 60", "--speed-time 1", "--retry-delay 3", "--retry-delay 1").Replace(fetchFunction)
+	target := filepath.Join(t.TempDir(), "kubelet")
+	if out, err := bash(t, fetch+"\nfetch '"+server.URL+"' "+hex.EncodeToString(sum[:])+" "+target); err != nil {
+		t.Errorf("err = %v\n%s", err, out)
+	}
+	if got, err := os.ReadFile(target); err != nil || string(got) != string(content) {
+		t.Errorf("downloaded %q, %v", got, err)
+	}
+}
+
+// TestBootsWithoutIPv6 runs the line that leaves out the settings of a kernel without IPv6.
+func TestBootsWithoutIPv6(t *testing.T) {
+	t.Parallel()
+	n, err := Describe(minimal(bootstrapv1.Ubuntu))
+	must(t, err)
+	files := map[string]string{}
+	for _, f := range n.AllFiles() {
+		files[f.Path] = string(f.Content)
+	}
+	var line string
+	for each := range strings.Lines(files[ScriptFile]) {
+		if strings.Contains(each, "/proc/sys/net/ipv6") {
+			line = each
+		}
+	}
+	for there, want := range map[bool]string{true: files[sysctlFile], false: strings.ReplaceAll(files[sysctlFile], "net.ipv6.conf.all.forwarding = 1\n", "")} {
+		folder, file := t.TempDir(), filepath.Join(t.TempDir(), "sysctl.conf")
+		must(t, os.WriteFile(file, []byte(files[sysctlFile]), 0o600))
+		proc := folder
+		if !there {
+			proc = filepath.Join(folder, "absent")
+		}
+		if out, err := bash(t, strings.NewReplacer("/proc/sys/net/ipv6", proc, sysctlFile, file).Replace(line)); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		if got, err := os.ReadFile(file); err != nil || string(got) != want || line == "" {
+			t.Errorf("with IPv6 %t the file has %q, want %q (%v)", there, got, want, err)
+		}
+	}
+}
+
 func TestFailsWithoutABinaryForTheArchitecture(t *testing.T) {
 	t.Parallel()
 	n := &Node{Downloads: []Download{{Name: "kubelet", Target: filepath.Join(t.TempDir(), "kubelet"), Sources: []Source{{Architecture: "none", URL: "https://a.example.test", SHA256: "0"}}}}}
@@ -94,5 +154,38 @@ func TestFailsWithoutABinaryForTheArchitecture(t *testing.T) {
 	n.writeDownloads(func(format string, args ...any) { b.WriteString(fmt.Sprintf(format, args...) + "\n") })
 	if out, err := bash(t, b.String()); err == nil || !strings.Contains(out, "no kubelet is configured for") {
 		t.Errorf("err = %v\n%s", err, out)
+	}
+}
+
+// TestWhatASpecSaysIsNoCode has values that were code once arrive as what they are, or refused with their field.
+func TestWhatASpecSaysIsNoCode(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"http://user:p&w@proxy:3128", "http://user:p`id`@proxy:3128", "http://u:a;b(c)|d@proxy:3128"} {
+		in := minimal(bootstrapv1.Ubuntu)
+		in.Spec.Proxy.HTTP = url
+		n, err := Describe(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range n.AllFiles() {
+			if f.Path != proxyFile {
+				continue
+			}
+			file := filepath.Join(t.TempDir(), "proxy.env")
+			if err := os.WriteFile(file, f.Content, f.Mode); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := bash(t, "set -a; . "+file+"; set +a; printenv HTTP_PROXY http_proxy"); err != nil || got != url+"\n"+url+"\n" {
+				t.Errorf("the proxy %q arrives as %q, %v", url, got, err)
+			}
+		}
+	}
+	for _, version := range []string{"v1.36.3'; curl x |bash; '", "banana", "$(id)", "v1.36.3\nid"} {
+		in := minimal(bootstrapv1.Ubuntu)
+		in.Version = version
+		_, err := Describe(in)
+		if refused := (*InvalidError)(nil); !errors.As(err, &refused) || refused.Field != "Machine.spec.version" {
+			t.Errorf("version %q: got %v", version, err)
+		}
 	}
 }

@@ -3,10 +3,7 @@
 
 package node
 
-import (
-	"regexp"
-	"strings"
-)
+import "strings"
 
 const serverNameScript = scriptFolder + "/server-name.sh"
 
@@ -20,16 +17,11 @@ if [ -e "$file" ] && ! grep -q 'tls-server-name:' "$file"; then
 fi
 `
 
-var serverName = regexp.MustCompile(`^[A-Za-z0-9.:-]+$`)
-
 // addServerName has the kubelet's kubeconfig corrected before each start of the kubelet.
 func addServerName(n *Node, _ distribution, in Input) error {
 	_, name := reach(in)
 	if name == "" {
 		return nil
-	}
-	if !serverName.MatchString(name) {
-		return invalid("spec.join.tlsServerName", "%q is not the name of a host", name)
 	}
 	n.Files = append(n.Files, File{Path: serverNameScript, Mode: 0o755, Content: []byte(strings.Replace(keepServerName, "SERVER_NAME", name, 1))})
 	for i := range n.Units {

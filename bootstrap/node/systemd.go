@@ -6,19 +6,32 @@ package node
 import (
 	"strconv"
 	"strings"
+
+	"drover.io/bootstrap/node/quote"
 )
 
-// systemdArgument writes one argument of a command line in a unit so that systemd gives the program exactly
-// this argument. A dollar sign stays: an environment variable in an argument is a feature for the operator.
-func systemdArgument(arg string) string {
-	if hasJinja(arg) {
-		return arg // checked to be one word after rendering
+// argument is one argument of a command line in a unit.
+type argument struct {
+	text string
+	// templated arguments hold expressions for cloud-init or variables for systemd to fill in, and were checked to be one
+	// word besides.
+	templated bool
+}
+
+// systemdCommand writes a command line for ExecStart=, an argument a line.
+func systemdCommand(program string, args []argument) (string, error) {
+	words := []string{program}
+	for _, arg := range args {
+		word := arg.text
+		if !arg.templated {
+			var err error
+			if word, err = quote.Systemd(arg.text); err != nil {
+				return "", err
+			}
+		}
+		words = append(words, word)
 	}
-	arg = strings.ReplaceAll(arg, "%", "%%")
-	if !strings.ContainsAny(arg, " \t\"'\\;") {
-		return arg
-	}
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(arg) + `"`
+	return strings.Join(words, " \\\n  "), nil
 }
 
 func itoa(i int) string { return strconv.Itoa(i) }

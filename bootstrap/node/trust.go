@@ -7,6 +7,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"net"
+	"regexp"
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -21,10 +22,27 @@ const (
 	kubeletKubeconfig   = "/etc/kubernetes/kubelet.conf"
 )
 
+// hostName is a name or an address as it stands in a URL, without the brackets of IPv6, and portNumber a port.
+var (
+	hostName   = regexp.MustCompile(`^[A-Za-z0-9.:-]+$`)
+	portNumber = regexp.MustCompile(`^[0-9]{1,5}$`)
+)
+
 func addTrust(n *Node, _ distribution, in Input) error {
 	endpoint, serverName := reach(in)
-	if _, _, err := net.SplitHostPort(endpoint); err != nil {
-		return invalid("spec.join.endpoint", "%q is not a host and a port", endpoint)
+	if host, port, err := net.SplitHostPort(endpoint); err != nil || !hostName.MatchString(host) || !portNumber.MatchString(port) {
+		field := "spec.join.endpoint"
+		if in.Spec.Join.Endpoint == "" {
+			field = "Cluster.spec.controlPlaneEndpoint"
+		}
+		return invalid(field, "%q is not a host and a port: set spec.join.endpoint to one such as api.example.com:6443", endpoint)
+	}
+	if serverName != "" && !hostName.MatchString(serverName) {
+		field := "spec.join.tlsServerName"
+		if in.Spec.Join.TLSServerName == "" {
+			field = "tls-server-name of the Cluster's kubeconfig"
+		}
+		return invalid(field, "%q is not the name of a host", serverName)
 	}
 	if block, _ := pem.Decode(in.CA); block == nil || block.Type != "CERTIFICATE" {
 		return fmt.Errorf("reading CA: not a PEM certificate")

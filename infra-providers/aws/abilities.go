@@ -5,6 +5,8 @@ package aws
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -22,7 +24,7 @@ func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
 		return err
 	}
 	_, err = d.api.RebootInstances(ctx, &ec2.RebootInstancesInput{InstanceIds: []string{found.ID}})
-	if err = kind(err); driver.IsNotFound(err) {
+	if err = toError(err); driver.IsNotFound(err) {
 		return errUnlisted
 	}
 	return err
@@ -36,23 +38,63 @@ func (d *Driver) Tag(ctx context.Context, id driver.Identity) error {
 		return err
 	}
 	id.UID = found.Identity.UID
-	resources := []string{found.ID}
-	pages := ec2.NewDescribeTagsPaginator(d.api, &ec2.DescribeTagsInput{Filters: []types.Filter{
-		{Name: aws.String("key"), Values: []string{driver.TagMachineUID}},
-		{Name: aws.String("value"), Values: []string{string(id.UID)}},
-		{Name: aws.String("resource-type"), Values: []string{"volume", "network-interface", "spot-instances-request"}},
-	}})
+	beside, err := d.beside(ctx, found.Identity)
+	if err != nil {
+		return err
+	}
+	_, err = d.api.CreateTags(ctx, &ec2.CreateTagsInput{Resources: append(beside, found.ID), Tags: launch.Tags(id.Tags())})
+	return toError(err)
+}
+
+// besideKinds are the kinds of resources that are made with an instance and get its tags.
+var besideKinds = []string{"volume", "network-interface", "spot-instances-request"}
+
+// mostTagged is how many values a filter of EC2 takes at most.
+const mostTagged = 200
+
+// beside returns the IDs of the resources that were made with an instance: those whose tags name all that its own name.
+// A UID alone is not enough, because whoever makes a machine may choose it.
+func (d *Driver) beside(ctx context.Context, owner driver.Identity) ([]string, error) {
+	sameUID, err := d.tagged(ctx, types.Filter{Name: aws.String("key"), Values: []string{driver.TagMachineUID}},
+		types.Filter{Name: aws.String("value"), Values: []string{literal.Replace(string(owner.UID))}})
+	if err != nil {
+		return nil, err
+	}
+	var own []string
+	for ids := range slices.Chunk(slices.Sorted(maps.Keys(sameUID)), mostTagged) {
+		all, err := d.tagged(ctx, types.Filter{Name: aws.String("resource-id"), Values: ids})
+		if err != nil {
+			return nil, err
+		}
+		for id, tags := range all {
+			if at, ok := driver.FromTags(tags); ok && owner.Check(at) == nil {
+				own = append(own, id)
+			}
+		}
+	}
+	slices.Sort(own)
+	return own, nil
+}
+
+// tagged returns the tags that match the filters, by the ID of what is made with an instance.
+func (d *Driver) tagged(ctx context.Context, filters ...types.Filter) (map[string]map[string]string, error) {
+	filters = append(filters, types.Filter{Name: aws.String("resource-type"), Values: besideKinds})
+	found := map[string]map[string]string{}
+	pages := ec2.NewDescribeTagsPaginator(d.api, &ec2.DescribeTagsInput{Filters: filters})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return kind(err)
+			return nil, toError(err)
 		}
-		for _, beside := range page.Tags {
-			resources = append(resources, aws.ToString(beside.ResourceId))
+		for _, tag := range page.Tags {
+			id := aws.ToString(tag.ResourceId)
+			if found[id] == nil {
+				found[id] = map[string]string{}
+			}
+			found[id][aws.ToString(tag.Key)] = aws.ToString(tag.Value)
 		}
 	}
-	_, err = d.api.CreateTags(ctx, &ec2.CreateTagsInput{Resources: resources, Tags: launch.Tags(id.Tags())})
-	return kind(err)
+	return found, nil
 }
 
 // Size implements driver.Sizer.

@@ -16,10 +16,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
@@ -124,14 +122,4 @@ func digest(of ...any) string {
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
-}
-
-// fromSecret reads static credentials from a Secret.
-func fromSecret(name string, data driver.Credentials) (aws.CredentialsProvider, error) {
-	for _, key := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} {
-		if len(data[key]) == 0 {
-			return nil, &driver.UnauthorizedError{Err: fmt.Errorf("the Secret %q has no key %q", name, key)}
-		}
-	}
-	return credentials.NewStaticCredentialsProvider(string(data["AWS_ACCESS_KEY_ID"]), string(data["AWS_SECRET_ACCESS_KEY"]), string(data["AWS_SESSION_TOKEN"])), nil
 }

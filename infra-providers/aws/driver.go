@@ -5,23 +5,24 @@ package aws
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"iter"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
-	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/aws/createcache"
 	"drover.io/infra-providers/aws/launch"
-	"drover.io/infra-providers/aws/recent"
 	"drover.io/infra-providers/driver"
 )
 
@@ -37,6 +38,8 @@ const patience = 30 * time.Second
 type Options struct {
 	// Endpoint replaces EC2's own, for private clouds. Empty leaves it to the environment and the region.
 	Endpoint string
+	// STSEndpoint replaces the one that tells to which account credentials belong. Empty is Endpoint.
+	STSEndpoint string
 	// PageSize is how many instances a page of a list has; zero is EC2's most.
 	PageSize int32
 	// Now is the clock; nil is the real one.
@@ -61,12 +64,14 @@ func Cloud(options Options) driver.Cloud[*infrav1.AWSMachine, Config] {
 	}
 }
 
-// Driver implements driver.Driver, driver.Sizer, driver.ImageFinder, driver.Tagger and driver.Restarter.
+// Driver implements driver.Driver, driver.AccountIdentifier, driver.Sizer, driver.ImageFinder, driver.Tagger and
+// driver.Restarter.
 type Driver struct {
-	api      api
-	lookup   *launch.Lookup
-	recent   *recent.Memory
-	pageSize *int32
+	api        api
+	identities *sts.Client
+	lookup     *launch.Lookup
+	recent     *createcache.Cache
+	pageSize   *int32
 }
 
 // api is what is used of EC2.
@@ -83,27 +88,20 @@ type api interface {
 // connect reads settings and calls nobody. Each call is tried once: when and whether to try again is decided
 // for all clouds alike, outside the drivers.
 func connect(ctx context.Context, options Options, account driver.Account, secret driver.Credentials) (*Driver, error) {
-	settings := []func(*config.LoadOptions) error{
-		config.WithRegion(account.Region),
-		config.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} }),
-		config.WithHTTPClient(awshttp.NewBuildableClient().WithTimeout(patience)),
-	}
-	if account.SecretName != "" {
-		static, err := fromSecret(account.SecretName, secret)
-		if err != nil {
-			return nil, err
-		}
-		settings = append(settings, config.WithCredentialsProvider(static))
-	}
-	loaded, err := config.LoadDefaultConfig(ctx, settings...)
+	loaded, err := settings(ctx, account, secret)
 	if err != nil {
-		return nil, &driver.UnauthorizedError{Err: fmt.Errorf("reading the AWS settings of the environment: %w", err)}
+		return nil, err
 	}
-	loaded.Credentials = aws.NewCredentialsCache(own{loaded.Credentials})
 	client := ec2.NewFromConfig(loaded, func(o *ec2.Options) {
 		o.HTTPClient = whole{o.HTTPClient}
 		if options.Endpoint != "" {
 			o.BaseEndpoint = &options.Endpoint
+		}
+	})
+	identities := sts.NewFromConfig(loaded, func(o *sts.Options) {
+		o.HTTPClient = whole{o.HTTPClient}
+		if own := cmp.Or(options.STSEndpoint, options.Endpoint); own != "" {
+			o.BaseEndpoint = &own
 		}
 	})
 	now := options.Now
@@ -114,7 +112,7 @@ func connect(ctx context.Context, options Options, account driver.Account, secre
 	if pageSize == 0 {
 		pageSize = 1000
 	}
-	return &Driver{api: client, lookup: launch.NewLookup(client, now), recent: recent.New(now), pageSize: &pageSize}, nil
+	return &Driver{api: client, identities: identities, lookup: launch.NewLookup(client, now), recent: createcache.New(now), pageSize: &pageSize}, nil
 }
 
 // whole gives the transport a body of its own. The SDK closes the body as soon as an answer begins, and a
@@ -134,17 +132,6 @@ func (w whole) Do(request *http.Request) (*http.Response, error) {
 	return w.HTTPClient.Do(sent)
 }
 
-// own makes a failure to get credentials the kind of error that it is.
-type own struct{ aws.CredentialsProvider }
-
-func (o own) Retrieve(ctx context.Context) (aws.Credentials, error) {
-	credentials, err := o.CredentialsProvider.Retrieve(ctx)
-	if err != nil && ctx.Err() == nil {
-		err = &driver.UnauthorizedError{Err: fmt.Errorf("getting AWS credentials: %w", plain(err))}
-	}
-	return credentials, err
-}
-
 // Create implements driver.Driver.
 func (d *Driver) Create(ctx context.Context, req driver.Request[Config]) (driver.Instance, error) {
 	found, err := d.seek(ctx, req.Identity)
@@ -155,38 +142,60 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[Config]) (driver
 		d.recent.Forget(req.Identity.UID)
 		return owned(found[0], req.Identity)
 	}
+	if made, ok := d.recent.Instance(req.Identity); ok {
+		return owned(made, req.Identity)
+	}
 	request, err := d.lookup.Request(ctx, order(req))
 	if err != nil {
 		return driver.Instance{}, refused(err, req.Config)
 	}
+	if err := d.doubt(req, request); err != nil {
+		return driver.Instance{}, err
+	}
 	out, err := d.api.RunInstances(ctx, request)
-	if code := codeOf(err); code == codeTokenTerminated || code == codeTokenMismatch && d.recent.Refused(req.Identity.UID) >= recent.Window {
+	if code := codeOf(err); code == codeTokenTerminated || code == codeTokenMismatch && d.recent.Refused(req.Identity.UID) >= createcache.Window {
 		// The instance of that token is gone, or there was never one: EC2 also holds a token to the
 		// parameters of a request that it refused. They are part of the next token, so that it fits.
 		request.ClientToken = aws.String(digest(*request))
 		out, err = d.api.RunInstances(ctx, request)
 	}
-	return d.made(out, err, req)
+	return d.made(out, err, req, launch.Place(request))
+}
+
+// doubt fails while an earlier call may have made an instance that EC2 does not show yet and that a request would not
+// find: a token is good for one zone, and a filter or a launch template may lead to another one than it did then.
+func (d *Driver) doubt(req driver.Request[Config], request *ec2.RunInstancesInput) error {
+	if d.recent.Elsewhere(req.Identity.UID, launch.Place(request)) {
+		return errUnlisted
+	}
+	fixed := req.Config.Zone != "" || req.Config.Spec.Subnet.ID != ""
+	if !fixed && d.recent.IsYoung() && !req.Since.After(d.recent.Since()) {
+		return errYoung
+	}
+	return nil
 }
 
 // made judges the answer of RunInstances.
-func (d *Driver) made(out *ec2.RunInstancesOutput, err error, req driver.Request[Config]) (driver.Instance, error) {
+func (d *Driver) made(out *ec2.RunInstancesOutput, err error, req driver.Request[Config], place string) (driver.Instance, error) {
 	if codeOf(err) == codeTokenMismatch {
 		return driver.Instance{}, errUnlisted
 	}
 	if err != nil {
 		err = refused(err, req.Config)
-		if unclear(err) {
-			d.recent.Unclear(req.Identity.UID)
+		switch {
+		case unclear(err):
+			d.recent.Unclear(req.Identity.UID, place)
+		case driver.IsInsufficientCapacity(err), driver.IsQuotaExceeded(err):
+			d.recent.Resolve(req.Identity.UID)
 		}
 		return driver.Instance{}, err
 	}
 	if len(out.Instances) == 0 {
-		d.recent.Unclear(req.Identity.UID)
+		d.recent.Unclear(req.Identity.UID, place)
 		return driver.Instance{}, errUnlisted
 	}
 	instance := toInstance(out.Instances[0])
-	d.recent.Made(instance)
+	d.recent.Created(instance)
 	return owned(instance, req.Identity)
 }
 
@@ -227,7 +236,7 @@ func (d *Driver) Delete(ctx context.Context, id driver.Identity) error {
 		return nil
 	}
 	if _, err := d.api.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: living}); err != nil {
-		if err = kind(err); driver.IsNotFound(err) {
+		if err = toError(err); driver.IsNotFound(err) {
 			return errUnlisted
 		}
 		return err
@@ -270,6 +279,9 @@ func (d *Driver) find(ctx context.Context, id driver.Identity) ([]driver.Instanc
 // seek returns the instances that EC2 shows for an identity, the one that counts first. There is more than
 // one only after a token outlived EC2's memory of it.
 func (d *Driver) seek(ctx context.Context, id driver.Identity) (found []driver.Instance, err error) {
+	if id.ProviderID == "" && id.UID == "" {
+		return nil, nil
+	}
 	query := &ec2.DescribeInstancesInput{Filters: []types.Filter{tag(driver.TagMachineUID, string(id.UID))}}
 	if id.ProviderID != "" {
 		name, ok := instanceID(id.ProviderID)
@@ -288,7 +300,7 @@ func (d *Driver) seek(ctx context.Context, id driver.Identity) (found []driver.I
 		found = append(found, instance)
 	}
 	slices.SortFunc(found, byAge)
-	return found, nil
+	return id.Own(found), nil
 }
 
 // describe yields what matches a query, page by page, and a failure last.
@@ -298,7 +310,7 @@ func (d *Driver) describe(ctx context.Context, query *ec2.DescribeInstancesInput
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(ctx)
 			if err != nil {
-				yield(driver.Instance{}, kind(err))
+				yield(driver.Instance{}, toError(err))
 				return
 			}
 			for _, reservation := range page.Reservations {
@@ -312,9 +324,12 @@ func (d *Driver) describe(ctx context.Context, query *ec2.DescribeInstancesInput
 	}
 }
 
+// tag is a filter for what has a tag. A value is taken as it is: EC2 would match wildcards in it.
 func tag(key, value string) types.Filter {
-	return types.Filter{Name: aws.String("tag:" + key), Values: []string{value}}
+	return types.Filter{Name: aws.String("tag:" + key), Values: []string{literal.Replace(value)}}
 }
+
+var literal = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`)
 
 // owned returns an instance that must belong to an identity.
 func owned(found driver.Instance, id driver.Identity) (driver.Instance, error) {

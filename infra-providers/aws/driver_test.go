@@ -16,7 +16,7 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/aws"
 	"drover.io/infra-providers/aws/awsfake"
-	"drover.io/infra-providers/aws/recent"
+	"drover.io/infra-providers/aws/createcache"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/drivertest"
 )
@@ -63,6 +63,7 @@ func conformance(t *testing.T, ec2 world) drivertest.World[aws.Config] {
 		Hide:      func() { ec2.cloud.Hide(4) },
 		Stop:      ec2.cloud.Stop,
 		Restarts:  ec2.cloud.Reboots,
+		Untag:     func(made driver.Instance, keys ...string) func() bool { return ec2.cloud.Untag(made.ID, keys...) },
 		Leftovers: ec2.cloud.Leftovers,
 	}
 }
@@ -140,7 +141,7 @@ func open(t *testing.T, options awsfake.Options) world {
 // connect returns a driver with valid credentials, of another process that has been up for a while.
 func (w world) connect(t *testing.T) driver.Driver[aws.Config] {
 	t.Helper()
-	long := recent.Window
+	long := createcache.Window
 	return w.connectAt(t, func() time.Time { return w.now().Add(-long) }, func() { long = 0 })
 }
 

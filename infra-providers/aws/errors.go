@@ -48,12 +48,12 @@ func refused(err error, config Config) error {
 		if field := fieldOf(code); field != "" {
 			return &driver.InvalidConfigurationError{Field: field, Err: words}
 		}
-		return kind(err)
+		return toError(err)
 	}
 }
 
-// kind converts an error of any call.
-func kind(err error) error {
+// toError converts an error of any call.
+func toError(err error) error {
 	switch codeOf(err) {
 	case "":
 		if known, ok := errors.AsType[*driver.UnauthorizedError](err); ok {

@@ -61,7 +61,7 @@ func TestCodesAreTheirKinds(t *testing.T) {
 				t.Errorf("creating (-want +got):\n%s", diff)
 			}
 			// What is wrong with a spec must never stop a deletion for good.
-			if reading := kind(err); driver.IsInvalidConfiguration(reading) || driver.IsQuotaExceeded(reading) || driver.IsInsufficientCapacity(reading) {
+			if reading := toError(err); driver.IsInvalidConfiguration(reading) || driver.IsQuotaExceeded(reading) || driver.IsInsufficientCapacity(reading) {
 				t.Errorf("reading: got %#v", reading)
 			}
 		})
@@ -118,13 +118,13 @@ func TestTextsAreStable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := [2]string{kind(test.failure(1)).Error(), kind(test.failure(2)).Error()}
+			got := [2]string{toError(test.failure(1)).Error(), toError(test.failure(2)).Error()}
 			if diff := cmp.Diff([2]string{test.want, test.want}, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
-	if err := kind(&url.Error{Op: "Post", Err: context.Canceled}); !errors.Is(err, context.Canceled) {
+	if err := toError(&url.Error{Op: "Post", Err: context.Canceled}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want the context's error", err)
 	}
 }

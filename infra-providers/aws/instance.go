@@ -49,7 +49,7 @@ func toInstance(found types.Instance) driver.Instance {
 	}
 	id := aws.ToString(found.InstanceId)
 	identity.ProviderID = providerID(zone, id)
-	state := stateOf(found)
+	state := toState(found)
 	instance := driver.Instance{
 		ID:            id,
 		ProviderID:    identity.ProviderID,
@@ -68,7 +68,7 @@ func toInstance(found types.Instance) driver.Instance {
 	return instance
 }
 
-func stateOf(found types.Instance) driver.State {
+func toState(found types.Instance) driver.State {
 	if found.State == nil {
 		return driver.Pending
 	}

@@ -165,14 +165,14 @@ func TestATerminatedInstanceIsReplacedOnlyWhenNothingIsLeftOfIt(t *testing.T) {
 	}
 }
 
-// TestADoubleGoesWithTheInstance makes what no token can prevent: EC2 forgot one.
+// TestADoubleGoesWithTheInstance makes what no token can prevent: two processes that know nothing of each other.
 func TestADoubleGoesWithTheInstance(t *testing.T) {
 	t.Parallel()
 	ec2 := open(t, awsfake.Options{})
 	d := ec2.connect(t)
 	for _, zone := range []string{awsfake.SubnetA, awsfake.SubnetB} {
 		ec2.cloud.Hide(1)
-		if _, err := d.Create(t.Context(), request(identity, config(t, func(s *infrav1.AWSMachineSpec) { s.Subnet.ID = zone }))); err != nil {
+		if _, err := ec2.connect(t).Create(t.Context(), request(identity, config(t, func(s *infrav1.AWSMachineSpec) { s.Subnet.ID = zone }))); err != nil {
 			t.Fatal(err)
 		}
 	}

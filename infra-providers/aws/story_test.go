@@ -33,6 +33,7 @@ import (
 	"drover.io/infra-providers/internal/inframachine"
 	"drover.io/infra-providers/internal/provider"
 	"drover.io/infra-providers/internal/testenv"
+	"drover.io/runtime/manager"
 )
 
 // started is the API server that the tests of this package share, started by the first that needs it.
@@ -187,7 +188,7 @@ func serve(t *testing.T, ec2 world) stage {
 		Controller: ctrlconfig.Controller{SkipNameValidation: ptr.To(true)},
 	})
 	g.Expect(err).NotTo(gomega.HaveOccurred())
-	g.Expect(provider.Register(mgr, ec2.described(), &provider.Options{WorkerCount: 4, SyncPeriod: time.Minute, InventoryInterval: time.Minute})).To(gomega.Succeed())
+	g.Expect(provider.Register(mgr, ec2.described(), &provider.Options{Options: manager.Options{WorkerCount: 4, SyncPeriod: time.Minute}, OwnCredentials: []string{"*"}, InventoryInterval: time.Minute})).To(gomega.Succeed())
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()

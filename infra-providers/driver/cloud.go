@@ -5,6 +5,7 @@ package driver
 
 import (
 	"context"
+	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -42,8 +43,18 @@ type Account struct {
 	// SecretName is the Secret with the credentials, in the machine's namespace. Empty means the
 	// environment or the identity of the host that the provider runs on.
 	SecretName string
-	// Region is the region, or whatever else the cloud's endpoint depends on.
+	// Endpoint is the server, URL or host that the machine's spec names; empty when it names none. Credentials go
+	// only to the endpoint that the same source names, so an Endpoint without a SecretName is refused before Connect.
+	Endpoint string
+	// Region is what the cloud itself resolves to one of its own endpoints, such as a region, or what it has below
+	// an endpoint, such as a datacenter. It MUST NOT be able to name a host.
 	Region string
+}
+
+// EndpointWithoutSecret refuses the provider's own credentials for an endpoint that a machine names.
+func EndpointWithoutSecret(account Account) error {
+	return &InvalidConfigurationError{Field: "spec.credentialsSecretName", Err: fmt.Errorf(
+		"the provider's own credentials go only to the provider's own endpoint: name a Secret with the credentials for %q", account.Endpoint)}
 }
 
 // Limits bound the calls to one account. The zero value is no limit.
@@ -67,6 +78,8 @@ type Cloud[M Machine, C any] struct {
 	// the Machine was given and wins over the machine's own; empty when it has none. It fails with
 	// InvalidConfigurationError only.
 	Config func(machine M, zone string) (C, error)
+	// NoCredentials is true for a cloud that needs none, so that any namespace may use it without a Secret.
+	NoCredentials bool
 	// Account says how to reach the cloud for a machine.
 	Account func(machine M) Account
 	// Alternatives returns what to ask for instead, in order, where the cloud has no room or quota for the

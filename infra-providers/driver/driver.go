@@ -55,6 +55,15 @@ type Driver[C any] interface {
 	List(ctx context.Context, owner Owner) iter.Seq2[Instance, error]
 }
 
+// AccountIdentifier tells which account of the cloud the credentials lead to. Every driver must have it.
+type AccountIdentifier interface {
+	// AccountID MUST return a name of the account, project or server that is the same for all credentials of it, MUST
+	// NOT change while the account exists, and MUST be different for any two accounts anywhere: an instance that is
+	// not found in the account of this name does not exist. It MUST fail with UnauthorizedError where the cloud
+	// refuses the credentials. It MAY make a marker in the account that costs nothing and that List does not yield.
+	AccountID(ctx context.Context) (string, error)
+}
+
 // Sizer is the optional ability to tell what an instance offers before there is one, for scaling from zero.
 type Sizer[C any] interface {
 	// Size MUST answer from the configuration and what the cloud publishes, without an instance. It MUST

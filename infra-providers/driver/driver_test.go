@@ -23,6 +23,7 @@ func TestErrorKindsAreToldApart(t *testing.T) {
 		"not running":           driver.IsNotRunning,
 		"invalid configuration": driver.IsInvalidConfiguration,
 		"unauthorized":          driver.IsUnauthorized,
+		"account mismatch":      driver.IsAccountMismatch,
 		"quota exceeded":        driver.IsQuotaExceeded,
 		"insufficient capacity": driver.IsInsufficientCapacity,
 		"rate limited":          driver.IsRateLimited,
@@ -33,6 +34,7 @@ func TestErrorKindsAreToldApart(t *testing.T) {
 		"not running":           &driver.NotRunningError{State: driver.Stopped},
 		"invalid configuration": &driver.InvalidConfigurationError{Field: "spec.x", Err: cause},
 		"unauthorized":          &driver.UnauthorizedError{Err: cause},
+		"account mismatch":      &driver.AccountMismatchError{Pinned: "a", Connected: "b", Source: "Secret"},
 		"quota exceeded":        &driver.QuotaExceededError{Err: cause},
 		"insufficient capacity": &driver.InsufficientCapacityError{Err: cause},
 		"rate limited":          &driver.RateLimitedError{RetryAfter: time.Second, Err: cause},
@@ -57,26 +59,59 @@ func TestIdentityChecksWhatWasFound(t *testing.T) {
 		change func(*driver.Identity)
 		ok     bool
 	}{
-		"takes its own":                          {func(*driver.Identity) {}, true},
-		"takes its own in a Cluster that moved":  {func(id *driver.Identity) { id.Owner.UID = "other" }, true},
-		"takes its own when the Cluster is gone": {func(id *driver.Identity) { id.Owner = driver.Owner{Namespace: "n"} }, true},
-		"takes its own when the UID was lost":    {func(id *driver.Identity) { id.UID = "" }, true},
-		"refuses another UID":                    {func(id *driver.Identity) { id.UID = "other" }, false},
-		"refuses another name":                   {func(id *driver.Identity) { id.Name = "other" }, false},
-		"refuses another cluster":                {func(id *driver.Identity) { id.Owner.Name = "other" }, false},
-		"refuses another namespace":              {func(id *driver.Identity) { id.Owner.Namespace = "other" }, false},
+		"takes its own": {func(*driver.Identity) {}, true},
+		"takes its own without knowing the provider ID":         {func(id *driver.Identity) { id.ProviderID = "" }, true},
+		"takes its own in a Cluster that moved":                 {func(id *driver.Identity) { id.Owner.UID = "other" }, true},
+		"takes its own when the Cluster is gone":                {func(id *driver.Identity) { id.Owner.UID = "" }, true},
+		"takes its own when the UID was lost":                   {func(id *driver.Identity) { id.UID = "" }, true},
+		"refuses a lost UID in a Cluster that moved":            {func(id *driver.Identity) { id.UID, id.Owner.UID = "", "other" }, false},
+		"refuses a lost UID when the Cluster is gone":           {func(id *driver.Identity) { id.UID, id.Owner.UID = "", "" }, false},
+		"refuses another UID":                                   {func(id *driver.Identity) { id.UID = "other" }, false},
+		"refuses another name":                                  {func(id *driver.Identity) { id.Name = "other" }, false},
+		"refuses another cluster":                               {func(id *driver.Identity) { id.Owner.Name = "other" }, false},
+		"refuses another namespace":                             {func(id *driver.Identity) { id.Owner.Namespace = "other" }, false},
+		"refuses a machine without a name":                      {func(id *driver.Identity) { id.Name = "" }, false},
+		"refuses a machine without a cluster":                   {func(id *driver.Identity) { id.Owner.Name = "" }, false},
+		"refuses a machine without a namespace":                 {func(id *driver.Identity) { id.Owner.Namespace = "" }, false},
+		"refuses a name and a provider ID and nothing else":     {func(id *driver.Identity) { *id = driver.Identity{Name: "m", ProviderID: "p"} }, false},
+		"refuses the name and namespace of another cluster":     {func(id *driver.Identity) { id.UID, id.Owner = "", driver.Owner{Namespace: "n"} }, false},
+		"refuses what names nothing":                            {func(id *driver.Identity) { *id = driver.Identity{} }, false},
+		"refuses the UID alone, which a tenant may have learnt": {func(id *driver.Identity) { *id = driver.Identity{UID: "u"} }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			id := found
 			test.change(&id)
-			if err := id.Check(found); (err == nil) != test.ok || err != nil && !driver.IsNotOwned(err) {
+			err := id.Check(found)
+			if (err == nil) != test.ok || err != nil && !driver.IsNotOwned(err) || driver.IsUntagged(err) {
 				t.Errorf("got %v, want ok %t", err, test.ok)
 			}
 		})
 	}
-	if err := found.Check(driver.Identity{}); !driver.IsNotOwned(err) {
-		t.Errorf("an instance without tags: got %v", err)
+}
+
+// TestWhatLacksTagsIsNobodys: it may be ours, which what carries other tags is not.
+func TestWhatLacksTagsIsNobodys(t *testing.T) {
+	t.Parallel()
+	id := driver.Identity{UID: "u", Name: "m", Owner: driver.Owner{UID: "c", Namespace: "n", Name: "home"}, ProviderID: "p"}
+	for name, strip := range map[string]func(*driver.Identity){
+		"all of them":           func(id *driver.Identity) { *id = driver.Identity{ProviderID: "p"} },
+		"the UID":               func(id *driver.Identity) { id.UID = "" },
+		"the name":              func(id *driver.Identity) { id.Name = "" },
+		"the cluster":           func(id *driver.Identity) { id.Owner.Name = "" },
+		"the cluster namespace": func(id *driver.Identity) { id.Owner.Namespace = "" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			found := id
+			strip(&found)
+			if err := fmt.Errorf("reading: %w", id.Check(found)); !driver.IsNotOwned(err) || !driver.IsUntagged(err) {
+				t.Errorf("got %v, want it not owned and untagged", err)
+			}
+			if err := found.Check(found); !driver.IsNotOwned(err) && name != "the UID" {
+				t.Errorf("it matches itself: got %v", err)
+			}
+		})
 	}
 }
 
@@ -103,6 +138,25 @@ func TestOnlyWhatRunsCanBeRestarted(t *testing.T) {
 	} {
 		if _, err := driver.Restartable(driver.Instance{ID: "i", State: state}, nil); !is(err) {
 			t.Errorf("an instance that is %s: got %v", state, err)
+		}
+	}
+}
+
+// TestAnInstanceOfItsOwnCountsFirst has instances of other machines with the same UID, which whoever makes a machine chooses.
+func TestAnInstanceOfItsOwnCountsFirst(t *testing.T) {
+	t.Parallel()
+	id := driver.Identity{UID: "u", Name: "m", Owner: driver.Owner{UID: "c", Namespace: "team", Name: "home"}}
+	forged := id
+	forged.Owner.Namespace = "evil"
+	own, other := driver.Instance{ID: "own", Identity: id}, driver.Instance{ID: "other", Identity: forged}
+	for name, test := range map[string]struct{ found, want []driver.Instance }{
+		"nothing":               {nil, nil},
+		"its own":               {[]driver.Instance{own}, []driver.Instance{own}},
+		"its own after another": {[]driver.Instance{other, own}, []driver.Instance{own}},
+		"another's alone":       {[]driver.Instance{other}, []driver.Instance{other}},
+	} {
+		if diff := cmp.Diff(test.want, id.Own(test.found)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
 		}
 	}
 }

@@ -17,22 +17,39 @@ func (e *NotFoundError) Error() string { return e.What + " does not exist" }
 // IsNotFound reports whether err is a NotFoundError.
 func IsNotFound(err error) bool { return is[*NotFoundError](err) }
 
-// NotOwnedError means that the instance found carries the tags of something else: nothing may be done to it.
+// NotOwnedError means that the instance found does not carry the tags of the one asked for: nothing may be done to
+// it. It carries those of something else, or none.
 type NotOwnedError struct {
 	ProviderID string
-	Found      Identity
+	// Found is the identity that its tags name, as far as they name one.
+	Found Identity
+	// Asked is the identity that it was compared with.
+	Asked Identity
 }
 
+// Error names the owner only to its own namespace: what it says ends in conditions, and tenants may share an account.
 func (e *NotOwnedError) Error() string {
-	if e.Found.UID == "" {
-		return fmt.Sprintf("instance %q carries no ownership tags", e.ProviderID)
+	if e.Untagged() {
+		return fmt.Sprintf("instance %q lacks ownership tags", e.ProviderID)
 	}
-	return fmt.Sprintf("instance %q belongs to machine %q (%s) of cluster \"%s/%s\"",
-		e.ProviderID, e.Found.Name, e.Found.UID, e.Found.Owner.Namespace, e.Found.Owner.Name)
+	if e.Found.Owner.Namespace != e.Asked.Owner.Namespace {
+		return fmt.Sprintf("instance %q belongs to a machine of another namespace", e.ProviderID)
+	}
+	return fmt.Sprintf("instance %q belongs to machine %q of cluster %q", e.ProviderID, e.Found.Name, e.Found.Owner.Name)
 }
+
+// Untagged reports whether the instance has no ownership tags, or not all of them, so that nobody can tell whose it
+// is. It may be the one asked for.
+func (e *NotOwnedError) Untagged() bool { return !e.Found.Tagged() }
 
 // IsNotOwned reports whether err is a NotOwnedError.
 func IsNotOwned(err error) bool { return is[*NotOwnedError](err) }
+
+// IsUntagged reports whether err is a NotOwnedError about an instance that nobody's tags are on.
+func IsUntagged(err error) bool {
+	found, ok := errors.AsType[*NotOwnedError](err)
+	return ok && found.Untagged()
+}
 
 // NotRunningError means that there is an instance and that it does not run, so that it cannot be restarted.
 type NotRunningError struct {
@@ -72,6 +89,31 @@ func (e *UnauthorizedError) Unwrap() error { return e.Err }
 
 // IsUnauthorized reports whether err is an UnauthorizedError.
 func IsUnauthorized(err error) bool { return is[*UnauthorizedError](err) }
+
+// BusyError means that an account holds as many workers as it may, so that it is asked again in a moment. It says
+// nothing about the cloud, and drivers do not return it.
+type BusyError struct{}
+
+func (e *BusyError) Error() string { return "the account holds its share of the workers" }
+
+// IsBusy reports whether err is a BusyError.
+func IsBusy(err error) bool { return is[*BusyError](err) }
+
+// AccountMismatchError means that the credentials lead to another account than the one that a machine is pinned to,
+// so that nothing read there says anything about its instance. Drivers do not return it.
+type AccountMismatchError struct {
+	// Pinned is the account of the machine, Connected the one that its credentials lead to.
+	Pinned, Connected string
+	// Source names where the credentials come from.
+	Source string
+}
+
+func (e *AccountMismatchError) Error() string {
+	return fmt.Sprintf("the machine is in account %q, and %s leads to account %q", e.Pinned, e.Source, e.Connected)
+}
+
+// IsAccountMismatch reports whether err is an AccountMismatchError.
+func IsAccountMismatch(err error) bool { return is[*AccountMismatchError](err) }
 
 // QuotaExceededError means that the account may not have more of something.
 type QuotaExceededError struct{ Err error }

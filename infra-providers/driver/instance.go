@@ -4,6 +4,7 @@
 package driver
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,15 +49,38 @@ type Identity struct {
 	ProviderID string    `json:"providerID,omitempty"`
 }
 
-// Check returns a NotOwnedError when an instance tagged as found is not the one that id names. An empty
-// UID asks by provider ID alone, as after a restore that lost it; an empty owner is one that is gone.
+// Check returns a NotOwnedError unless an instance tagged as found is the one that id names. Name, namespace and
+// name of the cluster must be known and equal. The UID must be equal too; where id does not know it, as after a
+// restore that lost it, the UID of the Cluster must be known and equal, because that stands for the installation.
+// An empty field matches nothing.
 func (id Identity) Check(found Identity) error {
-	sameUID := found.UID != "" && (id.UID == "" || id.UID == found.UID)
-	sameOwner := id.Owner.Name == "" || id.Owner.Owns(found.Owner)
-	if sameUID && sameOwner && id.Name == found.Name {
+	named := id.complete() && id.Name == found.Name && id.Owner.Owns(found.Owner)
+	same := id.UID == found.UID
+	if id.UID == "" {
+		same = id.Owner.UID != "" && id.Owner.UID == found.Owner.UID
+	}
+	if found.UID != "" && named && same {
 		return nil
 	}
-	return &NotOwnedError{ProviderID: found.ProviderID, Found: found}
+	return &NotOwnedError{ProviderID: found.ProviderID, Found: found, Asked: id}
+}
+
+// Own returns those of what a look-up by UID has found that are the machine's own. Whoever makes a machine may choose
+// its UID, so that others may have the same. Where none is its own, it returns all, and Check of any says whose it is.
+func (id Identity) Own(found []Instance) []Instance {
+	own := slices.DeleteFunc(slices.Clone(found), func(i Instance) bool { return id.Check(i.Identity) != nil })
+	if len(own) == 0 {
+		return found
+	}
+	return own
+}
+
+// Tagged reports whether an identity that was read from tags has all that tells whose an instance is.
+func (id Identity) Tagged() bool { return id.UID != "" && id.complete() }
+
+// complete reports whether a machine is named in full.
+func (id Identity) complete() bool {
+	return id.Name != "" && id.Owner.Namespace != "" && id.Owner.Name != ""
 }
 
 // Tags returns the ownership tags of the identity.
@@ -94,6 +118,8 @@ type Request[C any] struct {
 	UserData []byte
 	// Format is the format of UserData: cloud-config or ignition.
 	Format string
+	// Since is when the machine was made, before which nobody asked for its instance; zero when that is not known.
+	Since time.Time
 }
 
 // State is the state of an instance.
@@ -117,8 +143,12 @@ type Instance struct {
 	// Identity is read back from the tags.
 	Identity Identity
 	State    State
-	// Addresses are in a stable order.
+	// Addresses are those that the cloud itself gave the instance, in a stable order. A driver MUST vouch for each:
+	// certificates are approved for them.
 	Addresses []clusterv1.MachineAddress
+	// Reported are names and addresses that the guest reports about itself, in a stable order. They are shown and
+	// never believed.
+	Reported []clusterv1.MachineAddress
 	// FailureDomain is the zone the instance is in; empty while the cloud has not chosen one.
 	FailureDomain string
 	Created       time.Time
@@ -126,6 +156,9 @@ type Instance struct {
 	Message string
 	// PollAfter asks the caller to look again after this time; zero means that nothing is awaited.
 	PollAfter time.Duration
+	// Unread is true in a list for an instance whose set-up goes on only when its owner reads it: callers that need it
+	// must Get it.
+	Unread bool
 	// Guest is what the cloud can see inside the instance; nil when it cannot.
 	Guest *Guest
 }

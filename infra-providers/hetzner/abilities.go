@@ -5,6 +5,8 @@ package hetzner
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"strconv"
 
@@ -13,8 +15,23 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/hetzner/catalog"
 	"drover.io/infra-providers/hetzner/volume"
 )
+
+// AccountID implements driver.AccountIdentifier: the project, by the ID of a placement group of a fixed name in it.
+func (d *Driver) AccountID(ctx context.Context) (string, error) {
+	id, err := d.catalog.Marker(ctx)
+	if err == nil {
+		return "hetzner/" + strconv.FormatInt(id, 10), nil
+	}
+	err = d.passing(err)
+	if driver.IsQuotaExceeded(err) {
+		// It is the quota of placement groups: no other configuration of the machine helps.
+		err = errors.New(err.Error())
+	}
+	return "", fmt.Errorf("placement group %q, which identifies the project: %w", catalog.MarkerName, err)
+}
 
 // Restart implements driver.Restarter. A server that is being worked on is locked, which passes.
 func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {

@@ -4,6 +4,9 @@
 package hetzner_test
 
 import (
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,6 +14,7 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/hetzner"
+	"drover.io/infra-providers/hetzner/catalog"
 	"drover.io/infra-providers/hetzner/hetznerfake"
 )
 
@@ -41,7 +45,9 @@ func TestCredentials(t *testing.T) {
 			if err != nil {
 				return
 			}
-			_, err = connected.Get(t.Context(), identity("m"))
+			id := identity("m")
+			id.ProviderID = "hcloud://1"
+			_, err = connected.Get(t.Context(), id)
 			if driver.IsNotFound(err) != test.accepted || driver.IsUnauthorized(err) == test.accepted {
 				t.Errorf("reading: %v", err)
 			}
@@ -54,5 +60,77 @@ func TestTheAccountIsFoundWithoutValidation(t *testing.T) {
 	machine := &infrav1.HetznerMachine{Spec: infrav1.HetznerMachineSpec{CredentialsSecretName: "hcloud"}}
 	if diff := cmp.Diff(driver.Account{SecretName: "hcloud"}, hetzner.Cloud().Account(machine)); diff != "" {
 		t.Errorf("account (-want +got):\n%s", diff)
+	}
+}
+
+// TestTheAccountIsTheProject: all tokens and processes find the same group, whoever made it and whatever they missed.
+func TestTheAccountIsTheProject(t *testing.T) {
+	t.Parallel()
+	cloud := start(t, hetznerfake.Options{})
+	cloud.Lose()
+	if _, err := connect(cloud).AccountID(t.Context()); err == nil {
+		t.Error("the answer was not lost")
+	}
+	want, err := connect(cloud).AccountID(t.Context())
+	if err != nil || !strings.HasPrefix(want, "hetzner/") {
+		t.Fatalf("got account %q and %v", want, err)
+	}
+	cloud.HidePlacementGroups(1)
+	if got, err := connect(cloud).AccountID(t.Context()); err != nil || got != want {
+		t.Errorf("behind a list that lags: got account %q and %v, want %q", got, err, want)
+	}
+	cloud.HidePlacementGroups(2)
+	if got, err := connect(cloud).AccountID(t.Context()); err == nil || driver.IsInvalidConfiguration(err) || driver.IsUnauthorized(err) {
+		t.Errorf("behind a list that still lags: got account %q and %v, want an error that passes", got, err)
+	}
+	if diff := cmp.Diff([]string{"spread-1", "spread-2", catalog.MarkerName}, cloud.PlacementGroups()); diff != "" {
+		t.Errorf("placement groups (-want +got):\n%s", diff)
+	}
+	other, err := connect(start(t, hetznerfake.Options{})).AccountID(t.Context())
+	if err != nil || other == want {
+		t.Errorf("another project has account %q and %v", other, err)
+	}
+}
+
+// TestOneOfManyMakesTheMarker: processes of several management clusters begin at once.
+func TestOneOfManyMakesTheMarker(t *testing.T) {
+	t.Parallel()
+	cloud := start(t, hetznerfake.Options{})
+	var wait sync.WaitGroup
+	ids := make([]string, 8)
+	for i := range ids {
+		wait.Go(func() { ids[i], _ = connect(cloud).AccountID(t.Context()) })
+	}
+	wait.Wait()
+	if slices.Sort(ids); ids[0] == "" || ids[0] != ids[len(ids)-1] {
+		t.Errorf("got accounts %q, want one", ids)
+	}
+}
+
+// TestTheMarkerHoldsNoServers: somebody who wants it away could not delete it.
+func TestTheMarkerHoldsNoServers(t *testing.T) {
+	t.Parallel()
+	cloud := start(t, hetznerfake.Options{})
+	if _, err := connect(cloud).AccountID(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*infrav1.HetznerMachineSpec){
+		"a selector that it fits": func(s *infrav1.HetznerMachineSpec) { s.PlacementGroupSelector = "!pool" },
+		"its name":                func(s *infrav1.HetznerMachineSpec) { s.PlacementGroup = catalog.MarkerName },
+	} {
+		spec := everything()
+		change(&spec)
+		if _, err := connect(cloud).Create(t.Context(), request(t, "m", spec)); !driver.IsInvalidConfiguration(err) {
+			t.Errorf("with %s: got %v, want an InvalidConfigurationError", name, err)
+		}
+	}
+	wantNothing(t, cloud)
+}
+
+func TestATokenThatMayOnlyReadIsRefused(t *testing.T) {
+	t.Parallel()
+	cloud := start(t, hetznerfake.Options{ReadOnly: true})
+	if _, err := connect(cloud).AccountID(t.Context()); !driver.IsUnauthorized(err) {
+		t.Errorf("got %v, want an UnauthorizedError", err)
 	}
 }

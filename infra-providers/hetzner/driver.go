@@ -4,6 +4,7 @@
 package hetzner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/hetzner/catalog"
+	"drover.io/infra-providers/hetzner/inflight"
 	"drover.io/infra-providers/hetzner/volume"
 )
 
@@ -81,16 +83,19 @@ func connect(_ context.Context, account driver.Account, credentials driver.Crede
 
 // New returns a driver of the project that a client speaks to.
 func New(client *hcloud.Client, now func() time.Time) *Driver {
-	return &Driver{servers: &client.Server, catalog: catalog.New(client, now), volumes: volume.NewStore(client), now: now}
+	return &Driver{
+		servers: &client.Server, catalog: catalog.New(client, now), volumes: volume.NewStore(client), inflight: inflight.New(now), now: now,
+	}
 }
 
-// Driver implements driver.Driver, driver.Sizer, driver.ImageFinder, driver.Tagger, driver.Restarter and
-// driver.Remainder.
+// Driver implements driver.Driver, driver.AccountIdentifier, driver.Sizer, driver.ImageFinder, driver.Tagger,
+// driver.Restarter and driver.Remainder.
 type Driver struct {
-	servers servers
-	catalog *catalog.Catalog
-	volumes *volume.Store
-	now     func() time.Time
+	servers  servers
+	catalog  *catalog.Catalog
+	volumes  *volume.Store
+	inflight *inflight.Requests
+	now      func() time.Time
 }
 
 // servers is what is used of the SDK beside what catalog and volume use.
@@ -115,7 +120,7 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[Config]) (driver
 		return driver.Instance{}, err
 	}
 	server, err := d.byLabels(ctx, req.Identity)
-	if err == nil && server == nil {
+	if err == nil && (server == nil || foreign(server, req.Identity)) {
 		server, err = d.order(ctx, req, userData)
 	}
 	if err != nil {
@@ -143,7 +148,7 @@ func (d *Driver) order(ctx context.Context, req driver.Request[Config], userData
 		Identity: req.Identity, Location: req.Config.Location, Labels: opts.Labels, Volumes: req.Config.Volumes,
 	})
 	if err != nil {
-		return nil, err
+		return nil, d.noted(req.Identity, err)
 	}
 	for _, attached := range opts.Volumes {
 		if attached.Server != nil {
@@ -155,7 +160,15 @@ func (d *Driver) order(ctx context.Context, req driver.Request[Config], userData
 	if hcloud.IsError(err, hcloud.ErrorCodeUniquenessError) {
 		return d.taken(ctx, req.Identity, err)
 	}
-	return made.Server, err
+	return made.Server, d.noted(req.Identity, err)
+}
+
+// noted remembers a request to make something that had no answer.
+func (d *Driver) noted(id driver.Identity, err error) error {
+	if err != nil && !answered(err) {
+		d.inflight.Lost(id.UID)
+	}
+	return err
 }
 
 // options is the order without user data and volumes: everything is there that the spec names.
@@ -238,7 +251,7 @@ func (d *Driver) taken(ctx context.Context, id driver.Identity, cause error) (*h
 	if found == nil {
 		return nil, cause
 	}
-	if identity, _ := driver.FromTags(found.Labels); identity.UID != id.UID {
+	if _, foreign := owned(found, id); foreign != nil {
 		return nil, fmt.Errorf("the project has another server with the name of this machine, %q (%s): delete one of them", found.Name, providerID(found.ID))
 	}
 	return found, nil
@@ -298,9 +311,14 @@ func (d *Driver) Get(ctx context.Context, id driver.Identity) (driver.Instance, 
 
 // have returns the server of an identity that there is and that is its own.
 func (d *Driver) have(ctx context.Context, id driver.Identity) (*hcloud.Server, driver.Instance, error) {
+	// What could still appear before the search began may appear behind its back.
+	unsure := d.inflight.Any(id)
 	server, err := d.find(ctx, id)
 	if err != nil {
 		return nil, driver.Instance{}, d.passing(err)
+	}
+	if unsure && (server == nil || foreign(server, id)) {
+		return nil, driver.Instance{}, errInFlight
 	}
 	if server == nil {
 		return nil, driver.Instance{}, &driver.NotFoundError{What: fmt.Sprintf("server %q", id.Name)}
@@ -318,6 +336,12 @@ func (d *Driver) Delete(ctx context.Context, id driver.Identity) error {
 	}
 	if server != nil {
 		instance, err := owned(server, id)
+		if err != nil && id.ProviderID == "" && foreign(server, id) {
+			// It only carries the same UID; what a creation left that did not get as far as a server goes.
+			if _, failure := d.volumes.Release(ctx, id); failure != nil {
+				return d.passing(failure)
+			}
+		}
 		if err != nil {
 			return err
 		}
@@ -346,7 +370,7 @@ func (d *Driver) remove(ctx context.Context, server *hcloud.Server, id driver.Id
 // find returns the server of an identity, or nil: by its ID if that is known, otherwise by its name, which
 // the project keeps unique, and failing that by its label.
 func (d *Driver) find(ctx context.Context, id driver.Identity) (*hcloud.Server, error) {
-	if number, ok := serverID(id.ProviderID); ok {
+	if number, ok := instanceID(id.ProviderID); ok {
 		found, _, err := d.servers.GetByID(ctx, number)
 		return found, err
 	}
@@ -354,34 +378,63 @@ func (d *Driver) find(ctx context.Context, id driver.Identity) (*hcloud.Server, 
 	if err != nil {
 		return nil, err
 	}
-	if found != nil && found.Labels[driver.TagMachineUID] == string(id.UID) {
-		return found, nil
+	if found != nil {
+		if _, foreign := owned(found, id); foreign == nil {
+			return found, nil
+		}
 	}
 	return d.byLabels(ctx, id)
 }
 
-// byLabels returns the server that carries an identity's label, or nil. It may be one of another name.
-func (d *Driver) byLabels(ctx context.Context, id driver.Identity) (*hcloud.Server, error) {
-	found, _, err := d.servers.List(ctx, hcloud.ServerListOpts{ListOpts: hcloud.ListOpts{LabelSelector: volume.Selector(id)}})
-	if err != nil || len(found) == 0 {
-		return nil, err
+// byLabels returns the server that carries an identity's label, or nil. It may be one of another name. Others may
+// carry the same UID, because whoever makes a machine chooses it: the machine's own counts before them.
+func (d *Driver) byLabels(ctx context.Context, id driver.Identity) (first *hcloud.Server, err error) {
+	for server, err := range d.labelled(ctx, volume.Selector(id)) {
+		if err != nil {
+			return nil, err
+		}
+		if _, foreign := owned(server, id); foreign == nil {
+			return server, nil
+		}
+		first = cmp.Or(first, server)
 	}
-	return found[0], nil
+	return first, nil
+}
+
+// foreign reports whether a server is another machine's, rather than one that lacks labels.
+func foreign(server *hcloud.Server, id driver.Identity) bool {
+	_, err := owned(server, id)
+	return err != nil && !driver.IsUntagged(err)
 }
 
 // List implements driver.Driver. Pages are numbered, so a server may slip to a page that was read already
 // when another is deleted meanwhile: the reason why callers confirm an absence by Get.
 func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Instance, error] {
 	return func(yield func(driver.Instance, error) bool) {
-		opts := hcloud.ServerListOpts{ListOpts: hcloud.ListOpts{Page: 1, PerPage: pageSize, LabelSelector: selector(owner)}, Sort: []string{"id:asc"}}
-		for opts.Page != 0 {
-			found, response, err := d.servers.List(ctx, opts)
+		for server, err := range d.labelled(ctx, selector(owner)) {
 			if err != nil {
 				yield(driver.Instance{}, d.passing(fmt.Errorf("listing servers: %w", err)))
 				return
 			}
+			if !yield(toInstance(server), nil) {
+				return
+			}
+		}
+	}
+}
+
+// labelled yields the servers of a label selector, the oldest first, over all pages. A failure comes last.
+func (d *Driver) labelled(ctx context.Context, selector string) iter.Seq2[*hcloud.Server, error] {
+	return func(yield func(*hcloud.Server, error) bool) {
+		opts := hcloud.ServerListOpts{ListOpts: hcloud.ListOpts{Page: 1, PerPage: pageSize, LabelSelector: selector}, Sort: []string{"id:asc"}}
+		for opts.Page != 0 {
+			found, response, err := d.servers.List(ctx, opts)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
 			for _, server := range found {
-				if !yield(toInstance(server), nil) {
+				if !yield(server, nil) {
 					return
 				}
 			}

@@ -16,6 +16,7 @@ import (
 	"drover.io/infra-providers/driver/drivertest"
 	"drover.io/infra-providers/hetzner"
 	"drover.io/infra-providers/hetzner/hetznerfake"
+	"drover.io/infra-providers/hetzner/inflight"
 )
 
 func TestConformance(t *testing.T) {
@@ -59,7 +60,7 @@ func conformance(t *testing.T, cloud *hetznerfake.Cloud) drivertest.World[hetzne
 		Reconnect: func() driver.Driver[hetzner.Config] { return connect(cloud) },
 		Lose:      cloud.Lose,
 		Hide:      cloud.Hide,
-		Interrupt: func() { cloud.RefuseServer(http.StatusInternalServerError, "server_error", "") },
+		Interrupt: func() { cloud.RefuseServer(http.StatusConflict, "conflict", "") },
 		Attach: func(made driver.Instance) func() bool {
 			id, err := strconv.ParseInt(made.ID, 10, 64)
 			if err != nil {
@@ -67,9 +68,17 @@ func conformance(t *testing.T, cloud *hetznerfake.Cloud) drivertest.World[hetzne
 			}
 			return cloud.Attach(id)
 		},
-		Stop:      cloud.Stop,
-		Restarts:  cloud.Resets,
-		Leftovers: cloud.Leftovers,
+		Untag: func(made driver.Instance, keys ...string) func() bool {
+			id, err := strconv.ParseInt(made.ID, 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return cloud.Untag(id, keys...)
+		},
+		Stop:        cloud.Stop,
+		Restarts:    cloud.Resets,
+		Leftovers:   cloud.Leftovers,
+		UniqueNames: true,
 		Refuse: map[drivertest.Refusal]func(){
 			drivertest.Unauthorized:         func() { cloud.Refuse(http.StatusUnauthorized, "unauthorized") },
 			drivertest.RateLimited:          func() { cloud.Refuse(http.StatusTooManyRequests, "rate_limit_exceeded") },
@@ -109,11 +118,19 @@ func start(t *testing.T, options hetznerfake.Options) *hetznerfake.Cloud {
 	return cloud
 }
 
-// connect returns a driver as a process that has just started would have.
+// connect returns a driver as another process would have, one that began a while ago.
 func connect(cloud *hetznerfake.Cloud) *hetzner.Driver {
+	ago := inflight.Window
+	connected := connectAt(cloud, func() time.Time { return time.Now().Add(-ago) })
+	ago = 0
+	return connected
+}
+
+// connectAt returns a driver as a process that has just started would have.
+func connectAt(cloud *hetznerfake.Cloud, now func() time.Time) *hetzner.Driver {
 	return hetzner.New(hcloud.NewClient(
 		hcloud.WithEndpoint(cloud.Endpoint), hcloud.WithToken(hetznerfake.Token), hcloud.WithRetryOpts(hcloud.RetryOpts{MaxRetries: 0}),
-	), time.Now)
+	), now)
 }
 
 func config(t *testing.T, spec infrav1.HetznerMachineSpec) hetzner.Config {

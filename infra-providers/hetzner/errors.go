@@ -25,6 +25,25 @@ const maxPause = 30 * time.Second
 // errUnfinished ends a creation whose server exists and still lacks a network, backups or power.
 var errUnfinished = errors.New("the server is being made; what cannot be ordered with it follows")
 
+// errInFlight ends a search while nobody can say that there is no server.
+var errInFlight = errors.New("a request for the server may still be carried out, as its answer was lost or an earlier process may have made it; waiting up to two minutes for the server to appear")
+
+// answered reports whether the cloud refused a request, so that it has not carried it out and will not.
+func answered(err error) bool {
+	switch kind := toError(err, Config{}, time.Time{}); {
+	case driver.IsInvalidConfiguration(kind), driver.IsUnauthorized(kind), driver.IsRateLimited(kind), driver.IsNotOwned(kind):
+		return true
+	case driver.IsInsufficientCapacity(kind), driver.IsQuotaExceeded(kind):
+		return true
+	}
+	answer, ok := errors.AsType[hcloud.Error](err)
+	if !ok || answer.Response() == nil || answer.Response().Response == nil {
+		return false
+	}
+	status := answer.Response().StatusCode
+	return status >= http.StatusBadRequest && status < http.StatusInternalServerError && status != http.StatusRequestTimeout
+}
+
 // toError turns what the SDK says into one of the driver's kinds, by code. Errors that have a kind already
 // pass.
 func toError(err error, config Config, now time.Time) error {

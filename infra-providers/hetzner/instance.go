@@ -25,8 +25,8 @@ const poll = 5 * time.Second
 
 func providerID(id int64) string { return scheme + strconv.FormatInt(id, 10) }
 
-// serverID is the reverse of providerID; ok is false without one that this cloud could have given.
-func serverID(providerID string) (id int64, ok bool) {
+// instanceID is the reverse of providerID; ok is false without one that this cloud could have given.
+func instanceID(providerID string) (id int64, ok bool) {
 	digits, ok := strings.CutPrefix(providerID, scheme)
 	if !ok {
 		return 0, false
@@ -51,7 +51,7 @@ func toInstance(server *hcloud.Server) driver.Instance {
 		ID:         strconv.FormatInt(server.ID, 10),
 		ProviderID: identity.ProviderID,
 		Identity:   identity,
-		State:      state(server.Status),
+		State:      toState(server.Status),
 		Addresses:  addresses(server),
 		Created:    server.Created,
 	}
@@ -65,8 +65,8 @@ func toInstance(server *hcloud.Server) driver.Instance {
 	return instance
 }
 
-// state does not take a server for gone or stopped whose state the cloud itself does not know.
-func state(status hcloud.ServerStatus) driver.State {
+// toState does not take a server for gone or stopped whose state the cloud itself does not know.
+func toState(status hcloud.ServerStatus) driver.State {
 	switch status {
 	case hcloud.ServerStatusRunning:
 		return driver.Running

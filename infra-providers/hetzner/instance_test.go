@@ -80,11 +80,11 @@ func TestStates(t *testing.T) {
 
 func TestProviderIDs(t *testing.T) {
 	t.Parallel()
-	if id, ok := serverID(providerID(42)); !ok || id != 42 {
+	if id, ok := instanceID(providerID(42)); !ok || id != 42 {
 		t.Errorf("got %d, %t", id, ok)
 	}
 	for _, foreign := range []string{"", "hcloud://", "hcloud://0", "hcloud://-1", "hcloud://bm-7", "aws:///a/42", "42", "hcloud://99999999999999999999"} {
-		if id, ok := serverID(foreign); ok {
+		if id, ok := instanceID(foreign); ok {
 			t.Errorf("%q was taken for server %d", foreign, id)
 		}
 	}

@@ -8,15 +8,14 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"net/http"
 
-	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"drover.io/infra-providers/driver"
-	"drover.io/infra-providers/openstack/beside"
+	"drover.io/infra-providers/openstack/access"
+	"drover.io/infra-providers/openstack/attachments"
 	"drover.io/infra-providers/openstack/lookup"
 )
 
@@ -32,10 +31,10 @@ func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
 		return err
 	}
 	err = servers.Reboot(ctx, services.Compute, found.ID, servers.RebootOpts{Type: servers.HardReboot}).ExtractErr()
-	if gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+	if access.Missing(err) {
 		return &driver.NotFoundError{What: "server of " + id.Name}
 	}
-	return kind(err, "", "")
+	return toError(err, "", "")
 }
 
 // Tag implements driver.Tagger. The server comes last: what it says counts, so that a failure before is made
@@ -51,16 +50,16 @@ func (d *Driver) Tag(ctx context.Context, id driver.Identity) error {
 		return err
 	}
 	now := driver.Identity{UID: found.Identity.UID, Name: found.Identity.Name, Owner: id.Owner}
-	for _, things := range beside.Kinds(services) {
+	for _, things := range attachments.Kinds(services) {
 		if err := things.Tag(ctx, now); err != nil {
-			return kind(err, "", "")
+			return toError(err, "", "")
 		}
 	}
-	_, err = servers.UpdateMetadata(ctx, services.Compute, found.ID, servers.MetadataOpts(beside.Tags(now))).Extract()
-	if gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+	_, err = servers.UpdateMetadata(ctx, services.Compute, found.ID, servers.MetadataOpts(attachments.Tags(now))).Extract()
+	if access.Missing(err) {
 		return &driver.NotFoundError{What: "server of " + id.Name}
 	}
-	return kind(err, "", "")
+	return toError(err, "", "")
 }
 
 // Remains implements driver.Remainder.
@@ -71,10 +70,10 @@ func (d *Driver) Remains(ctx context.Context, owner driver.Owner) iter.Seq2[driv
 			yield(driver.Remain{}, err)
 			return
 		}
-		for _, things := range beside.Kinds(services) {
+		for _, things := range attachments.Kinds(services) {
 			all, err := things.Remains(ctx)
 			if err != nil {
-				yield(driver.Remain{}, kind(err, "", ""))
+				yield(driver.Remain{}, toError(err, "", ""))
 				return
 			}
 			for _, thing := range all {
@@ -100,7 +99,7 @@ func (d *Driver) FindImage(ctx context.Context, config Config) (driver.Image, er
 	}
 	found, err := lookup.Image(ctx, services.Image, config.Spec.Image)
 	if err != nil {
-		return driver.Image{}, kind(fmt.Errorf("looking up image: %w", err), "", "")
+		return driver.Image{}, toError(fmt.Errorf("looking up image: %w", err), "", "")
 	}
 	return driver.Image{ID: found.ID, Architecture: architectures[lookup.Property(found, "architecture")]}, nil
 }
@@ -113,11 +112,11 @@ func (d *Driver) Size(ctx context.Context, config Config) (driver.Size, error) {
 	}
 	flavor, err := lookup.Flavor(ctx, services.Compute, "spec.flavor", config.Spec.Flavor)
 	if err != nil {
-		return driver.Size{}, kind(fmt.Errorf("looking up flavor: %w", err), "", "")
+		return driver.Size{}, toError(fmt.Errorf("looking up flavor: %w", err), "", "")
 	}
 	image, err := lookup.Image(ctx, services.Image, config.Spec.Image)
 	if err != nil {
-		return driver.Size{}, kind(fmt.Errorf("looking up image: %w", err), "", "")
+		return driver.Size{}, toError(fmt.Errorf("looking up image: %w", err), "", "")
 	}
 	const mebi, gibi = 1 << 20, 1 << 30
 	disk := cmp.Or(int64(config.Spec.RootVolume.SizeGiB), int64(flavor.Disk))

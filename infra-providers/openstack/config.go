@@ -24,7 +24,7 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
-	"drover.io/infra-providers/openstack/beside"
+	"drover.io/infra-providers/openstack/attachments"
 	"drover.io/infra-providers/openstack/lookup"
 )
 
@@ -48,8 +48,8 @@ type Config struct {
 func NewConfig(machine *infrav1.OpenStackMachine, zone string) (Config, error) {
 	config := Config{Spec: *machine.Spec.DeepCopy(), Zone: cmp.Or(zone, machine.Spec.AvailabilityZone), Pinned: zone != ""}
 	spec := &config.Spec
-	if len(spec.Ports) == 0 || len(spec.Ports) > beside.MaxPorts {
-		return Config{}, &driver.InvalidConfigurationError{Field: "spec.ports", Err: fmt.Errorf("a machine has 1 to %d ports, not %d", beside.MaxPorts, len(spec.Ports))}
+	if len(spec.Ports) == 0 || len(spec.Ports) > attachments.MaxPorts {
+		return Config{}, &driver.InvalidConfigurationError{Field: "spec.ports", Err: fmt.Errorf("a machine has 1 to %d ports, not %d", attachments.MaxPorts, len(spec.Ports))}
 	}
 	for at := range spec.Ports {
 		port := &spec.Ports[at]
@@ -99,16 +99,16 @@ func alternatives(config Config) []Config {
 func volumes(config Config) []infrav1.OpenStackDataVolume {
 	var all []infrav1.OpenStackDataVolume
 	if config.Spec.RootVolume.SizeGiB > 0 {
-		all = append(all, infrav1.OpenStackDataVolume{Name: beside.Root, OpenStackVolume: config.Spec.RootVolume})
+		all = append(all, infrav1.OpenStackDataVolume{Name: attachments.Root, OpenStackVolume: config.Spec.RootVolume})
 	}
 	return append(all, config.Spec.Volumes...)
 }
 
 // wantedVolumes are the volumes as Cinder is asked for them.
-func wantedVolumes(config Config, imageID string) []beside.Volume {
-	var wanted []beside.Volume
+func wantedVolumes(config Config, imageID string) []attachments.Volume {
+	var wanted []attachments.Volume
 	for _, volume := range volumes(config) {
-		want := beside.Volume{
+		want := attachments.Volume{
 			Name:    volume.Name,
 			SizeGiB: int(volume.SizeGiB),
 			Type:    volume.Type,
@@ -118,7 +118,7 @@ func wantedVolumes(config Config, imageID string) []beside.Volume {
 		if ptr.Deref(volume.InMachineZone, false) {
 			want.Zone = config.Zone
 		}
-		if volume.Name == beside.Root {
+		if volume.Name == attachments.Root {
 			want.ImageID = imageID
 		}
 		wanted = append(wanted, want)
@@ -143,7 +143,7 @@ func wantedServer(req driver.Request[Config], plan lookup.Plan, of parts) (serve
 		AvailabilityZone: config.Zone,
 		UserData:         of.userData,
 		Metadata:         metadata(config, id),
-		Tags:             append([]string{beside.Mark, beside.Name(id.UID)}, config.Spec.Tags...),
+		Tags:             append([]string{attachments.NamePrefix, attachments.Name(id.UID)}, config.Spec.Tags...),
 		ConfigDrive:      config.Spec.ConfigDrive,
 		BlockDevice:      blockDevices(config, plan.Image.ID, of.disks),
 	}
@@ -166,7 +166,7 @@ func wantedServer(req driver.Request[Config], plan lookup.Plan, of parts) (serve
 func metadata(config Config, id driver.Identity) map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, config.Spec.Metadata)
-	maps.Copy(all, beside.Tags(id))
+	maps.Copy(all, attachments.Tags(id))
 	all[flavorKey], all[zoneKey] = place(config)
 	if config.Spec.ServerGroup.Policy != "" {
 		all[groupKey] = string(id.Owner.UID)
@@ -185,7 +185,7 @@ func blockDevices(config Config, imageID string, disks []string) []servers.Block
 	}
 	for at, volume := range wantedVolumes(config, imageID) {
 		device := servers.BlockDevice{SourceType: servers.SourceVolume, DestinationType: servers.DestinationVolume, UUID: disks[at], BootIndex: -1, DeleteOnTermination: !volume.Kept}
-		if volume.Name == beside.Root {
+		if volume.Name == attachments.Root {
 			device.BootIndex = 0
 		}
 		all = append(all, device)

@@ -17,7 +17,7 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
-	"drover.io/infra-providers/openstack/beside"
+	"drover.io/infra-providers/openstack/attachments"
 )
 
 func TestTheZoneOfTheMachineWins(t *testing.T) {
@@ -69,7 +69,7 @@ func TestNewConfigRefuses(t *testing.T) {
 	port := []infrav1.OpenStackPort{{Network: "n"}}
 	for name, spec := range map[string]infrav1.OpenStackMachineSpec{
 		"a machine without a port":         {},
-		"more ports than can be named":     {Ports: make([]infrav1.OpenStackPort, beside.MaxPorts+1)},
+		"more ports than can be named":     {Ports: make([]infrav1.OpenStackPort, attachments.MaxPorts+1)},
 		"a volume in a zone that is not":   {Ports: port, RootVolume: infrav1.OpenStackVolume{SizeGiB: 1, InMachineZone: ptr.To(true)}},
 		"another volume in no zone either": {Ports: port, Volumes: []infrav1.OpenStackDataVolume{{Name: "d", OpenStackVolume: infrav1.OpenStackVolume{SizeGiB: 1, InMachineZone: ptr.To(true)}}}},
 	} {
@@ -153,8 +153,8 @@ func TestVolumesAreAskedForInTheirZone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []beside.Volume{
-		{Name: beside.Root, ImageID: "image", SizeGiB: 20, Type: "fast", Zone: "z"},
+	want := []attachments.Volume{
+		{Name: attachments.Root, ImageID: "image", SizeGiB: 20, Type: "fast", Zone: "z"},
 		{Name: "data", SizeGiB: 5, Zone: "v", Kept: true},
 	}
 	if diff := cmp.Diff(want, wantedVolumes(config, "image")); diff != "" {

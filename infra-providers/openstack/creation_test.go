@@ -20,7 +20,7 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/openstack"
-	"drover.io/infra-providers/openstack/beside"
+	"drover.io/infra-providers/openstack/attachments"
 	"drover.io/infra-providers/openstack/openstackfake"
 )
 
@@ -42,7 +42,7 @@ func insist(t *testing.T, driven driver.Driver[openstack.Config], req driver.Req
 		if err == nil {
 			return made
 		}
-		if !errors.Is(err, beside.ErrBusy) {
+		if !errors.Is(err, attachments.ErrBusy) {
 			t.Fatal(err)
 		}
 	}
@@ -127,7 +127,7 @@ func wantLeft(t *testing.T, r *rig, id driver.Identity, want ...string) {
 	t.Helper()
 	driven := r.connect(t)
 	for range 5 {
-		if err := driven.Delete(t.Context(), id); err != nil && !errors.Is(err, beside.ErrBusy) {
+		if err := driven.Delete(t.Context(), id); err != nil && !errors.Is(err, attachments.ErrBusy) {
 			t.Fatal(err)
 		}
 		r.settle(t)
@@ -223,7 +223,7 @@ func TestACallUnderWayIsWaitedFor(t *testing.T) {
 		t.Fatal("the held call was answered")
 	}
 	for _, again := range []driver.Driver[openstack.Config]{driven, r.connect(t), driven} {
-		if _, err := again.Create(t.Context(), asking(t, small())); !errors.Is(err, beside.ErrBusy) {
+		if _, err := again.Create(t.Context(), asking(t, small())); !errors.Is(err, attachments.ErrBusy) {
 			t.Fatalf("a second server was asked for: %v", err)
 		}
 	}
@@ -314,7 +314,7 @@ func TestAPortOfAnotherServerMakesNoSecond(t *testing.T) {
 	r.settle(t)
 	// Nova loses sight of the server, as it does of those in a cell that is down.
 	r.Change("servers", func(server map[string]any) { server["tags"] = []string{} })
-	if _, err := r.connect(t).Create(t.Context(), asking(t, small())); !errors.Is(err, beside.ErrBusy) {
+	if _, err := r.connect(t).Create(t.Context(), asking(t, small())); !errors.Is(err, attachments.ErrBusy) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -342,7 +342,7 @@ func TestAMachineWithVolumesOnlyIsCleanedUp(t *testing.T) {
 	r := newRig(t)
 	spec := small()
 	spec.RootVolume = infrav1.OpenStackVolume{SizeGiB: 20}
-	if _, err := r.connect(t).Create(t.Context(), asking(t, spec)); !errors.Is(err, beside.ErrBusy) {
+	if _, err := r.connect(t).Create(t.Context(), asking(t, spec)); !errors.Is(err, attachments.ErrBusy) {
 		t.Fatalf("got %v", err)
 	}
 	if err := r.connect(t).Delete(t.Context(), worker); !driver.IsUnfinished(err) {

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/keypairs"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	"github.com/gophercloud/gophercloud/v2/pagination"
@@ -26,7 +25,7 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/openstack/access"
-	"drover.io/infra-providers/openstack/beside"
+	"drover.io/infra-providers/openstack/attachments"
 	"drover.io/infra-providers/openstack/lookup"
 )
 
@@ -84,7 +83,7 @@ type Driver struct {
 // Create implements driver.Driver.
 func (d *Driver) Create(ctx context.Context, req driver.Request[Config]) (driver.Instance, error) {
 	if _, busy := d.creating.LoadOrStore(req.Identity.UID, true); busy {
-		return driver.Instance{}, fmt.Errorf("the machine is being made: %w", beside.ErrBusy)
+		return driver.Instance{}, fmt.Errorf("the machine is being made: %w", attachments.ErrBusy)
 	}
 	defer d.creating.Delete(req.Identity.UID)
 	services, err := d.services(ctx)
@@ -92,7 +91,7 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[Config]) (driver
 		return driver.Instance{}, err
 	}
 	asked := driver.Identity{UID: req.Identity.UID, Name: req.Identity.Name, Owner: req.Identity.Owner}
-	found, err := d.find(ctx, services, asked.UID)
+	found, err := d.find(ctx, services, asked)
 	if err != nil {
 		return driver.Instance{}, err
 	}
@@ -103,7 +102,7 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[Config]) (driver
 		return driver.Instance{}, err
 	}
 	holder, _ := d.holders.LoadOrStore(asked.UID, uuid.NewString())
-	claim := beside.Claim{Ports: beside.Ports{Client: services.Network}, Holder: holder.(string), Now: d.now}
+	claim := attachments.Claim{Ports: attachments.Ports{Client: services.Network}, Holder: holder.(string), Now: d.now}
 	made, err := creation{services: services, request: req, claim: claim, now: d.now}.run(ctx)
 	if err == nil || errors.Is(err, errUnanswered) {
 		// Nova may still be at work on a server that it has not listed yet. The next attempt has another
@@ -138,13 +137,13 @@ func (d *Driver) first(ctx context.Context, services *access.Services, found []s
 
 // end removes a server that is not going already.
 func (d *Driver) end(ctx context.Context, services *access.Services, server servers.Server) error {
-	if at := state(server); at == driver.Stopping || at == driver.Terminated {
+	if at := toState(server); at == driver.Stopping || at == driver.Terminated {
 		return nil
 	}
-	d.faults.Delete(server.ID)
+	d.forget(server.ID)
 	err := servers.Delete(ctx, services.Compute, server.ID).ExtractErr()
-	if err != nil && !gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
-		return kind(fmt.Errorf("deleting server: %w", err), "", "")
+	if err != nil && !access.Missing(err) {
+		return toError(fmt.Errorf("deleting server: %w", err), "", "")
 	}
 	return nil
 }
@@ -159,13 +158,13 @@ func (d *Driver) Get(ctx context.Context, id driver.Identity) (driver.Instance, 
 		return driver.Instance{}, err
 	}
 	if id.ProviderID != "" {
-		server, err := d.get(ctx, services, serverID(id.ProviderID))
+		server, err := d.get(ctx, services, instanceID(id.ProviderID))
 		if err != nil {
 			return driver.Instance{}, err
 		}
 		return owned(server, id)
 	}
-	found, err := d.find(ctx, services, id.UID)
+	found, err := d.find(ctx, services, id)
 	if err != nil {
 		return driver.Instance{}, err
 	}
@@ -199,18 +198,18 @@ func (d *Driver) Delete(ctx context.Context, id driver.Identity) error {
 			return err
 		}
 	}
-	return kind(d.clear(ctx, services, id, going), "", "")
+	return toError(d.clear(ctx, services, id, going), "", "")
 }
 
 // all returns every server of an identity: those of its UID and the one that its provider ID names, which has
 // another UID if somebody else's is named.
 func (d *Driver) all(ctx context.Context, services *access.Services, id driver.Identity) (found []servers.Server, err error) {
 	if id.UID != "" {
-		if found, err = d.find(ctx, services, id.UID); err != nil {
+		if found, err = d.find(ctx, services, id); err != nil {
 			return nil, err
 		}
 	}
-	name := serverID(id.ProviderID)
+	name := instanceID(id.ProviderID)
 	if id.ProviderID == "" || slices.ContainsFunc(found, func(server servers.Server) bool { return server.ID == name }) {
 		return found, nil
 	}
@@ -228,21 +227,51 @@ func (d *Driver) all(ctx context.Context, services *access.Services, id driver.I
 func (d *Driver) clear(ctx context.Context, services *access.Services, id driver.Identity, going []servers.Server) error {
 	owner, grouped, last := id.Owner, len(going) == 0, ""
 	if len(going) > 0 {
-		known, _ := beside.Identity(going[0].Metadata)
+		known, _ := attachments.Identity(going[0].Metadata)
 		// The group is called after the Cluster as it was, which may have moved and be tagged anew since.
 		id.UID, owner.UID, last = known.UID, types.UID(going[0].Metadata[groupKey]), going[0].ID
 		grouped = owner.UID != ""
 	}
-	if id.UID == "" {
-		return nil
+	if !id.Tagged() {
+		return nil // nobody can tell whose things these are
 	}
-	if grouped {
-		if err := (beside.Groups{Client: services.Compute}).Release(ctx, owner, last); err != nil {
+	if len(going) == 0 {
+		if err := d.unused(ctx, services, id); err != nil {
 			return err
 		}
 	}
-	for _, things := range beside.Kinds(services) {
-		if err := things.Delete(ctx, id.UID, len(going) > 0); err != nil {
+	if grouped {
+		if err := (attachments.Groups{Client: services.Compute}).Release(ctx, owner, last); err != nil {
+			return err
+		}
+	}
+	for _, things := range attachments.Kinds(services) {
+		if err := things.Delete(ctx, id, len(going) > 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unused fails with NotOwnedError while a server that does not carry the tags of an identity has one of its ports, as
+// the machine's own does that lost them.
+func (d *Driver) unused(ctx context.Context, services *access.Services, id driver.Identity) error {
+	have, err := attachments.Ports{Client: services.Network}.Find(ctx, id.UID)
+	if err != nil {
+		return fmt.Errorf("listing ports: %w", err)
+	}
+	for _, port := range have {
+		if port.DeviceID == "" {
+			continue
+		}
+		server, err := d.get(ctx, services, port.DeviceID)
+		if driver.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := owned(server, driver.Identity{UID: id.UID, Name: id.Name, Owner: id.Owner}); err != nil {
 			return err
 		}
 	}
@@ -258,7 +287,7 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 			return
 		}
 		stopped := false
-		err = d.each(ctx, services, beside.Mark, func(server servers.Server) bool {
+		err = d.each(ctx, services, attachments.NamePrefix, func(server servers.Server) bool {
 			instance := toInstance(server)
 			if instance.Identity.UID == "" || owner.UID != "" && instance.Identity.Owner.UID != owner.UID {
 				return true
@@ -274,14 +303,20 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 
 // find returns the servers of a UID, the oldest first. Nova filters by tag as soon as it has accepted a
 // server.
-func (d *Driver) find(ctx context.Context, services *access.Services, uid types.UID) ([]servers.Server, error) {
-	var found []servers.Server
-	err := d.each(ctx, services, beside.Name(uid), func(server servers.Server) bool {
-		if id, _ := beside.Identity(server.Metadata); id.UID == uid {
+func (d *Driver) find(ctx context.Context, services *access.Services, id driver.Identity) ([]servers.Server, error) {
+	var found, own []servers.Server
+	err := d.each(ctx, services, attachments.Name(id.UID), func(server servers.Server) bool {
+		if at, _ := attachments.Identity(server.Metadata); at.UID == id.UID {
 			found = append(found, server)
+			if id.Check(at) == nil {
+				own = append(own, server)
+			}
 		}
 		return true
 	})
+	if len(own) > 0 {
+		found = own // others may have the same UID, because whoever makes a machine chooses it
+	}
 	slices.SortFunc(found, func(a, b servers.Server) int {
 		return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.ID, b.ID))
 	})
@@ -298,7 +333,7 @@ func (d *Driver) each(ctx context.Context, services *access.Services, tag string
 		}
 		for _, server := range all {
 			d.explain(ctx, services, &server)
-			d.notice(server)
+			d.notice(server, d.now())
 			if !visit(server) {
 				return false, nil
 			}
@@ -306,7 +341,7 @@ func (d *Driver) each(ctx context.Context, services *access.Services, tag string
 		return true, nil
 	})
 	if err != nil {
-		return kind(fmt.Errorf("listing servers: %w", err), "", "")
+		return toError(fmt.Errorf("listing servers: %w", err), "", "")
 	}
 	return nil
 }
@@ -317,22 +352,31 @@ func (d *Driver) get(ctx context.Context, services *access.Services, id string) 
 		return servers.Server{}, &driver.NotFoundError{What: "server without an ID"}
 	}
 	server, err := servers.Get(ctx, services.Compute, id).Extract()
-	if gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+	if access.Missing(err) {
 		return servers.Server{}, &driver.NotFoundError{What: fmt.Sprintf("server %q", id)}
 	}
 	if err != nil {
-		return servers.Server{}, kind(fmt.Errorf("reading server: %w", err), "", "")
+		return servers.Server{}, toError(fmt.Errorf("reading server: %w", err), "", "")
 	}
-	d.notice(*server)
+	d.notice(*server, d.now())
 	return *server, nil
 }
 
 func (d *Driver) services(ctx context.Context) (*access.Services, error) {
 	services, err := d.session.Services(ctx)
 	if err != nil {
-		return nil, kind(err, "", "")
+		return nil, toError(err, "", "")
 	}
 	return services, nil
+}
+
+// AccountID implements driver.AccountIdentifier: the project, in the cloud whose identity service knows it.
+func (d *Driver) AccountID(ctx context.Context) (string, error) {
+	services, err := d.services(ctx)
+	if err != nil {
+		return "", err
+	}
+	return services.Account, nil
 }
 
 // nowhere is true when the region of a machine does not exist and nothing was ever made there, so that a
@@ -345,7 +389,7 @@ func nowhere(err error, id driver.Identity) bool {
 type creation struct {
 	services *access.Services
 	request  driver.Request[Config]
-	claim    beside.Claim
+	claim    attachments.Claim
 	now      func() time.Time
 }
 
@@ -358,25 +402,25 @@ func (c creation) run(ctx context.Context) (driver.Instance, error) {
 	}
 	plan, err := c.resolve(ctx)
 	if err != nil {
-		return driver.Instance{}, kind(err, config.Spec.Flavor, config.Zone)
+		return driver.Instance{}, toError(err, config.Spec.Flavor, config.Zone)
 	}
-	have, err := c.claim.Take(ctx, id, plan.Ports(func(at int) string { return beside.PortName(id, at) }))
+	have, err := c.claim.Take(ctx, id, plan.Ports(func(at int) string { return attachments.PortName(id, at) }))
 	if err != nil {
 		return driver.Instance{}, refused("spec.ports", err, config)
 	}
 	var disks []string
 	if len(volumes(config)) > 0 {
-		if disks, err = (beside.Volumes{Client: c.services.Volume}).Ensure(ctx, id, wantedVolumes(config, plan.Image.ID)); err != nil {
+		if disks, err = (attachments.Volumes{Client: c.services.Volume}).Ensure(ctx, id, wantedVolumes(config, plan.Image.ID)); err != nil {
 			return driver.Instance{}, refused("spec.volumes", err, config)
 		}
 	}
 	if plan.Pool.NetworkID != "" {
-		if err := (beside.FloatingIPs{Client: c.services.Network}).Ensure(ctx, id, have[0].ID, plan.Pool); err != nil {
+		if err := (attachments.FloatingIPs{Client: c.services.Network}).Ensure(ctx, id, have[0].ID, plan.Pool); err != nil {
 			return driver.Instance{}, refused("spec.floatingIP", err, config)
 		}
 	}
 	if config.Spec.ServerGroup.Policy != "" {
-		if plan.GroupID, err = (beside.Groups{Client: c.services.Compute}).Ensure(ctx, id.Owner, config.Spec.ServerGroup.Policy); err != nil {
+		if plan.GroupID, err = (attachments.Groups{Client: c.services.Compute}).Ensure(ctx, id.Owner, config.Spec.ServerGroup.Policy); err != nil {
 			return driver.Instance{}, c.forbidden(ctx, plan, refused("spec.serverGroup", err, config))
 		}
 	}
@@ -404,10 +448,10 @@ func (c creation) boot(ctx context.Context, plan lookup.Plan, of parts) (driver.
 	}
 	made, err := servers.Create(ctx, c.services.Compute, keypairs.CreateOptsExt{CreateOptsBuilder: options, KeyName: config.Spec.KeyPair}, hints).Extract()
 	if unanswered(err) {
-		return driver.Instance{}, fmt.Errorf("creating server: %w: %w", errUnanswered, kind(err, config.Spec.Flavor, config.Zone))
+		return driver.Instance{}, fmt.Errorf("creating server: %w: %w", errUnanswered, toError(err, config.Spec.Flavor, config.Zone))
 	}
 	if err != nil {
-		return driver.Instance{}, c.refusal(ctx, plan, &beside.CreationError{What: "server", Err: err})
+		return driver.Instance{}, c.refusal(ctx, plan, &attachments.CreationError{What: "server", Err: err})
 	}
 	// Nova answers with little more than the ID; the rest is what was just asked for.
 	made.Name, made.Metadata, made.Status, made.Created = options.Name, options.Metadata, "BUILD", c.now()

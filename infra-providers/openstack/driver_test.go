@@ -97,6 +97,7 @@ func conformance(t *testing.T, r *rig, spec infrav1.OpenStackMachineSpec) driver
 		Lose:      func() { r.faults.Lose(openstackfake.Changes) },
 		Interrupt: func() { r.faults.Fail(openstackfake.Creates("servers"), http.StatusInternalServerError, "") },
 		Attach:    func(made driver.Instance) func() bool { return r.Attach(made.ID) },
+		Untag:     func(made driver.Instance, keys ...string) func() bool { return r.Untag(made.ID, keys...) },
 		Leftovers: r.Things,
 		Stop:      func() { r.Change("servers", func(server map[string]any) { server["status"] = "SHUTOFF" }) },
 		Restarts:  r.Reboots,

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -24,8 +25,9 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/errorreason"
 	"drover.io/infra-providers/openstack/access"
-	"drover.io/infra-providers/openstack/beside"
+	"drover.io/infra-providers/openstack/attachments"
 	"drover.io/infra-providers/openstack/lookup"
 )
 
@@ -33,8 +35,8 @@ import (
 type answer struct {
 	status int
 	// kind is Neutron's name of the error; other services have none.
-	kind    string
-	message string
+	errorType string
+	message   string
 	// retryAfter is the service's hint; hinted tells whether there was one.
 	retryAfter time.Duration
 	hinted     bool
@@ -49,22 +51,24 @@ func (a *answer) Error() string {
 	return fmt.Sprintf("%d %s: %s", a.status, http.StatusText(a.status), a.message)
 }
 
-// kind turns an error of the SDK into the kind that it is: one switch, by status and by Neutron's and
+// toError turns an error of the SDK into the kind that it is: one switch, by status and by Neutron's and
 // Cinder's own words for it, never by text. The place is what an error about room is about.
-func kind(err error, flavor, zone string) error {
+func toError(err error, flavor, zone string) error {
 	said := read(err)
 	switch {
 	case err == nil:
 		return nil
+	case moved(err) != nil:
+		return moved(err)
 	case driver.IsUnfinished(err):
 		return err
 	case said == nil:
 		return unreached(err)
 	case said.status == http.StatusUnauthorized, said.status == http.StatusForbidden:
 		return wrap(err, &driver.UnauthorizedError{Err: said})
-	case said.kind == "OverQuota", said.overLimit && said.hinted && said.retryAfter == 0:
+	case said.errorType == "OverQuota", said.overLimit && said.hinted && said.retryAfter == 0:
 		return wrap(err, &driver.QuotaExceededError{Err: said})
-	case said.kind == "IpAddressGenerationFailure":
+	case said.errorType == "IpAddressGenerationFailure":
 		return wrap(err, &driver.InsufficientCapacityError{InstanceType: flavor, Zone: zone, Err: said})
 	case said.status == http.StatusTooManyRequests, said.status == http.StatusRequestEntityTooLarge:
 		return wrap(err, &driver.RateLimitedError{RetryAfter: said.retryAfter, Err: said})
@@ -73,14 +77,22 @@ func kind(err error, flavor, zone string) error {
 	}
 }
 
+// moved returns the error of a new login that led to another project; nil for any other.
+func moved(err error) error {
+	if again, ok := errors.AsType[*gophercloud.ErrUnableToReauthenticate](err); ok && driver.IsAccountMismatch(again.ErrReauth) {
+		return again.ErrReauth
+	}
+	return nil
+}
+
 // refused is kind for calls that create: what the cloud calls a bad request there will never be a good one.
 func refused(field string, err error, config Config) error {
 	said := read(err)
-	creation, creating := errors.AsType[*beside.CreationError](err)
+	creation, creating := errors.AsType[*attachments.CreationError](err)
 	if creating && said != nil && (said.status == http.StatusBadRequest || said.status == http.StatusNotFound) {
 		return &driver.InvalidConfigurationError{Field: field, Err: fmt.Errorf("creating %s: %w", creation.What, said)}
 	}
-	return kind(err, config.Spec.Flavor, config.Zone)
+	return toError(err, config.Spec.Flavor, config.Zone)
 }
 
 // errUnanswered means that nobody knows whether a server was made.
@@ -121,7 +133,7 @@ func read(err error) *answer {
 			Type    string `json:"type"`
 		}
 		if json.Unmarshal(content, &inner) == nil && inner.Message != "" {
-			said.message, said.kind = strings.TrimSpace(inner.Message), inner.Type
+			said.message, said.errorType = strings.TrimSpace(inner.Message), inner.Type
 			said.overLimit = name == "overLimit"
 		}
 	}
@@ -177,13 +189,13 @@ func (c creation) refusal(ctx context.Context, plan lookup.Plan, err error) erro
 	}
 	if config.Spec.ServerGroup.Policy != "" {
 		// The last other machine of the group may have taken it away.
-		if exists, err := (beside.Groups{Client: c.services.Compute}).Exists(ctx, plan.GroupID); err == nil && !exists {
-			return fmt.Errorf("the server group is gone again: %w", beside.ErrBusy)
+		if exists, err := (attachments.Groups{Client: c.services.Compute}).Exists(ctx, plan.GroupID); err == nil && !exists {
+			return fmt.Errorf("the server group is gone again: %w", attachments.ErrBusy)
 		}
 	}
 	if config.Spec.KeyPair != "" {
 		_, err := keypairs.Get(ctx, c.services.Compute, config.Spec.KeyPair, nil).Extract()
-		if gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+		if access.Missing(err) {
 			return &driver.InvalidConfigurationError{Field: "spec.keyPair", Err: fmt.Errorf("there is no key pair %q of the user that logs in", config.Spec.KeyPair)}
 		}
 	}
@@ -212,7 +224,7 @@ func (c creation) crowded(ctx context.Context, plan lookup.Plan, limit int) bool
 	if plan.GroupID == "" || limit < 0 {
 		return false
 	}
-	members, err := beside.Groups{Client: c.services.Compute}.Members(ctx, plan.GroupID)
+	members, err := attachments.Groups{Client: c.services.Compute}.Members(ctx, plan.GroupID)
 	return err == nil && members >= limit
 }
 
@@ -228,14 +240,22 @@ func full(has limits.Absolute, flavor flavors.Flavor) bool {
 // asideFor is how long a flavor in a zone counts as short after a server found no host.
 const asideFor = 5 * time.Minute
 
+const (
+	// mostKept is how many places, and how many faults, are kept of an account. The cloud chooses what its lists show,
+	// and the cloud is whichever a Secret names.
+	mostKept = 1000
+	// longestKey is how many bytes an ID and the names of a flavor and of a zone may have together to be kept. Nova has
+	// at most 255 in each.
+	longestKey = 1 << 10
+)
+
 // shortages remembers where Nova found no host. It says so only after it accepted a server, when there is
 // nothing to refuse any more; the next machine that asks for the same is refused instead of failing alike.
 type shortages struct {
+	mu sync.Mutex
 	// faults are why servers failed, by ID, as far as lists do not say so.
-	faults sync.Map
-
-	mu    sync.Mutex
-	since map[[2]string]time.Time
+	faults map[string]servers.Fault
+	since  map[[2]string]time.Time
 }
 
 // explain completes a listed server that failed with why it did. Nova's lists leave that out for a server
@@ -244,29 +264,53 @@ func (s *shortages) explain(ctx context.Context, services *access.Services, serv
 	if server.Status != "ERROR" || server.Fault.Code != 0 {
 		return
 	}
-	if known, ok := s.faults.Load(server.ID); ok {
-		server.Fault = known.(servers.Fault)
+	s.mu.Lock()
+	known, ok := s.faults[server.ID]
+	s.mu.Unlock()
+	if ok {
+		server.Fault = known
 		return
 	}
 	// Whatever goes wrong here, the next list asks again.
 	if read, err := servers.Get(ctx, services.Compute, server.ID).Extract(); err == nil && read.Fault.Code != 0 {
-		s.faults.Store(server.ID, read.Fault)
-		server.Fault = read.Fault
+		server.Fault = servers.Fault{Code: read.Fault.Code, Created: read.Fault.Created, Message: strings.Clone(errorreason.Truncate(read.Fault.Message))}
+		s.keep(server.ID, server.Fault)
 	}
 }
 
-// notice takes note of a server that found no host.
-func (s *shortages) notice(server servers.Server) {
-	if !shortOf(server) {
+// keep remembers why a server failed. What does not fit is read again with the next list.
+func (s *shortages) keep(id string, fault servers.Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.faults == nil || len(s.faults) >= mostKept {
+		s.faults = map[string]servers.Fault{}
+	}
+	if len(id) <= longestKey {
+		s.faults[id] = fault
+	}
+}
+
+// forget forgets why a server failed.
+func (s *shortages) forget(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.faults, id)
+}
+
+// notice takes note of a server that found no host a moment ago.
+func (s *shortages) notice(server servers.Server, now time.Time) {
+	at := [2]string{server.Metadata[flavorKey], server.Metadata[zoneKey]}
+	if !shortOf(server) || now.Sub(server.Fault.Created) >= asideFor || len(at[0])+len(at[1]) > longestKey {
 		return
 	}
-	at := [2]string{server.Metadata[flavorKey], server.Metadata[zoneKey]}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.since == nil {
 		s.since = map[[2]string]time.Time{}
 	}
-	if s.since[at].Before(server.Fault.Created) {
+	maps.DeleteFunc(s.since, func(_ [2]string, since time.Time) bool { return now.Sub(since) >= asideFor })
+	since, known := s.since[at]
+	if (known || len(s.since) < mostKept) && since.Before(server.Fault.Created) {
 		s.since[at] = server.Fault.Created
 	}
 }

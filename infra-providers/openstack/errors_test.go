@@ -19,7 +19,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/limits"
 
 	"drover.io/infra-providers/driver"
-	"drover.io/infra-providers/openstack/beside"
+	"drover.io/infra-providers/openstack/attachments"
 )
 
 func said(status int, retryAfter, body string) error {
@@ -70,23 +70,23 @@ func TestAnswersAreTheirKinds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, err := range []error{test.err, fmt.Errorf("doing it: %w", test.err)} {
-				if got := kind(err, "f", "z"); !test.is(got) {
+				if got := toError(err, "f", "z"); !test.is(got) {
 					t.Errorf("got %T %v", got, got)
 				}
 			}
 		})
 	}
-	if kind(nil, "", "") != nil {
+	if toError(nil, "", "") != nil {
 		t.Error("no error became one")
 	}
 }
 
 func TestHintsAreKept(t *testing.T) {
 	t.Parallel()
-	if got := driver.RetryAfter(kind(said(429, "7", ""), "", "")); got != 7*time.Second {
+	if got := driver.RetryAfter(toError(said(429, "7", ""), "", "")); got != 7*time.Second {
 		t.Errorf("got %s, want 7s", got)
 	}
-	full, ok := errors.AsType[*driver.InsufficientCapacityError](kind(said(409, "", `{"NeutronError": {"type": "IpAddressGenerationFailure", "message": "m"}}`), "f", "z"))
+	full, ok := errors.AsType[*driver.InsufficientCapacityError](toError(said(409, "", `{"NeutronError": {"type": "IpAddressGenerationFailure", "message": "m"}}`), "f", "z"))
 	if !ok || full.InstanceType != "f" || full.Zone != "z" {
 		t.Errorf("got %+v", full)
 	}
@@ -95,7 +95,7 @@ func TestHintsAreKept(t *testing.T) {
 func TestOnlyCreationsAreInvalid(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]bool{400: true, 404: true, 409: false, 500: false} {
-		created := refused("spec.ports", &beside.CreationError{What: "port", Err: said(status, "", "")}, Config{})
+		created := refused("spec.ports", &attachments.CreationError{What: "port", Err: said(status, "", "")}, Config{})
 		listed := refused("spec.ports", fmt.Errorf("listing: %w", said(status, "", "")), Config{})
 		if driver.IsInvalidConfiguration(created) != want || driver.IsInvalidConfiguration(listed) {
 			t.Errorf("%d: creating gives %v, listing gives %v", status, created, listed)
@@ -109,10 +109,10 @@ func TestTextsAreStable(t *testing.T) {
 	dial := func(port int) error {
 		return &url.Error{Op: "Get", URL: "http://10.0.0.1", Err: &net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: port}, Err: syscall.ECONNRESET}}
 	}
-	if a, b := kind(dial(1), "", "").Error(), kind(dial(2), "", "").Error(); a != b {
+	if a, b := toError(dial(1), "", "").Error(), toError(dial(2), "", "").Error(); a != b {
 		t.Errorf("%q became %q", a, b)
 	}
-	got := kind(fmt.Errorf("listing servers: %w", said(500, "", `{"computeFault": {"message": "oops", "code": 500}}`)), "", "")
+	got := toError(fmt.Errorf("listing servers: %w", said(500, "", `{"computeFault": {"message": "oops", "code": 500}}`)), "", "")
 	if want := "listing servers: 500 Internal Server Error: oops"; got.Error() != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -18,7 +18,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"drover.io/infra-providers/driver"
-	"drover.io/infra-providers/openstack/beside"
+	"drover.io/infra-providers/openstack/attachments"
 )
 
 // Metadata of a server besides the ownership tags. All of it starts with drover.io, which users may not.
@@ -36,8 +36,8 @@ const pendingPoll, stoppingPoll = 5 * time.Second, 2 * time.Second
 
 var providerIDForm = regexp.MustCompile(`^openstack://[^/]*/([^/]+)$`)
 
-// serverID is the server that a provider ID names; empty when it names none.
-func serverID(providerID string) string {
+// instanceID is the server that a provider ID names; empty when it names none.
+func instanceID(providerID string) string {
 	if match := providerIDForm.FindStringSubmatch(providerID); match != nil {
 		return match[1]
 	}
@@ -59,13 +59,13 @@ func owned(server servers.Server, id driver.Identity) (driver.Instance, error) {
 }
 
 func toInstance(server servers.Server) driver.Instance {
-	identity, _ := beside.Identity(server.Metadata)
+	identity, _ := attachments.Identity(server.Metadata)
 	identity.ProviderID = providerID(server)
 	instance := driver.Instance{
 		ID:            server.ID,
 		ProviderID:    identity.ProviderID,
 		Identity:      identity,
-		State:         state(server),
+		State:         toState(server),
 		Addresses:     addresses(server),
 		FailureDomain: server.AvailabilityZone,
 		Created:       server.Created,
@@ -92,7 +92,7 @@ func toInstance(server servers.Server) driver.Instance {
 	return instance
 }
 
-func state(server servers.Server) driver.State {
+func toState(server servers.Server) driver.State {
 	switch server.TaskState {
 	case "deleting", "soft-deleting":
 		return driver.Stopping

@@ -12,14 +12,14 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"drover.io/infra-providers/driver"
-	"drover.io/infra-providers/openstack/beside"
+	"drover.io/infra-providers/openstack/attachments"
 )
 
 func TestServersBecomeInstances(t *testing.T) {
 	t.Parallel()
 	born := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	id := driver.Identity{UID: "u", Name: "m", Owner: driver.Owner{UID: "c", Namespace: "n", Name: "home"}}
-	metadata := beside.Tags(id)
+	metadata := attachments.Tags(id)
 	metadata[regionKey] = "R1"
 	got := toInstance(servers.Server{
 		ID: "s", Name: "m", Status: "ACTIVE", Created: born, LaunchedAt: born, Metadata: metadata, AvailabilityZone: "az", AccessIPv6: "2001:db8::1",
@@ -63,7 +63,7 @@ func TestStatesOfServers(t *testing.T) {
 		driver.Terminated: {{Status: "DELETED"}, {Status: "SOFT_DELETED"}},
 	} {
 		for _, server := range all {
-			if got := state(server); got != want {
+			if got := toState(server); got != want {
 				t.Errorf("%s %s is %s, want %s", server.Status, server.TaskState, got, want)
 			}
 		}
@@ -129,7 +129,7 @@ func TestProviderIDsNameServers(t *testing.T) {
 		"openstack:///a/b":     "",
 		"s":                    "",
 	} {
-		if got := serverID(id); got != want {
+		if got := instanceID(id); got != want {
 			t.Errorf("%q names %q, want %q", id, got, want)
 		}
 	}

@@ -24,7 +24,7 @@ import (
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/drivertest"
 	"drover.io/infra-providers/openstack"
-	"drover.io/infra-providers/openstack/beside"
+	"drover.io/infra-providers/openstack/attachments"
 	"drover.io/infra-providers/openstack/openstackfake"
 )
 
@@ -193,7 +193,7 @@ func (s salted) Create(ctx context.Context, req driver.Request[openstack.Config]
 	req.Identity = s.identity(req.Identity, s.in)
 	for began := time.Now(); ; {
 		made, err := s.Driver.Create(ctx, req)
-		passes := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, beside.ErrBusy)
+		passes := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, attachments.ErrBusy)
 		if !passes || ctx.Err() != nil || time.Since(began) > 2*realPatience {
 			return s.instance(made, err)
 		}

@@ -24,7 +24,7 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/openstack"
-	"drover.io/infra-providers/openstack/beside"
+	"drover.io/infra-providers/openstack/attachments"
 	"drover.io/infra-providers/openstack/openstackfake"
 )
 
@@ -131,7 +131,7 @@ func TestRealVolumes(t *testing.T) {
 	got := map[string]disk{}
 	for _, volume := range p.volumes(uid) {
 		name := strings.TrimPrefix(volume.Name, "drover-"+uid+"-")
-		id, owned := beside.Identity(volume.Metadata)
+		id, owned := attachments.Identity(volume.Metadata)
 		ends, attached := goes[volume.ID]
 		if !attached {
 			t.Errorf("volume %s is not attached", name)
@@ -244,7 +244,7 @@ func TestRealVolumesThatCannotBe(t *testing.T) {
 			var refusal error
 			gomega.NewWithT(t).Eventually(func() bool {
 				_, refusal = driven.Create(t.Context(), req)
-				return refusal != nil && !errors.Is(refusal, beside.ErrBusy)
+				return refusal != nil && !errors.Is(refusal, attachments.ErrBusy)
 			}, realPatience, time.Second).Should(gomega.BeTrue())
 			if !test.is(refusal) {
 				t.Errorf("got %v", refusal)

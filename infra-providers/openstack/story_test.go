@@ -36,6 +36,7 @@ import (
 	"drover.io/infra-providers/internal/provider"
 	"drover.io/infra-providers/internal/testenv"
 	"drover.io/infra-providers/openstack"
+	"drover.io/runtime/manager"
 )
 
 // management is the management cluster of all stories; it starts with the first.
@@ -112,7 +113,7 @@ func (s *story) serve(config *rest.Config, transport http.RoundTripper) {
 		Controller: ctrlconfig.Controller{SkipNameValidation: ptr.To(true)},
 	})
 	s.Expect(err).NotTo(gomega.HaveOccurred())
-	options := &provider.Options{WorkerCount: 4, SyncPeriod: time.Minute, InventoryInterval: time.Minute}
+	options := &provider.Options{Options: manager.Options{WorkerCount: 4, SyncPeriod: time.Minute}, OwnCredentials: []string{"*"}, InventoryInterval: time.Minute}
 	s.Expect(provider.Register(mgr, openstack.Cloud(openstack.Options{Transport: transport}), options)).To(gomega.Succeed())
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

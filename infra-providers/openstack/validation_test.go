@@ -81,6 +81,7 @@ func TestSpecsAreImmutable(t *testing.T) {
 		"keeps providerID":                  {func(s *infrav1.OpenStackMachineSpec) { s.ProviderID = "openstack:///t" }, "providerID is set once"},
 		"does not drop providerID":          {func(s *infrav1.OpenStackMachineSpec) { s.ProviderID = "" }, "providerID is set once"},
 		"lets credentialsSecretName change": {func(s *infrav1.OpenStackMachineSpec) { s.CredentialsSecretName = "new" }, ""},
+		"keeps a credentialsSecretName":     {func(s *infrav1.OpenStackMachineSpec) { s.CredentialsSecretName = "" }, "credentialsSecretName may name another Secret and must not be removed"},
 		"keeps region":                      {func(s *infrav1.OpenStackMachineSpec) { s.Region = "" }, "region is immutable"},
 		"keeps regionalProviderID":          {func(s *infrav1.OpenStackMachineSpec) { s.RegionalProviderID = ptr.To(true) }, "regionalProviderID is immutable"},
 		"keeps flavor":                      {func(s *infrav1.OpenStackMachineSpec) { s.Flavor = "g" }, "flavor is immutable"},
@@ -126,6 +127,7 @@ func TestNonsenseIsRefused(t *testing.T) {
 			s.RootVolume.AvailabilityZone, s.RootVolume.InMachineZone = "z", ptr.To(true)
 		}, "either the availabilityZone"},
 		"metadata that says whose it is":     {func(s *infrav1.OpenStackMachineSpec) { s.Metadata["drover.io:machine"] = "x" }, "are taken"},
+		"metadata that a database reads so":  {func(s *infrav1.OpenStackMachineSpec) { s.Metadata["Drover.IO:machine"] = "x" }, "are taken"},
 		"metadata that Nova does not take":   {func(s *infrav1.OpenStackMachineSpec) { s.Metadata["a/b"] = "x" }, "keys have letters"},
 		"a tag that says whose it is":        {func(s *infrav1.OpenStackMachineSpec) { s.Tags = []string{"drover-x"} }, "are taken"},
 		"a tag that Nova does not take":      {func(s *infrav1.OpenStackMachineSpec) { s.Tags = []string{"a/b"} }, "spec.tags"},

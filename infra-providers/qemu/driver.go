@@ -38,8 +38,8 @@ func Cloud(on *host.Host, hostName string) driver.Cloud[*infrav1.QEMUMachine, Co
 	}
 }
 
-// Driver implements driver.Driver, driver.Sizer, driver.ImageFinder, driver.Tagger, driver.Restarter and
-// driver.Notifier.
+// Driver implements driver.Driver, driver.AccountIdentifier, driver.Sizer, driver.ImageFinder, driver.Tagger,
+// driver.Restarter and driver.Notifier.
 type Driver struct {
 	machines machines
 	hostName string
@@ -47,6 +47,7 @@ type Driver struct {
 
 // machines is what is used of the host.
 type machines interface {
+	Name() string
 	Create(spec host.Spec, userData []byte) (host.Machine, error)
 	Get(id string) (host.Machine, bool)
 	Retag(id string, tags map[string]string) (bool, error)
@@ -57,13 +58,18 @@ type machines interface {
 	Notify(changed func(host.Machine))
 }
 
+// AccountID implements driver.AccountIdentifier: the host's state directory is the account.
+func (d *Driver) AccountID(ctx context.Context) (string, error) {
+	return "qemu/" + d.machines.Name(), ctx.Err()
+}
+
 // Create implements driver.Driver.
 func (d *Driver) Create(ctx context.Context, req driver.Request[Config]) (driver.Instance, error) {
 	if err := ctx.Err(); err != nil {
 		return driver.Instance{}, err
 	}
 	spec := req.Config
-	spec.ID = machineID(req.Identity)
+	spec.ID = instanceID(req.Identity)
 	spec.ProviderID = providerID(d.hostName, spec.ID)
 	spec.Hostname = req.Identity.Name
 	spec.Tags = req.Identity.Tags()
@@ -71,7 +77,7 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[Config]) (driver
 	spec.Ignition = req.Format == "ignition"
 	made, err := d.machines.Create(spec, req.UserData)
 	if err != nil {
-		return driver.Instance{}, kind(err)
+		return driver.Instance{}, toError(err)
 	}
 	return d.owned(made, req.Identity)
 }
@@ -84,9 +90,9 @@ func (d *Driver) Get(ctx context.Context, id driver.Identity) (driver.Instance, 
 	if elsewhere := otherHost(id, d.hostName); elsewhere != "" {
 		return driver.Instance{}, fmt.Errorf("the machine is on host %q, this provider's is %q", elsewhere, d.hostName)
 	}
-	found, ok := d.machines.Get(machineID(id))
+	found, ok := d.machines.Get(instanceID(id))
 	if !ok {
-		return driver.Instance{}, &driver.NotFoundError{What: "machine " + machineID(id)}
+		return driver.Instance{}, &driver.NotFoundError{What: "machine " + instanceID(id)}
 	}
 	return d.owned(found, id)
 }
@@ -100,7 +106,7 @@ func (d *Driver) Delete(ctx context.Context, id driver.Identity) error {
 	if err != nil {
 		return err
 	}
-	return kind(d.machines.Delete(machineID(id)))
+	return toError(d.machines.Delete(instanceID(id)))
 }
 
 // Restart implements driver.Restarter.
@@ -109,7 +115,7 @@ func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
 	if err != nil {
 		return err
 	}
-	return kind(d.machines.Restart(ctx, found.ID))
+	return toError(d.machines.Restart(ctx, found.ID))
 }
 
 // List implements driver.Driver.
@@ -120,7 +126,7 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 				yield(driver.Instance{}, err)
 				return
 			}
-			instance := d.instance(found)
+			instance := d.toInstance(found)
 			if owner.UID != "" && instance.Identity.Owner.UID != owner.UID {
 				continue
 			}
@@ -151,7 +157,7 @@ func (d *Driver) FindImage(ctx context.Context, config Config) (driver.Image, er
 	}
 	found, err := d.machines.Image(config)
 	if err != nil {
-		return driver.Image{}, kind(err)
+		return driver.Image{}, toError(err)
 	}
 	return driver.Image{ID: found}, nil
 }
@@ -172,5 +178,5 @@ func (d *Driver) Tag(ctx context.Context, id driver.Identity) error {
 
 // Notify implements driver.Notifier.
 func (d *Driver) Notify(changed func(driver.Identity)) {
-	d.machines.Notify(func(m host.Machine) { changed(d.instance(m).Identity) })
+	d.machines.Notify(func(m host.Machine) { changed(d.toInstance(m).Identity) })
 }

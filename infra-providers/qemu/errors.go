@@ -11,8 +11,8 @@ import (
 	"drover.io/infra-providers/qemu/host"
 )
 
-// kind gives an error of the host the kind that the generic code acts on. Anything else may pass.
-func kind(err error) error {
+// toError gives an error of the host the kind that the generic code acts on. Anything else may pass.
+func toError(err error) error {
 	field, isField := errors.AsType[*host.FieldError](err)
 	switch {
 	case err == nil:

@@ -21,8 +21,8 @@ const scheme = "qemu:///"
 // providerID is what the Node carries too. The machine's ID is unique over all hosts.
 func providerID(hostName, id string) string { return scheme + hostName + "/" + id }
 
-// machineID derives the machine's ID from the identity, which is what makes creation idempotent.
-func machineID(id driver.Identity) string {
+// instanceID derives the machine's ID from the identity, which is what makes creation idempotent.
+func instanceID(id driver.Identity) string {
 	if id.ProviderID != "" {
 		return path.Base(id.ProviderID)
 	}
@@ -47,17 +47,17 @@ func hardwareAddress(id string) string {
 
 // owned converts a machine that must belong to an identity.
 func (d *Driver) owned(found host.Machine, id driver.Identity) (driver.Instance, error) {
-	instance := d.instance(found)
+	instance := d.toInstance(found)
 	if err := id.Check(instance.Identity); err != nil {
 		return driver.Instance{}, err
 	}
 	return instance, nil
 }
 
-func (d *Driver) instance(found host.Machine) driver.Instance {
+func (d *Driver) toInstance(found host.Machine) driver.Instance {
 	identity, _ := driver.FromTags(found.Tags)
 	identity.ProviderID = found.ProviderID
-	state, poll := state(found.Phase)
+	state, poll := toState(found.Phase)
 	var addresses []clusterv1.MachineAddress
 	if found.Address != "" {
 		addresses = append(addresses, clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: found.Address})
@@ -75,8 +75,8 @@ func (d *Driver) instance(found host.Machine) driver.Instance {
 	}
 }
 
-// state translates a phase. Changes are told; the pause is for a caller that missed one.
-func state(phase host.Phase) (driver.State, time.Duration) {
+// toState translates a phase. Changes are told; the pause is for a caller that missed one.
+func toState(phase host.Phase) (driver.State, time.Duration) {
 	switch phase {
 	case host.Running:
 		return driver.Running, 0

@@ -7,6 +7,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -31,6 +32,7 @@ import (
 	"drover.io/infra-providers/internal/testenv"
 	"drover.io/infra-providers/qemu"
 	"drover.io/infra-providers/qemu/host"
+	"drover.io/runtime/manager"
 )
 
 // cluster is started by the first story that needs it.
@@ -101,7 +103,7 @@ func (s *scene) serve() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	options := &provider.Options{WorkerCount: 4, SyncPeriod: time.Minute, InventoryInterval: time.Minute}
+	options := &provider.Options{Options: manager.Options{WorkerCount: 4, SyncPeriod: time.Minute}, OwnCredentials: []string{"*"}, InventoryInterval: time.Minute}
 	if err := provider.Register(mgr, qemu.Cloud(machines, hostName), options); err != nil {
 		s.t.Fatal(err)
 	}
@@ -187,10 +189,15 @@ func TestAMachineLivesAndGoes(t *testing.T) {
 	s.create(machine)
 	s.awaitReason(machine, inframachine.InstanceRunningReason)
 	want := infrav1.MachineStatus{
-		Initialization: infrav1.MachineInitialization{Provisioned: ptr.To(true)},
-		Addresses:      []clusterv1.MachineAddress{{Type: clusterv1.MachineInternalIP, Address: "10.0.2.15"}, {Type: clusterv1.MachineHostName, Address: "worker-1"}},
-		FailureDomain:  hostName,
-		InstanceState:  "Running",
+		Initialization:   infrav1.MachineInitialization{Provisioned: ptr.To(true)},
+		Addresses:        []clusterv1.MachineAddress{{Type: clusterv1.MachineInternalIP, Address: "10.0.2.15"}, {Type: clusterv1.MachineHostName, Address: "worker-1"}},
+		VouchedAddresses: []string{"10.0.2.15", "worker-1"},
+		FailureDomain:    hostName,
+		InstanceState:    "Running",
+		Account:          machine.Annotations[infrav1.AccountAnnotation],
+	}
+	if !strings.HasPrefix(want.Account, "qemu/") {
+		t.Errorf("the machine is pinned to account %q", want.Account)
 	}
 	got := machine.Status.DeepCopy()
 	got.Conditions = nil

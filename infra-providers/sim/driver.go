@@ -28,6 +28,7 @@ func Cloud(on *hypervisor.Hypervisor) driver.Cloud[*infrav1.SimMachine, Config] 
 		NewTemplate:    func() driver.Template[*infrav1.SimMachine] { return &infrav1.SimMachineTemplate{} },
 		Config:         NewConfig,
 		Place:          func(c Config) (string, string) { return c.InstanceType, c.Zone },
+		NoCredentials:  true,
 		Account:        func(*infrav1.SimMachine) driver.Account { return driver.Account{} },
 		Connect: func(context.Context, driver.Account, driver.Credentials) (driver.Driver[Config], error) {
 			return &Driver{cloud: on}, nil
@@ -35,11 +36,13 @@ func Cloud(on *hypervisor.Hypervisor) driver.Cloud[*infrav1.SimMachine, Config] 
 	}
 }
 
-// Driver implements driver.Driver, driver.Sizer, driver.Tagger, driver.Restarter and driver.Notifier.
+// Driver implements driver.Driver, driver.AccountIdentifier, driver.Sizer, driver.Tagger, driver.Restarter and
+// driver.Notifier.
 type Driver struct{ cloud cloud }
 
 // cloud is what is used of the hypervisor.
 type cloud interface {
+	Name() string
 	Create(spec hypervisor.Spec, userData []byte) (hypervisor.Instance, error)
 	Get(id string) (hypervisor.Instance, bool)
 	Delete(id string) error
@@ -49,12 +52,17 @@ type cloud interface {
 	Notify(changed func(hypervisor.Instance))
 }
 
+// AccountID implements driver.AccountIdentifier: the hypervisor's state directory is the account.
+func (d *Driver) AccountID(ctx context.Context) (string, error) {
+	return "sim/" + d.cloud.Name(), ctx.Err()
+}
+
 // Create implements driver.Driver.
 func (d *Driver) Create(ctx context.Context, req driver.Request[Config]) (driver.Instance, error) {
 	if err := ctx.Err(); err != nil {
 		return driver.Instance{}, err
 	}
-	if err := injected(req.Config); err != nil {
+	if err := toError(req.Config); err != nil {
 		return driver.Instance{}, err
 	}
 	id := instanceID(req.Identity)

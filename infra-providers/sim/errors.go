@@ -11,9 +11,9 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// injected returns the failure that the machine's faults ask for. The simulated cloud itself fails only
+// toError returns the failure that the machine's faults ask for. The simulated cloud itself fails only
 // when its state directory does, which may pass.
-func injected(config Config) error {
+func toError(config Config) error {
 	faults := config.Faults
 	switch {
 	case ptr.Deref(faults.QuotaExceeded, false):

@@ -19,7 +19,7 @@ var errTagging = errors.New("the new record is being written")
 
 // Restart implements driver.Restarter. It starts the task and leaves it to itself.
 func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
-	return kind(d.reset(ctx, id), Config{})
+	return toError(d.reset(ctx, id), Config{})
 }
 
 func (d *Driver) reset(ctx context.Context, id driver.Identity) error {
@@ -35,7 +35,7 @@ func (d *Driver) reset(ctx context.Context, id driver.Identity) error {
 		return err
 	}
 	if !ok {
-		return &driver.NotFoundError{What: "virtual machine " + uuidOf(id)}
+		return &driver.NotFoundError{What: "virtual machine " + instanceID(id)}
 	}
 	_, err = object.NewVirtualMachine(client, vm.Self).Reset(ctx)
 	return err
@@ -57,15 +57,18 @@ func (d *Driver) Size(_ context.Context, config Config) (driver.Size, error) {
 func (d *Driver) FindImage(ctx context.Context, config Config) (driver.Image, error) {
 	found, err := d.session.Template(ctx, config.Wish)
 	if err != nil {
-		return driver.Image{}, kind(err, config)
+		return driver.Image{}, toError(err, config)
 	}
-	return driver.Image{ID: found.Reference().Value}, nil
+	if err := cloneable(found); err != nil {
+		return driver.Image{}, err
+	}
+	return driver.Image{ID: found.Template.Reference().Value}, nil
 }
 
 // Tag implements driver.Tagger. The tags are a record in the virtual machine, which is written by a task: until it
 // is there, Tag fails with an error that passes.
 func (d *Driver) Tag(ctx context.Context, id driver.Identity) error {
-	return kind(d.tag(ctx, id), Config{})
+	return toError(d.tag(ctx, id), Config{})
 }
 
 func (d *Driver) tag(ctx context.Context, id driver.Identity) error {
@@ -101,7 +104,7 @@ func (d *Driver) tag(ctx context.Context, id driver.Identity) error {
 
 // untaggable says why there is no virtual machine to tag.
 func (d *Driver) untaggable(ctx context.Context, client *vim25.Client, id driver.Identity) error {
-	if under, ok := d.clones.Get(uuidOf(id)); ok && under.Task != nil {
+	if under, ok := d.clones.Get(instanceID(id)); ok && under.Task != nil {
 		return errTagging
 	}
 	_, ok, err := d.appeared(ctx, client, id)
@@ -111,5 +114,5 @@ func (d *Driver) untaggable(ctx context.Context, client *vim25.Client, id driver
 	case ok:
 		return errTagging
 	}
-	return &driver.NotFoundError{What: "virtual machine " + uuidOf(id)}
+	return &driver.NotFoundError{What: "virtual machine " + instanceID(id)}
 }

@@ -5,6 +5,7 @@ package vsphere_test
 
 import (
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -22,7 +23,7 @@ func TestMachinesKeepApart(t *testing.T) {
 	w := newWorld(t)
 	d := w.connect()
 	apart := func(spec *infrav1.VSphereMachineSpec) { spec.AntiAffinityGroup = "web" }
-	const rule = "drover-team-home-web"
+	const rule = "drover-team-home-web-0a0b0c0d"
 	grow := []struct {
 		name string
 		want []string
@@ -49,6 +50,29 @@ func TestMachinesKeepApart(t *testing.T) {
 	}
 }
 
+// TestRulesOfClustersStayApart: names of namespaces and Clusters have hyphens, and another management cluster has the
+// same ones. No rule is shared with a Cluster that another tenant chose the name of.
+func TestRulesOfClustersStayApart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	d := w.connect()
+	for i, owner := range []driver.Owner{
+		{UID: "11111111-0000-4000-9000-000000000000", Namespace: "team", Name: "a-home"},
+		{UID: "22222222-0000-4000-9000-000000000000", Namespace: "team-a", Name: "home"},
+		{UID: "33333333-0000-4000-9000-000000000000", Namespace: "team", Name: "a-home"},
+	} {
+		id := identity(strconv.Itoa(i))
+		id.Owner = owner
+		if _, err := d.Create(t.Context(), req(w, id, func(spec *infrav1.VSphereMachineSpec) { spec.AntiAffinityGroup = "web" })); err != nil {
+			t.Fatal(err)
+		}
+		await(t, d, id, driver.Running)
+	}
+	if left := w.cluster("DC0_C0").Rule; len(left) > 0 {
+		t.Errorf("single machines of three Clusters share a rule: %+v", left[0].GetClusterRuleInfo().Name)
+	}
+}
+
 // TestManyMachinesJoinAtOnce: rules are read, changed and written back, so races would lose members.
 func TestManyMachinesJoinAtOnce(t *testing.T) {
 	t.Parallel()
@@ -71,7 +95,7 @@ func TestManyMachinesJoinAtOnce(t *testing.T) {
 		})
 	}
 	workers.Wait()
-	w.wantRule("drover-team-home-web", want)
+	w.wantRule("drover-team-home-web-0a0b0c0d", want)
 }
 
 func TestAVMGroupIsJoinedAndLeft(t *testing.T) {

@@ -11,6 +11,7 @@ package vsphere
 
 import (
 	"cmp"
+	"crypto/x509"
 	"fmt"
 	"maps"
 	"strings"
@@ -123,14 +124,20 @@ func bare(pool string) string {
 	return pool
 }
 
-// accountOf says where a machine lives: "<server>/<datacenter>".
+// mostCredential is how many bytes each part of the credentials may have.
+const mostCredential = 64 << 10
+
+// accountOf returns where a machine lives: a datacenter, and a server if the spec names one.
 func accountOf(machine *infrav1.VSphereMachine) driver.Account {
-	return driver.Account{SecretName: machine.Spec.CredentialsSecretName, Region: machine.Spec.Server + "/" + machine.Spec.Datacenter}
+	return driver.Account{SecretName: machine.Spec.CredentialsSecretName, Endpoint: machine.Spec.Server, Region: machine.Spec.Datacenter}
 }
 
-// login returns how to log in: by the data of a Secret, or by the environment without one.
+// login returns how to log in: by the data of a Secret, or by the environment without one, whose credentials go only
+// to the server that the environment names.
 func login(account driver.Account, credentials driver.Credentials, getenv func(string) string) (vcenter.Account, error) {
-	server, datacenter, _ := strings.Cut(account.Region, "/")
+	if account.SecretName == "" && account.Endpoint != "" {
+		return vcenter.Account{}, driver.EndpointWithoutSecret(account)
+	}
 	read, source := func(names ...string) string { return string(credentials[names[0]]) }, fmt.Sprintf("Secret %q", account.SecretName)
 	if account.SecretName == "" {
 		source = "the environment"
@@ -144,12 +151,13 @@ func login(account driver.Account, credentials driver.Credentials, getenv func(s
 		}
 	}
 	found := vcenter.Account{
-		Server:     cmp.Or(server, read("server", "VSPHERE_SERVER", "GOVC_URL")),
+		Server:     cmp.Or(account.Endpoint, read("server", "VSPHERE_SERVER", "GOVC_URL")),
 		Username:   read("username", "VSPHERE_USERNAME", "GOVC_USERNAME"),
 		Password:   read("password", "VSPHERE_PASSWORD", "GOVC_PASSWORD"),
 		CA:         read("ca.crt", "VSPHERE_CA_CERT"),
 		Thumbprint: read("thumbprint", "VSPHERE_THUMBPRINT"),
-		Datacenter: datacenter,
+		Datacenter: account.Region,
+		OfSecret:   account.SecretName != "",
 	}
 	switch insecure := strings.ToLower(read("insecure", "VSPHERE_INSECURE", "GOVC_INSECURE")); insecure {
 	case "true", "1":
@@ -158,17 +166,34 @@ func login(account driver.Account, credentials driver.Credentials, getenv func(s
 	default:
 		return found, &driver.UnauthorizedError{Err: fmt.Errorf("%s: insecure must be true or false and not %q", source, insecure)}
 	}
-	switch {
-	case found.Username == "":
-		return found, &driver.UnauthorizedError{Err: fmt.Errorf("%s does not hold a username", source)}
-	case found.Password == "":
-		return found, &driver.UnauthorizedError{Err: fmt.Errorf("%s does not hold a password", source)}
-	case found.Server == "":
-		return found, &driver.UnauthorizedError{Err: fmt.Errorf("neither spec.server nor %s names a vCenter", source)}
-	case found.Thumbprint != "" && found.CA != "":
-		return found, &driver.UnauthorizedError{Err: fmt.Errorf("%s holds both ca.crt and thumbprint: keep one", source)}
+	if err := check(found, source); err != nil {
+		return found, &driver.UnauthorizedError{Err: err}
 	}
 	return found, nil
+}
+
+// check refuses credentials that cannot work, or whose password would be sent in the clear.
+func check(found vcenter.Account, source string) error {
+	for field, value := range map[string]string{"username": found.Username, "password": found.Password, "ca.crt": found.CA, "thumbprint": found.Thumbprint} {
+		if len(value) > mostCredential {
+			return fmt.Errorf("%s: %s has more than %d KiB", source, field, mostCredential>>10)
+		}
+	}
+	switch {
+	case found.CA != "" && !x509.NewCertPool().AppendCertsFromPEM([]byte(found.CA)):
+		return fmt.Errorf("%s: ca.crt holds no certificate in PEM; a file is not read", source)
+	case found.Username == "":
+		return fmt.Errorf("%s does not hold a username", source)
+	case found.Password == "":
+		return fmt.Errorf("%s does not hold a password", source)
+	case found.Server == "":
+		return fmt.Errorf("neither spec.server nor %s names a vCenter", source)
+	case found.Thumbprint != "" && found.CA != "":
+		return fmt.Errorf("%s holds both ca.crt and thumbprint: keep one", source)
+	case !vcenter.Encrypted(found.Server):
+		return fmt.Errorf("%s: server %q is not reached over TLS, and the password would be sent to it: name a host, or a URL with https", source, found.Server)
+	}
+	return nil
 }
 
 // guest returns the advanced parameters that carry user data.
@@ -188,12 +213,12 @@ func specify(what cloning, place vcenter.Place, values map[string]string) (types
 	id, config := what.request.Identity, what.request.Config
 	record := setup.Record{Tags: id.Tags(), Created: what.created, Zone: config.Zone, Group: config.Wish.VMGroup}
 	if config.AntiAffinityGroup != "" {
-		record.Rule = fmt.Sprintf("drover-%s-%s-%s", id.Owner.Namespace, id.Owner.Name, config.AntiAffinityGroup)
+		record.Rule = setup.RuleName(id.Owner, config.AntiAffinityGroup)
 	}
 	stands, err := setup.Values(record, setup.Plan{
-		UUID:           uuidOf(id),
+		UUID:           instanceID(id),
 		Name:           id.Name,
-		ProviderID:     scheme + uuidOf(id),
+		ProviderID:     scheme + instanceID(id),
 		CPUs:           config.Shape.CPUs,
 		CoresPerSocket: config.Shape.CoresPerSocket,
 		MemoryMiB:      config.Shape.MemoryMiB,
@@ -207,7 +232,7 @@ func specify(what cloning, place vcenter.Place, values map[string]string) (types
 		return types.VirtualMachineCloneSpec{}, err
 	}
 	shape := config.Shape
-	shape.UUID = uuidOf(id)
+	shape.UUID = instanceID(id)
 	shape.ExtraConfig = maps.Clone(shape.ExtraConfig)
 	maps.Copy(shape.ExtraConfig, values)
 	maps.Copy(shape.ExtraConfig, stands)

@@ -4,6 +4,12 @@
 package vsphere_test
 
 import (
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +19,7 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
 	"drover.io/infra-providers/vsphere"
 	"drover.io/infra-providers/vsphere/vcenter"
 )
@@ -95,32 +102,62 @@ func TestConnectReadsCredentials(t *testing.T) {
 		return some
 	}
 	for name, test := range map[string]struct {
-		region      string
+		endpoint    string
 		secret      string
 		credentials driver.Credentials
 		environment map[string]string
 		ok          bool
 	}{
-		"takes a Secret":                      {"/", "s", full, nil, true},
-		"takes the server of the spec":        {"vc/DC0", "s", without("server"), nil, true},
-		"wants a server":                      {"/DC0", "s", without("server"), nil, false},
-		"wants a username":                    {"vc/", "s", without("username"), nil, false},
-		"wants a password":                    {"vc/", "s", without("password"), nil, false},
-		"wants a truth value":                 {"vc/", "s", with("insecure", "maybe"), nil, false},
-		"wants one way to trust":              {"vc/", "s", driver.Credentials{"username": []byte("u"), "password": []byte("p"), "ca.crt": []byte("c"), "thumbprint": []byte("t")}, nil, false},
-		"takes the environment":               {"/", "", nil, map[string]string{"VSPHERE_SERVER": "vc", "VSPHERE_USERNAME": "u", "VSPHERE_PASSWORD": "p"}, true},
-		"takes govc's environment":            {"/", "", nil, map[string]string{"GOVC_URL": "https://vc/sdk", "GOVC_USERNAME": "u", "GOVC_PASSWORD": "p", "GOVC_INSECURE": "true"}, true},
-		"wants something in the environment":  {"/", "", nil, nil, false},
-		"does not mix Secret and environment": {"/", "s", without("password"), map[string]string{"VSPHERE_PASSWORD": "p"}, false},
+		"takes a Secret":                      {"", "s", full, nil, true},
+		"takes the server of the spec":        {"vc", "s", without("server"), nil, true},
+		"wants a server":                      {"", "s", without("server"), nil, false},
+		"wants a username":                    {"vc", "s", without("username"), nil, false},
+		"wants a password":                    {"vc", "s", without("password"), nil, false},
+		"wants a truth value":                 {"vc", "s", with("insecure", "maybe"), nil, false},
+		"wants one way to trust":              {"vc", "s", driver.Credentials{"username": []byte("u"), "password": []byte("p"), "ca.crt": []byte("c"), "thumbprint": []byte("t")}, nil, false},
+		"takes the environment":               {"", "", nil, map[string]string{"VSPHERE_SERVER": "vc", "VSPHERE_USERNAME": "u", "VSPHERE_PASSWORD": "p"}, true},
+		"takes govc's environment":            {"", "", nil, map[string]string{"GOVC_URL": "https://vc/sdk", "GOVC_USERNAME": "u", "GOVC_PASSWORD": "p", "GOVC_INSECURE": "true"}, true},
+		"wants something in the environment":  {"", "", nil, nil, false},
+		"does not mix Secret and environment": {"", "s", without("password"), map[string]string{"VSPHERE_PASSWORD": "p"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, key := range []string{"VSPHERE_SERVER", "VSPHERE_USERNAME", "VSPHERE_PASSWORD", "GOVC_URL", "GOVC_USERNAME", "GOVC_PASSWORD", "GOVC_INSECURE", "VSPHERE_INSECURE", "VSPHERE_CA_CERT", "VSPHERE_THUMBPRINT"} {
 				t.Setenv(key, test.environment[key])
 			}
-			_, err := vsphere.Cloud(&vcenter.Pool{}).Connect(t.Context(), driver.Account{SecretName: test.secret, Region: test.region}, test.credentials)
+			_, err := vsphere.Cloud(&vcenter.Pool{}).Connect(t.Context(), driver.Account{SecretName: test.secret, Endpoint: test.endpoint}, test.credentials)
 			if (err == nil) != test.ok || err != nil && !driver.IsUnauthorized(err) {
 				t.Errorf("got %v, want ok %t", err, test.ok)
 			}
 		})
 	}
+}
+
+// TestASecretNamesNoFile: the path of a certificate is not the certificate, even where the host has one there.
+func TestASecretNamesNoFile(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	path := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(path, authority, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for value, ok := range map[string]bool{path: false, string(authority): true} {
+		secret := driver.Credentials{"username": []byte("u"), "password": []byte("p"), "server": []byte("vc"), "ca.crt": []byte(value)}
+		_, err := vsphere.Cloud(&vcenter.Pool{}).Connect(t.Context(), driver.Account{SecretName: "s"}, secret)
+		if (err == nil) != ok || err != nil && (!driver.IsUnauthorized(err) || !strings.Contains(err.Error(), "ca.crt")) {
+			t.Errorf("ca.crt %q: got %v", value, err)
+		}
+	}
+}
+
+// TestOwnCredentialsGoOnlyToTheirOwnServer: a tenant who names a server and no Secret must not get the password of
+// the provider sent there.
+func TestOwnCredentialsGoOnlyToTheirOwnServer(t *testing.T) {
+	for key, value := range map[string]string{"VSPHERE_SERVER": "127.0.0.1:1", "VSPHERE_USERNAME": "u", "VSPHERE_PASSWORD": "p", "VSPHERE_INSECURE": "true"} {
+		t.Setenv(key, value)
+	}
+	drivertest.RefusesEndpoint(t, vsphere.Cloud(&vcenter.Pool{}), func(endpoint string) *infrav1.VSphereMachine {
+		return &infrav1.VSphereMachine{Spec: infrav1.VSphereMachineSpec{Server: endpoint}}
+	})
 }

@@ -60,9 +60,11 @@ func (w *world) conformance() drivertest.World[vsphere.Config] {
 			drivertest.InsufficientCapacity: func() { w.wire.add(&rule{methods: changing, answer: fault("InsufficientMemoryResourcesFault")}) },
 		},
 		// The clone is there, off and without its rule, and nobody knows.
-		Interrupt: func() { w.wire.add(&rule{methods: []string{"CloneVM_Task"}, lost: true}) },
-		Attach:    w.attach,
-		Leftovers: w.leftovers,
+		Interrupt:   func() { w.wire.add(&rule{methods: []string{"CloneVM_Task"}, lost: true}) },
+		Attach:      w.attach,
+		Untag:       w.untag,
+		Leftovers:   w.leftovers,
+		UniqueNames: true,
 		Stop: func() {
 			for _, machine := range w.ours() {
 				w.do(object.NewVirtualMachine(w.admin.Client, machine.Self).PowerOff(w.t.Context()))

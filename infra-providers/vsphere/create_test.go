@@ -236,7 +236,7 @@ func TestSeveralNetworkCards(t *testing.T) {
 		{Type: clusterv1.MachineInternalIP, Address: "198.51.100.5"},
 		{Type: clusterv1.MachineHostName, Address: "worker-1.example.com"},
 	}
-	if diff := cmp.Diff(want, found.Addresses); diff != "" {
+	if diff := cmp.Diff(want, found.Reported); diff != "" {
 		t.Errorf("addresses (-want +got):\n%s", diff)
 	}
 	if found.PollAfter != 0 {
@@ -357,4 +357,33 @@ func (w *world) report(name, host string, cards [][]string, bridge string) {
 	w.model.Map().Update(w.model.Service.Context, w.model.Map().Get(known.Self), []types.PropertyChange{
 		{Name: "guest.net", Val: net}, {Name: "guest.hostName", Val: host},
 	})
+}
+
+// TestAMachineIsNoTemplate: the disks of a machine hold its keys, and a template is named by whoever writes a spec.
+func TestAMachineIsNoTemplate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	d := w.connect()
+	victim := identity("1")
+	if _, err := d.Create(t.Context(), req(w, victim)); err != nil {
+		t.Fatal(err)
+	}
+	await(t, d, victim, driver.Running)
+	asked := req(w, identity("2"), func(spec *infrav1.VSphereMachineSpec) { spec.Template = victim.Name })
+	if _, err := d.Create(t.Context(), asked); !driver.IsInvalidConfiguration(err) {
+		t.Errorf("cloning a machine: got %v, want an InvalidConfigurationError", err)
+	}
+	if _, err := d.FindImage(t.Context(), asked.Config); !driver.IsInvalidConfiguration(err) {
+		t.Errorf("looking for the template: got %v, want an InvalidConfigurationError", err)
+	}
+	// A copy of a machine, as one makes a template of one, is no machine.
+	made, err := w.finder.DefaultFolder(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.do(w.find(victim.Name).Clone(t.Context(), made, "golden", types.VirtualMachineCloneSpec{Template: true}))
+	asked = req(w, identity("3"), func(spec *infrav1.VSphereMachineSpec) { spec.Template = "golden" })
+	if _, err := d.Create(t.Context(), asked); err != nil {
+		t.Errorf("cloning a template that was a machine: %v", err)
+	}
 }

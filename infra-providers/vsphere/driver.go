@@ -6,6 +6,7 @@ package vsphere
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"os"
@@ -20,8 +21,8 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
-	"drover.io/infra-providers/vsphere/flight"
 	"drover.io/infra-providers/vsphere/setup"
+	"drover.io/infra-providers/vsphere/tasks"
 	"drover.io/infra-providers/vsphere/vcenter"
 )
 
@@ -59,13 +60,28 @@ type Driver struct {
 	options Options
 	steps   *setup.Steps
 	// clones are the virtual machines that are not to be seen yet, by UUID.
-	clones *flight.Book[cloning]
+	clones *tasks.Tracker[cloning]
 	// doubt is about clones that are not among these.
 	doubt vcenter.Doubt
 
 	mu sync.Mutex
 	// leaving has the UUIDs that were asked to be deleted, and whose removal goes on at each look.
 	leaving map[string]bool
+	// working has the machines that were asked for or read while half made, by UUID: lists take their next steps too.
+	working map[string]driver.Identity
+}
+
+// AccountID implements driver.AccountIdentifier: the vCenter, by the name that it gave itself when it was installed.
+func (d *Driver) AccountID(ctx context.Context) (string, error) {
+	client, err := d.session.Client(ctx)
+	if err != nil {
+		return "", toError(err, Config{})
+	}
+	id := client.ServiceContent.About.InstanceUuid
+	if id == "" {
+		return "", errors.New("the server does not say which vCenter it is: it may be a host without one")
+	}
+	return "vcenter/" + id, nil
 }
 
 // cloning is a clone that was asked for.
@@ -86,9 +102,10 @@ func New(session *vcenter.Session, options Options) *Driver {
 	return &Driver{
 		session: session,
 		options: options,
-		steps:   &setup.Steps{Session: session, PageSize: options.PageSize, Tasks: flight.Book[struct{}]{Now: options.Now}},
-		clones:  &flight.Book[cloning]{Now: options.Now},
+		steps:   &setup.Steps{Session: session, PageSize: options.PageSize, Tasks: tasks.Tracker[struct{}]{Now: options.Now}},
+		clones:  &tasks.Tracker[cloning]{Now: options.Now},
 		leaving: map[string]bool{},
+		working: map[string]driver.Identity{},
 	}
 }
 
@@ -96,7 +113,7 @@ func New(session *vcenter.Session, options Options) *Driver {
 // whenever somebody looks.
 func (d *Driver) Create(ctx context.Context, req driver.Request[Config]) (driver.Instance, error) {
 	found, err := d.create(ctx, req)
-	return found, kind(err, req.Config)
+	return found, toError(err, req.Config)
 }
 
 func (d *Driver) create(ctx context.Context, req driver.Request[Config]) (driver.Instance, error) {
@@ -111,6 +128,7 @@ func (d *Driver) create(ctx context.Context, req driver.Request[Config]) (driver
 	if ok {
 		return d.advance(ctx, client, vm, req.Identity)
 	}
+	d.work(instanceID(req.Identity), req.Identity)
 	if under, err := d.settle(ctx, client, req.Identity); under != nil || err != nil {
 		return deref(under), err
 	}
@@ -121,7 +139,7 @@ func (d *Driver) create(ctx context.Context, req driver.Request[Config]) (driver
 // removed.
 func (d *Driver) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
 	found, err := d.get(ctx, id)
-	return found, kind(err, Config{})
+	return found, toError(err, Config{})
 }
 
 func (d *Driver) get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
@@ -139,7 +157,7 @@ func (d *Driver) get(ctx context.Context, id driver.Identity) (driver.Instance, 
 	if under, err := d.settle(ctx, client, id); under != nil || err != nil {
 		return deref(under), err
 	}
-	if again, ok := d.clones.Get(uuidOf(id)); ok && !d.left(uuidOf(id)) {
+	if again, ok := d.clones.Get(instanceID(id)); ok && !d.left(instanceID(id)) {
 		// Create was promised a virtual machine and nobody will ask for it again.
 		return d.clone(ctx, client, again.What.request)
 	}
@@ -150,13 +168,13 @@ func (d *Driver) get(ctx context.Context, id driver.Identity) (driver.Instance, 
 	case ok:
 		return d.advance(ctx, client, vm, id)
 	}
-	d.forget(uuidOf(id))
-	return driver.Instance{}, &driver.NotFoundError{What: "virtual machine " + uuidOf(id)}
+	d.forget(instanceID(id))
+	return driver.Instance{}, &driver.NotFoundError{What: "virtual machine " + instanceID(id)}
 }
 
 // Delete implements driver.Driver.
 func (d *Driver) Delete(ctx context.Context, id driver.Identity) error {
-	return kind(d.remove(ctx, id), Config{})
+	return toError(d.remove(ctx, id), Config{})
 }
 
 func (d *Driver) remove(ctx context.Context, id driver.Identity) error {
@@ -168,11 +186,11 @@ func (d *Driver) remove(ctx context.Context, id driver.Identity) error {
 	if err != nil {
 		return err
 	}
-	if under, known := d.clones.Get(uuidOf(id)); known && !ok {
+	if under, known := d.clones.Get(instanceID(id)); known && !ok {
 		if err := id.Check(pending(under.What).Identity); err != nil {
 			return err
 		}
-		d.leave(uuidOf(id))
+		d.leave(instanceID(id))
 		return cancel(ctx, client, under.Task)
 	}
 	if !ok {
@@ -181,7 +199,7 @@ func (d *Driver) remove(ctx context.Context, id driver.Identity) error {
 		}
 	}
 	if !ok {
-		d.forget(uuidOf(id))
+		d.forget(instanceID(id))
 		return nil
 	}
 	full, found, err := read(vm)
@@ -191,7 +209,7 @@ func (d *Driver) remove(ctx context.Context, id driver.Identity) error {
 	if err := id.Check(found); err != nil {
 		return err
 	}
-	d.leave(uuidOf(id))
+	d.leave(instanceID(id))
 	_, err = d.steps.Next(ctx, client, full, true)
 	return err
 }
@@ -202,7 +220,7 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 	return func(yield func(driver.Instance, error) bool) {
 		client, err := d.session.Client(ctx)
 		if err != nil {
-			yield(driver.Instance{}, kind(err, Config{}))
+			yield(driver.Instance{}, toError(err, Config{}))
 			return
 		}
 		seen := map[string]bool{}
@@ -213,7 +231,7 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 				found, ours, err = d.listed(ctx, client, vm, owner)
 			}
 			if err != nil {
-				yield(driver.Instance{}, kind(err, Config{}))
+				yield(driver.Instance{}, toError(err, Config{}))
 				return
 			}
 			if seen[found.ID] = true; ours && !yield(found, nil) {
@@ -238,10 +256,17 @@ func (d *Driver) listed(ctx context.Context, client *vim25.Client, vm vcenter.VM
 		// A record that cannot be read is not ours: somebody changed it, and a read of that one will say so.
 		return driver.Instance{}, false, nil //nolint:nilerr // one spoilt record must not blind the list
 	}
-	key := uuidOf(id)
+	key := instanceID(id)
 	if full.Plan == nil && !d.left(key) {
 		d.forget(key)
-		return instance(full, id, false, ""), true, nil
+		return toInstance(full, id, false, ""), true, nil
+	}
+	if !d.left(key) && !d.works(id) {
+		// Somebody else's plan is carried out by whoever asked for it: what a virtual machine says of itself is the
+		// word of all who may change its settings.
+		found := toInstance(full, id, false, "")
+		found.Unread = true
+		return found, true, nil
 	}
 	whole, err := vcenter.Read(ctx, client, vm.Self)
 	if gone(err) {
@@ -257,20 +282,25 @@ func (d *Driver) listed(ctx context.Context, client *vim25.Client, vm vcenter.VM
 // find returns the virtual machine of an identity. When none has its UUID, one that has the BIOS UUID of a
 // given providerID is somebody else's, and counts as there.
 func (d *Driver) find(ctx context.Context, client *vim25.Client, id driver.Identity) (vcenter.VM, bool, error) {
-	found, err := vcenter.Find(ctx, client, uuidOf(id))
+	found, err := vcenter.Find(ctx, client, instanceID(id))
 	if err == nil && len(found) == 0 && id.ProviderID != "" {
-		found, err = vcenter.FindBIOS(ctx, client, uuidOf(id))
+		found, err = vcenter.FindBIOS(ctx, client, instanceID(id))
 	}
 	if err != nil || len(found) == 0 {
 		return vcenter.VM{}, false, err
+	}
+	for _, vm := range found { // others may have the same UID, because whoever makes a machine chooses it
+		if _, at, err := read(vm); err == nil && id.Check(at) == nil {
+			return vm, true, nil
+		}
 	}
 	return found[0], true, nil
 }
 
 // clone asks for the clone. A name that is taken is either the work of an earlier call or somebody else's.
 func (d *Driver) clone(ctx context.Context, client *vim25.Client, req driver.Request[Config]) (driver.Instance, error) {
-	if d.clones.Paused(uuidOf(req.Identity)) {
-		known, _ := d.clones.Get(uuidOf(req.Identity))
+	if d.clones.Paused(instanceID(req.Identity)) {
+		known, _ := d.clones.Get(instanceID(req.Identity))
 		return driver.Instance{}, fmt.Errorf("cloning: %w", known.Err)
 	}
 	values, err := guest(req)
@@ -281,8 +311,11 @@ func (d *Driver) clone(ctx context.Context, client *vim25.Client, req driver.Req
 	if err != nil {
 		return driver.Instance{}, err
 	}
+	if err := cloneable(place); err != nil {
+		return driver.Instance{}, err
+	}
 	what := cloning{request: req, created: d.options.Now().UTC().Truncate(time.Second)}
-	if known, ok := d.clones.Get(uuidOf(req.Identity)); ok {
+	if known, ok := d.clones.Get(instanceID(req.Identity)); ok {
 		what.created = known.What.created
 	}
 	spec, err := specify(what, place, values)
@@ -301,7 +334,7 @@ func (d *Driver) clone(ctx context.Context, client *vim25.Client, req driver.Req
 		}
 		return driver.Instance{}, d.taken(ctx, client, req.Identity, err)
 	}
-	d.clones.Begin(uuidOf(req.Identity), task.Reference(), what)
+	d.clones.Start(instanceID(req.Identity), task.Reference(), what)
 	return pending(what), nil
 }
 
@@ -329,7 +362,7 @@ func (d *Driver) taken(ctx context.Context, client *vim25.Client, id driver.Iden
 // settle looks how the clone of an identity stands that this process asked for. It returns the instance
 // while that is under way, and the reason when it failed and it is too early to try again.
 func (d *Driver) settle(ctx context.Context, client *vim25.Client, id driver.Identity) (*driver.Instance, error) {
-	key := uuidOf(id)
+	key := instanceID(id)
 	under, ok := d.clones.Get(key)
 	if !ok {
 		return nil, nil
@@ -356,7 +389,7 @@ func (d *Driver) settle(ctx context.Context, client *vim25.Client, id driver.Ide
 		d.clones.End(key)
 		return nil, nil
 	case failure != nil:
-		failure = kind(d.taken(ctx, client, id, failure), under.What.request.Config)
+		failure = toError(d.taken(ctx, client, id, failure), under.What.request.Config)
 		d.clones.Fail(key, failure)
 		return nil, fmt.Errorf("cloning: %w", failure)
 	}
@@ -399,15 +432,16 @@ func (d *Driver) advance(ctx context.Context, client *vim25.Client, vm vcenter.V
 	if err := id.Check(found); err != nil {
 		return driver.Instance{}, err
 	}
-	key := uuidOf(found)
+	key := instanceID(found)
 	d.clones.End(key)
 	words := ""
 	if full.Plan != nil || d.left(key) {
+		d.work(key, id)
 		if words, err = d.steps.Next(ctx, client, full, d.left(key)); err != nil {
 			return driver.Instance{}, err
 		}
 	}
-	return instance(full, found, d.left(key), words), nil
+	return toInstance(full, found, d.left(key), words), nil
 }
 
 // cancel asks vCenter to give up a task. One that cannot be cancelled ends by itself.
@@ -436,6 +470,21 @@ func (d *Driver) leave(key string) {
 	d.leaving[key] = true
 }
 
+// work notes whose set-up lists go on with.
+func (d *Driver) work(key string, id driver.Identity) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.working[key] = id
+}
+
+// works reports whether the set-up of a virtual machine is this process's to go on with.
+func (d *Driver) works(found driver.Identity) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	id, ok := d.working[instanceID(found)]
+	return ok && id.Check(found) == nil
+}
+
 func (d *Driver) left(key string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -446,6 +495,7 @@ func (d *Driver) left(key string) bool {
 func (d *Driver) forget(key string) {
 	d.mu.Lock()
 	delete(d.leaving, key)
+	delete(d.working, key)
 	d.mu.Unlock()
 	d.clones.End(key)
 	d.steps.Forget(key)

@@ -18,9 +18,9 @@ import (
 	"drover.io/infra-providers/vsphere/vcenter"
 )
 
-// kind gives an error its kind: by the types of our own and of vSphere's faults, never by the text.
+// toError gives an error its kind: by the types of our own and of vSphere's faults, never by the text.
 // Whatever has none is transient.
-func kind(err error, config Config) error {
+func toError(err error, config Config) error {
 	if err == nil || known(err) {
 		return err
 	}

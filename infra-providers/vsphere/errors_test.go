@@ -55,7 +55,7 @@ func TestKind(t *testing.T) {
 				fmt.Errorf("cloning: %w", soap.WrapVimFault(test.fault)),
 				task.Error{LocalizedMethodFault: &types.LocalizedMethodFault{Fault: test.fault}},
 			} {
-				if got := kind(err, Config{}); !test.is(got) {
+				if got := toError(err, Config{}); !test.is(got) {
 					t.Errorf("%T: got %v", err, got)
 				}
 			}
@@ -81,12 +81,12 @@ func TestKindOfOurOwn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := kind(test.err, Config{}); !test.is(got) {
+			if got := toError(test.err, Config{}); !test.is(got) {
 				t.Errorf("got %v", got)
 			}
 		})
 	}
-	if kind(nil, Config{}) != nil {
+	if toError(nil, Config{}) != nil {
 		t.Error("no error became one")
 	}
 }
@@ -106,7 +106,7 @@ func TestUUIDs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := uuidOf(test.id); got != test.want {
+			if got := instanceID(test.id); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})

@@ -27,9 +27,9 @@ const (
 	later = 15 * time.Second
 )
 
-// uuidOf is the UUID of the virtual machine of an identity, known before there is one. A UID that is no
+// instanceID is the UUID of the virtual machine of an identity, known before there is one. A UID that is no
 // UUID gets one that derives from it.
-func uuidOf(id driver.Identity) string {
+func instanceID(id driver.Identity) string {
 	if rest, ok := strings.CutPrefix(id.ProviderID, scheme); ok {
 		return strings.ToLower(rest)
 	}
@@ -52,20 +52,30 @@ func read(vm vcenter.VM) (setup.VM, driver.Identity, error) {
 		found.ProviderID = scheme + strings.ToLower(vm.Config.InstanceUuid)
 	}
 	id, ok := driver.FromTags(record.Tags)
-	if !ok || vm.Config == nil || vm.Config.Template || uuidOf(id) != strings.ToLower(vm.Config.InstanceUuid) {
+	if !ok || vm.Config == nil || vm.Config.Template || instanceID(id) != strings.ToLower(vm.Config.InstanceUuid) {
 		return full, found, nil
 	}
 	id.ProviderID = found.ProviderID
 	return full, id, nil
 }
 
-// instance converts a virtual machine. The words are what its last task said, if it failed.
-func instance(vm setup.VM, id driver.Identity, leaving bool, words string) driver.Instance {
+// cloneable refuses a machine as the template of another: its disks hold keys, and whoever writes a spec may name any
+// virtual machine that the account sees. A copy of a machine is none.
+func cloneable(place vcenter.Place) error {
+	_, id, err := read(place.Source)
+	if err == nil && id.UID == "" {
+		return nil
+	}
+	return &driver.InvalidConfigurationError{Field: "spec.template", Err: fmt.Errorf("virtual machine %q is a machine, and its disks are its own: make a template of a copy", place.Source.Name)}
+}
+
+// toInstance converts a virtual machine. The words are what its last task said, if it failed.
+func toInstance(vm setup.VM, id driver.Identity, leaving bool, words string) driver.Instance {
 	made := driver.Instance{
-		ID:            uuidOf(id),
+		ID:            instanceID(id),
 		ProviderID:    id.ProviderID,
 		Identity:      id,
-		Addresses:     addresses(vm.Guest),
+		Reported:      reported(vm.Guest),
 		FailureDomain: vm.Record.Zone,
 		Created:       vm.Record.Created,
 		Message:       words,
@@ -77,7 +87,7 @@ func instance(vm setup.VM, id driver.Identity, leaving bool, words string) drive
 		made.State = driver.Running
 		if vm.Plan != nil {
 			made.PollAfter = soon
-		} else if len(made.Addresses) == 0 {
+		} else if len(made.Reported) == 0 {
 			made.PollAfter = later
 		}
 	case vm.Plan != nil:
@@ -94,9 +104,9 @@ func instance(vm setup.VM, id driver.Identity, leaving bool, words string) drive
 // pending is a virtual machine that is being cloned and not to be seen yet.
 func pending(what cloning) driver.Instance {
 	id := what.request.Identity
-	id.ProviderID = scheme + uuidOf(id)
+	id.ProviderID = scheme + instanceID(id)
 	return driver.Instance{
-		ID:            uuidOf(id),
+		ID:            instanceID(id),
 		ProviderID:    id.ProviderID,
 		Identity:      id,
 		State:         driver.Pending,
@@ -107,9 +117,10 @@ func pending(what cloning) driver.Instance {
 	}
 }
 
-// addresses are those of the network cards that vSphere made, as the cloud controller manager takes them:
-// the first of each family is the external one too. Bridges inside the guest do not count.
-func addresses(guest *types.GuestInfo) []clusterv1.MachineAddress {
+// reported are the addresses that VMware Tools report of the network cards that vSphere made, as the cloud controller
+// manager takes them: the first of each family is the external one too. Bridges inside the guest do not count. Root in
+// the guest chooses all of them, and the host name.
+func reported(guest *types.GuestInfo) []clusterv1.MachineAddress {
 	if guest == nil {
 		return nil
 	}

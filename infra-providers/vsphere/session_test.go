@@ -233,3 +233,34 @@ func (w *world) endSessions() {
 		}
 	}
 }
+
+// TestEveryCallHasADeadline, whatever the caller's is: a vCenter that accepts connections and never answers must not
+// hold a worker for ever. That no call lacks one is checked at the end of each test with a world; this one makes every
+// kind of call.
+func TestEveryCallHasADeadline(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.tag("cost", "green")
+	d, id := w.connect(), identity("1")
+	asked := req(w, id, func(spec *infrav1.VSphereMachineSpec) {
+		spec.Tags, spec.AntiAffinityGroup, spec.StoragePolicy, spec.Datastore = []string{"cost/green"}, "web", "vSAN Default Storage Policy", "LocalDS_0"
+	})
+	if _, err := d.Create(t.Context(), asked); err != nil {
+		t.Fatal(err)
+	}
+	await(t, d, id, driver.Running)
+	for _, err := range d.List(t.Context(), driver.Owner{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.Delete(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	await(t, d, id, driver.Terminated)
+	for _, call := range []string{"Login", "CloneVM_Task", "PbmQueryProfile", "POST /rest/com/vmware/cis/session", "DestroyView"} {
+		if w.wire.count(call) == 0 {
+			t.Errorf("there was no call %s", call)
+		}
+	}
+}

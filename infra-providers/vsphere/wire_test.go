@@ -38,6 +38,8 @@ type wire struct {
 	mu    sync.Mutex
 	rules []*rule
 	calls map[string]int
+	// endless are the calls that a vCenter which never answers would hold up for ever.
+	endless []string
 }
 
 // rule says what happens to the next call of some methods.
@@ -141,6 +143,11 @@ func (w *wire) wrap(next http.RoundTripper) http.RoundTripper {
 		name, _, _ := strings.Cut(req.Method+" "+req.URL.Path, "/id:")
 		if found := method.FindSubmatch(body); found != nil {
 			name = string(found[1])
+		}
+		if _, bounded := req.Context().Deadline(); !bounded {
+			w.mu.Lock()
+			w.endless = append(w.endless, name)
+			w.mu.Unlock()
 		}
 		applied := w.match(name)
 		if applied.before != nil {

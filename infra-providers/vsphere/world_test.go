@@ -6,6 +6,7 @@ package vsphere_test
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"slices"
@@ -85,6 +86,7 @@ func newWorld(t *testing.T) *world {
 // account trusts vcsim's certificate by its thumbprint.
 func (w *world) account() vcenter.Account {
 	return vcenter.Account{
+		OfSecret:   true,
 		Server:     w.server.URL.Host,
 		Username:   "drover",
 		Password:   "secret",
@@ -122,6 +124,9 @@ func (w *world) newPool() *vcenter.Pool {
 		w.wire.clear()
 		if err := pool.Close(context.Background()); err != nil {
 			w.t.Errorf("logging out: %v", err)
+		}
+		if len(w.wire.endless) > 0 {
+			w.t.Errorf("calls without a deadline: %q", w.wire.endless)
 		}
 	})
 	return pool
@@ -328,7 +333,7 @@ func await(t *testing.T, from *vsphere.Driver, id driver.Identity, want driver.S
 		if err != nil {
 			t.Fatalf("reading %s: %v", id.Name, err)
 		}
-		return found.State == want && (want != driver.Running || found.PollAfter == 0 || len(found.Addresses) == 0 && found.PollAfter > 10e9)
+		return found.State == want && (want != driver.Running || found.PollAfter == 0 || len(found.Reported) == 0 && found.PollAfter > 10e9)
 	})
 	return found
 }
@@ -336,4 +341,37 @@ func await(t *testing.T, from *vsphere.Driver, id driver.Identity, want driver.S
 // req asks for a machine.
 func req(w *world, id driver.Identity, changes ...func(*infrav1.VSphereMachineSpec)) driver.Request[vsphere.Config] {
 	return driver.Request[vsphere.Config]{Identity: id, Config: w.config("", changes...), UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
+}
+
+// untag takes tags out of the record of a virtual machine, as somebody who tidies up would, and returns a function that
+// reports whether it still runs and then removes it.
+func (w *world) untag(made driver.Instance, keys ...string) func() bool {
+	w.t.Helper()
+	known := w.machine(made.Identity.Name)
+	var record map[string]any
+	if err := json.Unmarshal([]byte(option(known, vcenter.RecordKey)), &record); err != nil {
+		w.t.Fatal(err)
+	}
+	for _, key := range keys {
+		delete(record["tags"].(map[string]any), key)
+	}
+	text, err := json.Marshal(record)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	machine := object.NewVirtualMachine(w.admin.Client, known.Self)
+	w.do(machine.Reconfigure(w.t.Context(), types.VirtualMachineConfigSpec{
+		ExtraConfig: []types.BaseOptionValue{&types.OptionValue{Key: vcenter.RecordKey, Value: string(text)}},
+	}))
+	return func() bool {
+		state, err := machine.PowerState(w.t.Context())
+		if err != nil {
+			return false
+		}
+		if state == types.VirtualMachinePowerStatePoweredOn {
+			w.do(machine.PowerOff(w.t.Context()))
+		}
+		w.do(machine.Destroy(w.t.Context()))
+		return state == types.VirtualMachinePowerStatePoweredOn
+	}
 }

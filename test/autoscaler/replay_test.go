@@ -6,7 +6,9 @@ package autoscaler
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -161,10 +163,11 @@ func (w *world) remain(deployment string, want ...string) {
 func (w *world) awaitNodes(n int) {
 	w.t.Helper()
 	w.await(fmt.Sprintf("%d Nodes in all", n), func() (string, error) {
-		if got := len(w.Registered()); got != n {
-			return fmt.Sprintf("%d Nodes", got), nil
+		var names []string
+		for _, node := range w.Registered() {
+			names = append(names, fmt.Sprintf("%s (%s, since %s)", node.Name, node.Spec.ProviderID, node.CreationTimestamp.Format(time.TimeOnly)))
 		}
-		return "", nil
+		return missing(len(names) == n, strings.Join(names, ", ")), nil
 	})
 }
 

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/test/kit"
-	"drover.io/test/story"
+	"drover.io/test/workflow"
 )
 
 //go:embed rbac.yaml
@@ -31,7 +31,7 @@ const storyTime = 15 * time.Minute
 
 // world is a story with an autoscaler beside it.
 type world struct {
-	*story.Story
+	*workflow.Workflow
 	*Provider
 	t   *testing.T
 	ctx context.Context
@@ -62,7 +62,7 @@ func begin(t *testing.T) *world {
 			t.Error(err)
 		}
 	})
-	w := &world{Story: &story.Story{Stack: stack, Namespace: "default", Cluster: "demo"}, t: t, ctx: ctx}
+	w := &world{Workflow: &workflow.Workflow{Stack: stack, Namespace: "default", Cluster: "demo"}, t: t, ctx: ctx}
 	w.lives, w.identities = map[string][]State{}, map[string][]string{}
 	w.must(kit.Apply(ctx, stack.Manage, rbac))
 	kubeconfig, err := stack.Management.ServiceAccountKubeconfig(ctx, "kube-system", "cluster-autoscaler")

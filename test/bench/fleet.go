@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/test/kit"
-	"drover.io/test/story"
+	"drover.io/test/workflow"
 )
 
 const (
@@ -91,7 +91,7 @@ func (f *fleet) foundOne(ctx context.Context, cluster string, reach func(cluster
 	host, port := f.stack.Workload.Endpoint()
 	var documents bytes.Buffer
 	if err := parsed.Execute(&documents, map[string]any{
-		"Cluster": cluster, "Version": story.Kubernetes, "Host": host, "Port": port, "Full": f.scenario.full, "Sizes": []string{"small", "medium"},
+		"Cluster": cluster, "Version": workflow.Kubernetes, "Host": host, "Port": port, "Full": f.scenario.full, "Sizes": []string{"small", "medium"},
 	}); err != nil {
 		return err
 	}

@@ -106,7 +106,7 @@ func (c *cloud) provide(ctx context.Context, t *testing.T, stack *kit.Stack, roo
 	case "hetzner":
 		env = append(env, "HCLOUD_ENDPOINT="+c.api+"/v1")
 	case "qemu":
-		args = append(args, "--state-dir="+filepath.Join(c.folder, "state"), "--image-dir="+c.folder, "--host-name=lab")
+		args = append(args, "--own-credentials-namespaces=*", "--state-dir="+filepath.Join(c.folder, "state"), "--image-dir="+c.folder, "--host-name=lab")
 		env = append(env, "PATH="+c.folder+":"+os.Getenv("PATH"))
 	}
 	started, err := stack.Launch(name, process.Command{Path: filepath.Join(root, "bin", name), Args: args, Env: env})

@@ -20,7 +20,7 @@ import (
 
 	"drover.io/test/controlplane/binaries"
 	"drover.io/test/kit"
-	"drover.io/test/story"
+	"drover.io/test/workflow"
 )
 
 // patience bounds every wait; it is no measure of how long anything takes.
@@ -98,12 +98,15 @@ func TestMachineDeployments(t *testing.T) {
 	}
 }
 
+// pollPeriod is how often drivers want an instance to be read that starts or stops, at most.
+const pollPeriod = 5 * time.Second
+
 // live is the story.
 func live(t *testing.T, stack *kit.Stack, c *cloud) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
-	told := &story.Story{Stack: stack, Namespace: "default", Cluster: c.name}
+	told := &workflow.Workflow{Stack: stack, Namespace: "default", Cluster: c.name}
 	beating, rest := context.WithCancel(ctx)
 	defer rest()
 	go (&kubelets{told: told, registered: map[types.UID]bool{}}).run(beating)
@@ -140,13 +143,14 @@ func live(t *testing.T, stack *kit.Stack, c *cloud) {
 			t.Errorf("%s was called %d times for %d machines, want %d for each", call, got, len(lived), each)
 		}
 	}
-	if got := calls[c.read]; got > c.reads*len(lived) {
-		t.Errorf("%s was called %d times for %d machines, want %d for each at most", c.read, got, len(lived), c.reads)
+	// An instance that changes is read now and then, so a slow computer reads more often.
+	if got, most := calls[c.read], c.reads*len(lived)+int(time.Since(began)/pollPeriod); got > most {
+		t.Errorf("%s was called %d times for %d machines, want %d at most", c.read, got, len(lived), most)
 	}
 }
 
 // steps yields the story step by step.
-func steps(told *story.Story, c *cloud) func(yield func(string, func(context.Context) error) bool) {
+func steps(told *workflow.Workflow, c *cloud) func(yield func(string, func(context.Context) error) bool) {
 	use := func(size int) func(context.Context) error {
 		return func(ctx context.Context) error {
 			name := []string{c.name + "-one", c.name + "-two"}[size]

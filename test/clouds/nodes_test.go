@@ -15,13 +15,13 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"drover.io/test/story"
+	"drover.io/test/workflow"
 )
 
 // kubelets stand in for the kubelets of instances that the simulated clouds only pretend to boot: every
 // instance that runs registers its Node once, and keeps it Ready.
 type kubelets struct {
-	told       *story.Story
+	told       *workflow.Workflow
 	registered map[types.UID]bool
 }
 
@@ -66,7 +66,7 @@ func (k *kubelets) beat(ctx context.Context, m *clusterv1.Machine) error {
 		return nil
 	}
 	before := node.DeepCopy()
-	node.Status.NodeInfo.KubeletVersion = story.Kubernetes
+	node.Status.NodeInfo.KubeletVersion = workflow.Kubernetes
 	node.Status.Conditions = nil
 	for kind, status := range map[corev1.NodeConditionType]corev1.ConditionStatus{
 		corev1.NodeReady: corev1.ConditionTrue, corev1.NodeMemoryPressure: corev1.ConditionFalse,

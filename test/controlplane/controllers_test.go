@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -32,6 +33,16 @@ func TestBootstrapTokenJoinsANode(t *testing.T) {
 	createToken(t, admin, "joiner", time.Now().Add(time.Hour))
 
 	joining := clientFor(t, withoutCertificate(c, func(config *rest.Config) { config.BearerToken = "joiner.0123456789abcdef" }))
+	eventually(t, "the token may request certificates", func(ctx context.Context) error {
+		ask := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Group: certificatesv1.GroupName, Resource: "certificatesigningrequests", Verb: "create"},
+		}}
+		answer, err := joining.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, ask, metav1.CreateOptions{})
+		if err == nil && !answer.Status.Allowed {
+			err = errors.New(answer.Status.Reason)
+		}
+		return err
+	})
 	key, cert := requestCertificate(t, joining, "system:node:n1")
 
 	node := clientFor(t, withoutCertificate(c, func(config *rest.Config) { config.KeyData, config.CertData = key, cert }))

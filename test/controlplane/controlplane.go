@@ -46,6 +46,10 @@ type Options struct {
 	// Pods are admitted without a ServiceAccount.
 	ControllerManager bool
 
+	// CopyOf is a running cluster whose etcd this one begins with a copy of, as a management cluster that is
+	// restored from a snapshot does. Keys, certificates and addresses are new.
+	CopyOf *ControlPlane
+
 	// ExtraSANs are further host names and IP addresses for the certificate
 	// of the API server, which always has localhost and 127.0.0.1.
 	ExtraSANs []string
@@ -116,6 +120,9 @@ func prepare(options Options) (*ControlPlane, error) {
 	c := &ControlPlane{options: options, dir: dir}
 	if c.pki, err = newPKI(options.Name, options.ExtraSANs); err == nil {
 		err = c.writeFiles()
+	}
+	if err == nil && options.CopyOf != nil {
+		err = options.CopyOf.copyData(c.file(etcdData))
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.Stop())

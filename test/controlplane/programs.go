@@ -64,6 +64,20 @@ func (c *ControlPlane) newComponent(name string) *component {
 	return &component{name: name, path: filepath.Join(c.options.Binaries, name), log: c.file(name + ".log")}
 }
 
+// etcdData is the directory of etcd's data within that of the cluster.
+const etcdData = "etcd"
+
+// copyData copies etcd's data while etcd stands still, which is what a machine that loses its power leaves on its disk.
+func (c *ControlPlane) copyData(to string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.etcd.pause(); err != nil {
+		return err
+	}
+	err := os.CopyFS(to, os.DirFS(c.file(etcdData)))
+	return errors.Join(err, c.etcd.resume())
+}
+
 // newEtcd plans etcd: a member alone, so that nobody dials its peer address
 // and it can elect itself at once.
 func (c *ControlPlane) newEtcd() (*component, error) {
@@ -83,7 +97,9 @@ func (c *ControlPlane) newEtcd() (*component, error) {
 		const member, peer = "etcd", "https://" + loopback + ":0"
 		return []string{
 			"--name=" + member,
-			"--data-dir=" + c.file("etcd"),
+			"--data-dir=" + c.file(etcdData),
+			// The member of a copy has another address than its data knows.
+			fmt.Sprintf("--force-new-cluster=%t", c.options.CopyOf != nil),
 			"--unsafe-no-fsync",
 			"--listen-client-urls=https://" + port.address(),
 			"--advertise-client-urls=https://" + port.address(),

@@ -12,14 +12,14 @@ import (
 	"time"
 
 	"drover.io/test/kit"
-	"drover.io/test/story"
+	"drover.io/test/workflow"
 )
 
 // storyTime bounds a story; it is no measure of how long one takes.
 const storyTime = 4 * time.Minute
 
 // begin starts a stack and returns a story to tell in it.
-func begin(t *testing.T, options kit.Options) (context.Context, *story.Story) {
+func begin(t *testing.T, options kit.Options) (context.Context, *workflow.Workflow) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), storyTime)
 	t.Cleanup(cancel)
@@ -38,7 +38,7 @@ func begin(t *testing.T, options kit.Options) (context.Context, *story.Story) {
 			t.Error(err)
 		}
 	})
-	return ctx, &story.Story{Stack: stack, Namespace: "default", Cluster: "demo"}
+	return ctx, &workflow.Workflow{Stack: stack, Namespace: "default", Cluster: "demo"}
 }
 
 // tell runs the steps in order and fails the test at the first that fails.
@@ -51,10 +51,10 @@ func tell(ctx context.Context, t *testing.T, steps ...func(context.Context) erro
 	}
 }
 
-func running(s *story.Story, n int) func(context.Context) error {
+func running(s *workflow.Workflow, n int) func(context.Context) error {
 	return func(ctx context.Context) error { return s.AwaitRunning(ctx, n) }
 }
 
-func scale(s *story.Story, n int32) func(context.Context) error {
+func scale(s *workflow.Workflow, n int32) func(context.Context) error {
 	return func(ctx context.Context) error { return s.Scale(ctx, n) }
 }

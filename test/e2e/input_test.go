@@ -15,7 +15,7 @@ import (
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/test/kit"
-	"drover.io/test/story"
+	"drover.io/test/workflow"
 )
 
 // TestBadInput gives the managers what cannot work, one thing after another, and looks for
@@ -32,7 +32,7 @@ func TestBadInput(t *testing.T) {
 	tell(ctx, t, told.End, told.AwaitNothing)
 }
 
-func missingTemplate(ctx context.Context, t *testing.T, told *story.Story) {
+func missingTemplate(ctx context.Context, t *testing.T, told *workflow.Workflow) {
 	md := told.MachineDeployment()
 	change(ctx, t, told, md, func() { md.Spec.Template.Spec.InfrastructureRef.Name = "demo-nowhere" })
 	says(ctx, t, told, told.MachineDeployment(), clusterv1.MachineDeploymentScalingUpCondition, "", `SimMachineTemplate "demo-nowhere"`)
@@ -43,7 +43,7 @@ func missingTemplate(ctx context.Context, t *testing.T, told *story.Story) {
 	tell(ctx, t, running(told, 1))
 }
 
-func wrongKubeconfig(ctx context.Context, t *testing.T, told *story.Story) {
+func wrongKubeconfig(ctx context.Context, t *testing.T, told *workflow.Workflow) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: told.Namespace, Name: "demo-kubeconfig"}}
 	right := []byte(nil)
 	change(ctx, t, told, secret, func() {
@@ -55,7 +55,7 @@ func wrongKubeconfig(ctx context.Context, t *testing.T, told *story.Story) {
 	says(ctx, t, told, told.ClusterObject(), clusterv1.ClusterRemoteConnectionProbeCondition, metav1.ConditionTrue, "")
 }
 
-func missingFile(ctx context.Context, t *testing.T, told *story.Story) {
+func missingFile(ctx context.Context, t *testing.T, told *workflow.Workflow) {
 	broken := &bootstrapv1.BootstrapConfigTemplate{}
 	key := client.ObjectKey{Namespace: told.Namespace, Name: "demo-workers"}
 	if err := told.Stack.Manage.Get(ctx, key, broken); err != nil {
@@ -78,7 +78,7 @@ func missingFile(ctx context.Context, t *testing.T, told *story.Story) {
 	tell(ctx, t, running(told, 1))
 }
 
-func unreachable(ctx context.Context, t *testing.T, told *story.Story) {
+func unreachable(ctx context.Context, t *testing.T, told *workflow.Workflow) {
 	if err := told.Stack.Workload.StopAPIServer(); err != nil {
 		t.Fatal(err)
 	}
@@ -92,14 +92,14 @@ func unreachable(ctx context.Context, t *testing.T, told *story.Story) {
 
 // says waits until a condition of the object has the status, if one is given, and a message
 // with the words.
-func says(ctx context.Context, t *testing.T, told *story.Story, object story.Conditioned, kind string, status metav1.ConditionStatus, words string) {
+func says(ctx context.Context, t *testing.T, told *workflow.Workflow, object workflow.Conditioned, kind string, status metav1.ConditionStatus, words string) {
 	t.Helper()
 	if err := told.AwaitCondition(ctx, object, kind, status, words); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func create(ctx context.Context, t *testing.T, told *story.Story, object client.Object) {
+func create(ctx context.Context, t *testing.T, told *workflow.Workflow, object client.Object) {
 	t.Helper()
 	if err := told.Stack.Manage.Create(ctx, object); err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func create(ctx context.Context, t *testing.T, told *story.Story, object client.
 }
 
 // change reads the object anew and patches what do changes.
-func change(ctx context.Context, t *testing.T, told *story.Story, object client.Object, do func()) {
+func change(ctx context.Context, t *testing.T, told *workflow.Workflow, object client.Object, do func()) {
 	t.Helper()
 	if err := told.Stack.Manage.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 		t.Fatal(err)

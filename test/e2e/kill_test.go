@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"drover.io/test/kit"
-	"drover.io/test/story"
+	"drover.io/test/workflow"
 )
 
 var (
@@ -47,7 +47,7 @@ func TestKill(t *testing.T) {
 	}
 }
 
-func manager(told *story.Story, name string) *kit.Manager {
+func manager(told *workflow.Workflow, name string) *kit.Manager {
 	for _, m := range told.Stack.Managers() {
 		if m.Name == name {
 			return m
@@ -57,7 +57,7 @@ func manager(told *story.Story, name string) *kit.Manager {
 }
 
 // killer ends the manager whenever the number of changes seen reaches one of the moments.
-func killer(ctx context.Context, told *story.Story, victim *kit.Manager, moments *rand.Rand) error {
+func killer(ctx context.Context, told *workflow.Workflow, victim *kit.Manager, moments *rand.Rand) error {
 	due := map[int]bool{}
 	for range *kills {
 		due[1+moments.IntN(events)] = true

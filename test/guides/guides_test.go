@@ -17,7 +17,7 @@ import (
 
 	"drover.io/test/controlplane/binaries"
 	"drover.io/test/kit"
-	"drover.io/test/story"
+	"drover.io/test/workflow"
 )
 
 // guideTime bounds a guide; it is no measure of how long one takes.
@@ -37,7 +37,7 @@ func TestGuides(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	told := &story.Story{Stack: stack, Namespace: "default", Cluster: "demo"}
+	told := &workflow.Workflow{Stack: stack, Namespace: "default", Cluster: "demo"}
 	if err := told.Begin(t.Context(), 3); err != nil {
 		t.Fatal(err)
 	}

@@ -53,6 +53,9 @@ type Options struct {
 	// Beside is another stack, if any: this one uses its workload cluster and its simulated
 	// cloud, as two management clusters do around a move.
 	Beside *Stack
+	// CopyOf is another stack, if any: the management cluster begins with a copy of that one's etcd, as one that is
+	// restored from a snapshot does. It is used together with Beside.
+	CopyOf *Stack
 }
 
 // Stack is a management cluster, a workload cluster and the managers.
@@ -148,6 +151,9 @@ func (s *Stack) startClusters(ctx context.Context) error {
 
 func (s *Stack) startCluster(ctx context.Context, name string) (*controlplane.ControlPlane, error) {
 	options := controlplane.Options{Name: name, ControllerManager: true}
+	if s.options.CopyOf != nil && name == "management" {
+		options.CopyOf = s.options.CopyOf.Management
+	}
 	if s.options.ControlPlane != nil {
 		s.options.ControlPlane(&options)
 	}
@@ -182,6 +188,9 @@ func newClient(cluster *controlplane.ControlPlane) (client.Client, error) {
 // install applies CRDs, namespace and permissions to the management cluster, and the role
 // that a workload cluster grants us to the other.
 func (s *Stack) install(ctx context.Context) error {
+	if s.options.CopyOf != nil {
+		return nil // the copy has it all
+	}
 	if err := applyCRDs(ctx, s.Manage, !slices.Contains(s.options.Without, "machine-controller")); err != nil {
 		return fmt.Errorf("installing CRDs: %w", err)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"drover.io/test/kit"
-	"drover.io/test/story"
+	"drover.io/test/workflow"
 )
 
 func main() {
@@ -47,7 +47,7 @@ func run(ctx context.Context, once bool, timeout time.Duration) (err error) {
 			err = stopErr
 		}
 	}()
-	told := &story.Story{Stack: stack, Namespace: "default", Cluster: "demo"}
+	told := &workflow.Workflow{Stack: stack, Namespace: "default", Cluster: "demo"}
 	if once {
 		bounded, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
@@ -57,7 +57,7 @@ func run(ctx context.Context, once bool, timeout time.Duration) (err error) {
 }
 
 // tell is the story from birth to the last trace.
-func tell(ctx context.Context, told *story.Story, out *view) error {
+func tell(ctx context.Context, told *workflow.Workflow, out *view) error {
 	began := time.Now()
 	for _, chapter := range []struct {
 		says string
@@ -86,7 +86,7 @@ func tell(ctx context.Context, told *story.Story, out *view) error {
 }
 
 // show brings three machines up and leaves them to the user.
-func show(ctx context.Context, told *story.Story, out *view) error {
+func show(ctx context.Context, told *workflow.Workflow, out *view) error {
 	out.say("creating a Cluster and a MachineDeployment with 3 replicas")
 	if err := told.Begin(ctx, 3); err != nil {
 		return err

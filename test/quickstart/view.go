@@ -15,7 +15,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
-	"drover.io/test/story"
+	"drover.io/test/workflow"
 )
 
 // refresh is how often the machines are drawn.
@@ -46,7 +46,7 @@ func (v *view) say(step string) {
 }
 
 // during shows the machines while do runs.
-func (v *view) during(ctx context.Context, told *story.Story, do func(context.Context) error) error {
+func (v *view) during(ctx context.Context, told *workflow.Workflow, do func(context.Context) error) error {
 	drawing, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	group.Go(func() {

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"drover.io/test/kit"
-	"drover.io/test/scenarios/script"
-	"drover.io/test/scenarios/stage"
+	"drover.io/test/scenarios/internal/parser"
+	"drover.io/test/scenarios/internal/runner"
 )
 
 // patience bounds each wait; it is no measure of how long one takes.
@@ -51,7 +51,7 @@ func TestScenarios(t *testing.T) {
 			name := filepath.Base(filepath.Dir(readme))
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				play(t, stack, name)
+				run(t, stack, name)
 			})
 		}
 	})
@@ -105,8 +105,8 @@ func begin(t *testing.T) *kit.Stack {
 }
 
 // play plays the story of a folder to its end.
-func play(t *testing.T, stack *kit.Stack, name string) {
-	s := &stage.Stage{Stack: stack, Namespace: name, Patience: *patience, Progress: t.Logf}
+func run(t *testing.T, stack *kit.Stack, name string) {
+	s := &runner.Runner{Stack: stack, Namespace: name, Patience: *patience, Progress: t.Logf}
 	if err := s.Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -118,11 +118,11 @@ func play(t *testing.T, stack *kit.Stack, name string) {
 			t.Errorf("the end: %v", err)
 		}
 	}()
-	steps, err := script.Load(name, "given", s.Variables())
+	steps, err := parser.Load(name, "given", s.Variables())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Play(t.Context(), steps); err != nil {
+	if err := s.Run(t.Context(), steps); err != nil {
 		t.Error(err)
 	}
 }

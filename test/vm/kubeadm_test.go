@@ -15,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"drover.io/test/story"
 	"drover.io/test/vm"
+	"drover.io/test/workflow"
 )
 
 // initConfiguration is what the cluster would have been made with.
@@ -38,7 +38,7 @@ func (l *lab) kubeadmCluster(ctx context.Context) {
 	dir := l.t.TempDir()
 	config, kubeconfig := filepath.Join(dir, "init.yaml"), filepath.Join(dir, "admin.conf")
 	_, port := l.stack.Workload.Endpoint()
-	l.must(os.WriteFile(config, fmt.Appendf(nil, initConfiguration, vm.Gateway, port, story.Kubernetes), 0o600))
+	l.must(os.WriteFile(config, fmt.Appendf(nil, initConfiguration, vm.Gateway, port, workflow.Kubernetes), 0o600))
 	l.must(os.WriteFile(kubeconfig, l.stack.Workload.AdminKubeconfig(), 0o600))
 	for _, phase := range [][]string{{"upload-config", "all"}, {"bootstrap-token", "--skip-token-print"}} {
 		args := append(append([]string{"init", "phase"}, phase...), "--config="+config, "--kubeconfig="+kubeconfig)

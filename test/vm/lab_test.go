@@ -29,8 +29,8 @@ import (
 	"drover.io/test/controlplane/binaries"
 	"drover.io/test/kit"
 	"drover.io/test/process"
-	"drover.io/test/story"
 	"drover.io/test/vm"
+	"drover.io/test/workflow"
 )
 
 //go:embed machine.yaml
@@ -163,7 +163,7 @@ func (l *lab) launch(ctx context.Context) {
 	l.must(err)
 	_, err = l.stack.Launch("infra-qemu", process.Command{Path: filepath.Join(l.root, "bin", "infra-qemu"), Args: []string{
 		"--kubeconfig=" + kubeconfig, "--metrics-bind-address=0", "--health-probe-bind-address=0", "--leader-elect=false",
-		"--state-dir=" + l.machines, "--image-dir=" + l.guest, "--host-name=lab",
+		"--state-dir=" + l.machines, "--image-dir=" + l.guest, "--host-name=lab", "--own-credentials-namespaces=*",
 	}})
 	l.must(err)
 }
@@ -191,7 +191,7 @@ func (l *lab) begin(ctx context.Context, chosen choice) {
 	host, port := l.stack.Workload.Endpoint()
 	var documents bytes.Buffer
 	l.must(parsed.Execute(&documents, map[string]any{
-		"Host": host, "Port": port, "Supply": l.supply, "Version": story.Kubernetes, "Acceleration": cmp.Or(os.Getenv("DROVER_E2E_ACCELERATION"), "Auto"),
+		"Host": host, "Port": port, "Supply": l.supply, "Version": workflow.Kubernetes, "Acceleration": cmp.Or(os.Getenv("DROVER_E2E_ACCELERATION"), "Auto"),
 		"Container": chosen.Container, "Ignition": chosen.Ignition, "Kubeadm": chosen.Kubeadm, "Checksum": cmp.Or(chosen.Checksum, l.supply.Sums["kubelet"]),
 	}))
 	l.must(kit.Apply(ctx, l.stack.Manage, documents.Bytes()))

@@ -217,7 +217,7 @@ type User struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
-	// +kubebuilder:validation:Pattern=`^[^\n\r]+$`
+	// +kubebuilder:validation:Pattern=`^[^\x00-\x08\x0a-\x1f\x7f]+$`
 	Sudo string `json:"sudo,omitempty"`
 
 	// shell is the user's shell. Default /bin/bash.
@@ -227,14 +227,15 @@ type User struct {
 	// +kubebuilder:validation:Pattern=`^(/[A-Za-z0-9._-]+)+$`
 	Shell string `json:"shell,omitempty"`
 
-	// sshAuthorizedKeys are public keys that may log in as the user. Default: none.
+	// sshAuthorizedKeys are public keys that may log in as the user, each a line of an authorized_keys
+	// file: options, if any, the type, the key and a comment. Default: none.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=8192
-	// +kubebuilder:validation:items:Pattern=`^[^\n\r]+$`
+	// +kubebuilder:validation:items:Pattern=`^([^\x00-\x1f\x7f]+ )?(ssh-(rsa|ed25519)|ecdsa-sha2-nistp(256|384|521)|sk-(ssh-ed25519|ecdsa-sha2-nistp256)@openssh\.com) AAAA[0-9A-Za-z+/]+={0,2}( [^\x00-\x1f\x7f]*)?$`
 	SSHAuthorizedKeys []string `json:"sshAuthorizedKeys,omitempty"`
 }
 

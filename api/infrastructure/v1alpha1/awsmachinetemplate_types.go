@@ -20,6 +20,7 @@ type AWSMachineTemplateSpec struct {
 type AWSMachineTemplateResource struct {
 	// metadata is put on each AWSMachine.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.annotations) || self.annotations.all(key, !key.startsWith('infrastructure.drover.io/'))",message="annotations of infrastructure.drover.io are about one machine, so a template must not have them"
 	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
 
 	// spec is the spec of each AWSMachine.

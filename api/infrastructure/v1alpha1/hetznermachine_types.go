@@ -12,6 +12,7 @@ import (
 // credentialsSecretName may change, so that a machine stays deletable when its Secret was renamed.
 //
 // Whatever the project has beside servers is named by its name or its ID.
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.credentialsSecretName) || has(self.credentialsSecretName)",message="credentialsSecretName may name another Secret and must not be removed: the provider's own credentials are for machines that were made with them"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.providerID) || (has(self.providerID) && self.providerID == oldSelf.providerID)",message="providerID is set once and never changes"
 // +kubebuilder:validation:XValidation:rule="has(self.image) != has(self.imageSelector)",message="set exactly one of image and imageSelector"
 // +kubebuilder:validation:XValidation:rule="!has(self.placementGroup) || !has(self.placementGroupSelector)",message="set at most one of placementGroup and placementGroupSelector"

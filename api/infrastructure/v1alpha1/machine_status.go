@@ -22,6 +22,23 @@ const (
 	// without the annotation, the first. It is written before the cloud is asked, so that an answer that
 	// was lost is asked for again instead of another configuration.
 	ChoiceAnnotation = "infrastructure.drover.io/choice"
+
+	// AccountAnnotation records the account of the cloud that the instance is in, as status.account does. It is
+	// written before anything is created and outlives a move to another management cluster, where the status is
+	// lost. Credentials that lead to another account are not used for this machine.
+	AccountAnnotation = "infrastructure.drover.io/account"
+
+	// ReleaseAnnotation lets a machine go without its instance, where nobody can tell any more whether the instance
+	// is this machine's. Its value is the providerID of the instance, which stays in the cloud and is the user's
+	// from then on.
+	ReleaseAnnotation = "infrastructure.drover.io/release-instance"
+
+	// OwnCredentialsLabel on a Namespace lets machines and templates in it use the provider's own credentials, if
+	// its value is OwnCredentialsAllowed.
+	OwnCredentialsLabel = "infrastructure.drover.io/own-credentials"
+
+	// OwnCredentialsAllowed is the value of OwnCredentialsLabel.
+	OwnCredentialsAllowed = "allowed"
 )
 
 // MachineStatus is the observed state of an infrastructure machine of any cloud.
@@ -45,6 +62,15 @@ type MachineStatus struct {
 	// +kubebuilder:validation:MaxItems=256
 	Addresses []clusterv1.MachineAddress `json:"addresses,omitempty"`
 
+	// vouchedAddresses are those of addresses that the cloud itself gave to the instance. The others are what the guest
+	// reports, as VMware Tools do: whoever is root there chooses them, so no certificate is approved for them.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=256
+	VouchedAddresses []string `json:"vouchedAddresses,omitempty"`
+
 	// failureDomain is the zone the instance was placed in.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -57,6 +83,13 @@ type MachineStatus struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	InstanceState string `json:"instanceState,omitempty"`
+
+	// account is the account, project or server of the cloud that the instance is in. It is written before the
+	// instance is created; credentials that lead elsewhere are not used for this machine.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	Account string `json:"account,omitempty"`
 }
 
 // MachineInitialization is the part of the contract that orders provisioning.

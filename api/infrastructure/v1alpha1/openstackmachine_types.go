@@ -13,6 +13,7 @@ import (
 //
 // Networks, subnets, security groups, flavors and server groups are named by ID or by name. A name has to
 // fit exactly one of those that the project can see.
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.credentialsSecretName) || has(self.credentialsSecretName)",message="credentialsSecretName may name another Secret and must not be removed: the provider's own credentials are for machines that were made with them"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.providerID) || (has(self.providerID) && self.providerID == oldSelf.providerID)",message="providerID is set once and never changes"
 // +kubebuilder:validation:XValidation:rule="has(self.region) == has(oldSelf.region) && (!has(self.region) || self.region == oldSelf.region)",message="region is immutable: roll out a new OpenStackMachineTemplate instead"
 // +kubebuilder:validation:XValidation:rule="has(self.regionalProviderID) == has(oldSelf.regionalProviderID) && (!has(self.regionalProviderID) || self.regionalProviderID == oldSelf.regionalProviderID)",message="regionalProviderID is immutable: roll out a new OpenStackMachineTemplate instead"
@@ -127,7 +128,7 @@ type OpenStackMachineSpec struct {
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=64
 	// +kubebuilder:validation:XValidation:rule="self.all(key, key.matches('^[a-zA-Z0-9-_:. ]{1,255}$') && size(self[key]) <= 255)",message="keys have letters, digits, -, _, :, . and spaces; keys and values have at most 255 characters"
-	// +kubebuilder:validation:XValidation:rule="self.all(key, !key.startsWith('drover.io'))",message="keys that start with drover.io say whose the server is and are taken"
+	// +kubebuilder:validation:XValidation:rule="self.all(key, !key.matches('^(?i)drover[.]io'))",message="keys that start with drover.io, in whatever case, say whose the server is and are taken"
 	Metadata map[string]string `json:"metadata,omitempty"`
 
 	// tags are put on the server. Immutable.

@@ -14,6 +14,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.datastore) || !has(self.datastoreCluster)",message="datastore and datastoreCluster exclude each other"
 // +kubebuilder:validation:XValidation:rule="!has(self.cloneMode) || self.cloneMode != 'Linked' || !has(self.diskGiB)",message="a linked clone keeps the disk size of its template: drop diskGiB or use cloneMode Full"
 // +kubebuilder:validation:XValidation:rule="!has(self.coresPerSocket) || !has(self.cpus) || self.cpus % self.coresPerSocket == 0",message="cpus must be a multiple of coresPerSocket"
+// +kubebuilder:validation:XValidation:rule="!has(self.server) || has(self.credentialsSecretName)",message="server requires credentialsSecretName: the provider's own credentials go only to the provider's own server"
 type VSphereMachineSpec struct {
 	// providerID is the identifier that the Node carries too, vsphere://<BIOS UUID>. It is set by the
 	// provider; set it yourself only to adopt a virtual machine of this machine that exists, as after a
@@ -33,7 +34,8 @@ type VSphereMachineSpec struct {
 	CredentialsSecretName string `json:"credentialsSecretName,omitempty"`
 
 	// server is the vCenter's host name or address, with a port if it is not 443. Default: that of the
-	// credentials. Immutable.
+	// credentials. It requires credentialsSecretName, because the provider's own credentials go only to the
+	// provider's own server. Immutable.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=255
@@ -162,7 +164,7 @@ type VSphereMachineSpec struct {
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=64
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="extraConfig is immutable: roll out a new VSphereMachineTemplate instead"
-	// +kubebuilder:validation:XValidation:rule="self.all(key, !key.startsWith('drover.') && !key.startsWith('guestinfo.userdata') && !key.startsWith('guestinfo.metadata') && !key.startsWith('guestinfo.ignition'))",message="keys that start with drover., guestinfo.userdata, guestinfo.metadata or guestinfo.ignition are the provider's"
+	// +kubebuilder:validation:XValidation:rule="self.all(key, !key.matches('^(?i)(drover[.]|guestinfo[.](userdata|metadata|ignition))'))",message="keys that start with drover., guestinfo.userdata, guestinfo.metadata or guestinfo.ignition are the provider's, in whatever case"
 	ExtraConfig map[string]VSphereValue `json:"extraConfig,omitempty"`
 
 	// antiAffinityGroup keeps machines of one Cluster that name the same group on different hosts, by a

@@ -43,8 +43,11 @@ const (
 	// OvershootReason means that there are more Machines than anybody asked for.
 	OvershootReason = "Overshoot"
 
-	// FrozenByAnnotationReason means that the annotation drover.io/freeze says so.
+	// FrozenByAnnotationReason means that the annotation drover.io/freeze is "true".
 	FrozenByAnnotationReason = "FrozenByAnnotation"
+
+	// FreezeUnclearReason means that the annotation drover.io/freeze has a value other than "true" and "false".
+	FreezeUnclearReason = "FreezeUnclear"
 )
 
 // ProgressingCondition is a condition of MachineDeployments: False while one has been on its
@@ -62,11 +65,50 @@ const (
 	ProgressDeadlineExceededReason = "ProgressDeadlineExceeded"
 )
 
+// AnnotationsValidCondition of a MachineDeployment, MachineSet or Cluster is False while it has an annotation with
+// a value that is not understood, and absent otherwise. The message names annotation, value and allowed values.
+const AnnotationsValidCondition = "AnnotationsValid"
+
+// InvalidValueReason means that an annotation has a value that is not understood.
+const InvalidValueReason = "InvalidValue"
+
 // FrozenLabel is on a MachineDeployment, or a MachineSet that stands alone, while it is frozen
 // for an overshoot. It is Drover's own record of the freeze; to freeze or thaw by hand, use
 // FreezeAnnotation.
 const FrozenLabel = "drover.io/frozen"
 
 // FreezeAnnotation on a MachineDeployment, or a MachineSet that stands alone, is the operator's word on
-// freezing: "true" freezes it for as long as the annotation is there, "false" keeps it from being frozen.
+// freezing: "true" freezes it for as long as the annotation is there, "false" keeps it from being frozen. Any
+// other value freezes too.
 const FreezeAnnotation = "drover.io/freeze"
+
+// ManagementClaimedCondition is a condition of Clusters: True while this management cluster is the one that acts on
+// the workload cluster. While it is False, no Machine of the Cluster is created, replaced, scaled down, drained or
+// deleted, and no orphaned instance is collected: a management cluster that was restored from a snapshot may run
+// beside its original.
+const ManagementClaimedCondition = "ManagementClaimed"
+
+// Reasons of the ManagementClaimed condition.
+const (
+	// ClaimedReason means that the Lease in the workload cluster is held by this management cluster.
+	ClaimedReason = "Claimed"
+
+	// NotClaimedYetReason means that the workload cluster has not been reached since the controller started.
+	NotClaimedYetReason = "NotClaimedYet"
+
+	// ClaimedElsewhereReason means that another management cluster holds the Lease. See TakeOverAnnotation.
+	ClaimedElsewhereReason = "ClaimedElsewhere"
+
+	// ClaimForbiddenReason means that the kubeconfig's user may not read and write the Lease.
+	ClaimForbiddenReason = "ClaimForbidden"
+)
+
+// RestrictedOnNodeAnnotation on a Machine lists, with commas, what the controller has put on its Node that a kubelet may
+// not change: keys of labels in the domains of Kubernetes, and taints as key:effect. Only these are taken
+// off again. The lists in annotations of the Node, which upstream keeps there, are for root on the host to change.
+const RestrictedOnNodeAnnotation = "drover.io/restricted-on-node"
+
+// TakeOverAnnotation on a Cluster lets this management cluster take the claim on the workload cluster over from the
+// holder that is its value; the message of the ManagementClaimed condition has it. It is meant for a management
+// cluster that was restored after its original was lost for good, and has no effect on any other holder.
+const TakeOverAnnotation = "drover.io/take-over"

@@ -4,6 +4,7 @@
 package bootstrapconfig
 
 import (
+	"bytes"
 	"context"
 	"testing"
 	"time"
@@ -14,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/clientcmd/api"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
@@ -43,6 +44,12 @@ type bench struct {
 func newBench(t *testing.T, kubeconfig []byte) *bench {
 	t.Helper()
 	t.Parallel()
+	return another(t, kubeconfig)
+}
+
+// another is one in a test that runs in parallel already.
+func another(t *testing.T, kubeconfig []byte) *bench {
+	t.Helper()
 	scheme, err := testenv.Scheme()
 	if err != nil {
 		t.Fatal(err)
@@ -223,7 +230,7 @@ func TestRenewsTheTokenOnlyWhileItIsNeeded(t *testing.T) {
 }
 
 func TestDoesNotHangWhenTheWorkloadClusterIsGone(t *testing.T) {
-	b := newBench(t, changed(t, func(c *api.Cluster, _ *api.AuthInfo) { c.Server = "https://" + deadPort(t) }))
+	b := newBench(t, changed(t, func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.Server = "https://" + deadPort(t) }))
 	if err := b.setFinalizer(t.Context(), b.config, true); err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +253,7 @@ func TestDoesNotHangWhenTheWorkloadClusterIsGone(t *testing.T) {
 }
 
 func TestAsksAnUnreachableClusterLessAndLess(t *testing.T) {
-	b := newBench(t, changed(t, func(c *api.Cluster, _ *api.AuthInfo) { c.Server = "https://" + deadPort(t) }))
+	b := newBench(t, changed(t, func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.Server = "https://" + deadPort(t) }))
 	first, writes := b.reconcile()
 	if writes != 3 {
 		t.Errorf("%d writes, want 3: finalizer, data Secret, status", writes)
@@ -284,5 +291,68 @@ func TestTakesAnotherTokenWhenTheIDIsTaken(t *testing.T) {
 	}
 	if err := workloads.Client.Get(t.Context(), types.NamespacedName{Namespace: theirs.Namespace, Name: theirs.Name}, theirs); err != nil || string(theirs.Data["token-secret"]) != "fedcba9876543210" {
 		t.Errorf("the token of somebody else was touched: %v", err)
+	}
+}
+
+// TestDataFollowsWhatIsCorrected has a kubeconfig with the CA of another API server, which is corrected while nobody has
+// seen the data yet: a host that boots with the old one would never join.
+func TestDataFollowsWhatIsCorrected(t *testing.T) {
+	b := newBench(t, changed(t, func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) {
+		c.CertificateAuthorityData = management.Admin.CAData
+	}))
+	data := func() *corev1.Secret {
+		t.Helper()
+		secret := &corev1.Secret{}
+		if err := b.Client.Get(t.Context(), client.ObjectKeyFromObject(b.config), secret); err != nil {
+			t.Fatal(err)
+		}
+		return secret
+	}
+	b.reconcile()
+	before := data()
+	if _, writes := b.reconcile(); writes != 0 || data().UID != before.UID {
+		t.Errorf("%d writes while nothing is corrected, want none", writes)
+	}
+	kubeconfig := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: b.config.Namespace, Name: "c1-kubeconfig"}}
+	kubeconfig.Data = map[string][]byte{"value": workloads.Kubeconfig}
+	if err := b.Client.Update(t.Context(), kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	b.reconcile()
+	if got := b.ready(clusterv1.ReadyCondition); got.Status != metav1.ConditionTrue {
+		t.Fatalf("Ready is %v", got)
+	}
+	after := data()
+	if bytes.Equal(before.Data["value"], after.Data["value"]) || string(before.Data["token"]) != string(after.Data["token"]) {
+		t.Error("the data that is published is what was written before the correction, or has another token")
+	}
+	if b.reconcile(); data().UID != after.UID {
+		t.Error("data that was published is written again")
+	}
+}
+
+// TestAccessIsLookedAtAgain: a workload cluster may be restored from a backup that is older than what lets hosts ask for
+// certificates.
+func TestAccessIsLookedAtAgain(t *testing.T) {
+	b := newBench(t, workloads.Kubeconfig)
+	known := func() bool {
+		t.Helper()
+		connection, err := b.Connections.Get(t.Context(), client.ObjectKey{Namespace: b.config.Namespace, Name: "c1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return connection.DoneWithin(accessEnsured+string(b.config.Spec.Join.Method), accessPeriod)
+	}
+	b.reconcile()
+	if !known() {
+		t.Error("it is not known after the first token")
+	}
+	b.clock.Step(accessPeriod)
+	if known() {
+		t.Errorf("it is believed after %s", accessPeriod)
+	}
+	b.reconcile()
+	if !known() {
+		t.Error("it was not looked at again")
 	}
 }

@@ -15,6 +15,8 @@ import (
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	"drover.io/bootstrap/internal/workload"
 	"drover.io/bootstrap/node"
+	"drover.io/runtime/kubeconfig"
+	"drover.io/runtime/predicates"
 )
 
 // waiting ends a reconcile: something is missing, and the condition says what and from whom.
@@ -46,6 +48,10 @@ func waitForCluster(name string) error {
 	return &waiting{reason: bootstrapv1.WaitingForClusterReason, message: fmt.Sprintf("waiting for Cluster %q to exist", name)}
 }
 
+func waitForClusterLabel(name string, watch predicates.WatchFilter) error {
+	return &waiting{wrong: true, reason: bootstrapv1.WaitingForClusterReason, message: fmt.Sprintf("Cluster %q does not have the label %s: %q, so another manager connects to it: label the Cluster, too", name, clusterv1.WatchLabel, string(watch)), after: poll}
+}
+
 func waitForInfrastructure(cluster string) error {
 	return &waiting{reason: bootstrapv1.WaitingForClusterReason, message: fmt.Sprintf("waiting for the infrastructure of Cluster %q: its status.initialization.infrastructureProvisioned is not true", cluster)}
 }
@@ -74,15 +80,15 @@ func notMadeByKubeadm(configMap string) error {
 	return &waiting{wrong: true, reason: bootstrapv1.NotMadeByKubeadmReason, message: fmt.Sprintf("spec.join.method: kubeadm join needs the ConfigMap %q in the namespace kube-system of the workload cluster, which clusters made by kubeadm have: use KubeletTLSBootstrap", configMap), after: poll}
 }
 
-func badKubeconfig(err *workload.KubeconfigError) error {
+func badKubeconfig(err *kubeconfig.Error) error {
 	return &waiting{wrong: true, reason: bootstrapv1.KubeconfigInvalidReason, message: err.Error(), after: poll}
 }
 
-func clusterTrouble(trouble *workload.Trouble, after time.Duration) error {
-	if trouble.Forbidden {
-		return &waiting{wrong: true, reason: bootstrapv1.ClusterForbiddenReason, message: trouble.Message, after: poll}
+func clusterFailure(failure *workload.Failure, after time.Duration) error {
+	if failure.Forbidden {
+		return &waiting{wrong: true, reason: bootstrapv1.ClusterForbiddenReason, message: failure.Message, after: poll}
 	}
-	return &waiting{reason: bootstrapv1.ClusterUnreachableReason, message: trouble.Message, after: max(after, time.Second)}
+	return &waiting{reason: bootstrapv1.ClusterUnreachableReason, message: failure.Message, after: max(after, time.Second)}
 }
 
 // setWaiting says what is missing: for the data as long as there is none, then for the token. It returns whether
@@ -107,14 +113,11 @@ func setTokenLost(config *bootstrapv1.BootstrapConfig) {
 	set(config, bootstrapv1.TokenReadyCondition, metav1.ConditionFalse, bootstrapv1.DataSecretLostReason, "the data Secret is gone or has no token, so that the token cannot be renewed: delete the Machine if its Node does not join")
 }
 
-// setPaused keeps the Paused condition and returns whether the object is paused.
-func setPaused(config *bootstrapv1.BootstrapConfig, paused bool) bool {
-	if paused {
-		set(config, clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason, "the Cluster or this BootstrapConfig is paused")
-		return true
-	}
-	set(config, clusterv1.PausedCondition, metav1.ConditionFalse, clusterv1.NotPausedReason, "")
-	return false
+// setPaused sets the Paused condition and returns whether the object is paused.
+func setPaused(config *bootstrapv1.BootstrapConfig, cluster *clusterv1.Cluster) bool {
+	condition := predicates.PausedCondition(cluster, config, "BootstrapConfig")
+	set(config, condition.Type, condition.Status, condition.Reason, condition.Message)
+	return condition.Status == metav1.ConditionTrue
 }
 
 func set(config *bootstrapv1.BootstrapConfig, kind string, status metav1.ConditionStatus, reason, message string) bool {

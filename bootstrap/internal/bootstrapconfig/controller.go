@@ -25,6 +25,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -40,6 +41,8 @@ import (
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	"drover.io/bootstrap/internal/token"
 	"drover.io/bootstrap/internal/workload"
+	"drover.io/runtime/fairshare"
+	"drover.io/runtime/predicates"
 )
 
 // Reconciler reconciles BootstrapConfigs.
@@ -56,12 +59,18 @@ type Reconciler struct {
 	// NewToken makes a random bootstrap token.
 	NewToken func() (token.Token, error)
 
-	// Filter selects the objects to reconcile; nil selects all.
-	Filter predicate.Predicate
+	// Watch says which objects are the manager's.
+	Watch predicates.WatchFilter
 
-	// Workers is how many BootstrapConfigs are reconciled at a time.
+	// Workers is how many BootstrapConfigs are reconciled at a time. One namespace gets half of them.
 	Workers int
+
+	share *fairshare.Gate
 }
+
+// busyRetry is the least time after which a BootstrapConfig is looked at again whose namespace has its share of the
+// workers. API servers that do not answer hold a worker for seconds.
+const busyRetry = 5 * time.Second
 
 // +kubebuilder:rbac:groups=bootstrap.drover.io,resources=bootstrapconfigs,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=bootstrap.drover.io,resources=bootstrapconfigs/status,verbs=patch
@@ -72,42 +81,46 @@ type Reconciler struct {
 
 // Register adds the controller and its watches to a manager.
 func (r *Reconciler) Register(mgr ctrl.Manager) error {
-	b := ctrl.NewControllerManagedBy(mgr).
-		For(&bootstrapv1.BootstrapConfig{}, builder.WithPredicates(predicate.Or[client.Object](
+	r.share = fairshare.NewGate(r.Workers)
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&bootstrapv1.BootstrapConfig{}, builder.WithPredicates(r.Watch.MatchingPredicate(), predicate.Or[client.Object](
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}, ownersChanged()))).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(configOfMachine), builder.WithPredicates(machineChanged())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.configsOfCluster), builder.WithPredicates(clusterChanged())).
-		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers})
-	if r.Filter != nil {
-		b = b.WithEventFilter(r.Filter)
-	}
-	return b.Complete(reconcile.AsReconciler(mgr.GetClient(), r))
+		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers}).
+		Complete(reconcile.AsReconciler(mgr.GetClient(), predicates.FilterReconciler(r.Watch, r)))
 }
 
 // Reconcile brings one BootstrapConfig a step further. It writes the status once, and only if it changed.
 func (r *Reconciler) Reconcile(ctx context.Context, config *bootstrapv1.BootstrapConfig) (ctrl.Result, error) {
+	leave, ok := r.share.Enter(config.Namespace)
+	if !ok {
+		ctrl.LoggerFrom(ctx).V(1).Info("the namespace has its share of the workers")
+		return ctrl.Result{RequeueAfter: wait.Jitter(busyRetry, 0.5)}, nil
+	}
+	defer leave()
 	observed := config.Status.DeepCopy()
-	t, err := r.target(ctx, config)
+	s, err := r.observe(ctx, config)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if setPaused(config, t.paused()) {
+	if setPaused(config, s.cluster) {
 		return ctrl.Result{}, r.writeStatus(ctx, config, observed)
 	}
 	if !config.DeletionTimestamp.IsZero() {
-		return r.finalize(ctx, t)
+		return r.finalize(ctx, s)
 	}
-	if t.machine == nil && machineOwner(config) != nil {
+	if s.machine == nil && machineOwner(config) != nil {
 		return ctrl.Result{}, nil // not in the cache yet, which wakes us; or gone, and then so are we soon
 	}
 	config.Status.ObservedGeneration = config.Generation
-	result, err := r.runPhases(ctx, t)
-	var wait *waiting
-	if errors.As(err, &wait) {
-		if setWaiting(config, wait) {
-			blocked(r.Recorder, config, wait)
+	result, err := r.runPhases(ctx, s)
+	var unmet *waiting
+	if errors.As(err, &unmet) {
+		if setWaiting(config, unmet) {
+			blocked(r.Recorder, config, unmet)
 		}
-		result, err = ctrl.Result{RequeueAfter: wait.after}, nil
+		result, err = ctrl.Result{RequeueAfter: unmet.after}, nil
 	}
 	if apierrors.IsConflict(err) {
 		result, err = ctrl.Result{RequeueAfter: time.Second}, nil // read from a cache that was behind
@@ -115,15 +128,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, config *bootstrapv1.Bootstra
 	return result, errors.Join(err, r.writeStatus(ctx, config, observed))
 }
 
-func (r *Reconciler) runPhases(ctx context.Context, t *target) (ctrl.Result, error) {
+func (r *Reconciler) runPhases(ctx context.Context, s *state) (ctrl.Result, error) {
 	var result ctrl.Result
 	for _, p := range []phase{
-		&ownership{},                   // a Machine owns it and its Cluster exists
+		&ownership{r.Watch},            // a Machine owns it and its Cluster exists
 		&data{reconciler: r},           // the data Secret exists, with a token in it
 		&bootstrapToken{reconciler: r}, // the token is valid, or gone once the Node has joined
 		&publication{},                 // the core may use the data Secret
 	} {
-		next, err := p.reconcile(ctx, t)
+		next, err := p.reconcile(ctx, s)
 		if err != nil {
 			return ctrl.Result{}, err
 		}
@@ -136,19 +149,19 @@ func (r *Reconciler) runPhases(ctx context.Context, t *target) (ctrl.Result, err
 
 // finalize deletes what may be left of the token. It never waits for long: a token that cannot be deleted now
 // expires by itself, as nobody renews it any more.
-func (r *Reconciler) finalize(ctx context.Context, t *target) (ctrl.Result, error) {
-	if !hasFinalizer(t.config) {
+func (r *Reconciler) finalize(ctx context.Context, s *state) (ctrl.Result, error) {
+	if !hasFinalizer(s.config) {
 		return ctrl.Result{}, nil
 	}
-	err := r.revoke(ctx, t)
-	if err != nil && r.Clock.Since(t.config.DeletionTimestamp.Time) < revokeGrace {
+	err := r.revoke(ctx, s)
+	if err != nil && r.Clock.Since(s.config.DeletionTimestamp.Time) < revokeGrace {
 		ctrl.LoggerFrom(ctx).V(1).Info("bootstrap token cannot be deleted yet", "cause", err.Error())
 		return ctrl.Result{RequeueAfter: revokeRetry}, nil
 	}
 	if err != nil {
-		tokenLeft(r.Recorder, t.config, tokenTTL(t.config))
+		tokenLeft(r.Recorder, s.config, tokenTTL(s.config))
 	}
-	if err := r.setFinalizer(ctx, t.config, false); err != nil {
+	if err := r.setFinalizer(ctx, s.config, false); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	return ctrl.Result{}, nil

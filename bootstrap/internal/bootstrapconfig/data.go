@@ -4,9 +4,11 @@
 package bootstrapconfig
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -37,45 +39,44 @@ const (
 	tokenKey  = "token"
 )
 
-// data writes the data Secret once. The Secret comes before the token: whatever dies in between, the next
+// data writes the data Secret, for the last time before it is published. The Secret comes before the token: whatever dies in between, the next
 // reconcile finds in it which token to make, and no token is ever made that is not written down.
 type data struct {
 	reconciler *Reconciler
 }
 
-func (d *data) reconcile(ctx context.Context, t *target) (time.Duration, error) {
-	if t.published() && !needsToken(t) {
+func (d *data) reconcile(ctx context.Context, s *state) (time.Duration, error) {
+	if s.published() && !needsToken(s) {
 		return 0, nil
 	}
-	secret, err := d.read(ctx, t)
+	secret, err := d.read(ctx, s)
 	if err != nil {
 		return 0, err
 	}
 	if secret != nil {
-		t.found, _ = token.Parse(string(secret.Data[tokenKey]))
-		return 0, nil
+		s.found, _ = token.Parse(string(secret.Data[tokenKey]))
 	}
-	if t.published() || t.booted() {
+	if s.published() || s.booted() {
 		return 0, nil // nobody can use new data; the next phases cope without
 	}
-	return 0, d.create(ctx, t)
+	return 0, d.write(ctx, s, secret)
 }
 
 // needsToken tells whether the token must be looked at: renewed, or deleted.
-func needsToken(t *target) bool { return t.mayStillJoin() || t.joined() && hasFinalizer(t.config) }
+func needsToken(s *state) bool { return s.mayStillJoin() || s.joined() && hasFinalizer(s.config) }
 
 // read returns the data Secret, or nil if there is none.
-func (d *data) read(ctx context.Context, t *target) (*corev1.Secret, error) {
+func (d *data) read(ctx context.Context, s *state) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
-	err := d.reconciler.Live.Get(ctx, client.ObjectKeyFromObject(t.config), secret)
+	err := d.reconciler.Live.Get(ctx, client.ObjectKeyFromObject(s.config), secret)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading data Secret: %w", err)
 	}
-	if owner := metav1.GetControllerOf(secret); owner == nil || owner.UID != t.config.UID {
-		if owner != nil && owner.Kind == "BootstrapConfig" && owner.Name == t.config.Name {
+	if owner := metav1.GetControllerOf(secret); owner == nil || owner.UID != s.config.UID {
+		if owner != nil && owner.Kind == "BootstrapConfig" && owner.Name == s.config.Name {
 			return nil, waitForGarbage(secret.Name) // of a BootstrapConfig of the same name that is gone
 		}
 		return nil, secretTaken(secret.Name)
@@ -83,30 +84,42 @@ func (d *data) read(ctx context.Context, t *target) (*corev1.Secret, error) {
 	return secret, nil
 }
 
-func (d *data) create(ctx context.Context, t *target) error {
-	if err := ready(t); err != nil {
+// write creates the data Secret, or another in the place of one that nobody has seen and that is no longer right: the
+// kubeconfig, the Cluster or the spec may have been corrected since. The token stays.
+func (d *data) write(ctx context.Context, s *state, before *corev1.Secret) error {
+	if err := ready(s); err != nil {
 		return err
 	}
 	r := d.reconciler
-	secrets, err := d.references(ctx, t)
+	secrets, err := d.references(ctx, s)
 	if err != nil {
 		return err
 	}
-	connection, err := r.connect(ctx, t)
+	connection, err := r.connect(ctx, s)
 	if err != nil {
 		return err
 	}
-	if err := checkKubeadm(ctx, t, connection); err != nil {
+	if err := checkKubeadm(ctx, s, connection); err != nil {
 		return err
 	}
-	if t.found, err = r.NewToken(); err != nil {
-		return err
+	if s.found == (token.Token{}) {
+		if s.found, err = r.NewToken(); err != nil {
+			return err
+		}
 	}
-	secret, err := newSecret(t, secrets, connection.Server)
+	secret, err := newSecret(s, secrets, connection.Server)
 	if err != nil {
 		return err
 	}
-	if err := r.setFinalizer(ctx, t.config, true); err != nil {
+	if before != nil {
+		if maps.EqualFunc(before.Data, secret.Data, bytes.Equal) {
+			return nil
+		}
+		if err := r.Client.Delete(ctx, before, client.Preconditions{UID: &before.UID, ResourceVersion: &before.ResourceVersion}); err != nil {
+			return fmt.Errorf("deleting outdated data Secret: %w", err)
+		}
+	}
+	if err := r.setFinalizer(ctx, s.config, true); err != nil {
 		return fmt.Errorf("adding finalizer: %w", err)
 	}
 	if err := r.Client.Create(ctx, secret); err != nil {
@@ -117,22 +130,22 @@ func (d *data) create(ctx context.Context, t *target) error {
 }
 
 // ready waits for what the Cluster must have before a host can join it.
-func ready(t *target) error {
-	if !ptr.Deref(t.cluster.Status.Initialization.InfrastructureProvisioned, false) {
-		return waitForInfrastructure(t.cluster.Name)
+func ready(s *state) error {
+	if !ptr.Deref(s.cluster.Status.Initialization.InfrastructureProvisioned, false) {
+		return waitForInfrastructure(s.cluster.Name)
 	}
-	if !t.cluster.Spec.ControlPlaneEndpoint.IsValid() && t.config.Spec.Join.Endpoint == "" {
-		return waitForEndpoint(t.cluster.Name)
+	if !s.cluster.Spec.ControlPlaneEndpoint.IsValid() && s.config.Spec.Join.Endpoint == "" {
+		return waitForEndpoint(s.cluster.Name)
 	}
 	return nil
 }
 
 // references reads the Secrets that the spec refers to.
-func (d *data) references(ctx context.Context, t *target) (map[bootstrapv1.SecretKeyReference][]byte, error) {
+func (d *data) references(ctx context.Context, s *state) (map[bootstrapv1.SecretKeyReference][]byte, error) {
 	values := map[bootstrapv1.SecretKeyReference][]byte{}
-	for _, r := range referencesOf(&t.config.Spec) {
+	for _, r := range referencesOf(&s.config.Spec) {
 		secret := &corev1.Secret{}
-		err := d.reconciler.Live.Get(ctx, types.NamespacedName{Namespace: t.config.Namespace, Name: r.ref.Name}, secret)
+		err := d.reconciler.Live.Get(ctx, types.NamespacedName{Namespace: s.config.Namespace, Name: r.ref.Name}, secret)
 		value, found := secret.Data[r.ref.Key]
 		switch {
 		case apierrors.IsNotFound(err), err == nil && !found:
@@ -164,20 +177,20 @@ func referencesOf(spec *bootstrapv1.BootstrapConfigSpec) []reference {
 }
 
 // newSecret makes the data Secret.
-func newSecret(t *target, secrets map[bootstrapv1.SecretKeyReference][]byte, server workload.Server) (*corev1.Secret, error) {
-	endpoint := t.cluster.Spec.ControlPlaneEndpoint
+func newSecret(s *state, secrets map[bootstrapv1.SecretKeyReference][]byte, server workload.Server) (*corev1.Secret, error) {
+	endpoint := s.cluster.Spec.ControlPlaneEndpoint
 	in := node.Input{
-		Spec:          &t.config.Spec,
+		Spec:          &s.config.Spec,
 		Secrets:       secrets,
-		MachineName:   t.machine.Name,
-		Version:       t.machine.Spec.Version,
+		MachineName:   s.machine.Name,
+		Version:       s.machine.Spec.Version,
 		Endpoint:      net.JoinHostPort(endpoint.Host, strconv.Itoa(int(endpoint.Port))),
 		TLSServerName: server.TLSServerName,
 		CA:            server.CA,
-		Token:         t.found.Value(),
-		ClusterDomain: t.cluster.Spec.ClusterNetwork.ServiceDomain,
+		Token:         s.found.Value(),
+		ClusterDomain: s.cluster.Spec.ClusterNetwork.ServiceDomain,
 	}
-	if ranges := t.cluster.Spec.ClusterNetwork.Services.CIDRBlocks; len(ranges) > 0 {
+	if ranges := s.cluster.Spec.ClusterNetwork.Services.CIDRBlocks; len(ranges) > 0 {
 		in.ServiceCIDR = ranges[0]
 	}
 	value, format, err := render.Data(in)
@@ -190,15 +203,15 @@ func newSecret(t *target, secrets map[bootstrapv1.SecretKeyReference][]byte, ser
 	}
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:      t.config.Name,
-			Namespace: t.config.Namespace,
-			Labels:    map[string]string{clusterv1.ClusterNameLabel: t.cluster.Name},
+			Name:      s.config.Name,
+			Namespace: s.config.Namespace,
+			Labels:    map[string]string{clusterv1.ClusterNameLabel: s.cluster.Name},
 			OwnerReferences: []metav1.OwnerReference{
-				*metav1.NewControllerRef(t.config, bootstrapv1.GroupVersion.WithKind("BootstrapConfig")),
+				*metav1.NewControllerRef(s.config, bootstrapv1.GroupVersion.WithKind("BootstrapConfig")),
 			},
 		},
 		Type: clusterv1.ClusterSecretType,
-		Data: map[string][]byte{valueKey: value, formatKey: []byte(format), tokenKey: []byte(t.found.Value())},
+		Data: map[string][]byte{valueKey: value, formatKey: []byte(format), tokenKey: []byte(s.found.Value())},
 	}
 	return secret, nil
 }

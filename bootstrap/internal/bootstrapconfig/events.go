@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+	"drover.io/bootstrap/internal/token"
 )
 
 // blocked is for what somebody must change. The text is that of the condition, which never holds a secret.
@@ -22,4 +23,9 @@ func blocked(recorder events.EventRecorder, config *bootstrapv1.BootstrapConfig,
 func tokenLeft(recorder events.EventRecorder, config *bootstrapv1.BootstrapConfig, ttl time.Duration) {
 	recorder.Eventf(config, nil, corev1.EventTypeWarning, "TokenNotDeleted", "Delete",
 		"the workload cluster could not be asked to delete the bootstrap token: it expires by itself within %s", ttl)
+}
+
+func approvedBlindly(recorder events.EventRecorder, config *bootstrapv1.BootstrapConfig) {
+	recorder.Eventf(config, nil, corev1.EventTypeWarning, "ClientCertificatesApprovedBlindly", "Bootstrap",
+		"the workload cluster approves every client certificate that the holder of a bootstrap token asks for, so a stolen token is good for every Node: remove the binding of the ClusterRole system:certificates.k8s.io:certificatesigningrequests:nodeclient to the group system:bootstrappers or %s; Drover approves those of its Machines", token.Group)
 }

@@ -14,8 +14,8 @@ import (
 )
 
 // checkKubeadm looks for the ConfigMaps that kubeadm join reads, so that no machine is made that could not join.
-func checkKubeadm(ctx context.Context, t *target, connection *workload.Connection) error {
-	if t.config.Spec.Join.Method != bootstrapv1.JoinKubeadm {
+func checkKubeadm(ctx context.Context, s *state, connection *workload.Connection) error {
+	if s.config.Spec.Join.Method != bootstrapv1.JoinKubeadm {
 		return nil
 	}
 	for _, name := range []string{"kubeadm-config", "kubelet-config"} {

@@ -13,18 +13,18 @@ import (
 // publication tells the core where the data is. It comes last: no host can boot before its token exists.
 type publication struct{}
 
-func (*publication) reconcile(_ context.Context, t *target) (time.Duration, error) {
-	if t.published() {
-		setReady(t.config)
+func (*publication) reconcile(_ context.Context, s *state) (time.Duration, error) {
+	if s.published() {
+		setReady(s.config)
 		return 0, nil
 	}
 	// After a move to another management cluster the status is empty, and the Machine may name the Secret.
-	name := t.config.Name
-	if known := t.machine.Spec.Bootstrap.DataSecretName; known != nil && *known != "" {
+	name := s.config.Name
+	if known := s.machine.Spec.Bootstrap.DataSecretName; known != nil && *known != "" {
 		name = *known
 	}
-	t.config.Status.DataSecretName = name
-	t.config.Status.Initialization.DataSecretCreated = ptr.To(true)
-	setReady(t.config)
+	s.config.Status.DataSecretName = name
+	s.config.Status.Initialization.DataSecretCreated = ptr.To(true)
+	setReady(s.config)
 	return 0, nil
 }

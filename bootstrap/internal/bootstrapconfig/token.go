@@ -19,6 +19,7 @@ import (
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	"drover.io/bootstrap/internal/token"
 	"drover.io/bootstrap/internal/workload"
+	"drover.io/runtime/kubeconfig"
 )
 
 const (
@@ -28,7 +29,14 @@ const (
 	revokeGrace = 30 * time.Second
 	revokeRetry = 5 * time.Second
 
-	accessEnsured = "join access"
+	// accessEnsured marks that hosts may join, and accessPeriod is how often that is looked at: a workload cluster may be
+	// restored from a backup, or somebody delete what binds the permissions.
+	accessEnsured = "join access by "
+	accessPeriod  = 10 * time.Minute
+	// approvalChecked marks that it was looked at who approves client certificates, and approvalPeriod is how often that
+	// is: somebody may bind too much at any time.
+	approvalChecked = "approval"
+	approvalPeriod  = 10 * time.Minute
 )
 
 // bootstrapToken keeps the token valid while the host may need it, and deletes it once the Node has joined.
@@ -36,74 +44,92 @@ type bootstrapToken struct {
 	reconciler *Reconciler
 }
 
-func (b *bootstrapToken) reconcile(ctx context.Context, t *target) (time.Duration, error) {
+func (b *bootstrapToken) reconcile(ctx context.Context, s *state) (time.Duration, error) {
 	r := b.reconciler
-	if t.joined() {
-		return 0, b.retire(ctx, t)
+	if s.joined() {
+		return 0, b.retire(ctx, s)
 	}
-	if !t.mayStillJoin() {
+	if !s.mayStillJoin() {
 		return 0, nil // no longer renewed: it expires, or is deleted with the BootstrapConfig
 	}
-	if t.found == (token.Token{}) {
-		setTokenLost(t.config)
+	if s.found == (token.Token{}) {
+		setTokenLost(s.config)
 		return 0, nil
 	}
-	connection, err := r.connect(ctx, t)
+	connection, err := r.connect(ctx, s)
 	if err != nil {
 		return 0, err
 	}
 	// The finalizer is there unless somebody took it off, or the object was moved without it.
-	if err := r.setFinalizer(ctx, t.config, true); err != nil {
+	if err := r.setFinalizer(ctx, s.config, true); err != nil {
 		return 0, fmt.Errorf("adding finalizer: %w", err)
 	}
-	next, err := ensure(ctx, connection, token.Request{
-		Token:      t.found,
-		MachineUID: t.machine.UID,
-		Machine:    t.machine.Namespace + "/" + t.machine.Name,
-		TTL:        tokenTTL(t.config),
-		Kubeadm:    t.config.Spec.Join.Method == bootstrapv1.JoinKubeadm,
-		Now:        r.Clock.Now(),
-	})
-	if errors.Is(err, token.ErrTaken) && !t.published() {
-		return 0, b.startOver(ctx, t)
+	next, err := b.ensure(ctx, s, connection)
+	if errors.Is(err, token.ErrTaken) && !s.published() {
+		return 0, b.startOver(ctx, s)
 	}
 	if err != nil {
 		return 0, explain(connection, err)
 	}
-	setTokenReady(t.config)
+	setTokenReady(s.config)
 	return max(next, time.Second), nil
 }
 
-func ensure(ctx context.Context, c *workload.Connection, request token.Request) (time.Duration, error) {
-	if !c.Done(accessEnsured) {
-		if err := token.EnsureAccess(ctx, c.RBAC); err != nil {
+// ensure makes the token valid, and now and then that its holder may join.
+func (b *bootstrapToken) ensure(ctx context.Context, s *state, c *workload.Connection) (time.Duration, error) {
+	method := s.config.Spec.Join.Method
+	if done := accessEnsured + string(method); !c.DoneWithin(done, accessPeriod) {
+		if err := token.EnsureAccess(ctx, c.RBAC, method == bootstrapv1.JoinKubeadm); err != nil {
 			return 0, err
 		}
-		c.MarkDone(accessEnsured)
+		c.MarkDone(done)
 	}
-	return token.Ensure(ctx, c.Core, request)
+	if !c.DoneWithin(approvalChecked, approvalPeriod) {
+		b.checkApproval(ctx, s, c)
+	}
+	return token.Ensure(ctx, c.Core, token.Request{
+		Token:      s.found,
+		MachineUID: s.machine.UID,
+		Machine:    s.machine.Namespace + "/" + s.machine.Name,
+		TTL:        tokenTTL(s.config),
+		Now:        b.reconciler.Clock.Now(),
+	})
+}
+
+// checkApproval warns where the workload cluster approves client certificates by itself. A warning must not keep hosts
+// from joining, where the permission to ask is missing for example.
+func (b *bootstrapToken) checkApproval(ctx context.Context, s *state, c *workload.Connection) {
+	blindly, err := token.ApprovesBlindly(ctx, c.Authorization)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).V(1).Info("cannot find out who approves client certificates", "cause", err.Error())
+		return
+	}
+	if blindly {
+		approvedBlindly(b.reconciler.Recorder, s.config)
+	}
+	c.MarkDone(approvalChecked)
 }
 
 // retire deletes the token of a Machine whose Node has joined. The finalizer tells whether that was done.
-func (b *bootstrapToken) retire(ctx context.Context, t *target) error {
-	if !hasFinalizer(t.config) {
+func (b *bootstrapToken) retire(ctx context.Context, s *state) error {
+	if !hasFinalizer(s.config) {
 		return nil
 	}
-	connection, err := b.reconciler.connect(ctx, t)
+	connection, err := b.reconciler.connect(ctx, s)
 	if err != nil {
 		return err
 	}
-	if err := token.Revoke(ctx, connection.Core, t.machine.UID, t.found); err != nil {
+	if err := token.Revoke(ctx, connection.Core, s.machine.UID, s.found); err != nil {
 		return explain(connection, err)
 	}
-	setTokenReady(t.config)
-	ctrl.LoggerFrom(ctx).Info("deleted bootstrap token: the Node has joined", "node", t.machine.Status.NodeRef.Name)
-	return b.reconciler.setFinalizer(ctx, t.config, false)
+	setTokenReady(s.config)
+	ctrl.LoggerFrom(ctx).Info("deleted bootstrap token: the Node has joined", "node", s.machine.Status.NodeRef.Name)
+	return b.reconciler.setFinalizer(ctx, s.config, false)
 }
 
 // startOver drops data that nobody has seen and whose token id belongs to somebody else.
-func (b *bootstrapToken) startOver(ctx context.Context, t *target) error {
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: t.config.Name, Namespace: t.config.Namespace}}
+func (b *bootstrapToken) startOver(ctx context.Context, s *state) error {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: s.config.Name, Namespace: s.config.Namespace}}
 	if err := b.reconciler.Client.Delete(ctx, secret); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting data Secret: %w", err)
 	}
@@ -111,54 +137,52 @@ func (b *bootstrapToken) startOver(ctx context.Context, t *target) error {
 }
 
 // revoke deletes the tokens of a BootstrapConfig that goes. What is gone already needs no call.
-func (r *Reconciler) revoke(ctx context.Context, t *target) error {
-	if t.cluster == nil {
+func (r *Reconciler) revoke(ctx context.Context, s *state) error {
+	if s.cluster == nil {
 		return nil
 	}
-	connection, err := r.Connections.Get(ctx, t.clusterKey())
-	var kubeconfig *workload.KubeconfigError
-	if errors.As(err, &kubeconfig) && kubeconfig.Missing {
+	connection, err := r.Connections.Get(ctx, s.clusterKey())
+	if bad, is := errors.AsType[*kubeconfig.Error](err); is && bad.Problem == kubeconfig.Missing {
 		return nil // taken away with the Cluster
 	}
 	if err != nil {
 		return err
 	}
-	if err := r.findToken(ctx, t); err != nil {
+	if err := r.findToken(ctx, s); err != nil {
 		return err
 	}
-	owner := machineOwner(t.config)
+	owner := machineOwner(s.config)
 	if owner == nil {
 		return nil // never owned, so no token was made
 	}
-	return token.Revoke(ctx, connection.Core, owner.UID, t.found)
+	return token.Revoke(ctx, connection.Core, owner.UID, s.found)
 }
 
 // findToken reads the token of a BootstrapConfig from its data Secret, if that is still there.
-func (r *Reconciler) findToken(ctx context.Context, t *target) error {
+func (r *Reconciler) findToken(ctx context.Context, s *state) error {
 	secret := &corev1.Secret{}
-	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(t.config), secret); client.IgnoreNotFound(err) != nil {
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(s.config), secret); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("reading data Secret: %w", err)
 	}
-	if metav1.IsControlledBy(secret, t.config) {
-		t.found, _ = token.Parse(string(secret.Data[tokenKey]))
+	if metav1.IsControlledBy(secret, s.config) {
+		s.found, _ = token.Parse(string(secret.Data[tokenKey]))
 	}
 	return nil
 }
 
 // connect reaches the workload cluster, or says in a condition why not.
-func (r *Reconciler) connect(ctx context.Context, t *target) (*workload.Connection, error) {
-	connection, err := r.Connections.Get(ctx, t.clusterKey())
-	var kubeconfig *workload.KubeconfigError
-	if errors.As(err, &kubeconfig) {
-		return nil, badKubeconfig(kubeconfig)
+func (r *Reconciler) connect(ctx context.Context, s *state) (*workload.Connection, error) {
+	connection, err := r.Connections.Get(ctx, s.clusterKey())
+	if bad, is := errors.AsType[*kubeconfig.Error](err); is {
+		return nil, badKubeconfig(bad)
 	}
 	return connection, err
 }
 
 // explain turns an error from the workload cluster into a condition where it says something of that cluster.
 func explain(connection *workload.Connection, err error) error {
-	if trouble := connection.Explain(err); trouble != nil {
-		return clusterTrouble(trouble, connection.RetryAfter())
+	if failure := connection.Classify(err); failure != nil {
+		return clusterFailure(failure, connection.RetryAfter())
 	}
 	return err
 }

@@ -45,6 +45,12 @@ func TestTheAPIServerRefuses(t *testing.T) {
 		"permissions that are not octal": {func(s *bootstrapv1.BootstrapConfigSpec) {
 			s.Files = []bootstrapv1.File{{Path: "/a", Content: ptr.To(""), Permissions: "0888"}}
 		}, "spec.files[0].permissions"},
+		"an SSH key that is none": {func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Users = []bootstrapv1.User{{Name: "admin", SSHAuthorizedKeys: []string{"not a key"}}}
+		}, "spec.users[0].sshAuthorizedKeys[0]"},
+		"a private SSH key": {func(s *bootstrapv1.BootstrapConfigSpec) {
+			s.Users = []bootstrapv1.User{{Name: "admin", SSHAuthorizedKeys: []string{"-----BEGIN OPENSSH PRIVATE KEY-----"}}}
+		}, "spec.users[0].sshAuthorizedKeys[0]"},
 		"a flag of ours": {func(s *bootstrapv1.BootstrapConfigSpec) {
 			s.Kubelet.ExtraArgs = map[string]string{"kubeconfig": "/x"}
 		}, "spec.kubelet.extraArgs"},

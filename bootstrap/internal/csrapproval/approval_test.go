@@ -23,7 +23,9 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
@@ -86,6 +88,13 @@ func startManager(ctx context.Context, stopped chan<- error) error {
 		Client:      mgr.GetClient(),
 		Connections: workload.NewConnections(mgr.GetAPIReader(), clock.RealClock{}),
 		Recorder:    mgr.GetEventRecorder("drover-bootstrap"),
+		Live:        mgr.GetAPIReader(),
+		Resolve: func(_ context.Context, host string) ([]string, error) {
+			if host == "api.example.test" {
+				return []string{"10.9.0.250"}, nil
+			}
+			return nil, errors.New("no such host")
+		},
 	}
 	if err := r.Register(mgr); err != nil {
 		return err
@@ -118,13 +127,37 @@ func newMachineIn(t *testing.T, name string, kubeconfig []byte) *clusterv1.Machi
 		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.drover.io", Kind: "SimMachine", Name: name},
 	}}
 	create(t, management.Client, machine)
+	vouch(t, machine, "10.9.0.1")
 	machine.Status.NodeRef.Name = name
-	machine.Status.Addresses = clusterv1.MachineAddresses{{Type: clusterv1.MachineInternalIP, Address: "10.0.0.1"}}
+	machine.Status.Addresses = clusterv1.MachineAddresses{{Type: clusterv1.MachineInternalIP, Address: "10.9.0.1"}}
 	if err := management.Client.Status().Update(t.Context(), machine); err != nil {
 		t.Fatal(err)
 	}
 	create(t, management.Client, &bootstrapv1.BootstrapConfig{ObjectMeta: meta, Spec: bootstrapv1.BootstrapConfigSpec{OperatingSystem: bootstrapv1.Ubuntu}})
 	return machine
+}
+
+// vouch makes the infrastructure of a Machine vouch for the addresses.
+func vouch(t *testing.T, machine *clusterv1.Machine, addresses ...string) {
+	t.Helper()
+	infra := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "infrastructure.drover.io/v1alpha1", "kind": "SimMachine", "spec": map[string]any{}}}
+	infra.SetNamespace(machine.Namespace)
+	infra.SetName(machine.Name)
+	infra.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(machine, clusterv1.GroupVersion.WithKind("Machine"))})
+	if err := management.Client.Create(t.Context(), infra); apierrors.IsAlreadyExists(err) {
+		err = management.Client.Get(t.Context(), client.ObjectKeyFromObject(infra), infra)
+		if err != nil {
+			t.Fatal(err)
+		}
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	if err := unstructured.SetNestedStringSlice(infra.Object, addresses, "status", "vouchedAddresses"); err != nil {
+		t.Fatal(err)
+	}
+	if err := management.Client.Status().Update(t.Context(), infra); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func create(t *testing.T, c client.Client, object client.Object) {
@@ -189,7 +222,7 @@ func TestApprovesTheServingCertificateOfAMachine(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
 	newMachine(t, "approved-1")
-	csr := ask(t, "approved-1", "10.0.0.1")
+	csr := ask(t, "approved-1", "10.9.0.1")
 	g.Eventually(func() string { return decision(t, csr) }, time.Minute, 100*time.Millisecond).Should(gomega.Equal("Approved: MachineVerified"))
 }
 
@@ -197,9 +230,9 @@ func TestLeavesARequestForAForeignAddressAlone(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
 	machine := newMachine(t, "refused-1")
-	csr := ask(t, "refused-1", "10.0.0.1", "10.0.0.99")
+	csr := ask(t, "refused-1", "10.9.0.1", "10.9.0.99")
 	g.Eventually(func() string { return notes(t, machine.Namespace) }, time.Minute, 100*time.Millisecond).Should(gomega.ContainSubstring(
-		"CertificateRequestLeftAlone: certificate request " + csr.Name + " of the workload cluster was not approved: the Machine does not have the address 10.0.0.99"))
+		"CertificateRequestLeftAlone: certificate request " + csr.Name + " of the workload cluster was not approved: the Machine does not have the address 10.9.0.99"))
 	if got := decision(t, csr); got != "" {
 		t.Errorf("decision = %q, want none", got)
 	}
@@ -213,7 +246,7 @@ func TestApprovesOnceTheNodeIsKnown(t *testing.T) {
 	if err := management.Client.Status().Update(t.Context(), machine); err != nil {
 		t.Fatal(err)
 	}
-	csr := ask(t, "late-1", "10.0.0.1")
+	csr := ask(t, "late-1", "10.9.0.1")
 	machine.Status.NodeRef.Name = "late-1"
 	if err := management.Client.Status().Update(t.Context(), machine); err != nil {
 		t.Fatal(err)

@@ -9,11 +9,15 @@ import (
 	"time"
 
 	"github.com/onsi/gomega"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"drover.io/bootstrap/internal/testenv"
 	"drover.io/bootstrap/internal/token"
 )
 
@@ -29,7 +33,7 @@ func waitingMachine(t *testing.T, name string) (*clusterv1.Machine, *rest.Config
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := token.EnsureAccess(t.Context(), admin.RbacV1()); err != nil {
+	if err := token.EnsureAccess(t.Context(), admin.RbacV1(), false); err != nil {
 		t.Fatal(err)
 	}
 	made, err := token.New()
@@ -41,6 +45,10 @@ func waitingMachine(t *testing.T, name string) (*clusterv1.Machine, *rest.Config
 	}
 	config := rest.AnonymousClientConfig(workloads.Admin)
 	config.BearerToken = made.Value()
+	requests := authorizationv1.ResourceAttributes{Group: certificatesv1.GroupName, Resource: "certificatesigningrequests", Verb: "create"}
+	if err := testenv.AwaitAccess(t.Context(), config, requests); err != nil {
+		t.Fatal(err)
+	}
 	return machine, config
 }
 
@@ -67,4 +75,91 @@ func TestLeavesARequestForTheNameOfAnotherMachineAlone(t *testing.T) {
 	if got := decision(t, csr); got != "" {
 		t.Errorf("decision = %q, want none", got)
 	}
+}
+
+// refusal waits for the event that says why a request was left alone.
+func refusal(t *testing.T, machine *clusterv1.Machine, csr *certificatesv1.CertificateSigningRequest, why string) {
+	t.Helper()
+	g := gomega.NewWithT(t)
+	g.Eventually(func() string { return notes(t, machine.Namespace) }, 2*time.Minute, 100*time.Millisecond).Should(gomega.ContainSubstring(
+		"CertificateRequestLeftAlone: certificate request " + csr.Name + " of the workload cluster was not approved: " + why))
+	if got := decision(t, csr); got != "" {
+		t.Errorf("decision = %q, want none", got)
+	}
+}
+
+// Whoever steals a token after its host has used it has another key.
+func TestATokenGetsOneKeyACertificate(t *testing.T) {
+	t.Parallel()
+	g := gomega.NewWithT(t)
+	machine, kubelet := waitingMachine(t, "once-1")
+	csr := askFirst(t, kubelet, "once-1")
+	g.Eventually(func() string { return decision(t, csr) }, 2*time.Minute, 100*time.Millisecond).Should(gomega.Equal("Approved: MachineVerified"))
+	refusal(t, machine, askFirst(t, kubelet, "once-1"), "the bootstrap token of the Machine has been used for another Node or key")
+}
+
+// A Node of the Machine's name may be one of the control plane, or one that somebody has made to look like it.
+func TestATokenIsNotForANodeThatExists(t *testing.T) {
+	t.Parallel()
+	machine, kubelet := waitingMachine(t, "there-1")
+	create(t, workloads.Client, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "there-1"}})
+	refusal(t, machine, askFirst(t, kubelet, "there-1"), `the Node "there-1" exists already`)
+}
+
+func TestATokenIsNotForAMachineThatHasJoined(t *testing.T) {
+	t.Parallel()
+	machine, kubelet := waitingMachine(t, "joined-1")
+	machine.Status.NodeRef.Name = "joined-1"
+	if err := management.Client.Status().Update(t.Context(), machine); err != nil {
+		t.Fatal(err)
+	}
+	refusal(t, machine, askFirst(t, kubelet, "joined-1"), `the Machine already has the Node "joined-1"`)
+}
+
+// Whoever holds any client certificate of a Node can register it with the Machine's providerID: the core then takes it for
+// the Machine's Node.
+func TestTheNameOfANodeIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	machine := newMachine(t, "posing-1")
+	machine.Status.NodeRef.Name = "posing-1.evil.test"
+	if err := management.Client.Status().Update(t.Context(), machine); err != nil {
+		t.Fatal(err)
+	}
+	refusal(t, machine, ask(t, "posing-1.evil.test", "10.9.0.1"), `the Machine does not have the name "posing-1.evil.test"`)
+}
+
+// Root on a worker adds the virtual IP of the control plane, or anybody's, to its network card.
+func TestWhatTheGuestReportsIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	machine := newMachine(t, "reporting-1")
+	machine.Status.Addresses = append(machine.Status.Addresses, clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: "10.9.0.7"})
+	if err := management.Client.Status().Update(t.Context(), machine); err != nil {
+		t.Fatal(err)
+	}
+	refusal(t, machine, ask(t, "reporting-1", "10.9.0.7"), "the Machine does not have the address 10.9.0.7, or only its guest reports it")
+}
+
+// The cloud vouches for an address that the endpoint of the Cluster resolves to: a tenant chose it, or it is a mistake.
+func TestTheAddressOfTheEndpointIsNobodysElse(t *testing.T) {
+	t.Parallel()
+	machine := newMachine(t, "endpoint-1")
+	vouch(t, machine, "10.9.0.250")
+	refusal(t, machine, ask(t, "endpoint-1", "10.9.0.250"), "the address 10.9.0.250 belongs to the control plane or to another Machine")
+}
+
+// A guest that reports what is another Machine's must not keep that one from its certificates.
+func TestAGuestCannotTakeTheAddressOfAnother(t *testing.T) {
+	t.Parallel()
+	g := gomega.NewWithT(t)
+	victim := newMachine(t, "victim-1")
+	thief := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: victim.Namespace, Name: "thief-1", Labels: victim.Labels}, Spec: *victim.Spec.DeepCopy()}
+	thief.Spec.InfrastructureRef.Name = "thief-1"
+	create(t, management.Client, thief)
+	thief.Status.NodeRef.Name = "victim-1.internal"
+	thief.Status.Addresses = victim.Status.Addresses
+	if err := management.Client.Status().Update(t.Context(), thief); err != nil {
+		t.Fatal(err)
+	}
+	csr := ask(t, "victim-1", "10.9.0.1")
+	g.Eventually(func() string { return decision(t, csr) }, time.Minute, 100*time.Millisecond).Should(gomega.Equal("Approved: MachineVerified"))
 }

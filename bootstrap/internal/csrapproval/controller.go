@@ -31,6 +31,9 @@ import (
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	"drover.io/bootstrap/internal/workload"
+	"drover.io/runtime/fairshare"
+	"drover.io/runtime/kubeconfig"
+	"drover.io/runtime/predicates"
 )
 
 // recheck is how often a kubeconfig is looked at for changes, and an unreachable cluster tried again.
@@ -41,9 +44,18 @@ type Reconciler struct {
 	Client      client.Client
 	Connections *workload.Connections
 	Recorder    events.EventRecorder
+	// Live reads without a cache.
+	Live client.Reader
+	// TrustReported believes addresses that only the guest reports, unless they belong to somebody else.
+	TrustReported bool
+	// Resolve looks up the addresses of a host name, of the control plane's endpoint; nil looks nothing up.
+	Resolve func(ctx context.Context, host string) ([]string, error)
 
-	// Filter selects the objects to reconcile; nil selects all.
-	Filter predicate.Predicate
+	// Watch says which objects are the manager's: requests are those of its Machines only.
+	Watch predicates.WatchFilter
+
+	// places are those of the open requests of all workload clusters.
+	places *fairshare.Places[string]
 
 	mu      sync.Mutex
 	watches map[types.NamespacedName]*watch
@@ -51,19 +63,18 @@ type Reconciler struct {
 
 // Register adds the controller and its watches to a manager.
 func (r *Reconciler) Register(mgr ctrl.Manager) error {
-	r.watches = map[types.NamespacedName]*watch{}
+	r.watches, r.places = map[types.NamespacedName]*watch{}, fairshare.New[string](ofAllClusters)
 	bornOrGone := predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
-	b := ctrl.NewControllerManagedBy(mgr).Named("csrapproval").
-		For(&clusterv1.Cluster{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&bootstrapv1.BootstrapConfig{}, handler.EnqueueRequestsFromMapFunc(clusterOf), builder.WithPredicates(bornOrGone)).
-		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(clusterOf), builder.WithPredicates(knownBetter()))
-	if r.Filter != nil {
-		b = b.WithEventFilter(r.Filter)
-	}
 	if err := mgr.Add(manager.RunnableFunc(r.endAll)); err != nil {
 		return err
 	}
-	return b.Complete(r)
+	// A Cluster that loses its label must wake us once more, to end its watch.
+	changed := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{})
+	return ctrl.NewControllerManagedBy(mgr).Named("csrapproval").
+		For(&clusterv1.Cluster{}, builder.WithPredicates(changed)).
+		Watches(&bootstrapv1.BootstrapConfig{}, handler.EnqueueRequestsFromMapFunc(clusterOf), builder.WithPredicates(r.Watch.MatchingPredicate(), bornOrGone)).
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(clusterOf), builder.WithPredicates(r.Watch.MatchingPredicate(), knownBetter())).
+		Complete(r)
 }
 
 // Reconcile starts, renews or ends the watch of one workload cluster.
@@ -74,22 +85,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	if cluster == nil {
 		r.end(request.NamespacedName)
+		r.Connections.Forget(request.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	connection, err := r.Connections.Get(ctx, request.NamespacedName)
-	var kubeconfig *workload.KubeconfigError
-	if errors.As(err, &kubeconfig) {
+	if _, bad := errors.AsType[*kubeconfig.Error](err); bad {
 		r.end(request.NamespacedName)
 		return ctrl.Result{RequeueAfter: recheck}, nil // the BootstrapConfigs of the Cluster say so
 	}
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	running, err := r.begin(ctx, cluster, connection)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	running.lookAgain(ctx)
+	r.begin(ctx, cluster, connection).lookAgain()
 	return ctrl.Result{RequeueAfter: recheck}, nil
 }
 
@@ -102,32 +109,34 @@ func (r *Reconciler) wanted(ctx context.Context, key types.NamespacedName) (*clu
 		}
 		return nil, fmt.Errorf("reading Cluster: %w", err)
 	}
+	if !r.Watch.Matches(cluster) {
+		return nil, nil
+	}
 	configs := &bootstrapv1.BootstrapConfigList{}
 	if err := r.Client.List(ctx, configs, client.InNamespace(key.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: key.Name}); err != nil {
 		return nil, fmt.Errorf("listing BootstrapConfigs: %w", err)
 	}
-	if len(configs.Items) == 0 {
-		return nil, nil
+	for i := range configs.Items {
+		if r.Watch.Matches(&configs.Items[i]) {
+			return cluster, nil
+		}
 	}
-	return cluster, nil
+	return nil, nil
 }
 
-func (r *Reconciler) begin(ctx context.Context, cluster *clusterv1.Cluster, connection *workload.Connection) (*watch, error) {
+func (r *Reconciler) begin(ctx context.Context, cluster *clusterv1.Cluster, connection *workload.Connection) *watch {
 	key := client.ObjectKeyFromObject(cluster)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if running := r.watches[key]; running != nil {
 		if running.connection == connection {
-			return running, nil
+			return running
 		}
 		running.stop()
 	}
-	started, err := startWatch(&approver{client: r.Client, recorder: r.Recorder, cluster: cluster, connection: connection, log: ctrl.LoggerFrom(ctx)})
-	if err != nil {
-		return nil, fmt.Errorf("watching certificate requests: %w", err)
-	}
+	started := startWatch(&approver{client: r.Client, watch: r.Watch, recorder: r.Recorder, cluster: cluster, connection: connection, log: ctrl.LoggerFrom(ctx), live: r.Live, resolve: r.Resolve, trustReported: r.TrustReported}, r.places)
 	r.watches[key] = started
-	return started, nil
+	return started
 }
 
 func (r *Reconciler) end(key types.NamespacedName) {

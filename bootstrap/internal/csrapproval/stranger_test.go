@@ -27,12 +27,18 @@ func TestTellsOnceOfARequestOfSomebodyElse(t *testing.T) {
 			Spec:       certificatesv1.CertificateSigningRequestSpec{SignerName: certificatesv1.KubeletServingSignerName, Username: "system:node:stranger"},
 		}
 	}
-	a.look(t.Context(), request(0))
+	if err := a.look(t.Context(), request(0)); err != nil {
+		t.Fatal(err)
+	}
 	if len(recorder.Events) > 0 {
 		t.Errorf("told of a Node that may become known: %q", <-recorder.Events)
 	}
-	a.look(t.Context(), request(acquaintance))
-	a.look(t.Context(), request(acquaintance))
+	if err := a.look(t.Context(), request(acquaintance)); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.look(t.Context(), request(acquaintance)); err != nil {
+		t.Fatal(err)
+	}
 	close(recorder.Events)
 	var got []string
 	for event := range recorder.Events {

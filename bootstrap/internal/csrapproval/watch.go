@@ -8,77 +8,85 @@ import (
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
 
 	"drover.io/bootstrap/internal/workload"
+	"drover.io/runtime/fairshare"
 )
 
 // again is how often requests that are still open are looked at anew, from memory, whatever happens.
 const again = 15 * time.Second
 
-// watch is the watch of one workload cluster.
+// retries are the pauses before a request that could not be decided on is looked at anew.
+const firstRetry, lastRetry = time.Second, again
+
+// watch is the watch of one workload cluster. One request after the other is looked at, by a worker of its own: a
+// cluster that answers slowly, or has many requests, holds up no other.
 type watch struct {
 	connection *workload.Connection
 	stop       context.CancelFunc
-	approver   *approver
-	requests   cache.Store
+	requests   *openRequests
+	queue      workqueue.TypedRateLimitingInterface[string]
 }
 
-// lookAgain looks at the requests that are still open: a Machine's addresses or its Node have become known.
-func (w *watch) lookAgain(ctx context.Context) {
-	for _, request := range w.requests.List() {
-		w.approver.look(ctx, request)
+// lookAgain has the requests looked at that are still open: a Machine's addresses or its Node have become known.
+func (w *watch) lookAgain() {
+	w.requests.reopen()
+}
+
+// add queues a request. What finds no place, because an API server makes up names faster than they are looked at, is
+// queued by the next look at everything that is open.
+func (w *watch) add(name string) {
+	if w.queue.Len() < 2*ofOneCluster {
+		w.queue.Add(name)
 	}
 }
 
-func startWatch(a *approver) (*watch, error) {
+// work looks at requests until the watch is stopped.
+func (w *watch) work(ctx context.Context, look func(ctx context.Context, csr *certificatesv1.CertificateSigningRequest) error) {
+	for {
+		name, stopped := w.queue.Get()
+		if stopped {
+			return
+		}
+		var err error
+		if request := w.requests.get(name); request != nil {
+			err = look(ctx, request)
+		}
+		if err != nil {
+			w.queue.AddRateLimited(name)
+		} else {
+			w.queue.Forget(name)
+		}
+		w.queue.Done(name)
+	}
+}
+
+func startWatch(a *approver, places *fairshare.Places[string]) *watch {
 	ctx, stop := context.WithCancel(context.Background())
-	requests := a.connection.Certificates.CertificateSigningRequests()
-	source := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return requests.List(ctx, o)
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
-			return requests.Watch(ctx, o)
-		},
-	}
-	informer := cache.NewSharedInformer(source, &certificatesv1.CertificateSigningRequest{}, again)
-	err := informer.SetTransform(forgetDecided)
-	if err == nil {
-		err = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
-			a.log.V(1).Info("cannot watch certificate requests", "cause", err.Error())
-			if apierrors.IsForbidden(err) {
-				a.forbidden()
-			}
-		})
-	}
-	if err == nil {
-		_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(o any) { a.look(ctx, o) },
-			UpdateFunc: func(_, o any) { a.look(ctx, o) },
-		})
-	}
-	if err != nil {
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry))
+	requests := newOpenRequests(a.cluster.Namespace, places)
+	w := &watch{connection: a.connection, requests: requests, queue: queue}
+	requests.opened, requests.crowded = w.add, a.tooMany
+	w.stop = func() {
 		stop()
-		return nil, err
+		queue.ShutDown()
 	}
-	go informer.RunWithContext(ctx)
-	return &watch{connection: a.connection, stop: stop, approver: a, requests: informer.GetStore()}, nil
+	go w.follow(ctx, a)
+	go w.work(ctx, a.look)
+	return w
 }
 
-// forgetDecided keeps only the names of requests that are decided: their certificates need no memory.
-func forgetDecided(o any) (any, error) {
-	csr, ok := o.(*certificatesv1.CertificateSigningRequest)
-	if !ok {
-		return o, nil
+// follow lists and watches requests until ctx is done, and lists them anew when the store asks for it.
+func (w *watch) follow(ctx context.Context, a *approver) {
+	defer w.requests.clear()
+	for ctx.Err() == nil {
+		once, end := context.WithCancel(ctx)
+		w.requests.onRelist(end)
+		listed := newSource(a.connection.Certificates.CertificateSigningRequests(), a.cannotWatch, w.requests.incomplete)
+		reflector := cache.NewReflectorWithOptions(listed, &certificatesv1.CertificateSigningRequest{}, w.requests, cache.ReflectorOptions{ResyncPeriod: again})
+		reflector.RunWithContext(once)
+		end()
 	}
-	csr.ManagedFields = nil
-	if len(csr.Status.Conditions) > 0 {
-		csr.Spec, csr.Status.Certificate = certificatesv1.CertificateSigningRequestSpec{}, nil
-	}
-	return csr, nil
 }

@@ -88,9 +88,10 @@ func TestCloudInitBringsTheHostUp(t *testing.T) {
 		first    []string // before our script
 		calls    []string
 	}{
-		"ubuntu with metadata":   {metadata, "node-1", nil, []string{"ufw disable"}},
-		"ubuntu with everything": {everything, "workers-x7k2p", nil, []string{"ufw disable", "update-ca-certificates ", "systemctl restart systemd-timesyncd.service"}},
-		"rocky":                  {cases()["rocky"], "node-1", nil, enterprise},
+		"ubuntu with metadata":          {metadata, "node-1", nil, []string{"ufw disable"}},
+		"ubuntu with everything":        {everything, "workers-x7k2p", nil, []string{"ufw disable", "update-ca-certificates ", "systemctl restart systemd-timesyncd.service"}},
+		"rocky":                         {cases()["rocky"], "node-1", nil, enterprise},
+		"rocky with the Machine's name": {named(cases()["rocky"]), "workers-x7k2p", nil, enterprise},
 		"rhel with a subscription": {subscribed, "node-1", []string{
 			"subscription-manager identity",
 			"subscription-manager register --activationkey=kubernetes --org=1234567 --baseurl=https://satellite.example.test/pulp/content --serverurl=satellite.example.test",
@@ -120,6 +121,14 @@ func TestCloudInitBringsTheHostUp(t *testing.T) {
 			assertFiles(t, c.in, said["FILE"])
 		})
 	}
+}
+
+// named is a host that has the name of its Machine, whatever the cloud says.
+func named(in node.Input) node.Input {
+	spec := *in.Spec
+	spec.Hostname = bootstrapv1.HostnameFromMachine
+	in.Spec = &spec
+	return in
 }
 
 // assertOrder wants each call after the one before it.

@@ -13,11 +13,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -144,6 +148,22 @@ func (c *Cluster) Apply(manifest string) error {
 		}
 	}
 	return nil
+}
+
+// AwaitAccess waits until the API server lets a user do something: it reads tokens, roles and bindings from caches.
+func AwaitAccess(ctx context.Context, as *rest.Config, to authorizationv1.ResourceAttributes) error {
+	clients, err := kubernetes.NewForConfig(as)
+	if err != nil {
+		return err
+	}
+	ask := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &to}}
+	last := error(nil)
+	err = wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
+		var answer *authorizationv1.SelfSubjectAccessReview
+		answer, last = clients.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, ask, metav1.CreateOptions{})
+		return last == nil && answer.Status.Allowed, nil
+	})
+	return errors.Join(err, last)
 }
 
 // findAssets returns KUBEBUILDER_ASSETS, or bin/k8s of the checkout the test runs in.

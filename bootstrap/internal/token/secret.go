@@ -30,9 +30,6 @@ type Request struct {
 	Machine    string // namespace/name, for the description
 	TTL        time.Duration
 	Now        time.Time
-
-	// Kubeadm lets the holder read what kubeadm join needs, in a cluster made by kubeadm.
-	Kubeadm bool
 }
 
 // Ensure makes the token valid in the workload cluster: it creates its Secret, or renews it once half of its
@@ -57,12 +54,13 @@ func Ensure(ctx context.Context, core corev1client.CoreV1Interface, r Request) (
 		return 0, ErrTaken
 	}
 	expires, err := time.Parse(time.RFC3339, string(secret.Data[bootstrapapi.BootstrapTokenExpirationKey]))
-	if left := expires.Sub(r.Now); err == nil && left > r.TTL/2 && secret.Labels[bootstrapv1.MachineUIDLabel] == string(r.MachineUID) {
+	ours := secret.Labels[bootstrapv1.MachineUIDLabel] == string(r.MachineUID) && string(secret.Data[bootstrapapi.BootstrapTokenExtraGroupsKey]) == Group
+	if left := expires.Sub(r.Now); err == nil && left > r.TTL/2 && ours {
 		return left - r.TTL/2, nil
 	}
 	patch, err := json.Marshal(map[string]any{
 		"metadata":   map[string]any{"labels": map[string]any{bootstrapv1.MachineUIDLabel: r.MachineUID}},
-		"stringData": map[string]any{bootstrapapi.BootstrapTokenExpirationKey: expiration(r)},
+		"stringData": map[string]any{bootstrapapi.BootstrapTokenExpirationKey: expiration(r), bootstrapapi.BootstrapTokenExtraGroupsKey: Group},
 	})
 	if err != nil {
 		return 0, err
@@ -111,10 +109,6 @@ func holds(s *corev1.Secret, t Token) bool {
 func expiration(r Request) string { return r.Now.Add(r.TTL).UTC().Format(time.RFC3339) }
 
 func newSecret(r Request) *corev1.Secret {
-	groups := Group
-	if r.Kubeadm {
-		groups += "," + kubeadmGroup
-	}
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:      secretName(r.Token),
@@ -127,7 +121,7 @@ func newSecret(r Request) *corev1.Secret {
 			bootstrapapi.BootstrapTokenSecretKey:           r.Token.Secret,
 			bootstrapapi.BootstrapTokenExpirationKey:       expiration(r),
 			bootstrapapi.BootstrapTokenUsageAuthentication: "true",
-			bootstrapapi.BootstrapTokenExtraGroupsKey:      groups,
+			bootstrapapi.BootstrapTokenExtraGroupsKey:      Group,
 			bootstrapapi.BootstrapTokenDescriptionKey:      "lets Machine " + r.Machine + " join; deleted when it has",
 		},
 	}

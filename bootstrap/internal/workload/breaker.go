@@ -6,11 +6,14 @@ package workload
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"sync"
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"drover.io/runtime/httplimit"
 )
 
 // How long calls fail at once after the API server did not answer: doubled each time up to the limit.
@@ -40,7 +43,7 @@ type guarded struct {
 	next http.RoundTripper
 }
 
-// RoundTrip fails with the last error while paused, and pauses when no answer comes.
+// RoundTrip fails with the last error while paused, and pauses when no answer comes, or only a part of one.
 func (b *guarded) RoundTrip(request *http.Request) (*http.Response, error) {
 	if cause := b.paused(); cause != nil {
 		return nil, cause
@@ -49,8 +52,34 @@ func (b *guarded) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil && errors.Is(request.Context().Err(), context.Canceled) {
 		return response, err // the caller went away, which says nothing of the server
 	}
-	b.note(err)
-	return response, err
+	if err != nil || response.Body == nil || request.URL.Query().Get("watch") != "" {
+		b.note(err)
+		return response, err
+	}
+	response.Body = &answer{ReadCloser: response.Body, request: request, breaker: b.breaker}
+	return response, nil
+}
+
+// answer is one that counts as given when it was read to its end: a server that sends half of it and hangs holds its
+// callers as long as one that sends nothing.
+type answer struct {
+	io.ReadCloser
+	request *http.Request
+	breaker *breaker
+}
+
+// Read notes the end of the answer, or why there is none.
+func (a *answer) Read(into []byte) (int, error) {
+	n, err := a.ReadCloser.Read(into)
+	_, busy := errors.AsType[*httplimit.BusyError](err)
+	switch {
+	case busy: // it is ours not to read on
+	case errors.Is(err, io.EOF):
+		a.breaker.note(nil)
+	case err != nil && !errors.Is(a.request.Context().Err(), context.Canceled):
+		a.breaker.note(err)
+	}
+	return n, err
 }
 
 func (b *breaker) paused() error {

@@ -6,11 +6,16 @@ package workload
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
+	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"drover.io/runtime/httplimit"
 )
 
 var errBoom = errors.New("boom")
@@ -18,12 +23,13 @@ var errBoom = errors.New("boom")
 // server is a transport that fails on demand and counts.
 type server struct {
 	err   error
+	body  io.ReadCloser
 	calls int
 }
 
 func (s *server) RoundTrip(*http.Request) (*http.Response, error) {
 	s.calls++
-	return &http.Response{StatusCode: http.StatusOK}, s.err
+	return &http.Response{StatusCode: http.StatusOK, Body: s.body}, s.err
 }
 
 func call(ctx context.Context, t *testing.T, transport http.RoundTripper) error {
@@ -34,6 +40,42 @@ func call(ctx context.Context, t *testing.T, transport http.RoundTripper) error 
 	}
 	_, err = transport.RoundTrip(request) //nolint:bodyclose // there is none
 	return err
+}
+
+// TestHalfAnAnswerIsNone has a server send the beginning of an answer, then hang; and a watch that ends.
+func TestHalfAnAnswerIsNone(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		ctx    func() context.Context
+		query  string
+		end    error
+		paused bool
+	}{
+		"a whole answer":          {t.Context, "", io.EOF, false},
+		"half an answer":          {t.Context, "", context.DeadlineExceeded, true},
+		"no place for a long one": {t.Context, "", &httplimit.BusyError{}, false},
+		"a watch that ends":       {t.Context, "?watch=1", errBoom, false},
+		"a caller who went away": {func() context.Context {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			return ctx
+		}, "", context.Canceled, false},
+	} {
+		b := &breaker{clock: clocktesting.NewFakeClock(time.Now())}
+		request, err := http.NewRequestWithContext(test.ctx(), http.MethodGet, "https://a.example.test/"+test.query, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := b.wrap(&server{body: io.NopCloser(io.MultiReader(strings.NewReader("{"), iotest.ErrReader(test.end)))}).RoundTrip(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, response.Body)
+		_ = response.Body.Close()
+		if paused := b.remaining() > 0; paused != test.paused {
+			t.Errorf("%s: paused %t, want %t", name, paused, test.paused)
+		}
+	}
 }
 
 func TestDoesNotCallAServerThatDidNotAnswer(t *testing.T) {

@@ -83,12 +83,19 @@ func images(p url.Values) (any, error) {
 	return answer, nil
 }
 
-func subnets(p url.Values) any {
+// Withdraw makes a subnet match nothing any more.
+func (c *Cloud) Withdraw(subnet string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.withdrawn = append(c.withdrawn, subnet)
+}
+
+func (c *Cloud) subnets(p url.Values) any {
 	answer := describeSubnets{XMLName: response("DescribeSubnets")}
 	matching := filters(p)
 	for _, id := range slices.Sorted(maps.Keys(subnetZones)) {
 		facts := map[string][]string{"state": {"available"}, "availability-zone": {subnetZones[id]}, "tag:role": {"nodes"}}
-		if matching(facts) {
+		if matching(facts) && !slices.Contains(c.withdrawn, id) {
 			answer.Subnets = append(answer.Subnets, subnet{ID: id, Zone: subnetZones[id], State: "available"})
 		}
 	}

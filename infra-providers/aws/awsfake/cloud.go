@@ -32,6 +32,7 @@ const (
 	SubnetB       = "subnet-0000000b"
 	Group         = "sg-00000001"
 	AccessKey     = "AKIAFAKE"
+	Account       = "123456789012"
 )
 
 // Fault is what goes wrong with a call.
@@ -73,6 +74,7 @@ type Cloud struct {
 	complaint []string
 	requests  []map[string]string
 	reboots   int
+	withdrawn []string
 }
 
 // use is what a token was used for.

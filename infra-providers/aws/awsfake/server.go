@@ -31,7 +31,7 @@ func refuse(code, format string, args ...any) error {
 // ServeHTTP implements http.Handler.
 func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := r.ParseForm(); err != nil {
-		c.fail(w, &refusal{http.StatusBadRequest, "MalformedQueryString", err.Error()})
+		c.fail(w, "", &refusal{http.StatusBadRequest, "MalformedQueryString", err.Error()})
 		return
 	}
 	action := r.PostForm.Get("Action")
@@ -40,7 +40,7 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fault = Fault{} // what was made needs no more room
 	}
 	if fault.Code != "" && !fault.Lost {
-		c.fail(w, &refusal{max(fault.Status, http.StatusBadRequest), fault.Code, fault.Message})
+		c.fail(w, action, &refusal{max(fault.Status, http.StatusBadRequest), fault.Code, fault.Message})
 		return
 	}
 	body, err := c.act(r, action)
@@ -48,7 +48,7 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler) // which cuts the connection
 	}
 	if err != nil {
-		c.fail(w, err)
+		c.fail(w, action, err)
 		return
 	}
 	w.Header().Set("Content-Type", "text/xml;charset=UTF-8")
@@ -78,8 +78,11 @@ func onlyCreations(code string) bool {
 
 // act checks who asks and what for, and does it.
 func (c *Cloud) act(r *http.Request, action string) ([]byte, error) {
-	if err := authenticated(r); err != nil {
+	if err := authenticated(r, serviceOf(action)); err != nil {
 		return nil, err
+	}
+	if serviceOf(action) == "sts" {
+		return xml.Marshal(c.callerIdentity())
 	}
 	if err := c.model.CheckRequest(action, r.PostForm); err != nil {
 		c.complain(err)
@@ -120,7 +123,7 @@ func (c *Cloud) dispatch(action string, parameters url.Values) (any, error) {
 	case "DescribeImages":
 		return images(parameters)
 	case "DescribeSubnets":
-		return subnets(parameters), nil
+		return c.subnets(parameters), nil
 	case "DescribeSecurityGroups":
 		return securityGroups(parameters), nil
 	default:
@@ -128,8 +131,27 @@ func (c *Cloud) dispatch(action string, parameters url.Values) (any, error) {
 	}
 }
 
+// serviceOf is the service that has an action. The fake is all of them at one address.
+func serviceOf(action string) string {
+	if action == "GetCallerIdentity" {
+		return "sts"
+	}
+	return "ec2"
+}
+
+type callerIdentity struct {
+	XMLName xml.Name `xml:"https://sts.amazonaws.com/doc/2011-06-15/ GetCallerIdentityResponse"`
+	ARN     string   `xml:"GetCallerIdentityResult>Arn"`
+	UserID  string   `xml:"GetCallerIdentityResult>UserId"`
+	Account string   `xml:"GetCallerIdentityResult>Account"`
+}
+
+func (c *Cloud) callerIdentity() callerIdentity {
+	return callerIdentity{ARN: "arn:aws:iam::" + Account + ":user/drover", UserID: AccessKey, Account: Account}
+}
+
 // authenticated wants a signature of version 4 by the key there is, for this region and service.
-func authenticated(r *http.Request) error {
+func authenticated(r *http.Request, service string) error {
 	_, credential, ok := strings.Cut(r.Header.Get("Authorization"), "Credential=")
 	scope := strings.Split(credential, "/")
 	switch {
@@ -137,7 +159,7 @@ func authenticated(r *http.Request) error {
 		return &refusal{http.StatusUnauthorized, "AuthFailure", "AWS was not able to validate the provided access credentials"}
 	case scope[0] != AccessKey:
 		return &refusal{http.StatusUnauthorized, "AuthFailure", "AWS was not able to validate the provided access credentials"}
-	case scope[2] != Region || scope[3] != "ec2":
+	case scope[2] != Region || scope[3] != service:
 		return &refusal{http.StatusForbidden, "SignatureDoesNotMatch", "Credential should be scoped to another region"}
 	}
 	return nil
@@ -150,7 +172,7 @@ func (c *Cloud) complain(err error) {
 }
 
 // fail answers with an error, each time with another request ID, as EC2 does.
-func (c *Cloud) fail(w http.ResponseWriter, err error) {
+func (c *Cloud) fail(w http.ResponseWriter, action string, err error) {
 	answer, ok := errors.AsType[*refusal](err)
 	if !ok {
 		answer = &refusal{http.StatusInternalServerError, "InternalError", err.Error()}
@@ -161,6 +183,14 @@ func (c *Cloud) fail(w http.ResponseWriter, err error) {
 	c.mu.Unlock()
 	w.Header().Set("Content-Type", "text/xml;charset=UTF-8")
 	w.WriteHeader(answer.status)
+	if serviceOf(action) == "sts" {
+		_ = xml.NewEncoder(w).Encode(struct {
+			XMLName xml.Name `xml:"ErrorResponse"`
+			Code    string   `xml:"Error>Code"`
+			Message string   `xml:"Error>Message"`
+		}{Code: answer.code, Message: answer.message})
+		return
+	}
 	body := struct {
 		XMLName   xml.Name `xml:"Response"`
 		Code      string   `xml:"Errors>Error>Code"`

@@ -68,7 +68,7 @@ func (c *Cloud) listTags(p url.Values) any {
 	for id, tags := range c.tagsOf() {
 		prefix, _, _ := strings.Cut(id, "-")
 		for _, t := range *tags {
-			if matching(map[string][]string{"key": {t.Key}, "value": {t.Value}, "resource-type": {kinds[prefix]}}) {
+			if matching(map[string][]string{"key": {t.Key}, "value": {t.Value}, "resource-type": {kinds[prefix]}, "resource-id": {id}}) {
 				answer.Tags = append(answer.Tags, tagItem{id, kinds[prefix], t})
 			}
 		}
@@ -96,4 +96,34 @@ func set(tags *[]tag, to tag) {
 	// What a request was answered with may still be written out: the tags before stay as they are.
 	changed := slices.DeleteFunc(slices.Clone(*tags), func(t tag) bool { return t.Key == to.Key })
 	*tags = append(changed, to)
+}
+
+// Untag takes tags off an instance, its volumes and its network interfaces, as somebody who tidies up would, and
+// returns a function that reports whether all of it is still there and then removes it.
+func (c *Cloud) Untag(id string, keys ...string) func() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := slices.IndexFunc(c.instances, func(i *instance) bool { return i.id == id })
+	of, before := c.instances[at], map[string][]tag{}
+	for resource, tags := range c.tagsOf() {
+		volume, nic := c.volumes[resource], c.nics[resource]
+		if resource == id || volume != nil && volume.of == of || nic != nil && nic.of == of {
+			before[resource] = *tags
+			*tags = slices.DeleteFunc(slices.Clone(*tags), func(t tag) bool { return slices.Contains(keys, t.Key) })
+		}
+	}
+	return func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		there, now := of.state == running, c.tagsOf()
+		for resource, tags := range before {
+			if left, ok := now[resource]; ok {
+				*left = tags // nothing may be without an identity at the end
+			} else {
+				there = false
+			}
+		}
+		c.end(of)
+		return there
+	}
 }

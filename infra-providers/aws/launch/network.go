@@ -4,9 +4,11 @@
 package launch
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
-	"hash/fnv"
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -76,8 +78,8 @@ func (l *Lookup) networkInterface(ctx context.Context, field string, from infrav
 	}, nil
 }
 
-// subnet returns the subnet of a machine. Of several it is always the same one: EC2 keeps a token per zone,
-// so a repeated request that went to another zone would make another instance.
+// subnet returns the subnet of a machine. Of several it is the same one as long as that matches: EC2 keeps a token per
+// zone, so a repeated request that went to another zone would make another instance.
 func (l *Lookup) subnet(ctx context.Context, field string, want infrav1.AWSSelector, order Order) (string, error) {
 	if want.ID != "" {
 		return want.ID, nil
@@ -97,13 +99,28 @@ func (l *Lookup) subnet(ctx context.Context, field string, want infrav1.AWSSelec
 		}
 		return "", &driver.InvalidConfigurationError{Field: field + ".filters", Err: fmt.Errorf("no available subnet %s matches", where)}
 	}
-	return found[choose(order.Seed, len(found))], nil
+	return choose(order.Seed, found), nil
 }
 
-func choose(seed string, among int) int {
-	hash := fnv.New32a()
-	_, _ = hash.Write([]byte(seed))          // never fails
-	return int(hash.Sum32() % uint32(among)) //nolint:gosec // a list of subnets is short
+// choose returns the one of several that has the largest hash with the seed: another one only when that goes, or a
+// larger one comes.
+func choose(seed string, among []string) string {
+	weight := func(id string) uint64 {
+		sum := sha256.Sum256([]byte(seed + "/" + id))
+		return binary.BigEndian.Uint64(sum[:])
+	}
+	return slices.MaxFunc(among, func(a, b string) int { return cmp.Compare(weight(a), weight(b)) })
+}
+
+// Place is the subnet that a request names, or else the zone; empty when EC2 or a launch template chooses.
+func Place(request *ec2.RunInstancesInput) string {
+	if len(request.NetworkInterfaces) > 0 {
+		return aws.ToString(request.NetworkInterfaces[0].SubnetId)
+	}
+	if request.Placement != nil {
+		return aws.ToString(request.Placement.AvailabilityZone)
+	}
+	return ""
 }
 
 // groups returns the security groups of all selectors, each once, in the order of the spec.

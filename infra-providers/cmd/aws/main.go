@@ -6,26 +6,25 @@
 package main
 
 import (
-	"fmt"
-	"os"
+	"context"
 
 	"github.com/spf13/pflag"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	"drover.io/infra-providers/aws"
 	"drover.io/infra-providers/internal/provider"
+	"drover.io/runtime/manager"
 )
 
-func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "aws:", err)
-		os.Exit(1)
-	}
-}
+func main() { manager.Main("infra-aws", run) }
 
-func run() error {
-	options := provider.AddFlags(pflag.CommandLine)
-	endpoint := pflag.String("endpoint", "", "URL of the EC2 API, for private clouds; empty for that of the region, or of AWS_ENDPOINT_URL_EC2")
-	pflag.Parse()
-	return provider.Run(ctrl.SetupSignalHandler(), aws.Cloud(aws.Options{Endpoint: *endpoint}), options)
+func run(ctx context.Context, args []string) error {
+	var cloud aws.Options
+	options, err := provider.Parse("infra-aws", args, func(flags *pflag.FlagSet) {
+		flags.StringVar(&cloud.Endpoint, "endpoint", "", "URL of the EC2 API, for private clouds; empty for that of the region, or of AWS_ENDPOINT_URL_EC2")
+		flags.StringVar(&cloud.STSEndpoint, "sts-endpoint", "", "URL of the STS API, which names the account; empty for --endpoint, or that of the region, or of AWS_ENDPOINT_URL_STS")
+	})
+	if err != nil {
+		return err
+	}
+	return provider.Run(ctx, aws.Cloud(cloud), options)
 }

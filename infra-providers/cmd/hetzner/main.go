@@ -6,22 +6,19 @@
 package main
 
 import (
-	"fmt"
-	"os"
-
-	"github.com/spf13/pflag"
-	ctrl "sigs.k8s.io/controller-runtime"
+	"context"
 
 	"drover.io/infra-providers/hetzner"
 	"drover.io/infra-providers/internal/provider"
+	"drover.io/runtime/manager"
 )
 
-func main() {
-	options := provider.AddFlags(pflag.CommandLine)
-	pflag.Parse()
-	ctrl.SetLogger(options.Logger())
-	if err := provider.Run(ctrl.SetupSignalHandler(), hetzner.Cloud(), options); err != nil {
-		fmt.Fprintln(os.Stderr, "hetzner:", err)
-		os.Exit(1)
+func main() { manager.Main("infra-hetzner", run) }
+
+func run(ctx context.Context, args []string) error {
+	options, err := provider.Parse("infra-hetzner", args, nil)
+	if err != nil {
+		return err
 	}
+	return provider.Run(ctx, hetzner.Cloud(), options)
 }

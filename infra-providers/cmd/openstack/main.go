@@ -6,26 +6,19 @@
 package main
 
 import (
-	"fmt"
-	"os"
-
-	"github.com/spf13/pflag"
-	ctrl "sigs.k8s.io/controller-runtime"
+	"context"
 
 	"drover.io/infra-providers/internal/provider"
 	"drover.io/infra-providers/openstack"
+	"drover.io/runtime/manager"
 )
 
-func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "openstack:", err)
-		os.Exit(1)
-	}
-}
+func main() { manager.Main("infra-openstack", run) }
 
-func run() error {
-	options := provider.AddFlags(pflag.CommandLine)
-	pflag.Parse()
-	ctrl.SetLogger(options.Logger())
-	return provider.Run(ctrl.SetupSignalHandler(), openstack.Cloud(openstack.Options{}), options)
+func run(ctx context.Context, args []string) error {
+	options, err := provider.Parse("infra-openstack", args, nil)
+	if err != nil {
+		return err
+	}
+	return provider.Run(ctx, openstack.Cloud(openstack.Options{}), options)
 }

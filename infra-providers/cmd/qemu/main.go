@@ -6,48 +6,60 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"regexp"
+	"time"
 
 	"github.com/spf13/pflag"
-	ctrl "sigs.k8s.io/controller-runtime"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"drover.io/infra-providers/internal/provider"
 	"drover.io/infra-providers/qemu"
 	"drover.io/infra-providers/qemu/host"
+	"drover.io/infra-providers/qemu/image"
+	"drover.io/runtime/flagcheck"
+	"drover.io/runtime/manager"
 )
 
-func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "qemu:", err)
-		os.Exit(1)
-	}
-}
+func main() { manager.Main("infra-qemu", run) }
 
 // word is what a host's name may be, as it becomes a part of provider IDs.
 var word = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$`)
 
-func run() error {
-	options := provider.AddFlags(pflag.CommandLine)
-	places := host.Options{}
-	ownName, err := os.Hostname()
+func run(ctx context.Context, args []string) error {
+	places, maxSize := host.Options{}, ""
+	hostName, err := os.Hostname()
 	if err != nil {
 		return err
 	}
-	pflag.StringVar(&places.StateDir, "state-dir", "/var/lib/drover-qemu", "folder that keeps the machines over restarts")
-	pflag.StringVar(&places.ImageDir, "image-dir", "/var/lib/drover-qemu/images", "folder that paths of images, kernels and firmware are in")
-	hostName := pflag.String("host-name", ownName, "name of this host in provider IDs and as a failure domain; it must never change")
-	pflag.Parse()
-	ctrl.SetLogger(options.Logger())
-	if !word.MatchString(*hostName) {
-		return fmt.Errorf("--host-name: %q may only have letters, digits, dots and dashes", *hostName)
+	options, err := provider.Parse("infra-qemu", args, func(flags *pflag.FlagSet) {
+		flags.StringVar(&places.StateDir, "state-dir", "/var/lib/drover-qemu", "folder that keeps the machines over restarts")
+		flags.StringVar(&places.ImageDir, "image-dir", "/var/lib/drover-qemu/images", "folder that paths of images, kernels and firmware are in")
+		flags.StringVar(&maxSize, "image-max-size", "64Gi", "size that a downloaded image, kernel or firmware may have at most")
+		flags.DurationVar(&places.ImageLimits.Time, "image-download-timeout", image.DefaultLimits.Time, "how long one download may take at most")
+		flags.StringVar(&hostName, "host-name", hostName, "name of this host in provider IDs and as a failure domain; it must never change")
+	})
+	if err != nil {
+		return err
 	}
+	if !word.MatchString(hostName) {
+		return fmt.Errorf("--host-name must have letters, digits, inner dots and dashes only, not %q", hostName)
+	}
+	size, err := resource.ParseQuantity(maxSize)
+	if err != nil || size.Value() <= 0 {
+		return fmt.Errorf("--image-max-size must be a size such as 64Gi, not %q", maxSize)
+	}
+	if err := flagcheck.AtLeast("--image-download-timeout", places.ImageLimits.Time, time.Second); err != nil {
+		return err
+	}
+	places.ImageLimits.Bytes = size.Value()
 	machines, err := host.Open(places)
 	if err != nil {
 		return err
 	}
-	err = provider.Run(ctrl.SetupSignalHandler(), qemu.Cloud(machines, *hostName), options)
+	err = provider.Run(ctx, qemu.Cloud(machines, hostName), options)
 	return errors.Join(err, machines.Close())
 }

@@ -6,35 +6,31 @@
 package main
 
 import (
+	"context"
 	"errors"
-	"fmt"
-	"os"
 
 	"github.com/spf13/pflag"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	"drover.io/infra-providers/internal/provider"
 	"drover.io/infra-providers/sim"
 	"drover.io/infra-providers/sim/hypervisor"
+	"drover.io/runtime/manager"
 )
 
-func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "sim:", err)
-		os.Exit(1)
-	}
-}
+func main() { manager.Main("infra-sim", run) }
 
-func run() error {
-	options := provider.AddFlags(pflag.CommandLine)
-	stateDir := pflag.String("state-dir", "/var/lib/drover-sim", "folder that keeps the simulated instances over restarts")
-	pflag.Parse()
-	ctrl.SetLogger(options.Logger())
-
-	hosts, err := hypervisor.Open(*stateDir)
+func run(ctx context.Context, args []string) error {
+	var stateDir string
+	options, err := provider.Parse("infra-sim", args, func(flags *pflag.FlagSet) {
+		flags.StringVar(&stateDir, "state-dir", "/var/lib/drover-sim", "folder that keeps the simulated instances over restarts")
+	})
 	if err != nil {
 		return err
 	}
-	err = provider.Run(ctrl.SetupSignalHandler(), sim.Cloud(hosts), options)
+	hosts, err := hypervisor.Open(stateDir)
+	if err != nil {
+		return err
+	}
+	err = provider.Run(ctx, sim.Cloud(hosts), options)
 	return errors.Join(err, hosts.Close())
 }

@@ -8,36 +8,27 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
 	"time"
-
-	"github.com/spf13/pflag"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	"drover.io/infra-providers/internal/provider"
 	"drover.io/infra-providers/vsphere"
 	"drover.io/infra-providers/vsphere/vcenter"
+	"drover.io/runtime/manager"
 )
 
-// farewell bounds how long logging out may take.
-const farewell = 10 * time.Second
+// logoutTimeout bounds how long logging out may take.
+const logoutTimeout = 10 * time.Second
 
-func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "vsphere:", err)
-		os.Exit(1)
+func main() { manager.Main("infra-vsphere", run) }
+
+func run(ctx context.Context, args []string) error {
+	options, err := provider.Parse("infra-vsphere", args, nil)
+	if err != nil {
+		return err
 	}
-}
-
-func run() error {
-	options := provider.AddFlags(pflag.CommandLine)
-	pflag.Parse()
-	ctrl.SetLogger(options.Logger())
-
 	sessions := &vcenter.Pool{}
-	err := provider.Run(ctrl.SetupSignalHandler(), vsphere.Cloud(sessions), options)
-	ctx, cancel := context.WithTimeout(context.Background(), farewell)
+	err = provider.Run(ctx, vsphere.Cloud(sessions), options)
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), logoutTimeout)
 	defer cancel()
-	return errors.Join(err, sessions.Close(ctx))
+	return errors.Join(err, sessions.Close(closing))
 }

@@ -181,21 +181,26 @@ func createOther[C any](t *testing.T, world World[C]) {
 	}
 }
 
+// adopt finds an instance after a restore that lost its UID, in the installation that it was made by and in no other.
 func adopt[C any](t *testing.T, world World[C]) {
 	id := identity(1)
 	made := create(t, world, id)
-	moved := driver.Identity{Name: id.Name, Owner: id.Owner, ProviderID: made.ProviderID}
-	moved.Owner.UID = uid(2, 7) // the Cluster has another UID where it moved to
-	found, err := world.Driver.Get(t.Context(), moved)
+	lost := driver.Identity{Name: id.Name, Owner: id.Owner, ProviderID: made.ProviderID}
+	elsewhere := lost
+	elsewhere.Owner.UID = uid(2, 7)
+	if _, err := world.Driver.Get(t.Context(), elsewhere); !driver.IsNotOwned(err) {
+		t.Errorf("reading by provider ID from another installation: got %v, want a NotOwnedError", err)
+	}
+	found, err := world.Driver.Get(t.Context(), lost)
 	if err != nil {
 		t.Fatalf("reading by provider ID: %v", err)
 	}
 	if found.Identity.UID != id.UID {
 		t.Errorf("got UID %q from the tags, want %q", found.Identity.UID, id.UID)
 	}
-	if err := world.Driver.Delete(t.Context(), moved); err != nil {
+	if err := world.Driver.Delete(t.Context(), lost); err != nil {
 		t.Fatalf("deleting by provider ID: %v", err)
 	}
-	wantGone(t, world, moved)
+	wantGone(t, world, lost)
 	wantNothing(t, world)
 }

@@ -12,6 +12,7 @@ package drivertest
 
 import (
 	"context"
+	"maps"
 	"testing"
 
 	"drover.io/infra-providers/driver"
@@ -43,6 +44,12 @@ type World[C any] struct {
 	// Attach attaches a disk of somebody else to an instance that runs, as a CSI driver does, and returns a
 	// function that reports whether the disk is still there and then removes it.
 	Attach func(made driver.Instance) func() bool
+	// Untag takes tags off an instance and off everything that was made beside it, as somebody who tidies up would,
+	// and returns a function that reports whether all of it is still there and then removes it.
+	Untag func(made driver.Instance, keys ...string) func() bool
+	// UniqueNames is true for a cloud where only one instance can have a name, so that a second machine of the same
+	// name waits.
+	UniqueNames bool
 	// ImageOf returns the ID of the image that an instance was made from.
 	ImageOf func(driver.Instance) string
 	// Stop stops every instance as somebody with access to the cloud would.
@@ -71,7 +78,7 @@ const (
 
 // Run proves the contract. It calls open for a new World in each subtest.
 func Run[C any](t *testing.T, open func(t *testing.T) World[C]) {
-	for name, rule := range map[string]func(*testing.T, World[C]){
+	rules := map[string]func(*testing.T, World[C]){
 		"creates an instance that reads back the same":            createAndRead[C],
 		"creates once however often it is asked":                  createRepeatedly[C],
 		"creates once when callers race":                          createConcurrently[C],
@@ -97,7 +104,11 @@ func Run[C any](t *testing.T, open func(t *testing.T) World[C]) {
 		"creates one of another kind after a definite refusal":    createOther[C],
 		"finds the image that a creation takes":                   findImage[C],
 		"says that there is no image only when there is none":     missImage[C],
-	} {
+		"touches nothing without tags":                            untagged[C],
+		"names the account that its credentials lead to":          accountID[C],
+	}
+	maps.Copy(rules, besides[C]())
+	for name, rule := range rules {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			rule(t, open(t))

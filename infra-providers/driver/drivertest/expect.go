@@ -98,11 +98,14 @@ func same(a, b driver.Instance) string {
 	if a.FailureDomain == "" {
 		b.FailureDomain = ""
 	}
-	for _, instance := range []*driver.Instance{&a, &b} {
-		instance.State, instance.PollAfter, instance.Message, instance.Guest, instance.Addresses = "", 0, "", nil, nil
-		instance.Created = instance.Created.UTC()
-	}
-	return cmp.Diff(a, b)
+	return cmp.Diff(steady(a), steady(b))
+}
+
+// steady is what of an instance does not move on.
+func steady(instance driver.Instance) driver.Instance {
+	instance.State, instance.PollAfter, instance.Message, instance.Guest, instance.Addresses, instance.Reported = "", 0, "", nil, nil, nil
+	instance.Created = instance.Created.UTC()
+	return instance
 }
 
 func contains(found []driver.Instance, providerID string) bool {

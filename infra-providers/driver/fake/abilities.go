@@ -40,6 +40,15 @@ func (c *Cloud) Remains(ctx context.Context, owner driver.Owner) iter.Seq2[drive
 	}
 }
 
+// AccountID implements driver.AccountIdentifier.
+func (c *Cloud) AccountID(ctx context.Context) (id string, err error) {
+	err = c.call(ctx, Call{Operation: "account"}, func() error {
+		id = c.options.Account
+		return nil
+	})
+	return id, err
+}
+
 // Size implements driver.Sizer.
 func (c *Cloud) Size(_ context.Context, config Config) (driver.Size, error) {
 	capacity, ok := sizes[config.InstanceType]

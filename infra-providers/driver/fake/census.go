@@ -113,3 +113,66 @@ func (c *Cloud) HideNext() {
 	defer c.mu.Unlock()
 	c.hide = 1
 }
+
+// Restore puts the tags of an identity on the instance of a provider ID, as somebody with access would.
+func (c *Cloud) Restore(providerID string, id driver.Identity) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.find(driver.Identity{ProviderID: providerID}); known != nil {
+		id.ProviderID = providerID
+		known.instance.Identity = id
+	}
+}
+
+// Copy makes another instance with the tags of one, as "launch more like this" does, and returns its provider ID.
+func (c *Cloud) Copy(providerID string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.find(driver.Identity{ProviderID: providerID})
+	if known == nil {
+		return ""
+	}
+	made := c.boot(driver.Request[Config]{Identity: known.instance.Identity, Config: known.config}, driver.Image{ID: known.image})
+	return made.instance.ProviderID
+}
+
+// DestroyInstance removes the instance of a provider ID behind everybody's back.
+func (c *Cloud) DestroyInstance(providerID string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.find(driver.Identity{ProviderID: providerID}); known != nil {
+		c.forget(known)
+	}
+}
+
+// Untag takes tags off the instance of a provider ID and its disk, as somebody who tidies up would, and returns a
+// function that reports whether both are still there and then removes them.
+func (c *Cloud) Untag(providerID string, keys ...string) func() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.find(driver.Identity{ProviderID: providerID})
+	uid := known.instance.Identity.UID
+	_, beside := c.disks[uid]
+	tags := known.instance.Identity.Tags()
+	for _, key := range keys {
+		delete(tags, key)
+	}
+	id, _ := driver.FromTags(tags)
+	id.ProviderID = providerID
+	known.instance.Identity = id
+	if left := c.disks[uid]; beside {
+		left.owner = id
+		c.disks[uid] = left
+	}
+	return func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		there := c.find(driver.Identity{ProviderID: providerID}) == known && known.instance.State == driver.Running
+		if _, left := c.disks[uid]; left != beside {
+			there = false
+		}
+		c.forget(known)
+		delete(c.disks, uid)
+		return there
+	}
+}

@@ -21,6 +21,7 @@ import (
 	"iter"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -39,7 +40,7 @@ type Config struct {
 
 // Call is one call of the cloud's API, as a Faults function sees it.
 type Call struct {
-	// Operation is create, disk, get, delete, restart, tag, list or image. A disk is made inside create, before
+	// Operation is create, disk, get, delete, restart, tag, list, image or account. A disk is made inside create, before
 	// the instance.
 	Operation string
 	Identity  driver.Identity
@@ -64,11 +65,15 @@ type Options struct {
 	Faults func(Call) Fault
 	// BootReads is how many reads an instance stays Pending for, DeleteReads how long it stays Stopping.
 	BootReads, DeleteReads int
+	// DisksStay leaves the disk of an instance that ends, until it is asked for its deletion once more.
+	DisksStay bool
 	// ListLag is how many lists a new instance is missing from.
 	ListLag int
 	// Page is how many instances a page of a list has, each of which is a call; two by default.
 	Page int
 	Now  func() time.Time
+	// Account is the name of the account; one that no other Cloud has by default.
+	Account string
 }
 
 // Cloud is the fake cloud. Its methods form the driver.
@@ -116,7 +121,11 @@ var (
 	_ driver.Remainder           = (*Cloud)(nil)
 	_ driver.Tagger              = (*Cloud)(nil)
 	_ driver.Restarter           = (*Cloud)(nil)
+	_ driver.AccountIdentifier   = (*Cloud)(nil)
 )
+
+// serial numbers the accounts of this process.
+var serial atomic.Int64
 
 // New returns a cloud without instances. It has a few images: linux, linux-arm64, and one called plain that does
 // not say for which architecture it is.
@@ -128,6 +137,7 @@ func New(options Options) *Cloud {
 		options.Now = time.Now
 	}
 	options.Page = cmp.Or(options.Page, 2)
+	options.Account = cmp.Or(options.Account, fmt.Sprint("fake-", serial.Add(1)))
 	return &Cloud{
 		options: options, disks: map[types.UID]disk{}, images: images(), counts: map[string]int{},
 		restarts: map[types.UID]int{},
@@ -344,5 +354,7 @@ func (c *Cloud) age(known *server) {
 func (c *Cloud) forget(known *server) {
 	known.gone = true
 	c.servers = slices.DeleteFunc(c.servers, func(s *server) bool { return s == known })
-	delete(c.disks, known.instance.Identity.UID)
+	if !c.options.DisksStay {
+		delete(c.disks, known.instance.Identity.UID)
+	}
 }

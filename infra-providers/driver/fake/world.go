@@ -50,6 +50,7 @@ func World(options Options) drivertest.World[Config] {
 		Invalid: map[string]Config{"unknown type": {InstanceType: "huge", Zone: "zone-a"}},
 		NoImage: map[string]Config{"unknown image": {InstanceType: "small", Zone: "zone-a", Image: "none"}},
 		ImageOf: cloud.ImageOf,
+		Untag:   func(made driver.Instance, keys ...string) func() bool { return cloud.Untag(made.ProviderID, keys...) },
 		Lose: arm(func(call Call) (Fault, bool) {
 			if call.Operation != "create" && call.Operation != "delete" {
 				return Fault{}, false

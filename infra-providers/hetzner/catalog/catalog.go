@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package catalog finds in a Hetzner Cloud project what a machine's spec names: the server type, the image
-// for its architecture, keys, networks, firewalls, placement groups and Primary IPs. It creates nothing.
-// What does not exist is an InvalidConfigurationError that names the field; other errors are the SDK's own.
+// for its architecture, keys, networks, firewalls, placement groups and Primary IPs. It creates nothing
+// but the group that identifies the project. What does not exist is an InvalidConfigurationError that names the field; other errors are the SDK's own.
 // The driver asks it each time it orders a server, because all but server types may change meanwhile.
 package catalog
 

@@ -73,12 +73,18 @@ func (c *Catalog) newest(ctx context.Context, selector string, architecture hclo
 // PlacementGroup finds a group by name or ID, or the emptiest of a label selector.
 func (c *Catalog) PlacementGroup(ctx context.Context, name, selector string) (*hcloud.PlacementGroup, error) {
 	if selector == "" {
-		return one(ctx, "spec.placementGroup", name, c.client.PlacementGroup.Get)
+		found, err := one(ctx, "spec.placementGroup", name, c.client.PlacementGroup.Get)
+		if err == nil && found.Name == MarkerName {
+			return nil, invalid("spec.placementGroup", "placement group %q identifies the project and holds no servers", MarkerName)
+		}
+		return found, err
 	}
 	found, err := c.client.PlacementGroup.AllWithOpts(ctx, hcloud.PlacementGroupListOpts{ListOpts: hcloud.ListOpts{LabelSelector: selector}})
 	if err != nil {
 		return nil, fmt.Errorf("reading placement groups of %q: %w", selector, err)
 	}
+	// A selector such as !pool fits the group that identifies the project.
+	found = slices.DeleteFunc(found, func(group *hcloud.PlacementGroup) bool { return group.Name == MarkerName })
 	if len(found) == 0 {
 		return nil, invalid("spec.placementGroupSelector", "the project has no placement group of %q", selector)
 	}

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/getkin/kin-openapi/routers"
@@ -28,6 +29,8 @@ const Token = "fake-token"
 type Options struct {
 	// Slow is how many requests pass until an action is done. Meanwhile what it works on is locked.
 	Slow int
+	// ReadOnly makes the token one that may only read.
+	ReadOnly bool
 }
 
 // Cloud is a running project.
@@ -41,7 +44,6 @@ type Cloud struct {
 
 	mu         sync.Mutex
 	tick       int
-	lastID     int64
 	calls      []string
 	violations []string
 	resets     int
@@ -57,7 +59,7 @@ type Cloud struct {
 	networks        []schema.Network
 	firewalls       []schema.Firewall
 	sshKeys         []schema.SSHKey
-	placementGroups []schema.PlacementGroup
+	placementGroups []*schema.PlacementGroup
 }
 
 // server is one server and what happens to it next.
@@ -82,7 +84,7 @@ type volume struct {
 // Start serves a project with nothing of ours in it.
 func Start(options Options) (*Cloud, error) {
 	c := &Cloud{
-		options: options, lastID: 1000,
+		options: options,
 		servers: map[int64]*server{}, volumes: map[int64]*volume{}, primaryIPs: map[int64]*schema.PrimaryIP{},
 	}
 	c.seed()
@@ -221,10 +223,10 @@ func (c *Cloud) sorted() []*server {
 	return slices.SortedFunc(maps.Values(c.servers), func(a, b *server) int { return cmp.Compare(a.ID, b.ID) })
 }
 
-func (c *Cloud) newID() int64 {
-	c.lastID++
-	return c.lastID
-}
+// lastID counts for all projects: the cloud gives no ID twice, in whatever project.
+var lastID atomic.Int64
+
+func newID() int64 { return 1000 + lastID.Add(1) }
 
 // settle ends the actions whose time has come.
 func (c *Cloud) settle() {
@@ -263,7 +265,7 @@ func (c *Cloud) work(on *server, command, meanwhile, then string) schema.Action 
 }
 
 func (c *Cloud) action(command string, on schema.ActionResourceReference) schema.Action {
-	action := schema.Action{ID: c.newID(), Status: "running", Command: command, Started: time.Now(), Resources: []schema.ActionResourceReference{on}}
+	action := schema.Action{ID: newID(), Status: "running", Command: command, Started: time.Now(), Resources: []schema.ActionResourceReference{on}}
 	if c.options.Slow == 0 {
 		action.Status, action.Progress = "success", 100
 	}
@@ -285,8 +287,7 @@ func (c *Cloud) drop(gone *server) {
 			}
 		}
 	}
-	for i := range c.placementGroups {
-		group := &c.placementGroups[i]
+	for _, group := range c.placementGroups {
 		group.Servers = slices.DeleteFunc(group.Servers, func(id int64) bool { return id == gone.ID })
 	}
 }

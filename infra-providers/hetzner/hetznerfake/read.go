@@ -72,7 +72,7 @@ func aboutVolume(v schema.Volume) about         { return about{v.ID, v.Name, v.L
 func aboutNetwork(n schema.Network) about       { return about{n.ID, n.Name, n.Labels} }
 func aboutFirewall(f schema.Firewall) about     { return about{f.ID, f.Name, f.Labels} }
 func aboutSSHKey(k schema.SSHKey) about         { return about{k.ID, k.Name, k.Labels} }
-func aboutGroup(g schema.PlacementGroup) about  { return about{g.ID, g.Name, g.Labels} }
+func aboutGroup(g *schema.PlacementGroup) about { return about{g.ID, g.Name, g.Labels} }
 func aboutPrimaryIP(ip schema.PrimaryIP) about  { return about{ip.ID, ip.Name, ip.Labels} }
 func aboutServerType(t schema.ServerType) about { return about{t.ID, t.Name, nil} }
 func aboutImage(i schema.Image) about {
@@ -155,7 +155,12 @@ func getSSHKey(c *Cloud, r request) (any, *refusal) {
 }
 
 func listPlacementGroups(c *Cloud, r request) (any, *refusal) {
-	return list("placement_groups", c.placementGroups, r.query, aboutGroup)
+	all := c.placementGroups
+	if c.faults.groupless > 0 {
+		c.faults.groupless--
+		all = nil
+	}
+	return list("placement_groups", all, r.query, aboutGroup)
 }
 
 func getPlacementGroup(c *Cloud, r request) (any, *refusal) {

@@ -63,7 +63,7 @@ func (c *Cloud) seed() {
 	c.firewalls = []schema.Firewall{{ID: FirewallWorkers, Name: "workers", Created: made}}
 	c.sshKeys = []schema.SSHKey{{ID: SSHKeyAlice, Name: "alice", Created: made}}
 	for i, id := range []int64{PlacementGroupOne, PlacementGroupTwo} {
-		c.placementGroups = append(c.placementGroups, schema.PlacementGroup{
+		c.placementGroups = append(c.placementGroups, &schema.PlacementGroup{
 			ID: id, Name: fmt.Sprintf("spread-%d", i+1), Type: "spread", Created: made, Labels: map[string]string{"pool": "workers"}, Servers: []int64{}})
 	}
 	for i, id := range []int64{PrimaryIPOne, PrimaryIPTwo} {

@@ -66,6 +66,7 @@ var handlers = map[string]func(*Cloud, request) (any, *refusal){
 	"GET /ssh_keys":                                listSSHKeys,
 	"GET /ssh_keys/{id}":                           getSSHKey,
 	"GET /placement_groups":                        listPlacementGroups,
+	"POST /placement_groups":                       createPlacementGroup,
 	"GET /placement_groups/{id}":                   getPlacementGroup,
 	"GET /primary_ips":                             listPrimaryIPs,
 	"GET /primary_ips/{id}":                        getPrimaryIP,
@@ -99,8 +100,14 @@ func (c *Cloud) answer(r *http.Request) (any, *refusal) {
 	if denied := c.faults.refuse(r.Method, r.URL.Path); denied != nil {
 		return nil, denied
 	}
+	if c.faults.held != nil && withoutIDs(r.Method, r.URL.Path) == c.faults.held.operation {
+		c.faults.held.keep(r)
+	}
 	if r.Header.Get("Authorization") != "Bearer "+Token {
 		return nil, &refusal{status: http.StatusUnauthorized, code: "unauthorized", message: "unable to authenticate"}
+	}
+	if c.options.ReadOnly && r.Method != http.MethodGet {
+		return nil, &refusal{status: http.StatusForbidden, code: "token_readonly", message: "the token is only allowed to read"}
 	}
 	operation, asked, err := c.validate(r)
 	if err != nil {
@@ -197,6 +204,10 @@ type faults struct {
 	losing   bool
 	hiding   bool
 	blind    bool
+	// held is the request that is carried out later.
+	held *held
+	// groupless counts the next lists of placement groups that are empty.
+	groupless int
 }
 
 func (f *faults) refuse(method, path string) *refusal {

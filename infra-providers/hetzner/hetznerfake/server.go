@@ -31,7 +31,7 @@ func createServer(c *Cloud, r request) (any, *refusal) {
 			return nil, denied
 		}
 	}
-	made.ID, made.Created = c.newID(), time.Now().Truncate(time.Second)
+	made.ID, made.Created = newID(), time.Now().Truncate(time.Second)
 	c.servers[made.ID] = made
 	c.assign(made, asked)
 	made.hidden, c.faults.hiding = c.faults.hiding, false
@@ -112,14 +112,14 @@ func (c *Cloud) connect(made *server, asked schema.ServerCreateRequest) *refusal
 	if asked.PlacementGroup == 0 {
 		return nil
 	}
-	group := slices.IndexFunc(c.placementGroups, func(g schema.PlacementGroup) bool { return g.ID == asked.PlacementGroup })
+	group := slices.IndexFunc(c.placementGroups, func(g *schema.PlacementGroup) bool { return g.ID == asked.PlacementGroup })
 	switch {
 	case group < 0:
 		return notFound("placement group")
 	case len(c.placementGroups[group].Servers) >= 10:
 		return &refusal{status: http.StatusConflict, code: "placement_error", message: "the placement group is full"}
 	}
-	made.PlacementGroup = &c.placementGroups[group]
+	made.PlacementGroup = c.placementGroups[group]
 	return nil
 }
 
@@ -187,7 +187,7 @@ func (c *Cloud) assign(made *server, asked schema.ServerCreateRequest) {
 func (c *Cloud) primary(made *server, id int64, kind, address string) *schema.PrimaryIP {
 	ip := c.primaryIPs[id]
 	if ip == nil {
-		ip = &schema.PrimaryIP{ID: c.newID(), Type: kind, IP: address, AutoDelete: true, AssigneeType: "server", Created: time.Now(), Location: made.Location}
+		ip = &schema.PrimaryIP{ID: newID(), Type: kind, IP: address, AutoDelete: true, AssigneeType: "server", Created: time.Now(), Location: made.Location}
 		ip.Name = fmt.Sprintf("primary_ip-%d", ip.ID)
 		c.primaryIPs[ip.ID] = ip
 	}

@@ -5,6 +5,7 @@ package hetznerfake
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -34,7 +35,7 @@ func createVolume(c *Cloud, r request) (any, *refusal) {
 		}
 	}
 	made := &volume{Volume: schema.Volume{
-		ID: c.newID(), Name: asked.Name, Size: asked.Size, Format: asked.Format, Location: c.locations[place], Status: "creating",
+		ID: newID(), Name: asked.Name, Size: asked.Size, Format: asked.Format, Location: c.locations[place], Status: "creating",
 		Labels: ptr.Deref(asked.Labels, nil), Created: time.Now().Truncate(time.Second),
 	}, Automount: ptr.Deref(asked.Automount, false)}
 	if denied := checkLabels(made.Labels); denied != nil {
@@ -88,7 +89,7 @@ func (c *Cloud) Attach(server int64) func() bool {
 	defer c.mu.Unlock()
 	holder := c.servers[server]
 	made := &volume{Volume: schema.Volume{
-		ID: c.newID(), Name: "pvc-1", Size: 10, Location: c.locations[0], Status: "available", Server: &holder.ID,
+		ID: newID(), Name: "pvc-1", Size: 10, Location: c.locations[0], Status: "available", Server: &holder.ID,
 		Created: time.Now().Truncate(time.Second),
 	}}
 	c.volumes[made.ID] = made
@@ -100,4 +101,37 @@ func (c *Cloud) Attach(server int64) func() bool {
 		delete(c.volumes, made.ID)
 		return there
 	}
+}
+
+// Untag takes labels off a server and its volumes, as somebody who tidies up would, and returns a function that reports
+// whether all of it is still there and then removes it.
+func (c *Cloud) Untag(server int64, keys ...string) func() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	holder := c.servers[server]
+	holder.Labels = without(holder.Labels, keys)
+	beside := slices.Clone(holder.Volumes)
+	for _, id := range beside {
+		c.volumes[id].Labels = without(c.volumes[id].Labels, keys)
+	}
+	return func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		there := c.servers[server] == holder && holder.Status == "running"
+		for _, id := range beside {
+			attached, ok := c.volumes[id]
+			there = there && ok && attached.Server != nil
+			delete(c.volumes, id)
+		}
+		c.drop(holder)
+		return there
+	}
+}
+
+func without(labels map[string]string, keys []string) map[string]string {
+	left := maps.Clone(labels)
+	for _, key := range keys {
+		delete(left, key)
+	}
+	return left
 }

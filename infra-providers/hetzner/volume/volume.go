@@ -54,7 +54,7 @@ func (s *Store) Ensure(ctx context.Context, want Wanted) ([]*hcloud.Volume, erro
 		return nil, nil
 	}
 	known := map[string]*hcloud.Volume{}
-	for volume, err := range s.List(ctx, Selector(want.Identity)) {
+	for volume, err := range s.owned(ctx, want.Identity) {
 		if err != nil {
 			return nil, err
 		}
@@ -116,12 +116,8 @@ func (s *Store) taken(ctx context.Context, id driver.Identity, name string, caus
 
 // Tag puts the identity of a machine into the labels of its volumes.
 func (s *Store) Tag(ctx context.Context, id driver.Identity) error {
-	for volume, err := range s.List(ctx, Selector(id)) {
+	for volume, err := range s.owned(ctx, id) {
 		if err != nil {
-			return err
-		}
-		identity, _ := driver.FromTags(volume.Labels)
-		if err := id.Check(identity); err != nil {
 			return err
 		}
 		if _, _, err := s.api.Update(ctx, volume, hcloud.VolumeUpdateOpts{Name: volume.Name, Labels: Labels(volume.Labels, id)}); err != nil {
@@ -150,12 +146,8 @@ func (s *Store) Release(ctx context.Context, id driver.Identity) (gone bool, err
 	if id.UID == "" && id.Owner.Name == "" {
 		return gone, nil
 	}
-	for volume, err := range s.List(ctx, Selector(id)) {
+	for volume, err := range s.owned(ctx, id) {
 		if err != nil {
-			return false, err
-		}
-		identity, _ := driver.FromTags(volume.Labels)
-		if err := id.Check(identity); err != nil {
 			return false, err
 		}
 		removed, err := s.remove(ctx, volume)
@@ -178,6 +170,28 @@ func (s *Store) remove(ctx context.Context, volume *hcloud.Volume) (removed bool
 		return false, err
 	}
 	return true, nil
+}
+
+// owned yields the volumes of a machine. One of another machine that carries the same UID is left alone; one that lacks
+// labels fails, as nobody can say whose it is. A failure comes last.
+func (s *Store) owned(ctx context.Context, id driver.Identity) iter.Seq2[*hcloud.Volume, error] {
+	return func(yield func(*hcloud.Volume, error) bool) {
+		for volume, err := range s.List(ctx, Selector(id)) {
+			if err == nil {
+				identity, _ := driver.FromTags(volume.Labels)
+				if err = id.Check(identity); err != nil && !driver.IsUntagged(err) {
+					continue
+				}
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(volume, nil) {
+				return
+			}
+		}
+	}
 }
 
 // List yields the volumes of a label selector over all pages. A failure comes last.

@@ -15,6 +15,8 @@ import (
 	"drover.io/infra-providers/driver/fake"
 )
 
+var home = driver.Owner{UID: "c", Namespace: "a", Name: "home"}
+
 // TestAThousandMachinesCostTheirPages counts the calls of a cloud with pages of a hundred, while each of a
 // thousand machines is looked at in every interval.
 func TestAThousandMachinesCostTheirPages(t *testing.T) {
@@ -27,7 +29,7 @@ func TestAThousandMachinesCostTheirPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := func(n int) driver.Identity {
-		return driver.Identity{UID: types.UID(fmt.Sprint(n)), Name: fmt.Sprint("m", n)}
+		return driver.Identity{UID: types.UID(fmt.Sprint(n)), Name: fmt.Sprint("m", n), Owner: home}
 	}
 	create := func(n int) {
 		req := driver.Request[fake.Config]{Identity: id(n), Config: fake.Config{InstanceType: "small", Zone: "z"}}

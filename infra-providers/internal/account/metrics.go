@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/throttle"
 )
 
 var callSeconds = promauto.With(metrics.Registry).NewHistogramVec(prometheus.HistogramOpts{
@@ -21,31 +22,36 @@ var callSeconds = promauto.With(metrics.Registry).NewHistogramVec(prometheus.His
 	Buckets: prometheus.ExponentialBuckets(0.005, 2, 13),
 }, []string{"cloud", "operation", "result"})
 
-// metered measures every call of a driver.
+// callTime and listTime are how long a call may take. A driver returns soon after that.
+const (
+	callTime = 2 * time.Minute
+	listTime = 5 * time.Minute
+)
+
+// metered measures every call of a driver, and ends it after its time.
 type metered[C any] struct {
 	driver.Driver[C]
 	cloud string
 }
 
-func (m *metered[C]) Create(ctx context.Context, req driver.Request[C]) (driver.Instance, error) {
-	start := time.Now()
-	instance, err := m.Driver.Create(ctx, req)
-	m.observe("create", start, err)
-	return instance, err
+func (m *metered[C]) Create(ctx context.Context, req driver.Request[C]) (made driver.Instance, err error) {
+	err = m.within(ctx, "create", callTime, func(ctx context.Context) (err error) {
+		made, err = m.Driver.Create(ctx, req)
+		return err
+	})
+	return made, err
 }
 
-func (m *metered[C]) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
-	start := time.Now()
-	instance, err := m.Driver.Get(ctx, id)
-	m.observe("get", start, err)
-	return instance, err
+func (m *metered[C]) Get(ctx context.Context, id driver.Identity) (found driver.Instance, err error) {
+	err = m.within(ctx, "get", callTime, func(ctx context.Context) (err error) {
+		found, err = m.Driver.Get(ctx, id)
+		return err
+	})
+	return found, err
 }
 
 func (m *metered[C]) Delete(ctx context.Context, id driver.Identity) error {
-	start := time.Now()
-	err := m.Driver.Delete(ctx, id)
-	m.observe("delete", start, err)
-	return err
+	return m.within(ctx, "delete", callTime, func(ctx context.Context) error { return m.Driver.Delete(ctx, id) })
 }
 
 func (m *metered[C]) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Instance, error] {
@@ -53,20 +59,52 @@ func (m *metered[C]) List(ctx context.Context, owner driver.Owner) iter.Seq2[dri
 		start := time.Now()
 		var last error
 		defer func() { m.observe("list", start, last) }()
-		for instance, err := range m.Driver.List(ctx, owner) {
-			last = err
-			if !yield(instance, err) {
+		limited, cancel := context.WithTimeout(ctx, listTime)
+		defer cancel()
+		for instance, err := range m.Driver.List(limited, owner) {
+			last = silence(ctx, limited, listTime, err)
+			if !yield(instance, last) {
 				return
 			}
 		}
 	}
 }
 
-func (m *metered[C]) restart(ctx context.Context, restarter driver.Restarter, id driver.Identity) error {
+// bounded ends the list of what is beside instances after its time.
+type bounded struct{ driver.Remainder }
+
+func (b bounded) Remains(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Remain, error] {
+	return func(yield func(driver.Remain, error) bool) {
+		limited, cancel := context.WithTimeout(ctx, listTime)
+		defer cancel()
+		for remain, err := range b.Remainder.Remains(limited, owner) {
+			if !yield(remain, silence(ctx, limited, listTime, err)) {
+				return
+			}
+		}
+	}
+}
+
+func (m *metered[C]) within(ctx context.Context, operation string, limit time.Duration, call func(context.Context) error) error {
 	start := time.Now()
-	err := restarter.Restart(ctx, id)
-	m.observe("restart", start, err)
+	err := within(ctx, limit, call)
+	m.observe(operation, start, err)
 	return err
+}
+
+// within makes a call that ends after its time.
+func within(ctx context.Context, limit time.Duration, call func(context.Context) error) error {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return silence(ctx, limited, limit, call(limited))
+}
+
+// silence tells the failure of a call whose time was over from one whose caller gave up.
+func silence(ctx, limited context.Context, limit time.Duration, err error) error {
+	if err == nil || ctx.Err() != nil || limited.Err() == nil {
+		return err
+	}
+	return &throttle.SilentError{Limit: limit}
 }
 
 func (m *metered[C]) observe(operation string, start time.Time, err error) {

@@ -4,18 +4,21 @@
 package inframachine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/errorreason"
 	"drover.io/infra-providers/internal/throttle"
-	"drover.io/infra-providers/internal/verdict"
+	"drover.io/runtime/predicates"
 )
 
 // HostJoinedCondition tells whether the host inside the instance joined its cluster. It exists only where
@@ -28,12 +31,18 @@ const (
 	WaitingForMachineReason = "WaitingForMachine"
 	// WaitingForClusterReason: the Cluster does not exist or its infrastructure is not provisioned.
 	WaitingForClusterReason = "WaitingForClusterInfrastructure"
+	// ClusterUnknownReason: the machine is being deleted and does not name its Cluster, so nothing can be known to be
+	// its own.
+	ClusterUnknownReason = "ClusterUnknown"
+	// IdentityUnknownReason: the machine is being deleted, and neither its annotation nor its providerID says what was made
+	// for it.
+	IdentityUnknownReason = "IdentityUnknown"
 	// WaitingForBootstrapReason: the Machine does not name its bootstrap data yet.
 	WaitingForBootstrapReason = "WaitingForBootstrapData"
 	// BootstrapDataInvalidReason: the bootstrap data cannot be read.
 	BootstrapDataInvalidReason = "BootstrapDataInvalid"
 	// InstancePendingReason: the instance, or what it needs beside it, was created and is not ready yet.
-	InstancePendingReason = verdict.InstancePending
+	InstancePendingReason = errorreason.InstancePending
 	// InstanceRunningReason: the instance runs.
 	InstanceRunningReason = "InstanceRunning"
 	// InstanceStoppedReason: the instance exists and does not run.
@@ -41,19 +50,25 @@ const (
 	// InstanceMissingReason: somebody else deleted the instance. Terminal: delete the Machine.
 	InstanceMissingReason = "InstanceMissing"
 	// InstanceNotOwnedReason: the instance belongs to something else. Terminal: delete the Machine.
-	InstanceNotOwnedReason = verdict.InstanceNotOwned
+	InstanceNotOwnedReason = errorreason.InstanceNotOwned
+	// InstanceTagsMissingReason: nobody can tell whose the instance is, because it lacks ownership tags.
+	InstanceTagsMissingReason = errorreason.InstanceTagsMissing
+	// AccountMismatchReason: the credentials lead to another account than the one that the instance is in.
+	AccountMismatchReason = errorreason.AccountMismatch
+	// ProviderIDNotStoredReason: the instance exists and the API server refuses its providerID.
+	ProviderIDNotStoredReason = "ProviderIDNotStored"
 	// InvalidConfigurationReason: the spec cannot work. Terminal: delete the Machine.
-	InvalidConfigurationReason = verdict.InvalidConfiguration
+	InvalidConfigurationReason = errorreason.InvalidConfiguration
 	// UnauthorizedReason: the cloud refused the credentials.
-	UnauthorizedReason = verdict.Unauthorized
+	UnauthorizedReason = errorreason.Unauthorized
 	// QuotaExceededReason: the account's quota is used up.
-	QuotaExceededReason = verdict.QuotaExceeded
+	QuotaExceededReason = errorreason.QuotaExceeded
 	// InsufficientCapacityReason: the cloud has no room for the instance type in the zone.
-	InsufficientCapacityReason = verdict.InsufficientCapacity
+	InsufficientCapacityReason = errorreason.InsufficientCapacity
 	// RateLimitedReason: the account asks the cloud too often.
-	RateLimitedReason = verdict.RateLimited
+	RateLimitedReason = errorreason.RateLimited
 	// CloudErrorReason: the cloud failed in a way that may pass.
-	CloudErrorReason = verdict.CloudError
+	CloudErrorReason = errorreason.CloudError
 	// DeletingReason: the instance is being deleted.
 	DeletingReason = clusterv1.DeletingReason
 )
@@ -67,15 +82,69 @@ const (
 )
 
 // judge says what an error means for a machine.
-func judge(err error) verdict.Verdict {
-	says := verdict.Of(err)
+func judge[M driver.Machine](machine M, err error) errorreason.Problem {
+	says := errorreason.Of(err)
+	leaving := !machine.GetDeletionTimestamp().IsZero()
+	if errors.Is(err, errIdentityUnknown) {
+		says.Reason, says.Passing = IdentityUnknownReason, false
+		says.Advice = fmt.Sprintf("; set the annotation %s to what the tag %s of its instance says, which is the machine's own UID %s unless it came from another management cluster",
+			infrav1.IdentityAnnotation, driver.TagMachineUID, machine.GetUID())
+	}
 	switch says.Reason {
+	case InstanceTagsMissingReason:
+		says.Advice = tagsMissing(machine)
+	case AccountMismatchReason:
+		says.Advice = fmt.Sprintf("; bring back the credentials of the machine's account, or if both names are of one account, correct the annotation %s", infrav1.AccountAnnotation)
+	}
+	if leaving && releasable(err) {
+		says.Advice += "; " + releaseAdvice(machine)
+		says.Terminal = false
+		says.Retry = max(says.Retry, time.Minute)
+		return says
+	}
+	switch says.Reason {
+	case CloudErrorReason:
+		if leaving {
+			says.Advice += "; if the cloud never answers again, " + releaseAdvice(machine)
+		}
 	case InvalidConfigurationReason:
 		says.Advice = "; delete the Machine and fix its template"
 	case InstanceNotOwnedReason:
 		says.Advice = "; it is left alone, delete the Machine"
 	}
 	return says
+}
+
+// tagsMissing says what is known of an instance without tags, and how to make it known again.
+func tagsMissing[M driver.Machine](machine M) string {
+	state := ""
+	if last := machine.GetStatus().InstanceState; last != "" {
+		state = "; it was last seen " + last
+	}
+	return fmt.Sprintf("%s; put back its tags (%s=%s and those of its name and Cluster) or delete it in the cloud",
+		state, driver.TagMachineUID, machine.GetAnnotations()[infrav1.IdentityAnnotation])
+}
+
+// releasable reports whether an error keeps a deletion from knowing what became of the instance, for longer than
+// trouble of the cloud would.
+func releasable(err error) bool {
+	return errors.Is(err, errIdentityUnknown) || driver.IsUntagged(err) || driver.IsAccountMismatch(err) || driver.IsUnauthorized(err) || driver.IsInvalidConfiguration(err)
+}
+
+// mayRelease reports whether the annotation that releases an instance counts after an error. It does, too, while a cloud
+// fails: one that is gone for good cannot be told from one that comes back.
+func mayRelease(err error) bool {
+	return releasable(err) || errorreason.Of(err).Reason == CloudErrorReason
+}
+
+func releaseAdvice[M driver.Machine](machine M) string {
+	return fmt.Sprintf("the way out without its instance, which then stays in the cloud: the annotation %s=%s", infrav1.ReleaseAnnotation, releaseWord(machine))
+}
+
+// releaseWord is what the annotation that releases an instance must say: its providerID, or where none is known the
+// identity under which one may have been made, or the machine's own UID.
+func releaseWord[M driver.Machine](machine M) string {
+	return cmp.Or(machine.GetProviderID(), machine.GetAnnotations()[infrav1.IdentityAnnotation], string(machine.GetUID()))
 }
 
 func setReady[M driver.Machine](machine M, status metav1.ConditionStatus, reason, message string) {
@@ -88,7 +157,7 @@ func setWaiting[M driver.Machine](machine M, reason, message string) {
 
 // setShortage tells where there is no room, and what comes next.
 func setShortage[M driver.Machine](machine M, shortages []throttle.Shortage, next string) {
-	says := verdict.Verdict{}
+	says := errorreason.Problem{}
 	var words []string
 	told := map[throttle.Place]bool{}
 	for _, place := range shortages {
@@ -97,7 +166,7 @@ func setShortage[M driver.Machine](machine M, shortages []throttle.Shortage, nex
 		}
 		told[place.Place] = true
 		if says.Reason != InsufficientCapacityReason {
-			says = judge(place.Cause)
+			says = judge(machine, place.Cause)
 		}
 		words = append(words, shortOf(place))
 	}
@@ -112,19 +181,14 @@ func shortOf(place throttle.Shortage) string {
 	return fmt.Sprintf("no quota for %q in %q: %v", place.Place.InstanceType, place.Place.Zone, place.Cause)
 }
 
+// clusterUnknown is the way out of ClusterUnknownReason.
+const clusterUnknown = "the name of the Cluster is not known, and without it no instance can be told to be this machine's; set the label " +
+	clusterv1.ClusterNameLabel + " to the name that it had"
+
 func setPaused[M driver.Machine](machine M, cluster *clusterv1.Cluster) (paused bool) {
-	switch _, annotated := machine.GetAnnotations()[clusterv1.PausedAnnotation]; {
-	case cluster != nil && ptr.Deref(cluster.Spec.Paused, false):
-		setCondition(machine, clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason, "Cluster spec.paused is set to true")
-		return true
-	case annotated:
-		message := fmt.Sprintf("the annotation %s is set", clusterv1.PausedAnnotation)
-		setCondition(machine, clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason, message)
-		return true
-	default:
-		setCondition(machine, clusterv1.PausedCondition, metav1.ConditionFalse, clusterv1.NotPausedReason, "")
-		return false
-	}
+	condition := predicates.PausedCondition(cluster, machine, "infrastructure machine")
+	setCondition(machine, condition.Type, condition.Status, condition.Reason, condition.Message)
+	return condition.Status == metav1.ConditionTrue
 }
 
 func setInstance[M driver.Machine](machine M, instance driver.Instance) {
@@ -159,7 +223,7 @@ func setCondition[M driver.Machine](machine M, kind string, status metav1.Condit
 		Type:               kind,
 		Status:             status,
 		Reason:             reason,
-		Message:            verdict.Truncate(message),
+		Message:            errorreason.Truncate(message),
 		ObservedGeneration: observedGeneration(machine, kind),
 	})
 }

@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -33,6 +34,7 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/account"
+	"drover.io/runtime/predicates"
 )
 
 // Reconciler reconciles the machines of one cloud.
@@ -41,12 +43,14 @@ type Reconciler[M driver.Machine, C any] struct {
 	Client client.Client
 	// Live reads without a cache.
 	Live     client.Reader
-	Accounts *account.Book[M, C]
+	Accounts *account.Cache[M, C]
 	Events   events.EventRecorder
 	// Changes triggers machines whose cloud said that they changed.
 	Changes *Changes
+	// Creating is called with the UID of each instance before the cloud is asked for it; nil is nobody.
+	Creating func(uid types.UID)
 	// WatchFilter limits the objects to those whose watch-filter label has this value; empty means all.
-	WatchFilter string
+	WatchFilter predicates.WatchFilter
 	Workers     int
 	// Resync is how often a settled instance is looked at.
 	Resync time.Duration
@@ -55,8 +59,8 @@ type Reconciler[M driver.Machine, C any] struct {
 	// were claimed here and not asked for yet, or the cloud refused for good. What a process before this one asked,
 	// it does not know.
 	quiet set
-	// made are those for which the cloud was asked and whose providerID the cache did not show yet.
-	made set
+	// made has the providerIDs that the cloud returned and the cache did not show yet.
+	made providerIDs
 }
 
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines;clusters,verbs=get;list;watch
@@ -68,7 +72,7 @@ func (r *Reconciler[M, C]) Register(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(r.Cloud.Name+"machine").
 		For(r.Cloud.NewMachine(), forPredicates(r.WatchFilter)).
-		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.ofMachine), onSpecChange()).
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.ofMachine), onMachineChange()).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster), onClusterChange()).
 		WatchesRawSource(r.Changes).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers}).
@@ -77,38 +81,39 @@ func (r *Reconciler[M, C]) Register(mgr ctrl.Manager) error {
 
 // Reconcile brings one machine closer to its spec.
 func (r *Reconciler[M, C]) Reconcile(ctx context.Context, machine M) (ctrl.Result, error) {
-	if !Watched(r.WatchFilter, machine) {
+	if !r.WatchFilter.Matches(machine) {
 		return ctrl.Result{}, nil
 	}
 	before := machine.DeepCopyObject().(M)
-	job, err := r.gather(ctx, machine)
+	s, err := r.observe(ctx, machine)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	result, err := r.advance(ctx, job)
-	return r.save(ctx, before, job, outcome{result, err})
+	result, err := r.advance(ctx, s)
+	return r.save(ctx, before, s, outcome{result, err})
 }
 
 // advance runs the ordered phases until one has to wait.
-func (r *Reconciler[M, C]) advance(ctx context.Context, job *job[M, C]) (ctrl.Result, error) {
-	if setPaused(job.machine, job.cluster) {
+func (r *Reconciler[M, C]) advance(ctx context.Context, s *state[M, C]) (ctrl.Result, error) {
+	if setPaused(s.machine, s.cluster) {
 		return ctrl.Result{}, nil
 	}
-	if !job.machine.GetDeletionTimestamp().IsZero() {
-		return r.finalize(ctx, job)
+	if !s.machine.GetDeletionTimestamp().IsZero() {
+		return r.finalize(ctx, s)
 	}
 	for _, phase := range []phase[M, C]{
 		r.waitForOwner,     // a Machine owns this object
 		r.claim,            // the finalizer and the identity are on the object
 		r.waitForCluster,   // the Cluster's own infrastructure is there
 		r.waitForBootstrap, // the Machine names its bootstrap data
+		r.pin,              // the account is on the object
 		r.checkpoint,       // what was claimed is stored before anything exists in the cloud
 		r.bootstrap,        // the bootstrap data is read
 		r.instance,         // the instance exists and its providerID is known
 		r.report,           // the status says what the cloud says
 		r.retag,            // the tags name the Cluster that there is now
 	} {
-		if result, err := phase(ctx, job); err != nil || job.waiting || result.RequeueAfter > 0 {
+		if result, err := phase(ctx, s); err != nil || s.waiting || result.RequeueAfter > 0 {
 			return result, err
 		}
 	}
@@ -116,24 +121,31 @@ func (r *Reconciler[M, C]) advance(ctx context.Context, job *job[M, C]) (ctrl.Re
 }
 
 // finalize deletes the instance and lets the object go once a read proved that it is gone.
-func (r *Reconciler[M, C]) finalize(ctx context.Context, job *job[M, C]) (ctrl.Result, error) {
-	if !controllerutil.ContainsFinalizer(job.machine, infrav1.MachineFinalizer) {
+func (r *Reconciler[M, C]) finalize(ctx context.Context, s *state[M, C]) (ctrl.Result, error) {
+	if !controllerutil.ContainsFinalizer(s.machine, infrav1.MachineFinalizer) {
 		return ctrl.Result{}, nil
 	}
-	gone, result, err := r.remove(ctx, job)
+	if claimed(s.machine) && s.clusterName() == "" {
+		return s.wait(ClusterUnknownReason, clusterUnknown)
+	}
+	gone, result, err := r.remove(ctx, s)
+	if err != nil && mayRelease(err) && s.machine.GetAnnotations()[infrav1.ReleaseAnnotation] == releaseWord(s.machine) {
+		s.end = released(releaseWord(s.machine), err)
+		gone, err = true, nil
+	}
 	if err != nil {
-		return r.failed(job, fmt.Errorf("deleting instance: %w", err))
+		return r.failed(s, fmt.Errorf("deleting instance: %w", err))
 	}
 	if gone {
-		r.quiet.remove(job.machine.GetUID())
-		r.made.remove(job.machine.GetUID())
-		controllerutil.RemoveFinalizer(job.machine, infrav1.MachineFinalizer)
+		r.quiet.remove(s.machine.GetUID())
+		r.made.remove(s.machine.GetUID())
+		controllerutil.RemoveFinalizer(s.machine, infrav1.MachineFinalizer)
 		return ctrl.Result{}, nil
 	}
 	words := "waiting for the cloud to delete the instance"
-	if said := job.observed.Message; said != "" {
+	if said := s.observed.Message; said != "" {
 		words += ", which says: " + said
 	}
-	setWaiting(job.machine, DeletingReason, words)
+	setWaiting(s.machine, DeletingReason, words)
 	return result, nil
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
@@ -112,5 +114,95 @@ func TestACacheThatIsBehindCostsNoCall(t *testing.T) {
 	r.settle(machine)
 	if got := r.cloud.Census().Calls["create"]; got != 1 {
 		t.Errorf("%d creations were asked for, want 1", got)
+	}
+}
+
+// TestAProviderIDIsNeverLost has every write of the providerID fail for a while, and counts what is asked of the cloud.
+func TestAProviderIDIsNeverLost(t *testing.T) {
+	t.Parallel()
+	for name, refusal := range map[string]error{
+		"when the write dies":           errKilled,
+		"when the answer is a conflict": apierrors.NewConflict(infrav1.GroupVersion.WithResource("simmachines").GroupResource(), "worker", errKilled),
+		"when it is refused for good":   apierrors.NewForbidden(infrav1.GroupVersion.WithResource("simmachines").GroupResource(), "worker", errKilled),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, fake.Options{})
+			machine, _ := r.machine("worker")
+			for machine.Annotations[infrav1.IdentityAnnotation] == "" {
+				_, _ = r.reconcile(machine)
+			}
+			r.refusal = refusal
+			for range 3 {
+				_, _ = r.reconcile(machine)
+			}
+			if machine.Spec.ProviderID != "" {
+				t.Fatal("the providerID was written, so this proves nothing")
+			}
+			if apierrors.IsForbidden(refusal) {
+				r.wantReason(machine, clusterv1.ReadyCondition, inframachine.ProviderIDNotStoredReason)
+			}
+			r.refusal = nil
+			r.settle(machine)
+			r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstanceRunningReason)
+			if got := r.cloud.Census().Calls["create"]; got != 1 {
+				t.Errorf("%d creations were asked for, want 1", got)
+			}
+		})
+	}
+}
+
+// TestAStatusThatTheCacheDoesNotShowCostsNoCreation: the claim is two writes, and its second one must not cost the
+// providerID, for which nothing but the instance counts.
+func TestAStatusThatTheCacheDoesNotShowCostsNoCreation(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, fake.Options{})
+	machine, _ := r.machine("worker")
+	for machine.Annotations[infrav1.IdentityAnnotation] == "" {
+		if _, err := r.reconcile(machine); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.behind = machine.DeepCopy()
+	machine.Status.InstanceState = "Pending"
+	if err := cluster.Client.Status().Update(t.Context(), machine); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.reconcile(machine); err != nil {
+		t.Fatal(err)
+	}
+	if machine.Spec.ProviderID == "" {
+		t.Error("the providerID was not written")
+	}
+	r.behind = nil
+	r.settle(machine)
+	if got := r.cloud.Census().Calls["create"]; got != 1 {
+		t.Errorf("%d creations were asked for, want 1", got)
+	}
+}
+
+// TestAnObjectOfTheSameNameGetsNoOthersProviderID: the object was replaced while the cloud was asked.
+func TestAnObjectOfTheSameNameGetsNoOthersProviderID(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, fake.Options{})
+	machine, _ := r.machine("worker")
+	for machine.Annotations[infrav1.IdentityAnnotation] == "" {
+		if _, err := r.reconcile(machine); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.behind = machine.DeepCopy()
+	r.update(machine, func() { machine.Finalizers = nil })
+	r.delete(machine)
+	replaced := &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{
+		Namespace: machine.Namespace, Name: machine.Name, Labels: machine.Labels, OwnerReferences: machine.OwnerReferences,
+	}, Spec: infrav1.SimMachineSpec{InstanceType: "small"}}
+	if err := cluster.Client.Create(t.Context(), replaced); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = r.reconcile(replaced)
+	r.wantCensus(1)
+	if replaced.Spec.ProviderID != "" || len(replaced.Status.Conditions) > 0 {
+		t.Errorf("the new object got providerID %q and conditions %+v", replaced.Spec.ProviderID, replaced.Status.Conditions)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 )
 
@@ -21,23 +22,23 @@ type notice struct {
 }
 
 // announce tells what happened, once it is stored.
-func (r *Reconciler[M, C]) announce(ctx context.Context, before, after M) {
+func (r *Reconciler[M, C]) announce(ctx context.Context, before M, s *state[M, C]) {
 	log := ctrl.LoggerFrom(ctx)
-	for _, e := range happened(before, after) {
+	for _, e := range happened(before, s.machine, s.end) {
 		log.Info(e.note, "reason", e.reason)
-		r.Events.Eventf(after, nil, e.kind, e.reason, e.action, "%s", e.note)
+		r.Events.Eventf(s.machine, nil, e.kind, e.reason, e.action, "%s", e.note)
 	}
 }
 
 // happened derives the events from the difference between two versions of a machine, so that each is
-// told once and only after it was stored.
-func happened[M driver.Machine](before, after M) []notice {
+// told once and only after it was stored. The end is what became of the instance of a machine that goes.
+func happened[M driver.Machine](before, after M, end notice) []notice {
 	var told []notice
 	if before.GetProviderID() == "" && after.GetProviderID() != "" {
 		told = append(told, created(after.GetProviderID()))
 	}
 	if gone(after) && !gone(before) {
-		return append(told, deleted(after.GetProviderID()))
+		return append(told, end)
 	}
 	for _, watched := range []struct {
 		condition string
@@ -62,7 +63,8 @@ func readyChanged(reason, message string) (notice, bool) {
 	switch reason {
 	case InstanceRunningReason:
 		return notice{corev1.EventTypeNormal, reason, "Start", "instance runs"}, true
-	case BootstrapDataInvalidReason, InstanceStoppedReason, InstanceMissingReason, InstanceNotOwnedReason, InvalidConfigurationReason,
+	case BootstrapDataInvalidReason, InstanceStoppedReason, InstanceMissingReason, InstanceNotOwnedReason, InstanceTagsMissingReason,
+		AccountMismatchReason, ClusterUnknownReason, IdentityUnknownReason, ProviderIDNotStoredReason, InvalidConfigurationReason,
 		UnauthorizedReason, QuotaExceededReason, InsufficientCapacityReason, RateLimitedReason, CloudErrorReason:
 		return notice{corev1.EventTypeWarning, reason, "Reconcile", message}, true
 	default:
@@ -81,9 +83,30 @@ func created(providerID string) notice {
 	return notice{corev1.EventTypeNormal, "InstanceCreated", "Create", fmt.Sprintf("created instance %q", providerID)}
 }
 
+// deleted is the end of a machine whose instance was read to be gone, or of which there never was one.
 func deleted(providerID string) notice {
 	if providerID == "" {
 		return notice{corev1.EventTypeNormal, "InstanceDeleted", "Delete", "nothing is left in the cloud"}
 	}
 	return notice{corev1.EventTypeNormal, "InstanceDeleted", "Delete", fmt.Sprintf("deleted instance %q", providerID)}
+}
+
+// unclaimed is the end of a machine that never asked for an instance, whatever its spec names.
+func unclaimed(providerID string) notice {
+	if providerID == "" {
+		return notice{corev1.EventTypeNormal, "InstanceNeverCreated", "Delete", "no instance was ever asked for"}
+	}
+	return notice{corev1.EventTypeWarning, InstanceNotOwnedReason, "Delete",
+		fmt.Sprintf("no instance was ever asked for: what spec.providerID names, %q, is left alone", providerID)}
+}
+
+// foreign is the end of a machine whose recorded instance is somebody else's.
+func foreign(cause *driver.NotOwnedError) notice {
+	return notice{corev1.EventTypeWarning, InstanceNotOwnedReason, "Delete", cause.Error() + ": it is left alone, and this machine has no other"}
+}
+
+// released is the end of a machine whose instance the user takes over.
+func released(word string, cause error) notice {
+	return notice{corev1.EventTypeWarning, "InstanceReleased", "Delete",
+		fmt.Sprintf("%q is left in the cloud as the annotation %s asks, and may cost money: %v", word, infrav1.ReleaseAnnotation, cause)}
 }

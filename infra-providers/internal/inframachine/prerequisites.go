@@ -19,84 +19,136 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/account"
 )
 
 // secretRetry is the pause before a bootstrap Secret that could not be used is read again: Secrets are
 // not watched.
 const secretRetry = 10 * time.Second
 
-func (r *Reconciler[M, C]) waitForOwner(_ context.Context, job *job[M, C]) (ctrl.Result, error) {
-	if job.owner != nil {
+func (r *Reconciler[M, C]) waitForOwner(_ context.Context, s *state[M, C]) (ctrl.Result, error) {
+	if s.owner != nil {
 		return ctrl.Result{}, nil
 	}
-	return job.wait(WaitingForMachineReason, "waiting for a Machine to own this object")
+	return s.wait(WaitingForMachineReason, "waiting for a Machine to own this object")
 }
 
 // claim puts the finalizer, the identity and the first choice on the object. They are stored at the end of
 // this reconcile, and checkpoint lets nothing be created before.
-func (r *Reconciler[M, C]) claim(ctx context.Context, job *job[M, C]) (ctrl.Result, error) {
-	job.unclaimed = controllerutil.AddFinalizer(job.machine, infrav1.MachineFinalizer)
-	if job.machine.GetAnnotations()[infrav1.IdentityAnnotation] == "" && job.machine.GetProviderID() == "" {
-		setIdentity(job.machine, job.machine.GetUID())
-		setChoice(job.machine, r.firstChoice(ctx, job))
-		job.fresh, job.unclaimed = job.unclaimed, true
+func (r *Reconciler[M, C]) claim(ctx context.Context, s *state[M, C]) (ctrl.Result, error) {
+	s.unclaimed = controllerutil.AddFinalizer(s.machine, infrav1.MachineFinalizer)
+	if s.machine.GetAnnotations()[infrav1.IdentityAnnotation] == "" && s.machine.GetProviderID() == "" {
+		setIdentity(s.machine, s.machine.GetUID())
+		setChoice(s.machine, r.firstChoice(ctx, s))
+		s.fresh, s.unclaimed = s.unclaimed, true
+		// Where the account can be told already it is written with the claim. Where not, pin says why.
+		if cloud, err := r.Accounts.Driver(ctx, s.machine); err == nil {
+			if id, err := cloud.ID(ctx); err == nil {
+				setAccount(s.machine, id)
+			}
+		}
 	}
 	return ctrl.Result{}, nil
+}
+
+// pin puts the account on an object before anything is created there, and goes on with what is stored.
+func (r *Reconciler[M, C]) pin(ctx context.Context, s *state[M, C]) (ctrl.Result, error) {
+	if pinned := account.Pinned(s.machine); pinned != "" {
+		annotateAccount(s.machine, pinned)
+		return ctrl.Result{}, nil
+	}
+	if s.machine.GetProviderID() != "" {
+		return ctrl.Result{}, nil // read finds out where it is
+	}
+	cloud, err := r.Accounts.Driver(ctx, s.machine)
+	if err != nil {
+		return r.failed(s, err)
+	}
+	id, err := cloud.ID(ctx)
+	if err != nil {
+		return r.failed(s, fmt.Errorf("identifying the account: %w", err))
+	}
+	s.unclaimed = setAccount(s.machine, id) || s.unclaimed
+	return ctrl.Result{}, nil
+}
+
+// setAccount pins a machine to the account that its credentials were found to lead to, in the annotation that outlives a
+// move and in the status, which its owner cannot write. It reports whether the annotation changed. A cloud that has no
+// name for its accounts leaves nothing.
+func setAccount[M driver.Machine](machine M, id string) (changed bool) {
+	if id == "" {
+		return false
+	}
+	machine.GetStatus().Account = id
+	return annotateAccount(machine, id)
+}
+
+// annotateAccount brings back the annotation of a machine that has lost it.
+func annotateAccount[M driver.Machine](machine M, id string) (changed bool) {
+	if machine.GetAnnotations()[infrav1.AccountAnnotation] == id {
+		return false
+	}
+	annotate(machine, infrav1.AccountAnnotation, id)
+	return true
 }
 
 // checkpoint ends a reconcile that claimed: the stored claim comes back as an event, so no instance can
 // exist that the API server does not know of.
-func (r *Reconciler[M, C]) checkpoint(_ context.Context, job *job[M, C]) (ctrl.Result, error) {
-	job.waiting = job.unclaimed
+func (r *Reconciler[M, C]) checkpoint(_ context.Context, s *state[M, C]) (ctrl.Result, error) {
+	s.waiting = s.unclaimed
 	return ctrl.Result{}, nil
 }
 
 func setIdentity[M driver.Machine](machine M, uid types.UID) {
+	annotate(machine, infrav1.IdentityAnnotation, string(uid))
+}
+
+func annotate[M driver.Machine](machine M, name, value string) {
 	annotations := maps.Clone(machine.GetAnnotations())
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	annotations[infrav1.IdentityAnnotation] = string(uid)
+	annotations[name] = value
 	machine.SetAnnotations(annotations)
 }
 
-func (r *Reconciler[M, C]) waitForCluster(_ context.Context, job *job[M, C]) (ctrl.Result, error) {
+func (r *Reconciler[M, C]) waitForCluster(_ context.Context, s *state[M, C]) (ctrl.Result, error) {
 	switch {
-	case job.machine.GetProviderID() != "":
+	case s.machine.GetProviderID() != "":
 		return ctrl.Result{}, nil
-	case job.cluster == nil:
-		return job.wait(WaitingForClusterReason, fmt.Sprintf("waiting for Cluster %q to exist", job.clusterName()))
-	case !ptr.Deref(job.cluster.Status.Initialization.InfrastructureProvisioned, false):
-		return job.wait(WaitingForClusterReason, fmt.Sprintf("waiting for the infrastructure of Cluster %q to be provisioned", job.cluster.Name))
+	case s.cluster == nil:
+		return s.wait(WaitingForClusterReason, fmt.Sprintf("waiting for Cluster %q to exist", s.clusterName()))
+	case !ptr.Deref(s.cluster.Status.Initialization.InfrastructureProvisioned, false):
+		return s.wait(WaitingForClusterReason, fmt.Sprintf("waiting for the infrastructure of Cluster %q to be provisioned", s.cluster.Name))
 	default:
 		return ctrl.Result{}, nil
 	}
 }
 
 // waitForBootstrap waits for the Machine to name its bootstrap data.
-func (r *Reconciler[M, C]) waitForBootstrap(_ context.Context, job *job[M, C]) (ctrl.Result, error) {
-	if job.machine.GetProviderID() != "" || ptr.Deref(job.owner.Spec.Bootstrap.DataSecretName, "") != "" {
+func (r *Reconciler[M, C]) waitForBootstrap(_ context.Context, s *state[M, C]) (ctrl.Result, error) {
+	if s.machine.GetProviderID() != "" || ptr.Deref(s.owner.Spec.Bootstrap.DataSecretName, "") != "" {
 		return ctrl.Result{}, nil
 	}
-	return job.wait(WaitingForBootstrapReason, fmt.Sprintf("waiting for Machine %q to have spec.bootstrap.dataSecretName", job.owner.Name))
+	return s.wait(WaitingForBootstrapReason, fmt.Sprintf("waiting for Machine %q to have spec.bootstrap.dataSecretName", s.owner.Name))
 }
 
-func (r *Reconciler[M, C]) bootstrap(ctx context.Context, job *job[M, C]) (ctrl.Result, error) {
-	if job.machine.GetProviderID() != "" {
+func (r *Reconciler[M, C]) bootstrap(ctx context.Context, s *state[M, C]) (ctrl.Result, error) {
+	if s.machine.GetProviderID() != "" {
 		return ctrl.Result{}, nil
 	}
-	name := *job.owner.Spec.Bootstrap.DataSecretName
+	name := *s.owner.Spec.Bootstrap.DataSecretName
 	secret := &corev1.Secret{}
-	err := r.Live.Get(ctx, client.ObjectKey{Namespace: job.machine.GetNamespace(), Name: name}, secret)
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.machine.GetNamespace(), Name: name}, secret)
 	if err == nil && len(secret.Data["value"]) == 0 {
 		err = errNoBootstrapValue
 	} else if err != nil && !apierrors.IsNotFound(err) {
 		return ctrl.Result{}, fmt.Errorf("reading bootstrap data: %w", err)
 	}
 	if err != nil {
-		setWaiting(job.machine, BootstrapDataInvalidReason, fmt.Sprintf("using bootstrap Secret %q: %v", name, err))
+		setWaiting(s.machine, BootstrapDataInvalidReason, fmt.Sprintf("using bootstrap Secret %q: %v", name, err))
 		return ctrl.Result{RequeueAfter: secretRetry}, nil
 	}
-	job.userData, job.format = secret.Data["value"], string(secret.Data["format"])
+	s.userData, s.format = secret.Data["value"], string(secret.Data["format"])
 	return ctrl.Result{}, nil
 }

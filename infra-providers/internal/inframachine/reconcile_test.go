@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -48,12 +49,18 @@ func TestCreatesOneInstanceAndReportsIt(t *testing.T) {
 	want := infrav1.MachineStatus{
 		Initialization: infrav1.MachineInitialization{Provisioned: ptr.To(true)},
 		Addresses:      []clusterv1.MachineAddress{{Type: clusterv1.MachineInternalIP, Address: "10.0.0.2"}},
-		FailureDomain:  "zone-q",
-		InstanceState:  "Running",
-		Conditions:     machine.Status.Conditions,
+		// The cloud gave it, so a certificate may name it.
+		VouchedAddresses: []string{"10.0.0.2"},
+		FailureDomain:    "zone-q",
+		InstanceState:    "Running",
+		Account:          machine.Annotations[infrav1.AccountAnnotation],
+		Conditions:       machine.Status.Conditions,
 	}
 	if diff := cmp.Diff(want, machine.Status); diff != "" {
 		t.Errorf("status (-want +got):\n%s", diff)
+	}
+	if id, err := r.cloud.AccountID(t.Context()); err != nil || machine.Status.Account != id {
+		t.Errorf("the account is %q and %v, want %q", id, err, machine.Status.Account)
 	}
 	if want := "fake:///zone-q/i-000001"; machine.Spec.ProviderID != want {
 		t.Errorf("providerID is %q, want %q", machine.Spec.ProviderID, want)
@@ -162,7 +169,9 @@ func TestWaits(t *testing.T) {
 			test.given(r, machine, owner)
 			r.settle(machine)
 			r.wantReason(machine, clusterv1.ReadyCondition, test.want)
-			if calls := r.cloud.Census().Calls; len(calls) > 0 {
+			calls := r.cloud.Census().Calls
+			delete(calls, "account") // which costs one call for all machines of an account
+			if len(calls) > 0 {
 				t.Errorf("the cloud was asked: %v", calls)
 			}
 		})
@@ -407,9 +416,8 @@ func TestDeletes(t *testing.T) {
 		"a machine whose Cluster and Machine are gone": func(r *rig, _ *infrav1.SimMachine, owner *clusterv1.Machine) {
 			r.delete(r.home, owner)
 		},
-		"a machine that lost its label": func(r *rig, machine *infrav1.SimMachine, owner *clusterv1.Machine) {
+		"a machine that lost its label": func(r *rig, machine *infrav1.SimMachine, _ *clusterv1.Machine) {
 			r.update(machine, func() { machine.Labels = nil })
-			r.delete(owner)
 		},
 		"a machine that lost its status": func(r *rig, machine *infrav1.SimMachine, _ *clusterv1.Machine) {
 			machine.Status = infrav1.MachineStatus{InstanceState: "Lost"}
@@ -437,11 +445,28 @@ func TestDeletes(t *testing.T) {
 			}
 			r.wantGone(machine)
 			r.wantCensus(0)
-			if got := r.cloud.Census().Calls["delete"]; got != 1 {
-				t.Errorf("%d deletions were asked for, want 1", got)
+			if got := r.cloud.Census().Calls["delete"]; got != 2 {
+				t.Errorf("%d deletions were asked for, want one of the instance and one of what outlives it", got)
 			}
 		})
 	}
+}
+
+// TestAMachineWithoutAClusterIsHeld: without the name of its Cluster nothing is known to be a machine's own.
+func TestAMachineWithoutAClusterIsHeld(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, fake.Options{})
+	machine, owner := r.machine("worker")
+	r.settle(machine)
+	r.update(machine, func() { machine.Labels = nil })
+	r.delete(owner, machine)
+	r.settle(machine)
+	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.ClusterUnknownReason)
+	r.wantCensus(1)
+	r.update(machine, func() { machine.Labels = map[string]string{clusterv1.ClusterNameLabel: "home"} })
+	r.settle(machine)
+	r.wantGone(machine)
+	r.wantCensus(0)
 }
 
 // TestADeletionThatHangsSaysWhy: in the words of the cloud.
@@ -462,6 +487,45 @@ func TestADeletionThatHangsSaysWhy(t *testing.T) {
 			t.Errorf("Ready is %+v", ready)
 		}
 	}
+}
+
+// TestAForgedMachineReachesNothing has the sequence of a tenant who knows the name and the providerID of another
+// one's machine: an object with the finalizer and without any label, owner or annotation, or with forged ones.
+func TestAForgedMachineReachesNothing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, fake.Options{})
+	victim, _ := r.machine("worker")
+	r.settle(victim)
+	evil, err := cluster.Namespace(t.Context(), "evil")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inCluster := map[string]string{clusterv1.ClusterNameLabel: "home"}
+	for name, forge := range map[string]func(*infrav1.SimMachine){
+		"without anything":      func(*infrav1.SimMachine) {},
+		"with the cluster's":    func(m *infrav1.SimMachine) { m.Labels = inCluster },
+		"with the identity too": func(m *infrav1.SimMachine) { m.Labels, m.Annotations = inCluster, victim.Annotations },
+		"with the identity only": func(m *infrav1.SimMachine) {
+			m.Labels, m.Annotations, m.Spec.ProviderID = inCluster, victim.Annotations, ""
+		},
+	} {
+		t.Run(name, func(t *testing.T) { // one after the other, all have the victim's name
+			forged := &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Namespace: evil, Name: "worker", Finalizers: []string{infrav1.MachineFinalizer}}, Spec: victim.Spec}
+			forge(forged)
+			if err := cluster.Client.Create(t.Context(), forged); err != nil {
+				t.Fatal(err)
+			}
+			r.delete(forged)
+			calls := r.spent(func() { r.settle(forged) })
+			r.wantGone(forged)
+			r.wantCensus(1)
+			if len(calls) > 0 && forged.Annotations == nil {
+				t.Errorf("the cloud was asked %v", calls)
+			}
+		})
+	}
+	r.settle(victim)
+	r.wantReason(victim, clusterv1.ReadyCondition, inframachine.InstanceRunningReason)
 }
 
 func TestLeavesAloneWhatBelongsToSomebodyElse(t *testing.T) {

@@ -6,6 +6,7 @@ package inframachine
 import (
 	"context"
 	"fmt"
+	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -15,15 +16,17 @@ import (
 // retag follows a Cluster that moved to another management cluster and has another UID here. Without it the
 // collector of orphans would take what a machine leaves behind for somebody else's. An instance runs no
 // worse under old tags, so a failure is retried and says nothing about Ready.
-func (r *Reconciler[M, C]) retag(ctx context.Context, job *job[M, C]) (ctrl.Result, error) {
-	if job.cluster == nil || job.observed.State == driver.Terminated || job.observed.Identity.Owner.UID == job.cluster.UID {
+func (r *Reconciler[M, C]) retag(ctx context.Context, s *state[M, C]) (ctrl.Result, error) {
+	if s.cluster == nil || s.observed.State == driver.Terminated || s.observed.Identity.Owner.UID == s.cluster.UID {
 		return ctrl.Result{}, nil
 	}
-	cloud, err := r.Accounts.Driver(ctx, job.machine)
+	cloud, err := r.Accounts.Driver(ctx, s.machine)
 	if err != nil || cloud.Tag == nil {
 		return ctrl.Result{}, err
 	}
-	if err := cloud.Tag(ctx, job.identity()); err != nil {
+	if err := cloud.Tag(ctx, s.identity()); driver.IsBusy(err) {
+		return ctrl.Result{RequeueAfter: time.Second}, nil
+	} else if err != nil {
 		return ctrl.Result{}, fmt.Errorf("tagging instance: %w", err)
 	}
 	return ctrl.Result{}, nil

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -26,6 +27,7 @@ import (
 	"drover.io/infra-providers/internal/account"
 	"drover.io/infra-providers/internal/inframachine"
 	"drover.io/infra-providers/internal/testenv"
+	"drover.io/runtime/predicates"
 )
 
 var cluster *testenv.Cluster
@@ -49,17 +51,21 @@ type rig struct {
 	recorder *events.FakeRecorder
 	// writes counts the writes of the reconciler; the one with number dieAt fails, as if it died there.
 	writes, dieAt atomic.Int32
-	watchFilter   string
+	watchFilter   predicates.WatchFilter
 	// alternatives are what every machine may have instead; nil for a cloud without a choice.
 	alternatives []fake.Config
 	// secret names the Secret with the credentials, which the cloud takes while their token is this one.
 	secret, token string
+	// elsewhere is the account that the Secret leads to unless its token is home; nil where there is one account.
+	elsewhere *fake.Cloud
 	// interval is the time between two lists; zero reads each instance by itself.
 	interval time.Duration
 	// later moves the clock of the accounts, which stands still where lists count.
 	later time.Duration
 	// behind is what the cache shows instead of any machine; nil while it is not behind.
 	behind *infrav1.SimMachine
+	// refusal is the answer to every write of a providerID; nil where they are taken.
+	refusal error
 
 	reconciler reconcile.Reconciler
 }
@@ -98,6 +104,9 @@ func (r *rig) described() driver.Cloud[*infrav1.SimMachine, fake.Config] {
 		},
 		Account: func(*infrav1.SimMachine) driver.Account { return driver.Account{SecretName: r.secret} },
 		Connect: func(_ context.Context, _ driver.Account, credentials driver.Credentials) (driver.Driver[fake.Config], error) {
+			if r.elsewhere != nil {
+				return map[bool]*fake.Cloud{true: r.cloud, false: r.elsewhere}[string(credentials["token"]) == "home"], nil
+			}
 			return &locked{Cloud: r.cloud, opens: func() bool { return r.token == string(credentials["token"]) }}, nil
 		},
 	}
@@ -127,6 +136,9 @@ func (r *rig) restart() {
 			if r.dies() {
 				return errKilled
 			}
+			if content, err := patch.Data(object); err == nil && r.refusal != nil && strings.Contains(string(content), "providerID") {
+				return r.refusal
+			}
 			return c.Patch(ctx, object, patch, options...)
 		},
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
@@ -141,7 +153,7 @@ func (r *rig) restart() {
 		Cloud:    described,
 		Client:   counting,
 		Live:     cluster.Client,
-		Accounts: account.NewBook(described, account.Options{Secrets: cluster.Client, Now: r.now, Changed: func(driver.Identity) {}, Interval: r.interval}),
+		Accounts: account.NewCache(described, account.Options{Secrets: cluster.Client, OwnCredentials: []string{account.EveryNamespace}, Now: r.now, Changed: func(driver.Identity) {}, Interval: r.interval}),
 		Events:   r.recorder,
 		Changes:  &inframachine.Changes{},
 		Resync:   time.Minute,
@@ -238,6 +250,8 @@ func (r *rig) wantGone(machine *infrav1.SimMachine) {
 		r.t.Errorf("the machine still exists with finalizers %q and conditions %+v", machine.Finalizers, machine.Status.Conditions)
 	}
 }
+
+func keyOf(object client.Object) client.ObjectKey { return client.ObjectKeyFromObject(object) }
 
 // told drains the events.
 func (r *rig) told() []string {

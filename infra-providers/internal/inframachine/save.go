@@ -5,10 +5,17 @@ package inframachine
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,10 +29,10 @@ type outcome struct {
 	err    error
 }
 
-// save writes what changed: at most one patch of the object and one of its status, then tells the events
-// that follow from the difference.
-func (r *Reconciler[M, C]) save(ctx context.Context, before M, job *job[M, C], came outcome) (ctrl.Result, error) {
-	err := r.write(ctx, before, job.machine)
+// save writes what changed: at most one patch of the object and one of its status, then tells the events that
+// follow from the difference.
+func (r *Reconciler[M, C]) save(ctx context.Context, before M, s *state[M, C], came outcome) (ctrl.Result, error) {
+	err := r.write(ctx, before, s.machine)
 	switch {
 	case apierrors.IsConflict(err):
 		// The cache was behind; everything is found again from the newer object.
@@ -33,37 +40,85 @@ func (r *Reconciler[M, C]) save(ctx context.Context, before M, job *job[M, C], c
 	case err != nil:
 		return ctrl.Result{}, kerrors.NewAggregate([]error{came.err, err})
 	}
-	if job.fresh {
-		r.quiet.add(job.machine.GetUID())
+	if s.fresh {
+		r.quiet.add(s.machine.GetUID())
 	}
-	r.announce(ctx, before, job.machine)
+	r.announce(ctx, before, s)
 	return came.result, came.err
 }
 
 func (r *Reconciler[M, C]) write(ctx context.Context, before, after M) error {
-	status := after.GetStatus().DeepCopy()
-	if changed(before, after) {
-		patched := after.DeepCopyObject().(M)
-		*patched.GetStatus() = *before.GetStatus().DeepCopy()
-		base := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		if err := r.Client.Patch(ctx, patched, base); err != nil {
-			return client.IgnoreNotFound(err)
-		}
-		after.SetResourceVersion(patched.GetResourceVersion())
+	if err := r.writeProviderID(ctx, before, after); err != nil {
+		return err
 	}
-	if gone(after) || equality.Semantic.DeepEqual(before.GetStatus(), status) {
+	if err := r.writeMetadata(ctx, before, after); err != nil {
+		return err
+	}
+	if gone(after) {
 		return nil
 	}
-	base := after.DeepCopyObject().(M)
-	*base.GetStatus() = *before.GetStatus().DeepCopy()
-	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, after, client.MergeFrom(base)))
+	return r.writeStatus(ctx, before, after)
 }
 
-// changed reports whether anything but the status differs.
-func changed[M driver.Machine](before, after M) bool {
-	return before.GetProviderID() != after.GetProviderID() ||
-		!equality.Semantic.DeepEqual(before.GetFinalizers(), after.GetFinalizers()) ||
-		!equality.Semantic.DeepEqual(before.GetAnnotations(), after.GetAnnotations())
+// writeProviderID names the UID of the object and no version: whatever else changed meanwhile, the instance is there
+// and is this machine's. A write that the API server refuses for good is told in Ready; until it succeeds, the
+// providerID is remembered by this process, and found again by the identity after that.
+func (r *Reconciler[M, C]) writeProviderID(ctx context.Context, before, after M) error {
+	if before.GetProviderID() == after.GetProviderID() {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": after.GetUID()},
+		"spec":     map[string]any{"providerID": after.GetProviderID()},
+	})
+	if err != nil {
+		return err
+	}
+	patched := before.DeepCopyObject().(M)
+	err = r.Client.Patch(ctx, patched, client.RawPatch(types.MergePatchType, patch))
+	if replaced(err) {
+		return apierrors.NewConflict(schema.GroupResource{}, after.GetName(), errReplaced)
+	}
+	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
+		setWaiting(after, ProviderIDNotStoredReason, fmt.Sprintf("storing providerID %q: %v", after.GetProviderID(), err))
+		err = errors.Join(err, r.writeStatus(ctx, before, after))
+	}
+	return client.IgnoreNotFound(err)
+}
+
+var errReplaced = errors.New("there is another object of the same name")
+
+// replaced reports whether a patch was refused because the object has another UID than the patch names.
+func replaced(err error) bool {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok || status.ErrStatus.Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.ErrStatus.Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
+}
+
+// writeMetadata writes finalizers and annotations, unless somebody else changed the object since it was read.
+func (r *Reconciler[M, C]) writeMetadata(ctx context.Context, before, after M) error {
+	if equality.Semantic.DeepEqual(before.GetFinalizers(), after.GetFinalizers()) &&
+		equality.Semantic.DeepEqual(before.GetAnnotations(), after.GetAnnotations()) {
+		return nil
+	}
+	base := before.DeepCopyObject().(M)
+	patched := before.DeepCopyObject().(M)
+	patched.SetFinalizers(after.GetFinalizers())
+	patched.SetAnnotations(after.GetAnnotations())
+	lock := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
+	return client.IgnoreNotFound(r.Client.Patch(ctx, patched, lock))
+}
+
+func (r *Reconciler[M, C]) writeStatus(ctx context.Context, before, after M) error {
+	if equality.Semantic.DeepEqual(before.GetStatus(), after.GetStatus()) {
+		return nil
+	}
+	base := before.DeepCopyObject().(M)
+	patched := before.DeepCopyObject().(M)
+	*patched.GetStatus() = *after.GetStatus().DeepCopy()
+	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, patched, client.MergeFrom(base)))
 }
 
 // gone reports whether the API server forgets the object once its finalizers are written.

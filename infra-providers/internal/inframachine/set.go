@@ -36,3 +36,16 @@ func (s *set) remove(uid types.UID) {
 	defer s.mu.Unlock()
 	delete(s.machines, uid)
 }
+
+// providerIDs are those of machines, by UID. The zero value is empty.
+type providerIDs struct{ machines sync.Map }
+
+func (p *providerIDs) get(uid types.UID) string {
+	id, _ := p.machines.Load(uid)
+	known, _ := id.(string)
+	return known
+}
+
+func (p *providerIDs) add(uid types.UID, id string) { p.machines.Store(uid, id) }
+
+func (p *providerIDs) remove(uid types.UID) { p.machines.Delete(uid) }

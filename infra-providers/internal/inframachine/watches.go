@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/runtime/predicates"
 )
 
 // ofMachine finds the infrastructure machine that a Machine refers to.
@@ -45,20 +47,11 @@ func (r *Reconciler[M, C]) ofCluster(ctx context.Context, cluster client.Object)
 }
 
 // forPredicates lets through what a user or the core may change; the status is ours and needs no echo.
-func forPredicates(filter string) builder.Predicates {
+func forPredicates(watch predicates.WatchFilter) builder.Predicates {
 	return builder.WithPredicates(
-		labelled(filter),
+		watch.MatchingPredicate(),
 		predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}, ownersChanged()),
 	)
-}
-
-func labelled(filter string) predicate.Predicate {
-	return predicate.NewPredicateFuncs(func(object client.Object) bool { return Watched(filter, object) })
-}
-
-// Watched reports whether an object is meant for a provider with this watch filter; an empty filter means all.
-func Watched(filter string, object client.Object) bool {
-	return filter == "" || object.GetLabels()[clusterv1.WatchLabel] == filter
 }
 
 // ownersChanged lets through the adoption by a Machine and the stored claim.
@@ -69,8 +62,31 @@ func ownersChanged() predicate.Predicate {
 	}}
 }
 
-func onSpecChange() builder.Predicates {
-	return builder.WithPredicates(predicate.GenerationChangedPredicate{})
+// onMachineChange lets through only what this controller takes from a Machine. Any reconcile of a machine that has
+// its instance reads it from the cloud, and the providerID that was just reported is no reason to, nor is the
+// deletion of the Machine before that of the infrastructure machine.
+func onMachineChange() builder.Predicates {
+	return builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return needs(e.ObjectOld) != needs(e.ObjectNew)
+	}})
+}
+
+// needs is all of a Machine that an infrastructure machine is made from.
+func needs(object client.Object) machineNeeds {
+	machine := object.(*clusterv1.Machine)
+	return machineNeeds{
+		uid:               machine.UID,
+		clusterName:       machine.Spec.ClusterName,
+		bootstrapData:     ptr.Deref(machine.Spec.Bootstrap.DataSecretName, ""),
+		failureDomain:     machine.Spec.FailureDomain,
+		infrastructureRef: machine.Spec.InfrastructureRef,
+	}
+}
+
+type machineNeeds struct {
+	uid                                       types.UID
+	clusterName, bootstrapData, failureDomain string
+	infrastructureRef                         clusterv1.ContractVersionedObjectReference
 }
 
 func onClusterChange() builder.Predicates {

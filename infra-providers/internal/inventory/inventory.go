@@ -19,7 +19,9 @@ package inventory
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -36,7 +38,15 @@ type Options struct {
 	Now       func() time.Time
 	// Changed is called for each instance that a list shows in another state, or no longer.
 	Changed func(driver.Identity)
+	// Most returns how many instances may be kept; nil is no limit. While the cloud has more, nothing is kept and
+	// every instance is read by itself.
+	Most func() int
+	// Kept is how many are kept, as far as lists tell; nil is of no interest.
+	Kept *atomic.Int64
 }
+
+// ErrTooMany means that a list has more instances than may be kept.
+var ErrTooMany = errors.New("the account has more instances than are kept in memory, so each is read by itself")
 
 // Inventory implements driver.Driver.
 type Inventory[C any] struct {
@@ -46,10 +56,12 @@ type Inventory[C any] struct {
 	// refreshing is held while listing, so that there is one list at a time.
 	refreshing sync.Mutex
 
-	mu      sync.Mutex
-	entries map[types.UID]*entry
-	// names finds entries by provider ID.
-	names map[string]types.UID
+	mu sync.Mutex
+	// entries are by provider ID.
+	entries map[string]*entry
+	byUID   map[types.UID][]*entry
+	// cost is that of all entries.
+	cost int
 	// listed is when the last complete list began, next when the next one may begin.
 	listed, next time.Time
 	// refused is why the last list failed, where that will not pass by itself.
@@ -57,14 +69,14 @@ type Inventory[C any] struct {
 	// lingers is true once an instance was still there right after its deletion; look is when that one was to
 	// be looked at again.
 	lingers bool
-	look    time.Duration
+	observe time.Duration
 }
 
 type entry struct {
 	instance driver.Instance
 	// fresh is when the instance was last written or read by itself.
 	fresh time.Time
-	// doubtful means that only a direct read counts: a list missed it, or it was just changed.
+	// doubtful means that only a direct read counts: it was just changed, or a list is behind.
 	doubtful bool
 	// deleted is true after a deletion that the cloud took.
 	deleted bool
@@ -72,7 +84,7 @@ type entry struct {
 
 // New returns an empty inventory of what a driver can see.
 func New[C any](of driver.Driver[C], options Options) *Inventory[C] {
-	return &Inventory[C]{Driver: of, options: options, entries: map[types.UID]*entry{}, names: map[string]types.UID{}}
+	return &Inventory[C]{Driver: of, options: options, entries: map[string]*entry{}, byUID: map[types.UID][]*entry{}}
 }
 
 // Create implements driver.Driver and notes the answer.
@@ -111,7 +123,7 @@ func (v *Inventory[C]) Get(ctx context.Context, id driver.Identity) (driver.Inst
 	}
 	found, err := v.Driver.Get(ctx, id)
 	switch {
-	case driver.IsNotFound(err):
+	case driver.IsNotFound(err), err == nil && found.State == driver.Terminated:
 		v.forget(id)
 	case err == nil:
 		v.note(found)
@@ -146,7 +158,7 @@ func (v *Inventory[C]) refreshIfDue(ctx context.Context, id driver.Identity) err
 	defer v.refreshing.Unlock()
 	if _, due := v.due(id); due {
 		// A list that failed in a passing way leaves what is known standing.
-		if err := v.refresh(ctx); err != nil && (never || ctx.Err() != nil) {
+		if err := v.refresh(ctx); err != nil && !errors.Is(err, ErrTooMany) && (never || ctx.Err() != nil) {
 			return err
 		}
 	}

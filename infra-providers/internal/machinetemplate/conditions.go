@@ -14,7 +14,7 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
-	"drover.io/infra-providers/internal/verdict"
+	"drover.io/infra-providers/internal/errorreason"
 )
 
 // Reasons of the Ready condition, beside those of package verdict.
@@ -40,16 +40,16 @@ func (e *mismatchError) Error() string {
 }
 
 // judge says what an error means for a template.
-func judge(err error) verdict.Verdict {
+func judge(err error) errorreason.Problem {
 	if _, ok := errors.AsType[*mismatchError](err); ok {
-		return verdict.Verdict{
+		return errorreason.Problem{
 			Reason:   ArchitectureMismatchReason,
 			Advice:   "; choose an image and an instance type of one architecture: " + replaced,
 			Terminal: true,
 		}
 	}
-	says := verdict.Of(err)
-	if says.Reason == verdict.InvalidConfiguration {
+	says := errorreason.Of(err)
+	if says.Reason == errorreason.InvalidConfiguration {
 		says.Advice = "; " + replaced + ", or give the cloud what is missing"
 	}
 	return says
@@ -66,7 +66,7 @@ func setValid[M driver.Machine](template driver.Template[M], found offer) {
 
 // setUnusable tells why no machines can be made. What may pass by itself says nothing about a template that was
 // judged before.
-func setUnusable[M driver.Machine](template driver.Template[M], says verdict.Verdict, cause error) {
+func setUnusable[M driver.Machine](template driver.Template[M], says errorreason.Problem, cause error) {
 	message := describe(cause) + says.Advice
 	switch known := ready(template.GetStatus()); {
 	case !says.Passing:
@@ -98,7 +98,7 @@ func setReady[M driver.Machine](template driver.Template[M], status metav1.Condi
 		Type:               clusterv1.ReadyCondition,
 		Status:             status,
 		Reason:             reason,
-		Message:            verdict.Truncate(message),
+		Message:            errorreason.Truncate(message),
 		ObservedGeneration: template.GetGeneration(),
 	})
 }

@@ -15,11 +15,12 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/account"
-	"drover.io/infra-providers/internal/inframachine"
+	"drover.io/runtime/predicates"
 )
 
 const (
@@ -33,9 +34,10 @@ const (
 type Reconciler[M driver.Machine, C any] struct {
 	Cloud    driver.Cloud[M, C]
 	Client   client.Client
-	Accounts *account.Book[M, C]
+	Accounts *account.Cache[M, C]
 	// WatchFilter limits the templates to those whose watch-filter label has this value; empty means all.
-	WatchFilter string
+	WatchFilter predicates.WatchFilter
+	Workers     int
 	// Jitter returns a number in [0, 1).
 	Jitter func() float64
 }
@@ -44,7 +46,8 @@ type Reconciler[M driver.Machine, C any] struct {
 func (r *Reconciler[M, C]) Register(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(r.Cloud.Name+"machinetemplate").
-		For(r.Cloud.NewTemplate(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(r.Cloud.NewTemplate(), builder.WithPredicates(r.WatchFilter.MatchingPredicate(), predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}))).
+		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers}).
 		Complete(r)
 }
 
@@ -54,7 +57,7 @@ func (r *Reconciler[M, C]) Reconcile(ctx context.Context, request ctrl.Request) 
 	if err := r.Client.Get(ctx, request.NamespacedName, template); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if !inframachine.Watched(r.WatchFilter, template) || !template.GetDeletionTimestamp().IsZero() {
+	if !r.WatchFilter.Matches(template) || !template.GetDeletionTimestamp().IsZero() {
 		return ctrl.Result{}, nil
 	}
 	before := template.DeepCopyObject().(driver.Template[M])
@@ -74,6 +77,9 @@ func (r *Reconciler[M, C]) settle(template driver.Template[M], offer offer, caus
 		return r.after(recheck), nil
 	}
 	says := judge(cause)
+	if says.Silent {
+		return ctrl.Result{RequeueAfter: says.Retry}, nil
+	}
 	setUnusable(template, says, cause)
 	switch {
 	case says.Terminal:

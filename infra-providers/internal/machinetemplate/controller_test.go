@@ -103,7 +103,7 @@ func newShop(t *testing.T, cloud driver.Driver[fake.Config]) *shop {
 		Cloud:    described,
 		Client:   api,
 		Jitter:   func() float64 { return 0.5 },
-		Accounts: account.NewBook(described, account.Options{Secrets: cluster.Client, Now: time.Now, Changed: func(driver.Identity) {}}),
+		Accounts: account.NewCache(described, account.Options{Secrets: cluster.Client, OwnCredentials: []string{account.EveryNamespace}, Now: time.Now, Changed: func(driver.Identity) {}}),
 	}}
 }
 

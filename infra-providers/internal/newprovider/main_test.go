@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// TestScaffoldsAProviderThatKeepsTheContract scaffolds into a copy of the two modules, builds everything, and
+// TestScaffoldsAProviderThatKeepsTheContract scaffolds into a copy of the modules that it needs, builds everything, and
 // runs what was scaffolded: the conformance suite, and a few lives in the fault rig over the new kinds.
 func TestScaffoldsAProviderThatKeepsTheContract(t *testing.T) {
 	t.Parallel()
@@ -82,7 +82,7 @@ func repository(t *testing.T) string {
 func copied(t *testing.T) string {
 	t.Helper()
 	from, to := repository(t), t.TempDir()
-	for _, folder := range []string{"api", "infra-providers", "docs/reference"} {
+	for _, folder := range []string{"api", "runtime", "infra-providers", "docs/reference"} {
 		err := filepath.WalkDir(filepath.Join(from, folder), func(path string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() {
 				return err

@@ -2,12 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package orphan finds what is left in a cloud without a machine that owns it, and collects it with every
-// guard there is: only what is tagged for a Cluster that we know by its UID, is older than a grace period,
-// was found twice a grace period apart, and has no machine in a live read of the API server; never more
-// than a few per sweep, never while the Cluster is paused or one of its fleets is frozen, never on a list
+// guard there is: only what has all tags of a Cluster that we know by UID, namespace and name, is older than a
+// grace period, was found twice a grace period apart, and has no machine in a live read of the API server; never
+// more than a few per sweep, never while the Cluster is paused or one of its fleets is frozen, never on a list
 // that broke off. It reports before it acts, and in dry-run mode it only reports.
 //
 //	found ─► nobody owns it ─► suspected, told ─► still so a grace later ─► live read agrees ─► deleted
+//
+// What belongs to a Cluster that is not here, and a second instance of a machine, are reported and never deleted.
 //
 // It is the safety net under the inframachine reconciler, which is meant to leave it nothing to do.
 package orphan
@@ -19,18 +21,23 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/account"
+	"drover.io/runtime/predicates"
 )
+
+// soon is when the first sweep comes, which deletes nothing because nothing is suspected yet.
+const soon = time.Minute
+
+// errUnread means that nobody can tell yet what this installation has created.
+var errUnread = errors.New("the provider's heartbeat has not been read yet")
 
 // Options are the flags of the collector.
 type Options struct {
@@ -44,31 +51,55 @@ type Options struct {
 // Collector sweeps all accounts of one cloud.
 type Collector[M driver.Machine, C any] struct {
 	Cloud    driver.Cloud[M, C]
-	Accounts *account.Book[M, C]
+	Accounts *account.Cache[M, C]
 	// Client reads from the cache, Live from the API server.
-	Client  client.Reader
+	Client  client.Client
 	Live    client.Reader
 	Events  events.EventRecorder
-	Now     func() time.Time
+	Clock   clock.Clock
 	Options Options
+	// WatchFilter says which Clusters are the provider's; what is in others is not its to judge.
+	WatchFilter predicates.WatchFilter
+	// Namespace is the only one that the provider watches; empty for all.
+	Namespace string
+	// Memory is what is known of the times at which a provider of this installation was running.
+	Memory Recollection
+	// Core names the Lease by which machine-controller is elected.
+	Core client.ObjectKey
 
 	suspects map[string]time.Time
+	// tried are the things that were to be deleted by earlier sweeps.
+	tried map[string]bool
+	// owned are the things, by account, that a machine was seen to own and that are still found: they are ours,
+	// whenever they were created.
+	owned map[string]map[string]bool
+	// missing are the Clusters that were reported as missing.
+	missing map[driver.Owner]bool
+}
+
+// Recollection is what a Memory answers.
+type Recollection interface {
+	// Known reports whether there is an answer.
+	Known() bool
+	// Ours reports whether a provider of this installation may have created something.
+	Ours(uid types.UID, created time.Time) bool
 }
 
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinedeployments;machinesets,verbs=list
 
-// Start sweeps once per period until ctx is done.
+// Start sweeps soon and then once per period until ctx is done.
 func (c *Collector[M, C]) Start(ctx context.Context) error {
 	if c.Options.Period <= 0 {
 		return nil
 	}
-	ticker := time.NewTicker(c.Options.Period)
-	defer ticker.Stop()
+	timer := c.Clock.NewTimer(min(soon, c.Options.Period))
+	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-ticker.C:
+		case <-timer.C():
+			timer.Reset(c.Options.Period)
 			if err := c.Sweep(ctx); err != nil && ctx.Err() == nil {
 				ctrl.LoggerFrom(ctx).Error(err, "sweeping for orphans", "cloud", c.Cloud.Name)
 			}
@@ -78,69 +109,103 @@ func (c *Collector[M, C]) Start(ctx context.Context) error {
 
 // Sweep looks through every account once. An account whose list breaks off is left alone this time.
 func (c *Collector[M, C]) Sweep(ctx context.Context) error {
+	if !c.Memory.Known() {
+		return errUnread
+	}
 	clusters, err := c.clusters(ctx)
 	if err != nil {
 		return err
 	}
-	var found []Found
-	var failures []error
-	accounts := map[string]driver.Driver[C]{}
-	for _, connected := range c.Accounts.All() {
-		things, err := everything(ctx, connected)
-		if err != nil {
-			failures = append(failures, err)
-			continue
-		}
-		for _, thing := range things {
-			accounts[thing.key()] = connected.Direct
-		}
-		found = append(found, things...)
-	}
+	failures := []error{c.connect(ctx)}
+	accounts, found, err := c.listAccounts(ctx)
+	failures = append(failures, err)
 	// Machines are read after the cloud: one that was made meanwhile is known here and missing there, not
 	// the other way round.
-	wanted, err := c.wanted(ctx)
-	if err != nil {
+	in := Input{Now: c.Clock.Now(), Found: found, Namespace: c.Namespace, Suspects: c.suspects, Tried: c.tried, Grace: c.Options.Grace, Cap: c.Options.Cap}
+	if err := c.observe(ctx, &in); err != nil {
 		return errors.Join(append(failures, err)...)
 	}
-	in := Input{Now: c.Now(), Found: found, Wanted: wanted, Suspects: c.suspects, Grace: c.Options.Grace, Cap: c.Options.Cap}
-	if in.Clusters, err = c.frozen(ctx, in, clusters); err != nil {
+	c.remember(in, accounts)
+	if in.Clusters, err = c.standings(ctx, in, clusters); err != nil {
 		return errors.Join(append(failures, err)...)
 	}
-	return errors.Join(append(failures, c.act(ctx, Plan(in), clusters, accounts))...)
+	judged := Plan(in)
+	c.report(ctx, judged, clusters)
+	failures = append(failures, c.act(ctx, judged, clusters, accounts))
+	sweepsTotal.WithLabelValues(c.Cloud.Name).Inc()
+	return errors.Join(failures...)
 }
 
-// act tells about every orphan and deletes those that a live read confirms.
-func (c *Collector[M, C]) act(ctx context.Context, judged []Judged, clusters map[types.UID]*clusterv1.Cluster, accounts map[string]driver.Driver[C]) error {
+// recollect notes of what is found whether this installation can have created it. What was not seen because the list of
+// its account broke off is not forgotten.
+func (c *Collector[M, C]) remember(in Input, accounts map[string]*listed[C]) {
+	owned := map[string]map[string]bool{}
+	for name, account := range accounts {
+		if !account.complete {
+			owned[name] = c.owned[name]
+		}
+	}
+	for i, thing := range in.Found {
+		if in.wants(thing) || c.owned[thing.Account][thing.key()] {
+			if owned[thing.Account] == nil {
+				owned[thing.Account] = map[string]bool{}
+			}
+			owned[thing.Account][thing.key()] = true
+			continue
+		}
+		in.Found[i].Elsewhere = !thing.Created.IsZero() && !c.Memory.Ours(thing.Identity.UID, thing.Created)
+	}
+	c.owned = owned
+}
+
+// report remembers every orphan, and says so when it is first found.
+func (c *Collector[M, C]) report(ctx context.Context, judged []Judged, clusters map[driver.Owner]*clusterv1.Cluster) {
 	suspects := map[string]time.Time{}
 	counts := map[Verdict]int{}
-	var failures []error
 	for _, thing := range judged {
 		counts[thing.Verdict]++
 		since, before := c.suspects[thing.key()]
-		switch thing.Verdict {
-		case Suspected, Spared, Orphaned:
-			if !before {
-				since = c.Now()
-				c.tell(clusters[thing.Identity.Owner.UID], suspected(thing.Found, c.Options))
-			}
-			suspects[thing.key()] = since
-		}
-		if thing.Verdict != Orphaned || c.Options.DryRun {
+		cluster := clusters[thing.Identity.Owner]
+		if cluster == nil || !c.WatchFilter.Matches(cluster) || !thing.remarkable() {
 			continue
 		}
-		switch done, err := c.collect(ctx, thing.Found, accounts[thing.key()]); {
-		case err != nil:
-			failures = append(failures, err)
-		case done:
-			c.tell(clusters[thing.Identity.Owner.UID], collected(thing.Found))
-			collectedTotal.WithLabelValues(c.Cloud.Name).Inc()
+		if !before {
+			since = c.Clock.Now()
+			c.notify(cluster, c.noticeOf(thing))
 		}
+		suspects[thing.key()] = since
 	}
 	c.suspects = suspects
-	for _, verdict := range []Verdict{Wanted, Foreign, Young, Frozen, Suspected, Spared, Orphaned} {
+	c.reportMissing(ctx, judged)
+	for _, verdict := range verdicts {
 		foundGauge.WithLabelValues(c.Cloud.Name, string(verdict)).Set(float64(counts[verdict]))
 	}
-	return errors.Join(failures...)
+}
+
+// act deletes the orphans that a live read confirms, those of an account one after another.
+func (c *Collector[M, C]) act(ctx context.Context, judged []Judged, clusters map[driver.Owner]*clusterv1.Cluster, accounts map[string]*listed[C]) error {
+	if c.Options.DryRun {
+		return nil
+	}
+	orphans, tried := map[string][]Found{}, map[string]bool{}
+	for _, thing := range judged {
+		if thing.Verdict == Orphaned {
+			holder := accounts[thing.Account].holder()
+			orphans[holder] = append(orphans[holder], thing.Found)
+			tried[thing.key()] = true
+		} else if c.tried[thing.key()] && thing.Verdict == Spared {
+			tried[thing.key()] = true
+		}
+	}
+	c.tried = tried
+	return concurrently(ctx, orphans, func(ctx context.Context, thing Found) error {
+		done, err := c.collect(ctx, thing, accounts[thing.Account].cloud)
+		if done {
+			c.notify(clusters[thing.Identity.Owner], collected(thing))
+			collectedTotal.WithLabelValues(c.Cloud.Name).Inc()
+		}
+		return err
+	})
 }
 
 // collect deletes one orphan unless the API server itself, asked without a cache, knows better.
@@ -150,80 +215,26 @@ func (c *Collector[M, C]) collect(ctx context.Context, thing Found, cloud driver
 	if err := c.Live.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: owner.Name}, cluster); err != nil {
 		return false, fmt.Errorf("confirming cluster %q: %w", owner.Name, err)
 	}
-	if cluster.UID != owner.UID || paused(cluster) {
+	if cluster.UID != owner.UID || paused(cluster) || !c.WatchFilter.Matches(cluster) {
 		return false, nil
 	}
 	machine := c.Cloud.NewMachine()
-	err = c.Live.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: thing.Identity.Name}, machine)
+	err = c.Live.Get(ctx, thing.machine(), machine)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return false, fmt.Errorf("confirming machine %q: %w", thing.Identity.Name, err)
 	}
-	if err == nil && owns(machine, thing.Identity) {
+	if err == nil && claimOf(machine).covers(thing.Identity) {
+		return false, nil
+	}
+	references, err := references(ctx, c.Live, owner.Namespace)
+	if err != nil {
+		return false, fmt.Errorf("confirming that no Machine refers to it: %w", err)
+	}
+	if thing.referred(references) {
 		return false, nil
 	}
 	if err := cloud.Delete(ctx, thing.Identity); err != nil {
 		return false, fmt.Errorf("deleting %s %q: %w", thing.Kind, thing.ID, err)
 	}
 	return true, nil
-}
-
-// owns reports whether a machine has anything to do with an identity.
-func owns(machine driver.Machine, id driver.Identity) bool {
-	return machine.GetUID() == id.UID ||
-		machine.GetAnnotations()[infrav1.IdentityAnnotation] == string(id.UID) ||
-		id.ProviderID != "" && machine.GetProviderID() == id.ProviderID
-}
-
-// everything lists what is ours in one account.
-func everything[C any](ctx context.Context, connected account.Account[C]) ([]Found, error) {
-	var all []Found
-	for instance, err := range connected.Direct.List(ctx, driver.Owner{}) {
-		if err != nil {
-			return nil, fmt.Errorf("listing instances: %w", err)
-		}
-		if instance.State == driver.Stopping || instance.State == driver.Terminated {
-			continue
-		}
-		all = append(all, Found{Kind: "instance", ID: instance.ProviderID, Identity: instance.Identity, Created: instance.Created})
-	}
-	if connected.Remainder == nil {
-		return all, nil
-	}
-	for thing, err := range connected.Remainder.Remains(ctx, driver.Owner{}) {
-		if err != nil {
-			return nil, fmt.Errorf("listing what is beside instances: %w", err)
-		}
-		all = append(all, Found{Kind: thing.Kind, ID: thing.ID, Identity: thing.Identity, Created: thing.Created})
-	}
-	return all, nil
-}
-
-func (c *Collector[M, C]) clusters(ctx context.Context) (map[types.UID]*clusterv1.Cluster, error) {
-	list := &clusterv1.ClusterList{}
-	if err := c.Client.List(ctx, list); err != nil {
-		return nil, fmt.Errorf("listing clusters: %w", err)
-	}
-	known := map[types.UID]*clusterv1.Cluster{}
-	for i := range list.Items {
-		known[list.Items[i].UID] = &list.Items[i]
-	}
-	return known, nil
-}
-
-// wanted collects every name under which a machine may own something.
-func (c *Collector[M, C]) wanted(ctx context.Context) (map[string]bool, error) {
-	list := c.Cloud.NewMachineList()
-	if err := c.Client.List(ctx, list); err != nil {
-		return nil, fmt.Errorf("listing machines: %w", err)
-	}
-	wanted := map[string]bool{}
-	err := meta.EachListItem(list, func(item runtime.Object) error {
-		machine := item.(driver.Machine)
-		for _, name := range []string{string(machine.GetUID()), machine.GetAnnotations()[infrav1.IdentityAnnotation], machine.GetProviderID()} {
-			wanted[name] = true
-		}
-		return nil
-	})
-	delete(wanted, "")
-	return wanted, err
 }

@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -38,7 +40,7 @@ func TestMain(m *testing.M) {
 }
 
 // attic is a fake cloud with one Cluster and one machine that owns an instance, and whatever a test leaves.
-type attic struct {
+type fixture struct {
 	*testing.T
 	*Collector[*infrav1.SimMachine, fake.Config]
 	home     *clusterv1.Cluster
@@ -47,12 +49,28 @@ type attic struct {
 	fault    func(fake.Call) fake.Fault
 	// elsewhere is the cloud of another account.
 	elsewhere *fake.Cloud
+	// named are the clouds that Secrets lead to, by the Secret's name.
+	named map[string]driver.Driver[fake.Config]
 	// hidden makes the cache not know any machine, blind makes live lists fail.
 	hidden, blind bool
 	now           time.Time
+	// others are what another management cluster has created.
+	others map[types.UID]bool
+	// amnesia is true while the heartbeat was not read.
+	amnesia bool
+	// timers is the clock of timers, which runs by itself only when a test steps it.
+	timers *clocktesting.FakeClock
 }
 
-func newAttic(t *testing.T, options Options) *attic {
+// atticClock tells the time of an attic.
+type atticClock struct {
+	clock.Clock
+	fixture *fixture
+}
+
+func (c atticClock) Now() time.Time { return c.fixture.now }
+
+func newAttic(t *testing.T, options Options) *fixture {
 	t.Helper()
 	namespace, err := cluster.Namespace(t.Context(), "attic")
 	if err != nil {
@@ -62,29 +80,42 @@ func newAttic(t *testing.T, options Options) *attic {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &attic{T: t, home: home, recorder: events.NewFakeRecorder(100), now: time.Unix(1_000_000, 0)}
-	a.cloud = fake.New(fake.Options{
-		Now: func() time.Time { return a.now },
+	f := &fixture{T: t, home: home, recorder: events.NewFakeRecorder(100), now: time.Unix(1_000_000, 0), timers: clocktesting.NewFakeClock(time.Unix(1_000_000, 0)), others: map[types.UID]bool{}}
+	f.cloud = fake.New(fake.Options{
+		Now: func() time.Time { return f.now },
 		Faults: func(call fake.Call) fake.Fault {
-			if a.fault == nil {
+			if f.fault == nil {
 				return fake.Fault{}
 			}
-			return a.fault(call)
+			return f.fault(call)
 		},
 	})
 	described := driver.Cloud[*infrav1.SimMachine, fake.Config]{
 		Name:           "fake",
 		NewMachine:     func() *infrav1.SimMachine { return &infrav1.SimMachine{} },
 		NewMachineList: func() driver.MachineList { return &infrav1.SimMachineList{} },
-		Account:        func(m *infrav1.SimMachine) driver.Account { return driver.Account{Region: m.Spec.Zone} },
-		Connect: func(_ context.Context, at driver.Account, _ driver.Credentials) (driver.Driver[fake.Config], error) {
-			if at.Region == "elsewhere" {
-				return a.elsewhere, nil
+		NewTemplate:    func() driver.Template[*infrav1.SimMachine] { return &infrav1.SimMachineTemplate{} },
+		Account: func(m *infrav1.SimMachine) driver.Account {
+			if strings.HasPrefix(m.Spec.InstanceType, secretPrefix) {
+				return driver.Account{SecretName: m.Spec.InstanceType}
 			}
-			return a.cloud, nil
+			return driver.Account{Region: m.Spec.Zone}
+		},
+		Connect: func(_ context.Context, at driver.Account, _ driver.Credentials) (driver.Driver[fake.Config], error) {
+			if named := f.named[at.SecretName]; named != nil {
+				return named, nil
+			}
+			switch at.Region {
+			case "":
+				return f.cloud, nil
+			case f.elsewhereZone():
+				return f.elsewhere, nil
+			default: // another test's: they share the API server
+				return fake.New(fake.Options{}), nil
+			}
 		},
 	}
-	accounts := account.NewBook(described, account.Options{Secrets: cluster.Client, Now: time.Now, Changed: func(driver.Identity) {}})
+	accounts := account.NewCache(described, account.Options{Secrets: cluster.Client, OwnCredentials: []string{account.EveryNamespace}, Now: time.Now, Changed: func(driver.Identity) {}})
 	if _, err := accounts.Driver(t.Context(), &infrav1.SimMachine{}); err != nil {
 		t.Fatal(err)
 	}
@@ -94,110 +125,156 @@ func newAttic(t *testing.T, options Options) *attic {
 	}
 	cached := interceptor.NewClient(direct, interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-			if _, machines := list.(*infrav1.SimMachineList); machines && a.hidden {
-				return nil
+			switch list.(type) {
+			case *infrav1.SimMachineList, *clusterv1.MachineList:
+				if f.hidden {
+					return nil
+				}
 			}
 			return c.List(ctx, list, options...)
 		},
 	})
 	live := interceptor.NewClient(direct, interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-			if a.blind {
+			if f.blind {
 				return errors.New("the API server is gone")
 			}
 			return c.List(ctx, list, options...)
 		},
 	})
-	a.Collector = &Collector[*infrav1.SimMachine, fake.Config]{
+	f.Collector = &Collector[*infrav1.SimMachine, fake.Config]{
 		Cloud: described, Accounts: accounts, Client: cached, Live: live,
-		Events: a.recorder, Now: func() time.Time { return a.now }, Options: options,
+		Events: f.recorder, Clock: atticClock{f.timers, f}, Options: options,
+		Memory: recollection{f}, Core: client.ObjectKey{Namespace: namespace, Name: "core"},
 	}
-	return a
+	return f
 }
+
+// secretPrefix begins the names of the Secrets that machines name in place of an instance type.
+const secretPrefix = "secret-"
+
+// recollection remembers everything but what others have created.
+type recollection struct{ *fixture }
+
+func (r recollection) Known() bool { return !r.amnesia }
+
+func (r recollection) Ours(uid types.UID, _ time.Time) bool { return !r.others[uid] }
+
+// elsewhereZone is what machines of the other account name.
+func (f *fixture) elsewhereZone() string { return f.home.Namespace + "-elsewhere" }
 
 var usual = Options{Period: time.Hour, Grace: 20 * time.Minute, Cap: 5}
 
 // lost is the UID of a machine that nobody knows; the other tests share the API server.
-func (a *attic) lost(name string) types.UID { return types.UID(a.home.Namespace + "-" + name) }
+func (f *fixture) lost(name string) types.UID { return types.UID(f.home.Namespace + "-" + name) }
 
 // leave makes an instance that no machine owns.
-func (a *attic) leave(name string) types.UID {
-	a.Helper()
-	id := driver.Identity{UID: a.lost(name), Name: name, Owner: driver.Owner{UID: a.home.UID, Namespace: a.home.Namespace, Name: "home"}}
-	if _, err := a.cloud.Create(a.Context(), driver.Request[fake.Config]{Identity: id, Config: fake.Config{InstanceType: "small", Zone: "z"}}); err != nil {
-		a.Fatal(err)
+func (f *fixture) leave(name string) types.UID {
+	f.Helper()
+	id := driver.Identity{UID: f.lost(name), Name: name, Owner: driver.Owner{UID: f.home.UID, Namespace: f.home.Namespace, Name: "home"}}
+	if _, err := f.cloud.Create(f.Context(), driver.Request[fake.Config]{Identity: id, Config: fake.Config{InstanceType: "small", Zone: "z"}}); err != nil {
+		f.Fatal(err)
 	}
 	return id.UID
 }
 
 // own makes a machine with an instance.
-func (a *attic) own(name string) types.UID {
-	a.Helper()
-	machine := &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Namespace: a.home.Namespace, Name: name}}
-	if err := cluster.Client.Create(a.Context(), machine); err != nil {
-		a.Fatal(err)
+func (f *fixture) own(name string) types.UID {
+	f.Helper()
+	machine := &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Namespace: f.home.Namespace, Name: name}}
+	if err := cluster.Client.Create(f.Context(), machine); err != nil {
+		f.Fatal(err)
 	}
-	id := driver.Identity{UID: machine.UID, Name: name, Owner: driver.Owner{UID: a.home.UID, Namespace: a.home.Namespace, Name: "home"}}
-	if _, err := a.cloud.Create(a.Context(), driver.Request[fake.Config]{Identity: id, Config: fake.Config{InstanceType: "small", Zone: "z"}}); err != nil {
-		a.Fatal(err)
+	id := driver.Identity{UID: machine.UID, Name: name, Owner: driver.Owner{UID: f.home.UID, Namespace: f.home.Namespace, Name: "home"}}
+	if _, err := f.cloud.Create(f.Context(), driver.Request[fake.Config]{Identity: id, Config: fake.Config{InstanceType: "small", Zone: "z"}}); err != nil {
+		f.Fatal(err)
 	}
 	return machine.UID
 }
 
+// claim sets the condition that tells which management cluster acts on the workload cluster.
+func (f *fixture) claim(status metav1.ConditionStatus, reason string) {
+	f.Helper()
+	f.home.Status.Conditions = []metav1.Condition{{
+		Type: policyv1.ManagementClaimedCondition, Status: status, Reason: reason, LastTransitionTime: metav1.Now(),
+	}}
+	if err := cluster.Client.Status().Update(f.Context(), f.home); err != nil {
+		f.Fatal(err)
+	}
+}
+
 // sweep looks n times, a grace period apart.
-func (a *attic) sweep(n int) {
-	a.Helper()
+func (f *fixture) sweep(n int) {
+	f.Helper()
 	for range n {
-		a.now = a.now.Add(21 * time.Minute)
-		if err := a.Sweep(a.Context()); err != nil {
-			a.Fatal(err)
+		f.now = f.now.Add(21 * time.Minute)
+		if err := f.Sweep(f.Context()); err != nil {
+			f.Fatal(err)
 		}
 	}
 }
 
-func (a *attic) wantCensus(instances, disks int) {
-	a.Helper()
-	census := a.cloud.Census()
+func (f *fixture) wantCensus(instances, disks int) {
+	f.Helper()
+	census := f.cloud.Census()
 	if len(census.Instances) != instances || len(census.Disks) != disks {
-		a.Errorf("the cloud has %d instances and %d disks, want %d and %d", len(census.Instances), len(census.Disks), instances, disks)
+		f.Errorf("the cloud has %d instances and %d disks, want %d and %d", len(census.Instances), len(census.Disks), instances, disks)
 	}
 }
 
 func TestCollectsWhatNobodyOwnsAtSecondSight(t *testing.T) {
 	t.Parallel()
-	a := newAttic(t, usual)
-	a.leave("lost")
-	kept := a.own("kept")
-	a.sweep(1)
-	a.wantCensus(2, 2)
-	if told := <-a.recorder.Events; !strings.Contains(told, "OrphanFound") || !strings.Contains(told, `machine "lost" has no owner`) {
+	f := newAttic(t, usual)
+	f.leave("lost")
+	kept := f.own("kept")
+	f.sweep(1)
+	f.wantCensus(2, 2)
+	if told := <-f.recorder.Events; !strings.Contains(told, "OrphanFound") || !strings.Contains(told, `machine "lost" has no owner`) {
 		t.Errorf("told %q", told)
 	}
-	a.sweep(1)
-	a.wantCensus(1, 1)
-	if _, ok := a.cloud.Census().Instances[kept]; !ok {
+	f.sweep(1)
+	f.wantCensus(1, 1)
+	if _, ok := f.cloud.Census().Instances[kept]; !ok {
 		t.Error("the machine lost its instance")
 	}
-	a.sweep(3)
-	a.wantCensus(1, 1)
+	f.sweep(3)
+	f.wantCensus(1, 1)
 }
 
 func TestCollectsADiskWithoutAnInstance(t *testing.T) {
 	t.Parallel()
-	a := newAttic(t, usual)
-	a.fault = func(call fake.Call) fake.Fault {
+	f := newAttic(t, usual)
+	f.fault = func(call fake.Call) fake.Fault {
 		if call.Operation == "create" {
 			return fake.Fault{Err: errors.New("internal error")}
 		}
 		return fake.Fault{}
 	}
-	id := driver.Identity{UID: "lost", Name: "lost", Owner: driver.Owner{UID: a.home.UID, Namespace: a.home.Namespace, Name: "home"}}
-	if _, err := a.cloud.Create(t.Context(), driver.Request[fake.Config]{Identity: id, Config: fake.Config{InstanceType: "small"}}); err == nil {
+	id := driver.Identity{UID: "lost", Name: "lost", Owner: driver.Owner{UID: f.home.UID, Namespace: f.home.Namespace, Name: "home"}}
+	if _, err := f.cloud.Create(t.Context(), driver.Request[fake.Config]{Identity: id, Config: fake.Config{InstanceType: "small"}}); err == nil {
 		t.Fatal("the creation succeeded")
 	}
-	a.wantCensus(0, 1)
-	a.sweep(2)
-	a.wantCensus(0, 0)
+	f.wantCensus(0, 1)
+	f.sweep(2)
+	f.wantCensus(0, 0)
+}
+
+// TestOneForeignInstanceProtectsTheWholeCluster leaves an orphan of ours beside what another management cluster made.
+func TestOneForeignInstanceProtectsTheWholeCluster(t *testing.T) {
+	t.Parallel()
+	f := newAttic(t, usual)
+	f.leave("lost")
+	f.others[f.leave("theirs")] = true
+	f.sweep(3)
+	f.wantCensus(2, 2)
+	for range 2 { // the instance and its disk
+		if told := <-f.recorder.Events; !strings.Contains(told, "OrphanOfAnotherManagementCluster") || !strings.Contains(told, `machine "theirs"`) {
+			t.Errorf("told %q", told)
+		}
+	}
+	if len(f.recorder.Events) > 0 {
+		t.Errorf("told again: %q", <-f.recorder.Events)
+	}
 }
 
 // TestCollectsNothing breaks each precondition in turn.
@@ -207,50 +284,91 @@ func TestCollectsNothing(t *testing.T) {
 	dry.DryRun = true
 	for name, test := range map[string]struct {
 		options Options
-		given   func(*attic)
+		given   func(*fixture)
 		fails   bool
 	}{
-		"in dry-run mode": {dry, func(*attic) {}, false},
-		"while the Cluster is paused": {usual, func(a *attic) {
-			a.home.Spec.Paused = ptr.To(true)
-			if err := cluster.Client.Update(a.Context(), a.home); err != nil {
-				a.Fatal(err)
+		"in dry-run mode": {dry, func(*fixture) {}, false},
+		"while the Cluster is paused": {usual, func(f *fixture) {
+			f.home.Spec.Paused = ptr.To(true)
+			if err := cluster.Client.Update(f.Context(), f.home); err != nil {
+				f.Fatal(err)
 			}
 		}, false},
-		"while a MachineDeployment of the Cluster is frozen for an overshoot": {usual, func(a *attic) {
-			a.fleet(&clusterv1.MachineDeployment{}, policyv1.FrozenLabel, "")
+		"while a MachineDeployment of the Cluster is frozen for an overshoot": {usual, func(f *fixture) {
+			f.fleet(&clusterv1.MachineDeployment{}, policyv1.FrozenLabel, "")
 		}, false},
-		"while a MachineSet of the Cluster is frozen by hand": {usual, func(a *attic) {
-			a.fleet(&clusterv1.MachineSet{}, "", "true")
+		"while a MachineSet of the Cluster is frozen by hand": {usual, func(f *fixture) {
+			f.fleet(&clusterv1.MachineSet{}, "", "true")
 		}, false},
-		"while the workload cluster does not answer": {usual, func(a *attic) {
-			a.home.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
-			a.home.Status.Conditions = []metav1.Condition{{
+		"while an order to freeze a MachineDeployment is not understood": {usual, func(f *fixture) {
+			f.fleet(&clusterv1.MachineDeployment{}, "", "True")
+		}, false},
+		"while the workload cluster does not answer": {usual, func(f *fixture) {
+			f.home.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
+			f.home.Status.Conditions = []metav1.Condition{{
 				Type: clusterv1.ClusterRemoteConnectionProbeCondition, Status: metav1.ConditionFalse,
 				Reason: clusterv1.ClusterRemoteConnectionProbeFailedReason, LastTransitionTime: metav1.Now(),
 			}}
-			if err := cluster.Client.Status().Update(a.Context(), a.home); err != nil {
-				a.Fatal(err)
+			if err := cluster.Client.Status().Update(f.Context(), f.home); err != nil {
+				f.Fatal(err)
 			}
 		}, false},
-		"while the Cluster is paused by its annotation": {usual, func(a *attic) {
-			a.home.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
-			if err := cluster.Client.Update(a.Context(), a.home); err != nil {
-				a.Fatal(err)
+		"while it is not known whether the workload cluster answers": {usual, func(f *fixture) {
+			f.home.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
+			if err := cluster.Client.Status().Update(f.Context(), f.home); err != nil {
+				f.Fatal(err)
 			}
 		}, false},
-		"while the fleets cannot be read": {usual, func(a *attic) { a.blind = true }, true},
-		"when the Cluster was replaced by one of the same name": {usual, func(a *attic) {
-			if err := cluster.Client.Delete(a.Context(), a.home); err != nil {
-				a.Fatal(err)
-			}
-			if _, err := cluster.Cluster(a.Context(), a.home.Namespace, "home"); err != nil {
-				a.Fatal(err)
+		"while machine-controller does not run, so that its conditions are old": {usual, func(f *fixture) { f.elect(-time.Hour) }, false},
+		"while a Machine refers to the instance":                                {usual, func(f *fixture) { f.refer("lost", "home") }, false},
+		"when the cache misses a Machine that refers to the instance": {usual, func(f *fixture) {
+			f.hidden = true
+			f.refer("lost", "home")
+		}, false},
+		"while the heartbeat was not read": {usual, func(f *fixture) { f.amnesia = true }, true},
+		"when the tags lack something": {usual, func(f *fixture) {
+			f.cloud.Untag(f.cloud.Census().Instances[f.lost("lost")].ProviderID, driver.TagCluster)
+		}, false},
+		"when the Cluster is gone": {usual, func(f *fixture) {
+			if err := cluster.Client.Delete(f.Context(), f.home); err != nil {
+				f.Fatal(err)
 			}
 		}, false},
-		"when a list breaks off": {usual, func(a *attic) {
+		"while another management cluster acts on the workload cluster": {usual, func(f *fixture) {
+			f.claim(metav1.ConditionFalse, policyv1.ClaimedElsewhereReason)
+		}, false},
+		"while the workload cluster has not been claimed yet": {usual, func(f *fixture) {
+			f.claim(metav1.ConditionUnknown, policyv1.NotClaimedYetReason)
+		}, false},
+		"when it was created while no provider of ours was running": {usual, func(f *fixture) {
+			f.others[f.lost("lost")] = true
+		}, false},
+		"while the Cluster is paused by its annotation": {usual, func(f *fixture) {
+			f.home.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+			if err := cluster.Client.Update(f.Context(), f.home); err != nil {
+				f.Fatal(err)
+			}
+		}, false},
+		"when the Cluster is labelled for another provider": {usual, func(f *fixture) {
+			f.WatchFilter = "ours"
+			f.home.Labels = map[string]string{clusterv1.WatchLabel: "theirs"}
+			if err := cluster.Client.Update(f.Context(), f.home); err != nil {
+				f.Fatal(err)
+			}
+		}, false},
+		"when the Cluster is labelled for no provider": {usual, func(f *fixture) { f.WatchFilter = "ours" }, false},
+		"while the fleets cannot be read":              {usual, func(f *fixture) { f.blind = true }, true},
+		"when the Cluster was replaced by one of the same name": {usual, func(f *fixture) {
+			if err := cluster.Client.Delete(f.Context(), f.home); err != nil {
+				f.Fatal(err)
+			}
+			if _, err := cluster.Cluster(f.Context(), f.home.Namespace, "home"); err != nil {
+				f.Fatal(err)
+			}
+		}, false},
+		"when a list breaks off": {usual, func(f *fixture) {
 			pages := 0
-			a.fault = func(call fake.Call) fake.Fault {
+			f.fault = func(call fake.Call) fake.Fault {
 				if call.Operation == "list" {
 					if pages++; pages%2 == 0 {
 						return fake.Fault{Err: errors.New("gateway timeout")}
@@ -259,29 +377,29 @@ func TestCollectsNothing(t *testing.T) {
 				return fake.Fault{}
 			}
 		}, true},
-		"when the cache misses a machine that the API server has": {usual, func(a *attic) {
-			a.hidden = true
+		"when the cache misses a machine that the API server has": {usual, func(f *fixture) {
+			f.hidden = true
 			machine := &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{
-				Namespace: a.home.Namespace, Name: "lost", Annotations: map[string]string{infrav1.IdentityAnnotation: string(a.lost("lost"))}}}
-			if err := cluster.Client.Create(a.Context(), machine); err != nil {
-				a.Fatal(err)
+				Namespace: f.home.Namespace, Name: "lost", Annotations: map[string]string{infrav1.IdentityAnnotation: string(f.lost("lost"))}}}
+			if err := cluster.Client.Create(f.Context(), machine); err != nil {
+				f.Fatal(err)
 			}
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := newAttic(t, test.options)
-			a.leave("lost")
-			test.given(a)
+			f := newAttic(t, test.options)
+			f.leave("lost")
+			test.given(f)
 			for range 3 {
-				a.now = a.now.Add(21 * time.Minute)
-				if err := a.Sweep(t.Context()); (err != nil) != test.fails {
+				f.now = f.now.Add(21 * time.Minute)
+				if err := f.Sweep(t.Context()); (err != nil) != test.fails {
 					t.Errorf("got %v, want failure %t", err, test.fails)
 				}
 			}
-			a.wantCensus(1, 1)
-			for len(a.recorder.Events) > 0 {
-				if told := <-a.recorder.Events; strings.Contains(told, "OrphanDeleted") {
+			f.wantCensus(1, 1)
+			for len(f.recorder.Events) > 0 {
+				if told := <-f.recorder.Events; strings.Contains(told, "OrphanDeleted") {
 					t.Errorf("told %q", told)
 				}
 			}
@@ -291,8 +409,8 @@ func TestCollectsNothing(t *testing.T) {
 
 // fleet creates a MachineDeployment or MachineSet of the Cluster with a label and the operator's word on
 // freezing.
-func (a *attic) fleet(object client.Object, label, word string) {
-	a.Helper()
+func (f *fixture) fleet(object client.Object, label, word string) {
+	f.Helper()
 	template := clusterv1.MachineTemplateSpec{
 		ObjectMeta: clusterv1.ObjectMeta{Labels: map[string]string{"fleet": "a"}},
 		Spec: clusterv1.MachineSpec{
@@ -308,7 +426,7 @@ func (a *attic) fleet(object client.Object, label, word string) {
 	case *clusterv1.MachineSet:
 		fleet.Spec = clusterv1.MachineSetSpec{ClusterName: "home", Selector: selector, Template: template}
 	}
-	object.SetNamespace(a.home.Namespace)
+	object.SetNamespace(f.home.Namespace)
 	object.SetGenerateName("fleet-")
 	object.SetLabels(map[string]string{clusterv1.ClusterNameLabel: "home"})
 	if label != "" {
@@ -317,52 +435,52 @@ func (a *attic) fleet(object client.Object, label, word string) {
 	if word != "" {
 		object.SetAnnotations(map[string]string{policyv1.FreezeAnnotation: word})
 	}
-	if err := cluster.Client.Create(a.Context(), object); err != nil {
-		a.Fatal(err)
+	if err := cluster.Client.Create(f.Context(), object); err != nil {
+		f.Fatal(err)
 	}
 }
 
 // TestAFleetThatThawedIsNoHindrance has fleets that are not frozen, one of them by the operator's word.
 func TestAFleetThatThawedIsNoHindrance(t *testing.T) {
 	t.Parallel()
-	a := newAttic(t, usual)
-	a.leave("lost")
-	a.fleet(&clusterv1.MachineDeployment{}, "", "")
-	a.fleet(&clusterv1.MachineDeployment{}, policyv1.FrozenLabel, "false")
-	a.sweep(2)
-	a.wantCensus(0, 0)
+	f := newAttic(t, usual)
+	f.leave("lost")
+	f.fleet(&clusterv1.MachineDeployment{}, "", "")
+	f.fleet(&clusterv1.MachineDeployment{}, policyv1.FrozenLabel, "false")
+	f.sweep(2)
+	f.wantCensus(0, 0)
 }
 
 // TestReadsNoFleetsWhileAllIsWell counts the live lists of a sweep that finds no orphan.
 func TestReadsNoFleetsWhileAllIsWell(t *testing.T) {
 	t.Parallel()
-	a := newAttic(t, usual)
-	a.own("kept")
-	a.blind = true // a live list would fail
-	a.sweep(3)
-	a.wantCensus(1, 1)
+	f := newAttic(t, usual)
+	f.own("kept")
+	f.blind = true // a live list would fail
+	f.sweep(3)
+	f.wantCensus(1, 1)
 }
 
 // TestOneOrphanThatStaysHoldsUpNoOther has the cloud refuse to delete the oldest orphan.
 func TestOneOrphanThatStaysHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
-	a := newAttic(t, usual)
-	stays := a.leave("stays")
-	a.now = a.now.Add(time.Minute)
-	a.leave("goes")
-	a.fault = func(call fake.Call) fake.Fault {
+	f := newAttic(t, usual)
+	stays := f.leave("stays")
+	f.now = f.now.Add(time.Minute)
+	f.leave("goes")
+	f.fault = func(call fake.Call) fake.Fault {
 		if call.Operation == "delete" && call.Identity.UID == stays {
 			return fake.Fault{Err: errors.New("internal error")}
 		}
 		return fake.Fault{}
 	}
-	a.sweep(1)
-	a.now = a.now.Add(21 * time.Minute)
-	if err := a.Sweep(t.Context()); err == nil {
+	f.sweep(1)
+	f.now = f.now.Add(21 * time.Minute)
+	if err := f.Sweep(t.Context()); err == nil {
 		t.Error("the failure was swallowed")
 	}
-	a.wantCensus(1, 1)
-	if _, left := a.cloud.Census().Instances[stays]; !left {
+	f.wantCensus(1, 1)
+	if _, left := f.cloud.Census().Instances[stays]; !left {
 		t.Error("the wrong one is gone")
 	}
 }
@@ -370,34 +488,34 @@ func TestOneOrphanThatStaysHoldsUpNoOther(t *testing.T) {
 // TestOneAccountThatFailsHoldsUpNoOther has a second account whose list never completes.
 func TestOneAccountThatFailsHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
-	a := newAttic(t, usual)
-	a.elsewhere = fake.New(fake.Options{Faults: func(fake.Call) fake.Fault { return fake.Fault{Err: errors.New("gateway timeout")} }})
-	if _, err := a.Accounts.Driver(t.Context(), &infrav1.SimMachine{Spec: infrav1.SimMachineSpec{Zone: "elsewhere"}}); err != nil {
+	f := newAttic(t, usual)
+	f.elsewhere = fake.New(fake.Options{Faults: func(fake.Call) fake.Fault { return fake.Fault{Err: errors.New("gateway timeout")} }})
+	if _, err := f.Accounts.Driver(t.Context(), &infrav1.SimMachine{Spec: infrav1.SimMachineSpec{Zone: f.elsewhereZone()}}); err != nil {
 		t.Fatal(err)
 	}
-	a.leave("lost")
+	f.leave("lost")
 	for range 2 {
-		a.now = a.now.Add(21 * time.Minute)
-		if err := a.Sweep(t.Context()); err == nil {
+		f.now = f.now.Add(21 * time.Minute)
+		if err := f.Sweep(t.Context()); err == nil {
 			t.Error("the failure was swallowed")
 		}
 	}
-	a.wantCensus(0, 0)
+	f.wantCensus(0, 0)
 }
 
 func TestCollectsNoMoreThanTheCap(t *testing.T) {
 	t.Parallel()
 	options := usual
 	options.Cap = 2
-	a := newAttic(t, options)
+	f := newAttic(t, options)
 	for n := range 3 {
-		a.leave(fmt.Sprint("lost-", n))
+		f.leave(fmt.Sprint("lost-", n))
 	}
-	a.sweep(2)
+	f.sweep(2)
 	// An instance takes its disk with it, and both were counted, so one instance is all that fits.
-	if left := len(a.cloud.Census().Instances); left < 1 {
+	if left := len(f.cloud.Census().Instances); left < 1 {
 		t.Errorf("%d instances are left, want at least 1", left)
 	}
-	a.sweep(5)
-	a.wantCensus(0, 0)
+	f.sweep(5)
+	f.wantCensus(0, 0)
 }

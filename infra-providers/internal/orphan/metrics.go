@@ -16,6 +16,10 @@ var (
 		Name: "drover_infra_orphan_verdicts",
 		Help: "Things with our tags found by the last sweep, by cloud and verdict.",
 	}, []string{"cloud", "verdict"})
+	sweepsTotal = register.NewCounterVec(prometheus.CounterOpts{
+		Name: "drover_infra_orphan_sweeps_total",
+		Help: "Sweeps for orphans that came to an end, by cloud.",
+	}, []string{"cloud"})
 	collectedTotal = register.NewCounterVec(prometheus.CounterOpts{
 		Name: "drover_infra_orphans_collected_total",
 		Help: "Orphans deleted, by cloud.",

@@ -4,35 +4,71 @@
 package orphan
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 )
 
+// instance is the Kind of an instance.
+const instance = "instance"
+
 // Found is something in the cloud that carries our tags: an instance, or what was made beside one.
 type Found struct {
+	// Account is the name of the account that it was found in.
+	Account string
 	// Kind is instance, or the cloud's word for another thing.
 	Kind     string
 	ID       string
 	Identity driver.Identity
 	Created  time.Time
+	// Instances are the provider IDs of the instances that it is beside, as far as they are there; nothing for an
+	// instance itself. Who deletes it by its Identity deletes these too.
+	Instances []string
+	// Elsewhere is true for what no provider of this installation can have created; see Memory.
+	Elsewhere bool
 }
 
-func (f Found) key() string { return f.Kind + "/" + f.ID }
+// key is different for everything found. Accounts may use the same IDs.
+func (f Found) key() string { return f.Account + " " + f.Kind + "/" + f.ID }
+
+// machine is the machine that the tags name.
+func (f Found) machine() types.NamespacedName {
+	return types.NamespacedName{Namespace: f.Identity.Owner.Namespace, Name: f.Identity.Name}
+}
+
+// referred reports whether a Machine of the Cluster in the tags refers to it, or to what it is beside.
+func (f Found) referred(references map[Reference]bool) bool {
+	owner := f.Identity.Owner
+	for _, id := range append(slices.Clone(f.Instances), f.Identity.ProviderID) {
+		if references[Reference{owner.Namespace, owner.Name, id}] {
+			return true
+		}
+	}
+	return false
+}
 
 // Verdict is what is to be done about something found.
 type Verdict string
 
 // The verdicts, from harmless to final.
 const (
-	// Wanted: a machine owns it.
+	// Wanted: a machine owns it, or a Machine refers to it.
 	Wanted Verdict = "wanted"
-	// Foreign: its Cluster is not one that we know by UID, so it is somebody else's to judge.
+	// Foreign: it lacks tags, or its Cluster is another provider's, or another management cluster created it, so it
+	// is somebody else's to judge.
 	Foreign Verdict = "foreign"
+	// ClusterMissing: it has all tags, and there is no such Cluster here: that was deleted, or is another management
+	// cluster's. It is reported and never deleted.
+	ClusterMissing Verdict = "clustermissing"
+	// Extra: it has the tags of a machine whose instance is another. It is reported and never deleted, because what
+	// is beside it cannot be told from what is beside the machine's own.
+	Extra Verdict = "extra"
 	// Young: it may belong to a machine whose news did not reach us yet.
 	Young Verdict = "young"
 	// Frozen: nothing is collected in its Cluster now.
@@ -45,19 +81,46 @@ const (
 	Orphaned Verdict = "orphaned"
 )
 
+var verdicts = []Verdict{Wanted, Foreign, ClusterMissing, Extra, Young, Frozen, Suspected, Spared, Orphaned}
+
+// Claim is what an infrastructure machine may own.
+type Claim struct {
+	// UIDs are its own and the one that it had when its instance was asked for.
+	UIDs []types.UID
+	// ProviderID is its instance's; empty before there is one.
+	ProviderID string
+}
+
+// Reference is an instance that a Machine of Cluster API refers to.
+type Reference struct{ Namespace, Cluster, ProviderID string }
+
+// Standing is what is known of a Cluster.
+type Standing struct {
+	// Foreign is true for one that is another provider's.
+	Foreign bool
+	// Frozen is true while nothing of it is collected.
+	Frozen bool
+}
+
 // Input is all that a plan depends on.
 type Input struct {
 	Now   time.Time
 	Found []Found
-	// Wanted are the UIDs and provider IDs that machines own.
-	Wanted map[string]bool
-	// Clusters are the Clusters known, and whether each is frozen.
-	Clusters map[types.UID]bool
+	// Claims are those of the machines there are, by namespace and name.
+	Claims map[types.NamespacedName]Claim
+	// References are those of the Machines of Cluster API there are.
+	References map[Reference]bool
+	// Clusters are those there are, by UID, namespace and name.
+	Clusters map[driver.Owner]Standing
+	// Namespace is the only one whose Clusters are known; empty for all.
+	Namespace string
 	// Suspects are the things that were suspected before, and since when.
 	Suspects map[string]time.Time
 	// Grace is how old a thing must be, and how long it must have been suspected.
 	Grace time.Duration
-	// Cap is how many may be collected in one sweep.
+	// Tried are the things that were to be deleted before and are still there.
+	Tried map[string]bool
+	// Cap is how many may be collected of one account in one sweep.
 	Cap int
 }
 
@@ -67,43 +130,113 @@ type Judged struct {
 	Verdict Verdict
 }
 
-// Plan judges everything found, the oldest first. Each guard is one line; the order is the specification.
-func Plan(in Input) []Judged {
-	found := slices.Clone(in.Found)
-	slices.SortFunc(found, func(a, b Found) int {
-		if order := a.Created.Compare(b.Created); order != 0 {
-			return order
-		}
-		return strings.Compare(a.key(), b.key())
-	})
-	left := in.Cap
-	judged := make([]Judged, len(found))
-	for i, thing := range found {
-		frozen, known := in.Clusters[thing.Identity.Owner.UID]
-		since, suspected := in.Suspects[thing.key()]
-		verdict := Orphaned
-		switch {
-		case in.wants(thing):
-			verdict = Wanted
-		case !known:
-			verdict = Foreign
-		case thing.Created.IsZero() || in.Now.Sub(thing.Created) < in.Grace:
-			verdict = Young
-		case frozen:
-			verdict = Frozen
-		case !suspected || in.Now.Sub(since) < in.Grace:
-			verdict = Suspected
-		case left <= 0:
-			verdict = Spared
-		default:
-			left--
-		}
-		judged[i] = Judged{Found: thing, Verdict: verdict}
+// remarkable reports whether the Cluster gets an event about the thing when it is first found.
+func (j Judged) remarkable() bool {
+	switch j.Verdict {
+	case Suspected, Spared, Orphaned, Extra:
+		return true
+	default:
+		return j.Verdict == Foreign && j.Elsewhere
 	}
+}
+
+// Plan judges everything found, the oldest first.
+func Plan(in Input) []Judged {
+	judged := make([]Judged, len(in.Found))
+	for i, thing := range in.Found {
+		judged[i] = Judged{Found: thing, Verdict: in.judge(thing)}
+	}
+	slices.SortFunc(judged, func(a, b Judged) int {
+		return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.key(), b.key()))
+	})
+	in.spare(judged)
 	return judged
 }
 
-// wants reports whether a machine owns a thing.
+// spare lets the cap of each account stand. The namespaces take turns and what did not go before comes last in its
+// namespace, so that what stays in one keeps no orphan of another alive.
+func (in Input) spare(judged []Judged) {
+	type place struct{ account, namespace string }
+	var orphans, again []*Judged
+	for i := range judged {
+		switch thing := &judged[i]; {
+		case thing.Verdict != Orphaned:
+		case in.Tried[thing.key()]:
+			again = append(again, thing)
+		default:
+			orphans = append(orphans, thing)
+		}
+	}
+	orphans = append(orphans, again...)
+	turns, next := map[*Judged]int{}, map[place]int{}
+	for _, thing := range orphans {
+		of := place{thing.Account, thing.Identity.Owner.Namespace}
+		turns[thing] = next[of]
+		next[of]++
+	}
+	slices.SortStableFunc(orphans, func(a, b *Judged) int { return cmp.Compare(turns[a], turns[b]) })
+	taken := map[string]int{}
+	for _, thing := range orphans {
+		if taken[thing.Account]++; taken[thing.Account] > in.Cap {
+			thing.Verdict = Spared
+		}
+	}
+}
+
+// judge is the verdict on one thing, but for the cap. Each guard is one line; the order is the specification.
+func (in Input) judge(thing Found) Verdict {
+	standing, known := in.Clusters[thing.Identity.Owner]
+	since, suspected := in.Suspects[thing.key()]
+	switch {
+	case !thing.Identity.Tagged(), thing.Identity.Owner.UID == "", standing.Foreign:
+		return Foreign
+	case in.extra(thing):
+		return Extra
+	case in.wants(thing):
+		return Wanted
+	case !known && in.Namespace != "" && in.Namespace != thing.Identity.Owner.Namespace:
+		return Foreign
+	case !known:
+		return ClusterMissing
+	case thing.Elsewhere:
+		return Foreign
+	case thing.Created.IsZero() || in.Now.Sub(thing.Created) < in.Grace:
+		return Young
+	case standing.Frozen:
+		return Frozen
+	case !suspected || in.Now.Sub(since) < in.Grace:
+		return Suspected
+	default:
+		return Orphaned
+	}
+}
+
+// wants reports whether a machine of the namespace and name in the tags owns a thing, or a Machine of the Cluster in
+// the tags refers to it. What objects elsewhere name does not count.
 func (in Input) wants(thing Found) bool {
-	return in.Wanted[string(thing.Identity.UID)] || in.Wanted[thing.Identity.ProviderID]
+	if thing.referred(in.References) {
+		return true
+	}
+	claim, ok := in.Claims[thing.machine()]
+	return ok && claim.covers(thing.Identity)
+}
+
+// extra reports whether a thing is an instance with the tags of a machine whose own instance is another.
+func (in Input) extra(thing Found) bool {
+	id, claim := thing.Identity, in.Claims[thing.machine()]
+	return thing.Kind == instance && !thing.referred(in.References) && claim.ProviderID != "" && id.ProviderID != claim.ProviderID && claim.covers(id)
+}
+
+// covers reports whether a machine has to do with an identity.
+func (c Claim) covers(id driver.Identity) bool {
+	return slices.Contains(c.UIDs, id.UID) || id.ProviderID != "" && c.ProviderID == id.ProviderID
+}
+
+// claimOf is what a machine may own.
+func claimOf(machine driver.Machine) Claim {
+	claim := Claim{UIDs: []types.UID{machine.GetUID()}, ProviderID: machine.GetProviderID()}
+	if before := machine.GetAnnotations()[infrav1.IdentityAnnotation]; before != "" {
+		claim.UIDs = append(claim.UIDs, types.UID(before))
+	}
+	return claim
 }

@@ -4,6 +4,7 @@
 package orphan
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -16,42 +17,77 @@ import (
 func TestPlan(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_000_000, 0)
-	old := func(id, uid, cluster string) Found {
-		return Found{Kind: "instance", ID: id, Created: now.Add(-time.Hour), Identity: driver.Identity{UID: types.UID(uid), ProviderID: id, Owner: driver.Owner{UID: types.UID(cluster)}}}
+	owner := func(name string) driver.Owner {
+		return driver.Owner{UID: types.UID(name + "-uid"), Namespace: "team", Name: name}
 	}
-	young := old("young", "lost", "home")
-	young.Created = now.Add(-time.Minute)
-	undated := old("undated", "lost", "home")
-	undated.Created = time.Time{}
+	of := func(id, machine, cluster string, changes ...func(*Found)) Found {
+		found := Found{Kind: instance, ID: id, Created: now.Add(-time.Hour), Identity: driver.Identity{
+			UID: types.UID(machine + "-uid"), Name: machine, ProviderID: id, Owner: owner(cluster),
+		}}
+		for _, change := range changes {
+			change(&found)
+		}
+		return found
+	}
+	disk := func(f *Found) { f.Kind, f.Identity.ProviderID = "disk", "" }
 	long, short := now.Add(-30*time.Minute), now.Add(-time.Minute)
+	known := func(ids ...string) map[string]time.Time {
+		all := map[string]time.Time{}
+		for _, id := range ids {
+			all[" instance/"+id], all[" disk/"+id] = long, long
+		}
+		return all
+	}
 	for name, test := range map[string]struct {
 		found    []Found
 		suspects map[string]time.Time
 		cap      int
 		want     []Verdict
 	}{
-		"keeps what a machine owns by UID":             {[]Found{old("a", "wanted-uid", "home")}, map[string]time.Time{"instance/a": long}, 5, []Verdict{Wanted}},
-		"keeps what a machine owns by provider ID":     {[]Found{old("wanted-id", "lost", "home")}, map[string]time.Time{"instance/wanted-id": long}, 5, []Verdict{Wanted}},
-		"keeps what belongs to a cluster it knows not": {[]Found{old("a", "lost", "away")}, map[string]time.Time{"instance/a": long}, 5, []Verdict{Foreign}},
-		"keeps what has no cluster":                    {[]Found{old("a", "lost", "")}, map[string]time.Time{"instance/a": long}, 5, []Verdict{Foreign}},
-		"keeps what is young":                          {[]Found{young}, map[string]time.Time{"instance/young": long}, 5, []Verdict{Young}},
-		"keeps what has no age":                        {[]Found{undated}, map[string]time.Time{"instance/undated": long}, 5, []Verdict{Young}},
-		"keeps everything while frozen":                {[]Found{old("a", "lost", "frozen")}, map[string]time.Time{"instance/a": long}, 5, []Verdict{Frozen}},
-		"suspects at first sight":                      {[]Found{old("a", "lost", "home")}, nil, 5, []Verdict{Suspected}},
-		"suspects for a whole grace period":            {[]Found{old("a", "lost", "home")}, map[string]time.Time{"instance/a": short}, 5, []Verdict{Suspected}},
-		"condemns at second sight":                     {[]Found{old("a", "lost", "home")}, map[string]time.Time{"instance/a": long}, 5, []Verdict{Orphaned}},
-		"condemns no more than the cap":                {[]Found{old("a", "lost", "home"), old("b", "lost", "home"), old("c", "lost", "home")}, map[string]time.Time{"instance/a": long, "instance/b": long, "instance/c": long}, 2, []Verdict{Orphaned, Orphaned, Spared}},
+		"keeps what a machine owns by UID":                  {[]Found{of("a", "making", "home")}, known("a"), 5, []Verdict{Wanted}},
+		"keeps what a machine owns by UID from before":      {[]Found{of("a", "moved", "home", func(f *Found) { f.Identity.UID = "before" })}, known("a"), 5, []Verdict{Wanted}},
+		"keeps what a machine owns by provider ID":          {[]Found{of("made-id", "made", "home", func(f *Found) { f.Identity.UID = "another" })}, known("made-id"), 5, []Verdict{Wanted}},
+		"keeps a disk of a machine":                         {[]Found{of("a", "made", "home", disk)}, known("a"), 5, []Verdict{Wanted}},
+		"keeps a machine's of a Cluster that moved":         {[]Found{of("made-id", "made", "home", func(f *Found) { f.Identity.Owner.UID = "old" })}, known("made-id"), 5, []Verdict{Wanted}},
+		"keeps what a Machine refers to":                    {[]Found{of("referred", "lost", "home")}, known("referred"), 5, []Verdict{Wanted}},
+		"keeps a disk of what a Machine refers to":          {[]Found{of("a", "lost", "home", disk, func(f *Found) { f.Instances = []string{"referred"} })}, known("a"), 5, []Verdict{Wanted}},
+		"believes no Machine of another Cluster":            {[]Found{of("referred", "lost", "away")}, known("referred"), 5, []Verdict{ClusterMissing}},
+		"believes no machine of another name":               {[]Found{of("a", "lost", "home", func(f *Found) { f.Identity.UID = "making-uid" })}, known("a"), 5, []Verdict{Orphaned}},
+		"believes no machine of another namespace":          {[]Found{of("made-id", "made", "home", func(f *Found) { f.Identity.Owner.Namespace = "other" })}, known("made-id"), 5, []Verdict{ClusterMissing}},
+		"reports a machine's second instance":               {[]Found{of("a", "made", "home")}, known("a"), 5, []Verdict{Extra}},
+		"condemns what an earlier machine of the name left": {[]Found{of("a", "made", "home", func(f *Found) { f.Identity.UID = "earlier" })}, known("a"), 5, []Verdict{Orphaned}},
+		"takes neither for extra before one is known":       {[]Found{of("a", "making", "home"), of("b", "making", "home")}, known("a", "b"), 5, []Verdict{Wanted, Wanted}},
+		"reports what belongs to a Cluster not here":        {[]Found{of("a", "lost", "away")}, known("a"), 5, []Verdict{ClusterMissing}},
+		"reports what names a Cluster by another UID":       {[]Found{of("a", "lost", "home", func(f *Found) { f.Identity.Owner.UID = "x" })}, known("a"), 5, []Verdict{ClusterMissing}},
+		"keeps what has no cluster":                         {[]Found{of("a", "lost", "home", func(f *Found) { f.Identity.Owner = driver.Owner{} })}, known("a"), 5, []Verdict{Foreign}},
+		"keeps what has no Cluster's UID":                   {[]Found{of("a", "made", "home", func(f *Found) { f.Identity.Owner.UID = "" })}, known("a"), 5, []Verdict{Foreign}},
+		"keeps what has no machine's name":                  {[]Found{of("a", "lost", "home", func(f *Found) { f.Identity.Name = "" })}, known("a"), 5, []Verdict{Foreign}},
+		"keeps what has no UID":                             {[]Found{of("a", "lost", "home", func(f *Found) { f.Identity.UID = "" })}, known("a"), 5, []Verdict{Foreign}},
+		"keeps what another management cluster created":     {[]Found{of("a", "lost", "home", func(f *Found) { f.Elsewhere = true })}, known("a"), 5, []Verdict{Foreign}},
+		"keeps what is in another provider's Cluster":       {[]Found{of("a", "lost", "theirs")}, known("a"), 5, []Verdict{Foreign}},
+		"keeps what is young":                               {[]Found{of("a", "lost", "home", func(f *Found) { f.Created = short })}, known("a"), 5, []Verdict{Young}},
+		"keeps what has no age":                             {[]Found{of("a", "lost", "home", func(f *Found) { f.Created = time.Time{} })}, known("a"), 5, []Verdict{Young}},
+		"keeps everything while frozen":                     {[]Found{of("a", "lost", "frozen")}, known("a"), 5, []Verdict{Frozen}},
+		"suspects at first sight":                           {[]Found{of("a", "lost", "home")}, nil, 5, []Verdict{Suspected}},
+		"suspects for a whole grace period":                 {[]Found{of("a", "lost", "home")}, map[string]time.Time{"instance/a": short}, 5, []Verdict{Suspected}},
+		"condemns at second sight":                          {[]Found{of("a", "lost", "home")}, known("a"), 5, []Verdict{Orphaned}},
+		"condemns no more than the cap":                     {[]Found{of("a", "lost", "home"), of("b", "lost", "home"), of("c", "lost", "home")}, known("a", "b", "c"), 2, []Verdict{Orphaned, Orphaned, Spared}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			judged := Plan(Input{
-				Now:      now,
-				Found:    test.found,
-				Wanted:   map[string]bool{"wanted-uid": true, "wanted-id": true},
-				Clusters: map[types.UID]bool{"home": false, "frozen": true},
-				Suspects: test.suspects,
-				Grace:    20 * time.Minute,
-				Cap:      test.cap,
+				Now:   now,
+				Found: test.found,
+				Claims: map[types.NamespacedName]Claim{
+					{Namespace: "team", Name: "making"}: {UIDs: []types.UID{"making-uid"}},
+					{Namespace: "team", Name: "made"}:   {UIDs: []types.UID{"made-uid"}, ProviderID: "made-id"},
+					{Namespace: "team", Name: "moved"}:  {UIDs: []types.UID{"now", "before"}},
+				},
+				References: map[Reference]bool{{"team", "home", "referred"}: true},
+				Clusters:   map[driver.Owner]Standing{owner("home"): {}, owner("frozen"): {Frozen: true}, owner("theirs"): {Foreign: true}},
+				Suspects:   test.suspects,
+				Grace:      20 * time.Minute,
+				Cap:        test.cap,
 			})
 			var got []Verdict
 			for _, j := range judged {
@@ -61,5 +97,47 @@ func TestPlan(t *testing.T) {
 				t.Errorf("verdicts (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestAClusterOfANamespaceThatIsNotWatchedIsNotMissing where a provider watches one namespace.
+func TestAClusterOfANamespaceThatIsNotWatchedIsNotMissing(t *testing.T) {
+	t.Parallel()
+	for namespace, want := range map[string]Verdict{"": ClusterMissing, "team": ClusterMissing, "other": Foreign} {
+		found := Found{Kind: instance, ID: "a", Identity: driver.Identity{
+			UID: "u", Name: "lost", ProviderID: "a", Owner: driver.Owner{UID: "c", Namespace: "team", Name: "away"},
+		}}
+		if got := Plan(Input{Found: []Found{found}, Namespace: namespace})[0].Verdict; got != want {
+			t.Errorf("watching %q: got %s, want %s", namespace, got, want)
+		}
+	}
+}
+
+// TestNamespacesTakeTurns: neither the older orphans of another namespace nor those that never go use up the cap.
+func TestNamespacesTakeTurns(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_000_000, 0)
+	in := Input{Now: now, Grace: time.Minute, Cap: 2, Clusters: map[driver.Owner]Standing{}, Suspects: map[string]time.Time{}, Tried: map[string]bool{}}
+	add := func(account, namespace, id string, age time.Duration) {
+		owner := driver.Owner{UID: "c", Namespace: namespace, Name: "c"}
+		thing := Found{Account: account, Kind: instance, ID: id, Created: now.Add(-age), Identity: driver.Identity{UID: "u", Name: id, Owner: owner, ProviderID: id}}
+		in.Found, in.Clusters[owner], in.Suspects[thing.key()] = append(in.Found, thing), Standing{}, now.Add(-time.Hour)
+		in.Tried[thing.key()] = strings.HasPrefix(id, "stays")
+	}
+	add("own", "greedy", "g1", 9*time.Hour)
+	add("own", "greedy", "g2", 8*time.Hour)
+	add("own", "modest", "stays", 7*time.Hour)
+	add("own", "modest", "m", 6*time.Hour)
+	add("theirs", "greedy", "g1", 5*time.Hour)
+	news := in.Found[0]
+	news.Account = "news" // of whose thing with this ID nothing was suspected yet
+	in.Found = append(in.Found, news)
+	got := map[string]Verdict{}
+	for _, thing := range Plan(in) {
+		got[thing.Account+" "+thing.ID] = thing.Verdict
+	}
+	want := map[string]Verdict{"own g1": Orphaned, "own g2": Spared, "own stays": Spared, "own m": Orphaned, "theirs g1": Orphaned, "news g1": Suspected}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -4,61 +4,68 @@
 package provider
 
 import (
-	"flag"
+	"cmp"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
-	"k8s.io/klog/v2/textlogger"
-	"sigs.k8s.io/controller-runtime/pkg/client/config"
 
-	"drover.io/api/logflags"
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/internal/orphan"
+	"drover.io/runtime/flagcheck"
+	"drover.io/runtime/manager"
 )
 
 // Options are the flags that every provider has.
 type Options struct {
-	MetricsBindAddress      string
-	HealthProbeBindAddress  string
-	PprofBindAddress        string
-	LeaderElect             bool
-	LeaderElectionNamespace string
-	Namespace               string
-	WatchFilter             string
-	WorkerCount             int
-	SyncPeriod              time.Duration
-	InventoryInterval       time.Duration
+	manager.Options
+	// InventoryInterval is how often all instances of an account are listed; 0 is never.
+	InventoryInterval time.Duration
+	// OwnCredentials are the namespaces that may use the provider's own credentials, beside those with the label.
+	OwnCredentials []string
 
 	Orphans orphan.Options
-
-	logging *textlogger.Config
 }
 
-// AddFlags registers the flags and returns the options they set.
-func AddFlags(flags *pflag.FlagSet) *Options {
-	o := &Options{logging: textlogger.NewConfig()}
-	native := flag.NewFlagSet("", flag.ContinueOnError)
-	o.logging.AddFlags(native)
-	logflags.Bound(native)
-	config.RegisterFlags(native)
-	flags.AddGoFlagSet(native)
+// Parse reads the arguments of a provider: the flags that all have, and those that own adds, if set.
+// Its errors are those of [manager.Parse].
+func Parse(program string, args []string, own func(*pflag.FlagSet)) (*Options, error) {
+	o := &Options{}
+	shared, err := manager.Parse(program, args, func(flags *pflag.FlagSet) {
+		o.addFlags(flags)
+		if own != nil {
+			own(flags)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	o.Options = *shared
+	return o, o.validate()
+}
 
-	flags.StringVar(&o.MetricsBindAddress, "metrics-bind-address", ":8085", `address to serve metrics on, "0" for none`)
-	flags.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", ":9440", "address to serve /healthz and /readyz on")
-	flags.StringVar(&o.PprofBindAddress, "pprof-bind-address", "", "address to serve /debug/pprof on, empty for none")
-	flags.BoolVar(&o.LeaderElect, "leader-elect", true, "work only while holding the leader election Lease")
-	flags.StringVar(&o.LeaderElectionNamespace, "leader-election-namespace", "", "namespace of the leader election Lease, the provider's own by default")
-	flags.StringVar(&o.Namespace, "namespace", "", "namespace to work in, empty for all")
-	flags.StringVar(&o.WatchFilter, "watch-filter", "", "work only on objects whose label cluster.x-k8s.io/watch-filter has this value, empty for all")
-	flags.IntVar(&o.WorkerCount, "worker-count", 10, "machines to work on at the same time")
-	flags.DurationVar(&o.SyncPeriod, "sync-period", 10*time.Minute, "how often an instance that runs is looked at")
-	flags.DurationVar(&o.InventoryInterval, "inventory-interval", time.Minute, "how often all instances of an account are listed, 0 to read each by itself")
-	flags.DurationVar(&o.Orphans.Period, "machine-safety-orphan-vms-period", 30*time.Minute, "how often to look for instances that no machine owns, 0 for never")
+func (o *Options) validate() error {
+	return cmp.Or(
+		flagcheck.OffOrAtLeast("--inventory-interval", o.InventoryInterval, time.Second),
+		flagcheck.OffOrAtLeast("--machine-safety-orphan-vms-period", o.Orphans.Period, time.Second),
+		flagcheck.AtLeast("--machine-safety-orphan-vms-grace", o.Orphans.Grace, time.Second),
+		flagcheck.AtLeast("--machine-safety-orphan-vms-max", o.Orphans.Cap, 0),
+	)
+}
+
+func (o *Options) addFlags(flags *pflag.FlagSet) {
+	flags.DurationVar(&o.InventoryInterval, "inventory-interval", time.Minute, "how often all instances of an account are listed; 0 reads each instance by itself")
+	flags.StringSliceVar(&o.OwnCredentials, "own-credentials-namespaces", nil,
+		"namespaces whose machines may use the provider's own credentials, beside those with the label "+infrav1.OwnCredentialsLabel+"="+infrav1.OwnCredentialsAllowed+`; "*" is all; the one of --namespace always may`)
+	flags.DurationVar(&o.Orphans.Period, "machine-safety-orphan-vms-period", 30*time.Minute, "how often orphans are searched for: instances that no machine owns; 0 is never")
 	flags.DurationVar(&o.Orphans.Grace, "machine-safety-orphan-vms-grace", 20*time.Minute, "how old an orphan must be, and for how long known, before it is deleted")
-	flags.IntVar(&o.Orphans.Cap, "machine-safety-orphan-vms-max", 5, "orphans to delete in one sweep at most")
-	flags.BoolVar(&o.Orphans.DryRun, "machine-safety-orphan-vms-dry-run", false, "tell about orphans and delete none")
-	return o
+	flags.IntVar(&o.Orphans.Cap, "machine-safety-orphan-vms-max", 5, "how many orphans of one account are deleted in one sweep at most")
+	flags.BoolVar(&o.Orphans.DryRun, "machine-safety-orphan-vms-dry-run", false, "only report orphans")
 }
 
-// Logger returns the logger that the flags describe.
-func (o *Options) Logger() logr.Logger { return textlogger.NewLogger(o.logging) }
+// ownCredentials are the namespaces that the flags allow to use the provider's own credentials.
+func (o *Options) ownCredentials() []string {
+	if o.Namespace == "" {
+		return o.OwnCredentials
+	}
+	return append([]string{o.Namespace}, o.OwnCredentials...)
+}

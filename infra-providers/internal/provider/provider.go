@@ -14,12 +14,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	corev1scheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
-	"sigs.k8s.io/controller-runtime/pkg/log"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
@@ -28,11 +27,12 @@ import (
 	"drover.io/infra-providers/internal/machinetemplate"
 	"drover.io/infra-providers/internal/orphan"
 	"drover.io/infra-providers/internal/restart"
+	"drover.io/runtime/manager"
+	"drover.io/runtime/predicates"
 )
 
 // Run serves one cloud until ctx is done.
 func Run[M driver.Machine, C any](ctx context.Context, cloud driver.Cloud[M, C], options *Options) error {
-	ctrl.SetLogger(options.Logger())
 	mgr, err := newManager("drover-infra-"+cloud.Name, options)
 	if err != nil {
 		return fmt.Errorf("creating manager: %w", err)
@@ -49,18 +49,31 @@ func Register[M driver.Machine, C any](mgr ctrl.Manager, cloud driver.Cloud[M, C
 		return fmt.Errorf("cloud %q offers alternatives but no places to choose among", cloud.Name)
 	}
 	changes := &inframachine.Changes{}
-	accounts := account.NewBook(cloud, account.Options{Secrets: mgr.GetAPIReader(), Now: time.Now, Changed: changes.Tell, Interval: options.InventoryInterval})
+	accounts := account.NewCache(cloud, account.Options{
+		Secrets:        mgr.GetAPIReader(),
+		Namespaces:     mgr.GetAPIReader(),
+		OwnCredentials: options.ownCredentials(),
+		Now:            time.Now,
+		Changed:        changes.Tell,
+		Interval:       options.InventoryInterval,
+		Workers:        options.WorkerCount,
+	})
 	if err := mgr.Add(accounts); err != nil {
 		return err
 	}
+	memory, err := newMemory(mgr, cloud.Name, options)
+	if err != nil {
+		return err
+	}
 	machines := &inframachine.Reconciler[M, C]{
+		Creating:    memory.Created,
 		Cloud:       cloud,
 		Client:      mgr.GetClient(),
 		Live:        mgr.GetAPIReader(),
 		Accounts:    accounts,
 		Events:      mgr.GetEventRecorder("drover-infra-" + cloud.Name),
 		Changes:     changes,
-		WatchFilter: options.WatchFilter,
+		WatchFilter: predicates.WatchFilter(options.WatchFilter),
 		Workers:     options.WorkerCount,
 		Resync:      options.SyncPeriod,
 	}
@@ -74,7 +87,7 @@ func Register[M driver.Machine, C any](mgr ctrl.Manager, cloud driver.Cloud[M, C
 		Accounts:    accounts,
 		Events:      mgr.GetEventRecorder("drover-infra-" + cloud.Name),
 		Now:         time.Now,
-		WatchFilter: options.WatchFilter,
+		WatchFilter: predicates.WatchFilter(options.WatchFilter),
 		Workers:     options.WorkerCount,
 	}
 	if err := restarts.Register(mgr); err != nil {
@@ -86,14 +99,48 @@ func Register[M driver.Machine, C any](mgr ctrl.Manager, cloud driver.Cloud[M, C
 		Client:   mgr.GetClient(),
 		Live:     mgr.GetAPIReader(),
 		Events:   mgr.GetEventRecorder("drover-infra-" + cloud.Name),
-		Now:      time.Now,
+		Clock:    clock.RealClock{},
 		Options:  options.Orphans,
+
+		WatchFilter: predicates.WatchFilter(options.WatchFilter),
+		Namespace:   options.Namespace,
+		Memory:      memory,
+		Core:        client.ObjectKey{Namespace: memory.Key.Namespace, Name: coreLease},
 	}
 	if err := mgr.Add(orphans); err != nil {
 		return err
 	}
-	templates := &machinetemplate.Reconciler[M, C]{Cloud: cloud, Client: mgr.GetClient(), Accounts: accounts, WatchFilter: options.WatchFilter, Jitter: rand.Float64}
+	templates := &machinetemplate.Reconciler[M, C]{
+		Cloud:       cloud,
+		Client:      mgr.GetClient(),
+		Accounts:    accounts,
+		WatchFilter: predicates.WatchFilter(options.WatchFilter),
+		Workers:     options.WorkerCount,
+		Jitter:      rand.Float64,
+	}
 	return templates.Register(mgr)
+}
+
+// coreLease is the name of the Lease by which machine-controller is elected, in the provider's own namespace.
+const coreLease = "drover-machine-controller"
+
+// newMemory adds to the manager what remembers when a provider of this installation was running.
+func newMemory(mgr ctrl.Manager, cloud string, options *Options) (*orphan.Memory, error) {
+	live, err := manager.UncachedClient(mgr)
+	if err != nil {
+		return nil, fmt.Errorf("making a client for the heartbeat: %w", err)
+	}
+	holder, err := manager.Identity()
+	if err != nil {
+		return nil, err
+	}
+	memory := &orphan.Memory{
+		Client: live,
+		Key:    client.ObjectKey{Namespace: options.OwnNamespace(), Name: "drover-infra-" + cloud + "-heartbeat"},
+		Holder: holder,
+		Clock:  clock.RealClock{},
+	}
+	return memory, mgr.Add(memory)
 }
 
 // Scheme knows the kinds a provider works with.
@@ -108,32 +155,5 @@ func newManager(name string, options *Options) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	config, err := ctrl.GetConfig()
-	if err != nil {
-		return nil, err
-	}
-	config.QPS, config.Burst, config.UserAgent = 100, 200, name
-	config.WarningHandlerWithContext = log.NewKubeAPIWarningLogger(log.KubeAPIWarningLoggerOptions{Deduplicate: true})
-	settings := ctrl.Options{
-		Scheme:                        scheme,
-		Metrics:                       metricsserver.Options{BindAddress: options.MetricsBindAddress},
-		HealthProbeBindAddress:        options.HealthProbeBindAddress,
-		PprofBindAddress:              options.PprofBindAddress,
-		LeaderElection:                options.LeaderElect,
-		LeaderElectionID:              name,
-		LeaderElectionNamespace:       options.LeaderElectionNamespace,
-		LeaderElectionReleaseOnCancel: true,
-		Cache:                         cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
-	}
-	if options.Namespace != "" {
-		settings.Cache.DefaultNamespaces = map[string]cache.Config{options.Namespace: {}}
-	}
-	mgr, err := ctrl.NewManager(config, settings)
-	if err != nil {
-		return nil, err
-	}
-	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
-		return nil, err
-	}
-	return mgr, mgr.AddReadyzCheck("ping", healthz.Ping)
+	return manager.New(name, &options.Options, ctrl.Options{Scheme: scheme, Cache: cache.Options{DefaultTransform: cache.TransformStripManagedFields()}})
 }

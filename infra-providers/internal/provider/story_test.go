@@ -34,6 +34,7 @@ import (
 	"drover.io/infra-providers/internal/testenv"
 	"drover.io/infra-providers/sim"
 	"drover.io/infra-providers/sim/hypervisor"
+	"drover.io/runtime/manager"
 )
 
 // cluster is management and workload cluster in one.
@@ -148,7 +149,7 @@ func serve(t *testing.T, home *clusterv1.Cluster, state string, config *rest.Con
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := provider.Register(mgr, sim.Cloud(hosts), &provider.Options{WorkerCount: 4, SyncPeriod: time.Minute, InventoryInterval: time.Minute}); err != nil {
+	if err := provider.Register(mgr, sim.Cloud(hosts), &provider.Options{Options: manager.Options{WorkerCount: 4, SyncPeriod: time.Minute}, InventoryInterval: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -9,12 +9,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/errorreason"
 	"drover.io/infra-providers/internal/inframachine"
-	"drover.io/infra-providers/internal/verdict"
 )
 
 // ProgressingCondition is true while a restart is under way, and false while nothing is done or can be done.
@@ -33,6 +32,8 @@ const (
 	MachineDeletingReason = "MachineDeleting"
 	// ClusterUnreachableReason: the workload cluster does not answer, so nothing is done until it does.
 	ClusterUnreachableReason = "ClusterUnreachable"
+	// ForeignMachineReason: the Machine or its infrastructure is labelled for another provider's watch filter.
+	ForeignMachineReason = "ForeignMachine"
 	// RetriesSpentReason: as many restarts as allowed did not help. Handed back.
 	RetriesSpentReason = "RetriesSpent"
 	// RestartNotSupportedReason: the cloud has no restart. Handed back.
@@ -47,17 +48,17 @@ const (
 
 // judge says what a refusal of the cloud means for a restart. The pause before the cloud is asked again is long
 // enough for a restart whose answer was lost to be seen under way.
-func judge(err error) verdict.Verdict {
+func judge(err error) errorreason.Problem {
 	if off, ok := errors.AsType[*driver.NotRunningError](err); ok {
 		if off.State == driver.Pending {
-			return verdict.Verdict{Reason: InstancePendingReason, Retry: 10 * time.Second}
+			return errorreason.Problem{Reason: InstancePendingReason, Retry: 10 * time.Second}
 		}
-		return verdict.Verdict{Reason: InstanceStoppedReason, Terminal: true}
+		return errorreason.Problem{Reason: InstanceStoppedReason, Terminal: true}
 	}
 	if driver.IsNotFound(err) {
-		return verdict.Verdict{Reason: InstanceMissingReason, Terminal: true}
+		return errorreason.Problem{Reason: InstanceMissingReason, Terminal: true}
 	}
-	says := verdict.Of(err)
+	says := errorreason.Of(err)
 	if says.Retry == 0 && !says.Terminal {
 		says.Advice, says.Retry = "; asked again", 15*time.Second
 	}
@@ -65,17 +66,7 @@ func judge(err error) verdict.Verdict {
 }
 
 func setProgressing(remediation *infrav1.RestartRemediation, says step) {
-	set(remediation, metav1.Condition{Type: ProgressingCondition, Status: says.status, Reason: says.reason, Message: verdict.Truncate(says.message)})
-}
-
-// setPaused tells whether anything pauses the remediation.
-func setPaused(remediation *infrav1.RestartRemediation, by string) (paused bool) {
-	if by == "" {
-		set(remediation, metav1.Condition{Type: clusterv1.PausedCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotPausedReason})
-		return false
-	}
-	set(remediation, metav1.Condition{Type: clusterv1.PausedCondition, Status: metav1.ConditionTrue, Reason: clusterv1.PausedReason, Message: by})
-	return true
+	set(remediation, metav1.Condition{Type: ProgressingCondition, Status: says.status, Reason: says.reason, Message: errorreason.Truncate(says.message)})
 }
 
 func set(remediation *infrav1.RestartRemediation, condition metav1.Condition) {

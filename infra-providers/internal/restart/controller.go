@@ -18,6 +18,7 @@ import (
 	"context"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -28,7 +29,8 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/account"
-	"drover.io/infra-providers/internal/inframachine"
+	"drover.io/runtime/predicates"
+	"drover.io/runtime/results"
 )
 
 // Reconciler reconciles the remediations of the machines of one cloud.
@@ -38,11 +40,11 @@ type Reconciler[M driver.Machine, C any] struct {
 	// Live reads without a cache. All that decides about a restart is read so: remediations are few, and a cache
 	// that is behind would restart twice.
 	Live     client.Reader
-	Accounts *account.Book[M, C]
+	Accounts *account.Cache[M, C]
 	Events   events.EventRecorder
 	Now      func() time.Time
 	// WatchFilter limits the remediations to those whose watch-filter label has this value; empty means all.
-	WatchFilter string
+	WatchFilter predicates.WatchFilter
 	Workers     int
 }
 
@@ -69,27 +71,33 @@ func (r *Reconciler[M, C]) Reconcile(ctx context.Context, request ctrl.Request) 
 	if err := r.Live.Get(ctx, request.NamespacedName, remediation); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if !inframachine.Watched(r.WatchFilter, remediation) || !remediation.DeletionTimestamp.IsZero() {
+	if !r.WatchFilter.Matches(remediation) || !remediation.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil
 	}
-	job, err := r.gather(ctx, remediation)
-	if err != nil || job == nil {
+	s, err := r.observe(ctx, remediation)
+	if err != nil || s == nil {
 		return ctrl.Result{}, err
 	}
-	if setPaused(remediation, job.pausedBy()) {
-		return r.save(ctx, job)
+	paused := s.pausedCondition()
+	set(remediation, paused)
+	if paused.Status == metav1.ConditionTrue {
+		return r.save(ctx, s)
 	}
-	step := decide(job.facts(r.Now()))
+	step := decide(s.facts(r.Now()))
+	if refusal := s.foreign(r.WatchFilter); refusal != "" {
+		step = held(ForeignMachineReason, refusal)
+		step.wake = time.Minute // that it is labelled anew may be no event here
+	}
 	switch step.action {
 	case begin:
-		return r.begin(ctx, job)
+		return r.begin(ctx, s)
 	case ask:
-		return r.ask(ctx, job)
+		return r.ask(ctx, s)
 	case handBack:
-		return r.handBack(ctx, job, step)
+		return r.handBack(ctx, s, step)
 	case rest:
 	}
 	setProgressing(remediation, step)
-	result, err := r.save(ctx, job)
-	return sooner(result, step.wake), err
+	result, err := r.save(ctx, s)
+	return results.Earliest(result, ctrl.Result{RequeueAfter: step.wake}), err
 }

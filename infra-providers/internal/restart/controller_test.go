@@ -16,8 +16,8 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/fake"
+	"drover.io/infra-providers/internal/errorreason"
 	"drover.io/infra-providers/internal/restart"
-	"drover.io/infra-providers/internal/verdict"
 )
 
 func TestRestartsAsOftenAsAllowedAndThenHandsBack(t *testing.T) {
@@ -136,7 +136,7 @@ func TestHandsBackAtOnce(t *testing.T) {
 		"what is gone": {func(r *rig) { r.cloud.Destroy("worker-uid") }, restart.InstanceMissingReason, 1},
 		"what belongs to somebody else": {func(r *rig) {
 			r.cloud.Set("worker-uid", func(i *driver.Instance) { i.Identity.Name = "theirs" })
-		}, verdict.InstanceNotOwned, 1},
+		}, errorreason.InstanceNotOwned, 1},
 		"what never had an instance": {func(r *rig) {
 			r.must(cluster.Client.Delete(r.t.Context(), r.infra))
 			r.infra = &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Namespace: r.infra.Namespace, Name: r.infra.Name}}
@@ -173,10 +173,10 @@ func TestAsksAgainWhatMayPass(t *testing.T) {
 		wake     time.Duration
 		restarts int
 	}{
-		"a failure":          {fake.Fault{Err: errors.New("gateway timeout")}, verdict.CloudError, 15 * time.Second, 1},
-		"an answer was lost": {fake.Fault{Err: fake.ErrLost, Lost: true}, verdict.CloudError, 15 * time.Second, 2},
-		"a limit":            {fake.Fault{Err: &driver.RateLimitedError{RetryAfter: 20 * time.Second, Err: errors.New("slow down")}}, verdict.RateLimited, 20 * time.Second, 1},
-		"credentials":        {fake.Fault{Err: &driver.UnauthorizedError{Err: errors.New("token refused")}}, verdict.Unauthorized, minute, 1},
+		"a failure":          {fake.Fault{Err: errors.New("gateway timeout")}, errorreason.CloudError, 15 * time.Second, 1},
+		"an answer was lost": {fake.Fault{Err: fake.ErrLost, Lost: true}, errorreason.CloudError, 15 * time.Second, 2},
+		"a limit":            {fake.Fault{Err: &driver.RateLimitedError{RetryAfter: 20 * time.Second, Err: errors.New("slow down")}}, errorreason.RateLimited, 20 * time.Second, 1},
+		"credentials":        {fake.Fault{Err: &driver.UnauthorizedError{Err: errors.New("token refused")}}, errorreason.Unauthorized, minute, 1},
 		"a start":            {fake.Fault{Err: &driver.NotRunningError{State: driver.Pending}}, restart.InstancePendingReason, 10 * time.Second, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -208,7 +208,7 @@ func TestACloudThatNeverAnswersUsesTheAttemptUp(t *testing.T) {
 	r.faults = func(fake.Call) fake.Fault { return fake.Fault{Err: errors.New("internal error")} }
 	for range 4 {
 		r.step(15 * time.Second)
-		r.want(infrav1.RestartRemediationRestarting, 1, verdict.CloudError)
+		r.want(infrav1.RestartRemediationRestarting, 1, errorreason.CloudError)
 		r.now = r.now.Add(15 * time.Second)
 	}
 	r.step(0)
@@ -247,6 +247,16 @@ func TestDoesNothing(t *testing.T) {
 		"for a Machine of another cloud": {func(r *rig) {
 			r.update(r.owner, func() { r.owner.Spec.InfrastructureRef.Kind = "OtherMachine" })
 		}, ""},
+		"for a Machine that is labelled for another provider": {func(r *rig) {
+			r.WatchFilter = "ours"
+			r.update(r.remediation, func() { r.remediation.Labels = map[string]string{clusterv1.WatchLabel: "ours"} })
+			r.update(r.owner, func() { r.owner.Labels = map[string]string{clusterv1.WatchLabel: "theirs"} })
+		}, restart.ForeignMachineReason},
+		"for infrastructure that is labelled for another provider": {func(r *rig) {
+			r.WatchFilter = "ours"
+			r.update(r.remediation, func() { r.remediation.Labels = map[string]string{clusterv1.WatchLabel: "ours"} })
+			r.update(r.infra, func() { r.infra.Labels = map[string]string{clusterv1.WatchLabel: "theirs"} })
+		}, restart.ForeignMachineReason},
 		"for a remediation that its filter does not match": {func(r *rig) { r.WatchFilter = "mine" }, ""},
 		"for a remediation that is being deleted": {func(r *rig) {
 			r.update(r.remediation, func() { r.remediation.Finalizers = []string{"test.drover.io/hold"} })
@@ -258,7 +268,11 @@ func TestDoesNothing(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, 1)
 			test.given(r)
-			r.step(0)
+			var wake time.Duration
+			if test.reason == restart.ForeignMachineReason {
+				wake = time.Minute
+			}
+			r.step(wake)
 			if test.reason != "" {
 				r.want("", 0, test.reason)
 			} else if len(r.remediation.Status.Conditions) > 0 {

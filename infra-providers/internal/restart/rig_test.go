@@ -131,7 +131,7 @@ func (r *rig) restart() {
 		Cloud:    described,
 		Client:   counting,
 		Live:     cluster.Client,
-		Accounts: account.NewBook(described, account.Options{Secrets: cluster.Client, Now: clock, Changed: func(driver.Identity) {}}),
+		Accounts: account.NewCache(described, account.Options{Secrets: cluster.Client, OwnCredentials: []string{account.EveryNamespace}, Now: clock, Changed: func(driver.Identity) {}}),
 		Events:   r.recorder,
 		Now:      clock,
 	}

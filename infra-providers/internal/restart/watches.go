@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
-	"drover.io/infra-providers/internal/inframachine"
+	"drover.io/runtime/predicates"
 )
 
 // ofMachine finds the remediation of a Machine, which has its name. One that the cache does not have yet comes by
@@ -44,9 +44,9 @@ func (r *Reconciler[M, C]) ofCluster(ctx context.Context, cluster client.Object)
 }
 
 // forPredicates lets through what others may change; the status is ours and needs no echo.
-func forPredicates(filter string) builder.Predicates {
+func forPredicates(watch predicates.WatchFilter) builder.Predicates {
 	return builder.WithPredicates(
-		predicate.NewPredicateFuncs(func(object client.Object) bool { return inframachine.Watched(filter, object) }),
+		watch.MatchingPredicate(),
 		predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}),
 	)
 }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package throttle spares a cloud account what cannot succeed now: calls over the account's rate and calls
-// while the cloud asked for a pause. It never waits: what must not be called fails at once with the kind of
+// while the cloud asked for a pause or answers nothing. It never waits: what must not be called fails at once with the kind of
 // error that says when to come back. It also remembers where there was no room or no quota a moment ago, and
 // leaves it to the caller what to make of that. Package account puts one around each driver.
 package throttle
@@ -10,6 +10,7 @@ package throttle
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"sync"
 	"time"
@@ -22,6 +23,9 @@ import (
 const (
 	// pauseMin and pauseMax bound the pause after a cloud said that it was asked too often.
 	pauseMin, pauseMax = 2 * time.Second, 2 * time.Minute
+	// hintMax bounds the pause that a cloud asks for. What answers with a day, such as the maintenance page in front of a
+	// service, is asked again earlier, by one call.
+	hintMax = 10 * time.Minute
 	// asideMin and asideMax bound the time for which a type in a zone is put aside.
 	asideMin, asideMax = time.Minute, 30 * time.Minute
 )
@@ -45,7 +49,9 @@ type Throttle[C any] struct {
 
 	mu    sync.Mutex
 	pause backoff
-	aside map[Place]*shortage
+	// because is why there is a pause.
+	because error
+	aside   map[Place]*shortage
 }
 
 // New returns a throttle around a driver.
@@ -116,16 +122,23 @@ func (t *Throttle[C]) Do(call func() error) error {
 	return err
 }
 
+// SilentError means that the cloud did not answer a call in its time. What became of the call is not known.
+type SilentError struct{ Limit time.Duration }
+
+func (e *SilentError) Error() string {
+	return fmt.Sprintf("the cloud did not answer within %s", e.Limit)
+}
+
 var errBusy = errors.New("the account's rate of calls is used up")
 
 // admit lets a call through or says when to come back.
 func (t *Throttle[C]) admit() error {
 	now := t.options.Now()
 	t.mu.Lock()
-	left := t.pause.left(now)
+	left, because := t.pause.left(now), t.because
 	t.mu.Unlock()
 	if left > 0 {
-		return &driver.RateLimitedError{RetryAfter: left, Err: errBusy}
+		return &driver.RateLimitedError{RetryAfter: left, Err: because}
 	}
 	reservation := t.limiter.ReserveN(now, 1)
 	if delay := reservation.DelayFrom(now); delay > 0 {
@@ -139,10 +152,15 @@ func (t *Throttle[C]) admit() error {
 func (t *Throttle[C]) learn(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	silent, isSilent := errors.AsType[*SilentError](err)
 	switch {
-	case driver.IsRateLimited(err):
+	case isSilent:
 		t.pause.grow(t.options.Now(), pauseMin, pauseMax, t.options.Jitter())
-		t.pause.atLeast(t.options.Now().Add(driver.RetryAfter(err)))
+		t.because = silent
+	case driver.IsRateLimited(err):
+		t.because = errBusy
+		t.pause.grow(t.options.Now(), pauseMin, pauseMax, t.options.Jitter())
+		t.pause.atLeast(t.options.Now().Add(min(driver.RetryAfter(err), hintMax)))
 	case err == nil:
 		t.pause = backoff{}
 	}

@@ -44,7 +44,7 @@ func newBench(t *testing.T, limits driver.Limits) *bench {
 
 func (b *bench) create(n int, instanceType, zone string) error {
 	_, err := b.Create(b.t.Context(), driver.Request[fake.Config]{
-		Identity: driver.Identity{UID: types.UID(fmt.Sprint(n)), Name: "m"},
+		Identity: driver.Identity{UID: types.UID(fmt.Sprint(n)), Name: "m", Owner: driver.Owner{Namespace: "n", Name: "home"}},
 		Config:   fake.Config{InstanceType: instanceType, Zone: zone},
 	})
 	return err
@@ -82,7 +82,7 @@ func TestKeepsTheRate(t *testing.T) {
 func TestPausesWhenAsked(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, driver.Limits{})
-	b.fails = &driver.RateLimitedError{RetryAfter: time.Hour, Err: errors.New("slow down")}
+	b.fails = &driver.RateLimitedError{RetryAfter: time.Minute * 9, Err: errors.New("slow down")}
 	_ = b.get()
 	b.fails = nil
 	for range 5 {
@@ -93,7 +93,23 @@ func TestPausesWhenAsked(t *testing.T) {
 	if got := b.calls("get"); got != 1 {
 		t.Errorf("%d calls during the pause, want 1 before it", got)
 	}
-	b.now = b.now.Add(time.Hour)
+	b.now = b.now.Add(time.Minute * 9)
+	if err := b.get(); !driver.IsNotFound(err) {
+		t.Errorf("got %v after the pause", err)
+	}
+}
+
+// TestAPauseHasAnEnd: a maintenance page may ask for a day.
+func TestAPauseHasAnEnd(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, driver.Limits{})
+	b.fails = &driver.RateLimitedError{RetryAfter: 24 * time.Hour, Err: errors.New("maintenance")}
+	_ = b.get()
+	b.fails = nil
+	if err := b.get(); !driver.IsRateLimited(err) || driver.RetryAfter(err) != hintMax {
+		t.Errorf("got %v after %s, want a RateLimitedError after %s", err, driver.RetryAfter(err), hintMax)
+	}
+	b.now = b.now.Add(hintMax)
 	if err := b.get(); !driver.IsNotFound(err) {
 		t.Errorf("got %v after the pause", err)
 	}

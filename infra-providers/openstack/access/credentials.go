@@ -18,7 +18,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
-	"sigs.k8s.io/yaml"
+	"gopkg.in/yaml.v2"
 
 	"drover.io/infra-providers/driver"
 )
@@ -52,7 +52,7 @@ func read(account driver.Account, secret driver.Credentials) (login, error) {
 	case len(secret[CloudsKey]) > 0:
 		found, err = fromClouds(secret)
 	default:
-		found, err = fromVariables(func(name string) string { return string(secret[name]) })
+		found, err = fromSecretVariables(secret)
 	}
 	if err != nil {
 		return login{}, err
@@ -73,34 +73,19 @@ func read(account driver.Account, secret driver.Credentials) (login, error) {
 
 // fromClouds reads a clouds.yaml. It is handed over by a tenant, so it may not name files of this host.
 func fromClouds(secret driver.Credentials) (login, error) {
-	var named clouds.Clouds
-	if err := yaml.Unmarshal(secret[CloudsKey], &named); err != nil {
-		return login{}, fmt.Errorf("the key %q is not YAML", CloudsKey)
+	name, chosen, err := chooseCloud(secret)
+	if err != nil {
+		return login{}, err
 	}
-	name := string(secret[CloudKey])
-	for only := range named.Clouds {
-		if name == "" && len(named.Clouds) == 1 {
-			name = only
-		}
-	}
-	chosen, ok := named.Clouds[name]
-	switch {
-	case !ok && name == "":
-		return login{}, fmt.Errorf("the key %q names several clouds or none: choose one with the key %q", CloudsKey, CloudKey)
-	case !ok:
-		return login{}, fmt.Errorf("the key %q has no cloud %q", CloudsKey, name)
-	case chosen.AuthInfo == nil:
-		return login{}, fmt.Errorf("the cloud %q has no auth", name)
-	case chosen.CACertFile != "" || chosen.ClientCertFile != "" || chosen.ClientKeyFile != "":
-		return login{}, fmt.Errorf("the cloud %q names certificate files, which the provider does not have: put the authority's certificate into the key %q", name, AuthorityKey)
-	case chosen.Profile != "" || chosen.Cloud != "":
-		return login{}, fmt.Errorf("the cloud %q refers to a profile, which the provider does not have: write out its auth_url", name)
+	// What was checked is written anew for the SDK, so that it reads nothing that was not.
+	checked, err := yaml.Marshal(clouds.Clouds{Clouds: map[string]clouds.Cloud{name: chosen}})
+	if err != nil {
+		return login{}, fmt.Errorf("the cloud %q of the key %q cannot be used", name, CloudsKey)
 	}
 	var found login
-	var err error
 	found.auth, found.endpoint, found.tls, err = clouds.Parse(
 		clouds.WithCloudName(name),
-		clouds.WithCloudsYAML(bytes.NewReader(secret[CloudsKey])),
+		clouds.WithCloudsYAML(bytes.NewReader(checked)),
 		clouds.WithSecureYAML(bytes.NewReader([]byte("{}"))),
 		// The environment is the provider's, not the tenant's.
 		clouds.WithRegion(chosen.RegionName),
@@ -110,6 +95,79 @@ func fromClouds(secret driver.Credentials) (login, error) {
 		found.tls = &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: found.tls.InsecureSkipVerify} //nolint:gosec // the tenant's own choice
 	}
 	return found, err
+}
+
+// chooseCloud returns the cloud of a clouds.yaml that a Secret names, without anything of it that this provider
+// makes no use of. It fails for one that cannot do without files of this host.
+func chooseCloud(secret driver.Credentials) (name string, chosen clouds.Cloud, err error) {
+	var named clouds.Clouds
+	// The SDK's own parser: another one may read the same text otherwise.
+	if err := yaml.Unmarshal(secret[CloudsKey], &named); err != nil {
+		return "", chosen, fmt.Errorf("the key %q is not YAML", CloudsKey)
+	}
+	name = string(secret[CloudKey])
+	for only := range named.Clouds {
+		if name == "" && len(named.Clouds) == 1 {
+			name = only
+		}
+	}
+	found, ok := named.Clouds[name]
+	switch {
+	case !ok && name == "":
+		return "", chosen, fmt.Errorf("the key %q names several clouds or none: choose one with the key %q", CloudsKey, CloudKey)
+	case !ok:
+		return "", chosen, fmt.Errorf("the key %q has no cloud %q", CloudsKey, name)
+	case found.AuthInfo == nil:
+		return "", chosen, fmt.Errorf("the cloud %q has no auth", name)
+	case !knownLogin(string(found.AuthType)):
+		return "", chosen, fmt.Errorf("the cloud %q has the %q %q, which the provider does not know: use a password or an application credential", name, "auth_type", found.AuthType)
+	}
+	for _, refers := range [][2]string{{"profile", found.Profile}, {"cloud", found.Cloud}} {
+		if refers[1] != "" {
+			return "", chosen, fmt.Errorf("the cloud %q refers by %q to a profile, which the provider does not have: write out its auth_url", name, refers[0])
+		}
+	}
+	for _, file := range [][2]string{{"cacert", found.CACertFile}, {"cert", found.ClientCertFile}, {"key", found.ClientKeyFile}} {
+		if file[1] != "" {
+			return "", chosen, namesFile(file[0])
+		}
+	}
+	return name, clouds.Cloud{
+		AuthInfo: found.AuthInfo, AuthType: found.AuthType, RegionName: found.RegionName,
+		EndpointType: found.EndpointType, Interface: found.Interface, Verify: found.Verify,
+	}, nil
+}
+
+// namesFile refuses what names a file of the provider's host, from which nothing is read for a Secret.
+func namesFile(key string) error {
+	return fmt.Errorf("%q names a file, and the provider reads none for a Secret: remove it, and put the certificate of the authority into the key %q", key, AuthorityKey)
+}
+
+// knownLogin reports whether the SDK knows how to log in so.
+func knownLogin(kind string) bool {
+	switch clouds.AuthType(kind) {
+	case "", clouds.AuthPassword, clouds.AuthToken, clouds.AuthV2Password, clouds.AuthV2Token, clouds.AuthV3Password, clouds.AuthV3Token, clouds.AuthV3ApplicationCredential:
+		return true
+	}
+	return false
+}
+
+// fromSecretVariables reads what an openrc file sets from a Secret. None of it may be a file of this host.
+func fromSecretVariables(secret driver.Credentials) (login, error) {
+	for _, key := range []string{"OS_CACERT", "OS_CERT", "OS_KEY"} {
+		if len(secret[key]) > 0 {
+			return login{}, namesFile(key)
+		}
+	}
+	for _, key := range []string{"OS_CLOUD", "OS_CLIENT_CONFIG_FILE"} {
+		if len(secret[key]) > 0 {
+			return login{}, fmt.Errorf("%q refers to files of the provider, which reads none for a Secret: put the file into the key %q", key, CloudsKey)
+		}
+	}
+	if kind := string(secret["OS_AUTH_TYPE"]); !knownLogin(kind) {
+		return login{}, fmt.Errorf("%q is %q, which the provider does not know: use a password or an application credential", "OS_AUTH_TYPE", kind)
+	}
+	return fromVariables(func(name string) string { return string(secret[name]) })
 }
 
 // fromVariables reads what an openrc file sets.

@@ -4,8 +4,10 @@
 package access
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -149,4 +151,70 @@ func credentials(plain map[string]string) driver.Credentials {
 		all[key] = []byte(value)
 	}
 	return all
+}
+
+// TestASecretNamesNothingOfTheHost has files of the host that a Secret names in every way there is. What is refused
+// names the key; what another parser would read otherwise than the check is not used as it was read by the other.
+func TestASecretNamesNothingOfTheHost(t *testing.T) {
+	folder := t.TempDir()
+	t.Setenv("HOME", folder)
+	t.Setenv("XDG_CONFIG_HOME", folder)
+	if err := os.Mkdir(filepath.Join(folder, "openstack"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	public := "public-clouds: {vendor: {auth: {username: host, password: host}}}"
+	if err := os.WriteFile(filepath.Join(folder, "openstack", "clouds-public.yaml"), []byte(public), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const auth = "auth: {auth_url: https://x/v3, username: u, password: p, project_name: team}"
+	for name, test := range map[string]struct {
+		secret map[string]string
+		key    string
+	}{
+		"an authority":          {map[string]string{CloudsKey: "clouds: {x: {" + auth + ", cacert: /etc/passwd}}"}, "cacert"},
+		"a certificate":         {map[string]string{CloudsKey: "clouds: {x: {" + auth + ", cert: /etc/passwd}}"}, "cert"},
+		"a key":                 {map[string]string{CloudsKey: "clouds: {x: {" + auth + ", key: /etc/passwd}}"}, "key"},
+		"a profile":             {map[string]string{CloudsKey: "clouds: {x: {" + auth + ", profile: vendor}}"}, "profile"},
+		"a cloud of a vendor":   {map[string]string{CloudsKey: "clouds: {x: {" + auth + ", cloud: vendor}}"}, "cloud"},
+		"a merged authority":    {map[string]string{CloudsKey: "a: &a {cacert: /etc/passwd}\nclouds: {x: {<<: *a, " + auth + "}}"}, "cacert"},
+		"an unknown login":      {map[string]string{CloudsKey: "clouds: {x: {auth_type: v3oidcaccesstoken, " + auth + "}}"}, "auth_type"},
+		"a variable for a file": {map[string]string{"OS_AUTH_URL": "https://x/v3", "OS_USERNAME": "u", "OS_PASSWORD": "p", "OS_CACERT": "/etc/passwd"}, "OS_CACERT"},
+		"a client certificate":  {map[string]string{"OS_AUTH_URL": "https://x/v3", "OS_USERNAME": "u", "OS_PASSWORD": "p", "OS_CERT": "/etc/passwd"}, "OS_CERT"},
+		"a client key":          {map[string]string{"OS_AUTH_URL": "https://x/v3", "OS_USERNAME": "u", "OS_PASSWORD": "p", "OS_KEY": "/etc/passwd"}, "OS_KEY"},
+		"a cloud of the host":   {map[string]string{"OS_CLOUD": "vendor"}, "OS_CLOUD"},
+		"a file of clouds":      {map[string]string{"OS_CLIENT_CONFIG_FILE": "/etc/passwd"}, "OS_CLIENT_CONFIG_FILE"},
+		"a login of a variable": {map[string]string{"OS_AUTH_URL": "https://x/v3", "OS_USERNAME": "u", "OS_PASSWORD": "p", "OS_AUTH_TYPE": "v3oidcaccesstoken"}, "OS_AUTH_TYPE"},
+	} {
+		_, err := Open(fromSecret, credentials(test.secret), nil)
+		if !driver.IsUnauthorized(err) || !strings.Contains(err.Error(), fmt.Sprintf("%q", test.key)) {
+			t.Errorf("%s: got %v, want an UnauthorizedError that names %q", name, err, test.key)
+		}
+	}
+	for name, text := range map[string]string{
+		// U+017F is another s, and U+212A another k, where letters are compared whatever their case.
+		"another s":   "clouds: {x: {" + auth + ", cacert: /nonexistent}}\ncloud\u017f: {x: {" + auth + "}}\n",
+		"another k":   "clouds: {x: {" + auth + ", key: /nonexistent, cert: /nonexistent, CERT: '', \u212aey: ''}}\n",
+		"capitals":    "clouds: {x: {" + auth + ", profile: vendor, PROFILE: ''}}\n",
+		"two entries": "clouds: {x: {" + auth + ", cacert: /nonexistent}, x: {" + auth + "}}\n",
+	} {
+		got, err := read(fromSecret, credentials(map[string]string{CloudsKey: text}))
+		if err != nil && (strings.Contains(err.Error(), "no such file") || strings.Contains(err.Error(), "tls")) {
+			t.Errorf("%s: a file of the host was looked for: %v", name, err)
+		}
+		if err == nil && got.auth.Username != "u" {
+			t.Errorf("%s: the host's credentials are used: %q", name, got.auth.Username)
+		}
+	}
+}
+
+// TestAPasswordIsWhatStandsThere: a number is not read as one.
+func TestAPasswordIsWhatStandsThere(t *testing.T) {
+	t.Parallel()
+	for _, password := range []string{"0123", "1e10", "yes", "12345678901234567890123", "'no: {'", "0x1F"} {
+		text := "clouds: {x: {auth: {auth_url: https://x/v3, username: u, password: " + password + ", project_name: team}}}"
+		got, err := read(fromSecret, credentials(map[string]string{CloudsKey: text}))
+		if want := strings.Trim(password, "'"); err != nil || got.auth.Password != want {
+			t.Errorf("password %s: got %q and %v", password, got.auth.Password, err)
+		}
+	}
 }

@@ -11,9 +11,11 @@ import (
 
 // files are where the files of a machine are.
 type files struct {
-	pid, console, socket, seed, userData string
-	disks                                []string
-	kernel, initrd, firmware             string
+	pid, socket, seed, userData string
+	// disks lie over the image in the case of the first, and over nothing in that of the others.
+	image                    string
+	disks                    []string
+	kernel, initrd, firmware string
 }
 
 // program is the emulator of an architecture.
@@ -33,21 +35,27 @@ func arguments(spec Spec, at files) []string {
 		// A guest that powers off leaves the process, so that this can be told from a process that died.
 		"-no-shutdown",
 		"-chardev", "socket,id=qmp,server=on,wait=off,path=" + value(at.socket), "-mon", "chardev=qmp,mode=control",
-		"-chardev", "file,id=console,append=on,path=" + value(at.console), "-serial", "chardev:console",
+		"-chardev", "ringbuf,id=console,size=" + strconv.Itoa(consoleRing), "-serial", "chardev:console",
 		"-smp", strconv.Itoa(int(spec.CPUs)), "-m", fmt.Sprintf("%dM", spec.MemoryMiB),
 		"-device", "virtio-rng-pci",
 	}
 	args = append(args, processor(spec)...)
 	for i, disk := range at.disks {
-		args = append(args, "-drive", fmt.Sprintf("if=none,id=disk%d,format=qcow2,discard=unmap,file=%s", i, value(disk)),
-			"-device", fmt.Sprintf("virtio-blk-pci,drive=disk%d,bootindex=%d", i, i+1))
+		var over *node
+		if i == 0 {
+			image := readOnly("", at.image, spec.ImageFormat)
+			over = &image
+		}
+		device := writable(fmt.Sprintf("disk%d", i), disk, over)
+		args = append(args, "-blockdev", string(text(&device)), "-device", fmt.Sprintf("virtio-blk-pci,drive=%s,bootindex=%d", device.Name, i+1))
 	}
 	if spec.Ignition {
 		for _, name := range []string{"opt/com.coreos/config", "opt/org.flatcar-linux/config"} {
 			args = append(args, "-fw_cfg", "name="+name+",file="+value(at.userData))
 		}
 	} else {
-		args = append(args, "-drive", "if=none,id=seed,format=raw,readonly=on,file="+value(at.seed), "-device", "virtio-blk-pci,drive=seed")
+		seed := readOnly("seed", at.seed, "raw")
+		args = append(args, "-blockdev", string(text(&seed)), "-device", "virtio-blk-pci,drive="+seed.Name)
 	}
 	args = append(args, network(spec)...)
 	for _, given := range [][2]string{{"-bios", at.firmware}, {"-kernel", at.kernel}, {"-initrd", at.initrd}, {"-append", spec.CommandLine}} {

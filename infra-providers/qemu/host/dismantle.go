@@ -25,55 +25,55 @@ const (
 )
 
 // dismantle ends the process and removes the folder.
-func (k *keeper) dismantle() error {
-	k.now(Ending, "")
-	if err := k.endProcess(k.life); err != nil {
+func (s *supervisor) dismantle() error {
+	s.now(Ending, "")
+	if err := s.endProcess(s.life); err != nil {
 		return err
 	}
-	if err := k.host.store.remove(k.spec.ID); err != nil {
+	if err := s.host.store.remove(s.spec.ID); err != nil {
 		return fmt.Errorf("removing its folder: %w", err)
 	}
-	k.host.forget(k.spec.ID)
-	k.host.tell(k.machine())
+	s.host.forget(s.spec.ID)
+	s.host.tell(s.machine())
 	return nil
 }
 
 // endProcess asks the guest to power off, then QEMU to quit, and kills it if neither helps. It returns without an
 // error only once the kernel says that the process is gone.
-func (k *keeper) endProcess(ctx context.Context) error {
-	if k.gone() {
+func (s *supervisor) endProcess(ctx context.Context) error {
+	if s.gone() {
 		return nil
 	}
-	client, err := k.dial(ctx)
+	client, err := s.dial(ctx)
 	if err == nil {
-		k.powerOff(ctx, client)
+		s.powerOff(ctx, client)
 		_, _ = client.Execute(ctx, "quit", nil) // it may be gone before it answers
 		_ = client.Close()
-		if k.awaitGone(ctx) {
+		if s.awaitGone(ctx) {
 			return nil
 		}
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err := k.kill(); err != nil {
+	if err := s.kill(); err != nil {
 		return fmt.Errorf("killing its process: %w", err)
 	}
-	if !k.awaitGone(ctx) {
+	if !s.awaitGone(ctx) {
 		return errors.New("its process does not end")
 	}
 	return nil
 }
 
-func (k *keeper) dial(ctx context.Context) (*qmp.Client, error) {
+func (s *supervisor) dial(ctx context.Context) (*qmp.Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, quitTime)
 	defer cancel()
-	return qmp.Dial(ctx, k.path(socketFile))
+	return qmp.Dial(ctx, s.path(socketFile))
 }
 
 // powerOff returns once the guest has powered off or its grace is over, which a restart does not begin anew.
-func (k *keeper) powerOff(ctx context.Context, client *qmp.Client) {
-	ctx, cancel := context.WithDeadline(ctx, k.host.store.deletingSince(k.spec.ID).Add(k.spec.Grace))
+func (s *supervisor) powerOff(ctx context.Context, client *qmp.Client) {
+	ctx, cancel := context.WithDeadline(ctx, s.host.store.deletingSince(s.spec.ID).Add(s.spec.Grace))
 	defer cancel()
 	for ctx.Err() == nil {
 		if status, err := ask(ctx, client); err != nil || status != "running" {
@@ -105,8 +105,8 @@ func (k *keeper) powerOff(ctx context.Context, client *qmp.Client) {
 }
 
 // gone reports whether no process holds the machine's lock.
-func (k *keeper) gone() bool {
-	lock, err := flock(k.path(lockFile))
+func (s *supervisor) gone() bool {
+	lock, err := flock(s.path(lockFile))
 	if err != nil {
 		return false
 	}
@@ -114,9 +114,9 @@ func (k *keeper) gone() bool {
 	return true
 }
 
-func (k *keeper) awaitGone(ctx context.Context) bool {
+func (s *supervisor) awaitGone(ctx context.Context) bool {
 	for deadline := time.Now().Add(quitTime); ; {
-		if k.gone() {
+		if s.gone() {
 			return true
 		}
 		if time.Now().After(deadline) || !pause(ctx, peep) {
@@ -127,8 +127,8 @@ func (k *keeper) awaitGone(ctx context.Context) bool {
 
 // kill ends the process without asking. Its number is believed only while the lock is held: the handle is taken
 // first and stays with one process, whatever becomes of the number.
-func (k *keeper) kill() error {
-	content, err := os.ReadFile(k.path(pidFile))
+func (s *supervisor) kill() error {
+	content, err := os.ReadFile(s.path(pidFile))
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (k *keeper) kill() error {
 		return err
 	}
 	defer process.Release() //nolint:errcheck // it is no child of ours
-	if k.gone() {
+	if s.gone() {
 		return nil
 	}
 	if err := process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {

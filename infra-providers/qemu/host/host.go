@@ -34,6 +34,8 @@ type Options struct {
 	StateDir string
 	// ImageDir is the operator's folder of images.
 	ImageDir string
+	// ImageLimits bound each download; a zero in them is that of image.DefaultLimits.
+	ImageLimits image.Limits
 	// Programs is a folder to look for QEMU's programs in before the PATH; empty is the PATH alone.
 	Programs string
 }
@@ -42,11 +44,12 @@ type Options struct {
 type Host struct {
 	options Options
 	store   *store
+	name    string
 	images  *image.Cache
 
-	mu      sync.Mutex
-	keepers map[string]*keeper
-	changed []func(Machine)
+	mu          sync.Mutex
+	supervisors map[string]*supervisor
+	changed     []func(Machine)
 }
 
 // ErrNotRunning means that a machine's guest is off, or is not up yet.
@@ -67,11 +70,17 @@ func Open(options Options) (*Host, error) {
 	h := &Host{
 		options: options,
 		store:   store,
-		images:  &image.Cache{Folder: options.ImageDir, Downloads: filepath.Join(filepath.Dir(store.dir), "downloads")},
-		keepers: map[string]*keeper{},
+		images: &image.Cache{
+			Folder: options.ImageDir, Downloads: filepath.Join(filepath.Dir(store.dir), "downloads"), Limits: options.ImageLimits,
+		},
+		supervisors: map[string]*supervisor{},
+	}
+	h.name, err = store.name()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("naming state directory %q: %w", options.StateDir, err), store.close())
 	}
 	specs, err := store.load()
-	if err != nil {
+	if err = errors.Join(err, h.images.Sweep()); err != nil {
 		return nil, errors.Join(fmt.Errorf("reading state directory %q: %w", options.StateDir, err), store.close())
 	}
 	for _, spec := range specs {
@@ -80,16 +89,19 @@ func Open(options Options) (*Host, error) {
 	return h, nil
 }
 
+// Name tells this host's state directory from every other one, and stays the same as long as the directory does.
+func (h *Host) Name() string { return h.name }
+
 // Close lets go of the machines, which run on.
 func (h *Host) Close() error {
 	h.mu.Lock()
-	keepers := slices.Collect(maps.Values(h.keepers))
+	supervisors := slices.Collect(maps.Values(h.supervisors))
 	h.mu.Unlock()
-	for _, k := range keepers {
-		k.stop()
+	for _, s := range supervisors {
+		s.stop()
 	}
-	for _, k := range keepers {
-		<-k.done
+	for _, s := range supervisors {
+		<-s.done
 	}
 	return h.store.close()
 }
@@ -99,7 +111,7 @@ func (h *Host) Close() error {
 func (h *Host) Create(spec Spec, userData []byte) (Machine, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if known, ok := h.keepers[spec.ID]; ok {
+	if known, ok := h.supervisors[spec.ID]; ok {
 		return known.machine(), nil
 	}
 	if err := h.check(spec); err != nil {
@@ -115,7 +127,7 @@ func (h *Host) Create(spec Spec, userData []byte) (Machine, error) {
 // Get returns the machine with an ID.
 func (h *Host) Get(id string) (Machine, bool) {
 	h.mu.Lock()
-	known, ok := h.keepers[id]
+	known, ok := h.supervisors[id]
 	h.mu.Unlock()
 	if !ok {
 		return Machine{}, false
@@ -124,18 +136,22 @@ func (h *Host) Get(id string) (Machine, bool) {
 }
 
 // Image returns what a machine would boot from: a path in the folder of images, or a URL. It downloads nothing,
-// and fails with a FieldError when the folder has no such file.
+// and fails with a FieldError when the folder has no such file, or when the image is here and must not be used.
 func (h *Host) Image(of Spec) (string, error) {
-	if err := h.images.Check(of.Image); err != nil {
+	path, err := h.images.Find(of.Image)
+	if err != nil {
 		return "", &FieldError{Field: "spec.image.path", Err: err}
 	}
-	return cmp.Or(of.Image.Path, of.Image.URL), nil
+	if path != "" {
+		err = inspect(path, of.ImageFormat)
+	}
+	return cmp.Or(of.Image.Path, of.Image.URL), err
 }
 
 // Retag gives a machine other tags. It reports false when there is none.
 func (h *Host) Retag(id string, tags map[string]string) (bool, error) {
 	h.mu.Lock()
-	known, ok := h.keepers[id]
+	known, ok := h.supervisors[id]
 	h.mu.Unlock()
 	if !ok {
 		return false, nil
@@ -149,7 +165,7 @@ func (h *Host) Retag(id string, tags map[string]string) (bool, error) {
 // Delete has a machine shut down and removed. It does not wait, and succeeds when there is none.
 func (h *Host) Delete(id string) error {
 	h.mu.Lock()
-	known, ok := h.keepers[id]
+	known, ok := h.supervisors[id]
 	h.mu.Unlock()
 	if !ok {
 		return nil
@@ -165,7 +181,7 @@ func (h *Host) Delete(id string) error {
 // or its process does not serve us yet, and does nothing when there is no machine.
 func (h *Host) Restart(ctx context.Context, id string) error {
 	h.mu.Lock()
-	known, ok := h.keepers[id]
+	known, ok := h.supervisors[id]
 	h.mu.Unlock()
 	if !ok {
 		return nil
@@ -180,9 +196,9 @@ func (h *Host) Restart(ctx context.Context, id string) error {
 func (h *Host) List() []Machine {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	all := make([]Machine, 0, len(h.keepers))
-	for _, id := range slices.Sorted(maps.Keys(h.keepers)) {
-		all = append(all, h.keepers[id].machine())
+	all := make([]Machine, 0, len(h.supervisors))
+	for _, id := range slices.Sorted(maps.Keys(h.supervisors)) {
+		all = append(all, h.supervisors[id].machine())
 	}
 	return all
 }
@@ -194,22 +210,22 @@ func (h *Host) Notify(changed func(Machine)) {
 	h.changed = append(h.changed, changed)
 }
 
-// Console is the path of a machine's console log.
+// Console is the path of a machine's console log, which is bounded: the part before it has the same path and ".1".
 func (h *Host) Console(id string) string { return h.store.path(id, consoleFile) }
 
 // keep starts a keeper. The caller holds mu or is the only one to know h.
-func (h *Host) keep(spec Spec) *keeper {
-	k := newKeeper(spec, h)
-	h.keepers[spec.ID] = k
-	go k.run()
-	return k
+func (h *Host) keep(spec Spec) *supervisor {
+	s := newSupervisor(spec, h)
+	h.supervisors[spec.ID] = s
+	go s.run()
+	return s
 }
 
 // forget drops a machine of which nothing is left.
 func (h *Host) forget(id string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.keepers, id)
+	delete(h.supervisors, id)
 }
 
 func (h *Host) tell(m Machine) {
@@ -239,7 +255,7 @@ func (h *Host) check(spec Spec) error {
 		"spec.kernel.image.path":  spec.Kernel,
 		"spec.kernel.initrd.path": spec.Initrd, "spec.firmware.path": spec.Firmware,
 	} {
-		if err := h.images.Check(source); err != nil {
+		if _, err := h.images.Find(source); err != nil {
 			return &FieldError{Field: field, Err: err}
 		}
 	}

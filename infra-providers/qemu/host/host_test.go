@@ -4,7 +4,11 @@
 package host_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -344,12 +348,104 @@ func TestAGuestThatIsOffIsNotReset(t *testing.T) {
 	l.wantBoots(0)
 }
 
-// wantBoots counts what guests leave on the console when they boot again.
+// wantBoots waits until guests have left on the console that they booted again so many times.
 func (l *lab) wantBoots(want int) {
 	l.t.Helper()
-	content, err := os.ReadFile(l.host.Console("vm-1"))
-	l.must(err)
-	if got := strings.Count(string(content), standin.Booted); got != want {
-		l.t.Errorf("it booted again %d times, want %d", got, want)
+	l.await("it to boot again", func() bool {
+		content, err := os.ReadFile(l.host.Console("vm-1"))
+		if err != nil && !os.IsNotExist(err) {
+			l.t.Fatal(err)
+		}
+		got := strings.Count(string(content), standin.Booted)
+		if got > want {
+			l.t.Fatalf("it booted again %d times, want %d", got, want)
+		}
+		return got == want
+	})
+}
+
+// TestWhatTheGuestWritesIsKeptWithoutAProvider: all that its console holds is there once a provider runs again.
+func TestWhatTheGuestWritesIsKeptWithoutAProvider(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.make(func(s *host.Spec) { s.CommandLine = standin.Chatty })
+	want := strings.Repeat(standin.Line, 1<<20/len(standin.Line))
+	l.await("the console", func() bool {
+		content, _ := os.ReadFile(l.host.Console("vm-1"))
+		return string(content) == want
+	})
+}
+
+// TestAnImageThatNamesAnotherFileIsRefused: QEMU would show the guest whatever file, device or URL an image names.
+func TestAnImageThatNamesAnotherFileIsRefused(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	secret := filepath.Join(l.options.ImageDir, "secret")
+	l.write(secret, "of the host")
+	dataFile := standin.Disk(1<<20, "")
+	dataFile[79] = 0b100
+	for name, content := range map[string]string{
+		"backing.qcow2": string(standin.Disk(1<<20, secret)),
+		"url.qcow2":     string(standin.Disk(1<<20, "nbd://127.0.0.1:1/")),
+		"data.qcow2":    string(dataFile),
+		"raw.qcow2":     "not a disk of that format",
+	} {
+		l.write(filepath.Join(l.options.ImageDir, name), content)
+		spec := sample()
+		spec.Image, spec.ImageFormat = image.Source{Path: name}, "qcow2"
+		if _, err := l.host.Create(spec, nil); !isFieldError(err, "spec.image") {
+			t.Errorf("%s: got %v, want an error about spec.image", name, err)
+		}
+		if found, err := l.host.Image(spec); !isFieldError(err, "spec.image") {
+			t.Errorf("%s: found %q and %v, want an error about spec.image", name, found, err)
+		}
 	}
+	spec := sample()
+	spec.ImageFormat = "vmdk"
+	if _, err := l.host.Create(spec, nil); !isFieldError(err, "spec.image.format") {
+		t.Errorf("vmdk: got %v, want an error about spec.image.format", err)
+	}
+	for name, content := range map[string][]byte{"a disk alone": standin.Disk(1<<20, ""), "a raw disk that looks like one over a file": standin.Disk(1<<20, secret)} {
+		l.write(filepath.Join(l.options.ImageDir, "fine"), string(content))
+		spec := sample()
+		spec.Image, spec.ImageFormat = image.Source{Path: "fine"}, "qcow2"
+		if strings.HasPrefix(name, "a raw") {
+			spec.ImageFormat = "raw"
+		}
+		if _, err := l.host.Image(spec); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestADownloadedImageThatNamesAnotherFileIsRefused: there it is known only after the download.
+func TestADownloadedImageThatNamesAnotherFileIsRefused(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	disk := standin.Disk(1<<20, "/etc/hostname")
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(disk) }))
+	t.Cleanup(server.Close)
+	sum := sha256.Sum256(disk)
+	spec := sample()
+	spec.Image, spec.ImageFormat = image.Source{URL: server.URL, SHA256: hex.EncodeToString(sum[:])}, "qcow2"
+	if _, err := l.host.Create(spec, nil); err != nil {
+		t.Fatal(err)
+	}
+	l.await("the reason", func() bool {
+		m, _ := l.host.Get("vm-1")
+		return m.Phase == host.Starting && strings.HasPrefix(m.Message, "spec.image: it names a backing file")
+	})
+	if _, err := os.Stat(l.path("disk.qcow2")); !os.IsNotExist(err) {
+		t.Errorf("a disk was made over it: %v", err)
+	}
+	// The next one is refused at once, now that the image is here.
+	spec.ID = "vm-2"
+	if _, err := l.host.Create(spec, nil); !isFieldError(err, "spec.image") {
+		t.Errorf("got %v, want an error about spec.image", err)
+	}
+}
+
+func isFieldError(err error, field string) bool {
+	found, ok := errors.AsType[*host.FieldError](err)
+	return ok && found.Field == field
 }

@@ -6,6 +6,7 @@
 package image
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -18,8 +19,15 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
+	"time"
+
+	"drover.io/runtime/egress"
 )
+
+// partial is in the name of a file that is being downloaded.
+const partial = ".partial-"
 
 // Source is where a file comes from: a path inside the operator's folder, or a URL with a checksum.
 type Source struct {
@@ -31,63 +39,128 @@ type Source struct {
 // Given reports whether there is a file to have.
 func (s Source) Given() bool { return s.Path != "" || s.URL != "" }
 
+// Limits bound one download.
+type Limits struct {
+	// Bytes is the most that a file may have.
+	Bytes int64
+	// Time is the most that a download may take.
+	Time time.Duration
+}
+
+// DefaultLimits hold where none are given.
+var DefaultLimits = Limits{Bytes: 64 << 30, Time: time.Hour}
+
 // Cache finds and downloads files.
 type Cache struct {
 	// Folder is the operator's. Paths never lead out of it, not by a symbolic link either.
 	Folder string
 	// Downloads is where downloaded files are kept.
 	Downloads string
+	// Limits bound each download; a zero in them is that of DefaultLimits.
+	Limits Limits
 
-	mu   sync.Mutex
-	busy map[string]*sync.Mutex
+	mu    sync.Mutex
+	turns map[Source]*turn
 }
 
-// Check says what is wrong with a source that can be judged without the network.
-func (c *Cache) Check(s Source) error {
-	if s.Path == "" {
+// turn is held by the one who downloads a source.
+type turn struct {
+	held    chan struct{}
+	waiting int
+}
+
+// Sweep removes what a process that was killed left half downloaded. Nothing may be downloading.
+func (c *Cache) Sweep() error {
+	entries, err := os.ReadDir(c.Downloads)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	_, err := c.local(s.Path)
+	for _, entry := range entries {
+		if strings.Contains(entry.Name(), partial) {
+			err = errors.Join(err, os.Remove(filepath.Join(c.Downloads, entry.Name())))
+		}
+	}
 	return err
 }
 
-// Ensure returns the path of the file, downloading it first if need be. Callers that want the same file share one
-// download.
+// Find returns the path of a file that is here, and an empty one for a file that has to be downloaded first. It says
+// what is wrong with a source that can be judged without the network.
+func (c *Cache) Find(s Source) (string, error) {
+	if s.Path != "" {
+		return c.local(s.Path)
+	}
+	if s.URL == "" {
+		return "", nil
+	}
+	path := c.kept(s)
+	_, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return path, err
+}
+
+// Ensure returns the path of the file, downloading it first if need be. Callers that want the same file from the same
+// place share one download. Those that want it from another place do not wait for it: whoever names a server that
+// never answers keeps nobody else from the file.
 func (c *Cache) Ensure(ctx context.Context, s Source) (string, error) {
 	if s.Path != "" {
 		return c.local(s.Path)
 	}
-	turn := c.turn(s.SHA256)
-	turn.Lock()
-	defer turn.Unlock()
-	final := filepath.Join(c.Downloads, s.SHA256)
+	done, err := c.await(ctx, s)
+	if err != nil {
+		return "", err
+	}
+	defer done()
+	final := c.kept(s)
 	if _, err := os.Stat(final); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return final, err
-	}
-	if err := ctx.Err(); err != nil { // the turn may have taken long
-		return "", err
 	}
 	if err := os.MkdirAll(c.Downloads, 0o700); err != nil {
 		return "", err
 	}
-	partial := final + ".partial"
-	defer os.Remove(partial) //nolint:errcheck // gone already when all went well
-	if err := download(ctx, s, partial); err != nil {
+	file, err := os.CreateTemp(c.Downloads, s.SHA256+partial)
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(file.Name()) //nolint:errcheck // gone already when all went well
+	err = c.download(ctx, s, file)
+	if err = errors.Join(err, file.Close()); err != nil {
 		return "", fmt.Errorf("downloading %s: %w", s.URL, err)
 	}
-	return final, os.Rename(partial, final)
+	return final, os.Rename(file.Name(), final)
 }
 
-func (c *Cache) turn(key string) *sync.Mutex {
+// kept is where a downloaded file is.
+func (c *Cache) kept(s Source) string { return filepath.Join(c.Downloads, s.SHA256) }
+
+// await returns once nobody else downloads a source, or with the error of a context that ends first.
+func (c *Cache) await(ctx context.Context, s Source) (done func(), err error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.busy == nil {
-		c.busy = map[string]*sync.Mutex{}
+	if c.turns == nil {
+		c.turns = map[Source]*turn{}
 	}
-	if c.busy[key] == nil {
-		c.busy[key] = &sync.Mutex{}
+	t := c.turns[s]
+	if t == nil {
+		t = &turn{held: make(chan struct{}, 1)}
+		c.turns[s] = t
 	}
-	return c.busy[key]
+	t.waiting++
+	c.mu.Unlock()
+	leave := func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if t.waiting--; t.waiting == 0 {
+			delete(c.turns, s)
+		}
+	}
+	select {
+	case t.held <- struct{}{}:
+		return func() { <-t.held; leave() }, nil
+	case <-ctx.Done():
+		leave()
+		return nil, ctx.Err()
+	}
 }
 
 // local resolves a path in the operator's folder.
@@ -110,32 +183,54 @@ func (c *Cache) local(path string) (string, error) {
 }
 
 // download writes what the URL has to a file, and fails unless it has the checksum.
-func download(ctx context.Context, s Source, to string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil)
-	if err != nil {
-		return err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return plain(err)
-	}
-	defer response.Body.Close() //nolint:errcheck // read only
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("the server says %s", response.Status)
-	}
-	file, err := os.OpenFile(to, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
+func (c *Cache) download(ctx context.Context, s Source, to *os.File) error {
+	limits := Limits{Bytes: cmp.Or(c.Limits.Bytes, DefaultLimits.Bytes), Time: cmp.Or(c.Limits.Time, DefaultLimits.Time)}
+	tooSlow := fmt.Errorf("it took longer than %s, which --image-download-timeout sets", limits.Time)
+	ctx, cancel := context.WithTimeoutCause(ctx, limits.Time, tooSlow)
+	defer cancel()
 	sum := sha256.New()
-	_, err = io.Copy(io.MultiWriter(file, sum), response.Body)
-	if err = errors.Join(plain(err), file.Sync(), file.Close()); err != nil {
-		return err
+	n, err := fetch(ctx, s.URL, io.MultiWriter(to, sum), limits.Bytes)
+	switch {
+	case errors.Is(context.Cause(ctx), tooSlow) && err != nil:
+		return tooSlow
+	case err != nil:
+		return plain(err)
+	case n > limits.Bytes:
+		return fmt.Errorf("it is larger than %d bytes, which --image-max-size sets", limits.Bytes)
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); got != s.SHA256 {
 		return fmt.Errorf("its checksum is %s, not %s", got, s.SHA256)
 	}
-	return nil
+	return to.Sync()
+}
+
+// client connects to no metadata service: a URL is the word of whoever makes a machine. Mirrors redirect, so redirects are
+// followed, each as guarded as the first.
+var client = func() *http.Client {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.DialContext = egress.Dial(net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second})
+	transport.Proxy = egress.Proxy(transport.Proxy)
+	return &http.Client{Transport: transport}
+}()
+
+// fetch copies what a URL has, and at most one byte more than the limit.
+func fetch(ctx context.Context, url string, to io.Writer, limit int64) (int64, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close() //nolint:errcheck // read only
+	if response.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("the server answered %s", response.Status)
+	}
+	if response.ContentLength > limit {
+		return response.ContentLength, nil
+	}
+	return io.Copy(to, io.LimitReader(response.Body, limit+1))
 }
 
 // plain drops what differs from one attempt to the next, such as the local port.

@@ -7,15 +7,19 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"drover.io/infra-providers/qemu/image"
+	"drover.io/runtime/egress"
 )
 
 const content = "a disk"
@@ -112,10 +116,126 @@ func TestEnsureStaysInItsFolder(t *testing.T) {
 		"inside": true, "alias": true,
 		"link": false, "../secret": false, filepath.Join(outside, "secret"): false, "nowhere": false, ".": false,
 	} {
-		checked := cache.Check(image.Source{Path: path})
+		_, checked := cache.Find(image.Source{Path: path})
 		_, err := cache.Ensure(t.Context(), image.Source{Path: path})
 		if (checked == nil) != want || (err == nil) != want {
 			t.Errorf("%s: got %v and %v, want success to be %t", path, checked, err, want)
 		}
+	}
+}
+
+// TestEnsureAsksNoMetadataService: neither by the URL of a machine, nor by a mirror that redirects there.
+func TestEnsureAsksNoMetadataService(t *testing.T) {
+	t.Parallel()
+	const metadata = "http://169.254.169.254/latest/meta-data/"
+	mirror := httptest.NewServer(http.RedirectHandler(metadata, http.StatusFound))
+	t.Cleanup(mirror.Close)
+	cache := &image.Cache{Downloads: t.TempDir()}
+	for _, url := range []string{metadata, mirror.URL} {
+		_, err := cache.Ensure(t.Context(), image.Source{URL: url, SHA256: sum()})
+		if _, forbidden := errors.AsType[*egress.ForbiddenError](err); !forbidden {
+			t.Errorf("%s: got %v, want a ForbiddenError", url, err)
+		}
+	}
+}
+
+// TestEnsureIsBounded has a server that never ends, one that never begins, and one that announces too much.
+func TestEnsureIsBounded(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		answer http.HandlerFunc
+		limits image.Limits
+		want   string
+	}{
+		"when the file is longer than announced": {
+			func(w http.ResponseWriter, r *http.Request) {
+				for r.Context().Err() == nil {
+					if _, err := w.Write(make([]byte, 1024)); err != nil {
+						return
+					}
+				}
+			}, image.Limits{Bytes: 4096}, "it is larger than 4096 bytes, which --image-max-size sets",
+		},
+		"when the file is too long": {
+			func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Length", "4097")
+				w.WriteHeader(http.StatusOK)
+				_ = http.NewResponseController(w).Flush()
+				<-r.Context().Done()
+			}, image.Limits{Bytes: 4096}, "it is larger than 4096 bytes, which --image-max-size sets",
+		},
+		"when the server never answers": {
+			func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+			image.Limits{Time: time.Millisecond}, "it took longer than 1ms, which --image-download-timeout sets",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(test.answer)
+			t.Cleanup(server.Close)
+			cache := &image.Cache{Downloads: t.TempDir(), Limits: test.limits}
+			_, err := cache.Ensure(t.Context(), image.Source{URL: server.URL, SHA256: sum()})
+			if err == nil || !strings.HasSuffix(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+			if left, err := os.ReadDir(cache.Downloads); err != nil || len(left) > 0 {
+				t.Errorf("left: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+// TestASlowServerKeepsNobodyElseFromAFile: who waits for a download can give up, and who knows a better place for
+// the same file does not wait.
+func TestASlowServerKeepsNobodyElseFromAFile(t *testing.T) {
+	t.Parallel()
+	asked := make(chan struct{}, 1)
+	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		asked <- struct{}{}
+		<-r.Context().Done()
+	}))
+	t.Cleanup(slow.Close)
+	well := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(content)) }))
+	t.Cleanup(well.Close)
+	cache := &image.Cache{Downloads: filepath.Join(t.TempDir(), "downloads")}
+	first, endFirst := context.WithCancel(t.Context())
+	var callers sync.WaitGroup
+	callers.Go(func() {
+		if _, err := cache.Ensure(first, image.Source{URL: slow.URL, SHA256: sum()}); err == nil {
+			t.Error("the slow server answered")
+		}
+	})
+	<-asked
+	second, endSecond := context.WithCancel(t.Context())
+	endSecond()
+	if _, err := cache.Ensure(second, image.Source{URL: slow.URL, SHA256: sum()}); !errors.Is(err, context.Canceled) {
+		t.Errorf("waiting: got %v, want the context's error", err)
+	}
+	if _, err := cache.Ensure(t.Context(), image.Source{URL: well.URL, SHA256: sum()}); err != nil {
+		t.Errorf("from another server: %v", err)
+	}
+	endFirst()
+	callers.Wait()
+}
+
+func TestSweepRemovesWhatWasLeftHalfDone(t *testing.T) {
+	t.Parallel()
+	cache := &image.Cache{Downloads: filepath.Join(t.TempDir(), "downloads")}
+	if err := cache.Sweep(); err != nil {
+		t.Errorf("without a folder: %v", err)
+	}
+	if err := os.Mkdir(cache.Downloads, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{sum(), sum() + ".partial-12"} {
+		if err := os.WriteFile(filepath.Join(cache.Downloads, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := cache.Sweep(); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(cache.Downloads); err != nil || len(left) != 1 || left[0].Name() != sum() {
+		t.Errorf("left: %v, %v", left, err)
 	}
 }

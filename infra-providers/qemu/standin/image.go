@@ -42,7 +42,20 @@ func image(args []string) error {
 	if len(plain) == 0 || args[0] != "create" && args[0] != "resize" {
 		return errors.New("only create and resize of one disk")
 	}
-	header := append([]byte("QFI\xfb"), make([]byte, 28)...)
-	binary.BigEndian.PutUint64(header[24:], uint64(size)) //nolint:gosec // sizes are not negative
-	return os.WriteFile(plain[0], header, 0o600)
+	return os.WriteFile(plain[0], Disk(size, base), 0o600)
+}
+
+// Disk is an empty qcow2 disk, or the beginning of one, over a backing file if that has a name.
+func Disk(size int64, backing string) []byte {
+	const cluster, nameAt = 1 << 16, 512
+	disk := append([]byte("QFI\xfb\x00\x00\x00\x03"), make([]byte, cluster-8)...)
+	put := binary.BigEndian
+	if backing != "" {
+		put.PutUint64(disk[8:], nameAt)
+		put.PutUint32(disk[16:], uint32(copy(disk[nameAt:], backing))) //nolint:gosec // it fits in a cluster
+	}
+	put.PutUint32(disk[20:], 16)
+	put.PutUint64(disk[24:], uint64(size)) //nolint:gosec // sizes are not negative
+	put.PutUint32(disk[100:], 104)
+	return disk
 }

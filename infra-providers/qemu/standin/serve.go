@@ -5,6 +5,7 @@ package standin
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,6 +32,10 @@ func serve(m machine) error {
 	_ = tell.Close()
 	time.AfterFunc(lifetime, func() { os.Exit(1) }) // a test that is killed leaves nothing for ever
 	status := "running"
+	m.console = []byte("no bootable device\n")
+	if strings.Contains(m.append, Chatty) {
+		m.console = bytes.Repeat([]byte(Line), ring/len(Line))
+	}
 	switch {
 	case strings.Contains(m.append, Off):
 		status = "shutdown"
@@ -57,7 +62,7 @@ func (m machine) open() (net.Listener, error) {
 	for _, path := range m.files {
 		file, err := os.Open(path)
 		if err != nil {
-			return nil, fmt.Errorf("-drive file=%s: could not open", path)
+			return nil, fmt.Errorf("could not open %s", path)
 		}
 		_ = file.Close()
 	}
@@ -65,14 +70,11 @@ func (m machine) open() (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return listener, errors.Join(
-		os.WriteFile(m.console, []byte("no bootable device\n"), 0o600),
-		os.WriteFile(m.pid, fmt.Appendf(nil, "%d\n", os.Getpid()), 0o600),
-	)
+	return listener, os.WriteFile(m.pid, fmt.Appendf(nil, "%d\n", os.Getpid()), 0o600)
 }
 
 // talk serves one connection and returns true when it was told to quit.
-func (m machine) talk(conn net.Conn, status *string) (quit bool) {
+func (m *machine) talk(conn net.Conn, status *string) (quit bool) {
 	send := func(message any) {
 		line, err := json.Marshal(message)
 		if err == nil {
@@ -83,7 +85,10 @@ func (m machine) talk(conn net.Conn, status *string) (quit bool) {
 	send(map[string]any{"QMP": map[string]any{"version": map[string]any{}, "capabilities": []string{}}})
 	lines := bufio.NewScanner(conn)
 	for lines.Scan() {
-		var asked struct{ Execute, ID string }
+		var asked struct {
+			Execute, ID string
+			Arguments   struct{ Size int }
+		}
 		if err := json.Unmarshal(lines.Bytes(), &asked); err != nil {
 			return false
 		}
@@ -92,6 +97,10 @@ func (m machine) talk(conn net.Conn, status *string) (quit bool) {
 		case "qmp_capabilities", "quit", "system_powerdown", "system_reset":
 		case "query-status":
 			answer = map[string]any{"status": *status, "running": *status == "running"}
+		case "ringbuf-read":
+			n := min(asked.Arguments.Size, len(m.console))
+			answer = m.console[:n] // which JSON has in base64
+			m.console = m.console[n:]
 		default:
 			send(map[string]any{"id": asked.ID, "error": map[string]any{"class": "CommandNotFound", "desc": "no such command"}})
 			continue
@@ -100,7 +109,8 @@ func (m machine) talk(conn net.Conn, status *string) (quit bool) {
 			event("POWERDOWN")
 		}
 		if asked.Execute == "system_reset" {
-			m.reset()
+			// What a guest that boots again leaves on the console.
+			m.console = append(m.console, Booted...)
 			event("RESET")
 		}
 		send(map[string]any{"id": asked.ID, "return": answer})
@@ -113,14 +123,4 @@ func (m machine) talk(conn net.Conn, status *string) (quit bool) {
 		}
 	}
 	return false
-}
-
-// reset leaves on the console what a guest that boots again would.
-func (m machine) reset() {
-	console, err := os.OpenFile(m.console, os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return
-	}
-	_, _ = console.WriteString(Booted)
-	_ = console.Close()
 }

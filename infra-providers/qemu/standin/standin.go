@@ -7,6 +7,7 @@
 package standin
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -25,6 +26,8 @@ const (
 const (
 	// Broken guests meet what KVM cannot do, so that QEMU gives them up.
 	Broken = "broken"
+	// Chatty guests have filled the console with lines.
+	Chatty = "chatty"
 	// Deaf guests do not power off when asked.
 	Deaf = "deaf"
 	// Off guests power off at once.
@@ -32,6 +35,12 @@ const (
 	// Stuck processes do not answer on their control socket.
 	Stuck = "stuck"
 )
+
+// Line is what chatty guests write, over and over.
+const Line = "the same line, over and over\n"
+
+// ring is what a console keeps until it is read.
+const ring = 1 << 20
 
 // Booted is what the guest writes on its console each time that it was reset.
 const Booted = "booting again\n"
@@ -102,8 +111,10 @@ func daemonize() error {
 
 // machine is what a command line asks for.
 type machine struct {
-	pid, socket, console, append string
-	files                        []string
+	pid, socket, append string
+	files               []string
+	// console is what the guest wrote and nobody read.
+	console []byte
 }
 
 func parse(args []string) machine {
@@ -118,11 +129,11 @@ func parse(args []string) machine {
 		case "-chardev":
 			if strings.HasPrefix(at, "socket,") {
 				m.socket = option(at, "path")
-			} else {
-				m.console = option(at, "path")
 			}
-		case "-drive", "-fw_cfg":
+		case "-fw_cfg":
 			m.files = append(m.files, option(at, "file"))
+		case "-blockdev":
+			m.files = append(m.files, filesOf([]byte(at))...)
 		case "-kernel", "-initrd", "-bios":
 			m.files = append(m.files, at)
 		}
@@ -137,4 +148,16 @@ func option(list, name string) string {
 		}
 	}
 	return ""
+}
+
+// filesOf are the files of a block device and of those that it lies over.
+func filesOf(device []byte) []string {
+	var node struct {
+		File    struct{ Filename string }
+		Backing json.RawMessage
+	}
+	if len(device) == 0 || json.Unmarshal(device, &node) != nil || node.File.Filename == "" {
+		return nil
+	}
+	return append([]string{node.File.Filename}, filesOf(node.Backing)...)
 }

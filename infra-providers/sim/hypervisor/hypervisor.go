@@ -59,6 +59,7 @@ type Instance struct {
 // Hypervisor runs simulated hosts.
 type Hypervisor struct {
 	store *store
+	name  string
 
 	mu      sync.Mutex
 	hosts   map[string]*host
@@ -75,7 +76,11 @@ func Open(dir string) (*Hypervisor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening state directory %q: %w", dir, err)
 	}
-	h := &Hypervisor{store: store, hosts: map[string]*host{}}
+	name, err := store.name()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("naming state directory %q: %w", dir, err), store.close())
+	}
+	h := &Hypervisor{store: store, name: name, hosts: map[string]*host{}}
 	specs, err := store.load()
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("reading state directory %q: %w", dir, err), store.close())
@@ -85,6 +90,9 @@ func Open(dir string) (*Hypervisor, error) {
 	}
 	return h, nil
 }
+
+// Name tells this hypervisor's state directory from every other one, and stays the same as long as the directory does.
+func (h *Hypervisor) Name() string { return h.name }
 
 // Close stops the hosts of this process. Their instances stay.
 func (h *Hypervisor) Close() error {
@@ -130,20 +138,31 @@ func (h *Hypervisor) Get(id string) (Instance, bool) {
 	return known.instance(), true
 }
 
-// Delete removes the instance with an ID and everything of it. It succeeds when there is none.
+// Delete removes the instance with an ID and everything of it, and returns once its host has ended: what is reported
+// as gone registers no Node any more. It succeeds when there is none.
 func (h *Hypervisor) Delete(id string) error {
+	known, err := h.remove(id)
+	if err != nil || known == nil {
+		return err
+	}
+	known.cancel()
+	<-known.done
+	return nil
+}
+
+// remove forgets an instance, and returns its host; nil if there is none.
+func (h *Hypervisor) remove(id string) (*host, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	known, ok := h.hosts[id]
 	if !ok {
-		return nil
+		return nil, nil
 	}
 	if err := h.store.remove(id); err != nil {
-		return fmt.Errorf("deleting instance %q: %w", id, err)
+		return nil, fmt.Errorf("deleting instance %q: %w", id, err)
 	}
-	known.cancel()
 	delete(h.hosts, id)
-	return nil
+	return known, nil
 }
 
 // Restart pulls the plug of the host of the instance with an ID and puts it back: whatever made the host fall

@@ -7,12 +7,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 const (
@@ -61,6 +64,21 @@ func take(lock *os.File, patience time.Duration) error {
 }
 
 func (s *store) close() error { return s.lock.Close() }
+
+// name is what tells this state directory from every other one. The file that is locked holds it, from the first time
+// on; whoever asks has the lock. What a power cut left of it there was told to nobody.
+func (s *store) name() (string, error) {
+	content, err := io.ReadAll(io.NewSectionReader(s.lock, 0, 64))
+	if err != nil {
+		return "", err
+	}
+	if known, err := uuid.ParseBytes(content); err == nil {
+		return known.String(), nil
+	}
+	name := uuid.NewString()
+	_, err = s.lock.WriteAt([]byte(name), 0)
+	return name, errors.Join(err, s.lock.Truncate(int64(len(name))), s.lock.Sync())
+}
 
 // load sweeps what a killed process left half done and returns the instances.
 func (s *store) load() ([]Spec, error) {

@@ -15,11 +15,13 @@ import (
 	"encoding/pem"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/util/keyutil"
 )
 
 // credential is a certificate with its key, as PEM.
@@ -63,9 +65,32 @@ func servingRequest(nodeName, address string) *x509.CertificateRequest {
 	return request
 }
 
-// order creates a CertificateSigningRequest for a new key and waits until it is signed or refused.
-func order(ctx context.Context, c *connection, template *x509.CertificateRequest, signer string, usage certificatesv1.KeyUsage) (credential, error) {
+// newKey generates a private key, as PEM.
+func newKey() ([]byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	return keyutil.MarshalPrivateKeyToPEM(key)
+}
+
+// bootstrapKey returns the key that the first client certificate is requested for. It is stored before the request, as
+// the kubelet does (client-go, tools/bootstrap: kubelet-client.key.tmp): a host that is restarted while it waits asks
+// with the same key again, and no other gets a certificate with its token.
+func bootstrapKey(store Store) ([]byte, error) {
+	if stored := store.Load(requestedKey); len(stored) > 0 {
+		return stored, nil
+	}
+	key, err := newKey()
+	if err != nil {
+		return nil, err
+	}
+	return key, store.Save(requestedKey, key)
+}
+
+// order creates a CertificateSigningRequest for a key and waits until it is signed or refused.
+func order(ctx context.Context, c *connection, keyPEM []byte, template *x509.CertificateRequest, signer string, usage certificatesv1.KeyUsage) (credential, error) {
+	key, err := keyutil.ParsePrivateKeyPEM(keyPEM)
 	if err != nil {
 		return nil, err
 	}
@@ -88,11 +113,7 @@ func order(ctx context.Context, c *connection, template *x509.CertificateRequest
 	if err != nil {
 		return nil, err
 	}
-	der, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		return nil, err
-	}
-	return append(bytes.TrimSpace(signed), append([]byte("\n"), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})...)...), nil
+	return slices.Concat(bytes.TrimSpace(signed), []byte("\n"), keyPEM), nil
 }
 
 // signed waits by watching; a watch that ends is started again.

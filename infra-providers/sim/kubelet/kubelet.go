@@ -62,6 +62,8 @@ type Kubelet struct {
 const (
 	clientCertificate  = "kubelet-client.pem"
 	servingCertificate = "kubelet-server.pem"
+	// requestedKey is the key of a client certificate that was requested with the bootstrap token and not received yet.
+	requestedKey = "kubelet-client.key.tmp"
 )
 
 // New returns a kubelet that was not started.
@@ -150,12 +152,20 @@ func (k *Kubelet) identify(ctx context.Context) (*tls.Certificate, error) {
 		return nil, err
 	}
 	defer c.close()
+	key, err := bootstrapKey(k.store)
+	if err != nil {
+		return nil, err
+	}
 	k.report.Log("kubelet: asking for a client certificate")
-	return k.obtain(ctx, c)
+	certificate, err := k.obtain(ctx, c, key)
+	if err != nil {
+		return nil, err
+	}
+	return certificate, k.store.Save(requestedKey, nil)
 }
 
-func (k *Kubelet) obtain(ctx context.Context, c *connection) (*tls.Certificate, error) {
-	fresh, err := order(ctx, c, clientRequest(k.config.NodeName), certificatesv1.KubeAPIServerClientKubeletSignerName, certificatesv1.UsageClientAuth)
+func (k *Kubelet) obtain(ctx context.Context, c *connection, key []byte) (*tls.Certificate, error) {
+	fresh, err := order(ctx, c, key, clientRequest(k.config.NodeName), certificatesv1.KubeAPIServerClientKubeletSignerName, certificatesv1.UsageClientAuth)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +181,11 @@ func (k *Kubelet) obtain(ctx context.Context, c *connection) (*tls.Certificate, 
 func (k *Kubelet) rotate(c *connection) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if _, err := k.obtain(ctx, c); err != nil {
+	key, err := newKey()
+	if err == nil {
+		_, err = k.obtain(ctx, c, key)
+	}
+	if err != nil {
 		k.report.Log(fmt.Sprintf("kubelet: rotating client certificate: %v", err))
 	}
 }
@@ -182,7 +196,12 @@ func (k *Kubelet) serve(ctx context.Context, c *connection) {
 		return
 	}
 	request := servingRequest(k.config.NodeName, k.config.NodeIP)
-	certificate, err := order(ctx, c, request, certificatesv1.KubeletServingSignerName, certificatesv1.UsageServerAuth)
+	key, err := newKey()
+	if err != nil {
+		k.report.Log(fmt.Sprintf("kubelet: generating a key: %v", err))
+		return
+	}
+	certificate, err := order(ctx, c, key, request, certificatesv1.KubeletServingSignerName, certificatesv1.UsageServerAuth)
 	if err == nil {
 		err = k.store.Save(servingCertificate, certificate)
 	}

@@ -147,3 +147,32 @@ func issue(t *testing.T, from, until time.Time) credential {
 		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
 		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: private})...)
 }
+
+// files is a [Store] in memory.
+type files map[string][]byte
+
+func (f files) Load(name string) []byte { return f[name] }
+
+func (f files) Save(name string, content []byte) error {
+	f[name] = content
+	return nil
+}
+
+// TestAHostAsksWithOneKey: a bootstrap token gets one key a certificate, and the first answer may be lost.
+func TestAHostAsksWithOneKey(t *testing.T) {
+	t.Parallel()
+	store := files{}
+	first, err := bootstrapKey(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := bootstrapKey(store); err != nil || string(again) != string(first) {
+		t.Errorf("after a restart the key is another: %v", err)
+	}
+	if err := store.Save(requestedKey, nil); err != nil {
+		t.Fatal(err)
+	}
+	if other, err := bootstrapKey(store); err != nil || string(other) == string(first) {
+		t.Errorf("the key of the certificate before is used again: %v", err)
+	}
+}

@@ -4,6 +4,7 @@
 package userdata
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -39,7 +40,8 @@ var (
 	subscript  = regexp.MustCompile(`\[\s*['"]([\w-]+)['"]\s*\]`)
 	expression = regexp.MustCompile(`^([\w.-]+)(?:\s*\|\s*(?:default|d)\(\s*['"]([^'"]*)['"]\s*(?:,\s*[Tt]rue\s*)?\))?$`)
 	literal    = regexp.MustCompile(`^(?:'([^']*)'|"([^"]*)")$`)
-	statement  = regexp.MustCompile(`^\{%-?\s*(\w+)\s*-?%\}$`)
+	begins     = regexp.MustCompile(`^\{%-?\s*raw\s*-?%\}$`)
+	ends       = regexp.MustCompile(`\{%-?\s*endraw\s*-?%\}`)
 )
 
 // render is the part of Jinja that instance metadata needs: comments, raw blocks, string literals,
@@ -47,22 +49,23 @@ var (
 // Like cloud-init it leaves a marker for a variable that does not exist; those are returned too.
 func render(text string, known map[string]string) (out string, missing []string, err error) {
 	var b strings.Builder
-	raw, rest := false, 0
-	for _, at := range tag.FindAllStringIndex(text, -1) {
+	for {
+		at := tag.FindStringIndex(text)
+		if at == nil {
+			return b.String() + text, missing, nil
+		}
+		b.WriteString(text[:at[0]])
 		token := text[at[0]:at[1]]
-		name := ""
-		if match := statement.FindStringSubmatch(token); match != nil {
-			name = match[1]
-		}
-		if raw && name != "endraw" {
-			continue
-		}
-		b.WriteString(text[rest:at[0]])
-		rest = at[1]
+		text = text[at[1]:]
 		switch {
-		case name == "raw" || name == "endraw":
-			raw = name == "raw"
 		case strings.HasPrefix(token, "{#"):
+		case begins.MatchString(token):
+			end := ends.FindStringIndex(text)
+			if end == nil {
+				return "", nil, errors.New("a raw block of the template has no end")
+			}
+			b.WriteString(text[:end[0]])
+			text = text[end[1]:]
 		case strings.HasPrefix(token, "{%"):
 			return "", nil, fmt.Errorf("template statement %q is not supported by simulated hosts", token)
 		default:
@@ -77,8 +80,6 @@ func render(text string, known map[string]string) (out string, missing []string,
 			b.WriteString(value)
 		}
 	}
-	b.WriteString(text[rest:])
-	return b.String(), missing, nil
 }
 
 // evaluate returns the value of an expression, or its name and false when there is none.

@@ -46,6 +46,10 @@ func TestParse(t *testing.T) {
 			"## template: jinja\n#cloud-config\nhostname: '{{ ds.meta_data.local_hostname }}'\nwrite_files:\n- path: /id\n  content: '{{ ds.meta_data.provider_id }} {{v1.local_hostname}} {{ ds[\"meta_data\"][\"instance-id\"] }}{# gone #}'\n",
 			Disk{Files: map[string][]byte{"/id": []byte("sim:///zone-a/sim-1 worker-1 sim-1")}, Hostname: "worker-1"},
 		},
+		"leaves raw blocks as they are": {
+			"## template: jinja\n#cloud-config\nhostname: '{{ v1.local_hostname }}'\nwrite_files:\n- path: /raw\n  content: '{% raw %}{{% endraw %}{ x }} {% raw %}{{% endraw %}# y #} {% raw %}{% z %}{% endraw %}'\n",
+			Disk{Files: map[string][]byte{"/raw": []byte("{{ x }} {# y #} {% z %}")}, Hostname: "worker-1"},
+		},
 		"warns of a variable that does not exist": {
 			"## template: jinja\n#cloud-config\nhostname: 'a{{ ds.meta_data.nothing }}'\n",
 			Disk{Files: map[string][]byte{}, Hostname: "aCI_MISSING_JINJA_VAR/ds.meta_data.nothing",
@@ -94,6 +98,7 @@ func TestParseRefuses(t *testing.T) {
 		"broken base64":            {"#cloud-config\nwrite_files:\n- {path: /a, encoding: b64, content: '***'}\n", `write_files[0] "/a"`},
 		"a template with a loop":   {"## template: jinja\n#cloud-config\n{% for x in y %}\n", "for x in y"},
 		"a template with a filter": {"## template: jinja\n#cloud-config\na: {{ v1.region | upper }}\n", "upper"},
+		"a raw block without end":  {"## template: jinja\n#cloud-config\na: '{% raw %}{{ x }}'\n", "raw block"},
 		"a template of nothing":    {"## template: jinja\nhostname: x\n", "#cloud-config"},
 		"cut compressed data":      {zip("#cloud-config\nhostname: x\n")[:20], "decompressing"},
 		"an old Ignition":          {`{"ignition":{"version":"2.3.0"}}`, "2.3.0"},

@@ -15,9 +15,11 @@ package setup
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/vsphere/vcenter"
 )
 
@@ -30,6 +32,25 @@ type Record struct {
 	// Rule and Group are the DRS rule and VM group to leave at the end.
 	Rule  string `json:"rule,omitempty"`
 	Group string `json:"group,omitempty"`
+}
+
+// RuleName is the name of the DRS rule that keeps a group of a Cluster's machines apart. Names of Clusters are ambiguous
+// without their namespace, and those of another management cluster may be the same.
+func RuleName(owner driver.Owner, group string) string {
+	return fmt.Sprintf("%s%s-%.8s", rulePrefix(owner), group, owner.UID)
+}
+
+func rulePrefix(owner driver.Owner) string {
+	return fmt.Sprintf("drover-%s-%s-", owner.Namespace, owner.Name)
+}
+
+// ownRule returns the rule that the record names, if it is called after the Cluster that the record names: whoever may
+// change the settings of a virtual machine can write a record that names any rule. Otherwise it returns "".
+func (r Record) ownRule() string {
+	if id, ok := driver.FromTags(r.Tags); ok && id.Tagged() && strings.HasPrefix(r.Rule, rulePrefix(id.Owner)) {
+		return r.Rule
+	}
+	return ""
 }
 
 // Plan is what a virtual machine must be before it is powered on.

@@ -18,7 +18,7 @@ import (
 
 // join makes the virtual machine a member of its rule and group.
 func (s *Steps) join(ctx context.Context, client *vim25.Client, vm VM) (Task, error) {
-	if vm.Record.Rule == "" && vm.Record.Group == "" {
+	if vm.Record.ownRule() == "" && vm.Record.Group == "" {
 		return nil, nil
 	}
 	cluster, err := clusterOf(ctx, client, vm)
@@ -26,8 +26,8 @@ func (s *Steps) join(ctx context.Context, client *vim25.Client, vm VM) (Task, er
 		return nil, err
 	}
 	spec := &types.ClusterConfigSpecEx{}
-	rule := cluster.Rule(vm.Record.Rule)
-	if name := vm.Record.Rule; name != "" && (rule == nil || !slices.Contains(rule.Vm, vm.Self)) {
+	rule := cluster.Rule(vm.Record.ownRule())
+	if name := vm.Record.ownRule(); name != "" && (rule == nil || !slices.Contains(rule.Vm, vm.Self)) {
 		// Whoever joins brings all others along, so a hundred new members cost one change.
 		members, err := s.members(ctx, client, cluster, name)
 		if err != nil {
@@ -51,7 +51,7 @@ func (s *Steps) join(ctx context.Context, client *vim25.Client, vm VM) (Task, er
 
 // leave takes the virtual machine out of its rule and group. A rule that keeps nobody apart goes.
 func (s *Steps) leave(ctx context.Context, client *vim25.Client, vm VM) (Task, error) {
-	if vm.Record.Rule == "" && vm.Record.Group == "" {
+	if vm.Record.ownRule() == "" && vm.Record.Group == "" {
 		return nil, nil
 	}
 	cluster, err := clusterOf(ctx, client, vm)
@@ -60,7 +60,7 @@ func (s *Steps) leave(ctx context.Context, client *vim25.Client, vm VM) (Task, e
 	}
 	self := func(member types.ManagedObjectReference) bool { return member == vm.Self }
 	spec := &types.ClusterConfigSpecEx{}
-	if rule := cluster.Rule(vm.Record.Rule); rule != nil && slices.ContainsFunc(rule.Vm, self) {
+	if rule := cluster.Rule(vm.Record.ownRule()); rule != nil && slices.ContainsFunc(rule.Vm, self) {
 		left := slices.DeleteFunc(slices.Clone(rule.Vm), self)
 		spec.RulesSpec = append(spec.RulesSpec, *ruleChange(rule, rule.Name, left))
 	}
@@ -116,7 +116,7 @@ func (s *Steps) members(ctx context.Context, client *vim25.Client, cluster vcent
 			return nil, err
 		}
 		record, _, err := Parse(vm)
-		if err != nil || record.Rule != rule || vm.ResourcePool == nil || vm.Config == nil || vm.Config.Template {
+		if err != nil || record.ownRule() != rule || vm.ResourcePool == nil || vm.Config == nil || vm.Config.Template {
 			continue
 		}
 		pool := *vm.ResourcePool

@@ -20,8 +20,8 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"drover.io/infra-providers/vsphere/clone"
-	"drover.io/infra-providers/vsphere/flight"
 	"drover.io/infra-providers/vsphere/guestinfo"
+	"drover.io/infra-providers/vsphere/tasks"
 	"drover.io/infra-providers/vsphere/vcenter"
 )
 
@@ -34,7 +34,7 @@ type Steps struct {
 	// PageSize is for the lists that rules need.
 	PageSize int32
 	// Tasks are the tasks under way, by the UUID of their virtual machine.
-	Tasks flight.Book[struct{}]
+	Tasks tasks.Tracker[struct{}]
 
 	mu sync.Mutex
 	// busy has the last task of each compute cluster: its rules are read, changed and written back, so
@@ -71,7 +71,7 @@ func (s *Steps) Next(ctx context.Context, client *vim25.Client, vm VM, down bool
 			next = s.down
 		}
 		if task, err := next(ctx, client, vm); task != nil {
-			s.Tasks.Begin(key, *task, struct{}{})
+			s.Tasks.Start(key, *task, struct{}{})
 		} else if err != nil {
 			s.ended(key, err)
 		}
@@ -102,7 +102,7 @@ func (s *Steps) Retag(ctx context.Context, client *vim25.Client, vm VM, tags map
 	if err != nil {
 		return err
 	}
-	s.Tasks.Begin(key, *task, struct{}{})
+	s.Tasks.Start(key, *task, struct{}{})
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/pbm"
+	pbmmethods "github.com/vmware/govmomi/pbm/methods"
 	pbmtypes "github.com/vmware/govmomi/pbm/types"
 	"github.com/vmware/govmomi/property"
 	"github.com/vmware/govmomi/vim25"
@@ -79,6 +80,19 @@ func Recommend(ctx context.Context, client *vim25.Client, place Place, name stri
 		}
 	}
 	return nil, nil
+}
+
+// policies returns a client of the storage policies. The SDK's own constructor makes a call before anybody could bound
+// it.
+func (s *Session) policies(ctx context.Context, client *vim25.Client) (*pbm.Client, error) {
+	bare := client.NewServiceClient(pbm.Path, pbm.Namespace)
+	bare.Cookie = client.SessionCookie
+	s.bound(bare)
+	res, err := pbmmethods.PbmRetrieveServiceContent(ctx, bare, &pbmtypes.PbmRetrieveServiceContent{This: pbm.ServiceInstance})
+	if err != nil {
+		return nil, err
+	}
+	return &pbm.Client{Client: bare, ServiceContent: res.Returnval, RoundTripper: bare}, nil
 }
 
 // profiles returns the IDs of the storage policies by name.

@@ -38,7 +38,9 @@ func (s *Session) List(ctx context.Context, pageSize int32) iter.Seq2[VM, error]
 		}
 		defer func() {
 			// The view would live as long as the session, so it goes even when the caller's time is over.
-			_ = all.Destroy(context.WithoutCancel(ctx))
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+			defer cancel()
+			_ = all.Destroy(ctx)
 		}()
 		for page, err := range pages(ctx, client, all.Reference(), pageSize) {
 			if err != nil {

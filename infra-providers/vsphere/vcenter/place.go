@@ -15,7 +15,6 @@ import (
 
 	"github.com/vmware/govmomi/find"
 	"github.com/vmware/govmomi/object"
-	"github.com/vmware/govmomi/pbm"
 	"github.com/vmware/govmomi/vim25"
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
@@ -69,6 +68,8 @@ type Wish struct {
 // Place is what the names stand for. Fields that a wish left open are nil where vSphere chooses.
 type Place struct {
 	Template *object.VirtualMachine
+	// Source is what says whether the template is one of our machines.
+	Source   VM
 	Devices  object.VirtualDeviceList
 	Snapshot *types.ManagedObjectReference
 	Folder   *object.Folder
@@ -117,13 +118,13 @@ func (s *Session) Resolve(ctx context.Context, wish Wish) (Place, error) {
 }
 
 // Template looks up no more than what is cloned: the template, and that it has the snapshot.
-func (s *Session) Template(ctx context.Context, wish Wish) (*object.VirtualMachine, error) {
+func (s *Session) Template(ctx context.Context, wish Wish) (Place, error) {
 	r, err := s.resolver(ctx, wish)
 	if err != nil {
-		return nil, err
+		return Place{}, err
 	}
 	err = r.run(ctx, r.template, r.snapshot)
-	return r.place.Template, err
+	return r.place, err
 }
 
 func (s *Session) resolve(ctx context.Context, wish Wish) (Place, error) {
@@ -172,13 +173,14 @@ func (r *resolver) template(ctx context.Context) (err error) {
 		return refer("spec.template", err)
 	}
 	var content mo.VirtualMachine
-	if err := r.place.Template.Properties(ctx, r.place.Template.Reference(), []string{"config.hardware.device", "snapshot"}, &content); err != nil {
+	if err := r.place.Template.Properties(ctx, r.place.Template.Reference(), []string{"name", "config.instanceUuid", "config.template", "config.extraConfig", "config.hardware.device", "snapshot"}, &content); err != nil {
 		return err
 	}
 	if content.Config == nil {
 		return &ReferenceError{"spec.template", fmt.Errorf("%q has no configuration yet", r.wish.Template)}
 	}
 	r.place.Devices = content.Config.Hardware.Device
+	r.place.Source = stands(VM{VirtualMachine: content})
 	if content.Snapshot != nil && r.wish.Current {
 		r.place.Snapshot = content.Snapshot.CurrentSnapshot
 	}
@@ -293,7 +295,7 @@ func (r *resolver) policy(ctx context.Context) error {
 	if r.wish.StoragePolicy == "" {
 		return nil
 	}
-	client, err := pbm.NewClient(ctx, r.client)
+	client, err := r.session.policies(ctx, r.client)
 	if err != nil {
 		return fmt.Errorf("connecting to the storage policies: %w", err)
 	}

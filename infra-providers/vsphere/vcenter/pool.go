@@ -8,17 +8,23 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
 	"sync"
 	"time"
 )
 
+// forgotten is how long the pool knows a session that nobody uses. Who still has it may go on with it.
+const forgotten = 15 * time.Minute
+
 // Pool keeps one session per account, so that a vCenter's few sessions are not used up. Rotated credentials
-// are another account; the session of the old ones ends by itself when nobody uses it any more.
+// are another account; the session of the old ones ends by itself when nobody uses it any more, and is forgotten.
 type Pool struct {
 	// Transport wraps how sessions speak HTTP; nil leaves it as it is.
 	Transport func(http.RoundTripper) http.RoundTripper
+	// Now tells the time; nil is the real one.
+	Now func() time.Time
 
 	mu       sync.Mutex
 	sessions map[Account]*Session
@@ -28,10 +34,16 @@ type Pool struct {
 func (p *Pool) Open(account Account) *Session {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	now := time.Now()
+	if p.Now != nil {
+		now = p.Now()
+	}
+	maps.DeleteFunc(p.sessions, func(_ Account, known *Session) bool { return known.unused(now) > forgotten })
 	if known := p.sessions[account]; known != nil {
+		known.use(now)
 		return known
 	}
-	opened := &Session{account: account, transport: p.Transport, turn: make(chan struct{}, 1), places: map[string]resolved{}}
+	opened := &Session{account: account, transport: p.Transport, turn: make(chan struct{}, 1), places: map[string]resolved{}, used: now}
 	if p.sessions == nil {
 		p.sessions = map[Account]*Session{}
 	}

@@ -175,8 +175,13 @@ func decode(content types.ObjectContent) (VM, error) {
 		return VM{}, err
 	}
 	vm.Self = content.Obj
+	return stands(vm), nil
+}
+
+// stands takes the record and the plan out of the advanced parameters, if those were read.
+func stands(vm VM) VM {
 	if vm.Config == nil {
-		return vm, nil
+		return vm
 	}
 	for _, option := range vm.Config.ExtraConfig {
 		value, _ := option.GetOptionValue().Value.(string)
@@ -187,5 +192,5 @@ func decode(content types.ObjectContent) (VM, error) {
 			vm.Plan = value
 		}
 	}
-	return vm, nil
+	return vm
 }

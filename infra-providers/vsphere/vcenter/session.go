@@ -25,6 +25,9 @@ import (
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"drover.io/runtime/egress"
+	"drover.io/runtime/httplimit"
 )
 
 const (
@@ -32,6 +35,14 @@ const (
 	idle = 10 * time.Minute
 	// asleep is how long a session is kept that nobody uses.
 	asleep = time.Hour
+	// touchTimeout bounds the call that keeps a session.
+	touchTimeout = time.Minute
+	// patience bounds one call, however patient the caller is.
+	patience = time.Minute
+	// farewell bounds the call that ends a view when the caller's time may be over.
+	farewell = 10 * time.Second
+	// maxAnswer is how many bytes one answer of a vCenter may have.
+	maxAnswer = 64 << 20
 )
 
 // Account is how to log in to a vCenter.
@@ -46,6 +57,8 @@ type Account struct {
 	Thumbprint string
 	// Insecure trusts any certificate.
 	Insecure bool
+	// OfSecret is true for what a Secret says, whose writer chooses the server.
+	OfSecret bool
 	// Datacenter is the name or path of the datacenter; empty for the only one.
 	Datacenter string
 }
@@ -153,7 +166,10 @@ func (s *Session) connect(ctx context.Context) (*vim25.Client, error) {
 		}
 		transport.DefaultTransport().TLSClientConfig.RootCAs = pool
 	}
-	transport.Client.Transport = s.wrap(transport.Client.Transport)
+	if s.account.OfSecret {
+		guard(transport)
+	}
+	s.bound(transport)
 	bare, err := vim25.NewClient(ctx, transport)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to %s: %w", s.account.Server, err)
@@ -169,21 +185,39 @@ func (s *Session) connect(ctx context.Context) (*vim25.Client, error) {
 
 // touch keeps the session from ending, unless nobody uses it any more.
 func (s *Session) touch(plain *vim25.Client) error {
-	s.mu.Lock()
-	unused := time.Since(s.used)
-	s.mu.Unlock()
-	if unused > asleep {
+	if s.unused(time.Now()) > asleep {
 		return errAsleep
 	}
-	_, err := methods.GetCurrentTime(context.Background(), plain)
+	ctx, cancel := context.WithTimeout(context.Background(), touchTimeout)
+	defer cancel()
+	_, err := methods.GetCurrentTime(ctx, plain)
 	return err
 }
 
-func (s *Session) wrap(next http.RoundTripper) http.RoundTripper {
+// use notes that somebody has asked for the session.
+func (s *Session) use(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.used = now
+}
+
+// unused is how long nobody has used the session.
+func (s *Session) unused(now time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return now.Sub(s.used)
+}
+
+// bound limits how long a call of a client may take and how much it may answer. Each API has a client of its own,
+// which takes over neither from another.
+func (s *Session) bound(client *soap.Client) {
+	next := client.Client.Transport
 	if s.transport != nil {
 		next = s.transport(next)
 	}
-	return busy{next}
+	client.Client.Transport = busy{httplimit.Wrap(next, maxAnswer)}
+	client.Client.Timeout = patience
+	client.Client.CheckRedirect = egress.NoRedirects
 }
 
 // Close logs out. What is still called fails.
@@ -255,7 +289,7 @@ func (s *Session) Rest(ctx context.Context, call func(*rest.Client) error) error
 		}
 	}
 	fresh := rest.NewClient(client)
-	fresh.Client.Client.Transport = s.wrap(fresh.Client.Client.Transport)
+	s.bound(fresh.Client)
 	if err := fresh.Login(ctx, url.UserPassword(s.account.Username, s.account.Password)); err != nil {
 		return fmt.Errorf("logging in to the REST API of %s: %w", s.account.Server, err)
 	}

@@ -11,15 +11,12 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
+	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/workload"
 )
 
 // Types and reasons are upstream's.
-
-func setPaused(c *clusterv1.Cluster, paused bool) {
-	conditions.Set(c, truth(clusterv1.PausedCondition, paused, clusterv1.PausedReason, clusterv1.NotPausedReason))
-}
 
 // truth is a condition of one type that is either true or false, each with its reason.
 func truth(kind string, is bool, reason, otherwise string) metav1.Condition {
@@ -29,7 +26,7 @@ func truth(kind string, is bool, reason, otherwise string) metav1.Condition {
 	return metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: otherwise}
 }
 
-func infrastructureReady(s *subject) metav1.Condition {
+func infrastructureReady(s *state) metav1.Condition {
 	ref := s.cluster.Spec.InfrastructureRef
 	if !ref.IsDefined() {
 		return metav1.Condition{
@@ -46,7 +43,7 @@ func infrastructureReady(s *subject) metav1.Condition {
 	return condition
 }
 
-func controlPlaneInitialized(s *subject) metav1.Condition {
+func controlPlaneInitialized(s *state) metav1.Condition {
 	done := s.cluster.Status.Initialization.ControlPlaneInitialized
 	condition := truth(clusterv1.ClusterControlPlaneInitializedCondition, done != nil && *done,
 		clusterv1.ClusterControlPlaneInitializedReason, clusterv1.ClusterControlPlaneNotInitializedReason)
@@ -58,7 +55,7 @@ func controlPlaneInitialized(s *subject) metav1.Condition {
 
 // controlPlaneAvailable mirrors the control plane object; a control plane that is somebody
 // else's is as available as it answers.
-func controlPlaneAvailable(s *subject) metav1.Condition {
+func controlPlaneAvailable(s *state) metav1.Condition {
 	ref := s.cluster.Spec.ControlPlaneRef
 	if !ref.IsDefined() {
 		if last := conditions.Get(s.cluster, clusterv1.ClusterControlPlaneAvailableCondition); last != nil && connecting(s) {
@@ -108,11 +105,11 @@ func mirrored(object *contract.Object, err error, ref clusterv1.ContractVersione
 
 // connecting reports whether no attempt to connect has ended since this process started:
 // what was known before still stands.
-func connecting(s *subject) bool {
+func connecting(s *state) bool {
 	return !s.connection.Connected && (s.connection.Reason == "" || s.connection.Reason == workload.ReasonConnecting)
 }
 
-func connectionProbe(s *subject) metav1.Condition {
+func connectionProbe(s *state) metav1.Condition {
 	if last := conditions.Get(s.cluster, clusterv1.ClusterRemoteConnectionProbeCondition); last != nil && connecting(s) {
 		return *last
 	}
@@ -124,14 +121,37 @@ func connectionProbe(s *subject) metav1.Condition {
 	return condition
 }
 
-func connectionTrouble(s *subject) string {
+func connectionTrouble(s *state) string {
 	if s.connection.Message == "" {
 		return "Not connected to the workload cluster yet"
 	}
 	return fmt.Sprintf("%s: %s", s.connection.Reason, s.connection.Message)
 }
 
-func workersAvailable(s *subject) metav1.Condition {
+// setClaimed sets ManagementClaimed once an attempt to claim the workload cluster has ended. A claim that a process
+// before this one held is not believed: the cluster may be a copy since.
+func setClaimed(s *state) {
+	condition := metav1.Condition{Type: policyv1.ManagementClaimedCondition, Status: metav1.ConditionFalse, Message: s.connection.Claim.Message}
+	switch s.connection.Claim.Status {
+	case workload.ClaimHeld:
+		condition.Status, condition.Reason = metav1.ConditionTrue, policyv1.ClaimedReason
+	case workload.ClaimForeign:
+		condition.Reason = policyv1.ClaimedElsewhereReason
+	case workload.ClaimForbidden:
+		condition.Reason = policyv1.ClaimForbiddenReason
+	default:
+		if connecting(s) {
+			return // for a moment after each start
+		}
+		condition.Status, condition.Reason = metav1.ConditionUnknown, policyv1.NotClaimedYetReason
+		if condition.Message == "" {
+			condition.Message = "Waiting for the first connection to the workload cluster since machine-controller started"
+		}
+	}
+	conditions.Set(s.cluster, condition)
+}
+
+func workersAvailable(s *state) metav1.Condition {
 	condition := metav1.Condition{Type: clusterv1.ClusterWorkersAvailableCondition, Status: metav1.ConditionTrue, Reason: clusterv1.ClusterWorkersAvailableNoWorkersReason}
 	if len(s.workers.deployments) == 0 {
 		return condition
@@ -149,14 +169,16 @@ func workersAvailable(s *subject) metav1.Condition {
 }
 
 // sum is a condition of the Cluster that is true when the same condition is true, or for a
-// good one when it is true everywhere, in its MachineDeployments.
+// good one when it is true everywhere, in its workers: MachineDeployments, MachineSets that
+// stand alone, and Machines that do.
 type sum struct {
 	source, target string
 	good           bool
 	yes, no        string
 }
 
-// sums are the conditions that a Cluster takes from its MachineDeployments.
+// sums are the conditions that a Cluster takes from its workers. Those of a MachineSet have the
+// same types; it does not roll out.
 var sums = []sum{
 	{clusterv1.MachineDeploymentMachinesReadyCondition, clusterv1.ClusterWorkerMachinesReadyCondition, true,
 		clusterv1.ClusterWorkerMachinesReadyReason, clusterv1.ClusterWorkerMachinesNotReadyReason},
@@ -174,14 +196,14 @@ var sums = []sum{
 
 func (u sum) of(w workers) metav1.Condition {
 	message, is := "", u.good
-	for _, md := range w.deployments {
-		condition := conditions.Get(md, u.source)
+	for _, each := range w.reporters(u.source) {
+		condition := conditions.Get(each.object, each.source)
 		if condition == nil || (condition.Status == metav1.ConditionTrue) == u.good {
 			continue
 		}
 		is = !u.good
 		if condition.Message != "" && message == "" {
-			message = fmt.Sprintf("MachineDeployment %s: %s", md.Name, condition.Message)
+			message = each.name + ": " + condition.Message
 		}
 	}
 	condition := truth(u.target, is, u.yes, u.no)
@@ -189,7 +211,35 @@ func (u sum) of(w workers) metav1.Condition {
 	return condition
 }
 
-func deleting(s *subject) metav1.Condition {
+// reporter is an object whose condition of the type source counts.
+type reporter struct {
+	name, source string
+	object       conditions.Getter
+}
+
+// ofMachine is the condition of a Machine that an owner's condition is made of.
+var ofMachine = map[string]string{
+	clusterv1.MachineDeploymentMachinesReadyCondition:    clusterv1.MachineReadyCondition,
+	clusterv1.MachineDeploymentMachinesUpToDateCondition: clusterv1.MachineUpToDateCondition,
+}
+
+func (w workers) reporters(source string) []reporter {
+	var all []reporter
+	for _, md := range w.deployments {
+		all = append(all, reporter{"MachineDeployment " + md.Name, source, md})
+	}
+	for _, set := range w.sets {
+		all = append(all, reporter{"MachineSet " + set.Name, source, set})
+	}
+	for _, m := range w.machines {
+		if of, counts := ofMachine[source]; counts {
+			all = append(all, reporter{"Machine " + m.Name, of, m})
+		}
+	}
+	return all
+}
+
+func deleting(s *state) metav1.Condition {
 	condition := truth(clusterv1.ClusterDeletingCondition, !s.cluster.DeletionTimestamp.IsZero(),
 		clusterv1.ClusterDeletingWaitingForWorkersDeletionReason, clusterv1.ClusterNotDeletingReason)
 	if s.deletion.reason != "" {

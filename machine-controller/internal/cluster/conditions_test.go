@@ -103,7 +103,7 @@ func TestConnectionConditions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := &subject{cluster: &clusterv1.Cluster{}, connection: test.state}
+			s := &state{cluster: &clusterv1.Cluster{}, connection: test.state}
 			if test.known {
 				s.cluster.Status.Conditions = []metav1.Condition{
 					last(clusterv1.ClusterRemoteConnectionProbeCondition), last(clusterv1.ClusterControlPlaneAvailableCondition),
@@ -135,7 +135,7 @@ func TestInitialized(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := &subject{cluster: &clusterv1.Cluster{}}
+			s := &state{cluster: &clusterv1.Cluster{}}
 			s.cluster.Spec.ControlPlaneRef, s.cluster.Status.Initialization.ControlPlaneInitialized = test.ref, test.done
 			if diff := cmp.Diff(test.want, controlPlaneInitialized(s)); diff != "" {
 				t.Error(diff)
@@ -201,11 +201,43 @@ func TestWorkersAvailable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := workersAvailable(&subject{workers: workers{deployments: test.given}})
+			got := workersAvailable(&state{workers: workers{deployments: test.given}})
 			if got.Status != test.status || got.Reason != test.reason {
 				t.Errorf("got %+v", got)
 			}
 		})
+	}
+}
+
+// TestWorkersThatStandAloneCount has a healthy MachineDeployment beside a MachineSet and a Machine that are not.
+func TestWorkersThatStandAloneCount(t *testing.T) {
+	t.Parallel()
+	set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: "s"}}
+	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "m"}}
+	for _, kind := range []string{clusterv1.MachineSetScalingUpCondition, clusterv1.MachineSetScalingDownCondition, clusterv1.MachineSetRemediatingCondition} {
+		conditions.Set(set, metav1.Condition{Type: kind, Status: "True", Reason: "r", Message: "why"})
+	}
+	for _, kind := range []string{clusterv1.MachineSetMachinesReadyCondition, clusterv1.MachineSetMachinesUpToDateCondition} {
+		conditions.Set(set, metav1.Condition{Type: kind, Status: "False", Reason: "r", Message: "why"})
+	}
+	conditions.Set(m, metav1.Condition{Type: clusterv1.MachineReadyCondition, Status: "False", Reason: "r", Message: "lost"})
+	got := map[string]string{}
+	for name, w := range map[string]workers{"set": {sets: []*clusterv1.MachineSet{set}}, "machine": {machines: []*clusterv1.Machine{m}}} {
+		for _, each := range sums {
+			if condition := each.of(w); (condition.Status == metav1.ConditionTrue) != each.good {
+				got[name+" "+each.target] = condition.Message
+			}
+		}
+	}
+	want := map[string]string{"machine " + clusterv1.ClusterWorkerMachinesReadyCondition: "Machine m: lost"}
+	for _, kind := range []string{
+		clusterv1.ClusterWorkerMachinesReadyCondition, clusterv1.ClusterWorkerMachinesUpToDateCondition,
+		clusterv1.ClusterScalingUpCondition, clusterv1.ClusterScalingDownCondition, clusterv1.ClusterRemediatingCondition,
+	} {
+		want["set "+kind] = "MachineSet s: why"
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("conditions that are not good (-want +got):\n%s", diff)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,10 +28,10 @@ import (
 
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/contract"
-	"drover.io/machine-controller/internal/filter"
-	"drover.io/machine-controller/internal/outcome"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/workload"
+	"drover.io/runtime/predicates"
+	"drover.io/runtime/results"
 )
 
 // absentRetry is how often a referenced object that does not exist is looked for.
@@ -41,18 +42,21 @@ const absentRetry = 30 * time.Second
 
 // Reconciler reconciles Clusters. All fields are required.
 type Reconciler struct {
-	Client    client.Client
+	Client client.Client
+	// Live reads from the API server itself.
+	Live      client.Reader
 	Contract  *contract.Reader
 	Workloads *workload.Connections
 	Events    events.EventRecorder
 	Clock     clock.PassiveClock
 
-	teller *coalesce.Teller
+	watch  predicates.WatchFilter
+	teller *coalesce.StatusWriter
 	looks  coalesce.Looks
 }
 
-// subject is one Cluster and what a reconcile has observed about it.
-type subject struct {
+// state is one Cluster and what a reconcile has observed about it.
+type state struct {
 	cluster      *clusterv1.Cluster
 	infra        *contract.InfraCluster
 	infraErr     error
@@ -67,18 +71,19 @@ type subject struct {
 type progress struct{ reason, message string }
 
 // Register adds the controller to the manager, with everything that can wake a Cluster.
-func (r *Reconciler) Register(mgr ctrl.Manager, watchFilter string, options controller.Options) error {
-	r.teller, r.looks.Clock = coalesce.NewTeller(r.Client, r.Clock), r.Clock
+func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, options controller.Options) error {
+	r.watch, r.teller, r.looks.Clock = watch, coalesce.NewStatusWriter(r.Client, r.Clock), r.Clock
+	children := builder.WithPredicates(watch.ChildPredicate())
 	c, err := builder.ControllerManagedBy(mgr).
-		For(&clusterv1.Cluster{}, builder.WithPredicates(filter.WatchLabel(watchFilter))).
-		Watches(&clusterv1.MachineDeployment{}, coalesce.Map(clusterOf)).
-		Watches(&clusterv1.MachineSet{}, coalesce.Map(clusterOfStandalone)).
-		Watches(&clusterv1.Machine{}, coalesce.Map(clusterOfStandalone)).
+		For(&clusterv1.Cluster{}, builder.WithPredicates(watch.MatchingPredicate())).
+		Watches(&clusterv1.MachineDeployment{}, coalesce.Map(clusterOf), children).
+		Watches(&clusterv1.MachineSet{}, coalesce.Map(clusterOfStandalone), children).
+		Watches(&clusterv1.Machine{}, coalesce.Map(clusterOfStandalone), children).
 		WatchesRawSource(r.Workloads.ClusterEvents(func(key client.ObjectKey) []reconcile.Request {
 			return []reconcile.Request{{NamespacedName: key}}
 		})).
 		WithOptions(options).
-		Build(reconcile.AsReconciler(mgr.GetClient(), r))
+		Build(reconcile.AsReconciler(mgr.GetClient(), predicates.FilterReconciler(watch, r)))
 	if err != nil {
 		return fmt.Errorf("registering the cluster controller: %w", err)
 	}
@@ -89,10 +94,10 @@ func (r *Reconciler) Register(mgr ctrl.Manager, watchFilter string, options cont
 // Reconcile brings one Cluster forward.
 func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) (reconcile.Result, error) {
 	before := cluster.DeepCopy()
-	s := &subject{cluster: cluster, connection: r.Workloads.State(client.ObjectKeyFromObject(cluster))}
-	if filter.Paused(cluster, cluster) {
-		setPaused(cluster, true)
-		return reconcile.Result{}, outcome.Settled(patch.Status(ctx, r.Client, before, cluster))
+	s := &state{cluster: cluster, connection: r.Workloads.State(client.ObjectKeyFromObject(cluster))}
+	if predicates.Paused(cluster, cluster) {
+		conditions.Set(cluster, predicates.PausedCondition(cluster, cluster, "Cluster"))
+		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(patch.Status(ctx, r.Client, before, cluster))
 	}
 	if cluster.DeletionTimestamp.IsZero() {
 		controllerutil.AddFinalizer(cluster, clusterv1.ClusterFinalizer)
@@ -106,30 +111,30 @@ func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) 
 	r.looks.Took(cluster.UID, len(s.workers.all))
 	var errs []error
 	var result reconcile.Result
-	for _, phase := range []func(context.Context, *subject) (reconcile.Result, error){
+	for _, phase := range []func(context.Context, *state) (reconcile.Result, error){
 		r.infrastructure, // the shared infrastructure exists, where it is not somebody else's
 		r.controlPlane,   // the API server answers, whoever runs it
 		r.finalize,       // when deleted: workers, then control plane, then infrastructure
 	} {
 		next, err := phase(ctx, s)
-		result, errs = outcome.Sooner(result, next), append(errs, err)
+		result, errs = results.Earliest(result, next), append(errs, err)
 	}
 	if err := patch.Main(ctx, r.Client, before, cluster); err != nil {
-		return reconcile.Result{}, kerrors.NewAggregate(append(errs, outcome.Settled(fmt.Errorf("patching Cluster: %w", err))))
+		return reconcile.Result{}, kerrors.NewAggregate(append(errs, results.IgnoreNotFoundOrConflict(fmt.Errorf("patching Cluster: %w", err))))
 	}
 	if !cluster.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(cluster, clusterv1.ClusterFinalizer) {
 		return reconcile.Result{}, kerrors.NewAggregate(errs)
 	}
 	r.setStatus(s)
 	again, err := r.teller.Status(ctx, before, cluster, pressing(before, cluster))
-	if err := kerrors.NewAggregate(append(errs, outcome.Settled(err))); err != nil {
+	if err := kerrors.NewAggregate(append(errs, results.IgnoreNotFoundOrConflict(err))); err != nil {
 		return reconcile.Result{}, err
 	}
-	return outcome.Sooner(result, again), nil
+	return results.Earliest(result, again), nil
 }
 
 // infrastructure follows the InfraCluster. Without one there is nothing to wait for.
-func (r *Reconciler) infrastructure(ctx context.Context, s *subject) (reconcile.Result, error) {
+func (r *Reconciler) infrastructure(ctx context.Context, s *state) (reconcile.Result, error) {
 	spec, status := &s.cluster.Spec, &s.cluster.Status
 	if !spec.InfrastructureRef.IsDefined() {
 		status.Initialization.InfrastructureProvisioned = new(true)
@@ -139,7 +144,10 @@ func (r *Reconciler) infrastructure(ctx context.Context, s *subject) (reconcile.
 	if s.infraErr != nil {
 		return absent(s.infraErr)
 	}
-	if err := r.adopt(ctx, s.cluster, s.infra.Unstructured); err != nil {
+	if err := r.adopt(ctx, s.cluster, s.infra.Unstructured); isRefused(err) {
+		s.infra, s.infraErr = nil, err
+		return absent(err)
+	} else if err != nil {
 		return reconcile.Result{}, err
 	}
 	if !s.infra.Provisioned() {
@@ -155,7 +163,7 @@ func (r *Reconciler) infrastructure(ctx context.Context, s *subject) (reconcile.
 
 // controlPlane follows the ControlPlane. Without one the control plane is somebody else's
 // and counts as initialized once the workload cluster has been reached.
-func (r *Reconciler) controlPlane(ctx context.Context, s *subject) (reconcile.Result, error) {
+func (r *Reconciler) controlPlane(ctx context.Context, s *state) (reconcile.Result, error) {
 	spec, status := &s.cluster.Spec, &s.cluster.Status
 	if !spec.ControlPlaneRef.IsDefined() {
 		if s.connection.Connected {
@@ -167,7 +175,10 @@ func (r *Reconciler) controlPlane(ctx context.Context, s *subject) (reconcile.Re
 	if s.planeErr != nil {
 		return absent(s.planeErr)
 	}
-	if err := r.adopt(ctx, s.cluster, s.controlPlane.Unstructured); err != nil {
+	if err := r.adopt(ctx, s.cluster, s.controlPlane.Unstructured); isRefused(err) {
+		s.controlPlane, s.planeErr = nil, err
+		return absent(err)
+	} else if err != nil {
 		return reconcile.Result{}, err
 	}
 	if spec.ControlPlaneEndpoint.Host == "" {
@@ -181,7 +192,7 @@ func (r *Reconciler) controlPlane(ctx context.Context, s *subject) (reconcile.Re
 
 // absent decides what a reconcile does about an object that could not be read.
 func absent(err error) (reconcile.Result, error) {
-	if apierrors.IsNotFound(err) || contract.IsMisconfigured(err) {
+	if apierrors.IsNotFound(err) || contract.IsMisconfigured(err) || isRefused(err) {
 		return reconcile.Result{RequeueAfter: absentRetry}, nil
 	}
 	return reconcile.Result{}, err

@@ -6,28 +6,35 @@ package cluster
 import (
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
+	"drover.io/machine-controller/internal/annotation"
 	"drover.io/machine-controller/internal/coalesce"
+	"drover.io/runtime/predicates"
 )
 
 // setStatus derives counters, conditions and phase from what was observed.
-func (r *Reconciler) setStatus(s *subject) {
+func (r *Reconciler) setStatus(s *state) {
 	c := s.cluster
 	c.Status.ObservedGeneration = c.Generation
 	c.Status.Workers = s.workers.status()
 	if len(s.workers.plane) > 0 {
 		c.Status.ControlPlane = planeStatus(s.workers.plane)
 	}
-	setPaused(c, false)
+	conditions.Set(c, predicates.PausedCondition(c, c, "Cluster"))
+	if news := annotation.Judge(c, assignRule); news != "" {
+		r.Events.Eventf(c, nil, corev1.EventTypeWarning, "InvalidAnnotation", "ReadAnnotation", "%s", news)
+	}
 	conditions.Set(c, infrastructureReady(s))
 	conditions.Set(c, controlPlaneInitialized(s))
 	conditions.Set(c, controlPlaneAvailable(s))
 	conditions.Set(c, connectionProbe(s))
+	setClaimed(s)
 	conditions.Set(c, workersAvailable(s))
 	for _, sum := range sums {
 		conditions.Set(c, sum.of(s.workers))
@@ -35,6 +42,12 @@ func (r *Reconciler) setStatus(s *subject) {
 	conditions.Set(c, deleting(s))
 	conditions.Set(c, available(c))
 	c.Status.SetTypedPhase(phaseOf(c))
+}
+
+var assignRule = annotation.Rule{
+	Key:        annotation.AssignProviderIDs,
+	Understood: func(value string, _ map[string]string) bool { return value == "true" || value == "false" },
+	Allowed:    `"true" or "false"`, Otherwise: "Machines assign no providerID to Nodes without one",
 }
 
 // sumsUp are the conditions that move with every worker.

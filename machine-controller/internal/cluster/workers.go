@@ -4,6 +4,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"drover.io/machine-controller/internal/index"
+	"drover.io/runtime/predicates"
 )
 
 // workers are the objects of a Cluster that make worker machines, each counted at the
@@ -29,7 +31,7 @@ type workers struct {
 }
 
 // countWorkers finds out how many machines there are, and how they are.
-func (r *Reconciler) countWorkers(ctx context.Context, s *subject) error {
+func (r *Reconciler) countWorkers(ctx context.Context, s *state) error {
 	var err error
 	key := client.ObjectKeyFromObject(s.cluster)
 	if s.workers.deployments, err = index.MachineDeploymentsOfCluster(ctx, r.Client, key); err != nil {
@@ -55,6 +57,15 @@ func (r *Reconciler) countWorkers(ctx context.Context, s *subject) error {
 		}
 	}
 	return nil
+}
+
+// foreign names the first worker that is another manager's; nil if there is none.
+func (w workers) foreign(watch predicates.WatchFilter) error {
+	return cmp.Or(
+		predicates.CheckNoneForeign(watch, "MachineDeployment", w.deployments),
+		predicates.CheckNoneForeign(watch, "MachineSet", w.sets),
+		predicates.CheckNoneForeign(watch, "Machine", w.all),
+	)
 }
 
 // status adds up the counters of all workers.

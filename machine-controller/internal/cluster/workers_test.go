@@ -53,7 +53,7 @@ func machine(name, owner string, labels map[string]string, are ...string) *clust
 func TestWorkersAreCountedOnceAtTheHighestLevel(t *testing.T) {
 	t.Parallel()
 	plane := map[string]string{clusterv1.MachineControlPlaneLabel: ""}
-	template := clusterv1.MachineTemplateSpec{Spec: testenv.MachineSpec()}
+	template := clusterv1.MachineTemplateSpec{Spec: testenv.TemplateSpec()}
 	md := &clusterv1.MachineDeployment{ObjectMeta: member("md", "", nil), Spec: clusterv1.MachineDeploymentSpec{ClusterName: "c", Replicas: new(int32(10)), Template: template}}
 	md.Status = clusterv1.MachineDeploymentStatus{Replicas: new(int32(9)), ReadyReplicas: new(int32(8)), AvailableReplicas: new(int32(7)), UpToDateReplicas: new(int32(6))}
 	set := &clusterv1.MachineSet{ObjectMeta: member("set", "", nil), Spec: clusterv1.MachineSetSpec{ClusterName: "c", Replicas: new(int32(100)), Template: template}}
@@ -61,7 +61,7 @@ func TestWorkersAreCountedOnceAtTheHighestLevel(t *testing.T) {
 	owned := &clusterv1.MachineSet{ObjectMeta: member("owned", "md", nil), Spec: clusterv1.MachineSetSpec{ClusterName: "c", Replicas: new(int32(1000)), Template: template}}
 	foreign := &clusterv1.MachineSet{ObjectMeta: member("foreign", "", nil), Spec: clusterv1.MachineSetSpec{ClusterName: "other", Replicas: new(int32(1000)), Template: template}}
 	foreign.Spec.Template.Spec.ClusterName = "other"
-	s := &subject{cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: server.Namespace(t), Name: "c"}}}
+	s := &state{cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: server.Namespace(t), Name: "c"}}}
 	r := &Reconciler{Client: clientWith(t, s.cluster.Namespace, md, set, owned, foreign,
 		machine("alone", "", nil, clusterv1.MachineReadyCondition),
 		machine("of-a-set", "owned", nil, clusterv1.MachineReadyCondition),
@@ -172,6 +172,13 @@ func TestDeletionStages(t *testing.T) {
 		"waits for infrastructure that cannot be read": {
 			refs: true, infraErr: errors.New("boom"), planeErr: notFound, stage: infraStage,
 		},
+		"leaves infrastructure of another and goes": {
+			refs: true, infraErr: &foreignError{"I", "i", "Cluster"}, planeErr: notFound, goes: true,
+		},
+		"leaves a control plane of another, and deletes its own machines": {
+			workers: workers{all: []*clusterv1.Machine{plane}, plane: []*clusterv1.Machine{plane}},
+			refs:    true, infra: infra, planeErr: &foreignError{"P", "p", "Cluster"}, stage: planeStage, deletes: []string{"plane"},
+		},
 		"goes when all is gone":      {refs: true, infraErr: notFound, planeErr: notFound, goes: true},
 		"goes when nothing was ever": {goes: true},
 	} {
@@ -184,14 +191,14 @@ func TestDeletionStages(t *testing.T) {
 					return nil
 				},
 			})
-			s := &subject{
+			s := &state{
 				cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", Finalizers: []string{clusterv1.ClusterFinalizer}, DeletionTimestamp: new(metav1.Now())}},
 				workers: test.workers, infra: test.infra, infraErr: test.infraErr, controlPlane: test.plane, planeErr: test.planeErr,
 			}
 			if test.refs {
 				s.cluster.Spec.InfrastructureRef, s.cluster.Spec.ControlPlaneRef = infraRef, planeRef
 			}
-			if _, err := (&Reconciler{Client: c}).finalize(t.Context(), s); err != nil {
+			if _, err := (&Reconciler{Client: c, Live: unchanged{}}).finalize(t.Context(), s); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(test.deletes, deleted, cmpopts.EquateEmpty()); diff != "" {

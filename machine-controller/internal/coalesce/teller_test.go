@@ -22,7 +22,7 @@ func TestSummedLeavesOutASumThatIsYoung(t *testing.T) {
 	const machines = 5000
 	c := server.Client(t)
 	set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: server.Namespace(t), Name: "set"}}
-	set.Spec.ClusterName, set.Spec.Template.Spec = "c", testenv.MachineSpec()
+	set.Spec.ClusterName, set.Spec.Template.Spec = "c", testenv.TemplateSpec()
 	set.Spec.Selector.MatchLabels = map[string]string{"a": "b"}
 	set.Spec.Template.Labels = set.Spec.Selector.MatchLabels
 	if err := c.Create(t.Context(), set); err != nil {
@@ -30,7 +30,7 @@ func TestSummedLeavesOutASumThatIsYoung(t *testing.T) {
 	}
 	began := time.Unix(0, 0)
 	now := testingclock.NewFakePassiveClock(began)
-	teller := NewTeller(c, now)
+	teller := NewStatusWriter(c, now)
 	type look struct {
 		sums    int
 		written int32

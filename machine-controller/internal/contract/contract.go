@@ -14,6 +14,8 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"drover.io/runtime/predicates"
 )
 
 // Version is a version of the Cluster API contract that a provider's CRD can be labelled with.
@@ -63,13 +65,14 @@ func (e *ForbiddenError) Error() string {
 // Unwrap returns the API server's own refusal.
 func (e *ForbiddenError) Unwrap() error { return e.Err }
 
-// IsMisconfigured reports whether err needs a person to install, label or permit something
-// before the referenced object can be read; retrying alone will not help.
+// IsMisconfigured reports whether err needs a person to install, label, permit or correct
+// something before the referenced object can be read; retrying alone will not help.
 func IsMisconfigured(err error) bool {
 	var (
 		crd       *MissingCRDError
 		label     *MissingLabelError
 		forbidden *ForbiddenError
+		foreign   *predicates.ForeignError
 	)
-	return errors.As(err, &crd) || errors.As(err, &label) || errors.As(err, &forbidden)
+	return errors.As(err, &foreign) || errors.As(err, &crd) || errors.As(err, &label) || errors.As(err, &forbidden) || IsInvalidReference(err)
 }

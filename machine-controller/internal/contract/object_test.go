@@ -75,11 +75,27 @@ func TestInfraMachineFields(t *testing.T) {
 	})
 	want := clusterv1.MachineAddresses{{Type: "InternalIP", Address: "10.0.0.1"}, {Type: "Hostname", Address: "h"}}
 	for zone, m := range map[string]*InfraMachine{"spec-zone": {v1beta1}, "status-zone": {v1beta2}} {
-		if m.FailureDomain() != zone || m.ProviderID() != "sim://1" || !m.Interruptible() {
-			t.Errorf("%s: failure domain %q, providerID %q, interruptible %t", m.Contract, m.FailureDomain(), m.ProviderID(), m.Interruptible())
+		if domain, reported := m.FailureDomain(); domain != zone || !reported || m.ProviderID() != "sim://1" || !m.Interruptible() {
+			t.Errorf("%s: failure domain %q, providerID %q, interruptible %t", m.Contract, domain, m.ProviderID(), m.Interruptible())
 		}
-		if diff := cmp.Diff(want, m.Addresses()); diff != "" {
-			t.Error(diff)
+		addresses, reported := m.Addresses()
+		if diff := cmp.Diff(want, addresses); diff != "" || !reported {
+			t.Errorf("reported %t: %s", reported, diff)
+		}
+	}
+	for name, test := range map[string]struct {
+		fields   fields
+		reported bool
+	}{
+		"a list that is empty is reported": {fields{"status": fields{"addresses": []any{}, "failureDomain": ""}}, true},
+		"none is not":                      {fields{}, false},
+	} {
+		_, o := read(test.fields)
+		m := &InfraMachine{o}
+		addresses, reported := m.Addresses()
+		domain, placed := m.FailureDomain()
+		if len(addresses) > 0 || domain != "" || reported != test.reported || placed != test.reported {
+			t.Errorf("%s: %v %t, %q %t", name, addresses, reported, domain, placed)
 		}
 	}
 	if b := (&BootstrapConfig{Object{&unstructured.Unstructured{Object: fields{"status": fields{"dataSecretName": "s"}}}, V1Beta2}}); b.DataSecretName() != "s" {
@@ -194,7 +210,7 @@ func TestTemplateObject(t *testing.T) {
 		}},
 	}}}
 	given := template.DeepCopy()
-	got, err := template.Object(Birth{
+	got, err := template.Object(Metadata{
 		Name: "m", ClusterName: "c", Labels: map[string]string{"a": "birth", clusterv1.ClusterNameLabel: "x"}, Annotations: map[string]string{"d": "birth"},
 		Owner: metav1.OwnerReference{APIVersion: "v", Kind: "Machine", Name: "m", UID: "u", Controller: new(true)},
 	})
@@ -227,7 +243,7 @@ func TestTemplateObject(t *testing.T) {
 	}
 	for name, spec := range map[string]any{"nothing": nil, "an odd template": fields{"template": "x"}, "no spec": fields{"template": fields{}}} {
 		bad := &Template{&unstructured.Unstructured{Object: fields{"kind": "T", "spec": spec}}}
-		if _, err := bad.Object(Birth{}); err == nil {
+		if _, err := bad.Object(Metadata{}); err == nil {
 			t.Errorf("a template with %s makes an object", name)
 		}
 	}

@@ -23,12 +23,14 @@ func (m *InfraMachine) Provisioned() bool {
 	return m.flag([]string{"status", "initialization", "provisioned"}, []string{"status", "ready"})
 }
 
-// FailureDomain is where the provider placed the machine; empty when it has no such notion.
-func (m *InfraMachine) FailureDomain() string {
+// FailureDomain is where the provider placed the machine, and whether it reports that at all.
+func (m *InfraMachine) FailureDomain() (domain string, reported bool) {
+	path := []string{"status", "failureDomain"}
 	if m.Contract == V1Beta1 {
-		return m.text("spec", "failureDomain")
+		path[0] = "spec"
 	}
-	return m.text("status", "failureDomain")
+	domain, reported, _ = unstructured.NestedString(m.Unstructured.Object, path...)
+	return domain, reported
 }
 
 // Interruptible reports whether the cloud may take the machine away at short notice (spot).
@@ -37,10 +39,10 @@ func (m *InfraMachine) Interruptible() bool {
 	return value
 }
 
-// Addresses lists the machine's addresses in the provider's order; entries without a type or an address are dropped.
-func (m *InfraMachine) Addresses() clusterv1.MachineAddresses {
-	list, _, _ := unstructured.NestedSlice(m.Unstructured.Object, "status", "addresses")
-	var addresses clusterv1.MachineAddresses
+// Addresses lists the machine's addresses in the provider's order, and whether it reports any list at all;
+// entries without a type or an address are dropped.
+func (m *InfraMachine) Addresses() (addresses clusterv1.MachineAddresses, reported bool) {
+	list, reported, _ := unstructured.NestedSlice(m.Unstructured.Object, "status", "addresses")
 	for _, each := range list {
 		fields, ok := each.(map[string]any)
 		if !ok || text(fields, "type") == "" || text(fields, "address") == "" {
@@ -51,7 +53,7 @@ func (m *InfraMachine) Addresses() clusterv1.MachineAddresses {
 			Address: text(fields, "address"),
 		})
 	}
-	return addresses
+	return addresses, reported
 }
 
 // BootstrapConfig is the object a bootstrap provider turns into the data a machine boots with.

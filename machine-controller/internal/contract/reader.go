@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"drover.io/runtime/predicates"
 )
 
 // syncTimeout bounds how long a worker waits for the first list of a kind not seen before.
@@ -23,11 +25,16 @@ type Reader struct {
 	// Cached answers gets of unstructured objects from the manager's cache.
 	Cached  client.Reader
 	Watcher *Watcher
+	// Watch refuses the objects that are labelled for another manager.
+	Watch predicates.WatchFilter
 }
 
 // Get returns the referenced object and the contract to read it by. Errors are the API
 // server's (NotFound when the object does not exist) or one that [IsMisconfigured] knows.
 func (r *Reader) Get(ctx context.Context, namespace string, ref clusterv1.ContractVersionedObjectReference) (Object, error) {
+	if err := CheckInstance(ref.GroupKind()); err != nil {
+		return Object{}, err
+	}
 	gvk, version, err := r.Resolver.Resolve(ctx, ref.GroupKind())
 	if err != nil {
 		return Object{}, err
@@ -41,6 +48,12 @@ func (r *Reader) Get(ctx context.Context, namespace string, ref clusterv1.Contra
 	defer cancel()
 	if err := r.Cached.Get(bounded, client.ObjectKey{Namespace: namespace, Name: ref.Name}, object); err != nil {
 		return Object{}, fmt.Errorf("reading %s %q: %w", ref.Kind, ref.Name, err)
+	}
+	if err := checkScope(ref.GroupKind(), object); err != nil {
+		return Object{}, err
+	}
+	if err := r.Watch.CheckForeign(ref.Kind, object); err != nil {
+		return Object{}, err
 	}
 	return Object{Unstructured: object, Contract: version}, nil
 }

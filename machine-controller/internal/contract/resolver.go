@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -26,7 +27,7 @@ type Resolver struct {
 
 // Resolve returns the kind in the newest API version that keeps the newest contract the
 // CRD is labelled with, and that contract. Its errors are [MissingCRDError],
-// [MissingLabelError] or the API server's.
+// [MissingLabelError], [InvalidReferenceError] for Cluster API's own kinds, or the API server's.
 func (r *Resolver) Resolve(ctx context.Context, gk schema.GroupKind) (schema.GroupVersionKind, Version, error) {
 	name := CRDName(gk)
 	crd := &metav1.PartialObjectMetadata{}
@@ -36,6 +37,9 @@ func (r *Resolver) Resolve(ctx context.Context, gk schema.GroupKind) (schema.Gro
 			return schema.GroupVersionKind{}, "", &MissingCRDError{GroupKind: gk, CRDName: name}
 		}
 		return schema.GroupVersionKind{}, "", fmt.Errorf("reading CustomResourceDefinition %q: %w", name, err)
+	}
+	if crd.Labels[clusterv1.ProviderNameLabel] == coreProvider {
+		return schema.GroupVersionKind{}, "", &InvalidReferenceError{gk, "a kind of a provider"}
 	}
 	for _, contract := range []Version{V1Beta2, V1Beta1} {
 		if newest := newestVersion(crd.Labels[contract.label()]); newest != "" {

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"drover.io/runtime/predicates"
 )
 
 // Templates reads the templates that infrastructure and bootstrap objects are made from.
@@ -22,6 +24,8 @@ import (
 type Templates struct {
 	Resolver *Resolver
 	Live     client.Reader
+	// Watch keeps the templates that are labelled for another manager from being claimed.
+	Watch predicates.WatchFilter
 }
 
 // Template is a provider's template, ready to make objects from.
@@ -31,6 +35,25 @@ type Template struct {
 
 // Get returns the referenced template; a missing one is the API server's NotFound.
 func (t *Templates) Get(ctx context.Context, namespace string, ref clusterv1.ContractVersionedObjectReference) (*Template, error) {
+	if err := CheckTemplate(ref.GroupKind()); err != nil {
+		return nil, err
+	}
+	object, err := t.read(ctx, namespace, ref)
+	if err != nil {
+		return nil, err
+	}
+	return &Template{object}, nil
+}
+
+// Instance returns the referenced object, which is no template, from the API server itself.
+func (t *Templates) Instance(ctx context.Context, namespace string, ref clusterv1.ContractVersionedObjectReference) (*unstructured.Unstructured, error) {
+	if err := CheckInstance(ref.GroupKind()); err != nil {
+		return nil, err
+	}
+	return t.read(ctx, namespace, ref)
+}
+
+func (t *Templates) read(ctx context.Context, namespace string, ref clusterv1.ContractVersionedObjectReference) (*unstructured.Unstructured, error) {
 	gvk, _, err := t.Resolver.Resolve(ctx, ref.GroupKind())
 	if err != nil {
 		return nil, err
@@ -43,12 +66,19 @@ func (t *Templates) Get(ctx context.Context, namespace string, ref clusterv1.Con
 		}
 		return nil, fmt.Errorf("reading %s %q: %w", ref.Kind, ref.Name, err)
 	}
-	return &Template{object}, nil
+	if err := checkScope(ref.GroupKind(), object); err != nil {
+		return nil, err
+	}
+	return object, nil
 }
 
 // Claim makes the Cluster an owner of the template, so that the template moves and goes with
-// it. A template that has the owner already costs nothing.
+// it. A template that has the owner already costs nothing; one that is labelled for another
+// manager is only read.
 func (t *Templates) Claim(ctx context.Context, c client.Client, template *Template, cluster *clusterv1.Cluster) error {
+	if t.Watch.Foreign(template) {
+		return nil
+	}
 	for _, reference := range template.GetOwnerReferences() {
 		if reference.UID == cluster.UID {
 			return nil
@@ -64,8 +94,8 @@ func (t *Templates) Claim(ctx context.Context, c client.Client, template *Templa
 	return nil
 }
 
-// Birth says what an object made from a template is called and whose it is.
-type Birth struct {
+// Metadata says what an object made from a template is called and whose it is.
+type Metadata struct {
 	Name        string
 	ClusterName string
 	// Labels and Annotations are added to those the template itself asks for.
@@ -76,7 +106,7 @@ type Birth struct {
 
 // Object makes the object that the template describes. Nothing is sent to the API server.
 // It fails when the template has no spec.template.spec.
-func (t *Template) Object(birth Birth) (*unstructured.Unstructured, error) {
+func (t *Template) Object(meta Metadata) (*unstructured.Unstructured, error) {
 	spec, found, err := unstructured.NestedMap(t.Unstructured.Object, "spec", "template", "spec")
 	if err != nil || !found {
 		return nil, fmt.Errorf("%s %q has no spec.template.spec", t.GetKind(), t.GetName())
@@ -85,14 +115,14 @@ func (t *Template) Object(birth Birth) (*unstructured.Unstructured, error) {
 	annotations, _, _ := unstructured.NestedStringMap(t.Unstructured.Object, "spec", "template", "metadata", "annotations")
 
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
-	object.SetGroupVersionKind(t.GroupVersionKind().GroupVersion().WithKind(strings.TrimSuffix(t.GetKind(), "Template")))
+	object.SetGroupVersionKind(t.GroupVersionKind().GroupVersion().WithKind(strings.TrimSuffix(t.GetKind(), templateSuffix)))
 	object.SetNamespace(t.GetNamespace())
-	object.SetName(birth.Name)
-	object.SetOwnerReferences([]metav1.OwnerReference{birth.Owner})
-	object.SetLabels(merged(labels, birth.Labels, map[string]string{
-		clusterv1.ClusterNameLabel: birth.ClusterName,
+	object.SetName(meta.Name)
+	object.SetOwnerReferences([]metav1.OwnerReference{meta.Owner})
+	object.SetLabels(merged(labels, meta.Labels, map[string]string{
+		clusterv1.ClusterNameLabel: meta.ClusterName,
 	}))
-	object.SetAnnotations(merged(annotations, birth.Annotations, map[string]string{
+	object.SetAnnotations(merged(annotations, meta.Annotations, map[string]string{
 		clusterv1.TemplateClonedFromNameAnnotation:      t.GetName(),
 		clusterv1.TemplateClonedFromGroupKindAnnotation: t.GroupVersionKind().GroupKind().String(),
 	}))
@@ -109,7 +139,7 @@ func (t *Template) Ref(name string) clusterv1.ContractVersionedObjectReference {
 func RefFromTemplate(template clusterv1.ContractVersionedObjectReference, name string) clusterv1.ContractVersionedObjectReference {
 	return clusterv1.ContractVersionedObjectReference{
 		APIGroup: template.APIGroup,
-		Kind:     strings.TrimSuffix(template.Kind, "Template"),
+		Kind:     strings.TrimSuffix(template.Kind, templateSuffix),
 		Name:     name,
 	}
 }

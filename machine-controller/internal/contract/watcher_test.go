@@ -17,13 +17,18 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"drover.io/runtime/predicates"
 )
 
 // api answers lists with an error, or nothing, and gets with an object.
 type api struct {
 	client.Reader
-	err   error
-	lists int
+	err    error
+	lists  int
+	labels map[string]string
+	// shared says that objects belong to no namespace.
+	shared bool
 }
 
 func (a *api) List(context.Context, client.ObjectList, ...client.ListOption) error {
@@ -35,8 +40,11 @@ func (a *api) Get(_ context.Context, key client.ObjectKey, into client.Object, _
 	if key.Name == "absent" {
 		return apierrors.NewNotFound(schema.GroupResource{Group: "g", Resource: "things"}, key.Name)
 	}
-	into.SetNamespace(key.Namespace)
+	if !a.shared {
+		into.SetNamespace(key.Namespace)
+	}
 	into.SetName(key.Name)
+	into.SetLabels(a.labels)
 	return nil
 }
 
@@ -172,5 +180,50 @@ func TestReader(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestReaderRefusesWhatBelongsToNoNamespace reads an object of a cluster-scoped kind, which all tenants share.
+func TestReaderRefusesWhatBelongsToNoNamespace(t *testing.T) {
+	t.Parallel()
+	live := &api{shared: true}
+	resolver := &Resolver{Reader: crds{labels: map[string]map[string]string{
+		"things.g": {"cluster.x-k8s.io/v1beta1": "v1"}, "thingtemplates.g": {"cluster.x-k8s.io/v1beta1": "v1"},
+	}}}
+	reader := &Reader{
+		Resolver: resolver, Cached: live,
+		Watcher: &Watcher{Live: live, Controller: &starter{}, Clock: testingclock.NewFakePassiveClock(time.Unix(0, 0))},
+	}
+	templates := &Templates{Resolver: resolver, Live: live}
+	ref := clusterv1.ContractVersionedObjectReference{APIGroup: "g", Kind: "Thing", Name: "t"}
+	_, infra := reader.InfraMachine(t.Context(), "ns", ref)
+	_, instance := templates.Instance(t.Context(), "ns", ref)
+	ref.Kind = "ThingTemplate"
+	_, template := templates.Get(t.Context(), "ns", ref)
+	for _, err := range []error{infra, instance, template} {
+		if !IsInvalidReference(err) {
+			t.Errorf("the error is %v", err)
+		}
+	}
+}
+
+// TestReaderRefusesWhatIsAnothers reads an object that is labelled for another manager.
+func TestReaderRefusesWhatIsAnothers(t *testing.T) {
+	t.Parallel()
+	live := &api{labels: map[string]string{clusterv1.WatchLabel: "theirs"}}
+	r := &Reader{
+		Resolver: &Resolver{Reader: crds{labels: map[string]map[string]string{"things.g": {"cluster.x-k8s.io/v1beta1": "v1"}}}},
+		Cached:   live,
+		Watcher:  &Watcher{Live: live, Controller: &starter{}, Clock: testingclock.NewFakePassiveClock(time.Unix(0, 0))},
+		Watch:    "ours",
+	}
+	ref := clusterv1.ContractVersionedObjectReference{APIGroup: "g", Kind: "Thing", Name: "t"}
+	_, err := r.InfraMachine(t.Context(), "ns", ref)
+	if _, is := errors.AsType[*predicates.ForeignError](err); !is || !IsMisconfigured(err) {
+		t.Errorf("it says %v", err)
+	}
+	r.Watch = "theirs"
+	if _, err := r.InfraMachine(t.Context(), "ns", ref); err != nil {
+		t.Errorf("its own manager is refused: %v", err)
 	}
 }

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"drover.io/machine-controller/internal/paging"
 )
 
 // budgets reads the PodDisruptionBudgets of a Namespace once per pass, when the first Pod of it is about to be
@@ -55,24 +57,25 @@ func (b *budgets) of(ctx context.Context, pod *corev1.Pod) ([]*budget, error) {
 
 func (b *budgets) list(ctx context.Context, namespace string) ([]*budget, error) {
 	var all []*budget
-	var page policyv1.PodDisruptionBudgetList
-	for {
-		opts := []client.ListOption{client.InNamespace(namespace), client.Limit(b.pageSize), client.Continue(page.Continue)}
-		page = policyv1.PodDisruptionBudgetList{}
-		if err := b.client.List(ctx, &page, opts...); err != nil {
-			return nil, err
+	kept := paging.Budget{}
+	err := paging.Read(b.pageSize, func(size int64, token string) (string, error) {
+		page := &policyv1.PodDisruptionBudgetList{}
+		if err := b.client.List(ctx, page, client.InNamespace(namespace), client.Limit(size), client.Continue(token)); err != nil {
+			return "", err
 		}
 		for i := range page.Items {
 			selector, err := metav1.LabelSelectorAsSelector(page.Items[i].Spec.Selector)
 			if err != nil {
 				continue // the API server takes it to select nothing, too
 			}
+			if err := kept.Keep(&page.Items[i]); err != nil {
+				return "", err
+			}
 			all = append(all, &budget{PodDisruptionBudget: &page.Items[i], selector: selector})
 		}
-		if page.Continue == "" {
-			return all, nil
-		}
-	}
+		return page.Continue, nil
+	})
+	return all, err
 }
 
 // judge foretells whether the API server would evict the Pod, by its own rules. The zero Cause means yes.

@@ -29,7 +29,7 @@ type Drainer struct {
 	MaxEvictions int
 	// PassTime is how long one pass may take; 0 means 10 s.
 	PassTime time.Duration
-	// PageSize of lists; 0 means 250, more Pods than most Nodes can have.
+	// PageSize of lists; 0 means 110, as many Pods as a Node has by default.
 	PageSize int64
 
 	refused memory
@@ -117,7 +117,7 @@ func (d *Drainer) Skipped(ctx context.Context, req Request) ([]*corev1.Pod, erro
 
 func (d *Drainer) maxEvictions() int       { return orDefault(d.MaxEvictions, 20) }
 func (d *Drainer) passTime() time.Duration { return orDefault(d.PassTime, 10*time.Second) }
-func (d *Drainer) pageSize() int64         { return orDefault(d.PageSize, 250) }
+func (d *Drainer) pageSize() int64         { return orDefault(d.PageSize, 110) }
 
 func orDefault[T int | int64 | time.Duration](value, fallback T) T {
 	if value > 0 {

@@ -8,14 +8,16 @@ import (
 	"fmt"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"drover.io/machine-controller/internal/paging"
 )
 
 // look reads all that Classify needs: the Pods of the Node, each DaemonSet of theirs once, and the Namespaces
@@ -33,7 +35,7 @@ func (d *Drainer) look(ctx context.Context, req Request) ([]*corev1.Pod, View, e
 	if err != nil {
 		return nil, view, err
 	}
-	exists := map[owner]bool{}
+	exists := map[client.ObjectKey]bool{}
 	for _, pod := range pods {
 		if err := orphaned(ctx, req.Client, pod, exists, &view); err != nil {
 			return nil, view, err
@@ -48,39 +50,41 @@ func (d *Drainer) look(ctx context.Context, req Request) ([]*corev1.Pod, View, e
 // pods lists by the index that the API server keeps for kubelets.
 func (d *Drainer) pods(ctx context.Context, c client.Reader, node string) ([]*corev1.Pod, error) {
 	var pods []*corev1.Pod
-	var page corev1.PodList
-	for {
-		opts := []client.ListOption{
-			client.MatchingFields{"spec.nodeName": node}, client.Limit(d.pageSize()), client.Continue(page.Continue),
-		}
-		page = corev1.PodList{}
-		if err := c.List(ctx, &page, opts...); err != nil {
-			return nil, fmt.Errorf("listing Pods of Node %q: %w", node, err)
+	budget := paging.Budget{}
+	err := paging.Read(d.pageSize(), func(size int64, token string) (string, error) {
+		page := &corev1.PodList{}
+		if err := c.List(ctx, page, client.MatchingFields{"spec.nodeName": node}, client.Limit(size), client.Continue(token)); err != nil {
+			return "", err
 		}
 		for i := range page.Items {
+			if err := budget.Keep(&page.Items[i]); err != nil {
+				return "", err
+			}
 			pods = append(pods, &page.Items[i])
 		}
-		if page.Continue == "" {
-			return pods, nil
-		}
+		return page.Continue, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing Pods of Node %q: %w", node, err)
 	}
+	return pods, nil
 }
 
-type owner struct{ apiVersion, kind, namespace, name string }
-
-// orphaned notes a Pod whose DaemonSet is gone; exists remembers the answers.
-func orphaned(ctx context.Context, c client.Reader, pod *corev1.Pod, exists map[owner]bool, v *View) error {
+// orphaned notes a Pod whose DaemonSet is gone; exists remembers the answers. A DaemonSet of another API group
+// than the built-in one is taken to exist: not every kubeconfig may read it, and a wrong answer would have its
+// Pods evicted for ever, while a Pod left alone holds up nothing.
+func orphaned(ctx context.Context, c client.Reader, pod *corev1.Pod, exists map[client.ObjectKey]bool, v *View) error {
 	ref := daemonSetOf(pod)
-	if ref == nil || finished(pod) {
+	if ref == nil || finished(pod) || !builtIn(ref) {
 		return nil
 	}
-	key := owner{ref.APIVersion, ref.Kind, pod.Namespace, ref.Name}
+	key := client.ObjectKey{Namespace: pod.Namespace, Name: ref.Name}
 	if _, asked := exists[key]; !asked {
 		set := &metav1.PartialObjectMetadata{}
-		set.SetGroupVersionKind(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind))
-		err := c.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: ref.Name}, set)
-		if err != nil && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
-			return fmt.Errorf("getting %s %q of Pod %q in Namespace %q: %w", ref.Kind, ref.Name, pod.Name, pod.Namespace, err)
+		set.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind(ref.Kind))
+		err := c.Get(ctx, key, set)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("getting DaemonSet %q of Pod %q in Namespace %q: %w", ref.Name, pod.Name, pod.Namespace, err)
 		}
 		exists[key] = err == nil
 	}
@@ -88,6 +92,12 @@ func orphaned(ctx context.Context, c client.Reader, pod *corev1.Pod, exists map[
 		v.Orphaned[pod.UID] = true
 	}
 	return nil
+}
+
+// builtIn reports whether an owner is of the API group of Kubernetes' own workloads, in any version.
+func builtIn(ref *metav1.OwnerReference) bool {
+	gv, err := schema.ParseGroupVersion(ref.APIVersion)
+	return err == nil && gv.Group == appsv1.GroupName
 }
 
 func namespace(ctx context.Context, c client.Reader, pod *corev1.Pod, v *View) error {

@@ -13,6 +13,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"drover.io/machine-controller/internal/paging"
 )
 
 func TestNodeEvictsSoManyPerPass(t *testing.T) {
@@ -187,5 +191,21 @@ func TestNodeSurvivesALostAnswer(t *testing.T) {
 	req.Client = s
 	if result := s.pass(d, req); len(result.Removed) > 0 || !result.Progress.Has(Terminating) {
 		t.Errorf("got %+v, want to wait for the Pod", result)
+	}
+}
+
+// TestNodeEndsAListWithoutEnd asks an API server that always has another page.
+func TestNodeEndsAListWithoutEnd(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	req := s.request()
+	req.Client = interceptor.NewClient(s, interceptor.Funcs{
+		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+			list.SetContinue("more")
+			return nil
+		},
+	})
+	if _, err := (&Drainer{}).Node(t.Context(), req); !errors.Is(err, paging.ErrEndless) {
+		t.Errorf("got %v, want the error of a list without end", err)
 	}
 }

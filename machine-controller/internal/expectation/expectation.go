@@ -8,6 +8,7 @@
 package expectation
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -20,18 +21,26 @@ import (
 // whether the object still exists: one that came and went between two events is never seen.
 const doubtAfter = 5 * time.Second
 
+// forgetOwnerAfter is when an owner that nobody asked about is forgotten: it is gone without having been finalized. An
+// owner that is there is asked about at least once in a sync period, and one that is forgotten by mistake only costs
+// a read.
+const forgetOwnerAfter = 2 * time.Hour
+
 // Tracker remembers the unseen writes of every owner. The zero value needs only a Clock.
 type Tracker struct {
 	Clock clock.PassiveClock
 
 	mu     sync.Mutex
 	owners map[types.UID]*memory
+	swept  time.Time
 }
 
 type memory struct {
 	known   bool
 	created map[types.UID]write
 	deleted map[types.UID]write
+	// asked is when it was last needed.
+	asked time.Time
 }
 
 type write struct {
@@ -122,11 +131,17 @@ func (t *Tracker) Drop(owner types.UID) {
 
 // of returns the memory of an owner. The caller holds the lock.
 func (t *Tracker) of(owner types.UID) *memory {
+	now := t.Clock.Now()
 	if t.owners == nil {
 		t.owners = map[types.UID]*memory{}
+	}
+	if now.Sub(t.swept) > forgetOwnerAfter {
+		t.swept = now
+		maps.DeleteFunc(t.owners, func(_ types.UID, m *memory) bool { return now.Sub(m.asked) > forgetOwnerAfter })
 	}
 	if t.owners[owner] == nil {
 		t.owners[owner] = &memory{created: map[types.UID]write{}, deleted: map[types.UID]write{}}
 	}
+	t.owners[owner].asked = now
 	return t.owners[owner]
 }

@@ -4,6 +4,7 @@
 package expectation
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -107,5 +108,25 @@ func TestKnowledge(t *testing.T) {
 	}
 	if count, _ := Unseen(tracker, "owner", []*clusterv1.Machine{}); count != 0 {
 		t.Errorf("%d unseen after the owner was dropped", count)
+	}
+}
+
+// TestOwnersThatVanishAreForgotten has owners whose finalizers somebody takes off, so that none is ever dropped.
+func TestOwnersThatVanishAreForgotten(t *testing.T) {
+	t.Parallel()
+	clk := testingclock.NewFakePassiveClock(epoch)
+	tracker := &Tracker{Clock: clk}
+	for i := range 1000 {
+		tracker.Created(types.UID(fmt.Sprint(i)), machine("a"))
+	}
+	tracker.Know("stays")
+	for range 3 {
+		clk.SetTime(clk.Now().Add(forgetOwnerAfter - time.Minute))
+		if !tracker.Known("stays") {
+			t.Error("what is asked about was forgotten")
+		}
+	}
+	if left := len(tracker.owners); left != 1 {
+		t.Errorf("%d owners are remembered, want 1", left)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+
+	"drover.io/machine-controller/internal/annotation"
 )
 
 // Limit is how many Machines of a MachineDeployment, or of whatever else owns Machines, may
@@ -25,6 +27,12 @@ func Limit(maxInFlight *intstr.IntOrString, replicas int) (int, error) {
 		return fallback, fmt.Errorf("spec.remediation.maxInFlight: %q is neither a number nor a percentage such as \"20%%\"", maxInFlight.String())
 	}
 	return limit, nil
+}
+
+// Exempt reports whether somebody has taken the Machine out of health checks: it is neither
+// judged nor replaced.
+func Exempt(m *clusterv1.Machine) bool {
+	return annotation.Present(m, clusterv1.PausedAnnotation) || annotation.Present(m, clusterv1.MachineSkipRemediationAnnotation)
 }
 
 // Marked reports whether the Machine is to be replaced, by its owner or from outside.

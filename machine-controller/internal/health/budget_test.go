@@ -106,6 +106,10 @@ func replacing(r Replacement) func(*clusterv1.Machine) {
 	return func(m *clusterv1.Machine) { SetReplacement(m, r) }
 }
 
+func annotated(key string) func(*clusterv1.Machine) {
+	return func(m *clusterv1.Machine) { m.Annotations[key] = "" }
+}
+
 func TestInFlight(t *testing.T) {
 	t.Parallel()
 	hour := time.Hour
@@ -131,6 +135,12 @@ func TestInFlight(t *testing.T) {
 		},
 		"does not count a replacement that has settled": {
 			machines: []*clusterv1.Machine{machine("b", hour, replacing(Replacement{Machine: "a", Settled: true}))},
+		},
+		"does not count a replacement that was taken out of health checks": {
+			machines: []*clusterv1.Machine{
+				machine("b", hour, replacing(Replacement{Machine: "a"}), annotated(clusterv1.MachineSkipRemediationAnnotation)),
+				machine("d", hour, replacing(Replacement{Machine: "c"}), annotated(clusterv1.PausedAnnotation)),
+			},
 		},
 		"counts what others are asked to mend": {
 			machines: []*clusterv1.Machine{machine("a", hour, func(m *clusterv1.Machine) {

@@ -95,10 +95,18 @@ func annotate(object metav1.Object, key string, value any) {
 	object.SetAnnotations(annotations)
 }
 
-// open reports whether the Machine is a replacement that has not proved itself.
+// open reports whether the Machine is a replacement that has not proved itself. One that was
+// taken out of health checks never will, and must not keep its place in the budget for that.
 func open(m *clusterv1.Machine) bool {
 	r, replaces := ReplacementOf(m)
-	return replaces && !r.Settled
+	return replaces && !r.Settled && !unchecked(m)
+}
+
+// unchecked reports whether somebody has taken the Machine out of health checks.
+func unchecked(m *clusterv1.Machine) bool {
+	_, paused := m.Annotations[clusterv1.PausedAnnotation]
+	_, skipped := m.Annotations[clusterv1.MachineSkipRemediationAnnotation]
+	return paused || skipped
 }
 
 // SettlesAt is when an open replacement will have proved itself; zero while it is not healthy.

@@ -87,7 +87,7 @@ func TestLookups(t *testing.T) {
 	t.Parallel()
 	selector := metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
 	template := func(cluster string) clusterv1.MachineTemplateSpec {
-		spec := testenv.MachineSpec()
+		spec := testenv.TemplateSpec()
 		spec.ClusterName = cluster
 		return clusterv1.MachineTemplateSpec{ObjectMeta: clusterv1.ObjectMeta{Labels: selector.MatchLabels}, Spec: spec}
 	}

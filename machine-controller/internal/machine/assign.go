@@ -12,14 +12,13 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"drover.io/machine-controller/internal/filter"
-	"drover.io/machine-controller/internal/outcome"
+	"drover.io/machine-controller/internal/annotation"
 )
 
 // assign writes the machine's providerID to the one Node without one that is certainly the
 // machine's. Its change wakes the machine, which then finds the Node as ever.
-func (p node) assign(ctx context.Context, c client.Client, s *subject, lookup func(name string) (*corev1.Node, bool)) error {
-	if !filter.AssignsProviderIDs(s.cluster) {
+func (p node) assign(ctx context.Context, c client.Client, s *state, lookup func(name string) (*corev1.Node, bool)) error {
+	if !annotation.AssignsProviderIDs(s.cluster) {
 		return nil
 	}
 	current := unclaimed(s.machine, lookup)
@@ -29,7 +28,7 @@ func (p node) assign(ctx context.Context, c client.Client, s *subject, lookup fu
 	claimed := current.DeepCopy()
 	claimed.Spec.ProviderID = s.machine.Spec.ProviderID
 	if err := c.Patch(ctx, claimed, client.MergeFromWithOptions(current, client.MergeFromWithOptimisticLock{})); err != nil {
-		return outcome.Settled(fmt.Errorf("assigning the providerID to Node %q: %w", current.Name, err))
+		return fmt.Errorf("assigning the providerID to Node %q: %w", current.Name, err)
 	}
 	p.events.nodeClaimed(s.machine, current.Name)
 	return nil

@@ -7,6 +7,7 @@ import (
 	"context"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -20,11 +21,12 @@ import (
 type bootstrap struct {
 	client   client.Client
 	contract *contract.Reader
+	events   *recorder
 	// asked remembers what is being deleted before the cache shows it.
 	asked *coalesce.Pace
 }
 
-func (p bootstrap) run(ctx context.Context, s *subject) (reconcile.Result, error) {
+func (p bootstrap) run(ctx context.Context, s *state) (reconcile.Result, error) {
 	spec, known := &s.machine.Spec.Bootstrap, &s.machine.Status.Initialization
 	if !spec.ConfigRef.IsDefined() {
 		if spec.DataSecretName != nil {
@@ -34,15 +36,19 @@ func (p bootstrap) run(ctx context.Context, s *subject) (reconcile.Result, error
 	}
 	config, err := p.contract.BootstrapConfig(ctx, s.machine.Namespace, spec.ConfigRef)
 	s.bootstrap = seen[contract.BootstrapConfig]{config, err}
+	if err == nil {
+		leave(p.asked, config.Unstructured)
+		err = adopt(ctx, p.client, s.machine, config.Unstructured, "spec.bootstrap.configRef")
+	}
+	if isRefused(err) {
+		s.bootstrap = seen[contract.BootstrapConfig]{err: err}
+		p.events.refused(s.machine, clusterv1.MachineBootstrapConfigReadyCondition, err)
+	}
 	if err != nil {
 		return absent(err, spec.DataSecretName == nil && !s.deleting())
 	}
-	leave(p.asked, config.Unstructured)
 	if s.deleting() {
 		return reconcile.Result{}, nil
-	}
-	if err := adopt(ctx, p.client, s.machine, config.Unstructured); err != nil {
-		return reconcile.Result{}, err
 	}
 	if spec.DataSecretName == nil && config.DataSecretCreated() && config.DataSecretName() != "" {
 		spec.DataSecretName = new(config.DataSecretName())
@@ -58,7 +64,7 @@ func (p bootstrap) run(ctx context.Context, s *subject) (reconcile.Result, error
 // owned by a Machine wake us, so it is looked for again now and then while it is needed.
 func absent(err error, needed bool) (reconcile.Result, error) {
 	switch {
-	case apierrors.IsNotFound(err) && needed, contract.IsMisconfigured(err):
+	case apierrors.IsNotFound(err) && needed, contract.IsMisconfigured(err), isRefused(err):
 		return reconcile.Result{RequeueAfter: absentRetry}, nil
 	case apierrors.IsNotFound(err):
 		return reconcile.Result{}, nil

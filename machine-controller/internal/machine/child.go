@@ -6,7 +6,9 @@ package machine
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -15,39 +17,79 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/machine-controller/internal/coalesce"
+	"drover.io/machine-controller/internal/contract"
+	"drover.io/runtime/predicates"
 )
 
-// adopt makes the machine the controller of one of its two provider objects and puts the
-// cluster's label on it. Objects born here have both already and cost nothing; the patch is
-// for objects that a person or another core made, or whose owner reference was removed.
-// An object that belongs to another Machine is left alone and reported.
-func adopt(ctx context.Context, c client.Client, machine *clusterv1.Machine, child *unstructured.Unstructured) error {
-	owner := metav1.OwnerReference{
-		APIVersion:         clusterv1.GroupVersion.String(),
-		Kind:               "Machine",
-		Name:               machine.Name,
-		UID:                machine.UID,
-		Controller:         new(true),
-		BlockOwnerDeletion: new(true),
+// A foreignError says that a provider's object belongs to something other than the Machine
+// that refers to it. Nothing of such an object is read into the Machine, and it is not deleted.
+type foreignError struct{ field, kind, name, owner string }
+
+// Error names the object, whose it is, and the ways out.
+func (e *foreignError) Error() string {
+	return fmt.Sprintf("%s: %s %q belongs to %s: name an object that is this Machine's alone, or delete this Machine, which leaves %s %q as it is",
+		e.field, e.kind, e.name, e.owner, e.kind, e.name)
+}
+
+// isRefused reports whether the object behind a reference is not this Machine's to touch.
+func isRefused(err error) bool {
+	var foreign *foreignError
+	return errors.As(err, &foreign) || contract.IsInvalidReference(err)
+}
+
+// ownedBy reports whether the machine controls the object, by UID.
+func ownedBy(machine *clusterv1.Machine, child *unstructured.Unstructured) bool {
+	controller := metav1.GetControllerOfNoCopy(child)
+	return controller != nil && controller.UID == machine.UID
+}
+
+// foreign returns the owner that keeps the machine from taking the object; nil if there is
+// none. Whatever controls the Machine itself may have made the object for it: upstream's
+// MachineSets and control planes do, before they make the Machine.
+func foreign(machine *clusterv1.Machine, child *unstructured.Unstructured) *metav1.OwnerReference {
+	maker := metav1.GetControllerOfNoCopy(machine)
+	for _, owner := range child.GetOwnerReferences() {
+		if owner.UID == machine.UID || (maker != nil && owner.UID == maker.UID) {
+			continue
+		}
+		if (owner.Controller != nil && *owner.Controller) || isMachine(owner) {
+			return &owner
+		}
 	}
-	current := metav1.GetControllerOf(child)
-	if current != nil && current.Kind == "Machine" && current.UID != machine.UID {
-		return fmt.Errorf("%s %q belongs to Machine %q", child.GetKind(), child.GetName(), current.Name)
+	return nil
+}
+
+func isMachine(owner metav1.OwnerReference) bool {
+	group, _, _ := strings.Cut(owner.APIVersion, "/")
+	return owner.Kind == "Machine" && group == clusterv1.GroupVersion.Group
+}
+
+// adopt makes the machine the controller of one of its two provider objects, which the field
+// refers to, and puts the cluster's label and the machine's watch-filter label on it. Objects born here have both already and cost
+// nothing; the patch is for objects that a person or another core made, or whose owner
+// reference was removed. An object that belongs to something else is left alone: the error
+// is a foreignError then. An object that is being deleted is not taken any more.
+func adopt(ctx context.Context, c client.Client, machine *clusterv1.Machine, child *unstructured.Unstructured, field string) error {
+	if owner := foreign(machine, child); owner != nil {
+		return &foreignError{field, child.GetKind(), child.GetName(), fmt.Sprintf("%s %q", owner.Kind, owner.Name)}
 	}
-	label := child.GetLabels()[clusterv1.ClusterNameLabel]
-	if current != nil && current.UID == machine.UID && label == machine.Spec.ClusterName {
+	if child.GetDeletionTimestamp() != nil {
 		return nil
 	}
-	references := []metav1.OwnerReference{owner}
+	label := child.GetLabels()[clusterv1.ClusterNameLabel]
+	if ownedBy(machine, child) && label == machine.Spec.ClusterName && predicates.Inherited(child, machine) {
+		return nil
+	}
+	references := []metav1.OwnerReference{*metav1.NewControllerRef(machine, clusterv1.GroupVersion.WithKind("Machine"))}
 	for _, reference := range child.GetOwnerReferences() {
-		if reference.UID != machine.UID && reference.Kind != "MachineSet" && reference.Kind != "Machine" {
+		if reference.UID != machine.UID && reference.Kind != "MachineSet" && (reference.Controller == nil || !*reference.Controller) {
 			references = append(references, reference)
 		}
 	}
 	data, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"resourceVersion": child.GetResourceVersion(),
 		"ownerReferences": references,
-		"labels":          map[string]string{clusterv1.ClusterNameLabel: machine.Spec.ClusterName},
+		"labels":          predicates.Inherit(map[string]string{clusterv1.ClusterNameLabel: machine.Spec.ClusterName}, machine),
 	}})
 	if err != nil {
 		return fmt.Errorf("encoding owner patch: %w", err)
@@ -56,6 +98,8 @@ func adopt(ctx context.Context, c client.Client, machine *clusterv1.Machine, chi
 	if err := c.Patch(ctx, target, client.RawPatch(types.MergePatchType, data)); err != nil {
 		return fmt.Errorf("adopting %s %q: %w", child.GetKind(), child.GetName(), err)
 	}
+	child.SetOwnerReferences(references)
+	child.SetResourceVersion(target.GetResourceVersion())
 	return nil
 }
 

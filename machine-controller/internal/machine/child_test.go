@@ -38,7 +38,10 @@ func child(cluster string, owners ...metav1.OwnerReference) *unstructured.Unstru
 
 func adopter() *clusterv1.Machine {
 	return &clusterv1.Machine{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: ownerUID("m")}, Spec: clusterv1.MachineSpec{ClusterName: "c"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: "m", UID: ownerUID("m"), OwnerReferences: []metav1.OwnerReference{reference("MachineSet", "s", new(true))},
+		},
+		Spec: clusterv1.MachineSpec{ClusterName: "c"},
 	}
 }
 
@@ -72,7 +75,7 @@ func TestAdopt(t *testing.T) {
 			if err := c.Create(t.Context(), read); err != nil {
 				t.Fatal(err)
 			}
-			if err := adopt(t.Context(), c, adopter(), read); err != nil {
+			if err := adopt(t.Context(), c, adopter(), read, "spec.x"); err != nil {
 				t.Fatal(err)
 			}
 			got := child("")
@@ -92,17 +95,69 @@ func TestAdopt(t *testing.T) {
 
 func TestAdoptRefuses(t *testing.T) {
 	t.Parallel()
-	c := shared.management.Client(t)
-	if err := adopt(t.Context(), c, adopter(), child("c", reference("Machine", "other", new(true)))); err == nil {
-		t.Error("an object of another Machine was taken")
+	c := interceptor.NewClient(shared.management.Client(t), interceptor.Funcs{
+		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+			t.Error("a refused object was written")
+			return nil
+		},
+	})
+	for name, owners := range map[string][]metav1.OwnerReference{
+		"what another Machine controls":              {reference("Machine", "other", new(true))},
+		"what another Machine only owns":             {reference("Machine", "other", nil)},
+		"what another Machine owns beside it":        {reference("Machine", "m", new(true)), reference("Machine", "other", nil)},
+		"what a MachineSet not its own made":         {reference("MachineSet", "other", new(true))},
+		"what something unheard of controls":         {reference("Tenant", "other", new(true))},
+		"what a Machine of its name controlled once": {{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: "m", UID: "older", Controller: new(true)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if err := adopt(t.Context(), c, adopter(), child("c", owners...), "spec.x"); !isRefused(err) {
+				t.Errorf("the error is %v", err)
+			}
+		})
 	}
+}
+
+func TestAdoptLosesARace(t *testing.T) {
+	t.Parallel()
+	c := shared.management.Client(t)
 	stale := child("c")
 	stale.SetNamespace(shared.management.Namespace(t))
 	if err := c.Create(t.Context(), stale); err != nil {
 		t.Fatal(err)
 	}
 	stale.SetResourceVersion("1")
-	if err := adopt(t.Context(), c, adopter(), stale); !apierrors.IsConflict(errors.Unwrap(err)) {
+	if err := adopt(t.Context(), c, adopter(), stale, "spec.x"); !apierrors.IsConflict(errors.Unwrap(err)) || ownedBy(adopter(), stale) {
 		t.Errorf("an object that has changed since it was read was taken: %v", err)
+	}
+}
+
+// TestAdoptLabelsForTheSameManager lets a child lack the machine's watch-filter label, and have it.
+func TestAdoptLabelsForTheSameManager(t *testing.T) {
+	t.Parallel()
+	machine := adopter()
+	machine.Labels = map[string]string{clusterv1.WatchLabel: "ours"}
+	c, writes := shared.management.Client(t), 0
+	counting := interceptor.NewClient(c, interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+			writes++
+			return c.Patch(ctx, o, p, options...)
+		},
+	})
+	read := child("c", reference("Machine", "m", new(true)))
+	read.SetNamespace(shared.management.Namespace(t))
+	if err := c.Create(t.Context(), read); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := adopt(t.Context(), counting, machine, read, "spec.x"); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(read), read); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if read.GetLabels()[clusterv1.WatchLabel] != "ours" || writes != 1 {
+		t.Errorf("after %d writes the labels are %v", writes, read.GetLabels())
 	}
 }

@@ -14,18 +14,24 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/rollout"
 )
 
-// Types and reasons are upstream's; docs/reference/machine.md lists them all.
+// Types and reasons are upstream's, and those below; docs/reference/machine.md lists them all.
+const (
+	// ForeignObjectReason says that a referenced object belongs to something else than the Machine.
+	ForeignObjectReason = "BelongsToAnother"
+	// InvalidReferenceReason says that a reference names a kind that cannot be meant there.
+	InvalidReferenceReason = "InvalidReference"
+)
 
-func setPaused(m *clusterv1.Machine, paused bool) {
-	condition := metav1.Condition{Type: clusterv1.PausedCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotPausedReason}
-	if paused {
-		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.PausedReason
-	}
-	conditions.Set(m, condition)
+// setClaimedElsewhere reports a Machine that another management cluster acts on.
+func setClaimedElsewhere(m *clusterv1.Machine, message string) {
+	conditions.Set(m, metav1.Condition{
+		Type: clusterv1.PausedCondition, Status: metav1.ConditionTrue, Reason: policyv1.ClaimedElsewhereReason, Message: message,
+	})
 }
 
 // setClusterMissing reports a machine that cannot be reconciled for want of its Cluster.
@@ -38,7 +44,7 @@ func setClusterMissing(m *clusterv1.Machine) {
 	})
 }
 
-func setBootstrapConfigReady(s *subject) {
+func setBootstrapConfigReady(s *state) {
 	m := s.machine
 	if !m.Spec.Bootstrap.ConfigRef.IsDefined() {
 		conditions.Set(m, metav1.Condition{
@@ -57,7 +63,7 @@ func setBootstrapConfigReady(s *subject) {
 	conditions.Set(m, condition)
 }
 
-func setInfrastructureReady(s *subject) {
+func setInfrastructureReady(s *state) {
 	m := s.machine
 	done := isTrue(m.Status.Initialization.InfrastructureProvisioned)
 	condition := missing(m.Spec.InfrastructureRef, s.infra.err, done)
@@ -101,6 +107,10 @@ func mirrored(object *contract.Object, done bool, field string) metav1.Condition
 // reported as deleted, any other as not there yet.
 func missing(ref clusterv1.ContractVersionedObjectReference, err error, existed bool) metav1.Condition {
 	switch {
+	case contract.IsInvalidReference(err):
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: InvalidReferenceReason, Message: err.Error()}
+	case isRefused(err):
+		return metav1.Condition{Status: metav1.ConditionFalse, Reason: ForeignObjectReason, Message: err.Error()}
 	case err != nil && !apierrors.IsNotFound(err):
 		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: clusterv1.InternalErrorReason, Message: err.Error()}
 	case existed:
@@ -117,7 +127,7 @@ func missing(ref clusterv1.ContractVersionedObjectReference, err error, existed 
 	}
 }
 
-func setDeleting(s *subject) {
+func setDeleting(s *state) {
 	condition := metav1.Condition{Type: clusterv1.MachineDeletingCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineNotDeletingReason}
 	if s.deleting() {
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, s.deletion.reason, s.deletion.message
@@ -140,12 +150,12 @@ func setUpdating(m *clusterv1.Machine) {
 
 // setUpToDate compares the machine's MachineSet with its MachineDeployment. Machines that
 // no MachineDeployment owns get no such condition: nobody says what they should be.
-func setUpToDate(s *subject, now time.Time) {
+func setUpToDate(s *state, now time.Time) {
 	if s.set == nil || s.deployment == nil {
 		return
 	}
 	_, differences := rollout.EqualTemplate(&s.set.Spec.Template, &s.deployment.Spec.Template)
-	if after := s.deployment.Spec.Rollout.After; !after.IsZero() && !now.Before(after.Time) && s.set.CreationTimestamp.Before(&after) {
+	if !rollout.IsAfter(s.deployment, s.set, now) {
 		differences = append(differences, "MachineDeployment spec.rollout.after has passed")
 	}
 	condition := metav1.Condition{Type: clusterv1.MachineUpToDateCondition, Status: metav1.ConditionTrue, Reason: clusterv1.MachineUpToDateReason}

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	"drover.io/machine-controller/internal/contract"
+	"drover.io/machine-controller/internal/rollout"
 )
 
 var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -120,7 +121,7 @@ func TestProviderConditions(t *testing.T) {
 			if test.deleting {
 				m.DeletionTimestamp = new(metav1.NewTime(epoch))
 			}
-			s := &subject{machine: m}
+			s := &state{machine: m}
 			s.bootstrap.err, s.infra.err = test.absent, test.absent
 			if test.absent == nil {
 				s.bootstrap.object = &contract.BootstrapConfig{Object: reporting("B", test.ready)}
@@ -141,7 +142,7 @@ func TestProviderConditions(t *testing.T) {
 func TestBootstrapDataOfTheUserIsReady(t *testing.T) {
 	t.Parallel()
 	m := &clusterv1.Machine{}
-	setBootstrapConfigReady(&subject{machine: m})
+	setBootstrapConfigReady(&state{machine: m})
 	want := verdict{"True", clusterv1.MachineBootstrapDataSecretProvidedReason, ""}
 	if diff := cmp.Diff(want, verdictOf(m, clusterv1.MachineBootstrapConfigReadyCondition)); diff != "" {
 		t.Error(diff)
@@ -272,9 +273,9 @@ func TestReadyTellsOfADeletionWithoutItsDetails(t *testing.T) {
 			t.Parallel()
 			m := healthy()
 			m.DeletionTimestamp = new(metav1.NewTime(epoch.Add(-test.age)))
-			s := &subject{machine: m, deletion: progress{clusterv1.MachineDeletingDrainingNodeReason, "pod-1 is in the way"}}
+			s := &state{machine: m, deletion: progress{clusterv1.MachineDeletingDrainingNodeReason, "pod-1 is in the way"}}
 			setDeleting(s)
-			setInfrastructureReady(&subject{machine: m, infra: seen[contract.InfraMachine]{err: notFound}}) // unremarkable now
+			setInfrastructureReady(&state{machine: m, infra: seen[contract.InfraMachine]{err: notFound}}) // unremarkable now
 			setReady(m, epoch)
 			if got := verdictOf(m, clusterv1.MachineDeletingCondition); got.Message != "pod-1 is in the way" {
 				t.Errorf("Deleting says %q", got.Message)
@@ -306,7 +307,7 @@ func TestUpToDate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := &subject{machine: &clusterv1.Machine{}, set: &clusterv1.MachineSet{}, deployment: &clusterv1.MachineDeployment{}}
+			s := &state{machine: &clusterv1.Machine{}, set: &clusterv1.MachineSet{}, deployment: &clusterv1.MachineDeployment{}}
 			s.set.CreationTimestamp, s.set.Spec.Template = born, template(test.version)
 			s.deployment.Spec.Template = template("v1.2.3")
 			if !test.after.IsZero() {
@@ -318,7 +319,16 @@ func TestUpToDate(t *testing.T) {
 			}
 		})
 	}
-	alone := &subject{machine: &clusterv1.Machine{}}
+	// The clock that stamps creations is an hour behind: the set's name was made for the rollout.
+	behind := &state{machine: &clusterv1.Machine{}, set: &clusterv1.MachineSet{}, deployment: &clusterv1.MachineDeployment{}}
+	behind.deployment.Spec.Rollout.After = metav1.NewTime(epoch)
+	behind.set.CreationTimestamp = born
+	behind.set.Labels = map[string]string{clusterv1.MachineDeploymentUniqueLabel: rollout.Identify(behind.deployment, epoch, 1).Label}
+	setUpToDate(behind, epoch)
+	if diff := cmp.Diff(verdict{"True", clusterv1.MachineUpToDateReason, ""}, verdictOf(behind.machine, clusterv1.MachineUpToDateCondition)); diff != "" {
+		t.Errorf("a set created for the rollout: %s", diff)
+	}
+	alone := &state{machine: &clusterv1.Machine{}}
 	setUpToDate(alone, epoch)
 	if diff := cmp.Diff([]metav1.Condition(nil), alone.machine.Status.Conditions, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("a machine that stands alone: %s", diff)

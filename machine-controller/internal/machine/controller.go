@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,17 +29,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"drover.io/machine-controller/internal/clusterevents"
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/drain"
 	"drover.io/machine-controller/internal/expectation"
-	"drover.io/machine-controller/internal/filter"
 	"drover.io/machine-controller/internal/metrics"
-	"drover.io/machine-controller/internal/outcome"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/machine-controller/internal/volume"
 	"drover.io/machine-controller/internal/workload"
+	"drover.io/runtime/fairshare"
+	"drover.io/runtime/predicates"
+	"drover.io/runtime/results"
 )
 
 // absentRetry is how often an object that must be there, but is not, is looked for.
@@ -46,6 +49,13 @@ const absentRetry = 30 * time.Second
 
 // answerRetry is how long to wait after a request that the workload cluster did not answer.
 const answerRetry = 2 * time.Second
+
+// busyRetry is how long a Machine waits whose namespace has its share of the workers: the API servers of its workload
+// clusters take their time.
+const busyRetry = 5 * time.Second
+
+// turn is how long one reconcile may take, however many requests to a workload cluster it makes.
+const turn = 2 * time.Minute
 
 // behindRetry is how long to wait for the cache to show our own last write at most.
 const behindRetry = time.Second
@@ -59,7 +69,9 @@ const behindRetry = time.Second
 
 // Reconciler reconciles Machines. All fields but the sync expressions are required.
 type Reconciler struct {
-	Client    client.Client
+	Client client.Client
+	// Live reads from the API server itself.
+	Live      client.Reader
 	Contract  *contract.Reader
 	Workloads *workload.Connections
 	Drainer   *drain.Drainer
@@ -70,6 +82,8 @@ type Reconciler struct {
 	// RemoteConditionsGracePeriod is how long a Node's last known health stands while its
 	// cluster cannot be reached.
 	RemoteConditionsGracePeriod time.Duration
+	// Workers is how many Machines are reconciled at a time. One namespace gets half of them.
+	Workers int
 	// SyncLabels and SyncAnnotations match keys that go from a Machine to its Node beside
 	// those of the managed domains.
 	SyncLabels, SyncAnnotations []*regexp.Regexp
@@ -78,25 +92,27 @@ type Reconciler struct {
 	steps  []step
 	held   holdback
 	writes expectation.Writes
+	share  *fairshare.Gate
 }
 
 // A phase brings one aspect of a Machine forward, or finds that it is done already. It may
 // change the Machine it was handed; of the API it writes only to the Machine's children.
 type phase interface {
-	run(ctx context.Context, s *subject) (reconcile.Result, error)
+	run(ctx context.Context, s *state) (reconcile.Result, error)
 }
 
 // Register adds the controller to the manager, with everything that can wake a Machine.
-func (r *Reconciler) Register(mgr ctrl.Manager, watchFilter string, options controller.Options) error {
+func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, options controller.Options) error {
 	r.arrange()
+	r.share = fairshare.NewGate(r.Workers)
 	c, err := builder.ControllerManagedBy(mgr).
-		For(&clusterv1.Machine{}, builder.WithPredicates(filter.WatchLabel(watchFilter), r.writes.News())).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.machinesOfCluster), builder.WithPredicates(filter.ClusterTurns())).
-		Watches(&clusterv1.MachineDeployment{}, handler.EnqueueRequestsFromMapFunc(r.machinesOfDeployment), builder.WithPredicates(revised())).
+		For(&clusterv1.Machine{}, builder.WithPredicates(watch.MatchingPredicate(), r.writes.News())).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.machinesOfCluster), builder.WithPredicates(clusterevents.StateChanged())).
+		Watches(&clusterv1.MachineDeployment{}, handler.EnqueueRequestsFromMapFunc(r.machinesOfDeployment), builder.WithPredicates(watch.ChildPredicate(), revised())).
 		WatchesRawSource(r.Workloads.NodeEvents(r.machinesOfNode)).
 		WatchesRawSource(r.Workloads.ClusterEvents(r.machinesOfConnection)).
 		WithOptions(options).
-		Build(reconcile.AsReconciler(mgr.GetClient(), r))
+		Build(reconcile.AsReconciler(mgr.GetClient(), predicates.FilterReconciler(watch, r)))
 	if err != nil {
 		return fmt.Errorf("registering the machine controller: %w", err)
 	}
@@ -110,10 +126,10 @@ func (r *Reconciler) arrange() {
 	r.writes.Clock = r.Clock
 	asked := &coalesce.Pace{Clock: r.Clock, Period: absentRetry}
 	r.phases = []phase{
-		ownership{},                                 // it belongs to somebody and cannot vanish unseen
-		bootstrap{r.Client, r.Contract, asked},      // the data it boots with is known
-		infrastructure{r.Client, r.Contract, asked}, // its virtual machine exists
-		node{r.Workloads, nodeSync{r.SyncLabels, r.SyncAnnotations}, recorder}, // it has joined the workload cluster
+		ownership{r.Live}, // it belongs to somebody and cannot vanish unseen
+		bootstrap{r.Client, r.Contract, recorder, asked},                                 // the data it boots with is known
+		infrastructure{r.Client, r.Contract, recorder, asked},                            // its virtual machine exists
+		node{r.Client, r.Workloads, nodeSync{r.SyncLabels, r.SyncAnnotations}, recorder}, // it has joined the workload cluster
 	}
 	drain := drained{r.Client, r.Workloads, r.Drainer, recorder, r.Clock, r.Guard}
 	r.steps = []step{
@@ -132,6 +148,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (recon
 	if r.writes.Behind(m) {
 		return reconcile.Result{RequeueAfter: behindRetry}, nil // its event wakes us, too
 	}
+	leave, ok := r.share.Enter(m.Namespace)
+	if !ok {
+		return reconcile.Result{RequeueAfter: busyRetry}, nil
+	}
+	defer leave()
+	ctx, cancel := context.WithTimeout(ctx, turn)
+	defer cancel()
 	before := m.DeepCopy()
 	s, err := r.observe(ctx, m)
 	if err != nil {
@@ -139,32 +162,41 @@ func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (recon
 	}
 	if s.cluster == nil {
 		setClusterMissing(m)
-		return reconcile.Result{}, outcome.Settled(patch.Status(ctx, r.Client, before, m))
+		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(patch.Status(ctx, r.Client, before, m))
 	}
-	if filter.Paused(s.cluster, m) {
-		setPaused(m, true)
-		return reconcile.Result{}, outcome.Settled(patch.Status(ctx, r.Client, before, m))
+	if predicates.Paused(s.cluster, m) {
+		conditions.Set(m, predicates.PausedCondition(s.cluster, m, "Machine"))
+		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(patch.Status(ctx, r.Client, before, m))
+	}
+	if claim := r.Workloads.State(s.clusterKey()).Claim; claim.Status == workload.ClaimForeign {
+		setClaimedElsewhere(m, claim.Message)
+		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(patch.Status(ctx, r.Client, before, m))
 	}
 	var errs []error
 	var result reconcile.Result
 	for _, phase := range r.phases {
 		next, err := phase.run(ctx, s)
 		metrics.Failed(operation(phase), err)
-		result, errs = outcome.Sooner(result, next), append(errs, err)
+		result, errs = results.Earliest(result, next), append(errs, err)
 	}
-	if s.deleting() {
+	switch {
+	case !s.deleting():
+	case learned(before, m):
+		// Once the virtual machine is gone nothing else says which Node is left of it.
+		result = results.Earliest(result, reconcile.Result{RequeueAfter: behindRetry}) // the write's event wakes us, too
+	default:
 		next, err := r.finalize(ctx, s)
-		result, errs = outcome.Sooner(result, next), append(errs, err)
+		result, errs = results.Earliest(result, next), append(errs, err)
 	}
 	next, err := r.write(ctx, before, s)
 	if err := kerrors.NewAggregate(append(errs, err)); err != nil {
 		return reconcile.Result{}, err
 	}
-	return outcome.Sooner(result, next), nil
+	return results.Earliest(result, next), nil
 }
 
 // finalize runs the steps of deletion until one has to wait, and lets the Machine go after the last.
-func (r *Reconciler) finalize(ctx context.Context, s *subject) (reconcile.Result, error) {
+func (r *Reconciler) finalize(ctx context.Context, s *state) (reconcile.Result, error) {
 	var err error
 	if s.planeGoes, err = r.planeGoes(ctx, s); err != nil {
 		return reconcile.Result{}, err
@@ -173,7 +205,7 @@ func (r *Reconciler) finalize(ctx context.Context, s *subject) (reconcile.Result
 		done, result, err := step.run(ctx, s)
 		metrics.Failed(operation(step), err)
 		if err != nil || !done {
-			return outcome.Sooner(result, planeAgain(s)), err
+			return results.Earliest(result, planeAgain(s)), err
 		}
 	}
 	s.deletion = progress{reason: clusterv1.MachineDeletingDeletionCompletedReason}
@@ -183,8 +215,8 @@ func (r *Reconciler) finalize(ctx context.Context, s *subject) (reconcile.Result
 
 // observe gathers the Cluster and the owners of a Machine. A missing Cluster is nil, unless
 // the Machine is being deleted: then it counts as a Cluster that is going away.
-func (r *Reconciler) observe(ctx context.Context, m *clusterv1.Machine) (*subject, error) {
-	s := &subject{machine: m, cluster: &clusterv1.Cluster{}}
+func (r *Reconciler) observe(ctx context.Context, m *clusterv1.Machine) (*state, error) {
+	s := &state{machine: m, cluster: &clusterv1.Cluster{}, recorded: recordedOn(m)}
 	err := r.Client.Get(ctx, s.clusterKey(), s.cluster, client.UnsafeDisableDeepCopy)
 	switch {
 	case apierrors.IsNotFound(err) && s.deleting():
@@ -204,9 +236,9 @@ func (r *Reconciler) observe(ctx context.Context, m *clusterv1.Machine) (*subjec
 }
 
 // write persists what the phases and steps have changed.
-func (r *Reconciler) write(ctx context.Context, before *clusterv1.Machine, s *subject) (reconcile.Result, error) {
+func (r *Reconciler) write(ctx context.Context, before *clusterv1.Machine, s *state) (reconcile.Result, error) {
 	if err := patch.Main(ctx, r.Client, before, s.machine); err != nil {
-		return reconcile.Result{}, outcome.Settled(fmt.Errorf("patching Machine: %w", err))
+		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(fmt.Errorf("patching Machine: %w", err))
 	}
 	if s.deleting() && len(s.machine.Finalizers) == 0 {
 		r.writes.Ended(s.machine)
@@ -220,12 +252,12 @@ func (r *Reconciler) write(ctx context.Context, before *clusterv1.Machine, s *su
 	result := r.setStatus(s)
 	if !equality.Semantic.DeepEqual(before.Status, s.machine.Status) && !urgent(before, s.machine) {
 		if left := r.held.left(s.machine.UID, r.Clock.Now()); left > 0 {
-			return outcome.Sooner(result, reconcile.Result{RequeueAfter: left}), nil
+			return results.Earliest(result, reconcile.Result{RequeueAfter: left}), nil
 		}
 	}
 	r.held.release(s.machine.UID)
 	if err := patch.Status(ctx, r.Client, before, s.machine); err != nil {
-		return reconcile.Result{}, outcome.Settled(fmt.Errorf("patching the status of Machine: %w", err))
+		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(fmt.Errorf("patching the status of Machine: %w", err))
 	}
 	r.writes.Note(s.machine)
 	if s.machine.Status.Phase != before.Status.Phase {

@@ -17,7 +17,7 @@ import (
 // every Node with it: with its Cluster, or alone. Somebody else's control plane, without a
 // reference, stays. One that is not there any more counts as gone only if nobody answers in
 // its place; of one that cannot be read nothing is assumed.
-func (r *Reconciler) planeGoes(ctx context.Context, s *subject) (bool, error) {
+func (r *Reconciler) planeGoes(ctx context.Context, s *state) (bool, error) {
 	ref := s.cluster.Spec.ControlPlaneRef
 	if !ref.IsDefined() {
 		return false, nil
@@ -39,7 +39,7 @@ func (r *Reconciler) planeGoes(ctx context.Context, s *subject) (bool, error) {
 
 // planeAgain says when to look for the control plane again while the workload cluster does
 // not answer: that it goes wakes its Cluster, but no Machine.
-func planeAgain(s *subject) reconcile.Result {
+func planeAgain(s *state) reconcile.Result {
 	if s.connection.Connected || !s.cluster.Spec.ControlPlaneRef.IsDefined() {
 		return reconcile.Result{}
 	}

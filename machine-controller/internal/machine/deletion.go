@@ -25,7 +25,7 @@ import (
 // A step is one stage of deleting a machine. It returns done when the next stage may begin;
 // otherwise it has said in subject.deletion what is awaited, and from whom.
 type step interface {
-	run(ctx context.Context, s *subject) (done bool, result reconcile.Result, err error)
+	run(ctx context.Context, s *state) (done bool, result reconcile.Result, err error)
 }
 
 // hooks waits until every annotation with the prefix has been removed by whoever put it there.
@@ -48,7 +48,7 @@ func preTerminate(c clock.PassiveClock) hooks {
 		func(d *clusterv1.MachineDeletionStatus) *metav1.Time { return &d.WaitForPreTerminateHookStartTime }, c}
 }
 
-func (h hooks) run(_ context.Context, s *subject) (bool, reconcile.Result, error) {
+func (h hooks) run(_ context.Context, s *state) (bool, reconcile.Result, error) {
 	if h.needsNode && !guardsNode(s) {
 		return true, reconcile.Result{}, nil
 	}
@@ -79,13 +79,13 @@ type infrastructureGone struct {
 	asked  *coalesce.Pace
 }
 
-func (d infrastructureGone) run(ctx context.Context, s *subject) (bool, reconcile.Result, error) {
+func (d infrastructureGone) run(ctx context.Context, s *state) (bool, reconcile.Result, error) {
 	var object *unstructured.Unstructured
 	if s.infra.object != nil {
 		object = s.infra.object.Unstructured
 	}
 	s.deletion = progress{clusterv1.MachineDeletingWaitingForInfrastructureDeletionReason, awaited(s.machine.Spec.InfrastructureRef, s.infra.err)}
-	return gone(ctx, eraser(d), object, s.infra.err)
+	return gone(ctx, eraser(d), s.machine, object, s.infra.err)
 }
 
 // bootstrapGone deletes the BootstrapConfig, after the machine that was booted with it.
@@ -94,7 +94,7 @@ type bootstrapGone struct {
 	asked  *coalesce.Pace
 }
 
-func (d bootstrapGone) run(ctx context.Context, s *subject) (bool, reconcile.Result, error) {
+func (d bootstrapGone) run(ctx context.Context, s *state) (bool, reconcile.Result, error) {
 	ref := s.machine.Spec.Bootstrap.ConfigRef
 	if !ref.IsDefined() {
 		return true, reconcile.Result{}, nil
@@ -104,7 +104,7 @@ func (d bootstrapGone) run(ctx context.Context, s *subject) (bool, reconcile.Res
 		object = s.bootstrap.object.Unstructured
 	}
 	s.deletion = progress{clusterv1.MachineDeletingWaitingForBootstrapDeletionReason, awaited(ref, s.bootstrap.err)}
-	return gone(ctx, eraser(d), object, s.bootstrap.err)
+	return gone(ctx, eraser(d), s.machine, object, s.bootstrap.err)
 }
 
 // awaited says what is waited for, and why it cannot be seen, if somebody has to mend that.
@@ -116,18 +116,23 @@ func awaited(ref clusterv1.ContractVersionedObjectReference, readErr error) stri
 	return text
 }
 
-// gone deletes the object if it is there and not yet deleting. An object whose state is
-// unknown is waited for: assuming it away could leak what it stands for.
-func gone(ctx context.Context, e eraser, object *unstructured.Unstructured, readErr error) (bool, reconcile.Result, error) {
+// gone deletes the object if it is there, the machine's, and not yet deleting; the API server
+// refuses if it is not as it was read, as its owner may be another by then. An object whose
+// state is unknown is waited for: assuming it away could leak what it stands for. One that
+// belongs to something else is none of the machine's, and stays.
+func gone(ctx context.Context, e eraser, machine *clusterv1.Machine, object *unstructured.Unstructured, readErr error) (bool, reconcile.Result, error) {
 	switch {
-	case apierrors.IsNotFound(readErr):
+	case apierrors.IsNotFound(readErr), isRefused(readErr):
 		return true, reconcile.Result{}, nil
 	case object == nil:
 		return false, reconcile.Result{RequeueAfter: absentRetry}, nil
 	case object.GetDeletionTimestamp() != nil:
 		return false, reconcile.Result{RequeueAfter: absentRetry}, nil // its going wakes us, unless somebody took its owner away
 	}
-	err := e.client.Delete(ctx, object, client.Preconditions{UID: new(object.GetUID())})
+	if !ownedBy(machine, object) {
+		return false, reconcile.Result{RequeueAfter: time.Second}, nil // its adoption failed, and is tried again
+	}
+	err := e.client.Delete(ctx, object, client.Preconditions{UID: new(object.GetUID()), ResourceVersion: new(object.GetResourceVersion())})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return false, reconcile.Result{RequeueAfter: time.Second}, nil
 	}
@@ -139,17 +144,24 @@ func gone(ctx context.Context, e eraser, object *unstructured.Unstructured, read
 }
 
 // guardsNode reports whether a Node is left that is worth draining. It is not when the
-// whole Cluster or its control plane goes away, when there is no Node, or when the virtual
-// machine is already being deleted: pods on it are lost then whatever we do.
-func guardsNode(s *subject) bool {
-	if !s.cluster.DeletionTimestamp.IsZero() || s.planeGoes || terminating(s) {
+// whole Cluster or its control plane goes away, when there is no Node, or it is another
+// Machine's, or when the virtual machine is already being deleted: pods on it are lost then
+// whatever we do.
+func guardsNode(s *state) bool {
+	if !s.cluster.DeletionTimestamp.IsZero() || s.planeGoes || terminating(s) || isRivalled(s.node.err) {
 		return false
 	}
 	return s.node.object != nil || (s.machine.Status.NodeRef.IsDefined() && !apierrors.IsNotFound(s.node.err))
 }
 
+// preTerminateBegan reports whether the drain and the wait for volumes are over: pods that come
+// to the Node while the pre-terminate hooks are awaited are theirs to deal with.
+func preTerminateBegan(m *clusterv1.Machine) bool {
+	return m.Status.Deletion != nil && !m.Status.Deletion.WaitForPreTerminateHookStartTime.IsZero()
+}
+
 // terminating reports whether the virtual machine is gone or going.
-func terminating(s *subject) bool {
+func terminating(s *state) bool {
 	return apierrors.IsNotFound(s.infra.err) || (s.infra.object != nil && s.infra.object.GetDeletionTimestamp() != nil)
 }
 

@@ -29,11 +29,11 @@ import (
 )
 
 // leaving is a machine that is being deleted, whose Node and InfraMachine are there.
-func leaving(changes ...func(*subject)) *subject {
+func leaving(changes ...func(*state)) *state {
 	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "m-uid", DeletionTimestamp: new(metav1.NewTime(epoch))}}
 	m.Spec.ClusterName, m.Spec.ProviderID, m.Status.NodeRef.Name = "c", "sim://1", "n"
 	infra := reporting("I", nil)
-	s := &subject{
+	s := &state{
 		machine: m,
 		cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "c-uid"}},
 		infra:   seen[contract.InfraMachine]{object: &contract.InfraMachine{Object: infra}},
@@ -48,19 +48,20 @@ func leaving(changes ...func(*subject)) *subject {
 func TestGuardsNode(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		change func(*subject)
+		change func(*state)
 		want   bool
 	}{
-		"guards a Node that is there":                              {func(*subject) {}, true},
-		"guards a Node that cannot be seen now":                    {func(s *subject) { s.node = seen[corev1.Node]{err: workload.ErrNotConnected} }, true},
-		"guards a Node that the reference was never written of":    {func(s *subject) { s.machine.Status.NodeRef.Name = "" }, true},
-		"guards while it is unknown whether the machine is there":  {func(s *subject) { s.infra = seen[contract.InfraMachine]{err: errors.New("boom")} }, true},
-		"has none to guard before one joined":                      {func(s *subject) { s.machine.Status.NodeRef.Name, s.node.object = "", nil }, false},
-		"has none to guard after it was deleted":                   {func(s *subject) { s.node = seen[corev1.Node]{err: notFound} }, false},
-		"does not when the whole Cluster goes":                     {func(s *subject) { s.cluster.DeletionTimestamp = new(metav1.NewTime(epoch)) }, false},
-		"does not when the control plane goes":                     {func(s *subject) { s.planeGoes = true }, false},
-		"does not when the virtual machine is gone":                {func(s *subject) { s.infra = seen[contract.InfraMachine]{err: notFound} }, false},
-		"does not when the virtual machine is already being taken": {func(s *subject) { s.infra.object.SetDeletionTimestamp(new(metav1.NewTime(epoch))) }, false},
+		"guards a Node that is there":                              {func(*state) {}, true},
+		"guards a Node that cannot be seen now":                    {func(s *state) { s.node = seen[corev1.Node]{err: workload.ErrNotConnected} }, true},
+		"guards a Node that the reference was never written of":    {func(s *state) { s.machine.Status.NodeRef.Name = "" }, true},
+		"guards while it is unknown whether the machine is there":  {func(s *state) { s.infra = seen[contract.InfraMachine]{err: errors.New("boom")} }, true},
+		"has none to guard before one joined":                      {func(s *state) { s.machine.Status.NodeRef.Name, s.node.object = "", nil }, false},
+		"has none to guard after it was deleted":                   {func(s *state) { s.node = seen[corev1.Node]{err: notFound} }, false},
+		"does not when the whole Cluster goes":                     {func(s *state) { s.cluster.DeletionTimestamp = new(metav1.NewTime(epoch)) }, false},
+		"does not when the control plane goes":                     {func(s *state) { s.planeGoes = true }, false},
+		"does not when the Node is another Machine's":              {func(s *state) { s.node = seen[corev1.Node]{err: fmt.Errorf("%w: x", errRivalled)} }, false},
+		"does not when the virtual machine is gone":                {func(s *state) { s.infra = seen[contract.InfraMachine]{err: notFound} }, false},
+		"does not when the virtual machine is already being taken": {func(s *state) { s.infra.object.SetDeletionTimestamp(new(metav1.NewTime(epoch))) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -78,16 +79,16 @@ func TestHooks(t *testing.T) {
 	for name, test := range map[string]struct {
 		hooks       hooks
 		annotations map[string]string
-		change      func(*subject)
+		change      func(*state)
 		done        bool
 		message     string
 	}{
 		"has nothing to wait for":                         {preDrain(clk), map[string]string{"other": "", endHook + "/x": ""}, nil, true, ""},
 		"waits for every hook before the drain":           {preDrain(clk), map[string]string{drainHook + "/b": "", drainHook + "/a": "x"}, nil, false, "Waiting for hooks to be removed: " + drainHook + "/a, " + drainHook + "/b"},
 		"waits for a hook without a name":                 {preDrain(clk), map[string]string{drainHook: ""}, nil, false, "Waiting for hooks to be removed: " + drainHook},
-		"does not wait before a drain that will not be":   {preDrain(clk), map[string]string{drainHook + "/a": ""}, func(s *subject) { s.node = seen[corev1.Node]{err: notFound} }, true, ""},
+		"does not wait before a drain that will not be":   {preDrain(clk), map[string]string{drainHook + "/a": ""}, func(s *state) { s.node = seen[corev1.Node]{err: notFound} }, true, ""},
 		"waits for every hook before the end":             {preTerminate(clk), map[string]string{endHook + "/a": ""}, nil, false, "Waiting for hooks to be removed: " + endHook + "/a"},
-		"waits for the end also without a Node":           {preTerminate(clk), map[string]string{endHook + "/a": ""}, func(s *subject) { s.node = seen[corev1.Node]{err: notFound} }, false, "Waiting for hooks to be removed: " + endHook + "/a"},
+		"waits for the end also without a Node":           {preTerminate(clk), map[string]string{endHook + "/a": ""}, func(s *state) { s.node = seen[corev1.Node]{err: notFound} }, false, "Waiting for hooks to be removed: " + endHook + "/a"},
 		"does not wait at the end for hooks of the drain": {preTerminate(clk), map[string]string{drainHook + "/a": ""}, nil, true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -115,6 +116,19 @@ func TestHooks(t *testing.T) {
 				t.Error("the clock started anew")
 			}
 		})
+	}
+}
+
+// TestNothingIsDrainedWhilePreTerminateHooksAreAwaited gives the steps nothing to work with: they would
+// panic if they did any work.
+func TestNothingIsDrainedWhilePreTerminateHooksAreAwaited(t *testing.T) {
+	t.Parallel()
+	s := leaving()
+	deletionStatus(s.machine).WaitForPreTerminateHookStartTime = metav1.NewTime(epoch)
+	for name, each := range map[string]step{"drain": drained{}, "volumes": detached{}} {
+		if done, result, err := each.run(t.Context(), s); !done || err != nil || result != (reconcile.Result{}) {
+			t.Errorf("%s: done %t, result %v, error %v", name, done, result, err)
+		}
 	}
 }
 
@@ -157,6 +171,8 @@ func TestGone(t *testing.T) {
 		o.SetNamespace("ns")
 		o.SetName("x")
 		o.SetUID("x-uid")
+		o.SetResourceVersion("7")
+		o.SetOwnerReferences([]metav1.OwnerReference{reference("Machine", "m", new(true))})
 		for _, change := range changes {
 			change(o)
 		}
@@ -178,7 +194,13 @@ func TestGone(t *testing.T) {
 		"deletes an object that is there":                 {object: there(), deletes: 1},
 		"looks again when the object has just gone":       {object: there(), answer: notFound, deletes: 1, after: time.Second},
 		"looks again when another took the object's name": {object: there(), answer: conflict, deletes: 1, after: time.Second},
-		"reports a deletion that was refused":             {object: there(), answer: errors.New("refused"), deletes: 1, fails: true},
+		"leaves an object that belongs to something else": {readErr: &foreignError{}, done: true},
+		"leaves what a Machine cannot refer to":           {readErr: &contract.InvalidReferenceError{}, done: true},
+		"waits until an object is the machine's":          {object: there(func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil) }), after: time.Second},
+		"waits where another is the controller": {object: there(func(o *unstructured.Unstructured) {
+			o.SetOwnerReferences([]metav1.OwnerReference{reference("Machine", "other", new(true))})
+		}), after: time.Second},
+		"reports a deletion that was refused": {object: there(), answer: errors.New("refused"), deletes: 1, fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -187,14 +209,14 @@ func TestGone(t *testing.T) {
 				Delete: func(_ context.Context, _ client.WithWatch, _ client.Object, options ...client.DeleteOption) error {
 					deletes++
 					all := (&client.DeleteOptions{}).ApplyOptions(options)
-					if all.Preconditions == nil || *all.Preconditions.UID != "x-uid" {
-						t.Error("the deletion does not insist on the UID")
+					if all.Preconditions == nil || *all.Preconditions.UID != "x-uid" || *all.Preconditions.ResourceVersion != "7" {
+						t.Error("the deletion does not insist on the object as it was read")
 					}
 					return test.answer
 				},
 			})
 			asked := &coalesce.Pace{Clock: testingclock.NewFakePassiveClock(epoch), Period: absentRetry}
-			done, result, err := gone(context.Background(), eraser{c, asked}, test.object, test.readErr)
+			done, result, err := gone(context.Background(), eraser{c, asked}, adopter(), test.object, test.readErr)
 			if test.object != nil {
 				leave(asked, test.object)
 				if accepted := test.deletes > 0 && test.answer == nil; accepted && test.object.GetDeletionTimestamp() == nil {
@@ -223,7 +245,7 @@ func TestNodeGoneGivesUpAfterItsTimeout(t *testing.T) {
 			clk := testingclock.NewFakePassiveClock(epoch)
 			recorded := events.NewFakeRecorder(10)
 			step := &nodeGone{workloads: workload.New(workload.Options{}), events: &recorder{recorded}, clock: clk}
-			s := leaving(func(s *subject) { s.machine.Spec.Deletion.NodeDeletionTimeoutSeconds = test.seconds })
+			s := leaving(func(s *state) { s.machine.Spec.Deletion.NodeDeletionTimeoutSeconds = test.seconds })
 			run := func() bool {
 				done, result, err := step.run(context.Background(), s)
 				if err != nil || (!done && result.RequeueAfter != nodeDeletionRetry) {
@@ -264,10 +286,11 @@ func TestNodeGoneGivesUpAfterItsTimeout(t *testing.T) {
 
 func TestNodeGoneHasNothingToDo(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*subject){
-		"when there never was a Node":               func(s *subject) { s.machine.Status.NodeRef.Name, s.node = "", seen[corev1.Node]{err: notFound} },
-		"when the Node goes with the control plane": func(s *subject) { s.planeGoes = true },
-		"when the Cluster, and every way to reach it, is gone": func(s *subject) {
+	for name, change := range map[string]func(*state){
+		"when there never was a Node":               func(s *state) { s.machine.Status.NodeRef.Name, s.node = "", seen[corev1.Node]{err: notFound} },
+		"when the Node is another Machine's":        func(s *state) { s.node = seen[corev1.Node]{err: errRivalled} },
+		"when the Node goes with the control plane": func(s *state) { s.planeGoes = true },
+		"when the Cluster, and every way to reach it, is gone": func(s *state) {
 			s.cluster = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", DeletionTimestamp: new(metav1.NewTime(epoch))}}
 			s.machine.Spec.Deletion.NodeDeletionTimeoutSeconds = new(int32(0))
 		},
@@ -312,7 +335,7 @@ func TestUnseen(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := leaving(func(s *subject) { s.node = seen[corev1.Node]{err: test.err} })
+			s := leaving(func(s *state) { s.node = seen[corev1.Node]{err: test.err} })
 			if got := unseen(s); got != test.want {
 				t.Errorf("it says %q, want %q", got, test.want)
 			}

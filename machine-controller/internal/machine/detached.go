@@ -11,9 +11,9 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"drover.io/machine-controller/internal/outcome"
 	"drover.io/machine-controller/internal/volume"
-	"drover.io/machine-controller/internal/workload"
+	"drover.io/runtime/requesterror"
+	"drover.io/runtime/results"
 )
 
 // detached waits until the volumes of the pods that were drained are off the Node, as a
@@ -24,9 +24,9 @@ type detached struct {
 	volumes *volume.Waiter
 }
 
-func (d detached) run(ctx context.Context, s *subject) (bool, reconcile.Result, error) {
+func (d detached) run(ctx context.Context, s *state) (bool, reconcile.Result, error) {
 	m := s.machine
-	if _, excluded := m.Annotations[clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation]; excluded || !guardsNode(s) {
+	if _, excluded := m.Annotations[clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation]; excluded || !guardsNode(s) || preTerminateBegan(m) {
 		return true, reconcile.Result{}, nil
 	}
 	status, timeout := deletionStatus(m), m.Spec.Deletion.NodeVolumeDetachTimeoutSeconds
@@ -54,7 +54,7 @@ func (d detached) run(ctx context.Context, s *subject) (bool, reconcile.Result, 
 		Node:    m.Status.NodeRef.Name,
 		Skipped: func(ctx context.Context) ([]*corev1.Pod, error) { return d.skipped(ctx, s) },
 	})
-	if workload.IsUnanswered(err) {
+	if requesterror.IsUnanswered(err) {
 		startClock(&status.WaitForNodeVolumeDetachStartTime, d.clock.Now())
 		return unanswered(s, clusterv1.MachineDeletingWaitingForVolumeDetachReason, untilExpiry(status.WaitForNodeVolumeDetachStartTime, timeout, d.clock.Now()))
 	}
@@ -69,12 +69,12 @@ func (d detached) run(ctx context.Context, s *subject) (bool, reconcile.Result, 
 	}
 	startClock(&status.WaitForNodeVolumeDetachStartTime, d.clock.Now())
 	s.deletion = progress{clusterv1.MachineDeletingWaitingForVolumeDetachReason, result.Message()}
-	return false, outcome.Sooner(reconcile.Result{RequeueAfter: result.RequeueAfter},
+	return false, results.Earliest(reconcile.Result{RequeueAfter: result.RequeueAfter},
 		untilExpiry(status.WaitForNodeVolumeDetachStartTime, timeout, d.clock.Now())), nil
 }
 
 // skipped are the pods that the drain left on the Node; their volumes stay with them.
-func (d detached) skipped(ctx context.Context, s *subject) ([]*corev1.Pod, error) {
+func (d detached) skipped(ctx context.Context, s *state) ([]*corev1.Pod, error) {
 	connection, err := d.workloads.Get(s.clusterKey())
 	if err != nil {
 		return nil, err

@@ -17,9 +17,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"drover.io/machine-controller/internal/drain"
-	"drover.io/machine-controller/internal/outcome"
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/machine-controller/internal/workload"
+	"drover.io/runtime/requesterror"
+	"drover.io/runtime/results"
 )
 
 // drained cordons the Node and evicts its pods, one bounded pass per reconcile, until none
@@ -34,9 +35,9 @@ type drained struct {
 	guard     *safety.Guard
 }
 
-func (d drained) run(ctx context.Context, s *subject) (bool, reconcile.Result, error) {
+func (d drained) run(ctx context.Context, s *state) (bool, reconcile.Result, error) {
 	m := s.machine
-	if _, excluded := m.Annotations[clusterv1.ExcludeNodeDrainingAnnotation]; excluded || !guardsNode(s) {
+	if _, excluded := m.Annotations[clusterv1.ExcludeNodeDrainingAnnotation]; excluded || !guardsNode(s) || preTerminateBegan(m) {
 		return true, reconcile.Result{}, nil
 	}
 	started := &deletionStatus(m).NodeDrainStartTime
@@ -59,14 +60,14 @@ func (d drained) run(ctx context.Context, s *subject) (bool, reconcile.Result, e
 		return false, rest, nil // whatever makes the Node seen wakes us
 	}
 	request, err := d.request(ctx, connection, s)
-	if workload.IsUnanswered(err) {
+	if requesterror.IsUnanswered(err) {
 		return unanswered(s, clusterv1.MachineDeletingDrainingNodeReason, rest)
 	}
 	if err != nil {
-		return false, rest, outcome.Settled(err)
+		return false, rest, results.IgnoreNotFoundOrConflict(err)
 	}
 	result, err := d.drainer.Node(ctx, request)
-	if workload.IsUnanswered(err) {
+	if requesterror.IsUnanswered(err) {
 		return unanswered(s, clusterv1.MachineDeletingDrainingNodeReason, rest)
 	}
 	if result.Done && err == nil {
@@ -81,12 +82,12 @@ func (d drained) run(ctx context.Context, s *subject) (bool, reconcile.Result, e
 
 // later says when to look again. A rule that somebody has to correct is no reason to try
 // again soon; the rule's own event does not reach us, so it is looked at now and then.
-func (d drained) later(s *subject, result drain.Result, rest reconcile.Result, err error) (bool, reconcile.Result, error) {
-	next := outcome.Sooner(rest, reconcile.Result{RequeueAfter: result.RequeueAfter})
+func (d drained) later(s *state, result drain.Result, rest reconcile.Result, err error) (bool, reconcile.Result, error) {
+	next := results.Earliest(rest, reconcile.Result{RequeueAfter: result.RequeueAfter})
 	var invalid *drain.InvalidRuleError
 	if errors.As(err, &invalid) {
 		s.deletion.message = err.Error()
-		return false, outcome.Sooner(rest, reconcile.Result{RequeueAfter: absentRetry}), nil
+		return false, results.Earliest(rest, reconcile.Result{RequeueAfter: absentRetry}), nil
 	}
 	if err != nil {
 		d.events.drainFailed(s.machine, s.machine.Status.NodeRef.Name, err)
@@ -96,7 +97,7 @@ func (d drained) later(s *subject, result drain.Result, rest reconcile.Result, e
 }
 
 // request cordons the Node and gathers what the drain needs to know.
-func (d drained) request(ctx context.Context, connection *workload.Connection, s *subject) (drain.Request, error) {
+func (d drained) request(ctx context.Context, connection *workload.Connection, s *state) (drain.Request, error) {
 	node := s.node.object
 	if err := drain.Cordon(ctx, connection.Client(), node); err != nil {
 		return drain.Request{}, fmt.Errorf("cordoning Node %q: %w", node.Name, err)
@@ -105,7 +106,7 @@ func (d drained) request(ctx context.Context, connection *workload.Connection, s
 	if err := d.client.List(ctx, rules, client.InNamespace(s.machine.Namespace)); err != nil {
 		return drain.Request{}, fmt.Errorf("listing MachineDrainRules: %w", err)
 	}
-	policy, err := d.guard.PolicyFor(ctx, s.fleet())
+	policy, err := d.guard.PolicyFor(ctx, s.owner())
 	if err != nil {
 		return drain.Request{}, err
 	}
@@ -131,19 +132,19 @@ func forceDeadline(policy safety.Policy, m *clusterv1.Machine) *time.Time {
 }
 
 // unreachable says that a stage of deletion waits for the workload cluster, and how to go on without it.
-func unreachable(s *subject, stage, field, annotation string) string {
+func unreachable(s *state, stage, field, annotation string) string {
 	return fmt.Sprintf("%s; the %s waits for it. To go on without it set spec.deletion.%s or the annotation %s",
 		disconnected(s.connection), stage, field, annotation)
 }
 
 // unanswered waits until the workload cluster has answered, or the connection to it is given up.
-func unanswered(s *subject, stage string, rest reconcile.Result) (bool, reconcile.Result, error) {
+func unanswered(s *state, stage string, rest reconcile.Result) (bool, reconcile.Result, error) {
 	s.deletion = progress{stage, "Waiting for the workload cluster to answer"}
-	return false, outcome.Sooner(rest, reconcile.Result{RequeueAfter: answerRetry}), nil
+	return false, results.Earliest(rest, reconcile.Result{RequeueAfter: answerRetry}), nil
 }
 
 // unseen says why a Node that is there to be drained is not seen now.
-func unseen(s *subject) string {
+func unseen(s *state) string {
 	if s.node.err == nil || workload.IsNotConnected(s.node.err) {
 		return fmt.Sprintf("Waiting for the Nodes of the workload cluster to be read, to find Node %s", s.machine.Status.NodeRef.Name)
 	}

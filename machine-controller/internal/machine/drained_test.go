@@ -43,17 +43,17 @@ func TestFleet(t *testing.T) {
 	t.Parallel()
 	md, set := &clusterv1.MachineDeployment{}, &clusterv1.MachineSet{}
 	tests := map[string]struct {
-		subject subject
+		subject state
 		want    client.Object
 	}{
-		"is the MachineDeployment":                      {subject{deployment: md, set: set}, md},
-		"is the MachineSet without a MachineDeployment": {subject{set: set}, set},
-		"is nothing for a Machine that stands alone":    {subject{}, nil},
+		"is the MachineDeployment":                      {state{deployment: md, set: set}, md},
+		"is the MachineSet without a MachineDeployment": {state{set: set}, set},
+		"is nothing for a Machine that stands alone":    {state{}, nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := test.subject.fleet(); got != test.want {
+			if got := test.subject.owner(); got != test.want {
 				t.Errorf("fleet is %T, want %T", got, test.want)
 			}
 		})

@@ -121,11 +121,11 @@ func (e *environment) register(mgr ctrl.Manager, config *rest.Config) error {
 	if err := workloads.Register(mgr); err != nil {
 		return err
 	}
-	reach := safety.Reach{Since: time.Now()}
+	reach := safety.Reachability{Since: time.Now()}
 	e.reconciler = &Reconciler{
-		Client: e.counting(inner), Workloads: workloads, Drainer: &drain.Drainer{}, Volumes: &volume.Waiter{},
+		Client: e.counting(inner), Live: mgr.GetAPIReader(), Workloads: workloads, Drainer: &drain.Drainer{}, Volumes: &volume.Waiter{},
 		Guard: &safety.Guard{
-			Reader: inner, Workload: workloads.State, Management: func() safety.Reach { return reach },
+			Reader: inner, Workload: workloads.State, Management: func() safety.Reachability { return reach },
 			Default: safety.Default(), Period: time.Hour, Clock: clock.RealClock{},
 		},
 		Events: mgr.GetEventRecorder("test"), Clock: clock.RealClock{}, RemoteConditionsGracePeriod: 5 * time.Minute,

@@ -26,11 +26,15 @@ type holdback struct {
 	since map[types.UID]time.Time
 }
 
+// maxRemembered bounds what Machines leave behind whose finalizer somebody else took. Forgetting
+// starts clocks anew, which does no harm.
+const maxRemembered = 100_000
+
 // left is how much longer the machine's status may wait; the first call starts the clock.
 func (h *holdback) left(uid types.UID, now time.Time) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.since == nil {
+	if h.since == nil || len(h.since) >= maxRemembered {
 		h.since = map[types.UID]time.Time{}
 	}
 	start, held := h.since[uid]
@@ -66,11 +70,11 @@ var clocked = []string{
 
 // urgent reports whether somebody acts on the difference between two statuses: the Node
 // reference, or whether the machine is ready, available, up to date or paused. Where a
-// condition is new, only being true is news. What is being deleted is known to go; only the
-// clocks of its deletion are urgent, and they only while one runs.
+// condition is new, only being true is news. What is being deleted is known to go; only what
+// leads to its Node and the clocks of its deletion are urgent, and they only while one runs.
 func urgent(before, after *clusterv1.Machine) bool {
 	if !after.DeletionTimestamp.IsZero() {
-		return !equality.Semantic.DeepEqual(before.Status.Deletion, after.Status.Deletion) &&
+		return learned(before, after) || !equality.Semantic.DeepEqual(before.Status.Deletion, after.Status.Deletion) &&
 			slices.Contains(clocked, conditions.GetReason(after, clusterv1.MachineDeletingCondition))
 	}
 	if before.Status.NodeRef != after.Status.NodeRef {
@@ -87,4 +91,10 @@ func urgent(before, after *clusterv1.Machine) bool {
 		}
 	}
 	return false
+}
+
+// learned reports whether a machine has just learned which virtual machine is its own, or which Node.
+func learned(before, after *clusterv1.Machine) bool {
+	return before.Spec.ProviderID != after.Spec.ProviderID || before.Status.NodeRef != after.Status.NodeRef ||
+		isTrue(before.Status.Initialization.InfrastructureProvisioned) != isTrue(after.Status.Initialization.InfrastructureProvisioned)
 }

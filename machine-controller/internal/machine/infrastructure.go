@@ -6,6 +6,7 @@ package machine
 import (
 	"context"
 
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -18,33 +19,36 @@ import (
 type infrastructure struct {
 	client   client.Client
 	contract *contract.Reader
+	events   *recorder
 	// asked remembers what is being deleted before the cache shows it.
 	asked *coalesce.Pace
 }
 
-func (p infrastructure) run(ctx context.Context, s *subject) (reconcile.Result, error) {
+func (p infrastructure) run(ctx context.Context, s *state) (reconcile.Result, error) {
 	machine := s.machine
 	infra, err := p.contract.InfraMachine(ctx, machine.Namespace, machine.Spec.InfrastructureRef)
 	s.infra = seen[contract.InfraMachine]{infra, err}
+	if err == nil {
+		leave(p.asked, infra.Unstructured)
+		err = adopt(ctx, p.client, machine, infra.Unstructured, "spec.infrastructureRef")
+	}
+	if isRefused(err) {
+		s.infra = seen[contract.InfraMachine]{err: err}
+		p.events.refused(machine, clusterv1.MachineInfrastructureReadyCondition, err)
+	}
 	if err != nil {
 		provisioned := machine.Status.Initialization.InfrastructureProvisioned != nil
 		return absent(err, !provisioned && !s.deleting())
-	}
-	leave(p.asked, infra.Unstructured)
-	if !s.deleting() {
-		if err := adopt(ctx, p.client, machine, infra.Unstructured); err != nil {
-			return reconcile.Result{}, err
-		}
 	}
 	if !infra.Provisioned() || infra.ProviderID() == "" {
 		return reconcile.Result{}, nil
 	}
 	machine.Spec.ProviderID = infra.ProviderID()
 	machine.Status.Initialization.InfrastructureProvisioned = new(true)
-	if addresses := infra.Addresses(); len(addresses) > 0 {
+	if addresses, reported := infra.Addresses(); reported {
 		machine.Status.Addresses = addresses
 	}
-	if domain := infra.FailureDomain(); domain != "" {
+	if domain, reported := infra.FailureDomain(); reported {
 		machine.Status.FailureDomain = domain
 		if infra.Contract == contract.V1Beta1 {
 			machine.Spec.FailureDomain = domain

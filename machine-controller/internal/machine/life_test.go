@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -248,6 +249,44 @@ func TestANodeThatTookTheNameOfAnotherIsSpared(t *testing.T) {
 	l.must(shared.nodes.Get(t.Context(), client.ObjectKeyFromObject(heir), heir))
 }
 
+// TestANodeThatNobodySawIsDeleted deletes a Machine whose host registered its Node after the last look at the cache, and
+// another whose name is that of a Node of something else.
+func TestANodeThatNobodySawIsDeleted(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		providerID string
+		want       bool
+	}{
+		"its own":                    {"thing://own", true},
+		"of another virtual machine": {"thing://another", false},
+		"of what has no providerID":  {"", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLife(t, "m")
+			l.run()
+			registered := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "unseen-" + l.machine.Namespace}, Spec: corev1.NodeSpec{ProviderID: test.providerID}}
+			if test.want {
+				registered.Spec.ProviderID += "/" + l.machine.Namespace
+			}
+			l.must(shared.nodes.Create(t.Context(), registered))
+			t.Cleanup(func() { _ = shared.nodes.Delete(context.Background(), registered) })
+			m := l.machine.DeepCopy()
+			m.Name, m.Status.NodeRef = registered.Name, clusterv1.MachineNodeReference{}
+			m.Spec.ProviderID = "thing://own/" + l.machine.Namespace
+			s := &state{machine: m, cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{UID: "c"}}, node: seen[corev1.Node]{err: notFound}}
+			step := &nodeGone{workloads: shared.reconciler.Workloads, events: &recorder{events.NewFakeRecorder(1)}, clock: shared.reconciler.Clock}
+			if done, _, err := step.run(t.Context(), s); !done || err != nil {
+				t.Fatalf("done %t, error %v", done, err)
+			}
+			err := shared.nodes.Get(t.Context(), client.ObjectKeyFromObject(registered), registered)
+			if apierrors.IsNotFound(err) != test.want {
+				t.Errorf("the Node: %v, want deleted %t", err, test.want)
+			}
+		})
+	}
+}
+
 // Nothing has to be there for a Machine that stands alone to be deleted after its Cluster.
 func TestAMachineOutlivesItsCluster(t *testing.T) {
 	t.Parallel()
@@ -271,4 +310,62 @@ func TestAMachineOutlivesItsCluster(t *testing.T) {
 		err := shared.client.Get(t.Context(), client.ObjectKeyFromObject(l.machine), l.machine)
 		return apierrors.IsNotFound(err)
 	}).Should(gomega.BeTrue())
+}
+
+// TestWhatLeadsToTheNodeIsWrittenFirst deletes a Machine before any status says which Node is its own. It is paused for the
+// controller, so that the test takes the steps.
+func TestWhatLeadsToTheNodeIsWrittenFirst(t *testing.T) {
+	t.Parallel()
+	l := newLife(t, "m")
+	l.until(func(g gomega.Gomega, m *clusterv1.Machine) {
+		before := m.DeepCopy()
+		m.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+		g.Expect(m.Finalizers).NotTo(gomega.BeEmpty())
+		g.Expect(shared.client.Patch(t.Context(), m, client.MergeFrom(before))).To(gomega.Succeed())
+	})
+	l.until(func(g gomega.Gomega, m *clusterv1.Machine) {
+		g.Expect(conditions.IsTrue(m, clusterv1.PausedCondition)).To(gomega.BeTrue())
+	})
+	id := "thing://" + l.machine.Namespace
+	l.report(l.infra, map[string]any{"providerID": id}, "spec")
+	l.report(l.infra, map[string]any{"initialization": map[string]any{"provisioned": true}}, "status")
+	l.node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: l.machine.Namespace}, Spec: corev1.NodeSpec{ProviderID: id}}
+	l.must(shared.nodes.Create(t.Context(), l.node))
+	t.Cleanup(func() { _ = shared.nodes.Delete(context.Background(), l.node) })
+	l.must(shared.client.Delete(t.Context(), l.machine))
+	// step reconciles once everything that the test has done so far is in the caches.
+	step := func() {
+		t.Helper()
+		l.Eventually(func(g gomega.Gomega) {
+			connection, err := shared.reconciler.Workloads.Get(client.ObjectKey{Namespace: l.machine.Namespace, Name: "c"})
+			g.Expect(err).NotTo(gomega.HaveOccurred())
+			g.Expect(connection.NodesByProviderID(id)).To(gomega.HaveLen(1))
+			for _, o := range []client.Object{l.infra, l.config, l.machine} {
+				g.Expect(shared.client.Get(t.Context(), client.ObjectKeyFromObject(o), o)).To(gomega.Succeed())
+				cached, _ := o.DeepCopyObject().(client.Object)
+				g.Expect(shared.reconciler.Client.Get(t.Context(), client.ObjectKeyFromObject(o), cached)).To(gomega.Succeed())
+				g.Expect(cached.GetResourceVersion()).To(gomega.Equal(o.GetResourceVersion()))
+			}
+		}).Should(gomega.Succeed())
+		awake := l.machine.DeepCopy()
+		awake.Annotations = nil
+		if _, err := shared.reconciler.Reconcile(t.Context(), awake); err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range []client.Object{l.infra, l.machine} {
+			l.must(shared.client.Get(t.Context(), client.ObjectKeyFromObject(o), o))
+		}
+	}
+	for range 10 { // cordon and drain take a step each, and so does a conflict
+		written := l.machine.Spec.ProviderID == id && l.machine.Status.NodeRef.Name == l.node.Name
+		step()
+		if l.infra.GetDeletionTimestamp() == nil {
+			continue
+		}
+		if !written {
+			t.Errorf("the virtual machine is deleted before the Machine has its providerID and Node; it has %q and %q", l.machine.Spec.ProviderID, l.machine.Status.NodeRef.Name)
+		}
+		return
+	}
+	t.Error("the virtual machine is never deleted")
 }

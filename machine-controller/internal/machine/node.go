@@ -11,26 +11,38 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"drover.io/machine-controller/internal/outcome"
+	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/workload"
+	"drover.io/runtime/requesterror"
+	"drover.io/runtime/results"
 )
 
 // node finds the machine's Node in the workload cluster by providerID alone, refers to it,
 // and keeps the labels, annotations and taints on it that come from the machine. The
 // cluster's connection wakes the machine when its Node changes, so nothing is polled.
 type node struct {
+	machines  client.Reader
 	workloads *workload.Connections
 	// sync decides what the Node should carry.
 	sync   nodeSync
 	events *recorder
 }
 
-func (p node) run(ctx context.Context, s *subject) (reconcile.Result, error) {
+func (p node) run(ctx context.Context, s *state) (reconcile.Result, error) {
+	p.sync.record(s)
 	s.connection = p.workloads.State(s.clusterKey())
-	if s.machine.Spec.ProviderID == "" {
-		return reconcile.Result{}, nil
+	if s.machine.Spec.ProviderID == "" || !isTrue(s.machine.Status.Initialization.InfrastructureProvisioned) {
+		return reconcile.Result{}, nil // what only a user has written proves nothing
+	}
+	if err := p.rivalled(ctx, s); err != nil {
+		s.node.err = err
+		if isRivalled(err) {
+			return reconcile.Result{RequeueAfter: absentRetry}, nil
+		}
+		return reconcile.Result{}, err
 	}
 	connection, err := p.workloads.Get(s.clusterKey())
 	if err != nil {
@@ -41,7 +53,8 @@ func (p node) run(ctx context.Context, s *subject) (reconcile.Result, error) {
 	if found == nil && !connection.Synced() {
 		s.connection.Connected = false // what the cache lacks may exist
 		s.node.err = workload.ErrNotConnected
-		return reconcile.Result{}, nil
+		// A watch that recovers announces what has changed, not that it has recovered.
+		return reconcile.Result{RequeueAfter: answerRetry}, nil
 	}
 	s.node = seen[corev1.Node]{found, err}
 	if found == nil {
@@ -55,22 +68,56 @@ func (p node) run(ctx context.Context, s *subject) (reconcile.Result, error) {
 	}
 	s.machine.Status.NodeRef = clusterv1.MachineNodeReference{Name: found.Name}
 	s.machine.Status.NodeInfo = found.Status.NodeInfo.DeepCopy()
-	if s.deleting() {
+	if s.deleting() && terminating(s) {
 		return reconcile.Result{}, nil
 	}
-	if err := p.sync.apply(ctx, connection.Client(), s); outcome.Settled(err) != nil {
+	if !p.sync.onRecord(s) {
+		return reconcile.Result{RequeueAfter: behindRetry}, nil // the write's event wakes us, too
+	}
+	if err := p.sync.apply(ctx, connection.Client(), s); err != nil {
 		return later(fmt.Errorf("syncing Node %q: %w", found.Name, err))
 	}
+	p.sync.forget(s)
 	return reconcile.Result{}, nil
 }
 
-// later tries a request again that the workload cluster did not answer; other errors stay.
+// errRivalled says that a machine's providerID is that of another Machine, too.
+var errRivalled = errors.New("its providerID is another Machine's")
+
+func isRivalled(err error) bool { return errors.Is(err, errRivalled) }
+
+// rivalled returns errRivalled if the machine's own infrastructure object does not bear its
+// providerID out, and another Machine of the Cluster has the same: the Node is then not
+// followed, drained or deleted, since it is likely the other's.
+func (p node) rivalled(ctx context.Context, s *state) error {
+	m := s.machine
+	if s.infra.object != nil && s.infra.object.ProviderID() == m.Spec.ProviderID {
+		return nil
+	}
+	same, err := index.MachinesByProviderID(ctx, p.machines, m.Spec.ProviderID)
+	if err != nil {
+		return err
+	}
+	for _, other := range same {
+		if other.UID != m.UID && other.Namespace == m.Namespace && other.Spec.ClusterName == m.Spec.ClusterName {
+			return fmt.Errorf("%w: Machine %q has providerID %q, and no %s of this Machine's own bears it out", errRivalled, other.Name, m.Spec.ProviderID, m.Spec.InfrastructureRef.Kind)
+		}
+	}
+	return nil
+}
+
+// later tries a request again that the workload cluster did not answer, or that met a Node
+// newer than the cached one: what the cache does not keep of a Node wakes nobody. Other
+// errors stay.
 func later(err error) (reconcile.Result, error) {
-	if workload.IsUnanswered(err) {
+	if requesterror.IsUnanswered(err) {
 		return reconcile.Result{RequeueAfter: answerRetry}, nil
 	}
-	return reconcile.Result{}, err
+	return results.RequeueOnConflict(err)
 }
+
+// namedNodes is how many Nodes a message names.
+const namedNodes = 5
 
 // errDuplicateNodes says that several Nodes claim the providerID of one machine.
 var errDuplicateNodes = errors.New("more than one Node has this providerID")
@@ -85,9 +132,9 @@ func byProviderID(connection *workload.Connection, machine *clusterv1.Machine) (
 	case 1:
 		return nodes[0], nil
 	}
-	names := make([]string, 0, len(nodes))
-	for _, each := range nodes {
+	names := make([]string, 0, namedNodes)
+	for _, each := range nodes[:min(len(nodes), namedNodes)] {
 		names = append(names, each.Name)
 	}
-	return nil, fmt.Errorf("%w: %q is claimed by %q; delete all but the right one", errDuplicateNodes, machine.Spec.ProviderID, names)
+	return nil, fmt.Errorf("%w: %q is claimed by %d, such as %q; delete all but the right one", errDuplicateNodes, machine.Spec.ProviderID, len(nodes), names)
 }

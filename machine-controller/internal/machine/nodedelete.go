@@ -41,12 +41,18 @@ type nodeGone struct {
 	since map[types.UID]time.Time
 }
 
-func (d *nodeGone) run(ctx context.Context, s *subject) (bool, reconcile.Result, error) {
+func (d *nodeGone) run(ctx context.Context, s *state) (bool, reconcile.Result, error) {
+	if s.planeGoes || isRivalled(s.node.err) {
+		return true, reconcile.Result{}, nil
+	}
 	name := s.machine.Status.NodeRef.Name
 	if s.node.object != nil {
 		name = s.node.object.Name
 	}
-	if name == "" || s.planeGoes {
+	if name == "" && d.mayHaveJoined(s) {
+		name = s.machine.Name
+	}
+	if name == "" {
 		return true, reconcile.Result{}, nil
 	}
 	err := d.delete(ctx, s, name)
@@ -68,7 +74,18 @@ func (d *nodeGone) run(ctx context.Context, s *subject) (bool, reconcile.Result,
 	return false, reconcile.Result{RequeueAfter: nodeDeletionRetry}, nil
 }
 
-func (d *nodeGone) delete(ctx context.Context, s *subject, name string) error {
+// mayHaveJoined reports whether a Node that no reconcile has seen may exist: the host of a Machine that was deleted
+// while it booted may have registered it just before its end, which the cache need not show yet. Its name is that of
+// the Machine then, as for every Node that a bootstrap token of the Machine can register.
+func (d *nodeGone) mayHaveJoined(s *state) bool {
+	if s.machine.Spec.ProviderID == "" || !isTrue(s.machine.Status.Initialization.InfrastructureProvisioned) {
+		return false
+	}
+	_, err := d.workloads.Get(s.clusterKey())
+	return err == nil
+}
+
+func (d *nodeGone) delete(ctx context.Context, s *state, name string) error {
 	connection, err := d.workloads.Get(s.clusterKey())
 	if err != nil {
 		return err
@@ -79,8 +96,9 @@ func (d *nodeGone) delete(ctx context.Context, s *subject, name string) error {
 		if err := connection.Client().Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
 			return err
 		}
-		if id := node.Spec.ProviderID; id != "" && id != s.machine.Spec.ProviderID {
-			return nil // the name has passed on to another machine's Node
+		id, known := node.Spec.ProviderID, s.machine.Status.NodeRef.IsDefined()
+		if id != s.machine.Spec.ProviderID && (id != "" || !known) {
+			return nil // the name has passed on to another machine's Node, or was never this one's
 		}
 	}
 	target := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
@@ -90,7 +108,7 @@ func (d *nodeGone) delete(ctx context.Context, s *subject, name string) error {
 func (d *nodeGone) started(uid types.UID) metav1.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.since == nil {
+	if d.since == nil || len(d.since) >= maxRemembered {
 		d.since = map[types.UID]time.Time{}
 	}
 	if _, ok := d.since[uid]; !ok {

@@ -21,7 +21,7 @@ import (
 // setNodeConditions reports the Node's health. While the workload cluster cannot be
 // reached the last known health stands for a grace period and is unknown afterwards. It
 // returns when that period ends.
-func (r *Reconciler) setNodeConditions(s *subject, now time.Time) reconcile.Result {
+func (r *Reconciler) setNodeConditions(s *state, now time.Time) reconcile.Result {
 	if s.machine.Spec.ProviderID != "" && !s.connection.Connected {
 		return r.setDisconnected(s, now)
 	}
@@ -35,7 +35,16 @@ func (r *Reconciler) setNodeConditions(s *subject, now time.Time) reconcile.Resu
 }
 
 // setDisconnected keeps what was known until the grace period since the last answer is over.
-func (r *Reconciler) setDisconnected(s *subject, now time.Time) reconcile.Result {
+// Before the control plane is initialized there is nothing to know.
+func (r *Reconciler) setDisconnected(s *state, now time.Time) reconcile.Result {
+	if s.cluster.UID != "" && !isTrue(s.cluster.Status.Initialization.ControlPlaneInitialized) {
+		setBoth(s.machine, metav1.Condition{
+			Status:  metav1.ConditionUnknown,
+			Reason:  clusterv1.MachineNodeInspectionFailedReason,
+			Message: "Waiting for Cluster control plane to be initialized. " + disconnected(s.connection),
+		})
+		return reconcile.Result{}
+	}
 	known := conditions.Has(s.machine, clusterv1.MachineNodeReadyCondition) && conditions.Has(s.machine, clusterv1.MachineNodeHealthyCondition)
 	silent := s.connection.LastProbeSuccess
 	if silent.IsZero() {
@@ -61,7 +70,7 @@ func disconnected(state workload.State) string {
 }
 
 // nodeAbsent says why there is no Node to report about.
-func nodeAbsent(s *subject) metav1.Condition {
+func nodeAbsent(s *state) metav1.Condition {
 	m := s.machine
 	switch {
 	case s.node.err != nil && !apierrors.IsNotFound(s.node.err):
@@ -74,7 +83,7 @@ func nodeAbsent(s *subject) metav1.Condition {
 		}
 	case s.deleting():
 		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: clusterv1.MachineNodeDoesNotExistReason, Message: "Node does not exist"}
-	case m.Spec.ProviderID != "":
+	case m.Spec.ProviderID != "" && isTrue(m.Status.Initialization.InfrastructureProvisioned):
 		return metav1.Condition{
 			Status:  metav1.ConditionUnknown,
 			Reason:  clusterv1.MachineNodeInspectionFailedReason,
@@ -106,7 +115,7 @@ func nodeReady(node *corev1.Node) metav1.Condition {
 	if found == nil {
 		return ready
 	}
-	ready.Status, ready.Message = metav1.ConditionStatus(found.Status), ""
+	ready.Status, ready.Message, ready.LastTransitionTime = metav1.ConditionStatus(found.Status), "", found.LastTransitionTime
 	switch found.Status {
 	case corev1.ConditionTrue:
 		ready.Reason = clusterv1.MachineNodeReadyReason

@@ -6,13 +6,14 @@ package machine
 import (
 	"testing"
 
+	"time"
+
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
-	"time"
 
 	"drover.io/machine-controller/internal/workload"
 )
@@ -116,31 +117,40 @@ func TestNodeReady(t *testing.T) {
 	}
 }
 
+func TestNodeReadyKeepsTheTimeOfTheNode(t *testing.T) {
+	t.Parallel()
+	node := nodeWith(map[corev1.NodeConditionType][2]string{corev1.NodeReady: {"True"}})
+	node.Status.Conditions[0].LastTransitionTime = metav1.NewTime(epoch)
+	if got := nodeReady(node).LastTransitionTime; !got.Time.Equal(epoch) {
+		t.Errorf("it turned at %s, want %s", got, epoch)
+	}
+}
+
 func TestNodeAbsent(t *testing.T) {
 	t.Parallel()
 	now := metav1.Now()
 	for name, test := range map[string]struct {
-		change func(*subject)
+		change func(*state)
 		status metav1.ConditionStatus
 		reason string
 	}{
-		"waits for the infrastructure to name the machine": {func(*subject) {}, metav1.ConditionUnknown, clusterv1.MachineNodeInspectionFailedReason},
-		"waits for a Node with the providerID": {func(s *subject) {
+		"waits for the infrastructure to name the machine": {func(*state) {}, metav1.ConditionUnknown, clusterv1.MachineNodeInspectionFailedReason},
+		"waits for a Node with the providerID": {func(s *state) {
 			s.machine.Spec.ProviderID, s.node.err = "sim://1", notFound
 		}, metav1.ConditionUnknown, clusterv1.MachineNodeInspectionFailedReason},
-		"knows a Node that was there": {func(s *subject) {
+		"knows a Node that was there": {func(s *state) {
 			s.machine.Spec.ProviderID, s.machine.Status.NodeRef.Name, s.node.err = "sim://1", "n", notFound
 		}, metav1.ConditionFalse, clusterv1.MachineNodeDeletedReason},
-		"does not miss a Node that never was while deleting": {func(s *subject) {
+		"does not miss a Node that never was while deleting": {func(s *state) {
 			s.machine.DeletionTimestamp, s.machine.Spec.ProviderID, s.node.err = &now, "sim://1", notFound
 		}, metav1.ConditionUnknown, clusterv1.MachineNodeDoesNotExistReason},
-		"reports two Nodes with one providerID as an error": {func(s *subject) {
+		"reports two Nodes with one providerID as an error": {func(s *state) {
 			s.machine.Spec.ProviderID, s.machine.Status.NodeRef.Name, s.node.err = "sim://1", "n", errDuplicateNodes
 		}, metav1.ConditionUnknown, clusterv1.MachineNodeInternalErrorReason},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := &subject{machine: &clusterv1.Machine{}}
+			s := &state{machine: &clusterv1.Machine{}}
 			test.change(s)
 			got := nodeAbsent(s)
 			if got.Status != test.status || got.Reason != test.reason || got.Message == "" {
@@ -173,7 +183,9 @@ func TestDisconnectedKeepsWhatWasKnownForTheGracePeriod(t *testing.T) {
 				setBoth(m, metav1.Condition{Status: metav1.ConditionTrue, Reason: clusterv1.MachineNodeHealthyReason})
 			}
 			r := &Reconciler{RemoteConditionsGracePeriod: grace}
-			result := r.setNodeConditions(&subject{machine: m, connection: test.state}, now)
+			cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{UID: "c-uid"}}
+			cluster.Status.Initialization.ControlPlaneInitialized = new(true)
+			result := r.setNodeConditions(&state{machine: m, cluster: cluster, connection: test.state}, now)
 			if result.RequeueAfter != test.left {
 				t.Errorf("looks again after %s, want %s", result.RequeueAfter, test.left)
 			}
@@ -187,5 +199,19 @@ func TestDisconnectedKeepsWhatWasKnownForTheGracePeriod(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestNothingIsKnownBeforeTheControlPlaneIsInitialized(t *testing.T) {
+	t.Parallel()
+	m := &clusterv1.Machine{Spec: clusterv1.MachineSpec{ProviderID: "sim://1"}}
+	s := &state{machine: m, cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{UID: "c-uid"}}, connection: workload.State{Message: "refused"}}
+	for _, passed := range []time.Duration{0, time.Hour} { // nor does it change with time
+		result := (&Reconciler{RemoteConditionsGracePeriod: time.Minute}).setNodeConditions(s, epoch.Add(passed))
+		want := verdict{"Unknown", clusterv1.MachineNodeInspectionFailedReason,
+			"Waiting for Cluster control plane to be initialized. Not connected to the workload cluster: refused"}
+		if got := verdictOf(m, clusterv1.MachineNodeHealthyCondition); got != want || result.RequeueAfter != 0 {
+			t.Errorf("got %v and %v, want %v", got, result, want)
+		}
 	}
 }

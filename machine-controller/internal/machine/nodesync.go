@@ -16,19 +16,21 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/rollout"
 )
 
 // nodeSync carries labels, annotations and taints from a machine to its Node. It is
 // authoritative for what it has put there, which it remembers in annotations on the Node so
-// that it can take it back, and never touches anything else.
+// that it can take it back, and never touches anything else. What a kubelet may not change is
+// remembered on the Machine as well: root on the host writes annotations of its own Node.
 type nodeSync struct {
 	// Labels and annotations that match are synced beside those of the managed domains.
 	labels, annotations []*regexp.Regexp
 }
 
 // apply patches the Node if it lacks anything. One request at most.
-func (y nodeSync) apply(ctx context.Context, c client.Client, s *subject) error {
+func (y nodeSync) apply(ctx context.Context, c client.Client, s *state) error {
 	current := s.node.object
 	wanted := y.desired(current, s)
 	if equality.Semantic.DeepEqual(current.ObjectMeta, wanted.ObjectMeta) && equality.Semantic.DeepEqual(current.Spec, wanted.Spec) {
@@ -38,7 +40,7 @@ func (y nodeSync) apply(ctx context.Context, c client.Client, s *subject) error 
 }
 
 // desired returns the Node as it should be, sharing nothing with the one given.
-func (y nodeSync) desired(current *corev1.Node, s *subject) *corev1.Node {
+func (y nodeSync) desired(current *corev1.Node, s *state) *corev1.Node {
 	node := current.DeepCopy()
 	if node.Labels == nil {
 		node.Labels = map[string]string{}
@@ -47,19 +49,22 @@ func (y nodeSync) desired(current *corev1.Node, s *subject) *corev1.Node {
 		node.Annotations = map[string]string{}
 	}
 	labels, annotations := y.managedLabels(s), y.managedAnnotations(s)
-	replace(node.Labels, node.Annotations[clusterv1.LabelsFromMachineAnnotation], labels)
-	replace(node.Annotations, node.Annotations[clusterv1.AnnotationsFromMachineAnnotation], annotations)
+	recorded := recordedOn(s.machine)
+	replace(node.Labels, node.Annotations[clusterv1.LabelsFromMachineAnnotation], labels, func(key string) bool {
+		return !restrictedLabel(key) || recorded[key]
+	})
+	replace(node.Annotations, node.Annotations[clusterv1.AnnotationsFromMachineAnnotation], annotations, func(string) bool { return true })
 	node.Annotations[clusterv1.LabelsFromMachineAnnotation] = keyList(maps.Keys(labels))
 	node.Annotations[clusterv1.AnnotationsFromMachineAnnotation] = keyList(maps.Keys(annotations))
 	maps.Copy(node.Annotations, identity(s))
-	node.Spec.Taints = desiredTaints(node, s)
+	node.Spec.Taints = desiredTaints(node, s, recorded)
 	return node
 }
 
-func (y nodeSync) managedLabels(s *subject) map[string]string {
+func (y nodeSync) managedLabels(s *state) map[string]string {
 	labels := map[string]string{}
 	for key, value := range s.machine.Labels {
-		if managedLabel(key) || matchesAny(y.labels, key) {
+		if y.syncsLabel(key) {
 			labels[key] = value
 		}
 	}
@@ -73,7 +78,7 @@ func (y nodeSync) managedLabels(s *subject) map[string]string {
 	return labels
 }
 
-func (y nodeSync) managedAnnotations(s *subject) map[string]string {
+func (y nodeSync) managedAnnotations(s *state) map[string]string {
 	annotations := map[string]string{}
 	for key, value := range s.machine.Annotations {
 		if inDomain(key, clusterv1.ManagedNodeAnnotationDomain) || matchesAny(y.annotations, key) {
@@ -84,7 +89,7 @@ func (y nodeSync) managedAnnotations(s *subject) map[string]string {
 }
 
 // identity tells whoever looks at the Node which machine it is; the cluster autoscaler reads it.
-func identity(s *subject) map[string]string {
+func identity(s *state) map[string]string {
 	annotations := map[string]string{
 		clusterv1.ClusterNameAnnotation:      s.machine.Spec.ClusterName,
 		clusterv1.ClusterNamespaceAnnotation: s.machine.Namespace,
@@ -99,7 +104,7 @@ func identity(s *subject) map[string]string {
 
 // desiredTaints are the Node's taints with those of the machine in place, without the taint
 // that keeps pods away until the first sync, and with the hint that a newer revision exists.
-func desiredTaints(node *corev1.Node, s *subject) []corev1.Taint {
+func desiredTaints(node *corev1.Node, s *state, recorded map[string]bool) []corev1.Taint {
 	taints := slices.Clone(node.Spec.Taints)
 	taints = without(taints, clusterv1.NodeUninitializedTaint)
 
@@ -119,7 +124,7 @@ func desiredTaints(node *corev1.Node, s *subject) []corev1.Taint {
 		taints = with(taints, wanted)
 	}
 	for id := range strings.SplitSeq(ownedBefore, ",") {
-		if id != "" && !owned[id] && !initial[id] {
+		if recorded[id] && !owned[id] && !initial[id] {
 			taints = slices.DeleteFunc(taints, func(t corev1.Taint) bool { return taintID(t) == id })
 		}
 	}
@@ -133,18 +138,90 @@ func desiredTaints(node *corev1.Node, s *subject) []corev1.Taint {
 }
 
 // outdated reports whether the machine's MachineSet has been superseded.
-func outdated(s *subject) bool {
+func outdated(s *state) bool {
 	if s.set == nil || s.deployment == nil {
 		return false
 	}
 	return rollout.Revision(s.set) < rollout.Revision(s.deployment)
 }
 
-// managedLabel reports whether a label key is of the domains that always go to the Node.
-func managedLabel(key string) bool {
+// restricted is what the machine wants on its Node that a kubelet may not change there.
+func (y nodeSync) restricted(s *state) map[string]bool {
+	wanted := map[string]bool{}
+	for key := range s.machine.Labels {
+		if restrictedLabel(key) && y.syncsLabel(key) {
+			wanted[key] = true
+		}
+	}
+	for _, taint := range s.machine.Spec.Taints {
+		if taint.Propagation != clusterv1.MachineTaintPropagationOnInitialization {
+			wanted[taintID(corev1.Taint{Key: taint.Key, Effect: taint.Effect})] = true
+		}
+	}
+	return wanted
+}
+
+// recordedOn is what RestrictedOnNodeAnnotation lists.
+func recordedOn(m *clusterv1.Machine) map[string]bool {
+	recorded := map[string]bool{}
+	for each := range strings.SplitSeq(m.Annotations[policyv1.RestrictedOnNodeAnnotation], ",") {
+		if each != "" {
+			recorded[each] = true
+		}
+	}
+	return recorded
+}
+
+// record notes on the machine what will be on its Node, before it is.
+func (y nodeSync) record(s *state) {
+	recorded := recordedOn(s.machine)
+	before := len(recorded)
+	maps.Copy(recorded, y.restricted(s))
+	if len(recorded) > before {
+		setRecord(s.machine, recorded)
+	}
+}
+
+// onRecord reports whether the API server has on record what will be on the Node.
+func (y nodeSync) onRecord(s *state) bool {
+	for each := range y.restricted(s) {
+		if !s.recorded[each] {
+			return false
+		}
+	}
+	return true
+}
+
+// forget leaves of the record what is on the Node, after the rest was taken off.
+func (y nodeSync) forget(s *state) {
+	if wanted := y.restricted(s); len(wanted) < len(recordedOn(s.machine)) {
+		setRecord(s.machine, wanted)
+	}
+}
+
+func setRecord(m *clusterv1.Machine, recorded map[string]bool) {
+	if len(recorded) == 0 {
+		delete(m.Annotations, policyv1.RestrictedOnNodeAnnotation)
+		return
+	}
+	if m.Annotations == nil {
+		m.Annotations = map[string]string{}
+	}
+	m.Annotations[policyv1.RestrictedOnNodeAnnotation] = keyList(maps.Keys(recorded))
+}
+
+// syncsLabel reports whether a label goes to the Node: those of some domains always do.
+func (y nodeSync) syncsLabel(key string) bool {
 	return strings.HasPrefix(key, clusterv1.NodeRoleLabelPrefix+"/") ||
 		inDomain(key, clusterv1.NodeRestrictionLabelDomain) ||
-		inDomain(key, clusterv1.ManagedNodeLabelDomain)
+		inDomain(key, clusterv1.ManagedNodeLabelDomain) ||
+		matchesAny(y.labels, key)
+}
+
+// restrictedLabel reports whether a label is of the domains of Kubernetes, in which a kubelet may change only
+// a few labels that describe its host (admission plugin NodeRestriction).
+func restrictedLabel(key string) bool {
+	return inDomain(key, "kubernetes.io") || inDomain(key, "k8s.io")
 }
 
 // inDomain reports whether key has domain, or a subdomain of it, as its prefix.
@@ -157,10 +234,10 @@ func matchesAny(expressions []*regexp.Regexp, key string) bool {
 	return slices.ContainsFunc(expressions, func(e *regexp.Regexp) bool { return e.MatchString(key) })
 }
 
-// replace takes away the keys that were owned before and puts the wanted ones in place.
-func replace(all map[string]string, ownedBefore string, wanted map[string]string) {
+// replace takes away the keys that were owned before, where they may be taken, and puts the wanted ones in place.
+func replace(all map[string]string, ownedBefore string, wanted map[string]string, may func(key string) bool) {
 	for key := range strings.SplitSeq(ownedBefore, ",") {
-		if _, keep := wanted[key]; !keep {
+		if _, keep := wanted[key]; !keep && may(key) {
 			delete(all, key)
 		}
 	}

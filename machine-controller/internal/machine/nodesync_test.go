@@ -15,18 +15,20 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	policyv1 "drover.io/api/policy/v1alpha1"
+
 	"drover.io/machine-controller/internal/contract"
 )
 
 // synced is a machine with a Node on which the sync has nothing of its own to do but what the test says.
-func synced(change func(*clusterv1.Machine, *corev1.Node)) *subject {
+func synced(change func(*clusterv1.Machine, *corev1.Node)) *state {
 	m := &clusterv1.Machine{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m"},
 		Spec:       clusterv1.MachineSpec{ClusterName: "c"},
 	}
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
 	change(m, n)
-	return &subject{machine: m, node: seen[corev1.Node]{object: n}}
+	return &state{machine: m, node: seen[corev1.Node]{object: n}}
 }
 
 // bookkeeping are the annotations of every synced Node, changed where the test says.
@@ -212,6 +214,7 @@ func TestDesiredTaints(t *testing.T) {
 				m.Spec.Taints, n.Spec.Taints = test.machine, test.node
 				if test.before != nil {
 					n.Annotations = map[string]string{clusterv1.TaintsFromMachineAnnotation: *test.before}
+					m.Annotations = map[string]string{policyv1.RestrictedOnNodeAnnotation: *test.before}
 				}
 			})
 			given := s.node.object.DeepCopy()
@@ -292,5 +295,51 @@ func TestInterruptible(t *testing.T) {
 				t.Errorf("interruptible is %t, want %t", has, test.want)
 			}
 		})
+	}
+}
+
+// TestWhatAKubeletClaimsIsNotTakenOff has root on a worker that claims, in annotations of its own Node, that what keeps it
+// in quarantine came from the Machine. NodeRestriction lets a kubelet change neither.
+func TestWhatAKubeletClaimsIsNotTakenOff(t *testing.T) {
+	t.Parallel()
+	const label, own = "node-restriction.kubernetes.io/quarantine", "node-restriction.kubernetes.io/pool"
+	quarantine, pool := corev1.Taint{Key: "quarantine", Effect: corev1.TaintEffectNoExecute}, corev1.Taint{Key: "pool", Effect: corev1.TaintEffectNoSchedule}
+	s := synced(func(m *clusterv1.Machine, n *corev1.Node) {
+		m.Labels, m.Spec.Taints = map[string]string{own: "a"}, []clusterv1.MachineTaint{{Key: pool.Key, Effect: pool.Effect}}
+		n.Labels, n.Spec.Taints = map[string]string{label: "true"}, []corev1.Taint{quarantine}
+		n.Annotations = map[string]string{
+			clusterv1.LabelsFromMachineAnnotation: label, clusterv1.TaintsFromMachineAnnotation: "quarantine:NoExecute",
+		}
+	})
+	sync := nodeSync{}
+	sync.record(s)
+	if listed := s.machine.Annotations[policyv1.RestrictedOnNodeAnnotation]; listed != own+",pool:NoSchedule" || sync.onRecord(s) {
+		t.Errorf("the Machine lists %q, and it is on record before it is written", listed)
+	}
+	s.recorded = recordedOn(s.machine)
+	if !sync.onRecord(s) {
+		t.Error("what was written is not on record")
+	}
+	node := sync.desired(s.node.object, s)
+	if diff := cmp.Diff(map[string]string{label: "true", own: "a"}, node.Labels); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]corev1.Taint{quarantine, pool}, node.Spec.Taints); diff != "" {
+		t.Error(diff)
+	}
+
+	// What is its own is taken off again, and then forgotten.
+	s.machine.Labels, s.machine.Spec.Taints, s.node.object = nil, nil, node
+	sync.record(s)
+	node = sync.desired(node, s)
+	if diff := cmp.Diff(map[string]string{label: "true"}, node.Labels); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]corev1.Taint{quarantine}, node.Spec.Taints); diff != "" {
+		t.Error(diff)
+	}
+	sync.forget(s)
+	if _, found := s.machine.Annotations[policyv1.RestrictedOnNodeAnnotation]; found {
+		t.Error("it is not forgotten")
 	}
 }

@@ -8,15 +8,21 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"drover.io/machine-controller/internal/ownerref"
 )
 
 // ownership keeps the machine's finalizer, its cluster label and, for a machine that stands
 // alone, the owner reference to its Cluster, also when somebody removes them.
-type ownership struct{}
+type ownership struct {
+	// live reads from the API server itself.
+	live client.Reader
+}
 
-func (ownership) run(_ context.Context, s *subject) (reconcile.Result, error) {
+func (p ownership) run(ctx context.Context, s *state) (reconcile.Result, error) {
 	if !s.deleting() {
 		controllerutil.AddFinalizer(s.machine, clusterv1.MachineFinalizer)
 	}
@@ -25,6 +31,9 @@ func (ownership) run(_ context.Context, s *subject) (reconcile.Result, error) {
 	}
 	s.machine.Labels[clusterv1.ClusterNameLabel] = s.machine.Spec.ClusterName
 	if standsAlone(s.machine) && s.cluster.UID != "" { // a Cluster that is gone owns nothing any more
+		if gone, err := ownerref.Gone(ctx, p.live, s.machine.OwnerReferences, s.cluster); err != nil || gone {
+			return reconcile.Result{RequeueAfter: behindRetry}, err
+		}
 		s.machine.OwnerReferences = withOwner(s.machine.OwnerReferences, metav1.OwnerReference{
 			APIVersion: clusterv1.GroupVersion.String(),
 			Kind:       "Cluster",
@@ -49,13 +58,13 @@ func standsAlone(machine *clusterv1.Machine) bool {
 	return true
 }
 
-// withOwner returns the references with owner among them, in its present form.
-func withOwner(references []metav1.OwnerReference, owner metav1.OwnerReference) []metav1.OwnerReference {
+// withOwner returns the references with the one that is wanted among them, in its present form.
+func withOwner(references []metav1.OwnerReference, wanted metav1.OwnerReference) []metav1.OwnerReference {
 	for i, reference := range references {
-		if reference.UID == owner.UID {
-			references[i] = owner
+		if reference.UID == wanted.UID {
+			references[i] = wanted
 			return references
 		}
 	}
-	return append(references, owner)
+	return append(references, wanted)
 }

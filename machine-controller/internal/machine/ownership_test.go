@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // clusterOwner is the reference that a machine standing alone has.
@@ -70,12 +71,12 @@ func TestOwnership(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := &subject{
+			s := &state{
 				machine: &clusterv1.Machine{ObjectMeta: test.given, Spec: clusterv1.MachineSpec{ClusterName: "c"}},
 				cluster: &clusterv1.Cluster{ObjectMeta: test.cluster},
 			}
 			for range 2 { // the second time finds nothing to do
-				if _, err := (ownership{}).run(context.Background(), s); err != nil {
+				if _, err := (ownership{unchanged{}}).run(context.Background(), s); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -93,5 +94,30 @@ func TestWithOwnerRenewsItsReference(t *testing.T) {
 	got := withOwner([]metav1.OwnerReference{old}, clusterOwner)
 	if diff := cmp.Diff([]metav1.OwnerReference{clusterOwner}, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// unchanged finds every object as it is asked about.
+type unchanged struct{ client.Reader }
+
+func (unchanged) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return nil
+}
+
+// replaced finds another object of every name.
+type replaced struct{ client.Reader }
+
+func (replaced) Get(_ context.Context, _ client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	object.SetUID("another")
+	return nil
+}
+
+// TestAClusterThatIsGoneOwnsNothing has a cache that shows the Cluster before the one that exists: what it would own is garbage.
+func TestAClusterThatIsGoneOwnsNothing(t *testing.T) {
+	t.Parallel()
+	s := &state{machine: &clusterv1.Machine{}, cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "c", UID: "before"}}}
+	result, err := ownership{replaced{}}.run(t.Context(), s)
+	if err != nil || result.RequeueAfter == 0 || len(s.machine.OwnerReferences) != 0 {
+		t.Errorf("owners are %v, %v, %v; want none, and another attempt", s.machine.OwnerReferences, result, err)
 	}
 }

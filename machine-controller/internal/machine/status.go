@@ -6,19 +6,21 @@ package machine
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"drover.io/machine-controller/internal/outcome"
+	"drover.io/runtime/predicates"
+	"drover.io/runtime/results"
 )
 
 // setStatus derives conditions and phase from what the phases have seen. It returns when
 // time alone will change the outcome.
-func (r *Reconciler) setStatus(s *subject) reconcile.Result {
+func (r *Reconciler) setStatus(s *state) reconcile.Result {
 	status := &s.machine.Status
 	status.ObservedGeneration = s.machine.Generation
 	now := r.Clock.Now()
 
-	setPaused(s.machine, false)
+	conditions.Set(s.machine, predicates.PausedCondition(s.cluster, s.machine, "Machine"))
 	setBootstrapConfigReady(s)
 	setInfrastructureReady(s)
 	result := r.setNodeConditions(s, now)
@@ -32,7 +34,7 @@ func (r *Reconciler) setStatus(s *subject) reconcile.Result {
 		status.SetTypedPhase(phase)
 		status.LastUpdated = metav1.NewTime(now)
 	}
-	return outcome.Sooner(result, available)
+	return results.Earliest(result, available)
 }
 
 // phaseOf names the stage of its life that a machine is in:

@@ -12,7 +12,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"drover.io/machine-controller/internal/outcome"
+	"drover.io/runtime/results"
 )
 
 func TestPhaseOf(t *testing.T) {
@@ -59,7 +59,7 @@ func TestSooner(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(test.want, outcome.Sooner(test.a, test.b)); diff != "" {
+			if diff := cmp.Diff(test.want, results.Earliest(test.a, test.b)); diff != "" {
 				t.Error(diff)
 			}
 		})

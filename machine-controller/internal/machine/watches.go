@@ -107,7 +107,8 @@ func requests(machines []*clusterv1.Machine) []reconcile.Request {
 	return all
 }
 
-// owner reads the controller of an object, if it is of the kind; nil when there is none.
+// owner reads the controller of an object, if it is of the kind; nil when there is none, or
+// when another object has its name now.
 func owner[T any, P interface {
 	*T
 	client.Object
@@ -123,6 +124,9 @@ func owner[T any, P interface {
 			return nil, nil //nolint:nilnil // the garbage collector is about to follow
 		}
 		return nil, fmt.Errorf("reading %s %q: %w", kind, reference.Name, err)
+	}
+	if P(found).GetUID() != reference.UID {
+		return nil, nil //nolint:nilnil // as if it were gone
 	}
 	return found, nil
 }

@@ -13,8 +13,10 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"drover.io/machine-controller/internal/outcome"
+	"drover.io/machine-controller/internal/kubeversion"
+	"drover.io/machine-controller/internal/machinename"
 	"drover.io/machine-controller/internal/rollout"
+	"drover.io/runtime/results"
 )
 
 // attempts bounds the search for a free name; every name taken by something else is tried
@@ -23,11 +25,11 @@ const attempts = 5
 
 // apply does one intent. A conflict, or an object that is gone, means that the decision
 // rests on the past; the event that shows the present brings the next one.
-func (r *Reconciler) apply(ctx context.Context, f *fleet, intent rollout.Intent) error {
+func (r *Reconciler) apply(ctx context.Context, s *state, intent rollout.Intent) error {
 	if intent.Kind == rollout.CreateCurrent {
-		return r.create(ctx, f, intent)
+		return r.create(ctx, s, intent)
 	}
-	set := find(f.sets, intent.Set)
+	set := find(s.sets, intent.Set)
 	if set == nil {
 		return fmt.Errorf("no MachineSet %q to %s", intent.Set, intent.Kind)
 	}
@@ -38,32 +40,32 @@ func (r *Reconciler) apply(ctx context.Context, f *fleet, intent rollout.Intent)
 	switch intent.Kind {
 	case rollout.Scale:
 		wanted.Spec.Replicas = &intent.To
-		maps.Copy(wanted.Annotations, f.decision.Stamp.Annotations())
+		maps.Copy(wanted.Annotations, s.decision.Stamp.Annotations())
 	case rollout.Record:
-		maps.Copy(wanted.Annotations, f.decision.Stamp.Annotations())
+		maps.Copy(wanted.Annotations, s.decision.Stamp.Annotations())
 	case rollout.DisableCreate:
 		wanted.Annotations[clusterv1.DisableMachineCreateAnnotation] = "true"
 	case rollout.EnableCreate:
 		delete(wanted.Annotations, clusterv1.DisableMachineCreateAnnotation)
 	case rollout.Delete:
-		return r.remove(ctx, f, set)
+		return r.remove(ctx, s, set)
 	}
 	if err := r.update(ctx, set, wanted); err != nil {
-		return outcome.Settled(fmt.Errorf("updating MachineSet %q: %w", set.Name, err))
+		return results.IgnoreNotFoundOrConflict(fmt.Errorf("updating MachineSet %q: %w", set.Name, err))
 	}
 	if intent.Kind == rollout.Scale {
-		scaled(r.Events, f.deployment, set, intent)
+		scaled(r.Events, s.deployment, set, intent)
 	}
 	return nil
 }
 
 // remove deletes a MachineSet, if nobody has changed it since it was found empty.
-func (r *Reconciler) remove(ctx context.Context, f *fleet, set *clusterv1.MachineSet) error {
+func (r *Reconciler) remove(ctx context.Context, s *state, set *clusterv1.MachineSet) error {
 	err := r.Client.Delete(ctx, set, client.Preconditions{UID: &set.UID, ResourceVersion: &set.ResourceVersion})
 	if err != nil {
-		return outcome.Settled(fmt.Errorf("deleting MachineSet %q: %w", set.Name, err))
+		return results.IgnoreNotFoundOrConflict(fmt.Errorf("deleting MachineSet %q: %w", set.Name, err))
 	}
-	r.tracker.Deleted(f.deployment.UID, set)
+	r.tracker.Deleted(s.deployment.UID, set)
 	return nil
 }
 
@@ -78,11 +80,14 @@ func (r *Reconciler) update(ctx context.Context, set, wanted *clusterv1.MachineS
 
 // create makes the MachineSet of the wanted template under a name that is a function of the
 // template, so that a stale cache leads to AlreadyExists and not to a second MachineSet.
-func (r *Reconciler) create(ctx context.Context, f *fleet, intent rollout.Intent) error {
-	md, now := f.deployment, r.Clock.Now()
+func (r *Reconciler) create(ctx context.Context, s *state, intent rollout.Intent) error {
+	md, now := s.deployment, r.Clock.Now()
+	if s.trouble = machinename.Check(md.Spec.MachineNaming.Template); s.trouble != nil {
+		return nil //nolint:nilerr // it is told in a condition; only a new spec can help
+	}
 	for attempt := range attempts {
 		identity := rollout.Identify(md, now, attempt)
-		set := newSet(f, identity, intent.To)
+		set := newSet(s, identity, intent.To)
 		err := r.Client.Create(ctx, set)
 		if err == nil {
 			r.tracker.Created(md.UID, set)
@@ -90,7 +95,11 @@ func (r *Reconciler) create(ctx context.Context, f *fleet, intent rollout.Intent
 			return nil
 		}
 		if !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("creating MachineSet: %w", err)
+			err = fmt.Errorf("creating MachineSet: %w", err)
+			if refused(err) {
+				s.trouble = err
+			}
+			return err
 		}
 		found := &clusterv1.MachineSet{}
 		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(set), found); err != nil {
@@ -102,18 +111,19 @@ func (r *Reconciler) create(ctx context.Context, f *fleet, intent rollout.Intent
 			return nil
 		}
 	}
-	return fmt.Errorf("creating MachineSet: the names derived from the template of MachineDeployment %q are taken by other MachineSets", md.Name)
+	s.trouble = fmt.Errorf("creating MachineSet: the names derived from the template of MachineDeployment %q are taken by other MachineSets", md.Name)
+	return s.trouble
 }
 
 // newSet is the MachineSet for the present template.
-func newSet(f *fleet, identity rollout.Identity, replicas int32) *clusterv1.MachineSet {
-	md := f.deployment
+func newSet(s *state, identity rollout.Identity, replicas int32) *clusterv1.MachineSet {
+	md := s.deployment
 	set := &clusterv1.MachineSet{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:       md.Namespace,
 			Name:            identity.Name,
 			Labels:          map[string]string{clusterv1.MachineDeploymentUniqueLabel: identity.Label},
-			Annotations:     f.decision.Stamp.Annotations(),
+			Annotations:     s.decision.Stamp.Annotations(),
 			Finalizers:      []string{clusterv1.MachineSetFinalizer},
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(md, clusterv1.GroupVersion.WithKind("MachineDeployment"))},
 		},
@@ -124,6 +134,7 @@ func newSet(f *fleet, identity rollout.Identity, replicas int32) *clusterv1.Mach
 			Selector:    *md.Spec.Selector.DeepCopy(),
 		},
 	}
+	set.Spec.Template.Spec.Version = kubeversion.Normalize(set.Spec.Template.Spec.Version)
 	set.Spec.Selector.MatchLabels = maps.Clone(selectorLabels(md))
 	if set.Spec.Selector.MatchLabels == nil {
 		set.Spec.Selector.MatchLabels = map[string]string{}

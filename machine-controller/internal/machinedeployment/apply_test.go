@@ -5,12 +5,14 @@ package machinedeployment
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/machine-controller/internal/expectation"
@@ -22,7 +24,7 @@ const hold = "drover.test/hold"
 
 // taken is a MachineSet under the name of an attempt.
 func taken(md *clusterv1.MachineDeployment, attempt int, change func(*clusterv1.MachineSet)) *clusterv1.MachineSet {
-	set := newSet(&fleet{deployment: md}, rollout.Identify(md, begun, attempt), 1)
+	set := newSet(&state{deployment: md}, rollout.Identify(md, begun, attempt), 1)
 	change(set)
 	return set
 }
@@ -46,7 +48,7 @@ func TestCreateLooksForAName(t *testing.T) {
 		"it takes the first name":                  {nil, 1, false},
 		"it finds what it made before":             {[]func(*clusterv1.MachineSet){own}, 1, false},
 		"it passes over what is somebody else's":   {[]func(*clusterv1.MachineSet){others}, 2, false},
-		"it passes over what has another template": {[]func(*clusterv1.MachineSet){of("v0")}, 2, false},
+		"it passes over what has another template": {[]func(*clusterv1.MachineSet){of("v1.36.0")}, 2, false},
 		"it passes over what is being deleted":     {[]func(*clusterv1.MachineSet){dying}, 2, false},
 		"it finds its own behind another":          {[]func(*clusterv1.MachineSet){others, own}, 2, false},
 		"it gives up where every name is taken":    {[]func(*clusterv1.MachineSet){others, others, others, others, others}, 5, true},
@@ -70,7 +72,7 @@ func TestCreateLooksForAName(t *testing.T) {
 			clock := clocktesting.NewFakePassiveClock(begun)
 			r := &Reconciler{Client: api, Live: api, Events: events.NewFakeRecorder(9), Clock: clock, tracker: &expectation.Tracker{Clock: clock}}
 			for range 2 { // a second reconcile, of a cache that shows nothing yet, makes no other
-				err := r.create(t.Context(), &fleet{deployment: md}, rollout.Intent{Kind: rollout.CreateCurrent, To: 1})
+				err := r.create(t.Context(), &state{deployment: md}, rollout.Intent{Kind: rollout.CreateCurrent, To: 1})
 				if (err != nil) != test.fails {
 					t.Fatalf("error %v", err)
 				}
@@ -83,5 +85,26 @@ func TestCreateLooksForAName(t *testing.T) {
 				t.Errorf("MachineSets: %s", diff)
 			}
 		})
+	}
+}
+
+// TestAStoredNamingTemplateIsReported gives the controller a template that the API server would refuse now.
+func TestAStoredNamingTemplateIsReported(t *testing.T) {
+	t.Parallel()
+	md := deployment()
+	md.Spec.MachineNaming.Template = "pet"
+	s := &state{deployment: md}
+	r := &Reconciler{Clock: clocktesting.NewFakePassiveClock(begun)}
+	if err := r.create(t.Context(), s, rollout.Intent{Kind: rollout.CreateCurrent, To: 1}); err != nil {
+		t.Errorf("got %v, but trying again helps nobody", err)
+	}
+	md.Status.AvailableReplicas = new(int32(0))
+	setAvailable(s)
+	if said := conditions.GetMessage(md, clusterv1.MachineDeploymentAvailableCondition); !strings.Contains(said, "spec.machineNaming.template") || !strings.Contains(said, "{{ .random }}") {
+		t.Errorf("the condition says %q", said)
+	}
+	set := newSet(s, rollout.Identify(md, begun, 0), 1)
+	if set.Spec.MachineNaming.Template != "" {
+		t.Error("a MachineSet is given what the API server refuses")
 	}
 }

@@ -4,11 +4,17 @@
 package machinedeployment
 
 import (
+	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"drover.io/machine-controller/internal/annotation"
+	"drover.io/machine-controller/internal/rollout"
 )
 
 const (
@@ -41,6 +47,26 @@ func showLabels(md *clusterv1.MachineDeployment) {
 	}
 	md.Annotations[capacityLabels] = strings.Join(shown, ",")
 	md.Annotations[shownLabels] = md.Annotations[capacityLabels]
+}
+
+// defaultReplicas fills in spec.replicas where the user leaves it to the cluster autoscaler, or to nobody. It is
+// written alone, and only if nobody else has written the deployment since it was read: somebody may have set it.
+// Without a default the condition Available says why.
+func (r *Reconciler) defaultReplicas(ctx context.Context, s *state) error {
+	md := s.deployment
+	if md.Spec.Replicas != nil {
+		return nil
+	}
+	replicas, err := annotation.DefaultReplicas(md, rollout.LastReplicas(s.sets))
+	if err != nil {
+		return nil //nolint:nilerr // package rollout comes to the same
+	}
+	before := md.DeepCopy()
+	md.Spec.Replicas = &replicas
+	if err := r.Client.Patch(ctx, md, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("setting the default of spec.replicas: %w", err)
+	}
+	return nil
 }
 
 // reachesNodes reports whether a Machine's label goes to its Node under any configuration.

@@ -4,10 +4,14 @@
 package machinedeployment
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
@@ -39,14 +43,6 @@ func forgetRollback(md *clusterv1.MachineDeployment) {
 
 // All other types and reasons are upstream's.
 
-func setPaused(md *clusterv1.MachineDeployment, paused bool) {
-	condition := metav1.Condition{Type: clusterv1.PausedCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotPausedReason}
-	if paused {
-		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.PausedReason
-	}
-	conditions.Set(md, condition)
-}
-
 // setClusterMissing reports a deployment that cannot be reconciled for want of its Cluster.
 func setClusterMissing(md *clusterv1.MachineDeployment) {
 	conditions.Set(md, metav1.Condition{
@@ -58,16 +54,16 @@ func setClusterMissing(md *clusterv1.MachineDeployment) {
 }
 
 // setAvailable compares the available Machines with the least that the strategy allows.
-func setAvailable(f *fleet) {
-	md := f.deployment
+func setAvailable(s *state) {
+	md := s.deployment
 	condition := metav1.Condition{Type: clusterv1.MachineDeploymentAvailableCondition, Status: metav1.ConditionTrue, Reason: clusterv1.MachineDeploymentAvailableReason}
 	desired, available := desiredReplicas(md), *md.Status.AvailableReplicas
 	limits, err := rollout.ResolveLimits(md.Spec.Rollout.Strategy, desired)
 	least := max(0, desired-limits.Unavailable)
 	switch {
-	case f.trouble != nil || err != nil:
+	case s.trouble != nil || err != nil:
 		condition.Status, condition.Reason = metav1.ConditionFalse, clusterv1.MachineDeploymentNotAvailableReason
-		condition.Message = fmt.Sprint(first(f.trouble, err))
+		condition.Message = fmt.Sprint(first(s.trouble, err))
 	case available < least:
 		condition.Status, condition.Reason = metav1.ConditionFalse, clusterv1.MachineDeploymentNotAvailableReason
 		condition.Message = fmt.Sprintf("%d available replicas, at least %d required", available, least)
@@ -80,37 +76,78 @@ func setAvailable(f *fleet) {
 
 // setRollingOut reports whether Machines of an older template are left, and what the
 // rollout is waiting for.
-func setRollingOut(f *fleet) {
+func setRollingOut(s *state) {
 	condition := metav1.Condition{Type: clusterv1.MachineDeploymentRollingOutCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineDeploymentNotRollingOutReason}
-	if old := superseded(f); old > 0 {
+	if old := superseded(s); old > 0 {
 		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.MachineDeploymentRollingOutReason
 		condition.Message = fmt.Sprintf("Rolling out %d not up-to-date replicas", old)
-		if wait := f.decision.Wait; wait.Message != "" && wait.On != rollout.WaitCache && wait.On != rollout.WaitMachineSet {
+		if wait := s.decision.Wait; wait.Message != "" && wait.On != rollout.WaitCache && wait.On != rollout.WaitMachineSet {
 			condition.Message += "; " + wait.Message
 		}
+		for _, why := range differences(s) {
+			condition.Message += "\n* " + why
+		}
 	}
-	conditions.Set(f.deployment, condition)
+	conditions.Set(s.deployment, condition)
+}
+
+// differences are those between the wanted template and the templates of superseded MachineSets with Machines,
+// the version first.
+func differences(s *state) []string {
+	var all []string
+	for _, set := range s.sets {
+		if equal, found := rollout.EqualTemplate(&set.Spec.Template, &s.deployment.Spec.Template); supersededSet(s, set) && ptr.Deref(set.Status.Replicas, 0) > 0 {
+			if equal {
+				found = []string{"spec.rollout.after has passed"}
+			}
+			all = append(all, found...)
+		}
+	}
+	slices.SortFunc(all, func(a, b string) int {
+		return cmp.Or(cmp.Compare(versionFirst(a), versionFirst(b)), cmp.Compare(a, b))
+	})
+	return slices.Compact(all)
+}
+
+func versionFirst(difference string) int {
+	if strings.HasPrefix(difference, "spec.version ") {
+		return 0
+	}
+	return 1
 }
 
 // superseded counts the Machines of MachineSets that are not the newest.
-func superseded(f *fleet) int32 {
+func superseded(s *state) int32 {
 	var n int32
-	for _, set := range f.sets {
-		if rollout.Revision(set) < rollout.Revision(f.deployment) && set.Status.Replicas != nil {
+	for _, set := range s.sets {
+		if supersededSet(s, set) && set.Status.Replicas != nil {
 			n += *set.Status.Replicas
 		}
 	}
 	return n
 }
 
-func setScalingUp(f *fleet) {
+// supersededSet reports whether a MachineSet is of another template than the deployment, or of an
+// earlier revision. A template that waits for its MachineSet has no revision yet.
+func supersededSet(s *state, set *clusterv1.MachineSet) bool {
+	equal, _ := rollout.EqualTemplate(&set.Spec.Template, &s.deployment.Spec.Template)
+	return !equal || rollout.Revision(set) < rollout.Revision(s.deployment)
+}
+
+func setScalingUp(s *state) {
 	condition := metav1.Condition{Type: clusterv1.MachineDeploymentScalingUpCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineDeploymentNotScalingUpReason}
-	desired, current := desiredReplicas(f.deployment), *f.deployment.Status.Replicas
-	if current < desired {
+	desired, current := desiredReplicas(s.deployment), *s.deployment.Status.Replicas
+	switch {
+	case current < desired:
 		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.MachineDeploymentScalingUpReason
 		condition.Message = fmt.Sprintf("Scaling up from %d to %d replicas", current, desired)
+		if s.hold != "" {
+			condition.Message += " is blocked: " + s.hold
+		}
+	case s.missing != "" && s.deployment.DeletionTimestamp.IsZero():
+		condition.Message = "Scaling up would be blocked: " + s.missing
 	}
-	for _, set := range f.sets {
+	for _, set := range s.sets {
 		blocked := conditions.Get(set, clusterv1.MachineSetScalingUpCondition)
 		if blocked == nil || set.Status.Replicas == nil || set.Spec.Replicas == nil {
 			continue
@@ -119,21 +156,21 @@ func setScalingUp(f *fleet) {
 			condition.Message = fmt.Sprintf("MachineSet %s: %s", set.Name, blocked.Message)
 		}
 	}
-	conditions.Set(f.deployment, condition)
+	conditions.Set(s.deployment, condition)
 }
 
 // staleDeletion is when a Machine's deletion is remarkable enough to be told by its owner.
 const staleDeletion = 15 * time.Minute
 
-func setScalingDown(f *fleet, now time.Time) {
+func setScalingDown(s *state, now time.Time) {
 	condition := metav1.Condition{Type: clusterv1.MachineDeploymentScalingDownCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineDeploymentNotScalingDownReason}
-	desired, current := desiredReplicas(f.deployment), *f.deployment.Status.Replicas
+	desired, current := desiredReplicas(s.deployment), *s.deployment.Status.Replicas
 	if current > desired {
 		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.MachineDeploymentScalingDownReason
 		condition.Message = fmt.Sprintf("Scaling down from %d to %d replicas", current, desired)
 	}
 	stale := 0
-	for _, m := range f.machines {
+	for _, m := range s.machines {
 		if !m.DeletionTimestamp.IsZero() && now.Sub(m.DeletionTimestamp.Time) > staleDeletion {
 			stale++
 		}
@@ -144,27 +181,30 @@ func setScalingDown(f *fleet, now time.Time) {
 		}
 		condition.Message += fmt.Sprintf("%d Machines have been deleting for more than 15m", stale)
 	}
-	conditions.Set(f.deployment, condition)
+	conditions.Set(s.deployment, condition)
 }
 
 // setRemediating reports whether an unhealthy Machine is being replaced.
-func setRemediating(f *fleet) {
+func setRemediating(s *state) {
 	condition := metav1.Condition{Type: clusterv1.MachineDeploymentRemediatingCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineDeploymentNotRemediatingReason}
-	for _, m := range f.machines {
+	for _, m := range s.machines {
 		if conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition) {
 			condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.MachineDeploymentRemediatingReason
 		}
 	}
-	conditions.Set(f.deployment, condition)
+	conditions.Set(s.deployment, condition)
 }
 
-func setDeleting(f *fleet) {
+func setDeleting(s *state) {
 	condition := metav1.Condition{Type: clusterv1.MachineDeploymentDeletingCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineDeploymentNotDeletingReason}
-	if !f.deployment.DeletionTimestamp.IsZero() {
+	if !s.deployment.DeletionTimestamp.IsZero() {
 		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.MachineDeploymentDeletingReason
-		condition.Message = fmt.Sprintf("Deleting %d MachineSets with %d Machines", len(f.sets), len(f.machines))
+		condition.Message = fmt.Sprintf("Deleting %d MachineSets with %d Machines", len(s.sets), len(s.machines))
+		if s.trouble != nil {
+			condition.Message += ": " + s.trouble.Error()
+		}
 	}
-	conditions.Set(f.deployment, condition)
+	conditions.Set(s.deployment, condition)
 }
 
 // desiredReplicas is none for a deployment that is being deleted.

@@ -16,6 +16,7 @@ import (
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -25,14 +26,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"drover.io/machine-controller/internal/clusterevents"
 	"drover.io/machine-controller/internal/coalesce"
+	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/expectation"
-	"drover.io/machine-controller/internal/filter"
 	"drover.io/machine-controller/internal/marks"
-	"drover.io/machine-controller/internal/outcome"
+	"drover.io/machine-controller/internal/ownerref"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/rollout"
 	"drover.io/machine-controller/internal/safety"
+	"drover.io/runtime/predicates"
+	"drover.io/runtime/results"
 )
 
 // stepPeriod is the least time between two steps of a rollout, so that Machines that become available
@@ -52,44 +56,51 @@ const lookAgain = 10 * time.Second
 type Reconciler struct {
 	Client client.Client
 	// Live reads the API server itself.
-	Live   client.Reader
-	Guard  *safety.Guard
-	Events events.EventRecorder
-	Clock  clock.PassiveClock
+	Live      client.Reader
+	Templates *contract.Templates
+	Guard     *safety.Guard
+	Events    events.EventRecorder
+	Clock     clock.PassiveClock
 
-	tracker *expectation.Tracker
-	writes  *expectation.Writes
-	teller  *coalesce.Teller
-	looks   coalesce.Looks
-	steps   *coalesce.Pace
+	watch        predicates.WatchFilter
+	tracker      *expectation.Tracker
+	writes       *expectation.Writes
+	statusWriter *coalesce.StatusWriter
+	looks        coalesce.Looks
+	steps        *coalesce.Pace
 }
 
-// fleet is one MachineDeployment with its MachineSets and their Machines.
-type fleet struct {
+// state is one MachineDeployment with its MachineSets and their Machines.
+type state struct {
 	deployment *clusterv1.MachineDeployment
 	cluster    *clusterv1.Cluster
 	sets       []*clusterv1.MachineSet
 	machines   []*clusterv1.Machine
 	decision   rollout.Decision
-	frost      safety.Frost
+	freeze     safety.FreezeDecision
 	// deadline is how long the rollout may stand still; 0 is for ever.
 	deadline time.Duration
+	// hold is why no MachineSet of a new template may be created, and none may replace another; empty if nothing is in the way.
+	hold string
+	// missing is which template new Machines cannot be made from; empty if nothing is known to be missing.
+	missing string
 	// trouble is why the rollout cannot be decided.
 	trouble error
 }
 
 // Register adds the controller to the manager, with everything that can wake a MachineDeployment.
-func (r *Reconciler) Register(mgr ctrl.Manager, watchFilter string, options controller.Options) error {
-	r.tracker, r.writes = &expectation.Tracker{Clock: r.Clock}, &expectation.Writes{Clock: r.Clock}
-	r.teller, r.looks.Clock = coalesce.NewTeller(r.Client, r.Clock), r.Clock
+func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, options controller.Options) error {
+	r.watch, r.tracker, r.writes = watch, &expectation.Tracker{Clock: r.Clock}, &expectation.Writes{Clock: r.Clock}
+	r.statusWriter, r.looks.Clock = coalesce.NewStatusWriter(r.Client, r.Clock), r.Clock
 	r.steps = &coalesce.Pace{Clock: r.Clock, Period: stepPeriod}
+	children := builder.WithPredicates(watch.ChildPredicate())
 	err := builder.ControllerManagedBy(mgr).
-		For(&clusterv1.MachineDeployment{}, builder.WithPredicates(filter.WatchLabel(watchFilter))).
-		Watches(&clusterv1.MachineSet{}, coalesce.Controller("MachineDeployment")).
-		Watches(&clusterv1.Machine{}, coalesce.Map(deploymentOfMachine)).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.deploymentsOfCluster), builder.WithPredicates(filter.ClusterTurns())).
+		For(&clusterv1.MachineDeployment{}, builder.WithPredicates(watch.MatchingPredicate())).
+		Watches(&clusterv1.MachineSet{}, coalesce.Controller("MachineDeployment"), children).
+		Watches(&clusterv1.Machine{}, coalesce.Map(deploymentOfMachine), children).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.deploymentsOfCluster), builder.WithPredicates(clusterevents.StateChanged())).
 		WithOptions(options).
-		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
+		Complete(reconcile.AsReconciler(mgr.GetClient(), predicates.FilterReconciler(watch, r)))
 	if err != nil {
 		return fmt.Errorf("registering the machinedeployment controller: %w", err)
 	}
@@ -99,111 +110,123 @@ func (r *Reconciler) Register(mgr ctrl.Manager, watchFilter string, options cont
 // Reconcile brings one MachineDeployment forward.
 func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeployment) (reconcile.Result, error) {
 	before := md.DeepCopy()
-	f := &fleet{deployment: md, cluster: &clusterv1.Cluster{}}
+	s := &state{deployment: md, cluster: &clusterv1.Cluster{}}
 	key := client.ObjectKey{Namespace: md.Namespace, Name: md.Spec.ClusterName}
-	if err := r.Client.Get(ctx, key, f.cluster); client.IgnoreNotFound(err) != nil {
+	if err := r.Client.Get(ctx, key, s.cluster); client.IgnoreNotFound(err) != nil {
 		return reconcile.Result{}, fmt.Errorf("reading Cluster %q: %w", key.Name, err)
 	}
-	if filter.Paused(f.cluster, md) {
-		return r.rest(ctx, before, f)
+	if predicates.Paused(s.cluster, md) {
+		return r.rest(ctx, before, s)
 	}
 	if due := r.looks.Due(md.UID); due > 0 {
 		return reconcile.Result{RequeueAfter: due}, nil
 	}
-	if err := r.gather(ctx, f); err != nil {
+	if err := r.observe(ctx, s); err != nil {
 		return reconcile.Result{}, err
 	}
-	r.looks.Took(md.UID, len(f.machines))
+	r.looks.Took(md.UID, len(s.machines))
 	if !md.DeletionTimestamp.IsZero() {
-		return r.finalize(ctx, before, f)
+		return r.finalize(ctx, before, s)
 	}
-	if f.cluster.UID == "" {
+	if s.cluster.UID == "" {
 		setClusterMissing(md)
-		return reconcile.Result{}, outcome.Settled(patch.Status(ctx, r.Client, before, md))
+		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(patch.Status(ctx, r.Client, before, md))
 	}
-	if err := r.undo(ctx, f); err != nil {
-		return reconcile.Result{}, outcome.Settled(err)
+	if err := r.undo(ctx, s); err != nil {
+		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(err)
+	}
+	if err := r.defaultReplicas(ctx, s); err != nil {
+		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(err)
+	}
+	if err := r.observeHold(ctx, s); err != nil {
+		return reconcile.Result{}, err
+	}
+	if gone, err := ownerref.Gone(ctx, r.Live, md.OwnerReferences, s.cluster); err != nil || gone {
+		return reconcile.Result{RequeueAfter: unseenRetry}, err
 	}
 	before = md.DeepCopy()
-	own(f, r.Clock.Now())
-	if err := r.freeze(ctx, before, f); err != nil {
-		return reconcile.Result{}, outcome.Settled(err)
+	own(s, r.Clock.Now())
+	if err := r.freeze(ctx, before, s); err != nil {
+		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(err)
 	}
-	result, err := r.roll(ctx, f)
-	again, statusErr := r.tell(ctx, before, f)
+	result, err := r.roll(ctx, s)
+	again, statusErr := r.tell(ctx, before, s)
 	if err := kerrors.NewAggregate([]error{err, statusErr}); err != nil {
 		return reconcile.Result{}, err
 	}
-	return outcome.Sooner(result, again), nil
+	return results.Earliest(result, again), nil
 }
 
 // roll asks what to do about the MachineSets, and does it.
-func (r *Reconciler) roll(ctx context.Context, f *fleet) (reconcile.Result, error) {
-	if unseen, doubtful := expectation.Unseen(r.tracker, f.deployment.UID, f.sets); unseen > 0 {
-		r.resolve(ctx, f.deployment.UID, doubtful)
+func (r *Reconciler) roll(ctx context.Context, s *state) (reconcile.Result, error) {
+	if s.trouble = predicates.CheckNoneForeign(r.watch, "MachineSet", s.sets); s.trouble != nil {
+		return reconcile.Result{RequeueAfter: lookAgain}, nil //nolint:nilerr // it is in a condition; no plan is right for some of the MachineSets only
+	}
+	if unseen, doubtful := expectation.Unseen(r.tracker, s.deployment.UID, s.sets); unseen > 0 {
+		r.resolve(ctx, s.deployment.UID, doubtful)
 		return reconcile.Result{RequeueAfter: unseenRetry}, nil
 	}
-	if err := r.spread(ctx, f); err != nil {
+	if err := r.spread(ctx, s); err != nil {
 		return reconcile.Result{}, err
 	}
 	state, err := rollout.Observe(rollout.Observation{
-		Deployment:   f.deployment,
-		Sets:         f.sets,
-		Machines:     f.machines,
-		Unseen:       r.unseen(f.sets),
-		Hold:         r.hold(f),
-		HistoryLimit: historyLimit(f.deployment),
+		Deployment:   s.deployment,
+		Sets:         s.sets,
+		Machines:     s.machines,
+		Unseen:       r.unseen(s.sets),
+		Hold:         s.hold,
+		HistoryLimit: historyLimit(s.deployment),
 		Now:          r.Clock.Now(),
 	})
 	if err != nil {
-		f.trouble = err
+		s.trouble = err
 		return reconcile.Result{}, nil //nolint:nilerr // it is told in a condition; only a new spec can help
 	}
-	if shown, err := r.marksShown(ctx, f, state); err != nil || !shown {
+	if shown, err := r.marksShown(ctx, s, state); err != nil || !shown {
 		return reconcile.Result{RequeueAfter: coalesce.Window}, err
 	}
-	f.decision = rollout.Plan(state)
-	if len(f.decision.Intents) == 0 {
-		return r.next(f), nil
+	s.decision = rollout.Plan(state)
+	if len(s.decision.Intents) == 0 {
+		return r.next(s), nil
 	}
-	if due := r.steps.Due(f.deployment.UID); due > 0 {
-		return outcome.Sooner(r.next(f), reconcile.Result{RequeueAfter: due}), nil
+	if due := r.steps.Due(s.deployment.UID); due > 0 {
+		return results.Earliest(r.next(s), reconcile.Result{RequeueAfter: due}), nil
 	}
-	r.steps.Took(f.deployment.UID)
+	r.steps.Took(s.deployment.UID)
 	var errs []error
-	for _, intent := range f.decision.Intents {
-		errs = append(errs, r.apply(ctx, f, intent))
+	for _, intent := range s.decision.Intents {
+		errs = append(errs, r.apply(ctx, s, intent))
 	}
-	return r.next(f), kerrors.NewAggregate(errs)
+	return r.next(s), kerrors.NewAggregate(errs)
 }
 
 // marksShown reports whether a decrease of replicas, if this is one, may be planned yet.
-func (r *Reconciler) marksShown(ctx context.Context, f *fleet, state rollout.State) (bool, error) {
+func (r *Reconciler) marksShown(ctx context.Context, s *state, state rollout.State) (bool, error) {
 	for _, set := range state.Sets {
 		if set.Recorded.Desired > state.Replicas {
-			return marks.Shown(ctx, r.Live, f.machines, client.InNamespace(f.deployment.Namespace),
-				client.MatchingLabels{clusterv1.MachineDeploymentNameLabel: f.deployment.Name})
+			return marks.Shown(ctx, r.Live, s.machines, client.InNamespace(s.deployment.Namespace),
+				client.MatchingLabels{clusterv1.MachineDeploymentNameLabel: s.deployment.Name})
 		}
 	}
 	return true, nil
 }
 
 // next is when time alone, or a write of ours that is not seen yet, changes the decision.
-func (r *Reconciler) next(f *fleet) reconcile.Result {
+func (r *Reconciler) next(s *state) reconcile.Result {
 	var result reconcile.Result
-	switch f.decision.Wait.On {
+	switch s.decision.Wait.On {
 	case rollout.WaitCache:
 		result.RequeueAfter = unseenRetry
 	case rollout.WaitHeld:
 		result.RequeueAfter = safety.LookAgain
 	}
-	if again := f.frost.Again; again > 0 && (result.RequeueAfter == 0 || again < result.RequeueAfter) {
+	if again := s.freeze.Again; again > 0 && (result.RequeueAfter == 0 || again < result.RequeueAfter) {
 		result.RequeueAfter = again
 	}
-	if left := f.untilOverdue(r.Clock.Now()); left > 0 && (result.RequeueAfter == 0 || left < result.RequeueAfter) {
+	if left := s.untilOverdue(r.Clock.Now()); left > 0 && (result.RequeueAfter == 0 || left < result.RequeueAfter) {
 		result.RequeueAfter = left
 	}
-	if after := f.deployment.Spec.Rollout.After; !after.IsZero() {
+	if after := s.deployment.Spec.Rollout.After; !after.IsZero() {
 		if left := after.Sub(r.Clock.Now()); left > 0 && (result.RequeueAfter == 0 || left < result.RequeueAfter) {
 			result.RequeueAfter = left
 		}
@@ -211,38 +234,51 @@ func (r *Reconciler) next(f *fleet) reconcile.Result {
 	return result
 }
 
-// finalize deletes every MachineSet and lets the MachineDeployment go after the last.
-func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineDeployment, f *fleet) (reconcile.Result, error) {
-	unseen, doubtful := expectation.Unseen(r.tracker, f.deployment.UID, f.sets)
-	r.resolve(ctx, f.deployment.UID, doubtful)
-	if len(f.sets) == 0 && unseen == 0 {
-		r.tracker.Drop(f.deployment.UID)
-		controllerutil.RemoveFinalizer(f.deployment, clusterv1.MachineDeploymentFinalizer)
-		return reconcile.Result{}, outcome.Settled(patch.Main(ctx, r.Client, before, f.deployment))
+// finalize deletes every MachineSet and lets the MachineDeployment go after the last. One that
+// is deleted with --cascade=orphan leaves its MachineSets: the garbage collector takes the
+// owner reference off them before it lets the MachineDeployment go. Without the finalizer
+// nothing is deleted, since that may have happened already and not be seen yet.
+func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineDeployment, s *state) (reconcile.Result, error) {
+	if controllerutil.ContainsFinalizer(s.deployment, metav1.FinalizerOrphanDependents) {
+		r.tracker.Drop(s.deployment.UID)
+		controllerutil.RemoveFinalizer(s.deployment, clusterv1.MachineDeploymentFinalizer)
+		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(patch.Main(ctx, r.Client, before, s.deployment))
 	}
+	if !controllerutil.ContainsFinalizer(s.deployment, clusterv1.MachineDeploymentFinalizer) {
+		return reconcile.Result{}, nil
+	}
+	unseen, doubtful := expectation.Unseen(r.tracker, s.deployment.UID, s.sets)
+	r.resolve(ctx, s.deployment.UID, doubtful)
+	if len(s.sets) == 0 && unseen == 0 {
+		r.tracker.Drop(s.deployment.UID)
+		controllerutil.RemoveFinalizer(s.deployment, clusterv1.MachineDeploymentFinalizer)
+		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(patch.Main(ctx, r.Client, before, s.deployment))
+	}
+	s.trouble = predicates.CheckNoneForeign(r.watch, "MachineSet", s.sets)
 	var errs []error
-	for _, set := range f.sets {
-		if set.DeletionTimestamp.IsZero() {
-			errs = append(errs, client.IgnoreNotFound(r.Client.Delete(ctx, set, client.Preconditions{UID: &set.UID})))
+	for _, set := range s.sets {
+		if set.DeletionTimestamp.IsZero() && !r.watch.Foreign(set) {
+			as := client.Preconditions{UID: &set.UID, ResourceVersion: &set.ResourceVersion} // it may be released meanwhile
+			errs = append(errs, results.IgnoreNotFoundOrConflict(r.Client.Delete(ctx, set, as)))
 		}
 	}
-	again, err := r.tell(ctx, before, f)
+	again, err := r.tell(ctx, before, s)
 	if err := kerrors.NewAggregate(append(errs, err)); err != nil {
 		return reconcile.Result{}, err
 	}
-	return outcome.Sooner(again, reconcile.Result{RequeueAfter: lookAgain}), nil
+	return results.Earliest(again, reconcile.Result{RequeueAfter: lookAgain}), nil
 }
 
 // own keeps the MachineDeployment's finalizer, its cluster label, the owner reference to
 // its Cluster, its selector, and the annotations that others read.
-func own(f *fleet, now time.Time) {
-	md := f.deployment
+func own(s *state, now time.Time) {
+	md := s.deployment
 	controllerutil.AddFinalizer(md, clusterv1.MachineDeploymentFinalizer)
 	if md.Labels == nil {
 		md.Labels = map[string]string{}
 	}
 	md.Labels[clusterv1.ClusterNameLabel] = md.Spec.ClusterName
-	reference := metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: f.cluster.Name, UID: f.cluster.UID}
+	reference := metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: s.cluster.Name, UID: s.cluster.UID}
 	if !owns(md.OwnerReferences, reference.UID) {
 		md.OwnerReferences = append(md.OwnerReferences, reference)
 	}
@@ -251,6 +287,9 @@ func own(f *fleet, now time.Time) {
 	}
 	fillSelector(md)
 	showLabels(md)
-	current, olds := rollout.FindCurrent(md, f.sets, now)
+	current, olds := rollout.FindCurrent(md, s.sets, now)
+	if current == nil && (s.hold != "" || ptr.Deref(md.Spec.Paused, false)) {
+		return // a new revision begins with its MachineSet: until then no Node is of an outdated one
+	}
 	md.Annotations[clusterv1.RevisionAnnotation] = fmt.Sprint(rollout.NextRevision(current, olds))
 }

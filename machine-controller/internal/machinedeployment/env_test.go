@@ -10,6 +10,6 @@ import (
 )
 
 // server is the API server that the tests of this package share.
-var server = &testenv.Server{Project: true}
+var server = &testenv.Server{Project: true, Folders: []string{"../machineset/testdata"}}
 
 func TestMain(m *testing.M) { testenv.Main(m, server.Stop) }

@@ -36,3 +36,7 @@ func rolledBack(recorder events.EventRecorder, md *clusterv1.MachineDeployment, 
 func notRolledBack(recorder events.EventRecorder, md *clusterv1.MachineDeployment, err error) {
 	recorder.Eventf(md, nil, corev1.EventTypeWarning, "RollbackFailed", "Rollback", "%v", err)
 }
+
+func annotationInvalid(recorder events.EventRecorder, md *clusterv1.MachineDeployment, why string) {
+	recorder.Eventf(md, nil, corev1.EventTypeWarning, "InvalidAnnotation", "ReadAnnotation", "%s", why)
+}

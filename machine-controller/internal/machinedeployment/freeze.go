@@ -7,41 +7,71 @@ import (
 	"context"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/patch"
+	"drover.io/machine-controller/internal/rollout"
 	"drover.io/machine-controller/internal/safety"
 )
 
-// hold is why the rollout has to wait; empty if it need not. It replaces Machines because they
-// are well, which says nothing of Machines that cannot be seen.
-func (r *Reconciler) hold(f *fleet) string {
-	if refusal := r.Guard.Unreachable(f.cluster); refusal != nil {
-		return refusal.Message
+// observeHold finds out whether the rollout has to wait. It replaces Machines because they are
+// well, which says nothing of Machines that cannot be seen; and nothing can take their place
+// while a template that new ones would be made from does not exist.
+func (r *Reconciler) observeHold(ctx context.Context, s *state) error {
+	if refusal := r.Guard.Unreachable(s.cluster); refusal != nil {
+		s.hold = refusal.Message
+		return nil
 	}
-	return ""
+	current, _ := rollout.FindCurrent(s.deployment, s.sets, r.Clock.Now())
+	if current != nil || ptr.Deref(s.deployment.Spec.Paused, false) {
+		return nil // the MachineSet looks for the templates of the Machines that it makes
+	}
+	spec := &s.deployment.Spec.Template.Spec
+	refs := []clusterv1.ContractVersionedObjectReference{spec.InfrastructureRef}
+	if spec.Bootstrap.ConfigRef.IsDefined() {
+		refs = append(refs, spec.Bootstrap.ConfigRef)
+	}
+	for _, ref := range refs {
+		_, err := r.Templates.Get(ctx, s.deployment.Namespace, ref)
+		switch {
+		case apierrors.IsNotFound(err):
+			s.missing = fmt.Sprintf("%s %q does not exist in namespace %q: create it, or name another in spec.template", ref.Kind, ref.Name, s.deployment.Namespace)
+		case contract.IsMisconfigured(err):
+			s.missing = err.Error()
+		case err != nil:
+			return err
+		}
+		if s.missing != "" {
+			s.hold = s.missing
+			return nil
+		}
+	}
+	return nil
 }
 
 // freeze asks the policy whether the deployment has so many Machines that no more may be made,
 // and writes that down together with whatever else has changed outside status.
-func (r *Reconciler) freeze(ctx context.Context, before *clusterv1.MachineDeployment, f *fleet) error {
-	frost, turned, err := r.Guard.Freeze(ctx, f.deployment, safety.FleetOf(f.deployment), f.machines)
+func (r *Reconciler) freeze(ctx context.Context, before *clusterv1.MachineDeployment, s *state) error {
+	freeze, turned, err := r.Guard.Freeze(ctx, s.deployment, safety.OwnerOfDeployment(s.deployment), s.machines)
 	if err != nil {
 		return err
 	}
-	f.frost = frost
-	policy, err := r.Guard.PolicyFor(ctx, f.deployment)
+	s.freeze = freeze
+	policy, err := r.Guard.PolicyFor(ctx, s.deployment)
 	if err != nil {
 		return err
 	}
-	f.deadline = policy.ProgressDeadline
-	if err := patch.Main(ctx, r.Client, before, f.deployment); err != nil {
+	s.deadline = policy.ProgressDeadline
+	if err := patch.Main(ctx, r.Client, before, s.deployment); err != nil {
 		return fmt.Errorf("patching MachineDeployment: %w", err)
 	}
-	if turned && frost.Label {
-		frozen(r.Events, f.deployment, frost.Message)
+	if turned && freeze.Label {
+		frozen(r.Events, s.deployment, freeze.Message)
 	} else if turned {
-		thawed(r.Events, f.deployment)
+		thawed(r.Events, s.deployment)
 	}
 	return nil
 }

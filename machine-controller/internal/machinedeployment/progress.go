@@ -16,26 +16,26 @@ import (
 )
 
 // setProgressing says whether the deployment gets on with what was asked for.
-func setProgressing(f *fleet, now time.Time) {
+func setProgressing(s *state, now time.Time) {
 	condition := metav1.Condition{Type: policyv1.ProgressingCondition, Status: metav1.ConditionTrue, Reason: policyv1.CompleteReason}
-	if underway(f) {
+	if underway(s) {
 		condition.Reason = policyv1.ProgressingReason
-		if f.untilOverdue(now) < 0 {
+		if s.untilOverdue(now) < 0 {
 			condition.Status, condition.Reason = metav1.ConditionFalse, policyv1.ProgressDeadlineExceededReason
-			condition.Message = fmt.Sprintf("No progress for %s: %s", f.deadline, awaited(f))
+			condition.Message = fmt.Sprintf("No progress for %s: %s", s.deadline, awaited(s))
 		}
 	}
-	conditions.Set(f.deployment, condition)
+	conditions.Set(s.deployment, condition)
 }
 
 // untilOverdue is how long until the lack of progress is to be told, if it lasts: negative
 // once it is, and 0 where nobody waits for any.
-func (f *fleet) untilOverdue(now time.Time) time.Duration {
-	paused := f.deployment.Spec.Paused
-	if f.deadline == 0 || !underway(f) || (paused != nil && *paused) {
+func (s *state) untilOverdue(now time.Time) time.Duration {
+	paused := s.deployment.Spec.Paused
+	if s.deadline == 0 || !underway(s) || (paused != nil && *paused) {
 		return 0
 	}
-	if left := f.deadline - now.Sub(lastProgress(f)); left > 0 {
+	if left := s.deadline - now.Sub(lastProgress(s)); left > 0 {
 		return left
 	}
 	return -1
@@ -43,38 +43,38 @@ func (f *fleet) untilOverdue(now time.Time) time.Duration {
 
 // underway is true while Machines of older templates are left, some are missing, or some have
 // not joined yet. A Machine that has joined and falls ill later is no matter of progress.
-func underway(f *fleet) bool {
-	md := f.deployment
+func underway(s *state) bool {
+	md := s.deployment
 	if !md.DeletionTimestamp.IsZero() {
 		return false
 	}
-	for _, m := range f.machines {
+	for _, m := range s.machines {
 		if m.DeletionTimestamp.IsZero() && !m.Status.NodeRef.IsDefined() {
 			return true
 		}
 	}
-	return superseded(f) > 0 || int32(len(f.machines)) < desiredReplicas(md)
+	return superseded(s) > 0 || int32(len(s.machines)) < desiredReplicas(md)
 }
 
 // lastProgress is when something last went forward: a MachineSet or a Machine was created, a
 // Machine became available or was told to go, a rollout or a change of size began. All of it
 // stands in the objects, so a new leader comes to the same answer.
-func lastProgress(f *fleet) time.Time {
-	last := f.deployment.CreationTimestamp.Time
+func lastProgress(s *state) time.Time {
+	last := s.deployment.CreationTimestamp.Time
 	seen := func(at time.Time) {
 		if at.After(last) {
 			last = at
 		}
 	}
 	for _, kind := range []string{clusterv1.MachineDeploymentRollingOutCondition, clusterv1.MachineDeploymentScalingUpCondition} {
-		if conditions.IsTrue(f.deployment, kind) {
-			seen(conditions.GetLastTransitionTime(f.deployment, kind).Time)
+		if conditions.IsTrue(s.deployment, kind) {
+			seen(conditions.GetLastTransitionTime(s.deployment, kind).Time)
 		}
 	}
-	for _, set := range f.sets {
+	for _, set := range s.sets {
 		seen(set.CreationTimestamp.Time)
 	}
-	for _, m := range f.machines {
+	for _, m := range s.machines {
 		seen(m.CreationTimestamp.Time)
 		if available := conditions.Get(m, clusterv1.MachineAvailableCondition); available != nil && available.Status == metav1.ConditionTrue {
 			seen(available.LastTransitionTime.Time)
@@ -87,15 +87,15 @@ func lastProgress(f *fleet) time.Time {
 }
 
 // awaited says what is missing, in the words of whoever knows best.
-func awaited(f *fleet) string {
-	if wait := f.decision.Wait; wait.Message != "" && wait.On != rollout.WaitCache {
+func awaited(s *state) string {
+	if wait := s.decision.Wait; wait.Message != "" && wait.On != rollout.WaitCache {
 		return wait.Message
 	}
-	if why := conditions.GetMessage(f.deployment, clusterv1.MachineDeploymentScalingUpCondition); why != "" {
+	if why := conditions.GetMessage(s.deployment, clusterv1.MachineDeploymentScalingUpCondition); why != "" {
 		return why
 	}
 	joining := 0
-	for _, m := range f.machines {
+	for _, m := range s.machines {
 		if m.DeletionTimestamp.IsZero() && !m.Status.NodeRef.IsDefined() {
 			joining++
 		}

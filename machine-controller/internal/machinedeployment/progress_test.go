@@ -37,7 +37,7 @@ func TestProgressing(t *testing.T) {
 	const deadline = 10 * time.Minute
 	for name, test := range map[string]struct {
 		machines []*clusterv1.Machine
-		change   func(*fleet)
+		change   func(*state)
 		minutes  int
 		reason   string
 		again    time.Duration
@@ -60,33 +60,33 @@ func TestProgressing(t *testing.T) {
 		},
 		"it is overdue where no Machine can be made": {minutes: 10, reason: policyv1.ProgressDeadlineExceededReason, again: -1},
 		"it counts anew from a change of size": {
-			change: func(f *fleet) {
-				f.deployment.Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineDeploymentScalingUpCondition, Status: metav1.ConditionTrue, LastTransitionTime: at(55)}}
+			change: func(s *state) {
+				s.deployment.Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineDeploymentScalingUpCondition, Status: metav1.ConditionTrue, LastTransitionTime: at(55)}}
 			},
 			minutes: 60, reason: policyv1.ProgressingReason, again: 5 * time.Minute,
 		},
 		"it has all the time without a deadline": {
-			change: func(f *fleet) { f.deadline = 0 }, minutes: 6000, reason: policyv1.ProgressingReason,
+			change: func(s *state) { s.deadline = 0 }, minutes: 6000, reason: policyv1.ProgressingReason,
 		},
 		"it expects nothing while paused": {
-			change: func(f *fleet) { f.deployment.Spec.Paused = new(true) }, minutes: 60, reason: policyv1.ProgressingReason,
+			change: func(s *state) { s.deployment.Spec.Paused = new(true) }, minutes: 60, reason: policyv1.ProgressingReason,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			md := deployment()
 			md.CreationTimestamp = at(0)
-			f := &fleet{deployment: md, deadline: deadline, machines: test.machines}
+			s := &state{deployment: md, deadline: deadline, machines: test.machines}
 			if test.change != nil {
-				test.change(f)
+				test.change(s)
 			}
 			now := at(test.minutes).Time
-			setProgressing(f, now)
+			setProgressing(s, now)
 			got := conditions.Get(md, policyv1.ProgressingCondition)
 			if got.Reason != test.reason || (got.Status == metav1.ConditionFalse) != (test.reason == policyv1.ProgressDeadlineExceededReason) {
 				t.Errorf("%s %s: %s", got.Status, got.Reason, got.Message)
 			}
-			if again := f.untilOverdue(now); again != test.again {
+			if again := s.untilOverdue(now); again != test.again {
 				t.Errorf("looks again in %s, want %s", again, test.again)
 			}
 		})

@@ -12,11 +12,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	policyv1 "drover.io/api/policy/v1alpha1"
-	"drover.io/machine-controller/internal/outcome"
+	"drover.io/machine-controller/internal/machinename"
 	"drover.io/machine-controller/internal/rollout"
+	"drover.io/runtime/predicates"
+	"drover.io/runtime/results"
 )
 
 // carriedAnnotations remembers on a MachineSet which annotations it has from its deployment.
@@ -37,26 +41,46 @@ var notCarried = []string{
 	policyv1.FreezeAnnotation,
 }
 
-// spread carries what changes in place from the deployment to its MachineSets: everything
-// to the current one, and to superseded ones what matters for how their Machines go away.
-func (r *Reconciler) spread(ctx context.Context, f *fleet) error {
-	md := f.deployment
-	current, _ := rollout.FindCurrent(md, f.sets, r.Clock.Now())
-	for i, set := range f.sets {
+// spread carries what changes in place from the deployment to its MachineSets, to superseded
+// ones too: their Machines live on for as long as a rollout takes, and under OnDelete for
+// longer. A set whose selector no longer selects what the deployment makes of its labels, as
+// can be stored on an API server without our rules, is told only how its Machines go away.
+func (r *Reconciler) spread(ctx context.Context, s *state) error {
+	md := s.deployment
+	current, _ := rollout.FindCurrent(md, s.sets, r.Clock.Now())
+	for i, set := range s.sets {
 		wanted := set.DeepCopy()
-		if set == current {
-			propagate(wanted, md)
-			renumber(wanted, md.Annotations[clusterv1.RevisionAnnotation])
-		} else {
+		propagate(wanted, md)
+		if err := selectsItsOwn(wanted); err != nil {
+			wanted = set.DeepCopy()
 			propagateDeletion(wanted, md)
+			if set == current {
+				s.trouble = err
+			}
+		}
+		if set == current {
+			renumber(wanted, md.Annotations[clusterv1.RevisionAnnotation])
 		}
 		if equality.Semantic.DeepEqual(set, wanted) {
 			continue
 		}
 		if err := r.update(ctx, set, wanted); err != nil {
-			return outcome.Settled(fmt.Errorf("updating MachineSet %q: %w", set.Name, err))
+			return results.IgnoreNotFoundOrConflict(fmt.Errorf("updating MachineSet %q: %w", set.Name, err))
 		}
-		f.sets[i] = wanted
+		s.sets[i] = wanted
+	}
+	return nil
+}
+
+// selectsItsOwn refuses a MachineSet that would not select the Machines made from its template.
+func selectsItsOwn(set *clusterv1.MachineSet) error {
+	matches, err := metav1.LabelSelectorAsSelector(&set.Spec.Selector)
+	if err != nil {
+		return fmt.Errorf("spec.selector of MachineSet %q: %w", set.Name, err)
+	}
+	if !matches.Matches(labels.Set(set.Spec.Template.Labels)) {
+		return fmt.Errorf("spec.selector or the labels of spec.template have changed, and MachineSet %q still selects its Machines by %s: "+
+			"set them back, or create a new MachineDeployment", set.Name, matches)
 	}
 	return nil
 }
@@ -64,31 +88,41 @@ func (r *Reconciler) spread(ctx context.Context, f *fleet) error {
 // propagate writes into the set whatever of the deployment does not take new Machines.
 func propagate(set *clusterv1.MachineSet, md *clusterv1.MachineDeployment) {
 	hash := set.Labels[clusterv1.MachineDeploymentUniqueLabel]
-	labels := maps.Clone(md.Spec.Template.Labels)
-	if labels == nil {
-		labels = map[string]string{}
+	all := maps.Clone(md.Spec.Template.Labels)
+	if all == nil {
+		all = map[string]string{}
 	}
-	maps.Copy(labels, selectorLabels(md))
-	labels[clusterv1.ClusterNameLabel] = md.Spec.ClusterName
-	labels[clusterv1.MachineDeploymentNameLabel] = md.Name
+	maps.Copy(all, selectorLabels(md))
+	all[clusterv1.ClusterNameLabel] = md.Spec.ClusterName
+	all[clusterv1.MachineDeploymentNameLabel] = md.Name
 	if hash != "" {
-		labels[clusterv1.MachineDeploymentUniqueLabel] = hash
+		all[clusterv1.MachineDeploymentUniqueLabel] = hash
 	}
-	set.Labels = labels
+	all = predicates.Inherit(all, md)
+	set.Labels = all
 	set.Annotations = annotations(set.Annotations, md.Annotations)
 
-	template := md.Spec.Template.DeepCopy()
-	set.Spec.Template.Labels = maps.Clone(labels)
-	set.Spec.Template.Annotations = template.Annotations
-	set.Spec.Template.Spec.ReadinessGates = template.Spec.ReadinessGates
-	set.Spec.Template.Spec.MinReadySeconds = template.Spec.MinReadySeconds
-	set.Spec.Template.Spec.Taints = template.Spec.Taints
-	set.Spec.MachineNaming = md.Spec.MachineNaming
+	changeInPlace(&set.Spec.Template, &md.Spec.Template)
+	set.Spec.Template.Labels = maps.Clone(all)
+	if machinename.Check(md.Spec.MachineNaming.Template) == nil { // a set cannot take what is not valid
+		set.Spec.MachineNaming = md.Spec.MachineNaming
+	}
 	propagateDeletion(set, md)
+}
+
+// changeInPlace gives a template what another has in the fields that take no new Machines.
+func changeInPlace(template, from *clusterv1.MachineTemplateSpec) {
+	from = from.DeepCopy()
+	template.Labels, template.Annotations = from.Labels, from.Annotations
+	template.Spec.ReadinessGates = from.Spec.ReadinessGates
+	template.Spec.MinReadySeconds = from.Spec.MinReadySeconds
+	template.Spec.Taints = from.Spec.Taints
+	template.Spec.Deletion = from.Spec.Deletion
 }
 
 // propagateDeletion writes into the set how its Machines are to be chosen and deleted.
 func propagateDeletion(set *clusterv1.MachineSet, md *clusterv1.MachineDeployment) {
+	set.Labels = predicates.Inherit(set.Labels, md)
 	set.Spec.Deletion.Order = md.Spec.Deletion.Order
 	set.Spec.Template.Spec.Deletion = md.Spec.Template.Spec.DeepCopy().Deletion
 }

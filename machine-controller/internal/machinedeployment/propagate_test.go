@@ -4,12 +4,15 @@
 package machinedeployment
 
 import (
+	"math"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/rollout"
@@ -27,10 +30,10 @@ func deployment() *clusterv1.MachineDeployment {
 			clusterv1.MaxReplicasAnnotation: "9", clusterv1.DisableMachineCreateAnnotation: "true", "kubectl.kubernetes.io/last-applied-configuration": "{}",
 		},
 	}}
-	md.Spec.ClusterName, md.Spec.Template.Spec, md.Spec.Replicas = "c", testenv.MachineSpec(), new(int32(3))
+	md.Spec.ClusterName, md.Spec.Template.Spec, md.Spec.Replicas = "c", testenv.TemplateSpec(), new(int32(3))
 	md.Spec.Selector.MatchLabels = pairs{"pool": "a"}
 	md.Spec.Template.Labels, md.Spec.Template.Annotations = pairs{"l": "1"}, pairs{"a": "1"}
-	md.Spec.Template.Spec.Version = "v2"
+	md.Spec.Template.Spec.Version = "v1.36.2"
 	md.Spec.Template.Spec.ReadinessGates = []clusterv1.MachineReadinessGate{{ConditionType: "Gate"}}
 	md.Spec.Template.Spec.MinReadySeconds = new(int32(5))
 	md.Spec.Template.Spec.Taints = []clusterv1.MachineTaint{{Key: "k", Effect: "NoSchedule", Propagation: clusterv1.MachineTaintPropagationAlways}}
@@ -56,7 +59,7 @@ func TestPropagate(t *testing.T) {
 		Annotations: pairs{"own": "1", "carried": "0", clusterv1.DesiredReplicasAnnotation: "3"},
 	}}
 	set.Spec.Template.Labels = pairs{"old": "1"}
-	set.Spec.Template.Spec.Version = "v1"
+	set.Spec.Template.Spec.Version = "v1.36.1"
 	for range 2 { // the second time finds nothing to do
 		propagate(set, md)
 	}
@@ -66,7 +69,7 @@ func TestPropagate(t *testing.T) {
 	}}
 	want.Spec.Template.Labels, want.Spec.Template.Annotations = carried("hash"), pairs{"a": "1"}
 	want.Spec.Template.Spec = clusterv1.MachineSpec{
-		Version:        "v1", // this takes another MachineSet
+		Version:        "v1.36.1", // this takes another MachineSet
 		ReadinessGates: md.Spec.Template.Spec.ReadinessGates, MinReadySeconds: new(int32(5)), Taints: md.Spec.Template.Spec.Taints,
 		Deletion: clusterv1.MachineDeletionSpec{NodeDrainTimeoutSeconds: new(int32(6))},
 	}
@@ -94,11 +97,99 @@ func TestPropagateDeletionChangesNothingElse(t *testing.T) {
 	}
 }
 
+// TestSupersededSetsChangeInPlace edits taints and labels during a rollout: the Nodes that are left of the
+// old template have them as well, and the old MachineSet keeps its template and its revision.
+func TestSupersededSetsChangeInPlace(t *testing.T) {
+	t.Parallel()
+	md := selecting()
+	old, current := childOf(md, "old", "v1.36.1"), childOf(md, "current", "v1.36.2")
+	r := reconcilerWith(t, interceptor.Funcs{}, md, old, current)
+	r.writes = &expectation.Writes{Clock: r.Clock}
+	s := &state{deployment: md, sets: []*clusterv1.MachineSet{old, current}}
+	if err := r.spread(t.Context(), s); err != nil || s.trouble != nil {
+		t.Fatal(err, s.trouble)
+	}
+	for set, want := range map[*clusterv1.MachineSet]pairs{
+		old: {"version": "v1.36.1", "revision": "6"}, current: {"version": "v1.36.2", "revision": "7"},
+	} {
+		r.get(t, set)
+		if got := (pairs{"version": set.Spec.Template.Spec.Version, "revision": set.Annotations[clusterv1.RevisionAnnotation]}); !cmp.Equal(got, want) {
+			t.Errorf("MachineSet %q: %v, want %v", set.Name, got, want)
+		}
+		if diff := cmp.Diff(md.Spec.Template.Spec.Taints, set.Spec.Template.Spec.Taints); diff != "" || set.Spec.Template.Labels["l"] != "1" || *set.Spec.Template.Spec.MinReadySeconds != 5 {
+			t.Errorf("MachineSet %q: %+v %s", set.Name, set.Spec.Template, diff)
+		}
+	}
+}
+
+// TestASetKeepsSelectingItsMachines has a deployment whose selector was changed before there was a rule against it.
+func TestASetKeepsSelectingItsMachines(t *testing.T) {
+	t.Parallel()
+	md := selecting()
+	current := childOf(md, "current", "v1.36.2")
+	r := reconcilerWith(t, interceptor.Funcs{}, md, current)
+	r.writes = &expectation.Writes{Clock: r.Clock}
+	md.Spec.Selector.MatchLabels, md.Spec.Template.Labels = pairs{"pool": "b"}, pairs{"pool": "b"}
+	s := &state{deployment: md, sets: []*clusterv1.MachineSet{current}}
+	if err := r.spread(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	if s.trouble == nil || !strings.Contains(s.trouble.Error(), "spec.selector") {
+		t.Errorf("the trouble is %v", s.trouble)
+	}
+	r.get(t, current)
+	if current.Spec.Template.Labels["pool"] != "a" || current.Spec.Deletion.Order != md.Spec.Deletion.Order {
+		t.Errorf("the set's labels are %v, its order is %q", current.Spec.Template.Labels, current.Spec.Deletion.Order)
+	}
+}
+
+// childOf is a MachineSet of the deployment's, of revision 6, that was told nothing yet.
+func childOf(md *clusterv1.MachineDeployment, name, version string) *clusterv1.MachineSet {
+	set := past("6", version)
+	set.Name, set.Spec.ClusterName = name, md.Spec.ClusterName
+	set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(md, clusterv1.GroupVersion.WithKind("MachineDeployment"))}
+	set.Spec.Selector.MatchLabels = pairs{"pool": "a"}
+	set.Spec.Template.Labels = pairs{"pool": "a", clusterv1.ClusterNameLabel: "c"}
+	set.Spec.Template.Spec.Taints, set.Spec.Template.Spec.MinReadySeconds = nil, nil
+	return set
+}
+
+// TestARevisionBeginsWithItsSet edits a template: only when its MachineSet can be created are the Nodes of outdated revisions.
+func TestARevisionBeginsWithItsSet(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change func(*state)
+		want   string
+	}{
+		"at once":                       {func(*state) {}, "7"},
+		"not while spec.paused":         {func(s *state) { s.deployment.Spec.Paused = new(true) }, "6"},
+		"not while something holds it":  {func(s *state) { s.hold = "no template" }, "6"},
+		"whatever holds what has begun": {func(s *state) { s.hold = "silence"; s.sets[0].Spec.Template.Spec.Version = "v1.36.2" }, "6"},
+		"and a paused rollback is a new one": {func(s *state) {
+			s.sets = append(s.sets, past("9", "v1.36.3"))
+			s.sets[0].Spec.Template.Spec.Version = "v1.36.2"
+			s.deployment.Spec.Paused = new(true)
+		}, "10"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			md := deployment()
+			md.Annotations[clusterv1.RevisionAnnotation] = "6"
+			s := &state{deployment: md, cluster: testenv.Cluster("ns"), sets: []*clusterv1.MachineSet{past("6", "v1.36.1")}}
+			test.change(s)
+			own(s, epoch)
+			if got := md.Annotations[clusterv1.RevisionAnnotation]; got != test.want {
+				t.Errorf("revision %s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
 func TestNewSet(t *testing.T) {
 	t.Parallel()
 	md := deployment()
-	f := &fleet{deployment: md, decision: rollout.Decision{Stamp: rollout.Stamp{Desired: 3, Max: 4}}}
-	got := newSet(f, rollout.Identity{Name: "md-hash", Label: "hash"}, 2)
+	s := &state{deployment: md, decision: rollout.Decision{Stamp: rollout.Stamp{Desired: 3, Max: 4}}}
+	got := newSet(s, rollout.Identity{Name: "md-hash", Label: "hash"}, 2)
 	want := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: "md-hash", Labels: carried("hash"), Finalizers: []string{clusterv1.MachineSetFinalizer},
 		Annotations: pairs{"carried": "1", carriedAnnotations: "carried", clusterv1.RevisionAnnotation: "7", clusterv1.DesiredReplicasAnnotation: "3", clusterv1.MaxReplicasAnnotation: "4"},
@@ -156,7 +247,8 @@ func TestSelector(t *testing.T) {
 
 func TestHistoryLimit(t *testing.T) {
 	t.Parallel()
-	for given, want := range map[string]int32{"": 0, "3": 3, "0": 0, "-1": 0, "many": 0, "99999999999": 0, "2.5": 0} {
+	const all = math.MaxInt32
+	for given, want := range map[string]int32{"": all, "3": 3, "0": 0, "-1": all, "many": all, "99999999999": all, "2.5": all} {
 		md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Annotations: pairs{HistoryAnnotation: given}}}
 		if got := historyLimit(md); got != want {
 			t.Errorf("%q keeps %d, want %d", given, got, want)

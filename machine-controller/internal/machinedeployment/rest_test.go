@@ -31,7 +31,7 @@ func reconcilerWith(t *testing.T, funcs interceptor.Funcs, objects ...client.Obj
 	api := indextest.NewClient(t, server.Client(t))
 	indextest.Create(t, api, server.Namespace(t), objects...)
 	c, clock := interceptor.NewClient(api, funcs), clocktesting.NewFakePassiveClock(epoch)
-	return &Reconciler{Client: c, Live: c, Events: events.NewFakeRecorder(9), Clock: clock, teller: coalesce.NewTeller(c, clock)}
+	return &Reconciler{Client: c, Live: c, Events: events.NewFakeRecorder(9), Clock: clock, statusWriter: coalesce.NewStatusWriter(c, clock)}
 }
 
 // selecting is deployment whose selector selects its Machines, as an API server wants it.
@@ -56,10 +56,10 @@ func TestAPausedDeploymentTellsWhatItHeldBack(t *testing.T) {
 	md.Spec.Replicas, md.Status.ObservedGeneration, md.Status.AvailableReplicas = new(int32(2)), 1, new(int32(1))
 	md.Annotations[clusterv1.PausedAnnotation] = ""
 	set := setWith("6", 3, 2)
-	set.Spec.ClusterName, set.Spec.Selector, set.Spec.Template = "c", md.Spec.Selector, past("6", "v1").Spec.Template
+	set.Spec.ClusterName, set.Spec.Selector, set.Spec.Template = "c", md.Spec.Selector, past("6", "v1.36.1").Spec.Template
 	set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(md, clusterv1.GroupVersion.WithKind("MachineDeployment"))}
 	r := reconcilerWith(t, interceptor.Funcs{}, md, set, testenv.Cluster(""))
-	r.teller.Pace.Took(md.UID)
+	r.statusWriter.Pace.Took(md.UID)
 	md.Spec.Replicas = new(int32(3)) // generation 2
 	if err := r.Client.Update(t.Context(), md); err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func TestAPausedDeploymentTellsWhatItHeldBack(t *testing.T) {
 func TestARollbackThatIsRefusedIsTold(t *testing.T) {
 	t.Parallel()
 	gone := apierrors.NewInvalid(clusterv1.GroupVersion.WithKind("MachineDeployment").GroupKind(), "md",
-		field.ErrorList{field.Invalid(field.NewPath("spec", "template", "spec", "version"), "v1", "is too old")})
+		field.ErrorList{field.Invalid(field.NewPath("spec", "template", "spec", "version"), "v1.36.1", "is too old")})
 	type outcome struct {
 		Reason, Event, Version string
 		Asked                  bool
@@ -88,10 +88,10 @@ func TestARollbackThatIsRefusedIsTold(t *testing.T) {
 		answer error
 		want   outcome
 	}{
-		"it says that the API server refuses":      {"2", gone, outcome{Reason: RollbackRefusedReason, Event: "RollbackFailed", Version: "v2"}},
-		"it says that there is no such revision":   {"5", nil, outcome{Reason: RevisionNotKeptReason, Event: "RollbackFailed", Version: "v2"}},
-		"it says nothing but the event on success": {"2", nil, outcome{Event: "RolledBack", Version: "v1"}},
-		"it tries again what has had no answer":    {"2", apierrors.NewServerTimeout(clusterv1.GroupVersion.WithResource("x").GroupResource(), "patch", 1), outcome{Version: "v2", Asked: true}},
+		"it says that the API server refuses":      {"2", gone, outcome{Reason: RollbackRefusedReason, Event: "RollbackFailed", Version: "v1.36.2"}},
+		"it says that there is no such revision":   {"5", nil, outcome{Reason: RevisionNotKeptReason, Event: "RollbackFailed", Version: "v1.36.2"}},
+		"it says nothing but the event on success": {"2", nil, outcome{Event: "RolledBack", Version: "v1.36.1"}},
+		"it tries again what has had no answer":    {"2", apierrors.NewServerTimeout(clusterv1.GroupVersion.WithResource("x").GroupResource(), "patch", 1), outcome{Version: "v1.36.2", Asked: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -103,7 +103,7 @@ func TestARollbackThatIsRefusedIsTold(t *testing.T) {
 				}
 				return c.Patch(ctx, o, patch, options...)
 			}}, md)
-			err := r.undo(t.Context(), &fleet{deployment: md, sets: []*clusterv1.MachineSet{past("2", "v1"), past("7", "v2")}})
+			err := r.undo(t.Context(), &state{deployment: md, sets: []*clusterv1.MachineSet{past("2", "v1.36.1"), past("7", "v1.36.2")}})
 			if (err != nil) != test.want.Asked {
 				t.Errorf("error %v", err)
 			}

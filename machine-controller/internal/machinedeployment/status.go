@@ -4,10 +4,7 @@
 package machinedeployment
 
 import (
-	"cmp"
 	"context"
-	"maps"
-	"slices"
 	"time"
 
 	"k8s.io/utils/ptr"
@@ -17,64 +14,70 @@ import (
 
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/aggregate"
+	"drover.io/machine-controller/internal/annotation"
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/index"
-	"drover.io/machine-controller/internal/outcome"
+	"drover.io/machine-controller/internal/kubeversion"
 	"drover.io/machine-controller/internal/rollout"
+	"drover.io/runtime/predicates"
+	"drover.io/runtime/results"
 )
 
 // tell writes the status, unless that can wait: only when it cannot are the conditions of all
 // Machines summed up, which is most of the work.
-func (r *Reconciler) tell(ctx context.Context, before *clusterv1.MachineDeployment, f *fleet) (reconcile.Result, error) {
-	setStatus(f, r.Clock.Now())
-	again, err := r.teller.Summed(ctx, before, f.deployment, pressing(before, f.deployment), coalesce.Sum{Machines: len(f.machines), To: func() {
-		conditions.Set(f.deployment, aggregate.Ready(f.machines, clusterv1.MachineDeploymentMachinesReadyCondition))
-		conditions.Set(f.deployment, aggregate.UpToDate(f.machines, clusterv1.MachineDeploymentMachinesUpToDateCondition))
+func (r *Reconciler) tell(ctx context.Context, before *clusterv1.MachineDeployment, s *state) (reconcile.Result, error) {
+	setStatus(s, r.Clock.Now())
+	if news := annotation.Judge(s.deployment, annotationRules...); news != "" {
+		annotationInvalid(r.Events, s.deployment, news)
+	}
+	again, err := r.statusWriter.Summed(ctx, before, s.deployment, pressing(before, s.deployment), coalesce.Sum{Machines: len(s.machines), To: func() {
+		conditions.Set(s.deployment, aggregate.Ready(s.machines, clusterv1.MachineDeploymentMachinesReadyCondition))
+		conditions.Set(s.deployment, aggregate.UpToDate(s.machines, clusterv1.MachineDeploymentMachinesUpToDateCondition))
 	}})
-	return again, outcome.Settled(err)
+	return again, results.IgnoreNotFoundOrConflict(err)
 }
 
 // rest keeps the counters of a deployment that is paused true: what was counted last may not
 // have been written yet, and MachineSets go on living. Nothing else is touched.
-func (r *Reconciler) rest(ctx context.Context, before *clusterv1.MachineDeployment, f *fleet) (reconcile.Result, error) {
+func (r *Reconciler) rest(ctx context.Context, before *clusterv1.MachineDeployment, s *state) (reconcile.Result, error) {
 	var err error
-	if f.sets, err = index.MachineSetsOf(ctx, r.Client, f.deployment.Namespace, f.deployment.UID); err != nil {
+	if s.sets, err = index.MachineSetsOf(ctx, r.Client, s.deployment.Namespace, s.deployment.UID); err != nil {
 		return reconcile.Result{}, err
 	}
-	setCounts(f, r.Clock.Now())
-	setPaused(f.deployment, true)
-	again, err := r.teller.Status(ctx, before, f.deployment, pressing(before, f.deployment))
-	return again, outcome.Settled(err)
+	setCounts(s, r.Clock.Now())
+	conditions.Set(s.deployment, predicates.PausedCondition(s.cluster, s.deployment, "MachineDeployment"))
+	again, err := r.statusWriter.Status(ctx, before, s.deployment, pressing(before, s.deployment))
+	return again, results.IgnoreNotFoundOrConflict(err)
 }
 
 // setStatus sums up the MachineSets and derives the conditions, but for those that sum up others.
-func setStatus(f *fleet, now time.Time) {
-	status := &f.deployment.Status
-	status.ObservedGeneration = f.deployment.Generation
-	if matches, err := selector(f.deployment); err == nil {
+func setStatus(s *state, now time.Time) {
+	status := &s.deployment.Status
+	status.ObservedGeneration = s.deployment.Generation
+	if matches, err := selector(s.deployment); err == nil {
 		status.Selector = matches.String()
 	}
-	setCounts(f, now)
-	f.frost.Show(f.deployment)
-	setPaused(f.deployment, false)
-	setAvailable(f)
-	setRollingOut(f)
-	setScalingUp(f)
-	setScalingDown(f, now)
-	setRemediating(f)
-	setDeleting(f)
-	setProgressing(f, now)
-	forgetRollback(f.deployment)
-	status.SetTypedPhase(phaseOf(f.deployment))
+	setCounts(s, now)
+	s.freeze.Show(s.deployment)
+	conditions.Set(s.deployment, predicates.PausedCondition(s.cluster, s.deployment, "MachineDeployment"))
+	setAvailable(s)
+	setRollingOut(s)
+	setScalingUp(s)
+	setScalingDown(s, now)
+	setRemediating(s)
+	setDeleting(s)
+	setProgressing(s, now)
+	forgetRollback(s.deployment)
+	status.SetTypedPhase(phaseOf(s.deployment))
 }
 
-func setCounts(f *fleet, now time.Time) {
-	status := &f.deployment.Status
-	status.Replicas = sum(f.sets, func(s *clusterv1.MachineSetStatus) *int32 { return s.Replicas })
-	status.ReadyReplicas = sum(f.sets, func(s *clusterv1.MachineSetStatus) *int32 { return s.ReadyReplicas })
-	status.AvailableReplicas = sum(f.sets, func(s *clusterv1.MachineSetStatus) *int32 { return s.AvailableReplicas })
-	status.UpToDateReplicas = sum(current(f, now), func(s *clusterv1.MachineSetStatus) *int32 { return s.UpToDateReplicas })
-	status.Versions = versions(f.sets)
+func setCounts(s *state, now time.Time) {
+	status := &s.deployment.Status
+	status.Replicas = sum(s.sets, func(s *clusterv1.MachineSetStatus) *int32 { return s.Replicas })
+	status.ReadyReplicas = sum(s.sets, func(s *clusterv1.MachineSetStatus) *int32 { return s.ReadyReplicas })
+	status.AvailableReplicas = sum(s.sets, func(s *clusterv1.MachineSetStatus) *int32 { return s.AvailableReplicas })
+	status.UpToDateReplicas = sum(current(s, now), func(s *clusterv1.MachineSetStatus) *int32 { return s.UpToDateReplicas })
+	status.Versions = versions(s.sets)
 }
 
 // pressing reports whether somebody waits to read the status: whoever waits for the order to be seen, or
@@ -83,7 +86,7 @@ func pressing(before, after *clusterv1.MachineDeployment) bool {
 	return before.Status.ObservedGeneration != after.Status.ObservedGeneration ||
 		tally(before).Pressing(tally(after)) ||
 		coalesce.Turned(before, after, clusterv1.PausedCondition, clusterv1.MachineDeploymentDeletingCondition,
-			clusterv1.MachineDeploymentAvailableCondition, policyv1.FrozenCondition)
+			clusterv1.MachineDeploymentAvailableCondition, policyv1.FrozenCondition, policyv1.AnnotationsValidCondition)
 }
 
 func tally(md *clusterv1.MachineDeployment) coalesce.Count {
@@ -94,23 +97,26 @@ func tally(md *clusterv1.MachineDeployment) coalesce.Count {
 	}
 }
 
-// phaseOf names what the deployment is doing.
+// phaseOf names what the deployment is doing, by the number of its Machines alone: whether they are available is
+// a condition.
 func phaseOf(md *clusterv1.MachineDeployment) clusterv1.MachineDeploymentPhase {
 	switch {
+	case !md.DeletionTimestamp.IsZero():
+		return clusterv1.MachineDeploymentPhaseScalingDown
+	case md.Spec.Replicas == nil:
+		return clusterv1.MachineDeploymentPhaseUnknown
 	case conditions.IsTrue(md, clusterv1.MachineDeploymentScalingUpCondition):
 		return clusterv1.MachineDeploymentPhaseScalingUp
 	case conditions.IsTrue(md, clusterv1.MachineDeploymentScalingDownCondition):
 		return clusterv1.MachineDeploymentPhaseScalingDown
-	case conditions.IsTrue(md, clusterv1.MachineDeploymentAvailableCondition):
-		return clusterv1.MachineDeploymentPhaseRunning
 	}
-	return clusterv1.MachineDeploymentPhaseUnknown
+	return clusterv1.MachineDeploymentPhaseRunning
 }
 
 // current is the MachineSet that the deployment is rolling out, if there is one yet. No other has
 // Machines that are up to date, even while these do not know that they are not any more.
-func current(f *fleet, now time.Time) []*clusterv1.MachineSet {
-	if set, _ := rollout.FindCurrent(f.deployment, f.sets, now); set != nil {
+func current(s *state, now time.Time) []*clusterv1.MachineSet {
+	if set, _ := rollout.FindCurrent(s.deployment, s.sets, now); set != nil {
 		return []*clusterv1.MachineSet{set}
 	}
 	return nil
@@ -126,17 +132,11 @@ func sum(sets []*clusterv1.MachineSet, of func(*clusterv1.MachineSetStatus) *int
 	return &total
 }
 
-// versions adds up the Machines of all sets by kubelet version, sorted.
+// versions adds up the Machines of all sets by version.
 func versions(sets []*clusterv1.MachineSet) []clusterv1.StatusVersion {
-	byVersion := map[string]int32{}
-	for _, set := range sets {
-		for _, each := range set.Status.Versions {
-			byVersion[each.Version] += each.Replicas
-		}
-	}
 	var all []clusterv1.StatusVersion
-	for _, version := range slices.SortedFunc(maps.Keys(byVersion), cmp.Compare[string]) {
-		all = append(all, clusterv1.StatusVersion{Version: version, Replicas: byVersion[version]})
+	for _, set := range sets {
+		all = append(all, set.Status.Versions...)
 	}
-	return all
+	return kubeversion.Count(all)
 }

@@ -39,7 +39,7 @@ func setWith(revision string, replicas, available int32) *clusterv1.MachineSet {
 		set.Spec.Template = deployment().Spec.Template
 	}
 	set.Status.Replicas, set.Status.ReadyReplicas, set.Status.AvailableReplicas, set.Status.UpToDateReplicas = &replicas, &available, &available, &available
-	set.Status.Versions = []clusterv1.StatusVersion{{Version: "v1", Replicas: replicas}}
+	set.Status.Versions = []clusterv1.StatusVersion{{Version: "v1.36.1", Replicas: replicas}}
 	return set
 }
 
@@ -64,7 +64,7 @@ func TestStatus(t *testing.T) {
 		},
 		"not available": {
 			sets: []*clusterv1.MachineSet{setWith("7", 3, 2)}, available: verdict{"False", bad, "2 available replicas, at least 3 required"}, rest: atRest,
-			phase: clusterv1.MachineDeploymentPhaseUnknown,
+			phase: clusterv1.MachineDeploymentPhaseRunning,
 		},
 		"growing": {
 			sets: []*clusterv1.MachineSet{setWith("7", 1, 1)}, available: verdict{"False", bad, "1 available replicas, at least 3 required"},
@@ -74,8 +74,9 @@ func TestStatus(t *testing.T) {
 		"rolling": {
 			sets: []*clusterv1.MachineSet{setWith("6", 2, 2), setWith("7", 2, 1)}, wait: rollout.Wait{On: rollout.WaitMachineSet, Message: "not told"},
 			available: verdict{"True", good, ""},
-			rest:      [3]verdict{{"True", rolling, "Rolling out 2 not up-to-date replicas"}, {"False", notUp, ""}, {"True", downReason, "Scaling down from 4 to 3 replicas"}},
-			phase:     clusterv1.MachineDeploymentPhaseScalingDown,
+			rest: [3]verdict{{"True", rolling, "Rolling out 2 not up-to-date replicas" +
+				"\n* spec.version is \"\", want \"v1.36.2\"\n* spec.bootstrap.dataSecretName is \"\", want \"data\"\n* spec.infrastructureRef is \"\", want \"ThingTemplate.things.test/t\""}, {"False", notUp, ""}, {"True", downReason, "Scaling down from 4 to 3 replicas"}},
+			phase: clusterv1.MachineDeploymentPhaseScalingDown,
 		},
 		"slow to delete": {
 			sets: []*clusterv1.MachineSet{setWith("7", 3, 3)}, stale: 2, available: verdict{"True", good, ""},
@@ -92,27 +93,27 @@ func TestStatus(t *testing.T) {
 		},
 		"in trouble": {
 			sets: []*clusterv1.MachineSet{setWith("7", 3, 3)}, trouble: errors.New("spec.rollout is odd"), available: verdict{"False", bad, "spec.rollout is odd"}, rest: atRest,
-			phase: clusterv1.MachineDeploymentPhaseUnknown,
+			phase: clusterv1.MachineDeploymentPhaseRunning,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := &fleet{deployment: deployment(), sets: test.sets, trouble: test.trouble, decision: rollout.Decision{Wait: test.wait}}
+			s := &state{deployment: deployment(), sets: test.sets, trouble: test.trouble, decision: rollout.Decision{Wait: test.wait}}
 			for range test.stale {
-				f.machines = append(f.machines, &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: new(metav1.NewTime(epoch.Add(-16 * time.Minute)))}})
+				s.machines = append(s.machines, &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: new(metav1.NewTime(epoch.Add(-16 * time.Minute)))}})
 			}
-			setStatus(f, epoch)
-			if diff := cmp.Diff(test.available, verdictOf(f.deployment, clusterv1.MachineDeploymentAvailableCondition)); diff != "" {
+			setStatus(s, epoch)
+			if diff := cmp.Diff(test.available, verdictOf(s.deployment, clusterv1.MachineDeploymentAvailableCondition)); diff != "" {
 				t.Errorf("Available: %s", diff)
 			}
 			for i, kind := range []string{
 				clusterv1.MachineDeploymentRollingOutCondition, clusterv1.MachineDeploymentScalingUpCondition, clusterv1.MachineDeploymentScalingDownCondition,
 			} {
-				if diff := cmp.Diff(test.rest[i], verdictOf(f.deployment, kind)); diff != "" {
+				if diff := cmp.Diff(test.rest[i], verdictOf(s.deployment, kind)); diff != "" {
 					t.Errorf("%s: %s", kind, diff)
 				}
 			}
-			if got := f.deployment.Status.GetTypedPhase(); got != test.phase {
+			if got := s.deployment.Status.GetTypedPhase(); got != test.phase {
 				t.Errorf("phase is %q, want %q", got, test.phase)
 			}
 		})
@@ -121,16 +122,16 @@ func TestStatus(t *testing.T) {
 
 func TestStatusSums(t *testing.T) {
 	t.Parallel()
-	f := &fleet{deployment: deployment(), sets: []*clusterv1.MachineSet{setWith("6", 2, 1), setWith("7", 3, 2), {}}}
-	f.sets[1].Status.Versions = append(f.sets[1].Status.Versions, clusterv1.StatusVersion{Version: "v0", Replicas: 1})
-	f.deployment.Generation = 5
-	setStatus(f, epoch)
-	got := f.deployment.Status
+	s := &state{deployment: deployment(), sets: []*clusterv1.MachineSet{setWith("6", 2, 1), setWith("7", 3, 2), {}}}
+	s.sets[1].Status.Versions = append(s.sets[1].Status.Versions, clusterv1.StatusVersion{Version: "v1.36.0", Replicas: 1})
+	s.deployment.Generation = 5
+	setStatus(s, epoch)
+	got := s.deployment.Status
 	got.Conditions, got.Phase = nil, ""
 	want := clusterv1.MachineDeploymentStatus{
 		ObservedGeneration: 5, Selector: "pool=a",
 		Replicas: new(int32(5)), ReadyReplicas: new(int32(3)), AvailableReplicas: new(int32(3)), UpToDateReplicas: new(int32(2)), // not those of the old set, which may not know it yet
-		Versions: []clusterv1.StatusVersion{{Version: "v0", Replicas: 1}, {Version: "v1", Replicas: 5}},
+		Versions: []clusterv1.StatusVersion{{Version: "v1.36.0", Replicas: 1}, {Version: "v1.36.1", Replicas: 5}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -145,13 +146,13 @@ func TestScalingUpTellsWhatBlocksASet(t *testing.T) {
 			set := setWith("7", 1, 1)
 			set.Spec.Replicas = replicas
 			conditions.Set(set, metav1.Condition{Type: clusterv1.MachineSetScalingUpCondition, Status: metav1.ConditionTrue, Reason: "r", Message: "no quota"})
-			f := &fleet{deployment: deployment(), sets: []*clusterv1.MachineSet{set}}
-			setStatus(f, epoch)
+			s := &state{deployment: deployment(), sets: []*clusterv1.MachineSet{set}}
+			setStatus(s, epoch)
 			want := "MachineSet set-7: no quota"
 			if replicas == nil {
 				want = "Scaling up from 1 to 3 replicas"
 			}
-			if got := verdictOf(f.deployment, clusterv1.MachineDeploymentScalingUpCondition); got.Status != "True" || got.Message != want {
+			if got := verdictOf(s.deployment, clusterv1.MachineDeploymentScalingUpCondition); got.Status != "True" || got.Message != want {
 				t.Errorf("got %+v", got)
 			}
 		})

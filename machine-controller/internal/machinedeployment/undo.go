@@ -31,13 +31,13 @@ const (
 
 // undo goes back to an earlier revision, if an annotation asks for it. What cannot be followed,
 // or what the API server refuses, is told; the annotation goes either way.
-func (r *Reconciler) undo(ctx context.Context, f *fleet) error {
-	md := f.deployment
+func (r *Reconciler) undo(ctx context.Context, s *state) error {
+	md := s.deployment
 	if _, asked := md.Annotations[RollbackAnnotation]; !asked {
 		return nil
 	}
 	wanted := md.DeepCopy()
-	said, why := undo(wanted, f.sets)
+	said, why := undo(wanted, s.sets)
 	reason := RevisionNotKeptReason
 	if why == nil {
 		err := patch.Main(ctx, r.Client, md, wanted)
@@ -88,16 +88,8 @@ func undo(md *clusterv1.MachineDeployment, sets []*clusterv1.MachineSet) (said s
 	if err != nil {
 		return "", err
 	}
-	before := md.Spec.Template.Labels
 	template := set.Spec.Template.DeepCopy()
-	for _, implied := range []string{clusterv1.MachineDeploymentUniqueLabel, clusterv1.ClusterNameLabel, clusterv1.MachineDeploymentNameLabel} {
-		if _, said := before[implied]; !said {
-			delete(template.Labels, implied)
-		}
-	}
-	if len(template.Labels) == 0 {
-		template.Labels = nil // the API server wants no metadata rather than empty metadata
-	}
+	changeInPlace(template, &md.Spec.Template) // these belong to no revision: every MachineSet has those of today
 	md.Spec.Template = *template
 	return fmt.Sprintf("Rolled the template back to revision %d, of MachineSet %s", rollout.Revision(set), set.Name), nil
 }

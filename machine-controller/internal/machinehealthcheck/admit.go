@@ -17,20 +17,20 @@ import (
 
 // admit lets only those Machines be handed to a controller outside that no freeze, no outage
 // and no wider budget keeps. For those that their owner replaces, the owner asks.
-func (r *Reconciler) admit(ctx context.Context, w *ward) (reconcile.Result, error) {
-	if !w.check.Spec.Remediation.TemplateRef.IsDefined() {
+func (r *Reconciler) admit(ctx context.Context, s *ward) (reconcile.Result, error) {
+	if !s.check.Spec.Remediation.TemplateRef.IsDefined() {
 		return reconcile.Result{}, nil
 	}
 	var result reconcile.Result
-	owners, chosen := w.unasked()
+	owners, chosen := s.unasked()
 	for _, owner := range owners {
-		refused, err := r.refused(ctx, w, owner, chosen[owner])
+		refused, err := r.refused(ctx, s, owner, chosen[owner])
 		if err != nil {
 			return reconcile.Result{}, err
 		}
 		for name, refusal := range refused {
-			delete(w.decision.Remediate, name)
-			w.decision.Held[name] = health.Hold(refusal.Message)
+			delete(s.decision.Remediate, name)
+			s.decision.Held[name] = health.Hold(refusal.Message)
 			result.RequeueAfter = safety.LookAgain
 		}
 	}
@@ -39,10 +39,10 @@ func (r *Reconciler) admit(ctx context.Context, w *ward) (reconcile.Result, erro
 
 // unasked are the Machines to be handed over that have not been yet, by who controls them, and
 // those controllers in the order of their first Machine.
-func (w *ward) unasked() (owners []types.UID, chosen map[types.UID][]*clusterv1.Machine) {
+func (s *ward) unasked() (owners []types.UID, chosen map[types.UID][]*clusterv1.Machine) {
 	chosen = map[types.UID][]*clusterv1.Machine{}
-	for _, m := range w.targets {
-		if !w.decision.Remediate[m.Name] || health.MarkedForOthers(m) {
+	for _, m := range s.targets {
+		if !s.decision.Remediate[m.Name] || health.MarkedForOthers(m) {
 			continue
 		}
 		var uid types.UID
@@ -58,13 +58,13 @@ func (w *ward) unasked() (owners []types.UID, chosen map[types.UID][]*clusterv1.
 }
 
 // refused asks the gate. What is not a MachineSet's has no fleet whose limits could hold it.
-func (r *Reconciler) refused(ctx context.Context, w *ward, owner types.UID, machines []*clusterv1.Machine) (map[string]*safety.Refusal, error) {
-	if set := w.sets[owner]; set != nil {
-		choice, err := r.Guard.Replace(ctx, w.cluster, set, machines)
+func (r *Reconciler) refused(ctx context.Context, s *ward, owner types.UID, machines []*clusterv1.Machine) (map[string]*safety.Refusal, error) {
+	if set := s.sets[owner]; set != nil {
+		choice, err := r.Guard.Replace(ctx, s.cluster, set, machines)
 		return choice.Refused, err
 	}
 	refused := map[string]*safety.Refusal{}
-	if refusal := r.Guard.Unreachable(w.cluster); refusal != nil {
+	if refusal := r.Guard.Unreachable(s.cluster); refusal != nil {
 		for _, m := range machines {
 			refused[m.Name] = refusal
 		}

@@ -29,64 +29,67 @@ import (
 // MachineSet of ten, and one that something else controls.
 func TestWhatOthersMendPassesTheGate(t *testing.T) {
 	t.Parallel()
-	connected := workload.State{Connected: true}
+	connected := workload.State{Connected: true, Claim: workload.Claim{Status: workload.ClaimHeld}}
 	for name, test := range map[string]struct {
 		freeze string
 		state  workload.State
-		change func(w *ward)
+		change func(s *ward)
 		want   []string
 	}{
 		"it lets both through":                                  {state: connected, want: []string{"m-0", "other"}},
 		"it holds what is frozen":                               {freeze: "true", state: connected, want: []string{"other"}},
 		"it holds everything while the cluster is silent":       {},
-		"it holds everything after one probe without an answer": {state: workload.State{Connected: true, ConsecutiveFailures: 1}},
-		"it takes nothing back": {freeze: "true", change: func(w *ward) {
-			for _, m := range w.targets {
+		"it holds everything after one probe without an answer": {state: workload.State{Connected: true, Claim: workload.Claim{Status: workload.ClaimHeld}, ConsecutiveFailures: 1}},
+		"it takes nothing back": {freeze: "true", change: func(s *ward) {
+			for _, m := range s.targets {
 				setWaitingForOthers(m)
 			}
 		}, want: []string{"m-0", "other"}},
-		"it leaves to owners what they replace": {freeze: "true", change: func(w *ward) {
-			w.check.Spec.Remediation.TemplateRef = clusterv1.MachineHealthCheckRemediationTemplateReference{}
+		"it leaves to owners what they replace": {freeze: "true", change: func(s *ward) {
+			s.check.Spec.Remediation.TemplateRef = clusterv1.MachineHealthCheckRemediationTemplateReference{}
 		}, want: []string{"m-0", "other"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			api, namespace := indextest.NewClient(t, management.Client(t)), management.Namespace(t)
-			set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: "set", Annotations: map[string]string{policyv1.FreezeAnnotation: test.freeze}}}
-			set.Spec.ClusterName, set.Spec.Replicas, set.Spec.Template.Spec = "c", new(int32(10)), testenv.MachineSpec()
+			set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: "set"}}
+			if test.freeze != "" {
+				set.Annotations = map[string]string{policyv1.FreezeAnnotation: test.freeze}
+			}
+			set.Spec.ClusterName, set.Spec.Replicas, set.Spec.Template.Spec = "c", new(int32(10)), testenv.TemplateSpec()
 			indextest.Create(t, api, namespace, set)
-			w := &ward{check: newCheck(namespace, "check"), cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c"}}}
-			w.check.Spec.Remediation.TemplateRef = clusterv1.MachineHealthCheckRemediationTemplateReference{APIVersion: "mend.test/v1", Kind: "MendTemplate", Name: "reboot"}
-			w.cluster.Status.Initialization.ControlPlaneInitialized = new(true)
-			w.sets = map[types.UID]*clusterv1.MachineSet{set.UID: set}
+			s := &ward{check: newCheck(namespace, "check"), cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c"}}}
+			s.check.Spec.Remediation.TemplateRef = clusterv1.MachineHealthCheckRemediationTemplateReference{APIVersion: "mend.test/v1", Kind: "MendRemediationTemplate", Name: "reboot"}
+			s.cluster.Status.Initialization.ControlPlaneInitialized = new(true)
+			s.sets = map[types.UID]*clusterv1.MachineSet{set.UID: set}
 			var objects []client.Object
-			w.decision = health.Decision{Remediate: map[string]bool{"m-0": true, "other": true}, Held: map[string]health.Hold{}}
+			s.decision = health.Decision{Remediate: map[string]bool{"m-0": true, "other": true}, Held: map[string]health.Hold{}}
 			for _, name := range []string{"m-0", "m-1", "m-2", "m-3", "m-4", "m-5", "m-6", "m-7", "m-8", "m-9", "other"} {
 				m := testenv.Machine(namespace, name)
 				m.Status.NodeRef.Name = name
 				if name != "other" {
 					m.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, clusterv1.GroupVersion.WithKind("MachineSet"))}
 				}
-				if w.decision.Remediate[name] {
+				if s.decision.Remediate[name] {
 					conditions.Set(m, metav1.Condition{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionFalse, Reason: "x"})
-					w.targets = append(w.targets, m)
+					s.targets = append(s.targets, m)
 				}
 				objects = append(objects, m)
 			}
 			if test.change != nil {
-				test.change(w)
+				test.change(s)
 			}
 			indextest.Create(t, api, namespace, objects...)
 			r := &Reconciler{Guard: newGuard(api, test.state)}
-			result, err := r.admit(t.Context(), w)
+			result, err := r.admit(t.Context(), s)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(test.want, slices.Sorted(maps.Keys(w.decision.Remediate))); diff != "" {
+			if diff := cmp.Diff(test.want, slices.Sorted(maps.Keys(s.decision.Remediate))); diff != "" {
 				t.Errorf("handed over (-want +got):\n%s", diff)
 			}
-			if held := len(w.decision.Held); held+len(test.want) != 2 || (held > 0) != (result.RequeueAfter > 0) {
-				t.Errorf("held are %v, to be looked at after %s", w.decision.Held, result.RequeueAfter)
+			if held := len(s.decision.Held); held+len(test.want) != 2 || (held > 0) != (result.RequeueAfter > 0) {
+				t.Errorf("held are %v, to be looked at after %s", s.decision.Held, result.RequeueAfter)
 			}
 		})
 	}
@@ -96,7 +99,7 @@ func newGuard(reader client.Reader, state workload.State) *safety.Guard {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	return &safety.Guard{
 		Reader: reader, Workload: func(client.ObjectKey) workload.State { return state },
-		Management: func() safety.Reach { return safety.Reach{Since: now} },
+		Management: func() safety.Reachability { return safety.Reachability{Since: now} },
 		Default:    safety.Default(), Clock: clocktesting.NewFakePassiveClock(now),
 	}
 }

@@ -40,14 +40,6 @@ const (
 	ClusterMissingReason = "ClusterDoesNotExist"
 )
 
-func setPaused(check *clusterv1.MachineHealthCheck, paused bool) {
-	condition := metav1.Condition{Type: clusterv1.PausedCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotPausedReason}
-	if paused {
-		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.PausedReason
-	}
-	conditions.Set(check, condition)
-}
-
 // setClusterMissing reports a check that cannot be reconciled for want of its Cluster.
 func setClusterMissing(check *clusterv1.MachineHealthCheck) {
 	forbid(check, ClusterMissingReason, fmt.Sprintf("Cluster %q does not exist: create it, or delete this MachineHealthCheck", check.Spec.ClusterName))
@@ -59,21 +51,21 @@ func forbid(check *clusterv1.MachineHealthCheck, reason, message string) {
 	})
 }
 
-func setRemediationAllowed(w *ward) {
+func setRemediationAllowed(s *ward) {
 	switch {
-	case w.trouble != nil:
-		forbid(w.check, InvalidSpecReason, w.trouble.Error())
-	case w.blind != "":
-		forbid(w.check, NotConnectedReason, w.blind+"; nothing is judged, and timers start anew with the connection")
-	case !w.decided:
-	case w.decision.Restricted:
-		forbid(w.check, clusterv1.MachineHealthCheckTooManyUnhealthyReason, fmt.Sprintf(
+	case s.trouble != nil:
+		forbid(s.check, InvalidSpecReason, s.trouble.Error())
+	case s.blind != "":
+		forbid(s.check, NotConnectedReason, s.blind+"; nothing is judged, and timers start anew with the connection")
+	case !s.decided:
+	case s.decision.Restricted:
+		forbid(s.check, clusterv1.MachineHealthCheckTooManyUnhealthyReason, fmt.Sprintf(
 			"%d of %d Machines are unhealthy, which is outside %s: find out what they have in common, or annotate single Machines with %s",
-			w.decision.Unhealthy, w.decision.Expected, triggerText(w), clusterv1.MachineSkipRemediationAnnotation))
-	case len(w.decision.Full) > 0:
-		forbid(w.check, BudgetUsedReason, "Unhealthy Machines wait because as many as allowed are being replaced: "+fullText(w))
+			s.decision.Unhealthy, s.decision.Expected, triggerText(s), clusterv1.MachineSkipRemediationAnnotation))
+	case len(s.decision.Full) > 0:
+		forbid(s.check, BudgetUsedReason, "Unhealthy Machines wait because as many as allowed are being replaced: "+fullText(s))
 	default:
-		conditions.Set(w.check, metav1.Condition{
+		conditions.Set(s.check, metav1.Condition{
 			Type:   clusterv1.MachineHealthCheckRemediationAllowedCondition,
 			Status: metav1.ConditionTrue,
 			Reason: clusterv1.MachineHealthCheckRemediationAllowedReason,
@@ -81,46 +73,46 @@ func setRemediationAllowed(w *ward) {
 	}
 }
 
-func triggerText(w *ward) string {
-	trigger, _ := health.ParseTrigger(w.check.Spec.Remediation.TriggerIf, len(w.targets))
+func triggerText(s *ward) string {
+	trigger, _ := health.ParseTrigger(s.check.Spec.Remediation.TriggerIf, len(s.targets))
 	return "spec.remediation.triggerIf." + trigger.Text
 }
 
-func fullText(w *ward) string {
+func fullText(s *ward) string {
 	var texts []string
-	for _, name := range w.decision.Full {
-		texts = append(texts, fmt.Sprintf("%d of %s", w.groups[name].limit, name))
+	for _, name := range s.decision.Full {
+		texts = append(texts, fmt.Sprintf("%d of %s", s.groups[name].limit, name))
 	}
 	return strings.Join(texts, ", ")
 }
 
-func setFailureDomainsHealthy(w *ward) {
-	if !w.decided {
+func setFailureDomainsHealthy(s *ward) {
+	if !s.decided {
 		return
 	}
 	condition := metav1.Condition{Type: FailureDomainsHealthyCondition, Status: metav1.ConditionTrue, Reason: FailureDomainsHealthyReason}
-	if zones := w.decision.Zones; len(zones) > 0 {
+	if zones := s.decision.Zones; len(zones) > 0 {
 		condition.Status, condition.Reason = metav1.ConditionFalse, FailureDomainDownReason
 		condition.Message = fmt.Sprintf("No Machine in failure domain %s is well, so none of them is replaced: look there first; the annotation %s replaces a Machine all the same",
 			strings.Join(zones, ", "), clusterv1.RemediateMachineAnnotation)
 	}
-	conditions.Set(w.check, condition)
+	conditions.Set(s.check, condition)
 }
 
-func setTargetsExclusive(w *ward) {
-	if w.yielded == nil {
+func setTargetsExclusive(s *ward) {
+	if s.yielded == nil {
 		return
 	}
 	condition := metav1.Condition{Type: TargetsExclusiveCondition, Status: metav1.ConditionTrue, Reason: TargetsExclusiveReason}
-	if len(w.yielded) > 0 {
+	if len(s.yielded) > 0 {
 		var texts []string
-		for _, elder := range slices.Sorted(maps.Keys(w.yielded)) {
-			texts = append(texts, fmt.Sprintf("%d by %s", len(w.yielded[elder]), elder))
+		for _, elder := range slices.Sorted(maps.Keys(s.yielded)) {
+			texts = append(texts, fmt.Sprintf("%d by %s", len(s.yielded[elder]), elder))
 		}
 		condition.Status, condition.Reason = metav1.ConditionFalse, TargetsOverlapReason
 		condition.Message = "Some of the selected Machines are looked after by older MachineHealthChecks: " + strings.Join(texts, ", ") + "; narrow one of the selectors"
 	}
-	conditions.Set(w.check, condition)
+	conditions.Set(s.check, condition)
 }
 
 // The conditions of Machines.
@@ -197,6 +189,22 @@ var withdrawable = []string{
 func dropMark(m *clusterv1.Machine) {
 	external := conditions.Has(m, clusterv1.MachineExternallyRemediatedCondition)
 	if !external && slices.Contains(withdrawable, conditions.GetReason(m, clusterv1.MachineOwnerRemediatedCondition)) {
+		conditions.Delete(m, clusterv1.MachineOwnerRemediatedCondition)
+	}
+}
+
+// unmark takes everything back that health checks have said of a Machine: nobody judges it
+// any more. Its owner deletes only what it has seen unchanged, so that even a request on
+// which it was about to act is taken back in time. Where another kind of owner is at work,
+// what it says stays.
+func unmark(m *clusterv1.Machine) {
+	if !m.DeletionTimestamp.IsZero() {
+		return
+	}
+	conditions.Delete(m, clusterv1.MachineHealthCheckSucceededCondition)
+	conditions.Delete(m, clusterv1.MachineExternallyRemediatedCondition)
+	reason := conditions.GetReason(m, clusterv1.MachineOwnerRemediatedCondition)
+	if reason == clusterv1.MachineSetMachineRemediationMachineDeletingReason || slices.Contains(withdrawable, reason) {
 		conditions.Delete(m, clusterv1.MachineOwnerRemediatedCondition)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,13 +26,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"drover.io/machine-controller/internal/clusterevents"
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/expectation"
-	"drover.io/machine-controller/internal/filter"
-	"drover.io/machine-controller/internal/outcome"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/machine-controller/internal/workload"
+	"drover.io/runtime/predicates"
+	"drover.io/runtime/results"
 )
 
 const (
@@ -54,55 +56,56 @@ type Reconciler struct {
 	Events events.EventRecorder
 	Clock  clock.PassiveClock
 
+	watch  predicates.WatchFilter
 	writes *expectation.Writes
 }
 
 // Register adds the controller to the manager, with everything that can wake a MachineHealthCheck.
-func (r *Reconciler) Register(mgr ctrl.Manager, watchFilter string, options controller.Options) error {
-	r.writes = &expectation.Writes{Clock: r.Clock}
+func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, options controller.Options) error {
+	r.watch, r.writes = watch, &expectation.Writes{Clock: r.Clock}
 	err := builder.ControllerManagedBy(mgr).
-		For(&clusterv1.MachineHealthCheck{}, builder.WithPredicates(filter.WatchLabel(watchFilter))).
-		Watches(&clusterv1.MachineHealthCheck{}, coalesce.Map(r.rivals), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&clusterv1.Machine{}, coalesce.Map(r.checksOfMachine), builder.WithPredicates(telling())).
-		Watches(&clusterv1.MachineDeployment{}, coalesce.Map(r.checksOfDeployment), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.checksOfCluster), builder.WithPredicates(filter.ClusterTurns())).
-		WatchesRawSource(gathered(r.Workloads.NodeEvents(r.checksOfNode))).
+		For(&clusterv1.MachineHealthCheck{}, builder.WithPredicates(watch.MatchingPredicate())).
+		Watches(&clusterv1.MachineHealthCheck{}, coalesce.Map(r.rivals), builder.WithPredicates(watch.MatchingPredicate(), predicate.GenerationChangedPredicate{})).
+		Watches(&clusterv1.Machine{}, coalesce.Map(r.checksOfMachine), builder.WithPredicates(watch.ChildPredicate(), telling())).
+		Watches(&clusterv1.MachineDeployment{}, coalesce.Map(r.checksOfDeployment), builder.WithPredicates(watch.ChildPredicate(), predicate.GenerationChangedPredicate{})).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.checksOfCluster), builder.WithPredicates(clusterevents.StateChanged())).
+		WatchesRawSource(aggregated(r.Workloads.NodeEvents(r.checksOfNode))).
 		WatchesRawSource(r.Workloads.ClusterEvents(r.checksOfConnection)).
 		WithOptions(options).
-		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
+		Complete(reconcile.AsReconciler(mgr.GetClient(), predicates.FilterReconciler(watch, r)))
 	if err != nil {
 		return fmt.Errorf("registering the machinehealthcheck controller: %w", err)
 	}
-	return nil
+	return (&unmarker{r.Client, r.writes}).register(mgr, watch, options)
 }
 
 // Reconcile judges the Machines of one MachineHealthCheck.
 func (r *Reconciler) Reconcile(ctx context.Context, check *clusterv1.MachineHealthCheck) (reconcile.Result, error) {
 	before := check.DeepCopy()
 	if !check.DeletionTimestamp.IsZero() {
-		return reconcile.Result{}, nil
+		return reconcile.Result{}, nil // the unmarker takes care of its Machines
 	}
-	w := &ward{check: check, cluster: &clusterv1.Cluster{}}
+	s := &ward{check: check, cluster: &clusterv1.Cluster{}}
 	key := client.ObjectKey{Namespace: check.Namespace, Name: check.Spec.ClusterName}
-	if err := r.Client.Get(ctx, key, w.cluster); client.IgnoreNotFound(err) != nil {
+	if err := r.Client.Get(ctx, key, s.cluster); client.IgnoreNotFound(err) != nil {
 		return reconcile.Result{}, fmt.Errorf("reading Cluster %q: %w", key.Name, err)
 	}
-	if filter.Paused(w.cluster, check) {
-		setPaused(check, true)
-		return reconcile.Result{}, outcome.Settled(patch.Status(ctx, r.Client, before, check))
+	if predicates.Paused(s.cluster, check) {
+		conditions.Set(check, predicates.PausedCondition(s.cluster, check, "MachineHealthCheck"))
+		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(patch.Status(ctx, r.Client, before, check))
 	}
-	if w.cluster.UID == "" {
+	if s.cluster.UID == "" {
 		setClusterMissing(check)
-		return reconcile.Result{}, outcome.Settled(patch.Status(ctx, r.Client, before, check))
+		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(patch.Status(ctx, r.Client, before, check))
 	}
-	own(w)
+	own(s)
 	if err := patch.Main(ctx, r.Client, before, check); err != nil {
-		return reconcile.Result{}, outcome.Settled(fmt.Errorf("patching MachineHealthCheck: %w", err))
+		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(fmt.Errorf("patching MachineHealthCheck: %w", err))
 	}
-	result, err := r.round(ctx, w)
-	setStatus(w)
+	result, err := r.round(ctx, s)
+	setStatus(s)
 	report(r.Events, before, check)
-	statusErr := outcome.Settled(patch.Status(ctx, r.Client, before, check))
+	statusErr := results.IgnoreNotFoundOrConflict(patch.Status(ctx, r.Client, before, check))
 	if err := kerrors.NewAggregate([]error{err, statusErr}); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -111,29 +114,33 @@ func (r *Reconciler) Reconcile(ctx context.Context, check *clusterv1.MachineHeal
 
 // round gathers what is known, asks what to do, and does it. Nothing is done while the
 // workload cluster cannot be seen, or the cache is older than our own last write.
-func (r *Reconciler) round(ctx context.Context, w *ward) (reconcile.Result, error) {
-	if err := r.gather(ctx, w); err != nil {
+func (r *Reconciler) round(ctx context.Context, s *ward) (reconcile.Result, error) {
+	if err := r.observe(ctx, s); err != nil {
 		return reconcile.Result{}, err
 	}
-	if w.trouble != nil {
+	if s.trouble != nil {
 		return reconcile.Result{}, nil //nolint:nilerr // it is told in a condition; only a new spec can help
 	}
-	if r.behind(w.all) {
-		w.stale = true
+	if r.behind(s.all) {
+		s.stale = true
 		return reconcile.Result{RequeueAfter: unseenRetry}, nil
 	}
-	if !r.see(w) {
-		return reconcile.Result{RequeueAfter: lookAgain}, nil
-	}
-	decide(w, r.Clock.Now())
-	wake, err := r.admit(ctx, w)
+	spared, err := r.spare(ctx, s)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	result, err := r.treat(ctx, w)
-	result = outcome.Sooner(result, wake)
-	if at := w.decision.Next; !at.IsZero() {
-		result = outcome.Sooner(result, reconcile.Result{RequeueAfter: max(at.Sub(r.Clock.Now()), time.Millisecond)})
+	if !r.see(s) {
+		return results.Earliest(spared, reconcile.Result{RequeueAfter: lookAgain}), nil
+	}
+	decide(s, r.Clock.Now())
+	wake, err := r.admit(ctx, s)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	result, err := r.treat(ctx, s)
+	result = results.Earliest(results.Earliest(result, wake), spared)
+	if at := s.decision.Next; !at.IsZero() {
+		result = results.Earliest(result, reconcile.Result{RequeueAfter: max(at.Sub(r.Clock.Now()), time.Millisecond)})
 	}
 	return result, err
 }

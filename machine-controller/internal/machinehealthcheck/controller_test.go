@@ -202,7 +202,7 @@ func TestAsksOthers(t *testing.T) {
 	w.machine("m-0", "pool-a")
 	w.machine("m-1", "pool-b")
 	check := w.check("check", func(c *clusterv1.MachineHealthCheck) {
-		c.Spec.Remediation.TemplateRef = clusterv1.MachineHealthCheckRemediationTemplateReference{APIVersion: "mend.test/v1", Kind: "MendTemplate", Name: "reboot"}
+		c.Spec.Remediation.TemplateRef = clusterv1.MachineHealthCheckRemediationTemplateReference{APIVersion: "mend.test/v1", Kind: "MendRemediationTemplate", Name: "reboot"}
 	})
 	w.ready("m-0", corev1.ConditionFalse)
 	w.ready("m-1", corev1.ConditionFalse)
@@ -210,7 +210,7 @@ func TestAsksOthers(t *testing.T) {
 	w.says("m-1", badNode, notAsked, "ExternallyRemediated=False RemediationTemplateNotFound")
 
 	w.create(&unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "mend.test/v1", "kind": "MendTemplate",
+		"apiVersion": "mend.test/v1", "kind": "MendRemediationTemplate",
 		"metadata": map[string]any{"namespace": w.namespace, "name": "reboot"},
 		"spec":     map[string]any{"template": map[string]any{"spec": map[string]any{"strategy": "reboot"}}},
 	}})
@@ -223,7 +223,7 @@ func TestAsksOthers(t *testing.T) {
 	w.Expect(w.Get(t.Context(), client.ObjectKeyFromObject(request), m)).To(gomega.Succeed())
 	strategy, _, _ := unstructured.NestedString(request.Object, "spec", "strategy")
 	got := []any{request.GetOwnerReferences(), request.GetLabels()[clusterv1.ClusterNameLabel], strategy}
-	want := []any{[]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: "m-0", UID: m.UID}}, "c", "reboot"}
+	want := []any{[]metav1.OwnerReference{*metav1.NewControllerRef(m, clusterv1.GroupVersion.WithKind("Machine"))}, "c", "reboot"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("request (-want +got):\n%s", diff)
 	}
@@ -239,7 +239,7 @@ func TestAsksOthers(t *testing.T) {
 func mend(namespace, name string) *unstructured.Unstructured {
 	request := &unstructured.Unstructured{}
 	request.SetAPIVersion("mend.test/v1")
-	request.SetKind("Mend")
+	request.SetKind("MendRemediation")
 	request.SetNamespace(namespace)
 	request.SetName(name)
 	return request

@@ -12,35 +12,35 @@ import (
 )
 
 // decide asks for the verdict on each target, and then what to do about all of them.
-func decide(w *ward, now time.Time) {
-	w.findings = make(map[string]health.Finding, len(w.targets))
+func decide(s *ward, now time.Time) {
+	s.findings = make(map[string]health.Finding, len(s.targets))
 	// The trigger has been read before, when its errors could be told.
-	trigger, _ := health.ParseTrigger(w.check.Spec.Remediation.TriggerIf, len(w.targets))
+	trigger, _ := health.ParseTrigger(s.check.Spec.Remediation.TriggerIf, len(s.targets))
 	situation := health.Situation{Groups: map[string]health.Group{}, Trigger: trigger, Now: now}
-	for _, m := range w.targets {
-		if name := w.groupOf[m.UID]; name != "" {
-			g := w.groups[name]
+	for _, m := range s.targets {
+		if name := s.groupOf[m.UID]; name != "" {
+			g := s.groups[name]
 			situation.Groups[name] = health.Group{Limit: g.limit, InFlight: health.InFlight(g.machines, g.vacancies)}
 		}
-		w.findings[m.Name] = health.Verdict(health.Input{
-			Machine: m, Cluster: w.cluster, Nodes: w.nodes[m.UID], Since: w.since, Checks: w.check.Spec.Checks, Now: now,
+		s.findings[m.Name] = health.Verdict(health.Input{
+			Machine: m, Cluster: s.cluster, Nodes: s.nodes[m.UID], Since: s.since, Checks: s.check.Spec.Checks, Now: now,
 		})
-		situation.Targets = append(situation.Targets, w.target(m, now))
+		situation.Targets = append(situation.Targets, s.target(m, now))
 	}
-	w.decision, w.decided = health.Plan(situation), true
+	s.decision, s.decided = health.Plan(situation), true
 }
 
-func (w *ward) target(m *clusterv1.Machine, now time.Time) health.Target {
+func (s *ward) target(m *clusterv1.Machine, now time.Time) health.Target {
 	zone := m.Status.FailureDomain
 	if zone == "" {
 		zone = m.Spec.FailureDomain
 	}
 	return health.Target{
 		Name:      m.Name,
-		Finding:   w.findings[m.Name],
+		Finding:   s.findings[m.Name],
 		Zone:      zone,
-		Group:     w.groupOf[m.UID],
-		Marked:    w.marked(m),
+		Group:     s.groupOf[m.UID],
+		Marked:    s.marked(m),
 		Holds:     health.Holds(m),
 		NotBefore: health.NotBefore(m, now),
 		Created:   m.CreationTimestamp.Time,
@@ -48,8 +48,8 @@ func (w *ward) target(m *clusterv1.Machine, now time.Time) health.Target {
 }
 
 // marked reports whether this check has asked for the Machine's replacement before.
-func (w *ward) marked(m *clusterv1.Machine) bool {
-	if w.check.Spec.Remediation.TemplateRef.IsDefined() {
+func (s *ward) marked(m *clusterv1.Machine) bool {
+	if s.check.Spec.Remediation.TemplateRef.IsDefined() {
 		return health.MarkedForOthers(m)
 	}
 	return health.MarkedForOwner(m)

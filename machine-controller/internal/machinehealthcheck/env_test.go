@@ -38,7 +38,7 @@ const patience = 60 * time.Second
 
 // management is the API server that the tests of this package share, which is the workload cluster too.
 var management = &testenv.Server{
-	Project: true, CRDs: []*apiextensionsv1.CustomResourceDefinition{loose("Mend", "mends"), loose("MendTemplate", "mendtemplates")},
+	Project: true, CRDs: []*apiextensionsv1.CustomResourceDefinition{loose("MendRemediation", "mendremediations"), loose("MendRemediationTemplate", "mendremediationtemplates")},
 }
 
 func TestMain(m *testing.M) { testenv.Main(m, management.Stop) }
@@ -129,9 +129,9 @@ func (w *world) start(config *rest.Config, s *runtime.Scheme) {
 	workloads := workload.New(workload.Options{Namespace: w.namespace, Registerer: prometheus.NewRegistry()})
 	w.Expect(workloads.Register(mgr)).To(gomega.Succeed())
 	recorder := mgr.GetEventRecorder("test")
-	reach := safety.Reach{}.Probed(true, time.Now(), time.Minute)
+	reach := safety.Reachability{}.Probed(true, time.Now(), time.Minute)
 	guard := &safety.Guard{
-		Reader: mgr.GetClient(), Workload: workloads.State, Management: func() safety.Reach { return reach },
+		Reader: mgr.GetClient(), Workload: workloads.State, Management: func() safety.Reachability { return reach },
 		Default: safety.Default(), Period: time.Minute, Clock: clock.RealClock{},
 	}
 	checks := &Reconciler{

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/machine-controller/internal/contract"
+	"drover.io/runtime/predicates"
 )
 
 // templateRetry is how often a template that does not exist is looked for.
@@ -40,12 +42,24 @@ var errTemplateMissing = errors.New("it does not exist")
 
 func isTemplateMissing(err error) bool { return errors.Is(err, errTemplateMissing) }
 
+// errForeignRequest says that an object has a request's kind and name and is not the request
+// for the Machine.
+var errForeignRequest = errors.New("it is not a remediation request for this Machine: delete or rename it")
+
+// needsPerson reports whether a request cannot be made until somebody corrects something.
+func needsPerson(err error) bool {
+	return isTemplateMissing(err) || errors.Is(err, errForeignRequest) || contract.IsInvalidReference(err)
+}
+
 // ensure creates the request for a Machine unless it exists.
 func (q *requester) ensure(ctx context.Context, m *clusterv1.Machine) error {
+	if err := q.checkReference(); err != nil {
+		return err
+	}
 	existing := q.named(m)
 	err := q.live.Get(ctx, client.ObjectKeyFromObject(existing), existing)
 	if err == nil {
-		return nil
+		return q.checkRequest(m, existing)
 	}
 	if !absent(err) {
 		return fmt.Errorf("reading %s %q: %w", existing.GetKind(), existing.GetName(), err)
@@ -54,10 +68,11 @@ func (q *requester) ensure(ctx context.Context, m *clusterv1.Machine) error {
 	if err != nil {
 		return err
 	}
-	request, err := template.Object(contract.Birth{
+	request, err := template.Object(contract.Metadata{
 		Name:        m.Name,
 		ClusterName: m.Spec.ClusterName,
-		Owner:       metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: m.Name, UID: m.UID},
+		Labels:      predicates.Inherit(nil, m),
+		Owner:       *metav1.NewControllerRef(m, clusterv1.GroupVersion.WithKind("Machine")),
 	})
 	if err != nil {
 		return err
@@ -68,14 +83,46 @@ func (q *requester) ensure(ctx context.Context, m *clusterv1.Machine) error {
 	return nil
 }
 
-// withdraw deletes the request for a Machine that is healthy again.
+// withdraw deletes the request for a Machine that is healthy again, or exempt. What is not
+// the request stays, and so does a request that has changed hands since it was read.
 func (q *requester) withdraw(ctx context.Context, m *clusterv1.Machine) error {
-	if !q.check.Spec.Remediation.TemplateRef.IsDefined() || !conditions.Has(m, clusterv1.MachineExternallyRemediatedCondition) {
-		return nil
+	if !q.check.Spec.Remediation.TemplateRef.IsDefined() || !conditions.Has(m, clusterv1.MachineExternallyRemediatedCondition) || q.checkReference() != nil {
+		return nil //nolint:nilerr // what is no request of ours is left alone, which its reader tells
 	}
 	request := q.named(m)
-	if err := q.client.Delete(ctx, request); err != nil && !absent(err) {
+	if err := q.live.Get(ctx, client.ObjectKeyFromObject(request), request); err != nil {
+		if absent(err) {
+			return nil
+		}
+		return fmt.Errorf("reading %s %q: %w", request.GetKind(), request.GetName(), err)
+	}
+	if q.checkRequest(m, request) != nil || request.GetDeletionTimestamp() != nil {
+		return nil //nolint:nilerr // what is no request of the Machine is left alone
+	}
+	as := client.Preconditions{UID: new(request.GetUID()), ResourceVersion: new(request.GetResourceVersion())}
+	if err := q.client.Delete(ctx, request, as); err != nil && !absent(err) {
 		return fmt.Errorf("deleting %s %q: %w", request.GetKind(), request.GetName(), err)
+	}
+	return nil
+}
+
+// checkReference refuses a template from which no request can be made.
+func (q *requester) checkReference() error {
+	if err := contract.CheckRemediationTemplate(q.check.Spec.Remediation.TemplateRef.GroupVersionKind().GroupKind()); err != nil {
+		return fmt.Errorf("spec.remediation.templateRef: %w", err)
+	}
+	return nil
+}
+
+// checkRequest refuses an object that was not made from a template of this kind for the
+// Machine, by the UID in its owner references. Upstream's requests have an owner that is no
+// controller; ours, and no others, may have the Machine as their controller.
+func (q *requester) checkRequest(m *clusterv1.Machine, request *unstructured.Unstructured) error {
+	of := q.check.Spec.Remediation.TemplateRef.GroupVersionKind().GroupKind().String()
+	owned := slices.ContainsFunc(request.GetOwnerReferences(), func(o metav1.OwnerReference) bool { return o.UID == m.UID })
+	controller := metav1.GetControllerOfNoCopy(request)
+	if !owned || (controller != nil && controller.UID != m.UID) || request.GetAnnotations()[clusterv1.TemplateClonedFromGroupKindAnnotation] != of {
+		return fmt.Errorf("%s %q exists: %w", request.GetKind(), request.GetName(), errForeignRequest)
 	}
 	return nil
 }

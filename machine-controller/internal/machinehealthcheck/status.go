@@ -3,30 +3,36 @@
 
 package machinehealthcheck
 
+import (
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	"drover.io/runtime/predicates"
+)
+
 // maxTargets is how many names the API lets status.targets hold.
 const maxTargets = 10000
 
 // setStatus counts the targets and derives the conditions. Counts that could not be taken
 // stay as they were.
-func setStatus(w *ward) {
-	status := &w.check.Status
-	status.ObservedGeneration = w.check.Generation
-	if w.trouble == nil {
-		status.ExpectedMachines = new(int32(len(w.targets)))
+func setStatus(s *ward) {
+	status := &s.check.Status
+	status.ObservedGeneration = s.check.Generation
+	if s.trouble == nil {
+		status.ExpectedMachines = new(int32(len(s.targets)))
 		status.Targets = nil
-		for _, m := range w.targets[:min(len(w.targets), maxTargets)] {
+		for _, m := range s.targets[:min(len(s.targets), maxTargets)] {
 			status.Targets = append(status.Targets, m.Name)
 		}
 	}
 	switch {
-	case w.decided:
-		status.CurrentHealthy = new(int32(w.decision.Healthy))
-		status.RemediationsAllowed = new(int32(w.decision.Allowed))
-	case !w.stale:
+	case s.decided:
+		status.CurrentHealthy = new(int32(s.decision.Healthy))
+		status.RemediationsAllowed = new(int32(s.decision.Allowed))
+	case !s.stale:
 		status.RemediationsAllowed = new(int32(0))
 	}
-	setPaused(w.check, false)
-	setRemediationAllowed(w)
-	setFailureDomainsHealthy(w)
-	setTargetsExclusive(w)
+	conditions.Set(s.check, predicates.PausedCondition(s.cluster, s.check, "MachineHealthCheck"))
+	setRemediationAllowed(s)
+	setFailureDomainsHealthy(s)
+	setTargetsExclusive(s)
 }

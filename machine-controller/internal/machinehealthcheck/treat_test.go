@@ -6,9 +6,11 @@ package machinehealthcheck
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -27,16 +29,16 @@ var errRefused = errors.New("refused")
 
 // clinic is a Reconciler whose client refuses to write the Machine "refused" and counts the
 // other writes, with three unhealthy Machines.
-func clinic(t *testing.T) (r *Reconciler, w *ward, writes *int) {
+func clinic(t *testing.T) (r *Reconciler, s *ward, writes *int) {
 	t.Helper()
 	api, namespace := management.Client(t), management.Namespace(t)
-	w = &ward{check: newCheck(namespace, "check"), findings: map[string]health.Finding{}}
-	w.decision.Remediate = map[string]bool{"a": true, "z": true}
+	s = &ward{check: newCheck(namespace, "check"), findings: map[string]health.Finding{}}
+	s.decision.Remediate = map[string]bool{"a": true, "z": true}
 	for _, name := range []string{"a", "refused", "z"} {
 		if err := api.Create(t.Context(), testenv.Machine(namespace, name)); err != nil {
 			t.Fatal(err)
 		}
-		w.findings[name] = health.Finding{State: health.Unhealthy, Reason: clusterv1.MachineHealthCheckUnhealthyNodeReason, Message: "bad"}
+		s.findings[name] = health.Finding{State: health.Unhealthy, Reason: clusterv1.MachineHealthCheckUnhealthyNodeReason, Message: "bad"}
 	}
 	writes = new(int)
 	c := interceptor.NewClient(api, interceptor.Funcs{
@@ -49,32 +51,32 @@ func clinic(t *testing.T) (r *Reconciler, w *ward, writes *int) {
 		},
 	})
 	r = &Reconciler{Client: c, Live: c, Events: events.NewFakeRecorder(10), writes: &expectation.Writes{Clock: clock.RealClock{}}}
-	r.read(t, w)
-	return r, w, writes
+	r.read(t, s)
+	return r, s, writes
 }
 
 // read makes the Machines of the API server the targets.
-func (r *Reconciler) read(t *testing.T, w *ward) {
+func (r *Reconciler) read(t *testing.T, s *ward) {
 	t.Helper()
 	list := &clusterv1.MachineList{}
-	if err := r.Client.List(t.Context(), list, client.InNamespace(w.check.Namespace)); err != nil {
+	if err := r.Client.List(t.Context(), list, client.InNamespace(s.check.Namespace)); err != nil {
 		t.Fatal(err)
 	}
-	w.targets = nil
+	s.targets = nil
 	for i := range list.Items {
-		w.targets = append(w.targets, &list.Items[i])
+		s.targets = append(s.targets, &list.Items[i])
 	}
 }
 
 func TestOneFailureDoesNotStopTheOthers(t *testing.T) {
 	t.Parallel()
-	r, w, _ := clinic(t)
-	if _, err := r.treat(t.Context(), w); !errors.Is(err, errRefused) {
+	r, s, _ := clinic(t)
+	if _, err := r.treat(t.Context(), s); !errors.Is(err, errRefused) {
 		t.Errorf("the failure is not told: %v", err)
 	}
-	r.read(t, w)
+	r.read(t, s)
 	got := map[string]bool{}
-	for _, m := range w.targets {
+	for _, m := range s.targets {
 		got[m.Name] = health.MarkedForOwner(m)
 	}
 	if diff := cmp.Diff(map[string]bool{"a": true, "refused": false, "z": true}, got); diff != "" {
@@ -82,14 +84,44 @@ func TestOneFailureDoesNotStopTheOthers(t *testing.T) {
 	}
 }
 
+// TestWhoIsReplacedIsHandedOverLast: the owner counts the unhealthy Machines when it reads the request.
+func TestWhoIsReplacedIsHandedOverLast(t *testing.T) {
+	t.Parallel()
+	r, s, _ := clinic(t)
+	for name, conflict := range map[string]bool{"a verdict is written": false, "a verdict meets a newer Machine": true} {
+		var order []string
+		r.Client = interceptor.NewClient(management.Client(t), interceptor.Funcs{
+			SubResourcePatch: func(_ context.Context, _ client.Client, _ string, object client.Object, _ client.Patch, _ ...client.SubResourcePatchOption) error {
+				order = append(order, object.GetName())
+				if conflict {
+					return apierrors.NewConflict(clusterv1.GroupVersion.WithResource("machines").GroupResource(), object.GetName(), errRefused)
+				}
+				return nil
+			},
+		})
+		s.decision.Remediate = map[string]bool{"a": true}
+		result, err := r.treat(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"refused", "z", "a"}
+		if conflict {
+			want = []string{"refused", "z"}
+		}
+		if diff := cmp.Diff(want, order); diff != "" || conflict != (result.RequeueAfter > 0) {
+			t.Errorf("%s: comes again after %v; Machines written (-want +got):\n%s", name, result.RequeueAfter, diff)
+		}
+	}
+}
+
 func TestTheSameVerdictWritesNothing(t *testing.T) {
 	t.Parallel()
-	r, w, writes := clinic(t)
+	r, s, writes := clinic(t)
 	for range 3 {
-		if _, err := r.treat(t.Context(), w); !errors.Is(err, errRefused) {
+		if _, err := r.treat(t.Context(), s); !errors.Is(err, errRefused) {
 			t.Errorf("treating: %v", err)
 		}
-		r.read(t, w)
+		r.read(t, s)
 	}
 	if *writes != 2 {
 		t.Errorf("%d writes for two Machines", *writes)
@@ -176,6 +208,10 @@ func TestTelling(t *testing.T) {
 		"passes a new annotation": {tells: true, change: func(m *clusterv1.Machine) {
 			m.Annotations = map[string]string{clusterv1.RemediateMachineAnnotation: ""}
 		}},
+		"passes over the reasons of most conditions": {change: func(m *clusterv1.Machine) { m.Status.Conditions[0].Reason = "Other" }},
+		"passes that the owner has refused": {tells: true, change: func(m *clusterv1.Machine) {
+			m.Status.Conditions[1].Reason = clusterv1.MachineSetMachineCannotBeRemediatedReason
+		}},
 		"passes another label":    {tells: true, change: func(m *clusterv1.Machine) { m.Labels = map[string]string{"pool": "b"} }},
 		"passes a deletion":       {tells: true, change: func(m *clusterv1.Machine) { m.DeletionTimestamp = new(metav1.Now()) }},
 		"passes a Node":           {tells: true, change: func(m *clusterv1.Machine) { m.Status.NodeRef.Name = "n" }},
@@ -185,12 +221,41 @@ func TestTelling(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			before := &clusterv1.Machine{}
-			before.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionTrue}}
+			before.Status.Conditions = []metav1.Condition{
+				{Type: "Ready", Status: metav1.ConditionTrue},
+				{Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineOwnerRemediatedWaitingForRemediationReason},
+			}
 			after := before.DeepCopy()
 			test.change(after)
 			if got := telling().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != test.tells {
 				t.Errorf("passes %t, want %t", got, test.tells)
 			}
 		})
+	}
+}
+
+// TestAConflictIsTriedAgain lets words change between the read and the write, of which no event comes.
+func TestAConflictIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	r, s, _ := clinic(t)
+	delete(s.findings, "refused")
+	s.targets = slices.DeleteFunc(s.targets, func(m *clusterv1.Machine) bool { return m.Name == "refused" })
+	other := s.targets[0].DeepCopy()
+	other.Status.Phase = "Running"
+	if err := management.Client(t).Status().Update(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	result, err := r.treat(t.Context(), s)
+	if err != nil || result.RequeueAfter == 0 {
+		t.Errorf("got %v, %v, but nobody wakes the check", result, err)
+	}
+	r.read(t, s)
+	s.targets = slices.DeleteFunc(s.targets, func(m *clusterv1.Machine) bool { return m.Name == "refused" })
+	if result, err = r.treat(t.Context(), s); err != nil || result.RequeueAfter != 0 {
+		t.Errorf("got %v, %v", result, err)
+	}
+	r.read(t, s)
+	if !health.MarkedForOwner(s.targets[0]) {
+		t.Error("the Machine is not marked")
 	}
 }

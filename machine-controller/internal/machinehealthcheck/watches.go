@@ -104,7 +104,7 @@ func (r *Reconciler) checksOfNode(cluster client.ObjectKey, node *corev1.Node) [
 }
 
 // gathered lets many events of a source become one request.
-func gathered(from source.Source) source.Source {
+func aggregated(from source.Source) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		return from.Start(ctx, patient{queue})
 	})
@@ -134,11 +134,16 @@ func telling() predicate.Predicate {
 	}}
 }
 
-// statuses are the conditions of a Machine, without their words.
+// statuses are the conditions of a Machine, without their words. Of who replaces it the reason
+// counts, too: a Machine that cannot be replaced leaves its place in the budget to others.
 func statuses(m *clusterv1.Machine) map[string]string {
 	all := make(map[string]string, len(m.Status.Conditions))
 	for _, condition := range m.Status.Conditions {
 		all[condition.Type] = string(condition.Status)
+		switch condition.Type {
+		case clusterv1.MachineOwnerRemediatedCondition, clusterv1.MachineExternallyRemediatedCondition:
+			all[condition.Type] += "/" + condition.Reason
+		}
 	}
 	return all
 }

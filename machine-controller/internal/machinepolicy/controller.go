@@ -9,6 +9,7 @@ package machinepolicy
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,8 +23,9 @@ import (
 
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/coalesce"
-	"drover.io/machine-controller/internal/filter"
 	"drover.io/machine-controller/internal/patch"
+	"drover.io/machine-controller/internal/safety"
+	"drover.io/runtime/predicates"
 )
 
 // +kubebuilder:rbac:groups=policy.drover.io,resources=machinepolicies,verbs=get;list;watch
@@ -32,18 +34,22 @@ import (
 // Reconciler reconciles MachinePolicies. All fields are required.
 type Reconciler struct {
 	Client client.Client
+
+	watch     predicates.WatchFilter
+	selectors safety.Selectors
 }
 
 // Register adds the controller to the manager, with everything that can wake a MachinePolicy.
-func (r *Reconciler) Register(mgr ctrl.Manager, watchFilter string, options controller.Options) error {
+func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, options controller.Options) error {
+	r.watch = watch
 	labels := builder.WithPredicates(predicate.LabelChangedPredicate{})
 	err := builder.ControllerManagedBy(mgr).
-		For(&policyv1.MachinePolicy{}, builder.WithPredicates(filter.WatchLabel(watchFilter), predicate.GenerationChangedPredicate{})).
+		For(&policyv1.MachinePolicy{}, builder.WithPredicates(watch.MatchingPredicate(), predicate.GenerationChangedPredicate{})).
 		Watches(&policyv1.MachinePolicy{}, coalesce.Map(r.policiesBeside), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&clusterv1.MachineDeployment{}, coalesce.Map(r.policiesBeside), labels).
 		Watches(&clusterv1.MachineSet{}, coalesce.Map(r.policiesBeside), labels).
 		WithOptions(options).
-		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
+		Complete(reconcile.AsReconciler(mgr.GetClient(), predicates.FilterReconciler(watch, r)))
 	if err != nil {
 		return fmt.Errorf("registering the machinepolicy controller: %w", err)
 	}
@@ -57,14 +63,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, policy *policyv1.MachinePoli
 	}
 	before := policy.DeepCopy()
 	policies := &policyv1.MachinePolicyList{}
-	if err := r.Client.List(ctx, policies, client.InNamespace(policy.Namespace)); err != nil {
+	if err := r.Client.List(ctx, policies, client.InNamespace(policy.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return reconcile.Result{}, fmt.Errorf("listing MachinePolicies: %w", err)
 	}
 	fleets, err := r.fleets(ctx, policy.Namespace)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	setStatus(policy, policies.Items, fleets)
+	ours := slices.DeleteFunc(slices.Clone(policies.Items), func(p policyv1.MachinePolicy) bool { return !r.watch.Matches(&p) })
+	setStatus(policy, r.selectors.Candidates(ours), fleets)
 	if err := patch.Status(ctx, r.Client, before, policy); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 		return reconcile.Result{}, fmt.Errorf("patching the status of MachinePolicy: %w", err)
 	}
@@ -83,10 +90,13 @@ func (r *Reconciler) fleets(ctx context.Context, namespace string) ([]fleet, err
 	}
 	var all []fleet
 	for i := range deployments.Items {
+		if !r.watch.Matches(&deployments.Items[i]) {
+			continue
+		}
 		all = append(all, fleet{"MachineDeployment " + deployments.Items[i].Name, deployments.Items[i].Labels})
 	}
 	for i := range sets.Items {
-		if metav1.GetControllerOfNoCopy(&sets.Items[i]) == nil {
+		if r.watch.Matches(&sets.Items[i]) && metav1.GetControllerOfNoCopy(&sets.Items[i]) == nil {
 			all = append(all, fleet{"MachineSet " + sets.Items[i].Name, sets.Items[i].Labels})
 		}
 	}

@@ -26,23 +26,28 @@ type fleet struct {
 const told = 5
 
 // setStatus counts what the policy selects, and compares it with the others of its namespace.
-func setStatus(policy *policyv1.MachinePolicy, all []policyv1.MachinePolicy, fleets []fleet) {
+func setStatus(policy *policyv1.MachinePolicy, all []safety.Candidate, fleets []fleet) {
 	var selected int32
 	var lost []string
 	rivals := map[string]bool{}
+	at := slices.IndexFunc(all, func(p safety.Candidate) bool { return p.Name == policy.Name })
 	for _, f := range fleets {
-		selecting := safety.Selecting(all, f.labels)
-		if !slices.ContainsFunc(selecting, func(p *policyv1.MachinePolicy) bool { return p.Name == policy.Name }) {
+		if at < 0 || !all[at].Selects(f.labels) {
 			continue
 		}
 		selected++
-		for _, p := range selecting {
-			if p.Name != policy.Name {
-				rivals[p.Name] = true
+		inForce := policy.Name
+		for i, p := range all {
+			if i == at || rivals[p.Name] && i > at || !p.Selects(f.labels) {
+				continue
+			}
+			rivals[p.Name] = true
+			if i < at && inForce == policy.Name {
+				inForce = p.Name
 			}
 		}
-		if selecting[0].Name != policy.Name {
-			lost = append(lost, fmt.Sprintf("%s (%s)", f.title, selecting[0].Name))
+		if inForce != policy.Name {
+			lost = append(lost, fmt.Sprintf("%s (%s)", f.title, inForce))
 		}
 	}
 	policy.Status.ObservedGeneration = policy.Generation

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	policyv1 "drover.io/api/policy/v1alpha1"
+	"drover.io/machine-controller/internal/safety"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -62,7 +63,7 @@ func TestStatus(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			setStatus(&test.mine, append(test.others, test.mine), []fleet{cpu, gpu})
+			setStatus(&test.mine, (&safety.Selectors{}).Candidates(append(test.others, test.mine)), []fleet{cpu, gpu})
 			got := status{Selected: *test.mine.Status.Selected}
 			for kind, to := range map[string]*string{policyv1.ReadyCondition: &got.Ready, policyv1.ConflictCondition: &got.Conflict} {
 				condition := conditions.Get(&test.mine, kind)

@@ -121,6 +121,18 @@ func TestScalesDownAndUp(t *testing.T) {
 	}
 }
 
+// Cluster API's own controller leaves this annotation with "false" on every set of a MachineDeployment.
+func TestCreatesWhereCreationIsExpresslyNotDisabled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.templates()
+	set := machineSet(w.namespace)
+	set.Spec.Replicas = new(int32(1))
+	set.Annotations = map[string]string{clusterv1.DisableMachineCreateAnnotation: "false"}
+	w.create(set)
+	w.complete(set, 1)
+}
+
 // TestOneWriteGoesWrong lets each write of a birth and of a deletion fail once, before it is
 // sent and after, when only the answer is lost. Whatever happens, there are never more
 // Machines than asked for, and in the end nothing is left. All stories run side by side.

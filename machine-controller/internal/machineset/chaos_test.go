@@ -39,7 +39,7 @@ type chaos struct {
 	set       *clusterv1.MachineSet
 	machines  []*clusterv1.Machine
 	nodes     map[string]*corev1.Node
-	born      int
+	created   int
 	deleted   []string
 	joinable  bool
 	decision  health.Decision
@@ -57,12 +57,12 @@ func newChaos() *chaos {
 }
 
 func (w *chaos) create(at time.Time) *clusterv1.Machine {
-	w.born++
+	w.created++
 	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{
 		// Those of the beginning are a second apart, so that the newest of them is known.
-		Name: fmt.Sprintf("m-%02d", w.born), CreationTimestamp: metav1.NewTime(at.Add(time.Duration(w.born) * time.Second)),
+		Name: fmt.Sprintf("m-%02d", w.created), CreationTimestamp: metav1.NewTime(at.Add(time.Duration(w.created) * time.Second)),
 	}}
-	m.Status.FailureDomain = string(rune('a' + w.born%3))
+	m.Status.FailureDomain = string(rune('a' + w.created%3))
 	w.machines = append(w.machines, m)
 	return m
 }

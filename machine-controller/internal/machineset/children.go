@@ -16,11 +16,12 @@ import (
 )
 
 // handDown carries the template's labels and annotations to the Machine's BootstrapConfig and
-// InfraMachine. What to take away again only the Machine remembers, so it is written last.
+// InfraMachine, as far as the Machine controls them. What to take away again only the Machine remembers, so it is written last.
 func (r *Reconciler) handDown(ctx context.Context, set *clusterv1.MachineSet, m *clusterv1.Machine) error {
 	template := &set.Spec.Template
 	labels := metadataPatch(m.Annotations[labelsFromTemplate], template.Labels)
 	delete(labels, clusterv1.ClusterNameLabel) // by which the object is found; it is the Cluster's for life
+	delete(labels, clusterv1.WatchLabel)       // the Machine's own, which its controller keeps on the object
 	annotations := metadataPatch(m.Annotations[annotationsFromTemplate], template.Annotations)
 	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels, "annotations": annotations}})
 	if err != nil {
@@ -36,6 +37,12 @@ func (r *Reconciler) handDown(ctx context.Context, set *clusterv1.MachineSet, m 
 		}
 		object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: ref.Name}}
 		object.SetGroupVersionKind(gvk)
+		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(object), object); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("reading %s %q: %w", ref.Kind, ref.Name, err)
+		}
+		if !metav1.IsControlledBy(object, m) || r.watch.Foreign(object) {
+			continue
+		}
 		if err := r.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, data)); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("updating %s %q: %w", ref.Kind, ref.Name, err)
 		}

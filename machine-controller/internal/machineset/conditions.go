@@ -10,17 +10,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+
+	"drover.io/machine-controller/internal/annotation"
 )
 
 // Types and reasons are upstream's.
-
-func setPaused(set *clusterv1.MachineSet, paused bool) {
-	condition := metav1.Condition{Type: clusterv1.PausedCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotPausedReason}
-	if paused {
-		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.PausedReason
-	}
-	conditions.Set(set, condition)
-}
 
 // setClusterMissing reports a MachineSet that cannot be reconciled for want of its Cluster.
 func setClusterMissing(set *clusterv1.MachineSet) {
@@ -32,43 +26,46 @@ func setClusterMissing(set *clusterv1.MachineSet) {
 	})
 }
 
-func setScalingUp(f *family) {
-	desired, current := desiredReplicas(f.set), len(f.machines)+f.born
+func setScalingUp(s *state) {
+	desired, current := desiredReplicas(s.set), len(s.machines)+s.created
 	condition := metav1.Condition{Type: clusterv1.MachineSetScalingUpCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineSetNotScalingUpReason}
 	if current < desired {
 		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.MachineSetScalingUpReason
 		condition.Message = fmt.Sprintf("Scaling up from %d to %d replicas", current, desired)
-		if _, disabled := f.set.Annotations[clusterv1.DisableMachineCreateAnnotation]; disabled {
+		if annotation.IsTrue(s.set, clusterv1.DisableMachineCreateAnnotation) {
 			condition.Message += fmt.Sprintf(" is blocked by the annotation %s", clusterv1.DisableMachineCreateAnnotation)
 		}
 	}
-	if f.trouble != nil {
+	if s.trouble != nil {
 		separator := ""
 		if condition.Message != "" {
 			separator = " is blocked because: "
 		}
-		condition.Message += separator + f.trouble.Error()
+		condition.Message += separator + s.trouble.Error()
 	}
-	conditions.Set(f.set, condition)
+	conditions.Set(s.set, condition)
 }
 
 // staleDeletion is when a Machine's deletion is remarkable enough to be told by its owner.
 const staleDeletion = 15 * time.Minute
 
-func setScalingDown(f *family, now time.Time) {
-	desired, current := desiredReplicas(f.set), len(f.machines)
+func setScalingDown(s *state, now time.Time) {
+	desired, current := desiredReplicas(s.set), len(s.machines)
 	condition := metav1.Condition{Type: clusterv1.MachineSetScalingDownCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineSetNotScalingDownReason}
 	if current > desired {
 		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.MachineSetScalingDownReason
 		condition.Message = fmt.Sprintf("Scaling down from %d to %d replicas", current, desired)
+		if s.keepReason != "" {
+			condition.Message += " is blocked because: " + s.keepReason
+		}
 	}
-	if stale := staleMachines(f.machines, now); stale > 0 {
+	if stale := staleMachines(s.machines, now); stale > 0 {
 		if condition.Message != "" {
 			condition.Message += "; "
 		}
 		condition.Message += fmt.Sprintf("%d Machines have been deleting for more than 15m", stale)
 	}
-	conditions.Set(f.set, condition)
+	conditions.Set(s.set, condition)
 }
 
 func staleMachines(machines []*clusterv1.Machine, now time.Time) int {
@@ -82,23 +79,26 @@ func staleMachines(machines []*clusterv1.Machine, now time.Time) int {
 }
 
 // setRemediating reports whether an unhealthy Machine is being replaced.
-func setRemediating(f *family) {
+func setRemediating(s *state) {
 	condition := metav1.Condition{Type: clusterv1.MachineSetRemediatingCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineSetNotRemediatingReason}
-	for _, m := range f.machines {
+	for _, m := range s.machines {
 		if conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition) {
 			condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.MachineSetRemediatingReason
 		}
 	}
-	conditions.Set(f.set, condition)
+	conditions.Set(s.set, condition)
 }
 
-func setDeleting(f *family) {
+func setDeleting(s *state) {
 	condition := metav1.Condition{Type: clusterv1.MachineSetDeletingCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineSetNotDeletingReason}
-	if !f.set.DeletionTimestamp.IsZero() {
+	if !s.set.DeletionTimestamp.IsZero() {
 		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.MachineSetDeletingReason
-		condition.Message = fmt.Sprintf("Deleting %d Machines", len(f.machines))
+		condition.Message = fmt.Sprintf("Deleting %d Machines", len(s.machines))
+		if s.trouble != nil {
+			condition.Message += ": " + s.trouble.Error()
+		}
 	}
-	conditions.Set(f.set, condition)
+	conditions.Set(s.set, condition)
 }
 
 // desiredReplicas is none for a MachineSet that is being deleted.

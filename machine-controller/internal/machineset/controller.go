@@ -13,6 +13,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -25,15 +26,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"drover.io/machine-controller/internal/clusterevents"
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/expectation"
-	"drover.io/machine-controller/internal/filter"
 	"drover.io/machine-controller/internal/index"
-	"drover.io/machine-controller/internal/outcome"
+	"drover.io/machine-controller/internal/ownerref"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/machine-controller/internal/workload"
+	"drover.io/runtime/predicates"
+	"drover.io/runtime/results"
 )
 
 // lookAgain is how often a deletion that waits for others is looked at, besides at their events.
@@ -52,37 +55,40 @@ type Reconciler struct {
 	Events    events.EventRecorder
 	Clock     clock.PassiveClock
 
-	midwife *midwife
-	tracker *expectation.Tracker
-	teller  *coalesce.Teller
-	looks   coalesce.Looks
+	watch        predicates.WatchFilter
+	creator      *machineCreator
+	tracker      *expectation.Tracker
+	statusWriter *coalesce.StatusWriter
+	looks        coalesce.Looks
 }
 
-// family is one MachineSet with its Machines, and what hinders it.
-type family struct {
+// state is one MachineSet with its Machines, and what hinders it.
+type state struct {
 	set      *clusterv1.MachineSet
 	cluster  *clusterv1.Cluster
 	machines []*clusterv1.Machine
 	// born counts the Machines that this reconcile has added, which machines does not show.
-	born int
+	created int
 	// trouble is why Machines that are missing cannot be created.
 	trouble error
-	frost   safety.Frost
+	// keepReason is why surplus Machines are not deleted; empty when nothing keeps them.
+	keepReason string
+	freeze     safety.FreezeDecision
 }
 
 // Register adds the controller to the manager, with everything that can wake a MachineSet.
-func (r *Reconciler) Register(mgr ctrl.Manager, watchFilter string, options controller.Options) error {
-	r.tracker = &expectation.Tracker{Clock: r.Clock}
-	r.teller, r.looks.Clock = coalesce.NewTeller(r.Client, r.Clock), r.Clock
-	r.midwife = &midwife{client: r.Client, templates: r.Templates, tracker: r.tracker}
+func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, options controller.Options) error {
+	r.watch, r.tracker = watch, &expectation.Tracker{Clock: r.Clock}
+	r.statusWriter, r.looks.Clock = coalesce.NewStatusWriter(r.Client, r.Clock), r.Clock
+	r.creator = &machineCreator{client: r.Client, templates: r.Templates, tracker: r.tracker}
 	err := builder.ControllerManagedBy(mgr).
-		For(&clusterv1.MachineSet{}, builder.WithPredicates(filter.WatchLabel(watchFilter))).
-		Watches(&clusterv1.Machine{}, coalesce.Controller("MachineSet")).
-		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.setsForOrphan), builder.WithPredicates(orphans())).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.setsOfCluster), builder.WithPredicates(filter.ClusterTurns())).
+		For(&clusterv1.MachineSet{}, builder.WithPredicates(watch.MatchingPredicate())).
+		Watches(&clusterv1.Machine{}, coalesce.Controller("MachineSet"), builder.WithPredicates(watch.ChildPredicate())).
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.setsForOrphan), builder.WithPredicates(watch.MatchingPredicate(), orphans())).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.setsOfCluster), builder.WithPredicates(clusterevents.StateChanged())).
 		WatchesRawSource(r.Workloads.ClusterEvents(r.setsOfConnection)).
 		WithOptions(options).
-		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
+		Complete(reconcile.AsReconciler(mgr.GetClient(), predicates.FilterReconciler(watch, r)))
 	if err != nil {
 		return fmt.Errorf("registering the machineset controller: %w", err)
 	}
@@ -92,114 +98,115 @@ func (r *Reconciler) Register(mgr ctrl.Manager, watchFilter string, options cont
 // Reconcile brings one MachineSet forward.
 func (r *Reconciler) Reconcile(ctx context.Context, set *clusterv1.MachineSet) (reconcile.Result, error) {
 	before := set.DeepCopy()
-	f := &family{set: set, cluster: &clusterv1.Cluster{}}
+	s := &state{set: set, cluster: &clusterv1.Cluster{}}
 	key := client.ObjectKey{Namespace: set.Namespace, Name: set.Spec.ClusterName}
-	if err := r.Client.Get(ctx, key, f.cluster); client.IgnoreNotFound(err) != nil {
+	if err := r.Client.Get(ctx, key, s.cluster); client.IgnoreNotFound(err) != nil {
 		return reconcile.Result{}, fmt.Errorf("reading Cluster %q: %w", key.Name, err)
 	}
-	if filter.Paused(f.cluster, set) {
-		return r.rest(ctx, before, f)
+	if predicates.Paused(s.cluster, set) {
+		return r.rest(ctx, before, s)
 	}
 	if !set.DeletionTimestamp.IsZero() {
-		return r.finalize(ctx, before, f)
+		return r.finalize(ctx, before, s)
 	}
-	if f.cluster.UID == "" {
+	if s.cluster.UID == "" {
 		setClusterMissing(set)
-		return reconcile.Result{}, outcome.Settled(patch.Status(ctx, r.Client, before, set))
+		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(patch.Status(ctx, r.Client, before, set))
 	}
-	own(f)
+	if metav1.GetControllerOfNoCopy(set) == nil {
+		if gone, err := ownerref.Gone(ctx, r.Live, set.OwnerReferences, s.cluster); err != nil || gone {
+			return reconcile.Result{RequeueAfter: time.Second}, err
+		}
+	}
+	own(s)
 	if err := patch.Main(ctx, r.Client, before, set); err != nil {
-		return reconcile.Result{}, outcome.Settled(fmt.Errorf("patching MachineSet: %w", err))
+		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(fmt.Errorf("patching MachineSet: %w", err))
 	}
 	if due := r.looks.Due(set.UID); due > 0 {
 		return reconcile.Result{RequeueAfter: due}, nil
 	}
 	var err error
-	if f.machines, err = r.gather(ctx, f); err != nil {
+	if s.machines, err = r.observe(ctx, s); err != nil {
 		return reconcile.Result{}, err // what was counted before stands
 	}
-	r.looks.Took(set.UID, len(f.machines))
-	result, err := r.tend(ctx, f)
-	again, statusErr := r.tell(ctx, before, f)
+	r.looks.Took(set.UID, len(s.machines))
+	result, err := r.reconcile(ctx, s)
+	again, statusErr := r.writeStatus(ctx, before, s)
 	if err := kerrors.NewAggregate([]error{err, statusErr}); err != nil {
 		return reconcile.Result{}, err
 	}
-	return outcome.Sooner(result, again), nil
+	return results.Earliest(result, again), nil
 }
 
-// tend mends the Machines, and creates or deletes some.
-func (r *Reconciler) tend(ctx context.Context, f *family) (reconcile.Result, error) {
-	fresh, err := r.fresh(ctx, f)
+// reconcile mends the Machines, and creates or deletes some.
+func (r *Reconciler) reconcile(ctx context.Context, s *state) (reconcile.Result, error) {
+	if s.trouble = predicates.CheckNoneForeign(r.watch, "Machine", s.machines); s.trouble != nil {
+		return reconcile.Result{RequeueAfter: lookAgain}, nil //nolint:nilerr // it is in a condition; no count is right for some of the Machines only
+	}
+	fresh, err := r.fresh(ctx, s)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	errs := []error{r.freeze(ctx, f), r.spread(ctx, f), r.repair(ctx, f)}
+	more, spreadErr := r.spread(ctx, s)
+	errs := []error{r.freeze(ctx, s), spreadErr, r.repair(ctx, s)}
 	if !fresh {
 		return reconcile.Result{RequeueAfter: time.Second}, kerrors.NewAggregate(errs)
 	}
-	acted, wake, err := r.remediate(ctx, f)
-	if acted || err != nil {
+	acted, wake, err := r.remediate(ctx, s)
+	if wake = results.Earliest(wake, more); acted || err != nil {
 		return wake, kerrors.NewAggregate(append(errs, err))
 	}
-	result, err := r.scale(ctx, f)
-	return outcome.Sooner(outcome.Sooner(wake, result), reconcile.Result{RequeueAfter: f.frost.Again}), kerrors.NewAggregate(append(errs, err))
+	result, err := r.scale(ctx, s)
+	return results.Earliest(results.Earliest(wake, result), reconcile.Result{RequeueAfter: s.freeze.Again}), kerrors.NewAggregate(append(errs, err))
 }
 
-// finalize deletes every Machine and lets the MachineSet go after the last.
-func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineSet, f *family) (reconcile.Result, error) {
+// finalize deletes every Machine and lets the MachineSet go after the last. One that is
+// deleted with --cascade=orphan leaves its Machines: the garbage collector takes the owner
+// reference off them before it lets the MachineSet go. Without the finalizer nothing is
+// deleted, since that may have happened already and not be seen yet.
+func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineSet, s *state) (reconcile.Result, error) {
+	if controllerutil.ContainsFinalizer(s.set, metav1.FinalizerOrphanDependents) {
+		r.tracker.Drop(s.set.UID)
+		controllerutil.RemoveFinalizer(s.set, clusterv1.MachineSetFinalizer)
+		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(patch.Main(ctx, r.Client, before, s.set))
+	}
+	if !controllerutil.ContainsFinalizer(s.set, clusterv1.MachineSetFinalizer) {
+		return reconcile.Result{}, nil
+	}
 	var err error
-	f.machines, err = index.MachinesOf(ctx, r.Client, f.set.Namespace, f.set.UID)
+	s.machines, err = index.MachinesOf(ctx, r.Client, s.set.Namespace, s.set.UID)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	fresh, err := r.fresh(ctx, f)
+	fresh, err := r.fresh(ctx, s)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if len(f.machines) == 0 && fresh {
-		r.tracker.Drop(f.set.UID)
-		controllerutil.RemoveFinalizer(f.set, clusterv1.MachineSetFinalizer)
-		return reconcile.Result{}, outcome.Settled(patch.Main(ctx, r.Client, before, f.set))
+	if len(s.machines) == 0 && fresh {
+		r.tracker.Drop(s.set.UID)
+		controllerutil.RemoveFinalizer(s.set, clusterv1.MachineSetFinalizer)
+		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(patch.Main(ctx, r.Client, before, s.set))
 	}
-	failed := r.removeAll(ctx, f.set, f.machines)
-	again, err := r.tell(ctx, before, f)
+	s.trouble = predicates.CheckNoneForeign(r.watch, "Machine", s.machines)
+	failed := r.sideBySide(s.machines, func(m *clusterv1.Machine) error {
+		_, err := r.removeAsSeen(ctx, s.set, m)
+		return err
+	})
+	again, err := r.writeStatus(ctx, before, s)
 	if err := kerrors.NewAggregate([]error{failed, err}); err != nil {
 		return reconcile.Result{}, err
 	}
 	if !fresh {
 		return reconcile.Result{RequeueAfter: time.Second}, nil
 	}
-	return outcome.Sooner(again, reconcile.Result{RequeueAfter: lookAgain}), nil
-}
-
-// spread carries what the template changes in place to the Machines.
-func (r *Reconciler) spread(ctx context.Context, f *family) error {
-	var errs []error
-	labels := machineLabels(f.set)
-	for _, m := range f.machines {
-		if carries(m, f.set, labels) {
-			continue
-		}
-		if !inherits(m, f.set) {
-			if err := r.handDown(ctx, f.set, m); err != nil {
-				errs = append(errs, err)
-				continue
-			}
-		}
-		wanted := m.DeepCopy()
-		propagate(wanted, f.set)
-		if err := patch.Main(ctx, r.Client, m, wanted); outcome.Settled(err) != nil {
-			errs = append(errs, fmt.Errorf("updating Machine %q: %w", m.Name, err))
-		}
-	}
-	return kerrors.NewAggregate(errs)
+	return results.Earliest(again, reconcile.Result{RequeueAfter: lookAgain}), nil
 }
 
 // repair makes the objects that a crash between two writes, or a person, left a Machine
 // without, as long as the Machine still waits for them.
-func (r *Reconciler) repair(ctx context.Context, f *family) error {
+func (r *Reconciler) repair(ctx context.Context, s *state) error {
 	var waiting []*clusterv1.Machine
-	for _, m := range f.machines {
+	for _, m := range s.machines {
 		if m.DeletionTimestamp.IsZero() && incomplete(m) {
 			waiting = append(waiting, m)
 		}
@@ -207,14 +214,14 @@ func (r *Reconciler) repair(ctx context.Context, f *family) error {
 	if len(waiting) == 0 {
 		return nil
 	}
-	from, err := r.midwife.models(ctx, f)
+	from, err := r.creator.models(ctx, s)
 	if err != nil {
-		f.trouble = err
+		s.trouble = err
 		return ignoreMisconfigured(err)
 	}
 	var errs []error
 	for _, m := range waiting {
-		errs = append(errs, r.midwife.complete(ctx, f.set, m, from.needed(m)))
+		errs = append(errs, r.creator.complete(ctx, s.set, m, from.needed(m)))
 	}
 	return kerrors.NewAggregate(errs)
 }

@@ -98,11 +98,13 @@ func startManager(config *rest.Config) error {
 
 // newGuard refuses nothing: both clusters answer, and no limit is near.
 func newGuard(reader client.Reader) *safety.Guard {
-	reach := safety.Reach{Since: time.Now()}
+	reach := safety.Reachability{Since: time.Now()}
 	return &safety.Guard{
 		Reader: reader, Default: safety.Default(), Period: time.Hour, Clock: clock.RealClock{},
-		Workload:   func(client.ObjectKey) workload.State { return workload.State{Connected: true} },
-		Management: func() safety.Reach { return reach },
+		Workload: func(client.ObjectKey) workload.State {
+			return workload.State{Connected: true, Claim: workload.Claim{Status: workload.ClaimHeld}}
+		},
+		Management: func() safety.Reachability { return reach },
 	}
 }
 
@@ -129,7 +131,7 @@ func registerControllers(mgr ctrl.Manager, config *rest.Config) error {
 		return err
 	}
 	machines := &machine.Reconciler{
-		Client: faults.client(inner, "machine"), Workloads: workloads, Drainer: &drain.Drainer{}, Volumes: &volume.Waiter{}, Guard: guard,
+		Client: faults.client(inner, "machine"), Live: mgr.GetAPIReader(), Workloads: workloads, Drainer: &drain.Drainer{}, Volumes: &volume.Waiter{}, Guard: guard,
 		Events: recorder, Clock: clock.RealClock{}, RemoteConditionsGracePeriod: 5 * time.Minute,
 		Contract: &contract.Reader{Resolver: resolver, Cached: inner, Watcher: &contract.Watcher{
 			Live: mgr.GetAPIReader(), Cache: mgr.GetCache(), Clock: clock.RealClock{},

@@ -36,3 +36,7 @@ func thawed(recorder events.EventRecorder, set *clusterv1.MachineSet) {
 func replacementRefused(recorder events.EventRecorder, set *clusterv1.MachineSet, why string) {
 	recorder.Eventf(set, nil, corev1.EventTypeWarning, "ReplacementRefused", "Remediate", "%s", why)
 }
+
+func annotationInvalid(recorder events.EventRecorder, set *clusterv1.MachineSet, why string) {
+	recorder.Eventf(set, nil, corev1.EventTypeWarning, "InvalidAnnotation", "ReadAnnotation", "%s", why)
+}

@@ -9,30 +9,30 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"drover.io/machine-controller/internal/outcome"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/safety"
+	"drover.io/runtime/results"
 )
 
 // freeze decides whether a set that stands alone has so many Machines that no more may be
 // made. For the others their MachineDeployment decides.
-func (r *Reconciler) freeze(ctx context.Context, f *family) error {
-	if metav1.GetControllerOfNoCopy(f.set) != nil {
+func (r *Reconciler) freeze(ctx context.Context, s *state) error {
+	if metav1.GetControllerOfNoCopy(s.set) != nil {
 		return nil
 	}
-	before := f.set.DeepCopy()
-	frost, turned, err := r.Guard.Freeze(ctx, f.set, safety.FleetOfSet(f.set), f.machines)
+	before := s.set.DeepCopy()
+	freeze, turned, err := r.Guard.Freeze(ctx, s.set, safety.OwnerOfSet(s.set), s.machines)
 	if err != nil {
 		return err
 	}
-	f.frost = frost
-	if err := patch.Main(ctx, r.Client, before, f.set); err != nil {
-		return outcome.Settled(fmt.Errorf("patching MachineSet: %w", err))
+	s.freeze = freeze
+	if err := patch.Main(ctx, r.Client, before, s.set); err != nil {
+		return results.IgnoreNotFoundOrConflict(fmt.Errorf("patching MachineSet: %w", err))
 	}
-	if turned && frost.Label {
-		frozen(r.Events, f.set, frost.Message)
+	if turned && freeze.Label {
+		frozen(r.Events, s.set, freeze.Message)
 	} else if turned {
-		thawed(r.Events, f.set)
+		thawed(r.Events, s.set)
 	}
 	return nil
 }

@@ -29,8 +29,8 @@ func reconcilerWith(t *testing.T, funcs interceptor.Funcs, objects ...client.Obj
 	indextest.Create(t, inner, quiet.Namespace(t), objects...)
 	clk := testingclock.NewFakePassiveClock(epoch)
 	r := &Reconciler{Client: interceptor.NewClient(inner, funcs), Live: inner, Guard: newGuard(inner), Events: events.NewFakeRecorder(100), Clock: clk, tracker: &expectation.Tracker{Clock: clk}}
-	r.midwife = &midwife{client: r.Client, tracker: r.tracker}
-	r.teller = coalesce.NewTeller(r.Client, clk)
+	r.creator = &machineCreator{client: r.Client, tracker: r.tracker}
+	r.statusWriter = coalesce.NewStatusWriter(r.Client, clk)
 	return r, inner
 }
 
@@ -52,7 +52,7 @@ func TestWhateverMayHaveBeenBornIsLookedFor(t *testing.T) {
 			set := machineSet("ns")
 			set.UID = "set-uid"
 			r.tracker.Know(set.UID)
-			if got := r.midwife.bear(t.Context(), set, models{}); !errors.Is(got, err) {
+			if got := r.creator.create(t.Context(), set, templates{}); !errors.Is(got, err) {
 				t.Fatalf("error is %v", got)
 			}
 			if r.tracker.Known(set.UID) {

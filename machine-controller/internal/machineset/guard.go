@@ -20,16 +20,16 @@ func (r *Reconciler) budget(ctx context.Context, set *clusterv1.MachineSet, md *
 		fleet = md
 	}
 	policy, err := r.Guard.PolicyFor(ctx, fleet)
-	return policy.PerFleet.Of(replicas), err
+	return policy.PerOwner.Of(replicas), err
 }
 
 // guard lets only those go that no wider budget, no freeze and no outage keeps, and tells
 // why once.
-func (r *Reconciler) guard(ctx context.Context, f *family, chosen *remedies) error {
+func (r *Reconciler) guard(ctx context.Context, s *state, chosen *remedies) error {
 	if len(chosen.now) == 0 {
 		return nil
 	}
-	choice, err := r.Guard.Replace(ctx, f.cluster, f.set, chosen.now)
+	choice, err := r.Guard.Replace(ctx, s.cluster, s.set, chosen.now)
 	if err != nil {
 		chosen.now = nil
 		return err
@@ -49,7 +49,7 @@ func (r *Reconciler) guard(ctx context.Context, f *family, chosen *remedies) err
 	}
 	chosen.now = now
 	if news {
-		replacementRefused(r.Events, f.set, chosen.message)
+		replacementRefused(r.Events, s.set, chosen.message)
 	}
 	return nil
 }

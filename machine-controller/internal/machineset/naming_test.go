@@ -4,67 +4,76 @@
 package machineset
 
 import (
-	"regexp"
 	"strings"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"drover.io/machine-controller/internal/machinename"
 )
 
-func TestMachineName(t *testing.T) {
+// TestNamingTemplatesAreValidated lets the API server and the controllers judge the same
+// templates of MachineSets and MachineDeployments.
+func TestNamingTemplatesAreValidated(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("x", 63)
+	c, namespace := quiet.Client(t), quiet.Namespace(t)
 	for name, test := range map[string]struct {
-		set, template string
-		want          string // a regular expression; none is an error
+		template string
+		valid    bool
 	}{
-		"is the set's and something random":          {"workers", "", `^workers-[a-z0-9]{5}$`},
-		"knows cluster, set and random":              {"workers", "{{ .cluster.name }}.{{ .machineSet.name }}.{{ .random }}", `^c\.workers\.[a-z0-9]{5}$`},
-		"need not be random":                         {"workers", "pet", `^pet$`},
-		"fits where it just fits":                    {"w", strings.Repeat("a", 63), `^a{63}$`},
-		"is cut and keeps a random end":              {long, "", `^x{58}[a-z0-9]{5}$`},
-		"is cut also when random was in front":       {long, "{{ .random }}-{{ .machineSet.name }}", `^[a-z0-9]{5}-x{52}[a-z0-9]{5}$`},
-		"cannot be made from a template that is bad": {"workers", "{{ .machineSet.name", ``},
-		"cannot name what does not exist":            {"workers", "{{ .machineSet.nam }}", ``},
-		"cannot call what does not exist":            {"workers", "{{ upper .random }}", ``},
+		"it takes what is documented":          {"{{ .cluster.name }}-{{ .machineSet.name }}-{{ .random }}", true},
+		"it takes dots":                        {"{{ .machineSet.name }}.{{ .random }}", true},
+		"it takes placeholders side by side":   {"w{{ .random }}{{ .random }}", true},
+		"it takes any space":                   {"w-{{.random\t}}", true},
+		"it refuses a name without random":     {"pet", false},
+		"it refuses random in a comment":       {"a{{/* {{ .random */}}", false},
+		"it refuses a loop":                    {"{{ .random }}{{range 9000000000000000000}}{{end}}", false},
+		"it refuses a definition":              {`{{ .random }}{{define "x"}}{{template "x"}}{{end}}{{template "x"}}`, false},
+		"it refuses a pipeline":                {"{{ .random | printf }}{{ .random }}", false},
+		"it refuses a function":                {`{{ printf "%0999999d" 1 }}{{ .random }}`, false},
+		"it refuses an unknown name":           {"{{ .machine.name }}{{ .random }}", false},
+		"it refuses markers that trim":         {"a {{- .random }}", false},
+		"it refuses capitals":                  {"Worker-{{ .random }}", false},
+		"it refuses a hyphen in front":         {"-{{ .random }}", false},
+		"it refuses a dot in front":            {".{{ .random }}", false},
+		"it refuses a hyphen at the end":       {"{{ .random }}-", false},
+		"it refuses an empty part":             {"a..{{ .random }}", false},
+		"it refuses a part that ends in -":     {"a-.{{ .random }}", false},
+		"it refuses a part that begins with -": {"a.-{{ .random }}", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: test.set}, Spec: clusterv1.MachineSetSpec{ClusterName: "c"}}
-			set.Spec.MachineNaming.Template = test.template
-			got, err := machineName(set)
-			if test.want == "" {
-				if err == nil {
-					t.Fatalf("no error but the name %q", got)
-				}
-				if !strings.Contains(err.Error(), "spec.machineNaming.template") {
-					t.Errorf("the error does not name the field: %v", err)
-				}
-				return
+			if err := machinename.Check(test.template); (err == nil) != test.valid {
+				t.Errorf("the controllers find: %v", err)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !regexp.MustCompile(test.want).MatchString(got) {
-				t.Errorf("name is %q, want %s", got, test.want)
+			set, md := validSet(namespace), validDeployment(namespace)
+			set.Spec.MachineNaming.Template, md.Spec.MachineNaming.Template = test.template, test.template
+			for _, object := range []client.Object{set, md} {
+				err := c.Create(t.Context(), object, client.DryRunAll)
+				if (err == nil) != test.valid || (err != nil && (!apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.machineNaming.template:"))) {
+					t.Errorf("%T is created with: %v", object, err)
+				}
 			}
 		})
 	}
 }
 
-func TestMachineNamesDiffer(t *testing.T) {
+// TestAStoredNamingTemplateIsReported gives the controller a template that the API server would refuse now.
+func TestAStoredNamingTemplateIsReported(t *testing.T) {
 	t.Parallel()
-	set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: strings.Repeat("x", 100)}}
-	seen := map[string]bool{}
-	for range 100 {
-		name, err := machineName(set)
-		if err != nil {
-			t.Fatal(err)
-		}
-		seen[name] = true
+	set := validSet("ns")
+	set.Spec.Replicas, set.Spec.MachineNaming.Template = new(int32(2)), "pet"
+	s := &state{set: set, cluster: &clusterv1.Cluster{}}
+	result, err := (&Reconciler{}).grow(t.Context(), s, 2)
+	if err != nil || result != (reconcile.Result{}) {
+		t.Errorf("got %v, %v, but trying again helps nobody", result, err)
 	}
-	if len(seen) < 99 { // 5 of 27 letters collide once in a thousand such runs
-		t.Errorf("only %d names of 100 differ", len(seen))
+	setScalingUp(s)
+	if said := conditions.GetMessage(set, clusterv1.MachineSetScalingUpCondition); !strings.Contains(said, "spec.machineNaming.template") || !strings.Contains(said, "{{ .random }}") {
+		t.Errorf("the condition says %q", said)
 	}
 }

@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/labels/format"
+
+	"drover.io/runtime/predicates"
 )
 
 // The annotations by which a Machine remembers what came from its MachineSet's template, so
@@ -74,6 +76,7 @@ func machineLabels(set *clusterv1.MachineSet) map[string]string {
 		labels = map[string]string{}
 	}
 	maps.Copy(labels, set.Spec.Selector.MatchLabels)
+	labels = predicates.Inherit(labels, set)
 	labels[clusterv1.ClusterNameLabel] = set.Spec.ClusterName
 	labels[clusterv1.MachineSetNameLabel] = format.MustFormatValue(set.Name)
 	if owner := metav1.GetControllerOfNoCopy(set); owner != nil && owner.Kind == "MachineDeployment" {

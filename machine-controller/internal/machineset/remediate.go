@@ -17,13 +17,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"drover.io/machine-controller/internal/annotation"
 	"drover.io/machine-controller/internal/health"
 	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/metrics"
-	"drover.io/machine-controller/internal/outcome"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/rollout"
 	"drover.io/machine-controller/internal/safety"
+	"drover.io/runtime/results"
 )
 
 // remedies are the marked Machines of a set: those to be deleted now and those that wait,
@@ -36,33 +37,45 @@ type remedies struct {
 // remediate deletes Machines that a health check has marked, no more at once than the budget
 // allows, and keeps the memory of what replaced what. It reports whether it deleted any: the
 // count of Machines is then to be looked at again first.
-func (r *Reconciler) remediate(ctx context.Context, f *family) (acted bool, result reconcile.Result, err error) {
-	result, err = r.remember(ctx, f)
+func (r *Reconciler) remediate(ctx context.Context, s *state) (acted bool, result reconcile.Result, err error) {
+	result, err = r.remember(ctx, s)
 	if err != nil {
-		return false, result, outcome.Settled(err)
+		return false, result, results.IgnoreNotFoundOrConflict(err)
 	}
-	waiting := awaitingRemedy(f.machines)
-	if len(waiting) == 0 || len(f.machines) > desiredReplicas(f.set) {
+	waiting := awaitingRemedy(s.machines)
+	if len(waiting) == 0 || staying(s.machines) > desiredReplicas(s.set) {
 		return false, result, nil // a surplus takes the unhealthy first
 	}
-	chosen, err := r.choose(ctx, f, waiting)
+	chosen, err := r.choose(ctx, s, waiting)
 	if err != nil {
 		return false, result, err
 	}
-	if err := r.openVacancies(ctx, f, chosen.now); err != nil {
-		return false, result, outcome.Settled(fmt.Errorf("patching MachineSet: %w", err))
+	if err := r.openVacancies(ctx, s, chosen.now); err != nil {
+		return false, result, results.IgnoreNotFoundOrConflict(fmt.Errorf("patching MachineSet: %w", err))
 	}
 	var errs []error
 	for _, m := range chosen.wait {
-		errs = append(errs, outcome.Settled(r.answer(ctx, f, m, chosen.reason, chosen.message)))
+		errs = append(errs, results.IgnoreNotFoundOrConflict(r.answer(ctx, s, m, chosen.reason, chosen.message)))
 	}
 	for _, m := range chosen.now {
-		errs = append(errs, r.replace(ctx, f, m))
+		errs = append(errs, r.replace(ctx, s, m))
 	}
 	if len(chosen.wait) > 0 {
-		result = outcome.Sooner(result, reconcile.Result{RequeueAfter: safety.LookAgain})
+		result = results.Earliest(result, reconcile.Result{RequeueAfter: safety.LookAgain})
 	}
 	return len(chosen.now) > 0, result, kerrors.NewAggregate(errs)
+}
+
+// staying counts the Machines that are not being deleted; however long the others take, they
+// are no surplus any more.
+func staying(machines []*clusterv1.Machine) int {
+	n := 0
+	for _, m := range machines {
+		if m.DeletionTimestamp.IsZero() {
+			n++
+		}
+	}
+	return n
 }
 
 // awaitingRemedy are the marked Machines, in the order in which they are to be replaced:
@@ -70,12 +83,12 @@ func (r *Reconciler) remediate(ctx context.Context, f *family) (acted bool, resu
 func awaitingRemedy(machines []*clusterv1.Machine) []*clusterv1.Machine {
 	var marked []*clusterv1.Machine
 	for _, m := range machines {
-		if m.DeletionTimestamp.IsZero() && health.MarkedForOwner(m) {
+		if remediable(m) {
 			marked = append(marked, m)
 		}
 	}
 	ordered := func(m *clusterv1.Machine) int {
-		if _, asked := m.Annotations[clusterv1.RemediateMachineAnnotation]; asked {
+		if annotation.Present(m, clusterv1.RemediateMachineAnnotation) {
 			return 0
 		}
 		return 1
@@ -90,6 +103,11 @@ func awaitingRemedy(machines []*clusterv1.Machine) []*clusterv1.Machine {
 	return marked
 }
 
+// remediable reports whether the Machine is to be deleted because it is unhealthy.
+func remediable(m *clusterv1.Machine) bool {
+	return m.DeletionTimestamp.IsZero() && health.MarkedForOwner(m) && !health.Exempt(m)
+}
+
 // withinBudget are as many of the waiting Machines as there are places left.
 func withinBudget(waiting, machines []*clusterv1.Machine, vacancies []health.Vacancy, limit int) (now, wait []*clusterv1.Machine) {
 	places := min(max(0, limit-health.Busy(machines, vacancies)), len(waiting))
@@ -97,21 +115,21 @@ func withinBudget(waiting, machines []*clusterv1.Machine, vacancies []health.Vac
 }
 
 // choose decides which of the waiting Machines go now.
-func (r *Reconciler) choose(ctx context.Context, f *family, waiting []*clusterv1.Machine) (remedies, error) {
+func (r *Reconciler) choose(ctx context.Context, s *state, waiting []*clusterv1.Machine) (remedies, error) {
 	chosen := remedies{wait: waiting, reason: clusterv1.MachineSetMachineRemediationDeferredReason}
-	md, err := r.deployment(ctx, f)
+	md, err := r.deployment(ctx, s)
 	if err != nil {
 		return chosen, err
 	}
-	replicas, maxInFlight := desiredReplicas(f.set), (*intstr.IntOrString)(nil)
+	replicas, maxInFlight := desiredReplicas(s.set), (*intstr.IntOrString)(nil)
 	if md != nil {
 		sets, err := index.MachineSetsOf(ctx, r.Client, md.Namespace, md.UID)
 		if err != nil {
 			return chosen, err
 		}
-		if current, _ := rollout.FindCurrent(md, sets, r.Clock.Now()); current == nil || current.UID != f.set.UID {
+		if current, _ := rollout.FindCurrent(md, sets, r.Clock.Now()); current == nil || current.UID != s.set.UID {
 			chosen.reason = clusterv1.MachineSetMachineCannotBeRemediatedReason
-			chosen.message = fmt.Sprintf("MachineSet %s is superseded: the rollout of MachineDeployment %s replaces the Machine", f.set.Name, md.Name)
+			chosen.message = fmt.Sprintf("MachineSet %s is superseded: the rollout of MachineDeployment %s replaces the Machine", s.set.Name, md.Name)
 			return chosen, nil
 		}
 		maxInFlight = md.Spec.Remediation.MaxInFlight
@@ -123,44 +141,47 @@ func (r *Reconciler) choose(ctx context.Context, f *family, waiting []*clusterv1
 		chosen.message = fmt.Sprintf("MachineDeployment %s: %v", md.Name, err)
 		return chosen, nil
 	}
-	limit, err := r.budget(ctx, f.set, md, replicas)
+	limit, err := r.budget(ctx, s.set, md, replicas)
 	if err != nil {
 		return chosen, err
 	}
-	if chosen.message, err = r.barrier(ctx, f); err != nil || chosen.message != "" {
+	if chosen.message, err = r.barrier(ctx, s); err != nil || chosen.message != "" {
 		return chosen, err
 	}
 	chosen.message = fmt.Sprintf("Waiting because at most %d Machines are replaced at once", limit)
-	chosen.now, chosen.wait = withinBudget(waiting, f.machines, health.Vacancies(f.set), limit)
-	err = r.guard(ctx, f, &chosen)
+	chosen.now, chosen.wait = withinBudget(waiting, s.machines, health.Vacancies(s.set), limit)
+	err = r.guard(ctx, s, &chosen)
 	return chosen, err
 }
 
 // deployment is the MachineDeployment that controls the set; nil for a set that stands alone.
-func (r *Reconciler) deployment(ctx context.Context, f *family) (*clusterv1.MachineDeployment, error) {
-	owner := metav1.GetControllerOfNoCopy(f.set)
+func (r *Reconciler) deployment(ctx context.Context, s *state) (*clusterv1.MachineDeployment, error) {
+	owner := metav1.GetControllerOfNoCopy(s.set)
 	if owner == nil || owner.Kind != "MachineDeployment" {
 		return nil, nil //nolint:nilnil // a set need not have an owner
 	}
 	md := &clusterv1.MachineDeployment{}
-	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: f.set.Namespace, Name: owner.Name}, md); err != nil {
+	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.set.Namespace, Name: owner.Name}, md); err != nil {
 		return nil, fmt.Errorf("reading MachineDeployment %q: %w", owner.Name, err)
+	}
+	if md.UID != owner.UID {
+		return nil, fmt.Errorf("MachineDeployment %q is another one than the owner of MachineSet %q: its UID is %s, not %s", owner.Name, s.set.Name, md.UID, owner.UID)
 	}
 	return md, nil
 }
 
 // barrier says why a Machine that is deleted now could not be replaced.
-func (r *Reconciler) barrier(ctx context.Context, f *family) (string, error) {
-	if _, disabled := f.set.Annotations[clusterv1.DisableMachineCreateAnnotation]; disabled {
+func (r *Reconciler) barrier(ctx context.Context, s *state) (string, error) {
+	if annotation.IsTrue(s.set, clusterv1.DisableMachineCreateAnnotation) {
 		return "Waiting because the annotation " + clusterv1.DisableMachineCreateAnnotation + " forbids to create its replacement", nil
 	}
-	if !f.cluster.DeletionTimestamp.IsZero() {
+	if !s.cluster.DeletionTimestamp.IsZero() {
 		return "Waiting because the Cluster is being deleted", nil
 	}
-	if _, err := r.midwife.models(ctx, f); err != nil {
+	if _, err := r.creator.models(ctx, s); err != nil {
 		return "Waiting because its replacement could not be created: " + err.Error(), ignoreMisconfigured(err)
 	}
-	complaint, err := r.preflight(ctx, f)
+	complaint, err := r.preflight(ctx, s)
 	if complaint = cmp.Or(complaint, text(err)); complaint != "" {
 		return "Waiting because its replacement could not be created: " + complaint, ignoreMisconfigured(err)
 	}
@@ -175,8 +196,8 @@ func text(err error) string {
 }
 
 // answer tells in the Machine's OwnerRemediated condition what becomes of it.
-func (r *Reconciler) answer(ctx context.Context, f *family, before *clusterv1.Machine, reason, message string) error {
-	m := f.own(before)
+func (r *Reconciler) answer(ctx context.Context, s *state, before *clusterv1.Machine, reason, message string) error {
+	m := s.own(before)
 	conditions.Set(m, metav1.Condition{
 		Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse, Reason: reason, Message: message,
 	})
@@ -186,27 +207,43 @@ func (r *Reconciler) answer(ctx context.Context, f *family, before *clusterv1.Ma
 	return nil
 }
 
-// replace deletes one marked Machine. The write before shows that nobody has changed the
-// Machine since it was read: the mark may have been taken back.
-func (r *Reconciler) replace(ctx context.Context, f *family, m *clusterv1.Machine) error {
-	err := r.answer(ctx, f, m, clusterv1.MachineSetMachineRemediationMachineDeletingReason, "The Machine is being deleted")
-	if err != nil {
-		return outcome.Settled(err)
+// replace deletes one marked Machine, if the API server shows it as the cache did: the mark may
+// have been taken back, or an operator have exempted the Machine, a moment ago. The deletion
+// itself insists on what was seen last.
+func (r *Reconciler) replace(ctx context.Context, s *state, m *clusterv1.Machine) error {
+	now := &clusterv1.Machine{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(m), now); err != nil {
+		return client.IgnoreNotFound(fmt.Errorf("reading Machine %q: %w", m.Name, err))
 	}
-	if err := r.remove(ctx, f.set, m); err != nil {
+	if now.UID != m.UID || r.watch.Foreign(now) || !remediable(now) || !metav1.IsControlledBy(now, s.set) {
+		return nil // the event that shows it brings the next decision
+	}
+	deleting := now.DeepCopy()
+	if i := slices.Index(s.machines, m); i >= 0 {
+		s.machines[i] = deleting
+	}
+	conditions.Set(deleting, metav1.Condition{
+		Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse,
+		Reason: clusterv1.MachineSetMachineRemediationMachineDeletingReason, Message: "The Machine is being deleted",
+	})
+	if err := patch.Status(ctx, r.Client, now, deleting); err != nil {
+		return results.IgnoreNotFoundOrConflict(fmt.Errorf("patching the status of Machine %q: %w", m.Name, err))
+	}
+	deleted, err := r.removeAsSeen(ctx, s.set, deleting)
+	if err != nil || !deleted {
 		return err
 	}
-	replacing(r.Events, f.set, m)
-	metrics.Replaced(client.ObjectKey{Namespace: f.set.Namespace, Name: f.set.Spec.ClusterName})
+	replacing(r.Events, s.set, m)
+	metrics.Replaced(client.ObjectKey{Namespace: s.set.Namespace, Name: s.set.Spec.ClusterName})
 	return nil
 }
 
 // openVacancies records whose places are about to be empty, before they are: a crash in
 // between must not lose how often a place has been filled in a row.
-func (r *Reconciler) openVacancies(ctx context.Context, f *family, leaving []*clusterv1.Machine) error {
-	vacancies := health.Vacancies(f.set)
+func (r *Reconciler) openVacancies(ctx context.Context, s *state, leaving []*clusterv1.Machine) error {
+	vacancies := health.Vacancies(s.set)
 	var newest metav1.Time
-	for _, m := range f.machines {
+	for _, m := range s.machines {
 		if newest.Before(&m.CreationTimestamp) {
 			newest = m.CreationTimestamp
 		}
@@ -215,43 +252,43 @@ func (r *Reconciler) openVacancies(ctx context.Context, f *family, leaving []*cl
 		vacancies = slices.DeleteFunc(vacancies, func(v health.Vacancy) bool { return v.Machine == m.Name })
 		vacancies = append(vacancies, health.Vacancy{Machine: m.Name, Attempt: health.NextAttempt(m, r.Clock.Now()), Newest: newest})
 	}
-	return r.setVacancies(ctx, f, vacancies)
+	return r.setVacancies(ctx, s, vacancies)
 }
 
-func (r *Reconciler) setVacancies(ctx context.Context, f *family, vacancies []health.Vacancy) error {
-	before := f.set.DeepCopy()
-	health.SetVacancies(f.set, vacancies)
-	return patch.Main(ctx, r.Client, before, f.set)
+func (r *Reconciler) setVacancies(ctx context.Context, s *state, vacancies []health.Vacancy) error {
+	before := s.set.DeepCopy()
+	health.SetVacancies(s.set, vacancies)
+	return patch.Main(ctx, r.Client, before, s.set)
 }
 
 // remember writes down which Machines have taken the places of remediated ones, which have
 // proved themselves, and which vacancies are over.
-func (r *Reconciler) remember(ctx context.Context, f *family) (reconcile.Result, error) {
+func (r *Reconciler) remember(ctx context.Context, s *state) (reconcile.Result, error) {
 	var result reconcile.Result
-	for m, replacement := range successions(f.machines, health.Vacancies(f.set)) {
-		if err := r.setReplacement(ctx, f, m, replacement); err != nil {
+	for m, replacement := range successions(s.machines, health.Vacancies(s.set)) {
+		if err := r.setReplacement(ctx, s, m, replacement); err != nil {
 			return result, err
 		}
 	}
 	now := r.Clock.Now()
-	for _, m := range f.machines {
+	for _, m := range s.machines {
 		at := health.SettlesAt(m)
 		if at.IsZero() || !m.DeletionTimestamp.IsZero() {
 			continue
 		}
 		if left := at.Sub(now); left > 0 {
-			result = outcome.Sooner(result, reconcile.Result{RequeueAfter: left})
+			result = results.Earliest(result, reconcile.Result{RequeueAfter: left})
 			continue
 		}
 		replacement, _ := health.ReplacementOf(m)
 		replacement.Settled = true
-		if err := r.setReplacement(ctx, f, m, replacement); err != nil {
+		if err := r.setReplacement(ctx, s, m, replacement); err != nil {
 			return result, err
 		}
 	}
-	if vacancies := health.Vacancies(f.set); len(vacancies) > 0 {
-		if kept := pending(vacancies, f.machines, desiredReplicas(f.set)); len(kept) < len(vacancies) {
-			if err := r.setVacancies(ctx, f, kept); err != nil {
+	if vacancies := health.Vacancies(s.set); len(vacancies) > 0 {
+		if kept := pending(vacancies, s.machines, desiredReplicas(s.set)); len(kept) < len(vacancies) {
+			if err := r.setVacancies(ctx, s, kept); err != nil {
 				return result, fmt.Errorf("patching MachineSet: %w", err)
 			}
 		}
@@ -259,8 +296,8 @@ func (r *Reconciler) remember(ctx context.Context, f *family) (reconcile.Result,
 	return result, nil
 }
 
-func (r *Reconciler) setReplacement(ctx context.Context, f *family, before *clusterv1.Machine, replacement health.Replacement) error {
-	m := f.own(before)
+func (r *Reconciler) setReplacement(ctx context.Context, s *state, before *clusterv1.Machine, replacement health.Replacement) error {
+	m := s.own(before)
 	health.SetReplacement(m, replacement)
 	if err := patch.Main(ctx, r.Client, before, m); err != nil {
 		return fmt.Errorf("patching Machine %q: %w", m.Name, err)
@@ -288,10 +325,16 @@ func successions(machines []*clusterv1.Machine, vacancies []health.Vacancy) map[
 }
 
 // pending are the vacancies that still matter: of Machines on their way out, and of places
-// that are empty while the set has room.
+// that are empty while the set has room. A Machine that goes for another reason takes no
+// place from them, however long it goes.
 func pending(vacancies []health.Vacancy, machines []*clusterv1.Machine, desired int) []health.Vacancy {
 	empty := health.Empty(machines, vacancies)
-	room := max(0, desired-len(machines))
+	room := desired
+	for _, m := range machines {
+		if m.DeletionTimestamp.IsZero() || slices.ContainsFunc(vacancies, func(v health.Vacancy) bool { return v.Machine == m.Name }) {
+			room--
+		}
+	}
 	var kept []health.Vacancy
 	for _, v := range vacancies {
 		leaving := slices.ContainsFunc(machines, func(m *clusterv1.Machine) bool {

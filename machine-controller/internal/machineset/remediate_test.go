@@ -58,6 +58,10 @@ func TestWhoIsReplacedFirst(t *testing.T) {
 		patient("twin-b", 3, failed),
 		patient("twin-a", 3, failed),
 		patient("ordered", 2, failed, annotatedToGo),
+		patient("exempt", 5, failed, func(m *clusterv1.Machine) {
+			m.Annotations = map[string]string{clusterv1.MachineSkipRemediationAnnotation: ""}
+		}),
+		patient("paused", 6, failed, func(m *clusterv1.Machine) { m.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} }),
 		patient("told-only", 7, func(m *clusterv1.Machine) {
 			conditions.Set(m, metav1.Condition{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionFalse, Reason: "Test"})
 		}),
@@ -151,12 +155,13 @@ func TestPendingVacancies(t *testing.T) {
 		desired  int
 		kept     int
 	}{
-		"keeps that of a Machine on its way out": {machines: []*clusterv1.Machine{patient("a", 1, leaving)}, desired: 1, kept: 1},
-		"keeps that of a Machine about to go":    {machines: []*clusterv1.Machine{patient("a", 1, failed)}, desired: 1, kept: 1},
-		"drops that of a Machine that may stay":  {machines: []*clusterv1.Machine{patient("a", 1)}, desired: 1},
-		"keeps that of a place to be filled":     {machines: []*clusterv1.Machine{patient("z", 1)}, desired: 2, kept: 1},
-		"drops that of a place nobody wants":     {machines: []*clusterv1.Machine{patient("z", 1)}, desired: 1},
-		"drops that of a place that was filled":  {machines: []*clusterv1.Machine{patient("z", 1, standingInFor("a"))}, desired: 2},
+		"keeps that of a Machine on its way out":                 {machines: []*clusterv1.Machine{patient("a", 1, leaving)}, desired: 1, kept: 1},
+		"keeps that of a Machine about to go":                    {machines: []*clusterv1.Machine{patient("a", 1, failed)}, desired: 1, kept: 1},
+		"drops that of a Machine that may stay":                  {machines: []*clusterv1.Machine{patient("a", 1)}, desired: 1},
+		"keeps that of a place to be filled":                     {machines: []*clusterv1.Machine{patient("z", 1)}, desired: 2, kept: 1},
+		"keeps that of a place while a surplus takes long to go": {machines: []*clusterv1.Machine{patient("y", 0, leaving), patient("x", 0, leaving), patient("z", 1)}, desired: 2, kept: 1},
+		"drops that of a place nobody wants":                     {machines: []*clusterv1.Machine{patient("z", 1)}, desired: 1},
+		"drops that of a place that was filled":                  {machines: []*clusterv1.Machine{patient("z", 1, standingInFor("a"))}, desired: 2},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

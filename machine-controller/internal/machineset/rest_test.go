@@ -30,11 +30,11 @@ func ofSet(name string, are ...string) *clusterv1.Machine {
 func TestAPausedSetTellsWhatItHeldBack(t *testing.T) {
 	t.Parallel()
 	set := setOf(map[string]string{"pool": "a"}, nil)
-	set.Spec.Template.Spec, set.Annotations = testenv.MachineSpec(), map[string]string{clusterv1.PausedAnnotation: ""}
+	set.Spec.Template.Spec, set.Annotations = testenv.TemplateSpec(), map[string]string{clusterv1.PausedAnnotation: ""}
 	set.Status.ObservedGeneration, set.Status.AvailableReplicas = 1, new(int32(0))
 	r, store := reconcilerWith(t, interceptor.Funcs{}, set,
 		testenv.Cluster("ns"), ofSet("a", clusterv1.MachineAvailableCondition), ofSet("b"))
-	r.teller.Pace.Took(set.UID)
+	r.statusWriter.Pace.Took(set.UID)
 	set.Spec.Replicas = new(int32(2)) // generation 2
 	if err := store.Update(t.Context(), set); err != nil {
 		t.Fatal(err)
@@ -74,7 +74,7 @@ func TestAStatusThatCanWaitIsNotSummedUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			set := setOf(map[string]string{"pool": "a"}, nil)
-			set.Spec.Template.Spec, set.Spec.Replicas = testenv.MachineSpec(), new(int32(3))
+			set.Spec.Template.Spec, set.Spec.Replicas = testenv.TemplateSpec(), new(int32(3))
 			set.Status.ObservedGeneration, set.Status.Replicas = 1, new(int32(2))
 			conditions.Set(set, metav1.Condition{Type: clusterv1.PausedCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotPausedReason})
 			conditions.Set(set, metav1.Condition{Type: clusterv1.MachineSetDeletingCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineSetNotDeletingReason})
@@ -83,10 +83,10 @@ func TestAStatusThatCanWaitIsNotSummedUp(t *testing.T) {
 			}
 			r, store := reconcilerWith(t, interceptor.Funcs{}, set)
 			if test.early {
-				r.teller.Pace.Took(set.UID)
+				r.statusWriter.Pace.Took(set.UID)
 			}
-			f := &family{set: set, cluster: &clusterv1.Cluster{}, machines: []*clusterv1.Machine{ofSet("a"), ofSet("b")}}
-			result, err := r.tell(t.Context(), set.DeepCopy(), f)
+			s := &state{set: set, cluster: &clusterv1.Cluster{}, machines: []*clusterv1.Machine{ofSet("a"), ofSet("b")}}
+			result, err := r.writeStatus(t.Context(), set.DeepCopy(), s)
 			if err != nil {
 				t.Fatal(err)
 			}

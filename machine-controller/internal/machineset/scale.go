@@ -20,10 +20,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"drover.io/machine-controller/internal/annotation"
 	"drover.io/machine-controller/internal/coalesce"
+	"drover.io/machine-controller/internal/machinename"
 	"drover.io/machine-controller/internal/marks"
 	"drover.io/machine-controller/internal/priority"
 	"drover.io/machine-controller/internal/safety"
+	"drover.io/runtime/results"
 )
 
 const (
@@ -37,50 +40,72 @@ const (
 
 // scale creates or deletes as many Machines as the count is off. Machines being deleted
 // still count: their place is taken only when they are gone.
-func (r *Reconciler) scale(ctx context.Context, f *family) (reconcile.Result, error) {
-	r.Guard.Seen(f.set.UID)
-	if f.set.Spec.Replicas == nil {
-		f.trouble = errors.New("spec.replicas is not set; it has a default, so something removed it")
-		return reconcile.Result{}, nil
+func (r *Reconciler) scale(ctx context.Context, s *state) (reconcile.Result, error) {
+	r.Guard.Seen(s.set.UID)
+	if s.set.Spec.Replicas == nil {
+		return reconcile.Result{}, r.defaultReplicas(ctx, s)
 	}
-	missing := int(*f.set.Spec.Replicas) - len(f.machines)
+	missing := int(*s.set.Spec.Replicas) - len(s.machines)
 	switch {
 	case missing > 0:
-		return r.grow(ctx, f, missing)
+		return r.grow(ctx, s, missing)
 	case missing < 0:
-		return r.shrink(ctx, f, -missing)
+		return r.shrink(ctx, s, -missing)
 	}
 	return reconcile.Result{}, nil
 }
 
-// grow makes as many of the missing Machines as the guard allows.
-func (r *Reconciler) grow(ctx context.Context, f *family, missing int) (reconcile.Result, error) {
-	if _, disabled := f.set.Annotations[clusterv1.DisableMachineCreateAnnotation]; disabled {
-		return reconcile.Result{}, nil
+// defaultReplicas fills in spec.replicas where it is left out, if nobody else has written the set since it was
+// read: somebody may have set it. A set of a MachineDeployment keeps its size until that decides.
+func (r *Reconciler) defaultReplicas(ctx context.Context, s *state) error {
+	last := s.set.Status.Replicas
+	if last == nil && metav1.GetControllerOfNoCopy(s.set) != nil {
+		last = new(int32(0))
 	}
-	if !f.cluster.DeletionTimestamp.IsZero() {
-		return reconcile.Result{}, nil
-	}
-	from, err := r.midwife.models(ctx, f)
+	replicas, err := annotation.DefaultReplicas(s.set, last)
 	if err != nil {
-		f.trouble = err
+		s.trouble = err
+		return nil //nolint:nilerr // it is told in a condition; only a new annotation can help
+	}
+	before := s.set.DeepCopy()
+	s.set.Spec.Replicas = &replicas
+	if err := r.Client.Patch(ctx, s.set, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return results.IgnoreNotFoundOrConflict(fmt.Errorf("setting the default of spec.replicas: %w", err))
+	}
+	return nil
+}
+
+// grow makes as many of the missing Machines as the guard allows.
+func (r *Reconciler) grow(ctx context.Context, s *state, missing int) (reconcile.Result, error) {
+	if annotation.IsTrue(s.set, clusterv1.DisableMachineCreateAnnotation) {
+		return reconcile.Result{}, nil
+	}
+	if !s.cluster.DeletionTimestamp.IsZero() {
+		return reconcile.Result{}, nil
+	}
+	if s.trouble = machinename.Check(s.set.Spec.MachineNaming.Template); s.trouble != nil {
+		return reconcile.Result{}, nil //nolint:nilerr // it is told in a condition; only a new spec can help
+	}
+	from, err := r.creator.models(ctx, s)
+	if err != nil {
+		s.trouble = err
 		return reconcile.Result{RequeueAfter: modelRetry}, ignoreMisconfigured(err)
 	}
-	if complaint, err := r.preflight(ctx, f); err != nil || complaint != "" {
-		f.trouble = cmp.Or(err, errors.New(complaint))
+	if complaint, err := r.preflight(ctx, s); err != nil || complaint != "" {
+		s.trouble = cmp.Or(err, errors.New(complaint))
 		return reconcile.Result{RequeueAfter: preflightRetry}, ignoreMisconfigured(err)
 	}
-	decision, err := r.Guard.Create(ctx, f.cluster, f.set, min(missing, perPass))
+	decision, err := r.Guard.Create(ctx, s.cluster, s.set, min(missing, perPass))
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if err := r.multiply(ctx, f, from, decision.Allowed); err != nil {
-		f.trouble = err
-		createFailed(r.Events, f.set, err)
+	if err := r.createMachines(ctx, s, from, decision.Allowed); err != nil {
+		s.trouble = err
+		createFailed(r.Events, s.set, err)
 		return reconcile.Result{}, err
 	}
 	if refusal := decision.Refusal; refusal != nil {
-		f.trouble = errors.New(refusal.Message)
+		s.trouble = errors.New(refusal.Message)
 		return reconcile.Result{RequeueAfter: safety.LookAgain}, nil
 	}
 	if missing > perPass {
@@ -89,24 +114,24 @@ func (r *Reconciler) grow(ctx context.Context, f *family, missing int) (reconcil
 	return reconcile.Result{}, nil
 }
 
-// multiply gives birth to that many Machines, in batches that double, so that something that
+// createMachines gives birth to that many Machines, in batches that double, so that something that
 // fails every time fails once, not a thousand times.
-func (r *Reconciler) multiply(ctx context.Context, f *family, from models, left int) error {
+func (r *Reconciler) createMachines(ctx context.Context, s *state, from templates, left int) error {
 	for batch := 1; left > 0; batch = min(2*batch, atOnce) {
 		size := min(batch, left)
 		var group errgroup.Group
-		var born atomic.Int32
+		var created atomic.Int32
 		for range size {
 			group.Go(func() error {
-				err := r.midwife.bear(ctx, f.set, from)
+				err := r.creator.create(ctx, s.set, from)
 				if err == nil {
-					born.Add(1)
+					created.Add(1)
 				}
 				return err
 			})
 		}
 		err := group.Wait()
-		f.born += int(born.Load())
+		s.created += int(created.Load())
 		if err != nil {
 			return err
 		}
@@ -117,26 +142,35 @@ func (r *Reconciler) multiply(ctx context.Context, f *family, from models, left 
 
 // shrink deletes the surplus, in the order that loses least. The MachineDeployment has seen
 // to it that marks are in the cache; a set that stands alone does so itself.
-func (r *Reconciler) shrink(ctx context.Context, f *family, surplus int) (reconcile.Result, error) {
-	if owner := metav1.GetControllerOfNoCopy(f.set); owner == nil {
-		shown, err := marks.Shown(ctx, r.Live, f.machines, client.InNamespace(f.set.Namespace),
-			client.MatchingLabels{clusterv1.MachineSetNameLabel: format.MustFormatValue(f.set.Name)})
+func (r *Reconciler) shrink(ctx context.Context, s *state, surplus int) (reconcile.Result, error) {
+	if refusal := r.Guard.NotClaimed(s.cluster); refusal != nil {
+		s.keepReason = refusal.Message
+		return reconcile.Result{RequeueAfter: safety.LookAgain}, nil
+	}
+	if owner := metav1.GetControllerOfNoCopy(s.set); owner == nil {
+		shown, err := marks.Shown(ctx, r.Live, s.machines, client.InNamespace(s.set.Namespace),
+			client.MatchingLabels{clusterv1.MachineSetNameLabel: format.MustFormatValue(s.set.Name)})
 		if err != nil || !shown {
 			return reconcile.Result{RequeueAfter: coalesce.Window}, err
 		}
 	}
-	seed := fmt.Sprintf("%s/%d", f.set.UID, f.set.Generation)
-	return reconcile.Result{}, r.removeAll(ctx, f.set, priority.Order(f.machines, f.set.Spec.Deletion.Order, seed)[:surplus])
+	seed := fmt.Sprintf("%s/%d", s.set.UID, s.set.Generation)
+	return reconcile.Result{}, r.removeAll(ctx, s.set, priority.Order(s.machines, s.set.Spec.Deletion.Order, seed)[:surplus])
 }
 
-// removeAll deletes Machines side by side, those first that come first. What fails keeps no other from going.
+// removeAll deletes Machines side by side. What fails keeps no other from going.
 func (r *Reconciler) removeAll(ctx context.Context, set *clusterv1.MachineSet, machines []*clusterv1.Machine) error {
+	return r.sideBySide(machines, func(m *clusterv1.Machine) error { return r.remove(ctx, set, m) })
+}
+
+// sideBySide does the same for several Machines, those first that come first, and returns every error.
+func (r *Reconciler) sideBySide(machines []*clusterv1.Machine, do func(*clusterv1.Machine) error) error {
 	errs := make([]error, len(machines))
 	var group errgroup.Group
 	group.SetLimit(atOnce)
 	for i, m := range machines {
 		group.Go(func() error {
-			errs[i] = r.remove(ctx, set, m)
+			errs[i] = do(m)
 			return nil
 		})
 	}
@@ -146,7 +180,7 @@ func (r *Reconciler) removeAll(ctx context.Context, set *clusterv1.MachineSet, m
 
 // remove deletes one Machine unless that is under way.
 func (r *Reconciler) remove(ctx context.Context, set *clusterv1.MachineSet, m *clusterv1.Machine) error {
-	if !m.DeletionTimestamp.IsZero() {
+	if !m.DeletionTimestamp.IsZero() || r.watch.Foreign(m) {
 		return nil
 	}
 	err := r.Client.Delete(ctx, m, client.Preconditions{UID: &m.UID})
@@ -158,4 +192,18 @@ func (r *Reconciler) remove(ctx context.Context, set *clusterv1.MachineSet, m *c
 	}
 	r.tracker.Deleted(set.UID, m)
 	return nil
+}
+
+// removeAsSeen deletes one Machine if nobody has changed it since it was read, and reports
+// whether it did. What has changed is looked at again at its event.
+func (r *Reconciler) removeAsSeen(ctx context.Context, set *clusterv1.MachineSet, m *clusterv1.Machine) (bool, error) {
+	if !m.DeletionTimestamp.IsZero() || r.watch.Foreign(m) {
+		return false, nil
+	}
+	err := r.Client.Delete(ctx, m, client.Preconditions{UID: &m.UID, ResourceVersion: &m.ResourceVersion})
+	if err != nil {
+		return false, results.IgnoreNotFoundOrConflict(fmt.Errorf("deleting Machine %q: %w", m.Name, err))
+	}
+	r.tracker.Deleted(set.UID, m)
+	return true, nil
 }

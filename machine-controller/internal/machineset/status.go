@@ -4,12 +4,10 @@
 package machineset
 
 import (
-	"cmp"
 	"context"
-	"maps"
-	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -17,58 +15,73 @@ import (
 
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/aggregate"
+	"drover.io/machine-controller/internal/annotation"
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/index"
-	"drover.io/machine-controller/internal/outcome"
+	"drover.io/machine-controller/internal/kubeversion"
+	"drover.io/runtime/predicates"
+	"drover.io/runtime/results"
 )
 
-// tell writes the status, unless that can wait: only when it cannot are the conditions of all
+// writeStatus writes the status, unless that can wait: only when it cannot are the conditions of all
 // Machines summed up, which is most of the work.
-func (r *Reconciler) tell(ctx context.Context, before *clusterv1.MachineSet, f *family) (reconcile.Result, error) {
-	setStatus(f, r.Clock.Now())
-	again, err := r.teller.Summed(ctx, before, f.set, pressing(before, f.set), coalesce.Sum{Machines: len(f.machines), To: func() {
-		conditions.Set(f.set, aggregate.Ready(f.machines, clusterv1.MachineSetMachinesReadyCondition))
-		conditions.Set(f.set, aggregate.UpToDate(f.machines, clusterv1.MachineSetMachinesUpToDateCondition))
+func (r *Reconciler) writeStatus(ctx context.Context, before *clusterv1.MachineSet, s *state) (reconcile.Result, error) {
+	setStatus(s, r.Clock.Now())
+	if news := annotation.Judge(s.set, annotationRules(s.set)...); news != "" {
+		annotationInvalid(r.Events, s.set, news)
+	}
+	again, err := r.statusWriter.Summed(ctx, before, s.set, pressing(before, s.set), coalesce.Sum{Machines: len(s.machines), To: func() {
+		conditions.Set(s.set, aggregate.Ready(s.machines, clusterv1.MachineSetMachinesReadyCondition))
+		conditions.Set(s.set, aggregate.UpToDate(s.machines, clusterv1.MachineSetMachinesUpToDateCondition))
 	}})
-	return again, outcome.Settled(err)
+	return again, results.IgnoreNotFoundOrConflict(err)
 }
 
 // rest keeps the counters of a set that is paused true: what was counted last may not have been
 // written yet, and Machines go on living. Nothing else is touched.
-func (r *Reconciler) rest(ctx context.Context, before *clusterv1.MachineSet, f *family) (reconcile.Result, error) {
+func (r *Reconciler) rest(ctx context.Context, before *clusterv1.MachineSet, s *state) (reconcile.Result, error) {
 	var err error
-	if f.machines, err = index.MachinesOf(ctx, r.Client, f.set.Namespace, f.set.UID); err != nil {
+	if s.machines, err = index.MachinesOf(ctx, r.Client, s.set.Namespace, s.set.UID); err != nil {
 		return reconcile.Result{}, err
 	}
-	setCounts(f)
-	setPaused(f.set, true)
-	again, err := r.teller.Status(ctx, before, f.set, pressing(before, f.set))
-	return again, outcome.Settled(err)
+	setCounts(s)
+	conditions.Set(s.set, predicates.PausedCondition(s.cluster, s.set, "MachineSet"))
+	again, err := r.statusWriter.Status(ctx, before, s.set, pressing(before, s.set))
+	return again, results.IgnoreNotFoundOrConflict(err)
 }
 
 // setStatus counts the Machines and derives the conditions, but for those that sum up others.
-func setStatus(f *family, now time.Time) {
-	status := &f.set.Status
-	status.ObservedGeneration = f.set.Generation
-	if matches, err := selector(f.set); err == nil {
+func setStatus(s *state, now time.Time) {
+	status := &s.set.Status
+	status.ObservedGeneration = s.set.Generation
+	if matches, err := selector(s.set); err == nil {
 		status.Selector = matches.String()
 	}
-	setCounts(f)
-	f.frost.Show(f.set)
-	setPaused(f.set, false)
-	setScalingUp(f)
-	setScalingDown(f, now)
-	setRemediating(f)
-	setDeleting(f)
+	setCounts(s)
+	s.freeze.Show(s.set)
+	conditions.Set(s.set, predicates.PausedCondition(s.cluster, s.set, "MachineSet"))
+	setScalingUp(s)
+	setScalingDown(s, now)
+	setRemediating(s)
+	setDeleting(s)
 }
 
-func setCounts(f *family) {
-	status := &f.set.Status
-	status.Replicas = new(int32(len(f.machines) + f.born))
-	status.ReadyReplicas = count(f.machines, clusterv1.MachineReadyCondition)
-	status.AvailableReplicas = count(f.machines, clusterv1.MachineAvailableCondition)
-	status.UpToDateReplicas = count(f.machines, clusterv1.MachineUpToDateCondition)
-	status.Versions = versions(f.machines)
+func setCounts(s *state) {
+	status := &s.set.Status
+	status.Replicas = new(int32(len(s.machines) + s.created))
+	status.ReadyReplicas = count(s.machines, clusterv1.MachineReadyCondition)
+	status.AvailableReplicas = count(s.machines, clusterv1.MachineAvailableCondition)
+	status.UpToDateReplicas = count(s.machines, clusterv1.MachineUpToDateCondition)
+	status.Versions = versions(s.machines)
+}
+
+// annotationRules are those for the annotations that are read from a MachineSet. One that belongs to a
+// MachineDeployment has its annotations from there, and they are judged there.
+func annotationRules(set *clusterv1.MachineSet) []annotation.Rule {
+	if metav1.GetControllerOfNoCopy(set) != nil {
+		return nil
+	}
+	return append([]annotation.Rule{annotation.Freeze}, annotation.NodeGroupSizes...)
 }
 
 // pressing reports whether somebody waits to read the status: the MachineDeployment, which holds its
@@ -76,7 +89,7 @@ func setCounts(f *family) {
 func pressing(before, after *clusterv1.MachineSet) bool {
 	return before.Status.ObservedGeneration != after.Status.ObservedGeneration ||
 		tally(before).Pressing(tally(after)) ||
-		coalesce.Turned(before, after, clusterv1.PausedCondition, clusterv1.MachineSetDeletingCondition, policyv1.FrozenCondition)
+		coalesce.Turned(before, after, clusterv1.PausedCondition, clusterv1.MachineSetDeletingCondition, policyv1.FrozenCondition, policyv1.AnnotationsValidCondition)
 }
 
 func tally(set *clusterv1.MachineSet) coalesce.Count {
@@ -98,18 +111,15 @@ func count(machines []*clusterv1.Machine, condition string) *int32 {
 	return &n
 }
 
-// versions counts the Machines by the kubelet version they report, sorted.
+// versions counts the Machines by the version of their kubelet, or while that is not known, by the wanted one.
 func versions(machines []*clusterv1.Machine) []clusterv1.StatusVersion {
-	byVersion := map[string]int32{}
+	all := make([]clusterv1.StatusVersion, 0, len(machines))
 	for _, m := range machines {
+		version := kubeversion.Normalize(m.Spec.Version)
 		if m.Status.NodeInfo != nil && m.Status.NodeInfo.KubeletVersion != "" {
-			byVersion[m.Status.NodeInfo.KubeletVersion]++
+			version = m.Status.NodeInfo.KubeletVersion
 		}
+		all = append(all, clusterv1.StatusVersion{Version: version, Replicas: 1})
 	}
-	var all []clusterv1.StatusVersion
-	for version := range maps.Keys(byVersion) {
-		all = append(all, clusterv1.StatusVersion{Version: version, Replicas: byVersion[version]})
-	}
-	slices.SortFunc(all, func(a, b clusterv1.StatusVersion) int { return cmp.Compare(a.Version, b.Version) })
-	return all
+	return kubeversion.Count(all)
 }

@@ -29,23 +29,31 @@ func member(version string, are ...string) *clusterv1.Machine {
 	return m
 }
 
+// wanting is a Machine that is to have a version and has no Node yet.
+func wanting(version string) *clusterv1.Machine {
+	m := member("")
+	m.Spec.Version = version
+	return m
+}
+
 func TestStatusCounts(t *testing.T) {
 	t.Parallel()
 	set := setOf(nil, nil)
 	set.Generation, set.Spec.Replicas = 4, new(int32(4))
-	f := &family{set: set, cluster: &clusterv1.Cluster{}, born: 1, machines: []*clusterv1.Machine{
+	s := &state{set: set, cluster: &clusterv1.Cluster{}, created: 1, machines: []*clusterv1.Machine{
 		member("v1.36.3", clusterv1.MachineReadyCondition, clusterv1.MachineAvailableCondition, clusterv1.MachineUpToDateCondition),
 		member("v1.35.0", clusterv1.MachineReadyCondition, clusterv1.MachineAvailableCondition),
 		member("v1.36.3", clusterv1.MachineReadyCondition),
 		member(""),
+		wanting("1.36.3"),
 	}}
-	setStatus(f, epoch)
+	setStatus(s, epoch)
 	got := set.Status
 	got.Conditions = nil
 	want := clusterv1.MachineSetStatus{
 		ObservedGeneration: 4, Selector: "pool=a",
-		Replicas: new(int32(5)), ReadyReplicas: new(int32(3)), AvailableReplicas: new(int32(2)), UpToDateReplicas: new(int32(1)),
-		Versions: []clusterv1.StatusVersion{{Version: "v1.35.0", Replicas: 1}, {Version: "v1.36.3", Replicas: 2}},
+		Replicas: new(int32(6)), ReadyReplicas: new(int32(3)), AvailableReplicas: new(int32(2)), UpToDateReplicas: new(int32(1)),
+		Versions: []clusterv1.StatusVersion{{Version: "v1.35.0", Replicas: 1}, {Version: "v1.36.3", Replicas: 3}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -78,21 +86,27 @@ func TestScalingConditions(t *testing.T) {
 		desired  int32
 		machines int
 		stale    int
-		change   func(*family)
+		change   func(*state)
 		up, down verdict
 	}{
 		"at rest":          {2, 2, 0, nil, verdict{"False", notUp, ""}, verdict{"False", notDown, ""}},
 		"growing":          {3, 1, 0, nil, verdict{"True", up, "Scaling up from 1 to 3 replicas"}, verdict{"False", notDown, ""}},
-		"counting the new": {3, 1, 0, func(f *family) { f.born = 2 }, verdict{"False", notUp, ""}, verdict{"False", notDown, ""}},
+		"counting the new": {3, 1, 0, func(s *state) { s.created = 2 }, verdict{"False", notUp, ""}, verdict{"False", notDown, ""}},
 		"hindered": {
-			3, 1, 0, func(f *family) { f.trouble = errors.New("no template") },
+			3, 1, 0, func(s *state) { s.trouble = errors.New("no template") },
 			verdict{"True", up, "Scaling up from 1 to 3 replicas is blocked because: no template"}, verdict{"False", notDown, ""},
 		},
 		"held": {
-			3, 1, 0, func(f *family) {
-				f.set.Annotations = map[string]string{clusterv1.DisableMachineCreateAnnotation: "true"}
+			3, 1, 0, func(s *state) {
+				s.set.Annotations = map[string]string{clusterv1.DisableMachineCreateAnnotation: "true"}
 			},
 			verdict{"True", up, "Scaling up from 1 to 3 replicas is blocked by the annotation " + clusterv1.DisableMachineCreateAnnotation}, verdict{"False", notDown, ""},
+		},
+		"not held by what upstream writes on every set that may create": {
+			3, 1, 0, func(s *state) {
+				s.set.Annotations = map[string]string{clusterv1.DisableMachineCreateAnnotation: "false"}
+			},
+			verdict{"True", up, "Scaling up from 1 to 3 replicas"}, verdict{"False", notDown, ""},
 		},
 		"shrinking": {1, 3, 0, nil, verdict{"False", notUp, ""}, verdict{"True", down, "Scaling down from 3 to 1 replicas"}},
 		"shrinking for long": {
@@ -100,28 +114,28 @@ func TestScalingConditions(t *testing.T) {
 		},
 		"replacing for long": {2, 2, 1, nil, verdict{"False", notUp, ""}, verdict{"False", notDown, "1 Machines have been deleting for more than 15m"}},
 		"deleted": {
-			2, 2, 0, func(f *family) { f.set.DeletionTimestamp = new(metav1.NewTime(epoch)) },
+			2, 2, 0, func(s *state) { s.set.DeletionTimestamp = new(metav1.NewTime(epoch)) },
 			verdict{"False", notUp, ""}, verdict{"True", down, "Scaling down from 2 to 0 replicas"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := &family{set: setOf(nil, nil)}
-			f.set.Spec.Replicas = &test.desired
+			s := &state{set: setOf(nil, nil)}
+			s.set.Spec.Replicas = &test.desired
 			for i := range test.machines {
 				m := member("")
 				if i < test.stale {
 					m.DeletionTimestamp = new(metav1.NewTime(epoch.Add(-16 * time.Minute)))
 				}
-				f.machines = append(f.machines, m)
+				s.machines = append(s.machines, m)
 			}
 			if test.change != nil {
-				test.change(f)
+				test.change(s)
 			}
-			setScalingUp(f)
-			setScalingDown(f, epoch)
+			setScalingUp(s)
+			setScalingDown(s, epoch)
 			for kind, want := range map[string]verdict{clusterv1.MachineSetScalingUpCondition: test.up, clusterv1.MachineSetScalingDownCondition: test.down} {
-				c := conditions.Get(f.set, kind)
+				c := conditions.Get(s.set, kind)
 				if diff := cmp.Diff(want, verdict{c.Status, c.Reason, c.Message}); diff != "" {
 					t.Errorf("%s: %s", kind, diff)
 				}

@@ -7,8 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -84,6 +86,29 @@ func TestCreationIsValidated(t *testing.T) {
 		"a Cluster with a topology": {cluster(func(c *clusterv1.Cluster) {
 			c.Spec.Topology = clusterv1.Topology{ClassRef: clusterv1.ClusterClassRef{Name: "x"}, Version: "v1.36.3"}
 		}), "spec.topology"},
+		"an endpoint by name": {cluster(func(c *clusterv1.Cluster) {
+			c.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "api.example.com", Port: 6443}
+		}), ""},
+		"an endpoint by IPv6 address": {cluster(func(c *clusterv1.Cluster) {
+			c.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "2001:db8::1", Port: 6443}
+		}), ""},
+		"an endpoint that is a URL": {cluster(func(c *clusterv1.Cluster) {
+			c.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "https://foo.example", Port: 6443}
+		}), "spec.controlPlaneEndpoint.host"},
+		"an endpoint with its port": {cluster(func(c *clusterv1.Cluster) {
+			c.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "foo.example:6443", Port: 6443}
+		}), "spec.controlPlaneEndpoint.host"},
+		"an endpoint in brackets": {cluster(func(c *clusterv1.Cluster) {
+			c.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "[2001:db8::1]", Port: 6443}
+		}), "spec.controlPlaneEndpoint.host"},
+		"an endpoint of no address": {cluster(func(c *clusterv1.Cluster) {
+			c.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "10.0.0.300", Port: 6443}
+		}), "spec.controlPlaneEndpoint.host"},
+		"networks": {cluster(func(c *clusterv1.Cluster) {
+			c.Spec.ClusterNetwork.Pods.CIDRBlocks = []string{"10.0.0.0/16", "2001:db8::/48"}
+		}), ""},
+		"a network of too many bits":   {cluster(func(c *clusterv1.Cluster) { c.Spec.ClusterNetwork.Pods.CIDRBlocks = []string{"10.0.0.0/99"} }), "spec.clusterNetwork.pods.cidrBlocks[0]"},
+		"a network that is an address": {cluster(func(c *clusterv1.Cluster) { c.Spec.ClusterNetwork.Services.CIDRBlocks = []string{"10.0.0.1"} }), "spec.clusterNetwork.services.cidrBlocks[0]"},
 
 		"a Machine":                         {machine(func(*clusterv1.Machine) {}), ""},
 		"a Machine with the user's data":    {machine(func(m *clusterv1.Machine) { m.Spec.Bootstrap = clusterv1.Bootstrap{DataSecretName: new("s")} }), ""},
@@ -98,12 +123,18 @@ func TestCreationIsValidated(t *testing.T) {
 
 		"a MachineSet":                             {set(func(*clusterv1.MachineSet) {}), ""},
 		"a MachineSet of none":                     {set(func(s *clusterv1.MachineSet) { s.Spec.Replicas = new(int32(0)) }), ""},
+		"a version with a command behind":          {machine(func(m *clusterv1.Machine) { m.Spec.Version = "v1.36.3'; reboot; '" }), "spec.version"},
+		"a MachineSet's version in words":          {set(func(s *clusterv1.MachineSet) { s.Spec.Template.Spec.Version = "banana" }), "spec.template.spec.version"},
+		"a MachineSet of a slip of the hand":       {set(func(s *clusterv1.MachineSet) { s.Spec.Replicas = new(int32(1000000)) }), "spec.replicas"},
 		"a MachineSet of less than none":           {set(func(s *clusterv1.MachineSet) { s.Spec.Replicas = new(int32(-1)) }), "spec.replicas"},
 		"a MachineSet whose template is another's": {set(func(s *clusterv1.MachineSet) { s.Spec.Template.Spec.ClusterName = "d" }), "spec.template.spec.clusterName"},
 		"a MachineSet that boots with nothing":     {set(func(s *clusterv1.MachineSet) { s.Spec.Template.Spec.Bootstrap = clusterv1.Bootstrap{} }), "spec.template.spec.bootstrap"},
 
 		"a MachineDeployment":                             {deployment(func(*clusterv1.MachineDeployment) {}), ""},
 		"a MachineDeployment whose name is no label":      {deployment(func(md *clusterv1.MachineDeployment) { md.Name = long }), "at most 63"},
+		"a MachineDeployment's version in words":          {deployment(func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.Version = "banana" }), "spec.template.spec.version"},
+		"a MachineDeployment's version":                   {deployment(func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.Version = "v1.36.3-rc.1+k3s1" }), ""},
+		"a MachineDeployment of a slip of the hand":       {deployment(func(md *clusterv1.MachineDeployment) { md.Spec.Replicas = new(int32(1000000)) }), "spec.replicas"},
 		"a MachineDeployment of less than none":           {deployment(func(md *clusterv1.MachineDeployment) { md.Spec.Replicas = new(int32(-1)) }), "spec.replicas"},
 		"a MachineDeployment whose template is another's": {deployment(func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.ClusterName = "d" }), "spec.template.spec.clusterName"},
 		"a MachineDeployment that boots with nothing":     {deployment(func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.Bootstrap = clusterv1.Bootstrap{} }), "spec.template.spec.bootstrap"},
@@ -207,15 +238,47 @@ func TestASelectorMustMatchItsTemplate(t *testing.T) {
 	}
 }
 
-func TestDefaults(t *testing.T) {
+// A default in the schema would also replace what is taken out, with no regard for what it was.
+func TestReplicasHaveNoDefaultInTheSchema(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	set, md := validSet(w.namespace), validDeployment(w.namespace)
 	w.create(set)
 	w.create(md)
-	if set.Spec.Replicas == nil || *set.Spec.Replicas != 1 || md.Spec.Replicas == nil || *md.Spec.Replicas != 1 {
-		t.Errorf("replicas are %v and %v, want 1", set.Spec.Replicas, md.Spec.Replicas)
+	if set.Spec.Replicas != nil || md.Spec.Replicas != nil {
+		t.Errorf("replicas are %v and %v, want none", set.Spec.Replicas, md.Spec.Replicas)
 	}
+}
+
+// TestReplicasThatAreTakenOutStay removes spec.replicas of a set with three Machines, as an apply does of a
+// manifest that leaves it to the cluster autoscaler.
+func TestReplicasThatAreTakenOutStay(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.templates()
+	set := w.set(3)
+	w.complete(set, 3)
+	if err := w.client.Patch(t.Context(), set, client.RawPatch(types.JSONPatchType, []byte(`[{"op":"remove","path":"/spec/replicas"}]`))); err != nil {
+		t.Fatal(err)
+	}
+	w.Eventually(func(g gomega.Gomega) {
+		g.Expect(w.client.Get(w.Context(), client.ObjectKeyFromObject(set), set)).To(gomega.Succeed())
+		g.Expect(set.Spec.Replicas).To(gomega.HaveValue(gomega.BeEquivalentTo(3)))
+	}).Should(gomega.Succeed())
+	w.complete(set, 3)
+	if made := faults.created(w.namespace, "Machine"); len(made) != 3 {
+		t.Errorf("%d Machines were made, want 3", len(made))
+	}
+}
+
+func TestReplicasOfANewSetAreTheAutoscalersMinimum(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.templates()
+	set := machineSet(w.namespace)
+	set.Annotations = map[string]string{clusterv1.AutoscalerMinSizeAnnotation: "2", clusterv1.AutoscalerMaxSizeAnnotation: "5"}
+	w.create(set)
+	w.complete(set, 2)
 }
 
 func TestTheClusterOfAnObjectCannotChange(t *testing.T) {

@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"drover.io/machine-controller/internal/annotation"
 )
 
 // Shown reports whether the Machines from the cache carry every
@@ -28,10 +30,10 @@ func Shown(ctx context.Context, live client.Reader, machines []*clusterv1.Machin
 	}
 	cached := make(map[types.UID]bool, len(machines))
 	for _, m := range machines {
-		_, cached[m.UID] = m.Annotations[clusterv1.DeleteMachineAnnotation]
+		cached[m.UID] = annotation.Present(m, clusterv1.DeleteMachineAnnotation)
 	}
 	for i := range list.Items {
-		_, marked := list.Items[i].Annotations[clusterv1.DeleteMachineAnnotation]
+		marked := annotation.Present(&list.Items[i], clusterv1.DeleteMachineAnnotation)
 		if shown, known := cached[list.Items[i].UID]; marked && known && !shown {
 			return false, nil
 		}

@@ -69,6 +69,9 @@ func (c *Collector) collectSets(to chan<- prometheus.Metric) {
 	}
 	for i := range list.Items {
 		set := &list.Items[i]
+		if !c.Watch.Matches(set) {
+			continue
+		}
 		o := object{set.Namespace, set.Name, set.Spec.ClusterName}
 		o.send(to, setReplicas, count{"desired", set.Spec.Replicas}, count{"current", set.Status.Replicas}, count{"ready", set.Status.ReadyReplicas},
 			count{"available", set.Status.AvailableReplicas}, count{"up-to-date", set.Status.UpToDateReplicas})
@@ -83,6 +86,9 @@ func (c *Collector) collectChecks(to chan<- prometheus.Metric) {
 	}
 	for i := range list.Items {
 		check := &list.Items[i]
+		if !c.Watch.Matches(check) {
+			continue
+		}
 		o := object{check.Namespace, check.Name, check.Spec.ClusterName}
 		o.send(to, checked, count{"expected", check.Status.ExpectedMachines}, count{"healthy", check.Status.CurrentHealthy},
 			count{"remediations-allowed", check.Status.RemediationsAllowed})

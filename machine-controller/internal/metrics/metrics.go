@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	policyv1 "drover.io/api/policy/v1alpha1"
+	"drover.io/runtime/predicates"
 )
 
 const namespace = "machine_controller"
@@ -57,6 +58,8 @@ type Collector struct {
 	Reader client.Reader
 	// Leading is closed once this process leads.
 	Leading <-chan struct{}
+	// Watch says which objects are the manager's.
+	Watch predicates.WatchFilter
 	// Workers is how many reconciles of a kind run at once.
 	Workers int
 }
@@ -104,6 +107,9 @@ func (c *Collector) collectMachines(to chan<- prometheus.Metric) {
 	type key struct{ provider, phase string }
 	counts := map[key]int{}
 	for i := range list.Items {
+		if !c.Watch.Matches(&list.Items[i]) {
+			continue
+		}
 		counts[key{list.Items[i].Spec.InfrastructureRef.Kind, list.Items[i].Status.Phase}]++
 	}
 	for k, n := range counts {
@@ -118,6 +124,9 @@ func (c *Collector) collectDeployments(to chan<- prometheus.Metric) {
 	}
 	for i := range list.Items {
 		md := &list.Items[i]
+		if !c.Watch.Matches(md) {
+			continue
+		}
 		o := object{md.Namespace, md.Name, md.Spec.ClusterName}
 		o.send(to, replicas, count{"desired", md.Spec.Replicas}, count{"current", md.Status.Replicas}, count{"ready", md.Status.ReadyReplicas},
 			count{"available", md.Status.AvailableReplicas}, count{"up-to-date", md.Status.UpToDateReplicas})

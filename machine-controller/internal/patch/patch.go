@@ -23,10 +23,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Main writes what differs outside status. Afterwards the object carries the resource
-// version and generation of the write, and keeps the status that it has in memory. Changes
-// of metadata conflict with other writers, as finalizers and owner references are replaced
-// as whole lists; changes of spec alone do not.
+// Main writes what differs outside status, and only if nobody else has written the object
+// since: finalizers and owner references are replaced as whole lists, and Status, which trusts
+// the version that Main returns, would otherwise replace conditions that were written in
+// between. Afterwards the object carries the resource version and generation of the write,
+// and keeps the status that it has in memory.
 func Main[T client.Object](ctx context.Context, c client.Client, before, after T) error {
 	fields, err := difference(before, after, "Status")
 	if err != nil {
@@ -36,10 +37,8 @@ func Main[T client.Object](ctx context.Context, c client.Client, before, after T
 	if len(fields) == 0 {
 		return nil
 	}
-	if metadata, changed := fields["metadata"]; changed {
-		if fields["metadata"], err = locked(metadata, before.GetResourceVersion()); err != nil {
-			return err
-		}
+	if fields["metadata"], err = locked(object(fields["metadata"]), before.GetResourceVersion()); err != nil {
+		return err
 	}
 	data, err := json.Marshal(fields)
 	if err != nil {

@@ -95,11 +95,11 @@ func TestRequests(t *testing.T) {
 		change func(*clusterv1.Machine)
 		want   map[string][]any
 	}{
-		"sends nothing without a change":  {func(*clusterv1.Machine) {}, map[string][]any{}},
-		"takes empty for absent":          {func(m *clusterv1.Machine) { m.Annotations = map[string]string{}; m.Finalizers = []string{} }, map[string][]any{}},
-		"sends spec alone without a lock": {func(m *clusterv1.Machine) { m.Spec.ProviderID = "id" }, map[string][]any{"": {body{"spec": body{"providerID": "id"}}}}},
-		"locks a change of metadata":      {func(m *clusterv1.Machine) { m.Finalizers = []string{finalizer} }, map[string][]any{"": {body{"metadata": body{"finalizers": []any{finalizer}, "resourceVersion": 1}}}}},
-		"takes a label away":              {func(m *clusterv1.Machine) { m.Labels = nil }, map[string][]any{"": {body{"metadata": body{"labels": nil, "resourceVersion": 1}}}}},
+		"sends nothing without a change": {func(*clusterv1.Machine) {}, map[string][]any{}},
+		"takes empty for absent":         {func(m *clusterv1.Machine) { m.Annotations = map[string]string{}; m.Finalizers = []string{} }, map[string][]any{}},
+		"locks a change of spec":         {func(m *clusterv1.Machine) { m.Spec.ProviderID = "id" }, map[string][]any{"": {body{"metadata": body{"resourceVersion": 1}, "spec": body{"providerID": "id"}}}}},
+		"locks a change of metadata":     {func(m *clusterv1.Machine) { m.Finalizers = []string{finalizer} }, map[string][]any{"": {body{"metadata": body{"finalizers": []any{finalizer}, "resourceVersion": 1}}}}},
+		"takes a label away":             {func(m *clusterv1.Machine) { m.Labels = nil }, map[string][]any{"": {body{"metadata": body{"labels": nil, "resourceVersion": 1}}}}},
 		"sends a condition that turned, with all others": {
 			func(m *clusterv1.Machine) { m.Status.Conditions[1].Status = "False" },
 			map[string][]any{"status": {body{"metadata": body{"resourceVersion": 1}, "status": body{"conditions": []any{condition("A", "True"), condition("B", "False")}}}}},
@@ -181,5 +181,43 @@ func TestARefusedWriteLeavesTheObjectAlone(t *testing.T) {
 	}
 	if after.ResourceVersion != before.ResourceVersion {
 		t.Errorf("resource version is %q, want the old one", after.ResourceVersion)
+	}
+}
+
+// TestConditionsOfOthersAreNeverLost has a condition written between the read and the writes.
+func TestConditionsOfOthersAreNeverLost(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*clusterv1.Machine){
+		"by a change of spec":     func(m *clusterv1.Machine) { m.Spec.ProviderID = "id" },
+		"by a change of metadata": func(m *clusterv1.Machine) { m.Finalizers = []string{finalizer} },
+		"by a change of neither":  func(*clusterv1.Machine) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			before, w := made(t)
+			other := before.DeepCopy()
+			other.Status.Conditions = append(other.Status.Conditions, metav1.Condition{Type: "Others", Status: "True", Reason: "R", LastTransitionTime: metav1.Unix(1, 0)})
+			if err := w.api.Status().Update(t.Context(), other); err != nil {
+				t.Fatal(err)
+			}
+			after := before.DeepCopy()
+			change(after)
+			after.Status.Conditions[0].Status = "False"
+			c := w.client(t)
+			err := Main(t.Context(), c, before, after)
+			if err == nil {
+				err = Status(t.Context(), c, before, after)
+			}
+			if !apierrors.IsConflict(err) {
+				t.Errorf("error is %v, want the conflict", err)
+			}
+			live := &clusterv1.Machine{}
+			if err := w.api.Get(t.Context(), client.ObjectKeyFromObject(before), live); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.ContainsFunc(live.Status.Conditions, func(c metav1.Condition) bool { return c.Type == "Others" }) {
+				t.Errorf("conditions are %v", live.Status.Conditions)
+			}
+		})
 	}
 }

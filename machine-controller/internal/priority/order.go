@@ -59,15 +59,33 @@ func RankOf(m *clusterv1.Machine) Rank {
 	}
 }
 
+// rankUnder is the rank of m under a policy. Where age decides, it decides among all that are not unhealthy, as in
+// Cluster API: a Machine that is merely not available for long enough is no exception.
+func rankUnder(policy clusterv1.MachineSetDeletionOrder, m *clusterv1.Machine) Rank {
+	rank := RankOf(m)
+	if policy != clusterv1.OldestMachineSetDeletionOrder && policy != clusterv1.NewestMachineSetDeletionOrder {
+		return rank
+	}
+	switch rank {
+	case Unjoined:
+		return Unhealthy
+	case Unavailable:
+		return Available
+	case Deleting, Annotated, Unhealthy, Available:
+	}
+	return rank
+}
+
 // Order returns the machines in the order in which they should be deleted. It
-// leaves the argument alone. Within a rank, Newest and Oldest go by creation
+// leaves the argument alone. Newest and Oldest know fewer ranks, see rankUnder.
+// Within a rank, Newest and Oldest go by creation
 // time; Random, which is also the default, goes by a hash of the Machine's UID
 // and seed, and so do ties. One seed always gives one order, so a deletion that
 // is retried picks the same victims: change the seed for each scale-down.
 func Order(machines []*clusterv1.Machine, policy clusterv1.MachineSetDeletionOrder, seed string) []*clusterv1.Machine {
 	places := make([]place, len(machines))
 	for i, m := range machines {
-		places[i] = place{m, RankOf(m), shuffle(m.UID, seed)}
+		places[i] = place{m, rankUnder(policy, m), shuffle(m.UID, seed)}
 	}
 	slices.SortStableFunc(places, func(a, b place) int {
 		return cmp.Or(

@@ -72,7 +72,7 @@ func TestOrder(t *testing.T) {
 				machine("marked", 5, marked),
 				machine("deleting", 4, deleting),
 			},
-			policy: clusterv1.OldestMachineSetDeletionOrder,
+			policy: clusterv1.RandomMachineSetDeletionOrder,
 			want:   "deleting marked unjoined unhealthy unavailable available",
 		},
 		"it takes marked Machines before worse ones, whatever the policy": {
@@ -112,10 +112,23 @@ func TestOrder(t *testing.T) {
 			policy:   clusterv1.NewestMachineSetDeletionOrder,
 			want:     "a c b",
 		},
-		"it goes by age among equally bad ones": {
+		"it goes by age among those that are not unhealthy": {
 			machines: []*clusterv1.Machine{machine("a", 1, unavailable), machine("b", 3, unavailable), machine("c", 9)},
 			policy:   clusterv1.OldestMachineSetDeletionOrder,
-			want:     "b a c",
+			want:     "c b a",
+		},
+		"it takes the newest even if an older one is not available": {
+			machines: []*clusterv1.Machine{machine("a", 1), machine("b", 3, unavailable)},
+			policy:   clusterv1.NewestMachineSetDeletionOrder,
+			want:     "a b",
+		},
+		"it goes by age among the unhealthy, with a Node or without": {
+			machines: []*clusterv1.Machine{
+				machine("well", 9), machine("unjoined", 2, unjoined),
+				machine("unhealthy", 3, condition(clusterv1.MachineNodeHealthyCondition, metav1.ConditionFalse)),
+			},
+			policy: clusterv1.OldestMachineSetDeletionOrder,
+			want:   "unhealthy unjoined well",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 
 // book is the working copy of one planning: the observed sets and, beside each,
 // the size it is going to have.
-type book struct {
+type plan struct {
 	state   State
 	current *entry   // nil if no MachineSet has the wanted template
 	olds    []*entry // oldest first
@@ -26,26 +26,26 @@ type entry struct {
 	notes  []string
 }
 
-func newBook(state State) *book {
-	b := &book{state: state}
+func newPlan(state State) *plan {
+	p := &plan{state: state}
 	for _, set := range state.Sets {
 		e := &entry{Set: set, target: set.Replicas}
 		switch {
 		case set.Terminating:
 			e.target = 0
-			b.olds = append(b.olds, e)
-		case set.Current && b.current == nil:
-			b.current = e
+			p.olds = append(p.olds, e)
+		case set.Current && p.current == nil:
+			p.current = e
 		default:
-			b.olds = append(b.olds, e)
+			p.olds = append(p.olds, e)
 		}
 	}
-	slices.SortFunc(b.olds, older)
-	b.entries = slices.Clone(b.olds)
-	if b.current != nil {
-		b.entries = append(b.entries, b.current)
+	slices.SortFunc(p.olds, older)
+	p.entries = slices.Clone(p.olds)
+	if p.current != nil {
+		p.entries = append(p.entries, p.current)
 	}
-	return b
+	return p
 }
 
 func older(a, b *entry) int {
@@ -116,9 +116,9 @@ func (e *entry) all() int32 {
 }
 
 // total is the planned size of all sets together.
-func (b *book) total() int32 {
+func (p *plan) total() int32 {
 	var sum int32
-	for _, e := range b.entries {
+	for _, e := range p.entries {
 		sum += e.target
 	}
 	return sum
@@ -126,16 +126,16 @@ func (b *book) total() int32 {
 
 // room is how many replicas may be added without ever having more Machines
 // than the ceiling, even if no planned deletion has happened by then.
-func (b *book) room() int32 {
+func (p *plan) room() int32 {
 	occupied := int32(0)
-	for _, e := range b.entries {
-		if e != b.current && e.Lagging && !e.Terminating {
+	for _, e := range p.entries {
+		if e != p.current && e.Lagging && !e.Terminating {
 			// It may have created Machines before it was told to shrink.
 			return 0
 		}
 		occupied += e.occupied()
 	}
-	return max(b.state.ceiling()-occupied, 0)
+	return max(p.state.ceiling()-occupied, 0)
 }
 
 func (e *entry) occupied() int32 {
@@ -147,9 +147,9 @@ func (e *entry) occupied() int32 {
 
 // slack is how many available Machines may still be lost. It is negative if
 // too few would be left in the worst case.
-func (b *book) slack() int32 {
-	left := -b.state.minAvailable()
-	for _, e := range b.entries {
+func (p *plan) slack() int32 {
+	left := -p.state.minAvailable()
+	for _, e := range p.entries {
 		left += e.Available - e.loss()
 	}
 	return left
@@ -157,10 +157,10 @@ func (b *book) slack() int32 {
 
 // unfollowed is true if the set has not been written since the size of the
 // MachineDeployment changed. An unknown stamp counts as followed.
-func (b *book) unfollowed(e *entry) bool {
-	return !e.Terminating && e.Recorded != Stamp{} && e.Recorded.Desired != b.state.Replicas
+func (p *plan) unfollowed(e *entry) bool {
+	return !e.Terminating && e.Recorded != Stamp{} && e.Recorded.Desired != p.state.Replicas
 }
 
-func (b *book) stamp() Stamp {
-	return Stamp{Desired: b.state.Replicas, Max: b.state.ceiling()}
+func (p *plan) stamp() Stamp {
+	return Stamp{Desired: p.state.Replicas, Max: p.state.ceiling()}
 }

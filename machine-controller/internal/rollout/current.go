@@ -42,6 +42,12 @@ func qualifies(md *clusterv1.MachineDeployment, ms *clusterv1.MachineSet, now ti
 	if equal, _ := EqualTemplate(&ms.Spec.Template, &md.Spec.Template); !equal {
 		return false
 	}
+	return IsAfter(md, ms, now)
+}
+
+// IsAfter reports whether a set is new enough for spec.rollout.after: that has not passed, or
+// the set was created since then, or expressly for it.
+func IsAfter(md *clusterv1.MachineDeployment, ms *clusterv1.MachineSet, now time.Time) bool {
 	if !afterPassed(md, now) || !ms.CreationTimestamp.Time.Before(md.Spec.Rollout.After.Time) {
 		return true
 	}

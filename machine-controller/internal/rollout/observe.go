@@ -4,7 +4,8 @@
 package rollout
 
 import (
-	"fmt"
+	"cmp"
+	"errors"
 	"strconv"
 	"time"
 
@@ -12,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"drover.io/machine-controller/internal/annotation"
 )
 
 // Observation is what the controller has gathered. Nothing in it is changed.
@@ -35,7 +38,8 @@ type Observation struct {
 func Observe(o Observation) (State, error) {
 	md := o.Deployment
 	if md.Spec.Replicas == nil {
-		return State{}, fmt.Errorf("spec.replicas is not set; it has a default, so something removed it")
+		_, err := annotation.DefaultReplicas(md, LastReplicas(o.Sets))
+		return State{}, cmp.Or(err, errors.New("spec.replicas is not set yet"))
 	}
 	limits, err := ResolveLimits(md.Spec.Rollout.Strategy, *md.Spec.Replicas)
 	if err != nil {
@@ -73,7 +77,7 @@ func observeSet(ms *clusterv1.MachineSet, machines []*clusterv1.Machine) Set {
 		Revision:       Revision(ms),
 		Replicas:       replicasOf(ms),
 		Recorded:       stampOf(ms),
-		CreateDisabled: ms.Annotations[clusterv1.DisableMachineCreateAnnotation] == "true",
+		CreateDisabled: annotation.IsTrue(ms, clusterv1.DisableMachineCreateAnnotation),
 		Terminating:    !ms.DeletionTimestamp.IsZero(),
 		Lagging:        ms.Status.ObservedGeneration < ms.Generation,
 	}
@@ -99,9 +103,29 @@ func (s *Set) count(m *clusterv1.Machine) {
 		meta.IsStatusConditionFalse(m.Status.Conditions, clusterv1.MachineNodeHealthyCondition) {
 		s.Unhealthy++
 	}
-	if _, ok := m.Annotations[clusterv1.DeleteMachineAnnotation]; ok {
+	if annotation.Present(m, clusterv1.DeleteMachineAnnotation) {
 		s.Marked++
 	}
+}
+
+// LastReplicas is what spec.replicas of the MachineDeployment was when its newest MachineSet was last written: by
+// the stamp, or by the sizes of the MachineSets together where none has a stamp. It is nil without MachineSets.
+func LastReplicas(sets []*clusterv1.MachineSet) *int32 {
+	var newest *clusterv1.MachineSet
+	var last, sum int32
+	for _, ms := range sets {
+		sum += replicasOf(ms)
+		if stamp := stampOf(ms); stamp != (Stamp{}) && (newest == nil || Revision(ms) > Revision(newest)) {
+			newest, last = ms, stamp.Desired
+		}
+	}
+	switch {
+	case len(sets) == 0:
+		return nil
+	case newest == nil:
+		return &sum
+	}
+	return &last
 }
 
 // stampOf reads the stamp; a number that cannot be read counts as absent.

@@ -28,6 +28,32 @@ func owned(ms *clusterv1.MachineSet, conditions ...string) *clusterv1.Machine {
 	return m
 }
 
+func TestLastReplicas(t *testing.T) {
+	t.Parallel()
+	stamped := func(name string, replicas int32, revision, desired string) *clusterv1.MachineSet {
+		ms := machineSet(name, 1, replicas)
+		ms.Annotations = map[string]string{clusterv1.RevisionAnnotation: revision, clusterv1.DesiredReplicasAnnotation: desired, clusterv1.MaxReplicasAnnotation: "9"}
+		return ms
+	}
+	for name, test := range map[string]struct {
+		sets []*clusterv1.MachineSet
+		want *int32
+	}{
+		"it is unknown without a set":                  {},
+		"it is what the newest set was written for":    {[]*clusterv1.MachineSet{stamped("a", 4, "2", "7"), stamped("b", 2, "10", "5"), stamped("c", 3, "3", "6")}, new(int32(5))},
+		"it is nothing where the set was written for":  {[]*clusterv1.MachineSet{stamped("a", 4, "2", "0")}, new(int32(0))},
+		"it is the sum where no set was written by us": {[]*clusterv1.MachineSet{machineSet("a", 2, 4), machineSet("b", 1, 1)}, new(int32(5))},
+		"it is of a set whose stamp can be read":       {[]*clusterv1.MachineSet{stamped("a", 4, "2", "many"), stamped("b", 2, "1", "5")}, new(int32(5))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(test.want, LastReplicas(test.sets)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
 func TestObserve(t *testing.T) {
 	t.Parallel()
 	md := deployment()

@@ -4,31 +4,34 @@
 package rollout
 
 // step changes the planned sizes in one respect.
-type step func(*book)
+type step func(*plan)
 
 // Plan decides the next writes for one MachineDeployment.
 func Plan(state State) Decision {
-	b := newBook(state)
-	for _, step := range b.steps() {
-		step(b)
+	p := newPlan(state)
+	for _, step := range p.steps() {
+		step(p)
 	}
-	return b.decision()
+	return p.decision()
 }
 
 // steps lists what applies in this state, in order.
-func (b *book) steps() []step {
+func (p *plan) steps() []step {
 	switch {
-	case b.state.Deleting:
+	case p.state.Deleting:
 		return []step{deleteAll}
-	case len(b.state.Unseen) > 0:
+	case len(p.state.Unseen) > 0:
 		return nil
-	case b.state.Paused:
+	case p.state.Paused:
 		return []step{followSize}
-	case b.current == nil && b.state.held():
-		return []step{honourMarks, shrink} // a decrease goes on, nothing new begins
-	case b.current == nil:
-		return []step{createCurrent}
-	case b.state.onDelete():
+	case p.current == nil && p.state.held():
+		return []step{switchCreation, honourMarks, shrink} // a decrease goes on, nothing new begins
+	case p.current == nil:
+		return []step{
+			switchCreation, // before anything else: what is deleted meanwhile would come back old
+			createCurrent,
+		}
+	case p.state.onDelete():
 		return []step{
 			switchCreation, // old sets must not replace what somebody deletes
 			honourMarks,    // a decrease takes the Machines that were picked for it
@@ -53,76 +56,76 @@ func (b *book) steps() []step {
 	}
 }
 
-func deleteAll(b *book) {
-	for _, e := range b.entries {
+func deleteAll(p *plan) {
+	for _, e := range p.entries {
 		if !e.Terminating {
-			b.extra = append(b.extra, Intent{Kind: Delete, Set: e.Name, Reason: "the MachineDeployment is being deleted"})
+			p.extra = append(p.extra, Intent{Kind: Delete, Set: e.Name, Reason: "the MachineDeployment is being deleted"})
 		}
 	}
 }
 
-// createCurrent asks for the current set and for nothing else: the old sets
-// stay as they are until it exists.
-func createCurrent(b *book) {
-	b.extra = append(b.extra, Intent{
+// createCurrent asks for the current set: the old sets keep their sizes until
+// it exists.
+func createCurrent(p *plan) {
+	p.extra = append(p.extra, Intent{
 		Kind:   CreateCurrent,
-		To:     min(b.room(), b.state.Replicas),
+		To:     min(p.room(), p.state.Replicas),
 		Reason: "no MachineSet has the wanted template",
 	})
 }
 
 // switchCreation forbids old sets to create Machines under OnDelete.
-func switchCreation(b *book) {
-	for _, e := range b.entries {
-		forbid := b.state.onDelete() && e != b.current
+func switchCreation(p *plan) {
+	for _, e := range p.entries {
+		forbid := p.state.onDelete() && e != p.current
 		switch {
 		case e.Terminating:
 		case forbid && !e.CreateDisabled:
-			b.extra = append(b.extra, Intent{Kind: DisableCreate, Set: e.Name, Reason: "old MachineSets do not replace deleted Machines under OnDelete"})
+			p.extra = append(p.extra, Intent{Kind: DisableCreate, Set: e.Name, Reason: "old MachineSets do not replace deleted Machines under OnDelete"})
 		case !forbid && e.CreateDisabled:
-			b.extra = append(b.extra, Intent{Kind: EnableCreate, Set: e.Name, Reason: "the MachineSet may create Machines again"})
+			p.extra = append(p.extra, Intent{Kind: EnableCreate, Set: e.Name, Reason: "the MachineSet may create Machines again"})
 		}
 	}
 }
 
 // decision writes the book up.
-func (b *book) decision() Decision {
+func (p *plan) decision() Decision {
 	d := Decision{
-		Stamp:      b.stamp(),
-		RollingOut: b.rollingOut(),
-		Complete:   b.complete(),
-		Intents:    b.extra,
+		Stamp:      p.stamp(),
+		RollingOut: p.rollingOut(),
+		Complete:   p.complete(),
+		Intents:    p.extra,
 	}
-	if b.sized() {
-		d.Intents = append(d.Intents, b.sizes()...)
+	if p.sized() {
+		d.Intents = append(d.Intents, p.sizes()...)
 	}
-	d.Wait = b.wait(d.Intents)
+	d.Wait = p.wait(d.Intents)
 	return d
 }
 
 // sized tells whether the sizes of the sets were decided at all.
-func (b *book) sized() bool {
-	return !b.state.Deleting && len(b.state.Unseen) == 0 && (b.state.Paused || b.state.held() || b.current != nil)
+func (p *plan) sized() bool {
+	return !p.state.Deleting && len(p.state.Unseen) == 0 && (p.state.Paused || p.state.held() || p.current != nil)
 }
 
 // sizes lists the stamps first: a stamp that is written after a crash in
 // between would otherwise hide that its set has not followed yet.
-func (b *book) sizes() []Intent {
+func (p *plan) sizes() []Intent {
 	var records, scales []Intent
-	for _, e := range b.entries {
+	for _, e := range p.entries {
 		switch {
-		case e.Terminating || b.deletes(e):
+		case e.Terminating || p.deletes(e):
 		case e.target != e.Replicas:
 			scales = append(scales, Intent{Kind: Scale, Set: e.Name, From: e.Replicas, To: e.target, Reason: e.reason()})
-		case e.Recorded != b.stamp():
+		case e.Recorded != p.stamp():
 			records = append(records, Intent{Kind: Record, Set: e.Name, Reason: "the size of the MachineDeployment changed"})
 		}
 	}
 	return append(records, scales...)
 }
 
-func (b *book) deletes(e *entry) bool {
-	for _, intent := range b.extra {
+func (p *plan) deletes(e *entry) bool {
+	for _, intent := range p.extra {
 		if intent.Kind == Delete && intent.Set == e.Name {
 			return true
 		}

@@ -152,6 +152,38 @@ func TestPlan(t *testing.T) {
 				set("a", 5, func(s *Set) { s.Machines, s.Reported, s.Available, s.CreateDisabled = 4, 4, 4, true }), set("b", 5, current)}},
 			want: []string{"a 5→4"},
 		},
+		"it forbids old sets to create together with making the current one": {
+			state: State{Replicas: 10, Strategy: clusterv1.OnDeleteMachineDeploymentStrategyType, Sets: []Set{set("a", 9), set("b", 1, func(s *Set) { s.CreateDisabled = true })}},
+			want:  []string{"DisableCreate a", "create 0"},
+		},
+		"it forbids old sets to create while held before the current one exists": {
+			state: State{Replicas: 10, Strategy: clusterv1.OnDeleteMachineDeploymentStrategyType, Hold: "silence", Sets: []Set{set("a", 10)}},
+			want:  []string{"DisableCreate a"},
+			wait:  WaitHeld,
+		},
+		"it lets old sets create again before the current one exists": {
+			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 10, func(s *Set) { s.CreateDisabled = true })}},
+			want:  []string{"EnableCreate a", "create 1"},
+		},
+		"it grows only the current set if that was made for the increase": {
+			state: State{Replicas: 6, Limits: Limits{Surge: 6}, Sets: []Set{
+				set("a", 3, func(s *Set) { s.Recorded = Stamp{3, 9} }),
+				set("b", 6, current, func(s *Set) { s.Machines, s.Reported, s.Available, s.Recorded = 0, 0, 0, Stamp{6, 12} })}},
+			wait: WaitCurrent,
+		},
+		"it grows the old set if the increase came after the current one": {
+			state: State{Replicas: 6, Limits: Limits{Surge: 6}, Sets: []Set{
+				set("a", 3, func(s *Set) { s.Recorded = Stamp{3, 9} }),
+				set("b", 3, current, func(s *Set) { s.Available, s.Recorded = 0, Stamp{3, 9} })}},
+			want: []string{"a 3→6", "b 3→6"},
+		},
+		"it breaks a deadlock at the expense of a set with unavailable Machines": {
+			state: State{Replicas: 4, Limits: surge1, Sets: []Set{
+				set("a", 2, func(s *Set) { s.Recorded = Stamp{4, 5} }),
+				set("b", 2, func(s *Set) { s.Available, s.Recorded = 1, Stamp{4, 5} }),
+				set("c", 1, current, func(s *Set) { s.Recorded = Stamp{4, 5} })}},
+			want: []string{"b 2→1"},
+		},
 		"it does not roll out while paused": {
 			state: State{Replicas: 10, Limits: surge1, Paused: true, Sets: []Set{set("a", 10), set("b", 1, current)}},
 			wait:  WaitPaused,
@@ -219,6 +251,33 @@ func TestPlan(t *testing.T) {
 				if i.Reason == "" {
 					t.Errorf("%s of %q has no reason", i.Kind, i.Set)
 				}
+			}
+		})
+	}
+}
+
+func TestLowest(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		set   Set
+		slack int32
+		want  int32
+	}{
+		"it gives up nothing without slack":                                 {set("a", 3), 0, 3},
+		"it gives up what slack allows":                                     {set("a", 3), 2, 1},
+		"it gives up all for enough slack":                                  {set("a", 3), 3, 0},
+		"it gives up unavailable Machines with the last available one":      {set("a", 3, func(s *Set) { s.Available = 1 }), 1, 0},
+		"it gives up all once the worst case is all lost, even without any": {set("a", 2, func(s *Set) { s.Available, s.Reported = 1, 3 }), 0, 0},
+		"it gives up a set that is being deleted":                           {set("a", 3, func(s *Set) { s.Terminating = true }), -1, 0},
+		"it gives up only vacancies below slack":                            {set("a", 3, func(s *Set) { s.Machines, s.Reported, s.Available = 2, 2, 2 }), -1, 2},
+		"it keeps what may have been created and is not seen":               {set("a", 3, func(s *Set) { s.Machines, s.Reported, s.Available, s.Lagging = 2, 2, 2, true }), 2, 3},
+		"it counts on what is seen in full of a set that lags":              {set("a", 2, func(s *Set) { s.Lagging = true }), 1, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := &entry{Set: test.set, target: test.set.Replicas}
+			if got := e.lowest(test.slack); got != test.want {
+				t.Errorf("lowest is %d, want %d", got, test.want)
 			}
 		})
 	}

@@ -10,76 +10,76 @@ import (
 )
 
 // rollingOut is true until only the current set has or wants Machines.
-func (b *book) rollingOut() bool {
-	if b.current == nil {
+func (p *plan) rollingOut() bool {
+	if p.current == nil {
 		return true
 	}
-	return slices.ContainsFunc(b.olds, func(e *entry) bool { return !e.empty() })
+	return slices.ContainsFunc(p.olds, func(e *entry) bool { return !e.empty() })
 }
 
 // complete is true once there is nothing left to do or to wait for.
-func (b *book) complete() bool {
-	cur := b.current
-	return cur != nil && len(b.state.Unseen) == 0 && !b.rollingOut() && !cur.moving() &&
-		cur.Replicas == b.state.Replicas && cur.Available == cur.Replicas
+func (p *plan) complete() bool {
+	cur := p.current
+	return cur != nil && len(p.state.Unseen) == 0 && !p.rollingOut() && !cur.moving() &&
+		cur.Replicas == p.state.Replicas && cur.Available == cur.Replicas
 }
 
 // cleanUp deletes empty old sets of a complete rollout, the lowest revision
 // first, and keeps as many as the history limit says.
-func cleanUp(b *book) {
-	if !b.complete() {
+func cleanUp(p *plan) {
+	if !p.complete() {
 		return
 	}
 	var past []*entry
-	for _, e := range b.olds {
+	for _, e := range p.olds {
 		if !e.Terminating && !e.Lagging {
 			past = append(past, e)
 		}
 	}
 	slices.SortStableFunc(past, func(x, y *entry) int { return cmp.Compare(x.Revision, y.Revision) })
-	excess := len(past) - int(max(b.state.HistoryLimit, 0))
+	excess := len(past) - int(max(p.state.HistoryLimit, 0))
 	for _, e := range past[:max(excess, 0)] {
-		b.extra = append(b.extra, Intent{Kind: Delete, Set: e.Name, Reason: "the rollout is complete and the MachineSet is empty"})
+		p.extra = append(p.extra, Intent{Kind: Delete, Set: e.Name, Reason: "the rollout is complete and the MachineSet is empty"})
 	}
 }
 
 // wait explains an unfinished rollout that has nothing to do. The checks are
 // in the order in which an operator should look at them.
-func (b *book) wait(intents []Intent) Wait {
-	if b.state.Deleting {
+func (p *plan) wait(intents []Intent) Wait {
+	if p.state.Deleting {
 		return Wait{}
 	}
-	if len(b.state.Unseen) > 0 {
-		return Wait{WaitCache, fmt.Sprintf("the last change of MachineSet %q has not come back yet", b.state.Unseen[0])}
+	if len(p.state.Unseen) > 0 {
+		return Wait{WaitCache, fmt.Sprintf("the last change of MachineSet %q has not come back yet", p.state.Unseen[0])}
 	}
-	if !b.rollingOut() {
+	if !p.rollingOut() {
 		return Wait{}
 	}
-	if b.state.Paused {
+	if p.state.Paused {
 		return Wait{WaitPaused, "spec.paused is true; set it to false to go on"}
 	}
-	if b.state.held() {
-		return Wait{WaitHeld, b.state.Hold}
+	if p.state.held() {
+		return Wait{WaitHeld, p.state.Hold}
 	}
 	for _, intent := range intents {
 		if intent.Kind == Scale || intent.Kind == CreateCurrent {
 			return Wait{}
 		}
 	}
-	return b.idle()
+	return p.idle()
 }
 
-func (b *book) idle() Wait {
-	if missing := b.current.Replicas - b.current.Available; missing > 0 {
-		return Wait{WaitCurrent, fmt.Sprintf("%d of %d Machines of MachineSet %q are not available yet", missing, b.current.Replicas, b.current.Name)}
+func (p *plan) idle() Wait {
+	if missing := p.current.Replicas - p.current.Available; missing > 0 {
+		return Wait{WaitCurrent, fmt.Sprintf("%d of %d Machines of MachineSet %q are not available yet", missing, p.current.Replicas, p.current.Name)}
 	}
-	for _, e := range b.entries {
+	for _, e := range p.entries {
 		if e.moving() || e.Lagging || e.Terminating {
 			return Wait{WaitMachineSet, fmt.Sprintf("MachineSet %q wants %d Machines and reports %d; %d are being deleted", e.Name, e.Replicas, e.Reported, e.Deleting)}
 		}
 	}
-	if b.state.onDelete() {
+	if p.state.onDelete() {
 		return Wait{WaitDeletion, "Machines of old MachineSets are replaced once somebody deletes them"}
 	}
-	return Wait{WaitAvailability, fmt.Sprintf("at least %d Machines must stay available", b.state.minAvailable())}
+	return Wait{WaitAvailability, fmt.Sprintf("at least %d Machines must stay available", p.state.minAvailable())}
 }

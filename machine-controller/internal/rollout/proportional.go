@@ -15,39 +15,39 @@ import (
 // half-way stays half-way; only annotated and unavailable Machines go before
 // their turn. A set that follows is stamped, so a crash between two writes
 // neither repeats nor loses a share.
-func followSize(b *book) {
-	active := b.active()
-	wanted := b.state.Replicas
+func followSize(p *plan) {
+	active := p.active()
+	wanted := p.state.Replicas
 	if len(active) > 1 {
-		wanted = b.proportional(active)
+		wanted = p.proportional(active)
 	}
 	for _, e := range active {
-		e.lower(min(e.marked(), b.total()-wanted), "Machines annotated for deletion go first")
+		e.lower(min(e.marked(), p.total()-wanted), "Machines annotated for deletion go first")
 	}
 	for _, e := range active {
-		e.lower(min(e.bad(), b.total()-wanted), "Machines that are not available go first")
+		e.lower(min(e.bad(), p.total()-wanted), "Machines that are not available go first")
 	}
 
-	note := fmt.Sprintf("spec.replicas is %d", b.state.Replicas)
-	late := slices.DeleteFunc(slices.Clone(active), func(e *entry) bool { return !b.unfollowed(e) })
+	note := fmt.Sprintf("spec.replicas is %d", p.state.Replicas)
+	late := slices.DeleteFunc(slices.Clone(active), func(e *entry) bool { return !p.unfollowed(e) })
 	for _, group := range [][]*entry{late, active} {
-		b.approach(wanted, group, note)
+		p.approach(wanted, group, note)
 	}
-	if latest := b.latest(); latest != nil {
-		latest.raise(min(wanted-b.total(), b.room()), note)
+	if latest := p.latest(); latest != nil {
+		latest.raise(min(wanted-p.total(), p.room()), note)
 	}
 }
 
 // active are the sets that want Machines, the largest first.
-func (b *book) active() []*entry {
-	active := slices.DeleteFunc(slices.Clone(b.entries), func(e *entry) bool { return e.target == 0 })
+func (p *plan) active() []*entry {
+	active := slices.DeleteFunc(slices.Clone(p.entries), func(e *entry) bool { return e.target == 0 })
 	slices.SortStableFunc(active, func(x, y *entry) int { return cmp.Compare(y.target, x.target) })
 	return active
 }
 
 // latest is the current set, or else the newest, of those that stay.
-func (b *book) latest() *entry {
-	for _, e := range slices.Backward(b.entries) {
+func (p *plan) latest() *entry {
+	for _, e := range slices.Backward(p.entries) {
 		if !e.Terminating {
 			return e
 		}
@@ -57,25 +57,25 @@ func (b *book) latest() *entry {
 
 // proportional is the size of all sets together once each has followed, kept
 // between the wanted size and the ceiling.
-func (b *book) proportional(active []*entry) int32 {
+func (p *plan) proportional(active []*entry) int32 {
 	var sum int32
 	for _, e := range active {
 		size := e.target
-		if b.unfollowed(e) && e.Recorded.Max > 0 {
-			ratio := float64(b.state.ceiling()) / float64(e.Recorded.Max)
+		if p.unfollowed(e) && e.Recorded.Max > 0 {
+			ratio := float64(p.state.ceiling()) / float64(e.Recorded.Max)
 			size = int32(math.Round(float64(size) * ratio))
 		}
 		sum += size
 	}
-	return min(max(sum, b.state.Replicas), b.state.ceiling())
+	return min(max(sum, p.state.Replicas), p.state.ceiling())
 }
 
 // approach moves the planned total to wanted by changing only this group.
-func (b *book) approach(wanted int32, group []*entry, note string) {
-	missing := wanted - b.total()
+func (p *plan) approach(wanted int32, group []*entry, note string) {
+	missing := wanted - p.total()
 	if missing > 0 {
 		group = slices.DeleteFunc(slices.Clone(group), func(e *entry) bool { return e.CreateDisabled })
-		for i, n := range shares(min(missing, b.room()), group) {
+		for i, n := range shares(min(missing, p.room()), group) {
 			group[i].raise(n, note)
 		}
 		return

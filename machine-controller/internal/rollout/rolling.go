@@ -6,33 +6,34 @@ package rollout
 import "fmt"
 
 // growCurrent adds replicas to the current set as far as surge allows.
-func growCurrent(b *book) {
-	cur := b.current
+func growCurrent(p *plan) {
+	cur := p.current
 	if cur.target < cur.Replicas || cur.Marked > 0 && cur.leaving() > 0 {
 		// Growing now could spare a Machine that was just given up.
 		return
 	}
-	n := min(b.room(), b.state.Replicas-cur.target)
-	cur.raise(n, fmt.Sprintf("%d of at most %d Machines exist", b.state.ceiling()-b.room(), b.state.ceiling()))
+	n := min(p.room(), p.state.Replicas-cur.target)
+	cur.raise(n, fmt.Sprintf("%d of at most %d Machines exist", p.state.ceiling()-p.room(), p.state.ceiling()))
 }
 
 // growProven gives an increase of spec.replicas to the old sets for as long as
 // no Machine of the current set is available: capacity that is asked for now
-// must not depend on a template that may be broken.
-func growProven(b *book) {
+// must not depend on a template that may be broken. An increase that came together
+// with the template is the current set's, which was made for it.
+func growProven(p *plan) {
 	increase := int32(0)
 	var proven []*entry
-	for _, e := range b.olds {
-		if b.unfollowed(e) && e.Available > 0 {
-			increase = max(increase, b.state.Replicas-e.Recorded.Desired)
+	for _, e := range p.olds {
+		if p.unfollowed(e) && e.Available > 0 {
+			increase = max(increase, p.state.Replicas-e.Recorded.Desired)
 			proven = append(proven, e)
 		}
 	}
-	if b.current.Available > 0 {
-		return
+	if p.current.Available > 0 || !p.unfollowed(p.current) {
+		return // a set that was made for the present size has its whole share already
 	}
-	note := fmt.Sprintf("spec.replicas was increased to %d and no new Machine is available yet", b.state.Replicas)
-	for i, n := range shares(min(increase, b.room()), proven) {
+	note := fmt.Sprintf("spec.replicas was increased to %d and no new Machine is available yet", p.state.Replicas)
+	for i, n := range shares(min(increase, p.room()), proven) {
 		proven[i].raise(n, note)
 	}
 }
@@ -43,27 +44,27 @@ func growProven(b *book) {
 // less than what must be available, so a template whose Machines do not become
 // available stops the rollout. And even if each deletion hit an available
 // Machine, enough would stay available.
-func shrinkOlds(b *book) {
-	if b.state.held() {
+func shrinkOlds(p *plan) {
+	if p.state.held() {
 		return
 	}
-	depth := b.depth()
+	depth := p.depth()
 	for _, part := range []func(*entry) int32{(*entry).marked, (*entry).bad, (*entry).all} {
-		for _, e := range b.olds {
+		for _, e := range p.olds {
 			n := min(part(e), e.target, depth)
-			n = min(n, e.target-e.lowest(b.slack()))
+			n = min(n, e.target-e.lowest(p.slack()))
 			depth -= e.lower(n, "the current MachineSet takes over")
 		}
 	}
 }
 
 // depth is how many old replicas may go, whether they are available or not.
-func (b *book) depth() int32 {
-	kept := min(b.current.Available, b.current.Replicas, b.current.target)
-	for _, e := range b.olds {
+func (p *plan) depth() int32 {
+	kept := min(p.current.Available, p.current.Replicas, p.current.target)
+	for _, e := range p.olds {
 		kept += e.target
 	}
-	return max(kept-b.state.minAvailable(), 0)
+	return max(kept-p.state.minAvailable(), 0)
 }
 
 // lowest is the smallest size that costs at most slack more available Machines.
@@ -89,17 +90,17 @@ func (e *entry) lowest(slack int32) int32 {
 // nothing moves, the current set is well and nothing was planned: only the
 // worst-case arithmetic of shrinkOlds is in the way then, and nobody repairs
 // Machines of old sets.
-func breakDeadlock(b *book) {
-	cur := b.current
-	if cur.Available != cur.Machines || b.state.held() {
+func breakDeadlock(p *plan) {
+	cur := p.current
+	if cur.Available != cur.Machines || p.state.held() {
 		return
 	}
-	for _, e := range b.entries {
+	for _, e := range p.entries {
 		if e.moving() || e.Lagging || e.target != e.Replicas {
 			return
 		}
 	}
-	for _, e := range b.olds {
+	for _, e := range p.olds {
 		if e.Available < e.Replicas {
 			e.lower(1, "the rollout is stuck behind unavailable Machines of an old MachineSet")
 			return

@@ -9,16 +9,16 @@ import "fmt"
 // delete-machine annotation, whichever set they are in: whoever annotated them
 // has drained them already, and takes the decrease for their deletion. Without
 // a decrease the annotation is only an order of preference.
-func honourMarks(b *book) {
+func honourMarks(p *plan) {
 	decrease := int32(0)
-	for _, e := range b.entries {
-		if b.unfollowed(e) {
-			decrease = max(decrease, e.Recorded.Desired-b.state.Replicas)
+	for _, e := range p.entries {
+		if p.unfollowed(e) {
+			decrease = max(decrease, e.Recorded.Desired-p.state.Replicas)
 		}
 	}
-	note := fmt.Sprintf("spec.replicas was decreased to %d: Machines annotated for deletion go first", b.state.Replicas)
-	for _, e := range b.entries {
-		if n := min(decrease, e.marked()); n > 0 && b.unfollowed(e) {
+	note := fmt.Sprintf("spec.replicas was decreased to %d: Machines annotated for deletion go first", p.state.Replicas)
+	for _, e := range p.entries {
+		if n := min(decrease, e.marked()); n > 0 && p.unfollowed(e) {
 			// Missing Machines must not stand in for the annotated ones.
 			e.lower(e.target-min(e.target, e.live())+n, note)
 			decrease -= n
@@ -27,16 +27,16 @@ func honourMarks(b *book) {
 }
 
 // fitCurrent lowers the current set to spec.replicas.
-func fitCurrent(b *book) {
-	b.current.lower(b.current.target-b.state.Replicas, fmt.Sprintf("spec.replicas is %d", b.state.Replicas))
+func fitCurrent(p *plan) {
+	p.current.lower(p.current.target-p.state.Replicas, fmt.Sprintf("spec.replicas is %d", p.state.Replicas))
 }
 
 // shrink takes what exceeds the wanted size and its surge. It relies on the
 // order in which MachineSets delete, so that taking no more than the bad
 // replicas of a set costs no available Machine; once none is bad any more,
 // whatever exceeds the ceiling is more than must be available.
-func shrink(b *book) {
-	note := fmt.Sprintf("more than the %d Machines that may exist", b.state.ceiling())
+func shrink(p *plan) {
+	note := fmt.Sprintf("more than the %d Machines that may exist", p.state.ceiling())
 	for _, part := range []struct {
 		of   func(*entry) int32
 		note string
@@ -45,16 +45,16 @@ func shrink(b *book) {
 		{(*entry).bad, note},
 		{(*entry).all, note},
 	} {
-		for _, e := range b.entries {
-			e.lower(min(part.of(e), b.total()-b.state.ceiling()), part.note)
+		for _, e := range p.entries {
+			e.lower(min(part.of(e), p.total()-p.state.ceiling()), part.note)
 		}
 	}
 }
 
 // dropVacancies lowers old sets under OnDelete to the Machines that they still
 // have, once they can create no more.
-func dropVacancies(b *book) {
-	for _, e := range b.olds {
+func dropVacancies(p *plan) {
+	for _, e := range p.olds {
 		if e.CreateDisabled && !e.Lagging && !e.Terminating {
 			e.lower(e.target-e.liveAtMost(), "Machines of an old MachineSet were deleted")
 		}

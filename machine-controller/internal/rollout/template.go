@@ -7,13 +7,15 @@ import (
 	"fmt"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"drover.io/machine-controller/internal/kubeversion"
 )
 
 // EqualTemplate tells whether Machines made from a satisfy b. Only what cannot
 // be changed on a living Machine counts: version, failure domain and what the
 // references and dataSecretName point at (never their content). Labels,
 // annotations, readiness gates, minReadySeconds, deletion timeouts and taints
-// are propagated in place. Each difference reads as a clause about a.
+// are propagated in place. A version means the same with and without the prefix v. Each difference reads as a clause about a.
 func EqualTemplate(a, b *clusterv1.MachineTemplateSpec) (equal bool, diffs []string) {
 	x, y := fieldsOf(a), fieldsOf(b)
 	for _, field := range []struct{ path, is, want string }{
@@ -56,7 +58,7 @@ func (r reference) String() string {
 func fieldsOf(template *clusterv1.MachineTemplateSpec) fields {
 	spec := &template.Spec
 	f := fields{
-		Version:        spec.Version,
+		Version:        kubeversion.Normalize(spec.Version),
 		FailureDomain:  spec.FailureDomain,
 		Bootstrap:      referenceOf(spec.Bootstrap.ConfigRef),
 		Infrastructure: referenceOf(spec.InfrastructureRef),

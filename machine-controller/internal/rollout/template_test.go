@@ -64,6 +64,7 @@ func TestEqualTemplate(t *testing.T) {
 			change: version("v1.34.0"),
 			diffs:  []string{`spec.version is "v1.34.0", want "v1.35.0"`},
 		},
+		"it takes a version without its prefix for the same": {change: version("1.35.0")},
 		"it sees the failure domain": {
 			change: func(t *clusterv1.MachineTemplateSpec) { t.Spec.FailureDomain = "" },
 			diffs:  []string{`spec.failureDomain is "", want "fsn1"`},

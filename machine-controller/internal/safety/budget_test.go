@@ -17,14 +17,14 @@ func drawShare(t *rapid.T, name string) Share {
 }
 
 // TestNeverMoreThanTheBudget lets Machines fall ill, recover, join late or never, in several
-// fleets and failure domains that ask in any order, and counts what is under way.
+// owners and failure domains that ask in any order, and counts what is under way.
 func TestNeverMoreThanTheBudget(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		policy := Default()
-		policy.PerFleet, policy.PerCluster = drawShare(t, "per fleet"), drawShare(t, "per cluster")
+		policy.PerOwner, policy.PerCluster = drawShare(t, "per owner"), drawShare(t, "per cluster")
 		policy.PerDomain, policy.StopAbove = drawShare(t, "per domain"), drawShare(t, "stop above")
-		policy.PendingPerFleet = rapid.IntRange(0, 3).Draw(t, "pending per fleet")
+		policy.PendingPerOwner = rapid.IntRange(0, 3).Draw(t, "pending per owner")
 		policy.PendingPerCluster = rapid.IntRange(0, 4).Draw(t, "pending per cluster")
 		w := newWorld(policy, map[string]int{
 			"a": rapid.IntRange(1, 8).Draw(t, "a"), "b": rapid.IntRange(0, 8).Draw(t, "b"), "c": rapid.IntRange(0, 3).Draw(t, "c"),
@@ -37,33 +37,33 @@ func TestNeverMoreThanTheBudget(t *testing.T) {
 					w.machines[i].Unhealthy = rapid.Bool().Draw(t, "ill")
 				}
 			}
-			for _, fleet := range order.Draw(t, "order") {
-				checkedGrowth(t, w, fleet)
-				checkedReplacement(t, w, fleet)
+			for _, owner := range order.Draw(t, "order") {
+				checkedGrowth(t, w, owner)
+				checkedReplacement(t, w, owner)
 			}
 			w.pass()
 		}
 	})
 }
 
-func checkedGrowth(t *rapid.T, w *world, fleet string) {
+func checkedGrowth(t *rapid.T, w *world, owner string) {
 	before := count(w.machines, Machine.pending)
-	in := func(m Machine) bool { return m.Fleet == fleet && m.pending() }
+	in := func(m Machine) bool { return m.Owner == owner && m.pending() }
 	beforeIn := count(w.machines, in)
-	w.grow(fleet)
+	w.grow(owner)
 	if after, most := count(w.machines, Machine.pending), w.policy.PendingPerCluster; most > 0 && after > max(most, before) {
 		t.Fatalf("%d pending in the Cluster, at most %d are allowed", after, most)
 	}
-	if after, most := count(w.machines, in), w.policy.PendingPerFleet; most > 0 && after > max(most, beforeIn) {
-		t.Fatalf("%d pending in fleet %s, at most %d are allowed", after, fleet, most)
+	if after, most := count(w.machines, in), w.policy.PendingPerOwner; most > 0 && after > max(most, beforeIn) {
+		t.Fatalf("%d pending in owner %s, at most %d are allowed", after, owner, most)
 	}
 }
 
 // checkedReplacement counts in its own, simple way: Machines that are being replaced can
 // only grow in number up to the budget.
-func checkedReplacement(t *rapid.T, w *world, fleet string) {
+func checkedReplacement(t *rapid.T, w *world, owner string) {
 	replaced := func(m Machine) bool { return m.Replaced }
-	inFleet := func(m Machine) bool { return m.Replaced && m.Fleet == fleet }
+	ofOwner := func(m Machine) bool { return m.Replaced && m.Owner == owner }
 	ill := count(w.machines, func(m Machine) bool { return m.Joined && m.Unhealthy && !m.leaving() })
 	all := count(w.machines, func(m Machine) bool { return !m.leaving() })
 	perDomain := map[string]int{}
@@ -79,7 +79,7 @@ func checkedReplacement(t *rapid.T, w *world, fleet string) {
 		}
 	}
 	before := w.deleted
-	w.remediate(fleet)
+	w.remediate(owner)
 	for domain, n := range dead {
 		if now := count(w.machines, func(m Machine) bool { return m.Domain == domain && m.Replaced }); now > n {
 			t.Fatalf("replaced %d in failure domain %s, which is down", now-n, domain)
@@ -91,8 +91,8 @@ func checkedReplacement(t *rapid.T, w *world, fleet string) {
 	if len(dead) == 0 && ill > w.policy.StopAbove.Of(all) {
 		t.Fatalf("replaced %d while %d of %d are unhealthy, more than %s", w.deleted-before, ill, all, w.policy.StopAbove)
 	}
-	if n, most := count(w.machines, inFleet), w.policy.PerFleet.Of(w.fleets[fleet].Desired); n > most {
-		t.Fatalf("%d of fleet %s are being replaced, at most %d may be", n, fleet, most)
+	if n, most := count(w.machines, ofOwner), w.policy.PerOwner.Of(w.owners[owner].Desired); n > most {
+		t.Fatalf("%d of owner %s are being replaced, at most %d may be", n, owner, most)
 	}
 	if n, most := count(w.machines, replaced), w.policy.PerCluster.Of(all); n > most {
 		t.Fatalf("%d of the Cluster are being replaced, at most %d may be", n, most)
@@ -112,16 +112,16 @@ func TestUnhealthyAreReplacedInTheEnd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		policy := Default()
 		policy.StopAbove = Percent(100)
-		policy.PerFleet, policy.PerCluster = Number(rapid.IntRange(1, 3).Draw(t, "per fleet")), Percent(rapid.IntRange(1, 100).Draw(t, "per cluster"))
+		policy.PerOwner, policy.PerCluster = Number(rapid.IntRange(1, 3).Draw(t, "per owner")), Percent(rapid.IntRange(1, 100).Draw(t, "per cluster"))
 		w := newWorld(policy, map[string]int{"a": rapid.IntRange(1, 6).Draw(t, "a"), "b": rapid.IntRange(1, 6).Draw(t, "b")})
 		for i := range w.machines {
 			w.machines[i].Unhealthy = rapid.Bool().Draw(t, "ill")
 			w.machines[i].Joined = rapid.Bool().Draw(t, "joined") || !w.machines[i].Unhealthy
 		}
 		for range 40 {
-			for _, fleet := range []string{"a", "b"} {
-				w.grow(fleet)
-				w.remediate(fleet)
+			for _, owner := range []string{"a", "b"} {
+				w.grow(owner)
+				w.remediate(owner)
 			}
 			w.pass()
 		}

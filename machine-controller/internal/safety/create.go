@@ -17,14 +17,14 @@ type limit func(g Gate, s State) (room int, refusal *Refusal)
 var limits = []limit{
 	held,             // it is frozen, or an API server cannot be reached
 	overshooting,     // there would be more than anybody asked for
-	pendingInFleet,   // enough are on their way for the fleet
+	pendingOfOwner,   // enough are on their way for the owner
 	pendingInCluster, // enough are on their way for the Cluster
 }
 
 // unlimited is more than anybody wants.
 const unlimited = int(^uint(0) >> 1)
 
-// Create decides how many of the wanted Machines the fleet may get now.
+// Create decides how many of the wanted Machines the owner may get now.
 func (g Gate) Create(s State, want int) Decision {
 	d := Decision{Allowed: max(0, want)}
 	for _, limit := range limits {
@@ -43,17 +43,17 @@ func held(_ Gate, s State) (int, *Refusal) {
 }
 
 func overshooting(g Gate, s State) (int, *Refusal) {
-	fleet := s.Fleets[s.Fleet]
-	most := g.Policy.ceiling(fleet)
-	return most - count(s.Machines, func(m Machine) bool { return m.Fleet == s.Fleet && !m.Deleting }), wouldOvershoot(fleet, most)
+	owner := s.Owners[s.Owner]
+	most := g.Policy.ceiling(owner)
+	return most - count(s.Machines, func(m Machine) bool { return m.Owner == s.Owner && !m.Deleting }), wouldOvershoot(owner, most)
 }
 
-func pendingInFleet(g Gate, s State) (int, *Refusal) {
-	if g.Policy.PendingPerFleet == 0 {
+func pendingOfOwner(g Gate, s State) (int, *Refusal) {
+	if g.Policy.PendingPerOwner == 0 {
 		return unlimited, nil
 	}
-	pending := count(s.Machines, func(m Machine) bool { return m.Fleet == s.Fleet && m.pending() })
-	return g.Policy.PendingPerFleet - pending, tooManyPending(s.Fleets[s.Fleet].Title, g.Policy, "maxPendingPerDeployment", g.Policy.PendingPerFleet)
+	pending := count(s.Machines, func(m Machine) bool { return m.Owner == s.Owner && m.pending() })
+	return g.Policy.PendingPerOwner - pending, tooManyPending(s.Owners[s.Owner].Title, g.Policy, "maxPendingPerDeployment", g.Policy.PendingPerOwner)
 }
 
 func pendingInCluster(g Gate, s State) (int, *Refusal) {
@@ -64,8 +64,8 @@ func pendingInCluster(g Gate, s State) (int, *Refusal) {
 	return g.Policy.PendingPerCluster - pending, tooManyPending("the Cluster", g.Policy, "maxPendingPerCluster", g.Policy.PendingPerCluster)
 }
 
-// ceiling is how many Machines of a fleet there may be before it is frozen.
-func (p Policy) ceiling(f Fleet) int { return f.Desired + f.Surge + p.Up }
+// ceiling is how many Machines of a owner there may be before it is frozen.
+func (p Policy) ceiling(f Owner) int { return f.Desired + f.Surge + p.Up }
 
 func count(machines []Machine, counts func(Machine) bool) int {
 	n := 0

@@ -20,10 +20,10 @@ func machines(n int, like Machine) []Machine {
 
 func TestCreate(t *testing.T) {
 	t.Parallel()
-	running := Machine{Fleet: "a", Joined: true}
-	coming := Machine{Fleet: "a"}
-	elsewhere := Machine{Fleet: "b"}
-	going := Machine{Fleet: "a", Joined: true, Deleting: true}
+	running := Machine{Owner: "a", Joined: true}
+	coming := Machine{Owner: "a"}
+	elsewhere := Machine{Owner: "b"}
+	going := Machine{Owner: "a", Joined: true, Deleting: true}
 	tests := map[string]struct {
 		policy   func(*Policy)
 		hold     *Refusal
@@ -38,15 +38,15 @@ func TestCreate(t *testing.T) {
 		"stops at replicas, surge and up":              {machines: machines(12, running), want: 5, allowed: 1, reason: ReasonOvershoot},
 		"stays stopped beyond":                         {machines: machines(20, running), want: 5, reason: ReasonOvershoot},
 		"does not count Machines being deleted":        {machines: machines(12, going), want: 5, allowed: 5},
-		"does not count Machines of other fleets":      {machines: machines(12, elsewhere), want: 5, allowed: 5},
+		"does not count Machines of other owners":      {machines: machines(12, elsewhere), want: 5, allowed: 5},
 		"takes its own up":                             {policy: func(p *Policy) { p.Up = 7 }, machines: machines(12, running), want: 5, allowed: 5},
-		"fills up the pending of the fleet":            {policy: func(p *Policy) { p.PendingPerFleet = 4 }, machines: append(machines(3, coming), machines(9, elsewhere)...), want: 5, allowed: 1, reason: ReasonMaxPending},
-		"creates none when too many are pending":       {policy: func(p *Policy) { p.PendingPerFleet = 4 }, machines: machines(6, coming), want: 5, reason: ReasonMaxPending},
+		"fills up the pending of the owner":            {policy: func(p *Policy) { p.PendingPerOwner = 4 }, machines: append(machines(3, coming), machines(9, elsewhere)...), want: 5, allowed: 1, reason: ReasonMaxPending},
+		"creates none when too many are pending":       {policy: func(p *Policy) { p.PendingPerOwner = 4 }, machines: machines(6, coming), want: 5, reason: ReasonMaxPending},
 		"fills up the pending of the Cluster":          {policy: func(p *Policy) { p.PendingPerCluster = 6 }, machines: append(machines(3, coming), machines(2, elsewhere)...), want: 5, allowed: 1, reason: ReasonMaxPending},
 		"counts only what has not joined as pending":   {policy: func(p *Policy) { p.PendingPerCluster = 5 }, machines: machines(5, running), want: 5, allowed: 5},
-		"says nothing when the limit is just reached":  {policy: func(p *Policy) { p.PendingPerFleet = 5 }, want: 5, allowed: 5},
-		"takes the narrowest limit":                    {policy: func(p *Policy) { p.PendingPerFleet, p.PendingPerCluster = 3, 2 }, want: 5, allowed: 2, reason: ReasonMaxPending},
-		"is held rather than limited":                  {policy: func(p *Policy) { p.PendingPerFleet = 1 }, machines: machines(3, coming), hold: &Refusal{Reason: ReasonUnreachable}, want: 5, reason: ReasonUnreachable},
+		"says nothing when the limit is just reached":  {policy: func(p *Policy) { p.PendingPerOwner = 5 }, want: 5, allowed: 5},
+		"takes the narrowest limit":                    {policy: func(p *Policy) { p.PendingPerOwner, p.PendingPerCluster = 3, 2 }, want: 5, allowed: 2, reason: ReasonMaxPending},
+		"is held rather than limited":                  {policy: func(p *Policy) { p.PendingPerOwner = 1 }, machines: machines(3, coming), hold: &Refusal{Reason: ReasonUnreachable}, want: 5, reason: ReasonUnreachable},
 		"does not count a Machine on its way as alive": {machines: append(machines(10, running), machines(3, going)...), want: 3, allowed: 3},
 	}
 	for name, test := range tests {
@@ -57,7 +57,7 @@ func TestCreate(t *testing.T) {
 				test.policy(&policy)
 			}
 			got := Gate{policy}.Create(State{
-				Fleet: "a", Fleets: map[string]Fleet{"a": {Title: "a", Desired: 10, Surge: 1}}, Machines: test.machines, Hold: test.hold,
+				Owner: "a", Owners: map[string]Owner{"a": {Title: "a", Desired: 10, Surge: 1}}, Machines: test.machines, Hold: test.hold,
 			}, test.want)
 			reason := ""
 			if got.Refusal != nil {

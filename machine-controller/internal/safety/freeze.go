@@ -10,27 +10,28 @@ import (
 	policyv1 "drover.io/api/policy/v1alpha1"
 )
 
-// Crowd is what a freeze is decided on.
-type Crowd struct {
-	Fleet Fleet
+// FreezeInput is what a freeze is decided on.
+type FreezeInput struct {
+	Owner Owner
 	// Alive counts the Machines that are not being deleted.
 	Alive int
-	// Frozen is true if the fleet carries the label of a freeze.
+	// Frozen is true if the owner carries the label of a freeze.
 	Frozen bool
-	// Word is the value of the annotation drover.io/freeze; empty without one.
-	Word string
-	// Over is since when there have been too many, as the last Frost said.
+	// Order is what the annotation drover.io/freeze asks for, and Word its value.
+	Order policyv1.FreezeOrder
+	Word  string
+	// Over is since when there have been too many, as the last FreezeDecision said.
 	Over time.Time
 	Now  time.Time
 	// Period is how long there must be too many.
 	Period time.Duration
 }
 
-// Frost is what became of a fleet.
-type Frost struct {
-	// Label says whether the fleet is to carry the label of a freeze.
+// FreezeDecision is what became of a owner.
+type FreezeDecision struct {
+	// Label says whether the owner is to carry the label of a freeze.
 	Label bool
-	// Over is to be handed back with the next Crowd.
+	// Over is to be handed back with the next FreezeInput.
 	Over time.Time
 	// Again is when time alone will change this; 0 if it will not.
 	Again time.Duration
@@ -39,56 +40,64 @@ type Frost struct {
 }
 
 // Frozen reports whether Machines may be neither created nor replaced.
-func (f Frost) Frozen() bool { return f.Message != "" }
+func (f FreezeDecision) Frozen() bool { return f.Message != "" }
 
-// Freeze decides whether a fleet is frozen. It freezes once there have been too many
+// Freeze decides whether a owner is frozen. It freezes once there have been too many
 // Machines for a period, and thaws once there are as few as Down below that; between the two
 // it stays as it is. The operator's word goes before both.
-func (g Gate) Freeze(c Crowd) Frost {
-	most := g.Policy.ceiling(c.Fleet)
-	thaw := max(most-g.Policy.Down, c.Fleet.Desired+c.Fleet.Surge)
-	var frost Frost
+func (g Gate) Freeze(c FreezeInput) FreezeDecision {
+	most := g.Policy.ceiling(c.Owner)
+	thaw := max(most-g.Policy.Down, c.Owner.Desired+c.Owner.Surge)
+	var decision FreezeDecision
 	switch {
-	case c.Word == "true":
-		frost.Reason, frost.Message = policyv1.FrozenByAnnotationReason, frozenByAnnotation(c.Fleet)
-	case c.Word == "false":
+	case c.Order == policyv1.FreezeOn:
+		decision.Reason, decision.Message = policyv1.FrozenByAnnotationReason, frozenByAnnotation(c.Owner)
+	case c.Order == policyv1.FreezeUnclear:
+		decision.Reason, decision.Message = policyv1.FreezeUnclearReason, frozenByUnclearAnnotation(c.Owner, c.Word)
+	case c.Order == policyv1.FreezeOff:
 	case c.Frozen && c.Alive > thaw:
-		frost.Label = true
+		decision.Label = true
 	case c.Alive > most:
-		frost.Over = c.Over
-		if frost.Over.IsZero() || frost.Over.After(c.Now) {
-			frost.Over = c.Now
+		decision.Over = c.Over
+		if decision.Over.IsZero() || decision.Over.After(c.Now) {
+			decision.Over = c.Now
 		}
-		frost.Label = c.Now.Sub(frost.Over) >= c.Period
-		if !frost.Label {
-			frost.Again = c.Period - c.Now.Sub(frost.Over)
+		decision.Label = c.Now.Sub(decision.Over) >= c.Period
+		if !decision.Label {
+			decision.Again = c.Period - c.Now.Sub(decision.Over)
 		}
 	}
-	if frost.Label {
-		frost.Reason, frost.Message = policyv1.OvershootReason, overshot(c.Fleet, thaw)
+	if decision.Label {
+		decision.Reason, decision.Message = policyv1.OvershootReason, overshot(c.Owner, thaw)
 	}
-	return frost
+	return decision
 }
 
-// FrozenRefusal is the refusal of a frozen fleet, by the label and annotation it carries;
+// FrozenRefusal is the refusal of a frozen owner, by the label and annotation it carries;
 // nil if it is not frozen.
-func FrozenRefusal(fleet Fleet, labels, annotations map[string]string) *Refusal {
+func FrozenRefusal(owner Owner, labels, annotations map[string]string) *Refusal {
 	_, label := labels[policyv1.FrozenLabel]
-	switch word := annotations[policyv1.FreezeAnnotation]; {
-	case word == "true":
-		return &Refusal{ReasonFrozen, frozenByAnnotation(fleet)}
-	case word == "false" || !label:
+	switch order := policyv1.FreezeOrderOf(annotations); {
+	case order == policyv1.FreezeOn:
+		return &Refusal{ReasonFrozen, frozenByAnnotation(owner)}
+	case order == policyv1.FreezeUnclear:
+		return &Refusal{ReasonFrozen, frozenByUnclearAnnotation(owner, annotations[policyv1.FreezeAnnotation])}
+	case order == policyv1.FreezeOff || !label:
 		return nil
 	}
-	return &Refusal{ReasonFrozen, fmt.Sprintf("%s is frozen: it has had too many Machines; see its condition Frozen", fleet.Title)}
+	return &Refusal{ReasonFrozen, fmt.Sprintf("%s is frozen: it has had too many Machines; see its condition Frozen", owner.Title)}
 }
 
-func frozenByAnnotation(fleet Fleet) string {
-	return fmt.Sprintf("%s is frozen by its annotation %s: no Machines are created or replaced until it is removed", fleet.Title, policyv1.FreezeAnnotation)
+func frozenByAnnotation(owner Owner) string {
+	return fmt.Sprintf("%s is frozen by its annotation %s: no Machines are created or replaced until it is removed", owner.Title, policyv1.FreezeAnnotation)
 }
 
-func overshot(fleet Fleet, thaw int) string {
+func frozenByUnclearAnnotation(owner Owner, value string) string {
+	return fmt.Sprintf("%s is frozen: its annotation %s is %q, which is neither \"true\" nor \"false\"; no Machines are created or replaced until it is one of these or removed", owner.Title, policyv1.FreezeAnnotation, value)
+}
+
+func overshot(owner Owner, thaw int) string {
 	return fmt.Sprintf(
 		"%s has had too many Machines for %d replicas and a surge of %d: no Machines are created or replaced until there are %d or fewer; look who else creates Machines for it, delete the surplus, or set the annotation %s to \"false\"",
-		fleet.Title, fleet.Desired, fleet.Surge, thaw, policyv1.FreezeAnnotation)
+		owner.Title, owner.Desired, owner.Surge, thaw, policyv1.FreezeAnnotation)
 }

@@ -17,7 +17,7 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func TestFreeze(t *testing.T) {
 	t.Parallel()
-	type frost struct {
+	type freeze struct {
 		Label  bool
 		Over   time.Time
 		Again  time.Duration
@@ -26,32 +26,32 @@ func TestFreeze(t *testing.T) {
 	ago := noon.Add(-time.Minute)
 	// 10 replicas, a surge of 1, up 2, down 1: more than 13 freeze, 12 thaw.
 	tests := map[string]struct {
-		crowd Crowd
-		want  frost
+		input FreezeInput
+		want  freeze
 	}{
-		"leaves a fleet alone":                        {Crowd{Alive: 10}, frost{}},
-		"leaves a fleet at the limit alone":           {Crowd{Alive: 13}, frost{}},
-		"waits for a period first":                    {Crowd{Alive: 14}, frost{Over: noon, Again: time.Minute}},
-		"goes on waiting":                             {Crowd{Alive: 14, Over: noon.Add(-20 * time.Second)}, frost{Over: noon.Add(-20 * time.Second), Again: 40 * time.Second}},
-		"freezes after a period":                      {Crowd{Alive: 14, Over: ago}, frost{Label: true, Over: ago, Reason: policyv1.OvershootReason}},
-		"forgets a blip":                              {Crowd{Alive: 13, Over: ago}, frost{}},
-		"begins anew when the clock was set back":     {Crowd{Alive: 14, Over: noon.Add(time.Hour)}, frost{Over: noon, Again: time.Minute}},
-		"stays frozen at the limit":                   {Crowd{Alive: 13, Frozen: true}, frost{Label: true, Reason: policyv1.OvershootReason}},
-		"stays frozen beyond, without waiting again":  {Crowd{Alive: 20, Frozen: true}, frost{Label: true, Reason: policyv1.OvershootReason}},
-		"thaws below the limit":                       {Crowd{Alive: 12, Frozen: true}, frost{}},
-		"is frozen by an operator":                    {Crowd{Alive: 10, Word: "true"}, frost{Reason: policyv1.FrozenByAnnotationReason}},
-		"takes the label back for an operator's word": {Crowd{Alive: 20, Frozen: true, Word: "true"}, frost{Reason: policyv1.FrozenByAnnotationReason}},
-		"is thawed by an operator":                    {Crowd{Alive: 20, Frozen: true, Word: "false", Over: ago}, frost{}},
-		"takes any other word for none":               {Crowd{Alive: 20, Frozen: true, Word: "yes"}, frost{Label: true, Reason: policyv1.OvershootReason}},
+		"leaves a owner alone":                        {FreezeInput{Alive: 10}, freeze{}},
+		"leaves a owner at the limit alone":           {FreezeInput{Alive: 13}, freeze{}},
+		"waits for a period first":                    {FreezeInput{Alive: 14}, freeze{Over: noon, Again: time.Minute}},
+		"goes on waiting":                             {FreezeInput{Alive: 14, Over: noon.Add(-20 * time.Second)}, freeze{Over: noon.Add(-20 * time.Second), Again: 40 * time.Second}},
+		"freezes after a period":                      {FreezeInput{Alive: 14, Over: ago}, freeze{Label: true, Over: ago, Reason: policyv1.OvershootReason}},
+		"forgets a blip":                              {FreezeInput{Alive: 13, Over: ago}, freeze{}},
+		"begins anew when the clock was set back":     {FreezeInput{Alive: 14, Over: noon.Add(time.Hour)}, freeze{Over: noon, Again: time.Minute}},
+		"stays frozen at the limit":                   {FreezeInput{Alive: 13, Frozen: true}, freeze{Label: true, Reason: policyv1.OvershootReason}},
+		"stays frozen beyond, without waiting again":  {FreezeInput{Alive: 20, Frozen: true}, freeze{Label: true, Reason: policyv1.OvershootReason}},
+		"thaws below the limit":                       {FreezeInput{Alive: 12, Frozen: true}, freeze{}},
+		"is frozen by an operator":                    {FreezeInput{Alive: 10, Order: policyv1.FreezeOn}, freeze{Reason: policyv1.FrozenByAnnotationReason}},
+		"takes the label back for an operator's word": {FreezeInput{Alive: 20, Frozen: true, Order: policyv1.FreezeOn}, freeze{Reason: policyv1.FrozenByAnnotationReason}},
+		"is thawed by an operator":                    {FreezeInput{Alive: 20, Frozen: true, Order: policyv1.FreezeOff, Over: ago}, freeze{}},
+		"is frozen by a word that is not understood":  {FreezeInput{Alive: 10, Order: policyv1.FreezeUnclear, Word: "yes"}, freeze{Reason: policyv1.FreezeUnclearReason}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test.crowd.Fleet = Fleet{Title: "a", Desired: 10, Surge: 1}
-			test.crowd.Now, test.crowd.Period = noon, time.Minute
-			got := Gate{Default()}.Freeze(test.crowd)
-			if diff := cmp.Diff(test.want, frost{got.Label, got.Over, got.Again, got.Reason}); diff != "" {
-				t.Errorf("frost (-want +got):\n%s", diff)
+			test.input.Owner = Owner{Title: "a", Desired: 10, Surge: 1}
+			test.input.Now, test.input.Period = noon, time.Minute
+			got := Gate{Default()}.Freeze(test.input)
+			if diff := cmp.Diff(test.want, freeze{got.Label, got.Over, got.Again, got.Reason}); diff != "" {
+				t.Errorf("freeze (-want +got):\n%s", diff)
 			}
 			if got.Frozen() != (got.Reason != "") {
 				t.Errorf("frozen is %t, but the reason is %q", got.Frozen(), got.Reason)
@@ -69,37 +69,37 @@ func TestFreezeNeverFlaps(t *testing.T) {
 		policy := Default()
 		policy.Up = rapid.IntRange(0, 5).Draw(t, "up")
 		policy.Down = rapid.IntRange(0, 7).Draw(t, "down")
-		fleet := Fleet{Desired: rapid.IntRange(0, 9).Draw(t, "desired"), Surge: rapid.IntRange(0, 3).Draw(t, "surge")}
-		most := fleet.Desired + fleet.Surge + policy.Up
-		least := max(most-policy.Down, fleet.Desired+fleet.Surge)
-		crowd := Crowd{Fleet: fleet, Now: noon, Period: time.Minute}
+		owner := Owner{Desired: rapid.IntRange(0, 9).Draw(t, "desired"), Surge: rapid.IntRange(0, 3).Draw(t, "surge")}
+		most := owner.Desired + owner.Surge + policy.Up
+		least := max(most-policy.Down, owner.Desired+owner.Surge)
+		input := FreezeInput{Owner: owner, Now: noon, Period: time.Minute}
 		tooManySince := time.Time{}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
-			crowd.Alive = rapid.IntRange(0, most+4).Draw(t, "alive")
-			crowd.Now = crowd.Now.Add(time.Duration(rapid.IntRange(0, 40).Draw(t, "seconds")) * time.Second)
+			input.Alive = rapid.IntRange(0, most+4).Draw(t, "alive")
+			input.Now = input.Now.Add(time.Duration(rapid.IntRange(0, 40).Draw(t, "seconds")) * time.Second)
 			switch {
-			case crowd.Alive <= most:
+			case input.Alive <= most:
 				tooManySince = time.Time{}
 			case tooManySince.IsZero():
-				tooManySince = crowd.Now
+				tooManySince = input.Now
 			}
-			got := Gate{policy}.Freeze(crowd)
-			if !crowd.Frozen && got.Label && (tooManySince.IsZero() || crowd.Now.Sub(tooManySince) < time.Minute) {
-				t.Fatalf("froze at %d of %d without a period of too many", crowd.Alive, most)
+			got := Gate{policy}.Freeze(input)
+			if !input.Frozen && got.Label && (tooManySince.IsZero() || input.Now.Sub(tooManySince) < time.Minute) {
+				t.Fatalf("froze at %d of %d without a period of too many", input.Alive, most)
 			}
-			if !crowd.Frozen && !got.Label && !tooManySince.IsZero() && crowd.Now.Sub(tooManySince) >= time.Minute {
-				t.Fatalf("did not freeze at %d of %d after a period", crowd.Alive, most)
+			if !input.Frozen && !got.Label && !tooManySince.IsZero() && input.Now.Sub(tooManySince) >= time.Minute {
+				t.Fatalf("did not freeze at %d of %d after a period", input.Alive, most)
 			}
-			if crowd.Frozen == got.Label {
-				if again := askAgain(policy, crowd, got); again.Label != got.Label {
-					t.Fatalf("changed its mind about %d at once", crowd.Alive)
+			if input.Frozen == got.Label {
+				if again := askAgain(policy, input, got); again.Label != got.Label {
+					t.Fatalf("changed its mind about %d at once", input.Alive)
 				}
 			}
-			if crowd.Frozen && got.Label != (crowd.Alive > least) {
-				t.Fatalf("label is %t at %d, which thaws at %d", got.Label, crowd.Alive, least)
+			if input.Frozen && got.Label != (input.Alive > least) {
+				t.Fatalf("label is %t at %d, which thaws at %d", got.Label, input.Alive, least)
 			}
-			crowd.Frozen, crowd.Over = got.Label, got.Over
-			if !got.Label && crowd.Alive <= most {
+			input.Frozen, input.Over = got.Label, got.Over
+			if !got.Label && input.Alive <= most {
 				tooManySince = time.Time{}
 			}
 		}
@@ -107,7 +107,7 @@ func TestFreezeNeverFlaps(t *testing.T) {
 }
 
 // askAgain asks once more about the same, with what the last answer has written.
-func askAgain(policy Policy, crowd Crowd, last Frost) Frost {
-	crowd.Frozen, crowd.Over = last.Label, last.Over
-	return Gate{policy}.Freeze(crowd)
+func askAgain(policy Policy, input FreezeInput, last FreezeDecision) FreezeDecision {
+	input.Frozen, input.Over = last.Label, last.Over
+	return Gate{policy}.Freeze(input)
 }

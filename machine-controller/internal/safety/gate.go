@@ -3,7 +3,7 @@
 
 // Package safety decides how many Machines may be made or replaced now. A Gate is pure: it
 // is asked with a State and answers with numbers, names and words. The Guard gathers that
-// State for a MachineSet and remembers what the cache does not show yet; Frost and Reach
+// State for a MachineSet and remembers what the cache does not show yet; FreezeDecision and Reach
 // decide what is frozen. It neither creates nor deletes anything: the machineset,
 // machinedeployment and machine controllers ask here before they act.
 package safety
@@ -13,21 +13,21 @@ type Gate struct {
 	Policy Policy
 }
 
-// State is what a Gate looks at: one Cluster, and the fleet that asks. It is never changed.
+// State is what a Gate looks at: one Cluster, and the owner that asks. It is never changed.
 type State struct {
-	// Fleet is the key, in Fleets, of the one that asks.
-	Fleet string
-	// Fleets are the Cluster's by key. Only the one that asks is needed to create Machines
+	// Fleet is the key, in Owners, of the one that asks.
+	Owner string
+	// Owners are the Cluster's by key. Only the one that asks is needed to create Machines
 	// where the policy has no limit for the Cluster.
-	Fleets map[string]Fleet
-	// Machines of the Cluster, or of the fleet alone where that is enough.
+	Owners map[string]Owner
+	// Machines of the Cluster, or of the owner alone where that is enough.
 	Machines []Machine
 	// Hold is why nothing at all may be done; nil if nothing is in the way.
 	Hold *Refusal
 }
 
-// Fleet is a MachineDeployment, or a MachineSet that no MachineDeployment owns.
-type Fleet struct {
+// Owner is a MachineDeployment, or a MachineSet that no MachineDeployment owns.
+type Owner struct {
 	// Title is its kind and name, for messages.
 	Title string
 	// Desired is spec.replicas, Surge what a rollout may add to it.
@@ -39,8 +39,8 @@ type Fleet struct {
 // Machine is what matters of one Machine.
 type Machine struct {
 	Name string
-	// Fleet is its key in State.Fleets; empty for a Machine that stands alone.
-	Fleet string
+	// Fleet is its key in State.Owners; empty for a Machine that stands alone.
+	Owner string
 	// Domain is its failure domain; may be empty.
 	Domain string
 	// Joined is true once it has a Node.

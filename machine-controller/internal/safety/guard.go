@@ -7,12 +7,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -20,6 +22,7 @@ import (
 	"drover.io/machine-controller/internal/health"
 	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/workload"
+	"drover.io/runtime/predicates"
 )
 
 // LookAgain is when to ask again after a refusal: not every change that lifts one wakes
@@ -33,39 +36,42 @@ const LookAgain = 10 * time.Second
 type Guard struct {
 	// Reader reads the manager's cache.
 	Reader client.Reader
+	// Watch says which MachinePolicies are the manager's.
+	Watch predicates.WatchFilter
 	// Workload tells how the connection to a workload cluster is doing.
 	Workload func(cluster client.ObjectKey) workload.State
 	// Management tells whether the management cluster can be reached.
-	Management func() Reach
+	Management func() Reachability
 	// Default is the policy for what no MachinePolicy selects.
 	Default Policy
-	// Period is how long there must be too many Machines before a fleet is frozen.
+	// Period is how long there must be too many Machines before a owner is frozen.
 	Period time.Duration
 	Clock  clock.PassiveClock
 
-	ledger ledger
+	reservations reservations
+	selectors    Selectors
 }
 
 // Create decides how many of the Machines that the MachineSet lacks may be made now. The
 // caller must have seen in its cache everything that it has created for the set before.
 func (g *Guard) Create(ctx context.Context, cluster *clusterv1.Cluster, set *clusterv1.MachineSet, want int) (Decision, error) {
 	key := client.ObjectKeyFromObject(cluster)
-	defer g.ledger.lock(key)()
-	g.ledger.forget(set.UID)
-	scene, err := g.scene(ctx, cluster, set)
+	defer g.reservations.lock(key)()
+	g.reservations.forget(set.UID)
+	observed, err := g.observe(ctx, cluster, set)
 	if err != nil {
 		return Decision{}, err
 	}
-	if scene.policy.PendingPerCluster > 0 {
-		err = g.addCluster(ctx, scene)
+	if observed.policy.PendingPerCluster > 0 {
+		err = g.addCluster(ctx, observed)
 	} else {
-		err = g.addFleet(ctx, scene)
+		err = g.addOwner(ctx, observed)
 	}
 	if err != nil {
 		return Decision{}, err
 	}
-	decision := Gate{scene.policy}.Create(scene.state, want)
-	g.ledger.created(set.UID, decision.Allowed, scene.known, g.Clock.Now())
+	decision := Gate{observed.policy}.Create(observed.state, want)
+	g.reservations.created(set.UID, decision.Allowed, observed.known, g.Clock.Now())
 	return decision, nil
 }
 
@@ -75,24 +81,24 @@ func (g *Guard) Create(ctx context.Context, cluster *clusterv1.Cluster, set *clu
 // asked about again.
 func (g *Guard) Replace(ctx context.Context, cluster *clusterv1.Cluster, set *clusterv1.MachineSet, unhealthy []*clusterv1.Machine) (Choice, error) {
 	key := client.ObjectKeyFromObject(cluster)
-	defer g.ledger.lock(key)()
+	defer g.reservations.lock(key)()
 	names := make([]string, 0, len(unhealthy))
 	uids := make(map[string]types.UID, len(unhealthy))
 	for _, m := range unhealthy {
 		names = append(names, m.Name)
 		uids[m.Name] = m.UID
-		g.ledger.spared(m.UID)
+		g.reservations.spared(m.UID)
 	}
-	scene, err := g.scene(ctx, cluster, set)
+	observed, err := g.observe(ctx, cluster, set)
 	if err != nil {
 		return Choice{}, err
 	}
-	if err := g.addCluster(ctx, scene); err != nil {
+	if err := g.addCluster(ctx, observed); err != nil {
 		return Choice{}, err
 	}
-	choice := Gate{scene.policy}.Replace(scene.state, names)
+	choice := Gate{observed.policy}.Replace(observed.state, names)
 	for _, name := range choice.Allowed {
-		g.ledger.replaced(uids[name], g.Clock.Now())
+		g.reservations.replaced(uids[name], g.Clock.Now())
 	}
 	return choice, nil
 }
@@ -100,30 +106,34 @@ func (g *Guard) Replace(ctx context.Context, cluster *clusterv1.Cluster, set *cl
 // PolicyFor returns the policy for the Machines of a MachineDeployment, or of a MachineSet
 // that stands alone; nil is a Machine that stands alone itself. Where no MachinePolicy has a
 // budget for it, a MachineDeployment's spec.remediation.maxInFlight stands.
-func (g *Guard) PolicyFor(ctx context.Context, fleet client.Object) (Policy, error) {
-	if fleet == nil {
+func (g *Guard) PolicyFor(ctx context.Context, owner client.Object) (Policy, error) {
+	if owner == nil {
 		return g.Default, nil
 	}
 	list := &policyv1.MachinePolicyList{}
-	if err := g.Reader.List(ctx, list, client.InNamespace(fleet.GetNamespace())); err != nil {
+	if err := g.Reader.List(ctx, list, client.InNamespace(owner.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
 		return Policy{}, fmt.Errorf("listing MachinePolicies: %w", err)
 	}
 	policy := g.Default
-	if md, is := fleet.(*clusterv1.MachineDeployment); is && md.Spec.Remediation.MaxInFlight != nil {
+	if md, is := owner.(*clusterv1.MachineDeployment); is && md.Spec.Remediation.MaxInFlight != nil {
 		if limit, err := health.Limit(md.Spec.Remediation.MaxInFlight, replicas(md, md.Spec.Replicas)); err == nil {
-			policy.PerFleet = Number(limit)
+			policy.PerOwner = Number(limit)
 		}
 	}
-	if selecting := Selecting(list.Items, fleet.GetLabels()); len(selecting) > 0 {
-		// A field that cannot be read, which the API server would have refused, stands at
-		// its default.
-		policy, _ = policy.Over(selecting[0])
+	ours := slices.DeleteFunc(slices.Clone(list.Items), func(p policyv1.MachinePolicy) bool { return !g.Watch.Matches(&p) })
+	for _, candidate := range g.selectors.Candidates(ours) {
+		if candidate.Selects(owner.GetLabels()) {
+			// A field that cannot be read, which the API server would have refused, stands at
+			// its default.
+			policy, _ = policy.Over(candidate.MachinePolicy)
+			break
+		}
 	}
 	return policy, nil
 }
 
-// scene is a State in the making.
-type scene struct {
+// snapshot is a State in the making.
+type snapshot struct {
 	cluster    *clusterv1.Cluster
 	set        *clusterv1.MachineSet
 	deployment *clusterv1.MachineDeployment
@@ -133,37 +143,42 @@ type scene struct {
 	known map[types.UID]bool
 }
 
-// scene finds the fleet that the MachineSet belongs to, its policy, and what holds it.
-func (g *Guard) scene(ctx context.Context, cluster *clusterv1.Cluster, set *clusterv1.MachineSet) (*scene, error) {
-	s := &scene{cluster: cluster, set: set, known: map[types.UID]bool{}}
+// observe finds the owner that the MachineSet belongs to, its policy, and what holds it.
+func (g *Guard) observe(ctx context.Context, cluster *clusterv1.Cluster, set *clusterv1.MachineSet) (*snapshot, error) {
+	s := &snapshot{cluster: cluster, set: set, known: map[types.UID]bool{}}
 	var err error
 	if s.deployment, err = g.deployment(ctx, set); err != nil {
 		return nil, err
 	}
-	var owner client.Object = set
+	var object client.Object = set
 	if s.deployment != nil {
-		owner = s.deployment
+		object = s.deployment
 	}
-	if s.policy, err = g.PolicyFor(ctx, owner); err != nil {
+	if s.policy, err = g.PolicyFor(ctx, object); err != nil {
 		return nil, err
 	}
-	fleet := FleetOfSet(set)
+	owner, uid := OwnerOfSet(set), string(object.GetUID())
 	if s.deployment != nil {
-		fleet = FleetOf(s.deployment)
+		owner = OwnerOfDeployment(s.deployment)
 	}
-	s.state = State{Fleet: string(owner.GetUID()), Fleets: map[string]Fleet{string(owner.GetUID()): fleet}}
-	s.state.Hold = cmp.Or(FrozenRefusal(fleet, owner.GetLabels(), owner.GetAnnotations()), g.Unreachable(cluster))
+	s.state = State{Owner: uid, Owners: map[string]Owner{uid: owner}}
+	s.state.Hold = cmp.Or(FrozenRefusal(owner, object.GetLabels(), object.GetAnnotations()), g.Unreachable(cluster))
 	return s, nil
 }
 
 // Unreachable is why nothing of the Cluster may be made or replaced for want of an API server
-// that answers; nil if both do.
+// that answers, or of a claim on the workload cluster; nil if nothing is missing.
 func (g *Guard) Unreachable(cluster *clusterv1.Cluster) *Refusal {
-	initialized := cluster.Status.Initialization.ControlPlaneInitialized
-	return cmp.Or(
-		managementSilent(g.Management()),
-		workloadSilent(initialized != nil && *initialized, g.Workload(client.ObjectKeyFromObject(cluster))),
-	)
+	initialized := ptr.Deref(cluster.Status.Initialization.ControlPlaneInitialized, false)
+	state := g.Workload(client.ObjectKeyFromObject(cluster))
+	return cmp.Or(managementSilent(g.Management()), workloadSilent(initialized, state), notClaimed(initialized, state))
+}
+
+// NotClaimed is why Machines that nobody asked to replace may not be deleted either: this
+// management cluster may be a copy of the one that acts on the workload cluster.
+func (g *Guard) NotClaimed(cluster *clusterv1.Cluster) *Refusal {
+	initialized := ptr.Deref(cluster.Status.Initialization.ControlPlaneInitialized, false)
+	return notClaimed(initialized, g.Workload(client.ObjectKeyFromObject(cluster)))
 }
 
 // deployment reads the MachineDeployment of a set; nil for a set that stands alone.
@@ -183,8 +198,8 @@ func (g *Guard) deployment(ctx context.Context, set *clusterv1.MachineSet) (*clu
 	return md, nil
 }
 
-// addFleet adds the Machines of the fleet that asks.
-func (g *Guard) addFleet(ctx context.Context, s *scene) error {
+// addOwner adds the Machines of the owner that asks.
+func (g *Guard) addOwner(ctx context.Context, s *snapshot) error {
 	sets := []*clusterv1.MachineSet{s.set}
 	if s.deployment != nil {
 		var err error
@@ -197,20 +212,20 @@ func (g *Guard) addFleet(ctx context.Context, s *scene) error {
 		if err != nil {
 			return err
 		}
-		g.add(s, set.UID, s.state.Fleet, machines)
+		g.add(s, set.UID, s.state.Owner, machines)
 	}
 	return nil
 }
 
-// addCluster adds every Machine of the Cluster, and every fleet.
-func (g *Guard) addCluster(ctx context.Context, s *scene) error {
+// addCluster adds every Machine of the Cluster, and every owner.
+func (g *Guard) addCluster(ctx context.Context, s *snapshot) error {
 	key := client.ObjectKeyFromObject(s.cluster)
 	deployments, err := index.MachineDeploymentsOfCluster(ctx, g.Reader, key)
 	if err != nil {
 		return err
 	}
 	for _, md := range deployments {
-		s.state.Fleets[string(md.UID)] = FleetOf(md)
+		s.state.Owners[string(md.UID)] = OwnerOfDeployment(md)
 	}
 	sets, err := index.MachineSetsOfCluster(ctx, g.Reader, key)
 	if err != nil {
@@ -225,15 +240,15 @@ func (g *Guard) addCluster(ctx context.Context, s *scene) error {
 		bySet[controllerUID(m)] = append(bySet[controllerUID(m)], m)
 	}
 	for _, set := range sets {
-		fleet := string(controllerUID(set))
-		if _, known := s.state.Fleets[fleet]; !known {
-			fleet = string(set.UID)
-			s.state.Fleets[fleet] = FleetOfSet(set)
+		owner := string(controllerUID(set))
+		if _, known := s.state.Owners[owner]; !known {
+			owner = string(set.UID)
+			s.state.Owners[owner] = OwnerOfSet(set)
 		}
-		known := s.state.Fleets[fleet]
+		known := s.state.Owners[owner]
 		known.Vacant += len(health.Empty(bySet[set.UID], health.Vacancies(set)))
-		s.state.Fleets[fleet] = known
-		g.add(s, set.UID, fleet, bySet[set.UID])
+		s.state.Owners[owner] = known
+		g.add(s, set.UID, owner, bySet[set.UID])
 		delete(bySet, set.UID)
 	}
 	for owner, machines := range bySet {
@@ -244,11 +259,11 @@ func (g *Guard) addCluster(ctx context.Context, s *scene) error {
 
 // add adds the Machines of a set, and those that it was allowed and the cache does not show
 // yet. Those that were chosen to be replaced count as if the cache showed that already.
-func (g *Guard) add(s *scene, set types.UID, fleet string, machines []*clusterv1.Machine) {
+func (g *Guard) add(s *snapshot, set types.UID, owner string, machines []*clusterv1.Machine) {
 	now := g.Clock.Now()
 	for _, m := range machines {
-		seen := observeMachine(m, fleet)
-		if g.ledger.isReplaced(m.UID, now) {
+		seen := observeMachine(m, owner)
+		if g.reservations.isReplaced(m.UID, now) {
 			seen.Deleting, seen.Unhealthy, seen.Replaced = true, true, true
 		}
 		s.state.Machines = append(s.state.Machines, seen)
@@ -256,10 +271,10 @@ func (g *Guard) add(s *scene, set types.UID, fleet string, machines []*clusterv1
 			s.known[m.UID] = true
 		}
 	}
-	for range g.ledger.unseen(set, machines, now) {
-		s.state.Machines = append(s.state.Machines, Machine{Fleet: fleet})
+	for range g.reservations.unseen(set, machines, now) {
+		s.state.Machines = append(s.state.Machines, Machine{Owner: owner})
 	}
 }
 
 // Seen notes that the cache shows everything that was created for the MachineSet.
-func (g *Guard) Seen(set types.UID) { g.ledger.forget(set) }
+func (g *Guard) Seen(set types.UID) { g.reservations.forget(set) }

@@ -35,18 +35,18 @@ type stage struct {
 	clock   *clocktesting.FakePassiveClock
 	cluster *clusterv1.Cluster
 	state   workload.State
-	reach   Reach
+	reach   Reachability
 }
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
 	s := &stage{
-		api: indextest.NewClient(t, server.Client(t)), clock: clocktesting.NewFakePassiveClock(noon), state: workload.State{Connected: true}, reach: Reach{Since: noon},
+		api: indextest.NewClient(t, server.Client(t)), clock: clocktesting.NewFakePassiveClock(noon), state: workload.State{Connected: true, Claim: workload.Claim{Status: workload.ClaimHeld}}, reach: Reachability{Since: noon},
 		cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: server.Namespace(t), Name: "c"}},
 	}
 	s.cluster.Status.Initialization.ControlPlaneInitialized = new(true)
 	s.Guard = &Guard{
-		Reader: s.api, Workload: func(client.ObjectKey) workload.State { return s.state }, Management: func() Reach { return s.reach },
+		Reader: s.api, Workload: func(client.ObjectKey) workload.State { return s.state }, Management: func() Reachability { return s.reach },
 		Default: Default(), Clock: s.clock,
 	}
 	return s
@@ -60,7 +60,7 @@ func (s *stage) add(t *testing.T, object client.Object) {
 // deployment adds a MachineDeployment with one MachineSet of that many healthy Machines.
 func (s *stage) deployment(t *testing.T, name string, n int) (*clusterv1.MachineDeployment, *clusterv1.MachineSet) {
 	t.Helper()
-	template := clusterv1.MachineTemplateSpec{Spec: testenv.MachineSpec()}
+	template := clusterv1.MachineTemplateSpec{Spec: testenv.TemplateSpec()}
 	md := &clusterv1.MachineDeployment{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"pool": name}},
 		Spec:       clusterv1.MachineDeploymentSpec{ClusterName: "c", Replicas: new(int32(n)), Template: template},
@@ -145,8 +145,14 @@ func TestGuardHolds(t *testing.T) {
 		"everything when an operator freezes": {func(_ *stage, md *clusterv1.MachineDeployment) {
 			md.Annotations = map[string]string{policyv1.FreezeAnnotation: "true"}
 		}, ReasonFrozen},
+		"everything when an operator's order is not understood": {func(_ *stage, md *clusterv1.MachineDeployment) {
+			md.Annotations = map[string]string{policyv1.FreezeAnnotation: "yes"}
+		}, ReasonFrozen},
+		"everything when an operator's order is empty": {func(_ *stage, md *clusterv1.MachineDeployment) {
+			md.Annotations = map[string]string{policyv1.FreezeAnnotation: ""}
+		}, ReasonFrozen},
 		"everything while the cluster is silent": {func(s *stage, _ *clusterv1.MachineDeployment) { s.state = workload.State{} }, ReasonUnreachable},
-		"everything while management is silent":  {func(s *stage, _ *clusterv1.MachineDeployment) { s.reach = Reach{} }, ReasonUnreachable},
+		"everything while management is silent":  {func(s *stage, _ *clusterv1.MachineDeployment) { s.reach = Reachability{} }, ReasonUnreachable},
 		"everything from the first probe that the cluster leaves unanswered": {func(s *stage, _ *clusterv1.MachineDeployment) {
 			s.state.ConsecutiveFailures, s.state.Message = 1, "no answer"
 		}, ReasonUnreachable},
@@ -293,14 +299,14 @@ func TestGuardFindsThePolicy(t *testing.T) {
 	s.policy(t, policyv1.MachinePolicySpec{Selector: selecting("a"), Drain: policyv1.DrainPolicy{SerialVolumes: new(true)}})
 	var got []string
 	other.Spec.Remediation.MaxInFlight = new(intstr.FromInt32(4))
-	for _, fleet := range []client.Object{md, other, nil} {
-		policy, err := s.PolicyFor(t.Context(), fleet)
+	for _, owner := range []client.Object{md, other, nil} {
+		policy, err := s.PolicyFor(t.Context(), owner)
 		if err != nil {
 			t.Fatal(err)
 		}
 		got = append(got, policy.Name)
-		if want := map[bool]Share{true: Number(4), false: Percent(10)}[fleet == other]; policy.PerFleet != want {
-			t.Errorf("the budget of a policy named %q is %s, want %s", policy.Name, policy.PerFleet, want)
+		if want := map[bool]Share{true: Number(4), false: Percent(10)}[owner == other]; policy.PerOwner != want {
+			t.Errorf("the budget of a policy named %q is %s, want %s", policy.Name, policy.PerOwner, want)
 		}
 		if policy.SerialVolumes != (policy.Name == "policy") {
 			t.Errorf("policy %q has serial volumes %t", policy.Name, policy.SerialVolumes)
@@ -308,6 +314,27 @@ func TestGuardFindsThePolicy(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"policy", "", ""}, got); diff != "" {
 		t.Errorf("policies (-want +got):\n%s", diff)
+	}
+}
+
+// TestAnothersPolicyIsNotInForce has a policy that selects everything, and is labelled for another manager.
+func TestAnothersPolicyIsNotInForce(t *testing.T) {
+	t.Parallel()
+	for label, want := range map[string]string{"ours": "policy", "theirs": "", "": ""} {
+		t.Run("labelled "+label, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t)
+			s.Watch = "ours"
+			md, _ := s.deployment(t, "a", 1)
+			policy := &policyv1.MachinePolicy{ObjectMeta: metav1.ObjectMeta{Name: "policy"}, Spec: policyv1.MachinePolicySpec{Selector: selecting("")}}
+			if label != "" {
+				policy.Labels = map[string]string{clusterv1.WatchLabel: label}
+			}
+			s.add(t, policy)
+			if got, err := s.PolicyFor(t.Context(), md); err != nil || got.Name != want {
+				t.Errorf("policy %q is in force (%v), want %q", got.Name, err, want)
+			}
+		})
 	}
 }
 
@@ -351,7 +378,7 @@ func TestObserveMachine(t *testing.T) {
 			t.Parallel()
 			m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "m"}}
 			test.change(m)
-			test.want.Name, test.want.Fleet = "m", "a"
+			test.want.Name, test.want.Owner = "m", "a"
 			if diff := cmp.Diff(test.want, observeMachine(m, "a")); diff != "" {
 				t.Errorf("Machine (-want +got):\n%s", diff)
 			}
@@ -365,7 +392,7 @@ func TestFleetOf(t *testing.T) {
 	md.Spec.Rollout.Strategy.RollingUpdate.MaxSurge = new(intstr.FromString("25%"))
 	going := md.DeepCopy()
 	going.DeletionTimestamp = new(metav1.NewTime(noon))
-	got := []int{FleetOf(md).Desired, FleetOf(md).Surge, FleetOf(going).Desired}
+	got := []int{OwnerOfDeployment(md).Desired, OwnerOfDeployment(md).Surge, OwnerOfDeployment(going).Desired}
 	if want := []int{10, 3, 0}; !slices.Equal(want, got) {
 		t.Errorf("replicas, surge, and replicas when deleted are %v, want %v", got, want)
 	}
@@ -380,35 +407,35 @@ func TestGuardFreezes(t *testing.T) {
 	for i := range 10 {
 		members = append(members, s.machine(t, set, fmt.Sprintf("extra-%d", i), false))
 	}
-	freeze := func(alive int) (Frost, bool) {
+	freeze := func(alive int) (FreezeDecision, bool) {
 		t.Helper()
-		frost, turned, err := s.Freeze(t.Context(), md, FleetOf(md), members[:alive])
+		decision, turned, err := s.Freeze(t.Context(), md, OwnerOfDeployment(md), members[:alive])
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, labelled := md.Labels[policyv1.FrozenLabel]; labelled != frost.Label {
-			t.Errorf("the label is there: %t, but should be: %t", labelled, frost.Label)
+		if _, labelled := md.Labels[policyv1.FrozenLabel]; labelled != decision.Label {
+			t.Errorf("the label is there: %t, but should be: %t", labelled, decision.Label)
 		}
-		frost.Show(md)
-		if shown := conditions.IsTrue(md, policyv1.FrozenCondition); shown != frost.Frozen() || shown != conditions.Has(md, policyv1.FrozenCondition) {
-			t.Errorf("the condition is there: %t, but should be: %t", shown, frost.Frozen())
+		decision.Show(md)
+		if shown := conditions.IsTrue(md, policyv1.FrozenCondition); shown != decision.Frozen() || shown != conditions.Has(md, policyv1.FrozenCondition) {
+			t.Errorf("the condition is there: %t, but should be: %t", shown, decision.Frozen())
 		}
-		return frost, turned
+		return decision, turned
 	}
 	// 3 replicas, a surge of 1, up 2: more than 6 freeze.
-	if frost, turned := freeze(7); frost.Frozen() || turned || frost.Again != time.Minute {
-		t.Fatalf("froze at once: %+v", frost)
+	if decision, turned := freeze(7); decision.Frozen() || turned || decision.Again != time.Minute {
+		t.Fatalf("froze at once: %+v", decision)
 	}
 	s.clock.SetTime(noon.Add(time.Minute))
-	if frost, turned := freeze(7); !frost.Frozen() || !turned {
-		t.Fatalf("did not freeze after a minute: %+v", frost)
+	if decision, turned := freeze(7); !decision.Frozen() || !turned {
+		t.Fatalf("did not freeze after a minute: %+v", decision)
 	}
 	members[0].DeletionTimestamp = new(metav1.NewTime(noon))
-	if frost, turned := freeze(7); !frost.Frozen() || turned {
-		t.Fatalf("thawed at the limit: %+v", frost)
+	if decision, turned := freeze(7); !decision.Frozen() || turned {
+		t.Fatalf("thawed at the limit: %+v", decision)
 	}
-	if frost, turned := freeze(6); frost.Frozen() || !turned {
-		t.Fatalf("did not thaw below the limit: %+v", frost)
+	if decision, turned := freeze(6); decision.Frozen() || !turned {
+		t.Fatalf("did not thaw below the limit: %+v", decision)
 	}
 }
 
@@ -423,8 +450,8 @@ func TestAFreezeSurvivesItsLeader(t *testing.T) {
 	for i := range 7 {
 		members = append(members, s.machine(t, set, fmt.Sprintf("extra-%d", i), false))
 	}
-	if frost, _, err := s.Freeze(t.Context(), md, FleetOf(md), members); err != nil || !frost.Label {
-		t.Fatalf("did not freeze: %+v, %v", frost, err)
+	if freeze, _, err := s.Freeze(t.Context(), md, OwnerOfDeployment(md), members); err != nil || !freeze.Label {
+		t.Fatalf("did not freeze: %+v, %v", freeze, err)
 	}
 	if err := s.api.Update(t.Context(), md); err != nil {
 		t.Fatal(err)
@@ -432,8 +459,8 @@ func TestAFreezeSurvivesItsLeader(t *testing.T) {
 	successor := &Guard{
 		Reader: s.Reader, Workload: s.Workload, Management: s.Management, Default: s.Default, Period: time.Hour, Clock: s.Clock,
 	}
-	if frost, turned, err := successor.Freeze(t.Context(), md, FleetOf(md), members); err != nil || !frost.Frozen() || turned {
-		t.Errorf("the successor thawed it: %+v, %v", frost, err)
+	if freeze, turned, err := successor.Freeze(t.Context(), md, OwnerOfDeployment(md), members); err != nil || !freeze.Frozen() || turned {
+		t.Errorf("the successor thawed it: %+v, %v", freeze, err)
 	}
 	decision, err := successor.Create(t.Context(), s.cluster, set, 1)
 	if err != nil || decision.Allowed != 0 || decision.Refusal == nil || decision.Refusal.Reason != ReasonFrozen {

@@ -15,19 +15,19 @@ import (
 	"drover.io/machine-controller/internal/rollout"
 )
 
-// FleetOf is what matters of a MachineDeployment.
-func FleetOf(md *clusterv1.MachineDeployment) Fleet {
-	fleet := Fleet{Title: fmt.Sprintf("MachineDeployment %q", md.Name), Desired: replicas(md, md.Spec.Replicas)}
+// OwnerOfDeployment is what matters of a MachineDeployment.
+func OwnerOfDeployment(md *clusterv1.MachineDeployment) Owner {
+	owner := Owner{Title: fmt.Sprintf("MachineDeployment %q", md.Name), Desired: replicas(md, md.Spec.Replicas)}
 	// An unreadable surge is the rollout's to complain about; here it is none.
-	if limits, err := rollout.ResolveLimits(md.Spec.Rollout.Strategy, int32(fleet.Desired)); err == nil {
-		fleet.Surge = int(limits.Surge)
+	if limits, err := rollout.ResolveLimits(md.Spec.Rollout.Strategy, int32(owner.Desired)); err == nil {
+		owner.Surge = int(limits.Surge)
 	}
-	return fleet
+	return owner
 }
 
-// FleetOfSet is what matters of a MachineSet that stands alone.
-func FleetOfSet(set *clusterv1.MachineSet) Fleet {
-	return Fleet{Title: fmt.Sprintf("MachineSet %q", set.Name), Desired: replicas(set, set.Spec.Replicas)}
+// OwnerOfSet is what matters of a MachineSet that stands alone.
+func OwnerOfSet(set *clusterv1.MachineSet) Owner {
+	return Owner{Title: fmt.Sprintf("MachineSet %q", set.Name), Desired: replicas(set, set.Spec.Replicas)}
 }
 
 func replicas(object metav1.Object, n *int32) int {
@@ -38,12 +38,12 @@ func replicas(object metav1.Object, n *int32) int {
 }
 
 // observeMachine is what matters of a Machine.
-func observeMachine(m *clusterv1.Machine, fleet string) Machine {
+func observeMachine(m *clusterv1.Machine, owner string) Machine {
 	failed := conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition)
 	ready := conditions.Get(m, clusterv1.MachineNodeReadyCondition)
 	deleting := !m.DeletionTimestamp.IsZero()
 	seen := Machine{
-		Name: m.Name, Fleet: fleet, Domain: m.Status.FailureDomain, Joined: m.Status.NodeRef.IsDefined(), Deleting: deleting,
+		Name: m.Name, Owner: owner, Domain: m.Status.FailureDomain, Joined: m.Status.NodeRef.IsDefined(), Deleting: deleting,
 		Replaced: deleting && (failed || conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition)),
 		Proving:  health.MarkedForOthers(m),
 	}

@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/lru"
 
 	policyv1 "drover.io/api/policy/v1alpha1"
 )
@@ -20,14 +23,14 @@ type Policy struct {
 	// Name of the MachinePolicy; empty where none selects.
 	Name string
 
-	PerFleet, PerCluster, PerDomain Share
+	PerOwner, PerCluster, PerDomain Share
 	StopAbove                       Share
 
 	// Up and Down bound an overshoot.
 	Up, Down int
 
 	// PendingPerFleet and PendingPerCluster limit creations; 0 is no limit.
-	PendingPerFleet, PendingPerCluster int
+	PendingPerOwner, PendingPerCluster int
 
 	// ProgressDeadline is how long a rollout may stand still; 0 is for ever.
 	ProgressDeadline time.Duration
@@ -39,30 +42,67 @@ type Policy struct {
 
 // Default returns the policy for what no MachinePolicy selects.
 func Default() Policy {
-	return Policy{PerFleet: Percent(10), PerCluster: Percent(10), PerDomain: Percent(10), StopAbove: Percent(40), Up: 2, Down: 1, ProgressDeadline: 10 * time.Minute}
+	return Policy{PerOwner: Percent(10), PerCluster: Percent(10), PerDomain: Percent(10), StopAbove: Percent(40), Up: 2, Down: 1, ProgressDeadline: 10 * time.Minute}
 }
 
-// Selecting returns the policies that select an object with the labels, the one in force
-// first: the oldest and, of those that are equally old, the first by name. One that is
-// being deleted, or whose selector cannot be used, selects nothing.
-func Selecting(policies []policyv1.MachinePolicy, of map[string]string) []*policyv1.MachinePolicy {
-	var selecting []*policyv1.MachinePolicy
+// Candidate is a policy that may select an object.
+type Candidate struct {
+	*policyv1.MachinePolicy
+	selector labels.Selector
+}
+
+// Selects reports whether the policy selects an object with the labels.
+func (c Candidate) Selects(of map[string]string) bool { return c.selector.Matches(labels.Set(of)) }
+
+// Candidates returns the policies in the order in which they are in force: the oldest and, of those that are equally old,
+// the first by name. One that is being deleted, or whose selector cannot be used, selects nothing.
+func (s *Selectors) Candidates(policies []policyv1.MachinePolicy) []Candidate {
+	var candidates []Candidate
 	for i := range policies {
 		p := &policies[i]
 		if !p.DeletionTimestamp.IsZero() || p.Spec.Selector == nil {
 			continue
 		}
-		if selector, err := p.Spec.Selector.AsSelector(); err == nil && selector.Matches(labels.Set(of)) {
-			selecting = append(selecting, p)
+		if selector := s.of(p); selector != nil {
+			candidates = append(candidates, Candidate{p, selector})
 		}
 	}
-	slices.SortFunc(selecting, func(a, b *policyv1.MachinePolicy) int {
+	slices.SortFunc(candidates, func(a, b Candidate) int {
 		if order := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); order != 0 {
 			return order
 		}
 		return strings.Compare(a.Name, b.Name)
 	})
-	return selecting
+	return candidates
+}
+
+// keptSelectors is how many selectors are remembered.
+const keptSelectors = 4096
+
+// Selectors remembers what the selectors of MachinePolicies were compiled to. The zero value remembers nothing yet.
+type Selectors struct {
+	once     sync.Once
+	compiled *lru.Cache
+}
+
+// of returns the selector of a policy; nil where it cannot be used.
+func (s *Selectors) of(p *policyv1.MachinePolicy) labels.Selector {
+	s.once.Do(func() { s.compiled = lru.New(keptSelectors) })
+	type version struct {
+		uid        types.UID
+		generation int64
+	}
+	key := version{p.UID, p.Generation}
+	if known, found := s.compiled.Get(key); found && p.UID != "" {
+		selector, _ := known.(labels.Selector)
+		return selector
+	}
+	selector, err := p.Spec.Selector.AsSelector()
+	if err != nil {
+		selector = nil
+	}
+	s.compiled.Add(key, selector)
+	return selector
 }
 
 // Over returns the policy with what the MachinePolicy says in place of its own. An error
@@ -75,7 +115,7 @@ func (p Policy) Over(from *policyv1.MachinePolicy) (Policy, error) {
 		from  *intstr.IntOrString
 		to    *Share
 	}{
-		{"maxPerDeployment", from.Spec.Replacement.MaxPerDeployment, &p.PerFleet},
+		{"maxPerDeployment", from.Spec.Replacement.MaxPerDeployment, &p.PerOwner},
 		{"maxPerCluster", from.Spec.Replacement.MaxPerCluster, &p.PerCluster},
 		{"maxPerFailureDomain", from.Spec.Replacement.MaxPerFailureDomain, &p.PerDomain},
 		{"stopAboveUnhealthy", from.Spec.Replacement.StopAboveUnhealthy, &p.StopAbove},
@@ -92,7 +132,7 @@ func (p Policy) Over(from *policyv1.MachinePolicy) (Policy, error) {
 	}
 	set(&p.Up, from.Spec.Overshoot.Up)
 	set(&p.Down, from.Spec.Overshoot.Down)
-	set(&p.PendingPerFleet, from.Spec.Creation.MaxPendingPerDeployment)
+	set(&p.PendingPerOwner, from.Spec.Creation.MaxPendingPerDeployment)
 	set(&p.PendingPerCluster, from.Spec.Creation.MaxPendingPerCluster)
 	if deadline := from.Spec.Rollout.ProgressDeadlineSeconds; deadline != nil {
 		p.ProgressDeadline = time.Duration(*deadline) * time.Second

@@ -28,7 +28,7 @@ func aPolicy(name, pool string, age time.Duration) policyv1.MachinePolicy {
 	}
 }
 
-func TestSelecting(t *testing.T) {
+func TestCandidates(t *testing.T) {
 	t.Parallel()
 	going := aPolicy("going", "gpu", time.Hour)
 	going.DeletionTimestamp = new(metav1.NewTime(noon))
@@ -56,13 +56,34 @@ func TestSelecting(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var got []string
-			for _, p := range Selecting(test.policies, map[string]string{"pool": "gpu"}) {
-				got = append(got, p.Name)
+			for _, p := range (&Selectors{}).Candidates(test.policies) {
+				if p.Selects(map[string]string{"pool": "gpu"}) {
+					got = append(got, p.Name)
+				}
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("policies (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestSelectorsAreCompiledOnce: a namespace may have hundreds, and each creation and replacement asks all of them.
+func TestSelectorsAreCompiledOnce(t *testing.T) {
+	t.Parallel()
+	selectors, gpu := &Selectors{}, map[string]string{"pool": "gpu"}
+	selects := func(p policyv1.MachinePolicy) bool {
+		return selectors.Candidates([]policyv1.MachinePolicy{p})[0].Selects(gpu)
+	}
+	first := aPolicy("a", "gpu", 0)
+	first.UID, first.Generation = "a", 1
+	again, other := aPolicy("a", "cpu", 0), aPolicy("b", "cpu", 0)
+	again.UID, again.Generation, other.UID, other.Generation = "a", 1, "b", 1
+	if !selects(first) || !selects(again) {
+		t.Error("the selector of one generation is compiled again")
+	}
+	if again.Generation = 2; selects(again) || selects(other) {
+		t.Error("another selector is taken for one that was compiled before")
 	}
 }
 
@@ -78,8 +99,8 @@ func TestOver(t *testing.T) {
 	from.Spec.Rollout = policyv1.RolloutPolicy{ProgressDeadlineSeconds: new(int32(0))}
 	from.Spec.Drain = policyv1.DrainPolicy{ForceAfterSeconds: new(int32(90)), SerialVolumes: new(true)}
 	want := Policy{
-		Name: "full", PerFleet: Number(3), PerCluster: Percent(25), PerDomain: Number(2), StopAbove: Percent(100), Up: 5, Down: 0,
-		PendingPerFleet: 4, PendingPerCluster: 9, ForceDrainAfter: 90 * time.Second, SerialVolumes: true,
+		Name: "full", PerOwner: Number(3), PerCluster: Percent(25), PerDomain: Number(2), StopAbove: Percent(100), Up: 5, Down: 0,
+		PendingPerOwner: 4, PendingPerCluster: 9, ForceDrainAfter: 90 * time.Second, SerialVolumes: true,
 	}
 	got, err := Default().Over(&from)
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(Share{})); diff != "" || err != nil {

@@ -25,11 +25,11 @@ type Prober struct {
 	Period, Timeout time.Duration
 
 	mu    sync.Mutex
-	reach Reach
+	reach Reachability
 }
 
-// Reach is what the probes have told so far.
-func (p *Prober) Reach() Reach {
+// Reachability is what the probes have told so far.
+func (p *Prober) Reachability() Reachability {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.reach

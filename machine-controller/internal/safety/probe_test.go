@@ -55,9 +55,9 @@ func TestProber(t *testing.T) {
 		{http.StatusOK, true},
 	} {
 		next(step.answer)
-		g.Expect(p.Reach().Reachable()).To(gomega.Equal(step.reachable), "after probe %d", i)
+		g.Expect(p.Reachability().Reachable()).To(gomega.Equal(step.reachable), "after probe %d", i)
 	}
-	g.Expect(p.Reach().Since).To(gomega.Equal(clock.Now()), "the present answers began with the last probe")
+	g.Expect(p.Reachability().Since).To(gomega.Equal(clock.Now()), "the present answers began with the last probe")
 	stop()
 	g.Eventually(ended).Should(gomega.Receive(gomega.BeNil()))
 }

@@ -13,11 +13,11 @@ type Choice struct {
 	Refused map[string]*Refusal
 }
 
-// Replace decides which of the candidates, all of the fleet that asks, may be deleted now.
+// Replace decides which of the candidates, all of the owner that asks, may be deleted now.
 // Earlier ones come first. Names that State does not know, or knows to be on their way out
 // already, are neither allowed nor refused.
 func (g Gate) Replace(s State, candidates []string) Choice {
-	b := newBook(g, s, candidates)
+	b := newReplaceBudget(g, s, candidates)
 	choice := Choice{Refused: map[string]*Refusal{}}
 	stop := b.stop()
 	for _, name := range candidates {
@@ -40,14 +40,14 @@ func (g Gate) Replace(s State, candidates []string) Choice {
 	return choice
 }
 
-// book keeps the accounts of one decision.
-type book struct {
+// replaceBudget keeps the accounts of one decision.
+type replaceBudget struct {
 	gate       Gate
 	state      State
 	candidates map[string]Machine
-	// fleet, cluster and domain are how many Machines of the fleet that asks, of the Cluster
+	// owner, cluster and domain are how many Machines of the owner that asks, of the Cluster
 	// and of each failure domain are being replaced.
-	fleet, cluster int
+	owner, cluster int
 	domain         map[string]int
 	// all and ill count the Cluster's Machines, domains those of each failure domain.
 	all, ill int
@@ -57,14 +57,14 @@ type book struct {
 // domain is how the Machines of one failure domain are.
 type domain struct{ all, ill, healthy int }
 
-func newBook(g Gate, s State, candidates []string) *book {
-	b := &book{gate: g, state: s, candidates: map[string]Machine{}, domain: map[string]int{}, domains: map[string]domain{}}
+func newReplaceBudget(g Gate, s State, candidates []string) *replaceBudget {
+	b := &replaceBudget{gate: g, state: s, candidates: map[string]Machine{}, domain: map[string]int{}, domains: map[string]domain{}}
 	wanted := make(map[string]bool, len(candidates))
 	for _, name := range candidates {
 		wanted[name] = true
 	}
 	for _, m := range s.Machines {
-		if wanted[m.Name] && m.Fleet == s.Fleet && !m.Deleting {
+		if wanted[m.Name] && m.Owner == s.Owner && !m.Deleting {
 			b.candidates[m.Name] = m
 			m.Unhealthy = true
 		}
@@ -73,10 +73,10 @@ func newBook(g Gate, s State, candidates []string) *book {
 			b.take(m)
 		}
 	}
-	for key, fleet := range s.Fleets {
-		b.cluster += fleet.Vacant
-		if key == s.Fleet {
-			b.fleet += fleet.Vacant
+	for key, owner := range s.Owners {
+		b.cluster += owner.Vacant
+		if key == s.Owner {
+			b.owner += owner.Vacant
 		}
 	}
 	return b
@@ -84,7 +84,7 @@ func newBook(g Gate, s State, candidates []string) *book {
 
 // examine counts the Machines that matter for whether something is wrong as a whole. Those
 // that have never joined say nothing about the health of the rest.
-func (b *book) examine(m Machine) {
+func (b *replaceBudget) examine(m Machine) {
 	if m.leaving() {
 		return
 	}
@@ -102,7 +102,7 @@ func (b *book) examine(m Machine) {
 }
 
 // stop is why none may be replaced, whichever it is.
-func (b *book) stop() *Refusal {
+func (b *replaceBudget) stop() *Refusal {
 	if b.state.Hold != nil {
 		return b.state.Hold
 	}
@@ -119,14 +119,14 @@ func (b *book) stop() *Refusal {
 }
 
 // room is why this one may not be replaced now; nil if it may.
-func (b *book) room(m Machine) *Refusal {
+func (b *replaceBudget) room(m Machine) *Refusal {
 	p := b.gate.Policy
-	fleet := b.state.Fleets[b.state.Fleet]
+	owner := b.state.Owners[b.state.Owner]
 	if m.Domain != "" && b.dead(m.Domain) {
 		return domainDown(m.Domain, b.domains[m.Domain].ill)
 	}
-	if most := p.PerFleet.Of(fleet.Desired); b.fleet >= most {
-		return budgetUsed(fleet.Title, "maxPerDeployment", p.PerFleet, most)
+	if most := p.PerOwner.Of(owner.Desired); b.owner >= most {
+		return budgetUsed(owner.Title, "maxPerDeployment", p.PerOwner, most)
 	}
 	if most := p.PerCluster.Of(b.all); b.cluster >= most {
 		return budgetUsed("the Cluster", "maxPerCluster", p.PerCluster, most)
@@ -138,7 +138,7 @@ func (b *book) room(m Machine) *Refusal {
 }
 
 // dead is true for a failure domain of which nothing is left, while others live.
-func (b *book) dead(name string) bool {
+func (b *replaceBudget) dead(name string) bool {
 	d := b.domains[name]
 	if d.ill < 2 || d.healthy > 0 {
 		return false
@@ -152,9 +152,9 @@ func (b *book) dead(name string) bool {
 }
 
 // take gives the Machine a place in every budget that it is under.
-func (b *book) take(m Machine) {
-	if m.Fleet == b.state.Fleet {
-		b.fleet++
+func (b *replaceBudget) take(m Machine) {
+	if m.Owner == b.state.Owner {
+		b.owner++
 	}
 	b.cluster++
 	b.domain[m.Domain]++

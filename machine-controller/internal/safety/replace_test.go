@@ -10,13 +10,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// herd makes Machines a0, a1, … of fleet a; each letter is one: h healthy, u unhealthy,
+// herd makes Machines a0, a1, … of owner a; each letter is one: h healthy, u unhealthy,
 // p pending, n a replacement that has not proved itself, r being replaced, d being deleted
 // otherwise, t timed out before it joined, v a replacement that failed again.
-func herd(fleet, letters, domain string) []Machine {
+func machinesOf(owner, letters, domain string) []Machine {
 	all := make([]Machine, 0, len(letters))
 	for i, letter := range letters {
-		m := Machine{Name: fmt.Sprintf("%s%s%d", fleet, domain, i), Fleet: fleet, Domain: domain, Joined: true}
+		m := Machine{Name: fmt.Sprintf("%s%s%d", owner, domain, i), Owner: owner, Domain: domain, Joined: true}
 		switch letter {
 		case 'u':
 			m.Unhealthy = true
@@ -57,106 +57,106 @@ func TestReplace(t *testing.T) {
 		hold       *Refusal
 		machines   []Machine
 		desired    int
-		others     map[string]Fleet
+		others     map[string]Owner
 		vacant     int
 		candidates []string
 		allowed    []string
 		refused    map[string]string
 	}{
 		"replaces one of one": {
-			machines: herd("a", "u", ""), desired: 1, candidates: []string{"a0"}, allowed: []string{"a0"},
+			machines: machinesOf("a", "u", ""), desired: 1, candidates: []string{"a0"}, allowed: []string{"a0"},
 		},
 		"replaces a tenth by default, the first first": {
-			machines: herd("a", "uuuh"+twenty, ""), desired: 24, candidates: []string{"a1", "a2", "a0"}, allowed: []string{"a1", "a2"},
+			machines: machinesOf("a", "uuuh"+twenty, ""), desired: 24, candidates: []string{"a1", "a2", "a0"}, allowed: []string{"a1", "a2"},
 			refused: map[string]string{"a0": ReasonBudgetUsed},
 		},
 		"waits for one that is being deleted": {
-			machines: herd("a", "urhhh", ""), desired: 5, candidates: []string{"a0"}, refused: map[string]string{"a0": ReasonBudgetUsed},
+			machines: machinesOf("a", "urhhh", ""), desired: 5, candidates: []string{"a0"}, refused: map[string]string{"a0": ReasonBudgetUsed},
 		},
 		"waits for the place to be taken again": {
-			machines: herd("a", "uhhh", ""), desired: 5, vacant: 1, candidates: []string{"a0"}, refused: map[string]string{"a0": ReasonBudgetUsed},
+			machines: machinesOf("a", "uhhh", ""), desired: 5, vacant: 1, candidates: []string{"a0"}, refused: map[string]string{"a0": ReasonBudgetUsed},
 		},
 		"waits for the new one to prove itself": {
-			machines: herd("a", "unhhh", ""), desired: 5, candidates: []string{"a0"}, refused: map[string]string{"a0": ReasonBudgetUsed},
+			machines: machinesOf("a", "unhhh", ""), desired: 5, candidates: []string{"a0"}, refused: map[string]string{"a0": ReasonBudgetUsed},
 		},
 		"replaces one that took a place and failed again": {
-			machines: herd("a", "vhhhh", ""), desired: 5, candidates: []string{"a0"}, allowed: []string{"a0"},
+			machines: machinesOf("a", "vhhhh", ""), desired: 5, candidates: []string{"a0"}, allowed: []string{"a0"},
 		},
 		"does not wait for a scale-up": {
-			machines: herd("a", "uhhhpppppp", ""), desired: 30, candidates: []string{"a0"}, allowed: []string{"a0"},
+			machines: machinesOf("a", "uhhhpppppp", ""), desired: 30, candidates: []string{"a0"}, allowed: []string{"a0"},
 		},
 		"does not wait for a scale-down": {
-			machines: herd("a", "ud"+twenty, ""), desired: 21, candidates: []string{"a0"}, allowed: []string{"a0"},
+			machines: machinesOf("a", "ud"+twenty, ""), desired: 21, candidates: []string{"a0"}, allowed: []string{"a0"},
 		},
 		"replaces one that has never joined": {
-			machines: herd("a", "t"+twenty, ""), desired: 21, candidates: []string{"a0"}, allowed: []string{"a0"},
+			machines: machinesOf("a", "t"+twenty, ""), desired: 21, candidates: []string{"a0"}, allowed: []string{"a0"},
 		},
 		"goes on at bring-up, when none has joined": {
-			machines: herd("a", "ttt", ""), desired: 3, candidates: []string{"a0", "a1", "a2"}, allowed: []string{"a0"},
+			machines: machinesOf("a", "ttt", ""), desired: 3, candidates: []string{"a0", "a1", "a2"}, allowed: []string{"a0"},
 			refused: map[string]string{"a1": ReasonBudgetUsed, "a2": ReasonBudgetUsed},
 		},
 		"takes a percentage of replicas": {
-			policy:   func(p *Policy) { p.PerFleet, p.PerCluster = Percent(10), Percent(100) },
-			machines: herd("a", "uuu"+twenty, ""), desired: 23, candidates: []string{"a0", "a1", "a2"}, allowed: []string{"a0", "a1"},
+			policy:   func(p *Policy) { p.PerOwner, p.PerCluster = Percent(10), Percent(100) },
+			machines: machinesOf("a", "uuu"+twenty, ""), desired: 23, candidates: []string{"a0", "a1", "a2"}, allowed: []string{"a0", "a1"},
 			refused: map[string]string{"a2": ReasonBudgetUsed},
 		},
 		"replaces nothing with a budget of 0": {
-			policy:   func(p *Policy) { p.PerFleet = Number(0) },
-			machines: herd("a", "u"+twenty, ""), desired: 21, candidates: []string{"a0"}, refused: map[string]string{"a0": ReasonBudgetUsed},
+			policy:   func(p *Policy) { p.PerOwner = Number(0) },
+			machines: machinesOf("a", "u"+twenty, ""), desired: 21, candidates: []string{"a0"}, refused: map[string]string{"a0": ReasonBudgetUsed},
 		},
 		"keeps to the budget of the Cluster": {
-			policy:   func(p *Policy) { p.PerFleet, p.PerCluster = Number(5), Number(2) },
-			machines: together(herd("a", "uu"+twenty, ""), herd("b", "rh", "")), desired: 22, others: map[string]Fleet{"b": {Desired: 2}},
+			policy:   func(p *Policy) { p.PerOwner, p.PerCluster = Number(5), Number(2) },
+			machines: together(machinesOf("a", "uu"+twenty, ""), machinesOf("b", "rh", "")), desired: 22, others: map[string]Owner{"b": {Desired: 2}},
 			candidates: []string{"a0", "a1"}, allowed: []string{"a0"}, refused: map[string]string{"a1": ReasonBudgetUsed},
 		},
-		"counts the empty places of another fleet": {
+		"counts the empty places of another owner": {
 			policy:   func(p *Policy) { p.PerCluster = Number(1) },
-			machines: together(herd("a", "u"+twenty, ""), herd("b", "h", "")), desired: 21, others: map[string]Fleet{"b": {Desired: 2, Vacant: 1}},
+			machines: together(machinesOf("a", "u"+twenty, ""), machinesOf("b", "h", "")), desired: 21, others: map[string]Owner{"b": {Desired: 2, Vacant: 1}},
 			candidates: []string{"a0"}, refused: map[string]string{"a0": ReasonBudgetUsed},
 		},
 		"keeps to the budget of a failure domain": {
-			policy:   func(p *Policy) { p.PerFleet, p.PerCluster, p.PerDomain = Number(9), Number(9), Number(1) },
-			machines: together(herd("a", "uuhhh", "x"), herd("a", "uhhhh", "y")), desired: 10,
+			policy:   func(p *Policy) { p.PerOwner, p.PerCluster, p.PerDomain = Number(9), Number(9), Number(1) },
+			machines: together(machinesOf("a", "uuhhh", "x"), machinesOf("a", "uhhhh", "y")), desired: 10,
 			candidates: []string{"ax0", "ax1", "ay0"}, allowed: []string{"ax0", "ay0"}, refused: map[string]string{"ax1": ReasonBudgetUsed},
 		},
 		"does not limit Machines without a failure domain by one": {
-			policy:   func(p *Policy) { p.PerFleet, p.PerCluster, p.PerDomain = Number(9), Number(9), Number(0) },
-			machines: herd("a", "uuhhhhhh", ""), desired: 8, candidates: []string{"a0", "a1"}, allowed: []string{"a0", "a1"},
+			policy:   func(p *Policy) { p.PerOwner, p.PerCluster, p.PerDomain = Number(9), Number(9), Number(0) },
+			machines: machinesOf("a", "uuhhhhhh", ""), desired: 8, candidates: []string{"a0", "a1"}, allowed: []string{"a0", "a1"},
 		},
 		"stops when too many are unhealthy": {
-			machines: herd("a", "uuuhh", ""), desired: 5, candidates: []string{"a0"}, refused: map[string]string{"a0": ReasonTooManyUnhealthy},
+			machines: machinesOf("a", "uuuhh", ""), desired: 5, candidates: []string{"a0"}, refused: map[string]string{"a0": ReasonTooManyUnhealthy},
 		},
 		"counts those that are being deleted as unhealthy": {
-			machines: herd("a", "urrhh", ""), desired: 5, candidates: []string{"a0"}, refused: map[string]string{"a0": ReasonTooManyUnhealthy},
+			machines: machinesOf("a", "urrhh", ""), desired: 5, candidates: []string{"a0"}, refused: map[string]string{"a0": ReasonTooManyUnhealthy},
 		},
 		"counts candidates whose Node looks well as unhealthy": {
-			machines: herd("a", "hhhhh", ""), desired: 5, candidates: []string{"a0", "a1", "a2"},
+			machines: machinesOf("a", "hhhhh", ""), desired: 5, candidates: []string{"a0", "a1", "a2"},
 			refused: map[string]string{"a0": ReasonTooManyUnhealthy, "a1": ReasonTooManyUnhealthy, "a2": ReasonTooManyUnhealthy},
 		},
 		"goes on at the threshold": {
-			machines: herd("a", "uuhhh", ""), desired: 5, candidates: []string{"a0"}, allowed: []string{"a0"},
+			machines: machinesOf("a", "uuhhh", ""), desired: 5, candidates: []string{"a0"}, allowed: []string{"a0"},
 		},
 		"never stops at 100%": {
-			policy: never, machines: herd("a", "uuuuu", ""), desired: 5, candidates: []string{"a0"}, allowed: []string{"a0"},
+			policy: never, machines: machinesOf("a", "uuuuu", ""), desired: 5, candidates: []string{"a0"}, allowed: []string{"a0"},
 		},
 		"stops in a failure domain that is down, and goes on elsewhere": {
-			policy: never, machines: together(herd("a", "uup", "x"), herd("b", "hhu", "y"), herd("a", "u", "y")),
-			desired: 3, others: map[string]Fleet{"b": {Desired: 3}},
+			policy: never, machines: together(machinesOf("a", "uup", "x"), machinesOf("b", "hhu", "y"), machinesOf("a", "u", "y")),
+			desired: 3, others: map[string]Owner{"b": {Desired: 3}},
 			candidates: []string{"ax0", "ax1"}, refused: map[string]string{"ax0": ReasonFailureDomainDown, "ax1": ReasonFailureDomainDown},
 		},
 		"does not take one dead Machine for a dead failure domain": {
-			policy: never, machines: together(herd("a", "u", "x"), herd("a", "hhh", "y")), desired: 4, candidates: []string{"ax0"}, allowed: []string{"ax0"},
+			policy: never, machines: together(machinesOf("a", "u", "x"), machinesOf("a", "hhh", "y")), desired: 4, candidates: []string{"ax0"}, allowed: []string{"ax0"},
 		},
 		"does not take the only failure domain for a dead one": {
-			policy: never, machines: herd("a", "uu", "x"), desired: 2, candidates: []string{"ax0"}, allowed: []string{"ax0"},
+			policy: never, machines: machinesOf("a", "uu", "x"), desired: 2, candidates: []string{"ax0"}, allowed: []string{"ax0"},
 		},
 		"replaces nothing while held": {
-			hold: &Refusal{Reason: ReasonUnreachable}, machines: herd("a", "u", ""), desired: 1, candidates: []string{"a0"},
+			hold: &Refusal{Reason: ReasonUnreachable}, machines: machinesOf("a", "u", ""), desired: 1, candidates: []string{"a0"},
 			refused: map[string]string{"a0": ReasonUnreachable},
 		},
 		"passes over what it does not know, what goes already, what is another's, and what is named twice": {
-			machines: together(herd("a", "ru"+twenty, ""), herd("b", "u", "")), desired: 23, policy: func(p *Policy) { p.PerFleet, p.PerCluster = Number(5), Number(5) },
-			others:     map[string]Fleet{"b": {Desired: 1}},
+			machines: together(machinesOf("a", "ru"+twenty, ""), machinesOf("b", "u", "")), desired: 23, policy: func(p *Policy) { p.PerOwner, p.PerCluster = Number(5), Number(5) },
+			others:     map[string]Owner{"b": {Desired: 1}},
 			candidates: []string{"a0", "zz", "b0", "a1", "a1"}, allowed: []string{"a1"},
 		},
 	}
@@ -167,11 +167,11 @@ func TestReplace(t *testing.T) {
 			if test.policy != nil {
 				test.policy(&policy)
 			}
-			fleets := map[string]Fleet{"a": {Title: "a", Desired: test.desired, Vacant: test.vacant}}
-			for key, fleet := range test.others {
-				fleets[key] = fleet
+			owners := map[string]Owner{"a": {Title: "a", Desired: test.desired, Vacant: test.vacant}}
+			for key, owner := range test.others {
+				owners[key] = owner
 			}
-			got := Gate{policy}.Replace(State{Fleet: "a", Fleets: fleets, Machines: test.machines, Hold: test.hold}, test.candidates)
+			got := Gate{policy}.Replace(State{Owner: "a", Owners: owners, Machines: test.machines, Hold: test.hold}, test.candidates)
 			refused := map[string]string{}
 			for name, refusal := range got.Refused {
 				refused[name] = refusal.Reason

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/workload"
 )
 
@@ -67,15 +68,19 @@ func tales() map[string]tale {
 			{"a MachineSet takes itself for empty", func(w *world) { w.blind = true }, 2},
 		}},
 		"unreachable": {sizes: map[string]int{"a": 8}, most: 1, acts: []act{
-			{"the workload API server is silent for a moment: the connection stands", func(w *world) { w.connection(workload.State{Connected: true, ConsecutiveFailures: 2}) }, 1},
+			{"the workload API server is silent for a moment: the connection stands", func(w *world) {
+				w.connection(workload.State{Connected: true, Claim: workload.Claim{Status: workload.ClaimHeld}, ConsecutiveFailures: 2})
+			}, 1},
 			{"the workload API server is gone; a Node was NotReady just before; spec.replicas becomes 9", func(w *world) {
 				w.fall(1, "")
 				w.resize(9)
 				w.connection(workload.State{Message: "API server 10.0.0.1: no answer in time"})
 			}, 3},
-			{"it is back", func(w *world) { w.connection(workload.State{Connected: true}) }, 5},
+			{"it is back", func(w *world) {
+				w.connection(workload.State{Connected: true, Claim: workload.Claim{Status: workload.ClaimHeld}})
+			}, 5},
 		}},
-		"pending": {sizes: map[string]int{"a": 2}, policy: func(p *Policy) { p.Name, p.PendingPerFleet = "careful", 3 }, acts: []act{
+		"pending": {sizes: map[string]int{"a": 2}, policy: func(p *Policy) { p.Name, p.PendingPerOwner = "careful", 3 }, acts: []act{
 			{"spec.replicas becomes 10", func(w *world) { w.resize(10) }, 4},
 		}},
 	}
@@ -97,15 +102,15 @@ func (w *world) recover() {
 }
 
 func (w *world) resize(n int) {
-	fleet := w.fleets["a"]
-	fleet.Desired = n
-	w.fleets["a"] = fleet
+	owner := w.owners["a"]
+	owner.Desired = n
+	w.owners["a"] = owner
 }
 
 // others creates Machines past the Gate.
 func (w *world) others(n int) {
 	for range n {
-		w.bear("a")
+		w.create("a")
 	}
 }
 
@@ -125,10 +130,10 @@ func (s tale) tell(t *testing.T) string {
 		for range act.ticks {
 			tick++
 			fmt.Fprintf(&out, "%2d %s\n", tick, w.line())
-			for _, fleet := range sortedKeys(w.fleets) {
-				words := append(w.remediate(fleet), w.grow(fleet)...)
+			for _, owner := range sortedKeys(w.owners) {
+				words := append(w.remediate(owner), w.grow(owner)...)
 				for _, text := range words {
-					fmt.Fprintf(&out, "   %s %s\n", fleet, text)
+					fmt.Fprintf(&out, "   %s %s\n", owner, text)
 				}
 			}
 			w.pass()
@@ -151,11 +156,11 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// TestFreezeStory tells how an overshoot freezes a fleet and how it thaws, minute by minute.
+// TestFreezeStory tells how an overshoot freezes a owner and how it thaws, minute by minute.
 func TestFreezeStory(t *testing.T) {
 	t.Parallel()
-	fleet := Fleet{Title: `MachineDeployment "a"`, Desired: 5, Surge: 1}
-	crowd := Crowd{Fleet: fleet, Now: noon, Period: time.Minute}
+	owner := Owner{Title: `MachineDeployment "a"`, Desired: 5, Surge: 1}
+	input := FreezeInput{Owner: owner, Now: noon, Period: time.Minute}
 	var out strings.Builder
 	for _, step := range []struct {
 		after time.Duration
@@ -166,21 +171,24 @@ func TestFreezeStory(t *testing.T) {
 		{time.Minute, 8, ""}, {time.Minute, 7, ""}, {time.Minute, 8, ""}, {time.Minute, 9, ""}, {time.Minute, 9, ""},
 		{time.Minute, 9, "false"}, {time.Hour, 9, "false"}, {time.Minute, 9, ""}, {time.Minute, 9, ""}, {time.Minute, 5, "true"}, {time.Minute, 5, ""},
 	} {
-		crowd.Now = crowd.Now.Add(step.after)
-		crowd.Alive, crowd.Word = step.alive, step.word
-		frost := Gate{Default()}.Freeze(crowd)
-		fmt.Fprintf(&out, "%s %d Machines", crowd.Now.Format(time.TimeOnly), step.alive)
+		input.Now = input.Now.Add(step.after)
+		input.Alive, input.Word, input.Order = step.alive, step.word, policyv1.FreezeUnset
+		if step.word != "" {
+			input.Order = policyv1.FreezeOrderOf(map[string]string{policyv1.FreezeAnnotation: step.word})
+		}
+		decision := Gate{Default()}.Freeze(input)
+		fmt.Fprintf(&out, "%s %d Machines", input.Now.Format(time.TimeOnly), step.alive)
 		if step.word != "" {
 			fmt.Fprintf(&out, ", drover.io/freeze: %q", step.word)
 		}
-		if frost.Frozen() {
-			fmt.Fprintf(&out, " | %s: %s", frost.Reason, frost.Message)
+		if decision.Frozen() {
+			fmt.Fprintf(&out, " | %s: %s", decision.Reason, decision.Message)
 		}
-		if frost.Again > 0 {
-			fmt.Fprintf(&out, " | looks again after %s", frost.Again)
+		if decision.Again > 0 {
+			fmt.Fprintf(&out, " | looks again after %s", decision.Again)
 		}
 		out.WriteString("\n")
-		crowd.Frozen, crowd.Over = frost.Label, frost.Over
+		input.Frozen, input.Over = decision.Label, decision.Over
 	}
 	compare(t, "freeze", out.String())
 }

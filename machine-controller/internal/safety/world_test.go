@@ -13,7 +13,7 @@ import (
 // world is a Cluster in which MachineSets ask the Gate, and do what it allows.
 type world struct {
 	policy   Policy
-	fleets   map[string]Fleet
+	owners   map[string]Owner
 	machines []Machine
 	hold     *Refusal
 	serial   int
@@ -28,11 +28,11 @@ type world struct {
 }
 
 func newWorld(policy Policy, sizes map[string]int, domains ...string) *world {
-	w := &world{policy: policy, domains: domains, fleets: map[string]Fleet{}, joins: func(Machine) bool { return true }}
+	w := &world{policy: policy, domains: domains, owners: map[string]Owner{}, joins: func(Machine) bool { return true }}
 	for _, key := range sortedKeys(sizes) {
-		w.fleets[key] = Fleet{Title: "MachineDeployment " + key, Desired: sizes[key]}
+		w.owners[key] = Owner{Title: "MachineDeployment " + key, Desired: sizes[key]}
 		for range sizes[key] {
-			w.bear(key)
+			w.create(key)
 			w.machines[len(w.machines)-1].Joined = true
 		}
 	}
@@ -41,11 +41,11 @@ func newWorld(policy Policy, sizes map[string]int, domains ...string) *world {
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-func (w *world) bear(fleet string) {
-	m := Machine{Name: fmt.Sprintf("%s-%d", fleet, w.serial), Fleet: fleet}
-	if f := w.fleets[fleet]; f.Vacant > 0 {
+func (w *world) create(owner string) {
+	m := Machine{Name: fmt.Sprintf("%s-%d", owner, w.serial), Owner: owner}
+	if f := w.owners[owner]; f.Vacant > 0 {
 		f.Vacant--
-		w.fleets[fleet] = f
+		w.owners[owner] = f
 		m.Proving = true
 	}
 	if len(w.domains) > 0 {
@@ -55,19 +55,19 @@ func (w *world) bear(fleet string) {
 	w.machines = append(w.machines, m)
 }
 
-func (w *world) state(fleet string) State {
-	return State{Fleet: fleet, Fleets: w.fleets, Machines: slices.Clone(w.machines), Hold: w.hold}
+func (w *world) state(owner string) State {
+	return State{Owner: owner, Owners: w.owners, Machines: slices.Clone(w.machines), Hold: w.hold}
 }
 
-// remediate lets the fleet replace what is unhealthy, and says what was refused.
-func (w *world) remediate(fleet string) []string {
+// remediate lets the owner replace what is unhealthy, and says what was refused.
+func (w *world) remediate(owner string) []string {
 	var unhealthy []string
 	for _, m := range w.machines {
-		if m.Fleet == fleet && m.Unhealthy && !m.Deleting {
+		if m.Owner == owner && m.Unhealthy && !m.Deleting {
 			unhealthy = append(unhealthy, m.Name)
 		}
 	}
-	choice := Gate{w.policy}.Replace(w.state(fleet), unhealthy)
+	choice := Gate{w.policy}.Replace(w.state(owner), unhealthy)
 	for i := range w.machines {
 		if slices.Contains(choice.Allowed, w.machines[i].Name) {
 			w.machines[i].Deleting, w.machines[i].Replaced = true, true
@@ -90,15 +90,15 @@ func (w *world) remediate(fleet string) []string {
 	return words
 }
 
-// grow creates what the fleet lacks, as far as the Gate allows.
-func (w *world) grow(fleet string) []string {
-	missing := w.fleets[fleet].Desired - count(w.machines, func(m Machine) bool { return m.Fleet == fleet && !w.blind })
+// grow creates what the owner lacks, as far as the Gate allows.
+func (w *world) grow(owner string) []string {
+	missing := w.owners[owner].Desired - count(w.machines, func(m Machine) bool { return m.Owner == owner && !w.blind })
 	if missing <= 0 {
 		return nil
 	}
-	decision := Gate{w.policy}.Create(w.state(fleet), missing)
+	decision := Gate{w.policy}.Create(w.state(owner), missing)
 	for range decision.Allowed {
-		w.bear(fleet)
+		w.create(owner)
 	}
 	var words []string
 	if decision.Allowed > 0 {
@@ -114,9 +114,9 @@ func (w *world) grow(fleet string) []string {
 // pending ones join.
 func (w *world) pass() {
 	for _, m := range w.machines {
-		if f := w.fleets[m.Fleet]; m.Replaced {
+		if f := w.owners[m.Owner]; m.Replaced {
 			f.Vacant++
-			w.fleets[m.Fleet] = f
+			w.owners[m.Owner] = f
 		}
 	}
 	w.machines = slices.DeleteFunc(w.machines, func(m Machine) bool { return m.Deleting })

@@ -133,7 +133,14 @@ func Machine(namespace, name string) *clusterv1.Machine {
 	return &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: MachineSpec()}
 }
 
-// MachineSpec is what a Machine, or a template of one, cannot do without.
+// TemplateSpec is what a template of Machines cannot do without.
+func TemplateSpec() clusterv1.MachineSpec {
+	spec := MachineSpec()
+	spec.InfrastructureRef.Kind += "Template"
+	return spec
+}
+
+// MachineSpec is what a Machine cannot do without.
 func MachineSpec() clusterv1.MachineSpec {
 	return clusterv1.MachineSpec{
 		ClusterName: "c", Bootstrap: clusterv1.Bootstrap{DataSecretName: ptr.To("data")},

@@ -15,6 +15,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"drover.io/machine-controller/internal/paging"
 )
 
 // Volume is one volume attached to the Node, with whatever is known of it.
@@ -91,12 +93,10 @@ func ofAttachment(ctx context.Context, c client.Reader, va *storagev1.VolumeAtta
 // ofNodeStatus finds the PersistentVolumes of names that only the Node reports.
 func (w *Waiter) ofNodeStatus(ctx context.Context, c client.Reader, unknown map[string]bool) ([]Volume, error) {
 	var volumes []Volume
-	var page corev1.PersistentVolumeList
-	for {
-		opts := []client.ListOption{client.Limit(w.pageSize()), client.Continue(page.Continue)}
-		page = corev1.PersistentVolumeList{}
-		if err := c.List(ctx, &page, opts...); err != nil {
-			return nil, fmt.Errorf("listing PersistentVolumes: %w", err)
+	err := paging.Read(w.pageSize(), func(size int64, token string) (string, error) {
+		page := &corev1.PersistentVolumeList{}
+		if err := c.List(ctx, page, client.Limit(size), client.Continue(token)); err != nil {
+			return "", err
 		}
 		for i := range page.Items {
 			pv := &page.Items[i]
@@ -105,9 +105,10 @@ func (w *Waiter) ofNodeStatus(ctx context.Context, c client.Reader, unknown map[
 				delete(unknown, name)
 			}
 		}
-		if page.Continue == "" {
-			break
-		}
+		return page.Continue, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing PersistentVolumes: %w", err)
 	}
 	for name := range unknown {
 		volumes = append(volumes, Volume{Reported: name})

@@ -11,6 +11,8 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"drover.io/machine-controller/internal/paging"
 )
 
 // rounds read the VolumeAttachments of workload clusters. An API server cannot pick those of one Node, so that each
@@ -80,21 +82,35 @@ func (r *rounds) run(ctx context.Context, req Request, pageSize int64, next, bef
 }
 
 func list(ctx context.Context, c client.Reader, pageSize int64) (map[string][]storagev1.VolumeAttachment, error) {
-	found := map[string][]storagev1.VolumeAttachment{}
-	var page storagev1.VolumeAttachmentList
-	for {
-		opts := []client.ListOption{client.Limit(pageSize), client.Continue(page.Continue)}
-		page = storagev1.VolumeAttachmentList{}
-		if err := c.List(ctx, &page, opts...); err != nil {
-			return nil, fmt.Errorf("listing VolumeAttachments: %w", err)
+	found, budget := map[string][]storagev1.VolumeAttachment{}, paging.Budget{}
+	err := paging.Read(pageSize, func(size int64, token string) (string, error) {
+		page := &storagev1.VolumeAttachmentList{}
+		if err := c.List(ctx, page, client.Limit(size), client.Continue(token)); err != nil {
+			return "", err
 		}
 		for _, va := range page.Items {
-			if va.Status.Attached {
-				found[va.Spec.NodeName] = append(found[va.Spec.NodeName], va)
+			if !va.Status.Attached {
+				continue
 			}
+			va = slim(&va)
+			if err := budget.Keep(&va); err != nil {
+				return "", err
+			}
+			found[va.Spec.NodeName] = append(found[va.Spec.NodeName], va)
 		}
-		if page.Continue == "" {
-			return found, nil
-		}
+		return page.Continue, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing VolumeAttachments: %w", err)
 	}
+	return found, nil
+}
+
+// slim returns what is needed of a VolumeAttachment: there may be thousands.
+func slim(va *storagev1.VolumeAttachment) storagev1.VolumeAttachment {
+	kept := storagev1.VolumeAttachment{}
+	kept.Name, kept.DeletionTimestamp = va.Name, va.DeletionTimestamp
+	kept.Spec.NodeName, kept.Spec.Source.PersistentVolumeName = va.Spec.NodeName, va.Spec.Source.PersistentVolumeName
+	kept.Status.Attached = va.Status.Attached
+	return kept
 }

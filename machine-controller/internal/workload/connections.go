@@ -25,18 +25,18 @@ type Connections struct {
 	nodeSubscribers    subscribers[NodeMapper]
 	clusterSubscribers subscribers[ClusterMapper]
 
-	mu      sync.RWMutex
-	keepers map[client.ObjectKey]*keeper
-	running sync.WaitGroup
-	ctx     context.Context
-	stop    context.CancelFunc
+	mu         sync.RWMutex
+	connectors map[client.ObjectKey]*connector
+	running    sync.WaitGroup
+	ctx        context.Context
+	stop       context.CancelFunc
 }
 
 // New returns Connections that know no Cluster yet.
 func New(options Options) *Connections {
 	c := &Connections{
-		options: options.withDefaults(),
-		keepers: map[client.ObjectKey]*keeper{},
+		options:    options.withDefaults(),
+		connectors: map[client.ObjectKey]*connector{},
 	}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.dialer = newDialer(&c.options)
@@ -65,7 +65,7 @@ func (c *Connections) State(cluster client.ObjectKey) State { return c.look(clus
 func (c *Connections) look(cluster client.ObjectKey) view {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	if k := c.keepers[cluster]; k != nil {
+	if k := c.connectors[cluster]; k != nil {
 		return *k.view.Load()
 	}
 	return view{state: State{Reason: ReasonConnecting, Message: "no attempt to connect has begun yet"}}
@@ -74,8 +74,8 @@ func (c *Connections) look(cluster client.ObjectKey) view {
 func (c *Connections) views() map[client.ObjectKey]view {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	views := make(map[client.ObjectKey]view, len(c.keepers))
-	for cluster, k := range c.keepers {
+	views := make(map[client.ObjectKey]view, len(c.connectors))
+	for cluster, k := range c.connectors {
 		views[cluster] = *k.view.Load()
 	}
 	return views
@@ -101,14 +101,14 @@ func (c *Connections) keep(log logr.Logger, cluster client.ObjectKey, uid types.
 	if c.ctx.Err() != nil {
 		return
 	}
-	k := c.keepers[cluster]
+	k := c.connectors[cluster]
 	if k != nil && k.uid != uid {
 		k.stop()
 		k = nil
 	}
 	if k == nil {
-		k = c.newKeeper(log, cluster, uid)
-		c.keepers[cluster] = k
+		k = c.newConnector(log, cluster, uid)
+		c.connectors[cluster] = k
 	}
 	k.secretSeen(secretVersion)
 }
@@ -116,18 +116,19 @@ func (c *Connections) keep(log logr.Logger, cluster client.ObjectKey, uid types.
 // drop closes the connection to a Cluster and forgets it.
 func (c *Connections) drop(cluster client.ObjectKey) {
 	c.mu.Lock()
-	k := c.keepers[cluster]
-	delete(c.keepers, cluster)
+	k := c.connectors[cluster]
+	delete(c.connectors, cluster)
 	c.mu.Unlock()
 	if k != nil {
+		k.released.Store(true)
 		k.stop()
 		c.wakeCluster(cluster)
 	}
 }
 
-func (c *Connections) newKeeper(log logr.Logger, cluster client.ObjectKey, uid types.UID) *keeper {
+func (c *Connections) newConnector(log logr.Logger, cluster client.ObjectKey, uid types.UID) *connector {
 	ctx, stop := context.WithCancel(c.ctx)
-	k := &keeper{
+	k := &connector{
 		cluster: cluster,
 		uid:     uid,
 		options: &c.options,
@@ -136,6 +137,9 @@ func (c *Connections) newKeeper(log logr.Logger, cluster client.ObjectKey, uid t
 		changed: func() { c.wakeCluster(cluster) },
 		dial:    c.metrics.dial(c.dialer.dial),
 		probe:   c.metrics.probe(c.dialer.probe),
+		claim: func(ctx context.Context, connection *Connection) *Claim {
+			return c.dialer.claim(ctx, cluster, connection)
+		},
 		observer: nodecache.Observer{
 			Changed: func(node *corev1.Node) {
 				c.metrics.announced()

@@ -295,7 +295,7 @@ func TestClusterEventsTellOfConnectionAndDeletion(t *testing.T) {
 func TestWatchFilterDecidesWhichClustersAreConnected(t *testing.T) {
 	t.Parallel()
 	a := apiServer(t, "a").Config
-	w := newWorld(t, func(o *Options) { o.WatchFilter = "ours" })
+	w := newWorld(t, func(o *Options) { o.Watch = "ours" })
 	w.cluster("a", kubeconfigOf(t, a))
 	cluster := &clusterv1.Cluster{}
 	w.Expect(w.management.Get(t.Context(), w.key("a"), cluster)).To(gomega.Succeed())

@@ -22,6 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"drover.io/runtime/kubeconfig"
 )
 
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
@@ -75,7 +77,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	key := request.NamespacedName
 	cluster := &clusterv1.Cluster{}
 	err := r.clusters.Get(ctx, key, cluster)
-	if apierrors.IsNotFound(err) || (err == nil && !r.connections.wants(cluster)) {
+	if apierrors.IsNotFound(err) || (err == nil && !r.connections.options.Watch.Matches(cluster)) {
 		r.connections.drop(key)
 		return ctrl.Result{}, nil
 	}
@@ -83,16 +85,11 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, fmt.Errorf("reading Cluster: %w", err)
 	}
 	secret := secretMetadata()
-	if err := r.secrets.Get(ctx, kubeconfigSecret(key), secret); client.IgnoreNotFound(err) != nil {
+	if err := r.secrets.Get(ctx, kubeconfig.SecretKey(key), secret); client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, fmt.Errorf("reading kubeconfig Secret's metadata: %w", err)
 	}
 	r.connections.keep(ctrl.LoggerFrom(ctx), key, cluster.UID, secret.ResourceVersion)
 	return ctrl.Result{}, nil
-}
-
-func (c *Connections) wants(cluster *clusterv1.Cluster) bool {
-	filter := c.options.WatchFilter
-	return filter == "" || cluster.Labels[clusterv1.WatchLabel] == filter
 }
 
 // secretCache is a cache of its own, so that what the manager's cache keeps of
@@ -135,7 +132,7 @@ func slimSecretMetadata(obj any) (any, error) {
 }
 
 func toCluster(_ context.Context, secret *metav1.PartialObjectMetadata) []reconcile.Request {
-	cluster, found := clusterOfSecret(client.ObjectKeyFromObject(secret))
+	cluster, found := kubeconfig.ClusterKey(client.ObjectKeyFromObject(secret))
 	if !found {
 		return nil
 	}

@@ -8,12 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 
 	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -21,9 +24,15 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/machine-controller/internal/workload/nodecache"
+	"drover.io/runtime/egress"
+	"drover.io/runtime/fairshare"
+	"drover.io/runtime/httplimit"
+	"drover.io/runtime/kubeconfig"
+	"drover.io/runtime/requesterror"
 )
 
 // dialer makes Connections. It is shared by all clusters.
@@ -31,15 +40,27 @@ type dialer struct {
 	options *Options
 	scheme  *runtime.Scheme
 	mapper  meta.RESTMapper
-	syncs   chan struct{}
+	// syncs are the places of clusters that list their Nodes, lateSyncs of those that have
+	// failed to do so in time before: they wait for each other, and for nobody else.
+	syncs, lateSyncs chan struct{}
+	// slowRequests are the places of requests to API servers that are slow.
+	slowRequests *fairshare.Places[string]
+	// long are the places of answers that are long.
+	long *httplimit.Places
+	// room is that of the Nodes of each namespace.
+	room *nodecache.Room
 }
 
 func newDialer(options *Options) *dialer {
 	return &dialer{
-		options: options,
-		scheme:  newScheme(),
-		mapper:  newMapper(),
-		syncs:   make(chan struct{}, options.ConcurrentSyncs),
+		options:      options,
+		scheme:       newScheme(),
+		mapper:       newMapper(),
+		syncs:        make(chan struct{}, options.ConcurrentSyncs),
+		lateSyncs:    make(chan struct{}, options.ConcurrentSyncs),
+		slowRequests: fairshare.New[string](slowRequests),
+		long:         httplimit.NewPlaces(longAnswers, shortAnswer),
+		room:         nodecache.NewRoom(options.NodeMemory),
 	}
 }
 
@@ -51,7 +72,9 @@ type call struct {
 	present string
 	// plainList asks for the Nodes in one piece rather than streamed.
 	plainList bool
-	observer  nodecache.Observer
+	// late says that the Nodes did not arrive in time when they were last asked for.
+	late     bool
+	observer nodecache.Observer
 }
 
 // answer is how a call ended: with a Connection, with nothing to do, or with a failure.
@@ -60,6 +83,8 @@ type answer struct {
 	failure    *failure
 	// secretVersion is the resourceVersion of the Secret that was read, if it was.
 	secretVersion string
+	// claim is nil when the claim stands as it was.
+	claim *Claim
 }
 
 // dial reads the kubeconfig and connects. It returns a Connection only after
@@ -67,39 +92,73 @@ type answer struct {
 func (d *dialer) dial(ctx context.Context, c call) answer {
 	readCtx, cancel := context.WithTimeout(ctx, d.options.ProbeTimeout)
 	defer cancel()
-	found, failure := readKubeconfig(readCtx, d.options.Reader, c.cluster)
-	if failure != nil {
-		return answer{failure: failure, secretVersion: found.resourceVersion}
+	found, err := kubeconfig.Read(readCtx, d.options.Reader, c.cluster)
+	if err != nil {
+		return answer{failure: badKubeconfig(err), secretVersion: found.ResourceVersion}
 	}
-	if found.content == c.present {
-		return answer{secretVersion: found.resourceVersion}
+	if found.Content == c.present {
+		return answer{secretVersion: found.ResourceVersion}
 	}
-	config, failure := d.options.restConfig(found.content)
-	if failure != nil {
-		return answer{failure: failure, secretVersion: found.resourceVersion}
+	config, err := kubeconfig.Rules{AllowProxy: d.options.AllowProxy, AllowInsecureTLS: d.options.AllowInsecureTLS}.RESTConfig(found.Content)
+	if err != nil {
+		return answer{failure: badKubeconfig(err), secretVersion: found.ResourceVersion}
 	}
+	config.UserAgent = d.options.UserAgent
 	connection, failure := d.open(config, c)
 	if failure != nil {
-		return answer{failure: failure, secretVersion: found.resourceVersion}
+		return answer{failure: failure, secretVersion: found.ResourceVersion}
 	}
-	connection.content = found.content
+	connection.content = found.Content
 	if failure = d.probe(ctx, connection); failure == nil {
-		failure = d.sync(ctx, connection)
+		failure = d.sync(ctx, connection, c.late)
 	}
 	if failure != nil {
 		connection.close()
-		return answer{failure: failure, secretVersion: found.resourceVersion}
+		connection.nodes.Release()
+		return answer{failure: failure, secretVersion: found.ResourceVersion}
 	}
-	return answer{connection: connection, secretVersion: found.resourceVersion}
+	return answer{connection: connection, secretVersion: found.ResourceVersion, claim: d.claim(ctx, c.cluster, connection)}
+}
+
+// claim claims the workload cluster, or renews the claim. It returns nil when nothing is known.
+func (d *dialer) claim(ctx context.Context, cluster client.ObjectKey, c *Connection) *Claim {
+	ctx, cancel := context.WithTimeout(ctx, d.options.ProbeTimeout)
+	defer cancel()
+	claim, err := d.options.Claimer.Claim(ctx, c.client, cluster)
+	if err != nil && !c.servesLeases() {
+		return &Claim{Status: ClaimHeld, Message: "the API server of the workload cluster serves no Leases, so that nothing keeps two management clusters from acting on it"}
+	}
+	if err != nil {
+		ctrl.Log.WithName("workload").V(1).Info("could not claim workload cluster", "cluster", cluster, "error", err.Error())
+		return nil
+	}
+	claim.Message = requesterror.Truncate(claim.Message)
+	return &claim
+}
+
+// servesLeases reports whether the API server has Leases, as far as it can be asked. Every API server of Kubernetes has;
+// one that only looks like an API server, as that of a simulator, can never be claimed.
+func (c *Connection) servesLeases() bool {
+	groups, err := c.Clientset().Discovery().ServerGroups()
+	if err != nil || len(groups.Groups) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(groups.Groups, func(group metav1.APIGroup) bool { return group.Name == coordinationv1.GroupName })
 }
 
 // open prepares a Connection without sending anything.
 func (d *dialer) open(config *rest.Config, c call) (*Connection, *failure) {
-	transport, err := newTransport(config, d.options.ProbeTimeout)
+	transport, err := newTransport(config, d.options.ProbeTimeout, d.options.SyncTimeout)
 	if err != nil {
 		return nil, failed(ReasonKubeconfigInvalid, "kubeconfig: %v", err)
 	}
-	bounded := &http.Client{Transport: transport, Timeout: d.options.RequestTimeout}
+	config = rest.CopyConfig(config)
+	// JSON is what can be bounded before it is decoded.
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	namespace := c.cluster.Namespace
+	bounded := &http.Client{
+		Transport: newShare(d.long.Wrap(transport, namespace), d.options.Clock, namespace, d.slowRequests), Timeout: d.options.RequestTimeout, CheckRedirect: egress.NoRedirects,
+	}
 	limited := rest.CopyConfig(config)
 	limited.RateLimiter = limiter{
 		RateLimiter: flowcontrol.NewTokenBucketRateLimiter(d.options.QPS, d.options.Burst),
@@ -109,20 +168,26 @@ func (d *dialer) open(config *rest.Config, c call) (*Connection, *failure) {
 	if err != nil {
 		return nil, failed(ReasonKubeconfigInvalid, "kubeconfig: %v", err)
 	}
-	unlimited, err := coreClient(config, &http.Client{Transport: transport})
+	unlimited, err := coreClient(config, &http.Client{Transport: transport, CheckRedirect: egress.NoRedirects})
+	if err != nil {
+		return nil, failed(ReasonKubeconfigInvalid, "kubeconfig: %v", err)
+	}
+	probing, err := coreClient(config, &http.Client{Transport: httplimit.Wrap(transport, probeBytes), CheckRedirect: egress.NoRedirects})
 	if err != nil {
 		return nil, failed(ReasonKubeconfigInvalid, "kubeconfig: %v", err)
 	}
 	connection := &Connection{
 		client:    live,
 		clientset: sync.OnceValue(func() kubernetes.Interface { return newClientset(limited, bounded) }),
-		prober:    unlimited,
-		nodes:     nodecache.New(c.observer),
-		watch:     newNodeWatch(unlimited, d.options.SyncTimeout, c.plainList),
+		prober:    probing,
 		transport: transport,
 		host:      config.Host,
 		stopWatch: func() {},
 	}
+	observer := c.observer
+	observer.Full = connection.full
+	connection.nodes = nodecache.New(observer, d.room, namespace)
+	connection.watch = newNodeWatch(unlimited, connection.nodes, d.options.SyncTimeout, c.plainList)
 	return connection, nil
 }
 
@@ -149,16 +214,20 @@ func (d *dialer) probe(ctx context.Context, c *Connection) *failure {
 
 // sync starts to watch Nodes and waits until all that exist are in the cache.
 // Only so many clusters do this at once; those that do not even answer a probe
-// never get here.
-func (d *dialer) sync(ctx context.Context, c *Connection) *failure {
+// never get here, and those that were late before are no hindrance to others.
+func (d *dialer) sync(ctx context.Context, c *Connection, late bool) *failure {
+	places, timeout := d.syncs, d.options.FirstSyncTimeout
+	if late {
+		places, timeout = d.lateSyncs, d.options.SyncTimeout
+	}
 	select {
-	case d.syncs <- struct{}{}:
-		defer func() { <-d.syncs }()
+	case places <- struct{}{}:
+		defer func() { <-places }()
 	case <-ctx.Done():
 		return classify(c.host, ctx.Err())
 	}
 	c.follow(ctx)
-	timer := d.options.Clock.NewTimer(d.options.SyncTimeout)
+	timer := d.options.Clock.NewTimer(timeout)
 	defer timer.Stop()
 	select {
 	case <-c.nodes.Synced():
@@ -166,7 +235,7 @@ func (d *dialer) sync(ctx context.Context, c *Connection) *failure {
 	case err := <-c.watch.refused:
 		return classify(c.host, err)
 	case <-timer.C():
-		late := failed(ReasonUnreachable, "API server %s: its Nodes could not be listed within %s", c.host, d.options.SyncTimeout)
+		late := failed(ReasonUnreachable, "API server %s: its Nodes could not be listed within %s", c.host, timeout)
 		late.late = true
 		return late
 	case <-ctx.Done():
@@ -185,14 +254,18 @@ func (c *Connection) follow(ctx context.Context) {
 	c.watching.Go(func() { reflector.RunWithContext(ctx) })
 }
 
+// full ends a Node watch for whose Nodes there is no room: a probe finds it out.
+func (c *Connection) full() {
+	c.watch.overflow()
+	c.stopWatch()
+}
+
 // coreClient is for probes and the Node watch: not limited in rate or time.
 func coreClient(config *rest.Config, httpClient *http.Client) (*rest.RESTClient, error) {
 	config = rest.CopyConfig(config)
 	config.APIPath = "/api"
 	config.GroupVersion = &corev1.SchemeGroupVersion
 	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
-	config.ContentType = runtime.ContentTypeProtobuf
-	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	config.QPS = -1
 	return rest.RESTClientForConfigAndClient(config, httpClient)
 }

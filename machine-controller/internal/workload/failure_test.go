@@ -56,26 +56,3 @@ func TestClassifySaysTheSameAboutTheSameTrouble(t *testing.T) {
 		})
 	}
 }
-
-func TestIsUnanswered(t *testing.T) {
-	t.Parallel()
-	request := &url.Error{Op: "Patch", URL: "https://a/api/v1/nodes/n", Err: syscall.ECONNREFUSED}
-	for name, test := range map[string]struct {
-		err  error
-		want bool
-	}{
-		"is a request that nobody took":        {request, true},
-		"is also one that was wrapped":         {fmt.Errorf("cordoning Node: %w", request), true},
-		"is no answer that says no":            {apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", errors.New("no")), false},
-		"is no answer that says not now":       {apierrors.NewServiceUnavailable("later"), false},
-		"is nothing that was never asked":      {errors.New("x"), false},
-		"is no request that ended as it ought": {nil, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := IsUnanswered(test.err); got != test.want {
-				t.Errorf("unanswered is %t, want %t", got, test.want)
-			}
-		})
-	}
-}

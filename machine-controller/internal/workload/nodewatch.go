@@ -17,13 +17,20 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+
+	"drover.io/machine-controller/internal/paging"
+	"drover.io/machine-controller/internal/workload/nodecache"
 )
+
+// nodesPage is how many Nodes a page of a list has.
+const nodesPage = 100
 
 // nodeWatch lists and watches the Nodes of one workload cluster for a
 // Reflector, and remembers how the last attempt ended.
 type nodeWatch struct {
 	toolscache.ListWatch
 	nodes       rest.Interface
+	cache       *nodecache.Cache
 	listTimeout time.Duration
 	plainList   bool
 
@@ -33,10 +40,11 @@ type nodeWatch struct {
 	mu      sync.Mutex
 	last    error
 	stopped bool
+	full    bool
 }
 
-func newNodeWatch(nodes rest.Interface, listTimeout time.Duration, plainList bool) *nodeWatch {
-	w := &nodeWatch{nodes: nodes, listTimeout: listTimeout, plainList: plainList, refused: make(chan error, 1)}
+func newNodeWatch(nodes rest.Interface, cache *nodecache.Cache, listTimeout time.Duration, plainList bool) *nodeWatch {
+	w := &nodeWatch{nodes: nodes, cache: cache, listTimeout: listTimeout, plainList: plainList, refused: make(chan error, 1)}
 	w.ListWithContextFunc = w.list
 	w.WatchFuncWithContext = w.watch
 	return w
@@ -49,10 +57,28 @@ func (w *nodeWatch) IsWatchListSemanticsUnSupported() bool { return w.plainList 
 func (w *nodeWatch) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	ctx, cancel := context.WithTimeout(ctx, w.listTimeout)
 	defer cancel()
-	list := &corev1.NodeList{}
-	err := w.nodes.Get().Resource("nodes").VersionedParams(&options, scheme.ParameterCodec).Do(ctx).Into(list)
+	all := &corev1.NodeList{}
+	w.cache.Begin()
+	// API servers ignore the size of a page where any version will do.
+	options.ResourceVersion, options.ResourceVersionMatch = "", ""
+	err := paging.Read(nodesPage, func(size int64, token string) (string, error) {
+		options.Limit, options.Continue = size, token
+		page := &corev1.NodeList{}
+		if err := w.nodes.Get().Resource("nodes").VersionedParams(&options, scheme.ParameterCodec).Do(ctx).Into(page); err != nil {
+			return "", err
+		}
+		for i := range page.Items {
+			node, err := w.cache.Arrive(&page.Items[i])
+			if err != nil {
+				return "", err
+			}
+			all.Items = append(all.Items, *node)
+		}
+		all.ResourceVersion = page.ResourceVersion
+		return page.Continue, nil
+	})
 	w.ended(err)
-	return list, err
+	return all, err
 }
 
 func (w *nodeWatch) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
@@ -88,10 +114,22 @@ func (w *nodeWatch) ended(err error) {
 func (w *nodeWatch) trouble() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.stopped {
+	switch {
+	case w.stopped:
 		return errClosed
+	case w.full:
+		return nodecache.ErrFull
+	default:
+		return w.last
 	}
-	return w.last
+}
+
+// overflow notes that the cache lacks Nodes, for which there is no room.
+func (w *nodeWatch) overflow() {
+	w.mu.Lock()
+	w.full = true
+	w.mu.Unlock()
+	w.ended(nodecache.ErrFull)
 }
 
 // stop notes that nobody watches any more.

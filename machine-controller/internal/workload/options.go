@@ -5,12 +5,15 @@ package workload
 
 import (
 	"cmp"
+	"context"
 	"math/rand/v2"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"drover.io/runtime/predicates"
 )
 
 // Options say how connections are made and kept. The zero value of each field
@@ -42,12 +45,16 @@ type Options struct {
 	// it doubles with each attempt up to MaxRetryInterval. Defaults: 1s, 30s.
 	RetryInterval, MaxRetryInterval time.Duration
 
-	// SyncTimeout bounds each listing of a workload cluster's Nodes. Default: 1m.
-	SyncTimeout time.Duration
+	// SyncTimeout bounds each listing of a workload cluster's Nodes, but the first by which a
+	// connection is made: that has FirstSyncTimeout, so that clusters that never answer do not
+	// hold up the others, and a cluster that needs longer gets it with the next attempt.
+	// SyncTimeout also bounds how long the beginning of a watch is waited for.
+	// Defaults: 1m, 10s.
+	SyncTimeout, FirstSyncTimeout time.Duration
 
 	// ConcurrentSyncs is how many clusters may list their Nodes for the first
-	// time at the same moment; it bounds memory when the manager starts with
-	// hundreds of clusters. Default: 20.
+	// time at the same moment, and how many of those that were late with it; it bounds memory
+	// when the manager starts with hundreds of clusters. Default: 20.
 	ConcurrentSyncs int
 
 	// RequestTimeout bounds each request of a Connection's Client and Clientset,
@@ -60,6 +67,10 @@ type Options struct {
 	QPS   float32
 	Burst int
 
+	// NodeMemory is how much memory, in bytes, the cached Nodes of all workload clusters of a
+	// namespace may take, about. A usual Node takes 5 KiB. Default: no limit.
+	NodeMemory int64
+
 	// UserAgent is what API servers log. Default: client-go's.
 	UserAgent string
 
@@ -68,18 +79,52 @@ type Options struct {
 	// the kubeconfig's credentials, so the default is to refuse them.
 	AllowInsecureTLS bool
 
+	// AllowProxy accepts kubeconfigs with a proxy-url. By such a URL whoever may write the
+	// Secret lets the manager send plain text of their choice to any host that it can reach,
+	// so the default is to refuse it. The manager's own proxy, from its environment, is used
+	// either way.
+	AllowProxy bool
+
 	// Namespace limits the Clusters to one namespace. Default: all.
 	Namespace string
 
-	// WatchFilter limits the Clusters to those whose label
-	// cluster.x-k8s.io/watch-filter has this value. Default: all.
-	WatchFilter string
+	// Watch limits the Clusters to those of the manager. Default: all.
+	Watch predicates.WatchFilter
+
+	// Claimer claims each workload cluster for this management cluster. Default:
+	// every workload cluster counts as claimed.
+	Claimer Claimer
+
+	// ClaimInterval is the time between two renewals of a claim. Default: 1m.
+	ClaimInterval time.Duration
 
 	// Registerer takes the metrics. Default: controller-runtime's registry.
 	Registerer prometheus.Registerer
 }
 
+// Claimer claims workload clusters; package claim has the one in use.
+type Claimer interface {
+	// Claim claims the workload cluster, or renews the claim. After an error
+	// the claim stands as it was.
+	Claim(ctx context.Context, remote client.Client, cluster client.ObjectKey) (Claim, error)
+	// Release gives the claim up, if this process holds it.
+	Release(ctx context.Context, remote client.Client, cluster client.ObjectKey) error
+}
+
+// unclaimed is the Claimer of those who need none.
+type unclaimed struct{}
+
+func (unclaimed) Claim(context.Context, client.Client, client.ObjectKey) (Claim, error) {
+	return Claim{Status: ClaimHeld}, nil
+}
+
+func (unclaimed) Release(context.Context, client.Client, client.ObjectKey) error { return nil }
+
 func (o Options) withDefaults() Options {
+	if o.Claimer == nil {
+		o.Claimer = unclaimed{}
+	}
+	o.ClaimInterval = cmp.Or(o.ClaimInterval, time.Minute)
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
@@ -92,6 +137,7 @@ func (o Options) withDefaults() Options {
 	o.RetryInterval = cmp.Or(o.RetryInterval, time.Second)
 	o.MaxRetryInterval = cmp.Or(o.MaxRetryInterval, 30*time.Second)
 	o.SyncTimeout = cmp.Or(o.SyncTimeout, time.Minute)
+	o.FirstSyncTimeout = cmp.Or(o.FirstSyncTimeout, min(10*time.Second, o.SyncTimeout))
 	o.ConcurrentSyncs = cmp.Or(o.ConcurrentSyncs, 20)
 	o.RequestTimeout = cmp.Or(o.RequestTimeout, 10*time.Second)
 	o.QPS = cmp.Or(o.QPS, 200)

@@ -6,6 +6,7 @@ package workload
 import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -23,6 +24,7 @@ func newScheme() *runtime.Scheme {
 	utilruntime.Must(batchv1.AddToScheme(scheme))
 	utilruntime.Must(policyv1.AddToScheme(scheme))
 	utilruntime.Must(storagev1.AddToScheme(scheme))
+	utilruntime.Must(coordinationv1.AddToScheme(scheme))
 	return scheme
 }
 
@@ -46,6 +48,7 @@ func newMapper() meta.RESTMapper {
 	add(appsv1.SchemeGroupVersion, "ReplicaSet", meta.RESTScopeNamespace)
 	add(appsv1.SchemeGroupVersion, "StatefulSet", meta.RESTScopeNamespace)
 	add(batchv1.SchemeGroupVersion, "Job", meta.RESTScopeNamespace)
+	add(coordinationv1.SchemeGroupVersion, "Lease", meta.RESTScopeNamespace)
 	add(policyv1.SchemeGroupVersion, "PodDisruptionBudget", meta.RESTScopeNamespace)
 	add(storagev1.SchemeGroupVersion, "CSINode", meta.RESTScopeRoot)
 	add(storagev1.SchemeGroupVersion, "StorageClass", meta.RESTScopeRoot)

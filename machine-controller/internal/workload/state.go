@@ -30,6 +30,8 @@ const (
 	ReasonUnauthorized Reason = "Unauthorized"
 	// ReasonForbidden means that the kubeconfig's user may not list and watch Nodes.
 	ReasonForbidden Reason = "Forbidden"
+	// ReasonNodesTooLarge means that there is no room for the cluster's Nodes in memory.
+	ReasonNodesTooLarge Reason = "NodesTooLarge"
 )
 
 // State tells how the connection to one workload cluster is doing. Attempts to
@@ -62,11 +64,38 @@ type State struct {
 	// or when a new kubeconfig does not work and the old one still does.
 	Reason  Reason
 	Message string
+
+	// Claim says whether this management cluster may act on the workload
+	// cluster, as far as that is known. It outlives the connection.
+	Claim Claim
 }
+
+// Claim says whether this management cluster may act on a workload cluster. The
+// zero value is not known yet, and permits nothing.
+type Claim struct {
+	Status ClaimStatus
+	// Message says why not, and what to do about it. It never changes while the
+	// cause stays the same.
+	Message string
+}
+
+// ClaimStatus is what came out of the latest attempt to claim a workload cluster.
+type ClaimStatus string
+
+const (
+	// ClaimUnknown means that no attempt has succeeded yet.
+	ClaimUnknown ClaimStatus = ""
+	// ClaimHeld means that this management cluster acts on the workload cluster.
+	ClaimHeld ClaimStatus = "Held"
+	// ClaimForeign means that another management cluster does.
+	ClaimForeign ClaimStatus = "Foreign"
+	// ClaimForbidden means that the workload cluster does not permit to claim it.
+	ClaimForbidden ClaimStatus = "Forbidden"
+)
 
 // differs reports whether b is worth waking those who watch: times alone are not.
 func (s State) differs(b State) bool {
-	return s.Connected != b.Connected || s.Reason != b.Reason || s.Message != b.Message
+	return s.Connected != b.Connected || s.Reason != b.Reason || s.Message != b.Message || s.Claim != b.Claim
 }
 
 // ErrNotConnected matches, with errors.Is, each error that Connections.Get returns.

@@ -6,7 +6,7 @@ package workload
 import "time"
 
 // onAnswer takes the result of an attempt to connect.
-func (k *keeper) onAnswer(a answer) {
+func (k *connector) onAnswer(a answer) {
 	k.dialing = false
 	if a.secretVersion != "" {
 		k.usedVersion = a.secretVersion
@@ -15,6 +15,10 @@ func (k *keeper) onAnswer(a answer) {
 	case a.failure != nil:
 		k.onRefusal(a.failure)
 	case a.connection != nil:
+		if a.claim == nil && a.connection.content != k.claimedBy {
+			k.state.Claim = Claim{} // this kubeconfig may lead to another cluster than the last
+		}
+		k.onClaim(a.connection, a.claim)
 		k.adopt(a.connection)
 	default:
 		k.attempts, k.dialFailure = 0, nil
@@ -27,13 +31,16 @@ func (k *keeper) onAnswer(a answer) {
 
 // onRefusal plans the next attempt. A connection that works stays; one whose
 // credentials are refused has been given its chance and goes.
-func (k *keeper) onRefusal(f *failure) {
+func (k *connector) onRefusal(f *failure) {
 	now := k.options.Clock.Now()
 	k.attempts++
 	k.dialFailure = f
 	k.dialAt = now.Add(k.options.retryAfter(k.attempts))
 	if f.late {
-		k.plainList = !k.plainList
+		k.plainList, k.late = !k.plainList, true
+	}
+	if f.full {
+		k.forgetNodes() // theirs may be the room that is lacking
 	}
 	if k.connection == nil {
 		k.state.LastProbe = now
@@ -48,11 +55,11 @@ func (k *keeper) onRefusal(f *failure) {
 
 // adopt makes a new connection the one in use, and then closes the old one:
 // whoever asks in between gets the one or the other, and both work.
-func (k *keeper) adopt(next *Connection) {
+func (k *connector) adopt(next *Connection) {
 	now := k.options.Clock.Now()
 	old, before := k.connection, k.lastNodes
 	k.connection, k.lastNodes = next, nil
-	k.attempts, k.dialFailure, k.probeFailure, k.unauthorized = 0, nil, nil, false
+	k.attempts, k.dialFailure, k.probeFailure, k.unauthorized, k.late = 0, nil, nil, false, false
 	k.probeAt = now.Add(k.options.nextProbeAfter())
 	if !k.state.Connected {
 		k.state.Connected, k.state.ConnectedSince, k.state.DisconnectedSince = true, now, time.Time{}
@@ -66,11 +73,14 @@ func (k *keeper) adopt(next *Connection) {
 		k.closing.Go(func() { old.retire(grace, k.done) })
 	}
 	next.nodes.Announce(before)
+	if before != nil {
+		before.Release()
+	}
 	k.log.Info("connected to workload cluster", "nodes", next.nodes.Len(), "reconnected", old != nil)
 }
 
 // onVerdict takes the result of a probe.
-func (k *keeper) onVerdict(v verdict) {
+func (k *connector) onVerdict(v verdict) {
 	k.probing = false
 	if v.connection != k.connection {
 		return
@@ -81,6 +91,7 @@ func (k *keeper) onVerdict(v verdict) {
 	k.probeFailure = v.failure
 	if v.failure == nil {
 		k.state.LastProbeSuccess, k.state.ConsecutiveFailures, k.unauthorized = now, 0, false
+		k.onClaim(v.connection, v.claim)
 		return
 	}
 	k.state.ConsecutiveFailures++
@@ -98,9 +109,17 @@ func (k *keeper) onVerdict(v verdict) {
 	}
 }
 
+// forgetNodes gives back the room of the last connection's Nodes: after the next, all are announced.
+func (k *connector) forgetNodes() {
+	if k.lastNodes != nil {
+		k.lastNodes.Release()
+		k.lastNodes = nil
+	}
+}
+
 // disconnect gives the connection up, but remembers its Nodes so that after the
 // next connection only those that changed meanwhile are announced.
-func (k *keeper) disconnect(f *failure) {
+func (k *connector) disconnect(f *failure) {
 	old := k.connection
 	k.connection, k.lastNodes, k.unauthorized = nil, old.nodes, false
 	k.state.Connected, k.state.ConnectedSince, k.state.DisconnectedSince = false, time.Time{}, k.options.Clock.Now()

@@ -16,7 +16,18 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/connrotation"
 	"k8s.io/client-go/util/flowcontrol"
+
+	"drover.io/runtime/egress"
+	"drover.io/runtime/httplimit"
 )
+
+// maxAnswer is how many bytes one answer of a workload cluster may have: several times what a page
+// of 500 Nodes, or of Pods, has.
+const maxAnswer = 64 << 20
+
+// maxElements is how many objects, arrays and values in them an answer may have, or an event of a watch. A usual Pod or
+// Node has some hundreds, and lists are read in pages.
+const maxElements = 100_000
 
 var errClosed = errors.New("the connection to the workload cluster was closed")
 
@@ -30,7 +41,8 @@ type transport struct {
 	closed atomic.Bool
 }
 
-func newTransport(config *rest.Config, dialTimeout time.Duration) (*transport, error) {
+// newTransport returns a transport that waits for a connection, and for the first byte of any answer, so long.
+func newTransport(config *rest.Config, dialTimeout, answerTimeout time.Duration) (*transport, error) {
 	tlsConfig, err := rest.TLSConfigFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("reading TLS settings: %w", err)
@@ -40,18 +52,20 @@ func newTransport(config *rest.Config, dialTimeout time.Duration) (*transport, e
 		proxy = config.Proxy
 	}
 	t := &transport{
-		dialer: connrotation.NewDialer((&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext),
+		dialer: connrotation.NewDialer(egress.Dial(net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second})),
 	}
 	// The defaults bring HTTP/2 with pings, which find out within 45 seconds
 	// that the other end of a silent watch is gone.
 	t.pool = utilnet.SetTransportDefaults(&http.Transport{
-		Proxy:               proxy,
+		Proxy:               egress.Proxy(proxy),
 		DialContext:         t.dial,
 		TLSClientConfig:     tlsConfig,
 		TLSHandshakeTimeout: dialTimeout,
-		DisableCompression:  config.DisableCompression,
+		// API servers begin the answer to a watch at once; where nothing comes, nothing is watched.
+		ResponseHeaderTimeout: answerTimeout,
+		DisableCompression:    config.DisableCompression,
 	})
-	t.RoundTripper, err = rest.HTTPWrappersForConfig(config, oneAnswer{t.pool})
+	t.RoundTripper, err = rest.HTTPWrappersForConfig(config, httplimit.WrapJSON(oneAnswer{t.pool}, maxAnswer, maxElements))
 	if err != nil {
 		return nil, fmt.Errorf("reading credentials: %w", err)
 	}
@@ -77,14 +91,18 @@ func (t *transport) close() {
 	t.pool.CloseIdleConnections()
 }
 
-// oneAnswer hides Retry-After, which would make client-go sleep and ask again,
-// up to ten times, inside of the caller's worker. Callers have a queue for that.
+// oneAnswer hides what would make client-go ask again by itself. For Retry-After it would sleep, up to ten times, inside
+// of the caller's worker; callers have a queue for that.
 type oneAnswer struct{ next http.RoundTripper }
 
 func (o oneAnswer) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := o.next.RoundTrip(request)
 	if response != nil {
 		response.Header.Del("Retry-After")
+	}
+	if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() && request.URL.Query().Has("watch") {
+		// client-go takes a watch that was never answered for one that ended without an event, again and again.
+		err = opaque{err}
 	}
 	return response, err
 }

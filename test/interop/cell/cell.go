@@ -112,7 +112,7 @@ func (w *World) Tell(ctx context.Context) error {
 		{"create", w.running(2)},
 		{"scale up", w.scale(3)},
 		{"scale up", w.running(3)},
-		{"roll", w.roll},
+		{"roll", w.roll("medium")},
 		{"roll", w.running(3)},
 		{"scale down", w.scale(1)},
 		{"scale down", w.running(1)},

@@ -18,11 +18,13 @@ func (w *World) scale(replicas int32) func(context.Context) error {
 	}
 }
 
-// roll points the MachineDeployment at the other template.
-func (w *World) roll(ctx context.Context) error {
-	return w.change(ctx, func(md *clusterv1.MachineDeployment) {
-		md.Spec.Template.Spec.InfrastructureRef.Name = cluster + "-medium"
-	})
+// roll points the MachineDeployment at the template of another size.
+func (w *World) roll(size string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return w.change(ctx, func(md *clusterv1.MachineDeployment) {
+			md.Spec.Template.Spec.InfrastructureRef.Name = cluster + "-" + size
+		})
+	}
 }
 
 func (w *World) change(ctx context.Context, do func(*clusterv1.MachineDeployment)) error {

@@ -30,7 +30,8 @@ const label = "interop.drover.io/site"
 
 // Switch lets upstream's core make the machines, hands them to Drover's core and back again,
 // and looks each time whether everybody is still who they were, whether labels reach the
-// machines without replacing them, and whether a rollout happens once.
+// machines without replacing them, whether the MachineSets that were inherited still grow,
+// shrink and replace Machines, and whether a rollout happens once.
 func (w *World) Switch(ctx context.Context) error {
 	var who map[string]string
 	remember := func(ctx context.Context) (err error) {
@@ -47,18 +48,31 @@ func (w *World) Switch(ctx context.Context) error {
 		{"remember", remember},
 		{"take over", w.takeOver},
 		{"after taking over", same},
+		{"scale up what was taken over", w.scale(3)},
+		{"scale up what was taken over", w.running(3)},
+		{"scale down what was taken over", w.scale(2)},
+		{"scale down what was taken over", w.running(2)},
+		{"replace a deleted Machine that was taken over", w.lose},
+		{"remediate a Machine that was taken over", w.remediate},
+		{"remember", remember},
 		{"label under Drover's core", w.site("b")},
 		{"after a label", same},
 		{"take the label away", w.site("")},
 		{"after the label", same},
-		{"roll under Drover's core", w.roll},
-		{"roll under Drover's core", w.rolledOnce},
+		{"roll under Drover's core", w.roll("medium")},
+		{"roll under Drover's core", w.rolledOnce("2")},
 		{"remember", remember},
 		{"give back", w.giveBack},
 		{"label under upstream's core again", w.site("c")},
 		{"after giving back", same},
 		{"scale under upstream's core", w.scale(3)},
 		{"scale under upstream's core", w.running(3)},
+		{"scale down under upstream's core", w.scale(2)},
+		{"scale down under upstream's core", w.running(2)},
+		{"replace a deleted Machine under upstream's core", w.lose},
+		{"remediate a Machine under upstream's core", w.remediate},
+		{"roll under upstream's core", w.roll("small")},
+		{"roll under upstream's core", w.rolledOnce("3")},
 	} {
 		if err := chapter.do(ctx); err != nil {
 			return fmt.Errorf("%s: %w", chapter.says, err)
@@ -205,18 +219,67 @@ func (w *World) unlabelled(ctx context.Context, value string) (string, error) {
 }
 
 // rolledOnce waits for the end of the rollout, and looks for one MachineSet, the new one.
-func (w *World) rolledOnce(ctx context.Context) error {
-	if err := w.running(2)(ctx); err != nil {
+func (w *World) rolledOnce(revision string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if err := w.await(ctx, "one MachineSet to be left", func(ctx context.Context) (string, error) {
+			list := &clusterv1.MachineSetList{}
+			if err := w.Stack.Manage.List(ctx, list, client.InNamespace(namespace)); err != nil {
+				return "", err
+			}
+			if len(list.Items) != 1 || list.Items[0].Annotations[clusterv1.RevisionAnnotation] != revision {
+				return fmt.Sprintf("%d MachineSets, the first of revision %s", len(list.Items), list.Items[0].Annotations[clusterv1.RevisionAnnotation]), nil
+			}
+			return "", nil
+		}); err != nil {
+			return err
+		}
+		return w.running(2)(ctx)
+	}
+}
+
+// lose deletes a Machine and waits for another in its place.
+func (w *World) lose(ctx context.Context) error {
+	return w.replaced(ctx, func(ctx context.Context, m *clusterv1.Machine) error { return w.Stack.Manage.Delete(ctx, m) })
+}
+
+// remediate has a MachineHealthCheck order a Machine to be replaced, and waits for another in its place.
+func (w *World) remediate(ctx context.Context) error {
+	check := &clusterv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: cluster + "-workers"}}
+	check.Spec.ClusterName = cluster
+	check.Spec.Selector.MatchLabels = map[string]string{clusterv1.MachineDeploymentNameLabel: cluster + "-workers"}
+	if err := w.Stack.Manage.Create(ctx, check); client.IgnoreAlreadyExists(err) != nil {
 		return err
 	}
-	return w.await(ctx, "one MachineSet to be left", func(ctx context.Context) (string, error) {
-		list := &clusterv1.MachineSetList{}
-		if err := w.Stack.Manage.List(ctx, list, client.InNamespace(namespace)); err != nil {
-			return "", err
+	return w.replaced(ctx, func(ctx context.Context, m *clusterv1.Machine) error {
+		before := m.DeepCopy()
+		m.Annotations = maps.Clone(m.Annotations)
+		if m.Annotations == nil {
+			m.Annotations = map[string]string{}
 		}
-		if len(list.Items) != 1 || list.Items[0].Annotations[clusterv1.RevisionAnnotation] != "2" {
-			return fmt.Sprintf("%d MachineSets, the first of revision %s", len(list.Items), list.Items[0].Annotations[clusterv1.RevisionAnnotation]), nil
-		}
-		return "", nil
+		m.Annotations[clusterv1.RemediateMachineAnnotation] = ""
+		return w.Stack.Manage.Patch(ctx, m, client.MergeFrom(before))
 	})
+}
+
+// replaced does something to one of the workers that ends it, and waits until it is gone and as many run as before.
+func (w *World) replaced(ctx context.Context, end func(context.Context, *clusterv1.Machine) error) error {
+	workers, err := w.workers(ctx)
+	if err != nil {
+		return err
+	}
+	victim := &workers[0]
+	if err := end(ctx, victim); err != nil {
+		return err
+	}
+	if err := w.await(ctx, "Machine "+victim.Name+" to be gone", func(ctx context.Context) (string, error) {
+		left := &clusterv1.Machine{}
+		err := w.Stack.Manage.Get(ctx, client.ObjectKeyFromObject(victim), left)
+		if err != nil {
+			return "", client.IgnoreNotFound(err)
+		}
+		return "it is " + left.Status.Phase + ": " + complaints(left), nil
+	}); err != nil {
+		return err
+	}
+	return w.running(len(workers))(ctx)
 }

@@ -18,7 +18,7 @@ import (
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
-	"drover.io/test/story"
+	"drover.io/test/workflow"
 )
 
 // kinds are what a census looks at in the management cluster.
@@ -30,7 +30,7 @@ var kinds = []schema.GroupVersionKind{
 
 // census describes everything there is by what does not depend on names and times, one line
 // for each object, sorted.
-func census(ctx context.Context, s *story.Story) ([]string, error) {
+func census(ctx context.Context, s *workflow.Workflow) ([]string, error) {
 	var lines []string
 	for _, gvk := range kinds {
 		list := &unstructured.UnstructuredList{}

@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"drover.io/test/kit"
-	"drover.io/test/story"
+	"drover.io/test/workflow"
 )
 
 var seed = flag.Uint64("seed", 1, "seed of the moments at which the manager dies")
@@ -151,7 +151,7 @@ func (w *world) live(t *testing.T, due []moment, want *outcome) (*outcome, []str
 	w.lives++
 	name := fmt.Sprintf("life-%d", w.lives)
 	w.reaper.begin(due)
-	got, err := live(ctx, &story.Story{Stack: w.stack, Namespace: name, Cluster: name, Server: w.work.URL}, want)
+	got, err := live(ctx, &workflow.Workflow{Stack: w.stack, Namespace: name, Cluster: name, Server: w.work.URL}, want)
 	writes, killed, lost := w.reaper.report()
 	w.reaper.begin(nil)
 	if err := errors.Join(err, lost); err != nil {

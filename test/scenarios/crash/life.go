@@ -22,7 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"drover.io/test/story"
+	"drover.io/test/workflow"
 )
 
 const (
@@ -42,7 +42,7 @@ type outcome struct {
 
 // live lives a life. With an outcome that is wanted it waits until everything looks like
 // that; without, until nothing changes any more.
-func live(ctx context.Context, s *story.Story, want *outcome) (*outcome, error) {
+func live(ctx context.Context, s *workflow.Workflow, want *outcome) (*outcome, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for _, c := range []client.Client{s.Stack.Manage, s.Stack.Work} {
@@ -84,7 +84,7 @@ func live(ctx context.Context, s *story.Story, want *outcome) (*outcome, error) 
 }
 
 // settle takes the census once it is as wanted, or nothing is written any more.
-func settle(ctx context.Context, s *story.Story, into *[]string, want *outcome, part func(*outcome) []string) error {
+func settle(ctx context.Context, s *workflow.Workflow, into *[]string, want *outcome, part func(*outcome) []string) error {
 	var err error
 	if want == nil {
 		if _, err = s.Settle(ctx); err == nil {
@@ -103,7 +103,7 @@ func settle(ctx context.Context, s *story.Story, into *[]string, want *outcome, 
 }
 
 // populate binds a pod to each Node, which a budget lets go one at a time.
-func populate(ctx context.Context, s *story.Story) error {
+func populate(ctx context.Context, s *workflow.Workflow) error {
 	nodes, err := s.Nodes(ctx)
 	if err != nil {
 		return err
@@ -135,7 +135,7 @@ func ignoreForbidden(err error) error {
 }
 
 // deserted fails if a pod has outlived its Node.
-func deserted(ctx context.Context, s *story.Story) error {
+func deserted(ctx context.Context, s *workflow.Workflow) error {
 	pods := &corev1.PodList{}
 	if err := s.Stack.Work.List(ctx, pods, client.InNamespace(s.Namespace)); err != nil {
 		return err

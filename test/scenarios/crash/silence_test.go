@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	"drover.io/test/story"
+	"drover.io/test/workflow"
 )
 
 // TestSilence lets the management API server say that it is not ready, while everything that is
@@ -22,7 +22,7 @@ func TestSilence(t *testing.T) {
 	w := begin(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*lifeTime)
 	defer cancel()
-	s := &story.Story{Stack: w.stack, Namespace: "default", Cluster: "silence", Server: w.work.URL}
+	s := &workflow.Workflow{Stack: w.stack, Namespace: "default", Cluster: "silence", Server: w.work.URL}
 	md := s.MachineDeployment()
 	for _, step := range []struct {
 		says string
@@ -62,7 +62,7 @@ func (g *gate) noticed(ctx context.Context) error {
 }
 
 // alone fails unless there is still the one Machine.
-func alone(ctx context.Context, t *testing.T, s *story.Story) error {
+func alone(ctx context.Context, t *testing.T, s *workflow.Workflow) error {
 	t.Helper()
 	machines, err := s.Machines(ctx)
 	if err == nil && len(machines) != 1 {

@@ -10,7 +10,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"drover.io/test/story"
+	"drover.io/test/workflow"
 )
 
 // witness remembers every Machine that ever was, and every virtual machine.
@@ -20,7 +20,7 @@ type witness struct {
 }
 
 // watch follows the Machines of a story until ctx is over.
-func watch(ctx context.Context, s *story.Story) (*witness, error) {
+func watch(ctx context.Context, s *workflow.Workflow) (*witness, error) {
 	watching, err := client.NewWithWatch(s.Stack.Management.AdminConfig(), client.Options{Scheme: s.Stack.Manage.Scheme()})
 	if err != nil {
 		return nil, err

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/test/kit"
-	"drover.io/test/scenarios/script"
-	"drover.io/test/scenarios/stage"
+	"drover.io/test/scenarios/internal/parser"
+	"drover.io/test/scenarios/internal/runner"
 )
 
 // patience bounds each wait; it is no measure of how long one takes.
@@ -27,7 +27,7 @@ const namespace = "evacuation"
 
 func TestEvacuation(t *testing.T) {
 	stack := begin(t)
-	s := &stage.Stage{Stack: stack, Namespace: namespace, Patience: patience, Progress: t.Logf}
+	s := &runner.Runner{Stack: stack, Namespace: namespace, Patience: patience, Progress: t.Logf}
 	if err := s.Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestEvacuation(t *testing.T) {
 	})
 	follow(t, func(ctx context.Context) error { return audit.run(ctx, work, namespace) })
 
-	steps, err := script.Load("story", "../given", s.Variables())
+	steps, err := parser.Load("story", "../given", s.Variables())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestEvacuation(t *testing.T) {
 		if err := prepare(t.Context(), step.File, work); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Play(t.Context(), []script.Step{step}); err != nil {
+		if err := s.Run(t.Context(), []parser.Step{step}); err != nil {
 			t.Fatal(err)
 		}
 	}

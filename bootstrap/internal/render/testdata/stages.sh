@@ -19,6 +19,14 @@ mkdir -p "$upper/opt/bin" "$upper/usr/bin" "$upper/var/lib/cloud/seed/nocloud" "
 for program in systemctl modprobe sysctl swapoff ufw setenforce update-ca-certificates update-ca-trust dnf; do
   printf '#!/bin/sh\necho "%s $*" >>/shims.log\n' "$program" >"$upper/opt/bin/$program"
 done
+cat >"$upper/opt/bin/curl" <<'SHIM'
+#!/bin/sh
+echo "curl $*" >>/shims.log
+while [ $# -gt 0 ]; do
+  if [ "$1" = --output ]; then : >"$2"; fi
+  shift
+done
+SHIM
 cat >"$upper/opt/bin/subscription-manager" <<'SHIM'
 #!/bin/sh
 echo "subscription-manager $*" >>/shims.log
@@ -63,7 +71,10 @@ echo "RESULT $(tr -d '\n ' </run/cloud-init/result.json)"
 echo "HOSTNAME $(hostname)"
 echo "SUCCESS $(cat /run/cluster-api/bootstrap-success.complete 2>/dev/null)"
 [ -z "$1" ] || echo "MOUNT $(findmnt --noheadings --raw --output TARGET,FSTYPE "$1") $(blkid -c /dev/null -o value -s LABEL "$1")"
-while read -r line; do echo "CALL $line"; done </shims.log
+[ ! -e /canary ] || echo "CANARY is there"
+while IFS= read -r line; do echo "CALL $line"; done </shims.log
+cat /etc/sudoers.d/* 2>/dev/null | while IFS= read -r line; do echo "SUDO $line"; done
+cat /home/*/.ssh/authorized_keys 2>/dev/null | while IFS= read -r line; do echo "KEY $line"; done
 while read -r path; do
   echo "FILE $path $(stat -c '%04a %U:%G' "$path" 2>/dev/null) $(sha256sum <"$path" | cut -d' ' -f1)"
 done </paths

@@ -24,7 +24,7 @@ var operations = map[string][]string{
 	"/images/{id}":           {"get"},
 	"/networks":              {"get"},
 	"/networks/{id}":         {"get"},
-	"/placement_groups":      {"get"},
+	"/placement_groups":      {"get", "post"},
 	"/placement_groups/{id}": {"get"},
 	"/primary_ips":           {"get"},
 	"/primary_ips/{id}":      {"get"},

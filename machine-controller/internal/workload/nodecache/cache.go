@@ -25,28 +25,41 @@ type Observer struct {
 
 	// Unchanged is called for each update that changed no kept field.
 	Unchanged func()
+
+	// Full is called when a Node is left out because there is no room for it. The cache is
+	// then no longer what the cluster has.
+	Full func()
 }
 
 // Cache holds the slim Nodes of one workload cluster. It is filled through the
 // toolscache.ReflectorStore methods. It keeps its content when the watch that
 // fills it breaks. Nodes that it returns are shared and must not be changed.
 type Cache struct {
-	observer Observer
-	synced   chan struct{}
+	observer  Observer
+	room      *Room
+	namespace string
+	synced    chan struct{}
 
 	mu           sync.RWMutex
 	announcing   bool
 	filled       bool
+	released     bool
 	nodes        map[string]*corev1.Node
 	byProviderID map[string][]*corev1.Node
+	// held and arriving are how much room the Nodes here take, and those of a list that is
+	// not complete yet.
+	held, arriving int64
 }
 
 var _ toolscache.TransformingStore = &Cache{}
 
-// New returns an empty cache. It tells its observer nothing before Announce.
-func New(observer Observer) *Cache {
+// New returns an empty cache, whose Nodes take room of a namespace until Release. It tells its
+// observer nothing before Announce.
+func New(observer Observer, room *Room, namespace string) *Cache {
 	return &Cache{
 		observer:     observer,
+		room:         room,
+		namespace:    namespace,
 		synced:       make(chan struct{}),
 		nodes:        map[string]*corev1.Node{},
 		byProviderID: map[string][]*corev1.Node{},
@@ -110,12 +123,18 @@ func (c *Cache) Update(obj any) error {
 	if unchanged {
 		node = renewed(before, node)
 	}
-	c.unindex(before)
-	c.index(node)
+	fits := c.resize(c.held+size(node)-sizeOf(before), c.arriving)
+	if fits {
+		c.unindex(before)
+		c.index(node)
+	}
 	announcing := c.announcing
 	c.mu.Unlock()
 
 	switch {
+	case !fits:
+		c.observer.Full()
+		return ErrFull
 	case !announcing:
 	case unchanged:
 		c.observer.Unchanged()
@@ -133,6 +152,7 @@ func (c *Cache) Delete(obj any) error {
 	}
 	c.mu.Lock()
 	before := c.nodes[node.Name]
+	c.resize(c.held-sizeOf(before), c.arriving)
 	c.unindex(before)
 	announcing := c.announcing
 	c.mu.Unlock()
@@ -145,16 +165,21 @@ func (c *Cache) Delete(obj any) error {
 
 // Replace takes a complete list of Nodes.
 func (c *Cache) Replace(list []any, _ string) error {
-	arrived := make([]*corev1.Node, 0, len(list))
+	arrived, sum := make([]*corev1.Node, 0, len(list)), int64(0)
 	for _, obj := range list {
 		node, err := slimNode(obj)
 		if err != nil {
 			return err
 		}
-		arrived = append(arrived, node)
+		arrived, sum = append(arrived, node), sum+size(node)
 	}
 
 	c.mu.Lock()
+	if !c.resize(sum, 0) {
+		c.mu.Unlock()
+		c.observer.Full()
+		return ErrFull
+	}
 	before := c.nodes
 	c.nodes = make(map[string]*corev1.Node, len(arrived))
 	c.byProviderID = make(map[string][]*corev1.Node, len(arrived))
@@ -162,7 +187,14 @@ func (c *Cache) Replace(list []any, _ string) error {
 		if old := before[node.Name]; old != nil && same(old, node) {
 			node = renewed(old, node)
 		}
-		c.index(node)
+		c.nodes[node.Name] = node
+		if id := node.Spec.ProviderID; id != "" {
+			c.byProviderID[id] = append(c.byProviderID[id], node)
+		}
+	}
+	for id, nodes := range c.byProviderID {
+		slices.SortFunc(nodes, byName)
+		c.byProviderID[id] = slices.Clip(nodes)
 	}
 	var changed []*corev1.Node
 	if c.announcing {
@@ -180,16 +212,67 @@ func (c *Cache) Replace(list []any, _ string) error {
 // Resync has nothing to do: whoever reads the cache reads the latest state.
 func (c *Cache) Resync() error { return nil }
 
-// Transformer makes the Reflector cut Nodes down one by one while a streamed
-// list arrives, instead of holding all of them whole first.
+// Transformer makes the Reflector cut Nodes down one by one while a list arrives, instead of
+// holding all of them whole first.
 func (c *Cache) Transformer() toolscache.TransformFunc {
+	c.Begin()
 	return func(obj any) (any, error) {
 		node, isNode := obj.(*corev1.Node)
 		if !isNode {
 			return obj, nil
 		}
-		return Slim(node), nil
+		return c.Arrive(node)
 	}
+}
+
+// Begin begins a new list: the room that one took which was not completed is given back.
+func (c *Cache) Begin() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.resize(c.held, 0)
+}
+
+// Arrive cuts down a Node of a list that is not complete yet, and takes room for it.
+func (c *Cache) Arrive(node *corev1.Node) (*corev1.Node, error) {
+	slim := Slim(node)
+	c.mu.Lock()
+	fits := c.resize(c.held, c.arriving+size(slim))
+	c.mu.Unlock()
+	if !fits {
+		c.observer.Full()
+		return nil, ErrFull
+	}
+	return slim, nil
+}
+
+// Release gives back the room that the Nodes take. It is for a cache whose watch has ended, and
+// that nobody reads any more.
+func (c *Cache) Release() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.resize(0, 0)
+	c.released = true
+}
+
+// resize takes room, or gives it back, so that there is as much as the Nodes here and those that
+// arrive take. It reports whether there is, and changes nothing otherwise.
+func (c *Cache) resize(held, arriving int64) bool {
+	if c.released {
+		return true
+	}
+	if !c.room.change(c.namespace, held+arriving-c.held-c.arriving) {
+		return false
+	}
+	c.held, c.arriving = held, arriving
+	return true
+}
+
+// sizeOf is the size of a Node that may be nil.
+func sizeOf(node *corev1.Node) int64 {
+	if node == nil {
+		return 0
+	}
+	return size(node)
 }
 
 func (c *Cache) snapshot() map[string]*corev1.Node {
@@ -211,9 +294,9 @@ func (c *Cache) index(node *corev1.Node) {
 		return
 	}
 	// A clipped copy, because callers hold the slices that they were given.
-	nodes := append(slices.Clone(c.byProviderID[id]), node)
-	slices.SortFunc(nodes, byName)
-	c.byProviderID[id] = slices.Clip(nodes)
+	nodes := c.byProviderID[id]
+	at, _ := slices.BinarySearchFunc(nodes, node, byName)
+	c.byProviderID[id] = slices.Insert(slices.Clip(nodes), at, node)
 }
 
 func (c *Cache) unindex(node *corev1.Node) {

@@ -42,7 +42,7 @@ func cordoned(n *corev1.Node) *corev1.Node {
 func filled(t *testing.T, nodes ...any) (*Cache, *told) {
 	t.Helper()
 	record := &told{}
-	c := New(record.observer())
+	c := New(record.observer(), nil, "")
 	c.Announce(nil)
 	must(t, c.Replace(nodes, "1"))
 	*record = told{}
@@ -134,7 +134,7 @@ func TestAnnounceTellsWhatChangedSinceThePreviousCache(t *testing.T) {
 	t.Parallel()
 	previous, _ := filled(t, node("same", "p1", "1"), node("gone", "p2", "1"), node("cordoned", "p3", "1"))
 	record := &told{}
-	next := New(record.observer())
+	next := New(record.observer(), nil, "")
 	must(t, next.Replace([]any{node("same", "p1", "9"), cordoned(node("cordoned", "p3", "9")), node("new", "p4", "9")}, "9"))
 	must(t, next.Update(node("new", "p4", "10")))
 	if diff := cmp.Diff(told{}, *record); diff != "" {
@@ -150,7 +150,7 @@ func TestAnnounceTellsWhatChangedSinceThePreviousCache(t *testing.T) {
 
 func TestCacheIsSyncedAfterTheFirstList(t *testing.T) {
 	t.Parallel()
-	c := New(Observer{})
+	c := New(Observer{}, nil, "")
 	must(t, c.Add(node("a", "p1", "1")))
 	select {
 	case <-c.Synced():

@@ -1,0 +1,187 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package csrapproval
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/bootstrap/internal/csrapproval/policy"
+)
+
+const (
+	// controlPlaneFreshness is how long what is known of the control plane is believed.
+	controlPlaneFreshness = time.Minute
+	// resolveTimeout bounds the look-up of the control plane's names.
+	resolveTimeout = 2 * time.Second
+	// controlPlaneLabel is on the Nodes of control planes that kubeadm and most installers make.
+	controlPlaneLabel = "node-role.kubernetes.io/control-plane"
+)
+
+// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=*,verbs=get
+
+// host is what is known of a Machine for certain. Its own name counts: providers name instances after it, and nobody
+// else can take it. Beside that count the addresses that its infrastructure vouches for. The name of its Node does not
+// count by itself: whoever registers a Node chooses name and providerID.
+func (a *approver) host(ctx context.Context, m *clusterv1.Machine, all []clusterv1.Machine) (policy.Host, error) {
+	h := policy.Host{NodeName: m.Status.NodeRef.Name, Names: []string{m.Name}}
+	vouched, err := a.vouched(ctx, m)
+	if err != nil {
+		return h, err
+	}
+	for _, address := range vouched {
+		if net.ParseIP(address) != nil {
+			h.Addresses = append(h.Addresses, address)
+		} else {
+			h.Names = append(h.Names, address)
+		}
+	}
+	control, err := a.controlPlane(ctx)
+	if err != nil {
+		return h, err
+	}
+	h.Taken.Names, h.Taken.Addresses = slices.Clone(control.Names), slices.Clone(control.Addresses)
+	for i := range all {
+		other := &all[i]
+		if other.UID == m.UID {
+			continue
+		}
+		h.Taken.Names = append(h.Taken.Names, other.Name)
+		if a.trustReported {
+			// What guests report counts for both, so what two of them report is nobody's. Where the cloud vouches for
+			// addresses, a guest must not be able to keep another Machine from its own.
+			add(&h.Taken, other.Status.Addresses)
+		}
+	}
+	return h, nil
+}
+
+// vouched are the names and addresses of a Machine that are not its guest's choice, from one live read: neither a copy
+// nor a cache shows what was reported a moment ago as vouched for. Infrastructure providers of others do not say what
+// they vouch for, and some pass on what the guest reports, so nothing of theirs counts unless that is trusted.
+func (a *approver) vouched(ctx context.Context, m *clusterv1.Machine) ([]string, error) {
+	var all []string
+	if a.trustReported {
+		for _, address := range m.Status.Addresses {
+			all = append(all, address.Address)
+		}
+	}
+	ref := m.Spec.InfrastructureRef
+	if ref.APIGroup != infrav1.GroupVersion.Group {
+		return all, nil
+	}
+	infra := &unstructured.Unstructured{}
+	infra.SetGroupVersionKind(schema.GroupVersionKind{Group: ref.APIGroup, Version: infrav1.GroupVersion.Version, Kind: ref.Kind})
+	if err := a.live.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: ref.Name}, infra); err != nil {
+		return nil, fmt.Errorf("reading %s %q: %w", ref.Kind, ref.Name, err)
+	}
+	if owner := metav1.GetControllerOf(infra); owner == nil || owner.UID != m.UID {
+		return nil, fmt.Errorf("reading %s %q: it does not belong to Machine %q", ref.Kind, ref.Name, m.Name)
+	}
+	vouched, _, err := unstructured.NestedStringSlice(infra.Object, "status", "vouchedAddresses")
+	if err != nil {
+		return nil, fmt.Errorf("reading status.vouchedAddresses of %s %q: %w", ref.Kind, ref.Name, err)
+	}
+	return append(all, vouched...), nil
+}
+
+// controlPlane returns the names and addresses of the control plane: the endpoint of the Cluster and of the kubeconfig,
+// what these resolve to, the API server as pods see it and where it announces itself, and the Nodes that the control plane runs on.
+func (a *approver) controlPlane(ctx context.Context) (policy.Taken, error) {
+	a.mu.Lock()
+	known, fresh := a.control, time.Now().Before(a.stale)
+	a.mu.Unlock()
+	if fresh {
+		return known, nil
+	}
+	taken := policy.Taken{}
+	cluster := &clusterv1.Cluster{}
+	if err := a.client.Get(ctx, client.ObjectKeyFromObject(a.cluster), cluster); err != nil {
+		return taken, fmt.Errorf("reading Cluster: %w", err)
+	}
+	hosts := []string{cluster.Spec.ControlPlaneEndpoint.Host, a.connection.Server.TLSServerName}
+	if server, err := url.Parse(a.connection.Server.URL); err == nil {
+		hosts = append(hosts, server.Hostname())
+	}
+	resolved := map[string][]string{}
+	for _, host := range hosts {
+		resolved[host] = a.addressesOf(ctx, host)
+		taken.Names, taken.Addresses = append(taken.Names, host), append(taken.Addresses, host)
+		taken.Addresses = append(taken.Addresses, resolved[host]...)
+	}
+	service, err := a.connection.Core.Services(metav1.NamespaceDefault).Get(ctx, "kubernetes", metav1.GetOptions{})
+	if err == nil {
+		taken.Addresses = append(taken.Addresses, service.Spec.ClusterIPs...)
+	} else if !apierrors.IsNotFound(err) {
+		return taken, fmt.Errorf("reading the Service of the API server: %w", err)
+	}
+	slice, err := a.connection.Discovery.EndpointSlices(metav1.NamespaceDefault).Get(ctx, "kubernetes", metav1.GetOptions{})
+	if err == nil {
+		for i := range slice.Endpoints {
+			taken.Addresses = append(taken.Addresses, slice.Endpoints[i].Addresses...)
+		}
+	} else if !apierrors.IsNotFound(err) {
+		return taken, fmt.Errorf("reading the EndpointSlice of the API server: %w", err)
+	}
+	nodes, err := a.connection.Core.Nodes().List(ctx, metav1.ListOptions{LabelSelector: controlPlaneLabel})
+	if err != nil {
+		return taken, fmt.Errorf("listing the Nodes of the control plane: %w", err)
+	}
+	for i := range nodes.Items {
+		taken.Names = append(taken.Names, nodes.Items[i].Name)
+		for _, address := range nodes.Items[i].Status.Addresses {
+			taken.Names, taken.Addresses = append(taken.Names, address.Address), append(taken.Addresses, address.Address)
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.control, a.resolved, a.stale = taken, resolved, time.Now().Add(controlPlaneFreshness)
+	return taken, nil
+}
+
+// mostAddresses is how many addresses of one host name count.
+const mostAddresses = 64
+
+// addressesOf looks a host name up. Where that fails, what was found before stands.
+func (a *approver) addressesOf(ctx context.Context, host string) []string {
+	if a.resolve == nil || host == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
+	defer cancel()
+	found, err := a.resolve(ctx, host)
+	if err != nil {
+		a.log.V(1).Info("cannot look up the control plane's endpoint", "host", host, "cause", err.Error())
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.resolved[host]
+	}
+	return found[:min(len(found), mostAddresses)]
+}
+
+func add(taken *policy.Taken, addresses clusterv1.MachineAddresses) {
+	for _, address := range addresses {
+		if isIP(address) {
+			taken.Addresses = append(taken.Addresses, address.Address)
+		} else {
+			taken.Names = append(taken.Names, address.Address)
+		}
+	}
+}
+
+func isIP(address clusterv1.MachineAddress) bool {
+	return address.Type == clusterv1.MachineInternalIP || address.Type == clusterv1.MachineExternalIP
+}

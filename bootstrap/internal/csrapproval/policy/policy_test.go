@@ -1,0 +1,325 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package policy
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+)
+
+// key signs all requests of these tests.
+func key(t testing.TB) *ecdsa.PrivateKey {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func sign(t testing.TB, k *ecdsa.PrivateKey, request *x509.CertificateRequest) []byte {
+	t.Helper()
+	der, err := x509.CreateCertificateRequest(rand.Reader, request, k)
+	if err != nil {
+		return nil // what x509 refuses to make cannot come
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
+}
+
+var node1 = Host{NodeName: "node-1", Names: []string{"m1", "node-1", "node-1.internal"}, Addresses: []string{"10.0.0.1", "fd00::1"}}
+
+// ask is a request for a certificate, as it should be unless changed.
+type ask struct {
+	certificatesv1.CertificateSigningRequestSpec
+	x509.CertificateRequest
+}
+
+func serving() ask {
+	return ask{
+		certificatesv1.CertificateSigningRequestSpec{
+			SignerName: certificatesv1.KubeletServingSignerName,
+			Username:   "system:node:node-1",
+			Groups:     []string{"system:nodes", "system:authenticated"},
+			Usages:     []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth},
+		},
+		x509.CertificateRequest{
+			Subject:     pkix.Name{CommonName: "system:node:node-1", Organization: []string{"system:nodes"}},
+			DNSNames:    []string{"node-1"},
+			IPAddresses: []net.IP{net.ParseIP("10.0.0.1"), net.ParseIP("fd00::1")},
+		},
+	}
+}
+
+func TestServing(t *testing.T) {
+	t.Parallel()
+	k := key(t)
+	cases := map[string]struct {
+		change  func(*ask)
+		host    Host
+		refused bool
+	}{
+		"approves what is the Machine's":    {func(*ask) {}, node1, false},
+		"approves addresses alone":          {func(a *ask) { a.DNSNames = nil }, node1, false},
+		"approves key encipherment for RSA": {func(a *ask) { a.Usages = append(a.Usages, certificatesv1.UsageKeyEncipherment) }, node1, false},
+
+		"refuses a foreign name":                           {func(a *ask) { a.DNSNames = append(a.DNSNames, "kubernetes.default.svc") }, node1, true},
+		"refuses a foreign address":                        {func(a *ask) { a.IPAddresses = append(a.IPAddresses, net.ParseIP("10.0.0.2")) }, node1, true},
+		"refuses a wildcard":                               {func(a *ask) { a.DNSNames = []string{"*"} }, node1, true},
+		"refuses an empty name":                            {func(a *ask) { a.DNSNames = []string{""} }, node1, true},
+		"refuses no names at all":                          {func(a *ask) { a.DNSNames, a.IPAddresses = nil, nil }, node1, true},
+		"refuses another requester":                        {func(a *ask) { a.Username = "system:node:node-2" }, node1, true},
+		"refuses a user that is no node":                   {func(a *ask) { a.Username = "node-1" }, node1, true},
+		"refuses a user outside nodes":                     {func(a *ask) { a.Groups = []string{"system:authenticated"} }, node1, true},
+		"refuses another subject":                          {func(a *ask) { a.Subject.CommonName = "system:node:node-2" }, node1, true},
+		"refuses a second organization":                    {func(a *ask) { a.Subject.Organization = []string{"system:nodes", "system:masters"} }, node1, true},
+		"refuses masters":                                  {func(a *ask) { a.Subject.Organization = []string{"system:masters"} }, node1, true},
+		"refuses an e-mail address":                        {func(a *ask) { a.EmailAddresses = []string{"a@example.test"} }, node1, true},
+		"refuses a URI":                                    {func(a *ask) { a.URIs = []*url.URL{{Scheme: "spiffe", Host: "a"}} }, node1, true},
+		"refuses client authentication":                    {func(a *ask) { a.Usages = append(a.Usages, certificatesv1.UsageClientAuth) }, node1, true},
+		"refuses to sign certificates":                     {func(a *ask) { a.Usages = append(a.Usages, certificatesv1.UsageCertSign) }, node1, true},
+		"refuses without a usage":                          {func(a *ask) { a.Usages = nil }, node1, true},
+		"refuses a Machine without Node":                   {func(*ask) {}, Host{Names: node1.Names, Addresses: node1.Addresses}, true},
+		"refuses a Node whose name nobody vouches for":     {func(*ask) {}, Host{NodeName: "node-1", Names: []string{"m1"}, Addresses: node1.Addresses}, true},
+		"refuses the endpoint's name":                      {func(a *ask) { a.DNSNames = []string{"node-1", "api.example.test"} }, taking("api.example.test", ""), true},
+		"refuses the endpoint's name in capitals":          {func(a *ask) { a.DNSNames = []string{"node-1", "api.example.test"} }, taking("API.Example.Test", ""), true},
+		"refuses the endpoint's address":                   {func(*ask) {}, taking("", "10.0.0.1"), true},
+		"refuses the endpoint's address written otherwise": {func(*ask) {}, taking("", "::ffff:10.0.0.1"), true},
+		"refuses the API server as pods call it":           {func(a *ask) { a.DNSNames = []string{"kubernetes.default.svc"} }, vouching("kubernetes.default.svc"), true},
+		"refuses the API server's short name":              {func(a *ask) { a.DNSNames = []string{"kubernetes"} }, vouching("kubernetes"), true},
+		"refuses localhost":                                {func(a *ask) { a.DNSNames = []string{"localhost"} }, vouching("localhost"), true},
+		"refuses a name below localhost":                   {func(a *ask) { a.DNSNames = []string{"a.LOCALHOST."} }, vouching("a.LOCALHOST."), true},
+		"refuses loopback":                                 {func(a *ask) { a.IPAddresses = []net.IP{net.ParseIP("127.0.0.1")} }, vouching("127.0.0.1"), true},
+		"refuses loopback of IPv6":                         {func(a *ask) { a.IPAddresses = []net.IP{net.ParseIP("::1")} }, vouching("::1"), true},
+		"refuses the metadata service":                     {func(a *ask) { a.IPAddresses = []net.IP{net.ParseIP("169.254.169.254")} }, vouching("169.254.169.254"), true},
+		"refuses link-local of IPv6":                       {func(a *ask) { a.IPAddresses = []net.IP{net.ParseIP("fe80::1")} }, vouching("fe80::1"), true},
+		"refuses every address":                            {func(a *ask) { a.IPAddresses = []net.IP{net.ParseIP("0.0.0.0")} }, vouching("0.0.0.0"), true},
+		"refuses multicast":                                {func(a *ask) { a.IPAddresses = []net.IP{net.ParseIP("224.0.0.1")} }, vouching("224.0.0.1"), true},
+		"refuses an address that is none":                  {func(*ask) {}, Host{NodeName: "node-1", Names: node1.Names, Addresses: []string{"", "10.0.0.1/8"}}, true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := serving()
+			c.change(&a)
+			a.Request = sign(t, k, &a.CertificateRequest)
+			assertVerdict(t, Serving(&certificatesv1.CertificateSigningRequest{Spec: a.CertificateSigningRequestSpec}, c.host), c.refused)
+		})
+	}
+}
+
+// taking is node1, with a name and an address that belong to somebody else.
+func taking(name, address string) Host {
+	h := node1
+	h.Names, h.Taken = append(slices.Clone(h.Names), strings.ToLower(name)), Taken{Names: []string{"", name}, Addresses: []string{"", address}}
+	return h
+}
+
+// vouching is node1 in a cloud that vouches for anything.
+func vouching(anything string) Host {
+	h := node1
+	h.Names, h.Addresses = append(slices.Clone(h.Names), anything), append(slices.Clone(h.Addresses), anything)
+	return h
+}
+
+func TestClient(t *testing.T) {
+	t.Parallel()
+	k := key(t)
+	waiting := Host{Names: []string{"m1", "node-1"}, Addresses: node1.Addresses}
+	cases := map[string]struct {
+		change  func(*ask)
+		host    Host
+		refused bool
+	}{
+		"approves the Machine's name":         {func(*ask) {}, waiting, false},
+		"refuses a name that is not its":      {func(a *ask) { a.Subject.CommonName = "system:node:node-2" }, waiting, true},
+		"refuses a second Node":               {func(*ask) {}, node1, true},
+		"refuses a Node of the control plane": {func(*ask) {}, Host{Names: waiting.Names, Taken: Taken{Names: []string{"node-1"}}}, true},
+		"refuses the API server's name":       {func(a *ask) { a.Subject.CommonName = "system:node:kubernetes" }, Host{Names: []string{"kubernetes"}}, true},
+		"refuses a user":                      {func(a *ask) { a.Subject.CommonName = "admin" }, waiting, true},
+		"refuses masters":                     {func(a *ask) { a.Subject.Organization = []string{"system:masters"} }, waiting, true},
+		"refuses names of hosts":              {func(a *ask) { a.DNSNames = []string{"node-1"} }, waiting, true},
+		"refuses a serving certificate":       {func(a *ask) { a.Usages = []certificatesv1.KeyUsage{certificatesv1.UsageServerAuth} }, waiting, true},
+		"refuses the name without a Node":     {func(a *ask) { a.Subject.CommonName = "system:node:" }, waiting, true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := serving()
+			a.SignerName, a.Username = certificatesv1.KubeAPIServerClientKubeletSignerName, "system:bootstrap:abcdef"
+			a.DNSNames, a.IPAddresses = nil, nil
+			a.Usages = []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth}
+			c.change(&a)
+			a.Request = sign(t, k, &a.CertificateRequest)
+			assertVerdict(t, Client(&certificatesv1.CertificateSigningRequest{Spec: a.CertificateSigningRequestSpec}, c.host), c.refused)
+		})
+	}
+}
+
+func assertVerdict(t *testing.T, err error, refused bool) {
+	t.Helper()
+	var refusal *Refusal
+	if errors.As(err, &refusal) != refused || (err != nil) != refused {
+		t.Errorf("err = %v, want refused = %t", err, refused)
+	}
+}
+
+func TestRefusesWhatIsNoRequest(t *testing.T) {
+	t.Parallel()
+	good := serving()
+	request := sign(t, key(t), &good.CertificateRequest)
+	block, _ := pem.Decode(request)
+	broken := slices.Clone(block.Bytes)
+	broken[len(broken)-1] ^= 1
+	for name, data := range map[string][]byte{
+		"nothing":            nil,
+		"text":               []byte("hello"),
+		"two blocks":         slices.Concat(request, request),
+		"another kind":       pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: block.Bytes}),
+		"a broken signature": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: broken}),
+	} {
+		a := serving()
+		a.Request = data
+		if err := Serving(&certificatesv1.CertificateSigningRequest{Spec: a.CertificateSigningRequestSpec}, node1); err == nil {
+			t.Errorf("approved %s", name)
+		}
+	}
+}
+
+// Whatever is asked, an approval must be for the Node itself and for nothing that is not the Machine's.
+func FuzzServing(f *testing.F) {
+	f.Add("system:node:node-1", "system:nodes", "system:node:node-1", "system:nodes", "node-1", []byte{10, 0, 0, 1}, "server auth")
+	f.Add("system:node:node-1", "system:nodes", "system:node:node-1", "system:nodes", "node-1,evil", []byte{10, 0, 0, 2}, "client auth,server auth")
+	f.Add("", "", "", "", "", []byte{}, "")
+	k := key(f)
+	f.Fuzz(func(t *testing.T, user, groups, name, organization, names string, ip []byte, usages string) {
+		request := &x509.CertificateRequest{Subject: pkix.Name{CommonName: name, Organization: split(organization)}, DNSNames: split(names)}
+		if len(ip) == 4 || len(ip) == 16 {
+			request.IPAddresses = []net.IP{ip}
+		}
+		csr := &certificatesv1.CertificateSigningRequest{Spec: certificatesv1.CertificateSigningRequestSpec{
+			SignerName: certificatesv1.KubeletServingSignerName, Username: user, Groups: split(groups), Request: sign(t, k, request),
+		}}
+		for _, u := range split(usages) {
+			csr.Spec.Usages = append(csr.Spec.Usages, certificatesv1.KeyUsage(u))
+		}
+		if Serving(csr, node1) != nil {
+			return
+		}
+		asked, err := parse(csr.Spec.Request)
+		if err != nil {
+			t.Fatal("approved what cannot be parsed")
+		}
+		for _, dns := range asked.DNSNames {
+			if !slices.Contains(node1.Names, dns) {
+				t.Errorf("approved the name %q", dns)
+			}
+		}
+		for _, address := range asked.IPAddresses {
+			if !slices.Contains(node1.Addresses, address.String()) {
+				t.Errorf("approved the address %s", address)
+			}
+		}
+		if user != "system:node:node-1" || asked.Subject.CommonName != user || !slices.Equal(asked.Subject.Organization, []string{"system:nodes"}) {
+			t.Errorf("approved %q of %q for %q", asked.Subject.CommonName, asked.Subject.Organization, user)
+		}
+		if slices.Contains(csr.Spec.Usages, certificatesv1.UsageClientAuth) {
+			t.Error("approved client authentication")
+		}
+	})
+}
+
+// Whatever is asked with a bootstrap token, an approval must be for one of the Machine's names and for a client alone.
+func FuzzClient(f *testing.F) {
+	f.Add("system:node:m1", "system:nodes", "", []byte{}, "client auth")
+	f.Add("system:node:node-2", "system:nodes", "", []byte{}, "client auth")
+	f.Add("system:node:m1", "system:nodes,system:masters", "", []byte{}, "client auth")
+	f.Add("system:node:m1", "system:nodes", "node-1", []byte{10, 0, 0, 1}, "client auth")
+	f.Add("system:node:", "", "", []byte{}, "")
+	k := key(f)
+	waiting := Host{Names: []string{"m1", "node-1"}, Addresses: node1.Addresses}
+	f.Fuzz(func(t *testing.T, name, organization, names string, ip []byte, usages string) {
+		request := &x509.CertificateRequest{Subject: pkix.Name{CommonName: name, Organization: split(organization)}, DNSNames: split(names)}
+		if len(ip) == 4 || len(ip) == 16 {
+			request.IPAddresses = []net.IP{ip}
+		}
+		csr := &certificatesv1.CertificateSigningRequest{Spec: certificatesv1.CertificateSigningRequestSpec{
+			SignerName: certificatesv1.KubeAPIServerClientKubeletSignerName, Username: "system:bootstrap:abcdef", Request: sign(t, k, request),
+		}}
+		for _, u := range split(usages) {
+			csr.Spec.Usages = append(csr.Spec.Usages, certificatesv1.KeyUsage(u))
+		}
+		if Client(csr, waiting) != nil {
+			return
+		}
+		asked, err := parse(csr.Spec.Request)
+		if err != nil {
+			t.Fatal("approved what cannot be parsed")
+		}
+		node, _ := strings.CutPrefix(asked.Subject.CommonName, "system:node:")
+		if !slices.Contains(waiting.Names, node) || !slices.Equal(asked.Subject.Organization, []string{"system:nodes"}) {
+			t.Errorf("approved %q of %q", asked.Subject.CommonName, asked.Subject.Organization)
+		}
+		if len(asked.DNSNames)+len(asked.IPAddresses) > 0 || slices.Contains(csr.Spec.Usages, certificatesv1.UsageServerAuth) {
+			t.Errorf("approved a certificate for %v, %v with %v", asked.DNSNames, asked.IPAddresses, csr.Spec.Usages)
+		}
+	})
+}
+
+// Bytes that are no request must not bring the approver down.
+func FuzzParse(f *testing.F) {
+	good := serving()
+	f.Add(sign(f, key(f), &good.CertificateRequest))
+	f.Add([]byte("-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, signer := range []string{certificatesv1.KubeletServingSignerName, certificatesv1.KubeAPIServerClientKubeletSignerName} {
+			csr := &certificatesv1.CertificateSigningRequest{Spec: serving().CertificateSigningRequestSpec}
+			csr.Spec.SignerName, csr.Spec.Request = signer, data
+			NodeOf(csr)
+			if err := Client(csr, node1); err == nil {
+				t.Error("approved a second client certificate for a Machine that has a Node")
+			}
+			_ = Serving(csr, node1)
+		}
+	})
+}
+
+func split(s string) []string {
+	return slices.DeleteFunc(strings.Split(s, ","), func(part string) bool { return part == "" })
+}
+
+// TestKey: a token is bound to the name of a key, so two keys must have two, whatever else is asked.
+func TestKey(t *testing.T) {
+	t.Parallel()
+	nameOf := func(k *ecdsa.PrivateKey, request *x509.CertificateRequest) string {
+		t.Helper()
+		name, err := Key(&certificatesv1.CertificateSigningRequest{Spec: certificatesv1.CertificateSigningRequestSpec{Request: sign(t, k, request)}})
+		if err != nil || name == "" {
+			t.Fatalf("the key is named %q, %v", name, err)
+		}
+		return name
+	}
+	a, b := key(t), key(t)
+	one := nameOf(a, &x509.CertificateRequest{})
+	if again := nameOf(a, &x509.CertificateRequest{DNSNames: []string{"x"}}); again != one {
+		t.Errorf("one key is named %q and %q", one, again)
+	}
+	if other := nameOf(b, &x509.CertificateRequest{}); other == one {
+		t.Errorf("two keys are named %q", one)
+	}
+	if name, err := Key(&certificatesv1.CertificateSigningRequest{}); err == nil {
+		t.Errorf("nothing is named %q", name)
+	}
+}

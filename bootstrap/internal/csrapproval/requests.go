@@ -1,0 +1,305 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package csrapproval
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
+	certificatesv1client "k8s.io/client-go/kubernetes/typed/certificates/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"drover.io/bootstrap/internal/csrapproval/policy"
+	"drover.io/runtime/fairshare"
+)
+
+const (
+	// largestRequest is how many bytes a request may have. That of a kubelet has some 2,000.
+	largestRequest = 8 << 10
+	// pageSize is how many requests are listed at once: any page of what an API server accepts is an answer that is
+	// read whole.
+	pageSize = 40
+	// pageTimeout is how long a page may take.
+	pageTimeout = 30 * time.Second
+	// mostPages is how many pages of a list are read.
+	mostPages = 2_500
+	// ofOneRequester is how many open requests of one requester are kept, the newest. A kubelet whose request is
+	// refused makes another every few minutes.
+	ofOneRequester = 20
+	// ofOneCluster is how many open requests of one workload cluster are kept.
+	ofOneCluster = 2_000
+	// ofAllClusters is how many open requests are kept of all workload clusters. Namespaces share them.
+	ofAllClusters = 8_000
+)
+
+// openRequests are the requests of kubelets of one workload cluster that wait for a decision. What else its API server
+// sends is not kept, so it cannot fill the memory of the manager.
+type openRequests struct {
+	// namespace holds places of the requests of all workload clusters.
+	namespace string
+	places    *fairshare.Places[string]
+	// opened is called with the name of every request that is to be decided on.
+	opened func(name string)
+	// relist is called when there may be room for requests that were not kept.
+	relist func()
+	// crowded is called when there is no room for a request, once until there is room again. It must not block.
+	crowded func()
+
+	mu     sync.Mutex
+	byName map[string]*certificatesv1.CertificateSigningRequest
+	// byRequester are the names, by the user who asks, from the oldest on.
+	byRequester map[string][]string
+	missed      bool
+}
+
+func newOpenRequests(namespace string, places *fairshare.Places[string]) *openRequests {
+	return &openRequests{
+		namespace: namespace, places: places, opened: func(string) {}, relist: func() {}, crowded: func() {},
+		byName: map[string]*certificatesv1.CertificateSigningRequest{}, byRequester: map[string][]string{},
+	}
+}
+
+// isOpen reports whether a request is one of a kubelet that waits for a decision.
+func isOpen(csr *certificatesv1.CertificateSigningRequest) bool {
+	return len(csr.Status.Conditions) == 0 && csr.Size() <= largestRequest && policy.NodeOf(csr) != ""
+}
+
+// names returns those of all requests.
+func (r *openRequests) names() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make([]string, 0, len(r.byName))
+	for name := range r.byName {
+		all = append(all, name)
+	}
+	return all
+}
+
+// get returns the request of a name; nil if there is none that is open.
+func (r *openRequests) get(name string) *certificatesv1.CertificateSigningRequest {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.byName[name]
+}
+
+// Add keeps a request that is open.
+func (r *openRequests) Add(o any) error { return r.Update(o) }
+
+// Update keeps a request that is open, and forgets one that is not any more.
+func (r *openRequests) Update(o any) error {
+	if csr, ok := o.(*certificatesv1.CertificateSigningRequest); ok && r.put(csr) {
+		r.opened(csr.Name)
+	}
+	return nil
+}
+
+// Delete forgets a request.
+func (r *openRequests) Delete(o any) error {
+	if csr, ok := o.(*certificatesv1.CertificateSigningRequest); ok {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.drop(csr.Name)
+	}
+	return nil
+}
+
+// Replace keeps what is open of a list.
+func (r *openRequests) Replace(items []any, _ string) error {
+	r.clear()
+	for _, o := range items {
+		_ = r.Update(o)
+	}
+	return nil
+}
+
+// Resync has every request decided on again, and asks for the list where something was not kept that there may be room
+// for by now. The Reflector calls it from time to time.
+func (r *openRequests) Resync() error {
+	r.reopen()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.missed && len(r.byName) <= ofOneCluster/2 {
+		r.missed = false
+		r.relist()
+	}
+	return nil
+}
+
+// reopen has every request decided on again.
+func (r *openRequests) reopen() {
+	for _, name := range r.names() {
+		r.opened(name)
+	}
+}
+
+// incomplete notes that there are open requests which are not kept.
+func (r *openRequests) incomplete() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.missed = true
+}
+
+// put keeps a request if it is open and there is room for it.
+func (r *openRequests) put(csr *certificatesv1.CertificateSigningRequest) (kept bool) {
+	csr.ManagedFields = nil
+	open := isOpen(csr)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.drop(csr.Name); !open {
+		return false
+	}
+	if others := r.byRequester[csr.Spec.Username]; len(others) >= ofOneRequester {
+		r.drop(others[0])
+	}
+	if len(r.byName) >= ofOneCluster || !r.places.Take(r.namespace) {
+		if !r.missed {
+			r.crowded()
+		}
+		r.missed = true
+		return false
+	}
+	r.byName[csr.Name] = csr
+	r.byRequester[csr.Spec.Username] = append(r.byRequester[csr.Spec.Username], csr.Name)
+	return true
+}
+
+// drop forgets a request. The caller holds the lock.
+func (r *openRequests) drop(name string) {
+	known := r.byName[name]
+	if known == nil {
+		return
+	}
+	delete(r.byName, name)
+	r.places.Give(r.namespace)
+	user, left := known.Spec.Username, []string(nil)
+	for _, other := range r.byRequester[user] {
+		if other != name {
+			left = append(left, other)
+		}
+	}
+	if r.byRequester[user] = left; len(left) == 0 {
+		delete(r.byRequester, user)
+	}
+}
+
+// clear forgets everything.
+func (r *openRequests) clear() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name := range r.byName {
+		r.drop(name)
+	}
+}
+
+// onRelist sets what is called when there may be room for requests that were not kept.
+func (r *openRequests) onRelist(relist func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.relist = relist
+}
+
+// source lists requests in pages, of which only what is open is held, and watches them.
+type source struct {
+	cache.ListWatch
+	requests certificatesv1client.CertificateSigningRequestInterface
+	// failed is called with every error, incomplete when a list has open requests that are not in the answer.
+	failed     func(error)
+	incomplete func()
+}
+
+func newSource(requests certificatesv1client.CertificateSigningRequestInterface, failed func(error), incomplete func()) *source {
+	s := &source{requests: requests, failed: failed, incomplete: incomplete}
+	s.ListWithContextFunc = func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
+		list, err := s.list(ctx)
+		return list, s.noted(err)
+	}
+	s.WatchFuncWithContext = func(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
+		stream, err := requests.Watch(ctx, o)
+		return stream, s.noted(err)
+	}
+	return s
+}
+
+// IsWatchListSemanticsUnSupported has the requests listed in pages: a list that is streamed ends with the first part
+// where it is longer than an answer may be.
+func (*source) IsWatchListSemanticsUnSupported() bool { return true }
+
+func (s *source) noted(err error) error {
+	if err != nil {
+		s.failed(err)
+	}
+	return err
+}
+
+// list reads all pages. Of each requester it returns the newest requests, and of each and of all no more than are kept,
+// the oldest first.
+func (s *source) list(ctx context.Context) (*certificatesv1.CertificateSigningRequestList, error) {
+	open := newest{of: map[string][]int{}}
+	next := ""
+	var last metav1.ListMeta
+	for range mostPages {
+		page, err := s.page(ctx, next)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Items {
+			if page.Items[i].ManagedFields = nil; isOpen(&page.Items[i]) {
+				open.add(page.Items[i])
+			}
+		}
+		last = page.ListMeta
+		if next = page.Continue; next == "" {
+			break
+		}
+	}
+	if open.missed || next != "" {
+		s.incomplete()
+	}
+	last.Continue, last.RemainingItemCount = "", nil
+	slices.SortStableFunc(open.requests, byAge)
+	return &certificatesv1.CertificateSigningRequestList{ListMeta: last, Items: open.requests}, nil
+}
+
+// page reads one page, within its time: an answer that drips holds a place among the long ones.
+func (s *source) page(ctx context.Context, next string) (*certificatesv1.CertificateSigningRequestList, error) {
+	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
+	defer cancel()
+	return s.requests.List(ctx, metav1.ListOptions{Limit: pageSize, Continue: next})
+}
+
+func byAge(a, b certificatesv1.CertificateSigningRequest) int {
+	return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
+}
+
+// newest collects the newest requests of each requester.
+type newest struct {
+	requests []certificatesv1.CertificateSigningRequest
+	// of are the indexes of the requests of each requester.
+	of map[string][]int
+	// missed is true if there was no room for a requester's request.
+	missed bool
+}
+
+func (n *newest) add(csr certificatesv1.CertificateSigningRequest) {
+	requester := csr.Spec.Username
+	mine := n.of[requester]
+	switch {
+	case len(mine) >= ofOneRequester:
+		oldest := slices.MinFunc(mine, func(a, b int) int { return byAge(n.requests[a], n.requests[b]) })
+		if byAge(n.requests[oldest], csr) < 0 {
+			n.requests[oldest] = csr
+		}
+	case len(n.requests) >= ofOneCluster:
+		n.missed = true
+	default:
+		n.of[requester] = append(mine, len(n.requests))
+		n.requests = append(n.requests, csr)
+	}
+}

@@ -1,0 +1,49 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package aws_test
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/aws"
+	"drover.io/infra-providers/aws/awsfake"
+	"drover.io/infra-providers/internal/faulttest"
+)
+
+// TestFaultInjection takes machines through their lives in an EC2 that lists late, and whose every request may go
+// wrong. Its subnet has no room at times; the other zone has.
+func TestFaultInjection(t *testing.T) {
+	t.Parallel()
+	faulttest.Run(t, func(t *testing.T, dice *faulttest.Rand) faulttest.World[*infrav1.AWSMachine, aws.Config] {
+		ec2 := open(t, awsfake.Options{BootReads: 2, StopReads: 2, KeepReads: 3, Lag: 1, Faults: func(action string) awsfake.Fault {
+			return faults[dice.Fault(action == "RunInstances" || action == "TerminateInstances" || action == "RebootInstances")]
+		}})
+		return faulttest.World[*infrav1.AWSMachine, aws.Config]{
+			Cloud:   ec2.described(),
+			Secret:  credentialsSecret("", awsfake.AccessKey),
+			Machine: func() *infrav1.AWSMachine { return &infrav1.AWSMachine{Spec: spec(elsewhere)} },
+			Hooks:   conformance(t, ec2),
+			Pass: func(passed time.Duration) {
+				ec2.pass(passed)
+				ec2.cloud.Settle()
+			},
+		}
+	})
+}
+
+func elsewhere(s *infrav1.AWSMachineSpec) {
+	s.CredentialsSecretName = "aws"
+	s.Volumes = []infrav1.AWSDataVolume{{DeviceName: "/dev/sdf", AWSVolume: infrav1.AWSVolume{SizeGiB: ptr.To[int32](20)}}}
+	s.Fallbacks = []infrav1.AWSFallback{{InstanceType: "m7i.xlarge"}, {Subnet: infrav1.AWSSelector{ID: awsfake.SubnetB}}}
+}
+
+var faults = map[faulttest.Fault]awsfake.Fault{
+	faulttest.Lost:      {Lost: true},
+	faulttest.Broken:    {Status: 500, Code: "InternalError", Message: "An internal error has occurred"},
+	faulttest.Throttled: {Status: 503, Code: "RequestLimitExceeded", Message: "Request limit exceeded."},
+}

@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hetzner_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/hetznercloud/hcloud-go/v2/hcloud"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/hetzner"
+	"drover.io/infra-providers/hetzner/hetznerfake"
+	"drover.io/infra-providers/internal/faulttest"
+)
+
+// TestFaultInjection takes machines with volumes and networks through their lives in a slow project, where every
+// request may go wrong. Their location is full at times; another is not.
+func TestFaultInjection(t *testing.T) {
+	t.Parallel()
+	faulttest.Run(t, func(t *testing.T, dice *faulttest.Rand) faulttest.World[*infrav1.HetznerMachine, hetzner.Config] {
+		cloud := start(t, hetznerfake.Options{Slow: 3})
+		now := time.Now()
+		wire := &http.Client{Transport: &faulttest.Wire{Rand: dice, Next: http.DefaultTransport, Refuse: refuse}}
+		described := hetzner.Cloud()
+		described.Connect = func(context.Context, driver.Account, driver.Credentials) (driver.Driver[hetzner.Config], error) {
+			return hetzner.New(hcloud.NewClient(
+				hcloud.WithEndpoint(cloud.Endpoint), hcloud.WithToken(hetznerfake.Token), hcloud.WithHTTPClient(wire), hcloud.WithRetryOpts(hcloud.RetryOpts{MaxRetries: 0}),
+			), func() time.Time { return now }), nil
+		}
+		return faulttest.World[*infrav1.HetznerMachine, hetzner.Config]{
+			Cloud: described,
+			Machine: func() *infrav1.HetznerMachine {
+				spec := everything()
+				spec.Fallbacks = []infrav1.HetznerFallback{{ServerType: "cx43"}, {Location: "nbg1"}}
+				return &infrav1.HetznerMachine{Spec: spec}
+			},
+			Hooks: conformance(t, cloud),
+			Pass:  func(passed time.Duration) { now = now.Add(passed) },
+		}
+	})
+}
+
+func refuse(fault faulttest.Fault) (status int, body string) {
+	if fault == faulttest.Throttled {
+		return http.StatusTooManyRequests, `{"error": {"code": "rate_limit_exceeded", "message": "limit of 3600 requests per hour reached"}}`
+	}
+	return http.StatusServiceUnavailable, `{"error": {"code": "service_error", "message": "service unavailable"}}`
+}

@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hetznerfake
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/hetznercloud/hcloud-go/v2/hcloud/schema"
+	"k8s.io/utils/ptr"
+)
+
+func createPlacementGroup(c *Cloud, r request) (any, *refusal) {
+	var asked schema.PlacementGroupCreateRequest
+	if err := json.Unmarshal(r.body, &asked); err != nil {
+		return nil, &refusal{status: http.StatusBadRequest, code: "json_error", message: err.Error()}
+	}
+	if slices.ContainsFunc(c.placementGroups, func(g *schema.PlacementGroup) bool { return g.Name == asked.Name }) {
+		return nil, &refusal{status: http.StatusConflict, code: "uniqueness_error", message: "placement group name is already used", field: "name"}
+	}
+	made := &schema.PlacementGroup{
+		ID: newID(), Name: asked.Name, Type: asked.Type, Labels: ptr.Deref(asked.Labels, nil), Servers: []int64{},
+		Created: time.Now().Truncate(time.Second),
+	}
+	if denied := checkLabels(made.Labels); denied != nil {
+		return nil, denied
+	}
+	c.placementGroups = append(c.placementGroups, made)
+	return schema.PlacementGroupCreateResponse{PlacementGroup: *made}, nil
+}
+
+// PlacementGroups are the names of the groups that exist.
+func (c *Cloud) PlacementGroups() (names []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, group := range c.placementGroups {
+		names = append(names, group.Name)
+	}
+	return names
+}
+
+// HidePlacementGroups makes the next lists of placement groups empty.
+func (c *Cloud) HidePlacementGroups(lists int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.faults.groupless = lists
+}

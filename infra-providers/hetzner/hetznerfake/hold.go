@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hetznerfake
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+)
+
+// held is a request whose connection broke before it was carried out.
+type held struct {
+	operation string
+	request   *http.Request
+	body      []byte
+}
+
+// keep ends the connection without an answer.
+func (h *held) keep(r *http.Request) {
+	if h.request == nil {
+		// A body that cannot be read is one that breaks the description.
+		h.body, _ = io.ReadAll(r.Body)
+		h.request = r.Clone(context.Background())
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// Hold makes the next request of an operation, such as POST /servers, have no answer, and returns a function that
+// carries it out. Until then requests of that operation have no answer either.
+func (c *Cloud) Hold(operation string) (arrive func() error) {
+	next := &held{operation: operation}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.faults.held = next
+	return func() error {
+		c.mu.Lock()
+		c.faults.held = nil
+		c.mu.Unlock()
+		if next.request == nil {
+			return errors.New("nothing was held")
+		}
+		next.request.Body = io.NopCloser(bytes.NewReader(next.body))
+		answer := httptest.NewRecorder()
+		c.ServeHTTP(answer, next.request)
+		if answer.Code >= http.StatusBadRequest {
+			return fmt.Errorf("%s: %s", operation, answer.Body)
+		}
+		return nil
+	}
+}

@@ -1,6 +1,0 @@
-// SPDX-FileCopyrightText: The Drover Authors
-// SPDX-License-Identifier: Apache-2.0
-
-// Package story holds the tests that take HetznerMachines through the whole provider, against a real API
-// server and the fake cloud. It has no code of its own.
-package story

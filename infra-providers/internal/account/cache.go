@@ -1,0 +1,283 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package account keeps one connected driver per cloud account and region. It reads the credentials that
+// machines refer to, notices when they were rotated, and wraps every driver in what all clouds need
+// alike: metrics, deadlines, a throttle and an inventory.
+//
+// It also keeps accounts apart: the provider's own credentials are for namespaces that the operator allows and for
+// the provider's own endpoint, a machine that is pinned to an account is served by no other, and an account that does
+// not answer holds only a share of the workers, however many of them one namespace has. It decides nothing else about machines; the reconcilers of this
+// module ask it for a driver.
+package account
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+)
+
+const (
+	// freshness is how long credentials are trusted before their Secret is read again.
+	freshness = time.Minute
+	// unsettled is the time between two lists while instances start or stop.
+	unsettled = 5 * time.Second
+	// idle is how long an account is kept that no machine and no template asks for.
+	idle = time.Hour
+	// ofNamespace is how many instances are kept in memory of all accounts of the Secrets of one namespace: the servers
+	// that they name may show any number.
+	ofNamespace = 50_000
+)
+
+// Cache hands out drivers.
+type Cache[M driver.Machine, C any] struct {
+	cloud      driver.Cloud[M, C]
+	options    Options
+	permission *permission
+	gate       *gate
+
+	mu      sync.Mutex
+	entries map[key]*entry[C]
+}
+
+// key names an account. The namespace counts only where a Secret does.
+type key struct {
+	namespace string
+	driver.Account
+}
+
+// String is different for every account.
+func (k key) String() string {
+	return fmt.Sprintf("%q %q %q %q", k.namespace, k.SecretName, k.Region, k.Endpoint)
+}
+
+// source names where the credentials come from.
+func (k key) source() string {
+	if k.SecretName == "" {
+		return "the provider's own credentials"
+	}
+	return fmt.Sprintf("Secret %q", k.SecretName)
+}
+
+// entry is what is kept of one account.
+type entry[C any] struct {
+	// used is when a driver was last asked for; the Book's lock guards it.
+	used time.Time
+	// kept is how many instances its inventory has.
+	kept atomic.Int64
+
+	// mu is held while credentials are read, and never during a call to the cloud.
+	mu        sync.Mutex
+	connected *connection[C]
+	version   string
+	read      time.Time
+}
+
+// Options are the dependencies of a Book.
+type Options struct {
+	// Secrets reads without a cache: whole Secrets must not pile up in memory.
+	Secrets client.Reader
+	// Namespaces reads without a cache; nil where no label of a Namespace counts.
+	Namespaces client.Reader
+	// OwnCredentials are the namespaces that may use the provider's own credentials whatever their labels, or
+	// EveryNamespace.
+	OwnCredentials []string
+	Now            func() time.Time
+	// Changed is called when a cloud says, or a list shows, that an instance changed.
+	Changed func(driver.Identity)
+	// Interval is the time between two lists of an account; zero reads each instance by itself.
+	Interval time.Duration
+	// Workers are how many callers there are, of which no account and no namespace may hold all; zero is no limit.
+	Workers int
+}
+
+// NewCache returns an empty Book for a cloud.
+func NewCache[M driver.Machine, C any](cloud driver.Cloud[M, C], options Options) *Cache[M, C] {
+	return &Cache[M, C]{
+		cloud:      cloud,
+		options:    options,
+		permission: newPermission(options),
+		gate:       newGate(options.Workers, options.Now),
+		entries:    map[key]*entry[C]{},
+	}
+}
+
+// Pinned returns the account that a machine is pinned to; empty before it was. The annotation outlives a move, and is
+// what a user may correct.
+func Pinned(machine driver.Machine) string {
+	return cmp.Or(machine.GetAnnotations()[infrav1.AccountAnnotation], machine.GetStatus().Account)
+}
+
+// Driver returns the driver for a machine's account. It fails with InvalidConfigurationError where the machine names
+// an endpoint and no credentials for it, with UnauthorizedError when there are no credentials, or they must not be
+// read, or are the provider's own and not for this namespace, and with AccountMismatchError when they lead to another
+// account than the machine is pinned to.
+func (c *Cache[M, C]) Driver(ctx context.Context, machine M) (Account[C], error) {
+	k, pinned := keyOf(c.cloud.Account(machine), machine.GetNamespace()), Pinned(machine)
+	if k.Endpoint != "" && k.SecretName == "" {
+		return Account[C]{}, driver.EndpointWithoutSecret(k.Account)
+	}
+	if k.SecretName == "" && !c.cloud.NoCredentials && !holds(machine, pinned) {
+		if err := c.permission.check(ctx, machine.GetNamespace()); err != nil {
+			return Account[C]{}, err
+		}
+	}
+	connected, err := c.connection(ctx, k)
+	if err != nil || pinned == "" {
+		return connected.account(), err
+	}
+	switch id, err := connected.identify(ctx); {
+	case err != nil:
+		return Account[C]{}, err
+	case id != pinned:
+		return Account[C]{}, &driver.AccountMismatchError{Pinned: pinned, Connected: id, Source: k.source()}
+	}
+	return connected.account(), nil
+}
+
+// holds reports whether a machine has an instance to look after, or to delete, in the account that it is pinned to, by
+// its status: that a namespace lost the permission to use credentials stops creations and no clean-up. An annotation is
+// not enough, because the machine's owner may write it.
+func holds(machine driver.Machine, pinned string) bool {
+	return pinned != "" && machine.GetStatus().Account == pinned &&
+		(machine.GetProviderID() != "" || !machine.GetDeletionTimestamp().IsZero())
+}
+
+// connection returns the connection of an account with the present credentials.
+func (c *Cache[M, C]) connection(ctx context.Context, k key) (*connection[C], error) {
+	p := c.entry(k)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := c.renew(ctx, k, p); err != nil {
+		return nil, err
+	}
+	return p.connected, nil
+}
+
+func (c *Cache[M, C]) entry(k key) *entry[C] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.entries[k]
+	if p == nil {
+		p = &entry[C]{}
+		c.entries[k] = p
+	}
+	p.used = c.options.Now()
+	return p
+}
+
+// renew makes sure that a page has the connection of its present credentials. The caller holds its lock.
+func (c *Cache[M, C]) renew(ctx context.Context, k key, p *entry[C]) error {
+	if p.connected != nil && (k.SecretName == "" || c.options.Now().Sub(p.read) < freshness) {
+		return nil
+	}
+	credentials, version, err := c.credentials(ctx, k)
+	if driver.IsUnauthorized(err) {
+		c.drop(k, p)
+	}
+	if err != nil {
+		return err
+	}
+	if p.connected != nil && p.version == version {
+		p.read = c.options.Now()
+		return nil
+	}
+	connected, err := c.cloud.Connect(ctx, k.Account, credentials)
+	if err != nil {
+		return fmt.Errorf("connecting to %s: %w", c.cloud.Name, err)
+	}
+	p.connected, p.version, p.read = c.open(k, p, connected), version, c.options.Now()
+	return nil
+}
+
+// drop forgets an account, with its driver, inventory and credentials. Whoever waits for the page gets nothing of it.
+func (c *Cache[M, C]) drop(k key, p *entry[C]) {
+	p.connected, p.version, p.read = nil, "", time.Time{}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.entries[k] == p {
+		delete(c.entries, k)
+	}
+}
+
+// Refused makes the next Driver call read the credentials of a machine's account again.
+func (c *Cache[M, C]) Refused(machine M) {
+	c.permission.forget(machine.GetNamespace())
+	c.mu.Lock()
+	known := c.entries[keyOf(c.cloud.Account(machine), machine.GetNamespace())]
+	c.mu.Unlock()
+	if known != nil {
+		known.mu.Lock()
+		known.read = time.Time{}
+		known.mu.Unlock()
+	}
+}
+
+// All returns every account that is connected.
+func (c *Cache[M, C]) All() (all []Account[C]) {
+	for _, p := range c.snapshot() {
+		p.mu.Lock()
+		if p.connected != nil {
+			all = append(all, p.connected.account())
+		}
+		p.mu.Unlock()
+	}
+	return all
+}
+
+// room returns how many instances may be kept of an account, beside those of the other accounts of its namespace.
+func (c *Cache[M, C]) room(of key) int {
+	if of.namespace == "" {
+		return math.MaxInt
+	}
+	left := ofNamespace
+	for k, p := range c.snapshot() {
+		if k.namespace == of.namespace && k != of {
+			left -= int(p.kept.Load())
+		}
+	}
+	return max(left, 0)
+}
+
+func (c *Cache[M, C]) snapshot() map[key]*entry[C] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make(map[key]*entry[C], len(c.entries))
+	for k, p := range c.entries {
+		all[k] = p
+	}
+	return all
+}
+
+func (c *Cache[M, C]) credentials(ctx context.Context, k key) (driver.Credentials, string, error) {
+	if k.SecretName == "" {
+		return nil, "", nil
+	}
+	secret := &corev1.Secret{}
+	err := c.options.Secrets.Get(ctx, client.ObjectKey{Namespace: k.namespace, Name: k.SecretName}, secret)
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+		return nil, "", &driver.UnauthorizedError{Err: fmt.Errorf("reading credentials: %w", err)}
+	case err != nil: // the API server's own trouble says nothing about them
+		return nil, "", fmt.Errorf("reading credentials: %w", err)
+	}
+	return secret.Data, string(secret.UID) + secret.ResourceVersion, nil
+}
+
+func keyOf(account driver.Account, namespace string) key {
+	if account.SecretName == "" {
+		namespace = ""
+	}
+	return key{namespace: namespace, Account: account}
+}

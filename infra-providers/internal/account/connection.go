@@ -1,0 +1,194 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package account
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/inventory"
+	"drover.io/infra-providers/internal/throttle"
+)
+
+// Account is a connected driver. Abilities are those of the cloud's own driver.
+type Account[C any] struct {
+	driver.Driver[C]
+	// Name identifies the account among all that are connected.
+	Name string
+	// Namespace is that of the Secret with the credentials; empty where they are the provider's own.
+	Namespace string
+	// Direct is the driver without the inventory, and without a share in the workers.
+	Direct driver.Driver[C]
+	// ID names the account that the credentials lead to; empty for a cloud that has no such name.
+	ID func(ctx context.Context) (string, error)
+	// Shortage tells where there was no room or quota a moment ago.
+	Shortage func(config C) throttle.Shortage
+	// Tag puts the owner of an identity into the tags of what exists; nil for a cloud without that ability.
+	Tag func(ctx context.Context, id driver.Identity) error
+	// Restart restarts the instance of an identity; nil for a cloud without that ability.
+	Restart func(ctx context.Context, id driver.Identity) error
+	// Remainder is nil for a cloud without that ability.
+	Remainder driver.Remainder
+	// Size and FindImage ask under the account's limits; each is nil for a cloud without that ability.
+	Size      func(ctx context.Context, config C) (driver.Size, error)
+	FindImage func(ctx context.Context, config C) (driver.Image, error)
+}
+
+// connection is one connection with one version of an account's credentials.
+type connection[C any] struct {
+	driver    Account[C]
+	inventory *inventory.Inventory[C]
+	enter     func() (leave func(), err error)
+	// ask asks the cloud for the name of the account; nil where it has none.
+	ask func(ctx context.Context) (string, error)
+
+	// identifying is held while asking, by no more callers than the account's share.
+	identifying sync.Mutex
+	mu          sync.Mutex
+	id          string
+}
+
+// account returns what callers get; nothing of no connection.
+func (c *connection[C]) account() Account[C] {
+	if c == nil {
+		return Account[C]{}
+	}
+	return c.driver
+}
+
+// identify returns the name of the account. The cloud is asked once.
+func (c *connection[C]) identify(ctx context.Context) (string, error) {
+	if id := c.known(); id != "" || c.ask == nil {
+		return id, nil
+	}
+	leave, err := c.enter()
+	if err != nil {
+		return "", err
+	}
+	defer leave()
+	c.identifying.Lock()
+	defer c.identifying.Unlock()
+	if id := c.known(); id != "" {
+		return id, nil
+	}
+	id, err := c.ask(ctx)
+	if err != nil {
+		return "", err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.id = id
+	return id, nil
+}
+
+func (c *connection[C]) known() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.id
+}
+
+// open wraps a connected driver. From the outside in: the share in the workers, the inventory, so that what it
+// answers is not a call, the throttle, and deadlines and metrics.
+func (c *Cache[M, C]) open(k key, p *entry[C], connected driver.Driver[C]) *connection[C] {
+	var remainder driver.Remainder
+	if able, ok := connected.(driver.Remainder); ok {
+		remainder = bounded{able}
+	}
+	meter := &metered[C]{Driver: connected, cloud: c.cloud.Name}
+	direct := throttle.New(driver.Driver[C](meter), throttle.Options[C]{
+		Limits: c.cloud.Limits,
+		Place:  c.cloud.Place,
+		Now:    c.options.Now,
+		Jitter: rand.Float64,
+	})
+	opened := &connection[C]{enter: func() (func(), error) { return c.gate.enter(k) }}
+	opened.driver = Account[C]{Name: k.String(), Namespace: k.namespace, Direct: direct, ID: opened.identify, Shortage: direct.Shortage, Remainder: remainder}
+	answering, changed := driver.Driver[C](direct), c.options.Changed
+	if c.options.Interval > 0 {
+		opened.inventory = inventory.New[C](direct, inventory.Options{
+			Interval: c.options.Interval, Unsettled: unsettled, Now: c.options.Now, Changed: c.options.Changed,
+			Most: func() int { return c.room(k) }, Kept: &p.kept,
+		})
+		answering = opened.inventory
+		changed = func(id driver.Identity) {
+			opened.touch(id)
+			c.options.Changed(id)
+		}
+	}
+	opened.driver.Driver = &gated[C]{Driver: answering, enter: opened.enter}
+	opened.abilities(connected, direct, meter)
+	if notifier, ok := connected.(driver.Notifier); ok {
+		notifier.Notify(changed)
+	}
+	return opened
+}
+
+// abilities adds what is optional. Each counts as a call of the account.
+func (c *connection[C]) abilities(connected driver.Driver[C], direct *throttle.Throttle[C], meter *metered[C]) {
+	if sizer, ok := connected.(driver.Sizer[C]); ok {
+		c.driver.Size = limited(c, direct, sizer.Size)
+	}
+	if finder, ok := connected.(driver.ImageFinder[C]); ok {
+		c.driver.FindImage = limited(c, direct, finder.FindImage)
+	}
+	if identifier, ok := connected.(driver.AccountIdentifier); ok {
+		c.ask = func(ctx context.Context) (id string, err error) {
+			err = direct.Do(func() error {
+				return meter.within(ctx, "account", callTime, func(ctx context.Context) (err error) {
+					id, err = identifier.AccountID(ctx)
+					return err
+				})
+			})
+			return id, err
+		}
+	}
+	if tagger, ok := connected.(driver.Tagger); ok {
+		c.driver.Tag = c.change(direct, meter, "tag", tagger.Tag)
+	}
+	if restarter, ok := connected.(driver.Restarter); ok {
+		c.driver.Restart = c.change(direct, meter, "restart", restarter.Restart)
+	}
+}
+
+// change makes a call that changes an instance count as one of the account; the next read of it is a direct one.
+func (c *connection[C]) change(direct *throttle.Throttle[C], meter *metered[C], operation string, do func(context.Context, driver.Identity) error) func(context.Context, driver.Identity) error {
+	return func(ctx context.Context, id driver.Identity) error {
+		leave, err := c.enter()
+		if err != nil {
+			return err
+		}
+		defer leave()
+		defer c.touch(id)
+		return direct.Do(func() error {
+			return meter.within(ctx, operation, callTime, func(ctx context.Context) error { return do(ctx, id) })
+		})
+	}
+}
+
+// limited makes a question to the cloud count as a call of the account.
+func limited[C, A any](c *connection[C], under *throttle.Throttle[C], ask func(context.Context, C) (A, error)) func(context.Context, C) (A, error) {
+	return func(ctx context.Context, config C) (answer A, err error) {
+		leave, err := c.enter()
+		if err != nil {
+			return answer, err
+		}
+		defer leave()
+		err = under.Do(func() error {
+			return within(ctx, callTime, func(ctx context.Context) (err error) {
+				answer, err = ask(ctx, config)
+				return err
+			})
+		})
+		return answer, err
+	}
+}
+
+// touch makes the next read of an instance a direct one.
+func (c *connection[C]) touch(id driver.Identity) {
+	if c.inventory != nil {
+		c.inventory.Touch(id)
+	}
+}

@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package account
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	"drover.io/infra-providers/driver"
+	"drover.io/runtime/fairshare"
+)
+
+const (
+	// slow is how long a call may take before its account counts as slow.
+	slow = 5 * time.Second
+	// slowFor is how long an account counts as slow after a slow call.
+	slowFor = time.Minute
+	// slowest is which part of the workers all slow accounts together may hold.
+	slowest = 3
+)
+
+// gate bounds how many workers the accounts hold. All that the Secrets of one namespace lead to count together, and so
+// does each account of the provider's own credentials. Accounts that are slow share a part of the workers.
+type gate struct {
+	now func() time.Time
+
+	all, slow *fairshare.Places[key]
+
+	mu       sync.Mutex
+	accounts map[key]*calls
+}
+
+// calls are those to one account that are under way.
+type calls struct {
+	began     map[*call]time.Time
+	slowUntil time.Time
+}
+
+// call is one that is under way.
+type call struct {
+	account key
+	slow    bool
+}
+
+// newGate returns the gate of so many workers; zero is no limit.
+func newGate(workers int, now func() time.Time) *gate {
+	return &gate{
+		now:      now,
+		all:      fairshare.New[key](workers),
+		slow:     fairshare.New[key](min(workers, max(2, workers/slowest))),
+		accounts: map[key]*calls{},
+	}
+}
+
+// enter takes a worker for an account, and returns how to give it back. It never waits: it fails with BusyError.
+func (g *gate) enter(k key) (leave func(), err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	known := g.accounts[k]
+	one := &call{account: k, slow: known.slow(g.now())}
+	if !g.all.Take(k.holder()) {
+		return nil, &driver.BusyError{}
+	}
+	if one.slow && !g.slow.Take(k.holder()) {
+		g.all.Give(k.holder())
+		return nil, &driver.BusyError{}
+	}
+	if known == nil {
+		known = &calls{began: map[*call]time.Time{}}
+		g.accounts[k] = known
+	}
+	known.began[one] = g.now()
+	return sync.OnceFunc(func() { g.leave(one) }), nil
+}
+
+func (g *gate) leave(one *call) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now, known := g.now(), g.accounts[one.account]
+	if now.Sub(known.began[one]) >= slow {
+		known.slowUntil = now.Add(slowFor)
+	}
+	delete(known.began, one)
+	g.all.Give(one.account.holder())
+	if one.slow {
+		g.slow.Give(one.account.holder())
+	}
+	maps.DeleteFunc(g.accounts, func(_ key, each *calls) bool { return len(each.began) == 0 && !each.slow(now) })
+}
+
+// slow reports whether a call under way takes long, or one did a moment ago.
+func (c *calls) slow(now time.Time) bool {
+	if c == nil {
+		return false
+	}
+	if now.Before(c.slowUntil) {
+		return true
+	}
+	for _, began := range c.began {
+		if now.Sub(began) >= slow {
+			return true
+		}
+	}
+	return false
+}
+
+// holder is who holds the worker of a call to an account: the namespace of its Secret, which may have any number of
+// them, or the account itself where the credentials are the provider's own.
+func (k key) holder() key {
+	if k.namespace == "" {
+		return k
+	}
+	return key{namespace: k.namespace}
+}
+
+// gated is a driver whose calls hold a worker.
+type gated[C any] struct {
+	driver.Driver[C]
+	enter func() (leave func(), err error)
+}
+
+func (g *gated[C]) Create(ctx context.Context, req driver.Request[C]) (driver.Instance, error) {
+	leave, err := g.enter()
+	if err != nil {
+		return driver.Instance{}, err
+	}
+	defer leave()
+	return g.Driver.Create(ctx, req)
+}
+
+func (g *gated[C]) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
+	leave, err := g.enter()
+	if err != nil {
+		return driver.Instance{}, err
+	}
+	defer leave()
+	return g.Driver.Get(ctx, id)
+}
+
+func (g *gated[C]) Delete(ctx context.Context, id driver.Identity) error {
+	leave, err := g.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return g.Driver.Delete(ctx, id)
+}

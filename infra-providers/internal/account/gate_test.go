@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package account
+
+import (
+	"testing"
+	"time"
+
+	"drover.io/infra-providers/driver"
+)
+
+// TestSlowAccounts: an account is slow from the moment on when a call takes long, until a while after it ended.
+func TestSlowAccounts(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_000_000, 0)
+	g := newGate(9, func() time.Time { return now })
+	slowOne, other := key{namespace: "a", Account: driver.Account{SecretName: "slow"}}, key{namespace: "a", Account: driver.Account{SecretName: "other"}}
+	// most is how many calls get a worker; they end at once.
+	most := func(k key) (got int) {
+		t.Helper()
+		var leave []func()
+		for range 9 {
+			if end, err := g.enter(k); err == nil {
+				leave = append(leave, end)
+			} else if !driver.IsBusy(err) {
+				t.Fatal(err)
+			}
+		}
+		for _, end := range leave {
+			end()
+			end() // counts once
+		}
+		return len(leave)
+	}
+	want := func(when string, k key, want int) {
+		t.Helper()
+		if got := most(k); got != want {
+			t.Errorf("%s: %d calls get a worker, want %d", when, got, want)
+		}
+	}
+	want("at first", slowOne, 5)
+	end, err := g.enter(slowOne)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(slow - time.Nanosecond)
+	want("while a call is not yet slow", slowOne, 4)
+	now = now.Add(time.Nanosecond)
+	want("while a call is slow", slowOne, 2)
+	want("while another account of the namespace is slow", other, 4)
+	end()
+	want("after a slow call", slowOne, 2)
+	now = now.Add(slowFor - time.Nanosecond)
+	want("before it is forgotten", slowOne, 2)
+	now = now.Add(time.Nanosecond)
+	want("when it is forgotten", slowOne, 5)
+	if len(g.accounts) > 0 {
+		t.Errorf("%d accounts are remembered", len(g.accounts))
+	}
+}

@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package errorreason says what an error of a driver means, in the words that all conditions share: a reason, a way
+// out, and when to try again. It knows no kind of object; what only one of them advises is added there.
+package errorreason
+
+import (
+	"time"
+
+	"drover.io/infra-providers/driver"
+)
+
+// Reasons of conditions, one for each kind of error.
+const (
+	// InvalidConfiguration: the spec cannot work.
+	InvalidConfiguration = "InvalidConfiguration"
+	// InstanceNotOwned: the instance belongs to something else.
+	InstanceNotOwned = "InstanceNotOwned"
+	// InstanceTagsMissing: the instance lacks ownership tags, so nobody can tell whose it is.
+	InstanceTagsMissing = "InstanceTagsMissing"
+	// AccountMismatch: the credentials lead to another account.
+	AccountMismatch = "AccountMismatch"
+	// Unauthorized: the cloud refused the credentials.
+	Unauthorized = "Unauthorized"
+	// QuotaExceeded: the account's quota is used up.
+	QuotaExceeded = "QuotaExceeded"
+	// InsufficientCapacity: the cloud has no room for the instance type in the zone.
+	InsufficientCapacity = "InsufficientCapacity"
+	// RateLimited: the account asks the cloud too often.
+	RateLimited = "RateLimited"
+	// InstancePending: the cloud is at work, and nothing failed.
+	InstancePending = "InstancePending"
+	// CloudError: the cloud failed in a way that may pass.
+	CloudError = "CloudError"
+)
+
+// Problem is what a failure means.
+type Problem struct {
+	Reason string
+	// Advice completes the message with a way out.
+	Advice string
+	// Retry is the pause before the next attempt; zero leaves it to exponential back-off.
+	Retry time.Duration
+	// Terminal failures do not pass by themselves.
+	Terminal bool
+	// Passing failures say nothing about what was found before.
+	Passing bool
+	// Silent failures are this process's own and are told nowhere.
+	Silent bool
+}
+
+// Of turns an error into a verdict: one line per kind.
+func Of(err error) Problem {
+	switch {
+	case driver.IsBusy(err):
+		return Problem{Reason: CloudError, Retry: time.Second, Passing: true, Silent: true}
+	case driver.IsInvalidConfiguration(err):
+		return Problem{Reason: InvalidConfiguration, Terminal: true}
+	case driver.IsUntagged(err):
+		return Problem{Reason: InstanceTagsMissing, Retry: time.Minute}
+	case driver.IsAccountMismatch(err):
+		return Problem{Reason: AccountMismatch, Retry: time.Minute}
+	case driver.IsNotOwned(err):
+		return Problem{Reason: InstanceNotOwned, Terminal: true}
+	case driver.IsUnauthorized(err):
+		return Problem{Reason: Unauthorized, Advice: "; check the credentials and what they permit", Retry: time.Minute}
+	case driver.IsQuotaExceeded(err):
+		return Problem{Reason: QuotaExceeded, Advice: "; raise the quota or scale down", Retry: 3 * time.Minute}
+	case driver.IsInsufficientCapacity(err):
+		return Problem{Reason: InsufficientCapacity, Advice: "; wait, or use another instance type or zone", Retry: 2 * time.Minute}
+	case driver.IsRateLimited(err):
+		return Problem{Reason: RateLimited, Retry: max(driver.RetryAfter(err), 5*time.Second), Passing: true}
+	case driver.IsUnfinished(err):
+		return Problem{Reason: InstancePending, Retry: 5 * time.Second, Passing: true}
+	default:
+		return Problem{Reason: CloudError, Advice: "; retried with back-off", Passing: true}
+	}
+}
+
+// Truncate keeps a message within what the API server takes.
+func Truncate(message string) string {
+	const limit = 4096
+	return message[:min(len(message), limit)]
+}

@@ -1,0 +1,37 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package errorreason_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/errorreason"
+)
+
+func TestEachKindHasItsVerdict(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("cause")
+	for want, err := range map[errorreason.Problem]error{
+		{Reason: errorreason.InvalidConfiguration, Terminal: true}:                   &driver.InvalidConfigurationError{Field: "spec.x", Err: cause},
+		{Reason: errorreason.InstanceNotOwned, Terminal: true}:                       &driver.NotOwnedError{Found: driver.Identity{UID: "u", Name: "m", Owner: driver.Owner{Namespace: "n", Name: "c"}}},
+		{Reason: errorreason.InstanceTagsMissing, Retry: time.Minute}:                &driver.NotOwnedError{},
+		{Reason: errorreason.Unauthorized, Retry: time.Minute}:                       &driver.UnauthorizedError{Err: cause},
+		{Reason: errorreason.QuotaExceeded, Retry: 3 * time.Minute}:                  &driver.QuotaExceededError{Err: cause},
+		{Reason: errorreason.InsufficientCapacity, Retry: 2 * time.Minute}:           &driver.InsufficientCapacityError{Err: cause},
+		{Reason: errorreason.RateLimited, Retry: 17 * time.Second, Passing: true}:    &driver.RateLimitedError{RetryAfter: 17 * time.Second, Err: cause},
+		{Reason: errorreason.RateLimited, Retry: 5 * time.Second, Passing: true}:     &driver.RateLimitedError{Err: cause},
+		{Reason: errorreason.InstancePending, Retry: 5 * time.Second, Passing: true}: &driver.UnfinishedError{Err: cause},
+		{Reason: errorreason.CloudError, Passing: true}:                              cause,
+	} {
+		got := errorreason.Of(fmt.Errorf("asking: %w", err))
+		got.Advice = ""
+		if got != want {
+			t.Errorf("%v: got %+v, want %+v", err, got, want)
+		}
+	}
+}

@@ -1,0 +1,209 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package faulttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/fake"
+	"drover.io/infra-providers/internal/testenv"
+)
+
+var cluster *testenv.Cluster
+
+func TestMain(m *testing.M) {
+	os.Exit(testenv.Main(m, func(started *testenv.Cluster) error {
+		cluster = started
+		return nil
+	}))
+}
+
+// TestFinds runs the rig over drivers that break the contract, each in one way.
+func TestFinds(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		driver func(c *fake.Cloud, interrupt func()) driver.Driver[fake.Config]
+		// want are the ways in which it may show first: UIDs, and with them the order of lists, differ between runs.
+		want []error
+	}{
+		"nothing in a driver that keeps the contract":     {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return c }, nil},
+		"an instance for each time that it was asked for": {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &createsTwice{Cloud: c} }, []error{errDoubled}},
+		"a deletion that claims to be done": {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] {
+			return &reportsDeletedEarly{c, map[types.UID]bool{}}
+		}, []error{errLeaked}},
+		"a disk that stays":                                       {func(c *fake.Cloud, interrupt func()) driver.Driver[fake.Config] { return &leavesDisk{c, interrupt} }, []error{errLeaked}},
+		"a failure that is taken for absence":                     {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &reportsErrorAsNotFound{Cloud: c} }, []error{errGivenUp, errDoubled}},
+		"an instance that never gets deleted":                     {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &neverDeletes{c} }, []error{errStuck}},
+		"a look-up by name alone":                                 {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &deletesByName{c} }, []error{errTouched}},
+		"a check that compares no more than names":                {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &trustsNames{c} }, []error{errTouched}},
+		"tags that are put on what is somebody else's":            {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &adoptsForeign{c} }, []error{errTouched}},
+		"a refusal for lack of room though the instance was made": {func(c *fake.Cloud, _ func()) driver.Driver[fake.Config] { return &refusesAfterCreating{Cloud: c} }, []error{errDoubled}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			hooks := fake.World(fake.Options{BootReads: 1, DeleteReads: 1})
+			broken := test.driver(hooks.Driver.(*fake.Cloud), hooks.Interrupt)
+			rand := newRand(1)
+			s, err := newRun(t.Context(), cluster, rand, World[*infrav1.SimMachine, fake.Config]{
+				Cloud: driver.Cloud[*infrav1.SimMachine, fake.Config]{
+					Name:       "fake",
+					NewMachine: func() *infrav1.SimMachine { return &infrav1.SimMachine{} },
+					Config: func(*infrav1.SimMachine, string) (fake.Config, error) {
+						return fake.Config{InstanceType: "small", Zone: "a"}, nil
+					},
+					Alternatives: func(fake.Config) []fake.Config { return []fake.Config{{InstanceType: "large", Zone: "b"}} },
+					Place:        func(c fake.Config) (string, string) { return c.InstanceType, c.Zone },
+					Account:      func(*infrav1.SimMachine) driver.Account { return driver.Account{} },
+					Connect: func(context.Context, driver.Account, driver.Credentials) (driver.Driver[fake.Config], error) {
+						return broken, nil
+					},
+				},
+				Machine: func() *infrav1.SimMachine { return &infrav1.SimMachine{} },
+				Hooks:   hooks,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.patience = 100
+			if err = s.run(t.Context(), func(begun int) bool { return begun < 40 }); err == nil {
+				err = s.census(t.Context())
+			}
+			found := func(want error) bool { return errors.Is(err, want) }
+			if len(test.want) == 0 && err != nil || len(test.want) > 0 && !slices.ContainsFunc(test.want, found) {
+				t.Errorf("got %v, want any of %v", err, test.want)
+			}
+		})
+	}
+}
+
+// prolific forgets what it was asked for.
+type createsTwice struct {
+	*fake.Cloud
+	asked int
+}
+
+func (d *createsTwice) Create(ctx context.Context, req driver.Request[fake.Config]) (driver.Instance, error) {
+	d.asked++
+	req.Config.Zone = fmt.Sprint("zone-", d.asked)
+	return d.Cloud.Create(ctx, req)
+}
+
+// lazy says that what it was asked to delete is gone.
+type reportsDeletedEarly struct {
+	*fake.Cloud
+	asked map[types.UID]bool
+}
+
+func (d *reportsDeletedEarly) Delete(_ context.Context, id driver.Identity) error {
+	d.asked[id.UID] = true
+	return nil
+}
+
+func (d *reportsDeletedEarly) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
+	if d.asked[id.UID] {
+		return driver.Instance{State: driver.Terminated}, nil
+	}
+	return d.Cloud.Get(ctx, id)
+}
+
+// careless leaves a disk behind once it knows that the instance is gone.
+type leavesDisk struct {
+	*fake.Cloud
+	interrupt func()
+}
+
+func (d *leavesDisk) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
+	found, err := d.Cloud.Get(ctx, id)
+	if id.ProviderID != "" && driver.IsNotFound(err) {
+		d.interrupt()
+		_, _ = d.Cloud.Create(ctx, driver.Request[fake.Config]{Identity: id, Config: fake.Config{InstanceType: "small", Zone: "a"}})
+	}
+	return found, err
+}
+
+// hasty says that what it cannot read does not exist.
+type reportsErrorAsNotFound struct {
+	*fake.Cloud
+	read int
+}
+
+func (d *reportsErrorAsNotFound) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
+	if d.read++; d.read%5 == 0 {
+		return driver.Instance{}, &driver.NotFoundError{What: "instance"}
+	}
+	return d.Cloud.Get(ctx, id)
+}
+
+// deaf never deletes.
+type neverDeletes struct{ *fake.Cloud }
+
+func (d *neverDeletes) Delete(context.Context, driver.Identity) error { return nil }
+
+// liar refuses after it did what it was asked.
+type refusesAfterCreating struct {
+	*fake.Cloud
+	asked int
+}
+
+func (d *refusesAfterCreating) Create(ctx context.Context, req driver.Request[fake.Config]) (driver.Instance, error) {
+	made, err := d.Cloud.Create(ctx, req)
+	if d.asked++; d.asked%4 == 0 && err == nil {
+		return driver.Instance{}, &driver.InsufficientCapacityError{InstanceType: "small", Zone: "a", Err: errors.New("full")}
+	}
+	return made, err
+}
+
+// shortsighted deletes whatever is called as it was asked to.
+type deletesByName struct{ *fake.Cloud }
+
+func (d *deletesByName) Delete(ctx context.Context, id driver.Identity) error {
+	for _, known := range d.Census().Instances {
+		if known.Name == id.Name && known.UID != id.UID {
+			_ = d.Cloud.Delete(ctx, known)
+		}
+	}
+	return d.Cloud.Delete(ctx, id)
+}
+
+// grabbing takes over the instances of another management cluster when it makes its own.
+type adoptsForeign struct{ *fake.Cloud }
+
+func (d *adoptsForeign) Create(ctx context.Context, req driver.Request[fake.Config]) (driver.Instance, error) {
+	for _, known := range d.Census().Instances {
+		if known.Owner.Owns(req.Identity.Owner) && known.Owner.UID != req.Identity.Owner.UID {
+			known.Owner.UID = req.Identity.Owner.UID
+			_ = d.Tag(ctx, known)
+		}
+	}
+	return d.Cloud.Create(ctx, req)
+}
+
+// credulous takes the instance of a provider ID for the one asked for if only its name fits.
+type trustsNames struct{ *fake.Cloud }
+
+func (d *trustsNames) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
+	return d.Cloud.Get(ctx, d.named(id))
+}
+
+func (d *trustsNames) Delete(ctx context.Context, id driver.Identity) error {
+	return d.Cloud.Delete(ctx, d.named(id))
+}
+
+func (d *trustsNames) named(id driver.Identity) driver.Identity {
+	for _, known := range d.Census().Instances {
+		if known.Name == id.Name && known.ProviderID == id.ProviderID {
+			return known
+		}
+	}
+	return id
+}

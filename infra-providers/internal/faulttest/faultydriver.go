@@ -1,0 +1,163 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package faulttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"drover.io/infra-providers/driver"
+)
+
+var (
+	errLost   = errors.New("connection reset by peer")
+	errBroken = errors.New("internal error")
+	errFull   = errors.New("the zone is full")
+	errOften  = errors.New("slow down")
+)
+
+// shaky is a driver whose every call may fail on its way, which any driver has to bear.
+type faultyDriver[C any] struct {
+	driver.Driver[C]
+	rand    *Rand
+	answers *answers
+	// place names what runs short; nil for a cloud where nothing does.
+	place func(C) (instanceType, zone string)
+}
+
+// Create implements driver.Driver.
+func (s *faultyDriver[C]) Create(ctx context.Context, req driver.Request[C]) (driver.Instance, error) {
+	s.answers.count("create")
+	if err := s.short(ctx, req); err != nil {
+		return driver.Instance{}, err
+	}
+	var made driver.Instance
+	err := s.call(true, func() (err error) {
+		made, err = s.Driver.Create(ctx, req)
+		s.answers.see(made, err)
+		return err
+	})
+	return made, err
+}
+
+// short refuses what does not exist yet where the die says that there is no room.
+func (s *faultyDriver[C]) short(ctx context.Context, req driver.Request[C]) (refusal error) {
+	if s.place == nil || !s.rand.happens(15, Short) {
+		return nil
+	}
+	s.rand.rest(func() {
+		if _, err := s.Driver.Get(ctx, req.Identity); driver.IsNotFound(err) {
+			instanceType, zone := s.place(req.Config)
+			refusal = &driver.InsufficientCapacityError{InstanceType: instanceType, Zone: zone, Err: errFull}
+		}
+	})
+	return refusal
+}
+
+// Get implements driver.Driver.
+func (s *faultyDriver[C]) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
+	s.answers.count("get")
+	var found driver.Instance
+	err := s.call(false, func() (err error) {
+		found, err = s.Driver.Get(ctx, id)
+		s.answers.see(found, err)
+		return err
+	})
+	return found, err
+}
+
+// AccountID implements driver.AccountIdentifier.
+func (s *faultyDriver[C]) AccountID(ctx context.Context) (id string, err error) {
+	identifier, able := s.Driver.(driver.AccountIdentifier)
+	if !able {
+		return "", nil
+	}
+	err = s.call(false, func() error {
+		id, err = identifier.AccountID(ctx)
+		return err
+	})
+	return id, err
+}
+
+// Delete implements driver.Driver.
+func (s *faultyDriver[C]) Delete(ctx context.Context, id driver.Identity) error {
+	s.answers.count("delete")
+	return s.call(true, func() error { return s.Driver.Delete(ctx, id) })
+}
+
+// List implements driver.Driver. An instance may be missing from it for a while, and it may break off.
+func (s *faultyDriver[C]) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Instance, error] {
+	return func(yield func(driver.Instance, error) bool) {
+		s.answers.count("list")
+		if err := s.call(false, func() error { return nil }); err != nil {
+			yield(driver.Instance{}, err)
+			return
+		}
+		for instance, err := range s.Driver.List(ctx, owner) {
+			s.answers.see(instance, err)
+			if err == nil && s.rand.happens(1, Broken) {
+				yield(driver.Instance{}, errBroken)
+				return
+			}
+			if err == nil && s.rand.happens(3, Stale) {
+				continue
+			}
+			if !yield(instance, err) {
+				return
+			}
+		}
+	}
+}
+
+// call lets a call happen, or not, and its answer arrive, or not.
+func (s *faultyDriver[C]) call(changes bool, do func() error) error {
+	switch s.rand.Fault(changes) {
+	case Lost:
+		return errors.Join(do(), errLost)
+	case Broken:
+		return errBroken
+	case Throttled:
+		return &driver.RateLimitedError{RetryAfter: s.rand.seconds(20), Err: errOften}
+	default:
+		return do()
+	}
+}
+
+// ledger keeps what the cloud ever said, whether the answer arrived or not.
+type answers struct {
+	calls map[string]int
+	// seen are the provider IDs of the instances there are.
+	seen map[types.UID]string
+	// twins are the machines that have two.
+	twins []string
+}
+
+func newAnswers() *answers {
+	return &answers{calls: map[string]int{}, seen: map[types.UID]string{}}
+}
+
+func (l *answers) count(verb string) { l.calls[verb]++ }
+
+func (l *answers) see(instance driver.Instance, err error) {
+	uid := instance.Identity.UID
+	if err != nil || uid == "" || instance.State == driver.Terminated {
+		return
+	}
+	if known, ok := l.seen[uid]; ok && known != instance.ProviderID {
+		l.twins = append(l.twins, fmt.Sprintf("machine %q has the instances %q and %q", instance.Identity.Name, known, instance.ProviderID))
+	}
+	l.seen[uid] = instance.ProviderID
+}
+
+func (l *answers) forget(uid types.UID) { delete(l.seen, uid) }
+
+// later is a clock that stands still between the steps of the rig.
+type later struct{ now time.Time }
+
+func (l *later) time() time.Time { return l.now }

@@ -1,0 +1,154 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package faulttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+)
+
+// errTouched is what a storm may find besides: something of somebody else is gone or changed.
+var errTouched = errors.New("touched what is somebody else's")
+
+// settling bounds the wait for the instances of others to run, before the storm begins.
+const settling = 4 * time.Minute
+
+// others are the instances of other tenants in the same account. They are called as machines of the storm are, where the
+// cloud lets two instances have one name, and nobody reconciles them.
+type others[C any] struct {
+	made []driver.Instance
+	// things are what exists of them by the cloud's own account.
+	things []string
+}
+
+// owners are a Cluster of the same name in another namespace, another Cluster in the same one, and the same Cluster by
+// name of another management cluster.
+func (s *run[M, C]) owners() []driver.Owner {
+	return []driver.Owner{
+		{UID: "0e000000-0000-4000-8000-000000000001", Namespace: s.home.Namespace + "-of-others", Name: s.home.Name},
+		{UID: "0e000000-0000-4000-8000-000000000002", Namespace: s.home.Namespace, Name: s.home.Name + "-of-others"},
+		{UID: "0e000000-0000-4000-8000-000000000003", Namespace: s.home.Namespace, Name: s.home.Name},
+	}
+}
+
+// settle lets the other tenants have what they have before the storm begins.
+func (s *run[M, C]) settle(ctx context.Context) (err error) {
+	connected, err := s.connect(ctx)
+	if err != nil {
+		return err
+	}
+	config, err := s.world.Cloud.Config(s.world.Machine(), "")
+	if err != nil {
+		return err
+	}
+	s.rand.rest(func() {
+		for n, owner := range s.owners() {
+			id := driver.Identity{UID: types.UID(fmt.Sprintf("0f000000-0000-4000-8000-%012d", n)), Name: fmt.Sprint("m", n), Owner: owner}
+			if s.world.Hooks.UniqueNames {
+				id.Name = fmt.Sprint("other-", n)
+			}
+			made, failure := s.createAndWait(ctx, connected, driver.Request[C]{Identity: id, Config: config, UserData: []byte("#cloud-config\n"), Format: "cloud-config"})
+			if failure != nil {
+				err = fmt.Errorf("making the instance of another tenant: %w", failure)
+				return
+			}
+			s.others.made = append(s.others.made, made)
+		}
+		s.others.things = s.world.Hooks.Leftovers()
+	})
+	return err
+}
+
+// connect returns a driver as the reconciler has one, but for its faults.
+func (s *run[M, C]) connect(ctx context.Context) (driver.Driver[C], error) {
+	var credentials driver.Credentials
+	if s.world.Secret != nil {
+		credentials = s.world.Secret.Data
+	}
+	return s.world.Cloud.Connect(ctx, s.world.Cloud.Account(s.world.Machine()), credentials)
+}
+
+// raise creates an instance and waits until it runs.
+func (s *run[M, C]) createAndWait(ctx context.Context, connected driver.Driver[C], req driver.Request[C]) (found driver.Instance, err error) {
+	for deadline := time.Now().Add(settling); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if found, err = connected.Create(ctx, req); err == nil {
+			found, err = connected.Get(ctx, found.Identity)
+		}
+		if err == nil && found.State == driver.Running {
+			return found, nil
+		}
+		if s.world.Pass != nil {
+			s.world.Pass(10 * time.Second)
+			s.clock.now = s.clock.now.Add(10 * time.Second)
+		}
+	}
+	return found, fmt.Errorf("the instance is %q: %w", found.State, errors.Join(err, context.DeadlineExceeded))
+}
+
+// forge makes the first machines of the storm claim the instances of the others, as whoever may write such an object
+// can, under the other's name and, where that tells them apart from a machine that moved, the other's UID. They get
+// nothing of it and can be deleted.
+func (s *run[M, C]) createForged(machine M, n int) bool {
+	if n >= len(s.others.made) {
+		return false
+	}
+	victim, uid := s.others.made[n].Identity, types.UID(fmt.Sprintf("0d000000-0000-4000-8000-%012d", n))
+	if owner := (driver.Owner{Namespace: s.home.Namespace, Name: s.home.Name}); !owner.Owns(victim.Owner) {
+		uid = victim.UID
+	}
+	machine.SetName(victim.Name)
+	machine.SetProviderID(victim.ProviderID)
+	machine.SetAnnotations(map[string]string{infrav1.IdentityAnnotation: string(uid)})
+	return true
+}
+
+// verify fails unless everything of the other tenants is as it was.
+func (s *run[M, C]) verify(ctx context.Context) (err error) {
+	s.rand.rest(func() {
+		var gone []string
+		left := s.world.Hooks.Leftovers()
+		for _, thing := range s.others.things {
+			if !slices.Contains(left, thing) {
+				gone = append(gone, thing)
+			}
+		}
+		if len(gone) > 0 {
+			err = fmt.Errorf("%w: %s gone", errTouched, strings.Join(gone, ", "))
+			return
+		}
+		for _, was := range s.others.made {
+			if err = s.same(ctx, was); err != nil {
+				return
+			}
+		}
+	})
+	return err
+}
+
+// same fails unless an instance runs with its tags as it did.
+func (s *run[M, C]) same(ctx context.Context, was driver.Instance) error {
+	var is driver.Instance
+	var err error
+	for range 1 + 2*len(s.hooks) { // a hook may still wait for its call
+		if is, err = s.world.Hooks.Driver.Get(ctx, was.Identity); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%w: reading instance %q: %w", errTouched, was.ProviderID, err)
+	}
+	if is.State != driver.Running || is.Identity != was.Identity || !is.Created.Equal(was.Created) {
+		return fmt.Errorf("%w: instance %q was %+v and is %+v", errTouched, was.ProviderID, was, is)
+	}
+	return nil
+}

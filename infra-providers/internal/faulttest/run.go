@@ -1,0 +1,331 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package faulttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/events"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/account"
+	"drover.io/infra-providers/internal/inframachine"
+	"drover.io/infra-providers/internal/testenv"
+)
+
+// What a storm may find.
+var (
+	errLeaked  = errors.New("leaked")
+	errDoubled = errors.New("doubled")
+	errStuck   = errors.New("stuck")
+	errGivenUp = errors.New("given up without a cause")
+)
+
+// storm is a Cluster with machines, and a reconciler that is called by hand.
+type run[M driver.Machine, C any] struct {
+	cluster *testenv.Cluster
+	// direct is a client without a cache that never fails.
+	direct  client.WithWatch
+	home    *clusterv1.Cluster
+	world   World[M, C]
+	rand    *Rand
+	answers *answers
+	clock   later
+	// patience is how many reconciles one machine may take before it counts as stuck.
+	patience int
+	// hooks are the ways in which the simulated cloud can be hurt, in a stable order.
+	hooks []func()
+
+	server     *apiserver[M]
+	reconciler reconcile.Reconciler
+	steps      int
+	alive      []*lifecycle[M]
+	others     others[C]
+	// lived counts the machines that are gone.
+	lived int
+}
+
+// life is one machine on its way.
+type lifecycle[M driver.Machine] struct {
+	machine M
+	owner   *clusterv1.Machine
+	// dies is the reconcile at which it is deleted.
+	dies, steps int
+	deleted     bool
+	// forged is true for one that claims the instance of another tenant.
+	forged bool
+	// gone is true once the API server no longer has it.
+	gone bool
+}
+
+func newRun[M driver.Machine, C any](ctx context.Context, cluster *testenv.Cluster, rand *Rand, world World[M, C]) (*run[M, C], error) {
+	if world.Hooks.Leftovers == nil || world.Hooks.Driver == nil {
+		return nil, errors.New("the rig needs a driver of its own and the cloud's leftovers")
+	}
+	direct, err := client.NewWithWatch(cluster.Config, client.Options{Scheme: cluster.Client.Scheme()})
+	if err != nil {
+		return nil, err
+	}
+	namespace, err := cluster.Namespace(ctx, "rig")
+	if err != nil {
+		return nil, err
+	}
+	home, err := cluster.Cluster(ctx, namespace, "home")
+	if err != nil {
+		return nil, err
+	}
+	if world.Secret != nil {
+		secret := world.Secret.DeepCopy()
+		secret.Namespace = namespace
+		if err := direct.Create(ctx, secret); err != nil {
+			return nil, err
+		}
+	}
+	s := &run[M, C]{cluster: cluster, direct: direct, home: home, world: world, rand: rand, answers: newAnswers(), clock: later{time.Now()}, patience: 500}
+	for _, hook := range []func(){world.Hooks.Lose, world.Hooks.Interrupt, world.Hooks.Hide} {
+		if hook != nil {
+			s.hooks = append(s.hooks, hook)
+		}
+	}
+	for _, refusal := range slices.Sorted(maps.Keys(world.Hooks.Refuse)) {
+		s.hooks = append(s.hooks, world.Hooks.Refuse[refusal])
+	}
+	if err := s.settle(ctx); err != nil {
+		return nil, err
+	}
+	s.restart()
+	return s, nil
+}
+
+// restart kills the reconciler: accounts, inventories and caches are gone.
+func (s *run[M, C]) restart() {
+	described := s.world.Cloud
+	described.Connect = func(ctx context.Context, at driver.Account, credentials driver.Credentials) (driver.Driver[C], error) {
+		connected, err := s.world.Cloud.Connect(ctx, at, credentials)
+		return &faultyDriver[C]{Driver: connected, rand: s.rand, answers: s.answers, place: described.Place}, err
+	}
+	s.server = &apiserver[M]{rand: s.rand, latest: s.latest, shown: map[client.ObjectKey]M{}, belongings: map[string]client.Object{}}
+	shaken := s.server.wrap(s.direct)
+	s.reconciler = reconcile.AsReconciler(client.Client(shaken), &inframachine.Reconciler[M, C]{
+		Cloud:  described,
+		Client: shaken,
+		Live:   s.direct,
+		Accounts: account.NewCache(described, account.Options{
+			Secrets: s.direct, OwnCredentials: []string{account.EveryNamespace}, Now: s.clock.time, Changed: func(driver.Identity) {}, Interval: time.Minute,
+		}),
+		Events:  &events.FakeRecorder{},
+		Changes: &inframachine.Changes{},
+		Resync:  time.Minute,
+	})
+}
+
+// run begins and ends machines as long as more are wanted after those that have begun, and until all have ended.
+func (s *run[M, C]) run(ctx context.Context, more func(begun int) bool) error {
+	for begun := 0; ; {
+		for len(s.alive) < concurrentMachines && more(begun) {
+			if err := s.begin(ctx, begun); err != nil {
+				return err
+			}
+			begun++
+		}
+		if len(s.alive) == 0 {
+			return nil
+		}
+		if err := s.step(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *run[M, C]) begin(ctx context.Context, n int) error {
+	machine := s.world.Machine()
+	machine.SetName(fmt.Sprint("m", n))
+	forged := s.createForged(machine, n)
+	owner, err := s.cluster.Machine(ctx, s.home, machine, []byte("#cloud-config\n"))
+	s.alive = append(s.alive, &lifecycle[M]{machine: machine, owner: owner, forged: forged, dies: s.rand.UpTo(40)})
+	return err
+}
+
+// step lets some time pass, something go wrong, and one machine be reconciled.
+func (s *run[M, C]) step(ctx context.Context) error {
+	s.steps++
+	passed := s.rand.seconds(15)
+	s.clock.now = s.clock.now.Add(passed)
+	if s.world.Pass != nil {
+		s.world.Pass(passed)
+	}
+	if s.rand.happens(3, "restart") {
+		s.restart()
+	}
+	if len(s.hooks) > 0 && s.rand.happens(20, "hook") {
+		s.hooks[s.rand.UpTo(len(s.hooks))]()
+	}
+	one := s.alive[s.rand.UpTo(len(s.alive))]
+	if one.steps++; one.steps >= one.dies && !one.deleted {
+		one.deleted = true
+		if err := s.retry(ctx, func() error { return s.direct.Delete(ctx, one.machine) }); client.IgnoreNotFound(err) != nil {
+			return err
+		}
+		if err := s.read(ctx, one); err != nil {
+			return err
+		}
+	}
+	if err := s.injectFault(ctx, one); err != nil {
+		return err
+	}
+	var failure error
+	if !one.gone {
+		// What fails is tried again at some later step, as a queue would.
+		s.server.begin()
+		_, failure = s.reconciler.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(one.machine)})
+		if err := s.follow(ctx, one); err != nil {
+			return err
+		}
+	}
+	if one.gone {
+		return s.awaitDeleted(ctx, one)
+	}
+	return s.check(one, failure)
+}
+
+// jolt restarts the instance of a machine now and then, wherever it stands, as a remediation would that judged by
+// what is no longer so. Nearly every answer is right, as there may be nothing that runs.
+func (s *run[M, C]) injectFault(ctx context.Context, one *lifecycle[M]) error {
+	restarter, able := s.world.Hooks.Driver.(driver.Restarter)
+	if !able || !s.rand.happens(3, "restart of an instance") {
+		return nil
+	}
+	s.answers.count("restart")
+	if err := restarter.Restart(ctx, s.identity(one)); driver.IsNotOwned(err) || driver.IsInvalidConfiguration(err) {
+		return fmt.Errorf("%w: restarting the instance of machine %q: %w", errGivenUp, one.machine.GetName(), err)
+	}
+	return nil
+}
+
+func (s *run[M, C]) identity(one *lifecycle[M]) driver.Identity {
+	owner := driver.Owner{UID: s.home.UID, Namespace: s.home.Namespace, Name: s.home.Name}
+	return driver.Identity{UID: one.machine.GetUID(), Name: one.machine.GetName(), Owner: owner}
+}
+
+// follow takes over what the writes of a reconcile made of a machine. That it is gone, or what became of a write
+// that failed, only a read can tell.
+func (s *run[M, C]) follow(ctx context.Context, one *lifecycle[M]) error {
+	answer := s.server.answer
+	switch {
+	case s.server.unsure, answer != nil && len((*answer).GetFinalizers()) == 0:
+		return s.read(ctx, one)
+	case answer != nil:
+		one.machine = *answer
+	}
+	return nil
+}
+
+// read takes over what the API server has of a machine.
+func (s *run[M, C]) read(ctx context.Context, one *lifecycle[M]) error {
+	key := client.ObjectKeyFromObject(one.machine)
+	err := s.retry(ctx, func() error { return s.direct.Get(ctx, key, one.machine) })
+	one.gone = apierrors.IsNotFound(err)
+	return client.IgnoreNotFound(err)
+}
+
+// latest is what a cache without a delay would have.
+func (s *run[M, C]) latest(key client.ObjectKey) (machine M, ok bool) {
+	for _, one := range s.alive {
+		if !one.gone && client.ObjectKeyFromObject(one.machine) == key {
+			return one.machine, true
+		}
+	}
+	return machine, false
+}
+
+// insist repeats what only a busy API server fails. The faults of the rig are not among these.
+func (s *run[M, C]) retry(ctx context.Context, do func() error) (err error) {
+	waited := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 4*time.Minute, true, func(context.Context) (bool, error) {
+		err = do()
+		return err == nil || apierrors.IsNotFound(err), nil
+	})
+	if waited != nil {
+		return errors.Join(err, waited)
+	}
+	return err
+}
+
+// check is what must hold at every moment.
+func (s *run[M, C]) check(one *lifecycle[M], failure error) error {
+	name, status := one.machine.GetName(), one.machine.GetStatus()
+	if one.steps > s.patience {
+		return fmt.Errorf("%w: machine %q with %+v, because of: %s", errStuck, name, status, fmt.Sprint(failure))
+	}
+	if twins := s.answers.twins; len(twins) > 0 {
+		return fmt.Errorf("%w: %s", errDoubled, strings.Join(twins, "; "))
+	}
+	if one.forged {
+		return nil // it waits with an instance that is not its own until it is deleted
+	}
+	made := s.answers.seen[one.machine.GetUID()]
+	if id := one.machine.GetProviderID(); id != "" && id != made {
+		return fmt.Errorf("machine %q has providerID %q and the instance %q", name, id, made)
+	}
+	ready := meta.FindStatusCondition(status.Conditions, clusterv1.ReadyCondition)
+	if ready == nil {
+		return nil
+	}
+	switch ready.Reason {
+	case inframachine.InstanceMissingReason, inframachine.InstanceNotOwnedReason, inframachine.InvalidConfigurationReason:
+		return fmt.Errorf("%w: machine %q: %s", errGivenUp, name, ready.Message)
+	default:
+		return nil
+	}
+}
+
+// bury proves by a direct read that a machine that is gone left no instance, and tidies the API server.
+func (s *run[M, C]) awaitDeleted(ctx context.Context, one *lifecycle[M]) error {
+	s.alive = slices.DeleteFunc(s.alive, func(other *lifecycle[M]) bool { return other == one })
+	id := s.identity(one)
+	var left driver.Instance
+	var err error
+	s.rand.rest(func() {
+		for range 1 + 2*len(s.hooks) { // a hook may still wait for its call
+			if left, err = s.world.Hooks.Driver.Get(ctx, id); err == nil || driver.IsNotFound(err) {
+				return
+			}
+		}
+	})
+	switch {
+	case err == nil && left.State != driver.Terminated:
+		return fmt.Errorf("%w: machine %q is gone and its instance %q is %s", errLeaked, id.Name, left.ProviderID, left.State)
+	case err != nil && !driver.IsNotFound(err):
+		return fmt.Errorf("reading what machine %q left: %w", id.Name, err)
+	}
+	s.answers.forget(id.UID)
+	s.lived++
+	return errors.Join(s.direct.Delete(ctx, one.owner), s.direct.Delete(ctx, testenv.BootstrapSecret(one.owner)))
+}
+
+// census fails if anything is left in the cloud but what others had there, or if that was touched.
+func (s *run[M, C]) census(ctx context.Context) error {
+	if err := s.verify(ctx); err != nil {
+		return err
+	}
+	var left []string
+	s.rand.rest(func() { left = s.world.Hooks.Leftovers() })
+	left = slices.DeleteFunc(left, func(thing string) bool { return slices.Contains(s.others.things, thing) })
+	if len(left) > 0 {
+		return fmt.Errorf("%w: %q", errLeaked, left)
+	}
+	return nil
+}

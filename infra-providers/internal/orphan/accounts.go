@@ -1,0 +1,146 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package orphan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/account"
+)
+
+const (
+	// holderTime bounds what one holder of accounts is asked for in one part of a sweep.
+	holderTime = 15 * time.Minute
+	// holderMost is how many things are looked at in all accounts of one holder together.
+	holderMost = 100_000
+)
+
+// errTooMany means that more is in the accounts of one holder than is looked at.
+var errTooMany = fmt.Errorf("the lists have more than %d entries", holderMost)
+
+// listed is one account that was looked through.
+type listed[C any] struct {
+	name, namespace string
+	cloud           driver.Driver[C]
+	// complete is false if the list broke off.
+	complete bool
+}
+
+// holder is who shares time and space with the account: all accounts that the Secrets of one namespace lead to, or the
+// account itself where the credentials are the provider's own.
+func (l *listed[C]) holder() string { return holderOf(l.namespace, l.name) }
+
+func holderOf(namespace, account string) string {
+	if namespace == "" {
+		return account
+	}
+	return "namespace " + namespace
+}
+
+// look lists what is ours in every account. Nothing is returned of one whose list breaks off.
+func (c *Collector[M, C]) listAccounts(ctx context.Context) (accounts map[string]*listed[C], found []Found, err error) {
+	accounts = map[string]*listed[C]{}
+	holders := map[string][]account.Account[C]{}
+	for _, connected := range c.Accounts.All() {
+		one := &listed[C]{name: connected.Name, namespace: connected.Namespace, cloud: connected.Direct}
+		accounts[one.name] = one
+		holders[one.holder()] = append(holders[one.holder()], connected)
+	}
+	var mu sync.Mutex
+	count := map[string]int{}
+	err = concurrently(ctx, holders, func(ctx context.Context, connected account.Account[C]) error {
+		one := accounts[connected.Name]
+		mu.Lock()
+		left := holderMost - count[one.holder()]
+		mu.Unlock()
+		things, err := everything(ctx, connected, left)
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		one.complete = true
+		count[one.holder()] += len(things)
+		found = append(found, things...)
+		return nil
+	})
+	return accounts, found, err
+}
+
+// concurrently calls do with everything that the holders have: for each holder one call after another, and for all
+// holders at the same time. A holder whose calls take too long does not get to its end.
+func concurrently[T any](ctx context.Context, holders map[string][]T, do func(context.Context, T) error) error {
+	ctx, cancel := context.WithTimeout(ctx, holderTime)
+	defer cancel()
+	var mu sync.Mutex
+	var failures []error
+	var running sync.WaitGroup
+	for holder, each := range holders {
+		running.Go(func() {
+			for _, one := range each {
+				err := ctx.Err()
+				if err == nil {
+					err = do(ctx, one)
+				}
+				if err != nil {
+					mu.Lock()
+					failures = append(failures, fmt.Errorf("in %s: %w", holder, err))
+					mu.Unlock()
+				}
+				if ctx.Err() != nil {
+					return
+				}
+			}
+		})
+	}
+	running.Wait()
+	return errors.Join(failures...)
+}
+
+// everything lists what is ours in one account, so many things at most. In an account whose credentials are those of one
+// namespace, that is only what belongs to the namespace: what such an account shows of others is not believed.
+func everything[C any](ctx context.Context, connected account.Account[C], most int) ([]Found, error) {
+	var all []Found
+	seen := 0
+	count := func(err error) error {
+		if seen++; err == nil && seen > most {
+			return errTooMany
+		}
+		return err
+	}
+	keep := func(thing Found) {
+		if connected.Namespace == "" || connected.Namespace == thing.Identity.Owner.Namespace {
+			thing.Account = connected.Name
+			all = append(all, thing)
+		}
+	}
+	instances := map[types.UID][]string{}
+	for made, err := range connected.Direct.List(ctx, driver.Owner{}) {
+		if err := count(err); err != nil {
+			return nil, fmt.Errorf("listing instances: %w", err)
+		}
+		if made.State == driver.Stopping || made.State == driver.Terminated {
+			continue
+		}
+		instances[made.Identity.UID] = append(instances[made.Identity.UID], made.ProviderID)
+		keep(Found{Kind: instance, ID: made.ProviderID, Identity: made.Identity, Created: made.Created})
+	}
+	if connected.Remainder == nil {
+		return all, nil
+	}
+	for thing, err := range connected.Remainder.Remains(ctx, driver.Owner{}) {
+		if err := count(err); err != nil {
+			return nil, fmt.Errorf("listing what is beside instances: %w", err)
+		}
+		keep(Found{Kind: thing.Kind, ID: thing.ID, Identity: thing.Identity, Created: thing.Created, Instances: instances[thing.Identity.UID]})
+	}
+	return all, nil
+}

@@ -1,0 +1,162 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package orphan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/fake"
+)
+
+// tenantServer is a server that somebody's Secret names.
+type tenantServer struct {
+	driver.Driver[fake.Config]
+	// list is what it shows.
+	list func(context.Context) iter.Seq2[driver.Instance, error]
+	// deleted are those that it was asked to delete, which it says it has done.
+	mu      sync.Mutex
+	deleted []string
+}
+
+func (s *tenantServer) List(ctx context.Context, _ driver.Owner) iter.Seq2[driver.Instance, error] {
+	return s.list(ctx)
+}
+
+func (s *tenantServer) Delete(_ context.Context, id driver.Identity) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deleted = append(s.deleted, id.Name)
+	return nil
+}
+
+// connect puts a server behind a Secret of a namespace.
+func (f *fixture) connectServer(namespace, secret string, server driver.Driver[fake.Config]) {
+	f.Helper()
+	if f.named == nil {
+		f.named = map[string]driver.Driver[fake.Config]{}
+	}
+	f.named[secret] = server
+	f.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: secret}})
+	machine := &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}, Spec: infrav1.SimMachineSpec{InstanceType: secret}}
+	if _, err := f.Accounts.Driver(f.Context(), machine); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// showing returns a list of instances of an owner, with the IDs of what is in the provider's own account first.
+func (f *fixture) showing(owner driver.Owner, more int) func(context.Context) iter.Seq2[driver.Instance, error] {
+	return func(ctx context.Context) iter.Seq2[driver.Instance, error] {
+		return func(yield func(driver.Instance, error) bool) {
+			for made, err := range f.cloud.List(ctx, driver.Owner{}) {
+				made.Identity = driver.Identity{UID: "u", Name: "theirs", Owner: owner, ProviderID: made.ProviderID}
+				if !yield(made, err) {
+					return
+				}
+			}
+			for n := range more {
+				id := fmt.Sprint("fake-", n)
+				if !yield(driver.Instance{ProviderID: id, State: driver.Running, Created: time.Unix(1, 0), Identity: driver.Identity{UID: "u", Name: id, Owner: owner, ProviderID: id}}, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// TestAServerOfATenantKeepsNoOrphanAlive: it shows older orphans of the tenant than there are deletions in a sweep, lets
+// none of them go, and shows what is in the provider's own account under the same IDs.
+func TestAServerOfATenantKeepsNoOrphanAlive(t *testing.T) {
+	t.Parallel()
+	f, theirs := newAttic(t, usual), newAttic(t, usual)
+	server := &tenantServer{Driver: fake.New(fake.Options{})}
+	server.list = f.showing(theirs.owner(), 2*usual.Cap)
+	f.connectServer(theirs.home.Namespace, secretPrefix+theirs.home.Namespace, server)
+	f.leave("lost")
+	f.sweep(3)
+	f.wantCensus(0, 0)
+	if len(server.deleted) == 0 {
+		t.Error("nothing was asked of the tenant's server, so this proves nothing")
+	}
+}
+
+// TestAServerOfATenantSaysNothingOfOthers: it shows a newer instance of another tenant's Cluster, which would stop
+// everything in that Cluster from being collected, and an old one, which would be deleted.
+func TestAServerOfATenantSaysNothingOfOthers(t *testing.T) {
+	t.Parallel()
+	f, theirs := newAttic(t, usual), newAttic(t, usual)
+	f.others["u"] = true
+	server := &tenantServer{Driver: fake.New(fake.Options{})}
+	server.list = f.showing(f.owner(), 2)
+	f.connectServer(theirs.home.Namespace, secretPrefix+theirs.home.Namespace, server)
+	f.leave("lost")
+	f.sweep(3)
+	f.wantCensus(0, 0)
+	if len(server.deleted) > 0 {
+		t.Errorf("the tenant's server was asked to delete %q", server.deleted)
+	}
+	for len(f.recorder.Events) > 0 {
+		if told := <-f.recorder.Events; strings.Contains(told, "fake-") || strings.Contains(told, "theirs") {
+			t.Errorf("the other tenant was told %q", told)
+		}
+	}
+}
+
+// TestAccountsAreLookedThroughAtTheSameTime: the list of each namespace goes on when that of the other has begun.
+func TestAccountsAreLookedThroughAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	f, other := newAttic(t, usual), newAttic(t, usual)
+	began := map[string]chan struct{}{"one": make(chan struct{}), "two": make(chan struct{})}
+	for name, next := range map[string]string{"one": "two", "two": "one"} {
+		once := sync.OnceFunc(func() { close(began[name]) })
+		server := &tenantServer{Driver: fake.New(fake.Options{})}
+		server.list = func(ctx context.Context) iter.Seq2[driver.Instance, error] {
+			return func(yield func(driver.Instance, error) bool) {
+				once()
+				select {
+				case <-began[next]:
+				case <-ctx.Done():
+					yield(driver.Instance{}, ctx.Err())
+				}
+			}
+		}
+		f.connectServer(map[string]*fixture{"one": f, "two": other}[name].home.Namespace, secretPrefix+name+"-"+f.home.Namespace, server)
+	}
+	if err := f.Sweep(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAListWithoutEndIsLeft has a server that shows instances for ever.
+func TestAListWithoutEndIsLeft(t *testing.T) {
+	t.Parallel()
+	f, theirs := newAttic(t, usual), newAttic(t, usual)
+	server := &tenantServer{Driver: fake.New(fake.Options{})}
+	server.list = func(context.Context) iter.Seq2[driver.Instance, error] {
+		return func(yield func(driver.Instance, error) bool) {
+			for yield(driver.Instance{ProviderID: "stops", State: driver.Stopping}, nil) {
+			}
+		}
+	}
+	f.connectServer(theirs.home.Namespace, secretPrefix+theirs.home.Namespace, server)
+	f.leave("lost")
+	for range 2 {
+		f.now = f.now.Add(21 * time.Minute)
+		if err := f.Sweep(t.Context()); !errors.Is(err, errTooMany) {
+			t.Errorf("got %v", err)
+		}
+	}
+	f.wantCensus(0, 0)
+}

@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package orphan
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// TestMemory follows one management cluster and its copy: the provider runs until noon, is gone for an hour, and a
+// provider starts at one o'clock.
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	namespace, err := cluster.Namespace(t.Context(), "memory")
+	if err != nil {
+		t.Fatal(err)
+	}
+	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	clock := clocktesting.NewFakeClock(noon.Add(-time.Hour))
+	provider := func(holder string) *Memory {
+		return &Memory{Client: cluster.Client, Key: client.ObjectKey{Namespace: namespace, Name: "m"}, Holder: holder, Clock: clock}
+	}
+	renew := func(m *Memory) {
+		t.Helper()
+		if err := m.Renew(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := provider("first")
+	if first.Ours("x", noon.Add(-24*time.Hour)) {
+		t.Error("something is ours before the memory was read")
+	}
+	renew(first)
+	if first.Ours("x", noon.Add(-24*time.Hour)) {
+		t.Error("something is ours that was created before any memory")
+	}
+	clock.SetTime(noon)
+	renew(first)
+	first.Created("by-first")
+	clock.SetTime(noon.Add(time.Hour))
+	second := provider("second")
+	renew(second)
+	second.Created("by-second")
+	for name, test := range map[string]struct {
+		uid     types.UID
+		created time.Time
+		want    bool
+	}{
+		"keeps what the provider before created":                        {"x", noon.Add(-time.Minute), true},
+		"keeps what it created between its last heartbeat and its end":  {"x", noon.Add(time.Minute), true},
+		"disowns what was created while none was running":               {"x", noon.Add(30 * time.Minute), false},
+		"disowns what was created since, and not by this process":       {"x", noon.Add(2 * time.Hour), false},
+		"keeps what this process created":                               {"by-second", noon.Add(2 * time.Hour), true},
+		"disowns what has no creation time":                             {"x", time.Time{}, false},
+		"does not know what the process before created, except by time": {"by-first", noon.Add(30 * time.Minute), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := second.Ours(test.uid, test.created); got != test.want {
+				t.Errorf("got %t", got)
+			}
+		})
+	}
+	clock.SetTime(noon.Add(3 * time.Hour))
+	renew(second)
+	if second.Ours("x", noon.Add(30*time.Minute)) {
+		t.Error("a heartbeat of its own made it remember more")
+	}
+}
+
+func TestMemoryOfCreationsHasAnEnd(t *testing.T) {
+	t.Parallel()
+	clock := clocktesting.NewFakeClock(time.Unix(1_000_000, 0))
+	m := &Memory{Clock: clock}
+	for range 1000 {
+		m.Created(types.UID(strings.Repeat("x", 1+len(m.order))))
+		m.Created("again")
+		clock.Step(createdFor / 100)
+	}
+	if len(m.created) != len(m.order) || len(m.order) > 202 {
+		t.Errorf("%d creations are remembered, %d in order", len(m.created), len(m.order))
+	}
+	if !m.Ours("again", time.Time{}) {
+		t.Error("the latest is forgotten")
+	}
+}

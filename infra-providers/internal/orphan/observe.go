@@ -1,0 +1,141 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package orphan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"drover.io/infra-providers/driver"
+)
+
+// connect asks for the accounts of all machines and templates, so that each is swept whoever else asked for it since
+// the start, and none is forgotten while something names it. That an account cannot be used is shown by the conditions
+// of what names it.
+func (c *Collector[M, C]) connect(ctx context.Context) error {
+	asked, holders := map[accountKey]bool{}, map[string][]M{}
+	add := func(machine M) {
+		key := accountKey{machine.GetNamespace(), c.Cloud.Account(machine), machine.GetProviderID() != ""}
+		if !c.WatchFilter.Matches(machine) || asked[key] {
+			return
+		}
+		asked[key] = true
+		holder := holderOf(machine.GetNamespace(), "")
+		holders[holder] = append(holders[holder], machine)
+	}
+	machines := c.Cloud.NewMachineList()
+	err := c.each(ctx, machines, func(item runtime.Object) { add(item.(M)) })
+	if err != nil {
+		return fmt.Errorf("listing machines: %w", err)
+	}
+	templates, err := c.newTemplateList()
+	if err != nil {
+		return err
+	}
+	unlisted := c.each(ctx, templates, func(item runtime.Object) {
+		template := item.(driver.Template[M])
+		machine := template.Machine()
+		machine.SetNamespace(template.GetNamespace())
+		machine.SetLabels(template.GetLabels())
+		add(machine)
+	})
+	if unlisted != nil {
+		unlisted = fmt.Errorf("listing templates: %w", unlisted)
+	}
+	return errors.Join(unlisted, concurrently(ctx, holders, func(ctx context.Context, machine M) error {
+		if _, err := c.Accounts.Driver(ctx, machine); err != nil && !shown(err) {
+			return fmt.Errorf("asking for the account of %q: %w", client.ObjectKeyFromObject(machine), err)
+		}
+		return nil
+	}))
+}
+
+// accountKey is what decides whether a machine gets which account, but for its own pin. A namespace that lost the
+// permission to use the provider's own credentials keeps it for the instances that it has.
+type accountKey struct {
+	namespace   string
+	account     driver.Account
+	hasInstance bool
+}
+
+// shown reports whether an error is one that a machine or template shows in its conditions, or one that passes.
+func shown(err error) bool {
+	return driver.IsUnauthorized(err) || driver.IsInvalidConfiguration(err) || driver.IsAccountMismatch(err) ||
+		driver.IsBusy(err) || driver.IsRateLimited(err)
+}
+
+func (c *Collector[M, C]) each(ctx context.Context, list client.ObjectList, visit func(runtime.Object)) error {
+	if err := c.Client.List(ctx, list); err != nil {
+		return err
+	}
+	return meta.EachListItem(list, func(item runtime.Object) error {
+		visit(item)
+		return nil
+	})
+}
+
+func (c *Collector[M, C]) newTemplateList() (client.ObjectList, error) {
+	kind, err := apiutil.GVKForObject(c.Cloud.NewTemplate(), c.Client.Scheme())
+	if err != nil {
+		return nil, fmt.Errorf("finding the kind of templates: %w", err)
+	}
+	kind.Kind += "List"
+	list, err := c.Client.Scheme().New(kind)
+	if err != nil {
+		return nil, fmt.Errorf("making a list of templates: %w", err)
+	}
+	return list.(client.ObjectList), nil
+}
+
+// clusters returns all Clusters, by what the tags of their instances are.
+func (c *Collector[M, C]) clusters(ctx context.Context) (map[driver.Owner]*clusterv1.Cluster, error) {
+	list := &clusterv1.ClusterList{}
+	if err := c.Client.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("listing clusters: %w", err)
+	}
+	known := map[driver.Owner]*clusterv1.Cluster{}
+	for i := range list.Items {
+		cluster := &list.Items[i]
+		known[driver.Owner{UID: cluster.UID, Namespace: cluster.Namespace, Name: cluster.Name}] = cluster
+	}
+	return known, nil
+}
+
+// observe reads what machines own and Machines refer to.
+func (c *Collector[M, C]) observe(ctx context.Context, in *Input) (err error) {
+	in.Claims = map[types.NamespacedName]Claim{}
+	err = c.each(ctx, c.Cloud.NewMachineList(), func(item runtime.Object) {
+		machine := item.(M)
+		in.Claims[client.ObjectKeyFromObject(machine)] = claimOf(machine)
+	})
+	if err != nil {
+		return fmt.Errorf("listing machines: %w", err)
+	}
+	in.References, err = references(ctx, c.Client, "")
+	return err
+}
+
+// references returns the instances that the Machines of a namespace refer to; of all without a namespace. An instance
+// whose infrastructure machine was removed by force still has a Node, which only its Machine knows.
+func references(ctx context.Context, from client.Reader, namespace string) (map[Reference]bool, error) {
+	list := &clusterv1.MachineList{}
+	if err := from.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("listing Machines: %w", err)
+	}
+	all := map[Reference]bool{}
+	for _, machine := range list.Items {
+		if machine.Spec.ProviderID != "" {
+			all[Reference{machine.Namespace, machine.Spec.ClusterName, machine.Spec.ProviderID}] = true
+		}
+	}
+	return all, nil
+}

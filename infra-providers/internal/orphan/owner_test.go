@@ -1,0 +1,261 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package orphan
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/fake"
+)
+
+func (f *fixture) create(object client.Object) {
+	f.Helper()
+	if err := cluster.Client.Create(f.Context(), object); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// elect makes the Lease of machine-controller, which was renewed a while after now, or before.
+func (f *fixture) elect(after time.Duration) {
+	f.create(&coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.Core.Namespace, Name: f.Core.Name},
+		Spec:       coordinationv1.LeaseSpec{RenewTime: ptr.To(metav1.NewMicroTime(f.now.Add(after)))},
+	})
+}
+
+// refer makes a Machine of a Cluster that refers to the instance of a lost machine.
+func (f *fixture) refer(name, cluster string) {
+	f.create(&clusterv1.Machine{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.home.Namespace, Name: name + "-of-" + cluster},
+		Spec: clusterv1.MachineSpec{
+			ClusterName: cluster, ProviderID: f.cloud.Census().Instances[f.lost(name)].ProviderID,
+			Bootstrap:         clusterv1.Bootstrap{DataSecretName: ptr.To("data")},
+			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "SimMachine", Name: name},
+		},
+	})
+}
+
+// TestSweepsTheAccountsThatSomethingNames has accounts that nobody asked for since the start.
+func TestSweepsTheAccountsThatSomethingNames(t *testing.T) {
+	t.Parallel()
+	for name, naming := range map[string]func(f *fixture) client.Object{
+		"a machine": func(f *fixture) client.Object {
+			return &infrav1.SimMachine{Spec: infrav1.SimMachineSpec{Zone: f.elsewhereZone()}}
+		},
+		"a template": func(f *fixture) client.Object {
+			template := &infrav1.SimMachineTemplate{}
+			template.Spec.Template.Spec.Zone = f.elsewhereZone()
+			return template
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newAttic(t, usual)
+			f.elsewhere = fake.New(fake.Options{Now: func() time.Time { return f.now }})
+			object := naming(f)
+			object.SetNamespace(f.home.Namespace)
+			object.SetName("names-it")
+			f.create(object)
+			id := driver.Identity{UID: f.lost("lost"), Name: "lost", Owner: f.owner()}
+			if _, err := f.elsewhere.Create(t.Context(), driver.Request[fake.Config]{Identity: id, Config: fake.Config{InstanceType: "small"}}); err != nil {
+				t.Fatal(err)
+			}
+			f.sweep(2)
+			if left := f.elsewhere.Census().Instances; len(left) > 0 {
+				t.Errorf("the other account has %v", left)
+			}
+		})
+	}
+}
+
+// TestTheFirstSweepComesSoon after the start, and not after a whole period.
+func TestTheFirstSweepComesSoon(t *testing.T) {
+	t.Parallel()
+	f := newAttic(t, usual)
+	f.leave("lost")
+	f.now = f.now.Add(24 * time.Hour)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- f.Start(ctx) }()
+	for !f.timers.HasWaiters() {
+		runtime.Gosched()
+	}
+	f.timers.Step(soon)
+	if told := <-f.recorder.Events; !strings.Contains(told, "OrphanFound") {
+		t.Errorf("told %q", told)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	f.wantCensus(1, 1)
+}
+
+// TestTheFirstSweepOnlyReports whatever the age of what it finds.
+func TestTheFirstSweepOnlyReports(t *testing.T) {
+	t.Parallel()
+	f := newAttic(t, Options{Period: time.Hour, Grace: time.Second, Cap: 5})
+	f.leave("lost")
+	f.now = f.now.Add(24 * time.Hour)
+	if err := f.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.wantCensus(1, 1)
+	if told := <-f.recorder.Events; !strings.Contains(told, "OrphanFound") {
+		t.Errorf("told %q", told)
+	}
+}
+
+// TestAClaimElsewhereKeepsNothing: what somebody writes into an object of another namespace, or under another name, or
+// of another Cluster, does not make an orphan wanted.
+func TestAClaimElsewhereKeepsNothing(t *testing.T) {
+	t.Parallel()
+	f := newAttic(t, usual)
+	uid := f.leave("lost")
+	forged := func(namespace, name string) *infrav1.SimMachine {
+		machine := &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: name, Annotations: map[string]string{infrav1.IdentityAnnotation: string(uid)},
+		}}
+		machine.Spec.ProviderID = f.cloud.Census().Instances[uid].ProviderID
+		return machine
+	}
+	other, err := cluster.Namespace(t.Context(), "evil")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.create(forged(other, "lost"))
+	f.create(forged(f.home.Namespace, "not-lost"))
+	f.refer("lost", "away")
+	f.sweep(2)
+	f.wantCensus(0, 0)
+}
+
+// TestReportsASecondInstance of a machine, and deletes neither.
+func TestReportsASecondInstance(t *testing.T) {
+	t.Parallel()
+	f := newAttic(t, usual)
+	uid := f.own("kept")
+	machine := &infrav1.SimMachine{}
+	if err := cluster.Client.Get(t.Context(), client.ObjectKey{Namespace: f.home.Namespace, Name: "kept"}, machine); err != nil {
+		t.Fatal(err)
+	}
+	machine.Spec.ProviderID = f.cloud.Census().Instances[uid].ProviderID
+	if err := cluster.Client.Update(t.Context(), machine); err != nil {
+		t.Fatal(err)
+	}
+	twin := f.cloud.Copy(machine.Spec.ProviderID)
+	f.sweep(4)
+	for _, id := range []string{machine.Spec.ProviderID, twin} {
+		if _, err := f.cloud.Get(t.Context(), driver.Identity{UID: uid, Name: "kept", ProviderID: id, Owner: f.owner()}); err != nil {
+			t.Errorf("instance %q: %v", id, err)
+		}
+	}
+	if told := <-f.recorder.Events; !strings.Contains(told, "ExtraInstance") || !strings.Contains(told, twin) {
+		t.Errorf("told %q", told)
+	}
+	if len(f.recorder.Events) > 0 {
+		t.Errorf("told again: %q", <-f.recorder.Events)
+	}
+}
+
+func (f *fixture) owner() driver.Owner {
+	return driver.Owner{UID: f.home.UID, Namespace: f.home.Namespace, Name: "home"}
+}
+
+// TestCollectsWhileTheCoreRuns and the workload cluster is known to answer.
+func TestCollectsWhileTheCoreRuns(t *testing.T) {
+	t.Parallel()
+	f := newAttic(t, usual)
+	f.leave("lost")
+	f.home.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
+	f.home.Status.Conditions = []metav1.Condition{{
+		Type: clusterv1.ClusterRemoteConnectionProbeCondition, Status: metav1.ConditionTrue,
+		Reason: clusterv1.ClusterRemoteConnectionProbeSucceededReason, LastTransitionTime: metav1.Now(),
+	}}
+	if err := cluster.Client.Status().Update(t.Context(), f.home); err != nil {
+		t.Fatal(err)
+	}
+	f.elect(42 * time.Minute)
+	f.sweep(2)
+	f.wantCensus(0, 0)
+}
+
+// TestWhatAMachineOwnedIsOurs however long ago it was created: the memory of creations has an end.
+func TestWhatAMachineOwnedIsOurs(t *testing.T) {
+	t.Parallel()
+	f := newAttic(t, usual)
+	uid := f.own("lost")
+	f.others[uid] = true
+	f.sweep(1)
+	f.fault = func(call fake.Call) fake.Fault {
+		if call.Operation == "list" {
+			return fake.Fault{Err: errors.New("gateway timeout")}
+		}
+		return fake.Fault{}
+	}
+	if err := f.Sweep(t.Context()); err == nil {
+		t.Error("the failure was swallowed")
+	}
+	f.fault = nil
+	machine := &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Namespace: f.home.Namespace, Name: "lost"}}
+	if err := cluster.Client.Delete(t.Context(), machine); err != nil {
+		t.Fatal(err)
+	}
+	f.sweep(2)
+	f.wantCensus(0, 0)
+}
+
+// TestAnotherProvidersClusterGetsNoEvent and is judged by nobody but that provider.
+func TestAnotherProvidersClusterGetsNoEvent(t *testing.T) {
+	t.Parallel()
+	f := newAttic(t, usual)
+	f.WatchFilter = "ours"
+	f.leave("lost")
+	f.others[f.leave("theirs")] = true
+	f.sweep(2)
+	if len(f.recorder.Events) > 0 {
+		t.Errorf("told %q", <-f.recorder.Events)
+	}
+	standings, err := f.standings(t.Context(), Input{}, map[driver.Owner]*clusterv1.Cluster{f.owner(): f.home})
+	if err != nil || !standings[f.owner()].Foreign {
+		t.Errorf("got %+v and %v, want a foreign Cluster", standings, err)
+	}
+}
+
+// TestAMissingClusterIsReportedOnce with all that is found of it.
+func TestAMissingClusterIsReportedOnce(t *testing.T) {
+	t.Parallel()
+	f := newAttic(t, usual)
+	f.leave("lost")
+	if err := cluster.Client.Delete(t.Context(), f.home); err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	ctx := ctrl.LoggerInto(t.Context(), funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
+	for range 3 {
+		f.now = f.now.Add(21 * time.Minute)
+		if err := f.Sweep(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.wantCensus(1, 1)
+	if len(lines) != 1 || !strings.Contains(lines[0], string(f.home.UID)) || !strings.Contains(lines[0], "instance/fake:///z/") {
+		t.Errorf("logged %q, want one line with the Cluster and what was found", lines)
+	}
+}

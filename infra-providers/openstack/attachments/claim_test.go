@@ -1,0 +1,185 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package attachments_test
+
+import (
+	"context"
+	"errors"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
+
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/openstack/access"
+	"drover.io/infra-providers/openstack/attachments"
+	"drover.io/infra-providers/openstack/openstackfake"
+)
+
+var worker = driver.Identity{UID: "u", Name: "worker-1", Owner: driver.Owner{UID: "c", Namespace: "team", Name: "home"}}
+
+// neutron returns a client of a fake Neutron and the ports that a machine wants there.
+func neutron(t *testing.T) (*openstackfake.Cloud, *gophercloud.ServiceClient, []ports.CreateOptsBuilder) {
+	t.Helper()
+	cloud := openstackfake.New()
+	server := httptest.NewServer(cloud)
+	t.Cleanup(server.Close)
+	cloud.Serve(server.URL)
+	session, err := access.Open(driver.Account{SecretName: "s"}, driver.Credentials{
+		"OS_AUTH_URL": []byte(server.URL + "/identity/v3"), "OS_USERNAME": []byte(openstackfake.User), "OS_PASSWORD": []byte(openstackfake.Password),
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	services, err := session.Services(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := networks.List(services.Network, networks.ListOpts{Name: "net"}).AllPages(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := networks.ExtractNetworks(pages)
+	if err != nil || len(found) != 1 {
+		t.Fatal(err, found)
+	}
+	var wanted []ports.CreateOptsBuilder
+	for at := range 2 {
+		wanted = append(wanted, ports.CreateOpts{NetworkID: found[0].ID, Name: attachments.PortName(worker, at)})
+	}
+	return cloud, services.Network, wanted
+}
+
+func claim(client *gophercloud.ServiceClient, holder string, later time.Duration) attachments.Claim {
+	return attachments.Claim{Ports: attachments.Ports{Client: client}, Holder: holder, Now: func() time.Time { return time.Now().Add(later) }}
+}
+
+func TestOneHolderAtATime(t *testing.T) {
+	t.Parallel()
+	_, client, wanted := neutron(t)
+	take := func(holder string, later time.Duration) error {
+		_, err := claim(client, holder, later).Take(t.Context(), worker, wanted)
+		return err
+	}
+	if err := take("a", 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := take("a", 0); err != nil {
+		t.Errorf("the holder cannot go on: %v", err)
+	}
+	if err := take("b", time.Minute); !errors.Is(err, attachments.ErrBusy) {
+		t.Errorf("another caller took a claim that counts: %v", err)
+	}
+	if err := take("b", 6*time.Minute); err != nil {
+		t.Errorf("a claim of the dead holds for ever: %v", err)
+	}
+	if err := take("a", 0); !errors.Is(err, attachments.ErrBusy) {
+		t.Errorf("the first holder took it back: %v", err)
+	}
+}
+
+// made is a port of the first place, claimed by words.
+func made(t *testing.T, client *gophercloud.ServiceClient, wanted ports.CreateOptsBuilder, words string) *ports.Port {
+	t.Helper()
+	port, err := ports.Create(t.Context(), client, wanted).Extract()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if port, err = ports.Update(t.Context(), client, port.ID, ports.UpdateOpts{Description: &words}).Extract(); err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// TestTheHolderTidiesUp: another caller's claim has aged, an older port is nobody's.
+func TestTheHolderTidiesUp(t *testing.T) {
+	t.Parallel()
+	cloud, client, wanted := neutron(t)
+	made(t, client, wanted[0], "")
+	made(t, client, wanted[0], "claimed by b at some time")
+	kept, err := claim(client, "a", 6*time.Minute).Take(t.Context(), worker, wanted)
+	if err != nil || len(kept) != 2 || len(cloud.Things()) != 2 {
+		t.Errorf("%d ports are kept of %q: %v", len(kept), cloud.Things(), err)
+	}
+}
+
+// TestWhoSeesAnotherClaimWithdraws: another caller claims after this one has looked, and before it looks again.
+func TestWhoSeesAnotherClaimWithdraws(t *testing.T) {
+	t.Parallel()
+	cloud, client, wanted := neutron(t)
+	var other *ports.Port
+	between := meanwhile{wanted[0], func() { other = made(t, client, wanted[0], "claimed by b at some time") }}
+	_, err := claim(client, "a", 0).Take(t.Context(), worker, []ports.CreateOptsBuilder{between})
+	if !errors.Is(err, attachments.ErrBusy) {
+		t.Errorf("got %v", err)
+	}
+	if things := cloud.Things(); len(things) != 1 || !strings.HasSuffix(things[0], other.ID) {
+		t.Errorf("%q are left, so that nobody can go on", things)
+	}
+}
+
+// meanwhile does something just before a port is made.
+type meanwhile struct {
+	ports.CreateOptsBuilder
+	do func()
+}
+
+func (m meanwhile) ToPortCreateMap() (map[string]any, error) {
+	m.do()
+	return m.CreateOptsBuilder.ToPortCreateMap()
+}
+
+func TestAPortOfAServerIsNotClaimed(t *testing.T) {
+	t.Parallel()
+	_, client, wanted := neutron(t)
+	port := made(t, client, wanted[0], "claimed by a at some time")
+	if _, err := ports.Update(t.Context(), client, port.ID, ports.UpdateOpts{DeviceID: new("server")}).Extract(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := claim(client, "a", 0).Take(t.Context(), worker, wanted); !errors.Is(err, attachments.ErrBusy) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestManyCallersAreNeverTwo lets callers race from the first port on. A holder keeps others out until it
+// is done, so two that hold at the same moment would be seen.
+func TestManyCallersAreNeverTwo(t *testing.T) {
+	t.Parallel()
+	_, client, wanted := neutron(t)
+	var callers sync.WaitGroup
+	var mu sync.Mutex
+	holders := map[string]bool{}
+	for _, holder := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
+		callers.Go(func() {
+			for range 5 {
+				if _, err := claim(client, holder, 0).Take(context.Background(), worker, wanted); err == nil {
+					mu.Lock()
+					holders[holder] = true
+					mu.Unlock()
+					return // and keeps what it holds
+				}
+			}
+		})
+	}
+	callers.Wait()
+	if len(holders) > 1 {
+		t.Errorf("%v held the claim at once", holders)
+	}
+}
+
+func TestTagsSurviveTheAlphabet(t *testing.T) {
+	t.Parallel()
+	got, ok := attachments.Identity(attachments.Tags(worker))
+	if !ok || got != worker {
+		t.Errorf("got %+v", got)
+	}
+	if _, ok := attachments.Identity(map[string]string{"name": "x"}); ok {
+		t.Error("somebody else's tags were taken for ours")
+	}
+}

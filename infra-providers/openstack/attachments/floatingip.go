@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package attachments
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
+
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/openstack/access"
+	"drover.io/infra-providers/openstack/lookup"
+)
+
+// FloatingIPs are the floating IPs of machines.
+type FloatingIPs struct{ Client *gophercloud.ServiceClient }
+
+// Ensure gives a port a floating IP. It is made with the port already named, so there is no moment at
+// which it belongs to nothing.
+func (f FloatingIPs) Ensure(ctx context.Context, id driver.Identity, portID string, from lookup.Pool) error {
+	have, err := f.find(ctx, id)
+	if err != nil {
+		return err
+	}
+	if len(have) == 0 {
+		made, err := floatingips.Create(ctx, f.Client, floatingips.CreateOpts{
+			Description:       Name(id.UID),
+			FloatingNetworkID: from.NetworkID,
+			SubnetID:          from.SubnetID,
+			PortID:            portID,
+		}).Extract()
+		if err != nil {
+			return &CreationError{"floating IP", err}
+		}
+		have = append(have, *made)
+	}
+	if have[0].PortID != portID {
+		update := floatingips.UpdateOpts{PortID: &portID}
+		if _, err := floatingips.Update(ctx, f.Client, have[0].ID, update).Extract(); err != nil {
+			return fmt.Errorf("associating floating IP: %w", err)
+		}
+	}
+	return f.tag(ctx, id, have[:1])
+}
+
+// Tag implements Kind.
+func (f FloatingIPs) Tag(ctx context.Context, id driver.Identity) error {
+	found, err := f.find(ctx, id)
+	if err != nil {
+		return err
+	}
+	return f.tag(ctx, id, found)
+}
+
+func (f FloatingIPs) tag(ctx context.Context, id driver.Identity, all []floatingips.FloatingIP) error {
+	for _, address := range all {
+		if tagged(address.Tags, id) {
+			continue
+		}
+		if err := tag(ctx, f.Client, "floatingips", address.ID, id); err != nil {
+			return fmt.Errorf("tagging floating IP: %w", err)
+		}
+	}
+	return nil
+}
+
+// Delete implements Kind.
+func (f FloatingIPs) Delete(ctx context.Context, id driver.Identity, _ bool) error {
+	found, err := f.find(ctx, id)
+	if err != nil {
+		return err
+	}
+	for _, address := range found {
+		err := floatingips.Delete(ctx, f.Client, address.ID).ExtractErr()
+		if err != nil && !access.Missing(err) {
+			return fmt.Errorf("deleting floating IP: %w", err)
+		}
+	}
+	return nil
+}
+
+// Remains implements Kind.
+func (f FloatingIPs) Remains(ctx context.Context) ([]driver.Remain, error) {
+	all, err := f.list(ctx, floatingips.ListOpts{Tags: NamePrefix, Limit: 500})
+	if err != nil {
+		return nil, err
+	}
+	var remains []driver.Remain
+	for _, address := range all {
+		if id, ok := fromList(address.Tags); ok {
+			remains = append(remains, driver.Remain{Kind: "floating IP", ID: address.ID, Identity: id, Created: address.CreatedAt})
+		}
+	}
+	return remains, nil
+}
+
+// find returns the floating IPs of a machine, and fails with NotOwnedError where one carries the tags of another.
+func (f FloatingIPs) find(ctx context.Context, id driver.Identity) ([]floatingips.FloatingIP, error) {
+	all, err := f.list(ctx, floatingips.ListOpts{Description: Name(id.UID)})
+	for _, address := range all {
+		found, tagged := fromList(address.Tags)
+		if err := check(id, found, tagged); err != nil {
+			return nil, fmt.Errorf("floating IP %q: %w", address.ID, err)
+		}
+	}
+	return all, err
+}
+
+func (f FloatingIPs) list(ctx context.Context, options floatingips.ListOpts) ([]floatingips.FloatingIP, error) {
+	pages, err := floatingips.List(f.Client, options).AllPages(ctx)
+	// A cloud without routers has no floating IPs either.
+	if gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing floating IPs: %w", err)
+	}
+	all, err := floatingips.ExtractFloatingIPs(pages)
+	if err != nil {
+		return nil, fmt.Errorf("listing floating IPs: %w", err)
+	}
+	return all, nil
+}

@@ -1,0 +1,103 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package attachments
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servergroups"
+
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/openstack/access"
+)
+
+// Groups are the server groups that the provider keeps: one per Cluster and policy.
+type Groups struct{ Client *gophercloud.ServiceClient }
+
+// groupPrefix is what the groups of a Cluster start with.
+func groupPrefix(owner driver.Owner) string { return fmt.Sprintf("%s-%s-", NamePrefix, owner.UID) }
+
+// Ensure returns the ID of the group of a Cluster with a policy. Names are not unique: of several the one
+// with the lowest ID counts, and those without members go with a later Delete.
+func (g Groups) Ensure(ctx context.Context, owner driver.Owner, policy string) (string, error) {
+	all, err := g.list(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, group := range all {
+		if group.Name == groupPrefix(owner)+policy {
+			return group.ID, nil
+		}
+	}
+	made, err := servergroups.Create(ctx, g.Client, servergroups.CreateOpts{Name: groupPrefix(owner) + policy, Policy: policy}).Extract()
+	if err != nil {
+		return "", &CreationError{"server group", err}
+	}
+	return made.ID, nil
+}
+
+// Exists reports whether a group is still there.
+func (g Groups) Exists(ctx context.Context, id string) (bool, error) {
+	_, err := servergroups.Get(ctx, g.Client, id).Extract()
+	if access.Missing(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Members returns how many servers are in a group.
+func (g Groups) Members(ctx context.Context, id string) (int, error) {
+	found, err := servergroups.Get(ctx, g.Client, id).Extract()
+	if err != nil {
+		return 0, err
+	}
+	return len(found.Members), nil
+}
+
+// Release removes the groups of a Cluster that have no members but a server that goes. A machine that
+// wants the group at this very moment makes it anew.
+func (g Groups) Release(ctx context.Context, owner driver.Owner, going string) error {
+	if owner.UID == "" {
+		return nil
+	}
+	all, err := g.list(ctx)
+	if err != nil {
+		return err
+	}
+	for _, group := range all {
+		others := slices.ContainsFunc(group.Members, func(member string) bool { return member != going })
+		if others || !strings.HasPrefix(group.Name, groupPrefix(owner)) {
+			continue
+		}
+		err := servergroups.Delete(ctx, g.Client, group.ID).ExtractErr()
+		if err != nil && !access.Missing(err) {
+			return fmt.Errorf("deleting server group: %w", err)
+		}
+	}
+	return nil
+}
+
+func (g Groups) list(ctx context.Context) ([]servergroups.ServerGroup, error) {
+	var all []servergroups.ServerGroup
+	for {
+		pages, err := servergroups.List(g.Client, servergroups.ListOpts{Limit: 500, Offset: len(all)}).AllPages(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("listing server groups: %w", err)
+		}
+		more, err := servergroups.ExtractServerGroups(pages)
+		if err != nil {
+			return nil, fmt.Errorf("listing server groups: %w", err)
+		}
+		if len(more) == 0 {
+			break
+		}
+		all = append(all, more...)
+	}
+	slices.SortFunc(all, func(a, b servergroups.ServerGroup) int { return strings.Compare(a.ID, b.ID) })
+	return all, nil
+}

@@ -1,0 +1,217 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package attachments
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
+	"k8s.io/apimachinery/pkg/types"
+
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/openstack/access"
+)
+
+// Root is the name of the volume that a server boots from.
+const Root = "root"
+
+// keptKey marks a volume that outlives its machine.
+const keptKey = "drover.io:kept"
+
+// Volumes are the volumes of machines.
+type Volumes struct{ Client *gophercloud.ServiceClient }
+
+// Volume is one volume to make.
+type Volume struct {
+	// Name is unique in its machine.
+	Name string
+	// ImageID is what it is made from; empty for an empty one.
+	ImageID string
+	SizeGiB int
+	Type    string
+	// Zone is where it has to be; empty leaves that to the cloud.
+	Zone string
+	// Kept is true for a volume that outlives its machine.
+	Kept bool
+}
+
+func volumeName(uid types.UID, name string) string { return Name(uid) + "-" + name }
+
+// Ensure makes the volumes that are missing and returns their IDs, in order. It fails with an
+// UnfinishedError while one of them is not available yet: Nova refuses a volume that is still being made.
+func (v Volumes) Ensure(ctx context.Context, id driver.Identity, wanted []Volume) ([]string, error) {
+	if len(wanted) == 0 {
+		return nil, nil
+	}
+	have, err := v.find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]string, 0, len(wanted))
+	var busy error
+	for _, want := range wanted {
+		at := slices.IndexFunc(have, func(volume volumes.Volume) bool { return volume.Name == volumeName(id.UID, want.Name) })
+		if at < 0 {
+			if err := v.create(ctx, id, want); err != nil {
+				return nil, &CreationError{fmt.Sprintf("volume %q", want.Name), err}
+			}
+			busy = unfinished("volume %q is being made", want.Name)
+			continue
+		}
+		if err := v.fits(ctx, have[at], want); err != nil {
+			return nil, err
+		}
+		if have[at].Status != "available" {
+			busy = unfinished("volume %q is %s", want.Name, have[at].Status)
+		}
+		ids = append(ids, have[at].ID)
+	}
+	return ids, busy
+}
+
+func (v Volumes) create(ctx context.Context, id driver.Identity, want Volume) error {
+	metadata := Tags(id)
+	if want.Kept {
+		metadata[keptKey] = "true"
+	}
+	_, err := volumes.Create(ctx, v.Client, volumes.CreateOpts{
+		Name:             volumeName(id.UID, want.Name),
+		Description:      fmt.Sprintf("volume %s of machine %s/%s", want.Name, id.Owner.Namespace, id.Name),
+		Size:             want.SizeGiB,
+		VolumeType:       want.Type,
+		AvailabilityZone: want.Zone,
+		ImageID:          want.ImageID,
+		Metadata:         metadata,
+	}, nil).Extract()
+	return err
+}
+
+// fits removes a volume that cannot be used: one that failed, or one in the zone of an earlier attempt.
+func (v Volumes) fits(ctx context.Context, have volumes.Volume, want Volume) error {
+	failed := have.Status == "error"
+	elsewhere := want.Zone != "" && have.AvailabilityZone != want.Zone && have.Status == "available"
+	if !failed && !elsewhere {
+		return nil
+	}
+	if err := v.remove(ctx, have.ID); err != nil {
+		return err
+	}
+	return unfinished("volume %q was %s in zone %q and is made anew", want.Name, have.Status, have.AvailabilityZone)
+}
+
+func unfinished(format string, of ...any) error {
+	return &driver.UnfinishedError{Err: fmt.Errorf(format+": %w", append(of, ErrBusy)...)}
+}
+
+// Delete implements Kind. Volumes attached to a server that goes are left to Nova, which
+// removes them with it. It fails with an UnfinishedError for those that cannot be removed yet, and with ErrBusy for
+// those that Cinder counts as attached to a server that is gone, which may need somebody's help.
+func (v Volumes) Delete(ctx context.Context, id driver.Identity, serverGoes bool) error {
+	found, err := v.find(ctx, id)
+	if err != nil {
+		return err
+	}
+	var busy error
+	for _, volume := range found {
+		if volume.Metadata[keptKey] != "" {
+			continue
+		}
+		switch volume.Status {
+		case "deleting":
+		case "available", "error", "error_deleting", "error_restoring", "error_extending":
+			err = v.remove(ctx, volume.ID)
+		case "reserved", "attaching", "in-use", "detaching":
+			if !serverGoes {
+				busy = fmt.Errorf("volume %q is %s, though its server is gone: %w", volume.Name, volume.Status, ErrBusy)
+			}
+		default:
+			busy = unfinished("volume %q is %s", volume.Name, volume.Status)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return busy
+}
+
+// Tag implements Kind.
+func (v Volumes) Tag(ctx context.Context, id driver.Identity) error {
+	found, err := v.find(ctx, id)
+	if err != nil {
+		return err
+	}
+	for _, volume := range found {
+		if known, _ := Identity(volume.Metadata); known == id {
+			continue
+		}
+		all := maps.Clone(volume.Metadata)
+		maps.Copy(all, Tags(id))
+		if _, err := volumes.Update(ctx, v.Client, volume.ID, volumes.UpdateOpts{Metadata: all}).Extract(); err != nil {
+			return fmt.Errorf("tagging volume: %w", err)
+		}
+	}
+	return nil
+}
+
+func (v Volumes) remove(ctx context.Context, id string) error {
+	err := volumes.Delete(ctx, v.Client, id, nil).ExtractErr()
+	if err != nil && !access.Missing(err) {
+		return fmt.Errorf("deleting volume: %w", err)
+	}
+	return nil
+}
+
+// Remains implements Kind.
+func (v Volumes) Remains(ctx context.Context) ([]driver.Remain, error) {
+	all, err := v.list(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	var remains []driver.Remain
+	for _, volume := range all {
+		if id, ok := Identity(volume.Metadata); ok && volume.Metadata[keptKey] == "" {
+			remains = append(remains, driver.Remain{Kind: "volume", ID: volume.ID, Identity: id, Created: volume.CreatedAt})
+		}
+	}
+	return remains, nil
+}
+
+// find returns the volumes of a machine, and fails with NotOwnedError where one carries the UID of the machine and
+// other tags of another. A cloud that does not filter by metadata returns more, which is why each is looked at.
+func (v Volumes) find(ctx context.Context, id driver.Identity) ([]volumes.Volume, error) {
+	tags := maps.Clone(Tags(driver.Identity{UID: id.UID}))
+	maps.DeleteFunc(tags, func(_, value string) bool { return value == "" })
+	all, err := v.list(ctx, tags)
+	if err != nil {
+		return nil, err
+	}
+	var mine []volumes.Volume
+	for _, volume := range all {
+		found, tagged := Identity(volume.Metadata)
+		if !tagged || found.UID != id.UID {
+			continue
+		}
+		if err := id.Check(found); err != nil {
+			return nil, fmt.Errorf("volume %q: %w", volume.ID, err)
+		}
+		mine = append(mine, volume)
+	}
+	return mine, nil
+}
+
+func (v Volumes) list(ctx context.Context, metadata map[string]string) ([]volumes.Volume, error) {
+	pages, err := volumes.List(v.Client, volumes.ListOpts{Metadata: metadata}).AllPages(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("listing volumes: %w", err)
+	}
+	all, err := volumes.ExtractVolumes(pages)
+	if err != nil {
+		return nil, fmt.Errorf("listing volumes: %w", err)
+	}
+	return all, nil
+}

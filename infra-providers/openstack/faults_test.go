@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package openstack_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/internal/faulttest"
+	"drover.io/infra-providers/openstack"
+	"drover.io/infra-providers/openstack/openstackfake"
+)
+
+// TestFaultInjection takes machines with ports, volumes, floating IPs and a server group through their lives, while
+// every request may go wrong. Their zone is full at times; another is not.
+func TestFaultInjection(t *testing.T) {
+	t.Parallel()
+	faulttest.Run(t, func(t *testing.T, dice *faulttest.Rand) faulttest.World[*infrav1.OpenStackMachine, openstack.Config] {
+		spec := rich()
+		spec.CredentialsSecretName = "cloud"
+		spec.RootVolume = infrav1.OpenStackVolume{SizeGiB: 20}
+		spec.AvailabilityZone = "nova"
+		spec.Fallbacks = []infrav1.OpenStackFallback{{AvailabilityZone: "zone-b"}}
+		r := newRig(t)
+		now := time.Now()
+		wire := &faulttest.Wire{Rand: dice, Next: r.faults, Changes: openstackfake.Changes, Refuse: refuse}
+		return faulttest.World[*infrav1.OpenStackMachine, openstack.Config]{
+			Cloud:   openstack.Cloud(openstack.Options{Transport: wire, Now: func() time.Time { return now }}),
+			Secret:  &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "cloud"}, Data: r.secret},
+			Machine: func() *infrav1.OpenStackMachine { return &infrav1.OpenStackMachine{Spec: spec} },
+			Hooks:   conformance(t, r, spec),
+			Pass:    func(passed time.Duration) { now = now.Add(passed) },
+		}
+	})
+}
+
+func refuse(fault faulttest.Fault) (status int, body string) {
+	if fault == faulttest.Throttled {
+		return http.StatusTooManyRequests, `{"overLimit": {"code": 429, "message": "This request was rate-limited."}}`
+	}
+	return http.StatusInternalServerError, `{"computeFault": {"code": 500, "message": "The server has either erred or is incapable of performing the requested operation."}}`
+}

@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package openstack_test
+
+import (
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/drivertest"
+	"drover.io/infra-providers/internal/faulttest"
+	"drover.io/infra-providers/openstack"
+	"drover.io/infra-providers/openstack/openstackfake"
+)
+
+// TestRealFaultInjection takes machines through their lives on real services while everything fails at random
+// that a transport can make fail. DROVER_SOAK_LIFECYCLES says how many.
+func TestRealFaultInjection(t *testing.T) {
+	real(t)
+	faulttest.Run(t, func(t *testing.T, _ *faulttest.Rand) faulttest.World[*infrav1.OpenStackMachine, openstack.Config] {
+		faults := &openstackfake.Faults{}
+		// Time passes faster than the services know, so that a claim ages whose holder was killed. A server
+		// that was asked for under it is listed by then: no call of the rig is still on its way.
+		var passed atomic.Int64
+		cloud := openstack.Cloud(openstack.Options{Transport: faults, Now: func() time.Time { return time.Now().Add(time.Duration(passed.Load())) }})
+		var machines []*infrav1.OpenStackMachine
+		calm := connect(t, nil, driver.Account{}, nil)
+		cinder := inProject(t).Volume != nil
+		return faulttest.World[*infrav1.OpenStackMachine, openstack.Config]{
+			Cloud: cloud,
+			Machine: func() *infrav1.OpenStackMachine {
+				spec := realSpec()
+				if cinder && len(machines)%2 == 1 {
+					spec = volumeSpec()
+				}
+				machines = append(machines, &infrav1.OpenStackMachine{Spec: spec})
+				return machines[len(machines)-1]
+			},
+			Pass: func(more time.Duration) { passed.Add(int64(more)) },
+			Hooks: drivertest.World[openstack.Config]{
+				Driver:    calm,
+				Lose:      func() { faults.Lose(openstackfake.Changes) },
+				Interrupt: func() { faults.Fail(openstackfake.Creates("servers"), http.StatusInternalServerError, "") },
+				Refuse: map[drivertest.Refusal]func(){
+					drivertest.RateLimited: func() { faults.Fail(anything, http.StatusTooManyRequests, "") },
+					drivertest.ServerError: func() { faults.Fail(anything, http.StatusServiceUnavailable, "") },
+				},
+				Leftovers: func() []string {
+					var uids []string
+					for _, machine := range machines {
+						uids = append(uids, string(machine.UID))
+					}
+					return leftovers(t, uids...)
+				},
+			},
+		}
+	})
+}

@@ -1,0 +1,24 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sim_test
+
+import (
+	"testing"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/internal/faulttest"
+	"drover.io/infra-providers/sim"
+)
+
+func TestFaultInjection(t *testing.T) {
+	t.Parallel()
+	faulttest.Run(t, func(t *testing.T, _ *faulttest.Rand) faulttest.World[*infrav1.SimMachine, sim.Config] {
+		hosts := open(t)
+		return faulttest.World[*infrav1.SimMachine, sim.Config]{
+			Cloud:   sim.Cloud(hosts),
+			Machine: func() *infrav1.SimMachine { return &infrav1.SimMachine{} },
+			Hooks:   world(t, hosts),
+		}
+	})
+}

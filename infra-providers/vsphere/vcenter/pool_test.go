@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package vcenter
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"drover.io/runtime/egress"
+)
+
+// TestSessionsOfOldPasswordsAreForgotten has a Secret whose password changes every minute.
+func TestSessionsOfOldPasswordsAreForgotten(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_000_000, 0)
+	pool := &Pool{Now: func() time.Time { return now }}
+	kept := pool.Open(Account{Password: "kept"})
+	for n := range 300 {
+		now = now.Add(time.Minute)
+		pool.Open(Account{Password: fmt.Sprint(n)})
+		if pool.Open(Account{Password: "kept"}) != kept {
+			t.Fatal("a session that is used was forgotten")
+		}
+	}
+	if got := len(pool.sessions); got > 20 {
+		t.Errorf("%d sessions are kept", got)
+	}
+}
+
+// TestNoOtherServerIsAsked has the server of a Secret redirect to a host of the provider's network
+// and name an address where the metadata service of the provider's host would answer.
+func TestNoOtherServerIsAsked(t *testing.T) {
+	t.Parallel()
+	asked := false
+	inside := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
+	t.Cleanup(inside.Close)
+	server := httptest.NewTLSServer(http.RedirectHandler(inside.URL, http.StatusTemporaryRedirect))
+	t.Cleanup(server.Close)
+	for name, test := range map[string]struct {
+		server string
+		want   func(error) bool
+	}{
+		"redirects": {server.URL, func(err error) bool { return err != nil }},
+		"is the host's own": {"https://169.254.169.254", func(err error) bool {
+			_, forbidden := errors.AsType[*egress.ForbiddenError](err)
+			return forbidden
+		}},
+	} {
+		_, err := (&Pool{}).Open(Account{Server: test.server, Username: "u", Password: "p", Insecure: true, OfSecret: true}).Client(t.Context())
+		if !test.want(err) {
+			t.Errorf("a server that %s: got %v", name, err)
+		}
+	}
+	if asked {
+		t.Error("the host of the provider's network was asked")
+	}
+}
+
+func TestEncrypted(t *testing.T) {
+	t.Parallel()
+	for server, want := range map[string]bool{
+		"vcenter.example": true, "vcenter.example:8443": true, "https://vcenter.example/sdk": true, "http://127.0.0.1:8989": true, "http://localhost:8989/sdk": true,
+		"http://vcenter.example": false, "http://10.0.0.1/sdk": false,
+	} {
+		if got := Encrypted(server); got != want {
+			t.Errorf("%s: %t, want %t", server, got, want)
+		}
+	}
+}

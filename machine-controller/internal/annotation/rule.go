@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package annotation
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	policyv1 "drover.io/api/policy/v1alpha1"
+)
+
+// Rule is what the value of one annotation must be.
+type Rule struct {
+	// Key of the annotation.
+	Key string
+	// Understood reports whether a value means anything; all are the object's annotations.
+	Understood func(value string, all map[string]string) bool
+	// Allowed are the values to use, and Otherwise is what happens until one of them is used.
+	Allowed, Otherwise string
+}
+
+// Freeze is the rule for drover.io/freeze.
+var Freeze = Rule{
+	Key: policyv1.FreezeAnnotation,
+	Understood: func(_ string, all map[string]string) bool {
+		return policyv1.FreezeOrderOf(all) != policyv1.FreezeUnclear
+	},
+	Allowed: `"true" or "false"`, Otherwise: "it freezes",
+}
+
+// sizeIgnored is what becomes of a size that is not understood.
+const sizeIgnored = "spec.replicas has no default, and the cluster autoscaler may stop for all its groups"
+
+// NodeGroupSizes are the rules for the sizes between which the cluster autoscaler scales.
+var NodeGroupSizes = []Rule{
+	{Key: clusterv1.AutoscalerMinSizeAnnotation, Understood: isCount, Allowed: "a number from 0", Otherwise: sizeIgnored},
+	{Key: clusterv1.AutoscalerMaxSizeAnnotation, Understood: isMaxSize, Allowed: "a number that is no less than " + clusterv1.AutoscalerMinSizeAnnotation, Otherwise: sizeIgnored},
+}
+
+// Count reads a number of Machines.
+func Count(value string) (int32, bool) {
+	n, err := strconv.ParseInt(value, 10, 32)
+	return int32(n), err == nil && n >= 0
+}
+
+func isCount(value string, _ map[string]string) bool {
+	_, ok := Count(value)
+	return ok
+}
+
+func isMaxSize(value string, all map[string]string) bool {
+	most, ok := Count(value)
+	least, known := Count(all[clusterv1.AutoscalerMinSizeAnnotation])
+	return ok && (!known || most >= least)
+}
+
+// Bearer is an object with annotations and conditions.
+type Bearer interface {
+	metav1.Object
+	conditions.Setter
+}
+
+// Judge sets the condition AnnotationsValid to False while an annotation has a value that its rule does not
+// understand, and removes it otherwise. It returns the message when that is new, for an event.
+func Judge(object Bearer, rules ...Rule) (news string) {
+	var problems []string
+	for _, rule := range rules {
+		value, present := object.GetAnnotations()[rule.Key]
+		if present && !rule.Understood(value, object.GetAnnotations()) {
+			problems = append(problems, fmt.Sprintf("the annotation %s is %q: use %s; until then %s", rule.Key, value, rule.Allowed, rule.Otherwise))
+		}
+	}
+	if len(problems) == 0 {
+		conditions.Delete(object, policyv1.AnnotationsValidCondition)
+		return ""
+	}
+	message := strings.Join(problems, "; ")
+	if conditions.GetMessage(object, policyv1.AnnotationsValidCondition) != message {
+		news = message
+	}
+	conditions.Set(object, metav1.Condition{
+		Type: policyv1.AnnotationsValidCondition, Status: metav1.ConditionFalse, Reason: policyv1.InvalidValueReason, Message: message,
+	})
+	return news
+}

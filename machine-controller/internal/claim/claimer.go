@@ -1,0 +1,141 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package claim
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"strconv"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	policyv1 "drover.io/api/policy/v1alpha1"
+	"drover.io/machine-controller/internal/workload"
+)
+
+const (
+	// Namespace is where the Lease is in the workload cluster.
+	Namespace = metav1.NamespaceSystem
+	// SequenceAnnotation on that Lease holds Mark.Sequence.
+	SequenceAnnotation = "drover.io/claim-sequence"
+	// ClusterAnnotation on that Lease names the Cluster object that the claim is for.
+	ClusterAnnotation = "drover.io/cluster"
+)
+
+// Claimer claims workload clusters for this management cluster. All fields are required.
+type Claimer struct {
+	Memory *Memory
+	// Clusters reads Clusters of the management cluster, from the manager's cache.
+	Clusters client.Reader
+	Clock    clock.PassiveClock
+}
+
+// Claim claims the workload cluster of a Cluster, or renews the claim. It fails when nothing is known:
+// the answer before stands then.
+func (c *Claimer) Claim(ctx context.Context, remote client.Client, cluster client.ObjectKey) (workload.Claim, error) {
+	mine, err := c.Memory.Mark(ctx)
+	if err != nil {
+		return workload.Claim{}, err
+	}
+	lease := &coordinationv1.Lease{}
+	err = remote.Get(ctx, LeaseKey(cluster), lease)
+	switch {
+	case apierrors.IsNotFound(err):
+		c.stamp(lease, cluster, mine)
+		err = remote.Create(ctx, lease)
+	case err == nil:
+		var mayTake bool
+		if mayTake, err = c.mayTake(ctx, lease, cluster, mine); err != nil {
+			return workload.Claim{}, err
+		}
+		if !mayTake {
+			return foreign(lease), nil
+		}
+		c.stamp(lease, cluster, mine)
+		err = remote.Update(ctx, lease) // refused if another manager has written since
+	}
+	switch {
+	case apierrors.IsForbidden(err):
+		return forbidden(), nil
+	case err != nil:
+		return workload.Claim{}, fmt.Errorf("claiming workload cluster: %w", err)
+	}
+	return workload.Claim{Status: workload.ClaimHeld}, nil
+}
+
+// Release gives up a claim that this process holds, so that another management cluster may claim the workload
+// cluster: the Cluster was moved there, or deleted.
+func (c *Claimer) Release(ctx context.Context, remote client.Client, cluster client.ObjectKey) error {
+	lease := &coordinationv1.Lease{}
+	if err := remote.Get(ctx, LeaseKey(cluster), lease); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if ptr.Deref(lease.Spec.HolderIdentity, "") != c.Memory.Holder {
+		return nil
+	}
+	return client.IgnoreNotFound(remote.Delete(ctx, lease, client.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion}))
+}
+
+// mayTake reports whether a claim that exists may be renewed or taken over.
+func (c *Claimer) mayTake(ctx context.Context, lease *coordinationv1.Lease, cluster client.ObjectKey, mine Mark) (bool, error) {
+	found, readable := markOf(lease)
+	if readable && found.Holder == mine.Holder {
+		return found.Sequence <= mine.Sequence, nil
+	}
+	if readable && c.Memory.Remembers(found) {
+		return true, nil
+	}
+	object := &clusterv1.Cluster{}
+	if err := c.Clusters.Get(ctx, cluster, object); err != nil {
+		return false, fmt.Errorf("reading Cluster: %w", err)
+	}
+	wanted := object.Annotations[policyv1.TakeOverAnnotation]
+	return wanted != "" && wanted == ptr.Deref(lease.Spec.HolderIdentity, ""), nil
+}
+
+func (c *Claimer) stamp(lease *coordinationv1.Lease, cluster client.ObjectKey, mine Mark) {
+	now := metav1.NewMicroTime(c.Clock.Now())
+	key := LeaseKey(cluster)
+	lease.Namespace, lease.Name = key.Namespace, key.Name
+	if ptr.Deref(lease.Spec.HolderIdentity, "") != mine.Holder {
+		lease.Spec.AcquireTime = &now
+	}
+	lease.Spec.HolderIdentity, lease.Spec.RenewTime = &mine.Holder, &now
+	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, SequenceAnnotation, strconv.FormatInt(mine.Sequence, 10))
+	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, ClusterAnnotation, cluster.String())
+}
+
+// markOf reads the mark of a claim; readable is false when somebody has changed it by hand.
+func markOf(lease *coordinationv1.Lease) (mark Mark, readable bool) {
+	sequence, err := strconv.ParseInt(lease.Annotations[SequenceAnnotation], 10, 64)
+	mark = Mark{Holder: ptr.Deref(lease.Spec.HolderIdentity, ""), Sequence: sequence}
+	return mark, err == nil && mark.Holder != ""
+}
+
+// LeaseKey returns where the claim of a Cluster is in its workload cluster. Two Cluster objects, in one or in two
+// management clusters, may stand for the same workload cluster: each has a claim of its own.
+func LeaseKey(cluster client.ObjectKey) client.ObjectKey {
+	sum := sha256.Sum256([]byte(cluster.String()))
+	return client.ObjectKey{Namespace: Namespace, Name: fmt.Sprintf("drover-%x", sum[:8])}
+}
+
+func foreign(lease *coordinationv1.Lease) workload.Claim {
+	holder := ptr.Deref(lease.Spec.HolderIdentity, "")
+	return workload.Claim{Status: workload.ClaimForeign, Message: fmt.Sprintf(
+		"another management cluster acts on the workload cluster: its Lease %s/%s is held by %q. If that one is gone for good, set the annotation %s=%s on this Cluster, or delete the Lease",
+		lease.Namespace, lease.Name, holder, policyv1.TakeOverAnnotation, holder)}
+}
+
+func forbidden() workload.Claim {
+	return workload.Claim{Status: workload.ClaimForbidden, Message: fmt.Sprintf(
+		"the kubeconfig's user may not get, create, update and delete Leases in namespace %s of the workload cluster, by which management clusters keep out of each other's way: apply config/workload of machine-controller there as its administrator",
+		Namespace)}
+}

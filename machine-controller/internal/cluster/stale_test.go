@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"drover.io/machine-controller/internal/testenv"
+)
+
+// unchanged finds every object as it is asked about.
+type unchanged struct{ client.Reader }
+
+func (unchanged) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return nil
+}
+
+// TestAClusterThatIsGoneDeletesNothing has a cache that still shows a Cluster being deleted while another of its name,
+// and that one's workers, exist already.
+func TestAClusterThatIsGoneDeletesNothing(t *testing.T) {
+	t.Parallel()
+	namespace := server.Namespace(t)
+	labels := map[string]string{"a": "b"}
+	md := &clusterv1.MachineDeployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "new", Finalizers: []string{"drover.test/held"}},
+		Spec: clusterv1.MachineDeploymentSpec{
+			ClusterName: "c", Selector: metav1.LabelSelector{MatchLabels: labels},
+			Template: clusterv1.MachineTemplateSpec{ObjectMeta: clusterv1.ObjectMeta{Labels: labels}, Spec: testenv.TemplateSpec()},
+		},
+	}
+	api := clientWith(t, namespace, testenv.Cluster(namespace), md)
+	before := testenv.Cluster(namespace)
+	before.UID, before.DeletionTimestamp, before.Finalizers = "before", new(metav1.Now()), []string{clusterv1.ClusterFinalizer}
+	s, r := &state{cluster: before}, &Reconciler{Client: api, Live: api}
+	if err := r.countWorkers(t.Context(), s); err != nil || len(s.workers.deployments) != 1 {
+		t.Fatalf("%d deployments are counted, error %v", len(s.workers.deployments), err)
+	}
+	if _, err := r.finalize(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	if err := api.Get(t.Context(), client.ObjectKeyFromObject(md), md); err != nil || md.DeletionTimestamp != nil {
+		t.Errorf("the MachineDeployment of the new Cluster was deleted at %v, error %v", md.DeletionTimestamp, err)
+	}
+}

@@ -1,0 +1,107 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"drover.io/machine-controller/internal/expectation"
+	"drover.io/machine-controller/internal/index"
+	"drover.io/machine-controller/internal/patch"
+	"drover.io/runtime/predicates"
+	"drover.io/runtime/results"
+)
+
+// unmarker takes the verdicts of health checks back from Machines that no check selects any
+// more, since its selector, their labels or the check itself has changed or gone: nobody
+// would correct them, and a MachineSet would act upon them. It goes by the Machines, so that
+// what happened while no manager ran is found as well.
+type unmarker struct {
+	client client.Client
+	writes *expectation.Writes
+}
+
+func (u *unmarker) register(mgr ctrl.Manager, watch predicates.WatchFilter, options controller.Options) error {
+	err := builder.ControllerManagedBy(mgr).
+		Named("machinehealthcheck-unmark").
+		For(&clusterv1.Machine{}, builder.WithPredicates(watch.MatchingPredicate(), predicate.NewPredicateFuncs(marked))).
+		Watches(&clusterv1.MachineHealthCheck{}, handler.EnqueueRequestsFromMapFunc(u.markedMachines), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WithOptions(options).
+		Complete(reconcile.AsReconciler(mgr.GetClient(), predicates.FilterReconciler(watch, u)))
+	if err != nil {
+		return fmt.Errorf("registering the controller of health check marks: %w", err)
+	}
+	return nil
+}
+
+// Reconcile takes what checks have said of a Machine back, unless one selects it.
+func (u *unmarker) Reconcile(ctx context.Context, m *clusterv1.Machine) (reconcile.Result, error) {
+	if !marked(m) || !m.DeletionTimestamp.IsZero() {
+		return reconcile.Result{}, nil
+	}
+	cluster := &clusterv1.Cluster{}
+	err := u.client.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.ClusterName}, cluster)
+	switch {
+	case apierrors.IsNotFound(err):
+		return reconcile.Result{}, nil
+	case err != nil:
+		return reconcile.Result{}, fmt.Errorf("reading Cluster %q: %w", m.Spec.ClusterName, err)
+	case predicates.Paused(cluster, cluster):
+		return reconcile.Result{}, nil
+	}
+	checks := &clusterv1.MachineHealthCheckList{}
+	if err := u.client.List(ctx, checks, client.InNamespace(m.Namespace)); err != nil {
+		return reconcile.Result{}, fmt.Errorf("listing MachineHealthChecks: %w", err)
+	}
+	for i := range checks.Items {
+		if checks.Items[i].DeletionTimestamp.IsZero() && selects(&checks.Items[i], m) {
+			return reconcile.Result{}, nil
+		}
+	}
+	wanted := m.DeepCopy()
+	unmark(wanted)
+	if err := patch.Status(ctx, u.client, m, wanted); err != nil {
+		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(fmt.Errorf("patching the status of Machine %q: %w", m.Name, err))
+	}
+	u.writes.Note(wanted)
+	return reconcile.Result{}, nil
+}
+
+// marked passes Machines of which a health check has said something.
+func marked(object client.Object) bool {
+	m, ok := object.(*clusterv1.Machine)
+	return ok && (conditions.Has(m, clusterv1.MachineHealthCheckSucceededCondition) ||
+		conditions.Has(m, clusterv1.MachineExternallyRemediatedCondition))
+}
+
+// markedMachines are those that a check which has come, changed or gone may have let go.
+func (u *unmarker) markedMachines(ctx context.Context, object client.Object) []reconcile.Request {
+	check, ok := object.(*clusterv1.MachineHealthCheck)
+	if !ok {
+		return nil
+	}
+	machines, err := index.MachinesOfCluster(ctx, u.client, client.ObjectKey{Namespace: check.Namespace, Name: check.Spec.ClusterName})
+	if err != nil {
+		return nil
+	}
+	var found []reconcile.Request
+	for _, m := range machines {
+		if marked(m) {
+			found = append(found, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(m)})
+		}
+	}
+	return found
+}

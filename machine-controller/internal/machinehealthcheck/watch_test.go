@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"drover.io/machine-controller/internal/testenv"
+)
+
+// TestTargetsAreTheManagersOwn selects Machines of several managers by one selector.
+func TestTargetsAreTheManagersOwn(t *testing.T) {
+	t.Parallel()
+	check := newCheck("ns", "check")
+	s := &ward{check: check}
+	for _, watch := range []string{"ours", "theirs", ""} {
+		m := testenv.Machine("ns", "m-"+watch)
+		m.Labels = map[string]string{}
+		for key, value := range check.Spec.Selector.MatchLabels {
+			m.Labels[key] = value
+		}
+		if watch != "" {
+			m.Labels[clusterv1.WatchLabel] = watch
+		}
+		s.all = append(s.all, m)
+	}
+	s.choose("ours", nil)
+	var names []string
+	for _, m := range s.targets {
+		names = append(names, m.Name)
+	}
+	if diff := cmp.Diff([]string{"m-ours"}, names); diff != "" {
+		t.Errorf("targets (-want +got):\n%s", diff)
+	}
+}
+
+// TestAnothersCheckTakesNoPrecedence has older checks of two managers.
+func TestAnothersCheckTakesNoPrecedence(t *testing.T) {
+	t.Parallel()
+	api, namespace := management.Client(t), management.Namespace(t)
+	for _, name := range []string{"a-ours", "b-theirs", "c-mine"} {
+		check := newCheck(namespace, name)
+		check.Labels = map[string]string{clusterv1.WatchLabel: "ours"}
+		if name == "b-theirs" {
+			check.Labels[clusterv1.WatchLabel] = "theirs"
+		}
+		if err := api.Create(t.Context(), check); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mine := newCheck(namespace, "c-mine") // which never was created, for it has no UID: all are older
+	mine.CreationTimestamp.Time = mine.CreationTimestamp.AddDate(9999, 0, 0)
+	r := &Reconciler{Client: api, watch: "ours"}
+	elders, err := r.elders(t.Context(), mine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, elder := range elders {
+		names = append(names, elder.Name)
+	}
+	if diff := cmp.Diff([]string{"a-ours", "c-mine"}, names); diff != "" {
+		t.Errorf("checks that come first (-want +got):\n%s", diff)
+	}
+}

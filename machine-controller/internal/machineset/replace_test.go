@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machineset
+
+import (
+	"context"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+// TestReplaceLooksAgain changes a Machine after the cache was read: before the last look, or between that and the
+// deletion. The status of a Machine that says already that it is being deleted is not written again.
+func TestReplaceLooksAgain(t *testing.T) {
+	t.Parallel()
+	exempt := func(t *testing.T, c client.Client, m *clusterv1.Machine) {
+		t.Helper()
+		now := &clusterv1.Machine{}
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(m), now); err != nil {
+			t.Fatal(err)
+		}
+		before := now.DeepCopy()
+		metav1.SetMetaDataAnnotation(&now.ObjectMeta, clusterv1.MachineSkipRemediationAnnotation, "")
+		if err := c.Patch(t.Context(), now, client.MergeFrom(before)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, test := range map[string]struct {
+		before, during bool
+		stays          bool
+	}{
+		"it deletes a Machine that nothing has changed":          {},
+		"it spares a Machine that was exempted before it looked": {before: true, stays: true},
+		"it spares one that is exempted while it acts":           {during: true, stays: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cluster, set := cast()
+			m := newMachine(set, "m")
+			m.Finalizers = nil
+			failed(m)
+			var inner client.WithWatch
+			var r *Reconciler
+			r, inner = reconcilerWith(t, interceptor.Funcs{
+				Delete: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.DeleteOption) error {
+					if test.during {
+						exempt(t, inner, m)
+					}
+					return c.Delete(ctx, o, options...)
+				},
+			}, cluster, set, m)
+			cached := &clusterv1.Machine{}
+			if err := inner.Get(t.Context(), client.ObjectKeyFromObject(m), cached); err != nil {
+				t.Fatal(err)
+			}
+			if test.before {
+				exempt(t, inner, m)
+			}
+			s := &state{set: set, cluster: cluster, machines: []*clusterv1.Machine{cached}}
+			if err := r.replace(t.Context(), s, cached); err != nil {
+				t.Fatal(err)
+			}
+			err := inner.Get(t.Context(), client.ObjectKeyFromObject(m), m)
+			if there := err == nil; there != test.stays || (err != nil && !apierrors.IsNotFound(err)) {
+				t.Errorf("the Machine is there: %t, error %v", there, err)
+			}
+		})
+	}
+}
+
+// A drain that is stuck after a decrease of replicas does not keep unhealthy Machines.
+func TestMachinesOnTheirWayOutAreNoSurplus(t *testing.T) {
+	t.Parallel()
+	machines := []*clusterv1.Machine{patient("stuck-1", 1, leaving), patient("stuck-2", 2, leaving), patient("a", 3), patient("b", 4, failed), patient("c", 5)}
+	if n := staying(machines); n != 3 {
+		t.Errorf("%d Machines stay, want 3", n)
+	}
+}

@@ -1,0 +1,202 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machineset
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"drover.io/machine-controller/internal/testenv"
+	"drover.io/runtime/predicates"
+)
+
+// watched labels an object for a manager.
+func watched[T client.Object](object T, watch string) T {
+	labels := object.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[clusterv1.WatchLabel] = watch
+	object.SetLabels(labels)
+	return object
+}
+
+// versions are the resource versions of the Machines of a namespace.
+func resourceVersions(t *testing.T, c client.Client, namespace string) map[string]string {
+	t.Helper()
+	list := &clusterv1.MachineList{}
+	if err := c.List(t.Context(), list, client.InNamespace(namespace)); err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, m := range list.Items {
+		all[m.Name] = m.ResourceVersion
+	}
+	return all
+}
+
+// TestAnothersSetIsLeftAlone has a set with a Machine too many, of another manager and of nobody.
+func TestAnothersSetIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	for name, label := range map[string]string{"labelled for another manager": "theirs", "without a label": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cluster, set := cast()
+			set.Spec.Replicas = new(int32(1))
+			if label != "" {
+				watched(set, label)
+			}
+			one, two := newMachine(set, "one"), newMachine(set, "two")
+			r, inner := reconcilerWith(t, interceptor.Funcs{}, cluster, set, one, two)
+			before := resourceVersions(t, inner, set.Namespace)
+			for range 3 {
+				if _, err := predicates.FilterReconciler("ours", r).Reconcile(t.Context(), set.DeepCopy()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if diff := cmp.Diff(before, resourceVersions(t, inner, set.Namespace)); diff != "" {
+				t.Errorf("Machines changed: %s", diff)
+			}
+		})
+	}
+}
+
+// TestASetDoesNothingWhileAMachineIsAnothers has more, as many and fewer Machines than wanted, one of them labelled for
+// another manager, and a set that is deleted.
+func TestASetDoesNothingWhileAMachineIsAnothers(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		replicas int32
+		marked   bool
+	}{
+		"it deletes none of too many":             {1, false},
+		"it leaves as many as it should be alone": {2, false},
+		"it makes none of those that are missing": {5, false},
+		"it replaces none that is unhealthy":      {2, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cluster, set := cast()
+			watched(set, "ours")
+			set.Finalizers, set.Spec.Replicas = []string{clusterv1.MachineSetFinalizer}, &test.replicas
+			ours, theirs := newMachine(set, "a"), watched(newMachine(set, "b"), "theirs")
+			if test.marked {
+				failed(ours)
+				failed(theirs)
+			}
+			r, inner := reconcilerWith(t, interceptor.Funcs{}, cluster, set, ours, theirs)
+			r.watch = "ours"
+			before := resourceVersions(t, inner, set.Namespace)
+			for range 3 {
+				if err := inner.Get(t.Context(), client.ObjectKeyFromObject(set), set); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := r.Reconcile(t.Context(), set); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if diff := cmp.Diff(before, resourceVersions(t, inner, set.Namespace)); diff != "" {
+				t.Errorf("Machines changed: %s", diff)
+			}
+			if message := conditions.GetMessage(set, clusterv1.MachineSetScalingUpCondition); !strings.Contains(message, `Machine "b" has the label cluster.x-k8s.io/watch-filter: "theirs"`) {
+				t.Errorf("condition ScalingUp says %q", message)
+			}
+		})
+	}
+}
+
+func TestADeletedSetDeletesNoMachineOfAnother(t *testing.T) {
+	t.Parallel()
+	cluster, set := cast()
+	watched(set, "ours")
+	set.Finalizers = []string{clusterv1.MachineSetFinalizer}
+	ours, theirs := newMachine(set, "a"), watched(newMachine(set, "b"), "theirs")
+	r, inner := reconcilerWith(t, interceptor.Funcs{}, cluster, set, ours, theirs)
+	r.watch = "ours"
+	if err := inner.Delete(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	if err := inner.Get(t.Context(), client.ObjectKeyFromObject(set), set); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Reconcile(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	for m, going := range map[*clusterv1.Machine]bool{ours: true, theirs: false} {
+		if err := inner.Get(t.Context(), client.ObjectKeyFromObject(m), m); err != nil || m.DeletionTimestamp.IsZero() == going {
+			t.Errorf("Machine %q: deletion at %v (%v)", m.Name, m.DeletionTimestamp, err)
+		}
+	}
+	if message := conditions.GetMessage(set, clusterv1.MachineSetDeletingCondition); !strings.Contains(message, `Machine "b" has the label`) {
+		t.Errorf("condition Deleting says %q", message)
+	}
+}
+
+func TestAdoptsOnlyWhatIsLabelledForItsManager(t *testing.T) {
+	t.Parallel()
+	cluster, set := cast()
+	watched(set, "ours")
+	stray := func(name, label string) *clusterv1.Machine {
+		m := testenv.Machine("ns", name)
+		m.Labels = map[string]string{"pool": "a"}
+		if label != "" {
+			watched(m, label)
+		}
+		return m
+	}
+	strays := []*clusterv1.Machine{stray("ours", "ours"), stray("theirs", "theirs"), stray("nobodys", "")}
+	r, inner := reconcilerWith(t, interceptor.Funcs{}, cluster, set, strays[0], strays[1], strays[2])
+	r.watch = "ours"
+	if _, err := r.observe(t.Context(), &state{set: set, cluster: cluster}); err != nil {
+		t.Fatal(err)
+	}
+	for i, adopted := range []bool{true, false, false} {
+		if err := inner.Get(t.Context(), client.ObjectKeyFromObject(strays[i]), strays[i]); err != nil || metav1.IsControlledBy(strays[i], set) != adopted {
+			t.Errorf("Machine %q has the owners %v (%v)", strays[i].Name, strays[i].OwnerReferences, err)
+		}
+	}
+}
+
+// TestReleasesNoMachineOfAnother has a Machine that does not match the selector any more.
+func TestReleasesNoMachineOfAnother(t *testing.T) {
+	t.Parallel()
+	cluster, set := cast()
+	watched(set, "ours")
+	theirs := watched(newMachine(set, "m"), "theirs")
+	theirs.Labels["pool"] = "b"
+	r, inner := reconcilerWith(t, interceptor.Funcs{}, cluster, set, theirs)
+	r.watch = "ours"
+	before := resourceVersions(t, inner, set.Namespace)
+	if _, err := r.observe(t.Context(), &state{set: set, cluster: cluster}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, resourceVersions(t, inner, set.Namespace)); diff != "" {
+		t.Errorf("Machines changed: %s", diff)
+	}
+}
+
+func TestAMachineInheritsTheWatchFilterOfItsSet(t *testing.T) {
+	t.Parallel()
+	_, set := cast()
+	set.Spec.Template.Labels[clusterv1.WatchLabel] = "template"
+	if got := newMachine(set, "m").Labels[clusterv1.WatchLabel]; got != "template" {
+		t.Errorf("from a set without the label it has %q", got)
+	}
+	watched(set, "ours")
+	m := newMachine(set, "m")
+	if got := m.Labels[clusterv1.WatchLabel]; got != "ours" {
+		t.Errorf("it has %q", got)
+	}
+	delete(m.Labels, clusterv1.WatchLabel)
+	if carries(m, set, machineLabels(set)) {
+		t.Error("that it lost the label goes unnoticed")
+	}
+}

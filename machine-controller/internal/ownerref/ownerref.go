@@ -1,0 +1,55 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ownerref asks the API server whether an object that a cache shows may become an owner. A cache may show one that
+// has been deleted, or replaced by another of its name: what refers to its UID is then taken for garbage, and deleted.
+package ownerref
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// CanAdopt reports whether the object exists under its UID and is not being deleted. Controllers of Kubernetes ask the
+// same before they adopt what an orphaning deletion may just have released.
+func CanAdopt(ctx context.Context, live client.Reader, object client.Object) (bool, error) {
+	found, err := read(ctx, live, object)
+	return found != nil && found.GetDeletionTimestamp() == nil, err
+}
+
+// Exists reports whether the object exists under its UID.
+func Exists(ctx context.Context, live client.Reader, object client.Object) (bool, error) {
+	found, err := read(ctx, live, object)
+	return found != nil, err
+}
+
+// Gone reports whether an object that is not among the references yet does not exist under its UID. Nothing is read
+// where it is among them.
+func Gone(ctx context.Context, live client.Reader, references []metav1.OwnerReference, object client.Object) (bool, error) {
+	for _, reference := range references {
+		if reference.UID == object.GetUID() {
+			return false, nil
+		}
+	}
+	exists, err := Exists(ctx, live, object)
+	return !exists, err
+}
+
+// read returns the object as it is now; nil where it is gone.
+func read(ctx context.Context, live client.Reader, object client.Object) (client.Object, error) {
+	found, _ := object.DeepCopyObject().(client.Object)
+	err := live.Get(ctx, client.ObjectKeyFromObject(object), found)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil //nolint:nilnil // being gone is an answer
+	case err != nil:
+		return nil, fmt.Errorf("reading the owner %q: %w", object.GetName(), err)
+	case found.GetUID() != object.GetUID():
+		return nil, nil //nolint:nilnil // it is another one of the same name
+	}
+	return found, nil
+}

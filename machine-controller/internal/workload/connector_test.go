@@ -1,0 +1,345 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/rest"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"drover.io/machine-controller/internal/workload/nodecache"
+)
+
+var epoch = time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+
+// story drives a keeper step by step, without its goroutines, and writes down
+// one line per step.
+type story struct {
+	t     *testing.T
+	clock *clocktesting.FakeClock
+	k     *connector
+	woken int
+	lines []string
+}
+
+func newStory(t *testing.T) *story {
+	t.Helper()
+	clock := clocktesting.NewFakeClock(epoch)
+	options := Options{Clock: clock, Jitter: func() float64 { return 0 }}.withDefaults()
+	s := &story{t: t, clock: clock}
+	s.k = &connector{
+		options: &options,
+		log:     logr.Discard(),
+		changed: func() { s.woken++ },
+		// The answers are the story's own.
+		dial:  func(context.Context, call) answer { return answer{} },
+		probe: func(context.Context, *Connection) *failure { return nil },
+		claim: func(context.Context, *Connection) *Claim { return nil },
+	}
+	s.k.begin()
+	// A connection that is replaced closes without grace.
+	closed := make(chan struct{})
+	close(closed)
+	s.k.done = closed
+	t.Cleanup(s.k.closing.Wait)
+	return s
+}
+
+// connection is one that leads nowhere.
+func (s *story) connection(content string) *Connection {
+	s.t.Helper()
+	c, failure := newDialer(s.k.options).open(&rest.Config{Host: "https://127.0.0.1:1"}, call{observer: nodecache.Observer{}})
+	if failure != nil {
+		s.t.Fatal(failure)
+	}
+	c.content = content
+	return c
+}
+
+// step lets time pass until something is due (or not at all), begins what is
+// due, does what happened, and writes down what comes of it.
+func (s *story) step(name string, do func()) {
+	s.t.Helper()
+	s.clock.Step(s.k.untilNext())
+	dialing, probing := s.k.dialing, s.k.probing
+	s.k.launch(s.t.Context())
+	var began []string
+	if s.k.dialing && !dialing {
+		<-s.k.answers
+		began = append(began, "dials")
+	}
+	if s.k.probing && !probing {
+		<-s.k.verdicts
+		began = append(began, "probes")
+	}
+	woken := s.woken
+	do()
+	s.k.publish()
+	v := s.k.view.Load()
+	line := fmt.Sprintf("+%-5s %s | %s:", s.clock.Since(epoch), strings.Join(began, " and "), name)
+	if v.connection != nil {
+		line += " connected by " + v.connection.content
+	}
+	if v.state.Connected != (v.connection != nil) {
+		line += " BUT STATE DISAGREES"
+	}
+	if v.state.Reason != "" {
+		line += " " + string(v.state.Reason)
+	}
+	if s.woken > woken {
+		line += " (wakes)"
+	}
+	s.lines = append(s.lines, line)
+}
+
+func (s *story) refused(reason Reason) func() {
+	return func() { s.k.onAnswer(answer{failure: failed(reason, "x"), secretVersion: "1"}) }
+}
+
+func (s *story) connected(content, version string) func() {
+	return func() { s.k.onAnswer(answer{connection: s.connection(content), secretVersion: version}) }
+}
+
+func (s *story) unchanged(version string) func() {
+	return func() { s.k.onAnswer(answer{secretVersion: version}) }
+}
+
+func (s *story) probed(f *failure) func() {
+	return func() { s.k.onVerdict(verdict{connection: s.k.connection, failure: f}) }
+}
+
+func (s *story) secret(version string) func() {
+	return func() { s.k.secretSeen(version); s.k.onSecret() }
+}
+
+func (s *story) nothing() {}
+
+func (s *story) want(lines ...string) {
+	s.t.Helper()
+	if diff := cmp.Diff(lines, s.lines); diff != "" {
+		s.t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestKeeperBacksOff(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	for range 8 {
+		s.step("fails", s.refused(ReasonUnreachable))
+	}
+	s.step("connects", s.connected("A", "1"))
+	s.want(
+		"+0s    dials | fails: Unreachable (wakes)",
+		"+500ms dials | fails: Unreachable",
+		"+1.5s  dials | fails: Unreachable",
+		"+3.5s  dials | fails: Unreachable",
+		"+7.5s  dials | fails: Unreachable",
+		"+15.5s dials | fails: Unreachable",
+		"+30.5s dials | fails: Unreachable",
+		"+45.5s dials | fails: Unreachable",
+		"+1m0.5s dials | connects: connected by A (wakes)",
+	)
+}
+
+func TestKeeperDisconnectsAfterFiveFailedProbes(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	down := failed(ReasonUnreachable, "x")
+	s.step("connects", s.connected("A", "1"))
+	for range 4 {
+		s.step("fails", s.probed(down))
+	}
+	s.step("recovers", s.probed(nil))
+	for range 5 {
+		s.step("fails", s.probed(down))
+	}
+	s.step("fails to connect", s.refused(ReasonUnreachable))
+	s.step("connects", s.connected("A", "1"))
+	s.want(
+		"+0s    dials | connects: connected by A (wakes)",
+		"+10s   probes | fails: connected by A Unreachable (wakes)",
+		"+20s   probes | fails: connected by A Unreachable",
+		"+30s   probes | fails: connected by A Unreachable",
+		"+40s   probes | fails: connected by A Unreachable",
+		"+50s   probes | recovers: connected by A (wakes)",
+		"+1m0s  probes | fails: connected by A Unreachable (wakes)",
+		"+1m10s probes | fails: connected by A Unreachable",
+		"+1m20s probes | fails: connected by A Unreachable",
+		"+1m30s probes | fails: connected by A Unreachable",
+		"+1m40s probes | fails: Unreachable (wakes)",
+		"+1m40s dials | fails to connect: Unreachable",
+		"+1m40.5s dials | connects: connected by A (wakes)",
+	)
+}
+
+func TestKeeperReadsTheKubeconfigAgainWhenUnauthorized(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	refused := failed(ReasonUnauthorized, "x")
+	s.step("connects", s.connected("A", "1"))
+	s.step("is refused", s.probed(refused))
+	s.step("has a new kubeconfig", s.connected("B", "2"))
+	s.step("is refused", s.probed(refused))
+	s.step("is refused again", s.refused(ReasonUnauthorized))
+	s.step("connects", s.connected("C", "3"))
+	s.want(
+		"+0s    dials | connects: connected by A (wakes)",
+		"+10s   probes | is refused: connected by A Unauthorized (wakes)",
+		"+10s   dials | has a new kubeconfig: connected by B (wakes)",
+		"+20s   probes | is refused: connected by B Unauthorized (wakes)",
+		"+20s   dials | is refused again: Unauthorized (wakes)",
+		"+20.5s dials | connects: connected by C (wakes)",
+	)
+}
+
+func TestKeeperFollowsTheSecret(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.step("is missing", func() { s.k.onAnswer(answer{failure: failed(ReasonKubeconfigMissing, "x")}) })
+	s.step("is missing", func() { s.k.onAnswer(answer{failure: failed(ReasonKubeconfigMissing, "x")}) })
+	s.clock.SetTime(epoch.Add(time.Second))
+	s.step("begins", s.nothing)
+	s.step("appears meanwhile", s.secret("1"))
+	s.step("was read too early", func() { s.k.onAnswer(answer{failure: failed(ReasonKubeconfigMissing, "x")}) })
+	s.step("connects", s.connected("A", "1"))
+	s.step("is seen as used", s.secret("1"))
+	s.step("gets a label", s.secret("2"))
+	s.step("is the same", s.unchanged("2"))
+	s.step("is rotated", s.secret("3"))
+	s.step("is broken", func() { s.k.onAnswer(answer{failure: failed(ReasonKubeconfigInvalid, "x"), secretVersion: "3"}) })
+	s.step("is rotated", s.secret("4"))
+	s.step("works", s.connected("B", "4"))
+	s.want(
+		"+0s    dials | is missing: KubeconfigMissing (wakes)",
+		"+500ms dials | is missing: KubeconfigMissing",
+		"+1.5s  dials | begins: KubeconfigMissing",
+		"+1h0m1.5s  | appears meanwhile: KubeconfigMissing",
+		"+2h0m1.5s  | was read too early: KubeconfigMissing",
+		"+2h0m1.5s dials | connects: connected by A (wakes)",
+		"+2h0m11.5s probes | is seen as used: connected by A",
+		"+3h0m11.5s  | gets a label: connected by A",
+		"+3h0m11.5s dials | is the same: connected by A",
+		"+4h0m11.5s  | is rotated: connected by A",
+		"+4h0m11.5s dials | is broken: connected by A KubeconfigInvalid (wakes)",
+		"+4h0m12s dials | is rotated: connected by A KubeconfigInvalid",
+		"+5h0m12s  | works: connected by B (wakes)",
+	)
+}
+
+func TestKeeperListsPlainlyAfterAStreamThatNeverEnds(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	late := failed(ReasonUnreachable, "x")
+	late.late = true
+	asked := []bool{}
+	s.k.dial = func(_ context.Context, c call) answer {
+		asked = append(asked, c.plainList)
+		return answer{}
+	}
+	lates := []bool{}
+	dial := s.k.dial
+	s.k.dial = func(ctx context.Context, c call) answer {
+		lates = append(lates, c.late)
+		return dial(ctx, c)
+	}
+	for range 3 {
+		s.step("is late", func() { s.k.onAnswer(answer{failure: late}) })
+	}
+	if diff := cmp.Diff([]bool{false, true, false}, asked); diff != "" {
+		t.Errorf("plain lists: -want +got:\n%s", diff)
+	}
+	if diff := cmp.Diff([]bool{false, true, true}, lates); diff != "" {
+		t.Errorf("dials as one that was late: -want +got:\n%s", diff)
+	}
+}
+
+func TestKeeperRemembersTimes(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	down := failed(ReasonUnreachable, "the wire is cut")
+	s.step("fails", s.refused(ReasonUnreachable))
+	s.step("connects", s.connected("A", "1"))
+	s.step("is rotated", s.secret("2"))
+	s.step("is rotated", s.connected("B", "2"))
+	s.step("fails", s.probed(down))
+	at := func(d time.Duration) time.Time { return epoch.Add(d) }
+	want := State{
+		Connected: true, ConnectedSince: at(500 * time.Millisecond),
+		LastProbe: s.clock.Now(), LastProbeSuccess: s.k.state.LastProbeSuccess, ConsecutiveFailures: 1,
+		Reason: ReasonUnreachable, Message: "the wire is cut",
+	}
+	if diff := cmp.Diff(want, s.k.view.Load().state); diff != "" {
+		t.Errorf("while connected: -want +got:\n%s", diff)
+	}
+	success := s.k.state.LastProbeSuccess
+	for range 4 {
+		s.step("fails", s.probed(down))
+	}
+	want = State{
+		DisconnectedSince: s.clock.Now(), LastProbe: s.clock.Now(), LastProbeSuccess: success, ConsecutiveFailures: 5,
+		Reason: ReasonUnreachable, Message: "the wire is cut",
+	}
+	if diff := cmp.Diff(want, s.k.view.Load().state); diff != "" {
+		t.Errorf("after that: -want +got:\n%s", diff)
+	}
+	if success.IsZero() || !success.After(at(0)) {
+		t.Errorf("last success is %s", success)
+	}
+}
+
+func TestKeeperIgnoresTheProbeOfAReplacedConnection(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.step("connects", s.connected("A", "1"))
+	old := s.k.connection
+	s.step("is rotated", s.connected("B", "2"))
+	s.step("late news", func() { s.k.onVerdict(verdict{connection: old, failure: failed(ReasonUnauthorized, "x")}) })
+	s.want(
+		"+0s    dials | connects: connected by A (wakes)",
+		"+10s   probes | is rotated: connected by B (wakes)",
+		"+1h0m10s  | late news: connected by B",
+	)
+}
+
+func TestKeeperRenewsTheClaimOnceAMinuteAndRetriesAtEachProbe(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	held, foreign := &Claim{Status: ClaimHeld}, &Claim{Status: ClaimForeign, Message: "m"}
+	var asked []string
+	s.k.claim = func(context.Context, *Connection) *Claim {
+		asked = append(asked, s.clock.Since(epoch).String())
+		return nil
+	}
+	claimed := func(c *Claim) func() {
+		return func() { s.k.onVerdict(verdict{connection: s.k.connection, claim: c}) }
+	}
+	s.step("connects without an answer to its claim", s.connected("A", "1"))
+	s.step("is refused", claimed(foreign))
+	s.step("holds the claim", claimed(held))
+	for range 7 {
+		s.step("probes", s.probed(nil))
+	}
+	if got := s.k.view.Load().state.Claim; got != *held {
+		t.Errorf("no answer changed the claim to %+v", got)
+	}
+	s.step("loses the claim", claimed(foreign))
+	s.step("probes", s.probed(nil))
+	if diff := cmp.Diff([]string{"10s", "20s", "1m20s", "1m30s", "1m40s", "1m50s"}, asked); diff != "" {
+		t.Errorf("asked at: -want +got:\n%s", diff)
+	}
+	down := failed(ReasonUnreachable, "x")
+	for range 5 {
+		s.step("fails", s.probed(down))
+	}
+	if got := s.k.view.Load().state; got.Connected || got.Claim != *foreign {
+		t.Errorf("after the connection is given up: %+v", got)
+	}
+}

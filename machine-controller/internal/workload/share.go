@@ -1,0 +1,149 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"drover.io/runtime/fairshare"
+)
+
+const (
+	// slow is how long a request may take before its API server counts as slow.
+	slow = 2 * time.Second
+	// slowRequests is how many requests may be under way to all slow API servers together.
+	// Each holds one worker of a controller. Those of one namespace get half of them.
+	slowRequests = 6
+	// answerBytes bounds what is read of one answer, which client-go holds in memory.
+	answerBytes = 16 << 20
+	// shortAnswer is how long an answer may be that is read beside any number of others.
+	shortAnswer = 256 << 10
+	// longAnswers is how many longer ones are read at the same time, from all API servers together. A page of 500 Pods
+	// is such an answer.
+	longAnswers = 6
+	// probeBytes bounds the answer to a probe, which is a version, or a refusal with its reason.
+	probeBytes = 64 << 10
+)
+
+var (
+	errSlow    = errors.New("the API server is slow, and enough requests to such servers are under way")
+	errTooLong = errors.New("the answer of the API server is too long")
+)
+
+// share bounds how many workers one workload cluster can hold. A request to an API server
+// that answers goes through; one to an API server that is slow, or has not answered for a
+// while, gets one of a few places that all such servers have together, one each, or fails at
+// once. The error is one for which IsUnanswered is true, so callers come back later.
+type share struct {
+	next      http.RoundTripper
+	clock     clock.PassiveClock
+	namespace string
+	// places are shared by all connections.
+	places *fairshare.Places[string]
+
+	mu       sync.Mutex
+	underWay map[*request]struct{}
+	// wasSlow is true from an answer that took long, or failed to come, until one that did not.
+	wasSlow bool
+}
+
+// request is one under way, until its answer has been read.
+type request struct {
+	began  time.Time
+	placed bool
+}
+
+func newShare(next http.RoundTripper, clk clock.PassiveClock, namespace string, places *fairshare.Places[string]) *share {
+	return &share{next: next, clock: clk, namespace: namespace, places: places, underWay: map[*request]struct{}{}}
+}
+
+// RoundTrip sends the request if it may be sent now.
+func (s *share) RoundTrip(r *http.Request) (*http.Response, error) {
+	one, err := s.begin()
+	if err != nil {
+		return nil, err
+	}
+	response, err := s.next.RoundTrip(r)
+	if err != nil {
+		s.end(one)
+		return nil, err
+	}
+	response.Body = &body{ReadCloser: response.Body, left: answerBytes, end: sync.OnceFunc(func() { s.end(one) })}
+	return response, nil
+}
+
+func (s *share) begin() (*request, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.clock.Now()
+	one := &request{began: now}
+	if s.slow(now) {
+		for other := range s.underWay {
+			if other.placed {
+				return nil, errSlow
+			}
+		}
+		if !s.places.Take(s.namespace) {
+			return nil, errSlow
+		}
+		one.placed = true
+	}
+	s.underWay[one] = struct{}{}
+	return one, nil
+}
+
+// slow reports whether the last answer took long, or one that is awaited does.
+func (s *share) slow(now time.Time) bool {
+	if s.wasSlow {
+		return true
+	}
+	for each := range s.underWay {
+		if now.Sub(each.began) >= slow {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *share) end(one *request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.underWay, one)
+	s.wasSlow = s.clock.Since(one.began) >= slow
+	if one.placed {
+		s.places.Give(s.namespace)
+	}
+}
+
+// body is an answer that ends its request when it is closed, and is not read without end.
+type body struct {
+	io.ReadCloser
+	left int64
+	end  func()
+}
+
+// Read fails once the answer is longer than any of Kubernetes' is.
+func (b *body) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errTooLong
+	}
+	if int64(len(p)) > b.left {
+		p = p[:b.left]
+	}
+	n, err := b.ReadCloser.Read(p)
+	b.left -= int64(n)
+	return n, err
+}
+
+// Close ends the request.
+func (b *body) Close() error {
+	defer b.end()
+	return b.ReadCloser.Close()
+}

@@ -1,0 +1,257 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"drover.io/runtime/egress"
+	"drover.io/runtime/fairshare"
+	"drover.io/runtime/requesterror"
+)
+
+// line is a server whose answers the test gives.
+type line struct {
+	share   *share
+	clock   *clocktesting.FakePassiveClock
+	answers chan *http.Response
+	sent    chan struct{}
+}
+
+func (l *line) RoundTrip(*http.Request) (*http.Response, error) {
+	l.sent <- struct{}{}
+	return <-l.answers, nil
+}
+
+func newLine(clock *clocktesting.FakePassiveClock, namespace string, places *fairshare.Places[string]) *line {
+	l := &line{clock: clock, answers: make(chan *http.Response), sent: make(chan struct{}, 100)}
+	l.share = newShare(l, clock, namespace, places)
+	return l
+}
+
+// ask sends a request, which is under way when ask returns, unless it fails at once.
+func (l *line) ask(t *testing.T) chan error {
+	t.Helper()
+	ended := make(chan error, 1)
+	go func() {
+		response, err := l.share.RoundTrip(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody))
+		if err == nil {
+			err = response.Body.Close()
+		}
+		ended <- err
+	}()
+	select {
+	case <-l.sent:
+	case err := <-ended:
+		ended <- err
+	}
+	return ended
+}
+
+func (l *line) answer() {
+	l.answers <- &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("x"))}
+}
+
+func (l *line) refuses(t *testing.T) bool {
+	t.Helper()
+	select {
+	case err := <-l.ask(t):
+		return errors.Is(err, errSlow)
+	default:
+		return false
+	}
+}
+
+func TestShare(t *testing.T) {
+	t.Parallel()
+	clock := clocktesting.NewFakePassiveClock(epoch)
+	places := fairshare.New[string](2)
+	a, b, c, well := newLine(clock, "a", places), newLine(clock, "b", places), newLine(clock, "c", places), newLine(clock, "c", places)
+	step := func(d time.Duration) { clock.SetTime(clock.Now().Add(d)) }
+
+	// While nobody knows that they are slow, all take what they want.
+	first := []chan error{a.ask(t), a.ask(t), b.ask(t), c.ask(t)}
+	step(slow)
+	got := []bool{}
+	waiting := a.ask(t) // one is let through to find out
+	got = append(got, a.refuses(t))
+	other := b.ask(t)
+	got = append(got, c.refuses(t)) // the places of all are taken
+	if diff := cmp.Diff([]bool{true, true}, got); diff != "" {
+		t.Errorf("refusals (-want +got):\n%s", diff)
+	}
+	healthy := well.ask(t)
+	well.answer()
+	if err := <-healthy; err != nil {
+		t.Errorf("an API server that answers is refused: %v", err)
+	}
+	for _, l := range []*line{a, a, b, c} {
+		l.answer()
+	}
+	a.answer()
+	b.answer()
+	for _, ended := range append(first, waiting, other) {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	if !places.Take("x") || !places.Take("y") {
+		t.Error("not all places are given back")
+	}
+	places.Give("x")
+	places.Give("y")
+	// A slow answer is remembered until a quick one.
+	late := a.ask(t)
+	step(slow)
+	a.answer()
+	if err := <-late; err != nil {
+		t.Error(err)
+	}
+	step(time.Hour)
+	again := a.ask(t)
+	got = []bool{a.refuses(t)}
+	a.answer()
+	if err := <-again; err != nil {
+		t.Error(err)
+	}
+	pair := []chan error{a.ask(t), a.ask(t)}
+	a.answer()
+	a.answer()
+	for _, ended := range pair {
+		if err := <-ended; err != nil {
+			t.Errorf("it counts as slow for ever: %v", err)
+		}
+	}
+	if diff := cmp.Diff([]bool{true}, got); diff != "" {
+		t.Errorf("refusals (-want +got):\n%s", diff)
+	}
+}
+
+func TestAnAnswerHasAnEnd(t *testing.T) {
+	t.Parallel()
+	endless := &body{ReadCloser: io.NopCloser(zeros{}), left: 10, end: func() {}}
+	if n, err := io.Copy(io.Discard, endless); n != 10 || !errors.Is(err, errTooLong) {
+		t.Errorf("read %d, %v", n, err)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+
+// hanging answers /version at once, Nodes if it is asked to, and nothing else until the test
+// ends. It notes what it does not answer.
+func hanging(t *testing.T, nodes bool) (kubeconfig string, hung chan string) {
+	t.Helper()
+	a, hung, ended := apiServer(t, "a").Config, make(chan string, 1000), make(chan struct{})
+	server := before(t, a, func(_ http.ResponseWriter, request *http.Request) bool {
+		if request.URL.Path == "/version" || nodes && request.URL.Path == "/api/v1/nodes" {
+			return false
+		}
+		hung <- request.URL.Path
+		<-ended
+		return true
+	})
+	t.Cleanup(func() { close(ended) })
+	return kubeconfigOf(t, server), hung
+}
+
+// TestClustersThatAnswerHalfHoldUpNobody has a hundred clusters that hang, half of them from the
+// first byte on and half after they have answered a probe, and one that is well. Each would keep
+// what it holds for an hour.
+func TestClustersThatAnswerHalfHoldUpNobody(t *testing.T) {
+	t.Parallel()
+	a := apiServer(t, "a").Config
+	w := newWorld(t, func(o *Options) { o.SyncTimeout, o.FirstSyncTimeout = time.Hour, 300*time.Millisecond })
+	hole, _ := blackHole(t)
+	toHole := kubeconfigOf(t, at(a, hole))
+	halfway, _ := hanging(t, false)
+	t.Cleanup(w.stop) // before the servers are closed, which wait for its requests
+	for i := range 50 {
+		w.cluster(fmt.Sprintf("hole-%d", i), toHole)
+		w.cluster(fmt.Sprintf("halfway-%d", i), halfway)
+	}
+	for i := range 50 {
+		w.refused(fmt.Sprintf("halfway-%d", i), ReasonUnreachable)
+	}
+	w.cluster("a", kubeconfigOf(t, a))
+	w.connected("a")
+}
+
+// TestAClusterThatHangsHoldsOneWorker connects to an API server that shows its Nodes and answers
+// nothing else, and to one that is well.
+func TestAClusterThatHangsHoldsOneWorker(t *testing.T) {
+	t.Parallel()
+	a, clock := apiServer(t, "a").Config, clocktesting.NewFakeClock(epoch)
+	w := newWorld(t, func(o *Options) { o.RequestTimeout, o.Clock = time.Hour, clock })
+	halfway, hung := hanging(t, true)
+	t.Cleanup(w.stop)
+	w.cluster("hangs", halfway)
+	w.cluster("a", kubeconfigOf(t, a))
+	hangs, well := w.connected("hangs"), w.connected("a")
+	ended := make(chan error, 2)
+	ask := func() { ended <- hangs.Client().List(t.Context(), &corev1.PodList{}) }
+	go ask()
+	<-hung
+	clock.Step(slow)
+	go ask() // one more may find out whether it is still slow
+	<-hung
+	if err := hangs.Client().List(t.Context(), &corev1.PodList{}); !requesterror.IsUnanswered(err) {
+		t.Errorf("got %v, want one that asks to come back", err)
+	}
+	if err := well.Client().List(t.Context(), &corev1.PodList{}); err != nil {
+		t.Errorf("the other cluster is held up: %v", err)
+	}
+	w.deleteCluster("hangs")
+	for range 2 {
+		if err := <-ended; err == nil {
+			t.Error("a request that hung succeeded")
+		}
+	}
+}
+
+// TestRedirectsAreNotFollowed lets an API server send the manager elsewhere.
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	t.Parallel()
+	a := apiServer(t, "a").Config
+	reached := make(chan struct{}, 1)
+	inside := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached <- struct{}{} }))
+	t.Cleanup(inside.Close)
+	w := newWorld(t, asIs)
+	redirecting := func(path string) string {
+		return kubeconfigOf(t, before(t, a, func(response http.ResponseWriter, request *http.Request) bool {
+			if request.URL.Path != path {
+				return false
+			}
+			http.Redirect(response, request, inside.URL, http.StatusFound)
+			return true
+		}))
+	}
+	w.cluster("version", redirecting("/version"))
+	w.cluster("nodes", redirecting("/api/v1/nodes"))
+	w.refused("version", ReasonUnreachable)
+	w.refused("nodes", ReasonUnreachable)
+	w.cluster("live", redirecting("/api/v1/nodes/n"))
+	t.Cleanup(w.stop)
+	if err := w.connected("live").Client().Get(t.Context(), client.ObjectKey{Name: "n"}, &corev1.Node{}); !errors.Is(err, egress.ErrRedirected) {
+		t.Errorf("got %v", err)
+	}
+	select {
+	case <-reached:
+		t.Error("the manager has asked a host that the API server named")
+	default:
+	}
+}

@@ -1,0 +1,113 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"drover.io/machine-controller/internal/workload/nodecache"
+	"drover.io/runtime/requesterror"
+)
+
+// TestWhatAnAPIServerSaysIsKeptInShort: it stands in the conditions of the Cluster and of all that belongs to it.
+func TestWhatAnAPIServerSaysIsKeptInShort(t *testing.T) {
+	t.Parallel()
+	d, connections := opened(t, 1, func(w http.ResponseWriter, request *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if request.URL.Path == "/version" {
+			_, _ = w.Write([]byte(`{"major":"1"}`))
+			return
+		}
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"` + strings.Repeat("é", 5000) + `"}`))
+	})
+	for what, failure := range map[string]*failure{
+		"the list of Nodes": d.sync(t.Context(), connections[0], false), "the probe": d.probe(t.Context(), connections[0]),
+	} {
+		if failure == nil || failure.reason != ReasonForbidden || len(failure.message) > requesterror.MaxMessage+len("…") || !strings.HasSuffix(failure.message, "é…") {
+			t.Errorf("%s: got %v", what, failure)
+		}
+	}
+}
+
+// TestAClaimIsThatOfItsKubeconfig rotates a kubeconfig to one that may lead to another cluster, where nothing is known of the claim.
+func TestAClaimIsThatOfItsKubeconfig(t *testing.T) {
+	t.Parallel()
+	options := Options{Clock: clocktesting.NewFakeClock(epoch)}.withDefaults()
+	k := &connector{options: &options, changed: func() {}}
+	k.begin()
+	done := make(chan struct{})
+	k.done = done
+	t.Cleanup(func() {
+		close(done)
+		k.closing.Wait()
+	})
+	open := func(content string) *Connection {
+		nodes := nodecache.New(nodecache.Observer{Changed: func(*corev1.Node) {}}, nil, "")
+		return &Connection{nodes: nodes, watch: newNodeWatch(nil, nodes, 0, false), stopWatch: func() {}, transport: emptyTransport(t), content: content}
+	}
+	expect := func(what string, want ClaimStatus) {
+		t.Helper()
+		if k.publish(); k.view.Load().state.Claim.Status != want {
+			t.Errorf("%s the claim is %q, want %q", what, k.view.Load().state.Claim.Status, want)
+		}
+	}
+	k.onAnswer(answer{connection: open("A"), claim: &Claim{Status: ClaimHeld}})
+	k.onAnswer(answer{connection: open("A")})
+	expect("with the same kubeconfig", ClaimHeld)
+	b := open("B")
+	k.onAnswer(answer{connection: b})
+	expect("with another kubeconfig", ClaimUnknown)
+	k.onVerdict(verdict{connection: b, claim: &Claim{Status: ClaimForeign}})
+	expect("once it is known", ClaimForeign)
+	k.onVerdict(verdict{connection: b})
+	expect("after an attempt that says nothing", ClaimForeign)
+}
+
+func emptyTransport(t *testing.T) *transport {
+	t.Helper()
+	_, connections := opened(t, 1, func(http.ResponseWriter, *http.Request) {})
+	return connections[0].transport
+}
+
+// TestAWatchThatIsNeverAnsweredIsGivenUp lists its Nodes and never begins the answer to their watch: they are listed again.
+func TestAWatchThatIsNeverAnsweredIsGivenUp(t *testing.T) {
+	t.Parallel()
+	a := apiServer(t, "a").Config
+	w := newWorld(t, func(o *Options) { o.SyncTimeout = 500 * time.Millisecond })
+	ended := make(chan struct{})
+	config := before(t, a, func(response http.ResponseWriter, request *http.Request) bool {
+		switch query := request.URL.Query(); {
+		case query.Has("sendInitialEvents"):
+			http.Error(response, "no streams", http.StatusBadRequest)
+		case query.Has("watch"):
+			select {
+			case <-ended:
+			case <-request.Context().Done():
+			}
+		default:
+			return false
+		}
+		return true
+	})
+	t.Cleanup(w.stop)
+	t.Cleanup(func() { close(ended) })
+	w.cluster("a", kubeconfigOf(t, config))
+	w.connected("a")
+	createNode(t, liveClient(t, a), "unwatched", "sim://unwatched")
+	w.Eventually(func() int {
+		connection, err := w.connections.Get(w.key("a"))
+		if err != nil {
+			return 0
+		}
+		return len(connection.NodesByProviderID("sim://unwatched"))
+	}).Should(gomega.Equal(1))
+}

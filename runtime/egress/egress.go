@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package egress bounds where a manager connects to on behalf of whoever may name a server: in a kubeconfig, or in a
+// Secret with credentials of a cloud.
+package egress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// ErrRedirected means that a server redirects. Following would have the manager ask any host, and without TLS.
+var ErrRedirected = errors.New("the server redirects, which is not followed: name the address that it redirects to")
+
+// NoRedirects is the CheckRedirect of a client that follows none.
+func NoRedirects(*http.Request, []*http.Request) error { return ErrRedirected }
+
+// ForbiddenError means that a server has an address that no server of anybody has.
+type ForbiddenError struct{ Address string }
+
+func (e *ForbiddenError) Error() string {
+	return fmt.Sprintf("%s is not connected to: link-local, multicast, unspecified and metadata addresses are no servers", e.Address)
+}
+
+// Control is the Control of a [net.Dialer] that connects to no link-local, multicast or unspecified address, whatever
+// name led there. On link-local addresses the metadata service of the manager's own host answers, with its credentials.
+func Control(_, address string, _ syscall.RawConn) error {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("reading the address to connect to: %w", err)
+	}
+	ip := at.Addr().Unmap().WithZone("")
+	if forbidden(ip) {
+		return &ForbiddenError{ip.String()}
+	}
+	return nil
+}
+
+func forbidden(ip netip.Addr) bool {
+	if nat64.Contains(ip) {
+		of := ip.As16()
+		ip = netip.AddrFrom4([4]byte(of[12:]))
+	}
+	return ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() || slices.Contains(metadata, ip)
+}
+
+// nat64 is the well-known prefix of RFC 6052, whose last four bytes are an IPv4 address.
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+
+// metadata is where the metadata services of EC2 and Google Cloud answer over IPv6, and those of Azure's host and
+// Alibaba Cloud, which are not link-local.
+var metadata = []netip.Addr{
+	netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("fd20:ce::254"),
+	netip.MustParseAddr("168.63.129.16"), netip.MustParseAddr("100.100.100.200"),
+}
+
+// Proxy is the Proxy of a transport whose server somebody names: through a proxy, Dial sees only the address of the
+// proxy. It refuses addresses that Dial refuses, however they are written, and names that lead there by what this host
+// knows of them; what a proxy makes of a name that only it knows is the proxy's to restrict. A nil next is no proxy.
+func Proxy(next func(*http.Request) (*url.URL, error)) func(*http.Request) (*url.URL, error) {
+	return func(request *http.Request) (*url.URL, error) {
+		if next == nil {
+			return nil, nil
+		}
+		proxy, err := next(request)
+		if err != nil || proxy == nil {
+			return proxy, err
+		}
+		return proxy, checkHost(request.Context(), request.URL.Hostname())
+	}
+}
+
+// lookUp bounds the look-up of a name that a proxy is asked for.
+const lookUp = 2 * time.Second
+
+func checkHost(ctx context.Context, host string) error {
+	if ip, err := netip.ParseAddr(host); err == nil {
+		if ip = ip.Unmap().WithZone(""); forbidden(ip) {
+			return &ForbiddenError{ip.String()}
+		}
+		return nil
+	}
+	// 2852039166, 0xa9fea9fe and 0251.0376.0251.0376 are addresses for some proxies and names for nobody.
+	labels := strings.Split(strings.TrimSuffix(host, "."), ".")
+	if last := labels[len(labels)-1]; last == "" || strings.Trim(last, "0123456789") == "" || strings.HasPrefix(strings.ToLower(last), "0x") {
+		return &ForbiddenError{host}
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookUp)
+	defer cancel()
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return nil // behind a proxy, names of others are often not known
+	}
+	for _, ip := range found {
+		if ip = ip.Unmap(); forbidden(ip) {
+			return &ForbiddenError{ip.String()}
+		}
+	}
+	return nil
+}
+
+// Dial is the DialContext of a transport whose server somebody names.
+func Dial(dialer net.Dialer) func(ctx context.Context, network, address string) (net.Conn, error) {
+	dialer.Control = Control
+	return dialer.DialContext
+}

@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fairshare
+
+import (
+	"testing"
+	"time"
+)
+
+// gate has four workers.
+func gate(late, patience time.Duration) *Gate {
+	g := NewGate(4)
+	g.late, g.patience = late, patience
+	return g
+}
+
+// enter begins as many turns as there are for a holder at once.
+func enter(g *Gate, holder string) (leave []func()) {
+	for {
+		end, ok := g.Enter(holder)
+		if !ok {
+			return leave
+		}
+		leave = append(leave, end)
+	}
+}
+
+// TestTurnsThatHangHoldAShareOfTheWorkers: others find some, and the next of the same holder is sent away.
+func TestTurnsThatHangHoldAShareOfTheWorkers(t *testing.T) {
+	t.Parallel()
+	g := gate(0, time.Hour) // every turn is late at once
+	a, b, c := enter(g, "a"), enter(g, "b"), enter(g, "c")
+	if len(a) != 2 || len(b) != 1 || len(c) != 1 {
+		t.Errorf("the first holder has %d, the second %d, the third %d; want 2, 1, 1", len(a), len(b), len(c))
+	}
+	for _, leave := range append(a, a...) { // leaving twice ends one turn
+		leave()
+	}
+	if again := enter(g, "d"); len(again) != 1 {
+		t.Errorf("a fourth holder has %d of the two that are free, want 1", len(again))
+	}
+	if len(g.turns["a"]) != 0 || len(g.turns) != 3 {
+		t.Errorf("remembered are the turns of %d holders", len(g.turns))
+	}
+}
+
+// TestShortTurnsAreWaitedFor: a holder alone loses nothing but time.
+func TestShortTurnsAreWaitedFor(t *testing.T) {
+	t.Parallel()
+	g := gate(time.Hour, time.Hour)
+	first, _ := g.Enter("a")
+	if _, ok := g.Enter("a"); !ok {
+		t.Fatal("a holder alone does not have half")
+	}
+	entered := make(chan bool)
+	go func() {
+		_, ok := g.Enter("a")
+		entered <- ok
+	}()
+	first()
+	if !<-entered {
+		t.Error("the end of a turn was not waited for")
+	}
+}
+
+// TestPatienceHasAnEnd: a worker that waits serves nobody.
+func TestPatienceHasAnEnd(t *testing.T) {
+	t.Parallel()
+	g := gate(time.Hour, 0)
+	if all := enter(g, "a"); len(all) != 2 {
+		t.Errorf("a holder alone has %d of four", len(all))
+	}
+	if leave, ok := (*Gate)(nil).Enter("a"); !ok || leave == nil {
+		t.Error("no gate lets nobody pass")
+	}
+}

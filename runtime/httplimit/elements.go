@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package httplimit
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// TooManyElementsError is the error of an answer with more elements than its limit. Each becomes a value in memory that may
+// be some hundred times as large as the bytes that it came from.
+type TooManyElementsError struct {
+	// Limit is what was allowed.
+	Limit int
+}
+
+func (e *TooManyElementsError) Error() string {
+	return fmt.Sprintf("the server's answer has more than %d elements", e.Limit)
+}
+
+// ContentTypeError is the error of an answer in a format that nobody asked for.
+type ContentTypeError struct{ ContentType string }
+
+func (e *ContentTypeError) Error() string {
+	return fmt.Sprintf("the server answered with %q instead of JSON", e.ContentType)
+}
+
+// WrapJSON returns a RoundTripper for the API of Kubernetes whose answers fail with a [TooLargeError] where they have more
+// bytes than allowed, after decompression by next, and with a [TooManyElementsError] where they have more elements: objects,
+// arrays, and commas between values. A watch has no end, and its reader holds one event at a time: there both hold for each
+// event by itself. An answer that is not JSON fails with a [ContentTypeError], because decoders are chosen by what a server
+// says, except for text, which nothing decodes. An answer that refuses a request has 64 KiB at most.
+func WrapJSON(next http.RoundTripper, bytes int64, elements int) http.RoundTripper {
+	return &counted{next, bytes, elements}
+}
+
+type counted struct {
+	next     http.RoundTripper
+	bytes    int64
+	elements int
+}
+
+func (c *counted) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := c.next.RoundTrip(request)
+	if err != nil || response.Body == nil || response.StatusCode == http.StatusSwitchingProtocols {
+		return response, err
+	}
+	kind := response.Header.Get("Content-Type")
+	text, ok := readable(kind)
+	if !ok {
+		_ = response.Body.Close()
+		return nil, &ContentTypeError{kind}
+	}
+	if !text {
+		// What a decoder makes of parameters, or of a type that is not well formed, is not for the server to choose.
+		response.Header.Set("Content-Type", "application/json")
+	}
+	limits := *c
+	if response.StatusCode >= http.StatusBadRequest {
+		limits.bytes = min(limits.bytes, maxRefusal)
+	}
+	response.Body = &jsonBody{ReadCloser: response.Body, limits: &limits, watch: isWatch(request)}
+	return response, nil
+}
+
+// WrappedRoundTripper lets client-go find the transport below.
+func (c *counted) WrappedRoundTripper() http.RoundTripper { return c.next }
+
+// maxRefusal is how many bytes an answer may have that refuses a request: a Status of Kubernetes, with its reasons.
+const maxRefusal = 64 << 10
+
+// readable reports whether an answer of this type is JSON, or text, which nothing decodes. One without a type is what was
+// asked for, which is JSON.
+func readable(contentType string) (text, ok bool) {
+	kind, _, _ := strings.Cut(contentType, ";")
+	kind = strings.ToLower(strings.TrimSpace(kind))
+	text = strings.HasPrefix(kind, "text/")
+	return text, text || kind == "" || kind == "application/json"
+}
+
+// isWatch reports whether the answer has no end by itself.
+func isWatch(request *http.Request) bool { return request.URL.Query().Get("watch") != "" }
+
+// jsonBody counts bytes and elements of JSON as they are read.
+type jsonBody struct {
+	io.ReadCloser
+	limits *counted
+	watch  bool
+
+	// bytes and elements are those of the answer, or of the present event of a watch.
+	bytes            int64
+	elements, depth  int
+	inString, escape bool
+}
+
+func (b *jsonBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	for _, c := range p[:n] {
+		b.take(c)
+		switch {
+		case b.elements > b.limits.elements:
+			return 0, &TooManyElementsError{b.limits.elements}
+		case b.bytes > b.limits.bytes:
+			return 0, &TooLargeError{b.limits.bytes}
+		}
+	}
+	return n, err
+}
+
+// take counts one byte. Whatever is not JSON fails in the decoder at the place where this loses its way.
+func (b *jsonBody) take(c byte) {
+	b.bytes++
+	switch {
+	case b.escape:
+		b.escape = false
+	case b.inString:
+		b.escape, b.inString = c == '\\', c != '"'
+	case c == '"':
+		b.inString = true
+	case c == ',':
+		b.elements++
+	case c == '{', c == '[':
+		b.elements++
+		b.depth++
+	case c == '}', c == ']':
+		if b.depth--; b.depth == 0 && b.watch {
+			b.bytes, b.elements = 0, 0
+		}
+	}
+}

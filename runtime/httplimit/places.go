@@ -1,0 +1,101 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package httplimit
+
+import (
+	"io"
+	"net/http"
+	"sync"
+
+	"drover.io/runtime/fairshare"
+)
+
+// BusyError is the error of an answer that is too long to be read beside the long ones that are being read. The same
+// request may succeed in a moment.
+type BusyError struct{}
+
+func (*BusyError) Error() string { return "enough long answers are being read" }
+
+// Places bounds how many long answers are read at the same time, and so how much memory all servers together can
+// make a manager use: a limit for each answer is none for a thousand of them.
+type Places struct {
+	short  int64
+	places *fairshare.Places[string]
+}
+
+// NewPlaces returns so many places. An answer needs one when it is longer than short bytes.
+func NewPlaces(places int, short int64) *Places {
+	return &Places{short, fairshare.New[string](places)}
+}
+
+// Wrap returns a RoundTripper whose long answers take places of a holder, such as a namespace, until they are closed.
+// Holders share the places as in package fairshare. Reading beyond the short part fails
+// with a [BusyError] where there is no place. Watches take none: they are read event by event.
+func (p *Places) Wrap(next http.RoundTripper, holder string) http.RoundTripper {
+	return &placed{next, p, holder}
+}
+
+type placed struct {
+	next   http.RoundTripper
+	places *Places
+	holder string
+}
+
+func (p *placed) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := p.next.RoundTrip(request)
+	if err != nil || response.Body == nil || response.StatusCode == http.StatusSwitchingProtocols || isWatch(request) {
+		return response, err
+	}
+	response.Body = &placedBody{ReadCloser: response.Body, placed: p, short: p.places.short}
+	return response, nil
+}
+
+// WrappedRoundTripper lets client-go find the transport below.
+func (p *placed) WrappedRoundTripper() http.RoundTripper { return p.next }
+
+// placedBody is an answer; it is read and closed by one goroutine at a time, as every body is.
+type placedBody struct {
+	io.ReadCloser
+	*placed
+	// short is what may be read yet without a place.
+	short int64
+	has   bool
+	once  sync.Once
+}
+
+func (b *placedBody) Read(into []byte) (int, error) {
+	if b.short <= 0 && !b.has {
+		return b.beyond(into)
+	}
+	if !b.has && int64(len(into)) > b.short {
+		into = into[:b.short]
+	}
+	n, err := b.ReadCloser.Read(into)
+	b.short -= int64(n)
+	return n, err
+}
+
+// beyond reads the first byte after the short part, for which there must be a place unless the answer ends there.
+func (b *placedBody) beyond(into []byte) (int, error) {
+	if len(into) == 0 {
+		return 0, nil
+	}
+	n, err := b.ReadCloser.Read(into[:1])
+	if n == 0 {
+		return 0, err
+	}
+	if b.has = b.places.places.Take(b.holder); !b.has {
+		return 0, &BusyError{}
+	}
+	return n, err
+}
+
+func (b *placedBody) Close() error {
+	b.once.Do(func() {
+		if b.has {
+			b.places.places.Give(b.holder)
+		}
+	})
+	return b.ReadCloser.Close()
+}

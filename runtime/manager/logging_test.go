@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+)
+
+// TestLevelsWithSecretsAreRefused: beyond level 7 client-go logs the bodies of requests.
+func TestLevelsWithSecretsAreRefused(t *testing.T) {
+	t.Parallel()
+	for argument, accepted := range map[string]bool{
+		"-v=2": true, "-v7": true, "--v=3": true, "--vmodule=controller=4,a*=7": true,
+		"-v=8": false, "--v=10": false, "--vmodule=controller=4,request=8": false, "-v=many": false, "-v=-1": false, "--vmodule=controller": false,
+	} {
+		_, err := Parse("program", []string{argument}, nil)
+		if (err == nil) != accepted {
+			t.Errorf("%s: the error is %v, want accepted = %t", argument, err, accepted)
+		}
+	}
+}
+
+func TestLogFormats(t *testing.T) {
+	t.Parallel()
+	write := func(arguments ...string) []string {
+		o, err := Parse("program", arguments, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := &bytes.Buffer{}
+		logger := o.logging.logger(out).WithValues("Machine", "ns/m")
+		logger.Info("created instance", "instance", "i-1")
+		logger.V(1).Info("waiting")
+		logger.V(2).Info("request")
+		logger.Error(errors.New("no answer"), "listing instances")
+		return strings.Split(strings.TrimSpace(out.String()), "\n")
+	}
+	text := write("-v=1")
+	if len(text) != 3 || !strings.HasSuffix(text[0], `"created instance" Machine="ns/m" instance="i-1"`) || !strings.Contains(text[2], `err="no answer"`) {
+		t.Errorf("text is %q", text)
+	}
+	lines := write("-v=1", "--log-format=json")
+	if len(lines) != 3 {
+		t.Fatalf("JSON is %q", lines)
+	}
+	var created, waiting, failed map[string]any
+	for i, into := range []*map[string]any{&created, &waiting, &failed} {
+		if err := json.Unmarshal([]byte(lines[i]), into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if created["msg"] != "created instance" || created["v"] != 0.0 || created["Machine"] != "ns/m" || created["instance"] != "i-1" || created["ts"] == nil {
+		t.Errorf("the first line is %v", created)
+	}
+	if waiting["v"] != 1.0 || failed["err"] != "no answer" || failed["level"] != "ERROR" {
+		t.Errorf("the others are %v and %v", waiting, failed)
+	}
+}

@@ -1,0 +1,124 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package manager is what the programs of all managers have in common: flags and their checks, the log, leader election,
+// metrics, probes and the exit status. What a manager reconciles is its own.
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"drover.io/runtime/version"
+)
+
+// Main runs a program until it ends by itself, or is asked to by SIGTERM or SIGINT, and ends the process: with status 0,
+// or with 1 after an error, which it prints on one line after the name of the program.
+func Main(program string, run func(ctx context.Context, args []string) error) {
+	os.Exit(status(os.Stderr, program, run(ctrl.SetupSignalHandler(), os.Args[1:])))
+}
+
+func status(stderr io.Writer, program string, err error) int {
+	if err == nil || errors.Is(err, ErrDone) {
+		return 0
+	}
+	fmt.Fprintf(stderr, "%s: %v\n", program, err)
+	return 1
+}
+
+// New sets up the log and returns a manager of the management cluster that the flags and the environment name. The name
+// is that of its leader election Lease and its user agent. Settings have what is the program's own: its scheme, and
+// what its cache and client need; the flags decide the rest.
+func New(name string, o *Options, settings ctrl.Options) (ctrl.Manager, error) {
+	o.setUpLogging()
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return nil, fmt.Errorf("finding the management cluster: %w; name a kubeconfig with --kubeconfig or the environment variable KUBECONFIG", err)
+	}
+	config.QPS, config.Burst, config.UserAgent = o.KubeAPIQPS, o.KubeAPIBurst, name
+	config.WarningHandlerWithContext = log.NewKubeAPIWarningLogger(log.KubeAPIWarningLoggerOptions{Deduplicate: true})
+	mgr, err := ctrl.NewManager(config, o.apply(name, settings))
+	if err != nil {
+		return nil, fmt.Errorf("making manager: %w", err)
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return nil, fmt.Errorf("adding health check: %w", err)
+	}
+	if err := mgr.AddReadyzCheck("ping", healthz.Ping); err != nil {
+		return nil, fmt.Errorf("adding readiness check: %w", err)
+	}
+	return mgr, registerBuildInfo(metrics.Registry)
+}
+
+// apply returns the settings with what the flags decide.
+func (o *Options) apply(name string, settings ctrl.Options) ctrl.Options {
+	settings.Metrics = metricsserver.Options{BindAddress: o.MetricsBindAddress}
+	settings.HealthProbeBindAddress = o.HealthProbeBindAddress
+	settings.PprofBindAddress = o.PprofBindAddress
+	settings.LeaderElection = o.LeaderElect
+	settings.LeaderElectionID = name
+	settings.LeaderElectionNamespace = o.LeaderElectionNamespace
+	settings.LeaderElectionReleaseOnCancel = true
+	settings.LeaseDuration, settings.RenewDeadline, settings.RetryPeriod = &o.LeaseDuration, &o.RenewDeadline, &o.RetryPeriod
+	if o.Namespace != "" {
+		settings.Cache.DefaultNamespaces = map[string]cache.Config{o.Namespace: {}}
+	}
+	return settings
+}
+
+// registerBuildInfo adds the metric that names the version, as every component of Kubernetes has one.
+func registerBuildInfo(registry prometheus.Registerer) error {
+	built := version.Get()
+	err := registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "drover_build_info", Help: "The version of the program, as labels; always 1.",
+		ConstLabels: prometheus.Labels{"version": built.Version, "revision": built.Revision, "go_version": built.Go},
+	}, func() float64 { return 1 }))
+	if _, again := errors.AsType[prometheus.AlreadyRegisteredError](err); again {
+		return nil
+	}
+	return err
+}
+
+// UncachedClient returns a client that reads from the management cluster itself, with the manager's scheme and connections.
+func UncachedClient(mgr ctrl.Manager) (client.Client, error) {
+	return client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+}
+
+// podNamespace is where a pod finds the name of its own namespace.
+const podNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+// OwnNamespace is where the manager keeps Leases: the one of --leader-election-namespace, that of the pod, or, outside of
+// a pod, kube-system, which always exists.
+func (o *Options) OwnNamespace() string {
+	if o.LeaderElectionNamespace != "" {
+		return o.LeaderElectionNamespace
+	}
+	if own, err := os.ReadFile(podNamespace); err == nil {
+		return strings.TrimSpace(string(own))
+	}
+	return metav1.NamespaceSystem
+}
+
+// Identity is a name for this process as the holder of a Lease, which no other process has.
+func Identity() (string, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("reading the host name: %w", err)
+	}
+	return host + "_" + string(uuid.NewUUID()), nil
+}

@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+func TestExitStatus(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		err    error
+		want   int
+		stderr string
+	}{
+		"is 0 at the end":        {nil, 0, ""},
+		"is 0 after --help":      {fmt.Errorf("wrapped: %w", ErrDone), 0, ""},
+		"is 1 with one line why": {errors.New("no server"), 1, "program: no server\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stderr := &bytes.Buffer{}
+			if got := status(stderr, "program", test.err); got != test.want || stderr.String() != test.stderr {
+				t.Errorf("got %d and %q", got, stderr)
+			}
+		})
+	}
+}
+
+func TestFlagsDecide(t *testing.T) {
+	t.Parallel()
+	o, err := Parse("program", []string{
+		"--namespace=ns", "--metrics-bind-address=0", "--health-probe-bind-address=", "--leader-elect=false", "--leader-election-namespace=leases",
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := o.apply("name", ctrl.Options{})
+	if _, limited := got.Cache.DefaultNamespaces["ns"]; !limited || len(got.Cache.DefaultNamespaces) != 1 {
+		t.Errorf("the cache is of %v", got.Cache.DefaultNamespaces)
+	}
+	if got.Metrics.BindAddress != "0" || got.HealthProbeBindAddress != "" || got.LeaderElection || got.LeaderElectionID != "name" ||
+		got.LeaderElectionNamespace != "leases" || !got.LeaderElectionReleaseOnCancel || *got.RetryPeriod != o.RetryPeriod {
+		t.Errorf("settings are %+v", got)
+	}
+	if o.OwnNamespace() != "leases" {
+		t.Errorf("Leases are in %q", o.OwnNamespace())
+	}
+	o.Namespace = ""
+	if all := o.apply("name", ctrl.Options{}); all.Cache.DefaultNamespaces != nil {
+		t.Errorf("without --namespace the cache is of %v", all.Cache.DefaultNamespaces)
+	}
+}
+
+func TestBuildInfo(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	for range 2 { // tests make several managers in one process
+		if err := registerBuildInfo(registry); err != nil {
+			t.Fatal(err)
+		}
+	}
+	families, err := registry.Gather()
+	if err != nil || len(families) != 1 || families[0].GetName() != "drover_build_info" || families[0].Metric[0].GetGauge().GetValue() != 1 {
+		t.Errorf("got %v, %v", families, err)
+	}
+}
+
+func TestEachProcessIsAnother(t *testing.T) {
+	t.Parallel()
+	one, err := Identity()
+	other, again := Identity()
+	if err != nil || again != nil || one == other {
+		t.Errorf("got %q and %q, %v, %v", one, other, err, again)
+	}
+}

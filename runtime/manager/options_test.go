@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	o, err := Parse("program", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Options{
+		MetricsBindAddress: ":8085", HealthProbeBindAddress: ":9440", LeaderElect: true, WorkerCount: 20, SyncPeriod: 10 * time.Minute,
+		LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+		KubeAPIQPS: -1, KubeAPIBurst: 200, logging: logging{format: "text"},
+	}
+	if *o != want {
+		t.Errorf("defaults are %+v", o)
+	}
+	own := ""
+	o, err = Parse("program", []string{"--worker-count=3", "--namespace=ns", "--leader-elect=false", "-v=2", "--log-format=json", "--own=x"},
+		func(flags *pflag.FlagSet) { flags.StringVar(&own, "own", "", "") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.WorkerCount != 3 || o.Namespace != "ns" || o.LeaderElect || o.logging != (logging{verbosity: 2, format: "json"}) || own != "x" {
+		t.Errorf("options are %+v, and the program's own is %q", o, own)
+	}
+}
+
+func TestBadFlagsAreNamed(t *testing.T) {
+	t.Parallel()
+	for flag, value := range map[string]string{
+		"--namespace": "Bad_NS", "--watch-filter": "a,b", "--leader-election-namespace": "a.b", "--kube-api-qps": "0", "--kube-api-burst": "0",
+		"--metrics-bind-address": "", "--health-probe-bind-address": "9440", "--pprof-bind-address": ":port", "--worker-count": "0",
+		"--sync-period": "soon", "--no-such-flag": "x", "--leader-elect-lease-duration": "10s", "--leader-elect-renew-deadline": "2s",
+		"--leader-elect-retry-period": "0s", "--log-format": "xml",
+	} {
+		t.Run(flag, func(t *testing.T) {
+			t.Parallel()
+			_, err := Parse("program", []string{flag + "=" + value}, nil)
+			if err == nil || !strings.Contains(err.Error(), strings.TrimPrefix(flag, "--")) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("the error is %v, want one line that names %s", err, flag)
+			}
+		})
+	}
+	for flag, value := range map[string]string{"--sync-period": "-5s", "--worker-count": "-4"} {
+		if _, err := Parse("program", []string{flag + "=" + value}, nil); err == nil || !strings.HasPrefix(err.Error(), flag+" must be at least 1") || !strings.HasSuffix(err.Error(), "not "+value) {
+			t.Errorf("%s=%s: the error is %v", flag, value, err)
+		}
+	}
+	if _, err := Parse("program", []string{"extra"}, nil); err == nil || !strings.Contains(err.Error(), `"extra" is no flag`) {
+		t.Errorf("with an argument that is no flag the error is %v", err)
+	}
+}
+
+func TestVersionAndHelpAreAnswered(t *testing.T) {
+	t.Parallel()
+	for argument, want := range map[string]string{"--version": "program unreleased (revision ", "--help": "--worker-count"} {
+		out := &bytes.Buffer{}
+		if _, err := parse(out, "program", []string{argument}, nil); !errors.Is(err, ErrDone) || !strings.Contains(out.String(), want) {
+			t.Errorf("%s: printed %q, error %v", argument, out, err)
+		}
+	}
+}

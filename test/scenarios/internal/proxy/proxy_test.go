@@ -1,0 +1,95 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package proxy
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// echo answers every connection with what it says.
+func echo(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(connection, connection) }()
+		}
+	}()
+	return listener.Addr().String()
+}
+
+func knock(p *Proxy) (net.Conn, error) {
+	host, port := p.Address()
+	return net.Dial("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+}
+
+// answers says a word and returns how the door took it.
+func answers(connection net.Conn) error {
+	if _, err := connection.Write([]byte("hi")); err != nil {
+		return err
+	}
+	_, err := io.ReadFull(connection, make([]byte, 2))
+	return err
+}
+
+func TestDoor(t *testing.T) {
+	t.Parallel()
+	p, err := New(echo(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	first, err := knock(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := answers(first); err != nil {
+		t.Errorf("an open door: %v", err)
+	}
+	p.Close()
+	if answers(first) == nil {
+		t.Error("a shut door lets what is on its way pass")
+	}
+	if _, err := knock(p); err == nil {
+		t.Error("a shut door lets somebody in")
+	}
+	if err := p.Open(); err != nil {
+		t.Fatal(err)
+	}
+	p.Hang()
+	silent, err := knock(p)
+	if err != nil {
+		t.Fatalf("a hanging door refuses: %v", err)
+	}
+	if err := silent.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if err := answers(silent); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a hanging door answers: %v", err)
+	}
+	if err := p.Open(); err != nil {
+		t.Fatal(err)
+	}
+	last, err := knock(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := answers(last); err != nil {
+		t.Errorf("a door opened again: %v", err)
+	}
+}

@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package runner
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"drover.io/test/scenarios/internal/parser"
+)
+
+// see waits until all documents are true at one look.
+func (r *Runner) expect(ctx context.Context, documents []parser.Document) error {
+	return r.await(ctx, func(ctx context.Context) (string, error) {
+		for i, d := range documents {
+			lacking, err := r.lacking(ctx, d)
+			if err != nil {
+				return "", fmt.Errorf("document %d: %w", i+1, err)
+			}
+			if lacking != "" {
+				return fmt.Sprintf("document %d: %s", i+1, lacking), nil
+			}
+		}
+		return "", nil
+	})
+}
+
+// lacking says in how far a document is not true.
+func (r *Runner) lacking(ctx context.Context, d parser.Document) (string, error) {
+	found, err := r.find(ctx, d)
+	if err != nil {
+		return "", err
+	}
+	want := d.Object.DeepCopy()
+	if want.GetName() == "" {
+		found = slices.DeleteFunc(found, func(o unstructured.Unstructured) bool { return d.Count != nil && unlike(want, &o) != "" })
+	}
+	if d.Count != nil {
+		if len(found) != *d.Count {
+			return fmt.Sprintf("there are %d of %s like this, want %d%s", len(found), want.GetKind(), *d.Count, show(found)), nil
+		}
+		if want.GetName() == "" || *d.Count == 0 {
+			return "", nil
+		}
+	}
+	if len(found) == 0 {
+		return fmt.Sprintf("%s is not there", subject(d)), nil
+	}
+	diff := ""
+	for i := range found {
+		if diff = unlike(want, &found[i]); diff == "" {
+			return "", nil
+		}
+	}
+	return fmt.Sprintf("%s%s%s", subject(d), diff, show(found)), nil
+}
+
+// unlike compares without what find has compared already.
+func unlike(want, got *unstructured.Unstructured) string {
+	fields := want.DeepCopy().Object
+	delete(fields, "apiVersion")
+	delete(fields, "kind")
+	return parser.Diff(fields, got.Object)
+}
+
+// shown is how many objects a message carries.
+const shown = 3
+
+// show prints what was found.
+func show(found []unstructured.Unstructured) string {
+	var all strings.Builder
+	for _, object := range found[:min(len(found), shown)] {
+		object.SetManagedFields(nil)
+		text, err := yaml.Marshal(object.Object)
+		if err != nil {
+			text = []byte(err.Error())
+		}
+		fmt.Fprintf(&all, "\n---\n%s", text)
+	}
+	return all.String()
+}
