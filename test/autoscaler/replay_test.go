@@ -29,8 +29,8 @@ const (
 // TestAutoscaler lets the autoscaler scale two pools of one Cluster through everything that
 // it does: discovery, up, down, a rollout, a machine that never joins, to none and from none.
 func TestAutoscaler(t *testing.T) {
-	w := begin(t)
-	w.must(w.Begin(w.ctx, 2))
+	w := start(t)
+	w.must(w.Create(w.ctx, 2))
 	w.addPool(others)
 	for _, step := range []struct {
 		it string
@@ -54,11 +54,11 @@ func TestAutoscaler(t *testing.T) {
 }
 
 // addPool makes a second MachineDeployment like the first, with one replica.
-func (w *world) addPool(name string) {
+func (w *environment) addPool(name string) {
 	w.t.Helper()
 	first := w.MachineDeployment()
-	w.must(w.Stack.Manage.Get(w.ctx, client.ObjectKeyFromObject(first), first))
-	w.must(w.Stack.Manage.Create(w.ctx, &clusterv1.MachineDeployment{
+	w.must(w.Stack.ManagementClient.Get(w.ctx, client.ObjectKeyFromObject(first), first))
+	w.must(w.Stack.ManagementClient.Create(w.ctx, &clusterv1.MachineDeployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: name},
 		Spec: clusterv1.MachineDeploymentSpec{
 			ClusterName: w.Cluster, Replicas: ptr.To[int32](1), Template: *first.Spec.Template.DeepCopy(),
@@ -72,7 +72,7 @@ func (w *world) addPool(name string) {
 	}
 }
 
-func (w *world) discovered() {
+func (w *environment) discovered() {
 	if w.Version != clusterv1.GroupVersion.Version {
 		w.t.Errorf("the preferred version is %s", w.Version)
 	}
@@ -83,7 +83,7 @@ func (w *world) discovered() {
 	}
 }
 
-func (w *world) apart() {
+func (w *environment) apart() {
 	w.await("both pools to be node groups", func() (string, error) {
 		groups, err := w.Groups(w.ctx)
 		var ids []string
@@ -105,7 +105,7 @@ func (w *world) apart() {
 	}
 }
 
-func (w *world) up() {
+func (w *environment) up() {
 	w.must(w.pool(workers).Increase(w.ctx, 3))
 	w.awaitRunning(workers, 5)
 	if err := w.pool(workers).Increase(w.ctx, 2); err == nil {
@@ -114,7 +114,7 @@ func (w *world) up() {
 }
 
 // named waits until every Node says what the autoscaler reads of it.
-func (w *world) named() {
+func (w *environment) named() {
 	w.await("Nodes to say whose they are", func() (string, error) {
 		for _, node := range w.Registered() {
 			known, err := w.HasInstance(node)
@@ -142,7 +142,7 @@ func (w *world) named() {
 }
 
 // down chooses two of five; a choice by chance would be right one time in ten.
-func (w *world) down() {
+func (w *environment) down() {
 	ids := w.running(workers)
 	w.must(w.pool(workers).Delete(w.ctx, ids[1], ids[3]))
 	w.awaitRunning(workers, 3)
@@ -151,7 +151,7 @@ func (w *world) down() {
 }
 
 // remain fails unless exactly these are left.
-func (w *world) remain(deployment string, want ...string) {
+func (w *environment) remain(deployment string, want ...string) {
 	w.t.Helper()
 	slices.Sort(want)
 	if diff := cmp.Diff(want, w.running(deployment)); diff != "" {
@@ -160,7 +160,7 @@ func (w *world) remain(deployment string, want ...string) {
 }
 
 // awaitNodes waits until the Nodes of deleted machines are gone as well.
-func (w *world) awaitNodes(n int) {
+func (w *environment) awaitNodes(n int) {
 	w.t.Helper()
 	w.await(fmt.Sprintf("%d Nodes in all", n), func() (string, error) {
 		var names []string
@@ -172,10 +172,10 @@ func (w *world) awaitNodes(n int) {
 }
 
 // downWhileRolling begins a rollout that cannot end, as its machines never join.
-func (w *world) downWhileRolling() {
+func (w *environment) downWhileRolling() {
 	broken := &infrav1.SimMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "demo-broken"}}
 	broken.Spec.Template.Spec.Faults.NeverJoins = ptr.To(true)
-	w.must(w.Stack.Manage.Create(w.ctx, broken))
+	w.must(w.Stack.ManagementClient.Create(w.ctx, broken))
 	w.change(workers, func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.InfrastructureRef.Name = broken.Name })
 	w.await("a machine that does not join", func() (string, error) {
 		return missing(len(w.pending(workers)) == 1, "none is pending"), nil
@@ -190,7 +190,7 @@ func (w *world) downWhileRolling() {
 	w.remain(workers, ids[0], ids[2])
 }
 
-func (w *world) pending(deployment string) []string {
+func (w *environment) pending(deployment string) []string {
 	var ids []string
 	for _, instance := range w.instances(deployment) {
 		if instance.State == Creating {
@@ -202,10 +202,10 @@ func (w *world) pending(deployment string) []string {
 
 // downPending makes a machine that does not become a Node, because its cloud is away, and
 // does what the autoscaler does when that has lasted for too long.
-func (w *world) downPending() {
+func (w *environment) downPending() {
 	ids := w.running(others)
 	cloud := w.manager("infra-sim")
-	cloud.Expend(true)
+	cloud.AllowExit(true)
 	cloud.Stop()
 	w.must(w.pool(others).Increase(w.ctx, 1))
 	w.await("a machine that does not join", func() (string, error) {
@@ -220,7 +220,7 @@ func (w *world) downPending() {
 		return "", err
 	})
 	w.must(cloud.Start())
-	cloud.Expend(false)
+	cloud.AllowExit(false)
 	w.await("the machine to be gone", func() (string, error) {
 		return missing(len(w.instances(others)) == 1, fmt.Sprint(w.instances(others))), nil
 	})
@@ -228,7 +228,7 @@ func (w *world) downPending() {
 }
 
 // rolled rolls to a template that works, and looks for the end of the rollout.
-func (w *world) rolled() {
+func (w *environment) rolled() {
 	w.change(workers, func(md *clusterv1.MachineDeployment) {
 		metav1.SetMetaDataAnnotation(&md.ObjectMeta, "drover.io/revision-history", "5")
 	})
@@ -252,7 +252,7 @@ func (w *world) rolled() {
 }
 
 // pausedPool pauses a pool, which then is none for the autoscaler, and for Drover neither.
-func (w *world) pausedPool() {
+func (w *environment) pausedPool() {
 	w.change(others, func(md *clusterv1.MachineDeployment) { metav1.SetMetaDataAnnotation(&md.ObjectMeta, paused, "") })
 	md := w.MachineDeployment()
 	md.Name = others
@@ -269,7 +269,7 @@ func (w *world) pausedPool() {
 }
 
 // none lets the autoscaler take every machine away, and imagine a Node where there is none.
-func (w *world) none() {
+func (w *environment) none() {
 	w.change(workers, func(md *clusterv1.MachineDeployment) {
 		md.Spec.Template.Spec.Taints = []clusterv1.MachineTaint{{
 			Key: "dedicated", Value: "x", Effect: corev1.TaintEffectNoSchedule, Propagation: clusterv1.MachineTaintPropagationAlways,
@@ -296,7 +296,7 @@ func (w *world) none() {
 
 // inOrder looks back at every Machine: first created, then running, then deleted, no state
 // twice, none failed, and no providerID of two Machines.
-func (w *world) inOrder() {
+func (w *environment) inOrder() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for uid, life := range w.lives {

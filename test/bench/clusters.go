@@ -16,12 +16,12 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"drover.io/test/bench/standin"
-	"drover.io/test/kit"
+	"drover.io/test/framework"
 )
 
 // reach returns how the core reaches each cluster of a scenario. One cluster is the workload cluster
 // itself. Many share it: each sees, through a proxy in front of it, only the Nodes that are its own.
-func reach(stack *kit.Stack, of scenario) (kubeconfig func(cluster string) ([]byte, error), closed func(), err error) {
+func reach(stack *framework.Stack, of scenario) (kubeconfig func(cluster string) ([]byte, error), closed func(), err error) {
 	direct := func(string) ([]byte, error) { return stack.Workload.Kubeconfig(coreUser, "system:masters") }
 	if of.clusters == 1 {
 		return direct, func() {}, nil

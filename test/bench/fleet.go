@@ -18,7 +18,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"drover.io/test/kit"
+	"drover.io/test/framework"
 	"drover.io/test/workflow"
 )
 
@@ -32,9 +32,9 @@ var objects string
 
 // fleet is every machine of a scenario: one MachineDeployment in each cluster.
 type fleet struct {
-	stack    *kit.Stack
+	stack    *framework.Stack
 	scenario scenario
-	// seen reads what a watch has brought, without asking the API server.
+	// counts reads what a watch has brought, without asking the API server.
 	seen client.Reader
 	// outdated are the Machines that a rollout replaces, by name.
 	outdated map[string]bool
@@ -49,7 +49,7 @@ func (f *fleet) found(ctx context.Context, reach func(cluster string) ([]byte, e
 	}
 	return f.await(ctx, "every Cluster to be connected", func(ctx context.Context) (string, error) {
 		list := &clusterv1.ClusterList{}
-		if err := f.stack.Manage.List(ctx, list); err != nil {
+		if err := f.stack.ManagementClient.List(ctx, list); err != nil {
 			return "", err
 		}
 		for i := range list.Items {
@@ -75,7 +75,7 @@ func (f *fleet) foundOne(ctx context.Context, cluster string, reach func(cluster
 	if err != nil {
 		return err
 	}
-	if err := f.stack.Manage.Create(ctx, &corev1.Secret{
+	if err := f.stack.ManagementClient.Create(ctx, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: cluster + "-kubeconfig", Labels: map[string]string{clusterv1.ClusterNameLabel: cluster},
 		},
@@ -95,7 +95,7 @@ func (f *fleet) foundOne(ctx context.Context, cluster string, reach func(cluster
 	}); err != nil {
 		return err
 	}
-	return kit.Apply(ctx, f.stack.Manage, documents.Bytes())
+	return framework.Apply(ctx, f.stack.ManagementClient, documents.Bytes())
 }
 
 // scale asks for so many machines in each cluster.
@@ -106,7 +106,7 @@ func (f *fleet) scale(ctx context.Context, each int) error {
 // roll replaces every machine.
 func (f *fleet) roll(ctx context.Context) error {
 	machines := &clusterv1.MachineList{}
-	if err := f.stack.Manage.List(ctx, machines); err != nil {
+	if err := f.stack.ManagementClient.List(ctx, machines); err != nil {
 		return err
 	}
 	f.outdated = map[string]bool{}
@@ -120,13 +120,13 @@ func (f *fleet) roll(ctx context.Context) error {
 
 func (f *fleet) change(ctx context.Context, do func(*clusterv1.MachineDeployment)) error {
 	list := &clusterv1.MachineDeploymentList{}
-	if err := f.stack.Manage.List(ctx, list); err != nil {
+	if err := f.stack.ManagementClient.List(ctx, list); err != nil {
 		return err
 	}
 	for i := range list.Items {
 		before := list.Items[i].DeepCopy()
 		do(&list.Items[i])
-		if err := f.stack.Manage.Patch(ctx, &list.Items[i], client.MergeFrom(before)); err != nil {
+		if err := f.stack.ManagementClient.Patch(ctx, &list.Items[i], client.MergeFrom(before)); err != nil {
 			return err
 		}
 	}
@@ -149,15 +149,15 @@ func (f *fleet) running(ctx context.Context, want int) error {
 		if len(machines.Items) != want || runs != want {
 			return fmt.Sprintf("%d of %d run", runs, len(machines.Items)), nil
 		}
-		return f.told(ctx, int32(want)) //nolint:gosec // small
+		return f.counted(ctx, int32(want)) //nolint:gosec // small
 	})
 }
 
-// told reports what MachineDeployments do not know yet. It asks the API server, because a watch may not
+// counted reports what MachineDeployments do not know yet. It asks the API server, because a watch may not
 // have brought the latest order.
-func (f *fleet) told(ctx context.Context, want int32) (string, error) {
+func (f *fleet) counted(ctx context.Context, want int32) (string, error) {
 	list := &clusterv1.MachineDeploymentList{}
-	if err := f.stack.Manage.List(ctx, list); err != nil {
+	if err := f.stack.ManagementClient.List(ctx, list); err != nil {
 		return "", err
 	}
 	var available, current int32

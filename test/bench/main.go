@@ -118,7 +118,7 @@ func (c choice) measure(ctx context.Context) (runs []report.Run, err error) {
 	return runs, nil
 }
 
-func (c choice) one(ctx context.Context, core contender, of scenario, peers *peer.Peers) (report.Run, error) {
+func (c choice) one(ctx context.Context, core core, of scenario, peers *peer.Peers) (report.Run, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	measured, err := run(ctx, core, of, peers)
@@ -142,7 +142,7 @@ func (c choice) write(runs []report.Run) error {
 }
 
 // build compiles upstream's core if it takes part.
-func build(ctx context.Context, cores []contender) (*peer.Peers, error) {
+func build(ctx context.Context, cores []core) (*peer.Peers, error) {
 	for _, core := range cores {
 		if !core.theirs {
 			continue

@@ -16,25 +16,25 @@ import (
 	"drover.io/test/bench/audit"
 	"drover.io/test/bench/report"
 	"drover.io/test/controlplane/binaries"
-	"drover.io/test/kit"
+	"drover.io/test/framework"
 )
 
-// quiet is how long nobody may have asked anything until a phase counts as over.
+// checkLogs is how long nobody may have asked anything until a phase counts as over.
 const quiet = 3 * time.Second
 
 // meter says what each phase cost: requests by the audit logs of both clusters, processor and memory
 // by the operating system, and reconciles by the core's own metrics.
 type meter struct {
-	core    contender
-	stack   *kit.Stack
+	core    core
+	stack   *framework.Stack
 	metrics string
 
 	management, workload audit.Log
-	usage, server        kit.Usage
+	usage, server        framework.Usage
 	reconciles           float64
 }
 
-func newMeter(core contender, stack *kit.Stack, port int) *meter {
+func newMeter(core core, stack *framework.Stack, port int) *meter {
 	return &meter{
 		core: core, stack: stack, metrics: fmt.Sprintf("http://127.0.0.1:%d/metrics", port),
 		management: audit.Log{Path: stack.Management.AuditLog()},
@@ -121,7 +121,7 @@ func (m *meter) use(phase *report.Phase) error {
 		if process.Name != binaries.APIServer {
 			continue
 		}
-		now, err := kit.UsageOf(process.PID)
+		now, err := framework.UsageOf(process.PID)
 		if err != nil {
 			return err
 		}

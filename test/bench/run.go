@@ -17,12 +17,12 @@ import (
 
 	"drover.io/test/bench/report"
 	"drover.io/test/bench/standin"
+	"drover.io/test/framework"
 	"drover.io/test/interop/peer"
-	"drover.io/test/kit"
 )
 
 // run takes a scenario with one core through all phases.
-func run(ctx context.Context, core contender, of scenario, peers *peer.Peers) (result report.Run, err error) {
+func run(ctx context.Context, core core, of scenario, peers *peer.Peers) (result report.Run, err error) {
 	result = report.Run{Core: core.name, Scenario: of.name, Machines: of.total()}
 	port, err := freePort()
 	if err != nil {
@@ -83,7 +83,7 @@ func phases(f *fleet, m *meter, kubeconfig func(string) ([]byte, error)) []phase
 	to := func(each int) func(context.Context) error {
 		return func(ctx context.Context) error { return f.scale(ctx, each) }
 	}
-	waiting := f.rest
+	waiting := f.awaitIdle
 	if f.scenario.flap {
 		waiting = f.flap
 	}
@@ -97,8 +97,8 @@ func phases(f *fleet, m *meter, kubeconfig func(string) ([]byte, error)) []phase
 	}
 }
 
-// rest leaves the fleet alone.
-func (f *fleet) rest(ctx context.Context) error { return pause(ctx, f.scenario.idle) }
+// awaitIdle leaves the fleet alone.
+func (f *fleet) awaitIdle(ctx context.Context) error { return pause(ctx, f.scenario.idle) }
 
 func pause(ctx context.Context, d time.Duration) error {
 	select {
@@ -113,13 +113,13 @@ func pause(ctx context.Context, d time.Duration) error {
 func (f *fleet) flap(ctx context.Context) error {
 	const times = 3
 	nodes := &corev1.NodeList{}
-	if err := f.stack.Work.List(ctx, nodes); err != nil {
+	if err := f.stack.WorkloadClient.List(ctx, nodes); err != nil {
 		return err
 	}
 	for range times {
 		for _, status := range []corev1.ConditionStatus{corev1.ConditionFalse, corev1.ConditionTrue} {
 			for i := 0; i < len(nodes.Items); i += 10 {
-				if err := f.say(ctx, &nodes.Items[i], status); err != nil {
+				if err := f.printStep(ctx, &nodes.Items[i], status); err != nil {
 					return err
 				}
 			}
@@ -131,18 +131,18 @@ func (f *fleet) flap(ctx context.Context) error {
 	return nil
 }
 
-func (f *fleet) say(ctx context.Context, node *corev1.Node, ready corev1.ConditionStatus) error {
+func (f *fleet) printStep(ctx context.Context, node *corev1.Node, ready corev1.ConditionStatus) error {
 	before := node.DeepCopy()
 	for i := range node.Status.Conditions {
 		if node.Status.Conditions[i].Type == corev1.NodeReady {
 			node.Status.Conditions[i].Status = ready
 		}
 	}
-	return f.stack.Work.Status().Patch(ctx, node, client.MergeFrom(before))
+	return f.stack.WorkloadClient.Status().Patch(ctx, node, client.MergeFrom(before))
 }
 
-// restart ends the core and starts it again.
-func restart(stack *kit.Stack, core contender) error {
+// restartTime ends the core and starts it again.
+func restart(stack *framework.Stack, core core) error {
 	for _, manager := range stack.Managers() {
 		if manager.Name == core.manager {
 			manager.Stop()
@@ -152,7 +152,7 @@ func restart(stack *kit.Stack, core contender) error {
 	return fmt.Errorf("no manager is called %q", core.manager)
 }
 
-func tail(stack *kit.Stack, core contender) string {
+func tail(stack *framework.Stack, core core) string {
 	for _, manager := range stack.Managers() {
 		if manager.Name == core.manager {
 			return manager.Tail()
@@ -162,17 +162,17 @@ func tail(stack *kit.Stack, core contender) string {
 }
 
 // provide runs the stand-in and returns what it watches, Machines and MachineDeployments included.
-func provide(ctx context.Context, stack *kit.Stack) (client.Reader, error) {
+func provide(ctx context.Context, stack *framework.Stack) (client.Reader, error) {
 	config := stack.Management.AdminConfig()
 	config.QPS = -1
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme: stack.Manage.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"},
+		Scheme: stack.ManagementClient.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"},
 		Client: client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 	})
 	if err != nil {
 		return nil, err
 	}
-	cloud := &standin.Cloud{Manage: mgr.GetClient(), Work: stack.Work}
+	cloud := &standin.Cloud{Manage: mgr.GetClient(), Work: stack.WorkloadClient}
 	if err := cloud.Register(mgr); err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ import (
 	"text/template"
 	"time"
 
-	"drover.io/test/kit"
+	"drover.io/test/framework"
 	"drover.io/test/process"
 )
 
@@ -75,7 +75,7 @@ func (c *cloud) open(t *testing.T, program, dir string) {
 }
 
 // provide starts the cloud's provider under the permissions that are shipped.
-func (c *cloud) provide(ctx context.Context, t *testing.T, stack *kit.Stack, root string) *kit.Manager {
+func (c *cloud) provide(ctx context.Context, t *testing.T, stack *framework.Stack, root string) *framework.Manager {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, "infra-providers/config/rbac", c.name, "*.yaml"))
 	if err != nil || len(files) == 0 {
@@ -87,14 +87,14 @@ func (c *cloud) provide(ctx context.Context, t *testing.T, stack *kit.Stack, roo
 		}
 		documents, err := os.ReadFile(file)
 		if err == nil {
-			err = kit.Apply(ctx, stack.Manage, documents)
+			err = framework.Apply(ctx, stack.ManagementClient, documents)
 		}
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
 	}
 	name := "infra-" + c.name
-	kubeconfig, err := stack.AccountKubeconfig(ctx, name, kit.Namespace, "drover-"+name)
+	kubeconfig, err := stack.ServiceAccountKubeconfig(ctx, name, framework.Namespace, "drover-"+name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func (c *cloud) provide(ctx context.Context, t *testing.T, stack *kit.Stack, roo
 }
 
 // offer applies the credentials and a template of one of the sizes.
-func (c *cloud) offer(ctx context.Context, stack *kit.Stack, namespace, name string, size int) error {
+func (c *cloud) offer(ctx context.Context, stack *framework.Stack, namespace, name string, size int) error {
 	parsed, err := template.New("machines.yaml").Parse(machines)
 	if err != nil {
 		return err
@@ -127,7 +127,7 @@ func (c *cloud) offer(ctx context.Context, stack *kit.Stack, namespace, name str
 	if err != nil {
 		return err
 	}
-	return kit.Apply(ctx, stack.Manage, documents.Bytes())
+	return framework.Apply(ctx, stack.ManagementClient, documents.Bytes())
 }
 
 // left names what exists in the cloud.

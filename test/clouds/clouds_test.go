@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/test/controlplane/binaries"
-	"drover.io/test/kit"
+	"drover.io/test/framework"
 	"drover.io/test/workflow"
 )
 
@@ -68,7 +68,7 @@ func TestMachineDeployments(t *testing.T) {
 	}
 	start, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	stack, err := kit.Start(start, kit.Options{Without: []string{"infra-sim"}})
+	stack, err := framework.Start(start, framework.Options{Without: []string{"infra-sim"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestMachineDeployments(t *testing.T) {
 					t.Log(provider.Tail())
 				}
 			})
-			provider.Expend(true)
+			provider.AllowExit(true)
 			live(t, stack, c)
 		})
 	}
@@ -101,8 +101,8 @@ func TestMachineDeployments(t *testing.T) {
 // pollPeriod is how often drivers want an instance to be read that starts or stops, at most.
 const pollPeriod = 5 * time.Second
 
-// live is the story.
-func live(t *testing.T, stack *kit.Stack, c *cloud) {
+// run is the story.
+func live(t *testing.T, stack *framework.Stack, c *cloud) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
@@ -158,12 +158,12 @@ func steps(told *workflow.Workflow, c *cloud) func(yield func(string, func(conte
 				return err
 			}
 			md := told.MachineDeployment()
-			if err := told.Stack.Manage.Get(ctx, client.ObjectKeyFromObject(md), md); err != nil {
+			if err := told.Stack.ManagementClient.Get(ctx, client.ObjectKeyFromObject(md), md); err != nil {
 				return err
 			}
 			before := md.DeepCopy()
 			md.Spec.Template.Spec.InfrastructureRef.Kind, md.Spec.Template.Spec.InfrastructureRef.Name = c.kind, name
-			return told.Stack.Manage.Patch(ctx, md, client.MergeFrom(before))
+			return told.Stack.ManagementClient.Patch(ctx, md, client.MergeFrom(before))
 		}
 	}
 	running := func(n int) func(context.Context) error {
@@ -173,11 +173,11 @@ func steps(told *workflow.Workflow, c *cloud) func(yield func(string, func(conte
 		return func(ctx context.Context) error { return told.Scale(ctx, n) }
 	}
 	return func(yield func(string, func(context.Context) error) bool) {
-		_ = yield("a Cluster and its MachineDeployment", func(ctx context.Context) error { return told.Begin(ctx, 0) }) &&
+		_ = yield("a Cluster and its MachineDeployment", func(ctx context.Context) error { return told.Create(ctx, 0) }) &&
 			yield("a template", use(0)) && yield("two are wanted", scale(2)) && yield("two machines run", running(2)) &&
 			yield("another template", use(1)) && yield("two others run", running(2)) &&
 			yield("none is wanted", scale(0)) && yield("none is left", running(0)) &&
-			yield("the Cluster goes", told.End) && yield("nothing is left", told.AwaitNothing)
+			yield("the Cluster goes", told.Delete) && yield("nothing is left", told.AwaitNothingLeft)
 	}
 }
 

@@ -100,7 +100,7 @@ func (c *component) await(ctx context.Context, p *process.Process) error {
 		}
 		select {
 		case <-p.Exited():
-			return c.death(p)
+			return c.exitError(p)
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for %s to serve: %w%s", c.name, errors.Join(ctx.Err(), unready), process.Tail(c.log))
 		case <-tick.C:
@@ -116,17 +116,17 @@ func (c *component) stop() error {
 	}
 	c.process = nil
 	if !p.Running() {
-		return c.death(p)
+		return c.exitError(p)
 	}
 	p.End(stopGrace)
 	return nil
 }
 
-// death describes the end of p that nobody asked for.
-func (c *component) death(p *process.Process) error {
+// exitError describes the end of p that nobody asked for.
+func (c *component) exitError(p *process.Process) error {
 	tail := process.Tail(c.log)
 	err := fmt.Errorf("%s ended by itself: %s%s", c.name, p.State(), tail)
-	if saysPortTaken(tail) {
+	if isPortTaken(tail) {
 		return fmt.Errorf("%w: %w", errPortTaken, err)
 	}
 	return err

@@ -59,7 +59,7 @@ func (p *port) move() error {
 	return fmt.Errorf("choosing a port: none free on %s from %d to %d", loopback, firstPort, lastPort)
 }
 
-// release gives the port up.
+// writeTo gives the port up.
 func (p *port) release() {
 	if p != nil {
 		p.claim.release()
@@ -72,8 +72,8 @@ func (p *port) address() string {
 	return net.JoinHostPort(loopback, strconv.Itoa(p.number))
 }
 
-// saysPortTaken recognises in the log of a program that its port was taken.
+// isPortTaken recognises in the log of a program that its port was taken.
 // The programs pass on the text of the operating system.
-func saysPortTaken(log string) bool {
+func isPortTaken(log string) bool {
 	return strings.Contains(log, syscall.EADDRINUSE.Error())
 }

@@ -11,20 +11,20 @@ import (
 	"testing"
 	"time"
 
-	"drover.io/test/kit"
+	"drover.io/test/framework"
 	"drover.io/test/workflow"
 )
 
-// storyTime bounds a story; it is no measure of how long one takes.
-const storyTime = 4 * time.Minute
+// timeout bounds a story; it is no measure of how long one takes.
+const timeout = 4 * time.Minute
 
-// begin starts a stack and returns a story to tell in it.
-func begin(t *testing.T, options kit.Options) (context.Context, *workflow.Workflow) {
+// start starts a stack and returns a story to tell in it.
+func start(t *testing.T, options framework.Options) (context.Context, *workflow.Workflow) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), storyTime)
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	t.Cleanup(cancel)
 	options.Progress = func(step string) { t.Log(step) }
-	stack, err := kit.Start(ctx, options)
+	stack, err := framework.Start(ctx, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,8 +41,8 @@ func begin(t *testing.T, options kit.Options) (context.Context, *workflow.Workfl
 	return ctx, &workflow.Workflow{Stack: stack, Namespace: "default", Cluster: "demo"}
 }
 
-// tell runs the steps in order and fails the test at the first that fails.
-func tell(ctx context.Context, t *testing.T, steps ...func(context.Context) error) {
+// runOnce runs the steps in order and fails the test at the first that fails.
+func run(ctx context.Context, t *testing.T, steps ...func(context.Context) error) {
 	t.Helper()
 	for i, step := range steps {
 		if err := step(ctx); err != nil {

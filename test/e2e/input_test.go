@@ -14,7 +14,7 @@ import (
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
-	"drover.io/test/kit"
+	"drover.io/test/framework"
 	"drover.io/test/workflow"
 )
 
@@ -22,43 +22,43 @@ import (
 // the condition that says what to do. Mending each lets the machines come up; nothing
 // crashes, which waiting for anything checks.
 func TestBadInput(t *testing.T) {
-	ctx, told := begin(t, kit.Options{})
-	tell(ctx, t, func(ctx context.Context) error { return told.Begin(ctx, 1) }, running(told, 1))
+	ctx, told := start(t, framework.Options{})
+	run(ctx, t, func(ctx context.Context) error { return told.Create(ctx, 1) }, running(told, 1))
 
 	t.Run("a template that does not exist", func(t *testing.T) { missingTemplate(ctx, t, told) })
 	t.Run("a kubeconfig that is none", func(t *testing.T) { wrongKubeconfig(ctx, t, told) })
 	t.Run("files that cannot be had", func(t *testing.T) { missingFile(ctx, t, told) })
 	t.Run("a workload cluster that does not answer", func(t *testing.T) { unreachable(ctx, t, told) })
-	tell(ctx, t, told.End, told.AwaitNothing)
+	run(ctx, t, told.Delete, told.AwaitNothingLeft)
 }
 
 func missingTemplate(ctx context.Context, t *testing.T, told *workflow.Workflow) {
 	md := told.MachineDeployment()
-	change(ctx, t, told, md, func() { md.Spec.Template.Spec.InfrastructureRef.Name = "demo-nowhere" })
-	says(ctx, t, told, told.MachineDeployment(), clusterv1.MachineDeploymentScalingUpCondition, "", `SimMachineTemplate "demo-nowhere"`)
+	patch(ctx, t, told, md, func() { md.Spec.Template.Spec.InfrastructureRef.Name = "demo-nowhere" })
+	awaitCondition(ctx, t, told, told.MachineDeployment(), clusterv1.MachineDeploymentScalingUpCondition, "", `SimMachineTemplate "demo-nowhere"`)
 
 	healed := &infrav1.SimMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: told.Namespace, Name: "demo-nowhere"}}
 	healed.Spec.Template.Spec.InstanceType = "medium"
 	create(ctx, t, told, healed)
-	tell(ctx, t, running(told, 1))
+	run(ctx, t, running(told, 1))
 }
 
 func wrongKubeconfig(ctx context.Context, t *testing.T, told *workflow.Workflow) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: told.Namespace, Name: "demo-kubeconfig"}}
 	right := []byte(nil)
-	change(ctx, t, told, secret, func() {
+	patch(ctx, t, told, secret, func() {
 		right = secret.Data["value"]
 		secret.Data["value"] = []byte("this is no kubeconfig")
 	})
-	says(ctx, t, told, told.ClusterObject(), clusterv1.ClusterRemoteConnectionProbeCondition, metav1.ConditionFalse, "KubeconfigInvalid")
-	change(ctx, t, told, secret, func() { secret.Data["value"] = right })
-	says(ctx, t, told, told.ClusterObject(), clusterv1.ClusterRemoteConnectionProbeCondition, metav1.ConditionTrue, "")
+	awaitCondition(ctx, t, told, told.ClusterObject(), clusterv1.ClusterRemoteConnectionProbeCondition, metav1.ConditionFalse, "KubeconfigInvalid")
+	patch(ctx, t, told, secret, func() { secret.Data["value"] = right })
+	awaitCondition(ctx, t, told, told.ClusterObject(), clusterv1.ClusterRemoteConnectionProbeCondition, metav1.ConditionTrue, "")
 }
 
 func missingFile(ctx context.Context, t *testing.T, told *workflow.Workflow) {
 	broken := &bootstrapv1.BootstrapConfigTemplate{}
 	key := client.ObjectKey{Namespace: told.Namespace, Name: "demo-workers"}
-	if err := told.Stack.Manage.Get(ctx, key, broken); err != nil {
+	if err := told.Stack.ManagementClient.Get(ctx, key, broken); err != nil {
 		t.Fatal(err)
 	}
 	broken.ObjectMeta = metav1.ObjectMeta{Namespace: told.Namespace, Name: "demo-broken"}
@@ -68,31 +68,31 @@ func missingFile(ctx context.Context, t *testing.T, told *workflow.Workflow) {
 	}}
 	create(ctx, t, told, broken)
 	md := told.MachineDeployment()
-	change(ctx, t, told, md, func() { md.Spec.Template.Spec.Bootstrap.ConfigRef.Name = "demo-broken" })
-	says(ctx, t, told, told.MachineDeployment(), clusterv1.MachineDeploymentMachinesReadyCondition, metav1.ConditionFalse, "demo-motd")
+	patch(ctx, t, told, md, func() { md.Spec.Template.Spec.Bootstrap.ConfigRef.Name = "demo-broken" })
+	awaitCondition(ctx, t, told, told.MachineDeployment(), clusterv1.MachineDeploymentMachinesReadyCondition, metav1.ConditionFalse, "demo-motd")
 
 	create(ctx, t, told, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: told.Namespace, Name: "demo-motd"},
 		StringData: map[string]string{"motd": "welcome"},
 	})
-	tell(ctx, t, running(told, 1))
+	run(ctx, t, running(told, 1))
 }
 
 func unreachable(ctx context.Context, t *testing.T, told *workflow.Workflow) {
 	if err := told.Stack.Workload.StopAPIServer(); err != nil {
 		t.Fatal(err)
 	}
-	says(ctx, t, told, told.ClusterObject(), clusterv1.ClusterRemoteConnectionProbeCondition, metav1.ConditionFalse, "Unreachable")
+	awaitCondition(ctx, t, told, told.ClusterObject(), clusterv1.ClusterRemoteConnectionProbeCondition, metav1.ConditionFalse, "Unreachable")
 	if err := told.Stack.Workload.StartAPIServer(ctx); err != nil {
 		t.Fatal(err)
 	}
-	says(ctx, t, told, told.ClusterObject(), clusterv1.ClusterRemoteConnectionProbeCondition, metav1.ConditionTrue, "")
-	tell(ctx, t, running(told, 1))
+	awaitCondition(ctx, t, told, told.ClusterObject(), clusterv1.ClusterRemoteConnectionProbeCondition, metav1.ConditionTrue, "")
+	run(ctx, t, running(told, 1))
 }
 
-// says waits until a condition of the object has the status, if one is given, and a message
+// awaitCondition waits until a condition of the object has the status, if one is given, and a message
 // with the words.
-func says(ctx context.Context, t *testing.T, told *workflow.Workflow, object workflow.Conditioned, kind string, status metav1.ConditionStatus, words string) {
+func awaitCondition(ctx context.Context, t *testing.T, told *workflow.Workflow, object workflow.ObjectWithConditions, kind string, status metav1.ConditionStatus, words string) {
 	t.Helper()
 	if err := told.AwaitCondition(ctx, object, kind, status, words); err != nil {
 		t.Fatal(err)
@@ -101,20 +101,20 @@ func says(ctx context.Context, t *testing.T, told *workflow.Workflow, object wor
 
 func create(ctx context.Context, t *testing.T, told *workflow.Workflow, object client.Object) {
 	t.Helper()
-	if err := told.Stack.Manage.Create(ctx, object); err != nil {
+	if err := told.Stack.ManagementClient.Create(ctx, object); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// change reads the object anew and patches what do changes.
-func change(ctx context.Context, t *testing.T, told *workflow.Workflow, object client.Object, do func()) {
+// patchDeployment reads the object anew and patches what do changes.
+func patch(ctx context.Context, t *testing.T, told *workflow.Workflow, object client.Object, do func()) {
 	t.Helper()
-	if err := told.Stack.Manage.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
+	if err := told.Stack.ManagementClient.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 		t.Fatal(err)
 	}
 	before, _ := object.DeepCopyObject().(client.Object)
 	do()
-	if err := told.Stack.Manage.Patch(ctx, object, client.MergeFrom(before)); err != nil {
+	if err := told.Stack.ManagementClient.Patch(ctx, object, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
 }

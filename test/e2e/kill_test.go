@@ -10,7 +10,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"drover.io/test/kit"
+	"drover.io/test/framework"
 	"drover.io/test/workflow"
 )
 
@@ -27,17 +27,17 @@ const events = 60
 func TestKill(t *testing.T) {
 	for i, name := range []string{"machine-controller", "bootstrap", "infra-sim"} {
 		t.Run(name, func(t *testing.T) {
-			ctx, told := begin(t, kit.Options{})
+			ctx, told := start(t, framework.Options{})
 			moments := rand.New(rand.NewPCG(*seed, uint64(i)))
 			watching, stop := context.WithCancel(ctx)
 			done := make(chan error, 1)
-			go func() { done <- killer(watching, told, manager(told, name), moments) }()
-			tell(ctx, t,
-				func(ctx context.Context) error { return told.Begin(ctx, 3) }, running(told, 3),
+			go func() { done <- killAt(watching, told, manager(told, name), moments) }()
+			run(ctx, t,
+				func(ctx context.Context) error { return told.Create(ctx, 3) }, running(told, 3),
 				scale(told, 5), running(told, 5),
 				func(ctx context.Context) error { return told.Roll(ctx, "medium") }, running(told, 5),
 				scale(told, 0), running(told, 0),
-				told.End, told.AwaitNothing,
+				told.Delete, told.AwaitNothingLeft,
 			)
 			stop()
 			if err := <-done; err != nil {
@@ -47,7 +47,7 @@ func TestKill(t *testing.T) {
 	}
 }
 
-func manager(told *workflow.Workflow, name string) *kit.Manager {
+func manager(told *workflow.Workflow, name string) *framework.Manager {
 	for _, m := range told.Stack.Managers() {
 		if m.Name == name {
 			return m
@@ -56,15 +56,15 @@ func manager(told *workflow.Workflow, name string) *kit.Manager {
 	return nil
 }
 
-// killer ends the manager whenever the number of changes seen reaches one of the moments.
-func killer(ctx context.Context, told *workflow.Workflow, victim *kit.Manager, moments *rand.Rand) error {
+// killAt ends the manager whenever the number of changes seen reaches one of the moments.
+func killAt(ctx context.Context, told *workflow.Workflow, victim *framework.Manager, moments *rand.Rand) error {
 	due := map[int]bool{}
 	for range *kills {
 		due[1+moments.IntN(events)] = true
 	}
-	victim.Expend(true)
-	defer victim.Expend(false)
-	changes, err := told.Changes(ctx)
+	victim.AllowExit(true)
+	defer victim.AllowExit(false)
+	changes, err := told.MachineChanges(ctx)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"drover.io/test/controlplane/binaries"
-	"drover.io/test/kit"
+	"drover.io/test/framework"
 	"drover.io/test/workflow"
 )
 
@@ -28,7 +28,7 @@ func TestGuides(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stack, err := kit.Start(t.Context(), kit.Options{})
+	stack, err := framework.Start(t.Context(), framework.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestGuides(t *testing.T) {
 		}
 	})
 	told := &workflow.Workflow{Stack: stack, Namespace: "default", Cluster: "demo"}
-	if err := told.Begin(t.Context(), 3); err != nil {
+	if err := told.Create(t.Context(), 3); err != nil {
 		t.Fatal(err)
 	}
 	environment := append(os.Environ(),

@@ -33,20 +33,20 @@ func main() {
 	pflag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *only, trying{keep: *keep, timeout: *timeout}); err != nil {
+	if err := run(ctx, *only, runOptions{keep: *keep, timeout: *timeout}); err != nil {
 		fmt.Fprintln(os.Stderr, "interop:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, only string, how trying) error {
+func run(ctx context.Context, only string, how runOptions) error {
 	wanted, err := regexp.Compile(only)
 	if err != nil {
 		return fmt.Errorf("--only: %w", err)
 	}
-	chosen := slices.DeleteFunc(trials(), func(t trial) bool { return !wanted.MatchString(t.name) })
+	chosen := slices.DeleteFunc(combinations(), func(t combination) bool { return !wanted.MatchString(t.name) })
 	if len(chosen) == 0 {
-		return fmt.Errorf("--only %q matches none of %q", only, names(trials()))
+		return fmt.Errorf("--only %q matches none of %q", only, names(combinations()))
 	}
 	root, err := binaries.Root()
 	if err != nil {
@@ -61,7 +61,7 @@ func run(ctx context.Context, only string, how trying) error {
 		if ctx.Err() != nil {
 			return errors.New("interrupted")
 		}
-		line, ok := t.try(ctx, peers, how)
+		line, ok := t.runReported(ctx, peers, how)
 		fmt.Println(line)
 		if !ok {
 			failed++
@@ -73,7 +73,7 @@ func run(ctx context.Context, only string, how trying) error {
 	return nil
 }
 
-func names(all []trial) []string {
+func names(all []combination) []string {
 	var names []string
 	for _, t := range all {
 		names = append(names, t.name)
@@ -82,10 +82,10 @@ func names(all []trial) []string {
 }
 
 // needs names upstream's programs that take part.
-func needs(all []trial) []string {
+func needs(all []combination) []string {
 	var programs []string
 	for _, t := range all {
-		programs = append(programs, t.cell.Theirs()...)
+		programs = append(programs, t.cell.UpstreamParts()...)
 		if strings.HasPrefix(t.name, peer.Clusterctl) {
 			programs = append(programs, peer.Clusterctl)
 		}

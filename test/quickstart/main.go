@@ -18,7 +18,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"drover.io/test/kit"
+	"drover.io/test/framework"
 	"drover.io/test/workflow"
 )
 
@@ -36,13 +36,13 @@ func main() {
 
 func run(ctx context.Context, once bool, timeout time.Duration) (err error) {
 	out := newView(os.Stdout)
-	out.say("Drover quickstart")
-	stack, err := kit.Start(ctx, kit.Options{Progress: out.say, LeaderElection: true})
+	out.printStep("Drover quickstart")
+	stack, err := framework.Start(ctx, framework.Options{Progress: out.printStep, LeaderElection: true})
 	if err != nil {
 		return err
 	}
 	defer func() {
-		out.say("stopping every process")
+		out.printStep("stopping every process")
 		if stopErr := stack.Stop(); err == nil {
 			err = stopErr
 		}
@@ -51,19 +51,19 @@ func run(ctx context.Context, once bool, timeout time.Duration) (err error) {
 	if once {
 		bounded, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
-		return tell(bounded, told, out)
+		return runOnce(bounded, told, out)
 	}
-	return show(ctx, told, out)
+	return runInteractive(ctx, told, out)
 }
 
-// tell is the story from birth to the last trace.
-func tell(ctx context.Context, told *workflow.Workflow, out *view) error {
+// runOnce is the story from birth to the last trace.
+func runOnce(ctx context.Context, told *workflow.Workflow, out *view) error {
 	began := time.Now()
 	for _, chapter := range []struct {
 		says string
 		do   func(context.Context) error
 	}{
-		{"creating a Cluster and a MachineDeployment with 3 replicas", func(ctx context.Context) error { return told.Begin(ctx, 3) }},
+		{"creating a Cluster and a MachineDeployment with 3 replicas", func(ctx context.Context) error { return told.Create(ctx, 3) }},
 		{"", func(ctx context.Context) error { return told.AwaitRunning(ctx, 3) }},
 		{"scaling to 5", func(ctx context.Context) error { return told.Scale(ctx, 5) }},
 		{"", func(ctx context.Context) error { return told.AwaitRunning(ctx, 5) }},
@@ -71,32 +71,32 @@ func tell(ctx context.Context, told *workflow.Workflow, out *view) error {
 		{"", func(ctx context.Context) error { return told.AwaitRunning(ctx, 5) }},
 		{"scaling to 0", func(ctx context.Context) error { return told.Scale(ctx, 0) }},
 		{"", func(ctx context.Context) error { return told.AwaitRunning(ctx, 0) }},
-		{"deleting the Cluster", told.End},
-		{"checking that no object, Node, token or simulated host is left", told.AwaitNothing},
+		{"deleting the Cluster", told.Delete},
+		{"checking that no object, Node, token or simulated host is left", told.AwaitNothingLeft},
 	} {
 		if chapter.says != "" {
-			out.say(chapter.says)
+			out.printStep(chapter.says)
 		}
-		if err := out.during(ctx, told, chapter.do); err != nil {
+		if err := out.showWhile(ctx, told, chapter.do); err != nil {
 			return err
 		}
 	}
-	out.say(fmt.Sprintf("done in %s: nothing is left", time.Since(began).Round(100*time.Millisecond)))
+	out.printStep(fmt.Sprintf("done in %s: nothing is left", time.Since(began).Round(100*time.Millisecond)))
 	return nil
 }
 
-// show brings three machines up and leaves them to the user.
-func show(ctx context.Context, told *workflow.Workflow, out *view) error {
-	out.say("creating a Cluster and a MachineDeployment with 3 replicas")
-	if err := told.Begin(ctx, 3); err != nil {
+// runInteractive brings three machines up and leaves them to the user.
+func runInteractive(ctx context.Context, told *workflow.Workflow, out *view) error {
+	out.printStep("creating a Cluster and a MachineDeployment with 3 replicas")
+	if err := told.Create(ctx, 3); err != nil {
 		return err
 	}
-	if err := out.during(ctx, told, func(ctx context.Context) error { return told.AwaitRunning(ctx, 3) }); err != nil {
+	if err := out.showWhile(ctx, told, func(ctx context.Context) error { return told.AwaitRunning(ctx, 3) }); err != nil {
 		return err
 	}
-	out.say("3 machines are Ready Nodes")
-	fmt.Printf(invitation, told.Stack.Kubeconfig("management"), told.Stack.Kubeconfig("workload"), told.Stack.Dir)
-	err := out.during(ctx, told, func(ctx context.Context) error {
+	out.printStep("3 machines are Ready Nodes")
+	fmt.Printf(instructions, told.Stack.Kubeconfig("management"), told.Stack.Kubeconfig("workload"), told.Stack.Dir)
+	err := out.showWhile(ctx, told, func(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	})
@@ -104,7 +104,7 @@ func show(ctx context.Context, told *workflow.Workflow, out *view) error {
 	return err
 }
 
-const invitation = `
+const instructions = `
 In another terminal:
 
   export KUBECONFIG=%s

@@ -37,16 +37,16 @@ func newView(out *os.File) *view {
 	return &view{out: out, terminal: term.IsTerminal(int(out.Fd())), began: time.Now(), last: map[string]string{}}
 }
 
-// say prints a step of the story, above the table.
-func (v *view) say(step string) {
+// printStep prints a step of the story, above the table.
+func (v *view) printStep(step string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.drawn = 0
 	fmt.Fprintf(v.out, "%6.1fs  %s\n", time.Since(v.began).Seconds(), step)
 }
 
-// during shows the machines while do runs.
-func (v *view) during(ctx context.Context, told *workflow.Workflow, do func(context.Context) error) error {
+// showWhile shows the machines while do runs.
+func (v *view) showWhile(ctx context.Context, told *workflow.Workflow, do func(context.Context) error) error {
 	drawing, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	group.Go(func() {

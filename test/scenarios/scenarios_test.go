@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"drover.io/test/kit"
+	"drover.io/test/framework"
 	"drover.io/test/scenarios/internal/parser"
 	"drover.io/test/scenarios/internal/runner"
 )
@@ -22,19 +22,19 @@ import (
 // patience bounds each wait; it is no measure of how long one takes.
 var patience = flag.Duration("patience", 3*time.Minute, "how long something may take to become true")
 
-// together is how many stories are played side by side: most of them wait most of the time.
-const together = "8"
+// parallelScenarios is how many stories are played side by side: most of them wait most of the time.
+const parallelScenarios = "8"
 
-// impatient makes the manager give a workload cluster up sooner than it should where people
+// shortTimeouts makes the manager give a workload cluster up sooner than it should where people
 // depend on it.
-var impatient = []string{
+var shortTimeouts = []string{
 	"--machine-safety-apiserver-statuscheck-period=1s",
 	"--machine-safety-apiserver-statuscheck-timeout=5s",
 }
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if err := flag.Set("test.parallel", together); err != nil {
+	if err := flag.Set("test.parallel", parallelScenarios); err != nil {
 		panic(err)
 	}
 	os.Exit(m.Run())
@@ -45,7 +45,7 @@ func TestScenarios(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stack := begin(t)
+	stack := start(t)
 	t.Run("stories", func(t *testing.T) {
 		for _, readme := range folders {
 			name := filepath.Base(filepath.Dir(readme))
@@ -55,8 +55,8 @@ func TestScenarios(t *testing.T) {
 			})
 		}
 	})
-	quiet(t, stack)
-	left, err := os.ReadDir(stack.Hosts())
+	checkLogs(t, stack)
+	left, err := os.ReadDir(stack.InstanceDir())
 	if err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
@@ -67,9 +67,9 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// quiet looks for errors of reconciles that were only about a workload cluster that is down.
+// checkLogs looks for errors of reconciles that were only about a workload cluster that is down.
 // The connection to it says so, once.
-func quiet(t *testing.T, stack *kit.Stack) {
+func checkLogs(t *testing.T, stack *framework.Stack) {
 	t.Helper()
 	for _, m := range stack.Managers() {
 		log, err := os.ReadFile(m.Log)
@@ -84,10 +84,10 @@ func quiet(t *testing.T, stack *kit.Stack) {
 	}
 }
 
-// begin starts what the stories share.
-func begin(t *testing.T) *kit.Stack {
+// start starts what the stories share.
+func start(t *testing.T) *framework.Stack {
 	t.Helper()
-	stack, err := kit.Start(t.Context(), kit.Options{Args: map[string][]string{"machine-controller": impatient}})
+	stack, err := framework.Start(t.Context(), framework.Options{Args: map[string][]string{"machine-controller": shortTimeouts}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,8 +104,8 @@ func begin(t *testing.T) *kit.Stack {
 	return stack
 }
 
-// play plays the story of a folder to its end.
-func run(t *testing.T, stack *kit.Stack, name string) {
+// runBoth plays the story of a folder to its end.
+func run(t *testing.T, stack *framework.Stack, name string) {
 	s := &runner.Runner{Stack: stack, Namespace: name, Patience: *patience, Progress: t.Logf}
 	if err := s.Open(t.Context()); err != nil {
 		t.Fatal(err)

@@ -40,7 +40,7 @@ func TestContainer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), containerPatience)
 			defer cancel()
-			l := newLab(ctx, t, root, guest)
+			l := newEnvironment(ctx, t, root, guest)
 			if chosen.Kubeadm {
 				l.kubeadmCluster(ctx)
 			}
@@ -53,7 +53,7 @@ func TestContainer(t *testing.T) {
 			}
 			l.restartKubelet(ctx, c, node)
 			l.run(ctx, node)
-			l.keptSecret(ctx, token)
+			l.checkTokenIsSecret(ctx, token)
 			l.drain(ctx, node)
 			l.nothingLeft(ctx)
 		})
@@ -65,7 +65,7 @@ func TestAWrongChecksumFailsVisibly(t *testing.T) {
 	root, guest := requireContainers(t)
 	ctx, cancel := context.WithTimeout(t.Context(), containerPatience)
 	defer cancel()
-	l := newLab(ctx, t, root, guest)
+	l := newEnvironment(ctx, t, root, guest)
 	wrong := choice{Container: true, Checksum: strings.Repeat("0", 64)}
 	l.begin(ctx, wrong)
 	c := l.boot(ctx, wrong)
@@ -87,7 +87,7 @@ func TestAWrongChecksumFailsVisibly(t *testing.T) {
 		t.Errorf("%v was put in place", left)
 	}
 	nodes := &corev1.NodeList{}
-	l.must(l.stack.Work.List(ctx, nodes))
+	l.must(l.stack.WorkloadClient.List(ctx, nodes))
 	if len(nodes.Items) > 0 {
 		t.Errorf("%d Nodes joined", len(nodes.Items))
 	}
@@ -103,22 +103,22 @@ func requireContainers(t *testing.T) (root, guest string) {
 }
 
 // boot takes the provider's place: it gives a container the bootstrap data and reports it as provisioned.
-func (l *lab) boot(ctx context.Context, chosen choice) *vm.Container {
+func (l *environment) boot(ctx context.Context, chosen choice) *vm.Container {
 	l.t.Helper()
 	machine, infra, data := &clusterv1.Machine{}, &infrav1.SimMachine{}, &corev1.Secret{}
 	l.await(ctx, "the bootstrap data is there", func(ctx context.Context) (string, error) {
 		machines := &clusterv1.MachineList{}
-		if err := l.stack.Manage.List(ctx, machines); err != nil || len(machines.Items) != 1 {
+		if err := l.stack.ManagementClient.List(ctx, machines); err != nil || len(machines.Items) != 1 {
 			return fmt.Sprintf("%d Machines", len(machines.Items)), err
 		}
 		machine = &machines.Items[0]
 		if machine.Spec.Bootstrap.DataSecretName == nil {
 			return fmt.Sprintf("%+v", machine.Status.Conditions), nil
 		}
-		if err := l.stack.Manage.Get(ctx, client.ObjectKey{Namespace: "default", Name: *machine.Spec.Bootstrap.DataSecretName}, data); err != nil {
+		if err := l.stack.ManagementClient.Get(ctx, client.ObjectKey{Namespace: "default", Name: *machine.Spec.Bootstrap.DataSecretName}, data); err != nil {
 			return "", err
 		}
-		return "", l.stack.Manage.Get(ctx, client.ObjectKeyFromObject(machine), infra)
+		return "", l.stack.ManagementClient.Get(ctx, client.ObjectKeyFromObject(machine), infra)
 	})
 	_, port := l.stack.Workload.Endpoint()
 	dir, err := os.MkdirTemp("", "drover-container-")
@@ -143,18 +143,18 @@ func (l *lab) boot(ctx context.Context, chosen choice) *vm.Container {
 	l.must(c.Boot())
 	before := infra.DeepCopy()
 	infra.Spec.ProviderID = provider + machine.Name
-	l.must(l.stack.Manage.Patch(ctx, infra, client.MergeFrom(before)))
+	l.must(l.stack.ManagementClient.Patch(ctx, infra, client.MergeFrom(before)))
 	before = infra.DeepCopy()
 	infra.Status.Initialization.Provisioned = ptr.To(true)
 	infra.Status.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineInternalIP, Address: vm.Address}, {Type: clusterv1.MachineHostName, Address: machine.Name}}
-	l.must(l.stack.Manage.Status().Patch(ctx, infra, client.MergeFrom(before)))
+	l.must(l.stack.ManagementClient.Status().Patch(ctx, infra, client.MergeFrom(before)))
 	l.container = c
-	l.tell("the container boots")
+	l.step("the container boots")
 	return c
 }
 
 // fixture is all that a container has that a machine's image does not.
-func (l *lab) fixture(c *vm.Container, name string) {
+func (l *environment) fixture(c *vm.Container, name string) {
 	l.t.Helper()
 	for from, to := range map[string]string{"fixture.sh": "/fixture.sh", "fixture.service": "/etc/systemd/system/fixture.service"} {
 		content, err := os.ReadFile(filepath.Join(l.root, "test/vm/fixture", from))
@@ -176,7 +176,7 @@ func (l *lab) fixture(c *vm.Container, name string) {
 	}
 }
 
-func (l *lab) systemctl(c *vm.Container, args ...string) {
+func (l *environment) systemctl(c *vm.Container, args ...string) {
 	l.t.Helper()
 	command := exec.Command("systemctl", append([]string{"--quiet", "--root=" + c.Root}, args...)...)
 	if output, err := command.CombinedOutput(); err != nil {
@@ -185,7 +185,7 @@ func (l *lab) systemctl(c *vm.Container, args ...string) {
 }
 
 // ignite has the real Ignition write what it is told into the root, as it would before the first boot.
-func (l *lab) ignite(c *vm.Container, data []byte) {
+func (l *environment) ignite(c *vm.Container, data []byte) {
 	l.t.Helper()
 	scratch := l.t.TempDir()
 	config := filepath.Join(scratch, "config.ign")
@@ -205,13 +205,13 @@ func (l *lab) ignite(c *vm.Container, data []byte) {
 }
 
 // restartKubelet proves that the kubelet still believes the API server with what it wrote down itself.
-func (l *lab) restartKubelet(ctx context.Context, c *vm.Container, node string) {
+func (l *environment) restartKubelet(ctx context.Context, c *vm.Container, node string) {
 	l.t.Helper()
 	l.must(c.Run(ctx, "systemctl", "restart", "kubelet.service"))
 	last, renewals := "", -1 // the first look is no renewal, and the first renewal may be the old kubelet's
 	l.await(ctx, "a restarted kubelet renews its Lease", func(ctx context.Context) (string, error) {
 		lease := &coordinationv1.Lease{}
-		if err := l.stack.Work.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: node}, lease); err != nil {
+		if err := l.stack.WorkloadClient.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: node}, lease); err != nil {
 			return "", err
 		}
 		if lease.ResourceVersion != last {

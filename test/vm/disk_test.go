@@ -34,14 +34,14 @@ func flatcarDisks(repository, dir string) (string, error) {
 	return file, os.WriteFile(file, []byte(config), 0o600)
 }
 
-// livesOnItsDisk wants the kubelet's folder to be as large as the disk of 1 GiB, not as the first one, which has 4.
-func (l *lab) livesOnItsDisk(ctx context.Context, name string) {
+// checkKubeletDisk wants the kubelet's folder to be as large as the disk of 1 GiB, not as the first one, which has 4.
+func (l *environment) checkKubeletDisk(ctx context.Context, name string) {
 	l.t.Helper()
 	node := &corev1.Node{}
-	l.must(l.stack.Work.Get(ctx, client.ObjectKey{Name: name}, node))
+	l.must(l.stack.WorkloadClient.Get(ctx, client.ObjectKey{Name: name}, node))
 	size := node.Status.Capacity[corev1.ResourceEphemeralStorage]
 	if size.Cmp(resource.MustParse("800Mi")) < 0 || size.Cmp(resource.MustParse("1Gi")) > 0 {
 		l.t.Errorf("the kubelet's folder has %s, not the disk's 1Gi", size.String())
 	}
-	l.tell("the kubelet's folder is on the second disk, with " + size.String())
+	l.step("the kubelet's folder is on the second disk, with " + size.String())
 }

@@ -33,7 +33,7 @@ controlPlaneEndpoint: %[1]s:%[2]d
 
 // kubeadmCluster has kubeadm itself leave in the workload cluster what it leaves in each: the ConfigMaps
 // kubeadm-config, kubelet-config and cluster-info, and what their readers may do. Only its own token is not left.
-func (l *lab) kubeadmCluster(ctx context.Context) {
+func (l *environment) kubeadmCluster(ctx context.Context) {
 	l.t.Helper()
 	dir := l.t.TempDir()
 	config, kubeconfig := filepath.Join(dir, "init.yaml"), filepath.Join(dir, "admin.conf")
@@ -47,12 +47,12 @@ func (l *lab) kubeadmCluster(ctx context.Context) {
 			l.t.Fatalf("kubeadm %s: %v\n%s", strings.Join(args, " "), err, output)
 		}
 	}
-	l.must(l.stack.Work.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace(metav1.NamespaceSystem), client.MatchingFields{"type": string(corev1.SecretTypeBootstrapToken)}))
-	l.tell("the workload cluster has what kubeadm leaves in a cluster")
+	l.must(l.stack.WorkloadClient.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace(metav1.NamespaceSystem), client.MatchingFields{"type": string(corev1.SecretTypeBootstrapToken)}))
+	l.step("the workload cluster has what kubeadm leaves in a cluster")
 }
 
 // joinedByKubeadm wants to see what kubeadm said, and the files that only kubeadm writes.
-func (l *lab) joinedByKubeadm(c *vm.Container) {
+func (l *environment) joinedByKubeadm(c *vm.Container) {
 	l.t.Helper()
 	said, err := os.ReadFile(filepath.Join(c.Root, "var/log/cloud-init-output.log"))
 	l.must(err)

@@ -22,10 +22,10 @@ import (
 )
 
 // token is the bootstrap token of the one machine.
-func (l *lab) token(ctx context.Context) []byte {
+func (l *environment) token(ctx context.Context) []byte {
 	l.t.Helper()
 	secrets := &corev1.SecretList{}
-	l.must(l.stack.Manage.List(ctx, secrets, client.InNamespace("default"), client.MatchingLabels{clusterv1.ClusterNameLabel: "demo"}))
+	l.must(l.stack.ManagementClient.List(ctx, secrets, client.InNamespace("default"), client.MatchingLabels{clusterv1.ClusterNameLabel: "demo"}))
 	for _, secret := range secrets.Items {
 		if token := secret.Data["token"]; len(token) > 0 {
 			return token
@@ -35,9 +35,9 @@ func (l *lab) token(ctx context.Context) []byte {
 	return nil
 }
 
-// keptSecret wants the token of a machine that runs to be where it belongs: in no log of a manager or a machine, in no
+// checkTokenIsSecret wants the token of a machine that runs to be where it belongs: in no log of a manager or a machine, in no
 // event and no object but Secrets, and in no file that everybody can read.
-func (l *lab) keptSecret(ctx context.Context, token []byte) {
+func (l *environment) checkTokenIsSecret(ctx context.Context, token []byte) {
 	l.t.Helper()
 	logs := l.logs()
 	for _, m := range l.stack.Managers() {
@@ -51,7 +51,7 @@ func (l *lab) keptSecret(ctx context.Context, token []byte) {
 		}
 	}
 	everywhere := []client.ObjectList{&eventsv1.EventList{}, &bootstrapv1.BootstrapConfigList{}, &clusterv1.MachineList{}, &infrav1.QEMUMachineList{}, &infrav1.SimMachineList{}}
-	for cluster, lists := range map[client.Client][]client.ObjectList{l.stack.Manage: everywhere, l.stack.Work: {&eventsv1.EventList{}, &corev1.NodeList{}}} {
+	for cluster, lists := range map[client.Client][]client.ObjectList{l.stack.ManagementClient: everywhere, l.stack.WorkloadClient: {&eventsv1.EventList{}, &corev1.NodeList{}}} {
 		for _, list := range lists {
 			l.must(cluster.List(ctx, list))
 			content, err := json.Marshal(list)
@@ -71,14 +71,14 @@ func (l *lab) keptSecret(ctx context.Context, token []byte) {
 	for _, folder := range folders {
 		seen += l.readable(folder, token)
 	}
-	l.tell("the token is in no log, no event, no object and none of the files that everybody can read")
+	l.step("the token is in no log, no event, no object and none of the files that everybody can read")
 	if l.container != nil && seen == 0 {
 		l.t.Error("there was no file to look at")
 	}
 }
 
 // readable looks for a token in all files of a folder that everybody can read, and returns how many there are.
-func (l *lab) readable(folder string, token []byte) int {
+func (l *environment) readable(folder string, token []byte) int {
 	l.t.Helper()
 	files := 0
 	unlessGone := func(err error) error { // the machine is at work

@@ -39,27 +39,27 @@ func TestVirtualMachine(t *testing.T) {
 	root, guest := require(t, "DROVER_E2E_VM", "qemu-system-x86_64", "qemu-img")
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	l := newLab(ctx, t, root, guest)
+	l := newEnvironment(ctx, t, root, guest)
 	l.launch(ctx)
 	l.begin(ctx, choice{})
 	l.awaitInstance(ctx)
 	token := l.token(ctx)
 	node := l.join(ctx)
-	l.livesOnItsDisk(ctx, node)
+	l.checkKubeletDisk(ctx, node)
 	l.killProvider()
 	l.run(ctx, node)
-	l.keptSecret(ctx, token)
+	l.checkTokenIsSecret(ctx, token)
 	l.sameProcess()
 	l.drain(ctx, node)
 	l.nothingLeft(ctx)
 }
 
 // awaitInstance waits for the virtual machine itself.
-func (l *lab) awaitInstance(ctx context.Context) {
+func (l *environment) awaitInstance(ctx context.Context) {
 	l.t.Helper()
 	l.await(ctx, "the virtual machine runs", func(ctx context.Context) (string, error) {
 		machines := &infrav1.QEMUMachineList{}
-		if err := l.stack.Manage.List(ctx, machines); err != nil || len(machines.Items) != 1 {
+		if err := l.stack.ManagementClient.List(ctx, machines); err != nil || len(machines.Items) != 1 {
 			return fmt.Sprintf("%d QEMUMachines", len(machines.Items)), err
 		}
 		if state := machines.Items[0].Status.InstanceState; state != "Running" {
@@ -70,23 +70,23 @@ func (l *lab) awaitInstance(ctx context.Context) {
 }
 
 // join follows a machine until its Node is ready, and returns the Node's name.
-func (l *lab) join(ctx context.Context) string {
+func (l *environment) join(ctx context.Context) string {
 	l.t.Helper()
 	machine := &clusterv1.Machine{}
 	l.await(ctx, "its Node has registered", func(ctx context.Context) (string, error) {
 		nodes := &corev1.NodeList{}
-		err := l.stack.Work.List(ctx, nodes)
+		err := l.stack.WorkloadClient.List(ctx, nodes)
 		if err == nil && len(nodes.Items) == 1 {
 			return "", nil
 		}
-		if l.gaveUp() {
+		if l.failed() {
 			l.t.Fatalf("the bootstrap failed%s", l.consoles())
 		}
 		return fmt.Sprintf("%d Nodes", len(nodes.Items)), err
 	})
 	l.await(ctx, "its Machine is Running, with a Ready Node of the same providerID", func(ctx context.Context) (string, error) {
 		machines := &clusterv1.MachineList{}
-		if err := l.stack.Manage.List(ctx, machines); err != nil || len(machines.Items) != 1 {
+		if err := l.stack.ManagementClient.List(ctx, machines); err != nil || len(machines.Items) != 1 {
 			return fmt.Sprintf("%d Machines", len(machines.Items)), err
 		}
 		machine = &machines.Items[0]
@@ -94,7 +94,7 @@ func (l *lab) join(ctx context.Context) string {
 			return fmt.Sprintf("it is %s: %+v", machine.Status.Phase, machine.Status.Conditions), nil
 		}
 		node := &corev1.Node{}
-		if err := l.stack.Work.Get(ctx, client.ObjectKey{Name: machine.Status.NodeRef.Name}, node); err != nil {
+		if err := l.stack.WorkloadClient.Get(ctx, client.ObjectKey{Name: machine.Status.NodeRef.Name}, node); err != nil {
 			return "", err
 		}
 		if node.Spec.ProviderID != machine.Spec.ProviderID {
@@ -105,7 +105,7 @@ func (l *lab) join(ctx context.Context) string {
 	name := machine.Status.NodeRef.Name
 	l.await(ctx, "its serving certificate is approved and issued", func(ctx context.Context) (string, error) {
 		requests := &certificatesv1.CertificateSigningRequestList{}
-		if err := l.stack.Work.List(ctx, requests); err != nil {
+		if err := l.stack.WorkloadClient.List(ctx, requests); err != nil {
 			return "", err
 		}
 		for _, r := range requests.Items {
@@ -119,7 +119,7 @@ func (l *lab) join(ctx context.Context) string {
 }
 
 // killProvider kills infra-qemu without warning and starts it again: the virtual machine does not notice.
-func (l *lab) killProvider() {
+func (l *environment) killProvider() {
 	l.t.Helper()
 	l.process = l.read(filepath.Join(l.machines, "machines", "*", "qemu.pid"))
 	for _, m := range l.stack.Managers() {
@@ -131,16 +131,16 @@ func (l *lab) killProvider() {
 }
 
 // sameProcess is asked when the new provider has long been at work.
-func (l *lab) sameProcess() {
+func (l *environment) sameProcess() {
 	l.t.Helper()
 	if now := l.read(filepath.Join(l.machines, "machines", "*", "qemu.pid")); now != l.process {
 		l.t.Errorf("the machine's process was %s and is %s", l.process, now)
 	}
-	l.tell("the provider was killed meanwhile, and the machine's process is the same")
+	l.step("the provider was killed meanwhile, and the machine's process is the same")
 }
 
 // read returns the content of the one file that a pattern matches.
-func (l *lab) read(pattern string) string {
+func (l *environment) read(pattern string) string {
 	l.t.Helper()
 	paths, err := filepath.Glob(pattern)
 	if err != nil || len(paths) != 1 {
@@ -169,13 +169,13 @@ func budget() *policyv1.PodDisruptionBudget {
 }
 
 // run has a pod run there, whose image comes through a mirror, under a budget that does not let it go.
-func (l *lab) run(ctx context.Context, node string) {
+func (l *environment) run(ctx context.Context, node string) {
 	l.t.Helper()
-	l.must(l.stack.Work.Create(ctx, budget()))
-	l.must(l.stack.Work.Create(ctx, pod(node)))
+	l.must(l.stack.WorkloadClient.Create(ctx, budget()))
+	l.must(l.stack.WorkloadClient.Create(ctx, pod(node)))
 	l.await(ctx, "a pod runs and has an address", func(ctx context.Context) (string, error) {
 		seen := &corev1.Pod{}
-		if err := l.stack.Work.Get(ctx, client.ObjectKeyFromObject(pod(node)), seen); err != nil {
+		if err := l.stack.WorkloadClient.Get(ctx, client.ObjectKeyFromObject(pod(node)), seen); err != nil {
 			return "", err
 		}
 		if seen.Status.Phase != corev1.PodRunning || seen.Status.PodIP == "" || !seen.Status.ContainerStatuses[0].Ready {
@@ -185,7 +185,7 @@ func (l *lab) run(ctx context.Context, node string) {
 	})
 	l.await(ctx, "the budget counts it", func(ctx context.Context) (string, error) {
 		seen := budget()
-		err := l.stack.Work.Get(ctx, client.ObjectKeyFromObject(seen), seen)
+		err := l.stack.WorkloadClient.Get(ctx, client.ObjectKeyFromObject(seen), seen)
 		if err == nil && seen.Status.CurrentHealthy == 1 {
 			return "", nil
 		}
@@ -194,17 +194,17 @@ func (l *lab) run(ctx context.Context, node string) {
 }
 
 // drain scales to none: the budget holds the drain up until it goes.
-func (l *lab) drain(ctx context.Context, node string) {
+func (l *environment) drain(ctx context.Context, node string) {
 	l.t.Helper()
 	md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "demo-workers"}}
-	l.must(l.stack.Manage.Get(ctx, client.ObjectKeyFromObject(md), md))
+	l.must(l.stack.ManagementClient.Get(ctx, client.ObjectKeyFromObject(md), md))
 	before := md.DeepCopy()
 	md.Spec.Replicas = ptr.To[int32](0)
-	l.must(l.stack.Manage.Patch(ctx, md, client.MergeFrom(before)))
+	l.must(l.stack.ManagementClient.Patch(ctx, md, client.MergeFrom(before)))
 	l.began = time.Now()
 	l.await(ctx, "the budget holds the drain up", func(ctx context.Context) (string, error) {
 		machines := &clusterv1.MachineList{}
-		if err := l.stack.Manage.List(ctx, machines); err != nil || len(machines.Items) != 1 {
+		if err := l.stack.ManagementClient.List(ctx, machines); err != nil || len(machines.Items) != 1 {
 			return fmt.Sprintf("%d Machines", len(machines.Items)), err
 		}
 		deleting := conditions.Get(&machines.Items[0], clusterv1.MachineDeletingCondition)
@@ -212,13 +212,13 @@ func (l *lab) drain(ctx context.Context, node string) {
 			return fmt.Sprintf("%+v", deleting), nil
 		}
 		seen := budget()
-		err := l.stack.Work.Get(ctx, client.ObjectKeyFromObject(seen), seen)
+		err := l.stack.WorkloadClient.Get(ctx, client.ObjectKeyFromObject(seen), seen)
 		return "", err
 	})
-	l.must(l.stack.Work.Get(ctx, client.ObjectKeyFromObject(pod(node)), &corev1.Pod{}))
-	l.must(l.stack.Work.Delete(ctx, budget()))
+	l.must(l.stack.WorkloadClient.Get(ctx, client.ObjectKeyFromObject(pod(node)), &corev1.Pod{}))
+	l.must(l.stack.WorkloadClient.Delete(ctx, budget()))
 	l.await(ctx, "the pod has gone gracefully", func(ctx context.Context) (string, error) {
-		err := l.stack.Work.Get(ctx, client.ObjectKeyFromObject(pod(node)), &corev1.Pod{})
+		err := l.stack.WorkloadClient.Get(ctx, client.ObjectKeyFromObject(pod(node)), &corev1.Pod{})
 		if apierrors.IsNotFound(err) {
 			return "", nil
 		}
@@ -227,11 +227,11 @@ func (l *lab) drain(ctx context.Context, node string) {
 }
 
 // nothingLeft waits until there is neither object, nor token, nor folder, nor process of the machine.
-func (l *lab) nothingLeft(ctx context.Context) {
+func (l *environment) nothingLeft(ctx context.Context) {
 	l.t.Helper()
 	l.await(ctx, "nothing is left", func(ctx context.Context) (string, error) {
 		for _, list := range []client.ObjectList{&clusterv1.MachineList{}, &bootstrapv1.BootstrapConfigList{}, &infrav1.QEMUMachineList{}} {
-			if err := l.stack.Manage.List(ctx, list); err != nil {
+			if err := l.stack.ManagementClient.List(ctx, list); err != nil {
 				return "", err
 			}
 			if left := items(list); left > 0 {
@@ -240,10 +240,10 @@ func (l *lab) nothingLeft(ctx context.Context) {
 		}
 		nodes := &corev1.NodeList{}
 		tokens := &corev1.SecretList{}
-		if err := l.stack.Work.List(ctx, nodes); err != nil {
+		if err := l.stack.WorkloadClient.List(ctx, nodes); err != nil {
 			return "", err
 		}
-		if err := l.stack.Work.List(ctx, tokens, client.InNamespace(metav1.NamespaceSystem)); err != nil {
+		if err := l.stack.WorkloadClient.List(ctx, tokens, client.InNamespace(metav1.NamespaceSystem)); err != nil {
 			return "", err
 		}
 		for _, secret := range tokens.Items {

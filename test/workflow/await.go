@@ -20,7 +20,7 @@ import (
 func (w *Workflow) AwaitRunning(ctx context.Context, replicas int) error {
 	return w.await(ctx, fmt.Sprintf("%d machines to run", replicas), func(ctx context.Context) (string, error) {
 		md := &clusterv1.MachineDeployment{}
-		if err := w.Stack.Manage.Get(ctx, w.key(w.Deployment()), md); err != nil {
+		if err := w.Stack.ManagementClient.Get(ctx, w.key(w.Deployment()), md); err != nil {
 			return "", err
 		}
 		if md.Status.ObservedGeneration != md.Generation {
@@ -35,7 +35,7 @@ func (w *Workflow) AwaitRunning(ctx context.Context, replicas int) error {
 			return "", err
 		}
 		for _, m := range machines {
-			if lacks := w.lacks(md, &m, nodes); lacks != "" {
+			if lacks := w.missing(md, &m, nodes); lacks != "" {
 				return fmt.Sprintf("Machine %s %s", m.Name, lacks), nil
 			}
 		}
@@ -46,8 +46,8 @@ func (w *Workflow) AwaitRunning(ctx context.Context, replicas int) error {
 	})
 }
 
-// lacks says what a machine still lacks to be running as its MachineDeployment wants it.
-func (w *Workflow) lacks(md *clusterv1.MachineDeployment, m *clusterv1.Machine, nodes map[string]*corev1.Node) string {
+// missing says what a machine still lacks to be running as its MachineDeployment wants it.
+func (w *Workflow) missing(md *clusterv1.MachineDeployment, m *clusterv1.Machine, nodes map[string]*corev1.Node) string {
 	for _, condition := range []string{clusterv1.MachineUpToDateCondition, clusterv1.MachineAvailableCondition} {
 		if !isTrue(m, condition) {
 			return "is not " + condition
@@ -70,11 +70,11 @@ func (w *Workflow) lacks(md *clusterv1.MachineDeployment, m *clusterv1.Machine, 
 	return ""
 }
 
-// AwaitNothing waits until nothing is left of any machine, in either cluster or on the
+// AwaitNothingLeft waits until nothing is left of any machine, in either cluster or on the
 // simulated cloud: neither object nor Node, token, data Secret or host.
-func (w *Workflow) AwaitNothing(ctx context.Context) error {
+func (w *Workflow) AwaitNothingLeft(ctx context.Context) error {
 	return w.await(ctx, "nothing to be left", func(ctx context.Context) (string, error) {
-		left, err := w.Left(ctx)
+		left, err := w.Remaining(ctx)
 		if err != nil || len(left) == 0 {
 			return "", err
 		}
@@ -85,14 +85,14 @@ func (w *Workflow) AwaitNothing(ctx context.Context) error {
 // Machines are the Machines of the story's Cluster.
 func (w *Workflow) Machines(ctx context.Context) ([]clusterv1.Machine, error) {
 	list := &clusterv1.MachineList{}
-	err := w.Stack.Manage.List(ctx, list, client.InNamespace(w.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: w.Cluster})
+	err := w.Stack.ManagementClient.List(ctx, list, client.InNamespace(w.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: w.Cluster})
 	return list.Items, err
 }
 
 // Nodes are the Nodes of the workload cluster, by name.
 func (w *Workflow) Nodes(ctx context.Context) (map[string]*corev1.Node, error) {
 	list := &corev1.NodeList{}
-	if err := w.Stack.Work.List(ctx, list); err != nil {
+	if err := w.Stack.WorkloadClient.List(ctx, list); err != nil {
 		return nil, err
 	}
 	nodes := map[string]*corev1.Node{}
@@ -102,13 +102,13 @@ func (w *Workflow) Nodes(ctx context.Context) (map[string]*corev1.Node, error) {
 	return nodes, nil
 }
 
-// Left names everything that is left of the story's machines.
-func (w *Workflow) Left(ctx context.Context) ([]string, error) {
+// Remaining names everything that is left of the story's machines.
+func (w *Workflow) Remaining(ctx context.Context) ([]string, error) {
 	var left []string
 	for _, kind := range []client.ObjectList{
 		&clusterv1.MachineList{}, &bootstrapv1.BootstrapConfigList{}, &infrav1.SimMachineList{},
 	} {
-		names, err := namesIn(ctx, w.Stack.Manage, kind, client.InNamespace(w.Namespace))
+		names, err := namesIn(ctx, w.Stack.ManagementClient, kind, client.InNamespace(w.Namespace))
 		if err != nil {
 			return nil, err
 		}
@@ -122,7 +122,7 @@ func (w *Workflow) Left(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	nodes, err := namesIn(ctx, w.Stack.Work, &corev1.NodeList{})
+	nodes, err := namesIn(ctx, w.Stack.WorkloadClient, &corev1.NodeList{})
 	if err != nil {
 		return nil, err
 	}

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Conditioned is an object that reports conditions.
-type Conditioned interface {
+// ObjectWithConditions is an object that reports conditions.
+type ObjectWithConditions interface {
 	client.Object
 	conditions.Getter
 }
@@ -32,10 +32,10 @@ func (w *Workflow) ClusterObject() *clusterv1.Cluster {
 
 // AwaitCondition waits until a condition of the object has the status, if one is given, and
 // a message that contains the words.
-func (w *Workflow) AwaitCondition(ctx context.Context, object Conditioned, kind string, status metav1.ConditionStatus, words string) error {
+func (w *Workflow) AwaitCondition(ctx context.Context, object ObjectWithConditions, kind string, status metav1.ConditionStatus, words string) error {
 	what := fmt.Sprintf("condition %s of %s to be %s and say %q", kind, object.GetName(), status, words)
 	return w.await(ctx, what, func(ctx context.Context) (string, error) {
-		if err := w.Stack.Manage.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
+		if err := w.Stack.ManagementClient.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 			return "", err
 		}
 		condition := conditions.Get(object, kind)

@@ -23,21 +23,21 @@ import (
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
-	"drover.io/test/kit"
+	"drover.io/test/framework"
 )
 
 // Kubernetes is the version of the workload cluster and its machines.
 const Kubernetes = "v1.36.3"
 
-// look is how often the clusters are looked at while waiting.
-const look = 100 * time.Millisecond
+// pollPeriod is how often the clusters are looked at while waiting.
+const pollPeriod = 100 * time.Millisecond
 
 //go:embed sample.yaml
 var sample string
 
 // Workflow is one Cluster with one MachineDeployment in a stack.
 type Workflow struct {
-	Stack              *kit.Stack
+	Stack              *framework.Stack
 	Namespace, Cluster string
 	// Server is where the managers find the workload API server, if not where it is.
 	Server string
@@ -50,15 +50,15 @@ func (w *Workflow) key(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: w.Namespace, Name: name}
 }
 
-// Begin creates the kubeconfig Secret, the Cluster, both templates and the MachineDeployment.
+// Create creates the kubeconfig Secret, the Cluster, both templates and the MachineDeployment.
 // The Secret's user is a member of drover:managers in the workload cluster, no administrator.
-func (w *Workflow) Begin(ctx context.Context, replicas int32) error {
+func (w *Workflow) Create(ctx context.Context, replicas int32) error {
 	kubeconfig, err := w.Stack.Workload.Kubeconfig("drover", "drover:managers")
 	if err != nil {
 		return fmt.Errorf("making a kubeconfig: %w", err)
 	}
 	if w.Server != "" {
-		if kubeconfig, err = kit.At(kubeconfig, w.Server); err != nil {
+		if kubeconfig, err = framework.WithServer(kubeconfig, w.Server); err != nil {
 			return err
 		}
 	}
@@ -70,14 +70,14 @@ func (w *Workflow) Begin(ctx context.Context, replicas int32) error {
 		Type: clusterv1.ClusterSecretType,
 		Data: map[string][]byte{"value": kubeconfig},
 	}
-	if err := w.Stack.Manage.Create(ctx, secret); err != nil {
+	if err := w.Stack.ManagementClient.Create(ctx, secret); err != nil {
 		return fmt.Errorf("creating the kubeconfig Secret: %w", err)
 	}
 	documents, err := w.Sample(replicas)
 	if err != nil {
 		return err
 	}
-	return kit.Apply(ctx, w.Stack.Manage, documents)
+	return framework.Apply(ctx, w.Stack.ManagementClient, documents)
 }
 
 // Sample renders the YAML of the Cluster, its templates and its MachineDeployment.
@@ -96,42 +96,42 @@ func (w *Workflow) Sample(replicas int32) ([]byte, error) {
 
 // Scale sets the number of machines.
 func (w *Workflow) Scale(ctx context.Context, replicas int32) error {
-	return w.change(ctx, func(md *clusterv1.MachineDeployment) { md.Spec.Replicas = &replicas })
+	return w.patchDeployment(ctx, func(md *clusterv1.MachineDeployment) { md.Spec.Replicas = &replicas })
 }
 
 // Roll makes a template with another instance type and points the MachineDeployment at it.
 func (w *Workflow) Roll(ctx context.Context, instanceType string) error {
 	next := &infrav1.SimMachineTemplate{}
-	if err := w.Stack.Manage.Get(ctx, w.key(w.Cluster+"-small"), next); err != nil {
+	if err := w.Stack.ManagementClient.Get(ctx, w.key(w.Cluster+"-small"), next); err != nil {
 		return err
 	}
 	next.ObjectMeta = metav1.ObjectMeta{Namespace: w.Namespace, Name: w.Cluster + "-" + instanceType}
 	next.Spec.Template.Spec.InstanceType = instanceType
-	if err := w.Stack.Manage.Create(ctx, next); err != nil {
+	if err := w.Stack.ManagementClient.Create(ctx, next); err != nil {
 		return err
 	}
-	return w.change(ctx, func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.InfrastructureRef.Name = next.Name })
+	return w.patchDeployment(ctx, func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.InfrastructureRef.Name = next.Name })
 }
 
-func (w *Workflow) change(ctx context.Context, do func(*clusterv1.MachineDeployment)) error {
+func (w *Workflow) patchDeployment(ctx context.Context, do func(*clusterv1.MachineDeployment)) error {
 	md := &clusterv1.MachineDeployment{}
-	if err := w.Stack.Manage.Get(ctx, w.key(w.Deployment()), md); err != nil {
+	if err := w.Stack.ManagementClient.Get(ctx, w.key(w.Deployment()), md); err != nil {
 		return err
 	}
 	before := md.DeepCopy()
 	do(md)
-	return w.Stack.Manage.Patch(ctx, md, client.MergeFrom(before))
+	return w.Stack.ManagementClient.Patch(ctx, md, client.MergeFrom(before))
 }
 
-// End deletes the Cluster, waits until it is gone with everything that it owns, and deletes
+// Delete deletes the Cluster, waits until it is gone with everything that it owns, and deletes
 // what the user brought: templates and kubeconfig.
-func (w *Workflow) End(ctx context.Context) error {
+func (w *Workflow) Delete(ctx context.Context) error {
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: w.Cluster}}
-	if err := w.Stack.Manage.Delete(ctx, cluster); client.IgnoreNotFound(err) != nil {
+	if err := w.Stack.ManagementClient.Delete(ctx, cluster); client.IgnoreNotFound(err) != nil {
 		return err
 	}
 	if err := w.await(ctx, "the Cluster to be gone", func(ctx context.Context) (string, error) {
-		err := w.Stack.Manage.Get(ctx, client.ObjectKeyFromObject(cluster), &clusterv1.Cluster{})
+		err := w.Stack.ManagementClient.Get(ctx, client.ObjectKeyFromObject(cluster), &clusterv1.Cluster{})
 		if err != nil {
 			return "", client.IgnoreNotFound(err)
 		}
@@ -140,21 +140,21 @@ func (w *Workflow) End(ctx context.Context) error {
 		return err
 	}
 	for _, kind := range []client.Object{&infrav1.SimMachineTemplate{}, &bootstrapv1.BootstrapConfigTemplate{}} {
-		if err := w.Stack.Manage.DeleteAllOf(ctx, kind, client.InNamespace(w.Namespace)); err != nil {
+		if err := w.Stack.ManagementClient.DeleteAllOf(ctx, kind, client.InNamespace(w.Namespace)); err != nil {
 			return err
 		}
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: w.Cluster + "-kubeconfig"}}
-	return client.IgnoreNotFound(w.Stack.Manage.Delete(ctx, secret))
+	return client.IgnoreNotFound(w.Stack.ManagementClient.Delete(ctx, secret))
 }
 
 // await looks until what is awaited has come, which an empty answer means, or ctx is over;
 // the error then says what was seen last. Errors of the API server only delay.
 func (w *Workflow) await(ctx context.Context, what string, missing func(context.Context) (string, error)) error {
 	var last string
-	err := wait.PollUntilContextCancel(ctx, look, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextCancel(ctx, pollPeriod, true, func(ctx context.Context) (bool, error) {
 		for _, m := range w.Stack.Managers() {
-			if err := m.Err(); err != nil && !m.Expendable() {
+			if err := m.Err(); err != nil && !m.ExitAllowed() {
 				return false, err
 			}
 		}

@@ -23,12 +23,12 @@ import (
 )
 
 // await looks until nothing is missing any more or ctx is over; the error then says what was
-// seen last. Errors of the API servers only delay; a manager that has ended does not.
+// counts last. Errors of the API servers only delay; a manager that has ended does not.
 func (w *World) await(ctx context.Context, what string, missing func(context.Context) (string, error)) error {
 	var last string
 	err := wait.PollUntilContextCancel(ctx, look, true, func(ctx context.Context) (bool, error) {
 		for _, m := range w.Stack.Managers() {
-			if err := m.Err(); err != nil && !m.Expendable() {
+			if err := m.Err(); err != nil && !m.ExitAllowed() {
 				return false, err
 			}
 		}
@@ -62,7 +62,7 @@ func (w *World) running(replicas int) func(context.Context) error {
 
 func (w *World) lacking(ctx context.Context, replicas int) (string, error) {
 	md := &clusterv1.MachineDeployment{}
-	if err := w.Stack.Manage.Get(ctx, key(cluster+"-workers"), md); err != nil {
+	if err := w.Stack.ManagementClient.Get(ctx, key(cluster+"-workers"), md); err != nil {
 		return "", err
 	}
 	machines, err := w.workers(ctx)
@@ -74,7 +74,7 @@ func (w *World) lacking(ctx context.Context, replicas int) (string, error) {
 		return "", err
 	}
 	for i := range machines {
-		if lacks := lacks(&machines[i], nodes); lacks != "" {
+		if lacks := missing(&machines[i], nodes); lacks != "" {
 			return fmt.Sprintf("Machine %s %s%s", machines[i].Name, lacks, w.consoles()), nil
 		}
 	}
@@ -82,18 +82,18 @@ func (w *World) lacking(ctx context.Context, replicas int) (string, error) {
 	if status.ObservedGeneration != md.Generation || len(machines) != replicas || len(nodes) != replicas ||
 		count(status.Replicas) != replicas || count(status.UpToDateReplicas) != replicas || count(status.AvailableReplicas) != replicas {
 		return fmt.Sprintf("%d Machines, %d Nodes; MachineDeployment counts %d, %d up to date, %d available: %s", len(machines), len(nodes),
-			count(status.Replicas), count(status.UpToDateReplicas), count(status.AvailableReplicas), complaints(md)), nil
+			count(status.Replicas), count(status.UpToDateReplicas), count(status.AvailableReplicas), failingConditions(md)), nil
 	}
 	return "", nil
 }
 
-// lacks says what a machine still lacks, with the conditions that say why.
-func lacks(m *clusterv1.Machine, nodes map[string]*corev1.Node) string {
+// missing says what a machine still lacks, with the conditions that say why.
+func missing(m *clusterv1.Machine, nodes map[string]*corev1.Node) string {
 	node := nodes[m.Status.NodeRef.Name]
 	switch {
 	case m.Status.Phase != string(clusterv1.MachinePhaseRunning), !conditions.IsTrue(m, clusterv1.MachineAvailableCondition),
 		!conditions.IsTrue(m, clusterv1.MachineUpToDateCondition):
-		return "is " + m.Status.Phase + ": " + complaints(m)
+		return "is " + m.Status.Phase + ": " + failingConditions(m)
 	case node == nil:
 		return "has no Node"
 	case node.Spec.ProviderID != m.Spec.ProviderID:
@@ -102,8 +102,8 @@ func lacks(m *clusterv1.Machine, nodes map[string]*corev1.Node) string {
 	return ""
 }
 
-// complaints are the conditions that are not as good as they could be and say why.
-func complaints(object conditions.Getter) string {
+// failingConditions are the conditions that are not as good as they could be and say why.
+func failingConditions(object conditions.Getter) string {
 	var all []string
 	for _, c := range object.GetConditions() {
 		if c.Message != "" && c.Type != clusterv1.ReadyCondition {
@@ -116,7 +116,7 @@ func complaints(object conditions.Getter) string {
 // workers are the Machines that are not of the control plane.
 func (w *World) workers(ctx context.Context) ([]clusterv1.Machine, error) {
 	list := &clusterv1.MachineList{}
-	if err := w.Stack.Manage.List(ctx, list, client.InNamespace(namespace)); err != nil {
+	if err := w.Stack.ManagementClient.List(ctx, list, client.InNamespace(namespace)); err != nil {
 		return nil, err
 	}
 	var workers []clusterv1.Machine
@@ -128,8 +128,8 @@ func (w *World) workers(ctx context.Context) ([]clusterv1.Machine, error) {
 	return workers, nil
 }
 
-// nothing waits until no object, Node, data Secret or host is left of the Cluster.
-func (w *World) nothing(ctx context.Context) error {
+// awaitNothingLeft waits until no object, Node, data Secret or host is left of the Cluster.
+func (w *World) awaitNothingLeft(ctx context.Context) error {
 	return w.await(ctx, "nothing to be left", func(ctx context.Context) (string, error) {
 		left, err := w.left(ctx)
 		return strings.Join(left, ", "), err
@@ -162,7 +162,7 @@ func (w *World) objects(ctx context.Context) ([]string, error) {
 	for _, kind := range append(kinds, w.providerKinds()...) {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		if err := w.Stack.Manage.List(ctx, list, client.InNamespace(namespace)); err != nil && !meta.IsNoMatchError(err) {
+		if err := w.Stack.ManagementClient.List(ctx, list, client.InNamespace(namespace)); err != nil && !meta.IsNoMatchError(err) {
 			return nil, err
 		}
 		for _, item := range list.Items {
@@ -170,19 +170,19 @@ func (w *World) objects(ctx context.Context) ([]string, error) {
 		}
 	}
 	secrets := &corev1.SecretList{}
-	if err := w.Stack.Manage.List(ctx, secrets, client.InNamespace(namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster}); err != nil {
+	if err := w.Stack.ManagementClient.List(ctx, secrets, client.InNamespace(namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster}); err != nil {
 		return nil, err
 	}
 	for _, secret := range secrets.Items {
-		if !brought(secret.Name) {
+		if !providedByUser(secret.Name) {
 			left = append(left, "Secret "+secret.Name)
 		}
 	}
 	return left, nil
 }
 
-// brought tells the Secrets of a cluster, which the user brings, from those of its machines.
-func brought(secret string) bool {
+// providedByUser tells the Secrets of a cluster, which the user brings, from those of its machines.
+func providedByUser(secret string) bool {
 	for _, suffix := range []string{"kubeconfig", "ca", "etcd"} {
 		if secret == cluster+"-"+suffix {
 			return true
@@ -193,7 +193,7 @@ func brought(secret string) bool {
 
 // hosts names the instances of the simulated cloud.
 func (w *World) hosts() ([]string, error) {
-	entries, err := os.ReadDir(w.Stack.Hosts())
+	entries, err := os.ReadDir(w.Stack.InstanceDir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -214,7 +214,7 @@ func (w *World) consoles() string {
 	}
 	var said strings.Builder
 	for _, host := range hosts {
-		console, err := os.ReadFile(filepath.Join(w.Stack.Hosts(), strings.TrimPrefix(host, "host "), "console.log"))
+		console, err := os.ReadFile(filepath.Join(w.Stack.InstanceDir(), strings.TrimPrefix(host, "host "), "console.log"))
 		if err == nil {
 			lines := strings.Split(strings.TrimSpace(string(console)), "\n")
 			fmt.Fprintf(&said, "; %s says: %s", host, lines[len(lines)-1])

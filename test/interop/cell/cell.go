@@ -12,8 +12,8 @@ import (
 	"fmt"
 	"time"
 
+	"drover.io/test/framework"
 	"drover.io/test/interop/peer"
-	"drover.io/test/kit"
 )
 
 // The parts of a cell.
@@ -48,7 +48,7 @@ func (c Cell) Name() string {
 // World is a cell that runs.
 type World struct {
 	Cell
-	Stack *kit.Stack
+	Stack *framework.Stack
 	peers *peer.Peers
 	// work reaches the workload cluster.
 	work *workload
@@ -70,8 +70,8 @@ func (c Cell) parts() []part {
 	}
 }
 
-// Theirs names upstream's programs in the cell.
-func (c Cell) Theirs() []string {
+// UpstreamParts names upstream's programs in the cell.
+func (c Cell) UpstreamParts() []string {
 	var theirs []string
 	for _, part := range c.parts() {
 		if part.is {
@@ -82,15 +82,15 @@ func (c Cell) Theirs() []string {
 }
 
 // Start starts the managers of a cell beside a management cluster.
-func Start(ctx context.Context, peers *peer.Peers, c Cell, options kit.Options) (*World, error) {
+func Start(ctx context.Context, peers *peer.Peers, c Cell, options framework.Options) (*World, error) {
 	w := &World{Cell: c, peers: peers, keep: options.Dir}
 	for _, part := range c.parts() {
 		if part.is {
 			options.Without = append(options.Without, part.ours)
 		}
 	}
-	options.Prepare = func(ctx context.Context, stack *kit.Stack) error {
-		for _, name := range c.Theirs() {
+	options.Prepare = func(ctx context.Context, stack *framework.Stack) error {
+		for _, name := range c.UpstreamParts() {
 			if err := peers.Launch(ctx, stack, name); err != nil {
 				return err
 			}
@@ -98,12 +98,12 @@ func Start(ctx context.Context, peers *peer.Peers, c Cell, options kit.Options) 
 		return nil
 	}
 	var err error
-	w.Stack, err = kit.Start(ctx, options)
+	w.Stack, err = framework.Start(ctx, options)
 	return w, err
 }
 
-// Tell tells the story. The error says which chapter did not end, and what it waited for.
-func (w *World) Tell(ctx context.Context) error {
+// Run tells the story. The error says which chapter did not end, and what it waited for.
+func (w *World) Run(ctx context.Context) error {
 	for _, chapter := range []struct {
 		says string
 		do   func(context.Context) error
@@ -117,7 +117,7 @@ func (w *World) Tell(ctx context.Context) error {
 		{"scale down", w.scale(1)},
 		{"scale down", w.running(1)},
 		{"delete", w.delete},
-		{"delete", w.nothing},
+		{"delete", w.awaitNothingLeft},
 	} {
 		if err := chapter.do(ctx); err != nil {
 			return fmt.Errorf("%s: %w", chapter.says, err)

@@ -29,16 +29,16 @@ func (w *World) roll(size string) func(context.Context) error {
 
 func (w *World) change(ctx context.Context, do func(*clusterv1.MachineDeployment)) error {
 	md := &clusterv1.MachineDeployment{}
-	if err := w.Stack.Manage.Get(ctx, key(cluster+"-workers"), md); err != nil {
+	if err := w.Stack.ManagementClient.Get(ctx, key(cluster+"-workers"), md); err != nil {
 		return err
 	}
 	before := md.DeepCopy()
 	do(md)
-	return w.Stack.Manage.Patch(ctx, md, client.MergeFrom(before))
+	return w.Stack.ManagementClient.Patch(ctx, md, client.MergeFrom(before))
 }
 
 func (w *World) delete(ctx context.Context) error {
-	return w.Stack.Manage.Delete(ctx, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: cluster}})
+	return w.Stack.ManagementClient.Delete(ctx, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: cluster}})
 }
 
 // providerKinds are the kinds of which no object may be left.

@@ -11,7 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"drover.io/test/kit"
+	"drover.io/test/framework"
 )
 
 // Describe lets clusterctl describe the Cluster, and looks whether it finds every machine
@@ -50,7 +50,7 @@ func (w *World) Kubeconfig(ctx context.Context) error {
 		return err
 	}
 	secret := &corev1.Secret{}
-	if err := w.Stack.Manage.Get(ctx, key(cluster+"-kubeconfig"), secret); err != nil {
+	if err := w.Stack.ManagementClient.Get(ctx, key(cluster+"-kubeconfig"), secret); err != nil {
 		return err
 	}
 	if strings.TrimSpace(said) != strings.TrimSpace(string(secret.Data["value"])) {
@@ -79,11 +79,11 @@ func (w *World) Move(ctx context.Context) error {
 	// The simulated cloud is the process that runs it, and only one may have its folder.
 	for _, m := range w.Stack.Managers() {
 		if m.Name == "infra-sim" {
-			m.Expend(true)
+			m.AllowExit(true)
 			m.Stop()
 		}
 	}
-	target, err := Start(ctx, w.peers, w.Cell, kit.Options{Beside: w.Stack, Dir: w.beside()})
+	target, err := Start(ctx, w.peers, w.Cell, framework.Options{SharedWith: w.Stack, Dir: w.beside()})
 	if err != nil {
 		return err
 	}
@@ -92,16 +92,16 @@ func (w *World) Move(ctx context.Context) error {
 	if _, err := w.peers.Clusterctl(ctx, w.Stack, "move", "-n", namespace, "--to-kubeconfig="+target.Stack.Kubeconfig("management")); err != nil {
 		return err
 	}
-	for _, chapter := range []func(context.Context) error{w.emptied, target.running(2), target.unchanged(before)} {
+	for _, chapter := range []func(context.Context) error{w.awaitEmptySource, target.running(2), target.unchanged(before)} {
 		if err := chapter(ctx); err != nil {
 			return fmt.Errorf("after the move: %w", err)
 		}
 	}
-	return target.goOn(ctx)
+	return target.scaleAndDelete(ctx)
 }
 
-// emptied looks whether the move has left anything behind.
-func (w *World) emptied(ctx context.Context) error {
+// awaitEmptySource looks whether the move has left anything behind.
+func (w *World) awaitEmptySource(ctx context.Context) error {
 	left, err := w.objects(ctx)
 	if err != nil || len(left) == 0 {
 		return err
@@ -109,9 +109,9 @@ func (w *World) emptied(ctx context.Context) error {
 	return fmt.Errorf("left in the first management cluster: %s", strings.Join(left, ", "))
 }
 
-// goOn scales and deletes where the Cluster has moved to.
-func (w *World) goOn(ctx context.Context) error {
-	for _, chapter := range []func(context.Context) error{w.scale(3), w.running(3), w.delete, w.nothing} {
+// scaleAndDelete scales and deletes where the Cluster has moved to.
+func (w *World) scaleAndDelete(ctx context.Context) error {
+	for _, chapter := range []func(context.Context) error{w.scale(3), w.running(3), w.delete, w.awaitNothingLeft} {
 		if err := chapter(ctx); err != nil {
 			return fmt.Errorf("going on after the move: %w", err)
 		}

@@ -15,7 +15,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"drover.io/test/kit"
+	"drover.io/test/framework"
 )
 
 //go:embed objects.yaml
@@ -27,14 +27,14 @@ func (w *World) create(ctx context.Context) error {
 		return w.createInMemory(ctx)
 	}
 	kubeconfig := w.Stack.Workload.AdminKubeconfig()
-	if err := w.bring(ctx, "kubeconfig", map[string][]byte{"value": kubeconfig}); err != nil {
+	if err := w.provideUserObjects(ctx, "kubeconfig", map[string][]byte{"value": kubeconfig}); err != nil {
 		return err
 	}
 	if w.Bootstrap == Kubeadm {
 		// Upstream's kubeadm bootstrap insists on a key beside the authority's certificate, and
 		// makes no use of it for workers.
 		authority := map[string][]byte{corev1.TLSCertKey: w.Stack.Workload.CA(), corev1.TLSPrivateKeyKey: []byte("not given away")}
-		if err := w.bring(ctx, "ca", authority); err != nil {
+		if err := w.provideUserObjects(ctx, "ca", authority); err != nil {
 			return err
 		}
 	}
@@ -56,7 +56,7 @@ func (w *World) createInMemory(ctx context.Context) error {
 		return err
 	}
 	for name, of := range map[string]*authority{"ca": api, "etcd": etcd} {
-		if err := w.bring(ctx, name, map[string][]byte{corev1.TLSCertKey: of.certificate, corev1.TLSPrivateKeyKey: of.key}); err != nil {
+		if err := w.provideUserObjects(ctx, name, map[string][]byte{corev1.TLSCertKey: of.certificate, corev1.TLSPrivateKeyKey: of.key}); err != nil {
 			return err
 		}
 	}
@@ -66,7 +66,7 @@ func (w *World) createInMemory(ctx context.Context) error {
 	var at clusterv1.APIEndpoint
 	if err := w.await(ctx, "the Cluster to get the endpoint of its DevCluster", func(ctx context.Context) (string, error) {
 		c := &clusterv1.Cluster{}
-		err := w.Stack.Manage.Get(ctx, key(cluster), c)
+		err := w.Stack.ManagementClient.Get(ctx, key(cluster), c)
 		if at = c.Spec.ControlPlaneEndpoint; err != nil || at.Host == "" {
 			return "it has none", err
 		}
@@ -79,16 +79,16 @@ func (w *World) createInMemory(ctx context.Context) error {
 		return err
 	}
 	if w.Core == Drover {
-		if err := w.bring(ctx, "kubeconfig", map[string][]byte{"value": kubeconfig}); err != nil {
+		if err := w.provideUserObjects(ctx, "kubeconfig", map[string][]byte{"value": kubeconfig}); err != nil {
 			return err
 		}
 	}
 	return w.reach(kubeconfig)
 }
 
-// bring creates one of the Cluster's Secrets.
-func (w *World) bring(ctx context.Context, suffix string, data map[string][]byte) error {
-	return w.Stack.Manage.Create(ctx, &corev1.Secret{
+// provideUserObjects creates one of the Cluster's Secrets.
+func (w *World) provideUserObjects(ctx context.Context, suffix string, data map[string][]byte) error {
+	return w.Stack.ManagementClient.Create(ctx, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: cluster + "-" + suffix,
 			Labels: map[string]string{clusterv1.ClusterNameLabel: cluster},
@@ -115,7 +115,7 @@ func (w *World) apply(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return kit.Apply(ctx, w.Stack.Manage, documents.Bytes())
+	return framework.Apply(ctx, w.Stack.ManagementClient, documents.Bytes())
 }
 
 func key(name string) client.ObjectKey { return client.ObjectKey{Namespace: namespace, Name: name} }

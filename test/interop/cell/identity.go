@@ -23,7 +23,7 @@ func (w *World) identities(ctx context.Context) (map[string]string, error) {
 		return nil, err
 	}
 	for _, host := range hosts {
-		if all[host], err = known(filepath.Join(w.Stack.Hosts(), strings.TrimPrefix(host, "host "), "instance.json")); err != nil {
+		if all[host], err = known(filepath.Join(w.Stack.InstanceDir(), strings.TrimPrefix(host, "host "), "instance.json")); err != nil {
 			return nil, err
 		}
 	}

@@ -35,7 +35,7 @@ const label = "interop.drover.io/site"
 func (w *World) Switch(ctx context.Context) error {
 	var who map[string]string
 	remember := func(ctx context.Context) (err error) {
-		who, err = w.everybody(ctx)
+		who, err = w.allIdentities(ctx)
 		return err
 	}
 	same := func(ctx context.Context) error { return w.same(ctx, who) }
@@ -52,7 +52,7 @@ func (w *World) Switch(ctx context.Context) error {
 		{"scale up what was taken over", w.running(3)},
 		{"scale down what was taken over", w.scale(2)},
 		{"scale down what was taken over", w.running(2)},
-		{"replace a deleted Machine that was taken over", w.lose},
+		{"replace a deleted Machine that was taken over", w.removeLabelFromTemplate},
 		{"remediate a Machine that was taken over", w.remediate},
 		{"remember", remember},
 		{"label under Drover's core", w.site("b")},
@@ -69,7 +69,7 @@ func (w *World) Switch(ctx context.Context) error {
 		{"scale under upstream's core", w.running(3)},
 		{"scale down under upstream's core", w.scale(2)},
 		{"scale down under upstream's core", w.running(2)},
-		{"replace a deleted Machine under upstream's core", w.lose},
+		{"replace a deleted Machine under upstream's core", w.removeLabelFromTemplate},
 		{"remediate a Machine under upstream's core", w.remediate},
 		{"roll under upstream's core", w.roll("small")},
 		{"roll under upstream's core", w.rolledOnce("3")},
@@ -86,7 +86,7 @@ func (w *World) Switch(ctx context.Context) error {
 func (w *World) takeOver(ctx context.Context) error {
 	w.end(peer.Core)
 	for _, kind := range []client.Object{&admissionregistrationv1.ValidatingWebhookConfiguration{}, &admissionregistrationv1.MutatingWebhookConfiguration{}} {
-		if err := w.Stack.Manage.DeleteAllOf(ctx, kind, client.MatchingLabels{"cluster.x-k8s.io/provider": "cluster-api"}); err != nil {
+		if err := w.Stack.ManagementClient.DeleteAllOf(ctx, kind, client.MatchingLabels{"cluster.x-k8s.io/provider": "cluster-api"}); err != nil {
 			return err
 		}
 	}
@@ -98,7 +98,7 @@ func (w *World) takeOver(ctx context.Context) error {
 	}
 	return w.await(ctx, "Drover's core to have looked at the MachineDeployment", func(ctx context.Context) (string, error) {
 		md := &clusterv1.MachineDeployment{}
-		if err := w.Stack.Manage.Get(ctx, key(cluster+"-workers"), md); err != nil {
+		if err := w.Stack.ManagementClient.Get(ctx, key(cluster+"-workers"), md); err != nil {
 			return "", err
 		}
 		if !conditions.Has(md, "Progressing") {
@@ -118,7 +118,7 @@ func (w *World) giveBack(ctx context.Context) error {
 func (w *World) end(name string) {
 	for _, m := range w.Stack.Managers() {
 		if m.Name == name {
-			m.Expend(true)
+			m.AllowExit(true)
 			m.Stop()
 		}
 	}
@@ -138,16 +138,16 @@ func (w *World) replaceCRDs(ctx context.Context) error {
 		if err := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(document), len(document)).Decode(ours); err != nil {
 			return err
 		}
-		if err := w.Stack.Manage.Get(ctx, client.ObjectKeyFromObject(ours), live); err != nil {
+		if err := w.Stack.ManagementClient.Get(ctx, client.ObjectKeyFromObject(ours), live); err != nil {
 			return err
 		}
 		ours.ResourceVersion = live.ResourceVersion
-		return w.Stack.Manage.Update(ctx, ours)
+		return w.Stack.ManagementClient.Update(ctx, ours)
 	})
 }
 
-// everybody says who everybody is, the objects by UID too.
-func (w *World) everybody(ctx context.Context) (map[string]string, error) {
+// allIdentities says who everybody is, the objects by UID too.
+func (w *World) allIdentities(ctx context.Context) (map[string]string, error) {
 	all, err := w.identities(ctx)
 	if err != nil {
 		return nil, err
@@ -156,7 +156,7 @@ func (w *World) everybody(ctx context.Context) (map[string]string, error) {
 	for _, kind := range kinds {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		if err := w.Stack.Manage.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		if err := w.Stack.ManagementClient.List(ctx, list, client.InNamespace(namespace)); err != nil {
 			return nil, err
 		}
 		for _, item := range list.Items {
@@ -171,7 +171,7 @@ func (w *World) same(ctx context.Context, before map[string]string) error {
 	if err := w.running(2)(ctx); err != nil {
 		return err
 	}
-	now, err := w.everybody(ctx)
+	now, err := w.allIdentities(ctx)
 	if err != nil {
 		return err
 	}
@@ -206,7 +206,7 @@ func (w *World) unlabelled(ctx context.Context, value string) (string, error) {
 	for _, kind := range append(w.providerKinds(), clusterv1.GroupVersion.WithKind("MachineSet"), clusterv1.GroupVersion.WithKind("Machine")) {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		if err := w.Stack.Manage.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		if err := w.Stack.ManagementClient.List(ctx, list, client.InNamespace(namespace)); err != nil {
 			return "", err
 		}
 		for _, item := range list.Items {
@@ -223,7 +223,7 @@ func (w *World) rolledOnce(revision string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := w.await(ctx, "one MachineSet to be left", func(ctx context.Context) (string, error) {
 			list := &clusterv1.MachineSetList{}
-			if err := w.Stack.Manage.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			if err := w.Stack.ManagementClient.List(ctx, list, client.InNamespace(namespace)); err != nil {
 				return "", err
 			}
 			if len(list.Items) != 1 || list.Items[0].Annotations[clusterv1.RevisionAnnotation] != revision {
@@ -237,9 +237,9 @@ func (w *World) rolledOnce(revision string) func(context.Context) error {
 	}
 }
 
-// lose deletes a Machine and waits for another in its place.
-func (w *World) lose(ctx context.Context) error {
-	return w.replaced(ctx, func(ctx context.Context, m *clusterv1.Machine) error { return w.Stack.Manage.Delete(ctx, m) })
+// removeLabelFromTemplate deletes a Machine and waits for another in its place.
+func (w *World) removeLabelFromTemplate(ctx context.Context) error {
+	return w.replaced(ctx, func(ctx context.Context, m *clusterv1.Machine) error { return w.Stack.ManagementClient.Delete(ctx, m) })
 }
 
 // remediate has a MachineHealthCheck order a Machine to be replaced, and waits for another in its place.
@@ -247,7 +247,7 @@ func (w *World) remediate(ctx context.Context) error {
 	check := &clusterv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: cluster + "-workers"}}
 	check.Spec.ClusterName = cluster
 	check.Spec.Selector.MatchLabels = map[string]string{clusterv1.MachineDeploymentNameLabel: cluster + "-workers"}
-	if err := w.Stack.Manage.Create(ctx, check); client.IgnoreAlreadyExists(err) != nil {
+	if err := w.Stack.ManagementClient.Create(ctx, check); client.IgnoreAlreadyExists(err) != nil {
 		return err
 	}
 	return w.replaced(ctx, func(ctx context.Context, m *clusterv1.Machine) error {
@@ -257,7 +257,7 @@ func (w *World) remediate(ctx context.Context) error {
 			m.Annotations = map[string]string{}
 		}
 		m.Annotations[clusterv1.RemediateMachineAnnotation] = ""
-		return w.Stack.Manage.Patch(ctx, m, client.MergeFrom(before))
+		return w.Stack.ManagementClient.Patch(ctx, m, client.MergeFrom(before))
 	})
 }
 
@@ -273,11 +273,11 @@ func (w *World) replaced(ctx context.Context, end func(context.Context, *cluster
 	}
 	if err := w.await(ctx, "Machine "+victim.Name+" to be gone", func(ctx context.Context) (string, error) {
 		left := &clusterv1.Machine{}
-		err := w.Stack.Manage.Get(ctx, client.ObjectKeyFromObject(victim), left)
+		err := w.Stack.ManagementClient.Get(ctx, client.ObjectKeyFromObject(victim), left)
 		if err != nil {
 			return "", client.IgnoreNotFound(err)
 		}
-		return "it is " + left.Status.Phase + ": " + complaints(left), nil
+		return "it is " + left.Status.Phase + ": " + failingConditions(left), nil
 	}); err != nil {
 		return err
 	}

@@ -19,21 +19,21 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"drover.io/test/kit"
+	"drover.io/test/framework"
 	"drover.io/test/process"
 )
 
 // Launch installs what one of upstream's managers ships, starts it under its own
 // ServiceAccount and returns once it is ready. It then is one of the stack's managers. The
 // arguments override those that are always given.
-func (p *Peers) Launch(ctx context.Context, stack *kit.Stack, name string, args ...string) error {
+func (p *Peers) Launch(ctx context.Context, stack *framework.Stack, name string, args ...string) error {
 	if err := p.launch(ctx, stack, name, args); err != nil {
 		return fmt.Errorf("launching upstream's %s: %w", name, err)
 	}
 	return nil
 }
 
-func (p *Peers) launch(ctx context.Context, stack *kit.Stack, name string, args []string) error {
+func (p *Peers) launch(ctx context.Context, stack *framework.Stack, name string, args []string) error {
 	of, err := find(name)
 	if err != nil {
 		return err
@@ -54,7 +54,7 @@ func (p *Peers) launch(ctx context.Context, stack *kit.Stack, name string, args 
 	if err := s.apply(ctx, stack); err != nil {
 		return err
 	}
-	kubeconfig, err := stack.AccountKubeconfig(ctx, name, s.namespace, s.account)
+	kubeconfig, err := stack.ServiceAccountKubeconfig(ctx, name, s.namespace, s.account)
 	if err != nil {
 		return err
 	}
@@ -86,13 +86,13 @@ func find(name string) (program, error) {
 
 // apply applies what is shipped, and waits until its kinds are served: a manager that starts
 // before that ends at once.
-func (s *shipment) apply(ctx context.Context, stack *kit.Stack) error {
+func (s *shipment) apply(ctx context.Context, stack *framework.Stack) error {
 	for _, object := range s.objects {
 		document, err := json.Marshal(object.Object)
 		if err != nil {
 			return err
 		}
-		if err := kit.Apply(ctx, stack.Manage, document); err != nil {
+		if err := framework.Apply(ctx, stack.ManagementClient, document); err != nil {
 			return err
 		}
 	}
@@ -101,13 +101,13 @@ func (s *shipment) apply(ctx context.Context, stack *kit.Stack) error {
 	})
 }
 
-func (s *shipment) served(ctx context.Context, stack *kit.Stack) (bool, error) {
+func (s *shipment) served(ctx context.Context, stack *framework.Stack) (bool, error) {
 	for _, object := range s.objects {
 		if object.GetKind() != "CustomResourceDefinition" {
 			continue
 		}
 		crd := &apiextensionsv1.CustomResourceDefinition{}
-		if err := stack.Manage.Get(ctx, client.ObjectKey{Name: object.GetName()}, crd); err != nil {
+		if err := stack.ManagementClient.Get(ctx, client.ObjectKey{Name: object.GetName()}, crd); err != nil {
 			return false, err
 		}
 		if !apihelpers.IsCRDConditionTrue(crd, apiextensionsv1.Established) {
@@ -118,7 +118,7 @@ func (s *shipment) served(ctx context.Context, stack *kit.Stack) (bool, error) {
 }
 
 // ready waits until the manager serves its webhooks and answers that it is ready.
-func ready(ctx context.Context, manager *kit.Manager, port int) error {
+func ready(ctx context.Context, manager *framework.Manager, port int) error {
 	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		if err := manager.Err(); err != nil {
 			return false, err
@@ -143,7 +143,7 @@ func freePorts(n int) ([]int, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer listener.Close() //nolint:errcheck // nothing was accepted
+		defer listener.Close() //nolint:errcheck // awaitNothingLeft was accepted
 		address, _ := listener.Addr().(*net.TCPAddr)
 		ports = append(ports, address.Port)
 	}
@@ -152,7 +152,7 @@ func freePorts(n int) ([]int, error) {
 
 // Clusterctl runs upstream's clusterctl against a management cluster and returns what it
 // prints. It asks nobody whether there is a newer version.
-func (p *Peers) Clusterctl(ctx context.Context, stack *kit.Stack, args ...string) (string, error) {
+func (p *Peers) Clusterctl(ctx context.Context, stack *framework.Stack, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, p.Path(Clusterctl), append(args, "--kubeconfig="+stack.Kubeconfig("management"))...)
 	cmd.Env = append(os.Environ(), "CLUSTERCTL_DISABLE_VERSIONCHECK=true", "XDG_CONFIG_HOME="+stack.Dir, "NO_COLOR=1")
 	cmd.Dir = stack.Dir

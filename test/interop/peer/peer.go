@@ -3,7 +3,7 @@
 
 // Package peer owns Cluster API's own programs as neighbours of ours: it compiles them from
 // their Go modules into bin/upstream, installs what they ship (kinds, permissions, webhooks)
-// on a management cluster of package kit and runs them there under the ServiceAccounts that
+// on a management cluster of package framework and runs them there under the ServiceAccounts that
 // they ship. What they are to do together with our managers is the caller's business. The
 // versions are pinned in test/interop/upstream/go.mod.
 package peer

@@ -17,32 +17,32 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"drover.io/test/kit"
+	"drover.io/test/framework"
 	"drover.io/test/workflow"
 )
 
 var seed = flag.Uint64("seed", 1, "seed of the moments at which the manager dies")
 
-// lifeTime bounds a life, and restart what each death adds to it; neither is a measure of how
+// runTimeout bounds a life, and restart what each death adds to it; neither is a measure of how
 // long it takes.
 const (
-	lifeTime = 5 * time.Minute
-	restart  = 10 * time.Second
+	runTimeout  = 5 * time.Minute
+	restartTime = 10 * time.Second
 )
 
-// usual is how many of the moments are tried unless DROVER_CRASHES says otherwise: a number,
+// defaultCrashes is how many of the moments are tried unless DROVER_CRASHES says otherwise: a number,
 // or all.
-const usual = 4
+const defaultCrashes = 4
 
 // TestCrash lives once without a crash, then once for each moment, and at last with one crash
 // after another. The outcome must always be the same.
 func TestCrash(t *testing.T) {
-	w := begin(t)
+	w := start(t)
 	var want *outcome
 	var writes []string
 	if !t.Run("without a crash", func(t *testing.T) {
-		var killed []moment
-		want, writes, killed = w.live(t, nil, nil)
+		var killed []crashPoint
+		want, writes, killed = w.run(t, nil, nil)
 		if len(writes) == 0 || len(killed) > 0 || want.Machines != 2*replicas || want.Hosts != 2*replicas {
 			t.Fatalf("%d writes, %d Machines and %d hosts, want some, and %d of each", len(writes), want.Machines, want.Hosts, 2*replicas)
 		}
@@ -50,31 +50,31 @@ func TestCrash(t *testing.T) {
 	}) {
 		return
 	}
-	for _, at := range moments(t, len(writes)) {
+	for _, at := range crashPoints(t, len(writes)) {
 		t.Run(at.String(), func(t *testing.T) {
 			t.Logf("without a crash it is %s", writes[at.write-1])
-			w.dies(t, want, []moment{at})
+			w.runWithCrashes(t, want, []crashPoint{at})
 		})
 	}
 	t.Run("again and again", func(t *testing.T) {
-		if w.dies(t, want, often(t, len(writes))) < 2 {
+		if w.runWithCrashes(t, want, repeatedCrashes(t, len(writes))) < 2 {
 			t.Error("it was not killed again")
 		}
 	})
 }
 
-// moments picks those that are tried.
-func moments(t *testing.T, writes int) []moment {
+// crashPoints picks those that are tried.
+func crashPoints(t *testing.T, writes int) []crashPoint {
 	t.Helper()
-	var all []moment
+	var all []crashPoint
 	for write := 1; write <= writes; write++ {
-		all = append(all, moment{write, false}, moment{write, true})
+		all = append(all, crashPoint{write, false}, crashPoint{write, true})
 	}
 	asked := os.Getenv("DROVER_CRASHES")
 	if asked == "all" {
 		return all
 	}
-	number := usual
+	number := defaultCrashes
 	if asked != "" {
 		var err error
 		if number, err = strconv.Atoi(asked); err != nil {
@@ -85,43 +85,43 @@ func moments(t *testing.T, writes int) []moment {
 	return all[:min(number, len(all))]
 }
 
-// often kills the manager at every write when all are asked for, so that it never lives
+// repeatedCrashes kills the manager at every write when all are asked for, so that it never lives
 // longer than one, and at every tenth otherwise: before the first of them, after the next.
-func often(t *testing.T, writes int) []moment {
+func repeatedCrashes(t *testing.T, writes int) []crashPoint {
 	t.Helper()
 	step := 10
 	if os.Getenv("DROVER_CRASHES") == "all" {
 		step = 1
 	}
-	var due []moment
+	var due []crashPoint
 	for i, write := 0, step; write <= 4*writes; i, write = i+1, write+step {
-		due = append(due, moment{write, i%2 == 1})
+		due = append(due, crashPoint{write, i%2 == 1})
 	}
 	return due
 }
 
-// world is what all lives share.
-type world struct {
-	stack        *kit.Stack
-	reaper       *reaper
-	work, manage *gate
-	lives        int
+// environment is what all lives share.
+type environment struct {
+	stack        *framework.Stack
+	killer       *killer
+	work, manage *writeProxy
+	runs         int
 }
 
-func begin(t *testing.T) *world {
+func start(t *testing.T) *environment {
 	t.Helper()
-	w := &world{reaper: &reaper{}}
-	ctx, cancel := context.WithTimeout(t.Context(), lifeTime)
+	w := &environment{killer: &killer{}}
+	ctx, cancel := context.WithTimeout(t.Context(), runTimeout)
 	defer cancel()
 	var err error
-	w.stack, err = kit.Start(ctx, kit.Options{Prepare: func(_ context.Context, s *kit.Stack) error {
+	w.stack, err = framework.Start(ctx, framework.Options{Prepare: func(_ context.Context, s *framework.Stack) error {
 		var errs [2]error
-		w.manage, errs[0] = newGate(s.Management, w.reaper)
-		w.work, errs[1] = newGate(s.Workload, w.reaper)
+		w.manage, errs[0] = newWriteProxy(s.Management, w.killer)
+		w.work, errs[1] = newWriteProxy(s.Workload, w.killer)
 		if err := errors.Join(errs[:]...); err != nil {
 			return err
 		}
-		s.Servers = map[string]string{"machine-controller": w.manage.URL}
+		s.APIServerURLs = map[string]string{"machine-controller": w.manage.URL}
 		return nil
 	}})
 	if err != nil {
@@ -137,33 +137,33 @@ func begin(t *testing.T) *world {
 			t.Error(err)
 		}
 	})
-	w.reaper.victim = w.stack.Managers()[slices.IndexFunc(w.stack.Managers(), func(m *kit.Manager) bool { return m.Name == "machine-controller" })]
-	w.reaper.victim.Expend(true)
+	w.killer.manager = w.stack.Managers()[slices.IndexFunc(w.stack.Managers(), func(m *framework.Manager) bool { return m.Name == "machine-controller" })]
+	w.killer.manager.AllowExit(true)
 	return w
 }
 
-// live lives one life with the crashes that are due; its writes may be fewer than those of
+// run lives one life with the crashes that are due; its writes may be fewer than those of
 // the life in which they were counted.
-func (w *world) live(t *testing.T, due []moment, want *outcome) (*outcome, []string, []moment) {
+func (w *environment) run(t *testing.T, due []crashPoint, want *outcome) (*outcome, []string, []crashPoint) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), lifeTime+time.Duration(len(due))*restart)
+	ctx, cancel := context.WithTimeout(t.Context(), runTimeout+time.Duration(len(due))*restartTime)
 	defer cancel()
-	w.lives++
-	name := fmt.Sprintf("life-%d", w.lives)
-	w.reaper.begin(due)
-	got, err := live(ctx, &workflow.Workflow{Stack: w.stack, Namespace: name, Cluster: name, Server: w.work.URL}, want)
-	writes, killed, lost := w.reaper.report()
-	w.reaper.begin(nil)
+	w.runs++
+	name := fmt.Sprintf("life-%d", w.runs)
+	w.killer.reset(due)
+	got, err := runWorkflow(ctx, &workflow.Workflow{Stack: w.stack, Namespace: name, Cluster: name, Server: w.work.URL}, want)
+	writes, killed, lost := w.killer.report()
+	w.killer.reset(nil)
 	if err := errors.Join(err, lost); err != nil {
 		t.Fatalf("killed %v: %v", killed, err)
 	}
 	return got, writes, killed
 }
 
-// dies lives one life with crashes, compares how it has ended, and says how often it died.
-func (w *world) dies(t *testing.T, want *outcome, due []moment) int {
+// runWithCrashes lives one life with crashes, compares how it has ended, and says how often it died.
+func (w *environment) runWithCrashes(t *testing.T, want *outcome, due []crashPoint) int {
 	t.Helper()
-	got, writes, killed := w.live(t, due, want)
+	got, writes, killed := w.run(t, due, want)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("after dying %v (-want +got):\n%s", killed, diff)
 	}

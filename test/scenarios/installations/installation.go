@@ -25,7 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/test/controlplane/binaries"
-	"drover.io/test/kit"
+	"drover.io/test/framework"
 	"drover.io/test/process"
 )
 
@@ -37,7 +37,7 @@ var traps string
 
 // installation is one of two: its managers and its objects, whose names all begin with its name.
 type installation struct {
-	stack *kit.Stack
+	stack *framework.Stack
 	name  string
 	// accounts is the namespace of its ServiceAccounts.
 	accounts string
@@ -46,7 +46,7 @@ type installation struct {
 	// labelled says that its objects have the watch-filter label, with its name.
 	labelled bool
 
-	managers []*kit.Manager
+	managers []*framework.Manager
 }
 
 // programs are the managers and their ServiceAccounts.
@@ -57,7 +57,7 @@ var programs = map[string]string{
 // permit makes the ServiceAccounts and gives them what the shipped ones have: their cluster roles, and the roles of
 // their own namespace in this one.
 func (i *installation) permit(ctx context.Context) error {
-	c := i.stack.Manage
+	c := i.stack.ManagementClient
 	if err := c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: i.accounts}}); err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (i *installation) permit(ctx context.Context) error {
 		return err
 	}
 	for _, binding := range shipped.Items {
-		if len(binding.Subjects) != 1 || binding.Subjects[0].Namespace != kit.Namespace {
+		if len(binding.Subjects) != 1 || binding.Subjects[0].Namespace != framework.Namespace {
 			continue
 		}
 		copied := &rbacv1.ClusterRoleBinding{
@@ -83,11 +83,11 @@ func (i *installation) permit(ctx context.Context) error {
 		}
 	}
 	roles := &rbacv1.RoleList{}
-	if err := c.List(ctx, roles, client.InNamespace(kit.Namespace)); err != nil {
+	if err := c.List(ctx, roles, client.InNamespace(framework.Namespace)); err != nil {
 		return err
 	}
 	bindings := &rbacv1.RoleBindingList{}
-	if err := c.List(ctx, bindings, client.InNamespace(kit.Namespace)); err != nil {
+	if err := c.List(ctx, bindings, client.InNamespace(framework.Namespace)); err != nil {
 		return err
 	}
 	for _, role := range roles.Items {
@@ -115,7 +115,7 @@ func (i *installation) launch(ctx context.Context, args ...string) error {
 	}
 	for program, account := range programs {
 		name := i.accounts + "-" + program
-		kubeconfig, err := i.stack.AccountKubeconfig(ctx, name, i.accounts, account)
+		kubeconfig, err := i.stack.ServiceAccountKubeconfig(ctx, name, i.accounts, account)
 		if err != nil {
 			return err
 		}
@@ -132,7 +132,7 @@ func (i *installation) launch(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// begin creates the objects of the installation, none of which has the label below its metadata.
+// start creates the objects of the installation, none of which has the label below its metadata.
 func (i *installation) begin(ctx context.Context) error {
 	kubeconfig, err := i.stack.Workload.Kubeconfig(i.accounts, "drover:managers")
 	if err != nil {
@@ -142,7 +142,7 @@ func (i *installation) begin(ctx context.Context) error {
 		ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: i.name + "-kubeconfig", Labels: map[string]string{clusterv1.ClusterNameLabel: i.name}},
 		Type:       clusterv1.ClusterSecretType, Data: map[string][]byte{"value": kubeconfig},
 	}
-	if err := i.stack.Manage.Create(ctx, secret); err != nil {
+	if err := i.stack.ManagementClient.Create(ctx, secret); err != nil {
 		return err
 	}
 	parsed, err := template.New("side").Parse(side)
@@ -175,7 +175,7 @@ func (i *installation) create(ctx context.Context, documents []byte) error {
 			labels[clusterv1.WatchLabel] = i.name
 			object.SetLabels(labels)
 		}
-		if err := i.stack.Manage.Create(ctx, object); err != nil {
+		if err := i.stack.ManagementClient.Create(ctx, object); err != nil {
 			return fmt.Errorf("creating %s %q: %w", object.GetKind(), object.GetName(), err)
 		}
 	}
@@ -184,7 +184,7 @@ func (i *installation) create(ctx context.Context, documents []byte) error {
 // running says what the installation lacks to have three machines with Nodes; nothing once it has.
 func (i *installation) running(ctx context.Context) (string, error) {
 	list := &clusterv1.MachineList{}
-	err := i.stack.Manage.List(ctx, list, client.InNamespace(i.namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: i.name})
+	err := i.stack.ManagementClient.List(ctx, list, client.InNamespace(i.namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: i.name})
 	if err != nil {
 		return "", err
 	}
@@ -196,7 +196,7 @@ func (i *installation) running(ctx context.Context) (string, error) {
 		}
 	}
 	md := &clusterv1.MachineDeployment{}
-	if err := i.stack.Manage.Get(ctx, client.ObjectKey{Namespace: i.namespace, Name: i.name + "-workers"}, md); err != nil {
+	if err := i.stack.ManagementClient.Get(ctx, client.ObjectKey{Namespace: i.namespace, Name: i.name + "-workers"}, md); err != nil {
 		return "", err
 	}
 	status := md.Status
@@ -210,5 +210,5 @@ func (i *installation) running(ctx context.Context) (string, error) {
 func (i *installation) roll(ctx context.Context) error {
 	md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: i.name + "-workers"}}
 	patch := fmt.Sprintf(`{"spec":{"template":{"spec":{"infrastructureRef":{"name":"%s-medium"}}}}}`, i.name)
-	return i.stack.Manage.Patch(ctx, md, client.RawPatch("application/merge-patch+json", []byte(patch)))
+	return i.stack.ManagementClient.Patch(ctx, md, client.RawPatch("application/merge-patch+json", []byte(patch)))
 }

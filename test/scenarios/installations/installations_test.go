@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/test/controlplane"
-	"drover.io/test/kit"
+	"drover.io/test/framework"
 )
 
 // patience bounds each wait; it is no measure of how long one takes.
@@ -77,12 +77,12 @@ func calls(t *testing.T, cluster *controlplane.ControlPlane) []call {
 	}
 }
 
-func await(t *testing.T, stack *kit.Stack, missing func(context.Context) (string, error)) {
+func await(t *testing.T, stack *framework.Stack, missing func(context.Context) (string, error)) {
 	t.Helper()
 	var last string
 	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, *patience, true, func(ctx context.Context) (bool, error) {
 		for _, m := range stack.Managers() {
-			if err := m.Err(); err != nil && !m.Expendable() {
+			if err := m.Err(); err != nil && !m.ExitAllowed() {
 				return false, err
 			}
 		}
@@ -102,7 +102,7 @@ func await(t *testing.T, stack *kit.Stack, missing func(context.Context) (string
 // TestTwoInstallationsLeaveEachOtherAlone lets two installations on one management cluster make machines for one
 // workload cluster, roll them and delete everything, first divided by watch filters in one namespace, then by namespaces.
 func TestTwoInstallationsLeaveEachOtherAlone(t *testing.T) {
-	stack, err := kit.Start(t.Context(), kit.Options{
+	stack, err := framework.Start(t.Context(), framework.Options{
 		Without:      []string{"bootstrap", "infra-sim"},
 		Args:         map[string][]string{"machine-controller": {"--namespace=drover-system"}}, // which has nothing of its kinds
 		ControlPlane: func(o *controlplane.Options) { o.AuditPolicy = []byte(writes) },
@@ -136,18 +136,18 @@ func TestTwoInstallationsLeaveEachOtherAlone(t *testing.T) {
 					stack: stack, name: side, accounts: side + "-" + test.name, namespace: test.namespaces[i], labelled: test.labelled,
 				})
 			}
-			play(t, both, test.args)
+			runBoth(t, both, test.args)
 		})
 	}
 }
 
-// play tells the life of both installations, and looks at what each has written.
-func play(t *testing.T, both []*installation, args [2]string) {
+// runBoth tells the life of both installations, and looks at what each has written.
+func runBoth(t *testing.T, both []*installation, args [2]string) {
 	ctx, stack := t.Context(), both[0].stack
 	for i, each := range both {
 		must(t, each.permit(ctx))
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: each.namespace}}
-		if err := stack.Manage.Create(ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {
+		if err := stack.ManagementClient.Create(ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {
 			t.Fatal(err)
 		}
 		must(t, each.launch(ctx, args[i]))
@@ -165,35 +165,35 @@ func play(t *testing.T, both []*installation, args [2]string) {
 		await(t, stack, each.running)
 	}
 	if both[0].labelled {
-		spring(t, both[0])
+		labelOtherInstallation(t, both[0])
 	}
 	approvals := approved(t, stack)
 	for _, each := range both {
-		must(t, stack.Manage.Delete(ctx, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: each.namespace, Name: each.name}}))
+		must(t, stack.ManagementClient.Delete(ctx, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: each.namespace, Name: each.name}}))
 	}
 	for _, each := range both {
 		await(t, stack, gone(each, clusterv1.GroupVersion.WithKind("ClusterList"), each.name))
 		await(t, stack, gone(each, schema.GroupVersionKind{Group: "infrastructure.drover.io", Version: "v1alpha1", Kind: "SimMachineList"}, each.name))
 		for _, m := range each.managers {
-			m.Expend(true)
+			m.AllowExit(true)
 			m.Stop()
 		}
 	}
 	for i, each := range both {
-		judge(t, each, both[1-i], approvals)
+		checkWrites(t, each, both[1-i], approvals)
 	}
 }
 
-// spring removes the traps: what nobody's manager has touched, and what the other's looks after.
-func spring(t *testing.T, ours *installation) {
+// labelOtherInstallation removes the traps: what nobody's manager has touched, and what the other's looks after.
+func labelOtherInstallation(t *testing.T, ours *installation) {
 	nobodys := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: ours.namespace, Name: "nobodys"}}
-	must(t, ours.stack.Manage.Get(t.Context(), client.ObjectKeyFromObject(nobodys), nobodys))
+	must(t, ours.stack.ManagementClient.Get(t.Context(), client.ObjectKeyFromObject(nobodys), nobodys))
 	if len(nobodys.Finalizers) > 0 || len(nobodys.Status.Conditions) > 0 {
 		t.Errorf("a MachineSet without the label was touched: %v, %v", nobodys.Finalizers, nobodys.Status.Conditions)
 	}
-	must(t, ours.stack.Manage.Delete(t.Context(), nobodys))
-	must(t, ours.stack.Manage.Delete(t.Context(), &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: ours.namespace, Name: "theirs-trap"}}))
-	must(t, ours.stack.Manage.Delete(t.Context(), &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: ours.namespace, Name: "theirs-stray"}}))
+	must(t, ours.stack.ManagementClient.Delete(t.Context(), nobodys))
+	must(t, ours.stack.ManagementClient.Delete(t.Context(), &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: ours.namespace, Name: "theirs-trap"}}))
+	must(t, ours.stack.ManagementClient.Delete(t.Context(), &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: ours.namespace, Name: "theirs-stray"}}))
 	await(t, ours.stack, gone(ours, clusterv1.GroupVersion.WithKind("MachineList"), "theirs-trap"))
 	await(t, ours.stack, gone(ours, clusterv1.GroupVersion.WithKind("MachineList"), "theirs-stray"))
 }
@@ -203,7 +203,7 @@ func gone(i *installation, kind schema.GroupVersionKind, prefix string) func(con
 	return func(ctx context.Context) (string, error) {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind)
-		if err := i.stack.Manage.List(ctx, list, client.InNamespace(i.namespace)); err != nil {
+		if err := i.stack.ManagementClient.List(ctx, list, client.InNamespace(i.namespace)); err != nil {
 			return "", err
 		}
 		for _, item := range list.Items {
@@ -216,10 +216,10 @@ func gone(i *installation, kind schema.GroupVersionKind, prefix string) func(con
 }
 
 // approved are the Machines, by the name of each certificate request that was approved for one.
-func approved(t *testing.T, stack *kit.Stack) map[string]string {
+func approved(t *testing.T, stack *framework.Stack) map[string]string {
 	t.Helper()
 	list := &certificatesv1.CertificateSigningRequestList{}
-	must(t, stack.Work.List(t.Context(), list))
+	must(t, stack.WorkloadClient.List(t.Context(), list))
 	machines := map[string]string{}
 	for _, request := range list.Items {
 		for _, condition := range request.Status.Conditions {
@@ -231,8 +231,8 @@ func approved(t *testing.T, stack *kit.Stack) map[string]string {
 	return machines
 }
 
-// judge fails for every write of one installation to what is not its own.
-func judge(t *testing.T, one, other *installation, approvals map[string]string) {
+// checkWrites fails for every write of one installation to what is not its own.
+func checkWrites(t *testing.T, one, other *installation, approvals map[string]string) {
 	t.Helper()
 	own := map[string]int{}
 	for _, call := range calls(t, one.stack.Management) {

@@ -44,13 +44,13 @@ const (
 	Start = "start"
 )
 
-// acts are the verbs that need no object.
-var acts = []string{Kubeconfig, Move, Disconnect, Hang, Reconnect, Kill, Stop, Start}
+// actions are the verbs that need no object.
+var actions = []string{Kubeconfig, Move, Disconnect, Hang, Reconnect, Kill, Stop, Start}
 
-var verbs = append([]string{Apply, Patch, PatchOne, Delete, DeleteOne, Refuse}, acts...)
+var verbs = append([]string{Apply, Patch, PatchOne, Delete, DeleteOne, Refuse}, actions...)
 
-// words are the keys of a document that are ours; all others are the object's.
-var words = []string{"do", "in", "count", "says", "write", "name", "group"}
+// keywords are the keys of a document that are ours; all others are the object's.
+var keywords = []string{"do", "in", "count", "says", "write", "name", "group"}
 
 // Document is something to be done, or an object to be found.
 type Document struct {
@@ -75,7 +75,7 @@ func newDocument(object map[string]any) (Document, error) {
 	if object["do"] == Kubeconfig {
 		d.In = Workload
 	}
-	for _, word := range words {
+	for _, word := range keywords {
 		value, ok := object[word]
 		if !ok {
 			continue
@@ -91,7 +91,7 @@ func newDocument(object map[string]any) (Document, error) {
 	if d.In != Management && d.In != Workload {
 		return d, fmt.Errorf("in: %q is neither %q nor %q", d.In, Management, Workload)
 	}
-	if slices.Contains(acts, d.Do) {
+	if slices.Contains(actions, d.Do) {
 		if len(object) > 0 {
 			return d, fmt.Errorf("do: %s takes no object", d.Do)
 		}

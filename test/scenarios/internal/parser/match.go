@@ -64,7 +64,7 @@ func diffList(want []any, got any) string {
 		if slices.ContainsFunc(elements, func(e any) bool { return Diff(element, e) == "" }) {
 			continue
 		}
-		if twin, name := namesake(element, elements); twin != nil {
+		if twin, name := sameIdentity(element, elements); twin != nil {
 			return fmt.Sprintf("[%s]%s", name, Diff(element, twin))
 		}
 		return fmt.Sprintf(" has no %s", short(element))
@@ -72,8 +72,8 @@ func diffList(want []any, got any) string {
 	return ""
 }
 
-// namesake finds the element that is meant, though it is not as wanted.
-func namesake(want any, elements []any) (any, string) {
+// sameIdentity finds the element that is meant, though it is not as wanted.
+func sameIdentity(want any, elements []any) (any, string) {
 	fields, ok := want.(map[string]any)
 	if !ok {
 		return nil, ""

@@ -92,26 +92,26 @@ func (p *Proxy) serve(listener net.Listener) {
 }
 
 func (p *Proxy) forward(in net.Conn) {
-	if p.admit(in) {
+	if p.add(in) {
 		return // nobody will answer until the door is opened or shut, which cuts it
 	}
 	out, err := net.Dial("tcp", p.target)
 	if err != nil {
-		p.leave(in)
+		p.remove(in)
 		return
 	}
-	p.admit(out)
+	p.add(out)
 	go func() {
 		_, _ = io.Copy(out, in)
-		p.leave(out)
+		p.remove(out)
 	}()
 	_, _ = io.Copy(in, out)
-	p.leave(in)
-	p.leave(out)
+	p.remove(in)
+	p.remove(out)
 }
 
-// admit remembers a connection, and says whether it has to hang.
-func (p *Proxy) admit(connection net.Conn) bool {
+// add remembers a connection, and says whether it has to hang.
+func (p *Proxy) add(connection net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.listener == nil {
@@ -122,7 +122,7 @@ func (p *Proxy) admit(connection net.Conn) bool {
 	return p.hanging
 }
 
-func (p *Proxy) leave(connection net.Conn) {
+func (p *Proxy) remove(connection net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.through, connection)

@@ -33,7 +33,7 @@ func echo(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-func knock(p *Proxy) (net.Conn, error) {
+func request(p *Proxy) (net.Conn, error) {
 	host, port := p.Address()
 	return net.Dial("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 }
@@ -47,14 +47,14 @@ func answers(connection net.Conn) error {
 	return err
 }
 
-func TestDoor(t *testing.T) {
+func TestProxy(t *testing.T) {
 	t.Parallel()
 	p, err := New(echo(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	first, err := knock(p)
+	first, err := request(p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,14 +65,14 @@ func TestDoor(t *testing.T) {
 	if answers(first) == nil {
 		t.Error("a shut door lets what is on its way pass")
 	}
-	if _, err := knock(p); err == nil {
+	if _, err := request(p); err == nil {
 		t.Error("a shut door lets somebody in")
 	}
 	if err := p.Open(); err != nil {
 		t.Fatal(err)
 	}
 	p.Hang()
-	silent, err := knock(p)
+	silent, err := request(p)
 	if err != nil {
 		t.Fatalf("a hanging door refuses: %v", err)
 	}
@@ -85,7 +85,7 @@ func TestDoor(t *testing.T) {
 	if err := p.Open(); err != nil {
 		t.Fatal(err)
 	}
-	last, err := knock(p)
+	last, err := request(p)
 	if err != nil {
 		t.Fatal(err)
 	}

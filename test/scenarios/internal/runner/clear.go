@@ -29,7 +29,7 @@ func (r *Runner) clear(ctx context.Context) error {
 	} {
 		var errs []error
 		for _, kind := range kinds {
-			errs = append(errs, r.Stack.Manage.DeleteAllOf(ctx, kind, client.InNamespace(r.Namespace)))
+			errs = append(errs, r.Stack.ManagementClient.DeleteAllOf(ctx, kind, client.InNamespace(r.Namespace)))
 		}
 		if err := errors.Join(errs...); err != nil {
 			return err
@@ -48,11 +48,11 @@ func (r *Runner) clear(ctx context.Context) error {
 func (r *Runner) left(ctx context.Context, kinds []client.Object) (string, error) {
 	var left []string
 	for _, kind := range kinds {
-		gvk, err := r.Stack.Manage.GroupVersionKindFor(kind)
+		gvk, err := r.Stack.ManagementClient.GroupVersionKindFor(kind)
 		if err != nil {
 			return "", err
 		}
-		made, err := r.Stack.Manage.Scheme().New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+		made, err := r.Stack.ManagementClient.Scheme().New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 		if err != nil {
 			return "", err
 		}
@@ -60,7 +60,7 @@ func (r *Runner) left(ctx context.Context, kinds []client.Object) (string, error
 		if !ok {
 			return "", fmt.Errorf("%s has no list", gvk.Kind)
 		}
-		if err := r.Stack.Manage.List(ctx, list, client.InNamespace(r.Namespace)); err != nil {
+		if err := r.Stack.ManagementClient.List(ctx, list, client.InNamespace(r.Namespace)); err != nil {
 			return "", err
 		}
 		err = meta.EachListItem(list, func(item runtime.Object) error {
@@ -80,7 +80,7 @@ func (r *Runner) left(ctx context.Context, kinds []client.Object) (string, error
 // leftNodes names the Nodes of either cluster whose Machines were in the story's namespace.
 func (r *Runner) leftNodes(ctx context.Context) (string, error) {
 	var left []string
-	for _, c := range []client.Client{r.Stack.Work, r.Stack.Manage} {
+	for _, c := range []client.Client{r.Stack.WorkloadClient, r.Stack.ManagementClient} {
 		nodes := &corev1.NodeList{}
 		if err := c.List(ctx, nodes); err != nil {
 			return "", err

@@ -14,17 +14,17 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
-	"drover.io/test/kit"
+	"drover.io/test/framework"
 	"drover.io/test/scenarios/internal/parser"
 )
 
 // managers is the group that the shipped permissions of a workload cluster are for.
 const managers = "drover:managers"
 
-// giveKubeconfig writes the kubeconfig Secret of a Cluster, with credentials that are new, for a
+// writeKubeconfig writes the kubeconfig Secret of a Cluster, with credentials that are new, for a
 // member of the group. It leads through the door to the workload cluster, or straight to the
 // management cluster.
-func (r *Runner) giveKubeconfig(ctx context.Context, d parser.Document) error {
+func (r *Runner) writeKubeconfig(ctx context.Context, d parser.Document) error {
 	reached := r.Stack.Workload
 	host, port := r.proxy.Address()
 	if d.In == parser.Management {
@@ -35,11 +35,11 @@ func (r *Runner) giveKubeconfig(ctx context.Context, d parser.Document) error {
 	if err != nil {
 		return err
 	}
-	if raw, err = kit.At(raw, "https://"+net.JoinHostPort(host, strconv.Itoa(port))); err != nil {
+	if raw, err = framework.WithServer(raw, "https://"+net.JoinHostPort(host, strconv.Itoa(port))); err != nil {
 		return err
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: d.Name + "-kubeconfig"}, Type: clusterv1.ClusterSecretType}
-	_, err = controllerutil.CreateOrPatch(ctx, r.Stack.Manage, secret, func() error {
+	_, err = controllerutil.CreateOrPatch(ctx, r.Stack.ManagementClient, secret, func() error {
 		secret.Labels = map[string]string{clusterv1.ClusterNameLabel: d.Name}
 		secret.Data = map[string][]byte{"value": raw}
 		return nil

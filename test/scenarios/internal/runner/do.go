@@ -7,7 +7,7 @@ import (
 	"context"
 	"fmt"
 
-	"drover.io/test/kit"
+	"drover.io/test/framework"
 	"drover.io/test/scenarios/internal/parser"
 )
 
@@ -36,7 +36,7 @@ func subject(d parser.Document) string {
 func (r *Runner) act(ctx context.Context, d parser.Document) error {
 	switch d.Do {
 	case parser.Kubeconfig:
-		return r.giveKubeconfig(ctx, d)
+		return r.writeKubeconfig(ctx, d)
 	case parser.Move:
 		r.proxy.Close()
 		return r.newProxy()
@@ -54,7 +54,7 @@ func (r *Runner) act(ctx context.Context, d parser.Document) error {
 
 // manage ends or starts a manager.
 func (r *Runner) manage(d parser.Document) error {
-	var manager *kit.Manager
+	var manager *framework.Manager
 	for _, m := range r.Stack.Managers() {
 		if m.Name == d.Name {
 			manager = m
@@ -65,16 +65,16 @@ func (r *Runner) manage(d parser.Document) error {
 	}
 	switch d.Do {
 	case parser.Kill:
-		manager.Expend(true)
+		manager.AllowExit(true)
 		manager.Kill()
 	case parser.Stop:
-		manager.Expend(true)
+		manager.AllowExit(true)
 		manager.Stop()
 	default:
 		if err := manager.Start(); err != nil {
 			return err
 		}
-		manager.Expend(false)
+		manager.AllowExit(false)
 	}
 	return nil
 }

@@ -15,11 +15,11 @@ import (
 	"drover.io/test/scenarios/internal/parser"
 )
 
-// see waits until all documents are true at one look.
+// observe waits until all documents are true at one look.
 func (r *Runner) expect(ctx context.Context, documents []parser.Document) error {
 	return r.await(ctx, func(ctx context.Context) (string, error) {
 		for i, d := range documents {
-			lacking, err := r.lacking(ctx, d)
+			lacking, err := r.difference(ctx, d)
 			if err != nil {
 				return "", fmt.Errorf("document %d: %w", i+1, err)
 			}
@@ -31,15 +31,15 @@ func (r *Runner) expect(ctx context.Context, documents []parser.Document) error 
 	})
 }
 
-// lacking says in how far a document is not true.
-func (r *Runner) lacking(ctx context.Context, d parser.Document) (string, error) {
+// difference says in how far a document is not true.
+func (r *Runner) difference(ctx context.Context, d parser.Document) (string, error) {
 	found, err := r.find(ctx, d)
 	if err != nil {
 		return "", err
 	}
 	want := d.Object.DeepCopy()
 	if want.GetName() == "" {
-		found = slices.DeleteFunc(found, func(o unstructured.Unstructured) bool { return d.Count != nil && unlike(want, &o) != "" })
+		found = slices.DeleteFunc(found, func(o unstructured.Unstructured) bool { return d.Count != nil && diff(want, &o) != "" })
 	}
 	if d.Count != nil {
 		if len(found) != *d.Count {
@@ -52,30 +52,30 @@ func (r *Runner) lacking(ctx context.Context, d parser.Document) (string, error)
 	if len(found) == 0 {
 		return fmt.Sprintf("%s is not there", subject(d)), nil
 	}
-	diff := ""
+	unequal := ""
 	for i := range found {
-		if diff = unlike(want, &found[i]); diff == "" {
+		if unequal = diff(want, &found[i]); unequal == "" {
 			return "", nil
 		}
 	}
-	return fmt.Sprintf("%s%s%s", subject(d), diff, show(found)), nil
+	return fmt.Sprintf("%s%s%s", subject(d), unequal, show(found)), nil
 }
 
-// unlike compares without what find has compared already.
-func unlike(want, got *unstructured.Unstructured) string {
+// diff compares without what find has compared already.
+func diff(want, got *unstructured.Unstructured) string {
 	fields := want.DeepCopy().Object
 	delete(fields, "apiVersion")
 	delete(fields, "kind")
 	return parser.Diff(fields, got.Object)
 }
 
-// shown is how many objects a message carries.
-const shown = 3
+// maxShown is how many objects a message carries.
+const maxShown = 3
 
-// show prints what was found.
+// runInteractive prints what was found.
 func show(found []unstructured.Unstructured) string {
 	var all strings.Builder
-	for _, object := range found[:min(len(found), shown)] {
+	for _, object := range found[:min(len(found), maxShown)] {
 		object.SetManagedFields(nil)
 		text, err := yaml.Marshal(object.Object)
 		if err != nil {

@@ -17,19 +17,19 @@ import (
 // reference is ${Kind/name path.to.field}, all of a string.
 var reference = regexp.MustCompile(`^\$\{(\w+)/([\w.-]+) ([\w.]+)\}$`)
 
-// recall puts the fields of objects that are there in the place of references to them.
-func (r *Runner) recall(ctx context.Context, value any) (any, error) {
+// resolveReferences puts the fields of objects that are there in the place of references to them.
+func (r *Runner) resolveReferences(ctx context.Context, value any) (any, error) {
 	var err error
 	switch value := value.(type) {
 	case map[string]any:
 		for key := range value {
-			if value[key], err = r.recall(ctx, value[key]); err != nil {
+			if value[key], err = r.resolveReferences(ctx, value[key]); err != nil {
 				return nil, err
 			}
 		}
 	case []any:
 		for i := range value {
-			if value[i], err = r.recall(ctx, value[i]); err != nil {
+			if value[i], err = r.resolveReferences(ctx, value[i]); err != nil {
 				return nil, err
 			}
 		}
@@ -48,7 +48,7 @@ func (r *Runner) field(ctx context.Context, kind, name string, path []string) (a
 	}
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(gvk)
-	if err := r.Stack.Manage.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, object); err != nil {
+	if err := r.Stack.ManagementClient.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, object); err != nil {
 		return nil, err
 	}
 	value, found, err := unstructured.NestedFieldNoCopy(object.Object, path...)
@@ -60,7 +60,7 @@ func (r *Runner) field(ctx context.Context, kind, name string, path []string) (a
 
 // kind finds the group and version of a kind that the stack knows.
 func (r *Runner) kind(kind string) (schema.GroupVersionKind, error) {
-	for gvk := range r.Stack.Manage.Scheme().AllKnownTypes() {
+	for gvk := range r.Stack.ManagementClient.Scheme().AllKnownTypes() {
 		if gvk.Kind == kind && gvk.Version != "__internal" {
 			return gvk, nil
 		}

@@ -21,17 +21,17 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"drover.io/test/kit"
+	"drover.io/test/framework"
 	"drover.io/test/scenarios/internal/parser"
 	"drover.io/test/scenarios/internal/proxy"
 )
 
-// look is how often the clusters are looked at while waiting.
-const look = 250 * time.Millisecond
+// pollPeriod is how often the clusters are looked at while waiting.
+const pollPeriod = 250 * time.Millisecond
 
 // Runner runs the steps of one scenario.
 type Runner struct {
-	Stack *kit.Stack
+	Stack *framework.Stack
 	// Namespace is the story's own, in both clusters.
 	Namespace string
 	// Patience bounds how long something may take to become true.
@@ -45,7 +45,7 @@ type Runner struct {
 
 // Open prepares the stage.
 func (r *Runner) Open(ctx context.Context) error {
-	for _, c := range []client.Client{r.Stack.Manage, r.Stack.Work} {
+	for _, c := range []client.Client{r.Stack.ManagementClient, r.Stack.WorkloadClient} {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.Namespace}}
 		if err := c.Create(ctx, namespace); err != nil && !apierrors.IsAlreadyExists(err) {
 			return err
@@ -95,7 +95,7 @@ func (r *Runner) Close(ctx context.Context) error {
 		return err
 	}
 	err := r.clear(ctx)
-	for _, c := range []client.Client{r.Stack.Manage, r.Stack.Work} {
+	for _, c := range []client.Client{r.Stack.ManagementClient, r.Stack.WorkloadClient} {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.Namespace}}
 		err = errors.Join(err, client.IgnoreNotFound(c.Delete(ctx, namespace)))
 	}
@@ -108,9 +108,9 @@ func (r *Runner) Close(ctx context.Context) error {
 // client reaches the cluster that a document is about.
 func (r *Runner) client(in string) client.Client {
 	if in == parser.Workload {
-		return r.Stack.Work
+		return r.Stack.WorkloadClient
 	}
-	return r.Stack.Manage
+	return r.Stack.ManagementClient
 }
 
 // await looks until nothing is lacking any more; the error then says what was seen last.
@@ -119,9 +119,9 @@ func (r *Runner) await(ctx context.Context, lacking func(context.Context) (strin
 	ctx, cancel := context.WithTimeout(ctx, r.Patience)
 	defer cancel()
 	var last string
-	err := wait.PollUntilContextCancel(ctx, look, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextCancel(ctx, pollPeriod, true, func(ctx context.Context) (bool, error) {
 		for _, m := range r.Stack.Managers() {
-			if err := m.Err(); err != nil && !m.Expendable() {
+			if err := m.Err(); err != nil && !m.ExitAllowed() {
 				return false, err
 			}
 		}

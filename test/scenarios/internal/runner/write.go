@@ -21,7 +21,7 @@ import (
 
 // write writes what a document says about objects.
 func (r *Runner) write(ctx context.Context, d parser.Document) error {
-	if _, err := r.recall(ctx, d.Object.Object); err != nil {
+	if _, err := r.resolveReferences(ctx, d.Object.Object); err != nil {
 		return err
 	}
 	switch d.Do {

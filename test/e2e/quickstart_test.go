@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestQuickstart runs the quickstart as a person would, unattended: the story ends well and
+// leaves no file behind; a story that is not given the time for it ends with the reason.
+func TestQuickstart(t *testing.T) {
+	quickstart := filepath.Join(t.TempDir(), "quickstart")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", quickstart, "../quickstart").CombinedOutput(); err != nil {
+		t.Fatalf("building the quickstart: %v\n%s", err, out)
+	}
+	for name, test := range map[string]struct {
+		args []string
+		ends int
+		says string
+	}{
+		"tells the story to its end": {[]string{"--once", "--timeout=4m"}, 0, "nothing is left"},
+		"says what it waited for":    {[]string{"--once", "--timeout=1ms"}, 1, "quickstart: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scratch := t.TempDir()
+			command := exec.CommandContext(t.Context(), quickstart, test.args...)
+			command.Dir = "."
+			command.Env = append(os.Environ(), "TMPDIR="+scratch)
+			out, _ := command.CombinedOutput()
+			if got := command.ProcessState.ExitCode(); got != test.ends || !strings.Contains(string(out), test.says) {
+				t.Errorf("it ended with %d, want %d and %q:\n%s", got, test.ends, test.says, out)
+			}
+			left, err := os.ReadDir(scratch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, entry := range left {
+				t.Errorf("it left %s behind", entry.Name())
+			}
+		})
+	}
+}

@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package crash
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"drover.io/test/framework"
+)
+
+// A moment is a write of the manager, counted from 1, and the side of it on which the
+// manager dies.
+type crashPoint struct {
+	write int
+	// after says that the API server has done what it was asked, and nobody hears of it.
+	after bool
+}
+
+// String says when it is.
+func (m crashPoint) String() string {
+	if m.after {
+		return fmt.Sprintf("after write %d", m.write)
+	}
+	return fmt.Sprintf("before write %d", m.write)
+}
+
+// killer counts the writes of a manager and kills it at the moments that it is given.
+type killer struct {
+	manager *framework.Manager
+
+	processes atomic.Int64
+
+	mu sync.Mutex
+	// writes says what was written, in order.
+	writes []string
+	due    []crashPoint
+	killed []crashPoint
+	err    error
+}
+
+// start forgets what was counted.
+func (r *killer) reset(due []crashPoint) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.writes, r.killed, r.due = nil, nil, due
+}
+
+// count passes a write on, unless the manager that sent it dies before. Writes are taken one
+// after another, so that none slips by while the manager is being killed. One that the API
+// server refuses has changed nothing and does not count: a manager that died of it would
+// only try the same again.
+func (r *killer) count(request *http.Request, forward func() (accepted bool)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if life, _ := request.Context().Value(processKey{}).(int64); life != r.process() {
+		return // the manager that sent it is dead
+	}
+	r.writes = append(r.writes, request.Method+" "+request.URL.Path)
+	before, after := crashPoint{write: len(r.writes)}, crashPoint{write: len(r.writes), after: true}
+	if slices.Contains(r.due, before) {
+		r.kill(before)
+		return
+	}
+	if !forward() {
+		r.writes = r.writes[:len(r.writes)-1]
+		return
+	}
+	if slices.Contains(r.due, after) {
+		r.kill(after)
+	}
+}
+
+// kill kills the manager and starts it again. The caller holds the lock.
+func (r *killer) kill(at crashPoint) {
+	r.manager.Kill()
+	r.processes.Add(1)
+	r.killed = append(r.killed, at)
+	if err := r.manager.Start(); err != nil {
+		r.err = err
+	}
+}
+
+// process numbers the lives of the manager.
+func (r *killer) process() int64 { return r.processes.Load() }
+
+// report tells what was written, at which moments the manager died, and whether it came back.
+func (r *killer) report() (writes []string, killed []crashPoint, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.writes), slices.Clone(r.killed), r.err
+}

@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package crash
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"drover.io/test/workflow"
+)
+
+// TestManagementAPIServerNotReady lets the management API server say that it is not ready, while everything that is
+// asked of it still works: a MachineDeployment does not grow, and a new template takes no Machine,
+// until it is ready again.
+func TestManagementAPIServerNotReady(t *testing.T) {
+	w := start(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*runTimeout)
+	defer cancel()
+	s := &workflow.Workflow{Stack: w.stack, Namespace: "default", Cluster: "silence", Server: w.work.URL}
+	md := s.MachineDeployment()
+	for _, step := range []struct {
+		says string
+		do   func() error
+	}{
+		{"one machine runs", func() error { return s.Create(ctx, 1) }},
+		{"one machine runs", func() error { return s.AwaitRunning(ctx, 1) }},
+		{"it is not ready any more", func() error { w.manage.unready.Store(true); return nil }},
+		{"the manager notices", func() error { return w.manage.awaitNoticed(ctx) }},
+		{"it grows", func() error { return s.Scale(ctx, 2) }},
+		{"it waits", func() error {
+			return s.AwaitCondition(ctx, md, clusterv1.MachineDeploymentScalingUpCondition, metav1.ConditionTrue, "management cluster does not answer")
+		}},
+		{"it rolls", func() error { return s.Roll(ctx, "medium") }},
+		{"it waits", func() error {
+			return s.AwaitCondition(ctx, md, clusterv1.MachineDeploymentRollingOutCondition, metav1.ConditionTrue, "management cluster does not answer")
+		}},
+		{"nothing was made", func() error { return checkOneMachine(ctx, t, s) }},
+		{"it is ready again", func() error { w.manage.unready.Store(false); return nil }},
+		{"both run", func() error { return s.AwaitRunning(ctx, 2) }},
+		{"it ends", func() error { return s.Delete(ctx) }},
+		{"nothing is left", func() error { return s.AwaitNothingLeft(ctx) }},
+	} {
+		t.Log(step.says)
+		if err := step.do(); err != nil {
+			t.Fatalf("%s: %v", step.says, err)
+		}
+	}
+}
+
+// awaitNoticed waits until the manager has asked twice whether the API server is ready: at the second time it knows
+// the answer to the first.
+func (g *writeProxy) awaitNoticed(ctx context.Context) error {
+	return wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(context.Context) (bool, error) {
+		return g.notReadyAnswers.Load() >= 2, nil
+	})
+}
+
+// checkOneMachine fails unless there is still the one Machine.
+func checkOneMachine(ctx context.Context, t *testing.T, s *workflow.Workflow) error {
+	t.Helper()
+	machines, err := s.Machines(ctx)
+	if err == nil && len(machines) != 1 {
+		t.Errorf("there are %d Machines, want 1", len(machines))
+	}
+	return err
+}
