@@ -37,7 +37,7 @@ type environment struct {
 	ctx context.Context
 
 	mu sync.Mutex
-	// runs are the states that each Machine has gone through, by UID.
+	// lives are the states that each Machine has gone through, by UID.
 	lives map[string][]State
 	// identities are the providerIDs that were ever seen, with the UIDs that had them.
 	identities map[string][]string
@@ -178,7 +178,7 @@ func (w *environment) running(deployment string) []string {
 	return ids
 }
 
-// patchDeployment changes a MachineDeployment as a user would.
+// change changes a MachineDeployment as a user would.
 func (w *environment) change(deployment string, do func(*clusterv1.MachineDeployment)) {
 	w.t.Helper()
 	md := &clusterv1.MachineDeployment{}

@@ -19,7 +19,7 @@ import (
 	"drover.io/test/framework"
 )
 
-// checkLogs is how long nobody may have asked anything until a phase counts as over.
+// quiet is how long nobody may have asked anything until a phase counts as over.
 const quiet = 3 * time.Second
 
 // meter says what each phase cost: requests by the audit logs of both clusters, processor and memory

@@ -141,7 +141,7 @@ func (f *fleet) printStep(ctx context.Context, node *corev1.Node, ready corev1.C
 	return f.stack.WorkloadClient.Status().Patch(ctx, node, client.MergeFrom(before))
 }
 
-// restartTime ends the core and starts it again.
+// restart ends the core and starts it again.
 func restart(stack *framework.Stack, core core) error {
 	for _, manager := range stack.Managers() {
 		if manager.Name == core.manager {

@@ -101,7 +101,7 @@ func TestMachineDeployments(t *testing.T) {
 // pollPeriod is how often drivers want an instance to be read that starts or stops, at most.
 const pollPeriod = 5 * time.Second
 
-// run is the story.
+// live is the story.
 func live(t *testing.T, stack *framework.Stack, c *cloud) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)

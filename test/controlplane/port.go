@@ -59,7 +59,7 @@ func (p *port) move() error {
 	return fmt.Errorf("choosing a port: none free on %s from %d to %d", loopback, firstPort, lastPort)
 }
 
-// writeTo gives the port up.
+// release gives the port up.
 func (p *port) release() {
 	if p != nil {
 		p.claim.release()

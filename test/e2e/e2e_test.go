@@ -41,7 +41,7 @@ func start(t *testing.T, options framework.Options) (context.Context, *workflow.
 	return ctx, &workflow.Workflow{Stack: stack, Namespace: "default", Cluster: "demo"}
 }
 
-// runOnce runs the steps in order and fails the test at the first that fails.
+// run runs the steps in order and fails the test at the first that fails.
 func run(ctx context.Context, t *testing.T, steps ...func(context.Context) error) {
 	t.Helper()
 	for i, step := range steps {

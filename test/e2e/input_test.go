@@ -106,7 +106,7 @@ func create(ctx context.Context, t *testing.T, told *workflow.Workflow, object c
 	}
 }
 
-// patchDeployment reads the object anew and patches what do changes.
+// patch reads the object anew and patches what do changes.
 func patch(ctx context.Context, t *testing.T, told *workflow.Workflow, object client.Object, do func()) {
 	t.Helper()
 	if err := told.Stack.ManagementClient.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {

@@ -104,7 +104,7 @@ func start(t *testing.T) *framework.Stack {
 	return stack
 }
 
-// runBoth plays the story of a folder to its end.
+// run plays the story of a folder to its end.
 func run(t *testing.T, stack *framework.Stack, name string) {
 	s := &runner.Runner{Stack: stack, Namespace: name, Patience: *patience, Progress: t.Logf}
 	if err := s.Open(t.Context()); err != nil {

@@ -176,7 +176,7 @@ type choice struct {
 	Checksum string
 }
 
-// start applies the kubeconfig Secret and the manifests.
+// begin applies the kubeconfig Secret and the manifests.
 func (l *environment) begin(ctx context.Context, chosen choice) {
 	l.t.Helper()
 	kubeconfig, err := l.stack.Workload.Kubeconfig("drover", "drover:managers")
@@ -205,7 +205,7 @@ func (l *environment) must(err error) {
 	}
 }
 
-// runOnce prints how long after the machine was asked for something came.
+// step prints how long after the machine was asked for something came.
 func (l *environment) step(what string) { l.t.Logf("%6.1fs  %s", time.Since(l.began).Seconds(), what) }
 
 // await looks until nothing is missing, and tells that.

@@ -23,7 +23,7 @@ import (
 
 var seed = flag.Uint64("seed", 1, "seed of the moments at which the manager dies")
 
-// runTimeout bounds a life, and restart what each death adds to it; neither is a measure of how
+// runTimeout bounds a run, and restartTime is added for each crash; neither measures how
 // long it takes.
 const (
 	runTimeout  = 5 * time.Minute

@@ -43,7 +43,7 @@ type killer struct {
 	err    error
 }
 
-// start forgets what was counted.
+// reset forgets what was counted.
 func (r *killer) reset(due []crashPoint) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

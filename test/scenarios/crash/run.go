@@ -40,7 +40,7 @@ type outcome struct {
 	Machines, Hosts int
 }
 
-// run lives a life. With an outcome that is wanted it waits until everything looks like
+// runWorkflow lives a life. With an outcome that is wanted it waits until everything looks like
 // that; without, until nothing changes any more.
 func runWorkflow(ctx context.Context, s *workflow.Workflow, want *outcome) (*outcome, error) {
 	ctx, cancel := context.WithCancel(ctx)

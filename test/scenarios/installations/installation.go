@@ -132,7 +132,7 @@ func (i *installation) launch(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// start creates the objects of the installation, none of which has the label below its metadata.
+// begin creates the objects of the installation, none of which has the label below its metadata.
 func (i *installation) begin(ctx context.Context) error {
 	kubeconfig, err := i.stack.Workload.Kubeconfig(i.accounts, "drover:managers")
 	if err != nil {

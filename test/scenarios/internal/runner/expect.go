@@ -15,7 +15,7 @@ import (
 	"drover.io/test/scenarios/internal/parser"
 )
 
-// observe waits until all documents are true at one look.
+// expect waits until all documents are true at one look.
 func (r *Runner) expect(ctx context.Context, documents []parser.Document) error {
 	return r.await(ctx, func(ctx context.Context) (string, error) {
 		for i, d := range documents {
@@ -72,7 +72,7 @@ func diff(want, got *unstructured.Unstructured) string {
 // maxShown is how many objects a message carries.
 const maxShown = 3
 
-// runInteractive prints what was found.
+// show prints what was found.
 func show(found []unstructured.Unstructured) string {
 	var all strings.Builder
 	for _, object := range found[:min(len(found), maxShown)] {
