@@ -4,7 +4,7 @@
 // Command quickstart runs Drover's main job on this machine: a management and a workload
 // cluster, both real control planes on loopback, the managers as separate processes, and
 // simulated machines that join as Nodes. It shows what happens, then stays up until Ctrl-C.
-// With --once it tells the whole story unattended, checks that nothing is left, and exits
+// With --once it runs the whole demo unattended, checks that nothing is left, and exits
 // non-zero with the reason if anything is.
 package main
 
@@ -23,8 +23,8 @@ import (
 )
 
 func main() {
-	once := pflag.Bool("once", false, "tell the story unattended and exit: 3 machines, scale to 5, roll, scale to 0, delete")
-	timeout := pflag.Duration("timeout", 5*time.Minute, "how long the story may take with --once")
+	once := pflag.Bool("once", false, "run the demo unattended and exit: 3 machines, scale to 5, roll, scale to 0, delete")
+	timeout := pflag.Duration("timeout", 5*time.Minute, "how long the demo may take with --once")
 	pflag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -47,37 +47,37 @@ func run(ctx context.Context, once bool, timeout time.Duration) (err error) {
 			err = stopErr
 		}
 	}()
-	told := &workflow.Workflow{Stack: stack, Namespace: "default", Cluster: "demo"}
+	demo := &workflow.Workflow{Stack: stack, Namespace: "default", Cluster: "demo"}
 	if once {
 		bounded, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
-		return runOnce(bounded, told, out)
+		return runOnce(bounded, demo, out)
 	}
-	return runInteractive(ctx, told, out)
+	return runInteractive(ctx, demo, out)
 }
 
-// runOnce is the story from birth to the last trace.
-func runOnce(ctx context.Context, told *workflow.Workflow, out *view) error {
+// runOnce creates machines, changes them and deletes them.
+func runOnce(ctx context.Context, demo *workflow.Workflow, out *view) error {
 	began := time.Now()
-	for _, chapter := range []struct {
-		says string
-		do   func(context.Context) error
+	for _, step := range []struct {
+		title string
+		do    func(context.Context) error
 	}{
-		{"creating a Cluster and a MachineDeployment with 3 replicas", func(ctx context.Context) error { return told.Create(ctx, 3) }},
-		{"", func(ctx context.Context) error { return told.AwaitRunning(ctx, 3) }},
-		{"scaling to 5", func(ctx context.Context) error { return told.Scale(ctx, 5) }},
-		{"", func(ctx context.Context) error { return told.AwaitRunning(ctx, 5) }},
-		{"rolling to another instance type", func(ctx context.Context) error { return told.Roll(ctx, "medium") }},
-		{"", func(ctx context.Context) error { return told.AwaitRunning(ctx, 5) }},
-		{"scaling to 0", func(ctx context.Context) error { return told.Scale(ctx, 0) }},
-		{"", func(ctx context.Context) error { return told.AwaitRunning(ctx, 0) }},
-		{"deleting the Cluster", told.Delete},
-		{"checking that no object, Node, token or simulated host is left", told.AwaitNothingLeft},
+		{"creating a Cluster and a MachineDeployment with 3 replicas", func(ctx context.Context) error { return demo.Create(ctx, 3) }},
+		{"", func(ctx context.Context) error { return demo.AwaitRunning(ctx, 3) }},
+		{"scaling to 5", func(ctx context.Context) error { return demo.Scale(ctx, 5) }},
+		{"", func(ctx context.Context) error { return demo.AwaitRunning(ctx, 5) }},
+		{"rolling to another instance type", func(ctx context.Context) error { return demo.Roll(ctx, "medium") }},
+		{"", func(ctx context.Context) error { return demo.AwaitRunning(ctx, 5) }},
+		{"scaling to 0", func(ctx context.Context) error { return demo.Scale(ctx, 0) }},
+		{"", func(ctx context.Context) error { return demo.AwaitRunning(ctx, 0) }},
+		{"deleting the Cluster", demo.Delete},
+		{"checking that no object, Node, token or simulated host is left", demo.AwaitNothingLeft},
 	} {
-		if chapter.says != "" {
-			out.printStep(chapter.says)
+		if step.title != "" {
+			out.printStep(step.title)
 		}
-		if err := out.showWhile(ctx, told, chapter.do); err != nil {
+		if err := out.showWhile(ctx, demo, step.do); err != nil {
 			return err
 		}
 	}
@@ -85,18 +85,18 @@ func runOnce(ctx context.Context, told *workflow.Workflow, out *view) error {
 	return nil
 }
 
-// runInteractive brings three machines up and leaves them to the user.
-func runInteractive(ctx context.Context, told *workflow.Workflow, out *view) error {
+// runInteractive creates three machines and runs until ctx is done.
+func runInteractive(ctx context.Context, demo *workflow.Workflow, out *view) error {
 	out.printStep("creating a Cluster and a MachineDeployment with 3 replicas")
-	if err := told.Create(ctx, 3); err != nil {
+	if err := demo.Create(ctx, 3); err != nil {
 		return err
 	}
-	if err := out.showWhile(ctx, told, func(ctx context.Context) error { return told.AwaitRunning(ctx, 3) }); err != nil {
+	if err := out.showWhile(ctx, demo, func(ctx context.Context) error { return demo.AwaitRunning(ctx, 3) }); err != nil {
 		return err
 	}
 	out.printStep("3 machines are Ready Nodes")
-	fmt.Printf(instructions, told.Stack.Kubeconfig("management"), told.Stack.Kubeconfig("workload"), told.Stack.Dir)
-	err := out.showWhile(ctx, told, func(ctx context.Context) error {
+	fmt.Printf(instructions, demo.Stack.Kubeconfig("management"), demo.Stack.Kubeconfig("workload"), demo.Stack.Dir)
+	err := out.showWhile(ctx, demo, func(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	})

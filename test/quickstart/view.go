@@ -46,7 +46,7 @@ func (v *view) printStep(step string) {
 }
 
 // showWhile shows the machines while do runs.
-func (v *view) showWhile(ctx context.Context, told *workflow.Workflow, do func(context.Context) error) error {
+func (v *view) showWhile(ctx context.Context, demo *workflow.Workflow, do func(context.Context) error) error {
 	drawing, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	group.Go(func() {
@@ -57,7 +57,7 @@ func (v *view) showWhile(ctx context.Context, told *workflow.Workflow, do func(c
 			case <-drawing.Done():
 				return
 			case <-ticker.C:
-				if machines, err := told.Machines(drawing); err == nil {
+				if machines, err := demo.Machines(drawing); err == nil {
 					v.draw(machines)
 				}
 			}

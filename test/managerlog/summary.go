@@ -1,0 +1,111 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package managerlog
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// machineKinds are the kinds whose objects have the name of their Machine.
+var machineKinds = []string{"Machine", "BootstrapConfig", "SimMachine", "Node"}
+
+// otherKinds are the other kinds that a line may be about, the most specific first.
+var otherKinds = []string{"MachineSet", "MachineDeployment", "MachineHealthCheck", "BootstrapConfigTemplate", "SimMachineTemplate", "Cluster"}
+
+// addedKeys are the keys that controller-runtime adds to each line of a reconcile.
+var addedKeys = []string{"controller", "controllerGroup", "controllerKind", "namespace", "name", "reconcileID", "logger"}
+
+// coalescedPhases are the phases of a Machine that a fast machine passes between two writes of its status.
+var coalescedPhases = []string{"Provisioning", "Provisioned"}
+
+// variable are the parts of values that differ between two runs, with their replacements, in order.
+var variable = []struct {
+	pattern     *regexp.Regexp
+	replacement string
+}{
+	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "UID"},
+	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "ADDRESS"},
+	{regexp.MustCompile(`\b\d+(\.\d+)?(ns|µs|ms|s|m|h)\b`), "DURATION"},
+	{regexp.MustCompile(`\bcsr-[a-z0-9]{5,}\b`), "CSR"},
+	{regexp.MustCompile(`\bbootstrap-token-[a-z0-9]{6}\b`), "TOKEN"},
+}
+
+// Summary describes what happened to each object: for each group of objects with the same lines their number, and the
+// lines of each controller in the order in which they were logged. Errors and lines above level 0 are left out.
+func Summary(entries []Entry) string {
+	names := newNames(entries)
+	lines := map[string][]string{}
+	for _, e := range slices.SortedStableFunc(slices.Values(entries), func(a, b Entry) int { return a.Time.Compare(b.Time) }) {
+		object := subject(e)
+		if object == "" || e.Error || e.Level > 0 || slices.Contains(coalescedPhases, e.Values["phase"]) {
+			continue
+		}
+		lines[object] = append(lines[object], names.replace(line(e, object)))
+	}
+	objects := map[string]int{}
+	for object, of := range lines {
+		// The sort is stable, and one controller handles an object in one worker at a time.
+		slices.SortStableFunc(of, func(a, b string) int { return strings.Compare(source(a), source(b)) })
+		objects[names.kind(object)+"\n"+strings.Join(of, "\n")+"\n"]++
+	}
+	var all []string
+	for text, count := range objects {
+		title, rest, _ := strings.Cut(text, "\n")
+		all = append(all, fmt.Sprintf("%s: %d\n%s", title, count, rest))
+	}
+	slices.Sort(all)
+	return strings.Join(all, "\n")
+}
+
+// subject returns the kind and name of the object that a line is about. Objects of a Machine count as the Machine.
+func subject(e Entry) string {
+	for _, kind := range machineKinds {
+		if value, ok := e.Values[kind]; ok {
+			return "Machine " + value[strings.LastIndex(value, "/")+1:]
+		}
+	}
+	for _, kind := range otherKinds {
+		if value, ok := e.Values[kind]; ok {
+			return kind + " " + value[strings.LastIndex(value, "/")+1:]
+		}
+	}
+	return ""
+}
+
+const separator = ": "
+
+// source returns the part of a line that names its manager and controller.
+func source(line string) string {
+	before, _, _ := strings.Cut(line, separator)
+	return before
+}
+
+// line returns the text of an entry about an object: its source, message and the keys that are left.
+func line(e Entry, object string) string {
+	values := maps.Clone(e.Values)
+	controller := cmp.Or(values["controller"], values["logger"])
+	for _, key := range addedKeys {
+		delete(values, key)
+	}
+	_, name, _ := strings.Cut(object, " ")
+	for key, value := range values {
+		if key == "previousPhase" && slices.Contains(append(coalescedPhases, "Pending", ""), value) {
+			values[key] = "EARLIER"
+		}
+		if strings.HasSuffix("/"+value, "/"+name) {
+			delete(values, key)
+		}
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "  %s%s%s", strings.TrimSuffix(e.Manager+"/"+controller, "/"), separator, e.Message)
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		fmt.Fprintf(&text, " %s=%q", key, values[key])
+	}
+	return text.String()
+}
