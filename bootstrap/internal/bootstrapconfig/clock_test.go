@@ -341,7 +341,7 @@ func TestAccessIsLookedAtAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return connection.DoneWithin(accessEnsured+string(b.config.Spec.Join.Method), accessPeriod)
+		return !connection.CheckDue(accessCheck + string(b.config.Spec.Join.Method))
 	}
 	b.reconcile()
 	if !known() {
