@@ -82,7 +82,7 @@ func emptyTransport(t *testing.T) *workload.Transport {
 // TestAWatchThatIsNeverAnsweredIsGivenUp lists its Nodes and never begins the answer to their watch: they are listed again.
 func TestAWatchThatIsNeverAnsweredIsGivenUp(t *testing.T) {
 	t.Parallel()
-	a := apiServer(t, "a").Config
+	a := apiServer(t, "a")
 	w := newWorld(t, func(o *Options) { o.SyncTimeout = 500 * time.Millisecond })
 	ended := make(chan struct{})
 	config := before(t, a, func(response http.ResponseWriter, request *http.Request) bool {
