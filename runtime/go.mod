@@ -5,7 +5,7 @@ go 1.26.0
 replace drover.io/api => ../api
 
 require (
-	drover.io/api v0.0.0-00010101000000-000000000000
+	drover.io/api v0.0.0
 	github.com/go-logr/logr v1.4.4
 	github.com/google/go-cmp v0.7.0
 	github.com/prometheus/client_golang v1.23.2
