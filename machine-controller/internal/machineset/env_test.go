@@ -32,9 +32,9 @@ import (
 	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/machine"
 	"drover.io/machine-controller/internal/safety"
-	"drover.io/machine-controller/internal/testenv"
 	"drover.io/machine-controller/internal/volume"
 	"drover.io/machine-controller/internal/workload"
+	"drover.io/runtime/envtest"
 )
 
 // patience bounds waiting for a real API server; no test measures time by it.
@@ -43,9 +43,9 @@ const patience = 90 * time.Second
 // The tests of this package share one real API server and one manager with the MachineSet
 // and Machine controllers, started by the first test that wants them.
 var (
-	management = &testenv.Server{Project: true, Folders: []string{"testdata"}}
+	management = &envtest.Server{Project: true, Folders: []string{"testdata"}}
 	// quiet is an API server that no manager acts on.
-	quiet       = &testenv.Server{Project: true}
+	quiet       = &envtest.Server{Project: true}
 	stopManager = func() {}
 	faults      = &faultPlan{plans: map[string]*fault{}, sent: map[string][]client.Object{}}
 )
@@ -59,12 +59,12 @@ var startEnvironment = sync.OnceValues(func() (*rest.Config, error) {
 })
 
 func TestMain(m *testing.M) {
-	testenv.Main(m, func() error { stopManager(); return nil }, management.Stop, quiet.Stop)
+	envtest.Main(m, func() error { stopManager(); return nil }, management.Stop, quiet.Stop)
 }
 
 // startManager runs both controllers, whose writes go through faults.
 func startManager(config *rest.Config) error {
-	s, err := testenv.Scheme()
+	s, err := envtest.Scheme()
 	if err != nil {
 		return err
 	}
@@ -251,7 +251,7 @@ func newWorld(t *testing.T, f *fault) *world {
 	if err != nil {
 		t.Fatalf("starting the API server: %v", err)
 	}
-	s, err := testenv.Scheme()
+	s, err := envtest.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}

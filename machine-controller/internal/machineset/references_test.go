@@ -15,7 +15,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"drover.io/machine-controller/internal/testenv"
+	"drover.io/runtime/envtest"
 )
 
 func validCheck(namespace string, apiVersion, kind string) *clusterv1.MachineHealthCheck {
@@ -94,7 +94,7 @@ func TestReferencesOfTheWrongKindAreRefused(t *testing.T) {
 }
 
 // lenient applies a change to the CRD of Machines until the test takes it back.
-func lenient(t *testing.T, server *testenv.Server, change func(*apiextensionsv1.JSONSchemaProps)) (restore func()) {
+func lenient(t *testing.T, server *envtest.Server, change func(*apiextensionsv1.JSONSchemaProps)) (restore func()) {
 	t.Helper()
 	known := runtime.NewScheme()
 	if err := apiextensionsv1.AddToScheme(known); err != nil {
