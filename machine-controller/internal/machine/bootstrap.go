@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/contract"
+	"drover.io/machine-controller/internal/machine/deletion"
 )
 
 // bootstrap learns the name of the Secret that the machine boots with, from the
@@ -22,8 +22,8 @@ type bootstrap struct {
 	client   client.Client
 	contract *contract.Reader
 	events   *recorder
-	// asked remembers what is being deleted before the cache shows it.
-	asked *coalesce.Pace
+	// requested shows deletions that the cache does not show yet.
+	requested *deletion.Requested
 }
 
 func (p bootstrap) run(ctx context.Context, s *state) (reconcile.Result, error) {
@@ -37,7 +37,7 @@ func (p bootstrap) run(ctx context.Context, s *state) (reconcile.Result, error) 
 	config, err := p.contract.BootstrapConfig(ctx, s.machine.Namespace, spec.ConfigRef)
 	s.bootstrap = seen[contract.BootstrapConfig]{config, err}
 	if err == nil {
-		leave(p.asked, config.Unstructured)
+		p.requested.Apply(config.Unstructured)
 		err = adopt(ctx, p.client, s.machine, config.Unstructured, "spec.bootstrap.configRef")
 	}
 	if isRefused(err) {

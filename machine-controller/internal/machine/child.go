@@ -16,7 +16,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/runtime/predicates"
 )
@@ -35,12 +34,6 @@ func (e *foreignError) Error() string {
 func isRefused(err error) bool {
 	var foreign *foreignError
 	return errors.As(err, &foreign) || contract.IsInvalidReference(err)
-}
-
-// ownedBy reports whether the machine controls the object, by UID.
-func ownedBy(machine *clusterv1.Machine, child *unstructured.Unstructured) bool {
-	controller := metav1.GetControllerOfNoCopy(child)
-	return controller != nil && controller.UID == machine.UID
 }
 
 // foreign returns the owner that keeps the machine from taking the object; nil if there is
@@ -65,8 +58,8 @@ func isMachine(owner metav1.OwnerReference) bool {
 }
 
 // adopt makes the machine the controller of one of its two provider objects, which the field
-// refers to, and puts the cluster's label and the machine's watch-filter label on it. Objects born here have both already and cost
-// nothing; the patch is for objects that a person or another core made, or whose owner
+// refers to, and puts the cluster's label and the machine's watch-filter label on it. Objects that a MachineSet of
+// this manager created have both already and cost nothing; the patch is for objects that a person or another core made, or whose owner
 // reference was removed. An object that belongs to something else is left alone: the error
 // is a foreignError then. An object that is being deleted is not taken any more.
 func adopt(ctx context.Context, c client.Client, machine *clusterv1.Machine, child *unstructured.Unstructured, field string) error {
@@ -77,7 +70,7 @@ func adopt(ctx context.Context, c client.Client, machine *clusterv1.Machine, chi
 		return nil
 	}
 	label := child.GetLabels()[clusterv1.ClusterNameLabel]
-	if ownedBy(machine, child) && label == machine.Spec.ClusterName && predicates.Inherited(child, machine) {
+	if metav1.IsControlledBy(child, machine) && label == machine.Spec.ClusterName && predicates.Inherited(child, machine) {
 		return nil
 	}
 	references := []metav1.OwnerReference{*metav1.NewControllerRef(machine, clusterv1.GroupVersion.WithKind("Machine"))}
@@ -101,12 +94,4 @@ func adopt(ctx context.Context, c client.Client, machine *clusterv1.Machine, chi
 	child.SetOwnerReferences(references)
 	child.SetResourceVersion(target.GetResourceVersion())
 	return nil
-}
-
-// leave shows a child as being deleted whose deletion was accepted a moment ago, which the cache may not
-// show yet.
-func leave(asked *coalesce.Pace, child *unstructured.Unstructured) {
-	if child.GetDeletionTimestamp() == nil && asked.Due(child.GetUID()) > 0 {
-		child.SetDeletionTimestamp(new(metav1.NewTime(asked.Clock.Now())))
-	}
 }

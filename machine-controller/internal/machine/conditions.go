@@ -130,7 +130,7 @@ func missing(ref clusterv1.ContractVersionedObjectReference, err error, existed 
 func setDeleting(s *state) {
 	condition := metav1.Condition{Type: clusterv1.MachineDeletingCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineNotDeletingReason}
 	if s.deleting() {
-		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, s.deletion.reason, s.deletion.message
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, s.deletion.Reason, s.deletion.Message
 		if condition.Reason == "" {
 			condition.Reason = clusterv1.MachineDeletingReason
 		}

@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package machine reconciles Machines: it follows a Machine's bootstrap and infrastructure
-// objects through the contract, finds its Node in the workload cluster, reports on all of
-// them, and deletes in the right order (hooks, drain, volumes, virtual machine, bootstrap,
-// Node). It knows no cloud and creates no objects; the MachineSet controller gives birth to
-// Machines together with their provider objects.
+// objects through the contract, finds its Node in the workload cluster and reports the state of
+// all of them. A Machine that is being deleted is handed to package deletion. It depends on no
+// cloud and creates no objects; the MachineSet controller creates Machines together with their
+// provider objects.
 package machine
 
 import (
@@ -30,10 +30,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"drover.io/machine-controller/internal/clusterevents"
-	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/drain"
 	"drover.io/machine-controller/internal/expectation"
+	"drover.io/machine-controller/internal/machine/deletion"
 	"drover.io/machine-controller/internal/metrics"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/safety"
@@ -88,11 +88,11 @@ type Reconciler struct {
 	// those of the managed domains.
 	SyncLabels, SyncAnnotations []*regexp.Regexp
 
-	phases []phase
-	steps  []step
-	held   holdback
-	writes expectation.Writes
-	share  *fairshare.Gate
+	phases  []phase
+	deleter *deletion.Deleter
+	held    holdback
+	writes  expectation.Writes
+	share   *fairshare.Gate
 }
 
 // A phase brings one aspect of a Machine forward, or finds that it is done already. It may
@@ -124,23 +124,18 @@ func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, op
 func (r *Reconciler) arrange() {
 	recorder := &recorder{r.Events}
 	r.writes.Clock = r.Clock
-	asked := &coalesce.Pace{Clock: r.Clock, Period: absentRetry}
+	requested := deletion.NewRequested(r.Clock)
 	r.phases = []phase{
 		ownership{r.Live}, // it belongs to somebody and cannot vanish unseen
-		bootstrap{r.Client, r.Contract, recorder, asked},                                 // the data it boots with is known
-		infrastructure{r.Client, r.Contract, recorder, asked},                            // its virtual machine exists
+		bootstrap{r.Client, r.Contract, recorder, requested},                             // the data it boots with is known
+		infrastructure{r.Client, r.Contract, recorder, requested},                        // its virtual machine exists
 		node{r.Client, r.Workloads, nodeSync{r.SyncLabels, r.SyncAnnotations}, recorder}, // it has joined the workload cluster
 	}
-	drain := drained{r.Client, r.Workloads, r.Drainer, recorder, r.Clock, r.Guard}
-	r.steps = []step{
-		preDrain(r.Clock),                   // whoever asked may act before the drain
-		drain,                               // no pod is lost
-		detached{drain, r.Volumes},          // no volume is torn off
-		preTerminate(r.Clock),               // whoever asked may act before the end
-		infrastructureGone{r.Client, asked}, // nothing costs money any more
-		bootstrapGone{r.Client, asked},      // no secret is left
-		&nodeGone{workloads: r.Workloads, events: recorder, clock: r.Clock}, // the workload cluster forgets it
+	r.deleter = &deletion.Deleter{
+		Client: r.Client, Workloads: r.Workloads, Drainer: r.Drainer, Volumes: r.Volumes, Guard: r.Guard,
+		Events: r.Events, Clock: r.Clock, Requested: requested,
 	}
+	r.deleter.Arrange()
 }
 
 // Reconcile brings one Machine forward, with at most one write to it and one to its status.
@@ -176,7 +171,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (recon
 	var result reconcile.Result
 	for _, phase := range r.phases {
 		next, err := phase.run(ctx, s)
-		metrics.Failed(operation(phase), err)
+		metrics.Failed(metrics.Operation(phase), err)
 		result, errs = results.Earliest(result, next), append(errs, err)
 	}
 	switch {
@@ -195,20 +190,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (recon
 	return results.Earliest(result, next), nil
 }
 
-// finalize runs the steps of deletion until one has to wait, and lets the Machine go after the last.
+// finalize deletes what the Machine stands for and then removes the finalizer.
 func (r *Reconciler) finalize(ctx context.Context, s *state) (reconcile.Result, error) {
-	var err error
-	if s.planeGoes, err = r.planeGoes(ctx, s); err != nil {
+	controlPlaneDeleting, err := r.controlPlaneDeleting(ctx, s)
+	if err != nil {
 		return reconcile.Result{}, err
 	}
-	for _, step := range r.steps {
-		done, result, err := step.run(ctx, s)
-		metrics.Failed(operation(step), err)
-		if err != nil || !done {
-			return results.Earliest(result, planeAgain(s)), err
-		}
+	s.deletion, err = r.deleter.Run(ctx, s.forDeletion(controlPlaneDeleting))
+	if err != nil || !s.deletion.Done {
+		return results.Earliest(reconcile.Result{RequeueAfter: s.deletion.RequeueAfter}, controlPlaneRetry(s)), err
 	}
-	s.deletion = progress{reason: clusterv1.MachineDeletingDeletionCompletedReason}
 	controllerutil.RemoveFinalizer(s.machine, clusterv1.MachineFinalizer)
 	return reconcile.Result{}, nil
 }

@@ -13,11 +13,11 @@ import (
 	"drover.io/machine-controller/internal/workload"
 )
 
-// planeGoes finds out whether the control plane that the Cluster refers to is going away, and
-// every Node with it: with its Cluster, or alone. Somebody else's control plane, without a
-// reference, stays. One that is not there any more counts as gone only if nobody answers in
-// its place; of one that cannot be read nothing is assumed.
-func (r *Reconciler) planeGoes(ctx context.Context, s *state) (bool, error) {
+// controlPlaneDeleting reports whether the control plane that the Cluster refers to is deleted, and
+// every Node with it: with its Cluster, or alone. An externally managed control plane, which has no
+// reference, stays. One whose object does not exist counts as deleted only if no API server answers
+// at the endpoint; one that cannot be read does not count as deleted.
+func (r *Reconciler) controlPlaneDeleting(ctx context.Context, s *state) (bool, error) {
 	ref := s.cluster.Spec.ControlPlaneRef
 	if !ref.IsDefined() {
 		return false, nil
@@ -37,9 +37,9 @@ func (r *Reconciler) planeGoes(ctx context.Context, s *state) (bool, error) {
 	return plane.GetDeletionTimestamp() != nil, nil
 }
 
-// planeAgain says when to look for the control plane again while the workload cluster does
-// not answer: that it goes wakes its Cluster, but no Machine.
-func planeAgain(s *state) reconcile.Result {
+// controlPlaneRetry is when to read the control plane again while the workload cluster does
+// not answer: its deletion triggers a reconcile of the Cluster, but not of Machines.
+func controlPlaneRetry(s *state) reconcile.Result {
 	if s.connection.Connected || !s.cluster.Spec.ControlPlaneRef.IsDefined() {
 		return reconcile.Result{}
 	}

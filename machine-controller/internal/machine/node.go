@@ -68,7 +68,7 @@ func (p node) run(ctx context.Context, s *state) (reconcile.Result, error) {
 	}
 	s.machine.Status.NodeRef = clusterv1.MachineNodeReference{Name: found.Name}
 	s.machine.Status.NodeInfo = found.Status.NodeInfo.DeepCopy()
-	if s.deleting() && terminating(s) {
+	if s.deleting() && s.forDeletion(false).Infrastructure.Deleting() {
 		return reconcile.Result{}, nil
 	}
 	if !p.sync.onRecord(s) {

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/machine-controller/internal/contract"
+	"drover.io/machine-controller/internal/machine/deletion"
 	"drover.io/machine-controller/internal/workload"
 )
 
@@ -31,9 +32,8 @@ type state struct {
 
 	// connection is the state of the connection to the workload cluster.
 	connection workload.State
-	// planeGoes says of a machine that is deleted that the Nodes go with their control plane.
-	planeGoes bool
-	deletion  progress
+	// deletion is how far the deletion of the machine has come.
+	deletion deletion.Progress
 }
 
 // seen is what came of looking for an object: the object, or why there is none.
@@ -43,18 +43,13 @@ type seen[T any] struct {
 	err error
 }
 
-// progress says where a deletion stands, in the words of the Deleting condition.
-type progress struct {
-	reason, message string
-}
-
 func (s *state) deleting() bool { return !s.machine.DeletionTimestamp.IsZero() }
 
 func (s *state) clusterKey() client.ObjectKey {
 	return client.ObjectKey{Namespace: s.machine.Namespace, Name: s.machine.Spec.ClusterName}
 }
 
-// fleet is what a MachinePolicy would select for the machine: its MachineDeployment, or a
+// owner is the object whose MachinePolicy applies to the machine: its MachineDeployment, or a
 // MachineSet that has none; nil for a machine that stands alone.
 func (s *state) owner() client.Object {
 	switch {
@@ -64,4 +59,27 @@ func (s *state) owner() client.Object {
 		return s.set
 	}
 	return nil
+}
+
+// forDeletion is the part of the state that the deletion acts on.
+func (s *state) forDeletion(controlPlaneDeleting bool) deletion.State {
+	d := deletion.State{
+		Machine:              s.machine,
+		Cluster:              s.cluster,
+		Owner:                s.owner(),
+		Infrastructure:       deletion.Object{Err: s.infra.err, Foreign: isRefused(s.infra.err)},
+		Bootstrap:            deletion.Object{Err: s.bootstrap.err, Foreign: isRefused(s.bootstrap.err)},
+		Node:                 s.node.object,
+		NodeErr:              s.node.err,
+		ProviderIDConflict:   isRivalled(s.node.err),
+		ControlPlaneDeleting: controlPlaneDeleting,
+		Disconnected:         disconnected(s.connection),
+	}
+	if s.infra.object != nil {
+		d.Infrastructure.Unstructured = s.infra.object.Unstructured
+	}
+	if s.bootstrap.object != nil {
+		d.Bootstrap.Unstructured = s.bootstrap.object.Unstructured
+	}
+	return d
 }
