@@ -20,29 +20,29 @@ import (
 	"drover.io/runtime/predicates"
 )
 
-// A foreignError says that a provider's object belongs to something other than the Machine
-// that refers to it. Nothing of such an object is read into the Machine, and it is not deleted.
+// A foreignError means that a provider's object belongs to something other than the Machine that
+// refers to it. Nothing of such an object is read into the Machine, and it is not deleted.
 type foreignError struct{ field, kind, name, owner string }
 
-// Error names the object, whose it is, and the ways out.
+// Error names the object, its owner and the possible corrections.
 func (e *foreignError) Error() string {
 	return fmt.Sprintf("%s: %s %q belongs to %s: name an object that is this Machine's alone, or delete this Machine, which leaves %s %q as it is",
 		e.field, e.kind, e.name, e.owner, e.kind, e.name)
 }
 
-// isRefused reports whether the object behind a reference is not this Machine's to touch.
+// isRefused reports whether the Machine must not use or delete the object that it refers to.
 func isRefused(err error) bool {
 	var foreign *foreignError
 	return errors.As(err, &foreign) || contract.IsInvalidReference(err)
 }
 
-// foreign returns the owner that keeps the machine from taking the object; nil if there is
-// none. Whatever controls the Machine itself may have made the object for it: upstream's
-// MachineSets and control planes do, before they make the Machine.
+// foreign returns the owner that prevents the machine from adopting the object; nil if there is
+// none. The controller of the Machine may own the object, too: upstream's MachineSets and control
+// planes create it before the Machine.
 func foreign(machine *clusterv1.Machine, child *unstructured.Unstructured) *metav1.OwnerReference {
-	maker := metav1.GetControllerOfNoCopy(machine)
+	controller := metav1.GetControllerOfNoCopy(machine)
 	for _, owner := range child.GetOwnerReferences() {
-		if owner.UID == machine.UID || (maker != nil && owner.UID == maker.UID) {
+		if owner.UID == machine.UID || (controller != nil && owner.UID == controller.UID) {
 			continue
 		}
 		if (owner.Controller != nil && *owner.Controller) || isMachine(owner) {
@@ -61,7 +61,7 @@ func isMachine(owner metav1.OwnerReference) bool {
 // refers to, and puts the cluster's label and the machine's watch-filter label on it. Objects that a MachineSet of
 // this manager created have both already and cost nothing; the patch is for objects that a person or another core made, or whose owner
 // reference was removed. An object that belongs to something else is left alone: the error
-// is a foreignError then. An object that is being deleted is not taken any more.
+// is a foreignError then. An object that is being deleted is not adopted.
 func adopt(ctx context.Context, c client.Client, machine *clusterv1.Machine, child *unstructured.Unstructured, field string) error {
 	if owner := foreign(machine, child); owner != nil {
 		return &foreignError{field, child.GetKind(), child.GetName(), fmt.Sprintf("%s %q", owner.Kind, owner.Name)}

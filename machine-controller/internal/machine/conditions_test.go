@@ -276,7 +276,7 @@ func TestReadyTellsOfADeletionWithoutItsDetails(t *testing.T) {
 			m.DeletionTimestamp = new(metav1.NewTime(epoch.Add(-test.age)))
 			s := &state{machine: m, deletion: deletion.Progress{Reason: clusterv1.MachineDeletingDrainingNodeReason, Message: "pod-1 is in the way"}}
 			setDeleting(s)
-			setInfrastructureReady(&state{machine: m, infra: seen[contract.InfraMachine]{err: notFound}}) // unremarkable now
+			setInfrastructureReady(&state{machine: m, infra: observed[contract.InfraMachine]{err: notFound}}) // unremarkable now
 			setReady(m, epoch)
 			if got := verdictOf(m, clusterv1.MachineDeletingCondition); got.Message != "pod-1 is in the way" {
 				t.Errorf("Deleting says %q", got.Message)

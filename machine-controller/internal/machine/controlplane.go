@@ -25,7 +25,7 @@ func (r *Reconciler) controlPlaneDeleting(ctx context.Context, s *state) (bool, 
 	if !s.cluster.DeletionTimestamp.IsZero() {
 		return true, nil
 	}
-	plane, err := r.Contract.ControlPlane(ctx, s.machine.Namespace, ref)
+	controlPlane, err := r.Contract.ControlPlane(ctx, s.machine.Namespace, ref)
 	switch {
 	case apierrors.IsNotFound(err):
 		return !s.connection.Connected && s.connection.Reason != workload.ReasonConnecting, nil
@@ -34,7 +34,7 @@ func (r *Reconciler) controlPlaneDeleting(ctx context.Context, s *state) (bool, 
 	case err != nil:
 		return false, err
 	}
-	return plane.GetDeletionTimestamp() != nil, nil
+	return controlPlane.GetDeletionTimestamp() != nil, nil
 }
 
 // controlPlaneRetry is when to read the control plane again while the workload cluster does
@@ -43,5 +43,5 @@ func controlPlaneRetry(s *state) reconcile.Result {
 	if s.connection.Connected || !s.cluster.Spec.ControlPlaneRef.IsDefined() {
 		return reconcile.Result{}
 	}
-	return reconcile.Result{RequeueAfter: absentRetry}
+	return reconcile.Result{RequeueAfter: objectRetry}
 }

@@ -10,11 +10,11 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 )
 
-// recorder holds every event this controller emits, with its words.
+// recorder has a method for every event that this controller emits.
 type recorder struct{ events.EventRecorder }
 
-// refused tells once that a reference was not followed: again only when the condition that
-// the refusal stands in has been something else in between.
+// refused emits an event once for a reference that was not followed, and again only when the condition
+// that reports the refusal has had another message in between.
 func (r *recorder) refused(m *clusterv1.Machine, condition string, err error) {
 	if conditions.GetMessage(m, condition) != err.Error() {
 		r.Eventf(m, nil, corev1.EventTypeWarning, "ReferenceRefused", "FollowReference", "%v", err)
@@ -25,6 +25,6 @@ func (r *recorder) nodeJoined(m *clusterv1.Machine, node string) {
 	r.Eventf(m, nil, corev1.EventTypeNormal, "SuccessfulSetNodeRef", "SetNodeRef", "Machine joined as Node %s", node)
 }
 
-func (r *recorder) nodeClaimed(m *clusterv1.Machine, node string) {
+func (r *recorder) providerIDAssigned(m *clusterv1.Machine, node string) {
 	r.Eventf(m, nil, corev1.EventTypeNormal, "AssignedProviderID", "AssignProviderID", "Wrote the providerID of the machine to Node %s, which had none", node)
 }

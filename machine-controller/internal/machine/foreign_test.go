@@ -138,11 +138,11 @@ func TestAReferenceOfTheWrongKindIsNotFollowed(t *testing.T) {
 			t.Parallel()
 			s := deletingState(func(s *state) {
 				s.machine.Spec.InfrastructureRef, s.machine.Spec.Bootstrap.ConfigRef = ref, ref
-				s.infra = seen[contract.InfraMachine]{}
+				s.infra = observed[contract.InfraMachine]{}
 			})
 			recorded := events.NewFakeRecorder(10)
 			for _, each := range []phase{bootstrap{contract: &contract.Reader{}, events: &recorder{recorded}}, infrastructure{contract: &contract.Reader{}, events: &recorder{recorded}}} {
-				if result, err := each.run(t.Context(), s); err != nil || result.RequeueAfter != absentRetry {
+				if result, err := each.run(t.Context(), s); err != nil || result.RequeueAfter != objectRetry {
 					t.Errorf("result %v, error %v", result, err)
 				}
 			}
@@ -156,9 +156,8 @@ func TestAReferenceOfTheWrongKindIsNotFollowed(t *testing.T) {
 			if told := len(recorded.Events); told != 2 {
 				t.Errorf("%d events", told)
 			}
-			deleter := &deletion.Deleter{Clock: testingclock.NewFakePassiveClock(epoch)}
-			deleter.Arrange()
-			s.node, s.machine.Status.NodeRef = seen[corev1.Node]{err: notFound}, clusterv1.MachineNodeReference{}
+			deleter := deletion.New(deletion.Options{Clock: testingclock.NewFakePassiveClock(epoch)})
+			s.node, s.machine.Status.NodeRef = observed[corev1.Node]{err: notFound}, clusterv1.MachineNodeReference{}
 			if progress, err := deleter.Run(t.Context(), s.forDeletion(false)); !progress.Done || err != nil {
 				t.Errorf("deletion is %+v, error %v", progress, err)
 			}

@@ -27,18 +27,18 @@ type infrastructure struct {
 func (p infrastructure) run(ctx context.Context, s *state) (reconcile.Result, error) {
 	machine := s.machine
 	infra, err := p.contract.InfraMachine(ctx, machine.Namespace, machine.Spec.InfrastructureRef)
-	s.infra = seen[contract.InfraMachine]{infra, err}
+	s.infra = observed[contract.InfraMachine]{infra, err}
 	if err == nil {
 		p.requested.Apply(infra.Unstructured)
 		err = adopt(ctx, p.client, machine, infra.Unstructured, "spec.infrastructureRef")
 	}
 	if isRefused(err) {
-		s.infra = seen[contract.InfraMachine]{err: err}
+		s.infra = observed[contract.InfraMachine]{err: err}
 		p.events.refused(machine, clusterv1.MachineInfrastructureReadyCondition, err)
 	}
 	if err != nil {
 		provisioned := machine.Status.Initialization.InfrastructureProvisioned != nil
-		return absent(err, !provisioned && !s.deleting())
+		return readFailed(err, !provisioned && !s.deleting())
 	}
 	if !infra.Provisioned() || infra.ProviderID() == "" {
 		return reconcile.Result{}, nil

@@ -273,7 +273,7 @@ func TestANodeThatNobodySawIsDeleted(t *testing.T) {
 			m := l.machine.DeepCopy()
 			m.Name, m.Status.NodeRef = registered.Name, clusterv1.MachineNodeReference{}
 			m.Spec.ProviderID = "thing://own/" + l.machine.Namespace
-			s := &state{machine: m, cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{UID: "c"}}, node: seen[corev1.Node]{err: notFound}}
+			s := &state{machine: m, cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{UID: "c"}}, node: observed[corev1.Node]{err: notFound}}
 			s.infra.err, s.bootstrap.err = notFound, notFound
 			if progress, err := shared.reconciler.deleter.Run(t.Context(), s.forDeletion(false)); !progress.Done || err != nil {
 				t.Fatalf("progress %+v, error %v", progress, err)

@@ -13,9 +13,9 @@ import (
 	"drover.io/machine-controller/internal/workload"
 )
 
-// state is one Machine and what a reconcile has observed about it so far. The
-// controller fills in Machine, Cluster and the owners; each phase adds what it has seen, and
-// the conditions are computed from the whole at the end.
+// state is one Machine and what a reconcile has observed about it. The controller sets Machine,
+// Cluster and owners; each phase adds what it has observed, and the conditions are computed from the
+// state at the end.
 type state struct {
 	machine *clusterv1.Machine
 	cluster *clusterv1.Cluster
@@ -24,9 +24,9 @@ type state struct {
 	set        *clusterv1.MachineSet
 	deployment *clusterv1.MachineDeployment
 
-	bootstrap seen[contract.BootstrapConfig]
-	infra     seen[contract.InfraMachine]
-	node      seen[corev1.Node]
+	bootstrap observed[contract.BootstrapConfig]
+	infra     observed[contract.InfraMachine]
+	node      observed[corev1.Node]
 	// recorded is what the API server has in policyv1.RestrictedOnNodeAnnotation of the machine.
 	recorded map[string]bool
 
@@ -36,8 +36,8 @@ type state struct {
 	deletion deletion.Progress
 }
 
-// seen is what came of looking for an object: the object, or why there is none.
-type seen[T any] struct {
+// observed is an object that was read, or the error instead.
+type observed[T any] struct {
 	object *T
 	// err is NotFound when the object does not exist; other errors leave it unknown.
 	err error
@@ -71,9 +71,9 @@ func (s *state) forDeletion(controlPlaneDeleting bool) deletion.State {
 		Bootstrap:            deletion.Object{Err: s.bootstrap.err, Foreign: isRefused(s.bootstrap.err)},
 		Node:                 s.node.object,
 		NodeErr:              s.node.err,
-		ProviderIDConflict:   isRivalled(s.node.err),
+		ProviderIDConflict:   isProviderIDConflict(s.node.err),
 		ControlPlaneDeleting: controlPlaneDeleting,
-		Disconnected:         disconnected(s.connection),
+		Disconnected:         disconnectedMessage(s.connection),
 	}
 	if s.infra.object != nil {
 		d.Infrastructure.Unstructured = s.infra.object.Unstructured

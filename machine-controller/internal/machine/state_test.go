@@ -25,8 +25,8 @@ func deletingState(changes ...func(*state)) *state {
 	s := &state{
 		machine: m,
 		cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "c-uid"}},
-		infra:   seen[contract.InfraMachine]{object: &contract.InfraMachine{Object: infra}},
-		node:    seen[corev1.Node]{object: nodeWith(nil)},
+		infra:   observed[contract.InfraMachine]{object: &contract.InfraMachine{Object: infra}},
+		node:    observed[corev1.Node]{object: nodeWith(nil)},
 	}
 	for _, change := range changes {
 		change(s)
@@ -68,17 +68,17 @@ func TestForDeletion(t *testing.T) {
 		}},
 		"has the Node": {func(*state) {}, func(d deletion.State) bool { return d.Node != nil && !d.ProviderIDConflict }},
 		"takes an object of another owner for foreign": {func(s *state) {
-			s.infra, s.bootstrap.err = seen[contract.InfraMachine]{err: &foreignError{}}, &foreignError{}
+			s.infra, s.bootstrap.err = observed[contract.InfraMachine]{err: &foreignError{}}, &foreignError{}
 		}, func(d deletion.State) bool { return d.Infrastructure.Foreign && d.Bootstrap.Foreign }},
 		"takes an object of a kind that cannot be referred to for foreign": {func(s *state) {
-			s.infra = seen[contract.InfraMachine]{err: &contract.InvalidReferenceError{}}
+			s.infra = observed[contract.InfraMachine]{err: &contract.InvalidReferenceError{}}
 		}, func(d deletion.State) bool { return d.Infrastructure.Foreign }},
 		"does not take an unreadable object for foreign or gone": {func(s *state) {
-			s.infra, s.bootstrap.err = seen[contract.InfraMachine]{err: boom}, boom
+			s.infra, s.bootstrap.err = observed[contract.InfraMachine]{err: boom}, boom
 		}, func(d deletion.State) bool {
 			return !d.Infrastructure.Foreign && !d.Bootstrap.Foreign && !d.Infrastructure.Deleting() && errors.Is(d.Bootstrap.Err, boom)
 		}},
-		"marks the Node of another Machine": {func(s *state) { s.node = seen[corev1.Node]{err: fmt.Errorf("%w: x", errRivalled)} },
+		"marks the Node of another Machine": {func(s *state) { s.node = observed[corev1.Node]{err: fmt.Errorf("%w: x", errProviderIDConflict)} },
 			func(d deletion.State) bool { return d.Node == nil && d.ProviderIDConflict }},
 	} {
 		t.Run(name, func(t *testing.T) {

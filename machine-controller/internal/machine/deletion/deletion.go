@@ -30,8 +30,8 @@ const (
 	answerRetry = 2 * time.Second
 )
 
-// Deleter deletes Machines. All exported fields are required; Arrange must be called before Run.
-type Deleter struct {
+// Options are what a Deleter needs; all are required.
+type Options struct {
 	Client    client.Client
 	Workloads *workload.Connections
 	Drainer   *drain.Drainer
@@ -41,9 +41,10 @@ type Deleter struct {
 	Clock     clock.PassiveClock
 	// Requested records the deletions of InfraMachines and BootstrapConfigs that the API server has accepted.
 	Requested *Requested
-
-	steps []step
 }
+
+// Deleter deletes Machines.
+type Deleter struct{ steps []step }
 
 // A step is one stage of a deletion. Unless it is done, its Progress states what is awaited, and from whom.
 type step interface {
@@ -61,19 +62,19 @@ type Progress struct {
 
 var done = Progress{Done: true}
 
-// Arrange lists the steps of a deletion, in order.
-func (d *Deleter) Arrange() {
-	recorder := &recorder{d.Events}
-	drain := drainStep{d.Client, d.Workloads, d.Drainer, recorder, d.Clock, d.Guard}
-	d.steps = []step{
-		preDrainHooks(d.Clock),               // the owners of the hooks act before the drain
+// New returns a Deleter with the steps of a deletion, in order.
+func New(o Options) *Deleter {
+	recorder := &recorder{o.Events}
+	drain := drainStep{o.Client, o.Workloads, o.Drainer, recorder, o.Clock, o.Guard}
+	return &Deleter{[]step{
+		preDrainHooks(o.Clock),               // the owners of the hooks act before the drain
 		drain,                                // no Pod is lost
-		detachStep{drain, d.Volumes},         // no volume is detached by force
-		preTerminateHooks(d.Clock),           // the owners of the hooks act before the instance is deleted
-		instanceStep{d.Client, d.Requested},  // no instance is left running
-		bootstrapStep{d.Client, d.Requested}, // no bootstrap data is left
-		&nodeStep{workloads: d.Workloads, events: recorder, clock: d.Clock}, // no Node is left in the workload cluster
-	}
+		detachStep{drain, o.Volumes},         // no volume is detached by force
+		preTerminateHooks(o.Clock),           // the owners of the hooks act before the instance is deleted
+		instanceStep{o.Client, o.Requested},  // no instance is left running
+		bootstrapStep{o.Client, o.Requested}, // no bootstrap data is left
+		&nodeStep{workloads: o.Workloads, events: recorder, clock: o.Clock}, // no Node is left in the workload cluster
+	}}
 }
 
 // Run executes the steps until one has to wait. Each step is safe to repeat.

@@ -14,8 +14,7 @@ import (
 
 func TestStepsComeInOrder(t *testing.T) {
 	t.Parallel()
-	d := &Deleter{Clock: testingclock.NewFakePassiveClock(epoch)}
-	d.Arrange()
+	d := New(Options{Clock: testingclock.NewFakePassiveClock(epoch)})
 	var names []string
 	for _, each := range d.steps {
 		names = append(names, metrics.Operation(each))

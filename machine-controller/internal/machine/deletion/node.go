@@ -6,7 +6,6 @@ package deletion
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/machine-controller/internal/workload"
+	"drover.io/runtime/expiring"
 )
 
 const (
@@ -25,10 +25,6 @@ const (
 	defaultNodeDeletionSeconds = 10
 	nodeDeletionRetry          = 2 * time.Second
 )
-
-// maxStartTimes bounds the memory for Machines whose finalizer was removed by another client. Dropping the start
-// times restarts the timeouts, which can only mean more attempts.
-const maxStartTimes = 100_000
 
 // nodeStep deletes the Node after the instance, so that no kubelet registers it again. It tries for
 // spec.deletion.nodeDeletionTimeoutSeconds, counted from the first attempt (upstream counts from the Machine's
@@ -38,9 +34,8 @@ type nodeStep struct {
 	workloads *workload.Connections
 	events    *recorder
 	clock     clock.PassiveClock
-
-	mu         sync.Mutex
-	startTimes map[types.UID]time.Time
+	// startTimes are when the first attempt failed.
+	startTimes expiring.Map[types.UID, time.Time]
 }
 
 func (d *nodeStep) run(ctx context.Context, s *State) (Progress, error) {
@@ -59,7 +54,7 @@ func (d *nodeStep) run(ctx context.Context, s *State) (Progress, error) {
 	}
 	err := d.delete(ctx, s, name)
 	if err == nil || apierrors.IsNotFound(err) {
-		d.forget(s.Machine.UID)
+		d.startTimes.Delete(s.Machine.UID)
 		return done, nil
 	}
 	timeout := s.Machine.Spec.Deletion.NodeDeletionTimeoutSeconds
@@ -69,7 +64,7 @@ func (d *nodeStep) run(ctx context.Context, s *State) (Progress, error) {
 	// A Cluster that is deleted can never be reached again, whatever the timeout.
 	if s.Cluster.UID == "" || timedOut(d.startTime(s.Machine.UID), timeout, d.clock.Now()) {
 		d.events.nodeAbandoned(s.Machine, name, err)
-		d.forget(s.Machine.UID)
+		d.startTimes.Delete(s.Machine.UID)
 		return done, nil
 	}
 	return Progress{
@@ -112,19 +107,6 @@ func (d *nodeStep) delete(ctx context.Context, s *State, name string) error {
 }
 
 func (d *nodeStep) startTime(uid types.UID) metav1.Time {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.startTimes == nil || len(d.startTimes) >= maxStartTimes {
-		d.startTimes = map[types.UID]time.Time{}
-	}
-	if _, ok := d.startTimes[uid]; !ok {
-		d.startTimes[uid] = d.clock.Now()
-	}
-	return metav1.NewTime(d.startTimes[uid])
-}
-
-func (d *nodeStep) forget(uid types.UID) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.startTimes, uid)
+	start, _ := d.startTimes.GetOrSet(uid, d.clock.Now())
+	return metav1.NewTime(start)
 }

@@ -65,8 +65,8 @@ func TestNodeStepGivesUpAfterItsTimeout(t *testing.T) {
 			if event := <-recorded.Events; !strings.Contains(event, "kubectl delete node n") {
 				t.Errorf("the event does not name the command: %s", event)
 			}
-			if len(step.startTimes) != 0 {
-				t.Errorf("start times %v are left", step.startTimes)
+			if step.startTimes.Len() != 0 {
+				t.Errorf("%d start times are left", step.startTimes.Len())
 			}
 		})
 	}
