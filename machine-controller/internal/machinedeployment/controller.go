@@ -31,7 +31,6 @@ import (
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/expectation"
-	"drover.io/machine-controller/internal/marks"
 	"drover.io/machine-controller/internal/ownerref"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/rollout"
@@ -207,7 +206,7 @@ func (r *Reconciler) roll(ctx context.Context, s *state) (reconcile.Result, erro
 func (r *Reconciler) marksShown(ctx context.Context, s *state, state rollout.State) (bool, error) {
 	for _, set := range state.Sets {
 		if set.Recorded.Desired > state.Replicas {
-			return marks.Shown(ctx, r.Live, s.machines, client.InNamespace(s.deployment.Namespace),
+			return expectation.DeleteAnnotationsObserved(ctx, r.Live, s.machines, client.InNamespace(s.deployment.Namespace),
 				client.MatchingLabels{clusterv1.MachineDeploymentNameLabel: s.deployment.Name})
 		}
 	}
