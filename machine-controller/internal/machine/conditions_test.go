@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	"drover.io/machine-controller/internal/contract"
+	"drover.io/machine-controller/internal/machine/deletion"
 	"drover.io/machine-controller/internal/rollout"
 )
 
@@ -273,9 +274,9 @@ func TestReadyTellsOfADeletionWithoutItsDetails(t *testing.T) {
 			t.Parallel()
 			m := healthy()
 			m.DeletionTimestamp = new(metav1.NewTime(epoch.Add(-test.age)))
-			s := &state{machine: m, deletion: progress{clusterv1.MachineDeletingDrainingNodeReason, "pod-1 is in the way"}}
+			s := &state{machine: m, deletion: deletion.Progress{Reason: clusterv1.MachineDeletingDrainingNodeReason, Message: "pod-1 is in the way"}}
 			setDeleting(s)
-			setInfrastructureReady(&state{machine: m, infra: seen[contract.InfraMachine]{err: notFound}}) // unremarkable now
+			setInfrastructureReady(&state{machine: m, infra: observed[contract.InfraMachine]{err: notFound}}) // unremarkable now
 			setReady(m, epoch)
 			if got := verdictOf(m, clusterv1.MachineDeletingCondition); got.Message != "pod-1 is in the way" {
 				t.Errorf("Deleting says %q", got.Message)

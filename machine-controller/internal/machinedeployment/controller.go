@@ -13,6 +13,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -30,11 +31,12 @@ import (
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/expectation"
-	"drover.io/machine-controller/internal/marks"
 	"drover.io/machine-controller/internal/ownerref"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/rollout"
 	"drover.io/machine-controller/internal/safety"
+	"drover.io/machine-controller/internal/statuswriter"
+	"drover.io/runtime/expiring"
 	"drover.io/runtime/predicates"
 	"drover.io/runtime/results"
 )
@@ -65,9 +67,9 @@ type Reconciler struct {
 	watch        predicates.WatchFilter
 	tracker      *expectation.Tracker
 	writes       *expectation.Writes
-	statusWriter *coalesce.StatusWriter
-	looks        coalesce.Looks
-	steps        *coalesce.Pace
+	statusWriter *statuswriter.Writer
+	looks        coalesce.ResyncLimiter
+	steps        *expiring.Limiter[types.UID]
 }
 
 // state is one MachineDeployment with its MachineSets and their Machines.
@@ -91,8 +93,8 @@ type state struct {
 // Register adds the controller to the manager, with everything that can wake a MachineDeployment.
 func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, options controller.Options) error {
 	r.watch, r.tracker, r.writes = watch, &expectation.Tracker{Clock: r.Clock}, &expectation.Writes{Clock: r.Clock}
-	r.statusWriter, r.looks.Clock = coalesce.NewStatusWriter(r.Client, r.Clock), r.Clock
-	r.steps = &coalesce.Pace{Clock: r.Clock, Period: stepPeriod}
+	r.statusWriter, r.looks.Clock = statuswriter.New(r.Client, r.Clock), r.Clock
+	r.steps = &expiring.Limiter[types.UID]{Clock: r.Clock, Period: stepPeriod}
 	children := builder.WithPredicates(watch.ChildPredicate())
 	err := builder.ControllerManagedBy(mgr).
 		For(&clusterv1.MachineDeployment{}, builder.WithPredicates(watch.MatchingPredicate())).
@@ -118,13 +120,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeploym
 	if predicates.Paused(s.cluster, md) {
 		return r.rest(ctx, before, s)
 	}
-	if due := r.looks.Due(md.UID); due > 0 {
+	if due := r.looks.Remaining(md.UID); due > 0 {
 		return reconcile.Result{RequeueAfter: due}, nil
 	}
 	if err := r.observe(ctx, s); err != nil {
 		return reconcile.Result{}, err
 	}
-	r.looks.Took(md.UID, len(s.machines))
+	r.looks.MarkReconciled(md.UID, len(s.machines))
 	if !md.DeletionTimestamp.IsZero() {
 		return r.finalize(ctx, before, s)
 	}
@@ -189,10 +191,10 @@ func (r *Reconciler) roll(ctx context.Context, s *state) (reconcile.Result, erro
 	if len(s.decision.Intents) == 0 {
 		return r.next(s), nil
 	}
-	if due := r.steps.Due(s.deployment.UID); due > 0 {
+	if due := r.steps.Remaining(s.deployment.UID); due > 0 {
 		return results.Earliest(r.next(s), reconcile.Result{RequeueAfter: due}), nil
 	}
-	r.steps.Took(s.deployment.UID)
+	r.steps.Mark(s.deployment.UID)
 	var errs []error
 	for _, intent := range s.decision.Intents {
 		errs = append(errs, r.apply(ctx, s, intent))
@@ -204,7 +206,7 @@ func (r *Reconciler) roll(ctx context.Context, s *state) (reconcile.Result, erro
 func (r *Reconciler) marksShown(ctx context.Context, s *state, state rollout.State) (bool, error) {
 	for _, set := range state.Sets {
 		if set.Recorded.Desired > state.Replicas {
-			return marks.Shown(ctx, r.Live, s.machines, client.InNamespace(s.deployment.Namespace),
+			return expectation.DeleteAnnotationsObserved(ctx, r.Live, s.machines, client.InNamespace(s.deployment.Namespace),
 				client.MatchingLabels{clusterv1.MachineDeploymentNameLabel: s.deployment.Name})
 		}
 	}

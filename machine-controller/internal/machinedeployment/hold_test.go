@@ -10,18 +10,19 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/machine-controller/internal/testenv"
 	"drover.io/machine-controller/internal/workload"
+	"drover.io/runtime/expiring"
 )
 
 // provided is a template named "t" of a provider that is installed.
@@ -102,5 +103,5 @@ func (r *Reconciler) connect() {
 	r.Templates = &contract.Templates{Resolver: &contract.Resolver{Reader: r.Client}, Live: r.Live}
 	r.Events = events.NewFakeRecorder(100)
 	r.tracker, r.writes = &expectation.Tracker{Clock: r.Clock}, &expectation.Writes{Clock: r.Clock}
-	r.looks.Clock, r.steps = r.Clock, &coalesce.Pace{Clock: r.Clock, Period: 0}
+	r.looks.Clock, r.steps = r.Clock, &expiring.Limiter[types.UID]{Clock: r.Clock, Period: 0}
 }

@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/index/indextest"
+	"drover.io/machine-controller/internal/statuswriter"
 	"drover.io/machine-controller/internal/testenv"
 )
 
@@ -31,7 +31,7 @@ func reconcilerWith(t *testing.T, funcs interceptor.Funcs, objects ...client.Obj
 	api := indextest.NewClient(t, server.Client(t))
 	indextest.Create(t, api, server.Namespace(t), objects...)
 	c, clock := interceptor.NewClient(api, funcs), clocktesting.NewFakePassiveClock(epoch)
-	return &Reconciler{Client: c, Live: c, Events: events.NewFakeRecorder(9), Clock: clock, statusWriter: coalesce.NewStatusWriter(c, clock)}
+	return &Reconciler{Client: c, Live: c, Events: events.NewFakeRecorder(9), Clock: clock, statusWriter: statuswriter.New(c, clock)}
 }
 
 // selecting is deployment whose selector selects its Machines, as an API server wants it.
@@ -59,7 +59,7 @@ func TestAPausedDeploymentTellsWhatItHeldBack(t *testing.T) {
 	set.Spec.ClusterName, set.Spec.Selector, set.Spec.Template = "c", md.Spec.Selector, past("6", "v1.36.1").Spec.Template
 	set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(md, clusterv1.GroupVersion.WithKind("MachineDeployment"))}
 	r := reconcilerWith(t, interceptor.Funcs{}, md, set, testenv.Cluster(""))
-	r.statusWriter.Pace.Took(md.UID)
+	r.statusWriter.Writes.Mark(md.UID)
 	md.Spec.Replicas = new(int32(3)) // generation 2
 	if err := r.Client.Update(t.Context(), md); err != nil {
 		t.Fatal(err)

@@ -15,10 +15,10 @@ import (
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/aggregate"
 	"drover.io/machine-controller/internal/annotation"
-	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/kubeversion"
 	"drover.io/machine-controller/internal/rollout"
+	"drover.io/machine-controller/internal/statuswriter"
 	"drover.io/runtime/predicates"
 	"drover.io/runtime/results"
 )
@@ -30,7 +30,7 @@ func (r *Reconciler) tell(ctx context.Context, before *clusterv1.MachineDeployme
 	if news := annotation.Judge(s.deployment, annotationRules...); news != "" {
 		annotationInvalid(r.Events, s.deployment, news)
 	}
-	again, err := r.statusWriter.Summed(ctx, before, s.deployment, pressing(before, s.deployment), coalesce.Sum{Machines: len(s.machines), To: func() {
+	again, err := r.statusWriter.WriteSummary(ctx, before, s.deployment, pressing(before, s.deployment), statuswriter.Summary{Machines: len(s.machines), Set: func() {
 		conditions.Set(s.deployment, aggregate.Ready(s.machines, clusterv1.MachineDeploymentMachinesReadyCondition))
 		conditions.Set(s.deployment, aggregate.UpToDate(s.machines, clusterv1.MachineDeploymentMachinesUpToDateCondition))
 	}})
@@ -46,7 +46,7 @@ func (r *Reconciler) rest(ctx context.Context, before *clusterv1.MachineDeployme
 	}
 	setCounts(s, r.Clock.Now())
 	conditions.Set(s.deployment, predicates.PausedCondition(s.cluster, s.deployment, "MachineDeployment"))
-	again, err := r.statusWriter.Status(ctx, before, s.deployment, pressing(before, s.deployment))
+	again, err := r.statusWriter.Write(ctx, before, s.deployment, pressing(before, s.deployment))
 	return again, results.IgnoreNotFoundOrConflict(err)
 }
 
@@ -84,14 +84,14 @@ func setCounts(s *state, now time.Time) {
 // for the fleet to be complete, or must know that it is not available.
 func pressing(before, after *clusterv1.MachineDeployment) bool {
 	return before.Status.ObservedGeneration != after.Status.ObservedGeneration ||
-		tally(before).Pressing(tally(after)) ||
-		coalesce.Turned(before, after, clusterv1.PausedCondition, clusterv1.MachineDeploymentDeletingCondition,
+		tally(before).Urgent(tally(after)) ||
+		statuswriter.ConditionsChanged(before, after, clusterv1.PausedCondition, clusterv1.MachineDeploymentDeletingCondition,
 			clusterv1.MachineDeploymentAvailableCondition, policyv1.FrozenCondition, policyv1.AnnotationsValidCondition)
 }
 
-func tally(md *clusterv1.MachineDeployment) coalesce.Count {
+func tally(md *clusterv1.MachineDeployment) statuswriter.Counts {
 	s := &md.Status
-	return coalesce.Count{
+	return statuswriter.Counts{
 		Desired: desiredReplicas(md), Replicas: ptr.Deref(s.Replicas, 0), Ready: ptr.Deref(s.ReadyReplicas, 0),
 		Available: ptr.Deref(s.AvailableReplicas, 0), UpToDate: ptr.Deref(s.UpToDateReplicas, 0),
 	}

@@ -9,14 +9,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/testenv"
+	"drover.io/runtime/expiring"
 )
 
 // watchedSet is a MachineSet of an older template, controlled by the deployment if there is one.
@@ -60,7 +61,7 @@ func TestADeploymentDoesNothingWhileASetIsAnothers(t *testing.T) {
 	md := ours()
 	r := reconcilerWith(t, interceptor.Funcs{}, md, watchedSet("a", "ours", md, true), watchedSet("b", "theirs", md, true), testenv.Cluster(""))
 	r.watch, r.tracker, r.writes = "ours", &expectation.Tracker{Clock: r.Clock}, &expectation.Writes{Clock: r.Clock}
-	r.steps = &coalesce.Pace{Clock: r.Clock, Period: stepPeriod}
+	r.steps = &expiring.Limiter[types.UID]{Clock: r.Clock, Period: stepPeriod}
 	before := r.resourceVersions(t, md.Namespace)
 	s := &state{deployment: md, cluster: &clusterv1.Cluster{}}
 	if err := r.observe(t.Context(), s); err != nil {

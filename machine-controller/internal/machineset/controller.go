@@ -34,6 +34,7 @@ import (
 	"drover.io/machine-controller/internal/ownerref"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/safety"
+	"drover.io/machine-controller/internal/statuswriter"
 	"drover.io/machine-controller/internal/workload"
 	"drover.io/runtime/predicates"
 	"drover.io/runtime/results"
@@ -58,8 +59,8 @@ type Reconciler struct {
 	watch        predicates.WatchFilter
 	creator      *machineCreator
 	tracker      *expectation.Tracker
-	statusWriter *coalesce.StatusWriter
-	looks        coalesce.Looks
+	statusWriter *statuswriter.Writer
+	looks        coalesce.ResyncLimiter
 }
 
 // state is one MachineSet with its Machines, and what hinders it.
@@ -79,7 +80,7 @@ type state struct {
 // Register adds the controller to the manager, with everything that can wake a MachineSet.
 func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, options controller.Options) error {
 	r.watch, r.tracker = watch, &expectation.Tracker{Clock: r.Clock}
-	r.statusWriter, r.looks.Clock = coalesce.NewStatusWriter(r.Client, r.Clock), r.Clock
+	r.statusWriter, r.looks.Clock = statuswriter.New(r.Client, r.Clock), r.Clock
 	r.creator = &machineCreator{client: r.Client, templates: r.Templates, tracker: r.tracker}
 	err := builder.ControllerManagedBy(mgr).
 		For(&clusterv1.MachineSet{}, builder.WithPredicates(watch.MatchingPredicate())).
@@ -122,14 +123,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *clusterv1.MachineSet) (
 	if err := patch.Main(ctx, r.Client, before, set); err != nil {
 		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(fmt.Errorf("patching MachineSet: %w", err))
 	}
-	if due := r.looks.Due(set.UID); due > 0 {
+	if due := r.looks.Remaining(set.UID); due > 0 {
 		return reconcile.Result{RequeueAfter: due}, nil
 	}
 	var err error
 	if s.machines, err = r.observe(ctx, s); err != nil {
 		return reconcile.Result{}, err // what was counted before stands
 	}
-	r.looks.Took(set.UID, len(s.machines))
+	r.looks.MarkReconciled(set.UID, len(s.machines))
 	result, err := r.reconcile(ctx, s)
 	again, statusErr := r.writeStatus(ctx, before, s)
 	if err := kerrors.NewAggregate([]error{err, statusErr}); err != nil {

@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/index/indextest"
+	"drover.io/machine-controller/internal/statuswriter"
 	"drover.io/machine-controller/internal/testenv"
 )
 
@@ -30,7 +30,7 @@ func reconcilerWith(t *testing.T, funcs interceptor.Funcs, objects ...client.Obj
 	clk := testingclock.NewFakePassiveClock(epoch)
 	r := &Reconciler{Client: interceptor.NewClient(inner, funcs), Live: inner, Guard: newGuard(inner), Events: events.NewFakeRecorder(100), Clock: clk, tracker: &expectation.Tracker{Clock: clk}}
 	r.creator = &machineCreator{client: r.Client, tracker: r.tracker}
-	r.statusWriter = coalesce.NewStatusWriter(r.Client, clk)
+	r.statusWriter = statuswriter.New(r.Client, clk)
 	return r, inner
 }
 

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"drover.io/machine-controller/internal/coalesce"
+	"drover.io/machine-controller/internal/statuswriter"
 	"drover.io/machine-controller/internal/testenv"
 )
 
@@ -34,7 +34,7 @@ func TestAPausedSetTellsWhatItHeldBack(t *testing.T) {
 	set.Status.ObservedGeneration, set.Status.AvailableReplicas = 1, new(int32(0))
 	r, store := reconcilerWith(t, interceptor.Funcs{}, set,
 		testenv.Cluster("ns"), ofSet("a", clusterv1.MachineAvailableCondition), ofSet("b"))
-	r.statusWriter.Pace.Took(set.UID)
+	r.statusWriter.Writes.Mark(set.UID)
 	set.Spec.Replicas = new(int32(2)) // generation 2
 	if err := store.Update(t.Context(), set); err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func TestAStatusThatCanWaitIsNotSummedUp(t *testing.T) {
 			}
 			r, store := reconcilerWith(t, interceptor.Funcs{}, set)
 			if test.early {
-				r.statusWriter.Pace.Took(set.UID)
+				r.statusWriter.Writes.Mark(set.UID)
 			}
 			s := &state{set: set, cluster: &clusterv1.Cluster{}, machines: []*clusterv1.Machine{ofSet("a"), ofSet("b")}}
 			result, err := r.writeStatus(t.Context(), set.DeepCopy(), s)
@@ -96,7 +96,7 @@ func TestAStatusThatCanWaitIsNotSummedUp(t *testing.T) {
 			if got := conditions.Has(set, clusterv1.MachineSetMachinesReadyCondition); got != test.want {
 				t.Errorf("it is summed up: %t, want %t", got, test.want)
 			}
-			if again := result.RequeueAfter > 0; again == test.want || result.RequeueAfter > coalesce.TellPeriod {
+			if again := result.RequeueAfter > 0; again == test.want || result.RequeueAfter > statuswriter.Period {
 				t.Errorf("it comes back after %s", result.RequeueAfter)
 			}
 		})

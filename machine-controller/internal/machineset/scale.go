@@ -22,8 +22,8 @@ import (
 
 	"drover.io/machine-controller/internal/annotation"
 	"drover.io/machine-controller/internal/coalesce"
+	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/machinename"
-	"drover.io/machine-controller/internal/marks"
 	"drover.io/machine-controller/internal/priority"
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/runtime/results"
@@ -148,7 +148,7 @@ func (r *Reconciler) shrink(ctx context.Context, s *state, surplus int) (reconci
 		return reconcile.Result{RequeueAfter: safety.LookAgain}, nil
 	}
 	if owner := metav1.GetControllerOfNoCopy(s.set); owner == nil {
-		shown, err := marks.Shown(ctx, r.Live, s.machines, client.InNamespace(s.set.Namespace),
+		shown, err := expectation.DeleteAnnotationsObserved(ctx, r.Live, s.machines, client.InNamespace(s.set.Namespace),
 			client.MatchingLabels{clusterv1.MachineSetNameLabel: format.MustFormatValue(s.set.Name)})
 		if err != nil || !shown {
 			return reconcile.Result{RequeueAfter: coalesce.Window}, err

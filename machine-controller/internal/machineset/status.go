@@ -16,9 +16,9 @@ import (
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/aggregate"
 	"drover.io/machine-controller/internal/annotation"
-	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/kubeversion"
+	"drover.io/machine-controller/internal/statuswriter"
 	"drover.io/runtime/predicates"
 	"drover.io/runtime/results"
 )
@@ -30,7 +30,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, before *clusterv1.MachineS
 	if news := annotation.Judge(s.set, annotationRules(s.set)...); news != "" {
 		annotationInvalid(r.Events, s.set, news)
 	}
-	again, err := r.statusWriter.Summed(ctx, before, s.set, pressing(before, s.set), coalesce.Sum{Machines: len(s.machines), To: func() {
+	again, err := r.statusWriter.WriteSummary(ctx, before, s.set, pressing(before, s.set), statuswriter.Summary{Machines: len(s.machines), Set: func() {
 		conditions.Set(s.set, aggregate.Ready(s.machines, clusterv1.MachineSetMachinesReadyCondition))
 		conditions.Set(s.set, aggregate.UpToDate(s.machines, clusterv1.MachineSetMachinesUpToDateCondition))
 	}})
@@ -46,7 +46,7 @@ func (r *Reconciler) rest(ctx context.Context, before *clusterv1.MachineSet, s *
 	}
 	setCounts(s)
 	conditions.Set(s.set, predicates.PausedCondition(s.cluster, s.set, "MachineSet"))
-	again, err := r.statusWriter.Status(ctx, before, s.set, pressing(before, s.set))
+	again, err := r.statusWriter.Write(ctx, before, s.set, pressing(before, s.set))
 	return again, results.IgnoreNotFoundOrConflict(err)
 }
 
@@ -88,13 +88,13 @@ func annotationRules(set *clusterv1.MachineSet) []annotation.Rule {
 // plans until its last order was seen, and whoever waits for the fleet to be complete.
 func pressing(before, after *clusterv1.MachineSet) bool {
 	return before.Status.ObservedGeneration != after.Status.ObservedGeneration ||
-		tally(before).Pressing(tally(after)) ||
-		coalesce.Turned(before, after, clusterv1.PausedCondition, clusterv1.MachineSetDeletingCondition, policyv1.FrozenCondition, policyv1.AnnotationsValidCondition)
+		tally(before).Urgent(tally(after)) ||
+		statuswriter.ConditionsChanged(before, after, clusterv1.PausedCondition, clusterv1.MachineSetDeletingCondition, policyv1.FrozenCondition, policyv1.AnnotationsValidCondition)
 }
 
-func tally(set *clusterv1.MachineSet) coalesce.Count {
+func tally(set *clusterv1.MachineSet) statuswriter.Counts {
 	s := &set.Status
-	return coalesce.Count{
+	return statuswriter.Counts{
 		Desired: int32(desiredReplicas(set)), Replicas: ptr.Deref(s.Replicas, 0), Ready: ptr.Deref(s.ReadyReplicas, 0), //nolint:gosec // the API bounds it
 		Available: ptr.Deref(s.AvailableReplicas, 0), UpToDate: ptr.Deref(s.UpToDateReplicas, 0),
 	}

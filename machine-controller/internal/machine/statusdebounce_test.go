@@ -14,20 +14,20 @@ import (
 
 func TestHoldbackCountsFromTheFirstCall(t *testing.T) {
 	t.Parallel()
-	var h holdback
+	var h statusDebounce
 	for _, step := range []struct {
 		at   time.Duration
 		want time.Duration
-	}{{0, holdPeriod}, {time.Second, holdPeriod - time.Second}, {holdPeriod, 0}} {
-		if got := h.left("m", epoch.Add(step.at)); got != step.want {
+	}{{0, debouncePeriod}, {time.Second, debouncePeriod - time.Second}, {debouncePeriod, 0}} {
+		if got := h.remaining("m", epoch.Add(step.at)); got != step.want {
 			t.Errorf("after %s %s are left, want %s", step.at, got, step.want)
 		}
 	}
-	if got := h.left("other", epoch.Add(time.Hour)); got != holdPeriod {
+	if got := h.remaining("other", epoch.Add(time.Hour)); got != debouncePeriod {
 		t.Errorf("another machine has %s left, want the whole period", got)
 	}
 	h.release("m")
-	if got := h.left("m", epoch.Add(time.Hour)); got != holdPeriod {
+	if got := h.remaining("m", epoch.Add(time.Hour)); got != debouncePeriod {
 		t.Errorf("after a release %s are left, want the whole period", got)
 	}
 }

@@ -46,7 +46,7 @@ func TestUnclaimed(t *testing.T) {
 			m.Status.Addresses = clusterv1.MachineAddresses{
 				{Type: clusterv1.MachineInternalIP, Address: "10.0.0.1"}, {Type: clusterv1.MachineInternalDNS, Address: "ip-10-0-0-1.internal"},
 			}
-			got := unclaimed(m, func(name string) (*corev1.Node, bool) {
+			got := nodeWithoutProviderID(m, func(name string) (*corev1.Node, bool) {
 				for i := range test.nodes {
 					if test.nodes[i].Name == name {
 						return &test.nodes[i], true
