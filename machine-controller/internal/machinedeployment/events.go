@@ -21,11 +21,11 @@ func scaled(recorder events.EventRecorder, md *clusterv1.MachineDeployment, set 
 		"Scaled MachineSet %s from %d to %d: %s", set.Name, intent.From, intent.To, intent.Reason)
 }
 
-func frozen(recorder events.EventRecorder, md *clusterv1.MachineDeployment, why string) {
+func freezeBegan(recorder events.EventRecorder, md *clusterv1.MachineDeployment, why string) {
 	recorder.Eventf(md, nil, corev1.EventTypeWarning, "Frozen", "Freeze", "%s", why)
 }
 
-func thawed(recorder events.EventRecorder, md *clusterv1.MachineDeployment) {
+func freezeEnded(recorder events.EventRecorder, md *clusterv1.MachineDeployment) {
 	recorder.Eventf(md, nil, corev1.EventTypeNormal, "Thawed", "Thaw", "Machines are created and replaced again")
 }
 

@@ -16,47 +16,47 @@ import (
 	"drover.io/machine-controller/internal/safety"
 )
 
-// fleet is something that a policy can select.
-type fleet struct {
+// owner is something that a policy can select.
+type owner struct {
 	title  string
 	labels map[string]string
 }
 
-// told is how many names a message lists.
-const told = 5
+// maxNames is how many names a message lists.
+const maxNames = 5
 
 // setStatus counts what the policy selects, and compares it with the others of its namespace.
-func setStatus(policy *policyv1.MachinePolicy, all []safety.Candidate, fleets []fleet) {
+func setStatus(policy *policyv1.MachinePolicy, all []safety.Candidate, owners []owner) {
 	var selected int32
-	var lost []string
-	rivals := map[string]bool{}
+	var overridden []string
+	conflicting := map[string]bool{}
 	at := slices.IndexFunc(all, func(p safety.Candidate) bool { return p.Name == policy.Name })
-	for _, f := range fleets {
+	for _, f := range owners {
 		if at < 0 || !all[at].Selects(f.labels) {
 			continue
 		}
 		selected++
 		inForce := policy.Name
 		for i, p := range all {
-			if i == at || rivals[p.Name] && i > at || !p.Selects(f.labels) {
+			if i == at || conflicting[p.Name] && i > at || !p.Selects(f.labels) {
 				continue
 			}
-			rivals[p.Name] = true
+			conflicting[p.Name] = true
 			if i < at && inForce == policy.Name {
 				inForce = p.Name
 			}
 		}
 		if inForce != policy.Name {
-			lost = append(lost, fmt.Sprintf("%s (%s)", f.title, inForce))
+			overridden = append(overridden, fmt.Sprintf("%s (%s)", f.title, inForce))
 		}
 	}
 	policy.Status.ObservedGeneration = policy.Generation
 	policy.Status.Selected = &selected
-	conditions.Set(policy, ready(policy, selected, lost))
-	conditions.Set(policy, conflict(rivals))
+	conditions.Set(policy, ready(policy, selected, overridden))
+	conditions.Set(policy, conflict(conflicting))
 }
 
-func ready(policy *policyv1.MachinePolicy, selected int32, lost []string) metav1.Condition {
+func ready(policy *policyv1.MachinePolicy, selected int32, overridden []string) metav1.Condition {
 	condition := metav1.Condition{Type: policyv1.ReadyCondition, Status: metav1.ConditionTrue, Reason: policyv1.InForceReason}
 	if err := unreadable(policy); err != nil {
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, policyv1.InvalidReason, err.Error()
@@ -66,9 +66,9 @@ func ready(policy *policyv1.MachinePolicy, selected int32, lost []string) metav1
 	case selected == 0:
 		condition.Reason = policyv1.NothingSelectedReason
 		condition.Message = "spec.selector selects no MachineDeployment, and no MachineSet that stands alone"
-	case len(lost) > 0:
+	case len(overridden) > 0:
 		condition.Status, condition.Reason = metav1.ConditionFalse, policyv1.OverriddenReason
-		condition.Message = fmt.Sprintf("An older policy is in force for %s: narrow the selector of one of them", some(lost))
+		condition.Message = fmt.Sprintf("An older policy is in force for %s: narrow the selector of one of them", firstNames(overridden))
 	}
 	return condition
 }
@@ -84,21 +84,21 @@ func unreadable(policy *policyv1.MachinePolicy) error {
 	return err
 }
 
-func conflict(rivals map[string]bool) metav1.Condition {
-	if len(rivals) == 0 {
+func conflict(conflicting map[string]bool) metav1.Condition {
+	if len(conflicting) == 0 {
 		return metav1.Condition{Type: policyv1.ConflictCondition, Status: metav1.ConditionFalse, Reason: policyv1.NoConflictReason}
 	}
 	return metav1.Condition{
 		Type: policyv1.ConflictCondition, Status: metav1.ConditionTrue, Reason: policyv1.SelectedTwiceReason,
-		Message: fmt.Sprintf("Some objects are selected by this policy and by %s; the oldest policy is in force for each", some(slices.Sorted(maps.Keys(rivals)))),
+		Message: fmt.Sprintf("Some objects are selected by this policy and by %s; the oldest policy is in force for each", firstNames(slices.Sorted(maps.Keys(conflicting)))),
 	}
 }
 
-// some lists the first few names.
-func some(names []string) string {
+// firstNames lists the first few names.
+func firstNames(names []string) string {
 	slices.Sort(names)
-	if len(names) > told {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:told], ", "), len(names)-told)
+	if len(names) > maxNames {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNames], ", "), len(names)-maxNames)
 	}
 	return strings.Join(names, ", ")
 }

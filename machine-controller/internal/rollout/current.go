@@ -20,7 +20,7 @@ import (
 // expressly for it, is current. If several qualify, the one with the most
 // replicas is current, so that no Machine is replaced needlessly; then the one
 // with the highest revision; then the oldest.
-func FindCurrent(md *clusterv1.MachineDeployment, sets []*clusterv1.MachineSet, now time.Time) (current *clusterv1.MachineSet, olds []*clusterv1.MachineSet) {
+func FindCurrent(md *clusterv1.MachineDeployment, sets []*clusterv1.MachineSet, now time.Time) (current *clusterv1.MachineSet, oldSets []*clusterv1.MachineSet) {
 	for _, ms := range sets {
 		if qualifies(md, ms, now) && (current == nil || preferred(ms, current) < 0) {
 			current = ms
@@ -28,11 +28,11 @@ func FindCurrent(md *clusterv1.MachineDeployment, sets []*clusterv1.MachineSet, 
 	}
 	for _, ms := range sets {
 		if ms != current {
-			olds = append(olds, ms)
+			oldSets = append(oldSets, ms)
 		}
 	}
-	slices.SortFunc(olds, byAge)
-	return current, olds
+	slices.SortFunc(oldSets, byAge)
+	return current, oldSets
 }
 
 func qualifies(md *clusterv1.MachineDeployment, ms *clusterv1.MachineSet, now time.Time) bool {
@@ -95,9 +95,9 @@ func Revision(o metav1.Object) int64 {
 // NextRevision is the revision that the current set must carry: higher than
 // any other, and never lower than what it carries already. current is nil for a
 // set that is about to be created.
-func NextRevision(current *clusterv1.MachineSet, olds []*clusterv1.MachineSet) int64 {
+func NextRevision(current *clusterv1.MachineSet, oldSets []*clusterv1.MachineSet) int64 {
 	next := int64(1)
-	for _, ms := range olds {
+	for _, ms := range oldSets {
 		next = max(next, Revision(ms)+1)
 	}
 	if current != nil {

@@ -26,8 +26,8 @@ type Observation struct {
 	Machines []*clusterv1.Machine
 	// Unseen names the MachineSets that were written and not yet read back.
 	Unseen []string
-	// Hold says why nothing may be replaced now; empty if nothing is in the way.
-	Hold string
+	// Blocked says why nothing may be replaced now; empty if nothing is in the way.
+	Blocked string
 	// HistoryLimit is how many empty old MachineSets stay after a rollout.
 	HistoryLimit int32
 	// Now is compared with spec.rollout.after.
@@ -50,7 +50,7 @@ func Observe(o Observation) (State, error) {
 		Strategy:     md.Spec.Rollout.Strategy.Type,
 		Limits:       limits,
 		Paused:       md.Spec.Paused != nil && *md.Spec.Paused,
-		Hold:         o.Hold,
+		Blocked:         o.Blocked,
 		Deleting:     !md.DeletionTimestamp.IsZero(),
 		HistoryLimit: o.HistoryLimit,
 		Unseen:       o.Unseen,
@@ -79,7 +79,7 @@ func observeSet(ms *clusterv1.MachineSet, machines []*clusterv1.Machine) Set {
 		Recorded:       stampOf(ms),
 		CreateDisabled: annotation.IsTrue(ms, clusterv1.DisableMachineCreateAnnotation),
 		Terminating:    !ms.DeletionTimestamp.IsZero(),
-		Lagging:        ms.Status.ObservedGeneration < ms.Generation,
+		Unobserved:        ms.Status.ObservedGeneration < ms.Generation,
 	}
 	for _, m := range machines {
 		set.count(m)
@@ -104,7 +104,7 @@ func (s *Set) count(m *clusterv1.Machine) {
 		s.Unhealthy++
 	}
 	if annotation.Present(m, clusterv1.DeleteMachineAnnotation) {
-		s.Marked++
+		s.DeleteAnnotated++
 	}
 }
 

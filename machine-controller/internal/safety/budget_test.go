@@ -26,7 +26,7 @@ func TestNeverMoreThanTheBudget(t *testing.T) {
 		policy.PerDomain, policy.StopAbove = drawShare(t, "per domain"), drawShare(t, "stop above")
 		policy.PendingPerOwner = rapid.IntRange(0, 3).Draw(t, "pending per owner")
 		policy.PendingPerCluster = rapid.IntRange(0, 4).Draw(t, "pending per cluster")
-		w := newWorld(policy, map[string]int{
+		w := newSimulator(policy, map[string]int{
 			"a": rapid.IntRange(1, 8).Draw(t, "a"), "b": rapid.IntRange(0, 8).Draw(t, "b"), "c": rapid.IntRange(0, 3).Draw(t, "c"),
 		}, "x", "y", "")
 		w.joins = func(Machine) bool { return rapid.Bool().Draw(t, "joins") }
@@ -41,12 +41,12 @@ func TestNeverMoreThanTheBudget(t *testing.T) {
 				checkedGrowth(t, w, owner)
 				checkedReplacement(t, w, owner)
 			}
-			w.pass()
+			w.tick()
 		}
 	})
 }
 
-func checkedGrowth(t *rapid.T, w *world, owner string) {
+func checkedGrowth(t *rapid.T, w *simulator, owner string) {
 	before := count(w.machines, Machine.pending)
 	in := func(m Machine) bool { return m.Owner == owner && m.pending() }
 	beforeIn := count(w.machines, in)
@@ -61,11 +61,11 @@ func checkedGrowth(t *rapid.T, w *world, owner string) {
 
 // checkedReplacement counts in its own, simple way: Machines that are being replaced can
 // only grow in number up to the budget.
-func checkedReplacement(t *rapid.T, w *world, owner string) {
+func checkedReplacement(t *rapid.T, w *simulator, owner string) {
 	replaced := func(m Machine) bool { return m.Replaced }
 	ofOwner := func(m Machine) bool { return m.Replaced && m.Owner == owner }
-	ill := count(w.machines, func(m Machine) bool { return m.Joined && m.Unhealthy && !m.leaving() })
-	all := count(w.machines, func(m Machine) bool { return !m.leaving() })
+	ill := count(w.machines, func(m Machine) bool { return m.Joined && m.Unhealthy && !m.scaledDown() })
+	all := count(w.machines, func(m Machine) bool { return !m.scaledDown() })
 	perDomain := map[string]int{}
 	for _, m := range w.machines {
 		perDomain[m.Domain]++
@@ -73,7 +73,7 @@ func checkedReplacement(t *rapid.T, w *world, owner string) {
 	dead := map[string]int{}
 	for domain := range perDomain {
 		in := func(m Machine) bool { return m.Domain == domain && m.healthy() }
-		illIn := func(m Machine) bool { return m.Domain == domain && m.Joined && m.Unhealthy && !m.leaving() }
+		illIn := func(m Machine) bool { return m.Domain == domain && m.Joined && m.Unhealthy && !m.scaledDown() }
 		if domain != "" && count(w.machines, in) == 0 && count(w.machines, illIn) > 1 && count(w.machines, Machine.healthy) > 0 {
 			dead[domain] = count(w.machines, func(m Machine) bool { return m.Domain == domain && m.Replaced })
 		}
@@ -105,15 +105,15 @@ func checkedReplacement(t *rapid.T, w *world, owner string) {
 	}
 }
 
-// TestUnhealthyAreReplacedInTheEnd sees that no budget above 0 leaves an unhealthy Machine
+// TestUnhealthyMachinesAreEventuallyReplaced sees that no budget above 0 leaves an unhealthy Machine
 // waiting for ever, once what is created joins and nothing is held.
-func TestUnhealthyAreReplacedInTheEnd(t *testing.T) {
+func TestUnhealthyMachinesAreEventuallyReplaced(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		policy := Default()
 		policy.StopAbove = Percent(100)
 		policy.PerOwner, policy.PerCluster = Number(rapid.IntRange(1, 3).Draw(t, "per owner")), Percent(rapid.IntRange(1, 100).Draw(t, "per cluster"))
-		w := newWorld(policy, map[string]int{"a": rapid.IntRange(1, 6).Draw(t, "a"), "b": rapid.IntRange(1, 6).Draw(t, "b")})
+		w := newSimulator(policy, map[string]int{"a": rapid.IntRange(1, 6).Draw(t, "a"), "b": rapid.IntRange(1, 6).Draw(t, "b")})
 		for i := range w.machines {
 			w.machines[i].Unhealthy = rapid.Bool().Draw(t, "ill")
 			w.machines[i].Joined = rapid.Bool().Draw(t, "joined") || !w.machines[i].Unhealthy
@@ -123,7 +123,7 @@ func TestUnhealthyAreReplacedInTheEnd(t *testing.T) {
 				w.grow(owner)
 				w.remediate(owner)
 			}
-			w.pass()
+			w.tick()
 		}
 		if left := count(w.machines, func(m Machine) bool { return !m.healthy() }); left > 0 {
 			t.Fatalf("%d Machines are not healthy after 40 ticks: %s", left, w.line())

@@ -15,7 +15,7 @@ type limit func(g Gate, s State) (room int, refusal *Refusal)
 
 // limits of creation; the first of the narrowest decides.
 var limits = []limit{
-	held,             // it is frozen, or an API server cannot be reached
+	blocked,             // it is frozen, or an API server cannot be reached
 	overshooting,     // there would be more than anybody asked for
 	pendingOfOwner,   // enough are on their way for the owner
 	pendingInCluster, // enough are on their way for the Cluster
@@ -35,9 +35,9 @@ func (g Gate) Create(s State, want int) Decision {
 	return d
 }
 
-func held(_ Gate, s State) (int, *Refusal) {
-	if s.Hold != nil {
-		return 0, s.Hold
+func blocked(_ Gate, s State) (int, *Refusal) {
+	if s.Blocked != nil {
+		return 0, s.Blocked
 	}
 	return unlimited, nil
 }

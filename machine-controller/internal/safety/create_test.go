@@ -57,7 +57,7 @@ func TestCreate(t *testing.T) {
 				test.policy(&policy)
 			}
 			got := Gate{policy}.Create(State{
-				Owner: "a", Owners: map[string]Owner{"a": {Title: "a", Desired: 10, Surge: 1}}, Machines: test.machines, Hold: test.hold,
+				Owner: "a", Owners: map[string]Owner{"a": {Title: "a", Desired: 10, Surge: 1}}, Machines: test.machines, Blocked: test.hold,
 			}, test.want)
 			reason := ""
 			if got.Refusal != nil {

@@ -13,15 +13,15 @@ import (
 // FreezeInput is what a freeze is decided on.
 type FreezeInput struct {
 	Owner Owner
-	// Alive counts the Machines that are not being deleted.
-	Alive int
-	// Frozen is true if the owner carries the label of a freeze.
-	Frozen bool
+	// Machines counts the Machines that are not being deleted.
+	Machines int
+	// Labelled is true if the owner carries the label of a freeze.
+	Labelled bool
 	// Order is what the annotation drover.io/freeze asks for, and Word its value.
 	Order policyv1.FreezeOrder
-	Word  string
-	// Over is since when there have been too many, as the last FreezeDecision said.
-	Over time.Time
+	Value  string
+	// OvershootSince is since when there have been too many, as the last FreezeDecision said.
+	OvershootSince time.Time
 	Now  time.Time
 	// Period is how long there must be too many.
 	Period time.Duration
@@ -31,10 +31,10 @@ type FreezeInput struct {
 type FreezeDecision struct {
 	// Label says whether the owner is to carry the label of a freeze.
 	Label bool
-	// Over is to be handed back with the next FreezeInput.
-	Over time.Time
-	// Again is when time alone will change this; 0 if it will not.
-	Again time.Duration
+	// OvershootSince is to be handed back with the next FreezeInput.
+	OvershootSince time.Time
+	// RequeueAfter is when time alone will change this; 0 if it will not.
+	RequeueAfter time.Duration
 	// Reason and Message are for the condition Frozen; empty if nothing is frozen.
 	Reason, Message string
 }
@@ -53,18 +53,18 @@ func (g Gate) Freeze(c FreezeInput) FreezeDecision {
 	case c.Order == policyv1.FreezeOn:
 		decision.Reason, decision.Message = policyv1.FrozenByAnnotationReason, frozenByAnnotation(c.Owner)
 	case c.Order == policyv1.FreezeUnclear:
-		decision.Reason, decision.Message = policyv1.FreezeUnclearReason, frozenByUnclearAnnotation(c.Owner, c.Word)
+		decision.Reason, decision.Message = policyv1.FreezeUnclearReason, frozenByUnclearAnnotation(c.Owner, c.Value)
 	case c.Order == policyv1.FreezeOff:
-	case c.Frozen && c.Alive > thaw:
+	case c.Labelled && c.Machines > thaw:
 		decision.Label = true
-	case c.Alive > most:
-		decision.Over = c.Over
-		if decision.Over.IsZero() || decision.Over.After(c.Now) {
-			decision.Over = c.Now
+	case c.Machines > most:
+		decision.OvershootSince = c.OvershootSince
+		if decision.OvershootSince.IsZero() || decision.OvershootSince.After(c.Now) {
+			decision.OvershootSince = c.Now
 		}
-		decision.Label = c.Now.Sub(decision.Over) >= c.Period
+		decision.Label = c.Now.Sub(decision.OvershootSince) >= c.Period
 		if !decision.Label {
-			decision.Again = c.Period - c.Now.Sub(decision.Over)
+			decision.RequeueAfter = c.Period - c.Now.Sub(decision.OvershootSince)
 		}
 	}
 	if decision.Label {

@@ -17,7 +17,7 @@ import (
 // Freeze decides whether a MachineDeployment, or a MachineSet that stands alone, is frozen,
 // puts the label on the object or takes it off, and reports whether it did. Writing the
 // object is left to the caller.
-func (g *Guard) Freeze(ctx context.Context, object client.Object, owner Owner, machines []*clusterv1.Machine) (decision FreezeDecision, turned bool, err error) {
+func (g *Guard) Freeze(ctx context.Context, object client.Object, owner Owner, machines []*clusterv1.Machine) (decision FreezeDecision, changed bool, err error) {
 	policy, err := g.PolicyFor(ctx, object)
 	if err != nil {
 		return FreezeDecision{}, false, err
@@ -30,11 +30,11 @@ func (g *Guard) Freeze(ctx context.Context, object client.Object, owner Owner, m
 	}
 	_, labelled := object.GetLabels()[policyv1.FrozenLabel]
 	decision = Gate{policy}.Freeze(FreezeInput{
-		Owner: owner, Alive: alive, Frozen: labelled,
-		Order: policyv1.FreezeOrderOf(object.GetAnnotations()), Word: object.GetAnnotations()[policyv1.FreezeAnnotation],
-		Over: g.reservations.overshootSince(object.GetUID()), Now: g.Clock.Now(), Period: g.Period,
+		Owner: owner, Machines: alive, Labelled: labelled,
+		Order: policyv1.FreezeOrderOf(object.GetAnnotations()), Value: object.GetAnnotations()[policyv1.FreezeAnnotation],
+		OvershootSince: g.reservations.overshootSince(object.GetUID()), Now: g.Clock.Now(), Period: g.Period,
 	})
-	g.reservations.noteOvershoot(object.GetUID(), decision.Over, g.Clock.Now())
+	g.reservations.recordOvershoot(object.GetUID(), decision.OvershootSince, g.Clock.Now())
 	if decision.Label == labelled {
 		return decision, false, nil
 	}
@@ -50,8 +50,8 @@ func (g *Guard) Freeze(ctx context.Context, object client.Object, owner Owner, m
 	return decision, true, nil
 }
 
-// Show puts the condition Frozen on the object while it is frozen, and takes it off after.
-func (f FreezeDecision) Show(on conditions.Setter) {
+// SetCondition puts the condition Frozen on the object while it is frozen, and takes it off after.
+func (f FreezeDecision) SetCondition(on conditions.Setter) {
 	if !f.Frozen() {
 		conditions.Delete(on, policyv1.FrozenCondition)
 		return

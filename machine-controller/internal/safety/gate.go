@@ -22,8 +22,8 @@ type State struct {
 	Owners map[string]Owner
 	// Machines of the Cluster, or of the owner alone where that is enough.
 	Machines []Machine
-	// Hold is why nothing at all may be done; nil if nothing is in the way.
-	Hold *Refusal
+	// Blocked is why nothing at all may be done; nil if nothing is in the way.
+	Blocked *Refusal
 }
 
 // Owner is a MachineDeployment, or a MachineSet that no MachineDeployment owns.
@@ -32,8 +32,8 @@ type Owner struct {
 	Title string
 	// Desired is spec.replicas, Surge what a rollout may add to it.
 	Desired, Surge int
-	// Vacant counts the places whose unhealthy Machine is gone and that no other has taken.
-	Vacant int
+	// Vacancies counts the places whose unhealthy Machine is gone and that no other has taken.
+	Vacancies int
 }
 
 // Machine is what matters of one Machine.
@@ -62,11 +62,11 @@ func (m Machine) pending() bool { return !m.Joined && !m.Deleting }
 // healthy Machines do their work.
 func (m Machine) healthy() bool { return m.Joined && !m.Deleting && !m.Unhealthy }
 
-// underway Machines have a place in the budgets.
-func (m Machine) underway() bool { return m.Replaced || (m.Proving && !m.Deleting) }
+// beingReplaced Machines have a place in the budgets.
+func (m Machine) beingReplaced() bool { return m.Replaced || (m.Proving && !m.Deleting) }
 
-// leaving Machines are deleted because somebody wanted fewer, or newer ones.
-func (m Machine) leaving() bool { return m.Deleting && !m.Replaced }
+// scaledDown Machines are deleted because somebody wanted fewer, or newer ones.
+func (m Machine) scaledDown() bool { return m.Deleting && !m.Replaced }
 
 // Refusal says why something may not be done now, and what to do about it.
 type Refusal struct {

@@ -57,7 +57,7 @@ type Guard struct {
 func (g *Guard) Create(ctx context.Context, cluster *clusterv1.Cluster, set *clusterv1.MachineSet, want int) (Decision, error) {
 	key := client.ObjectKeyFromObject(cluster)
 	defer g.reservations.lock(key)()
-	g.reservations.forget(set.UID)
+	g.reservations.dropCreations(set.UID)
 	observed, err := g.observe(ctx, cluster, set)
 	if err != nil {
 		return Decision{}, err
@@ -71,7 +71,7 @@ func (g *Guard) Create(ctx context.Context, cluster *clusterv1.Cluster, set *clu
 		return Decision{}, err
 	}
 	decision := Gate{observed.policy}.Create(observed.state, want)
-	g.reservations.created(set.UID, decision.Allowed, observed.known, g.Clock.Now())
+	g.reservations.reserveCreations(set.UID, decision.Allowed, observed.known, g.Clock.Now())
 	return decision, nil
 }
 
@@ -87,7 +87,7 @@ func (g *Guard) Replace(ctx context.Context, cluster *clusterv1.Cluster, set *cl
 	for _, m := range unhealthy {
 		names = append(names, m.Name)
 		uids[m.Name] = m.UID
-		g.reservations.spared(m.UID)
+		g.reservations.cancelReplacement(m.UID)
 	}
 	observed, err := g.observe(ctx, cluster, set)
 	if err != nil {
@@ -98,7 +98,7 @@ func (g *Guard) Replace(ctx context.Context, cluster *clusterv1.Cluster, set *cl
 	}
 	choice := Gate{observed.policy}.Replace(observed.state, names)
 	for _, name := range choice.Allowed {
-		g.reservations.replaced(uids[name], g.Clock.Now())
+		g.reservations.reserveReplacement(uids[name], g.Clock.Now())
 	}
 	return choice, nil
 }
@@ -162,7 +162,7 @@ func (g *Guard) observe(ctx context.Context, cluster *clusterv1.Cluster, set *cl
 		owner = OwnerOfDeployment(s.deployment)
 	}
 	s.state = State{Owner: uid, Owners: map[string]Owner{uid: owner}}
-	s.state.Hold = cmp.Or(FrozenRefusal(owner, object.GetLabels(), object.GetAnnotations()), g.Unreachable(cluster))
+	s.state.Blocked = cmp.Or(FrozenRefusal(owner, object.GetLabels(), object.GetAnnotations()), g.Unreachable(cluster))
 	return s, nil
 }
 
@@ -171,7 +171,7 @@ func (g *Guard) observe(ctx context.Context, cluster *clusterv1.Cluster, set *cl
 func (g *Guard) Unreachable(cluster *clusterv1.Cluster) *Refusal {
 	initialized := ptr.Deref(cluster.Status.Initialization.ControlPlaneInitialized, false)
 	state := g.Workload(client.ObjectKeyFromObject(cluster))
-	return cmp.Or(managementSilent(g.Management()), workloadSilent(initialized, state), notClaimed(initialized, state))
+	return cmp.Or(managementUnreachable(g.Management()), workloadUnreachable(initialized, state), notClaimed(initialized, state))
 }
 
 // NotClaimed is why Machines that nobody asked to replace may not be deleted either: this
@@ -212,7 +212,7 @@ func (g *Guard) addOwner(ctx context.Context, s *snapshot) error {
 		if err != nil {
 			return err
 		}
-		g.add(s, set.UID, s.state.Owner, machines)
+		g.addMachines(s, set.UID, s.state.Owner, machines)
 	}
 	return nil
 }
@@ -246,24 +246,24 @@ func (g *Guard) addCluster(ctx context.Context, s *snapshot) error {
 			s.state.Owners[owner] = OwnerOfSet(set)
 		}
 		known := s.state.Owners[owner]
-		known.Vacant += len(health.Empty(bySet[set.UID], health.Vacancies(set)))
+		known.Vacancies += len(health.Empty(bySet[set.UID], health.Vacancies(set)))
 		s.state.Owners[owner] = known
-		g.add(s, set.UID, owner, bySet[set.UID])
+		g.addMachines(s, set.UID, owner, bySet[set.UID])
 		delete(bySet, set.UID)
 	}
 	for owner, machines := range bySet {
-		g.add(s, owner, "", machines)
+		g.addMachines(s, owner, "", machines)
 	}
 	return nil
 }
 
-// add adds the Machines of a set, and those that it was allowed and the cache does not show
+// addMachines adds the Machines of a set, and those that it was allowed and the cache does not show
 // yet. Those that were chosen to be replaced count as if the cache showed that already.
-func (g *Guard) add(s *snapshot, set types.UID, owner string, machines []*clusterv1.Machine) {
+func (g *Guard) addMachines(s *snapshot, set types.UID, owner string, machines []*clusterv1.Machine) {
 	now := g.Clock.Now()
 	for _, m := range machines {
 		seen := observeMachine(m, owner)
-		if g.reservations.isReplaced(m.UID, now) {
+		if g.reservations.hasReplacement(m.UID, now) {
 			seen.Deleting, seen.Unhealthy, seen.Replaced = true, true, true
 		}
 		s.state.Machines = append(s.state.Machines, seen)
@@ -271,10 +271,10 @@ func (g *Guard) add(s *snapshot, set types.UID, owner string, machines []*cluste
 			s.known[m.UID] = true
 		}
 	}
-	for range g.reservations.unseen(set, machines, now) {
+	for range g.reservations.unseenCreations(set, machines, now) {
 		s.state.Machines = append(s.state.Machines, Machine{Owner: owner})
 	}
 }
 
-// Seen notes that the cache shows everything that was created for the MachineSet.
-func (g *Guard) Seen(set types.UID) { g.reservations.forget(set) }
+// CreationsObserved notes that the cache shows everything that was created for the MachineSet.
+func (g *Guard) CreationsObserved(set types.UID) { g.reservations.dropCreations(set) }

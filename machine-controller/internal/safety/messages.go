@@ -25,8 +25,8 @@ const (
 	ReasonBudgetUsed = "BudgetUsed"
 )
 
-// byHand is the way past a refusal to replace.
-const byHand = "to replace one anyway, delete the Machine"
+// deleteManually is the way past a refusal to replace.
+const deleteManually = "to replace one anyway, delete the Machine"
 
 func wouldOvershoot(owner Owner, most int) *Refusal {
 	return &Refusal{ReasonOvershoot, fmt.Sprintf(
@@ -40,20 +40,20 @@ func tooManyPending(where string, p Policy, field string, most int) *Refusal {
 		where, most, p.Name, field)}
 }
 
-func meltdown(ill, all int, p Policy) *Refusal {
+func tooManyUnhealthy(unhealthy, all int, p Policy) *Refusal {
 	return &Refusal{ReasonTooManyUnhealthy, fmt.Sprintf(
 		"%d of %d Machines are unhealthy, more than %s %s: look for a common cause such as the network; nothing is replaced until fewer are; %s",
-		ill, all, source(p, "stopAboveUnhealthy"), p.StopAbove, byHand)}
+		unhealthy, all, source(p, "stopAboveUnhealthy"), p.StopAbove, deleteManually)}
 }
 
-func domainDown(name string, ill int) *Refusal {
+func domainDown(name string, unhealthy int) *Refusal {
 	return &Refusal{ReasonFailureDomainDown, fmt.Sprintf(
-		"All %d Machines in failure domain %s are unhealthy: look at the failure domain; nothing is replaced there until one is healthy; %s", ill, name, byHand)}
+		"All %d Machines in failure domain %s are unhealthy: look at the failure domain; nothing is replaced there until one is healthy; %s", unhealthy, name, deleteManually)}
 }
 
 func budgetUsed(where, field string, share Share, most int) *Refusal {
 	if most == 0 {
-		return &Refusal{ReasonBudgetUsed, fmt.Sprintf("%s may have no Machines replaced (%s %s); %s", where, field, share, byHand)}
+		return &Refusal{ReasonBudgetUsed, fmt.Sprintf("%s may have no Machines replaced (%s %s); %s", where, field, share, deleteManually)}
 	}
 	return &Refusal{ReasonBudgetUsed, fmt.Sprintf(
 		"%s may have at most %d Machines replaced at once (%s %s): waiting until those under way have gone and the new ones have been healthy for a while; if that lasts, see their conditions",

@@ -76,8 +76,8 @@ func (s *Selectors) Candidates(policies []policyv1.MachinePolicy) []Candidate {
 	return candidates
 }
 
-// keptSelectors is how many selectors are remembered.
-const keptSelectors = 4096
+// maxSelectors is how many selectors are remembered.
+const maxSelectors = 4096
 
 // Selectors remembers what the selectors of MachinePolicies were compiled to. The zero value remembers nothing yet.
 type Selectors struct {
@@ -87,7 +87,7 @@ type Selectors struct {
 
 // of returns the selector of a policy; nil where it cannot be used.
 func (s *Selectors) of(p *policyv1.MachinePolicy) labels.Selector {
-	s.once.Do(func() { s.compiled = lru.New(keptSelectors) })
+	s.once.Do(func() { s.compiled = lru.New(maxSelectors) })
 	type version struct {
 		uid        types.UID
 		generation int64
@@ -107,46 +107,46 @@ func (s *Selectors) of(p *policyv1.MachinePolicy) labels.Selector {
 
 // Over returns the policy with what the MachinePolicy says in place of its own. An error
 // names the field that cannot be read; it stands as if it were not there.
-func (p Policy) Over(from *policyv1.MachinePolicy) (Policy, error) {
-	p.Name = from.Name
+func (p Policy) Over(object *policyv1.MachinePolicy) (Policy, error) {
+	p.Name = object.Name
 	var err error
 	for _, each := range []struct {
 		field string
 		from  *intstr.IntOrString
 		to    *Share
 	}{
-		{"maxPerDeployment", from.Spec.Replacement.MaxPerDeployment, &p.PerOwner},
-		{"maxPerCluster", from.Spec.Replacement.MaxPerCluster, &p.PerCluster},
-		{"maxPerFailureDomain", from.Spec.Replacement.MaxPerFailureDomain, &p.PerDomain},
-		{"stopAboveUnhealthy", from.Spec.Replacement.StopAboveUnhealthy, &p.StopAbove},
+		{"maxPerDeployment", object.Spec.Replacement.MaxPerDeployment, &p.PerOwner},
+		{"maxPerCluster", object.Spec.Replacement.MaxPerCluster, &p.PerCluster},
+		{"maxPerFailureDomain", object.Spec.Replacement.MaxPerFailureDomain, &p.PerDomain},
+		{"stopAboveUnhealthy", object.Spec.Replacement.StopAboveUnhealthy, &p.StopAbove},
 	} {
 		if each.from == nil {
 			continue
 		}
 		share, bad := ParseShare(*each.from)
 		if bad != nil {
-			err = fmt.Errorf("MachinePolicy %q, spec.replacement.%s: %w", from.Name, each.field, bad)
+			err = fmt.Errorf("MachinePolicy %q, spec.replacement.%s: %w", object.Name, each.field, bad)
 			continue
 		}
 		*each.to = share
 	}
-	set(&p.Up, from.Spec.Overshoot.Up)
-	set(&p.Down, from.Spec.Overshoot.Down)
-	set(&p.PendingPerOwner, from.Spec.Creation.MaxPendingPerDeployment)
-	set(&p.PendingPerCluster, from.Spec.Creation.MaxPendingPerCluster)
-	if deadline := from.Spec.Rollout.ProgressDeadlineSeconds; deadline != nil {
+	override(&p.Up, object.Spec.Overshoot.Up)
+	override(&p.Down, object.Spec.Overshoot.Down)
+	override(&p.PendingPerOwner, object.Spec.Creation.MaxPendingPerDeployment)
+	override(&p.PendingPerCluster, object.Spec.Creation.MaxPendingPerCluster)
+	if deadline := object.Spec.Rollout.ProgressDeadlineSeconds; deadline != nil {
 		p.ProgressDeadline = time.Duration(*deadline) * time.Second
 	}
-	if after := from.Spec.Drain.ForceAfterSeconds; after != nil {
+	if after := object.Spec.Drain.ForceAfterSeconds; after != nil {
 		p.ForceDrainAfter = time.Duration(*after) * time.Second
 	}
-	if serial := from.Spec.Drain.SerialVolumes; serial != nil {
+	if serial := object.Spec.Drain.SerialVolumes; serial != nil {
 		p.SerialVolumes = *serial
 	}
 	return p, err
 }
 
-func set(to *int, from *int32) {
+func override(to *int, from *int32) {
 	if from != nil {
 		*to = int(*from)
 	}

@@ -25,14 +25,14 @@ type Prober struct {
 	Period, Timeout time.Duration
 
 	mu    sync.Mutex
-	reach Reachability
+	reachability Reachability
 }
 
 // Reachability is what the probes have told so far.
 func (p *Prober) Reachability() Reachability {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.reach
+	return p.reachability
 }
 
 // Register makes the manager run the probes.
@@ -61,8 +61,8 @@ func (p *Prober) Start(ctx context.Context) error {
 	}
 	host = host.JoinPath("readyz")
 	for ctx.Err() == nil {
-		answered := ask(ctx, transport, host.String())
-		p.note(answered)
+		answered := probe(ctx, transport, host.String())
+		p.record(answered)
 		select {
 		case <-ctx.Done():
 		case <-p.Clock.After(p.Period):
@@ -71,15 +71,15 @@ func (p *Prober) Start(ctx context.Context) error {
 	return nil
 }
 
-func (p *Prober) note(answered bool) {
+func (p *Prober) record(answered bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.reach = p.reach.Probed(answered, p.Clock.Now(), p.Timeout)
+	p.reachability = p.reachability.Probed(answered, p.Clock.Now(), p.Timeout)
 }
 
-// ask reports whether the API server answered as one that works. One that refuses to say
+// probe reports whether the API server answered as one that works. One that refuses to say
 // whether it is ready answers, too.
-func ask(ctx context.Context, c *http.Client, url string) bool {
+func probe(ctx context.Context, c *http.Client, url string) bool {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return false

@@ -16,8 +16,8 @@ type Reachability struct {
 	// Since is when the present stretch of answers began; zero while unreachable. What was
 	// seen of Machines and Nodes before it says nothing about how long they have been unwell.
 	Since time.Time
-	// silent is since when no probe has succeeded; zero after one has.
-	silent time.Time
+	// failingSince is since when no probe has succeeded; zero after one has.
+	failingSince time.Time
 }
 
 // Probed returns the reach after a probe that ended at the time. A silence shorter than the
@@ -27,13 +27,13 @@ func (r Reachability) Probed(answered bool, at time.Time, timeout time.Duration)
 		if r.Since.IsZero() {
 			r.Since = at
 		}
-		r.silent = time.Time{}
+		r.failingSince = time.Time{}
 		return r
 	}
-	if r.silent.IsZero() {
-		r.silent = at
+	if r.failingSince.IsZero() {
+		r.failingSince = at
 	}
-	if at.Sub(r.silent) >= timeout {
+	if at.Sub(r.failingSince) >= timeout {
 		r.Since = time.Time{}
 	}
 	return r
@@ -45,19 +45,19 @@ func (r Reachability) Reachable() bool { return !r.Since.IsZero() }
 // Answering reports whether the latest probe was answered. Between one that was not and the
 // timeout nobody knows whether this is a blip: what is known still stands, but what cannot be
 // taken back waits.
-func (r Reachability) Answering() bool { return r.Reachable() && r.silent.IsZero() }
+func (r Reachability) Answering() bool { return r.Reachable() && r.failingSince.IsZero() }
 
-// managementSilent refuses everything while the management cluster does not answer.
-func managementSilent(r Reachability) *Refusal {
+// managementUnreachable refuses everything while the management cluster does not answer.
+func managementUnreachable(r Reachability) *Refusal {
 	if r.Answering() {
 		return nil
 	}
 	return &Refusal{ReasonUnreachable, "The API server of the management cluster does not answer: nothing is created or replaced until it does"}
 }
 
-// workloadSilent refuses everything while a workload cluster that was connected once is not,
+// workloadUnreachable refuses everything while a workload cluster that was connected once is not,
 // and from the first probe on that it leaves unanswered.
-func workloadSilent(initialized bool, state workload.State) *Refusal {
+func workloadUnreachable(initialized bool, state workload.State) *Refusal {
 	if !initialized || (state.Connected && state.ConsecutiveFailures == 0) {
 		return nil
 	}

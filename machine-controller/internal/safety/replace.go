@@ -19,7 +19,7 @@ type Choice struct {
 func (g Gate) Replace(s State, candidates []string) Choice {
 	b := newReplaceBudget(g, s, candidates)
 	choice := Choice{Refused: map[string]*Refusal{}}
-	stop := b.stop()
+	stop := b.blocked()
 	for _, name := range candidates {
 		m, known := b.candidates[name]
 		if !known {
@@ -28,13 +28,13 @@ func (g Gate) Replace(s State, candidates []string) Choice {
 		delete(b.candidates, name)
 		refusal := stop
 		if refusal == nil {
-			refusal = b.room(m)
+			refusal = b.refusal(m)
 		}
 		if refusal != nil {
 			choice.Refused[name] = refusal
 			continue
 		}
-		b.take(m)
+		b.reserve(m)
 		choice.Allowed = append(choice.Allowed, name)
 	}
 	return choice
@@ -50,12 +50,12 @@ type replaceBudget struct {
 	owner, cluster int
 	domain         map[string]int
 	// all and ill count the Cluster's Machines, domains those of each failure domain.
-	all, ill int
+	all, unhealthy int
 	domains  map[string]domain
 }
 
 // domain is how the Machines of one failure domain are.
-type domain struct{ all, ill, healthy int }
+type domain struct{ all, unhealthy, healthy int }
 
 func newReplaceBudget(g Gate, s State, candidates []string) *replaceBudget {
 	b := &replaceBudget{gate: g, state: s, candidates: map[string]Machine{}, domain: map[string]int{}, domains: map[string]domain{}}
@@ -68,32 +68,32 @@ func newReplaceBudget(g Gate, s State, candidates []string) *replaceBudget {
 			b.candidates[m.Name] = m
 			m.Unhealthy = true
 		}
-		b.examine(m)
-		if _, candidate := b.candidates[m.Name]; !candidate && m.underway() {
-			b.take(m)
+		b.countHealth(m)
+		if _, candidate := b.candidates[m.Name]; !candidate && m.beingReplaced() {
+			b.reserve(m)
 		}
 	}
 	for key, owner := range s.Owners {
-		b.cluster += owner.Vacant
+		b.cluster += owner.Vacancies
 		if key == s.Owner {
-			b.owner += owner.Vacant
+			b.owner += owner.Vacancies
 		}
 	}
 	return b
 }
 
-// examine counts the Machines that matter for whether something is wrong as a whole. Those
+// countHealth counts the Machines that matter for whether something is wrong as a whole. Those
 // that have never joined say nothing about the health of the rest.
-func (b *replaceBudget) examine(m Machine) {
-	if m.leaving() {
+func (b *replaceBudget) countHealth(m Machine) {
+	if m.scaledDown() {
 		return
 	}
 	d := b.domains[m.Domain]
 	d.all++
 	b.all++
 	if m.Joined && m.Unhealthy {
-		d.ill++
-		b.ill++
+		d.unhealthy++
+		b.unhealthy++
 	}
 	if m.healthy() {
 		d.healthy++
@@ -101,29 +101,29 @@ func (b *replaceBudget) examine(m Machine) {
 	b.domains[m.Domain] = d
 }
 
-// stop is why none may be replaced, whichever it is.
-func (b *replaceBudget) stop() *Refusal {
-	if b.state.Hold != nil {
-		return b.state.Hold
+// blocked is why none may be replaced, whichever it is.
+func (b *replaceBudget) blocked() *Refusal {
+	if b.state.Blocked != nil {
+		return b.state.Blocked
 	}
-	ill, all := b.ill, b.all
+	ill, all := b.unhealthy, b.all
 	for name, d := range b.domains {
-		if name != "" && b.dead(name) { // nothing is replaced there; the rest need not suffer for it
-			ill, all = ill-d.ill, all-d.all
+		if name != "" && b.down(name) { // nothing is replaced there; the rest need not suffer for it
+			ill, all = ill-d.unhealthy, all-d.all
 		}
 	}
 	if ill > b.gate.Policy.StopAbove.Of(all) {
-		return meltdown(ill, all, b.gate.Policy)
+		return tooManyUnhealthy(ill, all, b.gate.Policy)
 	}
 	return nil
 }
 
-// room is why this one may not be replaced now; nil if it may.
-func (b *replaceBudget) room(m Machine) *Refusal {
+// refusal is why this one may not be replaced now; nil if it may.
+func (b *replaceBudget) refusal(m Machine) *Refusal {
 	p := b.gate.Policy
 	owner := b.state.Owners[b.state.Owner]
-	if m.Domain != "" && b.dead(m.Domain) {
-		return domainDown(m.Domain, b.domains[m.Domain].ill)
+	if m.Domain != "" && b.down(m.Domain) {
+		return domainDown(m.Domain, b.domains[m.Domain].unhealthy)
 	}
 	if most := p.PerOwner.Of(owner.Desired); b.owner >= most {
 		return budgetUsed(owner.Title, "maxPerDeployment", p.PerOwner, most)
@@ -137,10 +137,10 @@ func (b *replaceBudget) room(m Machine) *Refusal {
 	return nil
 }
 
-// dead is true for a failure domain of which nothing is left, while others live.
-func (b *replaceBudget) dead(name string) bool {
+// down is true for a failure domain of which nothing is left, while others live.
+func (b *replaceBudget) down(name string) bool {
 	d := b.domains[name]
-	if d.ill < 2 || d.healthy > 0 {
+	if d.unhealthy < 2 || d.healthy > 0 {
 		return false
 	}
 	for other := range maps.Values(b.domains) {
@@ -151,8 +151,8 @@ func (b *replaceBudget) dead(name string) bool {
 	return false
 }
 
-// take gives the Machine a place in every budget that it is under.
-func (b *replaceBudget) take(m Machine) {
+// reserve gives the Machine a place in every budget that it is under.
+func (b *replaceBudget) reserve(m Machine) {
 	if m.Owner == b.state.Owner {
 		b.owner++
 	}

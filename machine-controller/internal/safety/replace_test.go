@@ -38,7 +38,7 @@ func machinesOf(owner, letters, domain string) []Machine {
 	return all
 }
 
-func together(groups ...[]Machine) []Machine {
+func concat(groups ...[]Machine) []Machine {
 	var all []Machine
 	for _, group := range groups {
 		all = append(all, group...)
@@ -46,8 +46,8 @@ func together(groups ...[]Machine) []Machine {
 	return all
 }
 
-// never turns the stop by threshold off.
-func never(p *Policy) { p.StopAbove = Percent(100) }
+// neverStop turns the stop by threshold off.
+func neverStop(p *Policy) { p.StopAbove = Percent(100) }
 
 func TestReplace(t *testing.T) {
 	t.Parallel()
@@ -106,17 +106,17 @@ func TestReplace(t *testing.T) {
 		},
 		"keeps to the budget of the Cluster": {
 			policy:   func(p *Policy) { p.PerOwner, p.PerCluster = Number(5), Number(2) },
-			machines: together(machinesOf("a", "uu"+twenty, ""), machinesOf("b", "rh", "")), desired: 22, others: map[string]Owner{"b": {Desired: 2}},
+			machines: concat(machinesOf("a", "uu"+twenty, ""), machinesOf("b", "rh", "")), desired: 22, others: map[string]Owner{"b": {Desired: 2}},
 			candidates: []string{"a0", "a1"}, allowed: []string{"a0"}, refused: map[string]string{"a1": ReasonBudgetUsed},
 		},
 		"counts the empty places of another owner": {
 			policy:   func(p *Policy) { p.PerCluster = Number(1) },
-			machines: together(machinesOf("a", "u"+twenty, ""), machinesOf("b", "h", "")), desired: 21, others: map[string]Owner{"b": {Desired: 2, Vacant: 1}},
+			machines: concat(machinesOf("a", "u"+twenty, ""), machinesOf("b", "h", "")), desired: 21, others: map[string]Owner{"b": {Desired: 2, Vacancies: 1}},
 			candidates: []string{"a0"}, refused: map[string]string{"a0": ReasonBudgetUsed},
 		},
 		"keeps to the budget of a failure domain": {
 			policy:   func(p *Policy) { p.PerOwner, p.PerCluster, p.PerDomain = Number(9), Number(9), Number(1) },
-			machines: together(machinesOf("a", "uuhhh", "x"), machinesOf("a", "uhhhh", "y")), desired: 10,
+			machines: concat(machinesOf("a", "uuhhh", "x"), machinesOf("a", "uhhhh", "y")), desired: 10,
 			candidates: []string{"ax0", "ax1", "ay0"}, allowed: []string{"ax0", "ay0"}, refused: map[string]string{"ax1": ReasonBudgetUsed},
 		},
 		"does not limit Machines without a failure domain by one": {
@@ -137,25 +137,25 @@ func TestReplace(t *testing.T) {
 			machines: machinesOf("a", "uuhhh", ""), desired: 5, candidates: []string{"a0"}, allowed: []string{"a0"},
 		},
 		"never stops at 100%": {
-			policy: never, machines: machinesOf("a", "uuuuu", ""), desired: 5, candidates: []string{"a0"}, allowed: []string{"a0"},
+			policy: neverStop, machines: machinesOf("a", "uuuuu", ""), desired: 5, candidates: []string{"a0"}, allowed: []string{"a0"},
 		},
 		"stops in a failure domain that is down, and goes on elsewhere": {
-			policy: never, machines: together(machinesOf("a", "uup", "x"), machinesOf("b", "hhu", "y"), machinesOf("a", "u", "y")),
+			policy: neverStop, machines: concat(machinesOf("a", "uup", "x"), machinesOf("b", "hhu", "y"), machinesOf("a", "u", "y")),
 			desired: 3, others: map[string]Owner{"b": {Desired: 3}},
 			candidates: []string{"ax0", "ax1"}, refused: map[string]string{"ax0": ReasonFailureDomainDown, "ax1": ReasonFailureDomainDown},
 		},
 		"does not take one dead Machine for a dead failure domain": {
-			policy: never, machines: together(machinesOf("a", "u", "x"), machinesOf("a", "hhh", "y")), desired: 4, candidates: []string{"ax0"}, allowed: []string{"ax0"},
+			policy: neverStop, machines: concat(machinesOf("a", "u", "x"), machinesOf("a", "hhh", "y")), desired: 4, candidates: []string{"ax0"}, allowed: []string{"ax0"},
 		},
 		"does not take the only failure domain for a dead one": {
-			policy: never, machines: machinesOf("a", "uu", "x"), desired: 2, candidates: []string{"ax0"}, allowed: []string{"ax0"},
+			policy: neverStop, machines: machinesOf("a", "uu", "x"), desired: 2, candidates: []string{"ax0"}, allowed: []string{"ax0"},
 		},
 		"replaces nothing while held": {
 			hold: &Refusal{Reason: ReasonUnreachable}, machines: machinesOf("a", "u", ""), desired: 1, candidates: []string{"a0"},
 			refused: map[string]string{"a0": ReasonUnreachable},
 		},
 		"passes over what it does not know, what goes already, what is another's, and what is named twice": {
-			machines: together(machinesOf("a", "ru"+twenty, ""), machinesOf("b", "u", "")), desired: 23, policy: func(p *Policy) { p.PerOwner, p.PerCluster = Number(5), Number(5) },
+			machines: concat(machinesOf("a", "ru"+twenty, ""), machinesOf("b", "u", "")), desired: 23, policy: func(p *Policy) { p.PerOwner, p.PerCluster = Number(5), Number(5) },
 			others:     map[string]Owner{"b": {Desired: 1}},
 			candidates: []string{"a0", "zz", "b0", "a1", "a1"}, allowed: []string{"a1"},
 		},
@@ -167,11 +167,11 @@ func TestReplace(t *testing.T) {
 			if test.policy != nil {
 				test.policy(&policy)
 			}
-			owners := map[string]Owner{"a": {Title: "a", Desired: test.desired, Vacant: test.vacant}}
+			owners := map[string]Owner{"a": {Title: "a", Desired: test.desired, Vacancies: test.vacant}}
 			for key, owner := range test.others {
 				owners[key] = owner
 			}
-			got := Gate{policy}.Replace(State{Owner: "a", Owners: owners, Machines: test.machines, Hold: test.hold}, test.candidates)
+			got := Gate{policy}.Replace(State{Owner: "a", Owners: owners, Machines: test.machines, Blocked: test.hold}, test.candidates)
 			refused := map[string]string{}
 			for name, refusal := range got.Refused {
 				refused[name] = refusal.Reason

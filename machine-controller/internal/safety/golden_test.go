@@ -20,73 +20,73 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden stories")
 
-// act of a story: what happens, and then a number of ticks.
-type act struct {
-	line  string
-	do    func(*world)
+// step of a story: what happens, and then a number of ticks.
+type step struct {
+	title  string
+	do    func(*simulator)
 	ticks int
 }
 
-type tale struct {
+type goldenRun struct {
 	policy  func(*Policy)
 	sizes   map[string]int
 	domains []string
-	acts    []act
-	// most is how many Machines may be deleted in the whole story.
-	most int
+	steps    []step
+	// maxDeleted is how many Machines may be deleted in the whole story.
+	maxDeleted int
 }
 
-func tales() map[string]tale {
+func goldenRuns() map[string]goldenRun {
 	fifty := map[string]int{"a": 50}
-	return map[string]tale{
-		"meltdown": {sizes: fifty, most: 1, acts: []act{
-			{"40 of 50 Nodes go NotReady: the network's fault", func(w *world) { w.fall(40, "") }, 3},
-			{"the network is back", func(w *world) { w.recover() }, 1},
-			{"one Machine really dies", func(w *world) { w.fall(1, "") }, 4},
+	return map[string]goldenRun{
+		"meltdown": {sizes: fifty, maxDeleted: 1, steps: []step{
+			{"40 of 50 Nodes go NotReady: the network's fault", func(w *simulator) { w.makeUnhealthy(40, "") }, 3},
+			{"the network is back", func(w *simulator) { w.makeHealthy() }, 1},
+			{"one Machine really dies", func(w *simulator) { w.makeUnhealthy(1, "") }, 4},
 		}},
-		"one-by-one": {sizes: map[string]int{"a": 8}, most: 3, acts: []act{
-			{"3 of 8 Machines die", func(w *world) { w.fall(3, "") }, 8},
+		"one-by-one": {sizes: map[string]int{"a": 8}, maxDeleted: 3, steps: []step{
+			{"3 of 8 Machines die", func(w *simulator) { w.makeUnhealthy(3, "") }, 8},
 		}},
-		"a-zone-goes": {sizes: map[string]int{"a": 6, "b": 6}, domains: []string{"x", "y", "z"}, most: 1, acts: []act{
-			{"failure domain x goes", func(w *world) { w.fall(12, "x"); w.domains = []string{"y", "z"} }, 2},
-			{"a Machine in y dies, too", func(w *world) { w.fall(1, "y") }, 4},
+		"a-zone-goes": {sizes: map[string]int{"a": 6, "b": 6}, domains: []string{"x", "y", "z"}, maxDeleted: 1, steps: []step{
+			{"failure domain x goes", func(w *simulator) { w.makeUnhealthy(12, "x"); w.domains = []string{"y", "z"} }, 2},
+			{"a Machine in y dies, too", func(w *simulator) { w.makeUnhealthy(1, "y") }, 4},
 		}},
-		"broken-image": {sizes: map[string]int{"a": 4}, most: 3, acts: []act{
-			{"2 of 4 Machines die, and new ones no longer join", func(w *world) {
+		"broken-image": {sizes: map[string]int{"a": 4}, maxDeleted: 3, steps: []step{
+			{"2 of 4 Machines die, and new ones no longer join", func(w *simulator) {
 				w.policy.StopAbove = Percent(50)
 				w.joins = func(Machine) bool { return false }
-				w.fall(2, "")
+				w.makeUnhealthy(2, "")
 			}, 4},
-			{"the image is mended; a health check gives up on the Machine that did not join", func(w *world) {
+			{"the image is mended; a health check gives up on the Machine that did not join", func(w *simulator) {
 				w.machines[len(w.machines)-1].Unhealthy = true
 				w.joins = func(m Machine) bool { return !m.Unhealthy }
 			}, 6},
 		}},
-		"overshoot": {sizes: map[string]int{"a": 5}, acts: []act{
-			{"somebody else creates Machines, 3 more than wanted", func(w *world) { w.others(3) }, 1},
-			{"spec.replicas becomes 12", func(w *world) { w.resize(12) }, 2},
-			{"a MachineSet takes itself for empty", func(w *world) { w.blind = true }, 2},
+		"overshoot": {sizes: map[string]int{"a": 5}, steps: []step{
+			{"somebody else creates Machines, 3 more than wanted", func(w *simulator) { w.createForeign(3) }, 1},
+			{"spec.replicas becomes 12", func(w *simulator) { w.resize(12) }, 2},
+			{"a MachineSet takes itself for empty", func(w *simulator) { w.emptyCache = true }, 2},
 		}},
-		"unreachable": {sizes: map[string]int{"a": 8}, most: 1, acts: []act{
-			{"the workload API server is silent for a moment: the connection stands", func(w *world) {
+		"unreachable": {sizes: map[string]int{"a": 8}, maxDeleted: 1, steps: []step{
+			{"the workload API server is silent for a moment: the connection stands", func(w *simulator) {
 				w.connection(workload.State{Connected: true, Claim: workload.Claim{Status: workload.ClaimHeld}, ConsecutiveFailures: 2})
 			}, 1},
-			{"the workload API server is gone; a Node was NotReady just before; spec.replicas becomes 9", func(w *world) {
-				w.fall(1, "")
+			{"the workload API server is gone; a Node was NotReady just before; spec.replicas becomes 9", func(w *simulator) {
+				w.makeUnhealthy(1, "")
 				w.resize(9)
 				w.connection(workload.State{Message: "API server 10.0.0.1: no answer in time"})
 			}, 3},
-			{"it is back", func(w *world) {
+			{"it is back", func(w *simulator) {
 				w.connection(workload.State{Connected: true, Claim: workload.Claim{Status: workload.ClaimHeld}})
 			}, 5},
 		}},
-		"pending": {sizes: map[string]int{"a": 2}, policy: func(p *Policy) { p.Name, p.PendingPerOwner = "careful", 3 }, acts: []act{
-			{"spec.replicas becomes 10", func(w *world) { w.resize(10) }, 4},
+		"pending": {sizes: map[string]int{"a": 2}, policy: func(p *Policy) { p.Name, p.PendingPerOwner = "careful", 3 }, steps: []step{
+			{"spec.replicas becomes 10", func(w *simulator) { w.resize(10) }, 4},
 		}},
 	}
 }
 
-func (w *world) fall(n int, domain string) {
+func (w *simulator) makeUnhealthy(n int, domain string) {
 	for i := range w.machines {
 		if n > 0 && w.machines[i].healthy() && (domain == "" || w.machines[i].Domain == domain) {
 			w.machines[i].Unhealthy = true
@@ -95,37 +95,37 @@ func (w *world) fall(n int, domain string) {
 	}
 }
 
-func (w *world) recover() {
+func (w *simulator) makeHealthy() {
 	for i := range w.machines {
 		w.machines[i].Unhealthy = w.machines[i].Replaced
 	}
 }
 
-func (w *world) resize(n int) {
+func (w *simulator) resize(n int) {
 	owner := w.owners["a"]
 	owner.Desired = n
 	w.owners["a"] = owner
 }
 
-// others creates Machines past the Gate.
-func (w *world) others(n int) {
+// createForeign creates Machines past the Gate.
+func (w *simulator) createForeign(n int) {
 	for range n {
 		w.create("a")
 	}
 }
 
-func (w *world) connection(state workload.State) { w.hold = workloadSilent(true, state) }
+func (w *simulator) connection(state workload.State) { w.blocked = workloadUnreachable(true, state) }
 
-func (s tale) tell(t *testing.T) string {
+func (s goldenRun) run(t *testing.T) string {
 	policy := Default()
 	if s.policy != nil {
 		s.policy(&policy)
 	}
-	w := newWorld(policy, s.sizes, s.domains...)
+	w := newSimulator(policy, s.sizes, s.domains...)
 	var out strings.Builder
 	tick := 0
-	for _, act := range s.acts {
-		fmt.Fprintf(&out, "   %s\n", act.line)
+	for _, act := range s.steps {
+		fmt.Fprintf(&out, "   %s\n", act.title)
 		act.do(w)
 		for range act.ticks {
 			tick++
@@ -136,28 +136,28 @@ func (s tale) tell(t *testing.T) string {
 					fmt.Fprintf(&out, "   %s %s\n", owner, text)
 				}
 			}
-			w.pass()
+			w.tick()
 		}
 	}
 	fmt.Fprintf(&out, "%2d %s\n", tick+1, w.line())
-	if w.deleted > s.most {
-		t.Errorf("%d Machines were deleted, at most %d may be", w.deleted, s.most)
+	if w.deleted > s.maxDeleted {
+		t.Errorf("%d Machines were deleted, at most %d may be", w.deleted, s.maxDeleted)
 	}
 	return out.String()
 }
 
-func TestStories(t *testing.T) {
+func TestGoldenRuns(t *testing.T) {
 	t.Parallel()
-	for name, story := range tales() {
+	for name, story := range goldenRuns() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			compare(t, name, story.tell(t))
+			compareGolden(t, name, story.run(t))
 		})
 	}
 }
 
-// TestFreezeStory tells how an overshoot freezes a owner and how it thaws, minute by minute.
-func TestFreezeStory(t *testing.T) {
+// TestGoldenFreeze tells how an overshoot freezes a owner and how it thaws, minute by minute.
+func TestGoldenFreeze(t *testing.T) {
 	t.Parallel()
 	owner := Owner{Title: `MachineDeployment "a"`, Desired: 5, Surge: 1}
 	input := FreezeInput{Owner: owner, Now: noon, Period: time.Minute}
@@ -172,7 +172,7 @@ func TestFreezeStory(t *testing.T) {
 		{time.Minute, 9, "false"}, {time.Hour, 9, "false"}, {time.Minute, 9, ""}, {time.Minute, 9, ""}, {time.Minute, 5, "true"}, {time.Minute, 5, ""},
 	} {
 		input.Now = input.Now.Add(step.after)
-		input.Alive, input.Word, input.Order = step.alive, step.word, policyv1.FreezeUnset
+		input.Machines, input.Value, input.Order = step.alive, step.word, policyv1.FreezeUnset
 		if step.word != "" {
 			input.Order = policyv1.FreezeOrderOf(map[string]string{policyv1.FreezeAnnotation: step.word})
 		}
@@ -184,16 +184,16 @@ func TestFreezeStory(t *testing.T) {
 		if decision.Frozen() {
 			fmt.Fprintf(&out, " | %s: %s", decision.Reason, decision.Message)
 		}
-		if decision.Again > 0 {
-			fmt.Fprintf(&out, " | looks again after %s", decision.Again)
+		if decision.RequeueAfter > 0 {
+			fmt.Fprintf(&out, " | looks again after %s", decision.RequeueAfter)
 		}
 		out.WriteString("\n")
-		input.Frozen, input.Over = decision.Label, decision.Over
+		input.Labelled, input.OvershootSince = decision.Label, decision.OvershootSince
 	}
-	compare(t, "freeze", out.String())
+	compareGolden(t, "freeze", out.String())
 }
 
-func compare(t *testing.T, name, got string) {
+func compareGolden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name+".golden")
 	if *update {

@@ -13,77 +13,77 @@ import (
 // the size it is going to have.
 type plan struct {
 	state   State
-	current *entry   // nil if no MachineSet has the wanted template
-	olds    []*entry // oldest first
-	entries []*entry // olds, then current
+	current *setPlan   // nil if no MachineSet has the wanted template
+	oldSets    []*setPlan // oldest first
+	entries []*setPlan // olds, then current
 	extra   []Intent // whatever is not a change of size
 }
 
-// entry is a Set with its planned size.
-type entry struct {
+// setPlan is a Set with its planned size.
+type setPlan struct {
 	Set
 	target int32
-	notes  []string
+	reasons  []string
 }
 
 func newPlan(state State) *plan {
 	p := &plan{state: state}
 	for _, set := range state.Sets {
-		e := &entry{Set: set, target: set.Replicas}
+		e := &setPlan{Set: set, target: set.Replicas}
 		switch {
 		case set.Terminating:
 			e.target = 0
-			p.olds = append(p.olds, e)
+			p.oldSets = append(p.oldSets, e)
 		case set.Current && p.current == nil:
 			p.current = e
 		default:
-			p.olds = append(p.olds, e)
+			p.oldSets = append(p.oldSets, e)
 		}
 	}
-	slices.SortFunc(p.olds, older)
-	p.entries = slices.Clone(p.olds)
+	slices.SortFunc(p.oldSets, older)
+	p.entries = slices.Clone(p.oldSets)
 	if p.current != nil {
 		p.entries = append(p.entries, p.current)
 	}
 	return p
 }
 
-func older(a, b *entry) int {
+func older(a, b *setPlan) int {
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name))
 }
 
 // lower takes n replicas from the planned size, never below zero.
-func (e *entry) lower(n int32, note string) int32 {
+func (e *setPlan) lower(n int32, reason string) int32 {
 	n = min(n, e.target)
 	if n > 0 {
 		e.target -= n
-		e.note(note)
+		e.addReason(reason)
 	}
 	return max(n, 0)
 }
 
-func (e *entry) raise(n int32, note string) {
+func (e *setPlan) raise(n int32, reason string) {
 	if n > 0 {
 		e.target += n
-		e.note(note)
+		e.addReason(reason)
 	}
 }
 
-func (e *entry) note(note string) {
-	if !slices.Contains(e.notes, note) {
-		e.notes = append(e.notes, note)
+func (e *setPlan) addReason(reason string) {
+	if !slices.Contains(e.reasons, reason) {
+		e.reasons = append(e.reasons, reason)
 	}
 }
 
-func (e *entry) reason() string {
-	return strings.Join(e.notes, "; ")
+func (e *setPlan) reason() string {
+	return strings.Join(e.reasons, "; ")
 }
 
 // loss is how many available Machines are gone in the worst case once the set
 // has its planned size: nobody can promise that an unavailable Machine is still
 // the unavailable one when the deletion happens. Growth saves none: the set may
 // have shrunk to its present size before it grows.
-func (e *entry) loss() int32 {
+func (e *setPlan) loss() int32 {
 	if e.Terminating {
 		return e.Available
 	}
@@ -91,27 +91,27 @@ func (e *entry) loss() int32 {
 }
 
 // leaving is how many Machines the planned size already gives up.
-func (e *entry) leaving() int32 {
+func (e *setPlan) leaving() int32 {
 	return max(e.live()-e.target, 0)
 }
 
-// lost is true if the planned size already gives up every available Machine.
-func (e *entry) lost() bool {
+// losesAll is true if the planned size already gives up every available Machine.
+func (e *setPlan) losesAll() bool {
 	return e.Terminating || e.live()-min(e.target, e.Replicas) >= e.Available
 }
 
-// marked is how many annotated Machines the planned size does not cover yet.
-func (e *entry) marked() int32 {
-	return max(e.Marked-e.leaving(), 0)
+// annotatedLeft is how many annotated Machines the planned size does not cover yet.
+func (e *setPlan) annotatedLeft() int32 {
+	return max(e.DeleteAnnotated-e.leaving(), 0)
 }
 
-// bad is how many planned replicas are missing, unavailable or unhealthy.
-func (e *entry) bad() int32 {
+// unavailable is how many planned replicas are missing, unavailable or unhealthy.
+func (e *setPlan) unavailable() int32 {
 	return max(e.target-e.Available, e.Unhealthy-e.leaving(), 0)
 }
 
 // all is the whole planned size.
-func (e *entry) all() int32 {
+func (e *setPlan) all() int32 {
 	return e.target
 }
 
@@ -129,7 +129,7 @@ func (p *plan) total() int32 {
 func (p *plan) room() int32 {
 	occupied := int32(0)
 	for _, e := range p.entries {
-		if e != p.current && e.Lagging && !e.Terminating {
+		if e != p.current && e.Unobserved && !e.Terminating {
 			// It may have created Machines before it was told to shrink.
 			return 0
 		}
@@ -138,7 +138,7 @@ func (p *plan) room() int32 {
 	return max(p.state.ceiling()-occupied, 0)
 }
 
-func (e *entry) occupied() int32 {
+func (e *setPlan) occupied() int32 {
 	if e.Terminating {
 		return max(e.Machines, e.Reported)
 	}
@@ -155,9 +155,9 @@ func (p *plan) slack() int32 {
 	return left
 }
 
-// unfollowed is true if the set has not been written since the size of the
+// sizeOutdated is true if the set has not been written since the size of the
 // MachineDeployment changed. An unknown stamp counts as followed.
-func (p *plan) unfollowed(e *entry) bool {
+func (p *plan) sizeOutdated(e *setPlan) bool {
 	return !e.Terminating && e.Recorded != Stamp{} && e.Recorded.Desired != p.state.Replicas
 }
 

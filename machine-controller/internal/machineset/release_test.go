@@ -14,16 +14,16 @@ import (
 	"drover.io/machine-controller/internal/expectation"
 )
 
-// TestAMachineThatIsTakenOutUnseenIsNotAwaited takes a Machine out of its set, by a label, before the set has seen it in its cache.
-func TestAMachineThatIsTakenOutUnseenIsNotAwaited(t *testing.T) {
+// TestReleasedUnseenMachineIsNotAwaited takes a Machine out of its set, by a label, before the set has seen it in its cache.
+func TestReleasedUnseenMachineIsNotAwaited(t *testing.T) {
 	t.Parallel()
-	cluster, set := cast()
+	cluster, set := clusterAndSet()
 	m := newMachine(set, "m")
 	m.Finalizers = nil
 	r, inner := reconcilerWith(t, interceptor.Funcs{}, cluster, set, m)
 	clk := testingclock.NewFakePassiveClock(epoch)
 	r.Clock, r.tracker = clk, &expectation.Tracker{Clock: clk}
-	r.tracker.Know(set.UID)
+	r.tracker.SetVerified(set.UID)
 	r.tracker.Created(set.UID, m)
 	before := m.DeepCopy()
 	m.Labels["pool"] = "quarantine"
@@ -38,7 +38,7 @@ func TestAMachineThatIsTakenOutUnseenIsNotAwaited(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.machines = machines
-		if fresh, err = r.fresh(t.Context(), s); err != nil {
+		if fresh, err = r.cacheCurrent(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
 		clk.SetTime(clk.Now().Add(time.Hour))

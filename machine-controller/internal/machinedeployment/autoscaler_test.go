@@ -10,7 +10,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-func TestShowLabels(t *testing.T) {
+func TestSetCapacityLabels(t *testing.T) {
 	t.Parallel()
 	const scaled = clusterv1.AutoscalerMaxSizeAnnotation
 	labels := map[string]string{
@@ -22,21 +22,21 @@ func TestShowLabels(t *testing.T) {
 	const shown = "node-role.kubernetes.io/worker=,pool.node-restriction.kubernetes.io/name=a,x.node.cluster.x-k8s.io/y=z"
 	for name, test := range map[string]struct{ annotations, want map[string]string }{
 		"it shows the labels that reach Nodes": {
-			map[string]string{scaled: "3"}, map[string]string{scaled: "3", capacityLabels: shown, shownLabels: shown},
+			map[string]string{scaled: "3"}, map[string]string{scaled: "3", capacityLabels: shown, managedCapacityLabels: shown},
 		},
 		"it follows the template": {
-			map[string]string{scaled: "3", capacityLabels: "old=1", shownLabels: "old=1"},
-			map[string]string{scaled: "3", capacityLabels: shown, shownLabels: shown},
+			map[string]string{scaled: "3", capacityLabels: "old=1", managedCapacityLabels: "old=1"},
+			map[string]string{scaled: "3", capacityLabels: shown, managedCapacityLabels: shown},
 		},
 		"it leaves what a user wrote": {
 			map[string]string{scaled: "3", capacityLabels: "mine=1"}, map[string]string{scaled: "3", capacityLabels: "mine=1"},
 		},
 		"it leaves what a user wrote over ours": {
-			map[string]string{scaled: "3", capacityLabels: "mine=1", shownLabels: shown}, map[string]string{scaled: "3", capacityLabels: "mine=1"},
+			map[string]string{scaled: "3", capacityLabels: "mine=1", managedCapacityLabels: shown}, map[string]string{scaled: "3", capacityLabels: "mine=1"},
 		},
 		"it shows nothing where nothing is scaled": {map[string]string{}, map[string]string{}},
 		"it takes its own away again": {
-			map[string]string{capacityLabels: shown, shownLabels: shown}, map[string]string{},
+			map[string]string{capacityLabels: shown, managedCapacityLabels: shown}, map[string]string{},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestShowLabels(t *testing.T) {
 			md := &clusterv1.MachineDeployment{}
 			md.Annotations = test.annotations
 			md.Spec.Template.Labels = labels
-			showLabels(md)
+			setCapacityLabels(md)
 			if diff := cmp.Diff(test.want, md.Annotations); diff != "" {
 				t.Error(diff)
 			}

@@ -16,18 +16,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// TestALargeSetIsUpdatedInPasses changes a template in place, of which every other Machine is refused.
-func TestALargeSetIsUpdatedInPasses(t *testing.T) {
+// TestLargeSetIsUpdatedInBatches changes a template in place, of which every other Machine is refused.
+func TestLargeSetIsUpdatedInBatches(t *testing.T) {
 	t.Parallel()
-	const accepted = perPass + 2*atOnce
+	const accepted = maxPerReconcile + 2*maxParallel
 	set := setOf(map[string]string{"pool": "a"}, nil)
 	set.Spec.Template.Spec.MinReadySeconds = new(int32(5))
 	s := &state{set: set}
 	for i := range accepted {
-		s.machines = append(s.machines, ofSet(fmt.Sprintf("refused-%d", i)), ofSet(fmt.Sprintf("m-%d", i)))
+		s.machines = append(s.machines, machineOfSet(fmt.Sprintf("refused-%d", i)), machineOfSet(fmt.Sprintf("m-%d", i)))
 	}
 	var written atomic.Int32
-	c := interceptor.NewClient(quiet.Client(t), interceptor.Funcs{
+	c := interceptor.NewClient(unmanaged.Client(t), interceptor.Funcs{
 		Patch: func(_ context.Context, _ client.WithWatch, o client.Object, _ client.Patch, _ ...client.PatchOption) error {
 			if strings.HasPrefix(o.GetName(), "refused") {
 				return errors.New("refused")
@@ -42,11 +42,11 @@ func TestALargeSetIsUpdatedInPasses(t *testing.T) {
 		m.Labels = machineLabels(set)
 	}
 	r := &Reconciler{Client: c}
-	result, err := r.spread(t.Context(), s)
+	result, err := r.propagateToMachines(t.Context(), s)
 	if err == nil || result.RequeueAfter == 0 {
 		t.Errorf("got %v, %v, want the refusals and the wish to go on", result, err)
 	}
-	if n := written.Load(); n < perPass || n >= perPass+atOnce {
+	if n := written.Load(); n < maxPerReconcile || n >= maxPerReconcile+maxParallel {
 		t.Errorf("%d Machines were written in one pass", n)
 	}
 	var left []*clusterv1.Machine
@@ -56,7 +56,7 @@ func TestALargeSetIsUpdatedInPasses(t *testing.T) {
 		}
 	}
 	s.machines = left
-	if result, err := r.spread(t.Context(), s); err != nil || result.RequeueAfter != 0 {
+	if result, err := r.propagateToMachines(t.Context(), s); err != nil || result.RequeueAfter != 0 {
 		t.Errorf("got %v, %v in the last pass", result, err)
 	}
 }

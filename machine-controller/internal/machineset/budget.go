@@ -12,20 +12,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// budget is how many Machines of the set, or of its MachineDeployment, may be replaced at
+// replacementBudget is how many Machines of the set, or of its MachineDeployment, may be replaced at
 // once, by the policy that is in force.
-func (r *Reconciler) budget(ctx context.Context, set *clusterv1.MachineSet, md *clusterv1.MachineDeployment, replicas int) (int, error) {
-	var fleet client.Object = set
+func (r *Reconciler) replacementBudget(ctx context.Context, set *clusterv1.MachineSet, md *clusterv1.MachineDeployment, replicas int) (int, error) {
+	var owner client.Object = set
 	if md != nil {
-		fleet = md
+		owner = md
 	}
-	policy, err := r.Guard.PolicyFor(ctx, fleet)
+	policy, err := r.Guard.PolicyFor(ctx, owner)
 	return policy.PerOwner.Of(replicas), err
 }
 
-// guard lets only those go that no wider budget, no freeze and no outage keeps, and tells
+// checkGuard lets only those go that no wider budget, no freeze and no outage keeps, and tells
 // why once.
-func (r *Reconciler) guard(ctx context.Context, s *state, chosen *remedies) error {
+func (r *Reconciler) checkGuard(ctx context.Context, s *state, chosen *remediationPlan) error {
 	if len(chosen.now) == 0 {
 		return nil
 	}

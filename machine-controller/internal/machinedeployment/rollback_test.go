@@ -11,20 +11,20 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// past is a MachineSet of an earlier revision, with that version.
-func past(revision, version string) *clusterv1.MachineSet {
-	set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: "md-" + revision, Annotations: pairs{clusterv1.RevisionAnnotation: revision}}}
+// setOfRevision is a MachineSet of an earlier revision, with that version.
+func setOfRevision(revision, version string) *clusterv1.MachineSet {
+	set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: "md-" + revision, Annotations: stringMap{clusterv1.RevisionAnnotation: revision}}}
 	set.Spec.Template = *deployment().Spec.Template.DeepCopy()
-	set.Spec.Template.Labels = carried("hash")
+	set.Spec.Template.Labels = propagatedLabels("hash")
 	set.Spec.Template.Spec.Version = version
 	return set
 }
 
-func TestUndo(t *testing.T) {
+func TestRestoreRevision(t *testing.T) {
 	t.Parallel()
-	again := past("6", "v1.36.0")
+	again := setOfRevision("6", "v1.36.0")
 	again.Annotations[revisionsAnnotation] = "1,3"
-	sets := []*clusterv1.MachineSet{past("2", "v1.36.1"), past("7", "v1.36.2"), again}
+	sets := []*clusterv1.MachineSet{setOfRevision("2", "v1.36.1"), setOfRevision("7", "v1.36.2"), again}
 	for name, test := range map[string]struct {
 		wanted string
 		sets   []*clusterv1.MachineSet
@@ -45,7 +45,7 @@ func TestUndo(t *testing.T) {
 			md.Annotations[RollbackAnnotation] = test.wanted
 			want := md.DeepCopy()
 			delete(want.Annotations, RollbackAnnotation)
-			said, err := undo(md, test.sets)
+			said, err := restoreRevision(md, test.sets)
 			if (err == nil) != (test.want != "") || (said == "") != (test.want == "") {
 				t.Errorf("said %q, error %v", said, err)
 			}
@@ -59,11 +59,11 @@ func TestUndo(t *testing.T) {
 	}
 }
 
-func TestUndoDoesNothingUnasked(t *testing.T) {
+func TestRestoreRevisionWithoutAnnotation(t *testing.T) {
 	t.Parallel()
 	md := deployment()
 	want := md.DeepCopy()
-	if said, err := undo(md, []*clusterv1.MachineSet{past("2", "v1.36.1")}); said != "" || err != nil {
+	if said, err := restoreRevision(md, []*clusterv1.MachineSet{setOfRevision("2", "v1.36.1")}); said != "" || err != nil {
 		t.Errorf("said %q, error %v", said, err)
 	}
 	if diff := cmp.Diff(want, md); diff != "" {
@@ -71,18 +71,18 @@ func TestUndoDoesNothingUnasked(t *testing.T) {
 	}
 }
 
-// TestUndoKeepsWhatBelongsToNoRevision goes back to a MachineSet that has not been told yet what
+// TestRestoreRevisionKeepsInPlaceFields goes back to a MachineSet that has not been told yet what
 // changed in place: taints of today stay, or a rollback for the version would take them off every Node.
-func TestUndoKeepsWhatBelongsToNoRevision(t *testing.T) {
+func TestRestoreRevisionKeepsInPlaceFields(t *testing.T) {
 	t.Parallel()
 	md := deployment()
-	md.Annotations[RollbackAnnotation] = previous
-	set := past("2", "v1.36.1")
-	set.Spec.Template.ObjectMeta = clusterv1.ObjectMeta{Labels: pairs{clusterv1.MachineDeploymentUniqueLabel: "hash", "old": "1"}}
+	md.Annotations[RollbackAnnotation] = previousRevision
+	set := setOfRevision("2", "v1.36.1")
+	set.Spec.Template.ObjectMeta = clusterv1.ObjectMeta{Labels: stringMap{clusterv1.MachineDeploymentUniqueLabel: "hash", "old": "1"}}
 	set.Spec.Template.Spec.Taints, set.Spec.Template.Spec.MinReadySeconds = nil, nil
 	want := md.Spec.Template.DeepCopy()
 	want.Spec.Version = "v1.36.1"
-	if _, err := undo(md, []*clusterv1.MachineSet{set}); err != nil {
+	if _, err := restoreRevision(md, []*clusterv1.MachineSet{set}); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, &md.Spec.Template); diff != "" {
@@ -90,24 +90,24 @@ func TestUndoKeepsWhatBelongsToNoRevision(t *testing.T) {
 	}
 }
 
-func TestRenumber(t *testing.T) {
+func TestSetRevision(t *testing.T) {
 	t.Parallel()
-	set := past("2", "v1.36.1")
+	set := setOfRevision("2", "v1.36.1")
 	for _, revision := range []string{"2", "5", "5", "9"} {
-		renumber(set, revision)
+		setRevision(set, revision)
 	}
-	want := pairs{clusterv1.RevisionAnnotation: "9", revisionsAnnotation: "2,5"}
+	want := stringMap{clusterv1.RevisionAnnotation: "9", revisionsAnnotation: "2,5"}
 	if diff := cmp.Diff(want, set.Annotations); diff != "" {
 		t.Error(diff)
 	}
 }
 
-// TestAnnotationsLeaveWithTheDeployments takes away what the deployment has lost, and nothing else.
-func TestAnnotationsLeaveWithTheDeployments(t *testing.T) {
+// TestRemovedAnnotationsAreRemovedFromSets takes away what the deployment has lost, and nothing else.
+func TestRemovedAnnotationsAreRemovedFromSets(t *testing.T) {
 	t.Parallel()
-	own := pairs{"own": "1", "left": "1", "stays": "1", carriedAnnotations: "left,stays"}
-	got := annotations(own, pairs{"stays": "2", "comes": "1", HistoryAnnotation: "3"})
-	if diff := cmp.Diff(pairs{"own": "1", "stays": "2", "comes": "1", carriedAnnotations: "comes,stays"}, got); diff != "" {
+	own := stringMap{"own": "1", "left": "1", "stays": "1", propagatedAnnotations: "left,stays"}
+	got := annotations(own, stringMap{"stays": "2", "comes": "1", HistoryAnnotation: "3"})
+	if diff := cmp.Diff(stringMap{"own": "1", "stays": "2", "comes": "1", propagatedAnnotations: "comes,stays"}, got); diff != "" {
 		t.Error(diff)
 	}
 	if got := annotations(got, nil); len(got) != 1 || got["own"] != "1" {

@@ -10,9 +10,9 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// TestCarries holds the quick check against what it stands for: a Machine carries the
+// TestMachineUpToDate holds the quick check against what it stands for: a Machine carries the
 // template exactly if propagating it would change nothing.
-func TestCarries(t *testing.T) {
+func TestMachineUpToDate(t *testing.T) {
 	t.Parallel()
 	set := func() *clusterv1.MachineSet {
 		s := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: "pool"}}
@@ -49,11 +49,11 @@ func TestCarries(t *testing.T) {
 			s, m := set(), &clusterv1.Machine{}
 			propagate(m, s)
 			test.change(s, m)
-			if got := carries(m, s, machineLabels(s)); got != test.want {
+			if got := machineUpToDate(m, s, machineLabels(s)); got != test.want {
 				t.Errorf("carries is %t, want %t", got, test.want)
 			}
 			propagate(m, s)
-			if !carries(m, s, machineLabels(s)) {
+			if !machineUpToDate(m, s, machineLabels(s)) {
 				t.Error("it does not carry what was just propagated")
 			}
 		})

@@ -25,8 +25,8 @@ import (
 // reconcilerWith has these objects in a namespace of their own, and sends every request but those of its guard through funcs.
 func reconcilerWith(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) (*Reconciler, client.WithWatch) {
 	t.Helper()
-	inner := indextest.NewClient(t, quiet.Client(t))
-	indextest.Create(t, inner, quiet.Namespace(t), objects...)
+	inner := indextest.NewClient(t, unmanaged.Client(t))
+	indextest.Create(t, inner, unmanaged.Namespace(t), objects...)
 	clk := testingclock.NewFakePassiveClock(epoch)
 	r := &Reconciler{Client: interceptor.NewClient(inner, funcs), Live: inner, Guard: newGuard(inner), Events: events.NewFakeRecorder(100), Clock: clk, tracker: &expectation.Tracker{Clock: clk}}
 	r.creator = &machineCreator{client: r.Client, tracker: r.tracker}
@@ -34,7 +34,7 @@ func reconcilerWith(t *testing.T, funcs interceptor.Funcs, objects ...client.Obj
 	return r, inner
 }
 
-func TestWhateverMayHaveBeenBornIsLookedFor(t *testing.T) {
+func TestFailedCreationIsVerifiedLive(t *testing.T) {
 	t.Parallel()
 	group := clusterv1.GroupVersion.WithResource("machines").GroupResource()
 	for name, err := range map[string]error{
@@ -51,25 +51,25 @@ func TestWhateverMayHaveBeenBornIsLookedFor(t *testing.T) {
 			})
 			set := machineSet("ns")
 			set.UID = "set-uid"
-			r.tracker.Know(set.UID)
+			r.tracker.SetVerified(set.UID)
 			if got := r.creator.create(t.Context(), set, templates{}); !errors.Is(got, err) {
 				t.Fatalf("error is %v", got)
 			}
-			if r.tracker.Known(set.UID) {
+			if r.tracker.Verified(set.UID) {
 				t.Error("the cache is still trusted")
 			}
 		})
 	}
 }
 
-// cast is a Cluster "c" and a MachineSet "s" that counts 3 Machines.
-func cast() (*clusterv1.Cluster, *clusterv1.MachineSet) {
+// clusterAndSet is a Cluster "c" and a MachineSet "s" that counts 3 Machines.
+func clusterAndSet() (*clusterv1.Cluster, *clusterv1.MachineSet) {
 	set := machineSet("ns")
 	set.UID, set.Spec.Replicas, set.Status.Replicas = "set-uid", new(int32(3)), new(int32(3))
 	return testenv.Cluster("ns"), set
 }
 
-func TestMachinesThatCannotBeGatheredStillCount(t *testing.T) {
+func TestFailedObservationKeepsStatus(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
 	for name, funcs := range map[string]interceptor.Funcs{
@@ -88,7 +88,7 @@ func TestMachinesThatCannotBeGatheredStillCount(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cluster, set := cast()
+			cluster, set := clusterAndSet()
 			stray := testenv.Machine("ns", "m")
 			stray.Labels = map[string]string{"pool": "a"}
 			r, inner := reconcilerWith(t, funcs, cluster, set, stray)
@@ -106,8 +106,8 @@ func TestMachinesThatCannotBeGatheredStillCount(t *testing.T) {
 	}
 }
 
-// stale is a client whose cache lacks the Machines that the API server has.
-func stale() interceptor.Funcs {
+// staleCache is a client whose cache lacks the Machines that the API server has.
+func staleCache() interceptor.Funcs {
 	return interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 		if _, ok := list.(*clusterv1.MachineList); ok {
 			return nil
@@ -116,12 +116,12 @@ func stale() interceptor.Funcs {
 	}}
 }
 
-func TestADeletedSetWaitsForMachinesThatItsCacheDoesNotShow(t *testing.T) {
+func TestDeletedSetWaitsForUnseenMachines(t *testing.T) {
 	t.Parallel()
-	cluster, set := cast()
+	cluster, set := clusterAndSet()
 	set.Finalizers = []string{clusterv1.MachineSetFinalizer}
 	unseen := newMachine(set, "m")
-	r, inner := reconcilerWith(t, stale(), cluster, set, unseen)
+	r, inner := reconcilerWith(t, staleCache(), cluster, set, unseen)
 	if err := inner.Delete(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
@@ -137,10 +137,10 @@ func TestADeletedSetWaitsForMachinesThatItsCacheDoesNotShow(t *testing.T) {
 	}
 }
 
-func TestASetIsNotScaledOnACacheThatIsOlderThanItsMachines(t *testing.T) {
+func TestSetIsNotScaledOnStaleCache(t *testing.T) {
 	t.Parallel()
-	cluster, set := cast()
-	funcs := stale()
+	cluster, set := clusterAndSet()
+	funcs := staleCache()
 	funcs.Create = func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
 		t.Error("something was created")
 		return nil
@@ -151,9 +151,9 @@ func TestASetIsNotScaledOnACacheThatIsOlderThanItsMachines(t *testing.T) {
 	}
 }
 
-func TestASetWithoutReplicasIsLeftAlone(t *testing.T) {
+func TestSetWithoutReplicasIsNotScaled(t *testing.T) {
 	t.Parallel()
-	cluster, set := cast()
+	cluster, set := clusterAndSet()
 	own := newMachine(set, "m")
 	r, inner := reconcilerWith(t, interceptor.Funcs{}, cluster, set, own)
 	set.Spec.Replicas = nil // as only a CRD without the default lets it in
@@ -165,7 +165,7 @@ func TestASetWithoutReplicasIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestCarriesIsWhatPropagateWouldLeave(t *testing.T) {
+func TestMachineUpToDateMatchesPropagate(t *testing.T) {
 	t.Parallel()
 	set := setOf(map[string]string{"l": "1"}, map[string]string{"a": "1"})
 	set.Spec.Template.Spec.MinReadySeconds = new(int32(1))
@@ -188,7 +188,7 @@ func TestCarriesIsWhatPropagateWouldLeave(t *testing.T) {
 			change(machine)
 			wanted := machine.DeepCopy()
 			propagate(wanted, set)
-			if got, want := carries(machine, set, machineLabels(set)), cmp.Equal(machine, wanted); got != want {
+			if got, want := machineUpToDate(machine, set, machineLabels(set)), cmp.Equal(machine, wanted); got != want {
 				t.Errorf("carries is %t, but propagate changes: %s", got, cmp.Diff(machine, wanted))
 			}
 		})

@@ -48,15 +48,15 @@ func (r *Reconciler) get(t *testing.T, object client.Object) {
 	}
 }
 
-// TestAPausedDeploymentTellsWhatItHeldBack pauses a deployment whose last status was written a
+// TestPausedDeploymentWritesDelayedStatus pauses a deployment whose last status was written a
 // moment before one of its MachineSets counted one more.
-func TestAPausedDeploymentTellsWhatItHeldBack(t *testing.T) {
+func TestPausedDeploymentWritesDelayedStatus(t *testing.T) {
 	t.Parallel()
 	md := selecting()
 	md.Spec.Replicas, md.Status.ObservedGeneration, md.Status.AvailableReplicas = new(int32(2)), 1, new(int32(1))
 	md.Annotations[clusterv1.PausedAnnotation] = ""
 	set := setWith("6", 3, 2)
-	set.Spec.ClusterName, set.Spec.Selector, set.Spec.Template = "c", md.Spec.Selector, past("6", "v1.36.1").Spec.Template
+	set.Spec.ClusterName, set.Spec.Selector, set.Spec.Template = "c", md.Spec.Selector, setOfRevision("6", "v1.36.1").Spec.Template
 	set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(md, clusterv1.GroupVersion.WithKind("MachineDeployment"))}
 	r := reconcilerWith(t, interceptor.Funcs{}, md, set, testenv.Cluster(""))
 	r.statusWriter.Pace.Took(md.UID)
@@ -74,8 +74,8 @@ func TestAPausedDeploymentTellsWhatItHeldBack(t *testing.T) {
 	}
 }
 
-// TestARollbackThatIsRefusedIsTold lets the API server refuse the template of the revision.
-func TestARollbackThatIsRefusedIsTold(t *testing.T) {
+// TestRefusedRollbackIsReported lets the API server refuse the template of the revision.
+func TestRefusedRollbackIsReported(t *testing.T) {
 	t.Parallel()
 	gone := apierrors.NewInvalid(clusterv1.GroupVersion.WithKind("MachineDeployment").GroupKind(), "md",
 		field.ErrorList{field.Invalid(field.NewPath("spec", "template", "spec", "version"), "v1.36.1", "is too old")})
@@ -103,7 +103,7 @@ func TestARollbackThatIsRefusedIsTold(t *testing.T) {
 				}
 				return c.Patch(ctx, o, patch, options...)
 			}}, md)
-			err := r.undo(t.Context(), &state{deployment: md, sets: []*clusterv1.MachineSet{past("2", "v1.36.1"), past("7", "v1.36.2")}})
+			err := r.rollBack(t.Context(), &state{deployment: md, sets: []*clusterv1.MachineSet{setOfRevision("2", "v1.36.1"), setOfRevision("7", "v1.36.2")}})
 			if (err != nil) != test.want.Asked {
 				t.Errorf("error %v", err)
 			}
@@ -122,17 +122,17 @@ func TestARollbackThatIsRefusedIsTold(t *testing.T) {
 	}
 }
 
-func TestAFailedRollbackIsForgottenWithTheNextSpec(t *testing.T) {
+func TestRolledBackConditionEndsWithNextSpec(t *testing.T) {
 	t.Parallel()
 	md := deployment()
 	md.Generation = 4
 	setNotRolledBack(md, RevisionNotKeptReason, errors.New("no"))
-	forgetRollback(md)
+	clearRolledBack(md)
 	if !conditions.IsFalse(md, RolledBackCondition) {
 		t.Error("it is forgotten at once")
 	}
 	md.Generation = 5
-	forgetRollback(md)
+	clearRolledBack(md)
 	if conditions.Has(md, RolledBackCondition) {
 		t.Error("it stands although the spec has changed")
 	}

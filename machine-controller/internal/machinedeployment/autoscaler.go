@@ -21,32 +21,32 @@ const (
 	// capacityLabels is where the cluster autoscaler looks for the labels of the Nodes of a
 	// group that has none. Releases up to 1.36 find them nowhere else.
 	capacityLabels = "capacity.cluster-autoscaler.kubernetes.io/labels"
-	// shownLabels remembers what we wrote there, to tell it from what a user wrote.
-	shownLabels = "drover.io/shown-labels"
+	// managedCapacityLabels remembers what we wrote there, to tell it from what a user wrote.
+	managedCapacityLabels = "drover.io/shown-labels"
 )
 
-// showLabels shows the autoscaler which labels of the template its Nodes will have. What a
+// setCapacityLabels shows the autoscaler which labels of the template its Nodes will have. What a
 // user has written there stands.
-func showLabels(md *clusterv1.MachineDeployment) {
-	if md.Annotations[capacityLabels] != md.Annotations[shownLabels] {
-		delete(md.Annotations, shownLabels)
+func setCapacityLabels(md *clusterv1.MachineDeployment) {
+	if md.Annotations[capacityLabels] != md.Annotations[managedCapacityLabels] {
+		delete(md.Annotations, managedCapacityLabels)
 		return
 	}
-	var shown []string
+	var pairs []string
 	if _, scaled := md.Annotations[clusterv1.AutoscalerMaxSizeAnnotation]; scaled {
 		for _, key := range slices.Sorted(maps.Keys(md.Spec.Template.Labels)) {
 			if reachesNodes(key) {
-				shown = append(shown, key+"="+md.Spec.Template.Labels[key])
+				pairs = append(pairs, key+"="+md.Spec.Template.Labels[key])
 			}
 		}
 	}
-	if len(shown) == 0 {
+	if len(pairs) == 0 {
 		delete(md.Annotations, capacityLabels)
-		delete(md.Annotations, shownLabels)
+		delete(md.Annotations, managedCapacityLabels)
 		return
 	}
-	md.Annotations[capacityLabels] = strings.Join(shown, ",")
-	md.Annotations[shownLabels] = md.Annotations[capacityLabels]
+	md.Annotations[capacityLabels] = strings.Join(pairs, ",")
+	md.Annotations[managedCapacityLabels] = md.Annotations[capacityLabels]
 }
 
 // defaultReplicas fills in spec.replicas where the user leaves it to the cluster autoscaler, or to nobody. It is

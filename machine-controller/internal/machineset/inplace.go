@@ -18,29 +18,29 @@ import (
 	"drover.io/runtime/results"
 )
 
-// spreadRetry is how soon the rest of a large set follows.
-const spreadRetry = time.Second
+// propagationRetry is how soon the rest of a large set follows.
+const propagationRetry = time.Second
 
-// spread carries what the template changes in place to the Machines, side by side, and to no
+// propagateToMachines carries what the template changes in place to the Machines, side by side, and to no
 // more of them than perPass, so that a large set does not hold a worker for long. Machines
 // that cannot be written do not count, and keep no other from its turn.
-func (r *Reconciler) spread(ctx context.Context, s *state) (reconcile.Result, error) {
+func (r *Reconciler) propagateToMachines(ctx context.Context, s *state) (reconcile.Result, error) {
 	labels := machineLabels(s.set)
 	errs := make([]error, len(s.machines))
 	var group errgroup.Group
-	group.SetLimit(atOnce)
+	group.SetLimit(maxParallel)
 	var result reconcile.Result
 	var written atomic.Int32
 	for i, m := range s.machines {
-		if carries(m, s.set, labels) {
+		if machineUpToDate(m, s.set, labels) {
 			continue
 		}
-		if written.Load() >= perPass {
-			result.RequeueAfter = spreadRetry
+		if written.Load() >= maxPerReconcile {
+			result.RequeueAfter = propagationRetry
 			break
 		}
 		group.Go(func() error {
-			if errs[i] = r.carry(ctx, s.set, m); errs[i] == nil {
+			if errs[i] = r.updateMachine(ctx, s.set, m); errs[i] == nil {
 				written.Add(1)
 			}
 			return nil
@@ -50,10 +50,10 @@ func (r *Reconciler) spread(ctx context.Context, s *state) (reconcile.Result, er
 	return result, kerrors.NewAggregate(errs)
 }
 
-// carry writes the changes into the objects of one Machine and then into the Machine.
-func (r *Reconciler) carry(ctx context.Context, set *clusterv1.MachineSet, m *clusterv1.Machine) error {
-	if !inherits(m, set) {
-		if err := r.handDown(ctx, set, m); err != nil {
+// updateMachine writes the changes into the objects of one Machine and then into the Machine.
+func (r *Reconciler) updateMachine(ctx context.Context, set *clusterv1.MachineSet, m *clusterv1.Machine) error {
+	if !metadataUpToDate(m, set) {
+		if err := r.propagateToChildren(ctx, set, m); err != nil {
 			return err
 		}
 	}

@@ -8,15 +8,15 @@ import (
 	"slices"
 )
 
-// turmoil says which kinds of misfortune a simulation allows.
-type turmoil struct {
+// disturbances says which kinds of misfortune a simulation allows.
+type disturbances struct {
 	failures bool // Machines break or are deleted by others
 	changes  bool // the wanted template changes and changes back
 	resizes  bool // spec.replicas changes, Machines are annotated, the rollout is paused
 }
 
 // step lets one thing happen.
-func (w *world) step(t turmoil) {
+func (w *simulator) step(t disturbances) {
 	w.steps++
 	switch w.pick(16) {
 	case 0, 1, 2:
@@ -28,7 +28,7 @@ func (w *world) step(t turmoil) {
 			w.machineSet(w.pick(len(w.sets)), 1+w.pick(8))
 		}
 	case 8, 9:
-		w.become(func(m *simMachine) bool { return !m.available && !m.deleting }, func(m *simMachine) { m.available = true })
+		w.changeOne(func(m *simMachine) bool { return !m.available && !m.deleting }, func(m *simMachine) { m.available = true })
 	case 10, 11:
 		w.finish()
 	case 12:
@@ -36,82 +36,82 @@ func (w *world) step(t turmoil) {
 	case 13:
 		w.seenMachines += w.pick(len(w.machineLog) - w.seenMachines)
 	case 14:
-		w.misfortune(t)
+		w.disturb(t)
 	default:
-		w.catchUp()
+		w.syncCaches()
 	}
 }
 
-func (w *world) misfortune(t turmoil) {
+func (w *simulator) disturb(t disturbances) {
 	switch kind := w.pick(7); {
 	case kind == 0:
 		// Another leader: it remembers no writes, but lists afresh.
 		clear(w.written)
-		w.catchUp()
+		w.syncCaches()
 	case kind == 1 && t.changes:
 		w.template = string(rune('a' + w.pick(3)))
 	case kind == 2 && t.failures:
-		w.become(func(m *simMachine) bool { return m.available && !m.deleting }, func(m *simMachine) {
+		w.changeOne(func(m *simMachine) bool { return m.available && !m.deleting }, func(m *simMachine) {
 			m.available = false
-			w.exempt++
+			w.lostToOthers++
 		})
 	case kind == 3 && t.failures:
-		w.become(func(m *simMachine) bool { return !m.deleting }, func(m *simMachine) {
+		w.changeOne(func(m *simMachine) bool { return !m.deleting }, func(m *simMachine) {
 			if m.available {
-				w.exempt++
+				w.lostToOthers++
 			}
 			m.deleting = true
 		})
-		w.retract() // it may have gone in the place of an annotated one
+		w.removeAnnotations() // it may have gone in the place of an annotated one
 	case kind == 4 && t.resizes:
 		w.resize(int32(w.pick(11)))
 	case kind == 5 && t.resizes:
 		w.scaleDown()
 	case kind == 6 && t.failures:
-		w.held = !w.held
+		w.blocked = !w.blocked
 	}
 }
 
 // resize changes spec.replicas.
-func (w *world) resize(replicas int32) {
+func (w *simulator) resize(replicas int32) {
 	w.paused = w.pick(4) == 0
 	if replicas >= w.replicas || w.paused {
-		w.retract()
+		w.removeAnnotations()
 	}
-	w.sized, w.replicas = true, replicas
+	w.resized, w.replicas = true, replicas
 	ceiling, floor := w.bounds()
 	w.ceiling, w.floor = max(w.ceiling, ceiling), min(w.floor, floor)
 }
 
-// retract takes all annotations back.
-func (w *world) retract() {
-	clear(w.pledged)
+// removeAnnotations takes all annotations back.
+func (w *simulator) removeAnnotations() {
+	clear(w.annotatedForDecrease)
 	for i := range w.machines {
-		w.machines[i].marked = false
+		w.machines[i].annotated = false
 	}
 	w.log()
 }
 
 // scaleDown does what the cluster autoscaler does: it annotates a Machine, then
 // decreases spec.replicas. A decrease is acted on with a fresh list of Machines.
-func (w *world) scaleDown() {
+func (w *simulator) scaleDown() {
 	if w.replicas == 0 {
 		return
 	}
 	// An increase that was never acted on would hide the decrease.
-	w.catchUp()
+	w.syncCaches()
 	w.plan(-1)
-	w.become(func(m *simMachine) bool { return !m.deleting && !m.marked }, func(m *simMachine) {
-		m.marked = true
-		w.pledged[m.id] = true
+	w.changeOne(func(m *simMachine) bool { return !m.deleting && !m.annotated }, func(m *simMachine) {
+		m.annotated = true
+		w.annotatedForDecrease[m.id] = true
 	})
 	w.resize(w.replicas - 1)
-	w.catchUp()
+	w.syncCaches()
 	w.plan(-1)
 }
 
-// become does something to one of the Machines that it can be done to.
-func (w *world) become(which func(*simMachine) bool, what func(*simMachine)) {
+// changeOne does something to one of the Machines that it can be done to.
+func (w *simulator) changeOne(which func(*simMachine) bool, what func(*simMachine)) {
 	n := len(w.machines)
 	if n == 0 {
 		return
@@ -127,7 +127,7 @@ func (w *world) become(which func(*simMachine) bool, what func(*simMachine)) {
 }
 
 // finish completes one deletion.
-func (w *world) finish() {
+func (w *simulator) finish() {
 	i := slices.IndexFunc(w.machines, func(m simMachine) bool { return m.deleting })
 	if i >= 0 {
 		w.machines = slices.Delete(w.machines, i, i+1)
@@ -135,10 +135,10 @@ func (w *world) finish() {
 	}
 }
 
-// calm lets everything work until nothing changes any more, and checks that
+// settle lets everything work until nothing changes any more, and checks that
 // exactly the wanted Machines are there.
-func (w *world) calm() {
-	w.paused, w.held, w.trustOrder = false, false, true
+func (w *simulator) settle() {
+	w.paused, w.blocked, w.promisedOrder = false, false, true
 	for tick := range 400 {
 		for i := range w.sets {
 			w.machineSet(i, -1)
@@ -152,17 +152,17 @@ func (w *world) calm() {
 		}
 		w.machines = slices.DeleteFunc(w.machines, func(m simMachine) bool { return m.deleting })
 		w.log()
-		w.catchUp()
+		w.syncCaches()
 		d := w.plan(-1)
 		if d.Complete && len(d.Intents) == 0 {
-			w.settled()
+			w.checkSettled()
 			return
 		}
 	}
 	w.fail(fmt.Errorf("never comes to rest: %+v", Plan(w.view())))
 }
 
-func (w *world) settled() {
+func (w *simulator) checkSettled() {
 	for _, s := range w.sets {
 		want := int32(0)
 		if s.template == w.template {
@@ -173,7 +173,7 @@ func (w *world) settled() {
 		}
 	}
 	for _, m := range w.machines {
-		if w.pledged[m.id] {
+		if w.annotatedForDecrease[m.id] {
 			w.fail(fmt.Errorf("rests with Machine %d, which was annotated for a decrease", m.id))
 		}
 	}

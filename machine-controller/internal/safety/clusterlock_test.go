@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TestDecisionsTakeTurnsAndLeaveNothing has many decisions about a few Clusters at once.
-func TestDecisionsTakeTurnsAndLeaveNothing(t *testing.T) {
+// TestClusterLocksAreRemoved has many decisions about a few Clusters at once.
+func TestClusterLocksAreRemoved(t *testing.T) {
 	t.Parallel()
 	l := &reservations{}
 	const clusters, decisions = 3, 50

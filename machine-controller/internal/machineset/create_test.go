@@ -19,9 +19,9 @@ import (
 
 const infraVersion, bootstrapVersion = "infrastructure.test.io/v1", "bootstrap.test.io/v1"
 
-// complete waits until the set has that many Machines, each with exactly one config and one
+// waitComplete waits until the set has that many Machines, each with exactly one config and one
 // infrastructure object, and has counted them.
-func (w *world) complete(set *clusterv1.MachineSet, replicas int) {
+func (w *environment) waitComplete(set *clusterv1.MachineSet, replicas int) {
 	w.Helper()
 	w.Eventually(func(g gomega.Gomega) {
 		machines := w.names(clusterv1.GroupVersion.String(), "Machine")
@@ -34,8 +34,8 @@ func (w *world) complete(set *clusterv1.MachineSet, replicas int) {
 	}).Should(gomega.Succeed(), w.name)
 }
 
-// gone waits until nothing is left.
-func (w *world) gone() {
+// waitDeleted waits until nothing is left.
+func (w *environment) waitDeleted() {
 	w.Helper()
 	w.Eventually(func(g gomega.Gomega) {
 		for _, each := range [][2]string{
@@ -47,12 +47,12 @@ func (w *world) gone() {
 	}).Should(gomega.Succeed(), w.name)
 }
 
-func TestBornOwned(t *testing.T) {
+func TestMachinesAreCreatedWithOwners(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newEnvironment(t, nil)
 	w.templates()
 	set := w.set(2)
-	w.complete(set, 2)
+	w.waitComplete(set, 2)
 	for _, kind := range []string{"Machine", "ThingMachine", "ThingConfig"} {
 		sent := faults.created(w.namespace, kind)
 		if len(sent) != 2 {
@@ -78,12 +78,12 @@ func TestBornOwned(t *testing.T) {
 	if err := w.client.Delete(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
-	w.gone()
+	w.waitDeleted()
 }
 
-func TestATemplateThatIsMissingIsNamedAndHealed(t *testing.T) {
+func TestMissingTemplateIsReportedUntilItExists(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newEnvironment(t, nil)
 	set := w.set(1)
 	w.Eventually(func(g gomega.Gomega) {
 		g.Expect(w.client.Get(w.Context(), client.ObjectKeyFromObject(set), set)).To(gomega.Succeed())
@@ -99,22 +99,22 @@ func TestATemplateThatIsMissingIsNamedAndHealed(t *testing.T) {
 	if err := w.client.Patch(t.Context(), set, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
-	w.complete(set, 1)
+	w.waitComplete(set, 1)
 }
 
 func TestScalesDownAndUp(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newEnvironment(t, nil)
 	w.templates()
 	set := w.set(4)
-	w.complete(set, 4)
+	w.waitComplete(set, 4)
 	for _, replicas := range []int32{1, 3, 0} {
 		before := set.DeepCopy()
 		set.Spec.Replicas = &replicas
 		if err := w.client.Patch(t.Context(), set, client.MergeFrom(before)); err != nil {
 			t.Fatal(err)
 		}
-		w.complete(set, int(replicas))
+		w.waitComplete(set, int(replicas))
 	}
 	if made := faults.created(w.namespace, "Machine"); len(made) != 6 {
 		t.Errorf("%d Machines were made, want 6", len(made))
@@ -124,19 +124,19 @@ func TestScalesDownAndUp(t *testing.T) {
 // Cluster API's own controller leaves this annotation with "false" on every set of a MachineDeployment.
 func TestCreatesWhereCreationIsExpresslyNotDisabled(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newEnvironment(t, nil)
 	w.templates()
 	set := machineSet(w.namespace)
 	set.Spec.Replicas = new(int32(1))
 	set.Annotations = map[string]string{clusterv1.DisableMachineCreateAnnotation: "false"}
 	w.create(set)
-	w.complete(set, 1)
+	w.waitComplete(set, 1)
 }
 
-// TestOneWriteGoesWrong lets each write of a birth and of a deletion fail once, before it is
+// TestAnySingleWriteMayFail lets each write of a birth and of a deletion fail once, before it is
 // sent and after, when only the answer is lost. Whatever happens, there are never more
 // Machines than asked for, and in the end nothing is left. All stories run side by side.
-func TestOneWriteGoesWrong(t *testing.T) {
+func TestAnySingleWriteMayFail(t *testing.T) {
 	t.Parallel()
 	const replicas = 2
 	reset := errors.New("connection reset by peer")
@@ -149,7 +149,7 @@ func TestOneWriteGoesWrong(t *testing.T) {
 		"repeated by a proxy":         {err: apierrors.NewAlreadyExists(clusterv1.GroupVersion.WithResource("x").GroupResource(), "x"), lost: true},
 	}
 	type story struct {
-		*world
+		*environment
 		fault *fault
 		set   *clusterv1.MachineSet
 	}
@@ -158,7 +158,7 @@ func TestOneWriteGoesWrong(t *testing.T) {
 		for n := 1; n <= last; n++ {
 			for how, f := range kinds {
 				f.controller, f.n = controller, n
-				w := newWorld(t, &f)
+				w := newEnvironment(t, &f)
 				w.name = fmt.Sprintf("write %d of the %s controller, %s", n, controller, how)
 				w.templates()
 				stories = append(stories, story{w, &f, w.set(replicas)})
@@ -169,7 +169,7 @@ func TestOneWriteGoesWrong(t *testing.T) {
 	begin("machineset", 9, creating)
 	begin("machine", 12, kinds)
 	for _, each := range stories {
-		each.complete(each.set, replicas)
+		each.waitComplete(each.set, replicas)
 	}
 	for _, each := range stories {
 		if err := each.client.Delete(t.Context(), each.set); err != nil {
@@ -178,7 +178,7 @@ func TestOneWriteGoesWrong(t *testing.T) {
 	}
 	fired := map[string]int{}
 	for _, each := range stories {
-		each.gone()
+		each.waitDeleted()
 		if made := faults.created(each.namespace, "Machine"); len(made) != replicas {
 			t.Errorf("%s: %d Machines were made, want %d", each.name, len(made), replicas)
 		}

@@ -10,25 +10,25 @@ import (
 	"strings"
 )
 
-// world is a Cluster in which MachineSets ask the Gate, and do what it allows.
-type world struct {
+// simulator is a Cluster in which MachineSets ask the Gate, and do what it allows.
+type simulator struct {
 	policy   Policy
 	owners   map[string]Owner
 	machines []Machine
-	hold     *Refusal
+	blocked     *Refusal
 	serial   int
 	// domains are where new Machines go, in turn.
 	domains []string
 	// joins says whether a pending Machine joins in the next tick.
 	joins func(Machine) bool
-	// blind sets believe that they have no Machines.
-	blind bool
+	// emptyCache sets believe that they have no Machines.
+	emptyCache bool
 	// deleted counts the Machines that were ever deleted to be replaced.
 	deleted int
 }
 
-func newWorld(policy Policy, sizes map[string]int, domains ...string) *world {
-	w := &world{policy: policy, domains: domains, owners: map[string]Owner{}, joins: func(Machine) bool { return true }}
+func newSimulator(policy Policy, sizes map[string]int, domains ...string) *simulator {
+	w := &simulator{policy: policy, domains: domains, owners: map[string]Owner{}, joins: func(Machine) bool { return true }}
 	for _, key := range sortedKeys(sizes) {
 		w.owners[key] = Owner{Title: "MachineDeployment " + key, Desired: sizes[key]}
 		for range sizes[key] {
@@ -41,10 +41,10 @@ func newWorld(policy Policy, sizes map[string]int, domains ...string) *world {
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-func (w *world) create(owner string) {
+func (w *simulator) create(owner string) {
 	m := Machine{Name: fmt.Sprintf("%s-%d", owner, w.serial), Owner: owner}
-	if f := w.owners[owner]; f.Vacant > 0 {
-		f.Vacant--
+	if f := w.owners[owner]; f.Vacancies > 0 {
+		f.Vacancies--
 		w.owners[owner] = f
 		m.Proving = true
 	}
@@ -55,12 +55,12 @@ func (w *world) create(owner string) {
 	w.machines = append(w.machines, m)
 }
 
-func (w *world) state(owner string) State {
-	return State{Owner: owner, Owners: w.owners, Machines: slices.Clone(w.machines), Hold: w.hold}
+func (w *simulator) state(owner string) State {
+	return State{Owner: owner, Owners: w.owners, Machines: slices.Clone(w.machines), Blocked: w.blocked}
 }
 
 // remediate lets the owner replace what is unhealthy, and says what was refused.
-func (w *world) remediate(owner string) []string {
+func (w *simulator) remediate(owner string) []string {
 	var unhealthy []string
 	for _, m := range w.machines {
 		if m.Owner == owner && m.Unhealthy && !m.Deleting {
@@ -91,8 +91,8 @@ func (w *world) remediate(owner string) []string {
 }
 
 // grow creates what the owner lacks, as far as the Gate allows.
-func (w *world) grow(owner string) []string {
-	missing := w.owners[owner].Desired - count(w.machines, func(m Machine) bool { return m.Owner == owner && !w.blind })
+func (w *simulator) grow(owner string) []string {
+	missing := w.owners[owner].Desired - count(w.machines, func(m Machine) bool { return m.Owner == owner && !w.emptyCache })
 	if missing <= 0 {
 		return nil
 	}
@@ -110,12 +110,12 @@ func (w *world) grow(owner string) []string {
 	return words
 }
 
-// pass lets time pass: Machines that are being deleted go, new ones prove themselves, and
+// tick lets time pass: Machines that are being deleted go, new ones prove themselves, and
 // pending ones join.
-func (w *world) pass() {
+func (w *simulator) tick() {
 	for _, m := range w.machines {
 		if f := w.owners[m.Owner]; m.Replaced {
-			f.Vacant++
+			f.Vacancies++
 			w.owners[m.Owner] = f
 		}
 	}
@@ -131,7 +131,7 @@ func (w *world) pass() {
 	}
 }
 
-func (w *world) line() string {
+func (w *simulator) line() string {
 	healthy := count(w.machines, Machine.healthy)
 	ill := count(w.machines, func(m Machine) bool { return m.Unhealthy && !m.Deleting })
 	return fmt.Sprintf("%d healthy, %d unhealthy, %d pending, %d being deleted", healthy, ill,

@@ -17,23 +17,23 @@ import (
 	"drover.io/machine-controller/internal/testenv"
 )
 
-// ofSet is a Machine of setOf for which these conditions are true.
-func ofSet(name string, are ...string) *clusterv1.Machine {
-	m := member("v1.36.3", are...)
+// machineOfSet is a Machine of setOf for which these conditions are true.
+func machineOfSet(name string, are ...string) *clusterv1.Machine {
+	m := machineOfVersion("v1.36.3", are...)
 	m.Namespace, m.Name, m.Labels, m.Spec = "ns", name, map[string]string{"pool": "a"}, testenv.MachineSpec()
 	m.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet", Name: "set", UID: "set-uid", Controller: new(true)}}
 	return m
 }
 
-// TestAPausedSetTellsWhatItHeldBack pauses a set whose last status was written a moment before a
+// TestPausedSetWritesDelayedStatus pauses a set whose last status was written a moment before a
 // Machine became available: the counters must not stay behind for as long as it is paused.
-func TestAPausedSetTellsWhatItHeldBack(t *testing.T) {
+func TestPausedSetWritesDelayedStatus(t *testing.T) {
 	t.Parallel()
 	set := setOf(map[string]string{"pool": "a"}, nil)
 	set.Spec.Template.Spec, set.Annotations = testenv.TemplateSpec(), map[string]string{clusterv1.PausedAnnotation: ""}
 	set.Status.ObservedGeneration, set.Status.AvailableReplicas = 1, new(int32(0))
 	r, store := reconcilerWith(t, interceptor.Funcs{}, set,
-		testenv.Cluster("ns"), ofSet("a", clusterv1.MachineAvailableCondition), ofSet("b"))
+		testenv.Cluster("ns"), machineOfSet("a", clusterv1.MachineAvailableCondition), machineOfSet("b"))
 	r.statusWriter.Pace.Took(set.UID)
 	set.Spec.Replicas = new(int32(2)) // generation 2
 	if err := store.Update(t.Context(), set); err != nil {
@@ -60,8 +60,8 @@ func TestAPausedSetTellsWhatItHeldBack(t *testing.T) {
 	}
 }
 
-// TestAStatusThatCanWaitIsNotSummedUp leaves out what costs most until it is to be written.
-func TestAStatusThatCanWaitIsNotSummedUp(t *testing.T) {
+// TestDelayedStatusIsNotAggregated leaves out what costs most until it is to be written.
+func TestDelayedStatusIsNotAggregated(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		early, pressing bool
@@ -85,7 +85,7 @@ func TestAStatusThatCanWaitIsNotSummedUp(t *testing.T) {
 			if test.early {
 				r.statusWriter.Pace.Took(set.UID)
 			}
-			s := &state{set: set, cluster: &clusterv1.Cluster{}, machines: []*clusterv1.Machine{ofSet("a"), ofSet("b")}}
+			s := &state{set: set, cluster: &clusterv1.Cluster{}, machines: []*clusterv1.Machine{machineOfSet("a"), machineOfSet("b")}}
 			result, err := r.writeStatus(t.Context(), set.DeepCopy(), s)
 			if err != nil {
 				t.Fatal(err)

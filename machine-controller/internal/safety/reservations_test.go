@@ -11,17 +11,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestFleetsThatVanishAreForgotten has owners with too many Machines that go without a last look.
-func TestFleetsThatVanishAreForgotten(t *testing.T) {
+// TestOvershootsExpire has owners with too many Machines that go without a last look.
+func TestOvershootsExpire(t *testing.T) {
 	t.Parallel()
 	l, now := &reservations{}, time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	began := now
 	for i := range 1000 {
-		l.noteOvershoot(types.UID(fmt.Sprint(i)), began, now)
+		l.recordOvershoot(types.UID(fmt.Sprint(i)), began, now)
 	}
 	for range 3 {
-		now = now.Add(forgetOwnerAfter - time.Minute)
-		l.noteOvershoot("stays", began, now)
+		now = now.Add(overshootTTL - time.Minute)
+		l.recordOvershoot("stays", began, now)
 	}
 	if len(l.overshoots) != 1 || !l.overshootSince("stays").Equal(began) {
 		t.Errorf("%d owners are remembered, want 1; stays since %v, want %v", len(l.overshoots), l.overshootSince("stays"), began)

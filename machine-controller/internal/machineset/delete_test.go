@@ -19,13 +19,13 @@ import (
 )
 
 // One Machine whose deletion is refused keeps none of the others, of which there are more than go at once.
-func TestRemoveAllGoesOnAfterARefusal(t *testing.T) {
+func TestDeleteMachinesContinuesAfterAnError(t *testing.T) {
 	t.Parallel()
 	refused := errors.New("refused")
 	set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "set", UID: "set"}}
 	var machines []*clusterv1.Machine
 	var objects []client.Object
-	for i := range 3 * atOnce {
+	for i := range 3 * maxParallel {
 		m := testenv.Machine("ns", fmt.Sprint("m", i))
 		machines, objects = append(machines, m), append(objects, m)
 	}
@@ -37,7 +37,7 @@ func TestRemoveAllGoesOnAfterARefusal(t *testing.T) {
 			return c.Delete(ctx, object, options...)
 		},
 	}, objects...)
-	if err := r.removeAll(t.Context(), set, machines); !errors.Is(err, refused) {
+	if err := r.deleteMachines(t.Context(), set, machines); !errors.Is(err, refused) {
 		t.Errorf("error %v, want the refusal", err)
 	}
 	left := &clusterv1.MachineList{}

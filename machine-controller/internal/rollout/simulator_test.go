@@ -15,8 +15,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// chooser is where a simulation takes its decisions from: a seed, or rapid.
-type chooser interface {
+// picker is where a simulation takes its decisions from: a seed, or rapid.
+type picker interface {
 	// pick returns a number from 0 to n-1.
 	pick(n int) int
 }
@@ -24,7 +24,7 @@ type chooser interface {
 // simSet and simMachine are the objects in the simulated API server.
 type simSet struct {
 	name, template string
-	born           int
+	created           int
 	version        int // resourceVersion
 	spec           int32
 	generation     int
@@ -39,15 +39,15 @@ type simMachine struct {
 	set       string
 	available bool
 	deleting  bool
-	marked    bool
+	annotated    bool
 }
 
-// world is a management cluster with one MachineDeployment: the truth, and the
+// simulator is a management cluster with one MachineDeployment: the truth, and the
 // caches that trail behind it, one per kind.
-type world struct {
-	chooser
+type simulator struct {
+	picker
 	replicas               int32
-	onDelete, paused, held bool
+	onDelete, paused, blocked bool
 	surge, unavailable     *intstr.IntOrString
 	template               string
 	sets                   []simSet
@@ -56,22 +56,22 @@ type world struct {
 	machineLog             [][]simMachine
 	seenSets, seenMachines int
 	written                map[string]int // version of our last write, per set
-	sized                  bool           // spec.replicas has changed
-	pledged                map[int]bool   // Machines annotated together with a decrease
+	resized                  bool           // spec.replicas has changed
+	annotatedForDecrease                map[int]bool   // Machines annotated together with a decrease
 	nextMachine, clock     int
-	trustOrder             bool  // victims in the promised order; else the available first
-	ceiling, floor, exempt int32 // what may be created; what must stay; what somebody else took
+	promisedOrder             bool  // victims in the promised order; else the available first
+	ceiling, floor, lostToOthers int32 // what may be created; what must stay; what somebody else took
 	steps                  int
-	broken                 error
+	failure                 error
 }
 
-func newWorld(c chooser, replicas int32, surge, unavailable *intstr.IntOrString) *world {
-	w := &world{chooser: c, replicas: replicas, surge: surge, unavailable: unavailable, written: map[string]int{}, pledged: map[int]bool{}}
+func newSimulator(c picker, replicas int32, surge, unavailable *intstr.IntOrString) *simulator {
+	w := &simulator{picker: c, replicas: replicas, surge: surge, unavailable: unavailable, written: map[string]int{}, annotatedForDecrease: map[int]bool{}}
 	w.ceiling, w.floor = w.bounds()
 	return w
 }
 
-func (w *world) limits() Limits {
+func (w *simulator) limits() Limits {
 	strategy := clusterv1.MachineDeploymentRolloutStrategy{Type: clusterv1.RollingUpdateMachineDeploymentStrategyType}
 	if w.onDelete {
 		strategy.Type = clusterv1.OnDeleteMachineDeploymentStrategyType
@@ -84,27 +84,27 @@ func (w *world) limits() Limits {
 	return limits
 }
 
-func (w *world) bounds() (ceiling, floor int32) {
+func (w *simulator) bounds() (ceiling, floor int32) {
 	limits := w.limits()
 	return w.replicas + limits.Surge, w.replicas - limits.Unavailable
 }
 
 // addSet puts a set with n available Machines into the world.
-func (w *world) addSet(template string, n int32) {
-	w.sets = append(w.sets, simSet{name: "ms-" + template, template: template, born: len(w.sets), spec: n, status: n, stamp: Stamp{w.replicas, w.ceiling}})
+func (w *simulator) addSet(template string, n int32) {
+	w.sets = append(w.sets, simSet{name: "ms-" + template, template: template, created: len(w.sets), spec: n, status: n, stamp: Stamp{w.replicas, w.ceiling}})
 	for range n {
 		w.newMachine("ms-"+template, true)
 	}
 	w.log()
 }
 
-func (w *world) newMachine(set string, available bool) {
+func (w *simulator) newMachine(set string, available bool) {
 	w.nextMachine++
 	w.machines = append(w.machines, simMachine{id: w.nextMachine, set: set, available: available})
 }
 
 // log appends the truth to what caches can see.
-func (w *world) log() {
+func (w *simulator) log() {
 	w.setLog = append(w.setLog, slices.Clone(w.sets))
 	w.machineLog = append(w.machineLog, slices.Clone(w.machines))
 	if len(w.setLog) > 64 {
@@ -114,16 +114,16 @@ func (w *world) log() {
 	}
 }
 
-// catchUp brings both caches up to date.
-func (w *world) catchUp() {
+// syncCaches brings both caches up to date.
+func (w *simulator) syncCaches() {
 	w.seenSets, w.seenMachines = len(w.setLog)-1, len(w.machineLog)-1
 }
 
 // view is the State that the caches show.
-func (w *world) view() State {
+func (w *simulator) view() State {
 	state := State{Replicas: w.replicas, Limits: w.limits(), Paused: w.paused}
-	if w.held {
-		state.Hold = "an API server is silent"
+	if w.blocked {
+		state.Blocked = "an API server is silent"
 	}
 	if w.onDelete {
 		state.Strategy = clusterv1.OnDeleteMachineDeploymentStrategyType
@@ -132,12 +132,12 @@ func (w *world) view() State {
 	current := -1
 	for _, s := range w.setLog[w.seenSets] {
 		set := Set{
-			Name: s.name, Created: time.Unix(int64(s.born), 0), Revision: int64(s.born), Replicas: s.spec,
-			Recorded: s.stamp, CreateDisabled: s.disabled, Lagging: s.observed < s.generation, Reported: s.status,
+			Name: s.name, Created: time.Unix(int64(s.created), 0), Revision: int64(s.created), Replicas: s.spec,
+			Recorded: s.stamp, CreateDisabled: s.disabled, Unobserved: s.observed < s.generation, Reported: s.status,
 		}
 		for _, m := range machines {
 			if m.set == s.name {
-				set.see(m)
+				set.countSim(m)
 			}
 		}
 		if s.template == w.template && current < 0 {
@@ -160,7 +160,7 @@ func (w *world) view() State {
 	return state
 }
 
-func (s *Set) see(m simMachine) {
+func (s *Set) countSim(m simMachine) {
 	s.Machines++
 	switch {
 	case m.deleting:
@@ -169,14 +169,14 @@ func (s *Set) see(m simMachine) {
 	case m.available:
 		s.Available++
 	}
-	if m.marked {
-		s.Marked++
+	if m.annotated {
+		s.DeleteAnnotated++
 	}
 }
 
 // plan runs the planner on what the caches show and applies the first keep
 // intents of a shuffled order; a negative keep means all, in the given order.
-func (w *world) plan(keep int) Decision {
+func (w *simulator) plan(keep int) Decision {
 	w.seenMachines = max(w.seenMachines, w.seenSets) // Machines are read last
 	if w.onDelete {
 		// What is gone under OnDelete must be gone for sure.
@@ -204,11 +204,11 @@ func (w *world) plan(keep int) Decision {
 
 // apply does one write as the API server would: a set that has changed since
 // it was seen refuses, a name that exists cannot be created again.
-func (w *world) apply(intent Intent, stamp Stamp, seen []simSet, ours map[string]bool) {
+func (w *simulator) apply(intent Intent, stamp Stamp, seen []simSet, ours map[string]bool) {
 	if intent.Kind == CreateCurrent {
 		name := "ms-" + w.template
 		if w.set(name) == nil {
-			w.sets = append(w.sets, simSet{name: name, template: w.template, born: 100 + w.clock, spec: intent.To, generation: 1, stamp: stamp, version: w.tick()})
+			w.sets = append(w.sets, simSet{name: name, template: w.template, created: 100 + w.clock, spec: intent.To, generation: 1, stamp: stamp, version: w.tick()})
 			w.written[name] = w.clock
 		}
 		return
@@ -228,10 +228,10 @@ func (w *world) apply(intent Intent, stamp Stamp, seen []simSet, ours map[string
 		return
 	case Scale:
 		if strings.Contains(intent.Reason, "stuck") {
-			w.exempt++
+			w.lostToOthers++
 		}
 		if strings.Contains(intent.Reason, "annotated") {
-			w.exempt += intent.From - intent.To // somebody asked for these
+			w.lostToOthers += intent.From - intent.To // somebody asked for these
 		}
 		set.spec, set.stamp = intent.To, stamp
 		set.generation++
@@ -246,12 +246,12 @@ func (w *world) apply(intent Intent, stamp Stamp, seen []simSet, ours map[string
 }
 
 // tick returns a new resourceVersion.
-func (w *world) tick() int {
+func (w *simulator) tick() int {
 	w.clock++
 	return w.clock
 }
 
-func (w *world) set(name string) *simSet {
+func (w *simulator) set(name string) *simSet {
 	for i := range w.sets {
 		if w.sets[i].name == name {
 			return &w.sets[i]
@@ -260,7 +260,7 @@ func (w *world) set(name string) *simSet {
 	return nil
 }
 
-func (w *world) count(set string) int32 {
+func (w *simulator) count(set string) int32 {
 	n := int32(0)
 	for _, m := range w.machines {
 		if m.set == set {
@@ -270,7 +270,7 @@ func (w *world) count(set string) int32 {
 	return n
 }
 
-func (w *world) available() int32 {
+func (w *simulator) available() int32 {
 	n := int32(0)
 	for _, m := range w.machines {
 		if m.available && !m.deleting {
@@ -282,7 +282,7 @@ func (w *world) available() int32 {
 
 // machineSet is one turn of the MachineSet controller for one set. It may die
 // after a few writes, before it has written status.
-func (w *world) machineSet(i int, writes int) {
+func (w *simulator) machineSet(i int, writes int) {
 	set := &w.sets[i]
 	for ; writes != 0; writes-- {
 		excess := w.count(set.name) - set.spec
@@ -293,7 +293,7 @@ func (w *world) machineSet(i int, writes int) {
 				w.fail(fmt.Errorf("creates Machine number %d; at most %d may exist", n, w.ceiling))
 			}
 			continue
-		case excess > 0 && w.condemn(set.name, excess):
+		case excess > 0 && w.deleteOne(set.name, excess):
 			continue
 		}
 		set.observed, set.status = set.generation, w.count(set.name)
@@ -303,8 +303,8 @@ func (w *world) machineSet(i int, writes int) {
 	w.log()
 }
 
-// condemn deletes one more Machine of the set unless enough are going already.
-func (w *world) condemn(set string, excess int32) bool {
+// deleteOne deletes one more Machine of the set unless enough are going already.
+func (w *simulator) deleteOne(set string, excess int32) bool {
 	victim, best := -1, -1
 	for i, m := range w.machines {
 		switch {
@@ -322,33 +322,33 @@ func (w *world) condemn(set string, excess int32) bool {
 	}
 	m := &w.machines[victim]
 	m.deleting = true
-	if m.marked && m.available {
-		w.exempt++ // somebody asked for this one
+	if m.annotated && m.available {
+		w.lostToOthers++ // somebody asked for this one
 	}
-	if w.onDelete && !w.sized {
+	if w.onDelete && !w.resized {
 		w.fail(fmt.Errorf("deletes Machine %d, which is for others to do", m.id))
 	}
-	if n := w.available(); m.available && n < w.floor-w.exempt {
-		w.fail(fmt.Errorf("deletes available Machine %d and leaves %d; at least %d must stay (%d lost by others)", m.id, n, w.floor, w.exempt))
+	if n := w.available(); m.available && n < w.floor-w.lostToOthers {
+		w.fail(fmt.Errorf("deletes available Machine %d and leaves %d; at least %d must stay (%d lost by others)", m.id, n, w.floor, w.lostToOthers))
 	}
 	return true
 }
 
 // score is how gladly a Machine is deleted.
-func (w *world) score(m simMachine) int {
+func (w *simulator) score(m simMachine) int {
 	score := 0
-	if m.marked && w.trustOrder {
+	if m.annotated && w.promisedOrder {
 		score += 2
 	}
-	if m.available != w.trustOrder {
+	if m.available != w.promisedOrder {
 		score++
 	}
 	return score
 }
 
-func (w *world) fail(err error) {
-	if err != nil && w.broken == nil {
-		w.broken = err
+func (w *simulator) fail(err error) {
+	if err != nil && w.failure == nil {
+		w.failure = err
 	}
 }
 
@@ -390,15 +390,15 @@ func violation(s State, d Decision) error {
 		errs = append(errs, fmt.Errorf("adds up to %d Machines; at most %d may exist", occupied, ceiling))
 	}
 	lowers := after < before
-	if size <= s.ceiling() && fits && lowers && after < s.minAvailable() && !s.Paused && !s.onDelete() && !breaks(d) && !honours(d) {
+	if size <= s.ceiling() && fits && lowers && after < s.minAvailable() && !s.Paused && !s.onDelete() && !breaksDeadlock(d) && !lowersForAnnotation(d) {
 		errs = append(errs, fmt.Errorf("leaves %d available in the worst case; at least %d must stay: %+v", after, s.minAvailable(), s))
 	}
-	return errors.Join(append(errs, heeds(s, d))...)
+	return errors.Join(append(errs, respectsBlock(s, d))...)
 }
 
-// heeds checks that a rollout that is held takes nothing away and begins nothing.
-func heeds(s State, d Decision) error {
-	if s.Hold == "" || s.Paused || s.onDelete() {
+// respectsBlock checks that a rollout that is held takes nothing away and begins nothing.
+func respectsBlock(s State, d Decision) error {
+	if s.Blocked == "" || s.Paused || s.onDelete() {
 		return nil
 	}
 	size := int32(0)
@@ -419,10 +419,10 @@ func heeds(s State, d Decision) error {
 	return nil
 }
 
-func breaks(d Decision) bool {
+func breaksDeadlock(d Decision) bool {
 	return slices.ContainsFunc(d.Intents, func(i Intent) bool { return strings.Contains(i.Reason, "stuck") })
 }
 
-func honours(d Decision) bool {
+func lowersForAnnotation(d Decision) bool {
 	return slices.ContainsFunc(d.Intents, func(i Intent) bool { return strings.Contains(i.Reason, "annotated") })
 }

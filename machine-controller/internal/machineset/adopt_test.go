@@ -14,7 +14,7 @@ import (
 )
 
 // TestASetThatIsGoneAdoptsNothing: what it adopts would be garbage.
-func TestASetThatIsGoneAdoptsNothing(t *testing.T) {
+func TestDeletedSetAdoptsNothing(t *testing.T) {
 	t.Parallel()
 	set := machineSet("")
 	r, api := reconcilerWith(t, interceptor.Funcs{}, set)

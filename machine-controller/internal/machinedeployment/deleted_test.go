@@ -20,15 +20,15 @@ import (
 	"drover.io/machine-controller/internal/testenv"
 )
 
-// TestADeploymentThatIsGoneAdoptsNothing deletes a MachineDeployment with --cascade=orphan, as the garbage collector does,
+// TestDeletedDeploymentAdoptsNothing deletes a MachineDeployment with --cascade=orphan, as the garbage collector does,
 // and reconciles it once more from a cache that does not show that yet: its MachineSet would be garbage, with its Machines.
-func TestADeploymentThatIsGoneAdoptsNothing(t *testing.T) {
+func TestDeletedDeploymentAdoptsNothing(t *testing.T) {
 	t.Parallel()
 	md := selecting()
-	set := childOf(md, "set", "v1.36.1")
+	set := setOf(md, "set", "v1.36.1")
 	set.Labels = map[string]string{"pool": "a"}
 	r := reconcilerWith(t, interceptor.Funcs{}, testenv.Cluster(""), md, set)
-	r.connect()
+	r.setUp()
 	r.get(t, md)
 	r.get(t, set)
 	set.OwnerReferences = nil
@@ -46,12 +46,12 @@ func TestADeploymentThatIsGoneAdoptsNothing(t *testing.T) {
 	}
 }
 
-// TestAClusterThatIsGoneOwnsNothing has a cache that shows the Cluster before the one that exists.
-func TestAClusterThatIsGoneOwnsNothing(t *testing.T) {
+// TestDeletedClusterIsNoOwner has a cache that shows the Cluster before the one that exists.
+func TestDeletedClusterIsNoOwner(t *testing.T) {
 	t.Parallel()
 	md := selecting()
 	r := reconcilerWith(t, interceptor.Funcs{}, testenv.Cluster(""), md)
-	r.connect()
+	r.setUp()
 	r.Client = interceptor.NewClient(r.Client.(client.WithWatch), interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
 			err := c.Get(ctx, key, o, options...)
@@ -68,8 +68,8 @@ func TestAClusterThatIsGoneOwnsNothing(t *testing.T) {
 	}
 }
 
-// TestARefusedMachineSetIsInACondition has a quota, which lets no MachineSet pass.
-func TestARefusedMachineSetIsInACondition(t *testing.T) {
+// TestRefusedMachineSetIsReported has a quota, which lets no MachineSet pass.
+func TestRefusedMachineSetIsReported(t *testing.T) {
 	t.Parallel()
 	md := selecting()
 	md.Spec.Template.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.test.io", Kind: "ThingMachineTemplate", Name: "t"}
@@ -81,8 +81,8 @@ func TestARefusedMachineSetIsInACondition(t *testing.T) {
 			return c.Create(ctx, o, options...)
 		},
 	}, testenv.Cluster(""), md)
-	r.connect()
-	template := provided("infrastructure.test.io", "ThingMachineTemplate")
+	r.setUp()
+	template := definition("infrastructure.test.io", "ThingMachineTemplate")
 	template.SetNamespace(md.Namespace)
 	if err := r.Client.Create(t.Context(), template); err != nil {
 		t.Fatal(err)

@@ -19,11 +19,11 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden stories")
 
-// story is a rollout told in one line per tick. In each tick the planner acts,
+// goldenRollout is a rollout told in one line per tick. In each tick the planner acts,
 // then the MachineSet controllers do, and then Machines come and go. Unless a
 // story says otherwise, new Machines become available one tick after they
 // appeared, and deleted ones are gone one tick later.
-type story struct {
+type goldenRollout struct {
 	replicas           int32
 	surge, unavailable string
 	olds               []int32 // sizes of the sets a, b, …; the last letter is wanted
@@ -37,76 +37,76 @@ type story struct {
 
 type event struct {
 	line string
-	do   func(*world)
+	do   func(*simulator)
 }
 
-func stories() map[string]story {
+func goldenRollouts() map[string]goldenRollout {
 	three := []int32{3}
-	return map[string]story{
+	return map[string]goldenRollout{
 		"surge":             {replicas: 3, surge: "1", unavailable: "0", olds: three},
 		"unavailable":       {replicas: 3, surge: "0", unavailable: "1", olds: three},
 		"surge-and-percent": {replicas: 6, surge: "50%", unavailable: "25%", olds: []int32{6}},
 		"two-old-sets":      {replicas: 6, surge: "2", unavailable: "0", olds: []int32{2, 4}},
 		"scale-to-zero": {replicas: 4, surge: "1", unavailable: "0", olds: []int32{4}, events: map[int]event{
-			3: {"spec.replicas becomes 0", func(w *world) { w.resize(0) }},
+			3: {"spec.replicas becomes 0", func(w *simulator) { w.resize(0) }},
 		}},
 		"scale-up-after-proof": {replicas: 3, surge: "1", unavailable: "0", olds: three, events: map[int]event{
-			3: {"spec.replicas becomes 6", func(w *world) { w.resize(6) }},
+			3: {"spec.replicas becomes 6", func(w *simulator) { w.resize(6) }},
 		}},
 		"scale-up-of-a-broken-rollout": {replicas: 3, surge: "1", unavailable: "0", olds: three, broken: "b", ticks: 8, events: map[int]event{
-			3: {"spec.replicas becomes 6", func(w *world) { w.resize(6) }},
+			3: {"spec.replicas becomes 6", func(w *simulator) { w.resize(6) }},
 		}},
 		"scale-down-of-a-broken-rollout": {replicas: 6, surge: "3", unavailable: "0", olds: []int32{6}, broken: "b", ticks: 8, events: map[int]event{
-			3: {"spec.replicas becomes 3", func(w *world) { w.resize(3) }},
+			3: {"spec.replicas becomes 3", func(w *simulator) { w.resize(3) }},
 		}},
 		"broken-template-and-back": {replicas: 5, surge: "1", unavailable: "2", olds: []int32{5}, broken: "b", events: map[int]event{
-			6: {"template a is wanted again", func(w *world) { w.template = "a" }},
+			6: {"template a is wanted again", func(w *simulator) { w.template = "a" }},
 		}},
 		"change-of-mind": {replicas: 4, surge: "1", unavailable: "1", olds: []int32{4}, events: map[int]event{
-			3: {"template c is wanted", func(w *world) { w.template = "c" }},
+			3: {"template c is wanted", func(w *simulator) { w.template = "c" }},
 		}},
 		"deadlock": {replicas: 3, surge: "1", unavailable: "0", olds: three, events: map[int]event{
-			3: {"Machine 2 of the old set breaks", func(w *world) { w.machines[1].available = false }},
+			3: {"Machine 2 of the old set breaks", func(w *simulator) { w.machines[1].available = false }},
 		}},
 		"autoscaler-scales-down-the-new-set": {replicas: 6, surge: "1", unavailable: "0", olds: []int32{6}, events: map[int]event{
-			7: {"the autoscaler picks Machine 8, which is new", func(w *world) { w.pickAndScaleDown(8) }},
+			7: {"the autoscaler picks Machine 8, which is new", func(w *simulator) { w.pickAndScaleDown(8) }},
 		}},
 		"pause-and-scale": {replicas: 6, surge: "2", unavailable: "0", olds: []int32{6}, events: map[int]event{
-			3: {"paused, spec.replicas becomes 12", func(w *world) { w.resize(12); w.paused = true }},
-			7: {"resumed", func(w *world) { w.paused = false }},
+			3: {"paused, spec.replicas becomes 12", func(w *simulator) { w.resize(12); w.paused = true }},
+			7: {"resumed", func(w *simulator) { w.paused = false }},
 		}},
 		"on-delete": {replicas: 3, surge: "1", unavailable: "0", olds: three, onDelete: true, events: map[int]event{
-			3: {"Machine 2 is deleted by hand", func(w *world) { w.deleteByHand(2) }},
-			6: {"Machines 1 and 3 are deleted by hand", func(w *world) { w.deleteByHand(1, 3) }},
+			3: {"Machine 2 is deleted by hand", func(w *simulator) { w.deleteByHand(2) }},
+			6: {"Machines 1 and 3 are deleted by hand", func(w *simulator) { w.deleteByHand(1, 3) }},
 		}},
 		"on-delete-scale-down": {replicas: 4, surge: "1", unavailable: "0", olds: []int32{4}, onDelete: true, ticks: 5, events: map[int]event{
-			3: {"spec.replicas becomes 2", func(w *world) { w.resize(2) }},
+			3: {"spec.replicas becomes 2", func(w *simulator) { w.resize(2) }},
 		}},
 	}
 }
 
-func (w *world) pickAndScaleDown(id int) {
+func (w *simulator) pickAndScaleDown(id int) {
 	for i := range w.machines {
-		w.machines[i].marked = w.machines[i].marked || w.machines[i].id == id
+		w.machines[i].annotated = w.machines[i].annotated || w.machines[i].id == id
 	}
 	w.resize(w.replicas - 1)
 }
 
-func (w *world) deleteByHand(ids ...int) {
+func (w *simulator) deleteByHand(ids ...int) {
 	for i := range w.machines {
 		w.machines[i].deleting = w.machines[i].deleting || slices.Contains(ids, w.machines[i].id)
 	}
 }
 
-// unmoved chooses always the same.
-type unmoved struct{ n int }
+// fixedPicker chooses always the same.
+type fixedPicker struct{ n int }
 
-func (u unmoved) pick(n int) int { return min(u.n, n-1) }
+func (u fixedPicker) pick(n int) int { return min(u.n, n-1) }
 
-// tell plays a story until nothing happens any more.
-func (s story) tell(c chooser, shuffled bool) string {
-	w := newWorld(c, s.replicas, new(intstr.Parse(s.surge)), new(intstr.Parse(s.unavailable)))
-	w.onDelete, w.trustOrder = s.onDelete, true
+// run plays a story until nothing happens any more.
+func (s goldenRollout) run(c picker, shuffled bool) string {
+	w := newSimulator(c, s.replicas, new(intstr.Parse(s.surge)), new(intstr.Parse(s.unavailable)))
+	w.onDelete, w.promisedOrder = s.onDelete, true
 	for i, n := range s.olds {
 		w.addSet(string(rune('a'+i)), n)
 	}
@@ -116,11 +116,11 @@ func (s story) tell(c chooser, shuffled bool) string {
 		before := w.line()
 		if e, ok := s.events[tick]; ok {
 			fmt.Fprintf(&out, "   %s\n", e.line)
-			w.quietly(e.do)
+			w.withFixedPicker(e.do)
 		}
-		s.mature(w, shuffled)
+		s.progressMachines(w, shuffled)
 		w.log()
-		w.catchUp()
+		w.syncCaches()
 		keep := -1
 		if shuffled {
 			keep = 1 + w.pick(4)
@@ -129,10 +129,10 @@ func (s story) tell(c chooser, shuffled bool) string {
 		for i := range w.sets {
 			w.machineSet(i, -1)
 		}
-		if w.broken != nil {
-			return w.broken.Error()
+		if w.failure != nil {
+			return w.failure.Error()
 		}
-		fmt.Fprintf(&out, "%2d %s%s\n", tick, w.line(), told(d))
+		fmt.Fprintf(&out, "%2d %s%s\n", tick, w.line(), describe(d))
 		if rest := before == w.line() && len(d.Intents) == 0; d.Complete && rest && tick > s.lastEvent() || tick == s.ticks {
 			break
 		}
@@ -140,7 +140,7 @@ func (s story) tell(c chooser, shuffled bool) string {
 	return out.String()
 }
 
-func (s story) lastEvent() int {
+func (s goldenRollout) lastEvent() int {
 	last := 0
 	for tick := range s.events {
 		last = max(last, tick)
@@ -148,17 +148,17 @@ func (s story) lastEvent() int {
 	return last
 }
 
-// quietly lets an event change the size without the dice of resize.
-func (w *world) quietly(do func(*world)) {
-	dice := w.chooser
-	w.chooser = unmoved{1}
+// withFixedPicker lets an event change the size without the dice of resize.
+func (w *simulator) withFixedPicker(do func(*simulator)) {
+	picker := w.picker
+	w.picker = fixedPicker{1}
 	do(w)
-	w.chooser = dice
+	w.picker = picker
 }
 
-// mature lets Machines become available and deletions finish; shuffled, only
+// progressMachines lets Machines become available and deletions finish; shuffled, only
 // some of them.
-func (s story) mature(w *world, shuffled bool) {
+func (s goldenRollout) progressMachines(w *simulator, shuffled bool) {
 	late := func() bool { return shuffled && w.pick(2) == 0 }
 	w.machines = slices.DeleteFunc(w.machines, func(m simMachine) bool { return m.deleting && !late() })
 	for i := range w.machines {
@@ -169,7 +169,7 @@ func (s story) mature(w *world, shuffled bool) {
 	}
 }
 
-func (s story) total() int32 {
+func (s goldenRollout) total() int32 {
 	sum := int32(0)
 	for _, n := range s.olds {
 		sum += n
@@ -178,7 +178,7 @@ func (s story) total() int32 {
 }
 
 // line shows each set as name, wanted/existing, and a mark per Machine.
-func (w *world) line() string {
+func (w *simulator) line() string {
 	var parts []string
 	for _, set := range w.sets {
 		marks := ""
@@ -198,8 +198,8 @@ func (w *world) line() string {
 	return strings.Join(parts, "  ")
 }
 
-// told puts what was decided into words.
-func told(d Decision) string {
+// describe puts what was decided into words.
+func describe(d Decision) string {
 	var words []string
 	for _, i := range d.Intents {
 		name := strings.TrimPrefix(i.Set, "ms-")
@@ -225,25 +225,25 @@ func told(d Decision) string {
 	return "  | " + strings.Join(words, " | ")
 }
 
-func TestStories(t *testing.T) {
+func TestGoldenRollouts(t *testing.T) {
 	t.Parallel()
-	for name, story := range stories() {
+	for name, story := range goldenRollouts() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			compare(t, name, story.tell(unmoved{}, false))
+			compareGolden(t, name, story.run(fixedPicker{}, false))
 		})
 	}
 }
 
-// TestShuffledStories tells the stories with writes that are lost or applied in
+// TestShuffledRolloutsComplete tells the stories with writes that are lost or applied in
 // another order, and Machines that take their time, from a fixed seed.
-func TestShuffledStories(t *testing.T) {
+func TestShuffledRolloutsComplete(t *testing.T) {
 	t.Parallel()
-	for name, story := range stories() {
+	for name, story := range goldenRollouts() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(50) {
-				text := story.tell(seeded{rand.New(rand.NewPCG(seed, 0))}, true)
+				text := story.run(seededPicker{rand.New(rand.NewPCG(seed, 0))}, true)
 				if story.ticks == 0 && !strings.HasSuffix(text, "complete\n") {
 					t.Fatalf("seed %d does not complete:\n%s", seed, text)
 				}
@@ -252,7 +252,7 @@ func TestShuffledStories(t *testing.T) {
 	}
 }
 
-func compare(t *testing.T, name, got string) {
+func compareGolden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name+".golden")
 	if *update {

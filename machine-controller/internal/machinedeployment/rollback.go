@@ -22,22 +22,22 @@ const (
 	// RollbackAnnotation asks for the template of an earlier revision: its number, or
 	// "previous". It is taken away once it has been followed, or cannot be.
 	RollbackAnnotation = "drover.io/rollback-to"
-	previous           = "previous"
+	previousRevision           = "previous"
 
 	// revisionsAnnotation lists the revisions that a MachineSet has been before, as upstream
 	// wrote it while it kept a history.
 	revisionsAnnotation = "machinedeployment.clusters.x-k8s.io/revision-history"
 )
 
-// undo goes back to an earlier revision, if an annotation asks for it. What cannot be followed,
+// rollBack goes back to an earlier revision, if an annotation asks for it. What cannot be followed,
 // or what the API server refuses, is told; the annotation goes either way.
-func (r *Reconciler) undo(ctx context.Context, s *state) error {
+func (r *Reconciler) rollBack(ctx context.Context, s *state) error {
 	md := s.deployment
 	if _, asked := md.Annotations[RollbackAnnotation]; !asked {
 		return nil
 	}
 	wanted := md.DeepCopy()
-	said, why := undo(wanted, s.sets)
+	said, why := restoreRevision(wanted, s.sets)
 	reason := RevisionNotKeptReason
 	if why == nil {
 		err := patch.Main(ctx, r.Client, md, wanted)
@@ -46,17 +46,17 @@ func (r *Reconciler) undo(ctx context.Context, s *state) error {
 			rolledBack(r.Events, md, said)
 			return nil
 		}
-		if !refused(err) {
+		if !permanentlyRefused(err) {
 			return fmt.Errorf("rolling MachineDeployment back: %w", err)
 		}
 		why, reason = fmt.Errorf("the API server refuses the template of that revision: %w", err), RollbackRefusedReason
 	}
-	return r.giveUp(ctx, md, reason, why)
+	return r.reportRollbackFailed(ctx, md, reason, why)
 }
 
-// giveUp says in a condition why the deployment was not rolled back, and only then takes the
+// reportRollbackFailed says in a condition why the deployment was not rolled back, and only then takes the
 // annotation away: a crash in between repeats the attempt rather than losing the answer.
-func (r *Reconciler) giveUp(ctx context.Context, md *clusterv1.MachineDeployment, reason string, why error) error {
+func (r *Reconciler) reportRollbackFailed(ctx context.Context, md *clusterv1.MachineDeployment, reason string, why error) error {
 	before := md.DeepCopy()
 	setNotRolledBack(md, reason, why)
 	if err := patch.Status(ctx, r.Client, before, md); err != nil {
@@ -71,70 +71,70 @@ func (r *Reconciler) giveUp(ctx context.Context, md *clusterv1.MachineDeployment
 	return nil
 }
 
-// refused tells an answer that will be the same every time from a failure to get one.
-func refused(err error) bool {
+// permanentlyRefused tells an answer that will be the same every time from a failure to get one.
+func permanentlyRefused(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)
 }
 
-// undo puts the template of an earlier revision into the deployment, if an annotation asks
+// restoreRevision puts the template of an earlier revision into the deployment, if an annotation asks
 // for it. The caller writes both at once, so that it happens once.
-func undo(md *clusterv1.MachineDeployment, sets []*clusterv1.MachineSet) (said string, err error) {
+func restoreRevision(md *clusterv1.MachineDeployment, sets []*clusterv1.MachineSet) (said string, err error) {
 	wanted, asked := md.Annotations[RollbackAnnotation]
 	if !asked {
 		return "", nil
 	}
 	delete(md.Annotations, RollbackAnnotation)
-	set, err := target(md, sets, strings.TrimSpace(wanted))
+	set, err := findRevision(md, sets, strings.TrimSpace(wanted))
 	if err != nil {
 		return "", err
 	}
 	template := set.Spec.Template.DeepCopy()
-	changeInPlace(template, &md.Spec.Template) // these belong to no revision: every MachineSet has those of today
+	copyInPlaceFields(template, &md.Spec.Template) // these belong to no revision: every MachineSet has those of today
 	md.Spec.Template = *template
 	return fmt.Sprintf("Rolled the template back to revision %d, of MachineSet %s", rollout.Revision(set), set.Name), nil
 }
 
-// target is the MachineSet of a revision; the error says which there are.
-func target(md *clusterv1.MachineDeployment, sets []*clusterv1.MachineSet, wanted string) (*clusterv1.MachineSet, error) {
-	var past []*clusterv1.MachineSet
+// findRevision is the MachineSet of a revision; the error says which there are.
+func findRevision(md *clusterv1.MachineDeployment, sets []*clusterv1.MachineSet, wanted string) (*clusterv1.MachineSet, error) {
+	var earlier []*clusterv1.MachineSet
 	for _, set := range sets {
 		same, _ := rollout.EqualTemplate(&set.Spec.Template, &md.Spec.Template)
 		if set.DeletionTimestamp.IsZero() && !same && rollout.Revision(set) > 0 {
-			past = append(past, set)
+			earlier = append(earlier, set)
 		}
 	}
-	slices.SortFunc(past, func(a, b *clusterv1.MachineSet) int { return cmp.Compare(rollout.Revision(b), rollout.Revision(a)) })
-	if len(past) == 0 {
+	slices.SortFunc(earlier, func(a, b *clusterv1.MachineSet) int { return cmp.Compare(rollout.Revision(b), rollout.Revision(a)) })
+	if len(earlier) == 0 {
 		return nil, fmt.Errorf("no earlier revision is kept: the annotation %s says how many are", HistoryAnnotation)
 	}
-	if wanted == previous {
-		return past[0], nil
+	if wanted == previousRevision {
+		return earlier[0], nil
 	}
 	var kept []string
-	for _, set := range past {
-		if strconv.FormatInt(rollout.Revision(set), 10) == wanted || slices.Contains(revisions(set), wanted) {
+	for _, set := range earlier {
+		if strconv.FormatInt(rollout.Revision(set), 10) == wanted || slices.Contains(pastRevisions(set), wanted) {
 			return set, nil
 		}
 		kept = append(kept, strconv.FormatInt(rollout.Revision(set), 10))
 	}
-	return nil, fmt.Errorf("%s is %q, but what is kept is %s: name one of these, or %q", RollbackAnnotation, wanted, strings.Join(kept, ", "), previous)
+	return nil, fmt.Errorf("%s is %q, but what is kept is %s: name one of these, or %q", RollbackAnnotation, wanted, strings.Join(kept, ", "), previousRevision)
 }
 
-// renumber gives the current MachineSet its revision, and remembers the one that it had: a
+// setRevision gives the current MachineSet its revision, and remembers the one that it had: a
 // MachineSet that is gone back to becomes the newest.
-func renumber(set *clusterv1.MachineSet, revision string) {
+func setRevision(set *clusterv1.MachineSet, revision string) {
 	had := set.Annotations[clusterv1.RevisionAnnotation]
 	if had == revision {
 		return
 	}
 	if had != "" {
-		set.Annotations[revisionsAnnotation] = strings.Join(append(revisions(set), had), ",")
+		set.Annotations[revisionsAnnotation] = strings.Join(append(pastRevisions(set), had), ",")
 	}
 	set.Annotations[clusterv1.RevisionAnnotation] = revision
 }
 
-// revisions are those that a MachineSet has been before.
-func revisions(set *clusterv1.MachineSet) []string {
+// pastRevisions are those that a MachineSet has been before.
+func pastRevisions(set *clusterv1.MachineSet) []string {
 	if set.Annotations[revisionsAnnotation] == "" {
 		return nil
 	}

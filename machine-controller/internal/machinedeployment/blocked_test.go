@@ -24,8 +24,8 @@ import (
 	"drover.io/machine-controller/internal/workload"
 )
 
-// provided is a template named "t" of a provider that is installed.
-func provided(group, kind string) *unstructured.Unstructured {
+// definition is a template named "t" of a provider that is installed.
+func definition(group, kind string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{}}}}}
 	o.SetAPIVersion(group + "/v1")
 	o.SetKind(kind)
@@ -33,18 +33,18 @@ func provided(group, kind string) *unstructured.Unstructured {
 	return o
 }
 
-// TestNothingIsReplacedWithoutATemplate changes a deployment to templates that do not exist yet: no MachineSet
+// TestMissingTemplateBlocksTheRollout changes a deployment to templates that do not exist yet: no MachineSet
 // is created and none gives up a Machine until both of them do, and the deployment says which is missing.
-func TestNothingIsReplacedWithoutATemplate(t *testing.T) {
+func TestMissingTemplateBlocksTheRollout(t *testing.T) {
 	t.Parallel()
 	md := selecting()
 	md.Spec.Template.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.test.io", Kind: "ThingMachineTemplate", Name: "t"}
 	md.Spec.Template.Spec.Bootstrap = clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: "bootstrap.test.io", Kind: "ThingConfigTemplate", Name: "t"}}
 	md.Annotations[clusterv1.RevisionAnnotation] = "6"
-	old := childOf(md, "old", "v1.36.1")
+	old := setOf(md, "old", "v1.36.1")
 	old.Spec.Replicas = new(int32(3))
 	r := reconcilerWith(t, interceptor.Funcs{}, testenv.Cluster(""), md, old)
-	r.connect()
+	r.setUp()
 	old.Status.Replicas = new(int32(3))
 	if err := r.Client.Status().Update(t.Context(), old); err != nil {
 		t.Fatal(err)
@@ -54,8 +54,8 @@ func TestNothingIsReplacedWithoutATemplate(t *testing.T) {
 		missing string
 	}{
 		{nil, `ThingMachineTemplate "t" does not exist`},
-		{provided("infrastructure.test.io", "ThingMachineTemplate"), `ThingConfigTemplate "t" does not exist`},
-		{provided("bootstrap.test.io", "ThingConfigTemplate"), ""},
+		{definition("infrastructure.test.io", "ThingMachineTemplate"), `ThingConfigTemplate "t" does not exist`},
+		{definition("bootstrap.test.io", "ThingConfigTemplate"), ""},
 	} {
 		if step.create != nil {
 			step.create.SetNamespace(md.Namespace)
@@ -77,20 +77,20 @@ func TestNothingIsReplacedWithoutATemplate(t *testing.T) {
 		if strings.Contains(scaling, "would be blocked") != (step.missing != "") || !strings.Contains(scaling, step.missing) {
 			t.Errorf("ScalingUp says %q, want %q", scaling, step.missing)
 		}
-		want := pairs{"revision": "6", "replicas": "3"}
+		want := stringMap{"revision": "6", "replicas": "3"}
 		if step.missing == "" {
 			want["revision"] = "7"
 		}
 		r.get(t, old)
-		got := pairs{"revision": md.Annotations[clusterv1.RevisionAnnotation], "replicas": string('0' + *old.Spec.Replicas)}
+		got := stringMap{"revision": md.Annotations[clusterv1.RevisionAnnotation], "replicas": string('0' + *old.Spec.Replicas)}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
 	}
 }
 
-// connect gives the reconciler everything that a Register would, with a workload cluster that answers.
-func (r *Reconciler) connect() {
+// setUp gives the reconciler everything that a Register would, with a workload cluster that answers.
+func (r *Reconciler) setUp() {
 	reach := safety.Reachability{Since: epoch.Add(-time.Hour)}
 	r.Guard = &safety.Guard{
 		Reader: r.Client, Default: safety.Default(), Period: time.Hour, Clock: r.Clock,

@@ -26,15 +26,15 @@ var update = flag.Bool("update", false, "rewrite the golden stories")
 
 const (
 	tick     = 30 * time.Second
-	fleet    = 50
+	replicas    = 50
 	joinTime = 2 * time.Minute
 	goneTime = time.Minute
 )
 
-// chaos is a set of Machines, spread over three zones, whose Nodes come and go in time that
+// simulation is a set of Machines, spread over three zones, whose Nodes come and go in time that
 // only the story moves. Health check and MachineSet decide by their own functions; what the
 // API server and the cloud would do is done here.
-type chaos struct {
+type simulation struct {
 	now       time.Time
 	set       *clusterv1.MachineSet
 	machines  []*clusterv1.Machine
@@ -44,19 +44,19 @@ type chaos struct {
 	joinable  bool
 	decision  health.Decision
 	limit     int
-	mostGoing int
+	maxReplaced int
 }
 
-func newChaos() *chaos {
-	w := &chaos{now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), set: &clusterv1.MachineSet{}, nodes: map[string]*corev1.Node{}, joinable: true}
-	w.limit, _ = health.Limit(nil, fleet)
-	for range fleet {
+func newSimulation() *simulation {
+	w := &simulation{now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), set: &clusterv1.MachineSet{}, nodes: map[string]*corev1.Node{}, joinable: true}
+	w.limit, _ = health.Limit(nil, replicas)
+	for range replicas {
 		w.join(w.create(w.now.Add(-24 * time.Hour)))
 	}
 	return w
 }
 
-func (w *chaos) create(at time.Time) *clusterv1.Machine {
+func (w *simulation) create(at time.Time) *clusterv1.Machine {
 	w.created++
 	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{
 		// Those of the beginning are a second apart, so that the newest of them is known.
@@ -67,24 +67,24 @@ func (w *chaos) create(at time.Time) *clusterv1.Machine {
 	return m
 }
 
-func (w *chaos) join(m *clusterv1.Machine) {
+func (w *simulation) join(m *clusterv1.Machine) {
 	m.Status.NodeRef.Name = m.Name
 	w.nodes[m.Name] = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.Name, CreationTimestamp: metav1.NewTime(w.now)}}
 	w.ready(m.Name, corev1.ConditionTrue)
 }
 
-func (w *chaos) ready(name string, status corev1.ConditionStatus) {
+func (w *simulation) ready(name string, status corev1.ConditionStatus) {
 	if node := w.nodes[name]; node != nil {
 		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, LastTransitionTime: metav1.NewTime(w.now)}}
 	}
 }
 
-func (w *chaos) say(m *clusterv1.Machine, kind string, status metav1.ConditionStatus) {
+func (w *simulation) setCondition(m *clusterv1.Machine, kind string, status metav1.ConditionStatus) {
 	meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{Type: kind, Status: status, Reason: "Story", LastTransitionTime: metav1.NewTime(w.now)})
 }
 
-// world lets deletions end and Nodes join.
-func (w *chaos) world() {
+// updateMachines lets deletions end and Nodes join.
+func (w *simulation) updateMachines() {
 	w.machines = slices.DeleteFunc(w.machines, func(m *clusterv1.Machine) bool {
 		gone := m.DeletionTimestamp != nil && w.now.Sub(m.DeletionTimestamp.Time) >= goneTime
 		if gone {
@@ -99,8 +99,8 @@ func (w *chaos) world() {
 	}
 }
 
-// check does what the machinehealthcheck controller does.
-func (w *chaos) check() {
+// runHealthCheck does what the machinehealthcheck controller does.
+func (w *simulation) runHealthCheck() {
 	cluster := &clusterv1.Cluster{}
 	for _, kind := range []string{clusterv1.ClusterInfrastructureReadyCondition, clusterv1.ClusterControlPlaneInitializedCondition} {
 		cluster.Status.Conditions = append(cluster.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue})
@@ -126,23 +126,23 @@ func (w *chaos) check() {
 	for i, m := range w.machines {
 		switch situation.Targets[i].Finding.State {
 		case health.Healthy:
-			w.say(m, clusterv1.MachineHealthCheckSucceededCondition, metav1.ConditionTrue)
+			w.setCondition(m, clusterv1.MachineHealthCheckSucceededCondition, metav1.ConditionTrue)
 		case health.Unhealthy:
-			w.say(m, clusterv1.MachineHealthCheckSucceededCondition, metav1.ConditionFalse)
+			w.setCondition(m, clusterv1.MachineHealthCheckSucceededCondition, metav1.ConditionFalse)
 		case health.Leaving, health.Unjudged:
 			continue
 		}
 		if w.decision.Remediate[m.Name] {
-			w.say(m, clusterv1.MachineOwnerRemediatedCondition, metav1.ConditionFalse)
+			w.setCondition(m, clusterv1.MachineOwnerRemediatedCondition, metav1.ConditionFalse)
 		} else {
 			meta.RemoveStatusCondition(&m.Status.Conditions, clusterv1.MachineOwnerRemediatedCondition)
 		}
 	}
 }
 
-// own does what the machineset controller does.
-func (w *chaos) own() {
-	for m, replacement := range successions(w.machines, health.Vacancies(w.set)) {
+// runMachineSet does what the machineset controller does.
+func (w *simulation) runMachineSet() {
+	for m, replacement := range matchReplacements(w.machines, health.Vacancies(w.set)) {
 		health.SetReplacement(m, replacement)
 	}
 	for _, m := range w.machines {
@@ -152,8 +152,8 @@ func (w *chaos) own() {
 			health.SetReplacement(m, replacement)
 		}
 	}
-	vacancies := pending(health.Vacancies(w.set), w.machines, fleet)
-	now, _ := withinBudget(awaitingRemedy(w.machines), w.machines, vacancies, w.limit)
+	vacancies := relevantVacancies(health.Vacancies(w.set), w.machines, replicas)
+	now, _ := withinBudget(remediationCandidates(w.machines), w.machines, vacancies, w.limit)
 	newest := slices.MaxFunc(w.machines, func(a, b *clusterv1.Machine) int {
 		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
 	}).CreationTimestamp
@@ -163,14 +163,14 @@ func (w *chaos) own() {
 		w.deleted = append(w.deleted, m.Name)
 	}
 	health.SetVacancies(w.set, vacancies)
-	for range fleet - len(w.machines) {
+	for range replicas - len(w.machines) {
 		w.create(w.now)
 	}
-	w.mostGoing = max(w.mostGoing, health.Busy(w.machines, health.Vacancies(w.set)))
+	w.maxReplaced = max(w.maxReplaced, health.Busy(w.machines, health.Vacancies(w.set)))
 }
 
-// tell runs the story and says what changes in each tick.
-func (w *chaos) tell(length time.Duration, happenings map[string]func(*chaos)) string {
+// run runs the story and says what changes in each tick.
+func (w *simulation) run(length time.Duration, happenings map[string]func(*simulation)) string {
 	var text strings.Builder
 	last := ""
 	for end := w.now.Add(length); w.now.Before(end); w.now = w.now.Add(tick) {
@@ -179,9 +179,9 @@ func (w *chaos) tell(length time.Duration, happenings map[string]func(*chaos)) s
 			happening(w)
 		}
 		before := len(w.deleted)
-		w.world()
-		w.check()
-		w.own()
+		w.updateMachines()
+		w.runHealthCheck()
+		w.runMachineSet()
 		line := fmt.Sprintf("healthy %d, unhealthy %d, being replaced %d of %d", w.decision.Healthy, w.decision.Unhealthy,
 			health.InFlight(w.machines, health.Vacancies(w.set)), w.limit)
 		if len(w.decision.Zones) > 0 {
@@ -195,13 +195,13 @@ func (w *chaos) tell(length time.Duration, happenings map[string]func(*chaos)) s
 		}
 		last = line
 	}
-	fmt.Fprintf(&text, "deleted %d in all, at most %d at once\n", len(w.deleted), w.mostGoing)
+	fmt.Fprintf(&text, "deleted %d in all, at most %d at once\n", len(w.deleted), w.maxReplaced)
 	return text.String()
 }
 
-// silence makes the Nodes go silent that the predicate picks by number, of those that exist.
-func silence(which func(n int) bool) func(*chaos) {
-	return func(w *chaos) {
+// makeSilent makes the Nodes go silent that the predicate picks by number, of those that exist.
+func makeSilent(which func(n int) bool) func(*simulation) {
+	return func(w *simulation) {
 		for _, m := range w.machines {
 			var n int
 			if _, err := fmt.Sscanf(m.Name, "m-%d", &n); err == nil && which(n) {
@@ -211,58 +211,58 @@ func silence(which func(n int) bool) func(*chaos) {
 	}
 }
 
-func comeBack(w *chaos) {
+func makeAllReady(w *simulation) {
 	w.joinable = true
 	for name := range w.nodes {
 		w.ready(name, corev1.ConditionTrue)
 	}
 }
 
-// TestChaos tells what happens when most Nodes go silent at 12:05 and come back ten minutes
+// TestNodeOutages tells what happens when most Nodes go silent at 12:05 and come back ten minutes
 // later, for which nobody is to blame but the network, and one dies at 13:30 for good.
-func TestChaos(t *testing.T) {
+func TestNodeOutages(t *testing.T) {
 	t.Parallel()
 	four := func(n int) bool { return n%5 != 0 }
-	death := silence(func(n int) bool { return n == 7 })
-	tests := map[string]map[string]func(*chaos){
+	death := makeSilent(func(n int) bool { return n == 7 })
+	tests := map[string]map[string]func(*simulation){
 		"most-nodes-silent": {
-			"12:05:00": func(w *chaos) { silence(four)(w); w.joinable = false }, "12:15:00": comeBack, "13:30:00": death,
+			"12:05:00": func(w *simulation) { makeSilent(four)(w); w.joinable = false }, "12:15:00": makeAllReady, "13:30:00": death,
 		},
-		"most-nodes-silent-but-new-ones-join": {"12:05:00": silence(four), "12:15:00": comeBack, "13:30:00": death},
+		"most-nodes-silent-but-new-ones-join": {"12:05:00": makeSilent(four), "12:15:00": makeAllReady, "13:30:00": death},
 		"two-zones-silent": {
-			"12:05:00": silence(func(n int) bool { return n%3 != 0 }), "12:15:00": comeBack, "13:30:00": death,
+			"12:05:00": makeSilent(func(n int) bool { return n%3 != 0 }), "12:15:00": makeAllReady, "13:30:00": death,
 		},
 		"one-node-dies-and-so-do-its-replacements": {
-			"12:05:00": func(w *chaos) { silence(func(n int) bool { return n == 7 })(w); w.joinable = false },
+			"12:05:00": func(w *simulation) { makeSilent(func(n int) bool { return n == 7 })(w); w.joinable = false },
 		},
 	}
 	for name, happenings := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newChaos()
-			text := w.tell(3*time.Hour, happenings)
-			if w.mostGoing > w.limit {
-				t.Errorf("%d Machines were being replaced at once, at most %d may", w.mostGoing, w.limit)
+			w := newSimulation()
+			text := w.run(3*time.Hour, happenings)
+			if w.maxReplaced > w.limit {
+				t.Errorf("%d Machines were being replaced at once, at most %d may", w.maxReplaced, w.limit)
 			}
 			golden(t, name, text)
 		})
 	}
 }
 
-// TestChaosDeletesNoMoreThanTheBudget is the promise, whatever the goldens say.
-func TestChaosDeletesNoMoreThanTheBudget(t *testing.T) {
+// TestOutageDeletesNoMoreThanTheBudget is the promise, whatever the goldens say.
+func TestOutageDeletesNoMoreThanTheBudget(t *testing.T) {
 	t.Parallel()
 	for _, joinable := range []bool{true, false} {
-		w := newChaos()
-		w.tell(80*time.Minute, map[string]func(*chaos){
-			"12:05:00": func(w *chaos) { silence(func(n int) bool { return n%5 != 0 })(w); w.joinable = joinable },
-			"12:15:00": comeBack,
+		w := newSimulation()
+		w.run(80*time.Minute, map[string]func(*simulation){
+			"12:05:00": func(w *simulation) { makeSilent(func(n int) bool { return n%5 != 0 })(w); w.joinable = joinable },
+			"12:15:00": makeAllReady,
 		})
 		if len(w.deleted) > w.limit {
 			t.Errorf("%d Machines were deleted in ten minutes of silence, with a budget of %d", len(w.deleted), w.limit)
 		}
 		w.deleted = nil
-		w.tell(30*time.Minute, map[string]func(*chaos){"13:30:00": silence(func(n int) bool { return n == 7 })})
+		w.run(30*time.Minute, map[string]func(*simulation){"13:30:00": makeSilent(func(n int) bool { return n == 7 })})
 		if diff := cmp.Diff([]string{"m-07"}, w.deleted); diff != "" {
 			t.Errorf("after one real death (-want +got):\n%s", diff)
 		}
