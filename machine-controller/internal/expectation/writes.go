@@ -41,9 +41,9 @@ type observedWrite struct {
 // Note remembers the object's resource version as that of our last write.
 func (w *Writes) Note(object client.Object) { w.note(object, object.GetResourceVersion()) }
 
-// Ended remembers that our last write took the last finalizer of an object that was being deleted: whatever a
+// Finalized remembers that our last write took the last finalizer of an object that was being deleted: whatever a
 // cache shows of it from now on is old.
-func (w *Writes) Ended(object client.Object) { w.note(object, finalized) }
+func (w *Writes) Finalized(object client.Object) { w.note(object, finalized) }
 
 func (w *Writes) note(object client.Object, version string) {
 	w.mu.Lock()

@@ -48,7 +48,7 @@ func TestFinalizedIsAlwaysBehind(t *testing.T) {
 	t.Parallel()
 	w := Writes{Clock: testingclock.NewFakePassiveClock(epoch)}
 	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{UID: "m", ResourceVersion: "10"}}
-	w.Ended(m)
+	w.Finalized(m)
 	for range 2 {
 		if !w.Behind(m) {
 			t.Error("what was ended is taken for alive")

@@ -218,7 +218,7 @@ func (r *Reconciler) nextRequeue(s *state) reconcile.Result {
 	case rollout.WaitCache:
 		result.RequeueAfter = unseenRetry
 	case rollout.WaitBlocked:
-		result.RequeueAfter = safety.LookAgain
+		result.RequeueAfter = safety.RetryPeriod
 	}
 	if again := s.freeze.RequeueAfter; again > 0 && (result.RequeueAfter == 0 || again < result.RequeueAfter) {
 		result.RequeueAfter = again

@@ -31,7 +31,7 @@ func (r *Reconciler) admit(ctx context.Context, s *ward) (reconcile.Result, erro
 		for name, refusal := range refused {
 			delete(s.decision.Remediate, name)
 			s.decision.Held[name] = health.Hold(refusal.Message)
-			result.RequeueAfter = safety.LookAgain
+			result.RequeueAfter = safety.RetryPeriod
 		}
 	}
 	return result, nil

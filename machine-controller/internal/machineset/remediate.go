@@ -61,7 +61,7 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) (acted bool, resul
 		errs = append(errs, r.replaceMachine(ctx, s, m))
 	}
 	if len(chosen.wait) > 0 {
-		result = results.Earliest(result, reconcile.Result{RequeueAfter: safety.LookAgain})
+		result = results.Earliest(result, reconcile.Result{RequeueAfter: safety.RetryPeriod})
 	}
 	return len(chosen.now) > 0, result, kerrors.NewAggregate(errs)
 }

@@ -106,7 +106,7 @@ func (r *Reconciler) createMissing(ctx context.Context, s *state, missing int) (
 	}
 	if refusal := decision.Refusal; refusal != nil {
 		s.blocked = errors.New(refusal.Message)
-		return reconcile.Result{RequeueAfter: safety.LookAgain}, nil
+		return reconcile.Result{RequeueAfter: safety.RetryPeriod}, nil
 	}
 	if missing > maxPerReconcile {
 		return reconcile.Result{RequeueAfter: time.Millisecond}, nil
@@ -145,7 +145,7 @@ func (r *Reconciler) createMachines(ctx context.Context, s *state, from template
 func (r *Reconciler) deleteSurplus(ctx context.Context, s *state, surplus int) (reconcile.Result, error) {
 	if refusal := r.Guard.NotClaimed(s.cluster); refusal != nil {
 		s.scaleDownBlocked = refusal.Message
-		return reconcile.Result{RequeueAfter: safety.LookAgain}, nil
+		return reconcile.Result{RequeueAfter: safety.RetryPeriod}, nil
 	}
 	if owner := metav1.GetControllerOfNoCopy(s.set); owner == nil {
 		shown, err := marks.Shown(ctx, r.Live, s.machines, client.InNamespace(s.set.Namespace),

@@ -25,9 +25,9 @@ import (
 	"drover.io/runtime/predicates"
 )
 
-// LookAgain is when to ask again after a refusal: not every change that lifts one wakes
+// RetryPeriod is when to ask again after a refusal: not every change that lifts one wakes
 // whoever was refused.
-const LookAgain = 10 * time.Second
+const RetryPeriod = 10 * time.Second
 
 // +kubebuilder:rbac:groups=policy.drover.io,resources=machinepolicies,verbs=get;list;watch
 
