@@ -16,6 +16,7 @@ import (
 	"drover.io/machine-controller/internal/kubeversion"
 	"drover.io/machine-controller/internal/machinename"
 	"drover.io/machine-controller/internal/rollout"
+	"drover.io/machine-controller/internal/rollout/revision"
 	"drover.io/runtime/results"
 )
 
@@ -86,7 +87,7 @@ func (r *Reconciler) createSet(ctx context.Context, s *state, intent rollout.Int
 		return nil //nolint:nilerr // it is told in a condition; only a new spec can help
 	}
 	for attempt := range attempts {
-		identity := rollout.Identify(md, now, attempt)
+		identity := revision.Identify(md, now, attempt)
 		set := newSet(s, identity, intent.To)
 		err := r.Client.Create(ctx, set)
 		if err == nil {
@@ -105,7 +106,7 @@ func (r *Reconciler) createSet(ctx context.Context, s *state, intent rollout.Int
 		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(set), found); err != nil {
 			return fmt.Errorf("reading MachineSet %q: %w", set.Name, err)
 		}
-		same, _ := rollout.EqualTemplate(&found.Spec.Template, &set.Spec.Template)
+		same, _ := revision.EqualTemplate(&found.Spec.Template, &set.Spec.Template)
 		if metav1.IsControlledBy(found, md) && found.DeletionTimestamp.IsZero() && same {
 			r.tracker.Created(md.UID, found)
 			return nil
@@ -116,7 +117,7 @@ func (r *Reconciler) createSet(ctx context.Context, s *state, intent rollout.Int
 }
 
 // newSet is the MachineSet for the present template.
-func newSet(s *state, identity rollout.Identity, replicas int32) *clusterv1.MachineSet {
+func newSet(s *state, identity revision.Identity, replicas int32) *clusterv1.MachineSet {
 	md := s.deployment
 	set := &clusterv1.MachineSet{
 		ObjectMeta: metav1.ObjectMeta{

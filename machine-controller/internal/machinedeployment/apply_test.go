@@ -17,6 +17,7 @@ import (
 
 	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/rollout"
+	"drover.io/machine-controller/internal/rollout/revision"
 )
 
 // hold keeps a MachineSet that is being deleted.
@@ -24,7 +25,7 @@ const hold = "drover.test/hold"
 
 // occupiedName is a MachineSet under the name of an attempt.
 func occupiedName(md *clusterv1.MachineDeployment, attempt int, change func(*clusterv1.MachineSet)) *clusterv1.MachineSet {
-	set := newSet(&state{deployment: md}, rollout.Identify(md, begun, attempt), 1)
+	set := newSet(&state{deployment: md}, revision.Identify(md, begun, attempt), 1)
 	change(set)
 	return set
 }
@@ -103,7 +104,7 @@ func TestStoredNamingTemplateIsReported(t *testing.T) {
 	if said := conditions.GetMessage(md, clusterv1.MachineDeploymentAvailableCondition); !strings.Contains(said, "spec.machineNaming.template") || !strings.Contains(said, "{{ .random }}") {
 		t.Errorf("the condition says %q", said)
 	}
-	set := newSet(s, rollout.Identify(md, begun, 0), 1)
+	set := newSet(s, revision.Identify(md, begun, 0), 1)
 	if set.Spec.MachineNaming.Template != "" {
 		t.Error("a MachineSet is given what the API server refuses")
 	}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	"drover.io/machine-controller/internal/rollout"
+	"drover.io/machine-controller/internal/rollout/revision"
 )
 
 // RolledBackCondition is False after an annotation asked for an earlier revision in vain, until
@@ -96,7 +97,7 @@ func setRollingOut(s *state) {
 func differences(s *state) []string {
 	var all []string
 	for _, set := range s.sets {
-		if equal, found := rollout.EqualTemplate(&set.Spec.Template, &s.deployment.Spec.Template); supersededSet(s, set) && ptr.Deref(set.Status.Replicas, 0) > 0 {
+		if equal, found := revision.EqualTemplate(&set.Spec.Template, &s.deployment.Spec.Template); supersededSet(s, set) && ptr.Deref(set.Status.Replicas, 0) > 0 {
 			if equal {
 				found = []string{"spec.rollout.after has passed"}
 			}
@@ -130,8 +131,8 @@ func superseded(s *state) int32 {
 // supersededSet reports whether a MachineSet is of another template than the deployment, or of an
 // earlier revision. A template that waits for its MachineSet has no revision yet.
 func supersededSet(s *state, set *clusterv1.MachineSet) bool {
-	equal, _ := rollout.EqualTemplate(&set.Spec.Template, &s.deployment.Spec.Template)
-	return !equal || rollout.Revision(set) < rollout.Revision(s.deployment)
+	equal, _ := revision.EqualTemplate(&set.Spec.Template, &s.deployment.Spec.Template)
+	return !equal || revision.Of(set) < revision.Of(s.deployment)
 }
 
 func setScalingUp(s *state) {

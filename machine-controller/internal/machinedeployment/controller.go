@@ -34,6 +34,7 @@ import (
 	"drover.io/machine-controller/internal/ownerref"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/rollout"
+	"drover.io/machine-controller/internal/rollout/revision"
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/runtime/predicates"
 	"drover.io/runtime/results"
@@ -174,7 +175,7 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (reconcile.Result, e
 		Sets:         s.sets,
 		Machines:     s.machines,
 		Unseen:       r.unseenSets(s.sets),
-		Blocked:         s.rolloutBlocked,
+		Blocked:      s.rolloutBlocked,
 		HistoryLimit: historyLimit(s.deployment),
 		Now:          r.Clock.Now(),
 	})
@@ -287,9 +288,9 @@ func ensureMetadata(s *state, now time.Time) {
 	}
 	fillSelector(md)
 	setCapacityLabels(md)
-	current, olds := rollout.FindCurrent(md, s.sets, now)
+	current, olds := revision.FindCurrent(md, s.sets, now)
 	if current == nil && (s.rolloutBlocked != "" || ptr.Deref(md.Spec.Paused, false)) {
 		return // a new revision begins with its MachineSet: until then no Node is of an outdated one
 	}
-	md.Annotations[clusterv1.RevisionAnnotation] = fmt.Sprint(rollout.NextRevision(current, olds))
+	md.Annotations[clusterv1.RevisionAnnotation] = fmt.Sprint(revision.Next(current, olds))
 }

@@ -13,7 +13,7 @@ import (
 
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/patch"
-	"drover.io/machine-controller/internal/rollout"
+	"drover.io/machine-controller/internal/rollout/revision"
 	"drover.io/machine-controller/internal/safety"
 )
 
@@ -25,7 +25,7 @@ func (r *Reconciler) observeRolloutBlocked(ctx context.Context, s *state) error 
 		s.rolloutBlocked = refusal.Message
 		return nil
 	}
-	current, _ := rollout.FindCurrent(s.deployment, s.sets, r.Clock.Now())
+	current, _ := revision.FindCurrent(s.deployment, s.sets, r.Clock.Now())
 	if current != nil || ptr.Deref(s.deployment.Spec.Paused, false) {
 		return nil // the MachineSet looks for the templates of the Machines that it makes
 	}

@@ -20,16 +20,13 @@ import (
 	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/ownerref"
 	"drover.io/machine-controller/internal/patch"
+	"drover.io/machine-controller/internal/rollout/revision"
 )
-
-// HistoryAnnotation keeps that many superseded MachineSets, with no replicas, after a
-// rollout, to go back to. Without it none are kept, as in upstream's v1beta2.
-const HistoryAnnotation = "drover.io/revision-history"
 
 // historyLimit reads the annotation. A value that is not a number keeps everything: what is deleted cannot be
 // gone back to.
 func historyLimit(md *clusterv1.MachineDeployment) int32 {
-	value, present := md.Annotations[HistoryAnnotation]
+	value, present := md.Annotations[revision.HistoryAnnotation]
 	if !present {
 		return 0
 	}
@@ -42,7 +39,7 @@ func historyLimit(md *clusterv1.MachineDeployment) int32 {
 
 // annotationRules are those for the annotations that are read from a MachineDeployment.
 var annotationRules = append([]annotation.Rule{annotation.Freeze, {
-	Key:        HistoryAnnotation,
+	Key:        revision.HistoryAnnotation,
 	Understood: func(value string, _ map[string]string) bool { _, ok := annotation.Count(value); return ok },
 	Allowed:    "a number from 0", Otherwise: "no superseded MachineSet is deleted",
 }}, annotation.NodeGroupSizes...)

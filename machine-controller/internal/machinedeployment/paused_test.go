@@ -22,6 +22,7 @@ import (
 
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/index/indextest"
+	"drover.io/machine-controller/internal/rollout/revision"
 	"drover.io/machine-controller/internal/testenv"
 )
 
@@ -96,7 +97,7 @@ func TestRefusedRollbackIsReported(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			md := selecting()
-			md.Annotations[RollbackAnnotation] = test.wanted
+			md.Annotations[revision.RollbackAnnotation] = test.wanted
 			r := reconcilerWith(t, interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, options ...client.PatchOption) error {
 				if data, err := patch.Data(o); err != nil || (test.answer != nil && strings.Contains(string(data), `"spec"`)) {
 					return test.answer
@@ -108,7 +109,7 @@ func TestRefusedRollbackIsReported(t *testing.T) {
 				t.Errorf("error %v", err)
 			}
 			r.get(t, md)
-			_, asked := md.Annotations[RollbackAnnotation]
+			_, asked := md.Annotations[revision.RollbackAnnotation]
 			got := outcome{Reason: conditions.GetReason(md, RolledBackCondition), Version: md.Spec.Template.Spec.Version, Asked: asked}
 			select {
 			case said := <-r.Events.(*events.FakeRecorder).Events:

@@ -18,7 +18,7 @@ import (
 
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/machinename"
-	"drover.io/machine-controller/internal/rollout"
+	"drover.io/machine-controller/internal/rollout/revision"
 	"drover.io/runtime/predicates"
 	"drover.io/runtime/results"
 )
@@ -33,9 +33,9 @@ var notPropagated = []string{
 	clusterv1.DesiredReplicasAnnotation,
 	clusterv1.MaxReplicasAnnotation,
 	clusterv1.DisableMachineCreateAnnotation,
-	HistoryAnnotation,
-	RollbackAnnotation,
-	revisionsAnnotation,
+	revision.HistoryAnnotation,
+	revision.RollbackAnnotation,
+	revision.PastRevisionsAnnotation,
 	propagatedAnnotations,
 	managedCapacityLabels,
 	policyv1.FreezeAnnotation,
@@ -47,7 +47,7 @@ var notPropagated = []string{
 // can be stored on an API server without our rules, is told only how its Machines go away.
 func (r *Reconciler) propagateToSets(ctx context.Context, s *state) error {
 	md := s.deployment
-	current, _ := rollout.FindCurrent(md, s.sets, r.Clock.Now())
+	current, _ := revision.FindCurrent(md, s.sets, r.Clock.Now())
 	for i, set := range s.sets {
 		wanted := set.DeepCopy()
 		propagate(wanted, md)
@@ -59,7 +59,7 @@ func (r *Reconciler) propagateToSets(ctx context.Context, s *state) error {
 			}
 		}
 		if set == current {
-			setRevision(wanted, md.Annotations[clusterv1.RevisionAnnotation])
+			revision.Set(wanted, md.Annotations[clusterv1.RevisionAnnotation])
 		}
 		if equality.Semantic.DeepEqual(set, wanted) {
 			continue
@@ -102,22 +102,12 @@ func propagate(set *clusterv1.MachineSet, md *clusterv1.MachineDeployment) {
 	set.Labels = all
 	set.Annotations = annotations(set.Annotations, md.Annotations)
 
-	copyInPlaceFields(&set.Spec.Template, &md.Spec.Template)
+	revision.CopyInPlaceFields(&set.Spec.Template, &md.Spec.Template)
 	set.Spec.Template.Labels = maps.Clone(all)
 	if machinename.Check(md.Spec.MachineNaming.Template) == nil { // a set cannot take what is not valid
 		set.Spec.MachineNaming = md.Spec.MachineNaming
 	}
 	propagateDeletion(set, md)
-}
-
-// copyInPlaceFields gives a template what another has in the fields that take no new Machines.
-func copyInPlaceFields(template, from *clusterv1.MachineTemplateSpec) {
-	from = from.DeepCopy()
-	template.Labels, template.Annotations = from.Labels, from.Annotations
-	template.Spec.ReadinessGates = from.Spec.ReadinessGates
-	template.Spec.MinReadySeconds = from.Spec.MinReadySeconds
-	template.Spec.Taints = from.Spec.Taints
-	template.Spec.Deletion = from.Spec.Deletion
 }
 
 // propagateDeletion writes into the set how its Machines are to be chosen and deleted.

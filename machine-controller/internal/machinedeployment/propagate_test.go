@@ -16,6 +16,7 @@ import (
 
 	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/rollout"
+	"drover.io/machine-controller/internal/rollout/revision"
 	"drover.io/machine-controller/internal/testenv"
 )
 
@@ -26,7 +27,7 @@ func deployment() *clusterv1.MachineDeployment {
 	md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: "md", UID: "md-uid",
 		Annotations: stringMap{
-			"carried": "1", clusterv1.RevisionAnnotation: "7", HistoryAnnotation: "2", clusterv1.DesiredReplicasAnnotation: "9",
+			"carried": "1", clusterv1.RevisionAnnotation: "7", revision.HistoryAnnotation: "2", clusterv1.DesiredReplicasAnnotation: "9",
 			clusterv1.MaxReplicasAnnotation: "9", clusterv1.DisableMachineCreateAnnotation: "true", "kubectl.kubernetes.io/last-applied-configuration": "{}",
 		},
 	}}
@@ -41,6 +42,15 @@ func deployment() *clusterv1.MachineDeployment {
 	md.Spec.Deletion.Order = clusterv1.OldestMachineSetDeletionOrder
 	md.Spec.MachineNaming.Template = "{{ .random }}"
 	return md
+}
+
+// setOfRevision is a MachineSet of an earlier revision, with that version.
+func setOfRevision(revision, version string) *clusterv1.MachineSet {
+	set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: "md-" + revision, Annotations: stringMap{clusterv1.RevisionAnnotation: revision}}}
+	set.Spec.Template = *deployment().Spec.Template.DeepCopy()
+	set.Spec.Template.Labels = propagatedLabels("hash")
+	set.Spec.Template.Spec.Version = version
+	return set
 }
 
 // propagatedLabels are the labels of every MachineSet of deployment, with that hash.
@@ -189,7 +199,7 @@ func TestNewSet(t *testing.T) {
 	t.Parallel()
 	md := deployment()
 	s := &state{deployment: md, decision: rollout.Decision{Stamp: rollout.Stamp{Desired: 3, Max: 4}}}
-	got := newSet(s, rollout.Identity{Name: "md-hash", Label: "hash"}, 2)
+	got := newSet(s, revision.Identity{Name: "md-hash", Label: "hash"}, 2)
 	want := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: "md-hash", Labels: propagatedLabels("hash"), Finalizers: []string{clusterv1.MachineSetFinalizer},
 		Annotations: stringMap{"carried": "1", propagatedAnnotations: "carried", clusterv1.RevisionAnnotation: "7", clusterv1.DesiredReplicasAnnotation: "3", clusterv1.MaxReplicasAnnotation: "4"},
@@ -249,7 +259,7 @@ func TestHistoryLimit(t *testing.T) {
 	t.Parallel()
 	const all = math.MaxInt32
 	for given, want := range map[string]int32{"": all, "3": 3, "0": 0, "-1": all, "many": all, "99999999999": all, "2.5": all} {
-		md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Annotations: stringMap{HistoryAnnotation: given}}}
+		md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Annotations: stringMap{revision.HistoryAnnotation: given}}}
 		if got := historyLimit(md); got != want {
 			t.Errorf("%q keeps %d, want %d", given, got, want)
 		}
@@ -286,5 +296,18 @@ func TestUnseen(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestRemovedAnnotationsAreRemovedFromSets takes away what the deployment has lost, and nothing else.
+func TestRemovedAnnotationsAreRemovedFromSets(t *testing.T) {
+	t.Parallel()
+	own := stringMap{"own": "1", "left": "1", "stays": "1", propagatedAnnotations: "left,stays"}
+	got := annotations(own, stringMap{"stays": "2", "comes": "1", revision.HistoryAnnotation: "3"})
+	if diff := cmp.Diff(stringMap{"own": "1", "stays": "2", "comes": "1", propagatedAnnotations: "comes,stays"}, got); diff != "" {
+		t.Error(diff)
+	}
+	if got := annotations(got, nil); len(got) != 1 || got["own"] != "1" {
+		t.Errorf("after all have left: %v", got)
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/kubeversion"
-	"drover.io/machine-controller/internal/rollout"
+	"drover.io/machine-controller/internal/rollout/revision"
 	"drover.io/runtime/predicates"
 	"drover.io/runtime/results"
 )
@@ -116,7 +116,7 @@ func phaseOf(md *clusterv1.MachineDeployment) clusterv1.MachineDeploymentPhase {
 // currentSets is the MachineSet that the deployment is rolling out, if there is one yet. No other has
 // Machines that are up to date, even while these do not know that they are not any more.
 func currentSets(s *state, now time.Time) []*clusterv1.MachineSet {
-	if set, _ := rollout.FindCurrent(s.deployment, s.sets, now); set != nil {
+	if set, _ := revision.FindCurrent(s.deployment, s.sets, now); set != nil {
 		return []*clusterv1.MachineSet{set}
 	}
 	return nil

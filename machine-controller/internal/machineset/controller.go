@@ -73,7 +73,7 @@ type state struct {
 	blocked error
 	// scaleDownBlocked is why surplus Machines are not deleted; empty when nothing keeps them.
 	scaleDownBlocked string
-	freeze     safety.FreezeDecision
+	freeze           safety.FreezeDecision
 }
 
 // Register adds the controller to the manager, with everything that can wake a MachineSet.

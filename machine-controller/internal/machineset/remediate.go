@@ -22,7 +22,7 @@ import (
 	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/metrics"
 	"drover.io/machine-controller/internal/patch"
-	"drover.io/machine-controller/internal/rollout"
+	"drover.io/machine-controller/internal/rollout/revision"
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/runtime/results"
 )
@@ -127,7 +127,7 @@ func (r *Reconciler) planRemediation(ctx context.Context, s *state, waiting []*c
 		if err != nil {
 			return chosen, err
 		}
-		if current, _ := rollout.FindCurrent(md, sets, r.Clock.Now()); current == nil || current.UID != s.set.UID {
+		if current, _ := revision.FindCurrent(md, sets, r.Clock.Now()); current == nil || current.UID != s.set.UID {
 			chosen.reason = clusterv1.MachineSetMachineCannotBeRemediatedReason
 			chosen.message = fmt.Sprintf("MachineSet %s is superseded: the rollout of MachineDeployment %s replaces the Machine", s.set.Name, md.Name)
 			return chosen, nil

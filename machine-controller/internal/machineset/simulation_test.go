@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "rewrite the golden stories")
 
 const (
 	tick     = 30 * time.Second
-	replicas    = 50
+	replicas = 50
 	joinTime = 2 * time.Minute
 	goneTime = time.Minute
 )
@@ -35,15 +35,15 @@ const (
 // only the story moves. Health check and MachineSet decide by their own functions; what the
 // API server and the cloud would do is done here.
 type simulation struct {
-	now       time.Time
-	set       *clusterv1.MachineSet
-	machines  []*clusterv1.Machine
-	nodes     map[string]*corev1.Node
-	created   int
-	deleted   []string
-	joinable  bool
-	decision  health.Decision
-	limit     int
+	now         time.Time
+	set         *clusterv1.MachineSet
+	machines    []*clusterv1.Machine
+	nodes       map[string]*corev1.Node
+	created     int
+	deleted     []string
+	joinable    bool
+	decision    health.Decision
+	limit       int
 	maxReplaced int
 }
 

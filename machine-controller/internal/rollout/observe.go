@@ -12,9 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"drover.io/machine-controller/internal/annotation"
+	"drover.io/machine-controller/internal/rollout/revision"
 )
 
 // Observation is what the controller has gathered. Nothing in it is changed.
@@ -50,7 +52,7 @@ func Observe(o Observation) (State, error) {
 		Strategy:     md.Spec.Rollout.Strategy.Type,
 		Limits:       limits,
 		Paused:       md.Spec.Paused != nil && *md.Spec.Paused,
-		Blocked:         o.Blocked,
+		Blocked:      o.Blocked,
 		Deleting:     !md.DeletionTimestamp.IsZero(),
 		HistoryLimit: o.HistoryLimit,
 		Unseen:       o.Unseen,
@@ -61,7 +63,7 @@ func Observe(o Observation) (State, error) {
 			machines[owner.UID] = append(machines[owner.UID], m)
 		}
 	}
-	current, _ := FindCurrent(md, o.Sets, o.Now)
+	current, _ := revision.FindCurrent(md, o.Sets, o.Now)
 	for _, ms := range o.Sets {
 		set := observeSet(ms, machines[ms.UID])
 		set.Current = ms == current
@@ -74,12 +76,12 @@ func observeSet(ms *clusterv1.MachineSet, machines []*clusterv1.Machine) Set {
 	set := Set{
 		Name:           ms.Name,
 		Created:        ms.CreationTimestamp.Time,
-		Revision:       Revision(ms),
-		Replicas:       replicasOf(ms),
+		Revision:       revision.Of(ms),
+		Replicas:       ptr.Deref(ms.Spec.Replicas, 0),
 		Recorded:       stampOf(ms),
 		CreateDisabled: annotation.IsTrue(ms, clusterv1.DisableMachineCreateAnnotation),
 		Terminating:    !ms.DeletionTimestamp.IsZero(),
-		Unobserved:        ms.Status.ObservedGeneration < ms.Generation,
+		Unobserved:     ms.Status.ObservedGeneration < ms.Generation,
 	}
 	for _, m := range machines {
 		set.count(m)
@@ -114,8 +116,8 @@ func LastReplicas(sets []*clusterv1.MachineSet) *int32 {
 	var newest *clusterv1.MachineSet
 	var last, sum int32
 	for _, ms := range sets {
-		sum += replicasOf(ms)
-		if stamp := stampOf(ms); stamp != (Stamp{}) && (newest == nil || Revision(ms) > Revision(newest)) {
+		sum += ptr.Deref(ms.Spec.Replicas, 0)
+		if stamp := stampOf(ms); stamp != (Stamp{}) && (newest == nil || revision.Of(ms) > revision.Of(newest)) {
 			newest, last = ms, stamp.Desired
 		}
 	}

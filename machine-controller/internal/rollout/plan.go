@@ -35,23 +35,23 @@ func (p *plan) steps() []step {
 		return []step{
 			setCreateDisabled, // old sets must not replace what somebody deletes
 			lowerAnnotated,    // a decrease takes the Machines that were picked for it
-			limitCurrent,     // the current set alone is never larger than wanted
+			limitCurrent,      // the current set alone is never larger than wanted
 			shrinkToExisting,  // an old set gives up what was deleted
-			shrink,         // down to what may exist
-			growCurrent,    // fill up with the wanted template
-			cleanUp,        // forget old revisions
+			shrink,            // down to what may exist
+			growCurrent,       // fill up with the wanted template
+			cleanUp,           // forget old revisions
 		}
 	default:
 		return []step{
 			setCreateDisabled, // in case the strategy was OnDelete before
 			lowerAnnotated,    // a decrease takes the Machines that were picked for it
-			limitCurrent,     // the current set alone is never larger than wanted
-			growOldSets,     // an increase during an unproven rollout
+			limitCurrent,      // the current set alone is never larger than wanted
+			growOldSets,       // an increase during an unproven rollout
 			shrinkOldSets,     // within what may be unavailable
-			shrink,         // down to what may exist, whatever is left over
-			growCurrent,    // surge
-			breakDeadlock,  // when nothing else can ever move
-			cleanUp,        // forget old revisions
+			shrink,            // down to what may exist, whatever is left over
+			growCurrent,       // surge
+			breakDeadlock,     // when nothing else can ever move
+			cleanUp,           // forget old revisions
 		}
 	}
 }

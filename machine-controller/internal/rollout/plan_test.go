@@ -142,7 +142,9 @@ func TestPlan(t *testing.T) {
 		"it keeps the vacancies of an old set until that can create no more": {
 			state: State{Replicas: 10, Strategy: clusterv1.OnDeleteMachineDeploymentStrategyType, Sets: []Set{
 				set("a", 5, func(s *Set) { s.Machines, s.Reported, s.Available = 4, 4, 4 }),
-				set("b", 3, func(s *Set) { s.Machines, s.Reported, s.Available, s.CreateDisabled, s.Unobserved = 2, 2, 2, true, true }),
+				set("b", 3, func(s *Set) {
+					s.Machines, s.Reported, s.Available, s.CreateDisabled, s.Unobserved = 2, 2, 2, true, true
+				}),
 				set("c", 2, isCurrent)}},
 			want: []string{"DisableCreate a"},
 			wait: WaitMachineSet,

@@ -14,16 +14,16 @@ import (
 type plan struct {
 	state   State
 	current *setPlan   // nil if no MachineSet has the wanted template
-	oldSets    []*setPlan // oldest first
+	oldSets []*setPlan // oldest first
 	entries []*setPlan // olds, then current
-	extra   []Intent // whatever is not a change of size
+	extra   []Intent   // whatever is not a change of size
 }
 
 // setPlan is a Set with its planned size.
 type setPlan struct {
 	Set
-	target int32
-	reasons  []string
+	target  int32
+	reasons []string
 }
 
 func newPlan(state State) *plan {

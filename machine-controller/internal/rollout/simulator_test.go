@@ -24,7 +24,7 @@ type picker interface {
 // simSet and simMachine are the objects in the simulated API server.
 type simSet struct {
 	name, template string
-	created           int
+	created        int
 	version        int // resourceVersion
 	spec           int32
 	generation     int
@@ -39,30 +39,30 @@ type simMachine struct {
 	set       string
 	available bool
 	deleting  bool
-	annotated    bool
+	annotated bool
 }
 
 // simulator is a management cluster with one MachineDeployment: the truth, and the
 // caches that trail behind it, one per kind.
 type simulator struct {
 	picker
-	replicas               int32
-	onDelete, paused, blocked bool
-	surge, unavailable     *intstr.IntOrString
-	template               string
-	sets                   []simSet
-	machines               []simMachine
-	setLog                 [][]simSet
-	machineLog             [][]simMachine
-	seenSets, seenMachines int
-	written                map[string]int // version of our last write, per set
-	resized                  bool           // spec.replicas has changed
-	annotatedForDecrease                map[int]bool   // Machines annotated together with a decrease
-	nextMachine, clock     int
-	promisedOrder             bool  // victims in the promised order; else the available first
+	replicas                     int32
+	onDelete, paused, blocked    bool
+	surge, unavailable           *intstr.IntOrString
+	template                     string
+	sets                         []simSet
+	machines                     []simMachine
+	setLog                       [][]simSet
+	machineLog                   [][]simMachine
+	seenSets, seenMachines       int
+	written                      map[string]int // version of our last write, per set
+	resized                      bool           // spec.replicas has changed
+	annotatedForDecrease         map[int]bool   // Machines annotated together with a decrease
+	nextMachine, clock           int
+	promisedOrder                bool  // victims in the promised order; else the available first
 	ceiling, floor, lostToOthers int32 // what may be created; what must stay; what somebody else took
-	steps                  int
-	failure                 error
+	steps                        int
+	failure                      error
 }
 
 func newSimulator(c picker, replicas int32, surge, unavailable *intstr.IntOrString) *simulator {

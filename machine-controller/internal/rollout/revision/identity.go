@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package rollout
+package revision
 
 import (
 	"crypto/sha256"
@@ -29,12 +29,10 @@ type Identity struct {
 	Label string
 }
 
-// Identify gives the MachineSet for the present template of md its identity.
-// It is a function of the MachineDeployment, the template and, once it has
-// passed, spec.rollout.after, so that two reconciles that cannot see each
-// other's writes try to create the same object and only one succeeds. Attempt
-// is 0; it grows by one for each name that turned out to belong to something
-// else, such as an earlier MachineSet that is still being deleted.
+// Identify returns the identity of the MachineSet for the present template of md. It is a function of the
+// MachineDeployment, the template and, once it has passed, spec.rollout.after, so that two reconciles that do not see
+// each other's writes create the same object and only one succeeds. attempt is 0; it grows by one for each name that is
+// occupied by another object, such as an earlier MachineSet that is still being deleted.
 func Identify(md *clusterv1.MachineDeployment, now time.Time, attempt int) Identity {
 	label := hashOf(md, now)
 	if attempt > 0 {

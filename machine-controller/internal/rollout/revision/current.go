@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package rollout
+package revision
 
 import (
 	"cmp"
@@ -11,15 +11,14 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// FindCurrent splits sets into the one that fulfils the template of md and all
-// others, the oldest first. A set that is being deleted is never current. Once
-// spec.rollout.after has passed, only a set that was created since then, or
-// expressly for it, is current. If several qualify, the one with the most
-// replicas is current, so that no Machine is replaced needlessly; then the one
-// with the highest revision; then the oldest.
+// FindCurrent splits sets into the one that has the template of md and all others, the oldest first. A set that is being
+// deleted is never current. Once spec.rollout.after has passed, only a set that was created since then, or for it, is
+// current. If several qualify, the one with the most replicas is current, so that no Machine is replaced needlessly; then
+// the one with the highest revision; then the oldest.
 func FindCurrent(md *clusterv1.MachineDeployment, sets []*clusterv1.MachineSet, now time.Time) (current *clusterv1.MachineSet, oldSets []*clusterv1.MachineSet) {
 	for _, ms := range sets {
 		if qualifies(md, ms, now) && (current == nil || preferred(ms, current) < 0) {
@@ -45,19 +44,19 @@ func qualifies(md *clusterv1.MachineDeployment, ms *clusterv1.MachineSet, now ti
 	return IsAfter(md, ms, now)
 }
 
-// IsAfter reports whether a set is new enough for spec.rollout.after: that has not passed, or
-// the set was created since then, or expressly for it.
+// IsAfter reports whether a set is new enough for spec.rollout.after: that has not passed, or the set was created since
+// then, or for it.
 func IsAfter(md *clusterv1.MachineDeployment, ms *clusterv1.MachineSet, now time.Time) bool {
 	if !afterPassed(md, now) || !ms.CreationTimestamp.Time.Before(md.Spec.Rollout.After.Time) {
 		return true
 	}
-	// The clock that stamps creations may be behind ours: the identity tells
-	// what the set was created for. It never speaks for the template.
+	// The API server's clock, which sets creationTimestamp, may be behind ours: the hash in the label includes
+	// spec.rollout.after. It is not compared for the template.
 	hash, _, _ := strings.Cut(ms.Labels[clusterv1.MachineDeploymentUniqueLabel], "-")
 	return hash == hashOf(md, now)
 }
 
-// afterPassed tells whether spec.rollout.after asks for new Machines by now.
+// afterPassed reports whether spec.rollout.after requires new Machines by now.
 func afterPassed(md *clusterv1.MachineDeployment, now time.Time) bool {
 	after := md.Spec.Rollout.After
 	return !after.IsZero() && !now.Before(after.Time)
@@ -65,8 +64,8 @@ func afterPassed(md *clusterv1.MachineDeployment, now time.Time) bool {
 
 func preferred(a, b *clusterv1.MachineSet) int {
 	return cmp.Or(
-		cmp.Compare(replicasOf(b), replicasOf(a)),
-		cmp.Compare(Revision(b), Revision(a)),
+		cmp.Compare(ptr.Deref(b.Spec.Replicas, 0), ptr.Deref(a.Spec.Replicas, 0)),
+		cmp.Compare(Of(b), Of(a)),
 		byAge(a, b),
 	)
 }
@@ -75,16 +74,9 @@ func byAge(a, b *clusterv1.MachineSet) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
-func replicasOf(ms *clusterv1.MachineSet) int32 {
-	if ms.Spec.Replicas == nil {
-		return 0
-	}
-	return *ms.Spec.Replicas
-}
-
-// Revision is the number in the revision annotation of a MachineSet or a MachineDeployment; 0 if there is none
-// or if it is not a number.
-func Revision(o metav1.Object) int64 {
+// Of is the number in the revision annotation of a MachineSet or a MachineDeployment; 0 if there is none or if it is not a
+// number.
+func Of(o metav1.Object) int64 {
 	revision, err := strconv.ParseInt(o.GetAnnotations()[clusterv1.RevisionAnnotation], 10, 64)
 	if err != nil {
 		return 0
@@ -92,16 +84,15 @@ func Revision(o metav1.Object) int64 {
 	return revision
 }
 
-// NextRevision is the revision that the current set must carry: higher than
-// any other, and never lower than what it carries already. current is nil for a
-// set that is about to be created.
-func NextRevision(current *clusterv1.MachineSet, oldSets []*clusterv1.MachineSet) int64 {
+// Next is the revision that the current set must have: higher than any other, and never lower than the one it has.
+// current is nil for a set that is about to be created.
+func Next(current *clusterv1.MachineSet, oldSets []*clusterv1.MachineSet) int64 {
 	next := int64(1)
 	for _, ms := range oldSets {
-		next = max(next, Revision(ms)+1)
+		next = max(next, Of(ms)+1)
 	}
 	if current != nil {
-		next = max(next, Revision(current))
+		next = max(next, Of(current))
 	}
 	return next
 }

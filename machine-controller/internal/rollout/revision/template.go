@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package rollout
+package revision
 
 import (
 	"fmt"
@@ -11,11 +11,10 @@ import (
 	"drover.io/machine-controller/internal/kubeversion"
 )
 
-// EqualTemplate tells whether Machines made from a satisfy b. Only what cannot
-// be changed on a living Machine counts: version, failure domain and what the
-// references and dataSecretName point at (never their content). Labels,
-// annotations, readiness gates, minReadySeconds, deletion timeouts and taints
-// are propagated in place. A version means the same with and without the prefix v. Each difference reads as a clause about a.
+// EqualTemplate reports whether Machines made from a satisfy b. Only what cannot be changed on an existing Machine
+// counts: version, failure domain and what the references and dataSecretName point at (never their content). Labels,
+// annotations, readiness gates, minReadySeconds, deletion timeouts and taints are propagated in place. A version means
+// the same with and without the prefix v. Each difference reads as a clause about a.
 func EqualTemplate(a, b *clusterv1.MachineTemplateSpec) (equal bool, diffs []string) {
 	x, y := fieldsOf(a), fieldsOf(b)
 	for _, field := range []struct{ path, is, want string }{
@@ -32,8 +31,8 @@ func EqualTemplate(a, b *clusterv1.MachineTemplateSpec) (equal bool, diffs []str
 	return len(diffs) == 0, diffs
 }
 
-// fields are the parts of a template that a rollout is about. Their JSON is
-// hashed into the names of MachineSets, so it must not change.
+// fields are the parts of a template that need new Machines. Their JSON is hashed into the names of MachineSets, so it
+// must not change.
 type fields struct {
 	Version        string    `json:"version"`
 	FailureDomain  string    `json:"failureDomain"`
@@ -71,4 +70,15 @@ func fieldsOf(template *clusterv1.MachineTemplateSpec) fields {
 
 func referenceOf(ref clusterv1.ContractVersionedObjectReference) reference {
 	return reference{APIGroup: ref.APIGroup, Kind: ref.Kind, Name: ref.Name}
+}
+
+// CopyInPlaceFields gives a template what another has in the fields that change without new Machines: all those that
+// EqualTemplate leaves out.
+func CopyInPlaceFields(template, from *clusterv1.MachineTemplateSpec) {
+	from = from.DeepCopy()
+	template.Labels, template.Annotations = from.Labels, from.Annotations
+	template.Spec.ReadinessGates = from.Spec.ReadinessGates
+	template.Spec.MinReadySeconds = from.Spec.MinReadySeconds
+	template.Spec.Taints = from.Spec.Taints
+	template.Spec.Deletion = from.Spec.Deletion
 }
