@@ -36,9 +36,9 @@ type Tracker struct {
 }
 
 type ownerWrites struct {
-	verified   bool
-	created map[types.UID]write
-	deleted map[types.UID]write
+	verified bool
+	created  map[types.UID]write
+	deleted  map[types.UID]write
 	// lastUsed is when it was last needed.
 	lastUsed time.Time
 }

@@ -18,6 +18,7 @@ import (
 
 	"drover.io/machine-controller/internal/drain"
 	"drover.io/machine-controller/internal/safety"
+	"drover.io/machine-controller/internal/safety/policy"
 	"drover.io/machine-controller/internal/workload"
 	"drover.io/runtime/requesterror"
 	"drover.io/runtime/results"
@@ -123,7 +124,7 @@ func (d drained) request(ctx context.Context, connection *workload.Connection, s
 }
 
 // forceDeadline is when the last pod must have ended; nil is never.
-func forceDeadline(policy safety.Policy, m *clusterv1.Machine) *time.Time {
+func forceDeadline(policy policy.Settings, m *clusterv1.Machine) *time.Time {
 	started := deletionStatus(m).NodeDrainStartTime
 	if policy.ForceDrainAfter == 0 || started.IsZero() {
 		return nil

@@ -12,7 +12,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"drover.io/machine-controller/internal/safety"
+	"drover.io/machine-controller/internal/safety/policy"
 )
 
 func TestForceDeadline(t *testing.T) {
@@ -32,7 +32,7 @@ func TestForceDeadline(t *testing.T) {
 			t.Parallel()
 			m := &clusterv1.Machine{}
 			deletionStatus(m).NodeDrainStartTime = test.started
-			if diff := cmp.Diff(test.want, forceDeadline(safety.Policy{ForceDrainAfter: test.after}, m)); diff != "" {
+			if diff := cmp.Diff(test.want, forceDeadline(policy.Settings{ForceDrainAfter: test.after}, m)); diff != "" {
 				t.Errorf("deadline (-want +got):\n%s", diff)
 			}
 		})

@@ -20,6 +20,7 @@ import (
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/safety"
+	"drover.io/machine-controller/internal/safety/policy"
 	"drover.io/machine-controller/internal/testenv"
 	"drover.io/machine-controller/internal/workload"
 )
@@ -93,7 +94,7 @@ func TestMissingTemplateBlocksTheRollout(t *testing.T) {
 func (r *Reconciler) setUp() {
 	reach := safety.Reachability{Since: epoch.Add(-time.Hour)}
 	r.Guard = &safety.Guard{
-		Reader: r.Client, Default: safety.Default(), Period: time.Hour, Clock: r.Clock,
+		Reader: r.Client, Default: policy.Default(), Period: time.Hour, Clock: r.Clock,
 		Workload: func(client.ObjectKey) workload.State {
 			return workload.State{Connected: true, Claim: workload.Claim{Status: workload.ClaimHeld}}
 		},

@@ -36,6 +36,7 @@ import (
 	"drover.io/machine-controller/internal/rollout"
 	"drover.io/machine-controller/internal/rollout/revision"
 	"drover.io/machine-controller/internal/safety"
+	"drover.io/machine-controller/internal/safety/freeze"
 	"drover.io/runtime/predicates"
 	"drover.io/runtime/results"
 )
@@ -78,7 +79,7 @@ type state struct {
 	sets       []*clusterv1.MachineSet
 	machines   []*clusterv1.Machine
 	decision   rollout.Decision
-	freeze     safety.FreezeDecision
+	freeze     freeze.Decision
 	// deadline is how long the rollout may stand still; 0 is for ever.
 	deadline time.Duration
 	// rolloutBlocked is why no MachineSet of a new template may be created, and none may replace another; empty if nothing is in the way.

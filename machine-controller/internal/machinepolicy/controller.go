@@ -24,7 +24,7 @@ import (
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/patch"
-	"drover.io/machine-controller/internal/safety"
+	"drover.io/machine-controller/internal/safety/policy"
 	"drover.io/runtime/predicates"
 )
 
@@ -36,7 +36,7 @@ type Reconciler struct {
 	Client client.Client
 
 	watch     predicates.WatchFilter
-	selectors safety.Selectors
+	selectors policy.Selectors
 }
 
 // Register adds the controller to the manager, with everything that can wake a MachinePolicy.

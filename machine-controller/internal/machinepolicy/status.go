@@ -13,52 +13,52 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	policyv1 "drover.io/api/policy/v1alpha1"
-	"drover.io/machine-controller/internal/safety"
+	"drover.io/machine-controller/internal/safety/policy"
 )
 
-// owner is something that a policy can select.
+// owner is an object that a policy can select.
 type owner struct {
 	title  string
 	labels map[string]string
 }
 
-// maxNames is how many names a message lists.
+// maxNames is how many names a message has.
 const maxNames = 5
 
 // setStatus counts what the policy selects, and compares it with the others of its namespace.
-func setStatus(policy *policyv1.MachinePolicy, all []safety.Candidate, owners []owner) {
+func setStatus(p *policyv1.MachinePolicy, all []policy.Candidate, owners []owner) {
 	var selected int32
 	var overridden []string
 	conflicting := map[string]bool{}
-	at := slices.IndexFunc(all, func(p safety.Candidate) bool { return p.Name == policy.Name })
-	for _, f := range owners {
-		if at < 0 || !all[at].Selects(f.labels) {
+	at := slices.IndexFunc(all, func(c policy.Candidate) bool { return c.Name == p.Name })
+	for _, o := range owners {
+		if at < 0 || !all[at].Selects(o.labels) {
 			continue
 		}
 		selected++
-		inForce := policy.Name
-		for i, p := range all {
-			if i == at || conflicting[p.Name] && i > at || !p.Selects(f.labels) {
+		inForce := p.Name
+		for i, other := range all {
+			if i == at || conflicting[other.Name] && i > at || !other.Selects(o.labels) {
 				continue
 			}
-			conflicting[p.Name] = true
-			if i < at && inForce == policy.Name {
-				inForce = p.Name
+			conflicting[other.Name] = true
+			if i < at && inForce == p.Name {
+				inForce = other.Name
 			}
 		}
-		if inForce != policy.Name {
-			overridden = append(overridden, fmt.Sprintf("%s (%s)", f.title, inForce))
+		if inForce != p.Name {
+			overridden = append(overridden, fmt.Sprintf("%s (%s)", o.title, inForce))
 		}
 	}
-	policy.Status.ObservedGeneration = policy.Generation
-	policy.Status.Selected = &selected
-	conditions.Set(policy, ready(policy, selected, overridden))
-	conditions.Set(policy, conflict(conflicting))
+	p.Status.ObservedGeneration = p.Generation
+	p.Status.Selected = &selected
+	conditions.Set(p, ready(p, selected, overridden))
+	conditions.Set(p, conflict(conflicting))
 }
 
-func ready(policy *policyv1.MachinePolicy, selected int32, overridden []string) metav1.Condition {
+func ready(p *policyv1.MachinePolicy, selected int32, overridden []string) metav1.Condition {
 	condition := metav1.Condition{Type: policyv1.ReadyCondition, Status: metav1.ConditionTrue, Reason: policyv1.InForceReason}
-	if err := unreadable(policy); err != nil {
+	if err := invalid(p); err != nil {
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, policyv1.InvalidReason, err.Error()
 		return condition
 	}
@@ -73,14 +73,14 @@ func ready(policy *policyv1.MachinePolicy, selected int32, overridden []string) 
 	return condition
 }
 
-// unreadable names what of the spec cannot be used; the API server lets no such thing pass.
-func unreadable(policy *policyv1.MachinePolicy) error {
-	if policy.Spec.Selector != nil {
-		if _, err := policy.Spec.Selector.AsSelector(); err != nil {
+// invalid names the part of the spec that cannot be used; the API server admits no such spec.
+func invalid(p *policyv1.MachinePolicy) error {
+	if p.Spec.Selector != nil {
+		if _, err := p.Spec.Selector.AsSelector(); err != nil {
 			return fmt.Errorf("spec.selector: %w", err)
 		}
 	}
-	_, err := safety.Default().Over(policy)
+	_, err := policy.Default().Over(p)
 	return err
 }
 

@@ -34,6 +34,7 @@ import (
 	"drover.io/machine-controller/internal/ownerref"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/safety"
+	"drover.io/machine-controller/internal/safety/freeze"
 	"drover.io/machine-controller/internal/workload"
 	"drover.io/runtime/predicates"
 	"drover.io/runtime/results"
@@ -73,7 +74,7 @@ type state struct {
 	blocked error
 	// scaleDownBlocked is why surplus Machines are not deleted; empty when nothing keeps them.
 	scaleDownBlocked string
-	freeze           safety.FreezeDecision
+	freeze           freeze.Decision
 }
 
 // Register adds the controller to the manager, with everything that can wake a MachineSet.

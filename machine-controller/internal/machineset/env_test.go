@@ -32,6 +32,7 @@ import (
 	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/machine"
 	"drover.io/machine-controller/internal/safety"
+	"drover.io/machine-controller/internal/safety/policy"
 	"drover.io/machine-controller/internal/testenv"
 	"drover.io/machine-controller/internal/volume"
 	"drover.io/machine-controller/internal/workload"
@@ -100,7 +101,7 @@ func startManager(config *rest.Config) error {
 func newGuard(reader client.Reader) *safety.Guard {
 	reach := safety.Reachability{Since: time.Now()}
 	return &safety.Guard{
-		Reader: reader, Default: safety.Default(), Period: time.Hour, Clock: clock.RealClock{},
+		Reader: reader, Default: policy.Default(), Period: time.Hour, Clock: clock.RealClock{},
 		Workload: func(client.ObjectKey) workload.State {
 			return workload.State{Connected: true, Claim: workload.Claim{Status: workload.ClaimHeld}}
 		},

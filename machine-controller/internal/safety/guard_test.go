@@ -24,18 +24,31 @@ import (
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/health"
 	"drover.io/machine-controller/internal/index/indextest"
+	"drover.io/machine-controller/internal/safety/budget"
+	"drover.io/machine-controller/internal/safety/freeze"
+	"drover.io/machine-controller/internal/safety/policy"
 	"drover.io/machine-controller/internal/testenv"
 	"drover.io/machine-controller/internal/workload"
 )
 
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// selecting selects the pool, or everything.
+func selecting(pool string) *policyv1.Selector {
+	if pool == "" {
+		return &policyv1.Selector{}
+	}
+	return &policyv1.Selector{MatchLabels: map[string]policyv1.LabelText{"pool": policyv1.LabelText(pool)}}
+}
+
 // fixture is a Guard of a Cluster "c" whose namespace a test fills.
 type fixture struct {
 	*Guard
-	store     client.WithWatch
-	clock   *clocktesting.FakePassiveClock
-	cluster *clusterv1.Cluster
-	state   workload.State
-	reachability   Reachability
+	store        client.WithWatch
+	clock        *clocktesting.FakePassiveClock
+	cluster      *clusterv1.Cluster
+	state        workload.State
+	reachability Reachability
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -47,7 +60,7 @@ func newFixture(t *testing.T) *fixture {
 	s.cluster.Status.Initialization.ControlPlaneInitialized = new(true)
 	s.Guard = &Guard{
 		Reader: s.store, Workload: func(client.ObjectKey) workload.State { return s.state }, Management: func() Reachability { return s.reachability },
-		Default: Default(), Clock: s.clock,
+		Default: policy.Default(), Clock: s.clock,
 	}
 	return s
 }
@@ -108,7 +121,7 @@ func (s *fixture) makeUnhealthy(t *testing.T, name string) *clusterv1.Machine {
 	return m
 }
 
-func (s *fixture) create(t *testing.T, set *clusterv1.MachineSet, want int) Decision {
+func (s *fixture) create(t *testing.T, set *clusterv1.MachineSet, want int) budget.Decision {
 	t.Helper()
 	decision, err := s.Create(t.Context(), s.cluster, set, want)
 	if err != nil {
@@ -141,24 +154,24 @@ func TestGuardBlocks(t *testing.T) {
 		want   string
 	}{
 		"nothing when all is well": {func(*fixture, *clusterv1.MachineDeployment) {}, ""},
-		"everything while frozen":  {func(_ *fixture, md *clusterv1.MachineDeployment) { md.Labels[policyv1.FrozenLabel] = "true" }, ReasonFrozen},
+		"everything while frozen":  {func(_ *fixture, md *clusterv1.MachineDeployment) { md.Labels[policyv1.FrozenLabel] = "true" }, budget.ReasonFrozen},
 		"everything when an operator freezes": {func(_ *fixture, md *clusterv1.MachineDeployment) {
 			md.Annotations = map[string]string{policyv1.FreezeAnnotation: "true"}
-		}, ReasonFrozen},
+		}, budget.ReasonFrozen},
 		"everything when an operator's order is not understood": {func(_ *fixture, md *clusterv1.MachineDeployment) {
 			md.Annotations = map[string]string{policyv1.FreezeAnnotation: "yes"}
-		}, ReasonFrozen},
+		}, budget.ReasonFrozen},
 		"everything when an operator's order is empty": {func(_ *fixture, md *clusterv1.MachineDeployment) {
 			md.Annotations = map[string]string{policyv1.FreezeAnnotation: ""}
-		}, ReasonFrozen},
-		"everything while the cluster is silent": {func(s *fixture, _ *clusterv1.MachineDeployment) { s.state = workload.State{} }, ReasonUnreachable},
-		"everything while management is silent":  {func(s *fixture, _ *clusterv1.MachineDeployment) { s.reachability = Reachability{} }, ReasonUnreachable},
+		}, budget.ReasonFrozen},
+		"everything while the cluster is silent": {func(s *fixture, _ *clusterv1.MachineDeployment) { s.state = workload.State{} }, budget.ReasonUnreachable},
+		"everything while management is silent":  {func(s *fixture, _ *clusterv1.MachineDeployment) { s.reachability = Reachability{} }, budget.ReasonUnreachable},
 		"everything from the first probe that the cluster leaves unanswered": {func(s *fixture, _ *clusterv1.MachineDeployment) {
 			s.state.ConsecutiveFailures, s.state.Message = 1, "no answer"
-		}, ReasonUnreachable},
+		}, budget.ReasonUnreachable},
 		"everything from the first probe that management leaves unanswered": {func(s *fixture, _ *clusterv1.MachineDeployment) {
 			s.reachability = s.reachability.Probed(false, noon, time.Minute)
-		}, ReasonUnreachable},
+		}, budget.ReasonUnreachable},
 		"nothing before the first connection": {func(s *fixture, _ *clusterv1.MachineDeployment) {
 			s.state, s.cluster.Status = workload.State{}, clusterv1.ClusterStatus{}
 		}, ""},
@@ -216,7 +229,7 @@ func TestGuardReplaces(t *testing.T) {
 // serialReader fails the test when two decisions look at the Machines at the same time.
 type serialReader struct {
 	client.Reader
-	t      *testing.T
+	t          *testing.T
 	concurrent atomic.Int32
 }
 
@@ -300,16 +313,16 @@ func TestGuardFindsThePolicy(t *testing.T) {
 	var got []string
 	other.Spec.Remediation.MaxInFlight = new(intstr.FromInt32(4))
 	for _, owner := range []client.Object{md, other, nil} {
-		policy, err := s.PolicyFor(t.Context(), owner)
+		settings, err := s.PolicyFor(t.Context(), owner)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got = append(got, policy.Name)
-		if want := map[bool]Share{true: Number(4), false: Percent(10)}[owner == other]; policy.PerOwner != want {
-			t.Errorf("the budget of a policy named %q is %s, want %s", policy.Name, policy.PerOwner, want)
+		got = append(got, settings.Name)
+		if want := map[bool]policy.Share{true: policy.Number(4), false: policy.Percent(10)}[owner == other]; settings.PerOwner != want {
+			t.Errorf("the budget of a policy named %q is %s, want %s", settings.Name, settings.PerOwner, want)
 		}
-		if policy.SerialVolumes != (policy.Name == "policy") {
-			t.Errorf("policy %q has serial volumes %t", policy.Name, policy.SerialVolumes)
+		if settings.SerialVolumes != (settings.Name == "policy") {
+			t.Errorf("policy %q has serial volumes %t", settings.Name, settings.SerialVolumes)
 		}
 	}
 	if diff := cmp.Diff([]string{"policy", "", ""}, got); diff != "" {
@@ -346,32 +359,32 @@ func TestObserveMachine(t *testing.T) {
 	}
 	tests := map[string]struct {
 		change func(*clusterv1.Machine)
-		want   Machine
+		want   budget.Machine
 	}{
-		"is pending":                  {func(*clusterv1.Machine) {}, Machine{}},
-		"is healthy":                  {func(m *clusterv1.Machine) { notReady(m, metav1.ConditionTrue) }, Machine{Joined: true}},
-		"is unhealthy by its Node":    {func(m *clusterv1.Machine) { notReady(m, metav1.ConditionFalse) }, Machine{Joined: true, Unhealthy: true}},
-		"is unhealthy by its silence": {func(m *clusterv1.Machine) { notReady(m, metav1.ConditionUnknown) }, Machine{Joined: true, Unhealthy: true}},
-		"has its failure domain":      {func(m *clusterv1.Machine) { m.Spec.FailureDomain = "x" }, Machine{Domain: "x"}},
-		"is rather where it is":       {func(m *clusterv1.Machine) { m.Spec.FailureDomain, m.Status.FailureDomain = "x", "y" }, Machine{Domain: "y"}},
-		"is being deleted":            {func(m *clusterv1.Machine) { m.DeletionTimestamp = new(metav1.NewTime(noon)) }, Machine{Deleting: true}},
+		"is pending":                  {func(*clusterv1.Machine) {}, budget.Machine{}},
+		"is healthy":                  {func(m *clusterv1.Machine) { notReady(m, metav1.ConditionTrue) }, budget.Machine{Joined: true}},
+		"is unhealthy by its Node":    {func(m *clusterv1.Machine) { notReady(m, metav1.ConditionFalse) }, budget.Machine{Joined: true, Unhealthy: true}},
+		"is unhealthy by its silence": {func(m *clusterv1.Machine) { notReady(m, metav1.ConditionUnknown) }, budget.Machine{Joined: true, Unhealthy: true}},
+		"has its failure domain":      {func(m *clusterv1.Machine) { m.Spec.FailureDomain = "x" }, budget.Machine{Domain: "x"}},
+		"is rather where it is":       {func(m *clusterv1.Machine) { m.Spec.FailureDomain, m.Status.FailureDomain = "x", "y" }, budget.Machine{Domain: "y"}},
+		"is being deleted":            {func(m *clusterv1.Machine) { m.DeletionTimestamp = new(metav1.NewTime(noon)) }, budget.Machine{Deleting: true}},
 		"is unhealthy by a health check": {func(m *clusterv1.Machine) {
 			conditions.Set(m, metav1.Condition{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionFalse, Reason: "x"})
-		}, Machine{Unhealthy: true}},
+		}, budget.Machine{Unhealthy: true}},
 		"is a replacement": {func(m *clusterv1.Machine) {
 			m.Annotations = map[string]string{}
 			health.SetReplacement(m, health.Replacement{Machine: "x", Attempt: 1})
-		}, Machine{Proving: true}},
+		}, budget.Machine{Proving: true}},
 		"is a replacement that has proved itself": {func(m *clusterv1.Machine) {
 			health.SetReplacement(m, health.Replacement{Machine: "x", Attempt: 1, Settled: true})
-		}, Machine{}},
+		}, budget.Machine{}},
 		"is being mended from outside": {func(m *clusterv1.Machine) {
 			conditions.Set(m, metav1.Condition{Type: clusterv1.MachineExternallyRemediatedCondition, Status: metav1.ConditionFalse, Reason: "x"})
-		}, Machine{Proving: true}},
+		}, budget.Machine{Proving: true}},
 		"is being replaced": {func(m *clusterv1.Machine) {
 			m.DeletionTimestamp = new(metav1.NewTime(noon))
 			conditions.Set(m, metav1.Condition{Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse, Reason: "x"})
-		}, Machine{Deleting: true, Unhealthy: true, Replaced: true}},
+		}, budget.Machine{Deleting: true, Unhealthy: true, Replaced: true}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -407,9 +420,9 @@ func TestGuardFreezes(t *testing.T) {
 	for i := range 10 {
 		members = append(members, s.machine(t, set, fmt.Sprintf("extra-%d", i), false))
 	}
-	freeze := func(alive int) (FreezeDecision, bool) {
+	decide := func(n int) (freeze.Decision, bool) {
 		t.Helper()
-		decision, turned, err := s.Freeze(t.Context(), md, OwnerOfDeployment(md), members[:alive])
+		decision, turned, err := s.Freeze(t.Context(), md, OwnerOfDeployment(md), members[:n])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -423,18 +436,18 @@ func TestGuardFreezes(t *testing.T) {
 		return decision, turned
 	}
 	// 3 replicas, a surge of 1, up 2: more than 6 freeze.
-	if decision, turned := freeze(7); decision.Frozen() || turned || decision.RequeueAfter != time.Minute {
+	if decision, turned := decide(7); decision.Frozen() || turned || decision.RequeueAfter != time.Minute {
 		t.Fatalf("froze at once: %+v", decision)
 	}
 	s.clock.SetTime(noon.Add(time.Minute))
-	if decision, turned := freeze(7); !decision.Frozen() || !turned {
+	if decision, turned := decide(7); !decision.Frozen() || !turned {
 		t.Fatalf("did not freeze after a minute: %+v", decision)
 	}
 	members[0].DeletionTimestamp = new(metav1.NewTime(noon))
-	if decision, turned := freeze(7); !decision.Frozen() || turned {
+	if decision, turned := decide(7); !decision.Frozen() || turned {
 		t.Fatalf("thawed at the limit: %+v", decision)
 	}
-	if decision, turned := freeze(6); decision.Frozen() || !turned {
+	if decision, turned := decide(6); decision.Frozen() || !turned {
 		t.Fatalf("did not thaw below the limit: %+v", decision)
 	}
 }
@@ -450,8 +463,8 @@ func TestFreezeSurvivesANewLeader(t *testing.T) {
 	for i := range 7 {
 		members = append(members, s.machine(t, set, fmt.Sprintf("extra-%d", i), false))
 	}
-	if freeze, _, err := s.Freeze(t.Context(), md, OwnerOfDeployment(md), members); err != nil || !freeze.Label {
-		t.Fatalf("did not freeze: %+v, %v", freeze, err)
+	if decision, _, err := s.Freeze(t.Context(), md, OwnerOfDeployment(md), members); err != nil || !decision.Label {
+		t.Fatalf("did not freeze: %+v, %v", decision, err)
 	}
 	if err := s.store.Update(t.Context(), md); err != nil {
 		t.Fatal(err)
@@ -459,11 +472,11 @@ func TestFreezeSurvivesANewLeader(t *testing.T) {
 	successor := &Guard{
 		Reader: s.Reader, Workload: s.Workload, Management: s.Management, Default: s.Default, Period: time.Hour, Clock: s.Clock,
 	}
-	if freeze, turned, err := successor.Freeze(t.Context(), md, OwnerOfDeployment(md), members); err != nil || !freeze.Frozen() || turned {
-		t.Errorf("the successor thawed it: %+v, %v", freeze, err)
+	if decision, changed, err := successor.Freeze(t.Context(), md, OwnerOfDeployment(md), members); err != nil || !decision.Frozen() || changed {
+		t.Errorf("the successor ended it: %+v, %v", decision, err)
 	}
 	decision, err := successor.Create(t.Context(), s.cluster, set, 1)
-	if err != nil || decision.Allowed != 0 || decision.Refusal == nil || decision.Refusal.Reason != ReasonFrozen {
+	if err != nil || decision.Allowed != 0 || decision.Refusal == nil || decision.Refusal.Reason != budget.ReasonFrozen {
 		t.Errorf("the successor lets Machines be made: %+v, %v", decision, err)
 	}
 }

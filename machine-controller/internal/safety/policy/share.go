@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package safety
+package policy
 
 import (
 	"fmt"
@@ -17,10 +17,10 @@ type Share struct {
 	percent bool
 }
 
-// Number is a share that does not depend on anything.
+// Number returns an absolute number.
 func Number(n int) Share { return Share{n: n} }
 
-// Percent is a share of how many there are.
+// Percent returns a percentage.
 func Percent(n int) Share { return Share{n: n, percent: true} }
 
 // ParseShare reads a number of at least 0, or a percentage such as 10%.
@@ -40,7 +40,7 @@ func ParseShare(value intstr.IntOrString) (Share, error) {
 	return share, nil
 }
 
-// Of is the share of that many: rounded down, but at least 1 unless the share is 0.
+// Of returns the share of that many: rounded down, but at least 1 unless the share is 0.
 func (s Share) Of(all int) int {
 	if !s.percent || s.n == 0 {
 		return s.n
@@ -48,7 +48,7 @@ func (s Share) Of(all int) int {
 	return max(1, all*s.n/100)
 }
 
-// String is as the user writes it.
+// String returns the form in which the user writes it.
 func (s Share) String() string {
 	if s.percent {
 		return fmt.Sprintf("%d%%", s.n)

@@ -1,19 +1,21 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package safety
+package budget
 
 import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"drover.io/machine-controller/internal/safety/policy"
 )
 
-func drawShare(t *rapid.T, name string) Share {
+func drawShare(t *rapid.T, name string) policy.Share {
 	if rapid.Bool().Draw(t, name+" is a percentage") {
-		return Percent(rapid.IntRange(0, 100).Draw(t, name))
+		return policy.Percent(rapid.IntRange(0, 100).Draw(t, name))
 	}
-	return Number(rapid.IntRange(0, 6).Draw(t, name))
+	return policy.Number(rapid.IntRange(0, 6).Draw(t, name))
 }
 
 // TestNeverMoreThanTheBudget lets Machines fall ill, recover, join late or never, in several
@@ -21,12 +23,12 @@ func drawShare(t *rapid.T, name string) Share {
 func TestNeverMoreThanTheBudget(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		policy := Default()
-		policy.PerOwner, policy.PerCluster = drawShare(t, "per owner"), drawShare(t, "per cluster")
-		policy.PerDomain, policy.StopAbove = drawShare(t, "per domain"), drawShare(t, "stop above")
-		policy.PendingPerOwner = rapid.IntRange(0, 3).Draw(t, "pending per owner")
-		policy.PendingPerCluster = rapid.IntRange(0, 4).Draw(t, "pending per cluster")
-		w := newSimulator(policy, map[string]int{
+		settings := policy.Default()
+		settings.PerOwner, settings.PerCluster = drawShare(t, "per owner"), drawShare(t, "per cluster")
+		settings.PerDomain, settings.StopAbove = drawShare(t, "per domain"), drawShare(t, "stop above")
+		settings.PendingPerOwner = rapid.IntRange(0, 3).Draw(t, "pending per owner")
+		settings.PendingPerCluster = rapid.IntRange(0, 4).Draw(t, "pending per cluster")
+		w := newSimulator(settings, map[string]int{
 			"a": rapid.IntRange(1, 8).Draw(t, "a"), "b": rapid.IntRange(0, 8).Draw(t, "b"), "c": rapid.IntRange(0, 3).Draw(t, "c"),
 		}, "x", "y", "")
 		w.joins = func(Machine) bool { return rapid.Bool().Draw(t, "joins") }
@@ -51,10 +53,10 @@ func checkedGrowth(t *rapid.T, w *simulator, owner string) {
 	in := func(m Machine) bool { return m.Owner == owner && m.pending() }
 	beforeIn := count(w.machines, in)
 	w.grow(owner)
-	if after, most := count(w.machines, Machine.pending), w.policy.PendingPerCluster; most > 0 && after > max(most, before) {
+	if after, most := count(w.machines, Machine.pending), w.settings.PendingPerCluster; most > 0 && after > max(most, before) {
 		t.Fatalf("%d pending in the Cluster, at most %d are allowed", after, most)
 	}
-	if after, most := count(w.machines, in), w.policy.PendingPerOwner; most > 0 && after > max(most, beforeIn) {
+	if after, most := count(w.machines, in), w.settings.PendingPerOwner; most > 0 && after > max(most, beforeIn) {
 		t.Fatalf("%d pending in owner %s, at most %d are allowed", after, owner, most)
 	}
 }
@@ -88,18 +90,18 @@ func checkedReplacement(t *rapid.T, w *simulator, owner string) {
 	if w.deleted == before {
 		return
 	}
-	if len(dead) == 0 && ill > w.policy.StopAbove.Of(all) {
-		t.Fatalf("replaced %d while %d of %d are unhealthy, more than %s", w.deleted-before, ill, all, w.policy.StopAbove)
+	if len(dead) == 0 && ill > w.settings.StopAbove.Of(all) {
+		t.Fatalf("replaced %d while %d of %d are unhealthy, more than %s", w.deleted-before, ill, all, w.settings.StopAbove)
 	}
-	if n, most := count(w.machines, ofOwner), w.policy.PerOwner.Of(w.owners[owner].Desired); n > most {
+	if n, most := count(w.machines, ofOwner), w.settings.PerOwner.Of(w.owners[owner].Desired); n > most {
 		t.Fatalf("%d of owner %s are being replaced, at most %d may be", n, owner, most)
 	}
-	if n, most := count(w.machines, replaced), w.policy.PerCluster.Of(all); n > most {
+	if n, most := count(w.machines, replaced), w.settings.PerCluster.Of(all); n > most {
 		t.Fatalf("%d of the Cluster are being replaced, at most %d may be", n, most)
 	}
 	for domain, size := range perDomain {
 		in := func(m Machine) bool { return m.Replaced && m.Domain == domain }
-		if n, most := count(w.machines, in), w.policy.PerDomain.Of(size); domain != "" && n > most {
+		if n, most := count(w.machines, in), w.settings.PerDomain.Of(size); domain != "" && n > most {
 			t.Fatalf("%d of failure domain %s are being replaced, at most %d may be", n, domain, most)
 		}
 	}
@@ -110,10 +112,10 @@ func checkedReplacement(t *rapid.T, w *simulator, owner string) {
 func TestUnhealthyMachinesAreEventuallyReplaced(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		policy := Default()
-		policy.StopAbove = Percent(100)
-		policy.PerOwner, policy.PerCluster = Number(rapid.IntRange(1, 3).Draw(t, "per owner")), Percent(rapid.IntRange(1, 100).Draw(t, "per cluster"))
-		w := newSimulator(policy, map[string]int{"a": rapid.IntRange(1, 6).Draw(t, "a"), "b": rapid.IntRange(1, 6).Draw(t, "b")})
+		settings := policy.Default()
+		settings.StopAbove = policy.Percent(100)
+		settings.PerOwner, settings.PerCluster = policy.Number(rapid.IntRange(1, 3).Draw(t, "per owner")), policy.Percent(rapid.IntRange(1, 100).Draw(t, "per cluster"))
+		w := newSimulator(settings, map[string]int{"a": rapid.IntRange(1, 6).Draw(t, "a"), "b": rapid.IntRange(1, 6).Draw(t, "b")})
 		for i := range w.machines {
 			w.machines[i].Unhealthy = rapid.Bool().Draw(t, "ill")
 			w.machines[i].Joined = rapid.Bool().Draw(t, "joined") || !w.machines[i].Unhealthy

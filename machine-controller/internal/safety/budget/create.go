@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package safety
+package budget
+
+import "drover.io/machine-controller/internal/safety/policy"
 
 // Decision is how many Machines may be created.
 type Decision struct {
@@ -15,13 +17,13 @@ type limit func(g Gate, s State) (room int, refusal *Refusal)
 
 // limits of creation; the first of the narrowest decides.
 var limits = []limit{
-	blocked,             // it is frozen, or an API server cannot be reached
-	overshooting,     // there would be more than anybody asked for
-	pendingOfOwner,   // enough are on their way for the owner
-	pendingInCluster, // enough are on their way for the Cluster
+	blocked,          // it is frozen, or an API server cannot be reached
+	overshooting,     // there would be more than replicas, surge and margin
+	pendingOfOwner,   // enough Machines of the owner have not joined yet
+	pendingInCluster, // enough Machines of the Cluster have not joined yet
 }
 
-// unlimited is more than anybody wants.
+// unlimited is the room where there is no limit.
 const unlimited = int(^uint(0) >> 1)
 
 // Create decides how many of the wanted Machines the owner may get now.
@@ -44,7 +46,7 @@ func blocked(_ Gate, s State) (int, *Refusal) {
 
 func overshooting(g Gate, s State) (int, *Refusal) {
 	owner := s.Owners[s.Owner]
-	most := g.Policy.ceiling(owner)
+	most := owner.Ceiling(g.Policy)
 	return most - count(s.Machines, func(m Machine) bool { return m.Owner == s.Owner && !m.Deleting }), wouldOvershoot(owner, most)
 }
 
@@ -64,8 +66,8 @@ func pendingInCluster(g Gate, s State) (int, *Refusal) {
 	return g.Policy.PendingPerCluster - pending, tooManyPending("the Cluster", g.Policy, "maxPendingPerCluster", g.Policy.PendingPerCluster)
 }
 
-// ceiling is how many Machines of a owner there may be before it is frozen.
-func (p Policy) ceiling(f Owner) int { return f.Desired + f.Surge + p.Up }
+// Ceiling is how many Machines the owner may have before it is frozen.
+func (o Owner) Ceiling(settings policy.Settings) int { return o.Desired + o.Surge + settings.Up }
 
 func count(machines []Machine, counts func(Machine) bool) int {
 	n := 0

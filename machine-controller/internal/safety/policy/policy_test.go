@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package safety
+package policy
 
 import (
 	"testing"
@@ -13,6 +13,8 @@ import (
 
 	policyv1 "drover.io/api/policy/v1alpha1"
 )
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func selecting(pool string) *policyv1.Selector {
 	if pool == "" {
@@ -98,7 +100,7 @@ func TestOver(t *testing.T) {
 	from.Spec.Creation = policyv1.CreationLimits{MaxPendingPerDeployment: new(int32(4)), MaxPendingPerCluster: new(int32(9))}
 	from.Spec.Rollout = policyv1.RolloutPolicy{ProgressDeadlineSeconds: new(int32(0))}
 	from.Spec.Drain = policyv1.DrainPolicy{ForceAfterSeconds: new(int32(90)), SerialVolumes: new(true)}
-	want := Policy{
+	want := Settings{
 		Name: "full", PerOwner: Number(3), PerCluster: Percent(25), PerDomain: Number(2), StopAbove: Percent(100), Up: 5, Down: 0,
 		PendingPerOwner: 4, PendingPerCluster: 9, ForceDrainAfter: 90 * time.Second, SerialVolumes: true,
 	}

@@ -1,9 +1,13 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package safety
+package budget
 
-import "fmt"
+import (
+	"fmt"
+
+	"drover.io/machine-controller/internal/safety/policy"
+)
 
 // Reasons of refusals.
 const (
@@ -13,9 +17,9 @@ const (
 	ReasonUnreachable = "Unreachable"
 	// ReasonNotClaimed means that another management cluster acts on the workload cluster, or may do so.
 	ReasonNotClaimed = "NotClaimed"
-	// ReasonOvershoot means that there would be more Machines than anybody asked for.
+	// ReasonOvershoot means that there would be more Machines than replicas, surge and margin allow.
 	ReasonOvershoot = "Overshoot"
-	// ReasonMaxPending means that enough Machines are on their way into the cluster.
+	// ReasonMaxPending means that enough Machines have not joined the cluster yet.
 	ReasonMaxPending = "MaxPending"
 	// ReasonTooManyUnhealthy means that so many are unhealthy that replacing them would not help.
 	ReasonTooManyUnhealthy = "TooManyUnhealthy"
@@ -25,7 +29,7 @@ const (
 	ReasonBudgetUsed = "BudgetUsed"
 )
 
-// deleteManually is the way past a refusal to replace.
+// deleteManually is what to do despite a refusal to replace.
 const deleteManually = "to replace one anyway, delete the Machine"
 
 func wouldOvershoot(owner Owner, most int) *Refusal {
@@ -34,13 +38,13 @@ func wouldOvershoot(owner Owner, most int) *Refusal {
 		owner.Title, most, owner.Desired, owner.Surge)}
 }
 
-func tooManyPending(where string, p Policy, field string, most int) *Refusal {
+func tooManyPending(where string, p policy.Settings, field string, most int) *Refusal {
 	return &Refusal{ReasonMaxPending, fmt.Sprintf(
 		"%s may have at most %d pending Machines (MachinePolicy %q, spec.creation.%s): more follow as these join; if they do not, see their conditions",
 		where, most, p.Name, field)}
 }
 
-func tooManyUnhealthy(unhealthy, all int, p Policy) *Refusal {
+func tooManyUnhealthy(unhealthy, all int, p policy.Settings) *Refusal {
 	return &Refusal{ReasonTooManyUnhealthy, fmt.Sprintf(
 		"%d of %d Machines are unhealthy, more than %s %s: look for a common cause such as the network; nothing is replaced until fewer are; %s",
 		unhealthy, all, source(p, "stopAboveUnhealthy"), p.StopAbove, deleteManually)}
@@ -51,7 +55,7 @@ func domainDown(name string, unhealthy int) *Refusal {
 		"All %d Machines in failure domain %s are unhealthy: look at the failure domain; nothing is replaced there until one is healthy; %s", unhealthy, name, deleteManually)}
 }
 
-func budgetUsed(where, field string, share Share, most int) *Refusal {
+func budgetUsed(where, field string, share policy.Share, most int) *Refusal {
 	if most == 0 {
 		return &Refusal{ReasonBudgetUsed, fmt.Sprintf("%s may have no Machines replaced (%s %s); %s", where, field, share, deleteManually)}
 	}
@@ -60,8 +64,8 @@ func budgetUsed(where, field string, share Share, most int) *Refusal {
 		where, most, field, share)}
 }
 
-// source says where a limit comes from.
-func source(p Policy, field string) string {
+// source names the MachinePolicy and field of a limit.
+func source(p policy.Settings, field string) string {
 	if p.Name == "" {
 		return "the default " + field
 	}

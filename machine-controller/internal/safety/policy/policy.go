@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package safety
+// Package policy resolves MachinePolicies: which of them selects an object, and the settings that result, with the defaults
+// for everything that it leaves out. It is pure; package safety and the machinepolicy controller use it.
+package policy
 
 import (
 	"fmt"
@@ -18,8 +20,8 @@ import (
 	policyv1 "drover.io/api/policy/v1alpha1"
 )
 
-// Policy is a MachinePolicy with everything filled in that it leaves out.
-type Policy struct {
+// Settings are the fields of a MachinePolicy with defaults for all that it leaves out.
+type Settings struct {
 	// Name of the MachinePolicy; empty where none selects.
 	Name string
 
@@ -29,7 +31,7 @@ type Policy struct {
 	// Up and Down bound an overshoot.
 	Up, Down int
 
-	// PendingPerFleet and PendingPerCluster limit creations; 0 is no limit.
+	// PendingPerOwner and PendingPerCluster limit creations; 0 is no limit.
 	PendingPerOwner, PendingPerCluster int
 
 	// ProgressDeadline is how long a rollout may stand still; 0 is for ever.
@@ -40,9 +42,9 @@ type Policy struct {
 	SerialVolumes   bool
 }
 
-// Default returns the policy for what no MachinePolicy selects.
-func Default() Policy {
-	return Policy{PerOwner: Percent(10), PerCluster: Percent(10), PerDomain: Percent(10), StopAbove: Percent(40), Up: 2, Down: 1, ProgressDeadline: 10 * time.Minute}
+// Default returns the settings for what no MachinePolicy selects.
+func Default() Settings {
+	return Settings{PerOwner: Percent(10), PerCluster: Percent(10), PerDomain: Percent(10), StopAbove: Percent(40), Up: 2, Down: 1, ProgressDeadline: 10 * time.Minute}
 }
 
 // Candidate is a policy that may select an object.
@@ -76,10 +78,10 @@ func (s *Selectors) Candidates(policies []policyv1.MachinePolicy) []Candidate {
 	return candidates
 }
 
-// maxSelectors is how many selectors are remembered.
+// maxSelectors is how many compiled selectors are kept.
 const maxSelectors = 4096
 
-// Selectors remembers what the selectors of MachinePolicies were compiled to. The zero value remembers nothing yet.
+// Selectors caches the compiled selectors of MachinePolicies. The zero value is ready to use.
 type Selectors struct {
 	once     sync.Once
 	compiled *lru.Cache
@@ -105,9 +107,9 @@ func (s *Selectors) of(p *policyv1.MachinePolicy) labels.Selector {
 	return selector
 }
 
-// Over returns the policy with what the MachinePolicy says in place of its own. An error
-// names the field that cannot be read; it stands as if it were not there.
-func (p Policy) Over(object *policyv1.MachinePolicy) (Policy, error) {
+// Over returns the settings with the fields of the MachinePolicy in place of their own. An error names a field that cannot
+// be parsed; such a field is left out.
+func (p Settings) Over(object *policyv1.MachinePolicy) (Settings, error) {
 	p.Name = object.Name
 	var err error
 	for _, each := range []struct {

@@ -1,13 +1,15 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package safety
+package budget
 
 import (
 	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"drover.io/machine-controller/internal/safety/policy"
 )
 
 // herd makes Machines a0, a1, … of owner a; each letter is one: h healthy, u unhealthy,
@@ -47,13 +49,13 @@ func concat(groups ...[]Machine) []Machine {
 }
 
 // neverStop turns the stop by threshold off.
-func neverStop(p *Policy) { p.StopAbove = Percent(100) }
+func neverStop(p *policy.Settings) { p.StopAbove = policy.Percent(100) }
 
 func TestReplace(t *testing.T) {
 	t.Parallel()
 	const twenty = "hhhhhhhhhhhhhhhhhhhh"
 	tests := map[string]struct {
-		policy     func(*Policy)
+		policy     func(*policy.Settings)
 		hold       *Refusal
 		machines   []Machine
 		desired    int
@@ -96,31 +98,35 @@ func TestReplace(t *testing.T) {
 			refused: map[string]string{"a1": ReasonBudgetUsed, "a2": ReasonBudgetUsed},
 		},
 		"takes a percentage of replicas": {
-			policy:   func(p *Policy) { p.PerOwner, p.PerCluster = Percent(10), Percent(100) },
+			policy:   func(p *policy.Settings) { p.PerOwner, p.PerCluster = policy.Percent(10), policy.Percent(100) },
 			machines: machinesOf("a", "uuu"+twenty, ""), desired: 23, candidates: []string{"a0", "a1", "a2"}, allowed: []string{"a0", "a1"},
 			refused: map[string]string{"a2": ReasonBudgetUsed},
 		},
 		"replaces nothing with a budget of 0": {
-			policy:   func(p *Policy) { p.PerOwner = Number(0) },
+			policy:   func(p *policy.Settings) { p.PerOwner = policy.Number(0) },
 			machines: machinesOf("a", "u"+twenty, ""), desired: 21, candidates: []string{"a0"}, refused: map[string]string{"a0": ReasonBudgetUsed},
 		},
 		"keeps to the budget of the Cluster": {
-			policy:   func(p *Policy) { p.PerOwner, p.PerCluster = Number(5), Number(2) },
+			policy:   func(p *policy.Settings) { p.PerOwner, p.PerCluster = policy.Number(5), policy.Number(2) },
 			machines: concat(machinesOf("a", "uu"+twenty, ""), machinesOf("b", "rh", "")), desired: 22, others: map[string]Owner{"b": {Desired: 2}},
 			candidates: []string{"a0", "a1"}, allowed: []string{"a0"}, refused: map[string]string{"a1": ReasonBudgetUsed},
 		},
 		"counts the empty places of another owner": {
-			policy:   func(p *Policy) { p.PerCluster = Number(1) },
+			policy:   func(p *policy.Settings) { p.PerCluster = policy.Number(1) },
 			machines: concat(machinesOf("a", "u"+twenty, ""), machinesOf("b", "h", "")), desired: 21, others: map[string]Owner{"b": {Desired: 2, Vacancies: 1}},
 			candidates: []string{"a0"}, refused: map[string]string{"a0": ReasonBudgetUsed},
 		},
 		"keeps to the budget of a failure domain": {
-			policy:   func(p *Policy) { p.PerOwner, p.PerCluster, p.PerDomain = Number(9), Number(9), Number(1) },
+			policy: func(p *policy.Settings) {
+				p.PerOwner, p.PerCluster, p.PerDomain = policy.Number(9), policy.Number(9), policy.Number(1)
+			},
 			machines: concat(machinesOf("a", "uuhhh", "x"), machinesOf("a", "uhhhh", "y")), desired: 10,
 			candidates: []string{"ax0", "ax1", "ay0"}, allowed: []string{"ax0", "ay0"}, refused: map[string]string{"ax1": ReasonBudgetUsed},
 		},
 		"does not limit Machines without a failure domain by one": {
-			policy:   func(p *Policy) { p.PerOwner, p.PerCluster, p.PerDomain = Number(9), Number(9), Number(0) },
+			policy: func(p *policy.Settings) {
+				p.PerOwner, p.PerCluster, p.PerDomain = policy.Number(9), policy.Number(9), policy.Number(0)
+			},
 			machines: machinesOf("a", "uuhhhhhh", ""), desired: 8, candidates: []string{"a0", "a1"}, allowed: []string{"a0", "a1"},
 		},
 		"stops when too many are unhealthy": {
@@ -155,7 +161,7 @@ func TestReplace(t *testing.T) {
 			refused: map[string]string{"a0": ReasonUnreachable},
 		},
 		"passes over what it does not know, what goes already, what is another's, and what is named twice": {
-			machines: concat(machinesOf("a", "ru"+twenty, ""), machinesOf("b", "u", "")), desired: 23, policy: func(p *Policy) { p.PerOwner, p.PerCluster = Number(5), Number(5) },
+			machines: concat(machinesOf("a", "ru"+twenty, ""), machinesOf("b", "u", "")), desired: 23, policy: func(p *policy.Settings) { p.PerOwner, p.PerCluster = policy.Number(5), policy.Number(5) },
 			others:     map[string]Owner{"b": {Desired: 1}},
 			candidates: []string{"a0", "zz", "b0", "a1", "a1"}, allowed: []string{"a1"},
 		},
@@ -163,15 +169,15 @@ func TestReplace(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			policy := Default()
+			settings := policy.Default()
 			if test.policy != nil {
-				test.policy(&policy)
+				test.policy(&settings)
 			}
 			owners := map[string]Owner{"a": {Title: "a", Desired: test.desired, Vacancies: test.vacant}}
 			for key, owner := range test.others {
 				owners[key] = owner
 			}
-			got := Gate{policy}.Replace(State{Owner: "a", Owners: owners, Machines: test.machines, Blocked: test.hold}, test.candidates)
+			got := Gate{settings}.Replace(State{Owner: "a", Owners: owners, Machines: test.machines, Blocked: test.hold}, test.candidates)
 			refused := map[string]string{}
 			for name, refusal := range got.Refused {
 				refused[name] = refusal.Reason

@@ -1,21 +1,23 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package safety
+package budget
 
 import (
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"drover.io/machine-controller/internal/safety/policy"
 )
 
 // simulator is a Cluster in which MachineSets ask the Gate, and do what it allows.
 type simulator struct {
-	policy   Policy
+	settings policy.Settings
 	owners   map[string]Owner
 	machines []Machine
-	blocked     *Refusal
+	blocked  *Refusal
 	serial   int
 	// domains are where new Machines go, in turn.
 	domains []string
@@ -27,8 +29,8 @@ type simulator struct {
 	deleted int
 }
 
-func newSimulator(policy Policy, sizes map[string]int, domains ...string) *simulator {
-	w := &simulator{policy: policy, domains: domains, owners: map[string]Owner{}, joins: func(Machine) bool { return true }}
+func newSimulator(settings policy.Settings, sizes map[string]int, domains ...string) *simulator {
+	w := &simulator{settings: settings, domains: domains, owners: map[string]Owner{}, joins: func(Machine) bool { return true }}
 	for _, key := range sortedKeys(sizes) {
 		w.owners[key] = Owner{Title: "MachineDeployment " + key, Desired: sizes[key]}
 		for range sizes[key] {
@@ -67,7 +69,7 @@ func (w *simulator) remediate(owner string) []string {
 			unhealthy = append(unhealthy, m.Name)
 		}
 	}
-	choice := Gate{w.policy}.Replace(w.state(owner), unhealthy)
+	choice := Gate{w.settings}.Replace(w.state(owner), unhealthy)
 	for i := range w.machines {
 		if slices.Contains(choice.Allowed, w.machines[i].Name) {
 			w.machines[i].Deleting, w.machines[i].Replaced = true, true
@@ -96,7 +98,7 @@ func (w *simulator) grow(owner string) []string {
 	if missing <= 0 {
 		return nil
 	}
-	decision := Gate{w.policy}.Create(w.state(owner), missing)
+	decision := Gate{w.settings}.Create(w.state(owner), missing)
 	for range decision.Allowed {
 		w.create(owner)
 	}

@@ -1,32 +1,31 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package safety
+package budget
 
 import "maps"
 
-// Choice is which unhealthy Machines may be deleted, to be replaced, now.
+// Choice is which unhealthy Machines may be replaced now.
 type Choice struct {
-	// Allowed are names, in the order in which they were asked for.
+	// Allowed are names, in the order of the candidates.
 	Allowed []string
 	// Refused holds a refusal for each of the others, by name.
 	Refused map[string]*Refusal
 }
 
-// Replace decides which of the candidates, all of the owner that asks, may be deleted now.
-// Earlier ones come first. Names that State does not know, or knows to be on their way out
-// already, are neither allowed nor refused.
+// Replace decides which of the candidates, all of State.Owner, may be deleted now. Earlier ones come first. Names of
+// Machines that State does not have, or that are being deleted already, are neither allowed nor refused.
 func (g Gate) Replace(s State, candidates []string) Choice {
 	b := newReplaceBudget(g, s, candidates)
 	choice := Choice{Refused: map[string]*Refusal{}}
-	stop := b.blocked()
+	blocked := b.blocked()
 	for _, name := range candidates {
 		m, known := b.candidates[name]
 		if !known {
 			continue
 		}
 		delete(b.candidates, name)
-		refusal := stop
+		refusal := blocked
 		if refusal == nil {
 			refusal = b.refusal(m)
 		}
@@ -40,21 +39,21 @@ func (g Gate) Replace(s State, candidates []string) Choice {
 	return choice
 }
 
-// replaceBudget keeps the accounts of one decision.
+// replaceBudget counts the Machines for one decision.
 type replaceBudget struct {
 	gate       Gate
 	state      State
 	candidates map[string]Machine
-	// owner, cluster and domain are how many Machines of the owner that asks, of the Cluster
-	// and of each failure domain are being replaced.
+	// owner, cluster and domain are how many Machines of State.Owner, of the Cluster and of each failure domain are
+	// being replaced.
 	owner, cluster int
 	domain         map[string]int
-	// all and ill count the Cluster's Machines, domains those of each failure domain.
+	// all and unhealthy count the Cluster's Machines, domains those of each failure domain.
 	all, unhealthy int
-	domains  map[string]domain
+	domains        map[string]domain
 }
 
-// domain is how the Machines of one failure domain are.
+// domain counts the Machines of one failure domain.
 type domain struct{ all, unhealthy, healthy int }
 
 func newReplaceBudget(g Gate, s State, candidates []string) *replaceBudget {
@@ -82,8 +81,8 @@ func newReplaceBudget(g Gate, s State, candidates []string) *replaceBudget {
 	return b
 }
 
-// countHealth counts the Machines that matter for whether something is wrong as a whole. Those
-// that have never joined say nothing about the health of the rest.
+// countHealth counts a Machine for the Cluster and its failure domain. One that has never joined is not counted as
+// unhealthy: it is no sign of the health of the others.
 func (b *replaceBudget) countHealth(m Machine) {
 	if m.scaledDown() {
 		return
@@ -101,24 +100,24 @@ func (b *replaceBudget) countHealth(m Machine) {
 	b.domains[m.Domain] = d
 }
 
-// blocked is why none may be replaced, whichever it is.
+// blocked returns why no Machine may be replaced; nil if some may.
 func (b *replaceBudget) blocked() *Refusal {
 	if b.state.Blocked != nil {
 		return b.state.Blocked
 	}
-	ill, all := b.unhealthy, b.all
+	unhealthy, all := b.unhealthy, b.all
 	for name, d := range b.domains {
-		if name != "" && b.down(name) { // nothing is replaced there; the rest need not suffer for it
-			ill, all = ill-d.unhealthy, all-d.all
+		if name != "" && b.down(name) { // nothing is replaced there; it does not stop the other failure domains
+			unhealthy, all = unhealthy-d.unhealthy, all-d.all
 		}
 	}
-	if ill > b.gate.Policy.StopAbove.Of(all) {
-		return tooManyUnhealthy(ill, all, b.gate.Policy)
+	if unhealthy > b.gate.Policy.StopAbove.Of(all) {
+		return tooManyUnhealthy(unhealthy, all, b.gate.Policy)
 	}
 	return nil
 }
 
-// refusal is why this one may not be replaced now; nil if it may.
+// refusal returns why this Machine may not be replaced now; nil if it may.
 func (b *replaceBudget) refusal(m Machine) *Refusal {
 	p := b.gate.Policy
 	owner := b.state.Owners[b.state.Owner]
@@ -137,7 +136,7 @@ func (b *replaceBudget) refusal(m Machine) *Refusal {
 	return nil
 }
 
-// down is true for a failure domain of which nothing is left, while others live.
+// down is true for a failure domain without a healthy Machine while another one has some.
 func (b *replaceBudget) down(name string) bool {
 	d := b.domains[name]
 	if d.unhealthy < 2 || d.healthy > 0 {
@@ -151,7 +150,7 @@ func (b *replaceBudget) down(name string) bool {
 	return false
 }
 
-// reserve gives the Machine a place in every budget that it is under.
+// reserve counts the Machine as being replaced in every budget.
 func (b *replaceBudget) reserve(m Machine) {
 	if m.Owner == b.state.Owner {
 		b.owner++
