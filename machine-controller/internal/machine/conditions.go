@@ -16,7 +16,7 @@ import (
 
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/contract"
-	"drover.io/machine-controller/internal/rollout"
+	"drover.io/machine-controller/internal/rollout/revision"
 )
 
 // Types and reasons are upstream's, and those below; docs/reference/machine.md lists them all.
@@ -154,8 +154,8 @@ func setUpToDate(s *state, now time.Time) {
 	if s.set == nil || s.deployment == nil {
 		return
 	}
-	_, differences := rollout.EqualTemplate(&s.set.Spec.Template, &s.deployment.Spec.Template)
-	if !rollout.IsAfter(s.deployment, s.set, now) {
+	_, differences := revision.EqualTemplate(&s.set.Spec.Template, &s.deployment.Spec.Template)
+	if !revision.IsAfter(s.deployment, s.set, now) {
 		differences = append(differences, "MachineDeployment spec.rollout.after has passed")
 	}
 	condition := metav1.Condition{Type: clusterv1.MachineUpToDateCondition, Status: metav1.ConditionTrue, Reason: clusterv1.MachineUpToDateReason}

@@ -18,7 +18,7 @@ import (
 
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/machine/deletion"
-	"drover.io/machine-controller/internal/rollout"
+	"drover.io/machine-controller/internal/rollout/revision"
 )
 
 var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -324,7 +324,7 @@ func TestUpToDate(t *testing.T) {
 	behind := &state{machine: &clusterv1.Machine{}, set: &clusterv1.MachineSet{}, deployment: &clusterv1.MachineDeployment{}}
 	behind.deployment.Spec.Rollout.After = metav1.NewTime(epoch)
 	behind.set.CreationTimestamp = born
-	behind.set.Labels = map[string]string{clusterv1.MachineDeploymentUniqueLabel: rollout.Identify(behind.deployment, epoch, 1).Label}
+	behind.set.Labels = map[string]string{clusterv1.MachineDeploymentUniqueLabel: revision.Identify(behind.deployment, epoch, 1).Label}
 	setUpToDate(behind, epoch)
 	if diff := cmp.Diff(verdict{"True", clusterv1.MachineUpToDateReason, ""}, verdictOf(behind.machine, clusterv1.MachineUpToDateCondition)); diff != "" {
 		t.Errorf("a set created for the rollout: %s", diff)

@@ -231,7 +231,7 @@ func (r *Reconciler) write(ctx context.Context, before *clusterv1.Machine, s *st
 		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(fmt.Errorf("patching Machine: %w", err))
 	}
 	if s.deleting() && len(s.machine.Finalizers) == 0 {
-		r.writes.Ended(s.machine)
+		r.writes.Finalized(s.machine)
 	} else {
 		r.writes.Note(s.machine)
 	}

@@ -29,6 +29,7 @@ import (
 	"drover.io/machine-controller/internal/drain"
 	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/safety"
+	"drover.io/machine-controller/internal/safety/policy"
 	"drover.io/machine-controller/internal/volume"
 	"drover.io/machine-controller/internal/workload"
 	"drover.io/runtime/envtest"
@@ -126,7 +127,7 @@ func (e *environment) register(mgr ctrl.Manager, config *rest.Config) error {
 		Client: e.counting(inner), Live: mgr.GetAPIReader(), Workloads: workloads, Drainer: &drain.Drainer{}, Volumes: &volume.Waiter{},
 		Guard: &safety.Guard{
 			Reader: inner, Workload: workloads.State, Management: func() safety.Reachability { return reach },
-			Default: safety.Default(), Period: time.Hour, Clock: clock.RealClock{},
+			Default: policy.Default(), Period: time.Hour, Clock: clock.RealClock{},
 		},
 		Events: mgr.GetEventRecorder("test"), Clock: clock.RealClock{}, RemoteConditionsGracePeriod: 5 * time.Minute,
 		Contract: &contract.Reader{Resolver: &contract.Resolver{Reader: inner}, Cached: inner, Watcher: &contract.Watcher{

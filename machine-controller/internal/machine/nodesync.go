@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	policyv1 "drover.io/api/policy/v1alpha1"
-	"drover.io/machine-controller/internal/rollout"
+	"drover.io/machine-controller/internal/rollout/revision"
 )
 
 // nodeSync carries labels, annotations and taints from a machine to its Node. It is
@@ -142,7 +142,7 @@ func outdated(s *state) bool {
 	if s.set == nil || s.deployment == nil {
 		return false
 	}
-	return rollout.Revision(s.set) < rollout.Revision(s.deployment)
+	return revision.Of(s.set) < revision.Of(s.deployment)
 }
 
 // restricted is what the machine wants on its Node that a kubelet may not change there.

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"drover.io/machine-controller/internal/index"
-	"drover.io/machine-controller/internal/rollout"
+	"drover.io/machine-controller/internal/rollout/revision"
 )
 
 // The mappers below read from the cache. One that fails triggers no reconcile; the periodic resync
@@ -89,10 +89,10 @@ func upToDateInputChanged() predicate.Predicate {
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, ok := e.ObjectOld.(*clusterv1.MachineDeployment)
 			after, ok2 := e.ObjectNew.(*clusterv1.MachineDeployment)
-			if !ok || !ok2 || rollout.Revision(before) != rollout.Revision(after) || !before.Spec.Rollout.After.Equal(&after.Spec.Rollout.After) {
+			if !ok || !ok2 || revision.Of(before) != revision.Of(after) || !before.Spec.Rollout.After.Equal(&after.Spec.Rollout.After) {
 				return true
 			}
-			same, _ := rollout.EqualTemplate(&before.Spec.Template, &after.Spec.Template)
+			same, _ := revision.EqualTemplate(&before.Spec.Template, &after.Spec.Template)
 			return !same
 		},
 	}

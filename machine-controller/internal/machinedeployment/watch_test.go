@@ -24,7 +24,7 @@ import (
 func watchedSet(name, watch string, selector *clusterv1.MachineDeployment, owner bool) *clusterv1.MachineSet {
 	set := setWith("6", 3, 2)
 	set.Name = name
-	set.Spec.ClusterName, set.Spec.Selector, set.Spec.Template = "c", selector.Spec.Selector, past("6", "v1.36.1").Spec.Template
+	set.Spec.ClusterName, set.Spec.Selector, set.Spec.Template = "c", selector.Spec.Selector, setOfRevision("6", "v1.36.1").Spec.Template
 	set.Labels = map[string]string{"pool": "a"}
 	if watch != "" {
 		set.Labels[clusterv1.WatchLabel] = watch
@@ -48,17 +48,17 @@ func (r *Reconciler) resourceVersions(t *testing.T, namespace string) map[string
 	return all
 }
 
-func ours() *clusterv1.MachineDeployment {
+func labelledDeployment() *clusterv1.MachineDeployment {
 	md := selecting()
 	md.Labels = map[string]string{clusterv1.WatchLabel: "ours"}
 	md.Finalizers = []string{clusterv1.MachineDeploymentFinalizer}
 	return md
 }
 
-// TestADeploymentDoesNothingWhileASetIsAnothers lets one of its MachineSets be labelled for another manager.
-func TestADeploymentDoesNothingWhileASetIsAnothers(t *testing.T) {
+// TestDeploymentWithForeignSetIsBlocked lets one of its MachineSets be labelled for another manager.
+func TestDeploymentWithForeignSetIsBlocked(t *testing.T) {
 	t.Parallel()
-	md := ours()
+	md := labelledDeployment()
 	r := reconcilerWith(t, interceptor.Funcs{}, md, watchedSet("a", "ours", md, true), watchedSet("b", "theirs", md, true), testenv.Cluster(""))
 	r.watch, r.tracker, r.writes = "ours", &expectation.Tracker{Clock: r.Clock}, &expectation.Writes{Clock: r.Clock}
 	r.steps = &expiring.Limiter[types.UID]{Clock: r.Clock, Period: stepPeriod}
@@ -67,18 +67,18 @@ func TestADeploymentDoesNothingWhileASetIsAnothers(t *testing.T) {
 	if err := r.observe(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
-	result, err := r.roll(t.Context(), s)
-	if err != nil || result.RequeueAfter == 0 || s.trouble == nil || !strings.Contains(s.trouble.Error(), `MachineSet "b" has the label`) {
-		t.Errorf("the trouble is %v (%v, %v)", s.trouble, result, err)
+	result, err := r.rollOut(t.Context(), s)
+	if err != nil || result.RequeueAfter == 0 || s.blocked == nil || !strings.Contains(s.blocked.Error(), `MachineSet "b" has the label`) {
+		t.Errorf("the trouble is %v (%v, %v)", s.blocked, result, err)
 	}
 	if diff := cmp.Diff(before, r.resourceVersions(t, md.Namespace)); diff != "" {
 		t.Errorf("MachineSets changed: %s", diff)
 	}
 }
 
-func TestADeletedDeploymentDeletesNoSetOfAnother(t *testing.T) {
+func TestDeletedDeploymentKeepsForeignSet(t *testing.T) {
 	t.Parallel()
-	md := ours()
+	md := labelledDeployment()
 	mine, theirs := watchedSet("a", "ours", md, true), watchedSet("b", "theirs", md, true)
 	mine.Finalizers = []string{hold}
 	r := reconcilerWith(t, interceptor.Funcs{}, md, mine, theirs, testenv.Cluster(""))
@@ -100,9 +100,9 @@ func TestADeletedDeploymentDeletesNoSetOfAnother(t *testing.T) {
 	}
 }
 
-func TestAdoptsOnlyWhatIsLabelledForItsManager(t *testing.T) {
+func TestAdoptionRequiresWatchLabel(t *testing.T) {
 	t.Parallel()
-	md := ours()
+	md := labelledDeployment()
 	sets := []*clusterv1.MachineSet{watchedSet("a", "ours", md, false), watchedSet("b", "theirs", md, false), watchedSet("c", "", md, false)}
 	r := reconcilerWith(t, interceptor.Funcs{}, md, sets[0], sets[1], sets[2], testenv.Cluster(""))
 	r.watch = "ours"
@@ -117,9 +117,9 @@ func TestAdoptsOnlyWhatIsLabelledForItsManager(t *testing.T) {
 	}
 }
 
-func TestSetsInheritTheWatchFilterOfTheirDeployment(t *testing.T) {
+func TestSetsInheritWatchLabel(t *testing.T) {
 	t.Parallel()
-	md := ours()
+	md := labelledDeployment()
 	md.Spec.Template.Labels[clusterv1.WatchLabel] = "template"
 	set := &clusterv1.MachineSet{}
 	propagate(set, md)

@@ -29,6 +29,7 @@ import (
 	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/machineset"
 	"drover.io/machine-controller/internal/safety"
+	"drover.io/machine-controller/internal/safety/policy"
 	"drover.io/machine-controller/internal/workload"
 	"drover.io/runtime/envtest"
 )
@@ -132,7 +133,7 @@ func (w *world) start(config *rest.Config, s *runtime.Scheme) {
 	reach := safety.Reachability{}.Probed(true, time.Now(), time.Minute)
 	guard := &safety.Guard{
 		Reader: mgr.GetClient(), Workload: workloads.State, Management: func() safety.Reachability { return reach },
-		Default: safety.Default(), Period: time.Minute, Clock: clock.RealClock{},
+		Default: policy.Default(), Period: time.Minute, Clock: clock.RealClock{},
 	}
 	checks := &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Workloads: workloads, Guard: guard, Events: recorder, Clock: clock.RealClock{},

@@ -15,6 +15,7 @@ import (
 
 	"drover.io/machine-controller/internal/drain"
 	"drover.io/machine-controller/internal/safety"
+	"drover.io/machine-controller/internal/safety/policy"
 	"drover.io/machine-controller/internal/workload"
 	"drover.io/runtime/requesterror"
 	"drover.io/runtime/results"
@@ -119,7 +120,7 @@ func (d drainStep) request(ctx context.Context, connection *workload.Connection,
 }
 
 // forceDeadline is when the last Pod must have ended; nil is never.
-func forceDeadline(policy safety.Policy, m *clusterv1.Machine) *time.Time {
+func forceDeadline(policy policy.Settings, m *clusterv1.Machine) *time.Time {
 	started := deletionStatus(m).NodeDrainStartTime
 	if policy.ForceDrainAfter == 0 || started.IsZero() {
 		return nil

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	"drover.io/machine-controller/internal/safety"
+	"drover.io/machine-controller/internal/safety/policy"
 	"drover.io/machine-controller/internal/workload"
 )
 
@@ -33,7 +33,7 @@ func TestForceDeadline(t *testing.T) {
 			t.Parallel()
 			m := &clusterv1.Machine{}
 			deletionStatus(m).NodeDrainStartTime = test.started
-			if diff := cmp.Diff(test.want, forceDeadline(safety.Policy{ForceDrainAfter: test.after}, m)); diff != "" {
+			if diff := cmp.Diff(test.want, forceDeadline(policy.Settings{ForceDrainAfter: test.after}, m)); diff != "" {
 				t.Errorf("deadline (-want +got):\n%s", diff)
 			}
 		})
