@@ -16,15 +16,15 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// TestALostCreationIsNotTakenForAbsence deletes a machine whose creation got no answer and that EC2 does not
-// list yet: nobody may conclude that there is nothing.
-func TestALostCreationIsNotTakenForAbsence(t *testing.T) {
+// TestUnansweredCreationIsNotAbsent deletes a machine whose creation got no answer and that EC2 does not list yet: it
+// must not count as absent.
+func TestUnansweredCreationIsNotAbsent(t *testing.T) {
 	t.Parallel()
-	ec2 := open(t, awsfake.Options{})
+	ec2 := newWorld(t, awsfake.Options{})
 	d := ec2.connect(t)
-	ec2.cloud.Hide(3)
-	ec2.cloud.Once(awsfake.Fault{Lost: true})
-	if _, err := d.Create(t.Context(), request(identity, config(t, nothing))); err == nil {
+	ec2.cloud.HideNext(3)
+	ec2.cloud.FailNext(awsfake.Fault{Lost: true})
+	if _, err := d.Create(t.Context(), newRequest(identity, newConfig(t, unchanged))); err == nil {
 		t.Fatal("the answer was not lost")
 	}
 	for verb, call := range map[string]func() error{
@@ -36,42 +36,42 @@ func TestALostCreationIsNotTakenForAbsence(t *testing.T) {
 		}
 	}
 	for range 3 {
-		_, _ = d.Get(t.Context(), identity) // time passes with each read
+		_, _ = d.Get(t.Context(), identity) // each read brings the listing closer
 	}
 	if err := d.Delete(t.Context(), identity); err != nil {
 		t.Fatalf("deleting what is listed: %v", err)
 	}
-	end(t, ec2, d)
+	wantDeleted(t, ec2, d)
 }
 
-// TestALostCreationThatNeverWasIsAbsentAfterAWhile is the same with a request that never arrived.
-func TestALostCreationThatNeverWasIsAbsentAfterAWhile(t *testing.T) {
+// TestFailedCreationIsAbsentAfterTheWindow has a request that had no effect.
+func TestFailedCreationIsAbsentAfterTheWindow(t *testing.T) {
 	t.Parallel()
-	ec2 := open(t, awsfake.Options{Faults: only("RunInstances", awsfake.Fault{Status: 500, Code: "InternalError", Message: "An internal error has occurred"})})
+	ec2 := newWorld(t, awsfake.Options{Faults: faultOf("RunInstances", awsfake.Fault{Status: 500, Code: "InternalError", Message: "An internal error has occurred"})})
 	d := ec2.connect(t)
-	if _, err := d.Create(t.Context(), request(identity, config(t, nothing))); err == nil {
+	if _, err := d.Create(t.Context(), newRequest(identity, newConfig(t, unchanged))); err == nil {
 		t.Fatal("the creation succeeded")
 	}
 	if _, err := d.Get(t.Context(), identity); err == nil || driver.IsNotFound(err) {
-		t.Errorf("a moment later: got %v", err)
+		t.Errorf("within the window: got %v", err)
 	}
-	ec2.pass(3 * time.Minute)
+	ec2.advance(3 * time.Minute)
 	if _, err := d.Get(t.Context(), identity); !driver.IsNotFound(err) {
-		t.Errorf("after a while: got %v, want a NotFoundError", err)
+		t.Errorf("after the window: got %v, want a NotFoundError", err)
 	}
 }
 
-// TestARestartIsNoProofOfAbsence is the same with a process that died before it could remember.
-func TestARestartIsNoProofOfAbsence(t *testing.T) {
+// TestInstanceIsNotAbsentAfterARestart has a provider that restarts after the creation, with an empty cache.
+func TestInstanceIsNotAbsentAfterARestart(t *testing.T) {
 	t.Parallel()
-	ec2 := open(t, awsfake.Options{})
-	ec2.cloud.Hide(4)
-	made, err := ec2.connect(t).Create(t.Context(), request(identity, config(t, nothing)))
+	ec2 := newWorld(t, awsfake.Options{})
+	ec2.cloud.HideNext(4)
+	created, err := ec2.connect(t).Create(t.Context(), newRequest(identity, newConfig(t, unchanged)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, byID := ec2.connectNow(t), identity
-	byID.ProviderID = made.ProviderID
+	d, byID := ec2.connectRestarted(t), identity
+	byID.ProviderID = created.ProviderID
 	for as, id := range map[string]driver.Identity{"UID": identity, "provider ID": byID} {
 		if _, err := d.Get(t.Context(), id); err == nil || driver.IsNotFound(err) {
 			t.Errorf("reading by %s: got %v", as, err)
@@ -83,24 +83,23 @@ func TestARestartIsNoProofOfAbsence(t *testing.T) {
 	if err := d.Delete(t.Context(), identity); err != nil {
 		t.Fatalf("deleting what is listed: %v", err)
 	}
-	end(t, ec2, ec2.connect(t))
-	ec2.pass(3 * time.Minute)
+	wantDeleted(t, ec2, ec2.connect(t))
+	ec2.advance(3 * time.Minute)
 	if _, err := d.Get(t.Context(), driver.Identity{UID: "never", Name: "never"}); !driver.IsNotFound(err) {
-		t.Errorf("after a while: got %v, want a NotFoundError", err)
+		t.Errorf("after the window: got %v, want a NotFoundError", err)
 	}
 }
 
-// TestUserDataMayChangeBetweenAttempts proves both sides of a token that EC2 holds to its parameters: an
-// instance that exists is waited for, and a creation that was refused for lack of room does not block the
-// next one for ever.
+// TestUserDataMayChangeBetweenAttempts has a client token that EC2 has stored with other parameters: an existing
+// instance is waited for, and a creation that was refused for lack of capacity does not block the next one forever.
 func TestUserDataMayChangeBetweenAttempts(t *testing.T) {
 	t.Parallel()
 	t.Run("finds the instance once it is listed", func(t *testing.T) {
 		t.Parallel()
-		ec2 := open(t, awsfake.Options{})
-		ec2.cloud.Hide(3)
-		ec2.cloud.Once(awsfake.Fault{Lost: true})
-		req := request(identity, config(t, nothing))
+		ec2 := newWorld(t, awsfake.Options{})
+		ec2.cloud.HideNext(3)
+		ec2.cloud.FailNext(awsfake.Fault{Lost: true})
+		req := newRequest(identity, newConfig(t, unchanged))
 		_, _ = ec2.connect(t).Create(t.Context(), req)
 		req.UserData = []byte("#cloud-config\nhostname: other\n")
 		d := ec2.connect(t)
@@ -110,40 +109,40 @@ func TestUserDataMayChangeBetweenAttempts(t *testing.T) {
 			}
 		}
 		_, _ = d.Get(t.Context(), identity)
-		made, err := d.Create(t.Context(), req)
+		created, err := d.Create(t.Context(), req)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff([]string{made.ID}, living(t, d)); diff != "" {
+		if diff := cmp.Diff([]string{created.ID}, listInstanceIDs(t, d)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
-	t.Run("goes on when there never was one", func(t *testing.T) {
+	t.Run("creates an instance when there is none", func(t *testing.T) {
 		t.Parallel()
-		ec2 := open(t, awsfake.Options{})
+		ec2 := newWorld(t, awsfake.Options{})
 		d := ec2.connect(t)
-		req := request(identity, config(t, func(s *infrav1.AWSMachineSpec) { s.InstanceType = "m7i.48xlarge" }))
+		req := newRequest(identity, newConfig(t, func(s *infrav1.AWSMachineSpec) { s.InstanceType = "m7i.48xlarge" }))
 		if _, err := d.Create(t.Context(), req); !driver.IsInsufficientCapacity(err) {
 			t.Fatalf("got %v, want an InsufficientCapacityError", err)
 		}
 		req.UserData = []byte("#cloud-config\nhostname: other\n")
 		if _, err := d.Create(t.Context(), req); err == nil || driver.IsInsufficientCapacity(err) {
-			t.Fatalf("under a token of other parameters: got %v", err)
+			t.Fatalf("with a token of other parameters: got %v", err)
 		}
-		ec2.pass(3 * time.Minute)
+		ec2.advance(3 * time.Minute)
 		if _, err := d.Create(t.Context(), req); !driver.IsInsufficientCapacity(err) {
-			t.Errorf("after a while: got %v, want EC2 to be asked again", err)
+			t.Errorf("after the window: got %v, want another request", err)
 		}
 	})
 }
 
-// TestATerminatedInstanceIsReplacedOnlyWhenNothingIsLeftOfIt asks again after an instance died before its
-// provider ID was stored.
-func TestATerminatedInstanceIsReplacedOnlyWhenNothingIsLeftOfIt(t *testing.T) {
+// TestTerminatedInstanceIsReplacedOnceUnlisted repeats the creation after an instance was terminated before its provider
+// ID was stored.
+func TestTerminatedInstanceIsReplacedOnceUnlisted(t *testing.T) {
 	t.Parallel()
-	ec2 := open(t, awsfake.Options{KeepReads: 2})
+	ec2 := newWorld(t, awsfake.Options{TerminatedReads: 2})
 	d := ec2.connect(t)
-	req := request(identity, config(t, nothing))
+	req := newRequest(identity, newConfig(t, unchanged))
 	first, err := d.Create(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
@@ -158,78 +157,78 @@ func TestATerminatedInstanceIsReplacedOnlyWhenNothingIsLeftOfIt(t *testing.T) {
 	}
 	second, err := d.Create(t.Context(), req)
 	if err != nil || second.ID == first.ID {
-		t.Fatalf("once EC2 forgot it: got %+v and %v", second, err)
+		t.Fatalf("once EC2 does not list it: got %+v and %v", second, err)
 	}
-	if diff := cmp.Diff([]string{second.ID}, living(t, d)); diff != "" {
+	if diff := cmp.Diff([]string{second.ID}, listInstanceIDs(t, d)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-// TestADoubleGoesWithTheInstance makes what no token can prevent: two processes that know nothing of each other.
-func TestADoubleGoesWithTheInstance(t *testing.T) {
+// TestDeleteRemovesDuplicates has two instances of one machine, created by two processes that run at the same time.
+func TestDeleteRemovesDuplicates(t *testing.T) {
 	t.Parallel()
-	ec2 := open(t, awsfake.Options{})
+	ec2 := newWorld(t, awsfake.Options{})
 	d := ec2.connect(t)
 	for _, zone := range []string{awsfake.SubnetA, awsfake.SubnetB} {
-		ec2.cloud.Hide(1)
-		if _, err := ec2.connect(t).Create(t.Context(), request(identity, config(t, func(s *infrav1.AWSMachineSpec) { s.Subnet.ID = zone }))); err != nil {
+		ec2.cloud.HideNext(1)
+		if _, err := ec2.connect(t).Create(t.Context(), newRequest(identity, newConfig(t, func(s *infrav1.AWSMachineSpec) { s.Subnet.ID = zone }))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	_ = living(t, d) // the read that does not show the second yet
-	if two := living(t, d); len(two) != 2 {
-		t.Fatalf("got %q, want a double", two)
+	_ = listInstanceIDs(t, d) // the read that omits the second
+	if instances := listInstanceIDs(t, d); len(instances) != 2 {
+		t.Fatalf("got %q, want two instances", instances)
 	}
 	if err := d.Delete(t.Context(), identity); err != nil {
 		t.Fatal(err)
 	}
-	end(t, ec2, d)
+	wantDeleted(t, ec2, d)
 }
 
-func TestCredentialsThatAreNotThere(t *testing.T) {
+func TestConnectRequiresCredentials(t *testing.T) {
 	t.Parallel()
-	ec2 := open(t, awsfake.Options{})
+	ec2 := newWorld(t, awsfake.Options{})
 	for name, data := range map[string]driver.Credentials{
 		"no key":    {"AWS_SECRET_ACCESS_KEY": []byte("x")},
 		"no secret": {"AWS_ACCESS_KEY_ID": []byte("x")},
 		"nothing":   nil,
 	} {
-		if _, err := ec2.described().Connect(t.Context(), driver.Account{SecretName: "aws", Region: awsfake.Region}, data); !driver.IsUnauthorized(err) {
+		if _, err := ec2.description().Connect(t.Context(), driver.Account{SecretName: "aws", Region: awsfake.Region}, data); !driver.IsUnauthorized(err) {
 			t.Errorf("%s: got %v, want an UnauthorizedError", name, err)
 		}
 	}
 }
 
-// TestTheHostsOwnIdentity takes credentials from the environment, and tells when there are none.
-func TestTheHostsOwnIdentity(t *testing.T) {
+// TestCredentialsOfTheEnvironment takes credentials from the environment, and fails without any.
+func TestCredentialsOfTheEnvironment(t *testing.T) {
 	for _, name := range []string{"AWS_PROFILE", "AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI"} {
 		t.Setenv(name, "")
 	}
 	t.Setenv("AWS_CONFIG_FILE", t.TempDir()+"/none")
 	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", t.TempDir()+"/none")
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
-	ec2 := open(t, awsfake.Options{})
+	ec2 := newWorld(t, awsfake.Options{})
 	for key, is := range map[string]func(error) bool{
 		awsfake.AccessKey: func(err error) bool { return err == nil },
-		"AKIASTRANGER":    driver.IsUnauthorized,
+		"AKIAUNKNOWN":     driver.IsUnauthorized,
 		"":                driver.IsUnauthorized,
 	} {
 		t.Setenv("AWS_ACCESS_KEY_ID", key)
 		t.Setenv("AWS_SECRET_ACCESS_KEY", key)
-		d, err := ec2.described().Connect(t.Context(), driver.Account{Region: awsfake.Region}, nil)
+		d, err := ec2.description().Connect(t.Context(), driver.Account{Region: awsfake.Region}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.Create(t.Context(), request(identity, config(t, nothing))); !is(err) {
+		if _, err := d.Create(t.Context(), newRequest(identity, newConfig(t, unchanged))); !is(err) {
 			t.Errorf("with key %q: got %v", key, err)
 		}
 	}
 }
 
-func nothing(*infrav1.AWSMachineSpec) {}
+func unchanged(*infrav1.AWSMachineSpec) {}
 
-// only is a fault of one action.
-func only(action string, fault awsfake.Fault) func(string) awsfake.Fault {
+// faultOf returns a fault of one action.
+func faultOf(action string, fault awsfake.Fault) func(string) awsfake.Fault {
 	return func(called string) awsfake.Fault {
 		if called == action {
 			return fault
@@ -238,8 +237,8 @@ func only(action string, fault awsfake.Fault) func(string) awsfake.Fault {
 	}
 }
 
-// end waits until nothing is left.
-func end(t *testing.T, ec2 world, d driver.Driver[aws.Config]) {
+// wantDeleted waits until the instance is deleted and requires that nothing is left.
+func wantDeleted(t *testing.T, ec2 world, d driver.Driver[aws.Config]) {
 	t.Helper()
 	for range 20 {
 		if found, err := d.Get(t.Context(), identity); driver.IsNotFound(err) || err == nil && found.State == driver.Terminated {

@@ -16,66 +16,66 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// TestStorm takes machines through their lives while a third of all calls goes wrong, answers get lost and
-// the provider is started anew again and again. At the end nothing is leaked and nothing was doubled.
-func TestStorm(t *testing.T) {
+// TestConcurrentLifecycles creates and deletes many machines at once while a third of all calls fails, answers are lost
+// and the provider restarts at random. At the end nothing is leaked and nothing was created twice.
+func TestConcurrentLifecycles(t *testing.T) {
 	t.Parallel()
 	const machines = 150
-	dice, mu := rand.New(rand.NewPCG(1, 2)), sync.Mutex{}
-	roll := func(sides int) int {
+	random, mu := rand.New(rand.NewPCG(1, 2)), sync.Mutex{}
+	draw := func(n int) int {
 		mu.Lock()
 		defer mu.Unlock()
-		return dice.IntN(sides)
+		return random.IntN(n)
 	}
 	faults := []awsfake.Fault{
 		{Lost: true}, {Lost: true},
 		{Status: 503, Code: "RequestLimitExceeded", Message: "Request limit exceeded."},
 		{Status: 500, Code: "InternalError", Message: "An internal error has occurred"},
 	}
-	ec2 := open(t, awsfake.Options{Lag: 2, BootReads: 1, StopReads: 1, KeepReads: 4, Faults: func(string) awsfake.Fault {
-		if n := roll(3 * len(faults)); n < len(faults) {
+	ec2 := newWorld(t, awsfake.Options{ListDelay: 2, PendingReads: 1, StoppingReads: 1, TerminatedReads: 4, Faults: func(string) awsfake.Fault {
+		if n := draw(3 * len(faults)); n < len(faults) {
 			return faults[n]
 		}
 		return awsfake.Fault{}
 	}})
-	var lives sync.WaitGroup
+	var machinesDone sync.WaitGroup
 	for n := range machines {
 		id := identity
 		id.UID, id.Name = types.UID(fmt.Sprintf("uid-%d", n)), fmt.Sprintf("worker-%d", n)
-		lives.Go(func() { live(t, ec2, id, roll) })
+		machinesDone.Go(func() { runLifecycle(t, ec2, id, draw) })
 	}
-	lives.Wait()
+	machinesDone.Wait()
 	if left := ec2.cloud.Leftovers(); len(left) > 0 {
-		t.Errorf("%d things are left: %q", len(left), left)
+		t.Errorf("%d resources are left: %q", len(left), left)
 	}
-	made := map[string]bool{}
+	created := map[string]bool{}
 	for _, request := range ec2.cloud.Requests() {
-		made[request["ClientToken"]] = true
+		created[request["ClientToken"]] = true
 	}
-	if len(made) != machines {
-		t.Errorf("%d tokens were used for %d machines", len(made), machines)
+	if len(created) != machines {
+		t.Errorf("%d tokens were used for %d machines", len(created), machines)
 	}
 }
 
-// live creates, reads and deletes one instance, as often as it takes.
-func live(t *testing.T, ec2 world, id driver.Identity, roll func(int) int) {
+// runLifecycle creates, reads and deletes one instance, with as many attempts as it takes.
+func runLifecycle(t *testing.T, ec2 world, id driver.Identity, draw func(int) int) {
 	d := ec2.connect(t)
 	attempt := func(call func() bool) {
 		for range 500 {
 			if call() {
 				return
 			}
-			if roll(4) == 0 {
+			if draw(4) == 0 {
 				d = ec2.connect(t)
 			}
 		}
-		t.Errorf("%s is stuck", id.Name)
+		t.Errorf("%s did not finish", id.Name)
 	}
-	config := config(t, nothing)
+	config := newConfig(t, unchanged)
 	attempt(func() bool {
-		made, err := d.Create(t.Context(), driver.Request[aws.Config]{Identity: id, Config: config, UserData: []byte("#cloud-config\n")})
+		created, err := d.Create(t.Context(), driver.Request[aws.Config]{Identity: id, Config: config, UserData: []byte("#cloud-config\n")})
 		if err == nil {
-			id.ProviderID = made.ProviderID
+			id.ProviderID = created.ProviderID
 		}
 		return err == nil
 	})

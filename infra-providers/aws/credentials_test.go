@@ -18,10 +18,10 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// TestASecretsCredentialsStandAlone has a host whose shared files name another endpoint, another authority, a role to
-// assume and a program to run. With a Secret none of it is used; what the operator says in the environment about the
-// network is.
-func TestASecretsCredentialsStandAlone(t *testing.T) {
+// TestSecretIgnoresTheFilesOfTheHost has a host whose shared files name another endpoint, another authority, a role to
+// assume and a program to run. With a Secret none of it is used; the operator's network settings in the environment
+// are.
+func TestSecretIgnoresTheFilesOfTheHost(t *testing.T) {
 	folder := t.TempDir()
 	ran := filepath.Join(folder, "ran")
 	write(t, filepath.Join(folder, "config"), `[profile host]
@@ -49,7 +49,7 @@ ec2 =
 
 	account := driver.Account{SecretName: "aws", Region: "eu-central-1"}
 	data := driver.Credentials{"AWS_ACCESS_KEY_ID": []byte("SECRET"), "AWS_SECRET_ACCESS_KEY": []byte("secret")}
-	options := connected(t, account, data)
+	options := clientOptions(t, account, data)
 	found, err := options.Credentials.Retrieve(t.Context())
 	if err != nil || found.AccessKeyID != "SECRET" || found.SecretAccessKey != "secret" || found.SessionToken != "" {
 		t.Errorf("credentials: got %+v and %v", found, err)
@@ -61,13 +61,13 @@ ec2 =
 		t.Errorf("the program of the host's files ran: %v", err)
 	}
 	t.Setenv("AWS_ENDPOINT_URL_EC2", "http://127.0.0.1:4")
-	if got := sdk.ToString(connected(t, account, data).BaseEndpoint); got != "http://127.0.0.1:4" {
+	if got := sdk.ToString(clientOptions(t, account, data).BaseEndpoint); got != "http://127.0.0.1:4" {
 		t.Errorf("the operator's endpoint is %q", got)
 	}
 }
 
-// TestTheAccountIsNamed by number and partition, or by the host of a private cloud.
-func TestTheAccountIsNamed(t *testing.T) {
+// TestAccountID returns the account's number with the partition, or with the host of a private cloud.
+func TestAccountID(t *testing.T) {
 	t.Parallel()
 	cloud, err := awsfake.New(awsfake.Options{})
 	if err != nil {
@@ -76,7 +76,7 @@ func TestTheAccountIsNamed(t *testing.T) {
 	server := httptest.NewServer(cloud)
 	t.Cleanup(server.Close)
 	host := strings.TrimPrefix(server.URL, "http://")
-	for key, want := range map[string]string{awsfake.AccessKey: host + "/" + awsfake.Account, "AKIASTRANGER": ""} {
+	for key, want := range map[string]string{awsfake.AccessKey: host + "/" + awsfake.Account, "AKIAUNKNOWN": ""} {
 		d, err := connect(t.Context(), Options{Endpoint: server.URL}, driver.Account{SecretName: "aws", Region: awsfake.Region},
 			driver.Credentials{"AWS_ACCESS_KEY_ID": []byte(key), "AWS_SECRET_ACCESS_KEY": []byte("secret")})
 		if err != nil {
@@ -91,13 +91,13 @@ func TestTheAccountIsNamed(t *testing.T) {
 		"sts.eu-central-1.amazonaws.com": true, "sts.cn-north-1.amazonaws.com.cn": true, "vpce-1.sts.eu-central-1.vpce.amazonaws.com:443": true,
 		"amazonaws.com.example": false, "notamazonaws.com": false, "127.0.0.1:80": false,
 	} {
-		if amazon(host) != want {
-			t.Errorf("%s is taken for AWS itself: %t", host, !want)
+		if isAWSHost(host) != want {
+			t.Errorf("isAWSHost(%q) = %t", host, !want)
 		}
 	}
 }
 
-func connected(t *testing.T, account driver.Account, data driver.Credentials) ec2.Options {
+func clientOptions(t *testing.T, account driver.Account, data driver.Credentials) ec2.Options {
 	t.Helper()
 	d, err := connect(t.Context(), Options{}, account, data)
 	if err != nil {
@@ -113,8 +113,8 @@ func write(t *testing.T, path, content string) {
 	}
 }
 
-// TestTheOperatorsAuthorityHoldsForAllAccounts checks that a bundle of the environment is used with a Secret too.
-func TestTheOperatorsAuthorityHoldsForAllAccounts(t *testing.T) {
+// TestCABundleOfTheEnvironment applies with a Secret too.
+func TestCABundleOfTheEnvironment(t *testing.T) {
 	account := driver.Account{SecretName: "aws", Region: awsfake.Region}
 	data := driver.Credentials{"AWS_ACCESS_KEY_ID": []byte(awsfake.AccessKey), "AWS_SECRET_ACCESS_KEY": []byte("secret")}
 	cloud, err := awsfake.New(awsfake.Options{})
@@ -137,6 +137,6 @@ func TestTheOperatorsAuthorityHoldsForAllAccounts(t *testing.T) {
 	}
 	t.Setenv("AWS_CA_BUNDLE", bundle+".none")
 	if _, err := connect(t.Context(), Options{}, account, data); err == nil {
-		t.Error("a bundle that does not exist was taken")
+		t.Error("a bundle that does not exist was accepted")
 	}
 }

@@ -72,10 +72,10 @@ const patience = 4 * time.Minute
 // from its Secret with credentials to the last volume.
 func TestMachineLivesOnEC2(t *testing.T) {
 	t.Parallel()
-	ec2 := open(t, awsfake.Options{Lag: 2, BootReads: 1, StopReads: 1, KeepReads: 5})
+	ec2 := newWorld(t, awsfake.Options{ListDelay: 2, PendingReads: 1, StoppingReads: 1, TerminatedReads: 5})
 	s := serve(t, ec2)
 	s.create(credentialsSecret(s.home.Namespace, awsfake.AccessKey))
-	machine, _ := s.machine("worker-1", spec(func(s *infrav1.AWSMachineSpec) {
+	machine, _ := s.machine("worker-1", newSpec(func(s *infrav1.AWSMachineSpec) {
 		s.CredentialsSecretName = "aws"
 		s.Subnet = selector("tag:role", "nodes")
 		s.PublicIP = ptr.To(true)
@@ -86,7 +86,7 @@ func TestMachineLivesOnEC2(t *testing.T) {
 		s.fetch(g, machine)
 		g.Expect(reason(machine)).To(gomega.Equal(inframachine.InstanceRunningReason))
 	}).Should(gomega.Succeed())
-	id := living(t, ec2.connect(t))[0]
+	id := listInstanceIDs(t, ec2.connect(t))[0]
 	s.Expect(machine.Spec.ProviderID).To(gomega.Equal("aws:///eu-central-1b/" + id))
 	s.Expect(machine.Status.FailureDomain).To(gomega.Equal("eu-central-1b"))
 	s.Expect(ptr.Deref(machine.Status.Initialization.Provisioned, false)).To(gomega.BeTrue())
@@ -109,7 +109,7 @@ func TestMachineLivesOnEC2(t *testing.T) {
 // TestWhatIsWrongIsToldAndCanBeDeleted gives machines credentials and specs that cannot work.
 func TestWhatIsWrongIsToldAndCanBeDeleted(t *testing.T) {
 	t.Parallel()
-	ec2 := open(t, awsfake.Options{KeepReads: 5})
+	ec2 := newWorld(t, awsfake.Options{TerminatedReads: 5})
 	s := serve(t, ec2)
 	s.create(credentialsSecret(s.home.Namespace, awsfake.AccessKey))
 	stranger := credentialsSecret(s.home.Namespace, "AKIASTRANGER")
@@ -139,7 +139,7 @@ func TestWhatIsWrongIsToldAndCanBeDeleted(t *testing.T) {
 			t.Parallel()
 			g := gomega.NewWithT(t)
 			g.SetDefaultEventuallyTimeout(patience)
-			machine, _ := s.machine(name, spec(func(s *infrav1.AWSMachineSpec) {
+			machine, _ := s.machine(name, newSpec(func(s *infrav1.AWSMachineSpec) {
 				s.CredentialsSecretName = "aws"
 				test.change(s)
 			}), "")
@@ -158,17 +158,17 @@ func TestWhatIsWrongIsToldAndCanBeDeleted(t *testing.T) {
 	}
 }
 
-// stage is a provider that runs against a fake EC2, with a namespace and a Cluster of its own.
-type stage struct {
+// harness is a provider that runs against a fake EC2, with a namespace and a Cluster of its own.
+type harness struct {
 	*gomega.WithT
 	t       *testing.T
 	cluster *testenv.Cluster
 	home    *clusterv1.Cluster
 }
 
-func serve(t *testing.T, ec2 world) stage {
+func serve(t *testing.T, ec2 world) harness {
 	t.Helper()
-	ec2.pace = 100 // nobody waits minutes for EC2 to show what it has
+	ec2.speed = 100 // nobody waits minutes for EC2 to show what it has
 	g := gomega.NewWithT(t)
 	g.SetDefaultEventuallyTimeout(patience)
 	cluster, err := started()
@@ -188,7 +188,7 @@ func serve(t *testing.T, ec2 world) stage {
 		Controller: ctrlconfig.Controller{SkipNameValidation: ptr.To(true)},
 	})
 	g.Expect(err).NotTo(gomega.HaveOccurred())
-	g.Expect(provider.Register(mgr, ec2.described(), &provider.Options{Options: manager.Options{WorkerCount: 4, SyncPeriod: time.Minute}, OwnCredentials: []string{"*"}, InventoryInterval: time.Minute})).To(gomega.Succeed())
+	g.Expect(provider.Register(mgr, ec2.description(), &provider.Options{Options: manager.Options{WorkerCount: 4, SyncPeriod: time.Minute}, OwnCredentials: []string{"*"}, InventoryInterval: time.Minute})).To(gomega.Succeed())
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()
@@ -198,16 +198,16 @@ func serve(t *testing.T, ec2 world) stage {
 			t.Error(err)
 		}
 	})
-	return stage{WithT: g, t: t, cluster: cluster, home: home}
+	return harness{WithT: g, t: t, cluster: cluster, home: home}
 }
 
-func (s stage) create(object client.Object) {
+func (s harness) create(object client.Object) {
 	s.t.Helper()
 	s.Expect(s.cluster.Client.Create(context.Background(), object)).To(gomega.Succeed())
 }
 
 // machine creates a Machine with its bootstrap Secret and, owned by it, its AWSMachine.
-func (s stage) machine(name string, spec infrav1.AWSMachineSpec, zone string) (*infrav1.AWSMachine, *clusterv1.Machine) {
+func (s harness) machine(name string, spec infrav1.AWSMachineSpec, zone string) (*infrav1.AWSMachine, *clusterv1.Machine) {
 	s.t.Helper()
 	labels := map[string]string{clusterv1.ClusterNameLabel: s.home.Name}
 	common := metav1.ObjectMeta{Namespace: s.home.Namespace, Name: name, Labels: labels}
@@ -226,7 +226,7 @@ func (s stage) machine(name string, spec infrav1.AWSMachineSpec, zone string) (*
 }
 
 // mend puts valid credentials into a Secret, whether it exists or not.
-func (s stage) mend(name string) {
+func (s harness) mend(name string) {
 	s.t.Helper()
 	secret := credentialsSecret(s.home.Namespace, awsfake.AccessKey)
 	secret.Name = name
@@ -237,11 +237,11 @@ func (s stage) mend(name string) {
 	s.Expect(err).NotTo(gomega.HaveOccurred())
 }
 
-func (s stage) fetch(g gomega.Gomega, object client.Object) {
+func (s harness) fetch(g gomega.Gomega, object client.Object) {
 	g.Expect(s.cluster.Client.Get(context.Background(), client.ObjectKeyFromObject(object), object)).To(gomega.Succeed())
 }
 
-func (s stage) gone(object client.Object) bool {
+func (s harness) gone(object client.Object) bool {
 	return apierrors.IsNotFound(s.cluster.Client.Get(context.Background(), client.ObjectKeyFromObject(object), object))
 }
 

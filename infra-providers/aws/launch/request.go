@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package launch turns the spec of an AWSMachine into one RunInstances request. It looks up what the spec
-// names by filter (image, subnets, security groups) and remembers the answers for a minute, so that a burst
-// of machines of one template costs one lookup.
+// names by filter (image, subnets, security groups) and caches the answers for a minute, so that a burst of machines of one
+// template costs one lookup.
 //
-// It owns what is asked, not what becomes of it: tokens, retries and the kinds of errors are the driver's.
+// It owns the request and nothing after it: client tokens, retries and error kinds are the driver's.
 package launch
 
 import (
@@ -19,42 +19,42 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 )
 
-// Order is one instance to launch.
-type Order struct {
+// Input describes one instance to launch.
+type Input struct {
 	Spec infrav1.AWSMachineSpec
-	// Zone is where the instance has to be; empty leaves it to the subnet or to EC2.
+	// Zone is the zone of the instance; empty means that of the subnet, or one that EC2 chooses.
 	Zone string
 	// Seed chooses among several subnets, always the same one for the same machine.
 	Seed string
-	// Tags are put on everything that is made.
+	// Tags are the tags of every resource that is created.
 	Tags     map[string]string
 	Token    string
 	UserData []byte
 	Format   string
 }
 
-// Request returns the request for an order. It fails with InvalidConfigurationError when a filter matches
-// nothing or the user data are too long, and with EC2's own errors otherwise.
-func (l *Lookup) Request(ctx context.Context, order Order) (*ec2.RunInstancesInput, error) {
-	spec := order.Spec
-	userData, err := encode(order.UserData, order.Format)
+// Request returns the request for an input. It fails with InvalidConfigurationError when a filter matches
+// nothing or the user data is too long, and with EC2's own errors otherwise.
+func (l *Lookup) Request(ctx context.Context, input Input) (*ec2.RunInstancesInput, error) {
+	spec := input.Spec
+	userData, err := encodeUserData(input.UserData, input.Format)
 	if err != nil {
 		return nil, err
 	}
 	request := &ec2.RunInstancesInput{
 		MinCount:                         aws.Int32(1),
 		MaxCount:                         aws.Int32(1),
-		ClientToken:                      aws.String(order.Token),
+		ClientToken:                      aws.String(input.Token),
 		InstanceType:                     types.InstanceType(spec.InstanceType),
 		UserData:                         userData,
-		KeyName:                          maybe(spec.KeyName),
+		KeyName:                          nonEmpty(spec.KeyName),
 		LaunchTemplate:                   launchTemplate(spec.LaunchTemplate),
-		IamInstanceProfile:               profile(spec.InstanceProfile),
-		InstanceMarketOptions:            market(spec.Spot),
-		MetadataOptions:                  metadata(spec.Metadata),
-		Placement:                        placement(spec.Placement, order.Zone),
-		CapacityReservationSpecification: reservation(spec.CapacityReservation),
-		TagSpecifications:                tagged(order.Tags, spec.Spot != nil),
+		IamInstanceProfile:               instanceProfile(spec.InstanceProfile),
+		InstanceMarketOptions:            marketOptions(spec.Spot),
+		MetadataOptions:                  metadataOptions(spec.Metadata),
+		Placement:                        placement(spec.Placement, input.Zone),
+		CapacityReservationSpecification: capacityReservation(spec.CapacityReservation),
+		TagSpecifications:                tagSpecifications(input.Tags, spec.Spot != nil),
 	}
 	if spec.CPU != (infrav1.AWSCPU{}) {
 		request.CpuOptions = &types.CpuOptionsRequest{CoreCount: spec.CPU.Cores, ThreadsPerCore: spec.CPU.ThreadsPerCore}
@@ -62,14 +62,14 @@ func (l *Lookup) Request(ctx context.Context, order Order) (*ec2.RunInstancesInp
 	if spec.DetailedMonitoring != nil {
 		request.Monitoring = &types.RunInstancesMonitoringEnabled{Enabled: spec.DetailedMonitoring}
 	}
-	if err := l.image(ctx, spec, request); err != nil {
+	if err := l.addImage(ctx, spec, request); err != nil {
 		return nil, err
 	}
-	return request, l.network(ctx, order, request)
+	return request, l.addNetwork(ctx, input, request)
 }
 
-// image puts the image and the volumes into the request.
-func (l *Lookup) image(ctx context.Context, spec infrav1.AWSMachineSpec, request *ec2.RunInstancesInput) error {
+// addImage adds the image and the volumes to the request.
+func (l *Lookup) addImage(ctx context.Context, spec infrav1.AWSMachineSpec, request *ec2.RunInstancesInput) error {
 	image, err := l.Image(ctx, spec)
 	if err != nil {
 		return err
@@ -83,10 +83,10 @@ func launchTemplate(from infrav1.AWSLaunchTemplate) *types.LaunchTemplateSpecifi
 	if from.ID == "" && from.Name == "" {
 		return nil
 	}
-	return &types.LaunchTemplateSpecification{LaunchTemplateId: maybe(from.ID), LaunchTemplateName: maybe(from.Name), Version: maybe(from.Version)}
+	return &types.LaunchTemplateSpecification{LaunchTemplateId: nonEmpty(from.ID), LaunchTemplateName: nonEmpty(from.Name), Version: nonEmpty(from.Version)}
 }
 
-func profile(from string) *types.IamInstanceProfileSpecification {
+func instanceProfile(from string) *types.IamInstanceProfileSpecification {
 	switch {
 	case from == "":
 		return nil
@@ -97,23 +97,23 @@ func profile(from string) *types.IamInstanceProfileSpecification {
 	}
 }
 
-// market asks for a spot instance that ends for good when it is reclaimed: a persistent request would make
-// EC2 launch instances that nobody asked for.
-func market(from *infrav1.AWSSpot) *types.InstanceMarketOptionsRequest {
+// marketOptions requests a spot instance that is terminated when it is reclaimed: with a persistent request EC2 would
+// launch further instances by itself.
+func marketOptions(from *infrav1.AWSSpot) *types.InstanceMarketOptionsRequest {
 	if from == nil {
 		return nil
 	}
 	return &types.InstanceMarketOptionsRequest{
 		MarketType: types.MarketTypeSpot,
 		SpotOptions: &types.SpotMarketOptions{
-			MaxPrice:                     maybe(from.MaxPrice),
+			MaxPrice:                     nonEmpty(from.MaxPrice),
 			SpotInstanceType:             types.SpotInstanceTypeOneTime,
 			InstanceInterruptionBehavior: types.InstanceInterruptionBehaviorTerminate,
 		},
 	}
 }
 
-func metadata(from infrav1.AWSMetadata) *types.InstanceMetadataOptionsRequest {
+func metadataOptions(from infrav1.AWSMetadata) *types.InstanceMetadataOptionsRequest {
 	options := &types.InstanceMetadataOptionsRequest{
 		HttpTokens:              types.HttpTokensState(from.Tokens),
 		HttpEndpoint:            types.InstanceMetadataEndpointState(from.Endpoint),
@@ -130,15 +130,15 @@ func placement(from infrav1.AWSPlacement, zone string) *types.Placement {
 		return nil
 	}
 	return &types.Placement{
-		AvailabilityZone: maybe(zone),
-		GroupName:        maybe(from.Group),
+		AvailabilityZone: nonEmpty(zone),
+		GroupName:        nonEmpty(from.Group),
 		PartitionNumber:  from.Partition,
 		Tenancy:          types.Tenancy(from.Tenancy),
-		HostId:           maybe(from.HostID),
+		HostId:           nonEmpty(from.HostID),
 	}
 }
 
-func reservation(from infrav1.AWSCapacityReservation) *types.CapacityReservationSpecification {
+func capacityReservation(from infrav1.AWSCapacityReservation) *types.CapacityReservationSpecification {
 	switch {
 	case from == (infrav1.AWSCapacityReservation{}):
 		return nil
@@ -146,14 +146,14 @@ func reservation(from infrav1.AWSCapacityReservation) *types.CapacityReservation
 		return &types.CapacityReservationSpecification{CapacityReservationPreference: types.CapacityReservationPreference(from.Preference)}
 	default:
 		return &types.CapacityReservationSpecification{CapacityReservationTarget: &types.CapacityReservationTarget{
-			CapacityReservationId:               maybe(from.ID),
-			CapacityReservationResourceGroupArn: maybe(from.ResourceGroupARN),
+			CapacityReservationId:               nonEmpty(from.ID),
+			CapacityReservationResourceGroupArn: nonEmpty(from.ResourceGroupARN),
 		}}
 	}
 }
 
-// maybe leaves an empty string out of a request.
-func maybe(s string) *string {
+// nonEmpty returns nil for an empty string, which leaves the parameter out of a request.
+func nonEmpty(s string) *string {
 	if s == "" {
 		return nil
 	}

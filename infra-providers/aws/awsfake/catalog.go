@@ -11,27 +11,27 @@ import (
 	"slices"
 )
 
-// imageFacts are what there is to know of an image.
-type imageFacts struct {
+// imageInfo describes an image.
+type imageInfo struct {
 	name, architecture, created string
-	devices                     []deviceFacts
-	// state is available where it is empty.
+	devices                     []deviceInfo
+	// state is empty for an available image.
 	state string
 }
 
-type deviceFacts struct {
-	name string
-	size int
-	goes bool
+type deviceInfo struct {
+	name                string
+	size                int
+	deleteOnTermination bool
 }
 
-// catalogue are the images. One of them has a data volume that would outlive the instance.
-var catalogue = map[string]imageFacts{
+// images are the images of the cloud. One of them has a data volume that persists after the instance.
+var images = map[string]imageInfo{
 	Image: {"ubuntu/noble-24.04-amd64-server-20261101", "x86_64", "2026-11-01T00:00:00.000Z",
-		[]deviceFacts{{"/dev/sda1", 8, true}, {"/dev/sdb", 4, false}}, ""},
-	OldImage:      {"ubuntu/noble-24.04-amd64-server-20260101", "x86_64", "2026-01-01T00:00:00.000Z", []deviceFacts{{"/dev/sda1", 8, true}}, ""},
-	ARMImage:      {"ubuntu/noble-24.04-arm64-server-20261102", "arm64", "2026-11-02T00:00:00.000Z", []deviceFacts{{"/dev/sda1", 8, true}}, ""},
-	DisabledImage: {"ubuntu/jammy-22.04-amd64-server-20250101", "x86_64", "2025-01-01T00:00:00.000Z", []deviceFacts{{"/dev/sda1", 8, true}}, "disabled"},
+		[]deviceInfo{{"/dev/sda1", 8, true}, {"/dev/sdb", 4, false}}, ""},
+	OldImage:      {"ubuntu/noble-24.04-amd64-server-20260101", "x86_64", "2026-01-01T00:00:00.000Z", []deviceInfo{{"/dev/sda1", 8, true}}, ""},
+	ARMImage:      {"ubuntu/noble-24.04-arm64-server-20261102", "arm64", "2026-11-02T00:00:00.000Z", []deviceInfo{{"/dev/sda1", 8, true}}, ""},
+	DisabledImage: {"ubuntu/jammy-22.04-amd64-server-20250101", "x86_64", "2025-01-01T00:00:00.000Z", []deviceInfo{{"/dev/sda1", 8, true}}, "disabled"},
 }
 
 // subnetZones are the subnets, all tagged role=nodes.
@@ -40,14 +40,14 @@ var subnetZones = map[string]string{SubnetA: Region + "a", SubnetB: Region + "b"
 // groups are the security groups, by their tag role.
 var groups = map[string]string{Group: "nodes", "sg-00000002": "nodes", "sg-00000003": "others"}
 
-// typeFacts are what there is to know of an instance type.
-type typeFacts struct {
+// typeInfo describes an instance type.
+type typeInfo struct {
 	cpus, mib, gpus int
 	architectures   []string
 }
 
-// offered are the instance types. There is never room for the largest.
-var offered = map[string]typeFacts{
+// instanceTypeInfos are the instance types. The largest never has capacity.
+var instanceTypeInfos = map[string]typeInfo{
 	"m7i.large":    {2, 8192, 0, []string{"x86_64"}},
 	"m7i.xlarge":   {4, 16384, 0, []string{"x86_64"}},
 	"m7i.48xlarge": {192, 786432, 0, []string{"x86_64"}},
@@ -55,27 +55,27 @@ var offered = map[string]typeFacts{
 	"g5.12xlarge":  {48, 196608, 4, []string{"i386", "x86_64"}},
 }
 
-func images(p url.Values) (any, error) {
+func describeImagesOf(p url.Values) (any, error) {
 	answer := describeImages{XMLName: response("DescribeImages")}
 	ids, matching := values(p, "ImageId"), filters(p)
 	for _, id := range ids {
-		if _, ok := catalogue[id]; !ok {
+		if _, ok := images[id]; !ok {
 			return nil, refuse("InvalidAMIID.NotFound", "The image id '[%s]' does not exist", id)
 		}
 	}
 	if owners := values(p, "Owner"); len(owners) > 0 && !slices.Contains(owners, Owner) {
 		return answer, nil
 	}
-	for _, id := range slices.Sorted(maps.Keys(catalogue)) {
-		of := catalogue[id]
-		facts := map[string][]string{"name": {of.name}, "architecture": {of.architecture}, "state": {cmp.Or(of.state, "available")}}
-		if len(ids) > 0 && !slices.Contains(ids, id) || !matching(facts) {
+	for _, id := range slices.Sorted(maps.Keys(images)) {
+		of := images[id]
+		attributes := map[string][]string{"name": {of.name}, "architecture": {of.architecture}, "state": {cmp.Or(of.state, "available")}}
+		if len(ids) > 0 && !slices.Contains(ids, id) || !matching(attributes) {
 			continue
 		}
 		found := image{ID: id, Name: of.name, Architecture: of.architecture, Created: of.created, RootDevice: of.devices[0].name, State: cmp.Or(of.state, "available"), Owner: Owner}
 		for _, device := range of.devices {
 			mapping := blockDevice{Name: device.name}
-			mapping.EBS.Size, mapping.EBS.Goes, mapping.EBS.Type = device.size, device.goes, "gp2"
+			mapping.EBS.Size, mapping.EBS.DeleteOnTermination, mapping.EBS.Type = device.size, device.deleteOnTermination, "gp2"
 			found.Devices = append(found.Devices, mapping)
 		}
 		answer.Images = append(answer.Images, found)
@@ -83,19 +83,19 @@ func images(p url.Values) (any, error) {
 	return answer, nil
 }
 
-// Withdraw makes a subnet match nothing any more.
-func (c *Cloud) Withdraw(subnet string) {
+// RemoveSubnet removes a subnet from DescribeSubnets.
+func (c *Cloud) RemoveSubnet(subnet string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.withdrawn = append(c.withdrawn, subnet)
+	c.removedSubnets = append(c.removedSubnets, subnet)
 }
 
 func (c *Cloud) subnets(p url.Values) any {
 	answer := describeSubnets{XMLName: response("DescribeSubnets")}
 	matching := filters(p)
 	for _, id := range slices.Sorted(maps.Keys(subnetZones)) {
-		facts := map[string][]string{"state": {"available"}, "availability-zone": {subnetZones[id]}, "tag:role": {"nodes"}}
-		if matching(facts) && !slices.Contains(c.withdrawn, id) {
+		attributes := map[string][]string{"state": {"available"}, "availability-zone": {subnetZones[id]}, "tag:role": {"nodes"}}
+		if matching(attributes) && !slices.Contains(c.removedSubnets, id) {
 			answer.Subnets = append(answer.Subnets, subnet{ID: id, Zone: subnetZones[id], State: "available"})
 		}
 	}
@@ -115,7 +115,7 @@ func securityGroups(p url.Values) any {
 func instanceTypes(p url.Values) (any, error) {
 	answer := describeInstanceTypes{XMLName: response("DescribeInstanceTypes")}
 	for _, name := range values(p, "InstanceType") {
-		of, ok := offered[name]
+		of, ok := instanceTypeInfos[name]
 		if !ok {
 			return nil, refuse("InvalidInstanceType", "The following supplied instance types do not exist: [%s]", name)
 		}
