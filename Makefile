@@ -102,6 +102,10 @@ kubectl: ## Compile kubectl into bin/k8s
 manifests: ## Write dist/drover.yaml, which installs Drover with one kubectl apply, and one file per further cloud
 	@hack/manifests.sh
 
+.PHONY: release
+release: ## Write a release into dist/VERSION: images, SBOMs, manifests, chart, clusterctl repository; VERSION=v0.1.0, REGISTRY=registry.example.org/drover
+	@$(RELEASE) all $(if $(VERSION),--version $(VERSION)) $(if $(REGISTRY),--registry $(REGISTRY)) $(ARGS)
+
 .PHONY: images
 images: ## Write an OCI archive and an SBOM for each manager into dist/VERSION; VERSION=v0.1.0, REGISTRY=registry.example.org/drover
 	@$(RELEASE) images $(if $(VERSION),--version $(VERSION)) $(if $(REGISTRY),--registry $(REGISTRY))

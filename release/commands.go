@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"drover.io/release/internal/checksum"
+	"drover.io/release/internal/clusterctl"
 	"drover.io/release/internal/program"
 	"drover.io/release/internal/signature"
 )
@@ -32,43 +33,104 @@ func checkVersion(version string) error {
 	return nil
 }
 
+// buildFlags are the flags of what is made from the repository.
+type buildFlags struct {
+	version, registry, out string
+}
+
+func (f *buildFlags) add(command *cobra.Command) {
+	flags := command.Flags()
+	flags.StringVar(&f.version, "version", "", "semantic version, such as v0.1.0; by default v0.0.0 with the commit")
+	flags.StringVar(&f.registry, "registry", localRegistry, "registry and path that the names of the images begin with")
+	flags.StringVar(&f.out, "out", "", "folder to write to; by default dist/VERSION")
+}
+
+// prepare checks the flags and returns what is made, and of which programs.
+func (f *buildFlags) prepare(command *cobra.Command) (imageJob, []program.Program, error) {
+	root, err := repository()
+	if err != nil {
+		return imageJob{}, nil, err
+	}
+	source, err := program.ReadSource(command.Context(), root)
+	if err != nil {
+		return imageJob{}, nil, err
+	}
+	version := cmp.Or(f.version, "v0.0.0-"+source.Revision[:12])
+	if err := checkVersion(version); err != nil {
+		return imageJob{}, nil, err
+	}
+	programs, err := program.List(root)
+	if err != nil {
+		return imageJob{}, nil, err
+	}
+	if source.Dirty {
+		fmt.Fprintln(command.ErrOrStderr(), "release: files differ from the commit: what is made now cannot be made again from it")
+	}
+	folder := cmp.Or(f.out, filepath.Join(root, "dist", version))
+	return imageJob{root: root, folder: folder, version: version, registry: f.registry, source: source, progress: command.OutOrStdout()}, programs, nil
+}
+
 func imagesCommand() *cobra.Command {
-	var version, registry, out string
+	var build buildFlags
 	var only []string
 	command := &cobra.Command{
 		Use:   "images",
 		Short: "Write an OCI archive and software bills of materials for each manager",
 		Args:  cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			root, err := repository()
-			if err != nil {
-				return err
-			}
-			source, err := program.ReadSource(command.Context(), root)
-			if err != nil {
-				return err
-			}
-			version = cmp.Or(version, "v0.0.0-"+source.Revision[:12])
-			if err := checkVersion(version); err != nil {
-				return err
-			}
-			programs, err := program.List(root)
+			job, programs, err := build.prepare(command)
 			if err != nil {
 				return err
 			}
 			if programs, err = program.Select(programs, only...); err != nil {
 				return err
 			}
-			out = cmp.Or(out, filepath.Join(root, "dist", version))
-			job := imageJob{root: root, folder: out, version: version, registry: registry, source: source, progress: command.OutOrStdout()}
 			return job.run(command.Context(), programs)
 		},
 	}
-	flags := command.Flags()
-	flags.StringVar(&version, "version", "", "version of the images; by default v0.0.0 with the commit")
-	flags.StringVar(&registry, "registry", localRegistry, "registry and path that the names of the images begin with")
-	flags.StringVar(&out, "out", "", "folder to write to; by default dist/VERSION")
-	flags.StringSliceVar(&only, "only", nil, "names of the programs, such as machine-controller,infra-sim; by default all")
+	build.add(command)
+	command.Flags().StringSliceVar(&only, "only", nil, "names of the programs, such as machine-controller,infra-sim; by default all")
+	return command
+}
+
+func allCommand() *cobra.Command {
+	var build buildFlags
+	var images bool
+	command := &cobra.Command{
+		Use:   "all",
+		Short: "Write everything that a release consists of",
+		Args:  cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			job, programs, err := build.prepare(command)
+			if err != nil {
+				return err
+			}
+			return releaseAll(command.Context(), job, programs, images)
+		},
+	}
+	build.add(command)
+	command.Flags().BoolVar(&images, "images", true, "make the images, too; without them the release is manifests and chart")
+	return command
+}
+
+func clusterctlConfigCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "clusterctl-config FOLDER",
+		Short: "Print a configuration of clusterctl that names the providers of a release in a folder",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(command *cobra.Command, arguments []string) error {
+			folder, err := filepath.Abs(arguments[0])
+			if err != nil {
+				return err
+			}
+			config, err := clusterctl.FindConfig(filepath.Join(folder, clusterctlFolder))
+			if err != nil {
+				return err
+			}
+			_, err = command.OutOrStdout().Write(config)
+			return err
+		},
+	}
 	return command
 }
 

@@ -33,6 +33,6 @@ func newCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	command.AddCommand(imagesCommand(), pushCommand(), signCommand(), verifyCommand())
+	command.AddCommand(allCommand(), imagesCommand(), clusterctlConfigCommand(), pushCommand(), signCommand(), verifyCommand())
 	return command
 }

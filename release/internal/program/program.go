@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // Program is one manager.
@@ -65,4 +66,9 @@ func Select(programs []Program, names ...string) ([]Program, error) {
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(programs), func(p Program) bool { return !slices.Contains(names, p.Name) }), nil
+}
+
+// Cloud is the name of the cloud whose infrastructure provider the program is.
+func (p Program) Cloud() (cloud string, isProvider bool) {
+	return strings.CutPrefix(p.Name, "infra-")
 }
