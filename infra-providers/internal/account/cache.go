@@ -26,6 +26,7 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/panicerror"
 )
 
 const (
@@ -76,6 +77,8 @@ type entry[C any] struct {
 	used time.Time
 	// kept is how many instances its inventory has.
 	kept atomic.Int64
+	// panics are those of its drivers.
+	panics *panics
 
 	// mu is held while credentials are read, and never during a call to the cloud.
 	mu        sync.Mutex
@@ -156,7 +159,10 @@ func holds(machine driver.Machine, pinned string) bool {
 
 // connection returns the connection of an account with the present credentials.
 func (c *Cache[M, C]) connection(ctx context.Context, k key) (*connection[C], error) {
-	p := c.entry(k)
+	return c.present(ctx, k, c.entry(k))
+}
+
+func (c *Cache[M, C]) present(ctx context.Context, k key, p *entry[C]) (*connection[C], error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := c.renew(ctx, k, p); err != nil {
@@ -170,7 +176,7 @@ func (c *Cache[M, C]) entry(k key) *entry[C] {
 	defer c.mu.Unlock()
 	p := c.entries[k]
 	if p == nil {
-		p = &entry[C]{}
+		p = &entry[C]{panics: &panics{cloud: c.cloud.Name, account: k.String()}}
 		c.entries[k] = p
 	}
 	p.used = c.options.Now()
@@ -193,7 +199,12 @@ func (c *Cache[M, C]) renew(ctx context.Context, k key, p *entry[C]) error {
 		p.read = c.options.Now()
 		return nil
 	}
-	connected, err := c.cloud.Connect(ctx, k.Account, credentials)
+	var connected driver.Driver[C]
+	err = panicerror.Call(func() (err error) {
+		connected, err = c.cloud.Connect(ctx, k.Account, credentials)
+		return err
+	})
+	p.panics.log(ctx, "connect", err)
 	if err != nil {
 		return fmt.Errorf("connecting to %s: %w", c.cloud.Name, err)
 	}

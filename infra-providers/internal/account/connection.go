@@ -95,9 +95,9 @@ func (c *connection[C]) known() string {
 func (c *Cache[M, C]) open(k key, p *entry[C], connected driver.Driver[C]) *connection[C] {
 	var remainder driver.Remainder
 	if able, ok := connected.(driver.Remainder); ok {
-		remainder = bounded{able}
+		remainder = bounded{able, p.panics}
 	}
-	meter := &metered[C]{Driver: connected, cloud: c.cloud.Name}
+	meter := &metered[C]{Driver: connected, cloud: c.cloud.Name, panics: p.panics}
 	direct := throttle.New(driver.Driver[C](meter), throttle.Options[C]{
 		Limits: c.cloud.Limits,
 		Place:  c.cloud.Place,
@@ -129,10 +129,10 @@ func (c *Cache[M, C]) open(k key, p *entry[C], connected driver.Driver[C]) *conn
 // abilities adds what is optional. Each counts as a call of the account.
 func (c *connection[C]) abilities(connected driver.Driver[C], direct *throttle.Throttle[C], meter *metered[C]) {
 	if sizer, ok := connected.(driver.Sizer[C]); ok {
-		c.driver.Size = limited(c, direct, sizer.Size)
+		c.driver.Size = limited(c, direct, meter.panics.calls("size"), sizer.Size)
 	}
 	if finder, ok := connected.(driver.ImageFinder[C]); ok {
-		c.driver.FindImage = limited(c, direct, finder.FindImage)
+		c.driver.FindImage = limited(c, direct, meter.panics.calls("image"), finder.FindImage)
 	}
 	if identifier, ok := connected.(driver.AccountIdentifier); ok {
 		c.ask = func(ctx context.Context) (id string, err error) {
@@ -169,7 +169,7 @@ func (c *connection[C]) change(direct *throttle.Throttle[C], meter *metered[C], 
 }
 
 // limited makes a question to the cloud count as a call of the account.
-func limited[C, A any](c *connection[C], under *throttle.Throttle[C], ask func(context.Context, C) (A, error)) func(context.Context, C) (A, error) {
+func limited[C, A any](c *connection[C], under *throttle.Throttle[C], within boundedCall, ask func(context.Context, C) (A, error)) func(context.Context, C) (A, error) {
 	return func(ctx context.Context, config C) (answer A, err error) {
 		leave, err := c.enter()
 		if err != nil {
@@ -177,7 +177,7 @@ func limited[C, A any](c *connection[C], under *throttle.Throttle[C], ask func(c
 		}
 		defer leave()
 		err = under.Do(func() error {
-			return within(ctx, callTime, func(ctx context.Context) (err error) {
+			return within(ctx, func(ctx context.Context) (err error) {
 				answer, err = ask(ctx, config)
 				return err
 			})

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"drover.io/infra-providers/internal/panicerror"
 )
 
 // Start lists every account once per interval until ctx is done, each by itself and spread over the interval, and
@@ -40,7 +42,9 @@ func (c *Cache[M, C]) due() (all []func(context.Context)) {
 			continue
 		}
 		all = append(all, func(ctx context.Context) {
-			if err := c.refresh(ctx, k, p); err != nil && ctx.Err() == nil {
+			err := panicerror.Call(func() error { return c.refresh(ctx, k, p) })
+			p.panics.log(ctx, "refresh", err)
+			if err != nil && ctx.Err() == nil {
 				ctrl.LoggerFrom(ctx).Error(err, "refreshing inventory", "cloud", c.cloud.Name)
 			}
 		})
@@ -61,10 +65,7 @@ func (c *Cache[M, C]) idle(k key, p *entry[C]) bool {
 
 // refresh reads the credentials of an account again where they are not fresh, and then lists it.
 func (c *Cache[M, C]) refresh(ctx context.Context, k key, p *entry[C]) error {
-	p.mu.Lock()
-	err := c.renew(ctx, k, p)
-	connected := p.connected
-	p.mu.Unlock()
+	connected, err := c.present(ctx, k, p)
 	if err != nil || connected == nil || connected.inventory == nil {
 		return err
 	}
