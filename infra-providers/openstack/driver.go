@@ -46,6 +46,7 @@ func Cloud(options Options) driver.Cloud[*infrav1.OpenStackMachine, Config] {
 	if options.Now == nil {
 		options.Now = time.Now
 	}
+	long := access.NewLongAnswers()
 	return driver.Cloud[*infrav1.OpenStackMachine, Config]{
 		Name:           "openstack",
 		NewMachine:     func() *infrav1.OpenStackMachine { return &infrav1.OpenStackMachine{} },
@@ -60,7 +61,7 @@ func Cloud(options Options) driver.Cloud[*infrav1.OpenStackMachine, Config] {
 		// OpenStack itself limits nothing; this keeps a small control plane alive.
 		Limits: driver.Limits{PerSecond: 20, Burst: 100},
 		Connect: func(_ context.Context, account driver.Account, credentials driver.Credentials) (driver.Driver[Config], error) {
-			session, err := access.Open(account, credentials, options.Transport)
+			session, err := access.Open(account, credentials, options.Transport, long)
 			if err != nil {
 				return nil, err
 			}
@@ -305,6 +306,7 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 // server.
 func (d *Driver) find(ctx context.Context, services *access.Services, id driver.Identity) ([]servers.Server, error) {
 	var found, own []servers.Server
+	var tooMany error
 	err := d.each(ctx, services, attachments.Name(id.UID), func(server servers.Server) bool {
 		if at, _ := attachments.Identity(server.Metadata); at.UID == id.UID {
 			found = append(found, server)
@@ -312,20 +314,29 @@ func (d *Driver) find(ctx context.Context, services *access.Services, id driver.
 				own = append(own, server)
 			}
 		}
-		return true
+		if len(found) > access.MostListed {
+			tooMany = fmt.Errorf("listing servers: %w", &access.TooManyError{})
+		}
+		return tooMany == nil
 	})
+	if err != nil || tooMany != nil {
+		return nil, errors.Join(err, tooMany)
+	}
 	if len(own) > 0 {
 		found = own // others may have the same UID, because whoever makes a machine chooses it
 	}
 	slices.SortFunc(found, func(a, b servers.Server) int {
 		return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.ID, b.ID))
 	})
-	return found, err
+	return found, nil
 }
+
+// pageSize is how many servers a page of a list has at most: an answer of a server that a Secret names is bounded.
+const pageSize = 500
 
 // each calls visit for every server with a tag until it returns false.
 func (d *Driver) each(ctx context.Context, services *access.Services, tag string, visit func(servers.Server) bool) error {
-	pager := servers.List(services.Compute, servers.ListOpts{Tags: tag})
+	pager := servers.List(services.Compute, servers.ListOpts{Tags: tag, Limit: pageSize})
 	err := pager.EachPage(ctx, func(_ context.Context, page pagination.Page) (bool, error) {
 		all, err := servers.ExtractServers(page)
 		if err != nil {

@@ -111,15 +111,11 @@ func (f FloatingIPs) find(ctx context.Context, id driver.Identity) ([]floatingip
 }
 
 func (f FloatingIPs) list(ctx context.Context, options floatingips.ListOpts) ([]floatingips.FloatingIP, error) {
-	pages, err := floatingips.List(f.Client, options).AllPages(ctx)
+	all, err := access.All(ctx, floatingips.List(f.Client, options), floatingips.ExtractFloatingIPs)
 	// A cloud without routers has no floating IPs either.
 	if gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("listing floating IPs: %w", err)
-	}
-	all, err := floatingips.ExtractFloatingIPs(pages)
 	if err != nil {
 		return nil, fmt.Errorf("listing floating IPs: %w", err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/openstack/access"
 )
 
 // Image finds an image by ID, or the newest that fits. Images that are not active cannot be booted from
@@ -33,11 +34,7 @@ func Image(ctx context.Context, client *gophercloud.ServiceClient, wanted infrav
 		return *found, nil
 	}
 	options := images.ListOpts{Name: wanted.Name, Tags: wanted.Tags, Status: images.ImageStatusActive, Limit: 100}
-	pages, err := images.List(client, options).AllPages(ctx)
-	if err != nil {
-		return images.Image{}, err
-	}
-	all, err := images.ExtractImages(pages)
+	all, err := access.All(ctx, images.List(client, options), images.ExtractImages)
 	if err != nil {
 		return images.Image{}, err
 	}
