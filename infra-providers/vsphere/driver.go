@@ -81,7 +81,7 @@ func (d *Driver) AccountID(ctx context.Context) (string, error) {
 	if id == "" {
 		return "", errors.New("the server does not say which vCenter it is: it may be a host without one")
 	}
-	return "vcenter/" + id, nil
+	return vcenter.ID(id), nil
 }
 
 // cloning is a clone that was asked for.

@@ -50,7 +50,7 @@ func toError(err error, config Config) error {
 // known reports whether an error has its kind already.
 func known(err error) bool {
 	return driver.IsNotFound(err) || driver.IsNotOwned(err) || driver.IsInvalidConfiguration(err) || driver.IsUnauthorized(err) ||
-		driver.IsQuotaExceeded(err) || driver.IsInsufficientCapacity(err) || driver.IsRateLimited(err)
+		driver.IsQuotaExceeded(err) || driver.IsInsufficientCapacity(err) || driver.IsRateLimited(err) || driver.IsAccountMismatch(err)
 }
 
 // refused reports whether the credentials were not taken, lack a privilege, or the server is not trusted.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,6 +20,8 @@ import (
 	"drover.io/infra-providers/internal/account"
 	"drover.io/infra-providers/internal/panicerror"
 	"drover.io/infra-providers/vsphere"
+	"drover.io/infra-providers/vsphere/vcenter"
+	"drover.io/runtime/httplimit"
 )
 
 // secret is what every Secret has.
@@ -34,8 +37,11 @@ func (s secret) Get(_ context.Context, _ client.ObjectKey, object client.Object,
 
 // accounts is the provider's account cache, whose Secrets all lead to this vCenter.
 func (w *world) accounts() *account.Cache[*infrav1.VSphereMachine, vsphere.Config] {
-	at := w.account()
-	return account.NewCache(vsphere.Cloud(w.pool), account.Options{
+	return accountsAt(w.pool, w.account())
+}
+
+func accountsAt(pool *vcenter.Pool, at vcenter.Account) *account.Cache[*infrav1.VSphereMachine, vsphere.Config] {
+	return account.NewCache(vsphere.Cloud(pool), account.Options{
 		Secrets: secret{data: map[string][]byte{
 			"server": []byte(at.Server), "username": []byte(at.Username), "password": []byte(at.Password), "thumbprint": []byte(at.Thumbprint),
 		}},
@@ -81,5 +87,21 @@ func TestAnswersOfTheWrongTypeEndNothing(t *testing.T) {
 	defer cancel()
 	if err := cache.Start(ctx); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAnswersOfEmptyElementsAreNotDecoded: an empty element of eleven bytes becomes about a KiB.
+func TestAnswersOfEmptyElementsAreNotDecoded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.wire.add(&rule{methods: []string{"RetrievePropertiesEx"}, forever: true, answer: result("RetrievePropertiesEx",
+		`<objects><obj type="VirtualMachine">vm-1</obj><propSet><name>unknown</name><val xsi:type="ArrayOfTaskInfo">`+
+			strings.Repeat("<TaskInfo/>", 200_000)+`</val></propSet></objects>`)})
+	var last error
+	for _, last = range w.connect().List(t.Context(), driver.Owner{}) {
+		continue
+	}
+	if _, ok := errors.AsType[*httplimit.TooManyElementsError](last); !ok {
+		t.Errorf("the list ended with %v", last)
 	}
 }

@@ -77,8 +77,8 @@ type entry[C any] struct {
 	used time.Time
 	// kept is how many instances its inventory has.
 	kept atomic.Int64
-	// panics are those of its drivers.
-	panics *panics
+	// guard is that of its drivers.
+	guard *guard
 
 	// mu is held while credentials are read, and never during a call to the cloud.
 	mu        sync.Mutex
@@ -176,15 +176,19 @@ func (c *Cache[M, C]) entry(k key) *entry[C] {
 	defer c.mu.Unlock()
 	p := c.entries[k]
 	if p == nil {
-		p = &entry[C]{panics: &panics{cloud: c.cloud.Name, account: k.String()}}
+		p = &entry[C]{guard: &guard{cloud: c.cloud.Name, account: k.String(), namespace: k.namespace}}
 		c.entries[k] = p
 	}
 	p.used = c.options.Now()
 	return p
 }
 
-// renew makes sure that a page has the connection of its present credentials. The caller holds its lock.
+// renew makes sure that a page has the connection of its present credentials. One that leads to another account than
+// before is replaced, so that machines are compared with the account that it leads to now. The caller holds its lock.
 func (c *Cache[M, C]) renew(ctx context.Context, k key, p *entry[C]) error {
+	if p.guard.moved.Swap(false) {
+		p.connected, p.version = nil, ""
+	}
 	if p.connected != nil && (k.SecretName == "" || c.options.Now().Sub(p.read) < freshness) {
 		return nil
 	}
@@ -204,7 +208,7 @@ func (c *Cache[M, C]) renew(ctx context.Context, k key, p *entry[C]) error {
 		connected, err = c.cloud.Connect(ctx, k.Account, credentials)
 		return err
 	})
-	p.panics.log(ctx, "connect", err)
+	p.guard.note(ctx, "connect", err)
 	if err != nil {
 		return fmt.Errorf("connecting to %s: %w", c.cloud.Name, err)
 	}

@@ -95,9 +95,9 @@ func (c *connection[C]) known() string {
 func (c *Cache[M, C]) open(k key, p *entry[C], connected driver.Driver[C]) *connection[C] {
 	var remainder driver.Remainder
 	if able, ok := connected.(driver.Remainder); ok {
-		remainder = bounded{able, p.panics}
+		remainder = bounded{able, p.guard}
 	}
-	meter := &metered[C]{Driver: connected, cloud: c.cloud.Name, panics: p.panics}
+	meter := &metered[C]{Driver: connected, cloud: c.cloud.Name, guard: p.guard}
 	direct := throttle.New(driver.Driver[C](meter), throttle.Options[C]{
 		Limits: c.cloud.Limits,
 		Place:  c.cloud.Place,
@@ -129,10 +129,10 @@ func (c *Cache[M, C]) open(k key, p *entry[C], connected driver.Driver[C]) *conn
 // abilities adds what is optional. Each counts as a call of the account.
 func (c *connection[C]) abilities(connected driver.Driver[C], direct *throttle.Throttle[C], meter *metered[C]) {
 	if sizer, ok := connected.(driver.Sizer[C]); ok {
-		c.driver.Size = limited(c, direct, meter.panics.calls("size"), sizer.Size)
+		c.driver.Size = limited(c, direct, meter.guard.calls("size"), sizer.Size)
 	}
 	if finder, ok := connected.(driver.ImageFinder[C]); ok {
-		c.driver.FindImage = limited(c, direct, meter.panics.calls("image"), finder.FindImage)
+		c.driver.FindImage = limited(c, direct, meter.guard.calls("image"), finder.FindImage)
 	}
 	if identifier, ok := connected.(driver.AccountIdentifier); ok {
 		c.ask = func(ctx context.Context) (id string, err error) {

@@ -32,8 +32,8 @@ const (
 // metered measures every call of a driver, ends it after its time, and makes an error of its panic.
 type metered[C any] struct {
 	driver.Driver[C]
-	cloud  string
-	panics *panics
+	cloud string
+	guard *guard
 }
 
 func (m *metered[C]) Create(ctx context.Context, req driver.Request[C]) (made driver.Instance, err error) {
@@ -61,10 +61,10 @@ func (m *metered[C]) List(ctx context.Context, owner driver.Owner) iter.Seq2[dri
 		start := time.Now()
 		var last error
 		defer func() { m.observe("list", start, last) }()
-		limited, cancel := context.WithTimeout(ctx, listTime)
+		limited, cancel := m.guard.limit(ctx, listTime)
 		defer cancel()
 		for instance, err := range panicerror.List(m.Driver.List(limited, owner)) {
-			m.panics.log(ctx, "list", err)
+			m.guard.note(ctx, "list", err)
 			last = silence(ctx, limited, listTime, err)
 			if !yield(instance, last) {
 				return
@@ -76,15 +76,15 @@ func (m *metered[C]) List(ctx context.Context, owner driver.Owner) iter.Seq2[dri
 // bounded ends the list of what is beside instances after its time, and makes an error of its panic.
 type bounded struct {
 	driver.Remainder
-	panics *panics
+	guard *guard
 }
 
 func (b bounded) Remains(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Remain, error] {
 	return func(yield func(driver.Remain, error) bool) {
-		limited, cancel := context.WithTimeout(ctx, listTime)
+		limited, cancel := b.guard.limit(ctx, listTime)
 		defer cancel()
 		for remain, err := range panicerror.List(b.Remainder.Remains(limited, owner)) {
-			b.panics.log(ctx, "remains", err)
+			b.guard.note(ctx, "remains", err)
 			if !yield(remain, silence(ctx, limited, listTime, err)) {
 				return
 			}
@@ -94,7 +94,7 @@ func (b bounded) Remains(ctx context.Context, owner driver.Owner) iter.Seq2[driv
 
 func (m *metered[C]) within(ctx context.Context, operation string, limit time.Duration, call func(context.Context) error) error {
 	start := time.Now()
-	err := m.panics.within(ctx, operation, limit, call)
+	err := m.guard.within(ctx, operation, limit, call)
 	m.observe(operation, start, err)
 	return err
 }

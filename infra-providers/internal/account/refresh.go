@@ -43,7 +43,7 @@ func (c *Cache[M, C]) due() (all []func(context.Context)) {
 		}
 		all = append(all, func(ctx context.Context) {
 			err := panicerror.Call(func() error { return c.refresh(ctx, k, p) })
-			p.panics.log(ctx, "refresh", err)
+			p.guard.note(ctx, "refresh", err)
 			if err != nil && ctx.Err() == nil {
 				ctrl.LoggerFrom(ctx).Error(err, "refreshing inventory", "cloud", c.cloud.Name)
 			}
