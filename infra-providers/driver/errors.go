@@ -131,7 +131,10 @@ func IsQuotaExceeded(err error) bool { return is[*QuotaExceededError](err) }
 type InsufficientCapacityError struct {
 	InstanceType string
 	Zone         string
-	Err          error
+	// OfRequest is true where something else in the request lacks room, such as its subnet, its price or its placement
+	// group: another request for the same type in the same zone may succeed.
+	OfRequest bool
+	Err       error
 }
 
 func (e *InsufficientCapacityError) Error() string {

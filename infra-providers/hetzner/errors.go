@@ -60,7 +60,8 @@ func toError(err error, config Config, now time.Time) error {
 	case hcloud.ErrorCodeResourceLimitExceeded:
 		return &driver.QuotaExceededError{Err: words}
 	case hcloud.ErrorCodeResourceUnavailable, hcloud.ErrorCodePlacementError, hcloud.ErrorCodeNoSpaceLeftInLocation:
-		return &driver.InsufficientCapacityError{InstanceType: config.ServerType, Zone: cmp.Or(config.Location, "any location"), Err: words}
+		ofGroup := answer.Code == hcloud.ErrorCodePlacementError
+		return &driver.InsufficientCapacityError{InstanceType: config.ServerType, Zone: cmp.Or(config.Location, "any location"), OfRequest: ofGroup, Err: words}
 	case hcloud.ErrorCodeInvalidInput, hcloud.ErrorCodeJSONError, hcloud.ErrorCodeInvalidServerType, hcloud.ErrorUnsupportedError:
 		return &driver.InvalidConfigurationError{Field: field(answer), Err: words}
 	case hcloud.ErrorCodeNetworksOverlap, hcloud.ErrorCodeIncompatibleNetworkType, hcloud.ErrorCodeIPNotAvailable:

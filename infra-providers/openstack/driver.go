@@ -99,7 +99,7 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[Config]) (driver
 	if len(found) > 0 {
 		return d.first(ctx, services, found, asked)
 	}
-	if err := d.short(req.Config, d.now()); err != nil {
+	if err := d.short(asked.Owner.Namespace, req.Config, d.now()); err != nil {
 		return driver.Instance{}, err
 	}
 	holder, _ := d.holders.LoadOrStore(asked.UID, uuid.NewString())

@@ -69,7 +69,7 @@ func toError(err error, flavor, zone string) error {
 	case said.errorType == "OverQuota", said.overLimit && said.hinted && said.retryAfter == 0:
 		return wrap(err, &driver.QuotaExceededError{Err: said})
 	case said.errorType == "IpAddressGenerationFailure":
-		return wrap(err, &driver.InsufficientCapacityError{InstanceType: flavor, Zone: zone, Err: said})
+		return wrap(err, &driver.InsufficientCapacityError{InstanceType: flavor, Zone: zone, OfRequest: true, Err: said})
 	case said.status == http.StatusTooManyRequests, said.status == http.StatusRequestEntityTooLarge:
 		return wrap(err, &driver.RateLimitedError{RetryAfter: said.retryAfter, Err: said})
 	default:
@@ -255,8 +255,13 @@ type shortages struct {
 	mu sync.Mutex
 	// faults are why servers failed, by ID, as far as lists do not say so.
 	faults map[string]servers.Fault
-	since  map[[2]string]time.Time
+	// since is when a flavor in a zone was short, for each namespace: whether a host takes a server may depend on what only
+	// the machines of that namespace ask for, such as an image.
+	since map[shortPlace]time.Time
 }
+
+// shortPlace is a flavor in a zone for the machines of a namespace.
+type shortPlace struct{ namespace, flavor, zone string }
 
 // explain completes a listed server that failed with why it did. Nova's lists leave that out for a server
 // that no host ever had; a read of the server itself has it, and one is enough.
@@ -299,16 +304,17 @@ func (s *shortages) forget(id string) {
 
 // notice takes note of a server that found no host a moment ago.
 func (s *shortages) notice(server servers.Server, now time.Time) {
-	at := [2]string{server.Metadata[flavorKey], server.Metadata[zoneKey]}
-	if !shortOf(server) || now.Sub(server.Fault.Created) >= asideFor || len(at[0])+len(at[1]) > longestKey {
+	id, _ := attachments.Identity(server.Metadata)
+	at := shortPlace{id.Owner.Namespace, server.Metadata[flavorKey], server.Metadata[zoneKey]}
+	if !shortOf(server) || now.Sub(server.Fault.Created) >= asideFor || len(at.namespace)+len(at.flavor)+len(at.zone) > longestKey {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.since == nil {
-		s.since = map[[2]string]time.Time{}
+		s.since = map[shortPlace]time.Time{}
 	}
-	maps.DeleteFunc(s.since, func(_ [2]string, since time.Time) bool { return now.Sub(since) >= asideFor })
+	maps.DeleteFunc(s.since, func(_ shortPlace, since time.Time) bool { return now.Sub(since) >= asideFor })
 	since, known := s.since[at]
 	if (known || len(s.since) < mostKept) && since.Before(server.Fault.Created) {
 		s.since[at] = server.Fault.Created
@@ -316,11 +322,11 @@ func (s *shortages) notice(server servers.Server, now time.Time) {
 }
 
 // short refuses what was short a moment ago.
-func (s *shortages) short(config Config, now time.Time) error {
+func (s *shortages) short(namespace string, config Config, now time.Time) error {
 	flavor, zone := place(config)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	since, known := s.since[[2]string{flavor, zone}]
+	since, known := s.since[shortPlace{namespace, flavor, zone}]
 	if !known || now.Sub(since) >= asideFor {
 		return nil
 	}

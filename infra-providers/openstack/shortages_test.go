@@ -17,6 +17,7 @@ import (
 
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/openstack/access"
+	"drover.io/infra-providers/openstack/attachments"
 )
 
 // TestWhatListsShowIsKeptInBounds has a Nova whose list shows ever other servers that found no host, in places that
@@ -62,12 +63,12 @@ func TestWhatListsShowIsKeptInBounds(t *testing.T) {
 		if _, kept := d.faults[long]; kept {
 			t.Error("a fault of a server with an endless ID is kept")
 		}
-		if _, kept := d.since[[2]string{long, ""}]; kept {
+		if _, kept := d.since[shortPlace{flavor: long}]; kept {
 			t.Error("a place with an endless name is kept")
 		}
 		now = now.Add(asideFor)
 	}
-	if err := d.short(Config{}, now); err != nil {
+	if err := d.short("", Config{}, now); err != nil {
 		t.Errorf("a place that nobody was short of: got %v", err)
 	}
 }
@@ -82,7 +83,7 @@ func TestAPlaceIsShortForAWhile(t *testing.T) {
 	is := func(flavor string) bool {
 		config := Config{}
 		config.Spec.Flavor = flavor
-		return driver.IsInsufficientCapacity(kept.short(config, now))
+		return driver.IsInsufficientCapacity(kept.short("", config, now))
 	}
 	for n := range mostKept {
 		found(fmt.Sprint(n))
@@ -99,4 +100,20 @@ func TestAPlaceIsShortForAWhile(t *testing.T) {
 func answerJSON(w http.ResponseWriter, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(body)
+}
+
+// TestAShortageIsOfOneNamespace: that no host takes a server may be due to its image, which is the namespace's own.
+func TestAShortageIsOfOneNamespace(t *testing.T) {
+	t.Parallel()
+	now, kept := time.Unix(1_000_000, 0), shortages{}
+	metadata := attachments.Tags(driver.Identity{UID: "u", Name: "m", Owner: driver.Owner{UID: "o", Namespace: "a", Name: "c"}})
+	metadata[flavorKey] = "m1.small"
+	kept.notice(servers.Server{Status: "ERROR", Metadata: metadata, Fault: servers.Fault{Code: http.StatusInternalServerError, Created: now}}, now)
+	config := Config{}
+	config.Spec.Flavor = "m1.small"
+	for namespace, want := range map[string]bool{"a": true, "b": false} {
+		if err := kept.short(namespace, config, now); driver.IsInsufficientCapacity(err) != want {
+			t.Errorf("namespace %q: got %v", namespace, err)
+		}
+	}
 }

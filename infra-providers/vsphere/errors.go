@@ -37,7 +37,8 @@ func toError(err error, config Config) error {
 	case refused(err):
 		return &driver.UnauthorizedError{Err: err}
 	case full(err):
-		return &driver.InsufficientCapacityError{InstanceType: instanceType(config), Zone: config.Zone, Err: err}
+		// Of the pool, the datastore and the hosts that the request names: not those of another request.
+		return &driver.InsufficientCapacityError{InstanceType: instanceType(config), Zone: config.Zone, OfRequest: true, Err: err}
 	case is[types.BaseNotEnoughLicenses](err):
 		return &driver.QuotaExceededError{Err: err}
 	}

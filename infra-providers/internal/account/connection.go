@@ -24,8 +24,8 @@ type Account[C any] struct {
 	Direct driver.Driver[C]
 	// ID names the account that the credentials lead to; empty for a cloud that has no such name.
 	ID func(ctx context.Context) (string, error)
-	// Shortage tells where there was no room or quota a moment ago.
-	Shortage func(config C) throttle.Shortage
+	// Shortage tells where there was no room or quota for the machines of a namespace a moment ago.
+	Shortage func(namespace string, config C) throttle.Shortage
 	// Tag puts the owner of an identity into the tags of what exists; nil for a cloud without that ability.
 	Tag func(ctx context.Context, id driver.Identity) error
 	// Restart restarts the instance of an identity; nil for a cloud without that ability.

@@ -83,7 +83,7 @@ func (r *Reconciler[M, C]) configs(s *state[M, C]) ([]C, error) {
 func (r *Reconciler[M, C]) outlook(s *state[M, C], cloud account.Account[C], configs []C) outlook {
 	look := outlook{stored: stored(s.machine, len(configs)), quiet: r.quiet.has(s.machine.GetUID())}
 	for _, config := range configs {
-		look.shortages = append(look.shortages, cloud.Shortage(config))
+		look.shortages = append(look.shortages, cloud.Shortage(s.machine.GetNamespace(), config))
 	}
 	return look
 }

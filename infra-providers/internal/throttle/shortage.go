@@ -4,10 +4,17 @@
 package throttle
 
 import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
 	"time"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/errorreason"
 )
+
+// mostAside is how many places are remembered of an account: whoever writes a spec names them.
+const mostAside = 10_000
 
 // Place is an instance type in a zone.
 type Place struct{ InstanceType, Zone string }
@@ -22,58 +29,103 @@ type Shortage struct {
 	Left time.Duration
 }
 
+// scope is what a shortage counts for: one namespace, because the words of the cloud are about its machines, and in that
+// a place, or one request for the place.
+type scope struct {
+	namespace string
+	place     Place
+	// request is the digest of a configuration whose shortage is its own; zero for one of the place.
+	request [sha256.Size]byte
+}
+
 // shortage is what is remembered of one.
 type shortage struct {
 	backoff
 	cause error
 }
 
-// Shortage tells whether the place of a configuration is put aside. It spares nobody the call: whose
-// earlier creation may have succeeded must ask again all the same.
-func (t *Throttle[C]) Shortage(config C) Shortage {
-	at := t.place(config)
+// Shortage tells whether the place of a configuration is put aside for the machines of a namespace. It spares nobody the
+// call: whose earlier creation may have succeeded must ask again all the same.
+func (t *Throttle[C]) Shortage(namespace string, config C) Shortage {
+	if t.options.Place == nil {
+		return Shortage{}
+	}
+	at, now := t.place(config), t.options.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	known := t.aside[at]
-	if known == nil {
-		return Shortage{Place: at}
+	short := Shortage{Place: at}
+	for _, of := range []scope{{namespace: namespace, place: at}, {namespace, at, digest(config)}} {
+		known, ok := t.aside.Get(of)
+		if left := known.left(now); ok && (short.Cause == nil || left > short.Left) {
+			short = Shortage{Place: at, Cause: known.cause, Until: known.until, Left: left}
+		}
 	}
-	return Shortage{Place: at, Cause: known.cause, Until: known.until, Left: known.left(t.options.Now())}
+	return short
 }
 
 // remember puts a place aside, for longer each time that it is short again after that.
-func (t *Throttle[C]) remember(config C, err error) {
+func (t *Throttle[C]) remember(namespace string, config C, err error) {
 	if t.options.Place == nil {
 		return
 	}
-	at := t.place(config)
+	of := scope{namespace: namespace, place: t.place(config)}
+	own := scope{namespace, of.place, digest(config)}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	full, isFull := errors.AsType[*driver.InsufficientCapacityError](err)
 	switch {
 	case err == nil:
-		delete(t.aside, at)
-	case driver.IsInsufficientCapacity(err) || driver.IsQuotaExceeded(err):
-		known := t.aside[at]
-		if known == nil {
-			known = &shortage{}
-			t.aside[at] = known
-		}
-		known.cause = err
-		now := t.options.Now()
-		if now.Sub(known.until) > asideMax {
-			known.backoff = backoff{} // this has nothing to do with the last time
-		}
-		// Many machines may be refused at once; that is one shortage, not many.
-		if known.left(now) == 0 {
-			known.grow(now, asideMin, asideMax, t.options.Jitter())
-		}
+		t.aside.Delete(of)
+		t.aside.Delete(own)
+	case isFull && full.OfRequest:
+		t.putAside(own, err)
+	case isFull || driver.IsQuotaExceeded(err):
+		t.putAside(of, err)
 	}
 }
 
-func (t *Throttle[C]) place(config C) Place {
-	if t.options.Place == nil {
-		return Place{}
+func (t *Throttle[C]) putAside(of scope, err error) {
+	known, _ := t.aside.Get(of) // one that expired has nothing to do with this one
+	known.cause = shortened(err)
+	// Many machines may be refused at once; that is one shortage, not many.
+	if now := t.options.Now(); known.left(now) == 0 {
+		known.grow(now, asideMin, asideMax, t.options.Jitter())
 	}
+	t.aside.SetUntil(of, known, known.until.Add(asideMax))
+}
+
+// shortened keeps of an error what a condition has room for: the server of an account chooses its length.
+func shortened(err error) error {
+	text := err.Error()
+	cut := errorreason.Truncate(text)
+	if len(cut) == len(text) {
+		return err
+	}
+	if full, ok := errors.AsType[*driver.InsufficientCapacityError](err); ok {
+		return &driver.InsufficientCapacityError{InstanceType: full.InstanceType, Zone: full.Zone, OfRequest: full.OfRequest, Err: errors.New(cut)}
+	}
+	return &driver.QuotaExceededError{Err: errors.New(cut)}
+}
+
+// digest identifies a configuration. Machines of one template have the same.
+func digest(config any) [sha256.Size]byte {
+	text, err := json.Marshal(config)
+	if err != nil {
+		panic(err) // configurations are made of the types of the API
+	}
+	return sha256.Sum256(text)
+}
+
+func (t *Throttle[C]) place(config C) Place {
 	instanceType, zone := t.options.Place(config)
 	return Place{instanceType, zone}
 }
+
+// clock is the clock of a map.
+type clock func() time.Time
+
+// Now implements clock.PassiveClock.
+func (c clock) Now() time.Time { return c() }
+
+// Since implements clock.PassiveClock.
+func (c clock) Since(t time.Time) time.Duration { return c().Sub(t) }

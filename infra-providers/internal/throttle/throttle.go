@@ -18,6 +18,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/runtime/expiring"
 )
 
 const (
@@ -51,7 +52,7 @@ type Throttle[C any] struct {
 	pause backoff
 	// because is why there is a pause.
 	because error
-	aside   map[Place]*shortage
+	aside   expiring.Map[scope, shortage]
 }
 
 // New returns a throttle around a driver.
@@ -60,7 +61,7 @@ func New[C any](of driver.Driver[C], options Options[C]) *Throttle[C] {
 	if options.Limits.PerSecond > 0 {
 		limiter = rate.NewLimiter(rate.Limit(options.Limits.PerSecond), max(options.Limits.Burst, 1))
 	}
-	return &Throttle[C]{of: of, options: options, limiter: limiter, aside: map[Place]*shortage{}}
+	return &Throttle[C]{of: of, options: options, limiter: limiter, aside: expiring.Map[scope, shortage]{Clock: clock(options.Now), Max: mostAside}}
 }
 
 // Create implements driver.Driver.
@@ -70,7 +71,7 @@ func (t *Throttle[C]) Create(ctx context.Context, req driver.Request[C]) (driver
 	}
 	made, err := t.of.Create(ctx, req)
 	t.learn(err)
-	t.remember(req.Config, err)
+	t.remember(req.Identity.Owner.Namespace, req.Config, err)
 	return made, err
 }
 
