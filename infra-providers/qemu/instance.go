@@ -58,9 +58,15 @@ func (d *Driver) toInstance(found host.Machine) driver.Instance {
 	identity, _ := driver.FromTags(found.Tags)
 	identity.ProviderID = found.ProviderID
 	state, poll := toState(found.Phase)
-	var addresses []clusterv1.MachineAddress
-	if found.Address != "" {
-		addresses = append(addresses, clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: found.Address})
+	var addresses, reported []clusterv1.MachineAddress
+	address := clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: found.Address}
+	switch {
+	case found.Address == "":
+	case found.Bridge != "":
+		// The host's neighbour table has what the guest announces, which may be the address of another machine.
+		reported = append(reported, address)
+	default:
+		addresses = append(addresses, address)
 	}
 	return driver.Instance{
 		ID:            found.ID,
@@ -68,6 +74,7 @@ func (d *Driver) toInstance(found host.Machine) driver.Instance {
 		Identity:      identity,
 		State:         state,
 		Addresses:     append(addresses, clusterv1.MachineAddress{Type: clusterv1.MachineHostName, Address: found.Hostname}),
+		Reported:      reported,
 		FailureDomain: d.hostName,
 		Created:       found.Created,
 		Message:       found.Message,
