@@ -131,7 +131,7 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[Config]) (driver
 		return driver.Instance{}, err
 	}
 	if err := d.finish(ctx, server, req.Config); err != nil {
-		return driver.Instance{}, toError(err, req.Config, d.now())
+		return driver.Instance{}, withServer(toError(err, req.Config, d.now()))
 	}
 	return instance, nil
 }

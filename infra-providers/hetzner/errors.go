@@ -77,6 +77,15 @@ func toError(err error, config Config, now time.Time) error {
 	}
 }
 
+// withServer is the error of a creation whose server exists. What lacks room or quota then passes, because the caller would
+// otherwise request another server.
+func withServer(err error) error {
+	if driver.IsInsufficientCapacity(err) || driver.IsQuotaExceeded(err) {
+		return fmt.Errorf("finishing the server: %v", err) //nolint:errorlint // it must not have that kind
+	}
+	return err
+}
+
 // fields are the fields of a request and those of the spec that they come from.
 var fields = map[string]string{
 	"name":            "metadata.name",
