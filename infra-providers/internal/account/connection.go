@@ -106,24 +106,35 @@ func (c *Cache[M, C]) open(k key, p *entry[C], connected driver.Driver[C]) *conn
 	})
 	opened := &connection[C]{enter: func() (func(), error) { return c.gate.enter(k) }}
 	opened.driver = Account[C]{Name: k.String(), Namespace: k.namespace, Direct: direct, ID: opened.identify, Shortage: direct.Shortage, Remainder: remainder}
-	answering, changed := driver.Driver[C](direct), c.options.Changed
+	changed := c.changed(k)
+	answering, notified := driver.Driver[C](direct), changed
 	if c.options.Interval > 0 {
 		opened.inventory = inventory.New[C](direct, inventory.Options{
-			Interval: c.options.Interval, Unsettled: unsettled, Now: c.options.Now, Changed: c.options.Changed,
+			Interval: c.options.Interval, Unsettled: unsettled, Now: c.options.Now, Changed: changed,
 			Most: func() int { return c.room(k) }, Kept: &p.kept,
 		})
 		answering = opened.inventory
-		changed = func(id driver.Identity) {
+		notified = func(id driver.Identity) {
 			opened.touch(id)
-			c.options.Changed(id)
+			changed(id)
 		}
 	}
 	opened.driver.Driver = &gated[C]{Driver: answering, enter: opened.enter}
 	opened.abilities(connected, direct, meter)
 	if notifier, ok := connected.(driver.Notifier); ok {
-		notifier.Notify(changed)
+		notifier.Notify(notified)
 	}
 	return opened
+}
+
+// changed is called for instances of an account that changed. The server that a Secret names may show instances of any
+// namespace, but what it shows is about those of the Secret's own namespace only.
+func (c *Cache[M, C]) changed(k key) func(driver.Identity) {
+	return func(id driver.Identity) {
+		if k.namespace == "" || k.namespace == id.Owner.Namespace {
+			c.options.Changed(id)
+		}
+	}
 }
 
 // abilities adds what is optional. Each counts as a call of the account.
