@@ -37,6 +37,8 @@ type answer struct {
 	// kind is Neutron's name of the error; other services have none.
 	errorType string
 	message   string
+	// own is true for an answer of Nova, Cinder or Neutron. Any proxy answers 400 and 404 too.
+	own bool
 	// retryAfter is the service's hint; hinted tells whether there was one.
 	retryAfter time.Duration
 	hinted     bool
@@ -85,11 +87,11 @@ func moved(err error) error {
 	return nil
 }
 
-// refused is kind for calls that create: what the cloud calls a bad request there will never be a good one.
+// refused is kind for calls that create: what a service itself calls a bad request there will never be a good one.
 func refused(field string, err error, config Config) error {
 	said := read(err)
 	creation, creating := errors.AsType[*attachments.CreationError](err)
-	if creating && said != nil && (said.status == http.StatusBadRequest || said.status == http.StatusNotFound) {
+	if creating && said != nil && said.own && (said.status == http.StatusBadRequest || said.status == http.StatusNotFound) {
 		return &driver.InvalidConfigurationError{Field: field, Err: fmt.Errorf("creating %s: %w", creation.What, said)}
 	}
 	return toError(err, config.Spec.Flavor, config.Zone)
@@ -135,6 +137,7 @@ func read(err error) *answer {
 		if json.Unmarshal(content, &inner) == nil && inner.Message != "" {
 			said.message, said.errorType = strings.TrimSpace(inner.Message), inner.Type
 			said.overLimit = name == "overLimit"
+			said.own = name == "badRequest" || name == "itemNotFound" || name == "NeutronError"
 		}
 	}
 	return said

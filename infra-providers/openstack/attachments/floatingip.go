@@ -6,7 +6,6 @@ package attachments
 import (
 	"context"
 	"fmt"
-	"net/http"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
@@ -112,8 +111,8 @@ func (f FloatingIPs) find(ctx context.Context, id driver.Identity) ([]floatingip
 
 func (f FloatingIPs) list(ctx context.Context, options floatingips.ListOpts) ([]floatingips.FloatingIP, error) {
 	all, err := access.All(ctx, floatingips.List(f.Client, options), floatingips.ExtractFloatingIPs)
-	// A cloud without routers has no floating IPs either.
-	if gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+	// A cloud without routers has no floating IPs either, by Neutron's own answer.
+	if access.Missing(err) {
 		return nil, nil
 	}
 	if err != nil {

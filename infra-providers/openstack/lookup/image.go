@@ -6,7 +6,6 @@ package lookup
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -22,7 +21,7 @@ import (
 func Image(ctx context.Context, client *gophercloud.ServiceClient, wanted infrav1.OpenStackImage) (images.Image, error) {
 	if wanted.ID != "" {
 		found, err := images.Get(ctx, client, wanted.ID).Extract()
-		if gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+		if access.MissingImage(err) {
 			return images.Image{}, noImage("spec.image.id", "there is no image %q that the project can see", wanted.ID)
 		}
 		if err != nil {
