@@ -41,7 +41,7 @@ type Account[C any] struct {
 type connection[C any] struct {
 	driver    Account[C]
 	inventory *inventory.Inventory[C]
-	enter     func() (leave func(), err error)
+	enter     func(namespace string) (leave func(), err error)
 	// ask asks the cloud for the name of the account; nil where it has none.
 	ask func(ctx context.Context) (string, error)
 
@@ -64,7 +64,7 @@ func (c *connection[C]) identify(ctx context.Context) (string, error) {
 	if id := c.known(); id != "" || c.ask == nil {
 		return id, nil
 	}
-	leave, err := c.enter()
+	leave, err := c.enter("")
 	if err != nil {
 		return "", err
 	}
@@ -104,7 +104,7 @@ func (c *Cache[M, C]) open(k key, p *entry[C], connected driver.Driver[C]) *conn
 		Now:    c.options.Now,
 		Jitter: rand.Float64,
 	})
-	opened := &connection[C]{enter: func() (func(), error) { return c.gate.enter(k) }}
+	opened := &connection[C]{enter: func(namespace string) (func(), error) { return c.gate.enter(k, namespace) }}
 	opened.driver = Account[C]{Name: k.String(), Namespace: k.namespace, Direct: direct, ID: opened.identify, Shortage: direct.Shortage, Remainder: remainder}
 	changed := c.changed(k)
 	answering, notified := driver.Driver[C](direct), changed
@@ -167,7 +167,7 @@ func (c *connection[C]) abilities(connected driver.Driver[C], direct *throttle.T
 // change makes a call that changes an instance count as one of the account; the next read of it is a direct one.
 func (c *connection[C]) change(direct *throttle.Throttle[C], meter *metered[C], operation string, do func(context.Context, driver.Identity) error) func(context.Context, driver.Identity) error {
 	return func(ctx context.Context, id driver.Identity) error {
-		leave, err := c.enter()
+		leave, err := c.enter(id.Owner.Namespace)
 		if err != nil {
 			return err
 		}
@@ -182,7 +182,7 @@ func (c *connection[C]) change(direct *throttle.Throttle[C], meter *metered[C], 
 // limited makes a question to the cloud count as a call of the account.
 func limited[C, A any](c *connection[C], under *throttle.Throttle[C], within boundedCall, ask func(context.Context, C) (A, error)) func(context.Context, C) (A, error) {
 	return func(ctx context.Context, config C) (answer A, err error) {
-		leave, err := c.enter()
+		leave, err := c.enter("")
 		if err != nil {
 			return answer, err
 		}
