@@ -27,6 +27,7 @@ import (
 	"drover.io/infra-providers/openstack/access"
 	"drover.io/infra-providers/openstack/attachments"
 	"drover.io/infra-providers/openstack/lookup"
+	"drover.io/runtime/expiring"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=openstackmachines,verbs=get;list;watch;patch
@@ -65,7 +66,7 @@ func Cloud(options Options) driver.Cloud[*infrav1.OpenStackMachine, Config] {
 			if err != nil {
 				return nil, err
 			}
-			return &Driver{session: session, now: options.Now}, nil
+			return &Driver{session: session, now: options.Now, holders: expiring.Map[types.UID, string]{TTL: time.Hour, Max: 10_000}}, nil
 		},
 	}
 }
@@ -76,8 +77,11 @@ type Driver struct {
 	session *access.Session
 	now     func() time.Time
 
-	// creating holds the UIDs of the machines that are being made, holders under which name each is claimed.
-	creating, holders sync.Map
+	// creating holds the UIDs of the machines that are being made.
+	creating sync.Map
+	// holders holds under which name each is claimed. Without it a machine waits until its claim has aged, as for that of
+	// another process.
+	holders expiring.Map[types.UID, string]
 	shortages
 }
 
@@ -102,8 +106,9 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[Config]) (driver
 	if err := d.short(asked.Owner.Namespace, req.Config, d.now()); err != nil {
 		return driver.Instance{}, err
 	}
-	holder, _ := d.holders.LoadOrStore(asked.UID, uuid.NewString())
-	claim := attachments.Claim{Ports: attachments.Ports{Client: services.Network}, Holder: holder.(string), Now: d.now}
+	holder, _ := d.holders.GetOrSet(asked.UID, uuid.NewString())
+	d.holders.Set(asked.UID, holder) // for another while
+	claim := attachments.Claim{Ports: attachments.Ports{Client: services.Network}, Holder: holder, Now: d.now}
 	made, err := creation{services: services, request: req, claim: claim, now: d.now}.run(ctx)
 	if err == nil || errors.Is(err, errUnanswered) {
 		// Nova may still be at work on a server that it has not listed yet. The next attempt has another
