@@ -29,6 +29,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -75,7 +76,7 @@ func (m *Memory) Start(ctx context.Context) error {
 	for {
 		pause := Period
 		if err := m.Advance(ctx); err != nil && ctx.Err() == nil {
-			ctrl.LoggerFrom(ctx).Error(err, "storing the sequence number of claims", "lease", m.Namespace+"/"+MemoryName)
+			ctrl.LoggerFrom(ctx).Error(err, "storing the sequence number of claims", "Lease", klog.KRef(m.Namespace, MemoryName))
 			pause = attemptTimeout
 		}
 		timer := m.Clock.NewTimer(pause)

@@ -97,6 +97,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) 
 	before := cluster.DeepCopy()
 	s := &state{cluster: cluster, connection: r.Workloads.State(client.ObjectKeyFromObject(cluster))}
 	if predicates.Paused(cluster, cluster) {
+		ctrl.LoggerFrom(ctx).V(1).Info("skipped the paused Cluster")
 		conditions.Set(cluster, predicates.PausedCondition(cluster, cluster, "Cluster"))
 		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(patch.Status(ctx, r.Client, before, cluster))
 	}
@@ -123,11 +124,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) 
 	if err := patch.Main(ctx, r.Client, before, cluster); err != nil {
 		return reconcile.Result{}, kerrors.NewAggregate(append(errs, results.IgnoreNotFoundOrConflict(fmt.Errorf("patching Cluster: %w", err))))
 	}
+	logWritten(ctx, before, cluster)
 	if !cluster.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(cluster, clusterv1.ClusterFinalizer) {
 		return reconcile.Result{}, kerrors.NewAggregate(errs)
 	}
 	r.setStatus(s)
+	version := cluster.ResourceVersion
 	again, err := r.teller.Write(ctx, before, cluster, pressing(before, cluster))
+	if cluster.ResourceVersion != version {
+		logStatusWritten(ctx, before, cluster)
+	}
 	if err := kerrors.NewAggregate(append(errs, results.IgnoreNotFoundOrConflict(err))); err != nil {
 		return reconcile.Result{}, err
 	}

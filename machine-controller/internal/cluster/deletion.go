@@ -15,7 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -44,6 +46,7 @@ func (r *Reconciler) finalize(ctx context.Context, s *state) (reconcile.Result, 
 		if err == nil && done {
 			continue
 		}
+		ctrl.LoggerFrom(ctx).V(1).Info("waiting to delete the Cluster", "reason", s.deletion.reason, "message", s.deletion.message)
 		if foreign := s.workers.foreign(r.watch); foreign != nil {
 			s.deletion.message += ": " + foreign.Error()
 			return reconcile.Result{RequeueAfter: absentRetry}, err // what becomes of it is no event here
@@ -64,13 +67,13 @@ func (r *Reconciler) workersGone(ctx context.Context, s *state) (bool, error) {
 		fmt.Sprintf("Waiting for %d MachineDeployments, %d MachineSets and %d worker Machines to be deleted", len(w.deployments), len(w.sets), left)}
 	var errs []error
 	for _, md := range w.deployments {
-		errs = append(errs, r.delete(ctx, md))
+		errs = append(errs, r.delete(ctx, "MachineDeployment", md))
 	}
 	for _, set := range w.sets {
-		errs = append(errs, r.delete(ctx, set))
+		errs = append(errs, r.delete(ctx, "MachineSet", set))
 	}
 	for _, m := range w.machines {
-		errs = append(errs, r.delete(ctx, m))
+		errs = append(errs, r.delete(ctx, "Machine", m))
 	}
 	return false, kerrors.NewAggregate(errs)
 }
@@ -82,14 +85,14 @@ func (r *Reconciler) controlPlaneGone(ctx context.Context, s *state) (bool, erro
 	s.deletion = progress{clusterv1.ClusterDeletingWaitingForControlPlaneDeletionReason,
 		fmt.Sprintf("Waiting for the control plane and %d of its Machines to be deleted", len(s.workers.plane))}
 	if s.controlPlane != nil {
-		return false, r.delete(ctx, s.controlPlane.Unstructured)
+		return false, r.delete(ctx, s.controlPlane.GetKind(), s.controlPlane.Unstructured)
 	}
 	if s.cluster.Spec.ControlPlaneRef.IsDefined() && !apierrors.IsNotFound(s.planeErr) && !isRefused(s.planeErr) {
 		return false, nil // it may be there, and then its Machines are its own business
 	}
 	var errs []error
 	for _, m := range s.workers.plane {
-		errs = append(errs, r.delete(ctx, m))
+		errs = append(errs, r.delete(ctx, "Machine", m))
 	}
 	return len(s.workers.plane) == 0, kerrors.NewAggregate(errs)
 }
@@ -106,18 +109,19 @@ func (r *Reconciler) infrastructureGone(ctx context.Context, s *state) (bool, er
 	if s.infra == nil {
 		return false, nil
 	}
-	return false, r.delete(ctx, s.infra.Unstructured)
+	return false, r.delete(ctx, s.infra.GetKind(), s.infra.Unstructured)
 }
 
 // delete deletes an object unless that is under way, or the object is another manager's.
-func (r *Reconciler) delete(ctx context.Context, object client.Object) error {
+func (r *Reconciler) delete(ctx context.Context, kind string, object client.Object) error {
 	if object.GetDeletionTimestamp() != nil || r.watch.Foreign(object) {
 		return nil
 	}
 	uid := object.GetUID()
-	if err := r.Client.Delete(ctx, object, client.Preconditions{UID: &uid}); results.IgnoreNotFoundOrConflict(err) != nil {
-		return fmt.Errorf("deleting %q: %w", object.GetName(), err)
+	if err := r.Client.Delete(ctx, object, client.Preconditions{UID: &uid}); err != nil {
+		return results.IgnoreNotFoundOrConflict(fmt.Errorf("deleting %s %q: %w", kind, object.GetName(), err))
 	}
+	ctrl.LoggerFrom(ctx).Info("deleted "+kind, kind, klog.KObj(object))
 	return nil
 }
 
@@ -170,5 +174,6 @@ func (r *Reconciler) adopt(ctx context.Context, cluster *clusterv1.Cluster, obje
 	if err := r.Client.Patch(ctx, object.DeepCopy(), client.RawPatch(types.MergePatchType, data)); err != nil {
 		return fmt.Errorf("adopting %s %q: %w", object.GetKind(), object.GetName(), err)
 	}
+	ctrl.LoggerFrom(ctx).Info("adopted provider object", object.GetKind(), klog.KObj(object))
 	return nil
 }

@@ -12,7 +12,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/runtime/predicates"
@@ -91,6 +93,7 @@ func (t *Templates) Claim(ctx context.Context, c client.Client, template *Templa
 	if err := c.Patch(ctx, template.Unstructured, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("making Cluster %q an owner of %s %q: %w", cluster.Name, template.GetKind(), template.GetName(), err)
 	}
+	ctrl.LoggerFrom(ctx).Info("made the Cluster an owner of the template", template.GetKind(), klog.KObj(template))
 	return nil
 }
 

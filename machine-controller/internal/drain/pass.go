@@ -9,8 +9,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	logf "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // pass carries out a Plan within its limits and notes what is still awaited.
@@ -131,7 +132,7 @@ func (p *pass) note(ctx context.Context, d Decision) {
 	forced := d.Action == Delete
 	key := client.ObjectKeyFromObject(d.Pod)
 	p.removed = append(p.removed, Removal{Pod: key, Forced: forced, Warnings: d.Warnings})
-	log := logf.FromContext(ctx).WithValues("Node", p.req.Node.Name, "Pod", key)
+	log := ctrl.LoggerFrom(ctx).WithValues("Node", klog.KObj(p.req.Node), "Pod", klog.KObj(d.Pod))
 	if len(d.Warnings) > 0 {
 		log = log.WithValues("warnings", d.Warnings)
 	}

@@ -7,7 +7,9 @@ import (
 	"context"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -52,9 +54,11 @@ func (p bootstrap) run(ctx context.Context, s *state) (reconcile.Result, error) 
 	if spec.DataSecretName == nil && config.DataSecretCreated() && config.DataSecretName() != "" {
 		spec.DataSecretName = new(config.DataSecretName())
 	}
-	if spec.DataSecretName != nil {
-		initialization.BootstrapDataSecretCreated = new(true)
+	if spec.DataSecretName == nil {
+		ctrl.LoggerFrom(ctx).V(1).Info("waiting for bootstrap data", config.GetKind(), klog.KObj(config))
+		return reconcile.Result{}, nil
 	}
+	initialization.BootstrapDataSecretCreated = new(true)
 	return reconcile.Result{}, nil
 }
 

@@ -28,6 +28,7 @@ import (
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/drain"
 	"drover.io/machine-controller/internal/index"
+	"drover.io/machine-controller/internal/logtest"
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/machine-controller/internal/testenv"
 	"drover.io/machine-controller/internal/volume"
@@ -46,6 +47,7 @@ type environment struct {
 	writes atomic.Int64
 	client client.Client
 	nodes  client.Client
+	log    logtest.Recorder
 	stop   func()
 }
 
@@ -84,8 +86,8 @@ func (e *environment) start() error {
 
 func (e *environment) startManager(config *rest.Config, s *runtime.Scheme) error {
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		NewClient: index.NewClient,
-		Scheme:    s, Metrics: server.Options{BindAddress: "0"}, Cache: cache.Options{DefaultTransform: contract.Slim},
+		NewClient: index.NewClient, Logger: e.log.Logger(),
+		Scheme: s, Metrics: server.Options{BindAddress: "0"}, Cache: cache.Options{DefaultTransform: contract.Slim},
 		Client: client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 	})
 	if err != nil {

@@ -6,6 +6,7 @@ package machine
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -221,6 +222,37 @@ func TestDeletionInOrder(t *testing.T) {
 	}).Should(gomega.BeTrue())
 	if err := shared.nodes.Get(t.Context(), client.ObjectKeyFromObject(l.node), l.node); !apierrors.IsNotFound(err) {
 		t.Errorf("the Node is left: %v", err)
+	}
+	l.expectLog()
+}
+
+// expectLog checks that each change from the creation of the Machine to its deletion is one line.
+func (l *life) expectLog() {
+	l.Helper()
+	changes := []string{
+		"adopted provider object", "adopted provider object", "set providerID", "synced labels, annotations and taints to Node", "Node joined",
+		"cordoned Node", "deleted provider object", "deleted provider object", "deleted Node", "deleted Machine",
+	}
+	var logged []string
+	phase := ""
+	for _, line := range shared.log.Lines("Machine=" + l.machine.Namespace + "/" + l.machine.Name + " ") {
+		i := slices.IndexFunc(changes, func(change string) bool { return strings.HasPrefix(line, change+" ") })
+		switch {
+		case strings.HasPrefix(line, "metadata.finalizers: "): // a warning of the API server about upstream's finalizer
+		case i >= 0:
+			logged = append(logged, changes[i])
+		case strings.HasPrefix(line, "Machine phase changed ") && strings.HasSuffix(line, " previousPhase="+phase):
+			phase = strings.Fields(line[strings.Index(line, " phase="):])[0][len("phase="):]
+		default:
+			l.Errorf("unexpected line after phase %q: %s", phase, line)
+		}
+	}
+	// The phases of a fast cloud are merged; Node and status are written in any order.
+	if diff := cmp.Diff(slices.Sorted(slices.Values(changes)), slices.Sorted(slices.Values(logged))); diff != "" {
+		l.Error(diff)
+	}
+	if phase != string(clusterv1.MachinePhaseDeleting) {
+		l.Errorf("the last phase is %q", phase)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -90,11 +91,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, check *clusterv1.MachineHeal
 	if err := r.Client.Get(ctx, key, s.cluster); client.IgnoreNotFound(err) != nil {
 		return reconcile.Result{}, fmt.Errorf("reading Cluster %q: %w", key.Name, err)
 	}
+	log := ctrl.LoggerFrom(ctx).WithValues("Cluster", klog.KRef(key.Namespace, key.Name))
+	ctx = ctrl.LoggerInto(ctx, log)
 	if predicates.Paused(s.cluster, check) {
+		log.V(1).Info("skipped the paused MachineHealthCheck")
 		conditions.Set(check, predicates.PausedCondition(s.cluster, check, "MachineHealthCheck"))
 		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(patch.Status(ctx, r.Client, before, check))
 	}
 	if s.cluster.UID == "" {
+		log.V(1).Info("waiting for the Cluster to exist")
 		setClusterMissing(check)
 		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(patch.Status(ctx, r.Client, before, check))
 	}
@@ -105,7 +110,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, check *clusterv1.MachineHeal
 	result, err := r.round(ctx, s)
 	setStatus(s)
 	report(r.Events, before, check)
-	statusErr := results.IgnoreNotFoundOrConflict(patch.Status(ctx, r.Client, before, check))
+	statusErr := patch.Status(ctx, r.Client, before, check)
+	if statusErr == nil {
+		logStatusWritten(ctx, before, check)
+	}
+	statusErr = results.IgnoreNotFoundOrConflict(statusErr)
 	if err := kerrors.NewAggregate([]error{err, statusErr}); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -123,6 +132,7 @@ func (r *Reconciler) round(ctx context.Context, s *ward) (reconcile.Result, erro
 	}
 	if r.behind(s.all) {
 		s.stale = true
+		ctrl.LoggerFrom(ctx).V(1).Info("waiting for the cache to show the last write", "after", unseenRetry)
 		return reconcile.Result{RequeueAfter: unseenRetry}, nil
 	}
 	spared, err := r.spare(ctx, s)
@@ -130,6 +140,7 @@ func (r *Reconciler) round(ctx context.Context, s *ward) (reconcile.Result, erro
 		return reconcile.Result{}, err
 	}
 	if !r.see(s) {
+		ctrl.LoggerFrom(ctx).V(1).Info("waiting to observe the Nodes of the workload cluster", "message", s.blind)
 		return results.Earliest(spared, reconcile.Result{RequeueAfter: lookAgain}), nil
 	}
 	decide(s, r.Clock.Now())

@@ -15,8 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/machine-controller/internal/contract"
@@ -77,9 +79,13 @@ func (q *requester) ensure(ctx context.Context, m *clusterv1.Machine) error {
 	if err != nil {
 		return err
 	}
-	if err := q.client.Create(ctx, request); err != nil && !apierrors.IsAlreadyExists(err) {
+	if err := q.client.Create(ctx, request); err != nil {
+		if apierrors.IsAlreadyExists(err) {
+			return nil
+		}
 		return fmt.Errorf("creating %s %q: %w", request.GetKind(), request.GetName(), err)
 	}
+	ctrl.LoggerFrom(ctx).Info("created remediation request", "Machine", klog.KObj(m), request.GetKind(), klog.KObj(request))
 	return nil
 }
 
@@ -100,9 +106,13 @@ func (q *requester) withdraw(ctx context.Context, m *clusterv1.Machine) error {
 		return nil //nolint:nilerr // what is no request of the Machine is left alone
 	}
 	as := client.Preconditions{UID: new(request.GetUID()), ResourceVersion: new(request.GetResourceVersion())}
-	if err := q.client.Delete(ctx, request, as); err != nil && !absent(err) {
+	if err := q.client.Delete(ctx, request, as); err != nil {
+		if absent(err) {
+			return nil
+		}
 		return fmt.Errorf("deleting %s %q: %w", request.GetKind(), request.GetName(), err)
 	}
+	ctrl.LoggerFrom(ctx).Info("deleted remediation request", "Machine", klog.KObj(m), request.GetKind(), klog.KObj(request))
 	return nil
 }
 

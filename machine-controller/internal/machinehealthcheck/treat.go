@@ -104,6 +104,7 @@ func (r *Reconciler) write(ctx context.Context, before, after *clusterv1.Machine
 		return nil
 	}
 	r.writes.Note(after)
+	logWritten(ctx, before, after)
 	if !health.Marked(before) && health.Marked(after) {
 		markedUnhealthy(r.Events, after)
 	}

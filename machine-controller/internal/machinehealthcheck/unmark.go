@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -76,6 +77,7 @@ func (u *unmarker) Reconcile(ctx context.Context, m *clusterv1.Machine) (reconci
 	if err := patch.Status(ctx, u.client, m, wanted); err != nil {
 		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(fmt.Errorf("patching the status of Machine %q: %w", m.Name, err))
 	}
+	ctrl.LoggerFrom(ctx).Info("removed health check conditions from Machine", "Cluster", klog.KRef(m.Namespace, m.Spec.ClusterName))
 	u.writes.Note(wanted)
 	return reconcile.Result{}, nil
 }
