@@ -155,7 +155,7 @@ func (r *Reconciler) infrastructure(ctx context.Context, s *state) (reconcile.Re
 		s.infra, s.infraErr = nil, err
 		return absent(err)
 	} else if err != nil {
-		return reconcile.Result{}, err
+		return absent(err)
 	}
 	if !s.infra.Provisioned() {
 		return reconcile.Result{}, nil
@@ -186,7 +186,7 @@ func (r *Reconciler) controlPlane(ctx context.Context, s *state) (reconcile.Resu
 		s.controlPlane, s.planeErr = nil, err
 		return absent(err)
 	} else if err != nil {
-		return reconcile.Result{}, err
+		return absent(err)
 	}
 	if spec.ControlPlaneEndpoint.Host == "" {
 		spec.ControlPlaneEndpoint = s.controlPlane.Endpoint()
@@ -202,5 +202,5 @@ func absent(err error) (reconcile.Result, error) {
 	if apierrors.IsNotFound(err) || contract.IsMisconfigured(err) || isRefused(err) {
 		return reconcile.Result{RequeueAfter: absentRetry}, nil
 	}
-	return reconcile.Result{}, err
+	return results.RequeueOnConflict(err) // an adoption that conflicts with a write of the provider is tried again
 }

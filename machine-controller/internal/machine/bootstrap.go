@@ -15,6 +15,7 @@ import (
 
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/machine/deletion"
+	"drover.io/runtime/results"
 )
 
 // bootstrap copies the name of the Secret with the bootstrap data from the BootstrapConfig to
@@ -72,5 +73,5 @@ func readFailed(err error, needed bool) (reconcile.Result, error) {
 	case apierrors.IsNotFound(err):
 		return reconcile.Result{}, nil
 	}
-	return reconcile.Result{}, err
+	return results.RequeueOnConflict(err) // an adoption that conflicts with a write of the provider is tried again
 }
