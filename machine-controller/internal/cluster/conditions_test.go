@@ -63,7 +63,7 @@ func TestMirrored(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(test.want, verdictOf(mirrored(test.object, test.err, infraRef, test.done))); diff != "" {
+			if diff := cmp.Diff(test.want, verdictOf(mirrorReady(test.object, test.err, infraRef, test.done))); diff != "" {
 				t.Error(diff)
 			}
 		})

@@ -56,7 +56,9 @@ func (s sink) Error(err error, message string, values ...any) {
 	s.Info(0, "error: "+message, append(values, "err", err)...)
 }
 
-func (s sink) WithValues(values ...any) logr.LogSink { return sink{s.recorder, s.values + text(values)} }
+func (s sink) WithValues(values ...any) logr.LogSink {
+	return sink{s.recorder, s.values + text(values)}
+}
 
 func (s sink) WithName(string) logr.LogSink { return s }
 
