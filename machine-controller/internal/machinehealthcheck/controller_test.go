@@ -249,15 +249,15 @@ func TestTheOldestCheckLooksAfterAMachine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
 	w.machine("m-0", "pool")
-	elder := w.check("b-elder")
-	w.reports(elder, allowed, zonesFine, exclusive)
+	olderCheck := w.check("b-older")
+	w.reports(olderCheck, allowed, zonesFine, exclusive)
 	younger := newCheck(w.namespace, "z-younger")
 	w.create(younger)
 	w.reports(younger, allowed, zonesFine, "TargetsExclusive=False TargetsOverlap")
 	if len(younger.Status.Targets) != 0 {
 		t.Errorf("targets of the younger check: %v", younger.Status.Targets)
 	}
-	w.Expect(w.Delete(t.Context(), elder)).To(gomega.Succeed())
+	w.Expect(w.Delete(t.Context(), olderCheck)).To(gomega.Succeed())
 	w.reports(younger, allowed, zonesFine, exclusive)
 	if diff := cmp.Diff([]string{"m-0"}, younger.Status.Targets); diff != "" {
 		t.Errorf("targets of the younger check (-want +got):\n%s", diff)

@@ -26,7 +26,7 @@ func TestLogOfMachines(t *testing.T) {
 	}
 	markedForOthers := func(m *clusterv1.Machine) {
 		unhealthy(m)
-		setWaitingForOthers(m)
+		setWaitingForExternal(m)
 	}
 	for name, test := range map[string]struct {
 		before, after func(*clusterv1.Machine)

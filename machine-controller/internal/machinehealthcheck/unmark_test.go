@@ -15,11 +15,12 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"drover.io/machine-controller/internal/machinehealthcheck/external"
 	"drover.io/machine-controller/internal/testenv"
 )
 
 // unmarked waits until health checks say nothing of the Machine.
-func (w *world) unmarked(name string) {
+func (w *world) expectNoConditions(name string) {
 	w.Helper()
 	w.Eventually(func(g gomega.Gomega) {
 		m := &clusterv1.Machine{}
@@ -59,7 +60,7 @@ func TestMarksAreTakenBack(t *testing.T) {
 			w.ready("m-0", corev1.ConditionFalse)
 			w.says("m-0", badNode, asked, alone)
 			change(w, m, check)
-			w.unmarked("m-0")
+			w.expectNoConditions("m-0")
 		})
 	}
 }
@@ -110,7 +111,7 @@ func TestTheRequestForAnExemptMachineIsWithdrawn(t *testing.T) {
 	request := mend(w.namespace, "m-0")
 	w.Eventually(func() error { return w.Get(t.Context(), client.ObjectKeyFromObject(request), request) }).Should(gomega.Succeed())
 	w.change(m, func() { m.Annotations = map[string]string{clusterv1.MachineSkipRemediationAnnotation: ""} })
-	w.unmarked("m-0")
+	w.expectNoConditions("m-0")
 	if err := w.Get(t.Context(), client.ObjectKeyFromObject(request), request); !apierrors.IsNotFound(err) {
 		t.Errorf("the request of an exempt Machine: %v", err)
 	}
@@ -150,12 +151,13 @@ func TestATemplateOfOtherThingsIsNotUsed(t *testing.T) {
 		"Kubernetes":          {APIVersion: "v1", Kind: "PodTemplate", Name: "t"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			q := &requester{client: c, live: c, check: newCheck(namespace, "check")}
-			q.check.Spec.Remediation.TemplateRef = ref
-			if err := q.ensure(t.Context(), m); !needsPerson(err) {
+			check := newCheck(namespace, "check")
+			check.Spec.Remediation.TemplateRef = ref
+			requests := external.NewRequests(c, c, check)
+			if err := requests.Ensure(t.Context(), m); !external.NeedsCorrection(err) {
 				t.Errorf("the error is %v", err)
 			}
-			if err := q.withdraw(t.Context(), m); err != nil {
+			if err := requests.Delete(t.Context(), m); err != nil {
 				t.Error(err)
 			}
 			if err := c.Get(t.Context(), client.ObjectKeyFromObject(m), m); err != nil || !m.DeletionTimestamp.IsZero() {

@@ -4,17 +4,23 @@
 package machinehealthcheck
 
 import (
+	"context"
 	"time"
 
+	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"drover.io/machine-controller/internal/health"
 )
 
-// decide asks for the verdict on each target, and then what to do about all of them.
-func decide(s *ward, now time.Time) {
+// evaluation decides which targets are unhealthy, and which of those may be remediated now.
+type evaluation struct{ clock clock.PassiveClock }
+
+func (p evaluation) run(_ context.Context, s *state) (reconcile.Result, error) {
+	now := p.clock.Now()
 	s.findings = make(map[string]health.Finding, len(s.targets))
-	// The trigger has been read before, when its errors could be told.
+	// The trigger was parsed before, where its error is reported.
 	trigger, _ := health.ParseTrigger(s.check.Spec.Remediation.TriggerIf, len(s.targets))
 	situation := health.Situation{Groups: map[string]health.Group{}, Trigger: trigger, Now: now}
 	for _, m := range s.targets {
@@ -28,9 +34,13 @@ func decide(s *ward, now time.Time) {
 		situation.Targets = append(situation.Targets, s.target(m, now))
 	}
 	s.decision, s.decided = health.Plan(situation), true
+	if at := s.decision.Next; !at.IsZero() {
+		return reconcile.Result{RequeueAfter: max(at.Sub(now), time.Millisecond)}, nil
+	}
+	return reconcile.Result{}, nil
 }
 
-func (s *ward) target(m *clusterv1.Machine, now time.Time) health.Target {
+func (s *state) target(m *clusterv1.Machine, now time.Time) health.Target {
 	zone := m.Status.FailureDomain
 	if zone == "" {
 		zone = m.Spec.FailureDomain
@@ -47,8 +57,8 @@ func (s *ward) target(m *clusterv1.Machine, now time.Time) health.Target {
 	}
 }
 
-// marked reports whether this check has asked for the Machine's replacement before.
-func (s *ward) marked(m *clusterv1.Machine) bool {
+// marked reports whether this check has marked the Machine for remediation before.
+func (s *state) marked(m *clusterv1.Machine) bool {
 	if s.check.Spec.Remediation.TemplateRef.IsDefined() {
 		return health.MarkedForOthers(m)
 	}
