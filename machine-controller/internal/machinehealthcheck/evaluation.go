@@ -22,18 +22,18 @@ func (p evaluation) run(_ context.Context, s *state) (reconcile.Result, error) {
 	s.findings = make(map[string]health.Finding, len(s.targets))
 	// The trigger was parsed before, where its error is reported.
 	trigger, _ := health.ParseTrigger(s.check.Spec.Remediation.TriggerIf, len(s.targets))
-	situation := health.Situation{Groups: map[string]health.Group{}, Trigger: trigger, Now: now}
+	input := health.PlanInput{Groups: map[string]health.Group{}, Trigger: trigger, Now: now}
 	for _, m := range s.targets {
 		if name := s.groupOf[m.UID]; name != "" {
 			g := s.groups[name]
-			situation.Groups[name] = health.Group{Limit: g.limit, InFlight: health.InFlight(g.machines, g.vacancies)}
+			input.Groups[name] = health.Group{Limit: g.limit, InFlight: health.InFlight(g.machines, g.vacancies)}
 		}
-		s.findings[m.Name] = health.Verdict(health.Input{
+		s.findings[m.Name] = health.Evaluate(health.Input{
 			Machine: m, Cluster: s.cluster, Nodes: s.nodes[m.UID], Since: s.since, Checks: s.check.Spec.Checks, Now: now,
 		})
-		situation.Targets = append(situation.Targets, s.target(m, now))
+		input.Targets = append(input.Targets, s.target(m, now))
 	}
-	s.decision, s.decided = health.Plan(situation), true
+	s.decision, s.decided = health.Plan(input), true
 	if at := s.decision.Next; !at.IsZero() {
 		return reconcile.Result{RequeueAfter: max(at.Sub(now), time.Millisecond)}, nil
 	}

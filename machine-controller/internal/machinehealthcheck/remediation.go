@@ -88,7 +88,7 @@ func (p remediation) writeFinding(ctx context.Context, s *state, m *clusterv1.Ma
 		default:
 			removeMark(wanted)
 		}
-	case health.Leaving, health.Unjudged:
+	case health.Deleting, health.Unevaluated:
 		return reconcile.Result{}, nil
 	}
 	if err := p.write(ctx, m, wanted); err != nil {

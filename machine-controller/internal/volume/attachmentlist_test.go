@@ -27,7 +27,7 @@ func TestQuestionsShareTheNextList(t *testing.T) {
 			return err
 		},
 	})
-	var r rounds
+	var r listBatches
 	req := Request{Cluster: types.NamespacedName{Name: "busy"}, Client: held, Node: s.node.Name}
 	first := r.join(t.Context(), req, 500)
 	<-began
@@ -73,7 +73,7 @@ func TestWhoGivesUpWaitsNoLonger(t *testing.T) {
 	enough := errors.New("enough")
 	ctx, giveUp := context.WithCancelCause(t.Context())
 	giveUp(enough)
-	if _, err := (&rounds{}).attached(ctx, Request{Client: held, Node: s.node.Name}, 500); !errors.Is(err, enough) {
+	if _, err := (&listBatches{}).attached(ctx, Request{Client: held, Node: s.node.Name}, 500); !errors.Is(err, enough) {
 		t.Errorf("got %v", err)
 	}
 }

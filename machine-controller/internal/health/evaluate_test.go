@@ -75,13 +75,13 @@ func TestVerdict(t *testing.T) {
 			change: func(in *Input) {
 				in.Machine.DeletionTimestamp = new(ago(0))
 				in.ready(corev1.ConditionFalse, time.Hour)
-			}, state: Leaving,
+			}, state: Deleting,
 		},
 		"judges nothing without a connection, not even what is ordered": {
 			change: func(in *Input) {
 				in.Since = time.Time{}
 				in.Machine.Annotations = map[string]string{clusterv1.RemediateMachineAnnotation: ""}
-			}, state: Unjudged,
+			}, state: Unevaluated,
 		},
 		"obeys the annotation, before the cluster is up too": {
 			change: func(in *Input) {
@@ -90,10 +90,10 @@ func TestVerdict(t *testing.T) {
 			}, state: Unhealthy, reason: clusterv1.MachineHealthCheckHasRemediateAnnotationReason,
 		},
 		"waits for the infrastructure of the cluster": {
-			change: func(in *Input) { in.Cluster.Status.Conditions = in.Cluster.Status.Conditions[1:]; in.unjoin(time.Hour) }, state: Unjudged,
+			change: func(in *Input) { in.Cluster.Status.Conditions = in.Cluster.Status.Conditions[1:]; in.unjoin(time.Hour) }, state: Unevaluated,
 		},
 		"waits for the control plane": {
-			change: func(in *Input) { in.Cluster.Status.Conditions = in.Cluster.Status.Conditions[:1]; in.unjoin(time.Hour) }, state: Unjudged,
+			change: func(in *Input) { in.Cluster.Status.Conditions = in.Cluster.Status.Conditions[:1]; in.unjoin(time.Hour) }, state: Unevaluated,
 		},
 		"does not make the control plane wait for itself": {
 			change: func(in *Input) {
@@ -103,7 +103,7 @@ func TestVerdict(t *testing.T) {
 			}, state: Unhealthy, reason: clusterv1.MachineHealthCheckNodeStartupTimeoutReason,
 		},
 		"does not choose between two Nodes": {
-			change: func(in *Input) { in.Nodes = append(in.Nodes, in.Nodes[0]) }, state: Unjudged,
+			change: func(in *Input) { in.Nodes = append(in.Nodes, in.Nodes[0]) }, state: Unevaluated,
 		},
 		"misses a Node that was there": {
 			change: func(in *Input) { in.Nodes = nil }, state: Unhealthy, reason: clusterv1.MachineHealthCheckNodeDeletedReason,
@@ -198,7 +198,7 @@ func TestVerdict(t *testing.T) {
 			if test.change != nil {
 				test.change(&in)
 			}
-			got := Verdict(in)
+			got := Evaluate(in)
 			if (got.Message == "") != (test.state == Healthy) {
 				t.Errorf("message of %s: %q", got.State, got.Message)
 			}
@@ -222,13 +222,13 @@ func TestVerdictAtItsDeadline(t *testing.T) {
 			t.Parallel()
 			in := joined()
 			change(&in)
-			until := Verdict(in).Until
+			until := Evaluate(in).Until
 			in.Now = until.Add(-time.Nanosecond)
-			if got := Verdict(in).State; got == Unhealthy {
+			if got := Evaluate(in).State; got == Unhealthy {
 				t.Errorf("unhealthy before %s", until)
 			}
 			in.Now = until
-			if got := Verdict(in).State; got != Unhealthy {
+			if got := Evaluate(in).State; got != Unhealthy {
 				t.Errorf("%s at %s", got, until)
 			}
 		})

@@ -23,7 +23,7 @@ func TestDetachingIsWhatNoPodOnTheNodeUses(t *testing.T) {
 		return v
 	}
 	asked := func(ago time.Duration) func(*volume.Volume) {
-		return func(v *volume.Volume) { v.DetachAsked = noon.Add(-ago) }
+		return func(v *volume.Volume) { v.DetachRequested = noon.Add(-ago) }
 	}
 	tests := map[string]struct {
 		attached []volume.Volume
