@@ -74,8 +74,8 @@ func (t *Templates) read(ctx context.Context, namespace string, ref clusterv1.Co
 	return object, nil
 }
 
-// Claim makes the Cluster an owner of the template, so that the template moves and goes with
-// it. A template that has the owner already costs nothing; one that is labelled for another
+// Claim makes the Cluster an owner of the template, so that the template is moved and
+// deleted with it. A template that has the owner already costs nothing; one that is labelled for another
 // manager is only read.
 func (t *Templates) Claim(ctx context.Context, c client.Client, template *Template, cluster *clusterv1.Cluster) error {
 	if t.Watch.Foreign(template) {
@@ -97,11 +97,11 @@ func (t *Templates) Claim(ctx context.Context, c client.Client, template *Templa
 	return nil
 }
 
-// Metadata says what an object made from a template is called and whose it is.
+// Metadata is name, labels and owner of an object made from a template.
 type Metadata struct {
 	Name        string
 	ClusterName string
-	// Labels and Annotations are added to those the template itself asks for.
+	// Labels and Annotations are added to those of the template.
 	Labels, Annotations map[string]string
 	// Owner becomes the controller of the object.
 	Owner metav1.OwnerReference
