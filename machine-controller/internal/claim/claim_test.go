@@ -97,7 +97,7 @@ func (m management) claim(c *Claimer) workload.ClaimStatus {
 	return got.Status
 }
 
-func TestOnlyThoseWhoRememberAClaimTakeItOver(t *testing.T) {
+func TestOnlyARecordedClaimIsTakenOver(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		// run returns who claims last.

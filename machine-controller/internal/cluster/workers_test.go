@@ -85,7 +85,7 @@ func TestWorkersAreCountedOnceAtTheHighestLevel(t *testing.T) {
 	}
 }
 
-func TestStandaloneWakesItsCluster(t *testing.T) {
+func TestStandaloneTriggersItsCluster(t *testing.T) {
 	t.Parallel()
 	gone := machine("m", "s", nil)
 	gone.DeletionTimestamp = new(metav1.Now())

@@ -27,7 +27,7 @@ func aBudget(name string, change func(*policyv1.PodDisruptionBudget)) *budget {
 	return &budget{PodDisruptionBudget: pdb}
 }
 
-func TestJudgeForetellsTheAPIServer(t *testing.T) {
+func TestPredict(t *testing.T) {
 	t.Parallel()
 	type pdb = policyv1.PodDisruptionBudget
 	web := []types.NamespacedName{key("web")}
@@ -96,7 +96,7 @@ func TestJudgeForetellsTheAPIServer(t *testing.T) {
 	}
 }
 
-func TestJudgeNamesAllBudgetsThatSelectOnePod(t *testing.T) {
+func TestPredictNamesAllBudgetsThatSelectOnePod(t *testing.T) {
 	t.Parallel()
 	both := []*budget{aBudget("web", nil), aBudget("all", nil)}
 	want := Cause{Kind: BudgetOverlap, Budgets: []types.NamespacedName{key("all"), key("web")}}
@@ -108,7 +108,7 @@ func TestJudgeNamesAllBudgetsThatSelectOnePod(t *testing.T) {
 	}
 }
 
-func TestSpendCountsWhatTheAPIServerCounts(t *testing.T) {
+func TestCountEvictionCountsLikeTheAPIServer(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		pod  *corev1.Pod

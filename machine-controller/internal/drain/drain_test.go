@@ -105,7 +105,7 @@ func TestNodeNamesMisconfiguredBudgets(t *testing.T) {
 }
 
 // The foretelling would be worthless if the API server decided otherwise.
-func TestJudgeAgreesWithTheAPIServer(t *testing.T) {
+func TestPredictAgreesWithTheAPIServer(t *testing.T) {
 	t.Parallel()
 	type pdb = policyv1.PodDisruptionBudget
 	always := func(b *pdb) { b.Spec.UnhealthyPodEvictionPolicy = new(policyv1.AlwaysAllow) }
@@ -231,7 +231,7 @@ func (s *testNode) finish(name string) {
 	}
 }
 
-func TestNodeAsksForEachDaemonSetOnce(t *testing.T) {
+func TestNodeReadsEachDaemonSetOnce(t *testing.T) {
 	t.Parallel()
 	s := newTestNode(t)
 	agent := &appsv1.DaemonSet{
@@ -270,7 +270,7 @@ func TestNodeAsksForEachDaemonSetOnce(t *testing.T) {
 	}
 }
 
-func TestNodeEvictsNoNamesake(t *testing.T) {
+func TestNodeEvictsNoPodOfTheSameNameOnAnotherNode(t *testing.T) {
 	t.Parallel()
 	s := newTestNode(t)
 	s.pod("db-0")
@@ -355,7 +355,7 @@ func TestNodeWaitsInATerminatingNamespace(t *testing.T) {
 		"* Pod app/web: the Namespace is being deleted, waiting for kube-controller-manager to delete the Pods in it")
 }
 
-func TestNodeDoesNotGuessAboutAnUnreadableRule(t *testing.T) {
+func TestNodeWaitsForAnInvalidRule(t *testing.T) {
 	t.Parallel()
 	s := newTestNode(t)
 	s.pod("web")

@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestReadTurnsAnswersIntoVerdicts(t *testing.T) {
+func TestOutcomeOf(t *testing.T) {
 	t.Parallel()
 	pods := schema.GroupResource{Resource: "pods"}
 	caused := func(err *apierrors.StatusError, cause metav1.CauseType) error {

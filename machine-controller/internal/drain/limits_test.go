@@ -49,7 +49,7 @@ func TestNodeEvictsSoManyPerPass(t *testing.T) {
 	s.wantPods("a! b! c! d! e!")
 }
 
-func TestNodeDoesNotLetAHangingEvictionStarveOthers(t *testing.T) {
+func TestNodeEvictsOthersWhileAnEvictionHangs(t *testing.T) {
 	t.Parallel()
 	s := newTestNode(t)
 	s.pod("a")

@@ -91,7 +91,7 @@ func TestNodeEvictsPodsWithVolumesOneAfterAnother(t *testing.T) {
 	}
 }
 
-func TestNodeEvictsPodsWithVolumesTogetherUnlessAsked(t *testing.T) {
+func TestNodeEvictsPodsWithVolumesTogetherByDefault(t *testing.T) {
 	t.Parallel()
 	s := newTestNode(t)
 	s.pod("db-0", withClaim("data-0"))
@@ -106,7 +106,7 @@ func TestNodeEvictsPodsWithVolumesTogetherUnlessAsked(t *testing.T) {
 	}
 }
 
-func TestNodeGivesTheTurnToAPodThatMayGo(t *testing.T) {
+func TestNodeEvictsAnotherPodWithVolumesWhenTheFirstIsBlocked(t *testing.T) {
 	t.Parallel()
 	s := newTestNode(t)
 	s.budget("web", "web", 0)

@@ -13,7 +13,7 @@ import (
 	"drover.io/machine-controller/internal/volume"
 )
 
-func TestDetachingIsWhatNoPodOnTheNodeUses(t *testing.T) {
+func TestDetachingVolumesAreUsedByNoPod(t *testing.T) {
 	t.Parallel()
 	attached := func(claim string, change ...func(*volume.Volume)) volume.Volume {
 		v := volume.Volume{Claim: key(claim), PersistentVolume: "pv-" + claim, Attachment: "csi-" + claim}

@@ -61,7 +61,7 @@ func (in *Input) unjoin(age time.Duration) {
 	in.Nodes, in.Machine.Status.NodeRef, in.Machine.CreationTimestamp = nil, clusterv1.MachineNodeReference{}, ago(age)
 }
 
-func TestVerdict(t *testing.T) {
+func TestEvaluate(t *testing.T) {
 	t.Parallel()
 	at := func(d time.Duration) time.Time { return noon.Add(d) }
 	tests := map[string]struct {
@@ -210,8 +210,8 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// TestVerdictAtItsDeadline shows that a finding stands until the time it names, and no longer.
-func TestVerdictAtItsDeadline(t *testing.T) {
+// TestEvaluateAtTheTimeout shows that a finding stands until the time it names, and no longer.
+func TestEvaluateAtTheTimeout(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*Input){
 		"of a startup":           func(in *Input) { in.unjoin(4 * time.Minute) },

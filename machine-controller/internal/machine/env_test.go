@@ -35,8 +35,8 @@ import (
 	"drover.io/machine-controller/internal/workload"
 )
 
-// patience bounds waiting for real API servers; no test measures time by it.
-const patience = 90 * time.Second
+// eventTimeout bounds waiting for real API servers; no test measures time by it.
+const eventTimeout = 90 * time.Second
 
 // environment is two real API servers and a manager with the Machine controller, shared by
 // the tests of this package and started by the first that wants it.

@@ -25,9 +25,9 @@ import (
 	"drover.io/machine-controller/internal/workload"
 )
 
-// TestWhatOthersMendPassesTheGate hands two Machines over to a controller outside: one of a
+// TestExternalRemediationPassesTheGate hands two Machines over to a controller outside: one of a
 // MachineSet of ten, and one that something else controls.
-func TestWhatOthersMendPassesTheGate(t *testing.T) {
+func TestExternalRemediationPassesTheGate(t *testing.T) {
 	t.Parallel()
 	connected := workload.State{Connected: true, Claim: workload.Claim{Status: workload.ClaimHeld}}
 	for name, test := range map[string]struct {

@@ -234,8 +234,8 @@ func TestHealthInputChanged(t *testing.T) {
 	}
 }
 
-// TestAConflictIsTriedAgain changes a field between the read and the write whose event triggers no reconcile.
-func TestAConflictIsTriedAgain(t *testing.T) {
+// TestAConflictIsRetried changes a field between the read and the write whose event triggers no reconcile.
+func TestAConflictIsRetried(t *testing.T) {
 	t.Parallel()
 	p, s, _ := newRemediation(t)
 	delete(s.findings, "refused")

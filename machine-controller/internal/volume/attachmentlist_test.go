@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// TestQuestionsShareTheNextList: who asks while a list is under way gets one that begins afterwards, all of them
+// TestRequestsShareTheNextList: who asks while a list is under way gets one that begins afterwards, all of them
 // together, and sees what was attached meanwhile.
-func TestQuestionsShareTheNextList(t *testing.T) {
+func TestRequestsShareTheNextList(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	began, goOn := make(chan struct{}), make(chan struct{})
@@ -59,7 +59,7 @@ func TestQuestionsShareTheNextList(t *testing.T) {
 	}
 }
 
-func TestWhoGivesUpWaitsNoLonger(t *testing.T) {
+func TestACancelledRequestDoesNotWait(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	goOn := make(chan struct{})
