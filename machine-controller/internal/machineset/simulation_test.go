@@ -108,7 +108,7 @@ func (w *simulation) runHealthCheck() {
 	checks := clusterv1.MachineHealthCheckChecks{UnhealthyNodeConditions: []clusterv1.UnhealthyNodeCondition{
 		{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, TimeoutSeconds: new(int32(300))},
 	}}
-	situation := health.Situation{Trigger: health.Trigger{Most: -1}, Now: w.now, Groups: map[string]health.Group{
+	situation := health.PlanInput{Trigger: health.Trigger{Most: -1}, Now: w.now, Groups: map[string]health.Group{
 		"md": {Limit: w.limit, InFlight: health.InFlight(w.machines, health.Vacancies(w.set))},
 	}}
 	for _, m := range w.machines {
@@ -116,7 +116,7 @@ func (w *simulation) runHealthCheck() {
 		if node := w.nodes[m.Name]; node != nil {
 			nodes = append(nodes, node)
 		}
-		finding := health.Verdict(health.Input{Machine: m, Cluster: cluster, Nodes: nodes, Since: w.now.Add(-25 * time.Hour), Checks: checks, Now: w.now})
+		finding := health.Evaluate(health.Input{Machine: m, Cluster: cluster, Nodes: nodes, Since: w.now.Add(-25 * time.Hour), Checks: checks, Now: w.now})
 		situation.Targets = append(situation.Targets, health.Target{
 			Name: m.Name, Finding: finding, Zone: m.Status.FailureDomain, Group: "md", Marked: health.MarkedForOwner(m), Holds: health.Holds(m),
 			NotBefore: health.NotBefore(m, w.now), Created: m.CreationTimestamp.Time,
@@ -129,7 +129,7 @@ func (w *simulation) runHealthCheck() {
 			w.setCondition(m, clusterv1.MachineHealthCheckSucceededCondition, metav1.ConditionTrue)
 		case health.Unhealthy:
 			w.setCondition(m, clusterv1.MachineHealthCheckSucceededCondition, metav1.ConditionFalse)
-		case health.Leaving, health.Unjudged:
+		case health.Deleting, health.Unevaluated:
 			continue
 		}
 		if w.decision.Remediate[m.Name] {

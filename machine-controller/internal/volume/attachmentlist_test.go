@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// TestQuestionsShareTheNextList: who asks while a list is under way gets one that begins afterwards, all of them
+// TestRequestsShareTheNextList: who asks while a list is under way gets one that begins afterwards, all of them
 // together, and sees what was attached meanwhile.
-func TestQuestionsShareTheNextList(t *testing.T) {
+func TestRequestsShareTheNextList(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	began, goOn := make(chan struct{}), make(chan struct{})
@@ -27,7 +27,7 @@ func TestQuestionsShareTheNextList(t *testing.T) {
 			return err
 		},
 	})
-	var r rounds
+	var r listBatches
 	req := Request{Cluster: types.NamespacedName{Name: "busy"}, Client: held, Node: s.node.Name}
 	first := r.join(t.Context(), req, 500)
 	<-began
@@ -59,7 +59,7 @@ func TestQuestionsShareTheNextList(t *testing.T) {
 	}
 }
 
-func TestWhoGivesUpWaitsNoLonger(t *testing.T) {
+func TestACancelledRequestDoesNotWait(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	goOn := make(chan struct{})
@@ -73,7 +73,7 @@ func TestWhoGivesUpWaitsNoLonger(t *testing.T) {
 	enough := errors.New("enough")
 	ctx, giveUp := context.WithCancelCause(t.Context())
 	giveUp(enough)
-	if _, err := (&rounds{}).attached(ctx, Request{Client: held, Node: s.node.Name}, 500); !errors.Is(err, enough) {
+	if _, err := (&listBatches{}).attached(ctx, Request{Client: held, Node: s.node.Name}, 500); !errors.Is(err, enough) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -16,16 +16,18 @@ import (
 	"drover.io/machine-controller/internal/safety/budget"
 )
 
-// admit lets only those Machines be handed to a controller outside that no freeze, no outage
-// and no wider budget keeps. For those that their owner replaces, the owner asks.
-func (r *Reconciler) admit(ctx context.Context, s *ward) (reconcile.Result, error) {
+// admission holds the Machines whose external remediation a freeze, an outage or a wider budget forbids. For Machines
+// that are replaced by their owner, the owner checks it.
+type admission struct{ guard *safety.Guard }
+
+func (p admission) run(ctx context.Context, s *state) (reconcile.Result, error) {
 	if !s.check.Spec.Remediation.TemplateRef.IsDefined() {
 		return reconcile.Result{}, nil
 	}
 	var result reconcile.Result
-	owners, chosen := s.unasked()
+	owners, chosen := s.newlyExternal()
 	for _, owner := range owners {
-		refused, err := r.refused(ctx, s, owner, chosen[owner])
+		refused, err := p.refused(ctx, s, owner, chosen[owner])
 		if err != nil {
 			return reconcile.Result{}, err
 		}
@@ -38,9 +40,9 @@ func (r *Reconciler) admit(ctx context.Context, s *ward) (reconcile.Result, erro
 	return result, nil
 }
 
-// unasked are the Machines to be handed over that have not been yet, by who controls them, and
-// those controllers in the order of their first Machine.
-func (s *ward) unasked() (owners []types.UID, chosen map[types.UID][]*clusterv1.Machine) {
+// newlyExternal are the Machines to be handed to an external controller that are not yet, by their controller, and those
+// controllers in the order of their first Machine.
+func (s *state) newlyExternal() (owners []types.UID, chosen map[types.UID][]*clusterv1.Machine) {
 	chosen = map[types.UID][]*clusterv1.Machine{}
 	for _, m := range s.targets {
 		if !s.decision.Remediate[m.Name] || health.MarkedForOthers(m) {
@@ -58,14 +60,14 @@ func (s *ward) unasked() (owners []types.UID, chosen map[types.UID][]*clusterv1.
 	return owners, chosen
 }
 
-// refused asks the gate. What is not a MachineSet's has no fleet whose limits could hold it.
-func (r *Reconciler) refused(ctx context.Context, s *ward, owner types.UID, machines []*clusterv1.Machine) (map[string]*budget.Refusal, error) {
+// refused returns why Machines must not be remediated now. Only those of a MachineSet have limits of their own.
+func (p admission) refused(ctx context.Context, s *state, owner types.UID, machines []*clusterv1.Machine) (map[string]*budget.Refusal, error) {
 	if set := s.sets[owner]; set != nil {
-		choice, err := r.Guard.Replace(ctx, s.cluster, set, machines)
+		choice, err := p.guard.Replace(ctx, s.cluster, set, machines)
 		return choice.Refused, err
 	}
 	refused := map[string]*budget.Refusal{}
-	if refusal := r.Guard.Unreachable(s.cluster); refusal != nil {
+	if refusal := p.guard.Unreachable(s.cluster); refusal != nil {
 		for _, m := range machines {
 			refused[m.Name] = refusal
 		}

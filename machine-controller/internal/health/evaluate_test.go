@@ -61,7 +61,7 @@ func (in *Input) unjoin(age time.Duration) {
 	in.Nodes, in.Machine.Status.NodeRef, in.Machine.CreationTimestamp = nil, clusterv1.MachineNodeReference{}, ago(age)
 }
 
-func TestVerdict(t *testing.T) {
+func TestEvaluate(t *testing.T) {
 	t.Parallel()
 	at := func(d time.Duration) time.Time { return noon.Add(d) }
 	tests := map[string]struct {
@@ -75,13 +75,13 @@ func TestVerdict(t *testing.T) {
 			change: func(in *Input) {
 				in.Machine.DeletionTimestamp = new(ago(0))
 				in.ready(corev1.ConditionFalse, time.Hour)
-			}, state: Leaving,
+			}, state: Deleting,
 		},
 		"judges nothing without a connection, not even what is ordered": {
 			change: func(in *Input) {
 				in.Since = time.Time{}
 				in.Machine.Annotations = map[string]string{clusterv1.RemediateMachineAnnotation: ""}
-			}, state: Unjudged,
+			}, state: Unevaluated,
 		},
 		"obeys the annotation, before the cluster is up too": {
 			change: func(in *Input) {
@@ -90,10 +90,10 @@ func TestVerdict(t *testing.T) {
 			}, state: Unhealthy, reason: clusterv1.MachineHealthCheckHasRemediateAnnotationReason,
 		},
 		"waits for the infrastructure of the cluster": {
-			change: func(in *Input) { in.Cluster.Status.Conditions = in.Cluster.Status.Conditions[1:]; in.unjoin(time.Hour) }, state: Unjudged,
+			change: func(in *Input) { in.Cluster.Status.Conditions = in.Cluster.Status.Conditions[1:]; in.unjoin(time.Hour) }, state: Unevaluated,
 		},
 		"waits for the control plane": {
-			change: func(in *Input) { in.Cluster.Status.Conditions = in.Cluster.Status.Conditions[:1]; in.unjoin(time.Hour) }, state: Unjudged,
+			change: func(in *Input) { in.Cluster.Status.Conditions = in.Cluster.Status.Conditions[:1]; in.unjoin(time.Hour) }, state: Unevaluated,
 		},
 		"does not make the control plane wait for itself": {
 			change: func(in *Input) {
@@ -103,7 +103,7 @@ func TestVerdict(t *testing.T) {
 			}, state: Unhealthy, reason: clusterv1.MachineHealthCheckNodeStartupTimeoutReason,
 		},
 		"does not choose between two Nodes": {
-			change: func(in *Input) { in.Nodes = append(in.Nodes, in.Nodes[0]) }, state: Unjudged,
+			change: func(in *Input) { in.Nodes = append(in.Nodes, in.Nodes[0]) }, state: Unevaluated,
 		},
 		"misses a Node that was there": {
 			change: func(in *Input) { in.Nodes = nil }, state: Unhealthy, reason: clusterv1.MachineHealthCheckNodeDeletedReason,
@@ -198,7 +198,7 @@ func TestVerdict(t *testing.T) {
 			if test.change != nil {
 				test.change(&in)
 			}
-			got := Verdict(in)
+			got := Evaluate(in)
 			if (got.Message == "") != (test.state == Healthy) {
 				t.Errorf("message of %s: %q", got.State, got.Message)
 			}
@@ -210,8 +210,8 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// TestVerdictAtItsDeadline shows that a finding stands until the time it names, and no longer.
-func TestVerdictAtItsDeadline(t *testing.T) {
+// TestEvaluateAtTheTimeout shows that a finding stands until the time it names, and no longer.
+func TestEvaluateAtTheTimeout(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*Input){
 		"of a startup":           func(in *Input) { in.unjoin(4 * time.Minute) },
@@ -222,13 +222,13 @@ func TestVerdictAtItsDeadline(t *testing.T) {
 			t.Parallel()
 			in := joined()
 			change(&in)
-			until := Verdict(in).Until
+			until := Evaluate(in).Until
 			in.Now = until.Add(-time.Nanosecond)
-			if got := Verdict(in).State; got == Unhealthy {
+			if got := Evaluate(in).State; got == Unhealthy {
 				t.Errorf("unhealthy before %s", until)
 			}
 			in.Now = until
-			if got := Verdict(in).State; got != Unhealthy {
+			if got := Evaluate(in).State; got != Unhealthy {
 				t.Errorf("%s at %s", got, until)
 			}
 		})

@@ -15,27 +15,27 @@ import (
 	"drover.io/machine-controller/internal/paging"
 )
 
-// rounds read the VolumeAttachments of workload clusters. An API server cannot pick those of one Node, so that each
-// question reads them all: when many Nodes are left at once, whoever asks while a list is under way shares the next.
-// An answer is as good as one's own, because its list begins after the question.
-type rounds struct {
+// listBatches read the VolumeAttachments of workload clusters. An API server cannot list those of one Node, so that each
+// request reads all of them: when many Nodes are drained at once, the requests that arrive while a list is in progress
+// share the next one. Its result is as current as that of a list of one's own, because it starts after the request.
+type listBatches struct {
 	mu sync.Mutex
-	// latest is the newest round of each cluster that has not ended.
-	latest map[types.NamespacedName]*round
+	// latest is the newest batch of each cluster that has not ended.
+	latest map[types.NamespacedName]*listBatch
 }
 
-// round is one list of one cluster.
-type round struct {
-	// begun is true once its list is under way; done is closed when it has ended.
-	begun bool
-	done  chan struct{}
+// listBatch is one list of one cluster.
+type listBatch struct {
+	// started is true once its list is in progress; done is closed when it has ended.
+	started bool
+	done    chan struct{}
 	// attached are the VolumeAttachments that are attached, by Node.
 	attached map[string][]storagev1.VolumeAttachment
 	err      error
 }
 
 // attached returns the VolumeAttachments of a Node as they were after the call began.
-func (r *rounds) attached(ctx context.Context, req Request, pageSize int64) ([]storagev1.VolumeAttachment, error) {
+func (r *listBatches) attached(ctx context.Context, req Request, pageSize int64) ([]storagev1.VolumeAttachment, error) {
 	joined := r.join(ctx, req, pageSize)
 	select {
 	case <-joined.done:
@@ -45,30 +45,30 @@ func (r *rounds) attached(ctx context.Context, req Request, pageSize int64) ([]s
 	}
 }
 
-func (r *rounds) join(ctx context.Context, req Request, pageSize int64) *round {
+func (r *listBatches) join(ctx context.Context, req Request, pageSize int64) *listBatch {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before := r.latest[req.Cluster]
-	if before != nil && !before.begun {
+	if before != nil && !before.started {
 		return before
 	}
 	if r.latest == nil {
-		r.latest = map[types.NamespacedName]*round{}
+		r.latest = map[types.NamespacedName]*listBatch{}
 	}
-	next := &round{done: make(chan struct{})}
+	next := &listBatch{done: make(chan struct{})}
 	r.latest[req.Cluster] = next
-	// Others may wait for it when the first who asked has given up.
+	// Others may wait for it when the first request was cancelled.
 	go r.run(context.WithoutCancel(ctx), req, pageSize, next, before)
 	return next
 }
 
-// run lists once the round before has ended.
-func (r *rounds) run(ctx context.Context, req Request, pageSize int64, next, before *round) {
+// run lists once the batch before has ended.
+func (r *listBatches) run(ctx context.Context, req Request, pageSize int64, next, before *listBatch) {
 	if before != nil {
 		<-before.done
 	}
 	r.mu.Lock()
-	next.begun = true
+	next.started = true
 	r.mu.Unlock()
 
 	next.attached, next.err = list(ctx, req.Client, pageSize)

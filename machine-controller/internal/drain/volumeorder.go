@@ -15,14 +15,14 @@ import (
 	"drover.io/machine-controller/internal/volume"
 )
 
-// detachPatience is how long the next Pod waits for a detachment that was asked for. After the drain the volume
-// is awaited again, so nothing is lost by going on.
-const detachPatience = 2 * time.Minute
+// maxDetachWait is how long the next Pod waits for a detachment that was requested. After the drain the volume is
+// awaited again, so it is safe to continue.
+const maxDetachWait = 2 * time.Minute
 
-// turn lets Pods with volumes go one after another: the next when the Pod before has ended and its volumes are
+// volumeOrder evicts Pods with volumes one after another: the next when the Pod before has ended and its volumes are
 // detached. The state is read from the cluster each time: a volume attached to the Node that no Pod on it uses
-// is being detached. The zero turn holds nobody.
-type turn struct {
+// is being detached. The zero volumeOrder delays no Pod.
+type volumeOrder struct {
 	volumes *volume.Waiter
 	onNode  []*corev1.Pod
 	serial  bool
@@ -30,7 +30,7 @@ type turn struct {
 	waiting string // the volumes awaited
 }
 
-func (t *turn) look(ctx context.Context, req Request, plan Plan) error {
+func (t *volumeOrder) observe(ctx context.Context, req Request, plan Plan) error {
 	if !slices.ContainsFunc(plan.Evict, hasClaims) {
 		return nil
 	}
@@ -39,7 +39,7 @@ func (t *turn) look(ctx context.Context, req Request, plan Plan) error {
 		t.taken = true
 		return nil
 	}
-	// Without what the Node reports: only VolumeAttachments say since when a detachment is under way.
+	// Without the volumes in the status of the Node: only VolumeAttachments have the time of the request to detach.
 	attached, err := t.volumes.Attached(ctx, volume.Request{Cluster: req.Cluster, Client: req.Client, Node: req.Node.Name}, nil)
 	if err != nil {
 		return err
@@ -60,7 +60,7 @@ func detaching(attached []volume.Volume, onNode []*corev1.Pod, now time.Time) []
 	}
 	var names []string
 	for _, v := range attached {
-		overdue := !v.DetachAsked.IsZero() && now.Sub(v.DetachAsked) > detachPatience
+		overdue := !v.DetachRequested.IsZero() && now.Sub(v.DetachRequested) > maxDetachWait
 		if v.Claim.Name == "" || v.Lost || overdue || used[v.Claim] {
 			continue
 		}
@@ -71,15 +71,15 @@ func detaching(attached []volume.Volume, onNode []*corev1.Pod, now time.Time) []
 }
 
 // hold is the zero Cause if the Pod may go now.
-func (t *turn) hold(pod *corev1.Pod) Cause {
+func (t *volumeOrder) hold(pod *corev1.Pod) Cause {
 	if !t.serial || !t.taken || len(volume.Claims(pod)) == 0 {
 		return Cause{}
 	}
 	return Cause{Kind: VolumesInTurn, Detail: t.waiting}
 }
 
-// took gives the turn to the Pod.
-func (t *turn) took(pod *corev1.Pod) {
+// evicted records that the Pod was evicted; the next one with volumes has to wait for it.
+func (t *volumeOrder) evicted(pod *corev1.Pod) {
 	if len(volume.Claims(pod)) > 0 {
 		t.taken, t.waiting = true, ""
 	}

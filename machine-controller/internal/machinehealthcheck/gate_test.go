@@ -26,27 +26,27 @@ import (
 	"drover.io/machine-controller/internal/workload"
 )
 
-// TestWhatOthersMendPassesTheGate hands two Machines over to a controller outside: one of a
+// TestExternalRemediationPassesTheGate hands two Machines over to a controller outside: one of a
 // MachineSet of ten, and one that something else controls.
-func TestWhatOthersMendPassesTheGate(t *testing.T) {
+func TestExternalRemediationPassesTheGate(t *testing.T) {
 	t.Parallel()
 	connected := workload.State{Connected: true, Claim: workload.Claim{Status: workload.ClaimHeld}}
 	for name, test := range map[string]struct {
 		freeze string
 		state  workload.State
-		change func(s *ward)
+		change func(s *state)
 		want   []string
 	}{
-		"it lets both through":                                  {state: connected, want: []string{"m-0", "other"}},
-		"it holds what is frozen":                               {freeze: "true", state: connected, want: []string{"other"}},
-		"it holds everything while the cluster is silent":       {},
+		"it admits both":          {state: connected, want: []string{"m-0", "other"}},
+		"it holds what is frozen": {freeze: "true", state: connected, want: []string{"other"}},
+		"it holds everything while the cluster does not answer": {},
 		"it holds everything after one probe without an answer": {state: workload.State{Connected: true, Claim: workload.Claim{Status: workload.ClaimHeld}, ConsecutiveFailures: 1}},
-		"it takes nothing back": {freeze: "true", change: func(s *ward) {
+		"it keeps what is handed over": {freeze: "true", change: func(s *state) {
 			for _, m := range s.targets {
-				setWaitingForOthers(m)
+				setWaitingForExternal(m)
 			}
 		}, want: []string{"m-0", "other"}},
-		"it leaves to owners what they replace": {freeze: "true", change: func(s *ward) {
+		"it does not check what the owner replaces": {freeze: "true", change: func(s *state) {
 			s.check.Spec.Remediation.TemplateRef = clusterv1.MachineHealthCheckRemediationTemplateReference{}
 		}, want: []string{"m-0", "other"}},
 	} {
@@ -59,7 +59,7 @@ func TestWhatOthersMendPassesTheGate(t *testing.T) {
 			}
 			set.Spec.ClusterName, set.Spec.Replicas, set.Spec.Template.Spec = "c", new(int32(10)), testenv.TemplateSpec()
 			indextest.Create(t, api, namespace, set)
-			s := &ward{check: newCheck(namespace, "check"), cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c"}}}
+			s := &state{check: newCheck(namespace, "check"), cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c"}}}
 			s.check.Spec.Remediation.TemplateRef = clusterv1.MachineHealthCheckRemediationTemplateReference{APIVersion: "mend.test/v1", Kind: "MendRemediationTemplate", Name: "reboot"}
 			s.cluster.Status.Initialization.ControlPlaneInitialized = new(true)
 			s.sets = map[types.UID]*clusterv1.MachineSet{set.UID: set}
@@ -81,8 +81,7 @@ func TestWhatOthersMendPassesTheGate(t *testing.T) {
 				test.change(s)
 			}
 			indextest.Create(t, api, namespace, objects...)
-			r := &Reconciler{Guard: newGuard(api, test.state)}
-			result, err := r.admit(t.Context(), s)
+			result, err := (admission{newGuard(api, test.state)}).run(t.Context(), s)
 			if err != nil {
 				t.Fatal(err)
 			}

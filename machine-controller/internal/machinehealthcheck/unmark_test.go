@@ -15,11 +15,12 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"drover.io/machine-controller/internal/machinehealthcheck/external"
 	"drover.io/machine-controller/internal/testenv"
 )
 
 // unmarked waits until health checks say nothing of the Machine.
-func (w *world) unmarked(name string) {
+func (w *environment) expectNoConditions(name string) {
 	w.Helper()
 	w.Eventually(func(g gomega.Gomega) {
 		m := &clusterv1.Machine{}
@@ -32,65 +33,65 @@ func (w *world) unmarked(name string) {
 	}).Should(gomega.Succeed())
 }
 
-func TestMarksAreTakenBack(t *testing.T) {
+func TestMarksAreRemoved(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*world, *clusterv1.Machine, *clusterv1.MachineHealthCheck){
-		"from a Machine that is exempted": func(w *world, m *clusterv1.Machine, _ *clusterv1.MachineHealthCheck) {
+	for name, change := range map[string]func(*environment, *clusterv1.Machine, *clusterv1.MachineHealthCheck){
+		"from a Machine that is exempted": func(w *environment, m *clusterv1.Machine, _ *clusterv1.MachineHealthCheck) {
 			w.change(m, func() { m.Annotations = map[string]string{clusterv1.MachineSkipRemediationAnnotation: ""} })
 		},
-		"from a Machine that is paused": func(w *world, m *clusterv1.Machine, _ *clusterv1.MachineHealthCheck) {
+		"from a Machine that is paused": func(w *environment, m *clusterv1.Machine, _ *clusterv1.MachineHealthCheck) {
 			w.change(m, func() { m.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} })
 		},
-		"from a Machine that is not selected any more": func(w *world, m *clusterv1.Machine, _ *clusterv1.MachineHealthCheck) {
+		"from a Machine that is not selected any more": func(w *environment, m *clusterv1.Machine, _ *clusterv1.MachineHealthCheck) {
 			w.change(m, func() { m.Labels["pool"] = "b" })
 		},
-		"by a check that selects others": func(w *world, _ *clusterv1.Machine, check *clusterv1.MachineHealthCheck) {
+		"by a check that selects others": func(w *environment, _ *clusterv1.Machine, check *clusterv1.MachineHealthCheck) {
 			w.change(check, func() { check.Spec.Selector.MatchLabels["pool"] = "b" })
 		},
-		"with the check": func(w *world, _ *clusterv1.Machine, check *clusterv1.MachineHealthCheck) {
+		"with the check": func(w *environment, _ *clusterv1.Machine, check *clusterv1.MachineHealthCheck) {
 			w.Expect(w.Delete(w.T.Context(), check)).To(gomega.Succeed())
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, true)
+			w := newEnvironment(t, true)
 			m := w.machine("m-0", "pool-a")
 			check := w.check("check")
 			w.ready("m-0", corev1.ConditionFalse)
-			w.says("m-0", badNode, asked, alone)
+			w.expectConditions("m-0", badNode, markedForOwner, alone)
 			change(w, m, check)
-			w.unmarked("m-0")
+			w.expectNoConditions("m-0")
 		})
 	}
 }
 
 func TestMarksOfAnotherCheckStay(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, true)
+	w := newEnvironment(t, true)
 	m := w.machine("m-0", "pool-a")
 	check := w.check("check")
 	w.check("younger")
 	w.ready("m-0", corev1.ConditionFalse)
-	w.says("m-0", badNode, asked, alone)
+	w.expectConditions("m-0", badNode, markedForOwner, alone)
 	w.Expect((&unmarker{client: w.Client}).Reconcile(t.Context(), w.fresh(m))).To(gomega.BeZero())
 	w.Expect(w.Delete(t.Context(), check)).To(gomega.Succeed())
-	w.says("m-0", badNode, asked, alone)
+	w.expectConditions("m-0", badNode, markedForOwner, alone)
 }
 
-func (w *world) fresh(m *clusterv1.Machine) *clusterv1.Machine {
+func (w *environment) fresh(m *clusterv1.Machine) *clusterv1.Machine {
 	w.Helper()
 	w.Expect(w.Get(w.T.Context(), client.ObjectKeyFromObject(m), m)).To(gomega.Succeed())
 	return m
 }
 
-func (w *world) external(kind string) *clusterv1.MachineHealthCheck {
+func (w *environment) external(kind string) *clusterv1.MachineHealthCheck {
 	w.Helper()
 	return w.check("check", func(c *clusterv1.MachineHealthCheck) {
 		c.Spec.Remediation.TemplateRef = clusterv1.MachineHealthCheckRemediationTemplateReference{APIVersion: "mend.test/v1", Kind: kind, Name: "reboot"}
 	})
 }
 
-func (w *world) template() {
+func (w *environment) template() {
 	w.Helper()
 	w.create(&unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "mend.test/v1", "kind": "MendRemediationTemplate",
@@ -101,24 +102,24 @@ func (w *world) template() {
 
 func TestTheRequestForAnExemptMachineIsWithdrawn(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, true)
+	w := newEnvironment(t, true)
 	m := w.machine("m-0", "pool-a")
 	w.template()
 	w.external("MendRemediationTemplate")
 	w.ready("m-0", corev1.ConditionFalse)
-	w.says("m-0", badNode, notAsked, "ExternallyRemediated=False WaitingForRemediation")
+	w.expectConditions("m-0", badNode, notMarked, "ExternallyRemediated=False WaitingForRemediation")
 	request := mend(w.namespace, "m-0")
 	w.Eventually(func() error { return w.Get(t.Context(), client.ObjectKeyFromObject(request), request) }).Should(gomega.Succeed())
 	w.change(m, func() { m.Annotations = map[string]string{clusterv1.MachineSkipRemediationAnnotation: ""} })
-	w.unmarked("m-0")
+	w.expectNoConditions("m-0")
 	if err := w.Get(t.Context(), client.ObjectKeyFromObject(request), request); !apierrors.IsNotFound(err) {
 		t.Errorf("the request of an exempt Machine: %v", err)
 	}
 }
 
-func TestWhatIsNoRequestOfTheMachineIsLeftAlone(t *testing.T) {
+func TestAForeignRequestIsKept(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, true)
+	w := newEnvironment(t, true)
 	w.machine("m-0", "pool-a")
 	other := w.machine("m-1", "pool-b")
 	w.template()
@@ -127,9 +128,9 @@ func TestWhatIsNoRequestOfTheMachineIsLeftAlone(t *testing.T) {
 	w.create(foreign)
 	w.external("MendRemediationTemplate")
 	w.ready("m-0", corev1.ConditionFalse)
-	w.says("m-0", badNode, notAsked, "ExternallyRemediated=False RemediationRequestCreationFailed")
+	w.expectConditions("m-0", badNode, notMarked, "ExternallyRemediated=False RemediationRequestCreationFailed")
 	w.ready("m-0", corev1.ConditionTrue)
-	w.says("m-0", good, notAsked, alone)
+	w.expectConditions("m-0", good, notMarked, alone)
 	w.Expect(w.Get(t.Context(), client.ObjectKeyFromObject(foreign), foreign)).To(gomega.Succeed())
 	w.Expect(foreign.GetDeletionTimestamp()).To(gomega.BeNil())
 }
@@ -150,12 +151,13 @@ func TestATemplateOfOtherThingsIsNotUsed(t *testing.T) {
 		"Kubernetes":          {APIVersion: "v1", Kind: "PodTemplate", Name: "t"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			q := &requester{client: c, live: c, check: newCheck(namespace, "check")}
-			q.check.Spec.Remediation.TemplateRef = ref
-			if err := q.ensure(t.Context(), m); !needsPerson(err) {
+			check := newCheck(namespace, "check")
+			check.Spec.Remediation.TemplateRef = ref
+			requests := external.NewRequests(c, c, check)
+			if err := requests.Ensure(t.Context(), m); !external.NeedsCorrection(err) {
 				t.Errorf("the error is %v", err)
 			}
-			if err := q.withdraw(t.Context(), m); err != nil {
+			if err := requests.Delete(t.Context(), m); err != nil {
 				t.Error(err)
 			}
 			if err := c.Get(t.Context(), client.ObjectKeyFromObject(m), m); err != nil || !m.DeletionTimestamp.IsZero() {

@@ -12,10 +12,10 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 )
 
-// State is what can be said about a Machine.
+// State is the state of health of a Machine.
 type State string
 
-// The states, from the best to the worst; the last two are no judgement.
+// The states, from the best to the worst; the last two are no evaluation.
 const (
 	// Healthy Machines have a Node, and no condition that the check lists.
 	Healthy State = "Healthy"
@@ -25,49 +25,49 @@ const (
 	Suspect State = "Suspect"
 	// Unhealthy Machines have failed a rule.
 	Unhealthy State = "Unhealthy"
-	// Leaving Machines are being deleted.
-	Leaving State = "Leaving"
-	// Unjudged Machines cannot, or must not, be judged now.
-	Unjudged State = "Unjudged"
+	// Deleting Machines are being deleted.
+	Deleting State = "Deleting"
+	// Unevaluated Machines cannot, or must not, be evaluated now.
+	Unevaluated State = "Unevaluated"
 )
 
-// Input is what is known about one Machine at one moment.
+// Input is what was observed about one Machine.
 type Input struct {
 	Machine *clusterv1.Machine
 	Cluster *clusterv1.Cluster
-	// Nodes are those that may be the Machine's: none, its own, or several that claim to be.
+	// Nodes are those that may be the Machine's: none, one, or several with its providerID.
 	Nodes []*corev1.Node
-	// Since is when the present connection to the workload cluster began. No timer counts
-	// what was before. Zero means that there is no connection: then nothing is judged.
+	// Since is when the present connection to the workload cluster began. No timeout counts from
+	// before. Zero means that there is no connection: then nothing is evaluated.
 	Since  time.Time
 	Checks clusterv1.MachineHealthCheckChecks
 	Now    time.Time
 }
 
-// Finding is the verdict on one Machine.
+// Finding is the result of the evaluation of one Machine.
 type Finding struct {
 	State State
-	// Reason and Message are those of HealthCheckSucceeded when Unhealthy, and else say what
-	// is awaited. The message holds no times that pass.
+	// Reason and Message are those of HealthCheckSucceeded when Unhealthy, and otherwise what is
+	// awaited. The message has no times that pass.
 	Reason, Message string
 	// Until is when time alone changes the finding; zero if it does not.
 	Until time.Time
 }
 
-// Ordered reports whether a person asked for the replacement.
-func (f Finding) Ordered() bool {
+// Requested reports whether a person asked for the replacement.
+func (f Finding) Requested() bool {
 	return f.Reason == clusterv1.MachineHealthCheckHasRemediateAnnotationReason
 }
 
-// Verdict judges one Machine. The first of the rules that has something to say decides;
-// otherwise the worse of what the Machine and its Node show.
-func Verdict(in Input) Finding {
+// Evaluate evaluates one Machine. The first rule that applies decides; otherwise the worse of what the
+// conditions of the Machine and its Node show.
+func Evaluate(in Input) Finding {
 	for _, rule := range []func(Input) (Finding, bool){
-		leaving,   // what is being deleted is beyond judgement
-		unseen,    // without a connection nothing is known
-		ordered,   // a person wants it replaced
-		early,     // nothing can be expected before the cluster is up
-		ambiguous, // several Nodes claim the machine
+		deleting,      // what is being deleted is not evaluated
+		disconnected,  // without a connection there are no observations
+		requested,     // a user requested its replacement
+		beforeCluster, // no Node can join before the cluster is up
+		ambiguous,     // several Nodes have its providerID
 	} {
 		if finding, decided := rule(in); decided {
 			return finding
@@ -76,39 +76,39 @@ func Verdict(in Input) Finding {
 	return worse(machineConditions(in), node(in))
 }
 
-func leaving(in Input) (Finding, bool) {
-	return Finding{State: Leaving, Message: "The Machine is being deleted"}, !in.Machine.DeletionTimestamp.IsZero()
+func deleting(in Input) (Finding, bool) {
+	return Finding{State: Deleting, Message: "The Machine is being deleted"}, !in.Machine.DeletionTimestamp.IsZero()
 }
 
-func unseen(in Input) (Finding, bool) {
-	return Finding{State: Unjudged, Message: "Waiting for the connection to the workload cluster"}, in.Since.IsZero()
+func disconnected(in Input) (Finding, bool) {
+	return Finding{State: Unevaluated, Message: "Waiting for the connection to the workload cluster"}, in.Since.IsZero()
 }
 
-func ordered(in Input) (Finding, bool) {
-	_, asked := in.Machine.Annotations[clusterv1.RemediateMachineAnnotation]
+func requested(in Input) (Finding, bool) {
+	_, annotated := in.Machine.Annotations[clusterv1.RemediateMachineAnnotation]
 	return Finding{
 		State:   Unhealthy,
 		Reason:  clusterv1.MachineHealthCheckHasRemediateAnnotationReason,
 		Message: "The annotation " + clusterv1.RemediateMachineAnnotation + " asks for replacement",
-	}, asked
+	}, annotated
 }
 
-func early(in Input) (Finding, bool) {
+func beforeCluster(in Input) (Finding, bool) {
 	if !conditions.IsTrue(in.Cluster, clusterv1.ClusterInfrastructureReadyCondition) {
-		return Finding{State: Unjudged, Message: "Waiting for the Cluster's condition InfrastructureReady"}, true
+		return Finding{State: Unevaluated, Message: "Waiting for the Cluster's condition InfrastructureReady"}, true
 	}
 	_, controlPlane := in.Machine.Labels[clusterv1.MachineControlPlaneLabel]
 	if !controlPlane && !conditions.IsTrue(in.Cluster, clusterv1.ClusterControlPlaneInitializedCondition) {
-		return Finding{State: Unjudged, Message: "Waiting for the Cluster's condition ControlPlaneInitialized"}, true
+		return Finding{State: Unevaluated, Message: "Waiting for the Cluster's condition ControlPlaneInitialized"}, true
 	}
 	return Finding{}, false
 }
 
 func ambiguous(in Input) (Finding, bool) {
-	return Finding{State: Unjudged, Message: "Several Nodes have the Machine's providerID: delete all but the right one"}, len(in.Nodes) > 1
+	return Finding{State: Unevaluated, Message: "Several Nodes have the Machine's providerID: delete all but the right one"}, len(in.Nodes) > 1
 }
 
-// node judges the Machine's Node, or the lack of one.
+// node evaluates the Machine's Node, or the lack of one.
 func node(in Input) Finding {
 	if len(in.Nodes) == 1 {
 		return nodeConditions(in, in.Nodes[0])
@@ -143,8 +143,8 @@ func startupTimeout(checks clusterv1.MachineHealthCheckChecks) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// startupBegan is when all that a Node needs was there: the Machine, its cluster and its
-// virtual machine, and a workload cluster that can be joined.
+// startupBegan is when everything that a Node needs existed: the Machine, its instance, and a workload
+// cluster that can be joined.
 func startupBegan(in Input) time.Time {
 	began := later(in.Machine.CreationTimestamp.Time, in.Since)
 	for _, each := range []struct {
@@ -171,7 +171,7 @@ func worse(a, b Finding) Finding {
 	if a.State == Unhealthy {
 		return a
 	}
-	a.Until = sooner(a.Until, b.Until)
+	a.Until = earlier(a.Until, b.Until)
 	return a
 }
 
@@ -182,8 +182,8 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// sooner is the earlier of two times, where zero is never.
-func sooner(a, b time.Time) time.Time {
+// earlier is the earlier of two times, where zero is never.
+func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
 		return b
 	}

@@ -13,7 +13,7 @@ import (
 	"drover.io/machine-controller/internal/volume"
 )
 
-func TestDetachingIsWhatNoPodOnTheNodeUses(t *testing.T) {
+func TestDetachingVolumesAreUsedByNoPod(t *testing.T) {
 	t.Parallel()
 	attached := func(claim string, change ...func(*volume.Volume)) volume.Volume {
 		v := volume.Volume{Claim: key(claim), PersistentVolume: "pv-" + claim, Attachment: "csi-" + claim}
@@ -23,7 +23,7 @@ func TestDetachingIsWhatNoPodOnTheNodeUses(t *testing.T) {
 		return v
 	}
 	asked := func(ago time.Duration) func(*volume.Volume) {
-		return func(v *volume.Volume) { v.DetachAsked = noon.Add(-ago) }
+		return func(v *volume.Volume) { v.DetachRequested = noon.Add(-ago) }
 	}
 	tests := map[string]struct {
 		attached []volume.Volume

@@ -20,9 +20,9 @@ import (
 	"drover.io/machine-controller/internal/paging"
 )
 
-// look reads all that Classify needs: the Pods of the Node, each DaemonSet of theirs once, and the Namespaces
+// observe reads all that Classify needs: the Pods of the Node, each DaemonSet of theirs once, and the Namespaces
 // if a rule selects by them.
-func (d *Drainer) look(ctx context.Context, req Request) ([]*corev1.Pod, View, error) {
+func (d *Drainer) observe(ctx context.Context, req Request) ([]*corev1.Pod, View, error) {
 	view := View{
 		Now: req.Now, Unreachable: unreachable(req.Node), ForceDeadline: req.ForceDeadline,
 		NamespaceLabels: map[string]labels.Set{}, Orphaned: map[types.UID]bool{},
@@ -70,16 +70,16 @@ func (d *Drainer) pods(ctx context.Context, c client.Reader, node string) ([]*co
 	return pods, nil
 }
 
-// orphaned notes a Pod whose DaemonSet is gone; exists remembers the answers. A DaemonSet of another API group
+// orphaned records a Pod whose DaemonSet does not exist; exists caches the answers. A DaemonSet of another API group
 // than the built-in one is taken to exist: not every kubeconfig may read it, and a wrong answer would have its
-// Pods evicted for ever, while a Pod left alone holds up nothing.
+// Pods evicted for ever, while a Pod that stays does not block the drain.
 func orphaned(ctx context.Context, c client.Reader, pod *corev1.Pod, exists map[client.ObjectKey]bool, v *View) error {
 	ref := daemonSetOf(pod)
 	if ref == nil || finished(pod) || !builtIn(ref) {
 		return nil
 	}
 	key := client.ObjectKey{Namespace: pod.Namespace, Name: ref.Name}
-	if _, asked := exists[key]; !asked {
+	if _, read := exists[key]; !read {
 		set := &metav1.PartialObjectMetadata{}
 		set.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind(ref.Kind))
 		err := c.Get(ctx, key, set)
@@ -117,7 +117,7 @@ func namespace(ctx context.Context, c client.Reader, pod *corev1.Pod, v *View) e
 	return nil
 }
 
-// unreachable: the API server has lost the kubelet.
+// unreachable reports whether the kubelet has stopped reporting.
 func unreachable(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown

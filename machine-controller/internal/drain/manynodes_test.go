@@ -22,13 +22,13 @@ import (
 )
 
 const (
-	storyNodes    = 20
-	storyReplicas = 40
-	storyWorkers  = 2
+	drainedNodes = 20
+	appReplicas  = 40
+	drainWorkers = 2
 )
 
-// storyOrders is the drain order of each app; 0 has no rule.
-var storyOrders = map[string]int32{"cache": -1, "web": 0, "api": 0, "db": 5, "queue": 5}
+// drainOrders is the drain order of each app; 0 has no rule.
+var drainOrders = map[string]int32{"cache": -1, "web": 0, "api": 0, "db": 5, "queue": 5}
 
 // 200 Pods on 20 Nodes that are all drained at once, by two workers, while each app lets one Pod go at a time.
 // Real ReplicaSets replace the Pods and the real disruption controller keeps the budgets; the test plays
@@ -38,9 +38,9 @@ func TestManyNodesAtOnce(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	c, config := controlPlane(t)
-	old := createNodes(ctx, t, c, "old", storyNodes)
+	old := createNodes(ctx, t, c, "old", drainedNodes)
 	w := newWorld(ctx, t, config, names20("old"))
-	for app := range storyOrders {
+	for app := range drainOrders {
 		createApp(ctx, t, c, app)
 	}
 	awaitBudgets(ctx, t, c)
@@ -49,7 +49,7 @@ func TestManyNodesAtOnce(t *testing.T) {
 	w.scheduleOn("new-0", "new-1", "new-2", "new-3", "new-4")
 	referee := newReferee(ctx, t, c)
 	drainAll(ctx, t, c, old)
-	referee.verdict(ctx, t, c)
+	referee.outcome(ctx, t, c)
 
 	var pods corev1.PodList
 	if err := c.List(ctx, &pods); err != nil {
@@ -80,7 +80,7 @@ func drainAll(ctx context.Context, t *testing.T, c client.WithWatch, nodes map[s
 		messages[name] = "not begun"
 		queue.Add(name)
 	}
-	for range storyWorkers {
+	for range drainWorkers {
 		workers.Go(func() {
 			for {
 				name, shutdown := queue.Get()
@@ -117,7 +117,7 @@ func drainAll(ctx context.Context, t *testing.T, c client.WithWatch, nodes map[s
 	for name, message := range messages {
 		t.Errorf("%s is not drained: %s", name, message)
 	}
-	if want := len(storyOrders) * storyReplicas; evictions != want {
+	if want := len(drainOrders) * appReplicas; evictions != want {
 		t.Errorf("evicted %d Pods, want %d: each once", evictions, want)
 	}
 	t.Logf("%d passes, %d evictions, %d refused", passes, evictions, refused)
@@ -128,7 +128,7 @@ func drainOnce(ctx context.Context, d *Drainer, c client.Client, node *corev1.No
 		return Result{}, err
 	}
 	req := Request{Client: c, Node: node, Now: time.Now()}
-	for app, o := range storyOrders {
+	for app, o := range drainOrders {
 		if o != 0 {
 			req.Rules = append(req.Rules, drainRule(app, clusterv1.MachineDrainRuleDrainBehaviorDrain, order(o),
 				forPods(clusterv1.MachineDrainRulePodSelector{Selector: with("app", app)})))
@@ -138,7 +138,7 @@ func drainOnce(ctx context.Context, d *Drainer, c client.Client, node *corev1.No
 }
 
 func names20(prefix string) []string {
-	names := make([]string, storyNodes)
+	names := make([]string, drainedNodes)
 	for i := range names {
 		names[i] = fmt.Sprintf("%s-%d", prefix, i)
 	}
@@ -168,7 +168,7 @@ func createApp(ctx context.Context, t *testing.T, c client.Client, app string) {
 		&appsv1.ReplicaSet{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: app},
 			Spec: appsv1.ReplicaSetSpec{
-				Replicas: new(int32(storyReplicas)), Selector: with("app", app),
+				Replicas: new(int32(appReplicas)), Selector: with("app", app),
 				Template: corev1.PodTemplateSpec{
 					ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": app}},
 					Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
@@ -196,10 +196,10 @@ func awaitBudgets(ctx context.Context, t *testing.T, c client.WithWatch) {
 		if !ok {
 			t.Fatalf("watching PodDisruptionBudgets: %v", event.Object)
 		}
-		if s := pdb.Status; s.CurrentHealthy == storyReplicas && s.DisruptionsAllowed == 1 {
+		if s := pdb.Status; s.CurrentHealthy == appReplicas && s.DisruptionsAllowed == 1 {
 			complete[pdb.Name] = true
 		}
-		if len(complete) == len(storyOrders) {
+		if len(complete) == len(drainOrders) {
 			return
 		}
 	}

@@ -18,16 +18,16 @@ import (
 
 // stage is one Node and one Namespace of the test on the shared API server. No kubelet and no controllers run:
 // the test plays them.
-type stage struct {
+type testNode struct {
 	*testing.T
 	client.WithWatch
 	namespace string
 	node      *corev1.Node
 }
 
-func newStage(t *testing.T) *stage {
+func newTestNode(t *testing.T) *testNode {
 	t.Helper()
-	s := &stage{T: t, WithWatch: server.Client(t)}
+	s := &testNode{T: t, WithWatch: server.Client(t)}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "drain-", Labels: map[string]string{"team": "a"}}}
 	s.create(ns)
 	s.namespace = ns.Name
@@ -36,7 +36,7 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-func (s *stage) create(obj client.Object) {
+func (s *testNode) create(obj client.Object) {
 	s.Helper()
 	if err := s.Create(s.Context(), obj); err != nil {
 		s.Fatal(err)
@@ -44,7 +44,7 @@ func (s *stage) create(obj client.Object) {
 }
 
 // pod creates a Pod on the Node of the stage and reports it running and ready unless an option says otherwise.
-func (s *stage) pod(name string, options ...podOption) *corev1.Pod {
+func (s *testNode) pod(name string, options ...podOption) *corev1.Pod {
 	s.Helper()
 	pod := aPod(name, options...)
 	pod.UID = ""
@@ -66,7 +66,7 @@ func (s *stage) pod(name string, options ...podOption) *corev1.Pod {
 }
 
 // budget creates a PodDisruptionBudget for the app and reports it as the disruption controller would.
-func (s *stage) budget(name, app string, allowed int32, change ...func(*policyv1.PodDisruptionBudget)) *policyv1.PodDisruptionBudget {
+func (s *testNode) budget(name, app string, allowed int32, change ...func(*policyv1.PodDisruptionBudget)) *policyv1.PodDisruptionBudget {
 	s.Helper()
 	pdb := &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
@@ -89,11 +89,11 @@ func (s *stage) budget(name, app string, allowed int32, change ...func(*policyv1
 	return pdb
 }
 
-func (s *stage) request() Request {
+func (s *testNode) request() Request {
 	return Request{Client: s, Node: s.node, Now: time.Now()}
 }
 
-func (s *stage) pass(d *Drainer, req Request) Result {
+func (s *testNode) pass(d *Drainer, req Request) Result {
 	s.Helper()
 	result, err := d.Node(s.Context(), req)
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *stage) pass(d *Drainer, req Request) Result {
 }
 
 // pods of the Node: "name" for running ones, "name!" for those being deleted.
-func (s *stage) pods() string {
+func (s *testNode) pods() string {
 	s.Helper()
 	var list corev1.PodList
 	if err := s.List(s.Context(), &list, client.MatchingFields{"spec.nodeName": s.node.Name}); err != nil {
@@ -121,7 +121,7 @@ func (s *stage) pods() string {
 }
 
 // kubelet confirms the end of all Pods of the Node that are being deleted.
-func (s *stage) kubelet() {
+func (s *testNode) kubelet() {
 	s.Helper()
 	var list corev1.PodList
 	if err := s.List(s.Context(), &list, client.MatchingFields{"spec.nodeName": s.node.Name}); err != nil {
@@ -134,14 +134,14 @@ func (s *stage) kubelet() {
 	}
 }
 
-func (s *stage) end(ctx context.Context, pod *corev1.Pod) {
+func (s *testNode) end(ctx context.Context, pod *corev1.Pod) {
 	s.Helper()
 	if err := s.Delete(ctx, pod, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
 		s.Fatal(err)
 	}
 }
 
-func (s *stage) wantPods(want string) {
+func (s *testNode) wantPods(want string) {
 	s.Helper()
 	if got := s.pods(); got != want {
 		s.Errorf("Pods on the Node: %q, want %q", got, want)
@@ -149,7 +149,7 @@ func (s *stage) wantPods(want string) {
 }
 
 // wantMessage compares without the name of the Namespace, which differs with every run.
-func (s *stage) wantMessage(p Progress, lines ...string) {
+func (s *testNode) wantMessage(p Progress, lines ...string) {
 	s.Helper()
 	want := strings.Join(append([]string{"Draining the Node waits for:"}, lines...), "\n")
 	if len(lines) == 0 {

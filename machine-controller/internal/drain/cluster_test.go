@@ -215,11 +215,11 @@ func (r *referee) see(event watch.Event) {
 			healthy[p.Labels["app"]]++
 		}
 	}
-	for app := range storyOrders {
-		if healthy[app] < storyReplicas-1 {
+	for app := range drainOrders {
+		if healthy[app] < appReplicas-1 {
 			r.faults = append(r.faults, fmt.Sprintf("%s has %d healthy Pods", app, healthy[app]))
 		}
-		r.least[app] = min(r.least[app], healthy[app]-storyReplicas)
+		r.least[app] = min(r.least[app], healthy[app]-appReplicas)
 	}
 }
 
@@ -227,14 +227,14 @@ func (r *referee) see(event watch.Event) {
 func (r *referee) turn(pod *corev1.Pod) {
 	for _, other := range r.pods {
 		sameNode := other.Spec.NodeName == pod.Spec.NodeName
-		if sameNode && storyOrders[other.Labels["app"]] < storyOrders[pod.Labels["app"]] {
+		if sameNode && drainOrders[other.Labels["app"]] < drainOrders[pod.Labels["app"]] {
 			r.faults = append(r.faults, fmt.Sprintf("%s was evicted before %s", pod.Name, other.Name))
 		}
 	}
 }
 
-// verdict ends the game with one more Pod, so that the referee has seen all that came before.
-func (r *referee) verdict(ctx context.Context, t *testing.T, c client.Client) {
+// outcome ends the game with one more Pod, so that the referee has seen all that came before.
+func (r *referee) outcome(ctx context.Context, t *testing.T, c client.Client) {
 	t.Helper()
 	last := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: whistle},
@@ -249,7 +249,7 @@ func (r *referee) verdict(ctx context.Context, t *testing.T, c client.Client) {
 		t.Error(f)
 	}
 	// A referee that saw nothing would find no fault.
-	for app := range storyOrders {
+	for app := range drainOrders {
 		if r.least[app] != -1 {
 			t.Errorf("the referee never saw a Pod of %s missing", app)
 		}

@@ -27,12 +27,12 @@ import (
 
 var errRefused = errors.New("refused")
 
-// clinic is a Reconciler whose client refuses to write the Machine "refused" and counts the
+// newRemediation is a phase whose client refuses to write the Machine "refused" and counts the
 // other writes, with three unhealthy Machines.
-func clinic(t *testing.T) (r *Reconciler, s *ward, writes *int) {
+func newRemediation(t *testing.T) (p *remediation, s *state, writes *int) {
 	t.Helper()
 	api, namespace := management.Client(t), management.Namespace(t)
-	s = &ward{check: newCheck(namespace, "check"), findings: map[string]health.Finding{}}
+	s = &state{check: newCheck(namespace, "check"), findings: map[string]health.Finding{}}
 	s.decision.Remediate = map[string]bool{"a": true, "z": true}
 	for _, name := range []string{"a", "refused", "z"} {
 		if err := api.Create(t.Context(), testenv.Machine(namespace, name)); err != nil {
@@ -50,16 +50,16 @@ func clinic(t *testing.T) (r *Reconciler, s *ward, writes *int) {
 			return c.SubResource(sub).Patch(ctx, object, patch, options...)
 		},
 	})
-	r = &Reconciler{Client: c, Live: c, Events: events.NewFakeRecorder(10), writes: &expectation.Writes{Clock: clock.RealClock{}}}
-	r.read(t, s)
-	return r, s, writes
+	p = &remediation{machineWriter{c, c, events.NewFakeRecorder(10), &expectation.Writes{Clock: clock.RealClock{}}}}
+	readTargets(t, s)
+	return p, s, writes
 }
 
-// read makes the Machines of the API server the targets.
-func (r *Reconciler) read(t *testing.T, s *ward) {
+// readTargets makes the Machines of the API server the targets.
+func readTargets(t *testing.T, s *state) {
 	t.Helper()
 	list := &clusterv1.MachineList{}
-	if err := r.Client.List(t.Context(), list, client.InNamespace(s.check.Namespace)); err != nil {
+	if err := management.Client(t).List(t.Context(), list, client.InNamespace(s.check.Namespace)); err != nil {
 		t.Fatal(err)
 	}
 	s.targets = nil
@@ -70,11 +70,11 @@ func (r *Reconciler) read(t *testing.T, s *ward) {
 
 func TestOneFailureDoesNotStopTheOthers(t *testing.T) {
 	t.Parallel()
-	r, s, _ := clinic(t)
-	if _, err := r.treat(t.Context(), s); !errors.Is(err, errRefused) {
-		t.Errorf("the failure is not told: %v", err)
+	p, s, _ := newRemediation(t)
+	if _, err := p.run(t.Context(), s); !errors.Is(err, errRefused) {
+		t.Errorf("the failure is not returned: %v", err)
 	}
-	r.read(t, s)
+	readTargets(t, s)
 	got := map[string]bool{}
 	for _, m := range s.targets {
 		got[m.Name] = health.MarkedForOwner(m)
@@ -84,13 +84,13 @@ func TestOneFailureDoesNotStopTheOthers(t *testing.T) {
 	}
 }
 
-// TestWhoIsReplacedIsHandedOverLast: the owner counts the unhealthy Machines when it reads the request.
-func TestWhoIsReplacedIsHandedOverLast(t *testing.T) {
+// TestMarkedMachinesAreWrittenLast: the owner counts the unhealthy Machines when it observes a mark.
+func TestMarkedMachinesAreWrittenLast(t *testing.T) {
 	t.Parallel()
-	r, s, _ := clinic(t)
-	for name, conflict := range map[string]bool{"a verdict is written": false, "a verdict meets a newer Machine": true} {
+	p, s, _ := newRemediation(t)
+	for name, conflict := range map[string]bool{"a finding is written": false, "a finding conflicts": true} {
 		var order []string
-		r.Client = interceptor.NewClient(management.Client(t), interceptor.Funcs{
+		p.client = interceptor.NewClient(management.Client(t), interceptor.Funcs{
 			SubResourcePatch: func(_ context.Context, _ client.Client, _ string, object client.Object, _ client.Patch, _ ...client.SubResourcePatchOption) error {
 				order = append(order, object.GetName())
 				if conflict {
@@ -100,7 +100,7 @@ func TestWhoIsReplacedIsHandedOverLast(t *testing.T) {
 			},
 		})
 		s.decision.Remediate = map[string]bool{"a": true}
-		result, err := r.treat(t.Context(), s)
+		result, err := p.run(t.Context(), s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,25 +109,25 @@ func TestWhoIsReplacedIsHandedOverLast(t *testing.T) {
 			want = []string{"refused", "z"}
 		}
 		if diff := cmp.Diff(want, order); diff != "" || conflict != (result.RequeueAfter > 0) {
-			t.Errorf("%s: comes again after %v; Machines written (-want +got):\n%s", name, result.RequeueAfter, diff)
+			t.Errorf("%s: runs again after %v; Machines written (-want +got):\n%s", name, result.RequeueAfter, diff)
 		}
 	}
 }
 
-func TestTheSameVerdictWritesNothing(t *testing.T) {
+func TestAnEqualFindingWritesNothing(t *testing.T) {
 	t.Parallel()
-	r, s, writes := clinic(t)
+	p, s, writes := newRemediation(t)
 	for range 3 {
-		if _, err := r.treat(t.Context(), s); !errors.Is(err, errRefused) {
-			t.Errorf("treating: %v", err)
+		if _, err := p.run(t.Context(), s); !errors.Is(err, errRefused) {
+			t.Errorf("remediating: %v", err)
 		}
-		r.read(t, s)
+		readTargets(t, s)
 	}
 	if *writes != 2 {
 		t.Errorf("%d writes for two Machines", *writes)
 	}
-	if told := len(r.Events.(*events.FakeRecorder).Events); told != 2 {
-		t.Errorf("%d events about two Machines", told)
+	if emitted := len(p.events.(*events.FakeRecorder).Events); emitted != 2 {
+		t.Errorf("%d events about two Machines", emitted)
 	}
 }
 
@@ -149,7 +149,7 @@ func TestWaitsUntilTheCacheShowsItsWrites(t *testing.T) {
 	}
 }
 
-func TestWhatTheOwnerSaysStays(t *testing.T) {
+func TestOwnerRemediatedStays(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		reason   string
@@ -157,11 +157,11 @@ func TestWhatTheOwnerSaysStays(t *testing.T) {
 		change   func(*clusterv1.Machine)
 		want     string
 	}{
-		"while it is asked":                {reason: clusterv1.MachineSetMachineRemediationDeferredReason, change: setWaitingForOwner, want: clusterv1.MachineSetMachineRemediationDeferredReason},
-		"not when it has done nothing yet": {reason: clusterv1.MachineSetMachineRemediationDeferredReason, change: dropMark},
-		"when it is at work":               {reason: clusterv1.MachineSetMachineRemediationMachineDeletingReason, change: dropMark, want: clusterv1.MachineSetMachineRemediationMachineDeletingReason},
-		"when others have handed over":     {reason: clusterv1.MachineOwnerRemediatedWaitingForRemediationReason, external: true, change: dropMark, want: clusterv1.MachineOwnerRemediatedWaitingForRemediationReason},
-		"not when it is healthy":           {reason: clusterv1.MachineSetMachineRemediationMachineDeletingReason, change: setHealthy},
+		"while the Machine is marked":               {reason: clusterv1.MachineSetMachineRemediationDeferredReason, change: setWaitingForOwner, want: clusterv1.MachineSetMachineRemediationDeferredReason},
+		"not when the owner has done nothing yet":   {reason: clusterv1.MachineSetMachineRemediationDeferredReason, change: removeMark},
+		"when the owner is deleting the Machine":    {reason: clusterv1.MachineSetMachineRemediationMachineDeletingReason, change: removeMark, want: clusterv1.MachineSetMachineRemediationMachineDeletingReason},
+		"when an external controller remediates it": {reason: clusterv1.MachineOwnerRemediatedWaitingForRemediationReason, external: true, change: removeMark, want: clusterv1.MachineOwnerRemediatedWaitingForRemediationReason},
+		"not when the Machine is healthy":           {reason: clusterv1.MachineSetMachineRemediationMachineDeletingReason, change: setHealthy},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -169,7 +169,7 @@ func TestWhatTheOwnerSaysStays(t *testing.T) {
 			m := &clusterv1.Machine{}
 			conditions.Set(m, metav1.Condition{Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse, Reason: test.reason})
 			if test.external {
-				setWaitingForOthers(m)
+				setWaitingForExternal(m)
 			}
 			test.change(m)
 			if got := conditions.GetReason(m, clusterv1.MachineOwnerRemediatedCondition); got != test.want {
@@ -179,7 +179,7 @@ func TestWhatTheOwnerSaysStays(t *testing.T) {
 	}
 }
 
-func TestReportsAHaltOnce(t *testing.T) {
+func TestEventOfRestrictedRemediationIsEmittedOnce(t *testing.T) {
 	t.Parallel()
 	recorder := events.NewFakeRecorder(10)
 	check := newCheck("ns", "check")
@@ -189,33 +189,33 @@ func TestReportsAHaltOnce(t *testing.T) {
 	before = check.DeepCopy()
 	forbid(check, BudgetUsedReason, "2 of pool")
 	report(recorder, before, check)
-	if told := len(recorder.Events); told != 1 {
-		t.Errorf("%d events about one halt", told)
+	if emitted := len(recorder.Events); emitted != 1 {
+		t.Errorf("%d events about one restriction", emitted)
 	}
 }
 
-func TestTelling(t *testing.T) {
+func TestHealthInputChanged(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		change func(*clusterv1.Machine)
-		tells  bool
+		want   bool
 	}{
-		"passes nothing when nothing changes": {change: func(*clusterv1.Machine) {}},
-		"passes over words": {change: func(m *clusterv1.Machine) {
-			m.Status.Conditions[0].Message, m.Status.Phase, m.ResourceVersion = "other words", "Running", "9"
+		"stops what has not changed": {change: func(*clusterv1.Machine) {}},
+		"stops changed messages": {change: func(m *clusterv1.Machine) {
+			m.Status.Conditions[0].Message, m.Status.Phase, m.ResourceVersion = "another message", "Running", "9"
 		}},
-		"passes a condition that turns": {tells: true, change: func(m *clusterv1.Machine) { m.Status.Conditions[0].Status = metav1.ConditionFalse }},
-		"passes a new annotation": {tells: true, change: func(m *clusterv1.Machine) {
+		"passes a changed condition": {want: true, change: func(m *clusterv1.Machine) { m.Status.Conditions[0].Status = metav1.ConditionFalse }},
+		"passes a new annotation": {want: true, change: func(m *clusterv1.Machine) {
 			m.Annotations = map[string]string{clusterv1.RemediateMachineAnnotation: ""}
 		}},
-		"passes over the reasons of most conditions": {change: func(m *clusterv1.Machine) { m.Status.Conditions[0].Reason = "Other" }},
-		"passes that the owner has refused": {tells: true, change: func(m *clusterv1.Machine) {
+		"stops the reasons of most conditions": {change: func(m *clusterv1.Machine) { m.Status.Conditions[0].Reason = "Other" }},
+		"passes that the owner has refused": {want: true, change: func(m *clusterv1.Machine) {
 			m.Status.Conditions[1].Reason = clusterv1.MachineSetMachineCannotBeRemediatedReason
 		}},
-		"passes another label":    {tells: true, change: func(m *clusterv1.Machine) { m.Labels = map[string]string{"pool": "b"} }},
-		"passes a deletion":       {tells: true, change: func(m *clusterv1.Machine) { m.DeletionTimestamp = new(metav1.Now()) }},
-		"passes a Node":           {tells: true, change: func(m *clusterv1.Machine) { m.Status.NodeRef.Name = "n" }},
-		"passes a failure domain": {tells: true, change: func(m *clusterv1.Machine) { m.Status.FailureDomain = "a" }},
+		"passes another label":    {want: true, change: func(m *clusterv1.Machine) { m.Labels = map[string]string{"pool": "b"} }},
+		"passes a deletion":       {want: true, change: func(m *clusterv1.Machine) { m.DeletionTimestamp = new(metav1.Now()) }},
+		"passes a Node":           {want: true, change: func(m *clusterv1.Machine) { m.Status.NodeRef.Name = "n" }},
+		"passes a failure domain": {want: true, change: func(m *clusterv1.Machine) { m.Status.FailureDomain = "a" }},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -227,17 +227,17 @@ func TestTelling(t *testing.T) {
 			}
 			after := before.DeepCopy()
 			test.change(after)
-			if got := telling().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != test.tells {
-				t.Errorf("passes %t, want %t", got, test.tells)
+			if got := healthInputChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != test.want {
+				t.Errorf("passes %t, want %t", got, test.want)
 			}
 		})
 	}
 }
 
-// TestAConflictIsTriedAgain lets words change between the read and the write, of which no event comes.
-func TestAConflictIsTriedAgain(t *testing.T) {
+// TestAConflictIsRetried changes a field between the read and the write whose event triggers no reconcile.
+func TestAConflictIsRetried(t *testing.T) {
 	t.Parallel()
-	r, s, _ := clinic(t)
+	p, s, _ := newRemediation(t)
 	delete(s.findings, "refused")
 	s.targets = slices.DeleteFunc(s.targets, func(m *clusterv1.Machine) bool { return m.Name == "refused" })
 	other := s.targets[0].DeepCopy()
@@ -245,16 +245,16 @@ func TestAConflictIsTriedAgain(t *testing.T) {
 	if err := management.Client(t).Status().Update(t.Context(), other); err != nil {
 		t.Fatal(err)
 	}
-	result, err := r.treat(t.Context(), s)
+	result, err := p.run(t.Context(), s)
 	if err != nil || result.RequeueAfter == 0 {
-		t.Errorf("got %v, %v, but nobody wakes the check", result, err)
+		t.Errorf("got %v, %v, and no reconcile is due", result, err)
 	}
-	r.read(t, s)
+	readTargets(t, s)
 	s.targets = slices.DeleteFunc(s.targets, func(m *clusterv1.Machine) bool { return m.Name == "refused" })
-	if result, err = r.treat(t.Context(), s); err != nil || result.RequeueAfter != 0 {
+	if result, err = p.run(t.Context(), s); err != nil || result.RequeueAfter != 0 {
 		t.Errorf("got %v, %v", result, err)
 	}
-	r.read(t, s)
+	readTargets(t, s)
 	if !health.MarkedForOwner(s.targets[0]) {
 		t.Error("the Machine is not marked")
 	}
