@@ -8,10 +8,14 @@
 package expectation
 
 import (
+	"context"
 	"maps"
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -91,11 +95,25 @@ func Unseen[T client.Object](t *Tracker, owner types.UID, shown []T) (count int,
 	return len(m.created) + len(m.deleted), unverified
 }
 
-// Forget drops an object that turned out not to exist.
+// Forget drops an object that does not exist.
 func (t *Tracker) Forget(owner, object types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.of(owner).created, object)
+}
+
+// Resolve reads the unverified objects of the owner, of one kind, from the API server, and forgets those that do not exist
+// or are no longer controlled by the owner. One that cannot be read stays unverified.
+func (t *Tracker) Resolve(ctx context.Context, live client.Reader, kind schema.GroupVersionKind, owner types.UID, unverified map[types.UID]client.ObjectKey) {
+	for uid, key := range unverified {
+		found := &metav1.PartialObjectMetadata{}
+		found.SetGroupVersionKind(kind)
+		err := live.Get(ctx, key, found)
+		controller := metav1.GetControllerOfNoCopy(found)
+		if apierrors.IsNotFound(err) || (err == nil && (found.UID != uid || controller == nil || controller.UID != owner)) {
+			t.Forget(owner, uid)
+		}
+	}
 }
 
 // Verified reports whether this process has compared the owner's objects in the cache with the
