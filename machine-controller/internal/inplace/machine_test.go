@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package machineset
+package inplace
 
 import (
 	"testing"
@@ -85,7 +85,7 @@ func TestPropagateMetadata(t *testing.T) {
 			set := setOf(test.labels, test.annotations)
 			given := set.DeepCopy()
 			for range 2 { // the second time finds nothing to do
-				propagate(machine, set)
+				Machine(machine, set)
 				if diff := cmp.Diff(test.wantLabels, machine.Labels); diff != "" {
 					t.Errorf("labels: %s", diff)
 				}
@@ -111,7 +111,7 @@ func TestPropagateSpecInPlace(t *testing.T) {
 		Taints:          []clusterv1.MachineTaint{{Key: "k"}},
 	}
 	machine := &clusterv1.Machine{Spec: clusterv1.MachineSpec{ClusterName: "c", Version: "v1", ProviderID: "id", FailureDomain: "y"}}
-	propagate(machine, set)
+	Machine(machine, set)
 	want := clusterv1.MachineSpec{
 		ClusterName: "c", Version: "v1", ProviderID: "id", FailureDomain: "y", // these take a new Machine
 		ReadinessGates:  []clusterv1.MachineReadinessGate{{ConditionType: "Gate"}},
@@ -126,30 +126,5 @@ func TestPropagateSpecInPlace(t *testing.T) {
 	machine.Spec.Taints[0].Key = "changed"
 	if *set.Spec.Template.Spec.MinReadySeconds != 7 || set.Spec.Template.Spec.Taints[0].Key != "k" {
 		t.Error("the Machine shares memory with the template")
-	}
-}
-
-func TestNewMachineHasOwner(t *testing.T) {
-	t.Parallel()
-	set := setOf(map[string]string{"l": "1"}, nil)
-	set.Spec.Template.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "g", Kind: "ThingMachineTemplate", Name: "t"}
-	set.Spec.Template.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: "h", Kind: "ThingConfigTemplate", Name: "u"}
-	got := newMachine(set, "m")
-	want := &clusterv1.Machine{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "ns", Name: "m", Labels: withFixedLabels(map[string]string{"l": "1"}), Annotations: map[string]string{labelsFromTemplate: "l"},
-			Finalizers: []string{clusterv1.MachineFinalizer},
-			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet", Name: "set", UID: "set-uid", Controller: new(true), BlockOwnerDeletion: new(true),
-			}},
-		},
-		Spec: clusterv1.MachineSpec{
-			ClusterName:       "c",
-			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: "g", Kind: "ThingMachine", Name: "m"},
-			Bootstrap:         clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: "h", Kind: "ThingConfig", Name: "m"}},
-		},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
 	}
 }

@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package machineset
+package inplace
 
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
@@ -47,14 +48,45 @@ func TestMachineUpToDate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, m := set(), &clusterv1.Machine{}
-			propagate(m, s)
+			Machine(m, s)
 			test.change(s, m)
-			if got := machineUpToDate(m, s, machineLabels(s)); got != test.want {
+			if got := MachineUpToDate(m, s, MachineLabels(s)); got != test.want {
 				t.Errorf("carries is %t, want %t", got, test.want)
 			}
-			propagate(m, s)
-			if !machineUpToDate(m, s, machineLabels(s)) {
+			Machine(m, s)
+			if !MachineUpToDate(m, s, MachineLabels(s)) {
 				t.Error("it does not carry what was just propagated")
+			}
+		})
+	}
+}
+
+func TestMachineUpToDateMatchesMachine(t *testing.T) {
+	t.Parallel()
+	set := setOf(map[string]string{"l": "1"}, map[string]string{"a": "1"})
+	set.Spec.Template.Spec.MinReadySeconds = new(int32(1))
+	for name, change := range map[string]func(*clusterv1.Machine){
+		"nothing":              func(*clusterv1.Machine) {},
+		"a label of its own":   func(m *clusterv1.Machine) { m.Labels["mine"] = "1" },
+		"a label lost":         func(m *clusterv1.Machine) { delete(m.Labels, "l") },
+		"a label changed":      func(m *clusterv1.Machine) { m.Labels[clusterv1.ClusterNameLabel] = "x" },
+		"an annotation lost":   func(m *clusterv1.Machine) { delete(m.Annotations, "a") },
+		"no memory":            func(m *clusterv1.Machine) { delete(m.Annotations, labelsFromTemplate) },
+		"memory of a key more": func(m *clusterv1.Machine) { m.Annotations[labelsFromTemplate] = "gone,l" },
+		"another spec":         func(m *clusterv1.Machine) { m.Spec.MinReadySeconds = nil },
+		"a taint more":         func(m *clusterv1.Machine) { m.Spec.Taints = []clusterv1.MachineTaint{{Key: "k"}} },
+		"a deletion timeout":   func(m *clusterv1.Machine) { m.Spec.Deletion.NodeDrainTimeoutSeconds = new(int32(1)) },
+		"no annotations":       func(m *clusterv1.Machine) { m.Annotations = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			machine := &clusterv1.Machine{}
+			Machine(machine, set)
+			change(machine)
+			wanted := machine.DeepCopy()
+			Machine(wanted, set)
+			if got, want := MachineUpToDate(machine, set, MachineLabels(set)), cmp.Equal(machine, wanted); got != want {
+				t.Errorf("carries is %t, but propagate changes: %s", got, cmp.Diff(machine, wanted))
 			}
 		})
 	}

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package machineset
+package inplace
 
 import (
 	"context"
@@ -15,13 +15,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// propagateToChildren carries the template's labels and annotations to the Machine's BootstrapConfig and
-// InfraMachine, as far as the Machine controls them. What to take away again only the Machine remembers, so it is written last.
-func (r *Reconciler) propagateToChildren(ctx context.Context, set *clusterv1.MachineSet, m *clusterv1.Machine) error {
+// updateChildren writes the template's labels and annotations into the Machine's BootstrapConfig and InfraMachine, if the
+// Machine controls them. The keys to remove are listed on the Machine alone, so it is written last.
+func (u *Updater) updateChildren(ctx context.Context, set *clusterv1.MachineSet, m *clusterv1.Machine) error {
 	template := &set.Spec.Template
 	labels := metadataPatch(m.Annotations[labelsFromTemplate], template.Labels)
-	delete(labels, clusterv1.ClusterNameLabel) // by which the object is found; it is the Cluster's for life
-	delete(labels, clusterv1.WatchLabel)       // the Machine's own, which its controller keeps on the object
+	delete(labels, clusterv1.ClusterNameLabel) // the object is found by it, and its Cluster never changes
+	delete(labels, clusterv1.WatchLabel)       // the Machine's own; the machine controller keeps it on the object
 	annotations := metadataPatch(m.Annotations[annotationsFromTemplate], template.Annotations)
 	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels, "annotations": annotations}})
 	if err != nil {
@@ -31,27 +31,26 @@ func (r *Reconciler) propagateToChildren(ctx context.Context, set *clusterv1.Mac
 		if !ref.IsDefined() {
 			continue
 		}
-		gvk, _, err := r.Templates.Resolver.Resolve(ctx, ref.GroupKind())
+		gvk, _, err := u.Resolver.Resolve(ctx, ref.GroupKind())
 		if err != nil {
 			return err
 		}
 		object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: ref.Name}}
 		object.SetGroupVersionKind(gvk)
-		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(object), object); client.IgnoreNotFound(err) != nil {
+		if err := u.Live.Get(ctx, client.ObjectKeyFromObject(object), object); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("reading %s %q: %w", ref.Kind, ref.Name, err)
 		}
-		if !metav1.IsControlledBy(object, m) || r.watch.Foreign(object) {
+		if !metav1.IsControlledBy(object, m) || u.Watch.Foreign(object) {
 			continue
 		}
-		if err := r.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, data)); client.IgnoreNotFound(err) != nil {
+		if err := u.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, data)); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("updating %s %q: %w", ref.Kind, ref.Name, err)
 		}
 	}
 	return nil
 }
 
-// metadataUpToDate reports whether the Machine's objects carry what the template says: they do if the
-// Machine does.
+// metadataUpToDate reports whether the Machine, and with it its children, has the labels and annotations of the template.
 func metadataUpToDate(m *clusterv1.Machine, set *clusterv1.MachineSet) bool {
 	template := &set.Spec.Template
 	return containsAll(m.Labels, template.Labels) && containsAll(m.Annotations, template.Annotations) &&
@@ -59,7 +58,7 @@ func metadataUpToDate(m *clusterv1.Machine, set *clusterv1.MachineSet) bool {
 		m.Annotations[annotationsFromTemplate] == keyList(template.Annotations)
 }
 
-// metadataPatch sets what is wanted and takes away what was carried before and is not any more.
+// metadataPatch sets the wanted keys and removes those that were managed before and are no longer wanted.
 func metadataPatch(before string, wanted map[string]string) map[string]any {
 	patch := map[string]any{}
 	for key := range strings.SplitSeq(before, ",") {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package machineset
+package inplace
 
 import (
 	"context"
@@ -11,10 +11,15 @@ import (
 	"sync/atomic"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
+
+func machineOfSet(name string) *clusterv1.Machine {
+	return &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
+}
 
 // TestLargeSetIsUpdatedInBatches changes a template in place, of which every other Machine is refused.
 func TestLargeSetIsUpdatedInBatches(t *testing.T) {
@@ -22,12 +27,12 @@ func TestLargeSetIsUpdatedInBatches(t *testing.T) {
 	const accepted = maxPerReconcile + 2*maxParallel
 	set := setOf(map[string]string{"pool": "a"}, nil)
 	set.Spec.Template.Spec.MinReadySeconds = new(int32(5))
-	s := &state{set: set}
+	var machines []*clusterv1.Machine
 	for i := range accepted {
-		s.machines = append(s.machines, machineOfSet(fmt.Sprintf("refused-%d", i)), machineOfSet(fmt.Sprintf("m-%d", i)))
+		machines = append(machines, machineOfSet(fmt.Sprintf("refused-%d", i)), machineOfSet(fmt.Sprintf("m-%d", i)))
 	}
 	var written atomic.Int32
-	c := interceptor.NewClient(unmanaged.Client(t), interceptor.Funcs{
+	c := interceptor.NewClient(server.Client(t), interceptor.Funcs{
 		Patch: func(_ context.Context, _ client.WithWatch, o client.Object, _ client.Patch, _ ...client.PatchOption) error {
 			if strings.HasPrefix(o.GetName(), "refused") {
 				return errors.New("refused")
@@ -37,12 +42,12 @@ func TestLargeSetIsUpdatedInBatches(t *testing.T) {
 		},
 	})
 	// The Machines carry all but the new field.
-	for _, m := range s.machines {
-		propagate(m, setOf(map[string]string{"pool": "a"}, nil))
-		m.Labels = machineLabels(set)
+	for _, m := range machines {
+		Machine(m, setOf(map[string]string{"pool": "a"}, nil))
+		m.Labels = MachineLabels(set)
 	}
-	r := &Reconciler{Client: c}
-	result, err := r.propagateToMachines(t.Context(), s)
+	u := &Updater{Client: c}
+	result, err := u.Update(t.Context(), set, machines)
 	if err == nil || result.RequeueAfter == 0 {
 		t.Errorf("got %v, %v, want the refusals and the wish to go on", result, err)
 	}
@@ -50,13 +55,13 @@ func TestLargeSetIsUpdatedInBatches(t *testing.T) {
 		t.Errorf("%d Machines were written in one pass", n)
 	}
 	var left []*clusterv1.Machine
-	for i, m := range s.machines {
-		if i >= len(s.machines)-20 && strings.HasPrefix(m.Name, "m-") {
+	for i, m := range machines {
+		if i >= len(machines)-20 && strings.HasPrefix(m.Name, "m-") {
 			left = append(left, m)
 		}
 	}
-	s.machines = left
-	if result, err := r.propagateToMachines(t.Context(), s); err != nil || result.RequeueAfter != 0 {
+	machines = left
+	if result, err := u.Update(t.Context(), set, machines); err != nil || result.RequeueAfter != 0 {
 		t.Errorf("got %v, %v in the last pass", result, err)
 	}
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package machineset
+package remediation
 
 import (
 	"testing"
@@ -49,9 +49,9 @@ func names(machines []*clusterv1.Machine) []string {
 	return all
 }
 
-func TestRemediationOrder(t *testing.T) {
+func TestCandidates(t *testing.T) {
 	t.Parallel()
-	waiting := remediationCandidates([]*clusterv1.Machine{
+	waiting := Candidates([]*clusterv1.Machine{
 		unhealthyMachine("well", 9),
 		unhealthyMachine("old", 1, healthCheckFailed),
 		unhealthyMachine("gone", 8, healthCheckFailed, beingDeleted),
@@ -92,7 +92,7 @@ func TestWithinBudget(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			waiting := []*clusterv1.Machine{a, b, c}
-			now, wait := withinBudget(waiting, append(test.others, waiting...), test.vacancies, test.limit)
+			now, wait := WithinBudget(waiting, append(test.others, waiting...), test.vacancies, test.limit)
 			if diff := cmp.Diff(test.now, names(now)); diff != "" {
 				t.Errorf("now (-want +got):\n%s", diff)
 			}
@@ -103,7 +103,7 @@ func TestWithinBudget(t *testing.T) {
 	}
 }
 
-func TestMatchReplacements(t *testing.T) {
+func TestReplacements(t *testing.T) {
 	t.Parallel()
 	before := unhealthyMachine("", 5).CreationTimestamp
 	first := health.Vacancy{Machine: "a", Attempt: 1, Newest: before}
@@ -135,20 +135,20 @@ func TestMatchReplacements(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := map[string]health.Replacement{}
-			for m, replacement := range matchReplacements(test.machines, test.vacancies) {
+			for m, replacement := range Replacements(test.machines, test.vacancies) {
 				got[m.Name] = replacement
 			}
 			if test.want == nil {
 				test.want = map[string]health.Replacement{}
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("successions (-want +got):\n%s", diff)
+				t.Errorf("replacements (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestRelevantVacancies(t *testing.T) {
+func TestOpenVacancies(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		machines []*clusterv1.Machine
@@ -166,7 +166,7 @@ func TestRelevantVacancies(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if kept := relevantVacancies([]health.Vacancy{{Machine: "a"}}, test.machines, test.desired); len(kept) != test.kept {
+			if kept := OpenVacancies([]health.Vacancy{{Machine: "a"}}, test.machines, test.desired); len(kept) != test.kept {
 				t.Errorf("kept %v, want %d", kept, test.kept)
 			}
 		})

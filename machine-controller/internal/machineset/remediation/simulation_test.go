@@ -1,13 +1,10 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package machineset
+package remediation
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -19,10 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"drover.io/machine-controller/internal/goldentest"
 	"drover.io/machine-controller/internal/health"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden stories")
 
 const (
 	tick     = 30 * time.Second
@@ -31,9 +27,8 @@ const (
 	goneTime = time.Minute
 )
 
-// simulation is a set of Machines, spread over three zones, whose Nodes come and go in time that
-// only the story moves. Health check and MachineSet decide by their own functions; what the
-// API server and the cloud would do is done here.
+// simulation is a set of Machines, spread over three zones, whose Nodes come and go in
+// simulated time. Health check and MachineSet decide by their own functions; the API server and the cloud are simulated.
 type simulation struct {
 	now         time.Time
 	set         *clusterv1.MachineSet
@@ -80,10 +75,10 @@ func (w *simulation) ready(name string, status corev1.ConditionStatus) {
 }
 
 func (w *simulation) setCondition(m *clusterv1.Machine, kind string, status metav1.ConditionStatus) {
-	meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{Type: kind, Status: status, Reason: "Story", LastTransitionTime: metav1.NewTime(w.now)})
+	meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{Type: kind, Status: status, Reason: "Test", LastTransitionTime: metav1.NewTime(w.now)})
 }
 
-// updateMachines lets deletions end and Nodes join.
+// updateMachines completes deletions and adds Nodes.
 func (w *simulation) updateMachines() {
 	w.machines = slices.DeleteFunc(w.machines, func(m *clusterv1.Machine) bool {
 		gone := m.DeletionTimestamp != nil && w.now.Sub(m.DeletionTimestamp.Time) >= goneTime
@@ -142,7 +137,7 @@ func (w *simulation) runHealthCheck() {
 
 // runMachineSet does what the machineset controller does.
 func (w *simulation) runMachineSet() {
-	for m, replacement := range matchReplacements(w.machines, health.Vacancies(w.set)) {
+	for m, replacement := range Replacements(w.machines, health.Vacancies(w.set)) {
 		health.SetReplacement(m, replacement)
 	}
 	for _, m := range w.machines {
@@ -152,8 +147,8 @@ func (w *simulation) runMachineSet() {
 			health.SetReplacement(m, replacement)
 		}
 	}
-	vacancies := relevantVacancies(health.Vacancies(w.set), w.machines, replicas)
-	now, _ := withinBudget(remediationCandidates(w.machines), w.machines, vacancies, w.limit)
+	vacancies := OpenVacancies(health.Vacancies(w.set), w.machines, replicas)
+	now, _ := WithinBudget(Candidates(w.machines), w.machines, vacancies, w.limit)
 	newest := slices.MaxFunc(w.machines, func(a, b *clusterv1.Machine) int {
 		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
 	}).CreationTimestamp
@@ -169,14 +164,14 @@ func (w *simulation) runMachineSet() {
 	w.maxReplaced = max(w.maxReplaced, health.Busy(w.machines, health.Vacancies(w.set)))
 }
 
-// run runs the story and says what changes in each tick.
-func (w *simulation) run(length time.Duration, happenings map[string]func(*simulation)) string {
+// run runs the simulation and describes the changes in each tick.
+func (w *simulation) run(length time.Duration, events map[string]func(*simulation)) string {
 	var text strings.Builder
 	last := ""
 	for end := w.now.Add(length); w.now.Before(end); w.now = w.now.Add(tick) {
 		clock := w.now.Format("15:04:05")
-		if happening := happenings[clock]; happening != nil {
-			happening(w)
+		if event := events[clock]; event != nil {
+			event(w)
 		}
 		before := len(w.deleted)
 		w.updateMachines()
@@ -199,7 +194,7 @@ func (w *simulation) run(length time.Duration, happenings map[string]func(*simul
 	return text.String()
 }
 
-// makeSilent makes the Nodes go silent that the predicate picks by number, of those that exist.
+// makeSilent makes the Nodes unreachable that the predicate selects by number.
 func makeSilent(which func(n int) bool) func(*simulation) {
 	return func(w *simulation) {
 		for _, m := range w.machines {
@@ -218,8 +213,8 @@ func makeAllReady(w *simulation) {
 	}
 }
 
-// TestNodeOutages tells what happens when most Nodes go silent at 12:05 and come back ten minutes
-// later, for which nobody is to blame but the network, and one dies at 13:30 for good.
+// TestNodeOutages has most Nodes unreachable from 12:05 for ten minutes, by a failure of the network, and one from 13:30
+// for good.
 func TestNodeOutages(t *testing.T) {
 	t.Parallel()
 	four := func(n int) bool { return n%5 != 0 }
@@ -236,20 +231,20 @@ func TestNodeOutages(t *testing.T) {
 			"12:05:00": func(w *simulation) { makeSilent(func(n int) bool { return n == 7 })(w); w.joinable = false },
 		},
 	}
-	for name, happenings := range tests {
+	for name, events := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newSimulation()
-			text := w.run(3*time.Hour, happenings)
+			text := w.run(3*time.Hour, events)
 			if w.maxReplaced > w.limit {
 				t.Errorf("%d Machines were being replaced at once, at most %d may", w.maxReplaced, w.limit)
 			}
-			golden(t, name, text)
+			goldentest.Compare(t, name, text)
 		})
 	}
 }
 
-// TestOutageDeletesNoMoreThanTheBudget is the promise, whatever the goldens say.
+// TestOutageDeletesNoMoreThanTheBudget checks the limit independently of the golden files.
 func TestOutageDeletesNoMoreThanTheBudget(t *testing.T) {
 	t.Parallel()
 	for _, joinable := range []bool{true, false} {
@@ -266,26 +261,5 @@ func TestOutageDeletesNoMoreThanTheBudget(t *testing.T) {
 		if diff := cmp.Diff([]string{"m-07"}, w.deleted); diff != "" {
 			t.Errorf("after one real death (-want +got):\n%s", diff)
 		}
-	}
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name+".golden")
-	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("reading the golden story (go test -update writes it): %v", err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("story (-want +got):\n%s", diff)
 	}
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package machineset
+package inplace
 
 import (
 	"maps"
@@ -16,19 +16,18 @@ import (
 	"drover.io/runtime/predicates"
 )
 
-// The annotations by which a Machine remembers what came from its MachineSet's template, so
-// that a key removed there can be removed here and no other key is touched.
+// The annotations that list the keys that a Machine has from its MachineSet's template, so that a key that is removed
+// there is removed here and no other key is touched.
 const (
 	labelsFromTemplate      = "drover.io/labels-from-template"
 	annotationsFromTemplate = "drover.io/annotations-from-template"
 )
 
-// propagate writes into the Machine whatever of the template changes Machines in place:
-// labels, annotations, readiness gates, minReadySeconds, deletion timeouts and taints. All
-// else of a template takes a new Machine.
-func propagate(machine *clusterv1.Machine, set *clusterv1.MachineSet) {
+// Machine writes into a Machine the fields of its MachineSet's template that change in place: labels, annotations,
+// readiness gates, minReadySeconds, deletion timeouts and taints. All other fields need a new Machine.
+func Machine(machine *clusterv1.Machine, set *clusterv1.MachineSet) {
 	template := &set.Spec.Template
-	machine.Labels = mergeManaged(machine.Labels, machine.Annotations[labelsFromTemplate], machineLabels(set))
+	machine.Labels = mergeManaged(machine.Labels, machine.Annotations[labelsFromTemplate], MachineLabels(set))
 	annotations := maps.Clone(template.Annotations)
 	if annotations == nil {
 		annotations = map[string]string{}
@@ -44,9 +43,9 @@ func propagate(machine *clusterv1.Machine, set *clusterv1.MachineSet) {
 	machine.Spec.Taints = spec.Taints
 }
 
-// machineUpToDate reports whether the Machine has everything that propagate would write, without
-// copying anything: it is asked for every Machine in every reconcile.
-func machineUpToDate(machine *clusterv1.Machine, set *clusterv1.MachineSet, labels map[string]string) bool {
+// MachineUpToDate reports whether the Machine has everything that [Machine] would write. It copies nothing: it is called
+// for every Machine in every reconcile. The labels are those of MachineLabels.
+func MachineUpToDate(machine *clusterv1.Machine, set *clusterv1.MachineSet, labels map[string]string) bool {
 	template, spec := &set.Spec.Template, &machine.Spec
 	return containsAll(machine.Labels, labels) && containsAll(machine.Annotations, template.Annotations) &&
 		machine.Annotations[labelsFromTemplate] == keyList(template.Labels) &&
@@ -69,8 +68,8 @@ func containsAll(all, wanted map[string]string) bool {
 
 func keyList(m map[string]string) string { return strings.Join(slices.Sorted(maps.Keys(m)), ",") }
 
-// machineLabels are the labels of every Machine of the set.
-func machineLabels(set *clusterv1.MachineSet) map[string]string {
+// MachineLabels returns the labels of every Machine of the set.
+func MachineLabels(set *clusterv1.MachineSet) map[string]string {
 	labels := maps.Clone(set.Spec.Template.Labels)
 	if labels == nil {
 		labels = map[string]string{}
@@ -85,8 +84,7 @@ func machineLabels(set *clusterv1.MachineSet) map[string]string {
 	return labels
 }
 
-// mergeManaged returns the map with the wanted keys, and without those that came before and are
-// no longer wanted.
+// mergeManaged returns the map with the wanted keys, and without those that were managed before and are no longer wanted.
 func mergeManaged(all map[string]string, before string, wanted map[string]string) map[string]string {
 	out := maps.Clone(all)
 	if out == nil {
