@@ -40,7 +40,7 @@ func TestAThousandMachinesCostTheirPages(t *testing.T) {
 	for n := range many {
 		create(n)
 	}
-	before := d.cloud.Census().Calls
+	before := d.cloud.Snapshot().Calls
 	const intervals = 5
 	for range intervals {
 		d.now = d.now.Add(time.Minute)
@@ -53,7 +53,7 @@ func TestAThousandMachinesCostTheirPages(t *testing.T) {
 		}
 	}
 	want := map[string]int{"create": many, "disk": many, "list": before["list"] + intervals*many/100}
-	if diff := cmp.Diff(want, d.cloud.Census().Calls); diff != "" {
+	if diff := cmp.Diff(want, d.cloud.Snapshot().Calls); diff != "" {
 		t.Errorf("calls after %d intervals (-want +got):\n%s", intervals, diff)
 	}
 
@@ -68,7 +68,7 @@ func TestAThousandMachinesCostTheirPages(t *testing.T) {
 	want["disk"]++
 	want["delete"]++
 	want["get"]++
-	if diff := cmp.Diff(want, d.cloud.Census().Calls); diff != "" {
+	if diff := cmp.Diff(want, d.cloud.Snapshot().Calls); diff != "" {
 		t.Errorf("calls after one more life (-want +got):\n%s", diff)
 	}
 }

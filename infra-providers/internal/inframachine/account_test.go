@@ -62,15 +62,15 @@ func TestCredentialsOfAnotherAccountAreNotUsed(t *testing.T) {
 			r.settle(machine)
 			r.wantReason(machine, clusterv1.ReadyCondition, inframachine.AccountMismatchReason)
 			r.wantMessage(machine, pinned, `Secret "cloud"`, infrav1.AccountAnnotation)
-			r.wantCensus(1)
-			if calls := r.elsewhere.Census().Calls; calls["get"]+calls["delete"]+calls["create"] > 0 {
+			r.wantInCloud(1)
+			if calls := r.elsewhere.Snapshot().Calls; calls["get"]+calls["delete"]+calls["create"] > 0 {
 				t.Errorf("the other account was asked %v", calls)
 			}
 			r.rotate(secret, "home")
 			r.settle(machine)
 			if deleted {
 				r.wantGone(machine)
-				r.wantCensus(0)
+				r.wantInCloud(0)
 				return
 			}
 			r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstanceRunningReason)
@@ -100,11 +100,11 @@ func TestTheAccountIsStoredBeforeAnythingIsCreated(t *testing.T) {
 	machine, _ := r.machine("worker")
 	r.settle(machine)
 	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.UnauthorizedReason)
-	r.wantCensus(0)
+	r.wantInCloud(0)
 	broken = nil
 	r.settle(machine)
 	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstanceRunningReason)
-	r.wantCensus(1)
+	r.wantInCloud(1)
 }
 
 // TestAMachineOfAnEarlierReleaseIsPinnedWhenItsInstanceIsFound and not before.

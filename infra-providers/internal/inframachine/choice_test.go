@@ -58,7 +58,7 @@ func (r *rig) wantZone(machine *infrav1.SimMachine, want string) {
 
 func (r *rig) wantCreations(want int) {
 	r.t.Helper()
-	if got := r.cloud.Census().Calls["create"]; got != want {
+	if got := r.cloud.Snapshot().Calls["create"]; got != want {
 		r.t.Errorf("%d creations were asked for, want %d", got, want)
 	}
 }
@@ -68,7 +68,7 @@ func TestTheFirstChoiceCostsNothing(t *testing.T) {
 	r := newChoosyRig(t)
 	machine := r.choosy("worker")
 	r.settle(machine)
-	r.wantCensus(1)
+	r.wantInCloud(1)
 	r.wantZone(machine, "a")
 	if got := r.writes.Load(); got > 4 {
 		t.Errorf("%d writes, want no more than without a choice", got)
@@ -98,13 +98,13 @@ func TestAsksForTheNextWhereThereIsNoRoom(t *testing.T) {
 	if diff := cmp.Diff(want, told); diff != "" {
 		t.Errorf("choice and reason (-want +got):\n%s", diff)
 	}
-	r.wantCensus(1)
+	r.wantInCloud(1)
 	r.wantZone(machine, "b")
 	r.wantCreations(3)
 	r.delete(machine)
 	r.settle(machine)
 	r.wantGone(machine)
-	r.wantCensus(0)
+	r.wantInCloud(0)
 }
 
 func TestWaitsWhereThereIsNoRoomAtAllAndTriesAgain(t *testing.T) {
@@ -137,7 +137,7 @@ func TestWaitsWhereThereIsNoRoomAtAllAndTriesAgain(t *testing.T) {
 	r.later = time.Hour
 	r.fill("large/a", "small/b")
 	r.settle(machine)
-	r.wantCensus(1)
+	r.wantInCloud(1)
 	r.wantZone(machine, "a")
 	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstanceRunningReason)
 }
@@ -171,7 +171,7 @@ func TestAnAnswerThatWasLostIsAskedForAgain(t *testing.T) {
 			for range 2 {
 				_, _ = r.reconcile(lucky)
 			}
-			r.wantCensus(1)
+			r.wantInCloud(1)
 			if lucky.Spec.ProviderID != "" {
 				t.Fatal("the answer was not lost, so this proves nothing")
 			}
@@ -182,7 +182,7 @@ func TestAnAnswerThatWasLostIsAskedForAgain(t *testing.T) {
 			r.faults = only("other", r.faults)
 			r.settle(other)
 			r.settle(lucky)
-			r.wantCensus(2)
+			r.wantInCloud(2)
 			r.wantZone(lucky, "a")
 		})
 	}
@@ -213,7 +213,7 @@ func TestAChoiceIsAskedForOnlyIfItIsStored(t *testing.T) {
 					r.restart()
 				}
 			}
-			r.wantCensus(1)
+			r.wantInCloud(1)
 			r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstanceRunningReason)
 		})
 	}

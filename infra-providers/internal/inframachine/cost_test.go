@@ -33,7 +33,7 @@ func TestManyMachinesCostTheirPages(t *testing.T) {
 		r.settle(machine)
 		all = append(all, machine)
 	}
-	r.wantCensus(many)
+	r.wantInCloud(many)
 	for interval := range 3 {
 		r.later += time.Hour // far more than the test itself can take
 		calls := r.spent(func() {
@@ -80,10 +80,10 @@ func TestWhatIsShownAsTerminatedIsReadOnce(t *testing.T) {
 
 // spent returns the calls of the cloud that something took.
 func (r *rig) spent(do func()) map[string]int {
-	before := r.cloud.Census().Calls
+	before := r.cloud.Snapshot().Calls
 	do()
 	spent := map[string]int{}
-	for operation, count := range r.cloud.Census().Calls {
+	for operation, count := range r.cloud.Snapshot().Calls {
 		if count > before[operation] {
 			spent[operation] = count - before[operation]
 		}
@@ -112,7 +112,7 @@ func TestACacheThatIsBehindCostsNoCall(t *testing.T) {
 	}
 	r.behind = nil
 	r.settle(machine)
-	if got := r.cloud.Census().Calls["create"]; got != 1 {
+	if got := r.cloud.Snapshot().Calls["create"]; got != 1 {
 		t.Errorf("%d creations were asked for, want 1", got)
 	}
 }
@@ -145,7 +145,7 @@ func TestAProviderIDIsNeverLost(t *testing.T) {
 			r.refusal = nil
 			r.settle(machine)
 			r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstanceRunningReason)
-			if got := r.cloud.Census().Calls["create"]; got != 1 {
+			if got := r.cloud.Snapshot().Calls["create"]; got != 1 {
 				t.Errorf("%d creations were asked for, want 1", got)
 			}
 		})
@@ -176,7 +176,7 @@ func TestAStatusThatTheCacheDoesNotShowCostsNoCreation(t *testing.T) {
 	}
 	r.behind = nil
 	r.settle(machine)
-	if got := r.cloud.Census().Calls["create"]; got != 1 {
+	if got := r.cloud.Snapshot().Calls["create"]; got != 1 {
 		t.Errorf("%d creations were asked for, want 1", got)
 	}
 }
@@ -201,7 +201,7 @@ func TestAnObjectOfTheSameNameGetsNoOthersProviderID(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _ = r.reconcile(replaced)
-	r.wantCensus(1)
+	r.wantInCloud(1)
 	if replaced.Spec.ProviderID != "" || len(replaced.Status.Conditions) > 0 {
 		t.Errorf("the new object got providerID %q and conditions %+v", replaced.Spec.ProviderID, replaced.Status.Conditions)
 	}

@@ -75,7 +75,7 @@ func TestTakesRotatedCredentialsWithoutARestart(t *testing.T) {
 		_, _ = r.reconcile(machine)
 	}
 	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.UnauthorizedReason)
-	r.wantCensus(0)
+	r.wantInCloud(0)
 	r.update(secret, func() { secret.StringData = map[string]string{"token": "new"} })
 	r.settle(machine)
 	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstanceRunningReason)
@@ -87,11 +87,11 @@ func TestTakesRotatedCredentialsWithoutARestart(t *testing.T) {
 		t.Errorf("got %+v and %v, want another try after a minute", result, err)
 	}
 	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.UnauthorizedReason)
-	r.wantCensus(1)
+	r.wantInCloud(1)
 	r.update(secret, func() { secret.StringData = map[string]string{"token": "newest"} })
 	r.settle(machine)
 	r.wantGone(machine)
-	r.wantCensus(0)
+	r.wantInCloud(0)
 }
 
 func TestAMissingSecretIsTold(t *testing.T) {
@@ -104,7 +104,7 @@ func TestAMissingSecretIsTold(t *testing.T) {
 		_, _ = r.reconcile(machine)
 	}
 	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.UnauthorizedReason)
-	r.wantCensus(0)
+	r.wantInCloud(0)
 }
 
 // TestNoticesWithinAnInterval has an inventory and somebody else who deletes one instance and stops another.
@@ -127,7 +127,7 @@ func TestNoticesWithinAnInterval(t *testing.T) {
 	if stopped.Status.InstanceState != "Stopped" || deleted.Status.InstanceState != "Missing" {
 		t.Errorf("the states are %q and %q", stopped.Status.InstanceState, deleted.Status.InstanceState)
 	}
-	r.wantCensus(1)
+	r.wantInCloud(1)
 	r.cloud.Set(stopped.UID, func(i *driver.Instance) { i.State = driver.Running })
 	r.later += time.Minute
 	r.settle(stopped)
@@ -164,7 +164,7 @@ func TestAPausedMachineIsNotTouched(t *testing.T) {
 	r.update(r.home, func() { r.home.Spec.Paused = nil })
 	r.settle(machine)
 	r.wantGone(machine)
-	r.wantCensus(0)
+	r.wantInCloud(0)
 }
 
 // TestAMachineThatNeverAskedGoesWithoutACall deletes one before there was bootstrap data.
@@ -180,7 +180,7 @@ func TestAMachineThatNeverAskedGoesWithoutACall(t *testing.T) {
 	r.delete(machine)
 	r.settle(machine)
 	r.wantGone(machine)
-	if made := r.cloud.Census().Calls["create"]; made > 0 {
+	if made := r.cloud.Snapshot().Calls["create"]; made > 0 {
 		t.Errorf("%d creations were asked for", made)
 	}
 }
@@ -201,5 +201,5 @@ func TestABadSpecIsToldAndCanBeDeleted(t *testing.T) {
 	r.delete(machine)
 	r.settle(machine)
 	r.wantGone(machine)
-	r.wantCensus(0)
+	r.wantInCloud(0)
 }

@@ -62,10 +62,10 @@ func TestAnInstanceWithoutTagsIsHeld(t *testing.T) {
 		left int
 	}{
 		"until its tags are back": {func(r *rig, m *infrav1.SimMachine, was driver.Identity) {
-			r.cloud.Restore(m.Spec.ProviderID, was)
+			r.cloud.RestoreTags(m.Spec.ProviderID, was)
 		}, "InstanceDeleted", 0},
 		"until somebody deletes it in the cloud": {func(r *rig, m *infrav1.SimMachine, was driver.Identity) {
-			r.cloud.Restore(m.Spec.ProviderID, was)
+			r.cloud.RestoreTags(m.Spec.ProviderID, was)
 			r.cloud.Destroy(was.UID)
 		}, "InstanceDeleted", 0},
 		"until it is released": {func(r *rig, m *infrav1.SimMachine, _ driver.Identity) {
@@ -77,7 +77,7 @@ func TestAnInstanceWithoutTagsIsHeld(t *testing.T) {
 			r := newRig(t, fake.Options{})
 			machine, _ := r.machine("worker")
 			r.settle(machine)
-			was := r.cloud.Census().Instances[machine.UID]
+			was := r.cloud.Snapshot().Instances[machine.UID]
 			r.strip(machine)
 			r.delete(machine)
 			r.settle(machine)
@@ -96,7 +96,7 @@ func TestAnInstanceWithoutTagsIsHeld(t *testing.T) {
 			test.out(r, machine, was)
 			r.settle(machine)
 			r.wantGone(machine)
-			if got := len(r.cloud.Census().Instances); got != test.left {
+			if got := len(r.cloud.Snapshot().Instances); got != test.left {
 				t.Errorf("the cloud has %d instances, want %d", got, test.left)
 			}
 			wrong := map[string]string{"InstanceDeleted": "InstanceReleased", "InstanceReleased": "InstanceDeleted"}
@@ -111,15 +111,15 @@ func TestAnInstanceThatLosesItsTagsIsTold(t *testing.T) {
 	r := newRig(t, fake.Options{})
 	machine, _ := r.machine("worker")
 	r.settle(machine)
-	was := r.cloud.Census().Instances[machine.UID]
+	was := r.cloud.Snapshot().Instances[machine.UID]
 	r.strip(machine)
 	r.settle(machine)
 	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstanceTagsMissingReason)
 	r.wantMessage(machine, machine.Spec.ProviderID, "put back its tags")
-	r.cloud.Restore(machine.Spec.ProviderID, was)
+	r.cloud.RestoreTags(machine.Spec.ProviderID, was)
 	r.settle(machine)
 	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstanceRunningReason)
-	r.wantCensus(1)
+	r.wantInCloud(1)
 }
 
 // TestAnotherOnesInstanceIsNotReportedDeleted: the recorded providerID names an instance of somebody else, and the
@@ -134,7 +134,7 @@ func TestAnotherOnesInstanceIsNotReportedDeleted(t *testing.T) {
 			r.settle(victim)
 			machine, _ := r.machine("worker")
 			r.settle(machine)
-			r.wantCensus(2)
+			r.wantInCloud(2)
 			if !own {
 				r.cloud.Destroy(machine.UID)
 			}
@@ -150,8 +150,8 @@ func TestAnotherOnesInstanceIsNotReportedDeleted(t *testing.T) {
 			r.delete(wrong)
 			r.settle(wrong)
 			r.wantGone(wrong)
-			r.wantCensus(1)
-			if _, ok := r.cloud.Census().Instances[victim.UID]; !ok {
+			r.wantInCloud(1)
+			if _, ok := r.cloud.Snapshot().Instances[victim.UID]; !ok {
 				t.Error("the victim lost its instance")
 			}
 			r.wantTold(inframachine.InstanceNotOwnedReason, "InstanceDeleted")
@@ -178,7 +178,7 @@ func TestAMachineWithoutItsIdentityIsHeld(t *testing.T) {
 				r.refusal = errKilled
 				_, _ = r.reconcile(machine)
 			}
-			r.wantCensus(1)
+			r.wantInCloud(1)
 			r.refusal = nil
 			r.update(machine, func() { delete(machine.Annotations, infrav1.IdentityAnnotation) })
 			r.restart()
@@ -186,11 +186,11 @@ func TestAMachineWithoutItsIdentityIsHeld(t *testing.T) {
 			r.settle(machine)
 			r.wantReason(machine, clusterv1.ReadyCondition, inframachine.IdentityUnknownReason)
 			r.wantMessage(machine, infrav1.IdentityAnnotation, driver.TagMachineUID, string(machine.UID), infrav1.ReleaseAnnotation)
-			r.wantCensus(1)
+			r.wantInCloud(1)
 			r.update(machine, func() { metav1.SetMetaDataAnnotation(&machine.ObjectMeta, test.out, string(machine.UID)) })
 			r.settle(machine)
 			r.wantGone(machine)
-			r.wantCensus(test.left)
+			r.wantInCloud(test.left)
 		})
 	}
 }
@@ -227,8 +227,8 @@ func TestWhatWaitsForTheEndOfAnInstanceIsDeletedToo(t *testing.T) {
 		}
 	}
 	r.wantGone(machine)
-	r.wantCensus(0)
-	if left := r.cloud.Census().Disks; len(left) > 0 {
+	r.wantInCloud(0)
+	if left := r.cloud.Snapshot().Disks; len(left) > 0 {
 		t.Errorf("left are the disks %v", left)
 	}
 }

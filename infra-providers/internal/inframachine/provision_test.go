@@ -21,7 +21,7 @@ import (
 var inSteps = fake.Options{Steps: 3, BootReads: 1, DeleteReads: 1}
 
 // provisions are the calls of Provision so far.
-func (r *rig) provisions() int { return r.cloud.Census().Calls["provision"] }
+func (r *rig) provisions() int { return r.cloud.Snapshot().Calls["provision"] }
 
 // created reconciles until the machine has its instance, and no further.
 func (r *rig) created(machine *infrav1.SimMachine) {
@@ -76,7 +76,7 @@ func TestProvisionsInSteps(t *testing.T) {
 			if got := r.provisions(); got != inSteps.Steps {
 				t.Errorf("Provision was called %d times, want %d", got, inSteps.Steps)
 			}
-			r.wantCensus(1)
+			r.wantInCloud(1)
 		})
 	}
 }
@@ -96,7 +96,7 @@ func TestNoStepBeforeTheProviderIDIsStored(t *testing.T) {
 		}
 		r.restart() // the next process finds the instance by its identity, with a step due
 	}
-	r.wantCensus(1)
+	r.wantInCloud(1)
 	if got := r.provisions(); got != 0 {
 		t.Errorf("Provision was called %d times before the providerID was stored", got)
 	}
@@ -117,7 +117,7 @@ func TestNoStepInAnotherAccount(t *testing.T) {
 	r.rotate(secret, "elsewhere")
 	r.settle(machine)
 	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.AccountMismatchReason)
-	if calls := r.elsewhere.Census().Calls; r.provisions() != before || calls["provision"] > 0 {
+	if calls := r.elsewhere.Snapshot().Calls; r.provisions() != before || calls["provision"] > 0 {
 		t.Errorf("Provision was called %d times in the machine's account and %d times in another", r.provisions()-before, calls["provision"])
 	}
 	r.rotate(secret, "home")
@@ -157,11 +157,11 @@ func TestNoStepWhileDeleting(t *testing.T) {
 		}
 	}
 	r.wantGone(machine)
-	r.wantCensus(0)
+	r.wantInCloud(0)
 	if got := r.provisions(); got != before {
 		t.Errorf("Provision was called %d times during deletion", got-before)
 	}
-	if got := r.cloud.Census().Calls["delete"]; got < inSteps.Steps || got > inSteps.Steps+1 {
+	if got := r.cloud.Snapshot().Calls["delete"]; got < inSteps.Steps || got > inSteps.Steps+1 {
 		t.Errorf("Delete was called %d times, want once for each of %d steps and once for what is beside the instance", got, inSteps.Steps)
 	}
 }
@@ -192,7 +192,7 @@ func TestStepsWithAnInventory(t *testing.T) {
 	}
 	r.delete(machine)
 	advance(func() bool { return machine.ResourceVersion == "" })
-	r.wantCensus(0)
+	r.wantInCloud(0)
 }
 
 // TestStepThatFails: the condition has the cause, and the step is taken again.
@@ -219,7 +219,7 @@ func TestStepThatFails(t *testing.T) {
 	r.wantMessage(machine, "provisioning instance", "internal error")
 	r.faults = nil
 	r.ready(machine)
-	r.wantCensus(1)
+	r.wantInCloud(1)
 }
 
 // TestStepOfAnInstanceThatIsGone: it was deleted by others after it was read.

@@ -35,11 +35,11 @@ func TestCreatesOneInstanceAndReportsIt(t *testing.T) {
 	if diff := cmp.Diff([]string{infrav1.MachineFinalizer}, machine.Finalizers); diff != "" {
 		t.Errorf("finalizers after the first reconcile (-want +got):\n%s", diff)
 	}
-	r.wantCensus(0) // nothing is created before the finalizer is stored
+	r.wantInCloud(0) // nothing is created before the finalizer is stored
 	if _, err := r.reconcile(machine); err != nil {
 		t.Fatal(err)
 	}
-	r.wantCensus(1)
+	r.wantInCloud(1)
 	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstancePendingReason)
 	if ptr.Deref(machine.Status.Initialization.Provisioned, false) {
 		t.Error("provisioned while the instance is pending")
@@ -65,7 +65,7 @@ func TestCreatesOneInstanceAndReportsIt(t *testing.T) {
 	if want := "fake:///zone-q/i-000001"; machine.Spec.ProviderID != want {
 		t.Errorf("providerID is %q, want %q", machine.Spec.ProviderID, want)
 	}
-	id := r.cloud.Census().Instances[machine.UID]
+	id := r.cloud.Snapshot().Instances[machine.UID]
 	if diff := cmp.Diff(driver.Owner{UID: r.home.UID, Namespace: r.home.Namespace, Name: "home"}, id.Owner); diff != "" {
 		t.Errorf("tags (-want +got):\n%s", diff)
 	}
@@ -106,7 +106,7 @@ func TestWhatIsNotReadyYetIsNoFailure(t *testing.T) {
 	r.faults = nil
 	r.restart()
 	r.settle(machine)
-	r.wantCensus(1)
+	r.wantInCloud(1)
 }
 
 func TestWritesNothingWhenNothingChanged(t *testing.T) {
@@ -169,7 +169,7 @@ func TestWaits(t *testing.T) {
 			test.given(r, machine, owner)
 			r.settle(machine)
 			r.wantReason(machine, clusterv1.ReadyCondition, test.want)
-			calls := r.cloud.Census().Calls
+			calls := r.cloud.Snapshot().Calls
 			delete(calls, "account") // which costs one call for all machines of an account
 			if len(calls) > 0 {
 				t.Errorf("the cloud was asked: %v", calls)
@@ -195,7 +195,7 @@ func TestPauses(t *testing.T) {
 			pause(r, machine)
 			r.settle(machine)
 			r.wantReason(machine, clusterv1.PausedCondition, clusterv1.PausedReason)
-			r.wantCensus(0)
+			r.wantInCloud(0)
 			if len(machine.Finalizers) > 0 {
 				t.Errorf("a paused machine got finalizers %q", machine.Finalizers)
 			}
@@ -216,7 +216,7 @@ func TestLeavesToOthersWhatItsFilterDoesNotMatch(t *testing.T) {
 	if len(theirs.Finalizers) > 0 || len(theirs.Status.Conditions) > 0 {
 		t.Errorf("somebody else's machine was touched: %+v", theirs)
 	}
-	r.wantCensus(1)
+	r.wantInCloud(1)
 }
 
 // TestSurvivesDyingAtAnyWrite kills the reconciler at its first, second, … write, both while the machine
@@ -240,12 +240,12 @@ func TestSurvivesDyingAtAnyWrite(t *testing.T) {
 				r.dieAt.Store(death)
 				r.settle(machine)
 				r.restart()
-				r.wantCensus(1)
+				r.wantInCloud(1)
 				r.delete(machine)
 				r.writes.Store(0)
 				r.settle(machine)
 				r.wantGone(machine)
-				r.wantCensus(0)
+				r.wantInCloud(0)
 			})
 		}
 	}
@@ -261,7 +261,7 @@ func TestAdoptsByProviderIDAfterAMove(t *testing.T) {
 			r.settle(machine)
 			moved := r.move(machine, owner, keepsAnnotations)
 			r.settle(moved)
-			r.wantCensus(1)
+			r.wantInCloud(1)
 			r.wantReason(moved, clusterv1.ReadyCondition, inframachine.InstanceRunningReason)
 			if !ptr.Deref(moved.Status.Initialization.Provisioned, false) {
 				t.Error("not provisioned after the move")
@@ -269,7 +269,7 @@ func TestAdoptsByProviderIDAfterAMove(t *testing.T) {
 			r.delete(moved)
 			r.settle(moved)
 			r.wantGone(moved)
-			r.wantCensus(0)
+			r.wantInCloud(0)
 		})
 	}
 }
@@ -302,17 +302,17 @@ func TestFollowsAClusterThatMoved(t *testing.T) {
 	}
 	r.wantReason(moved, clusterv1.ReadyCondition, inframachine.InstanceRunningReason) // it runs all the same
 	r.faults = nil
-	calls := r.cloud.Census().Calls["tag"]
+	calls := r.cloud.Snapshot().Calls["tag"]
 	r.settle(moved)
 	r.settle(moved)
-	census := r.cloud.Census()
-	if got := census.Instances[machine.UID].Owner.UID; got != r.home.UID || got == before {
+	snapshot := r.cloud.Snapshot()
+	if got := snapshot.Instances[machine.UID].Owner.UID; got != r.home.UID || got == before {
 		t.Errorf("the instance is tagged for the Cluster %q, want %q", got, r.home.UID)
 	}
-	if got := census.Disks[machine.UID].Owner.UID; got != r.home.UID {
+	if got := snapshot.Disks[machine.UID].Owner.UID; got != r.home.UID {
 		t.Errorf("the disk is tagged for the Cluster %q, want %q", got, r.home.UID)
 	}
-	if got := census.Calls["tag"] - calls; got != 1 {
+	if got := snapshot.Calls["tag"] - calls; got != 1 {
 		t.Errorf("%d calls to tag, want 1", got)
 	}
 }
@@ -340,7 +340,7 @@ func TestNoticesThatSomebodyDeletedTheInstance(t *testing.T) {
 	r.cloud.Destroy(machine.UID)
 	r.settle(machine)
 	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstanceMissingReason)
-	r.wantCensus(0)
+	r.wantInCloud(0)
 	if !ptr.Deref(machine.Status.Initialization.Provisioned, false) {
 		t.Error("provisioned went back to false")
 	}
@@ -392,7 +392,7 @@ func TestTellsFailuresApart(t *testing.T) {
 			r.delete(machine)
 			r.settle(machine)
 			r.wantGone(machine)
-			r.wantCensus(0)
+			r.wantInCloud(0)
 		})
 	}
 }
@@ -437,15 +437,15 @@ func TestDeletes(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.wantReason(machine, clusterv1.ReadyCondition, inframachine.DeletingReason)
-			r.wantCensus(1) // the finalizer stays while a read still finds the instance
+			r.wantInCloud(1) // the finalizer stays while a read still finds the instance
 			for range 3 {
 				if _, err := r.reconcile(machine); err != nil {
 					t.Fatal(err)
 				}
 			}
 			r.wantGone(machine)
-			r.wantCensus(0)
-			if got := r.cloud.Census().Calls["delete"]; got != 2 {
+			r.wantInCloud(0)
+			if got := r.cloud.Snapshot().Calls["delete"]; got != 2 {
 				t.Errorf("%d deletions were asked for, want one of the instance and one of what outlives it", got)
 			}
 		})
@@ -462,11 +462,11 @@ func TestAMachineWithoutAClusterIsHeld(t *testing.T) {
 	r.delete(owner, machine)
 	r.settle(machine)
 	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.ClusterUnknownReason)
-	r.wantCensus(1)
+	r.wantInCloud(1)
 	r.update(machine, func() { machine.Labels = map[string]string{clusterv1.ClusterNameLabel: "home"} })
 	r.settle(machine)
 	r.wantGone(machine)
-	r.wantCensus(0)
+	r.wantInCloud(0)
 }
 
 // TestADeletionThatHangsSaysWhy: in the words of the cloud.
@@ -518,7 +518,7 @@ func TestAForgedMachineReachesNothing(t *testing.T) {
 			r.delete(forged)
 			calls := r.spent(func() { r.settle(forged) })
 			r.wantGone(forged)
-			r.wantCensus(1)
+			r.wantInCloud(1)
 			if len(calls) > 0 && forged.Annotations == nil {
 				t.Errorf("the cloud was asked %v", calls)
 			}
@@ -545,8 +545,8 @@ func TestLeavesAloneWhatBelongsToSomebodyElse(t *testing.T) {
 	r.settle(copied)
 	r.wantGone(thief)
 	r.wantGone(copied)
-	r.wantCensus(1)
-	if _, ok := r.cloud.Census().Instances[victim.UID]; !ok {
+	r.wantInCloud(1)
+	if _, ok := r.cloud.Snapshot().Instances[victim.UID]; !ok {
 		t.Error("the victim lost its instance")
 	}
 }

@@ -228,11 +228,11 @@ func (r *rig) delete(objects ...client.Object) {
 	}
 }
 
-func (r *rig) wantCensus(instances int) {
+func (r *rig) wantInCloud(instances int) {
 	r.t.Helper()
-	census := r.cloud.Census()
-	if len(census.Instances) != instances || len(census.Disks) != instances || len(census.Doubled) > 0 {
-		r.t.Errorf("the cloud has %d instances, %d disks and doubles %q, want %d of each and none", len(census.Instances), len(census.Disks), census.Doubled, instances)
+	snapshot := r.cloud.Snapshot()
+	if len(snapshot.Instances) != instances || len(snapshot.Disks) != instances || len(snapshot.Duplicates) > 0 {
+		r.t.Errorf("the cloud has %d instances, %d disks and doubles %q, want %d of each and none", len(snapshot.Instances), len(snapshot.Disks), snapshot.Duplicates, instances)
 	}
 }
 

@@ -68,7 +68,7 @@ func (b *bench) want(n int, state driver.State) {
 
 func (b *bench) wantCalls(operation string, want int) {
 	b.Helper()
-	if got := b.cloud.Census().Calls[operation]; got != want {
+	if got := b.cloud.Snapshot().Calls[operation]; got != want {
 		b.Errorf("%d calls of %s, want %d", got, operation, want)
 	}
 }
@@ -275,7 +275,7 @@ func TestWhatLingersIsWaitedForByLists(t *testing.T) {
 		b.want(n, driver.Stopping)
 	}
 	b.wantCalls("get", 2)
-	lists := b.cloud.Census().Calls["list"]
+	lists := b.cloud.Snapshot().Calls["list"]
 	for range 2 {
 		b.pass(5 * time.Second)
 		for n := 1; n < many; n++ {

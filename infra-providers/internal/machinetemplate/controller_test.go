@@ -265,7 +265,7 @@ func TestNoticesThatAnImageComesAndGoes(t *testing.T) {
 	}
 	offered := template.Status.DeepCopy()
 	s.want(template, metav1.ConditionTrue, "Valid", `the image is "image-1"`)
-	cloud.Deregister("linux")
+	cloud.DeregisterImage("linux")
 	if err := s.again(template); err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +274,7 @@ func TestNoticesThatAnImageComesAndGoes(t *testing.T) {
 	if diff := cmp.Diff(offered.Capacity, template.Status.Capacity); diff != "" {
 		t.Errorf("capacity (-before +after):\n%s", diff)
 	}
-	cloud.Register("linux", driver.Image{ID: "image-9", Architecture: "amd64"})
+	cloud.RegisterImage("linux", driver.Image{ID: "image-9", Architecture: "amd64"})
 	if err := s.again(template); err != nil {
 		t.Fatal(err)
 	}

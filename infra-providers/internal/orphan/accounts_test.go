@@ -86,7 +86,7 @@ func TestAServerOfATenantKeepsNoOrphanAlive(t *testing.T) {
 	f.connectServer(theirs.home.Namespace, secretPrefix+theirs.home.Namespace, server)
 	f.leave("lost")
 	f.sweep(3)
-	f.wantCensus(0, 0)
+	f.wantInCloud(0, 0)
 	if len(server.deleted) == 0 {
 		t.Error("nothing was asked of the tenant's server, so this proves nothing")
 	}
@@ -103,7 +103,7 @@ func TestAServerOfATenantSaysNothingOfOthers(t *testing.T) {
 	f.connectServer(theirs.home.Namespace, secretPrefix+theirs.home.Namespace, server)
 	f.leave("lost")
 	f.sweep(3)
-	f.wantCensus(0, 0)
+	f.wantInCloud(0, 0)
 	if len(server.deleted) > 0 {
 		t.Errorf("the tenant's server was asked to delete %q", server.deleted)
 	}
@@ -158,5 +158,5 @@ func TestAListWithoutEndIsLeft(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
-	f.wantCensus(0, 0)
+	f.wantInCloud(0, 0)
 }

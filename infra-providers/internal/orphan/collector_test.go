@@ -219,11 +219,11 @@ func (f *fixture) sweep(n int) {
 	}
 }
 
-func (f *fixture) wantCensus(instances, disks int) {
+func (f *fixture) wantInCloud(instances, disks int) {
 	f.Helper()
-	census := f.cloud.Census()
-	if len(census.Instances) != instances || len(census.Disks) != disks {
-		f.Errorf("the cloud has %d instances and %d disks, want %d and %d", len(census.Instances), len(census.Disks), instances, disks)
+	snapshot := f.cloud.Snapshot()
+	if len(snapshot.Instances) != instances || len(snapshot.Disks) != disks {
+		f.Errorf("the cloud has %d instances and %d disks, want %d and %d", len(snapshot.Instances), len(snapshot.Disks), instances, disks)
 	}
 }
 
@@ -233,17 +233,17 @@ func TestCollectsWhatNobodyOwnsAtSecondSight(t *testing.T) {
 	f.leave("lost")
 	kept := f.own("kept")
 	f.sweep(1)
-	f.wantCensus(2, 2)
+	f.wantInCloud(2, 2)
 	if told := <-f.recorder.Events; !strings.Contains(told, "OrphanFound") || !strings.Contains(told, `machine "lost" has no owner`) {
 		t.Errorf("told %q", told)
 	}
 	f.sweep(1)
-	f.wantCensus(1, 1)
-	if _, ok := f.cloud.Census().Instances[kept]; !ok {
+	f.wantInCloud(1, 1)
+	if _, ok := f.cloud.Snapshot().Instances[kept]; !ok {
 		t.Error("the machine lost its instance")
 	}
 	f.sweep(3)
-	f.wantCensus(1, 1)
+	f.wantInCloud(1, 1)
 }
 
 // TestCollectsInSteps has a cloud where a removal takes several calls of Delete.
@@ -252,7 +252,7 @@ func TestCollectsInSteps(t *testing.T) {
 	f := newAtticOf(t, usual, fake.Options{Steps: 3, DeleteReads: 1})
 	f.leave("lost")
 	f.sweep(1)
-	f.wantCensus(1, 1)
+	f.wantInCloud(1, 1)
 	ticking, stop := context.WithCancel(t.Context())
 	defer stop()
 	go func() {
@@ -263,8 +263,8 @@ func TestCollectsInSteps(t *testing.T) {
 		}
 	}()
 	f.sweep(1)
-	f.wantCensus(0, 0)
-	if got := f.cloud.Census().Calls["delete"]; got < 3 {
+	f.wantInCloud(0, 0)
+	if got := f.cloud.Snapshot().Calls["delete"]; got < 3 {
 		t.Errorf("Delete was called %d times, want once for each of 3 steps", got)
 	}
 }
@@ -285,10 +285,10 @@ func TestFinishesARemovalInTheNextSweep(t *testing.T) {
 	if err := f.Sweep(t.Context()); err == nil {
 		t.Error("the failure of a step was not returned")
 	}
-	f.wantCensus(1, 1)
+	f.wantInCloud(1, 1)
 	f.fault = nil
 	f.sweep(2)
-	f.wantCensus(0, 0)
+	f.wantInCloud(0, 0)
 }
 
 func TestCollectsADiskWithoutAnInstance(t *testing.T) {
@@ -304,9 +304,9 @@ func TestCollectsADiskWithoutAnInstance(t *testing.T) {
 	if _, err := f.cloud.Create(t.Context(), driver.Request[fake.Config]{Identity: id, Config: fake.Config{InstanceType: "small"}}); err == nil {
 		t.Fatal("the creation succeeded")
 	}
-	f.wantCensus(0, 1)
+	f.wantInCloud(0, 1)
 	f.sweep(2)
-	f.wantCensus(0, 0)
+	f.wantInCloud(0, 0)
 }
 
 // TestOneForeignInstanceProtectsTheWholeCluster leaves an orphan of ours beside what another management cluster made.
@@ -316,7 +316,7 @@ func TestOneForeignInstanceProtectsTheWholeCluster(t *testing.T) {
 	f.leave("lost")
 	f.others[f.leave("theirs")] = true
 	f.sweep(3)
-	f.wantCensus(2, 2)
+	f.wantInCloud(2, 2)
 	for range 2 { // the instance and its disk
 		if told := <-f.recorder.Events; !strings.Contains(told, "OrphanOfAnotherManagementCluster") || !strings.Contains(told, `machine "theirs"`) {
 			t.Errorf("told %q", told)
@@ -377,7 +377,7 @@ func TestCollectsNothing(t *testing.T) {
 		}, false},
 		"while the heartbeat was not read": {usual, func(f *fixture) { f.amnesia = true }, true},
 		"when the tags lack something": {usual, func(f *fixture) {
-			f.cloud.Untag(f.cloud.Census().Instances[f.lost("lost")].ProviderID, driver.TagCluster)
+			f.cloud.Untag(f.cloud.Snapshot().Instances[f.lost("lost")].ProviderID, driver.TagCluster)
 		}, false},
 		"when the Cluster is gone": {usual, func(f *fixture) {
 			if err := cluster.Client.Delete(f.Context(), f.home); err != nil {
@@ -447,7 +447,7 @@ func TestCollectsNothing(t *testing.T) {
 					t.Errorf("got %v, want failure %t", err, test.fails)
 				}
 			}
-			f.wantCensus(1, 1)
+			f.wantInCloud(1, 1)
 			for len(f.recorder.Events) > 0 {
 				if told := <-f.recorder.Events; strings.Contains(told, "OrphanDeleted") {
 					t.Errorf("told %q", told)
@@ -498,7 +498,7 @@ func TestAFleetThatThawedIsNoHindrance(t *testing.T) {
 	f.fleet(&clusterv1.MachineDeployment{}, "", "")
 	f.fleet(&clusterv1.MachineDeployment{}, policyv1.FrozenLabel, "false")
 	f.sweep(2)
-	f.wantCensus(0, 0)
+	f.wantInCloud(0, 0)
 }
 
 // TestReadsNoFleetsWhileAllIsWell counts the live lists of a sweep that finds no orphan.
@@ -508,7 +508,7 @@ func TestReadsNoFleetsWhileAllIsWell(t *testing.T) {
 	f.own("kept")
 	f.blind = true // a live list would fail
 	f.sweep(3)
-	f.wantCensus(1, 1)
+	f.wantInCloud(1, 1)
 }
 
 // TestOneOrphanThatStaysHoldsUpNoOther has the cloud refuse to delete the oldest orphan.
@@ -529,8 +529,8 @@ func TestOneOrphanThatStaysHoldsUpNoOther(t *testing.T) {
 	if err := f.Sweep(t.Context()); err == nil {
 		t.Error("the failure was swallowed")
 	}
-	f.wantCensus(1, 1)
-	if _, left := f.cloud.Census().Instances[stays]; !left {
+	f.wantInCloud(1, 1)
+	if _, left := f.cloud.Snapshot().Instances[stays]; !left {
 		t.Error("the wrong one is gone")
 	}
 }
@@ -550,7 +550,7 @@ func TestOneAccountThatFailsHoldsUpNoOther(t *testing.T) {
 			t.Error("the failure was swallowed")
 		}
 	}
-	f.wantCensus(0, 0)
+	f.wantInCloud(0, 0)
 }
 
 func TestCollectsNoMoreThanTheCap(t *testing.T) {
@@ -563,9 +563,9 @@ func TestCollectsNoMoreThanTheCap(t *testing.T) {
 	}
 	f.sweep(2)
 	// An instance takes its disk with it, and both were counted, so one instance is all that fits.
-	if left := len(f.cloud.Census().Instances); left < 1 {
+	if left := len(f.cloud.Snapshot().Instances); left < 1 {
 		t.Errorf("%d instances are left, want at least 1", left)
 	}
 	f.sweep(5)
-	f.wantCensus(0, 0)
+	f.wantInCloud(0, 0)
 }

@@ -44,7 +44,7 @@ func (f *fixture) refer(name, cluster string) {
 	f.create(&clusterv1.Machine{
 		ObjectMeta: metav1.ObjectMeta{Namespace: f.home.Namespace, Name: name + "-of-" + cluster},
 		Spec: clusterv1.MachineSpec{
-			ClusterName: cluster, ProviderID: f.cloud.Census().Instances[f.lost(name)].ProviderID,
+			ClusterName: cluster, ProviderID: f.cloud.Snapshot().Instances[f.lost(name)].ProviderID,
 			Bootstrap:         clusterv1.Bootstrap{DataSecretName: ptr.To("data")},
 			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "SimMachine", Name: name},
 		},
@@ -77,7 +77,7 @@ func TestSweepsTheAccountsThatSomethingNames(t *testing.T) {
 				t.Fatal(err)
 			}
 			f.sweep(2)
-			if left := f.elsewhere.Census().Instances; len(left) > 0 {
+			if left := f.elsewhere.Snapshot().Instances; len(left) > 0 {
 				t.Errorf("the other account has %v", left)
 			}
 		})
@@ -104,7 +104,7 @@ func TestTheFirstSweepComesSoon(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	f.wantCensus(1, 1)
+	f.wantInCloud(1, 1)
 }
 
 // TestTheFirstSweepOnlyReports whatever the age of what it finds.
@@ -116,7 +116,7 @@ func TestTheFirstSweepOnlyReports(t *testing.T) {
 	if err := f.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	f.wantCensus(1, 1)
+	f.wantInCloud(1, 1)
 	if told := <-f.recorder.Events; !strings.Contains(told, "OrphanFound") {
 		t.Errorf("told %q", told)
 	}
@@ -132,7 +132,7 @@ func TestAClaimElsewhereKeepsNothing(t *testing.T) {
 		machine := &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: name, Annotations: map[string]string{infrav1.IdentityAnnotation: string(uid)},
 		}}
-		machine.Spec.ProviderID = f.cloud.Census().Instances[uid].ProviderID
+		machine.Spec.ProviderID = f.cloud.Snapshot().Instances[uid].ProviderID
 		return machine
 	}
 	other, err := cluster.Namespace(t.Context(), "evil")
@@ -143,7 +143,7 @@ func TestAClaimElsewhereKeepsNothing(t *testing.T) {
 	f.create(forged(f.home.Namespace, "not-lost"))
 	f.refer("lost", "away")
 	f.sweep(2)
-	f.wantCensus(0, 0)
+	f.wantInCloud(0, 0)
 }
 
 // TestReportsASecondInstance of a machine, and deletes neither.
@@ -155,7 +155,7 @@ func TestReportsASecondInstance(t *testing.T) {
 	if err := cluster.Client.Get(t.Context(), client.ObjectKey{Namespace: f.home.Namespace, Name: "kept"}, machine); err != nil {
 		t.Fatal(err)
 	}
-	machine.Spec.ProviderID = f.cloud.Census().Instances[uid].ProviderID
+	machine.Spec.ProviderID = f.cloud.Snapshot().Instances[uid].ProviderID
 	if err := cluster.Client.Update(t.Context(), machine); err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func TestCollectsWhileTheCoreRuns(t *testing.T) {
 	}
 	f.elect(42 * time.Minute)
 	f.sweep(2)
-	f.wantCensus(0, 0)
+	f.wantInCloud(0, 0)
 }
 
 // TestWhatAMachineOwnedIsOurs however long ago it was created: the memory of creations has an end.
@@ -218,7 +218,7 @@ func TestWhatAMachineOwnedIsOurs(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.sweep(2)
-	f.wantCensus(0, 0)
+	f.wantInCloud(0, 0)
 }
 
 // TestAnotherProvidersClusterGetsNoEvent and is judged by nobody but that provider.
@@ -254,7 +254,7 @@ func TestAMissingClusterIsReportedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f.wantCensus(1, 1)
+	f.wantInCloud(1, 1)
 	if len(lines) != 1 || !strings.Contains(lines[0], string(f.home.UID)) || !strings.Contains(lines[0], "instance/fake:///z/") {
 		t.Errorf("logged %q, want one line with the Cluster and what was found", lines)
 	}

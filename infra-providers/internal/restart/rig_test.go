@@ -196,7 +196,7 @@ func (r *rig) update(object client.Object, change func()) {
 
 func (r *rig) wantRestarts(want int) {
 	r.t.Helper()
-	if got := r.cloud.Census().Restarts["worker-uid"]; got != want {
+	if got := r.cloud.Snapshot().Restarts["worker-uid"]; got != want {
 		r.t.Errorf("the instance was restarted %d times, want %d", got, want)
 	}
 }

@@ -55,7 +55,7 @@ func (b *bench) get() error {
 	return err
 }
 
-func (b *bench) calls(operation string) int { return b.cloud.Census().Calls[operation] }
+func (b *bench) calls(operation string) int { return b.cloud.Snapshot().Calls[operation] }
 
 func TestKeepsTheRate(t *testing.T) {
 	t.Parallel()
