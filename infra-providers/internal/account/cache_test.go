@@ -106,7 +106,7 @@ func TestNoticesRotatedCredentials(t *testing.T) {
 	d.now = d.now.Add(time.Minute)
 	d.want(t, machine("a", "cloud"), 2) // the same Secret is not a reason to connect again
 	d.secrets[key] = "newest"
-	d.Refused(machine("a", "cloud"))
+	d.Refused(t.Context(), machine("a", "cloud"), &driver.UnauthorizedError{Err: errors.New("token refused")})
 	d.want(t, machine("a", "cloud"), 3) // at once, when the cloud refused the present ones
 }
 

@@ -21,7 +21,7 @@ func (r *Reconciler[M, C]) provision(ctx context.Context, s *state[M, C]) (ctrl.
 	}
 	cloud, err := r.Accounts.Driver(ctx, s.machine)
 	if err != nil {
-		return r.failed(s, err)
+		return r.failed(ctx, s, err)
 	}
 	if cloud.Provision == nil {
 		return ctrl.Result{}, nil
@@ -31,7 +31,7 @@ func (r *Reconciler[M, C]) provision(ctx context.Context, s *state[M, C]) (ctrl.
 	case driver.IsNotFound(err):
 		observed = driver.Instance{State: driver.Terminated}
 	case err != nil:
-		return r.failed(s, fmt.Errorf("provisioning instance: %w", err))
+		return r.failed(ctx, s, fmt.Errorf("provisioning instance: %w", err))
 	}
 	s.observed = observed
 	return ctrl.Result{}, nil

@@ -21,10 +21,10 @@ import (
 var inSteps = fake.Options{Steps: 3, BootReads: 1, DeleteReads: 1}
 
 // provisions are the calls of Provision so far.
-func (r *rig) provisions() int { return r.cloud.Snapshot().Calls["provision"] }
+func (r *fixture) provisions() int { return r.cloud.Snapshot().Calls["provision"] }
 
 // created reconciles until the machine has its instance, and no further.
-func (r *rig) created(machine *infrav1.SimMachine) {
+func (r *fixture) created(machine *infrav1.SimMachine) {
 	r.t.Helper()
 	for range 5 {
 		if _, err := r.reconcile(machine); err != nil {
@@ -38,7 +38,7 @@ func (r *rig) created(machine *infrav1.SimMachine) {
 }
 
 // ready reconciles until the machine is provisioned.
-func (r *rig) ready(machine *infrav1.SimMachine) {
+func (r *fixture) ready(machine *infrav1.SimMachine) {
 	r.t.Helper()
 	for range 20 {
 		if _, err := r.reconcile(machine); err != nil {
@@ -57,7 +57,7 @@ func TestProvisionsInSteps(t *testing.T) {
 	for name, restarts := range map[string]bool{"by one process": false, "by another process each time": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, inSteps)
+			r := newFixture(t, inSteps)
 			machine, _ := r.machine("worker")
 			r.created(machine)
 			for range 10 {
@@ -84,7 +84,7 @@ func TestProvisionsInSteps(t *testing.T) {
 // TestNoStepBeforeTheProviderIDIsStored: the record of an instance comes before anything that is done to it.
 func TestNoStepBeforeTheProviderIDIsStored(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{Steps: 1, BootReads: 0})
+	r := newFixture(t, fake.Options{Steps: 1, BootReads: 0})
 	machine, _ := r.machine("worker")
 	if _, err := r.reconcile(machine); err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func TestNoStepBeforeTheProviderIDIsStored(t *testing.T) {
 // TestNoStepInAnotherAccount: credentials that were replaced lead elsewhere.
 func TestNoStepInAnotherAccount(t *testing.T) {
 	t.Parallel()
-	r, secret := newAccountRigOf(t, inSteps)
+	r, secret := newAccountFixtureOf(t, inSteps)
 	machine, _ := r.machine("worker")
 	r.created(machine)
 	before := r.provisions()
@@ -127,7 +127,7 @@ func TestNoStepInAnotherAccount(t *testing.T) {
 // TestNoStepOfAForeignInstance has the tags of the instance replaced while it is provisioned.
 func TestNoStepOfAForeignInstance(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, inSteps)
+	r := newFixture(t, inSteps)
 	machine, _ := r.machine("worker")
 	r.created(machine)
 	before := r.provisions()
@@ -143,7 +143,7 @@ func TestNoStepOfAForeignInstance(t *testing.T) {
 // takes one call of Delete for each step.
 func TestNoStepWhileDeleting(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, inSteps)
+	r := newFixture(t, inSteps)
 	machine, _ := r.machine("worker")
 	r.created(machine)
 	if _, err := r.reconcile(machine); err != nil {
@@ -169,7 +169,7 @@ func TestNoStepWhileDeleting(t *testing.T) {
 // TestStepsWithAnInventory: lists and the answers of Provision keep the inventory true.
 func TestStepsWithAnInventory(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, inSteps)
+	r := newFixture(t, inSteps)
 	r.interval = time.Minute
 	r.restart()
 	machine, _ := r.machine("worker")
@@ -198,7 +198,7 @@ func TestStepsWithAnInventory(t *testing.T) {
 // TestStepThatFails: the condition has the cause, and the step is taken again.
 func TestStepThatFails(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, inSteps)
+	r := newFixture(t, inSteps)
 	machine, _ := r.machine("worker")
 	r.created(machine)
 	r.faults = func(call fake.Call) fake.Fault {
@@ -225,7 +225,7 @@ func TestStepThatFails(t *testing.T) {
 // TestStepOfAnInstanceThatIsGone: it was deleted by others after it was read.
 func TestStepOfAnInstanceThatIsGone(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, inSteps)
+	r := newFixture(t, inSteps)
 	machine, _ := r.machine("worker")
 	r.created(machine)
 	r.faults = func(call fake.Call) fake.Fault {

@@ -23,9 +23,9 @@ import (
 	"drover.io/infra-providers/internal/testenv"
 )
 
-func TestCreatesOneInstanceAndReportsIt(t *testing.T) {
+func TestCreatesOneInstance(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{BootReads: 1})
+	r := newFixture(t, fake.Options{BootReads: 1})
 	machine, owner := r.machine("worker")
 	r.update(owner, func() { owner.Spec.FailureDomain = "zone-q" })
 
@@ -76,15 +76,15 @@ func TestCreatesOneInstanceAndReportsIt(t *testing.T) {
 		`Normal InstanceCreated created instance "fake:///zone-q/i-000001"`,
 		"Normal InstanceRunning instance runs",
 	}
-	if diff := cmp.Diff(wantEvents, r.told()); diff != "" {
+	if diff := cmp.Diff(wantEvents, r.events()); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
 
-// TestWhatIsNotReadyYetIsNoFailure: a volume that the cloud still fills, say.
-func TestWhatIsNotReadyYetIsNoFailure(t *testing.T) {
+// TestUnfinishedCreationIsNoFailure has a volume that is still being created.
+func TestUnfinishedCreationIsNoFailure(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{})
+	r := newFixture(t, fake.Options{})
 	r.faults = func(call fake.Call) fake.Fault {
 		if call.Operation != "create" {
 			return fake.Fault{}
@@ -100,8 +100,8 @@ func TestWhatIsNotReadyYetIsNoFailure(t *testing.T) {
 		t.Errorf("got %+v and %v, want another try in 5 seconds", result, err)
 	}
 	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstancePendingReason)
-	if told := r.told(); len(told) > 0 {
-		t.Errorf("events %q", told)
+	if got := r.events(); len(got) > 0 {
+		t.Errorf("events %q", got)
 	}
 	r.faults = nil
 	r.restart()
@@ -111,7 +111,7 @@ func TestWhatIsNotReadyYetIsNoFailure(t *testing.T) {
 
 func TestWritesNothingWhenNothingChanged(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{})
+	r := newFixture(t, fake.Options{})
 	machine, _ := r.machine("worker")
 	r.settle(machine)
 	writes, version := r.writes.Load(), machine.ResourceVersion
@@ -122,13 +122,13 @@ func TestWritesNothingWhenNothingChanged(t *testing.T) {
 		}
 	}
 	if r.writes.Load() != writes || machine.ResourceVersion != version {
-		t.Errorf("%d writes in a quiet period", r.writes.Load()-writes)
+		t.Errorf("%d writes while nothing changed", r.writes.Load()-writes)
 	}
 }
 
-func TestNeedsFewWrites(t *testing.T) {
+func TestWritesPerMachine(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{})
+	r := newFixture(t, fake.Options{})
 	machine, _ := r.machine("worker")
 	r.settle(machine)
 	// The claim and its status, the providerID and its status.
@@ -140,31 +140,31 @@ func TestNeedsFewWrites(t *testing.T) {
 func TestWaits(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		given func(*rig, *infrav1.SimMachine, *clusterv1.Machine)
+		given func(*fixture, *infrav1.SimMachine, *clusterv1.Machine)
 		want  string
 	}{
 		"for a Machine to own it": {
-			func(r *rig, infra *infrav1.SimMachine, _ *clusterv1.Machine) {
+			func(r *fixture, infra *infrav1.SimMachine, _ *clusterv1.Machine) {
 				r.update(infra, func() { infra.OwnerReferences = nil })
 			}, inframachine.WaitingForMachineReason},
 		"for the Cluster to exist": {
-			func(r *rig, _ *infrav1.SimMachine, _ *clusterv1.Machine) { r.delete(r.home) },
+			func(r *fixture, _ *infrav1.SimMachine, _ *clusterv1.Machine) { r.delete(r.home) },
 			inframachine.WaitingForClusterReason},
 		"for the Cluster's infrastructure": {
-			func(r *rig, _ *infrav1.SimMachine, _ *clusterv1.Machine) {
+			func(r *fixture, _ *infrav1.SimMachine, _ *clusterv1.Machine) {
 				r.home.Status.Initialization.InfrastructureProvisioned = ptr.To(false)
 				if err := cluster.Client.Status().Update(r.t.Context(), r.home); err != nil {
 					r.t.Fatal(err)
 				}
 			}, inframachine.WaitingForClusterReason},
 		"for bootstrap data that does not exist": {
-			func(r *rig, _ *infrav1.SimMachine, owner *clusterv1.Machine) {
+			func(r *fixture, _ *infrav1.SimMachine, owner *clusterv1.Machine) {
 				r.update(owner, func() { owner.Spec.Bootstrap.DataSecretName = ptr.To("nowhere") })
 			}, inframachine.BootstrapDataInvalidReason},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, fake.Options{})
+			r := newFixture(t, fake.Options{})
 			machine, owner := r.machine("worker")
 			test.given(r, machine, owner)
 			r.settle(machine)
@@ -180,17 +180,17 @@ func TestWaits(t *testing.T) {
 
 func TestPauses(t *testing.T) {
 	t.Parallel()
-	for name, pause := range map[string]func(*rig, *infrav1.SimMachine){
-		"with the Cluster": func(r *rig, _ *infrav1.SimMachine) {
+	for name, pause := range map[string]func(*fixture, *infrav1.SimMachine){
+		"with the Cluster": func(r *fixture, _ *infrav1.SimMachine) {
 			r.update(r.home, func() { r.home.Spec.Paused = ptr.To(true) })
 		},
-		"by its annotation": func(r *rig, machine *infrav1.SimMachine) {
+		"by its annotation": func(r *fixture, machine *infrav1.SimMachine) {
 			r.update(machine, func() { machine.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, fake.Options{})
+			r := newFixture(t, fake.Options{})
 			machine, _ := r.machine("worker")
 			pause(r, machine)
 			r.settle(machine)
@@ -203,9 +203,9 @@ func TestPauses(t *testing.T) {
 	}
 }
 
-func TestLeavesToOthersWhatItsFilterDoesNotMatch(t *testing.T) {
+func TestIgnoresMachinesOutsideTheWatchFilter(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{})
+	r := newFixture(t, fake.Options{})
 	r.watchFilter = "mine"
 	r.restart()
 	theirs, _ := r.machine("theirs")
@@ -214,20 +214,20 @@ func TestLeavesToOthersWhatItsFilterDoesNotMatch(t *testing.T) {
 	r.settle(theirs)
 	r.settle(mine)
 	if len(theirs.Finalizers) > 0 || len(theirs.Status.Conditions) > 0 {
-		t.Errorf("somebody else's machine was touched: %+v", theirs)
+		t.Errorf("a machine of another provider was touched: %+v", theirs)
 	}
 	r.wantInCloud(1)
 }
 
-// TestSurvivesDyingAtAnyWrite kills the reconciler at its first, second, … write, both while the machine
+// TestContinuesAfterAnyFailedWrite kills the reconciler at its first, second, … write, both while the machine
 // comes and while it goes, with and without losing the cloud's answers too.
-func TestSurvivesDyingAtAnyWrite(t *testing.T) {
+func TestContinuesAfterAnyFailedWrite(t *testing.T) {
 	t.Parallel()
 	for death := range int32(6) {
 		for _, lost := range []bool{false, true} {
 			t.Run(fmt.Sprintf("write %d, answers lost %t", death, lost), func(t *testing.T) {
 				t.Parallel()
-				r := newRig(t, fake.Options{BootReads: 1, DeleteReads: 1})
+				r := newFixture(t, fake.Options{BootReads: 1, DeleteReads: 1})
 				answers := map[string]bool{}
 				r.faults = func(call fake.Call) fake.Fault {
 					if !lost || answers[call.Operation] || call.Operation == "get" {
@@ -256,7 +256,7 @@ func TestAdoptsByProviderIDAfterAMove(t *testing.T) {
 	for name, keepsAnnotations := range map[string]bool{"with its annotations": true, "without its annotations": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, fake.Options{})
+			r := newFixture(t, fake.Options{})
 			machine, owner := r.machine("worker")
 			r.settle(machine)
 			moved := r.move(machine, owner, keepsAnnotations)
@@ -274,11 +274,11 @@ func TestAdoptsByProviderIDAfterAMove(t *testing.T) {
 	}
 }
 
-// TestFollowsAClusterThatMoved gives the Cluster another UID, as a move does, and expects the tags to follow,
+// TestRetagsAfterAMoveOfTheCluster gives the Cluster another UID, as a move does, and expects the tags to follow,
 // at the cost of one call.
-func TestFollowsAClusterThatMoved(t *testing.T) {
+func TestRetagsAfterAMoveOfTheCluster(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{})
+	r := newFixture(t, fake.Options{})
 	machine, owner := r.machine("worker")
 	r.settle(machine)
 	before := r.home.UID
@@ -318,7 +318,7 @@ func TestFollowsAClusterThatMoved(t *testing.T) {
 }
 
 // move removes the objects without deleting the instance and creates them again, as clusterctl does.
-func (r *rig) move(machine *infrav1.SimMachine, owner *clusterv1.Machine, keepsAnnotations bool) *infrav1.SimMachine {
+func (r *fixture) move(machine *infrav1.SimMachine, owner *clusterv1.Machine, keepsAnnotations bool) *infrav1.SimMachine {
 	r.t.Helper()
 	r.update(machine, func() { machine.Finalizers = nil })
 	secret := testenv.BootstrapSecret(owner)
@@ -332,9 +332,9 @@ func (r *rig) move(machine *infrav1.SimMachine, owner *clusterv1.Machine, keepsA
 	return moved
 }
 
-func TestNoticesThatSomebodyDeletedTheInstance(t *testing.T) {
+func TestInstanceDeletedByOthers(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{})
+	r := newFixture(t, fake.Options{})
 	machine, _ := r.machine("worker")
 	r.settle(machine)
 	r.cloud.Destroy(machine.UID)
@@ -349,9 +349,9 @@ func TestNoticesThatSomebodyDeletedTheInstance(t *testing.T) {
 	r.wantGone(machine)
 }
 
-func TestTellsFailuresApart(t *testing.T) {
+func TestReasonsOfFailures(t *testing.T) {
 	t.Parallel()
-	cause := errors.New("the cloud says no")
+	cause := errors.New("refused by the cloud")
 	for name, test := range map[string]struct {
 		err    error
 		reason string
@@ -367,7 +367,7 @@ func TestTellsFailuresApart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, fake.Options{})
+			r := newFixture(t, fake.Options{})
 			r.faults = func(call fake.Call) fake.Fault {
 				if call.Operation == "create" {
 					return fake.Fault{Err: test.err}
@@ -383,10 +383,10 @@ func TestTellsFailuresApart(t *testing.T) {
 				t.Errorf("got %+v and %v, want a retry after %s and failure %t", result, err, test.retry, test.fails)
 			}
 			r.wantReason(machine, clusterv1.ReadyCondition, test.reason)
-			r.told()
+			r.events()
 			_, _ = r.reconcile(machine)
-			if again := r.told(); len(again) > 0 {
-				t.Errorf("the same failure is told again: %q", again)
+			if again := r.events(); len(again) > 0 {
+				t.Errorf("the same failure has another event: %q", again)
 			}
 			r.later = time.Hour // a rate limit counts for the whole account, deletions included
 			r.delete(machine)
@@ -397,9 +397,9 @@ func TestTellsFailuresApart(t *testing.T) {
 	}
 }
 
-func TestAPassingFailureDoesNotMakeARunningInstanceUnready(t *testing.T) {
+func TestTransientFailureKeepsReady(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{})
+	r := newFixture(t, fake.Options{})
 	machine, _ := r.machine("worker")
 	r.settle(machine)
 	r.faults = func(fake.Call) fake.Fault { return fake.Fault{Err: errors.New("gateway timeout")} }
@@ -411,15 +411,15 @@ func TestAPassingFailureDoesNotMakeARunningInstanceUnready(t *testing.T) {
 
 func TestDeletes(t *testing.T) {
 	t.Parallel()
-	for name, given := range map[string]func(*rig, *infrav1.SimMachine, *clusterv1.Machine){
-		"a machine that runs": func(*rig, *infrav1.SimMachine, *clusterv1.Machine) {},
-		"a machine whose Cluster and Machine are gone": func(r *rig, _ *infrav1.SimMachine, owner *clusterv1.Machine) {
+	for name, given := range map[string]func(*fixture, *infrav1.SimMachine, *clusterv1.Machine){
+		"a machine that runs": func(*fixture, *infrav1.SimMachine, *clusterv1.Machine) {},
+		"a machine whose Cluster and Machine are gone": func(r *fixture, _ *infrav1.SimMachine, owner *clusterv1.Machine) {
 			r.delete(r.home, owner)
 		},
-		"a machine that lost its label": func(r *rig, machine *infrav1.SimMachine, _ *clusterv1.Machine) {
+		"a machine that lost its label": func(r *fixture, machine *infrav1.SimMachine, _ *clusterv1.Machine) {
 			r.update(machine, func() { machine.Labels = nil })
 		},
-		"a machine that lost its status": func(r *rig, machine *infrav1.SimMachine, _ *clusterv1.Machine) {
+		"a machine that lost its status": func(r *fixture, machine *infrav1.SimMachine, _ *clusterv1.Machine) {
 			machine.Status = infrav1.MachineStatus{InstanceState: "Lost"}
 			if err := cluster.Client.Status().Update(r.t.Context(), machine); err != nil {
 				r.t.Fatal(err)
@@ -428,7 +428,7 @@ func TestDeletes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, fake.Options{DeleteReads: 2})
+			r := newFixture(t, fake.Options{DeleteReads: 2})
 			machine, owner := r.machine("worker")
 			r.settle(machine)
 			given(r, machine, owner)
@@ -452,10 +452,10 @@ func TestDeletes(t *testing.T) {
 	}
 }
 
-// TestAMachineWithoutAClusterIsHeld: without the name of its Cluster nothing is known to be a machine's own.
-func TestAMachineWithoutAClusterIsHeld(t *testing.T) {
+// TestDeletionWithoutACluster: without the name of its Cluster no instance can be proven to be the machine's.
+func TestDeletionWithoutACluster(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{})
+	r := newFixture(t, fake.Options{})
 	machine, owner := r.machine("worker")
 	r.settle(machine)
 	r.update(machine, func() { machine.Labels = nil })
@@ -469,10 +469,10 @@ func TestAMachineWithoutAClusterIsHeld(t *testing.T) {
 	r.wantInCloud(0)
 }
 
-// TestADeletionThatHangsSaysWhy: in the words of the cloud.
-func TestADeletionThatHangsSaysWhy(t *testing.T) {
+// TestPendingDeletionHasTheMessageOfTheCloud in its Ready condition.
+func TestPendingDeletionHasTheMessageOfTheCloud(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{DeleteReads: 5})
+	r := newFixture(t, fake.Options{DeleteReads: 5})
 	machine, _ := r.machine("worker")
 	r.settle(machine)
 	r.cloud.Set(machine.UID, func(i *driver.Instance) { i.Message = "the disk is locked" })
@@ -489,11 +489,11 @@ func TestADeletionThatHangsSaysWhy(t *testing.T) {
 	}
 }
 
-// TestAForgedMachineReachesNothing has the sequence of a tenant who knows the name and the providerID of another
+// TestForgedMachineTouchesNoForeignInstance has the sequence of a tenant with the name and the providerID of another
 // one's machine: an object with the finalizer and without any label, owner or annotation, or with forged ones.
-func TestAForgedMachineReachesNothing(t *testing.T) {
+func TestForgedMachineTouchesNoForeignInstance(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{})
+	r := newFixture(t, fake.Options{})
 	victim, _ := r.machine("worker")
 	r.settle(victim)
 	evil, err := cluster.Namespace(t.Context(), "evil")
@@ -528,9 +528,9 @@ func TestAForgedMachineReachesNothing(t *testing.T) {
 	r.wantReason(victim, clusterv1.ReadyCondition, inframachine.InstanceRunningReason)
 }
 
-func TestLeavesAloneWhatBelongsToSomebodyElse(t *testing.T) {
+func TestForeignInstanceIsNotTouched(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{})
+	r := newFixture(t, fake.Options{})
 	victim, _ := r.machine("victim")
 	r.settle(victim)
 	thief, _ := r.machine("thief", func(m *infrav1.SimMachine) { m.Spec.ProviderID = victim.Spec.ProviderID })

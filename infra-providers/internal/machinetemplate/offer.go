@@ -38,7 +38,7 @@ func (r *Reconciler[M, C]) inspect(ctx context.Context, template driver.Template
 		found.image, err = cloud.FindImage(ctx, config)
 	}
 	if driver.IsUnauthorized(err) {
-		r.Accounts.Refused(machine)
+		r.Accounts.Refused(ctx, machine, err)
 	}
 	offered, needed := found.size.Architecture, found.image.Architecture
 	if err == nil && offered != "" && needed != "" && offered != needed {

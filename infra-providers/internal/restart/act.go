@@ -66,7 +66,7 @@ func (r *Reconciler[M, C]) refused(ctx context.Context, s *state[M, C], cause er
 		return ctrl.Result{RequeueAfter: says.Retry}, nil
 	}
 	if driver.IsUnauthorized(cause) {
-		r.Accounts.Refused(s.infra)
+		r.Accounts.Refused(ctx, s.infra, cause)
 	}
 	if says.Terminal {
 		return r.handBack(ctx, s, back(says.Reason, cause.Error()))
