@@ -41,7 +41,7 @@ func (c *Cache[M, C]) due(ctx context.Context) (all []func(context.Context)) {
 		}
 		all = append(all, func(ctx context.Context) {
 			if err := c.refresh(ctx, k, e); err != nil && ctx.Err() == nil {
-				ctrl.LoggerFrom(ctx).Error(err, "refreshing inventory", "cloud", c.cloud.Name)
+				ctrl.LoggerFrom(ctx).Error(err, "refreshing inventory")
 			}
 		})
 	}
