@@ -16,6 +16,7 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/throttle"
 	"drover.io/runtime/expiring"
 )
 
@@ -40,7 +41,7 @@ func newPermission(options Options) *permission {
 	return &permission{
 		named:      options.OwnCredentials,
 		namespaces: options.Namespaces,
-		refusals:   expiring.Map[string, error]{Clock: passiveClock(options.Now), TTL: permissionTTL},
+		refusals:   expiring.Map[string, error]{Clock: throttle.Clock(options.Now), TTL: permissionTTL},
 	}
 }
 
@@ -80,12 +81,3 @@ func refused(namespace, note string) error {
 
 // reset makes the next check read the Namespace again.
 func (p *permission) reset(namespace string) { p.refusals.Delete(namespace) }
-
-// passiveClock is a function that returns the time, as a clock.
-type passiveClock func() time.Time
-
-// Now implements clock.PassiveClock.
-func (c passiveClock) Now() time.Time { return c() }
-
-// Since implements clock.PassiveClock.
-func (c passiveClock) Since(t time.Time) time.Duration { return c().Sub(t) }
