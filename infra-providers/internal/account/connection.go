@@ -112,7 +112,7 @@ func (c *Cache[M, C]) open(k key, e *entry[C], connected driver.Driver[C]) *conn
 	if c.options.Interval > 0 {
 		opened.inventory = inventory.New[C](direct, inventory.Options{
 			Interval: c.options.Interval, Unsettled: unsettled, Now: c.options.Now, Changed: c.options.Changed,
-			Most: func() int { return c.room(k) }, Kept: &e.kept,
+			Max: func() int { return c.room(k) }, Kept: &e.kept,
 		})
 		outer = opened.inventory
 		changed = func(id driver.Identity) {
@@ -176,7 +176,7 @@ func (c *connection[C]) provision(direct *throttle.Throttle[C], meter *metered[C
 		case err != nil:
 			c.touch(id)
 		case c.inventory != nil:
-			c.inventory.Note(found)
+			c.inventory.Keep(found)
 		}
 		return found, err
 	}

@@ -17,9 +17,9 @@ import (
 
 var home = driver.Owner{UID: "c", Namespace: "a", Name: "home"}
 
-// TestAThousandMachinesCostTheirPages counts the calls of a cloud with pages of a hundred, while each of a
+// TestCallsOfAThousandMachines counts the calls of a cloud with pages of a hundred, while each of a
 // thousand machines is looked at in every interval.
-func TestAThousandMachinesCostTheirPages(t *testing.T) {
+func TestCallsOfAThousandMachines(t *testing.T) {
 	t.Parallel()
 	const many = 1000
 	d := newDesk(time.Minute)
