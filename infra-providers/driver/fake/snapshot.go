@@ -11,23 +11,23 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// Census is what exists in the cloud, as its owner would see it.
-type Census struct {
+// Snapshot is what exists in the cloud.
+type Snapshot struct {
 	// Instances and Disks are the identities that have one.
 	Instances, Disks map[types.UID]driver.Identity
-	// Doubled are the machines, by cluster namespace and name, that have more than one instance.
-	Doubled []string
+	// Duplicates are the machines, by cluster namespace and name, that have more than one instance.
+	Duplicates []string
 	// Restarts counts how often each identity's instance was restarted.
 	Restarts map[types.UID]int
-	// Calls counts what was asked, by operation.
+	// Calls has the number of calls by operation.
 	Calls map[string]int
 }
 
-// Census counts without being a call.
-func (c *Cloud) Census() Census {
+// Snapshot reads everything without being a call.
+func (c *Cloud) Snapshot() Snapshot {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	census := Census{
+	snapshot := Snapshot{
 		Instances: map[types.UID]driver.Identity{},
 		Disks:     map[types.UID]driver.Identity{},
 		Restarts:  maps.Clone(c.restarts),
@@ -35,21 +35,32 @@ func (c *Cloud) Census() Census {
 	}
 	seen := map[string]bool{}
 	for uid, known := range c.disks {
-		census.Disks[uid] = known.owner
+		snapshot.Disks[uid] = known.owner
 	}
 	for _, known := range c.servers {
 		id := known.instance.Identity
-		census.Instances[id.UID] = id
+		snapshot.Instances[id.UID] = id
 		machine := id.Owner.Namespace + "/" + id.Name
 		if seen[machine] {
-			census.Doubled = append(census.Doubled, machine)
+			snapshot.Duplicates = append(snapshot.Duplicates, machine)
 		}
 		seen[machine] = true
 	}
-	return census
+	return snapshot
 }
 
-// UserData returns what the instance of an identity was given.
+// Changes counts the calls that change something, and of Provision those that took a step.
+func (c *Cloud) Changes() (count int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	count = c.provisioned
+	for _, operation := range []string{"create", "disk", "delete", "restart", "tag"} {
+		count += c.counts[operation]
+	}
+	return count
+}
+
+// UserData returns the user data of the instance of an identity.
 func (c *Cloud) UserData(uid types.UID) []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,41 +80,41 @@ func (c *Cloud) ImageOf(instance driver.Instance) string {
 	return ""
 }
 
-// Register adds an image.
-func (c *Cloud) Register(name string, image driver.Image) {
+// RegisterImage adds an image.
+func (c *Cloud) RegisterImage(name string, image driver.Image) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.images[name] = image
 }
 
-// Deregister removes an image behind everybody's back.
-func (c *Cloud) Deregister(name string) {
+// DeregisterImage removes an image, as another client of the cloud would.
+func (c *Cloud) DeregisterImage(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.images, name)
 }
 
-// Destroy removes an instance behind everybody's back, as somebody else with access would.
+// Destroy removes an instance, as another client of the cloud would.
 func (c *Cloud) Destroy(uid types.UID) {
-	c.mutate(uid, func(known *server) { c.forget(known) })
+	c.change(uid, func(known *server) { c.remove(known) })
 }
 
-// Set changes an instance behind everybody's back, and tells who asked to be told.
+// Set changes an instance, as another client of the cloud would, and notifies.
 func (c *Cloud) Set(uid types.UID, change func(*driver.Instance)) {
-	c.mutate(uid, func(known *server) { change(&known.instance) })
+	c.change(uid, func(known *server) { change(&known.instance) })
 }
 
-func (c *Cloud) mutate(uid types.UID, change func(*server)) {
+func (c *Cloud) change(uid types.UID, change func(*server)) {
 	c.mu.Lock()
-	known, tell := c.find(driver.Identity{UID: uid}), c.changed
+	known, notify := c.find(driver.Identity{UID: uid}), c.changed
 	var id driver.Identity
 	if known != nil {
 		change(known)
 		id = known.instance.Identity
 	}
 	c.mu.Unlock()
-	if known != nil && tell != nil {
-		tell(id)
+	if known != nil && notify != nil {
+		notify(id)
 	}
 }
 
@@ -114,8 +125,8 @@ func (c *Cloud) HideNext() {
 	c.hide = 1
 }
 
-// Restore puts the tags of an identity on the instance of a provider ID, as somebody with access would.
-func (c *Cloud) Restore(providerID string, id driver.Identity) {
+// RestoreTags puts the tags of an identity on the instance of a provider ID, as another client of the cloud would.
+func (c *Cloud) RestoreTags(providerID string, id driver.Identity) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known := c.find(driver.Identity{ProviderID: providerID}); known != nil {
@@ -132,21 +143,21 @@ func (c *Cloud) Copy(providerID string) string {
 	if known == nil {
 		return ""
 	}
-	made := c.boot(driver.Request[Config]{Identity: known.instance.Identity, Config: known.config}, driver.Image{ID: known.image})
-	return made.instance.ProviderID
+	created := c.createServer(driver.Request[Config]{Identity: known.instance.Identity, Config: known.config}, driver.Image{ID: known.image})
+	return created.instance.ProviderID
 }
 
-// DestroyInstance removes the instance of a provider ID behind everybody's back.
+// DestroyInstance removes the instance of a provider ID, as another client of the cloud would.
 func (c *Cloud) DestroyInstance(providerID string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known := c.find(driver.Identity{ProviderID: providerID}); known != nil {
-		c.forget(known)
+		c.remove(known)
 	}
 }
 
-// Untag takes tags off the instance of a provider ID and its disk, as somebody who tidies up would, and returns a
-// function that reports whether both are still there and then removes them.
+// Untag removes tags from the instance of a provider ID and its disk, as another client of the cloud would, and returns
+// a function that reports whether both still exist and then removes them.
 func (c *Cloud) Untag(providerID string, keys ...string) func() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,7 +182,7 @@ func (c *Cloud) Untag(providerID string, keys ...string) func() bool {
 		if _, left := c.disks[uid]; left != beside {
 			there = false
 		}
-		c.forget(known)
+		c.remove(known)
 		delete(c.disks, uid)
 		return there
 	}

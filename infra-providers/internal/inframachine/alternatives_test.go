@@ -20,10 +20,10 @@ import (
 	"drover.io/infra-providers/internal/inframachine"
 )
 
-// newChoosyRig is a rig whose machines may be small or large in zone a, or small in zone b.
-func newChoosyRig(t *testing.T, full ...string) *rig {
+// newChoosyRig is a fixture whose machines may be small or large in zone a, or small in zone b.
+func newChoosyRig(t *testing.T, full ...string) *fixture {
 	t.Helper()
-	r := newRig(t, fake.Options{})
+	r := newFixture(t, fake.Options{})
 	r.alternatives = []fake.Config{{InstanceType: "large", Zone: "a"}, {InstanceType: "small", Zone: "b"}}
 	r.fill(full...)
 	r.restart()
@@ -31,7 +31,7 @@ func newChoosyRig(t *testing.T, full ...string) *rig {
 }
 
 // fill makes the cloud refuse creations in places named as type/zone.
-func (r *rig) fill(full ...string) {
+func (r *fixture) fill(full ...string) {
 	r.faults = func(call fake.Call) fake.Fault {
 		at := call.Config.InstanceType + "/" + call.Config.Zone
 		if call.Operation != "create" || !strings.Contains(strings.Join(full, " "), at) {
@@ -42,33 +42,33 @@ func (r *rig) fill(full ...string) {
 }
 
 // choosy creates a machine whose first choice is small in zone a.
-func (r *rig) choosy(name string) *infrav1.SimMachine {
+func (r *fixture) choosy(name string) *infrav1.SimMachine {
 	r.t.Helper()
 	machine, owner := r.machine(name)
 	r.update(owner, func() { owner.Spec.FailureDomain = "a" })
 	return machine
 }
 
-func (r *rig) wantZone(machine *infrav1.SimMachine, want string) {
+func (r *fixture) wantZone(machine *infrav1.SimMachine, want string) {
 	r.t.Helper()
 	if !strings.HasPrefix(machine.Spec.ProviderID, "fake:///"+want+"/") {
 		r.t.Errorf("providerID is %q, want one in %s", machine.Spec.ProviderID, want)
 	}
 }
 
-func (r *rig) wantCreations(want int) {
+func (r *fixture) wantCreations(want int) {
 	r.t.Helper()
-	if got := r.cloud.Census().Calls["create"]; got != want {
+	if got := r.cloud.Snapshot().Calls["create"]; got != want {
 		r.t.Errorf("%d creations were asked for, want %d", got, want)
 	}
 }
 
-func TestTheFirstChoiceCostsNothing(t *testing.T) {
+func TestFirstChoiceNeedsNoExtraWrite(t *testing.T) {
 	t.Parallel()
 	r := newChoosyRig(t)
 	machine := r.choosy("worker")
 	r.settle(machine)
-	r.wantCensus(1)
+	r.wantInCloud(1)
 	r.wantZone(machine, "a")
 	if got := r.writes.Load(); got > 4 {
 		t.Errorf("%d writes, want no more than without a choice", got)
@@ -78,11 +78,11 @@ func TestTheFirstChoiceCostsNothing(t *testing.T) {
 	}
 }
 
-func TestAsksForTheNextWhereThereIsNoRoom(t *testing.T) {
+func TestNextAlternativeAfterInsufficientCapacity(t *testing.T) {
 	t.Parallel()
 	r := newChoosyRig(t, "small/a", "large/a")
 	machine := r.choosy("worker")
-	var told []string
+	var reasons []string
 	for machine.Spec.ProviderID == "" {
 		if _, err := r.reconcile(machine); err != nil {
 			t.Fatal(err)
@@ -91,23 +91,23 @@ func TestAsksForTheNextWhereThereIsNoRoom(t *testing.T) {
 		if ready := meta.FindStatusCondition(machine.Status.Conditions, clusterv1.ReadyCondition); ready != nil {
 			reason = ready.Reason
 		}
-		told = append(told, machine.Annotations[infrav1.ChoiceAnnotation]+" "+reason)
+		reasons = append(reasons, machine.Annotations[infrav1.ChoiceAnnotation]+" "+reason)
 	}
 	// Each choice is on the object one reconcile before it is asked for.
 	want := []string{" -", "1 InsufficientCapacity", "2 InsufficientCapacity", "2 InstanceRunning"}
-	if diff := cmp.Diff(want, told); diff != "" {
+	if diff := cmp.Diff(want, reasons); diff != "" {
 		t.Errorf("choice and reason (-want +got):\n%s", diff)
 	}
-	r.wantCensus(1)
+	r.wantInCloud(1)
 	r.wantZone(machine, "b")
 	r.wantCreations(3)
 	r.delete(machine)
 	r.settle(machine)
 	r.wantGone(machine)
-	r.wantCensus(0)
+	r.wantInCloud(0)
 }
 
-func TestWaitsWhereThereIsNoRoomAtAllAndTriesAgain(t *testing.T) {
+func TestWaitsWhenNoAlternativeHasCapacity(t *testing.T) {
 	t.Parallel()
 	r := newChoosyRig(t, "small/a", "large/a", "small/b")
 	machine := r.choosy("worker")
@@ -130,19 +130,19 @@ func TestWaitsWhereThereIsNoRoomAtAllAndTriesAgain(t *testing.T) {
 	ready := meta.FindStatusCondition(machine.Status.Conditions, clusterv1.ReadyCondition)
 	for _, part := range []string{`no capacity for "small" in "a": full`, `no capacity for "large" in "a": full`, `no capacity for "small" in "b": full`, "tried again at "} {
 		if !strings.Contains(ready.Message, part) {
-			t.Errorf("the condition says %q, which lacks %q", ready.Message, part)
+			t.Errorf("the message is %q, which lacks %q", ready.Message, part)
 		}
 	}
 
 	r.later = time.Hour
 	r.fill("large/a", "small/b")
 	r.settle(machine)
-	r.wantCensus(1)
+	r.wantInCloud(1)
 	r.wantZone(machine, "a")
 	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstanceRunningReason)
 }
 
-func TestANewMachinePassesOverWhatIsKnownToBeFull(t *testing.T) {
+func TestNewMachineSkipsPlacesWithoutCapacity(t *testing.T) {
 	t.Parallel()
 	r := newChoosyRig(t, "small/a", "large/a")
 	r.settle(r.choosy("first"))
@@ -153,9 +153,9 @@ func TestANewMachinePassesOverWhatIsKnownToBeFull(t *testing.T) {
 	r.wantZone(second, "b")
 }
 
-// TestAnAnswerThatWasLostIsAskedForAgain loses the answer of a creation that succeeded, after which another
+// TestLostAnswerRepeatsTheStoredChoice loses the answer of a creation that succeeded, after which another
 // machine finds the place full. The first one must not look elsewhere, whether its process lives on or not.
-func TestAnAnswerThatWasLostIsAskedForAgain(t *testing.T) {
+func TestLostAnswerRepeatsTheStoredChoice(t *testing.T) {
 	t.Parallel()
 	for _, dies := range []bool{false, true} {
 		t.Run(fmt.Sprintf("restarted %t", dies), func(t *testing.T) {
@@ -171,7 +171,7 @@ func TestAnAnswerThatWasLostIsAskedForAgain(t *testing.T) {
 			for range 2 {
 				_, _ = r.reconcile(lucky)
 			}
-			r.wantCensus(1)
+			r.wantInCloud(1)
 			if lucky.Spec.ProviderID != "" {
 				t.Fatal("the answer was not lost, so this proves nothing")
 			}
@@ -182,13 +182,13 @@ func TestAnAnswerThatWasLostIsAskedForAgain(t *testing.T) {
 			r.faults = only("other", r.faults)
 			r.settle(other)
 			r.settle(lucky)
-			r.wantCensus(2)
+			r.wantInCloud(2)
 			r.wantZone(lucky, "a")
 		})
 	}
 }
 
-// only lets a fault strike one machine.
+// only returns a fault for one machine alone.
 func only(name string, faults func(fake.Call) fake.Fault) func(fake.Call) fake.Fault {
 	return func(call fake.Call) fake.Fault {
 		if call.Identity.Name != name {
@@ -198,9 +198,9 @@ func only(name string, faults func(fake.Call) fake.Fault) func(fake.Call) fake.F
 	}
 }
 
-// TestAChoiceIsAskedForOnlyIfItIsStored kills the reconciler where it stores the second choice, which must
+// TestChoiceIsStoredBeforeItsCreation kills the reconciler where it stores the second choice, which must
 // then not have been asked for.
-func TestAChoiceIsAskedForOnlyIfItIsStored(t *testing.T) {
+func TestChoiceIsStoredBeforeItsCreation(t *testing.T) {
 	t.Parallel()
 	for death := range int32(8) {
 		t.Run(fmt.Sprintf("dies at write %d", death), func(t *testing.T) {
@@ -213,7 +213,7 @@ func TestAChoiceIsAskedForOnlyIfItIsStored(t *testing.T) {
 					r.restart()
 				}
 			}
-			r.wantCensus(1)
+			r.wantInCloud(1)
 			r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstanceRunningReason)
 		})
 	}

@@ -14,13 +14,13 @@ import (
 	"drover.io/infra-providers/driver/fake"
 )
 
-// TestLivesLeaveNothing has a cloud that shows instances as terminated for a while after their end, as EC2 does.
-func TestLivesLeaveNothing(t *testing.T) {
+// TestKeepsNothingOfDeletedInstances has a cloud that lists instances as terminated for a while, as EC2 does.
+func TestKeepsNothingOfDeletedInstances(t *testing.T) {
 	t.Parallel()
 	for name, read := range map[string]bool{"read once more": true, "never read again": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, fake.Options{DeleteReads: 1000})
+			b := newFixture(t, fake.Options{DeleteReads: 1000})
 			for n := range 100 {
 				made, err := b.Create(t.Context(), request(n))
 				if err != nil {
@@ -51,10 +51,10 @@ func TestLivesLeaveNothing(t *testing.T) {
 	}
 }
 
-// TestACopyDoesNotMaskADeadMachine: somebody launched another instance with the same tags, and the original dies.
-func TestACopyDoesNotMaskADeadMachine(t *testing.T) {
+// TestCopyDoesNotHideAMissingInstance: another instance has the same tags, and the original is deleted.
+func TestCopyDoesNotHideAMissingInstance(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, fake.Options{})
+	b := newFixture(t, fake.Options{})
 	original, err := b.Create(t.Context(), request(0))
 	if err != nil {
 		t.Fatal(err)
@@ -80,10 +80,10 @@ func TestACopyDoesNotMaskADeadMachine(t *testing.T) {
 	}
 }
 
-// TestWhatIsMissingIsToldOnce: by the first list that misses it, and by none after.
-func TestWhatIsMissingIsToldOnce(t *testing.T) {
+// TestMissingInstanceIsReportedOnce, by the first list that does not show it.
+func TestMissingInstanceIsReportedOnce(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, fake.Options{})
+	b := newFixture(t, fake.Options{})
 	b.make(1)
 	b.want(0, driver.Running)
 	b.cloud.Destroy(request(0).Identity.UID)
@@ -98,12 +98,12 @@ func TestWhatIsMissingIsToldOnce(t *testing.T) {
 	}
 }
 
-// TestAListWithoutEndIsNotKept has more instances than may be kept, and then fewer again.
-func TestAListWithoutEndIsNotKept(t *testing.T) {
+// TestTooManyInstancesAreNotKept has more instances than may be kept, and then fewer again.
+func TestTooManyInstancesAreNotKept(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, fake.Options{})
+	b := newFixture(t, fake.Options{})
 	most, kept := 3, atomic.Int64{}
-	b.options.Most, b.options.Kept = func() int { return most }, &kept
+	b.options.Max, b.options.Kept = func() int { return most }, &kept
 	b.make(4)
 	for range 2 {
 		if err := b.Refresh(t.Context()); !errors.Is(err, ErrTooMany) || kept.Load() != 0 || len(b.entries) > 0 {

@@ -51,10 +51,10 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// TestSimulatedMachineBecomesANodeAndGoes follows one machine through its whole life: the manager acts
+// TestLifecycleOfASimulatedMachine follows one machine through its whole life: the manager acts
 // under the role that is shipped, the host joins by its bootstrap data alone, a restarted provider finds
 // its hosts again, and nothing is left at the end.
-func TestSimulatedMachineBecomesANodeAndGoes(t *testing.T) {
+func TestLifecycleOfASimulatedMachine(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
 	ctx := t.Context()

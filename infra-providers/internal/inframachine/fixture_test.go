@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
@@ -42,8 +43,8 @@ func TestMain(m *testing.M) {
 // errKilled stands for a process that died before its write reached the API server.
 var errKilled = errors.New("killed")
 
-// rig is a namespace with a Cluster, a fake cloud, and a reconciler that is called by hand.
-type rig struct {
+// fixture is a namespace with a Cluster, a fake cloud, and a reconciler that is called by hand.
+type fixture struct {
 	t        *testing.T
 	home     *clusterv1.Cluster
 	cloud    *fake.Cloud
@@ -68,9 +69,11 @@ type rig struct {
 	refusal error
 
 	reconciler reconcile.Reconciler
+	// log is the logger of the reconciles.
+	log logr.Logger
 }
 
-func newRig(t *testing.T, options fake.Options) *rig {
+func newFixture(t *testing.T, options fake.Options) *fixture {
 	t.Helper()
 	namespace, err := cluster.Namespace(t.Context(), "rig")
 	if err != nil {
@@ -80,7 +83,7 @@ func newRig(t *testing.T, options fake.Options) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, home: home}
+	r := &fixture{t: t, home: home, log: logr.Discard()}
 	r.dieAt.Store(-1)
 	options.Faults = func(call fake.Call) fake.Fault {
 		if r.faults == nil {
@@ -94,7 +97,7 @@ func newRig(t *testing.T, options fake.Options) *rig {
 }
 
 // described is the fake cloud as a provider's cloud.
-func (r *rig) described() driver.Cloud[*infrav1.SimMachine, fake.Config] {
+func (r *fixture) described() driver.Cloud[*infrav1.SimMachine, fake.Config] {
 	described := driver.Cloud[*infrav1.SimMachine, fake.Config]{
 		Name:           "fake",
 		NewMachine:     func() *infrav1.SimMachine { return &infrav1.SimMachine{} },
@@ -117,8 +120,8 @@ func (r *rig) described() driver.Cloud[*infrav1.SimMachine, fake.Config] {
 	return described
 }
 
-// restart makes a new reconciler that remembers nothing.
-func (r *rig) restart() {
+// restart makes a new reconciler with empty memory, as another process has.
+func (r *fixture) restart() {
 	described := r.described()
 	direct, err := client.NewWithWatch(cluster.Config, client.Options{Scheme: cluster.Client.Scheme()})
 	if err != nil {
@@ -163,17 +166,17 @@ func (r *rig) restart() {
 }
 
 // now is the clock of the accounts.
-func (r *rig) now() time.Time {
+func (r *fixture) now() time.Time {
 	if r.interval > 0 {
 		return time.Unix(1_000_000, 0).Add(r.later)
 	}
 	return time.Now().Add(r.later)
 }
 
-func (r *rig) dies() bool { return r.writes.Add(1)-1 == r.dieAt.Load() }
+func (r *fixture) dies() bool { return r.writes.Add(1)-1 == r.dieAt.Load() }
 
 // machine creates a Machine and what it owns.
-func (r *rig) machine(name string, change ...func(*infrav1.SimMachine)) (*infrav1.SimMachine, *clusterv1.Machine) {
+func (r *fixture) machine(name string, change ...func(*infrav1.SimMachine)) (*infrav1.SimMachine, *clusterv1.Machine) {
 	r.t.Helper()
 	infra := &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: infrav1.SimMachineSpec{InstanceType: "small"}}
 	for _, f := range change {
@@ -187,9 +190,9 @@ func (r *rig) machine(name string, change ...func(*infrav1.SimMachine)) (*infrav
 }
 
 // reconcile runs one reconcile and reads the machine again.
-func (r *rig) reconcile(machine *infrav1.SimMachine) (ctrl.Result, error) {
+func (r *fixture) reconcile(machine *infrav1.SimMachine) (ctrl.Result, error) {
 	r.t.Helper()
-	result, err := r.reconciler.Reconcile(r.t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(machine)})
+	result, err := r.reconciler.Reconcile(ctrl.LoggerInto(r.t.Context(), r.log), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(machine)})
 	if getErr := cluster.Client.Get(r.t.Context(), client.ObjectKeyFromObject(machine), machine); client.IgnoreNotFound(getErr) != nil {
 		r.t.Fatal(getErr)
 	} else if getErr != nil {
@@ -199,7 +202,7 @@ func (r *rig) reconcile(machine *infrav1.SimMachine) (ctrl.Result, error) {
 }
 
 // settle reconciles until nothing is left to do at once.
-func (r *rig) settle(machine *infrav1.SimMachine) {
+func (r *fixture) settle(machine *infrav1.SimMachine) {
 	r.t.Helper()
 	for range 50 {
 		before := machine.ResourceVersion
@@ -211,7 +214,7 @@ func (r *rig) settle(machine *infrav1.SimMachine) {
 	r.t.Fatalf("machine does not settle: %+v", machine.Status)
 }
 
-func (r *rig) update(object client.Object, change func()) {
+func (r *fixture) update(object client.Object, change func()) {
 	r.t.Helper()
 	change()
 	if err := cluster.Client.Update(r.t.Context(), object); err != nil {
@@ -219,7 +222,7 @@ func (r *rig) update(object client.Object, change func()) {
 	}
 }
 
-func (r *rig) delete(objects ...client.Object) {
+func (r *fixture) delete(objects ...client.Object) {
 	r.t.Helper()
 	for _, object := range objects {
 		if err := cluster.Client.Delete(r.t.Context(), object); err != nil {
@@ -228,15 +231,15 @@ func (r *rig) delete(objects ...client.Object) {
 	}
 }
 
-func (r *rig) wantCensus(instances int) {
+func (r *fixture) wantInCloud(instances int) {
 	r.t.Helper()
-	census := r.cloud.Census()
-	if len(census.Instances) != instances || len(census.Disks) != instances || len(census.Doubled) > 0 {
-		r.t.Errorf("the cloud has %d instances, %d disks and doubles %q, want %d of each and none", len(census.Instances), len(census.Disks), census.Doubled, instances)
+	snapshot := r.cloud.Snapshot()
+	if len(snapshot.Instances) != instances || len(snapshot.Disks) != instances || len(snapshot.Duplicates) > 0 {
+		r.t.Errorf("the cloud has %d instances, %d disks and doubles %q, want %d of each and none", len(snapshot.Instances), len(snapshot.Disks), snapshot.Duplicates, instances)
 	}
 }
 
-func (r *rig) wantReason(machine *infrav1.SimMachine, kind, want string) {
+func (r *fixture) wantReason(machine *infrav1.SimMachine, kind, want string) {
 	r.t.Helper()
 	condition := meta.FindStatusCondition(machine.Status.Conditions, kind)
 	if condition == nil || condition.Reason != want {
@@ -244,7 +247,7 @@ func (r *rig) wantReason(machine *infrav1.SimMachine, kind, want string) {
 	}
 }
 
-func (r *rig) wantGone(machine *infrav1.SimMachine) {
+func (r *fixture) wantGone(machine *infrav1.SimMachine) {
 	r.t.Helper()
 	if machine.ResourceVersion != "" {
 		r.t.Errorf("the machine still exists with finalizers %q and conditions %+v", machine.Finalizers, machine.Status.Conditions)
@@ -253,8 +256,8 @@ func (r *rig) wantGone(machine *infrav1.SimMachine) {
 
 func keyOf(object client.Object) client.ObjectKey { return client.ObjectKeyFromObject(object) }
 
-// told drains the events.
-func (r *rig) told() []string {
+// events returns the events since the last call.
+func (r *fixture) events() []string {
 	var all []string
 	for {
 		select {

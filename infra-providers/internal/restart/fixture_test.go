@@ -45,9 +45,9 @@ const minute = time.Minute
 // silent hides every ability of a driver.
 type silent struct{ driver.Driver[fake.Config] }
 
-// rig is an unhealthy Machine with an instance in a fake cloud and a remediation, and a reconciler with a clock of
+// fixture is an unhealthy Machine with an instance in a fake cloud and a remediation, and a reconciler with a clock of
 // its own that is called by hand.
-type rig struct {
+type fixture struct {
 	t           *testing.T
 	home        *clusterv1.Cluster
 	owner       *clusterv1.Machine
@@ -64,9 +64,9 @@ type rig struct {
 	*restart.Reconciler[*infrav1.SimMachine, fake.Config]
 }
 
-func newRig(t *testing.T, retryLimit int32) *rig {
+func newFixture(t *testing.T, retryLimit int32) *fixture {
 	t.Helper()
-	r := &rig{t: t, dieAt: -1, now: time.Now().Truncate(time.Second), recorder: events.NewFakeRecorder(100)}
+	r := &fixture{t: t, dieAt: -1, now: time.Now().Truncate(time.Second), recorder: events.NewFakeRecorder(100)}
 	r.cloud = fake.New(fake.Options{Faults: func(call fake.Call) fake.Fault {
 		if r.faults == nil {
 			return fake.Fault{}
@@ -84,14 +84,14 @@ func newRig(t *testing.T, retryLimit int32) *rig {
 	r.infra.Spec.ProviderID = made.ProviderID
 	r.owner, err = cluster.Machine(t.Context(), r.home, r.infra, nil)
 	r.must(err)
-	r.judge(metav1.ConditionFalse)
+	r.setHealth(metav1.ConditionFalse)
 	r.request(retryLimit)
 	r.restart()
 	return r
 }
 
 // request creates the remediation as a MachineHealthCheck would.
-func (r *rig) request(retryLimit int32) {
+func (r *fixture) request(retryLimit int32) {
 	r.t.Helper()
 	r.remediation = &infrav1.RestartRemediation{
 		ObjectMeta: metav1.ObjectMeta{
@@ -104,7 +104,7 @@ func (r *rig) request(retryLimit int32) {
 }
 
 // restart makes a new reconciler that remembers nothing.
-func (r *rig) restart() {
+func (r *fixture) restart() {
 	described := driver.Cloud[*infrav1.SimMachine, fake.Config]{
 		Name:       "fake",
 		NewMachine: func() *infrav1.SimMachine { return &infrav1.SimMachine{} },
@@ -137,8 +137,8 @@ func (r *rig) restart() {
 	}
 }
 
-// judge writes what a MachineHealthCheck says about the Machine.
-func (r *rig) judge(healthy metav1.ConditionStatus) {
+// setHealth writes the condition of a MachineHealthCheck.
+func (r *fixture) setHealth(healthy metav1.ConditionStatus) {
 	r.t.Helper()
 	r.refresh()
 	meta.SetStatusCondition(&r.owner.Status.Conditions, metav1.Condition{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: healthy, Reason: "Judged"})
@@ -146,7 +146,7 @@ func (r *rig) judge(healthy metav1.ConditionStatus) {
 }
 
 // connection writes what the core says about the connection to the workload cluster.
-func (r *rig) connection(status metav1.ConditionStatus) {
+func (r *fixture) connection(status metav1.ConditionStatus) {
 	r.t.Helper()
 	r.must(cluster.Client.Get(r.t.Context(), client.ObjectKeyFromObject(r.home), r.home))
 	r.home.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
@@ -156,12 +156,12 @@ func (r *rig) connection(status metav1.ConditionStatus) {
 	r.must(cluster.Client.Status().Update(r.t.Context(), r.home))
 }
 
-func (r *rig) refresh() {
+func (r *fixture) refresh() {
 	r.t.Helper()
 	r.must(cluster.Client.Get(r.t.Context(), client.ObjectKeyFromObject(r.owner), r.owner))
 }
 
-func (r *rig) must(err error) {
+func (r *fixture) must(err error) {
 	r.t.Helper()
 	if err != nil {
 		r.t.Fatal(err)
@@ -169,7 +169,7 @@ func (r *rig) must(err error) {
 }
 
 // reconcile runs one reconcile and reads what it may have written.
-func (r *rig) reconcile() (ctrl.Result, error) {
+func (r *fixture) reconcile() (ctrl.Result, error) {
 	r.t.Helper()
 	result, err := r.Reconcile(r.t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(r.remediation)})
 	r.must(client.IgnoreNotFound(cluster.Client.Get(r.t.Context(), client.ObjectKeyFromObject(r.remediation), r.remediation)))
@@ -178,7 +178,7 @@ func (r *rig) reconcile() (ctrl.Result, error) {
 }
 
 // step runs one reconcile, which must not fail and must come back after a time; zero for never.
-func (r *rig) step(wake time.Duration) {
+func (r *fixture) step(wake time.Duration) {
 	r.t.Helper()
 	result, err := r.reconcile()
 	r.must(err)
@@ -187,22 +187,22 @@ func (r *rig) step(wake time.Duration) {
 	}
 }
 
-func (r *rig) update(object client.Object, change func()) {
+func (r *fixture) update(object client.Object, change func()) {
 	r.t.Helper()
 	r.must(cluster.Client.Get(r.t.Context(), client.ObjectKeyFromObject(object), object))
 	change()
 	r.must(cluster.Client.Update(r.t.Context(), object))
 }
 
-func (r *rig) wantRestarts(want int) {
+func (r *fixture) wantRestarts(want int) {
 	r.t.Helper()
-	if got := r.cloud.Census().Restarts["worker-uid"]; got != want {
+	if got := r.cloud.Snapshot().Restarts["worker-uid"]; got != want {
 		r.t.Errorf("the instance was restarted %d times, want %d", got, want)
 	}
 }
 
 // want compares where the remediation stands.
-func (r *rig) want(phase infrav1.RestartRemediationPhase, attempts int32, reason string) {
+func (r *fixture) want(phase infrav1.RestartRemediationPhase, attempts int32, reason string) {
 	r.t.Helper()
 	status := r.remediation.Status
 	progressing := meta.FindStatusCondition(status.Conditions, restart.ProgressingCondition)
@@ -212,7 +212,7 @@ func (r *rig) want(phase infrav1.RestartRemediationPhase, attempts int32, reason
 }
 
 // wantOwner tells whether the owner is to replace the Machine.
-func (r *rig) wantOwner(asked bool) {
+func (r *fixture) wantOwner(asked bool) {
 	r.t.Helper()
 	given := meta.FindStatusCondition(r.owner.Status.Conditions, clusterv1.MachineOwnerRemediatedCondition)
 	if (given != nil) != asked {
@@ -224,7 +224,7 @@ func (r *rig) wantOwner(asked bool) {
 }
 
 // told drains the events.
-func (r *rig) told() (all []string) {
+func (r *fixture) told() (all []string) {
 	for {
 		select {
 		case e := <-r.recorder.Events:
