@@ -39,7 +39,7 @@ func openAWS(string) (cloud, error) {
 }
 
 func openHetzner(string) (cloud, error) {
-	project, err := hetznerfake.Start(hetznerfake.Options{Slow: 1})
+	project, err := hetznerfake.Start(hetznerfake.Options{ActionDelay: 1})
 	if err != nil {
 		return cloud{}, err
 	}

@@ -17,15 +17,15 @@ const (
 	maxPage     = 50
 )
 
-// about is what lists filter by.
-type about struct {
+// described has the properties that lists filter by.
+type described struct {
 	id     int64
 	name   string
 	labels map[string]string
 }
 
-// list answers one page of what the query selects, under the plural name of the kind.
-func list[T any](kind string, all []T, query map[string][]string, describe func(T) about) (any, *refusal) {
+// list returns one page of what the query selects, under the plural name of the kind.
+func listPage[T any](kind string, all []T, query map[string][]string, describe func(T) described) (any, *refusal) {
 	selector, err := labels.Parse(first(query, "label_selector"))
 	if err != nil {
 		return nil, badInput("label_selector", err.Error())
@@ -44,8 +44,8 @@ func list[T any](kind string, all []T, query map[string][]string, describe func(
 	return map[string]any{kind: append([]T{}, selected[from:to]...), "meta": schema.Meta{Pagination: &pagination}}, nil
 }
 
-// one answers the item of an ID under the singular name of the kind.
-func one[T any](kind string, all []T, id int64, describe func(T) about) (any, *refusal) {
+// one returns the item of an ID, under the singular name of the kind.
+func getOne[T any](kind string, all []T, id int64, describe func(T) described) (any, *refusal) {
 	at := slices.IndexFunc(all, func(item T) bool { return describe(item).id == id })
 	if at < 0 {
 		return nil, notFound(kind)
@@ -67,16 +67,16 @@ func number(query map[string][]string, key string, otherwise int) int {
 	return otherwise
 }
 
-func aboutServer(s schema.Server) about         { return about{s.ID, s.Name, s.Labels} }
-func aboutVolume(v schema.Volume) about         { return about{v.ID, v.Name, v.Labels} }
-func aboutNetwork(n schema.Network) about       { return about{n.ID, n.Name, n.Labels} }
-func aboutFirewall(f schema.Firewall) about     { return about{f.ID, f.Name, f.Labels} }
-func aboutSSHKey(k schema.SSHKey) about         { return about{k.ID, k.Name, k.Labels} }
-func aboutGroup(g *schema.PlacementGroup) about { return about{g.ID, g.Name, g.Labels} }
-func aboutPrimaryIP(ip schema.PrimaryIP) about  { return about{ip.ID, ip.Name, ip.Labels} }
-func aboutServerType(t schema.ServerType) about { return about{t.ID, t.Name, nil} }
-func aboutImage(i schema.Image) about {
-	facts := about{i.ID, "", i.Labels}
+func describeServer(s schema.Server) described         { return described{s.ID, s.Name, s.Labels} }
+func describeVolume(v schema.Volume) described         { return described{v.ID, v.Name, v.Labels} }
+func describeNetwork(n schema.Network) described       { return described{n.ID, n.Name, n.Labels} }
+func describeFirewall(f schema.Firewall) described     { return described{f.ID, f.Name, f.Labels} }
+func describeSSHKey(k schema.SSHKey) described         { return described{k.ID, k.Name, k.Labels} }
+func describeGroup(g *schema.PlacementGroup) described { return described{g.ID, g.Name, g.Labels} }
+func describePrimaryIP(ip schema.PrimaryIP) described  { return described{ip.ID, ip.Name, ip.Labels} }
+func describeServerType(t schema.ServerType) described { return described{t.ID, t.Name, nil} }
+func describeImage(i schema.Image) described {
+	facts := described{i.ID, "", i.Labels}
 	if i.Name != nil {
 		facts.name = *i.Name
 	}
@@ -85,17 +85,17 @@ func aboutImage(i schema.Image) about {
 
 func listServers(c *Cloud, r request) (any, *refusal) {
 	var all []schema.Server
-	for _, made := range c.sorted() {
-		if !made.hidden || first(r.query, "label_selector") == "" {
-			all = append(all, made.Server)
+	for _, created := range c.sorted() {
+		if !created.hidden || first(r.query, "label_selector") == "" {
+			all = append(all, created.Server)
 		}
 	}
-	return list("servers", all, r.query, aboutServer)
+	return listPage("servers", all, r.query, describeServer)
 }
 
 func getServer(c *Cloud, r request) (any, *refusal) {
-	if made := c.servers[r.id]; made != nil {
-		return schema.ServerGetResponse{Server: made.Server}, nil
+	if created := c.servers[r.id]; created != nil {
+		return schema.ServerGetResponse{Server: created.Server}, nil
 	}
 	return nil, notFound("server")
 }
@@ -104,19 +104,19 @@ func listVolumes(c *Cloud, r request) (any, *refusal) {
 	var all []schema.Volume
 	if c.faults.blind && first(r.query, "label_selector") != "" {
 		c.faults.blind = false
-		return list("volumes", all, r.query, aboutVolume)
+		return listPage("volumes", all, r.query, describeVolume)
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.volumes)) {
 		all = append(all, c.volumes[id].Volume)
 	}
-	return list("volumes", all, r.query, aboutVolume)
+	return listPage("volumes", all, r.query, describeVolume)
 }
 
 func listServerTypes(c *Cloud, r request) (any, *refusal) {
-	return list("server_types", c.serverTypes, r.query, aboutServerType)
+	return listPage("server_types", c.serverTypes, r.query, describeServerType)
 }
 
-// listImages sorts by age when asked to; the youngest come first.
+// listImages sorts by creation, the newest first, if the query requires it.
 func listImages(c *Cloud, r request) (any, *refusal) {
 	all := slices.DeleteFunc(slices.Clone(c.images), func(i schema.Image) bool {
 		other := func(key, value string) bool { return first(r.query, key) != "" && first(r.query, key) != value }
@@ -125,54 +125,56 @@ func listImages(c *Cloud, r request) (any, *refusal) {
 	if first(r.query, "sort") == "created:desc" {
 		slices.SortFunc(all, func(a, b schema.Image) int { return b.Created.Compare(*a.Created) })
 	}
-	return list("images", all, r.query, aboutImage)
+	return listPage("images", all, r.query, describeImage)
 }
 
-func getImage(c *Cloud, r request) (any, *refusal) { return one("image", c.images, r.id, aboutImage) }
+func getImage(c *Cloud, r request) (any, *refusal) {
+	return getOne("image", c.images, r.id, describeImage)
+}
 
 func listNetworks(c *Cloud, r request) (any, *refusal) {
-	return list("networks", c.networks, r.query, aboutNetwork)
+	return listPage("networks", c.networks, r.query, describeNetwork)
 }
 
 func getNetwork(c *Cloud, r request) (any, *refusal) {
-	return one("network", c.networks, r.id, aboutNetwork)
+	return getOne("network", c.networks, r.id, describeNetwork)
 }
 
 func listFirewalls(c *Cloud, r request) (any, *refusal) {
-	return list("firewalls", c.firewalls, r.query, aboutFirewall)
+	return listPage("firewalls", c.firewalls, r.query, describeFirewall)
 }
 
 func getFirewall(c *Cloud, r request) (any, *refusal) {
-	return one("firewall", c.firewalls, r.id, aboutFirewall)
+	return getOne("firewall", c.firewalls, r.id, describeFirewall)
 }
 
 func listSSHKeys(c *Cloud, r request) (any, *refusal) {
-	return list("ssh_keys", c.sshKeys, r.query, aboutSSHKey)
+	return listPage("ssh_keys", c.sshKeys, r.query, describeSSHKey)
 }
 
 func getSSHKey(c *Cloud, r request) (any, *refusal) {
-	return one("ssh_key", c.sshKeys, r.id, aboutSSHKey)
+	return getOne("ssh_key", c.sshKeys, r.id, describeSSHKey)
 }
 
 func listPlacementGroups(c *Cloud, r request) (any, *refusal) {
 	all := c.placementGroups
-	if c.faults.groupless > 0 {
-		c.faults.groupless--
+	if c.faults.hiddenGroupLists > 0 {
+		c.faults.hiddenGroupLists--
 		all = nil
 	}
-	return list("placement_groups", all, r.query, aboutGroup)
+	return listPage("placement_groups", all, r.query, describeGroup)
 }
 
 func getPlacementGroup(c *Cloud, r request) (any, *refusal) {
-	return one("placement_group", c.placementGroups, r.id, aboutGroup)
+	return getOne("placement_group", c.placementGroups, r.id, describeGroup)
 }
 
 func listPrimaryIPs(c *Cloud, r request) (any, *refusal) {
-	return list("primary_ips", c.addresses(), r.query, aboutPrimaryIP)
+	return listPage("primary_ips", c.addresses(), r.query, describePrimaryIP)
 }
 
 func getPrimaryIP(c *Cloud, r request) (any, *refusal) {
-	return one("primary_ip", c.addresses(), r.id, aboutPrimaryIP)
+	return getOne("primary_ip", c.addresses(), r.id, describePrimaryIP)
 }
 
 func (c *Cloud) addresses() (all []schema.PrimaryIP) {

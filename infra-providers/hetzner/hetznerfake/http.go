@@ -24,14 +24,14 @@ import (
 //go:embed openapi.json
 var description []byte
 
-// request is one that the description allows.
+// request is a request that conforms to the description.
 type request struct {
 	id    int64
 	query url.Values
 	body  []byte
 }
 
-// refusal is an answer that is an error.
+// refusal is an error answer.
 type refusal struct {
 	status  int
 	code    string
@@ -85,20 +85,20 @@ func newRouter(endpoint string) (routers.Router, error) {
 func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.tick++
-	c.settle()
+	c.requests++
+	c.finishActions()
 	c.calls = append(c.calls, withoutIDs(r.Method, r.URL.Path))
-	body, denied := c.answer(r)
-	if denied == nil && r.Method != http.MethodGet && c.faults.lose() {
-		// The deed is done and nobody hears of it.
+	body, refused := c.answer(r)
+	if refused == nil && r.Method != http.MethodGet && c.faults.lose() {
+		// The request was carried out and its answer is lost.
 		panic(http.ErrAbortHandler)
 	}
-	write(w, body, denied)
+	write(w, body, refused)
 }
 
 func (c *Cloud) answer(r *http.Request) (any, *refusal) {
-	if denied := c.faults.refuse(r.Method, r.URL.Path); denied != nil {
-		return nil, denied
+	if refused := c.faults.refuse(r.Method, r.URL.Path); refused != nil {
+		return nil, refused
 	}
 	if c.faults.held != nil && withoutIDs(r.Method, r.URL.Path) == c.faults.held.operation {
 		c.faults.held.keep(r)
@@ -109,7 +109,7 @@ func (c *Cloud) answer(r *http.Request) (any, *refusal) {
 	if c.options.ReadOnly && r.Method != http.MethodGet {
 		return nil, &refusal{status: http.StatusForbidden, code: "token_readonly", message: "the token is only allowed to read"}
 	}
-	operation, asked, err := c.validate(r)
+	operation, requested, err := c.validate(r)
 	if err != nil {
 		c.violations = append(c.violations, fmt.Sprintf("%s %s: %v", r.Method, r.URL, err))
 		return nil, &refusal{status: http.StatusBadRequest, code: "json_error", message: err.Error()}
@@ -118,41 +118,41 @@ func (c *Cloud) answer(r *http.Request) (any, *refusal) {
 	if !ok {
 		return nil, &refusal{status: http.StatusNotImplemented, code: "unsupported_error", message: operation}
 	}
-	return handler(c, asked)
+	return handler(c, requested)
 }
 
-// validate checks a request against the description, and its query for what is not described.
-func (c *Cloud) validate(r *http.Request) (operation string, asked request, err error) {
+// validate checks a request against the description, and its query for unknown parameters.
+func (c *Cloud) validate(r *http.Request) (operation string, requested request, err error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return "", asked, err
+		return "", requested, err
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	r.URL.Scheme, r.URL.Host = "http", r.Host
 	route, params, err := c.router.FindRoute(r)
 	if err != nil {
-		return "", asked, err
+		return "", requested, err
 	}
 	err = openapi3filter.ValidateRequest(r.Context(), &openapi3filter.RequestValidationInput{
 		Request: r, PathParams: params, Route: route,
 		Options: &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc},
 	})
 	if err != nil {
-		return "", asked, err
+		return "", requested, err
 	}
 	for key := range r.URL.Query() {
 		if route.Operation.Parameters.GetByInAndName("query", key) == nil {
-			return "", asked, fmt.Errorf("query parameter %q is not described", key)
+			return "", requested, fmt.Errorf("query parameter %q is not described", key)
 		}
 	}
-	asked = request{query: r.URL.Query(), body: body}
+	requested = request{query: r.URL.Query(), body: body}
 	if id, ok := params["id"]; ok {
-		asked.id, err = strconv.ParseInt(id, 10, 64)
+		requested.id, err = strconv.ParseInt(id, 10, 64)
 	}
-	return route.Method + " " + route.Path, asked, err
+	return route.Method + " " + route.Path, requested, err
 }
 
-func write(w http.ResponseWriter, body any, denied *refusal) {
+func write(w http.ResponseWriter, body any, refused *refusal) {
 	header := w.Header()
 	header.Set("Content-Type", "application/json")
 	header.Set("RateLimit-Limit", "3600")
@@ -160,18 +160,18 @@ func write(w http.ResponseWriter, body any, denied *refusal) {
 	header.Set("RateLimit-Reset", strconv.FormatInt(time.Now().Add(10*time.Minute).Unix(), 10))
 	header.Set("X-Correlation-Id", strconv.FormatInt(time.Now().UnixNano(), 36))
 	switch {
-	case denied != nil:
-		if denied.status == http.StatusTooManyRequests {
+	case refused != nil:
+		if refused.status == http.StatusTooManyRequests {
 			header.Set("RateLimit-Remaining", "0")
 			header.Set("RateLimit-Reset", strconv.FormatInt(time.Now().Add(time.Hour).Unix(), 10))
 		}
-		body = denied.body()
-		w.WriteHeader(denied.status)
+		body = refused.body()
+		w.WriteHeader(refused.status)
 	case body == nil:
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	// What cannot be written is an answer that got lost.
+	// A write that fails is a lost answer.
 	_ = json.NewEncoder(w).Encode(body)
 }
 
@@ -183,7 +183,7 @@ func (r *refusal) body() any {
 	return map[string]any{"error": answer}
 }
 
-// notFound and badInput are the most common refusals.
+// notFound, badInput and locked are the most common refusals.
 func notFound(what string) *refusal {
 	return &refusal{status: http.StatusNotFound, code: "not_found", message: what + " not found"}
 }
@@ -196,7 +196,7 @@ func locked() *refusal {
 	return &refusal{status: http.StatusLocked, code: "locked", message: "item is locked, another action is running"}
 }
 
-// faults are what goes wrong next.
+// faults are the failures of the next requests.
 type faults struct {
 	// any is the answer to the next requests, creation that to the next creation of a server.
 	any      []*refusal
@@ -206,8 +206,8 @@ type faults struct {
 	blind    bool
 	// held is the request that is carried out later.
 	held *held
-	// groupless counts the next lists of placement groups that are empty.
-	groupless int
+	// hiddenGroupLists counts the next lists of placement groups that are empty.
+	hiddenGroupLists int
 }
 
 func (f *faults) refuse(method, path string) *refusal {
@@ -249,14 +249,14 @@ func (c *Cloud) RefuseServer(status int, code, field string) {
 	c.faults.creation = &refusal{status: status, code: code, message: "the fake cloud was told so", field: field}
 }
 
-// Lose makes the next request that changes something take effect and its answer get lost.
+// Lose loses the answer of the next request that changes something, after it took effect.
 func (c *Cloud) Lose() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.faults.losing = true
 }
 
-// Hide makes the next server missing from lists by label.
+// Hide omits the next server from lists by label.
 func (c *Cloud) Hide() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

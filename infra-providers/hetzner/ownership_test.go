@@ -15,28 +15,28 @@ import (
 )
 
 // TestAForgedUIDHoldsUpNobody: whoever may make machines in one namespace chooses the annotation that holds the UID.
-func TestAForgedUIDHoldsUpNobody(t *testing.T) {
+func TestSameUIDOfAnotherMachine(t *testing.T) {
 	t.Parallel()
-	cloud := start(t, hetznerfake.Options{})
-	forged := request(t, "forged", everything())
+	cloud := newWorld(t, hetznerfake.Options{})
+	forged := newRequest(t, "forged", newSpec())
 	forged.Identity.UID = identity("m").UID
-	forged.Identity.Owner = driver.Owner{UID: "e", Namespace: "evil", Name: "evil"}
+	forged.Identity.Owner = driver.Owner{UID: "e", Namespace: "other", Name: "other"}
 	forged.Config.Volumes = []infrav1.HetznerVolume{{Name: "forged", SizeGB: 10}}
-	create(t, cloud, forged)
+	mustCreate(t, cloud, forged)
 	before := cloud.Leftovers()
 
 	cloud.RefuseServer(http.StatusConflict, "conflict", "")
-	if _, err := connect(cloud).Create(t.Context(), request(t, "m", everything())); err == nil {
+	if _, err := connect(cloud).Create(t.Context(), newRequest(t, "m", newSpec())); err == nil {
 		t.Fatal("the creation succeeded")
 	}
 	if err := connect(cloud).Delete(t.Context(), identity("m")); !driver.IsNotOwned(err) {
 		t.Errorf("got %v, want a NotOwnedError", err)
 	}
 	if diff := cmp.Diff(before, cloud.Leftovers()); diff != "" {
-		t.Errorf("what is left of half a creation (-want +got):\n%s", diff)
+		t.Errorf("what is left of a failed creation (-want +got):\n%s", diff)
 	}
 
-	id := create(t, cloud, request(t, "m", everything())).Identity
+	id := mustCreate(t, cloud, newRequest(t, "m", newSpec())).Identity
 	id.ProviderID = "" // as after a lost answer
 	if found, err := connect(cloud).Get(t.Context(), id); err != nil || found.Identity.Name != "m" {
 		t.Errorf("got %+v and %v", found.Identity, err)

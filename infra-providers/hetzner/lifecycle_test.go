@@ -23,34 +23,34 @@ import (
 	"drover.io/infra-providers/hetzner/hetznerfake"
 )
 
-// attempts bound how often a caller comes back.
+// attempts bounds the retries of a call.
 const attempts = 100
 
 func identity(name string) driver.Identity {
 	return driver.Identity{UID: types.UID("00000000-0000-4000-8000-" + name), Name: name, Owner: driver.Owner{UID: "c", Namespace: "team", Name: "home"}}
 }
 
-func request(t *testing.T, name string, spec infrav1.HetznerMachineSpec) driver.Request[hetzner.Config] {
+func newRequest(t *testing.T, name string, spec infrav1.HetznerMachineSpec) driver.Request[hetzner.Config] {
 	t.Helper()
-	return driver.Request[hetzner.Config]{Identity: identity(name), Config: config(t, spec), UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
+	return driver.Request[hetzner.Config]{Identity: identity(name), Config: newConfig(t, spec), UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
 }
 
-// create asks until it succeeds, each time as a process that has just started.
-func create(t *testing.T, cloud *hetznerfake.Cloud, req driver.Request[hetzner.Config]) driver.Instance {
+// mustCreate creates an instance, each attempt by another process.
+func mustCreate(t *testing.T, cloud *hetznerfake.Cloud, req driver.Request[hetzner.Config]) driver.Instance {
 	t.Helper()
 	var err error
 	for range attempts {
-		var made driver.Instance
-		if made, err = connect(cloud).Create(t.Context(), req); err == nil {
-			return made
+		var created driver.Instance
+		if created, err = connect(cloud).Create(t.Context(), req); err == nil {
+			return created
 		}
 	}
 	t.Fatalf("creating %s: %v", req.Identity.Name, err)
 	return driver.Instance{}
 }
 
-// remove asks until the server is gone, as the reconciler does.
-func remove(t *testing.T, cloud *hetznerfake.Cloud, id driver.Identity) {
+// mustDelete deletes an instance and waits until it is not found, as the reconciler does.
+func mustDelete(t *testing.T, cloud *hetznerfake.Cloud, id driver.Identity) {
 	t.Helper()
 	var err error
 	for range attempts {
@@ -64,18 +64,18 @@ func remove(t *testing.T, cloud *hetznerfake.Cloud, id driver.Identity) {
 	t.Fatalf("deleting %s: %v", id.Name, err)
 }
 
-func TestAServerIsOrderedAsTheSpecSays(t *testing.T) {
+func TestCreateServerParameters(t *testing.T) {
 	t.Parallel()
-	cloud := start(t, hetznerfake.Options{})
-	spec := everything()
+	cloud := newWorld(t, hetznerfake.Options{})
+	spec := newSpec()
 	spec.PlacementGroup, spec.PublicIPv4 = "spread-2", infrav1.HetznerPublicIP{PrimaryIP: "static-1"}
-	made := create(t, cloud, request(t, "m", spec))
-	got := cloud.Orders()[0]
+	created := mustCreate(t, cloud, newRequest(t, "m", spec))
+	got := cloud.CreatedServers()[0]
 	labels := identity("m").Tags()
 	labels["team"] = "web"
 	for what, test := range map[string][2]any{
 		"name":            {"m", got.Server.Name},
-		"provider ID":     {fmt.Sprintf("hcloud://%d", got.Server.ID), made.ProviderID},
+		"provider ID":     {fmt.Sprintf("hcloud://%d", got.Server.ID), created.ProviderID},
 		"labels":          {labels, got.Server.Labels},
 		"server type":     {"cx33", got.Server.ServerType.Name},
 		"location":        {"fsn1", got.Server.Location.Name},
@@ -110,7 +110,7 @@ func volumes(all []schema.Volume) (lines []string) {
 	return lines
 }
 
-func TestImagesFitTheArchitecture(t *testing.T) {
+func TestImageMatchesTheArchitecture(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		change func(*infrav1.HetznerMachineSpec)
@@ -123,34 +123,34 @@ func TestImagesFitTheArchitecture(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cloud := start(t, hetznerfake.Options{})
-			spec := everything()
+			cloud := newWorld(t, hetznerfake.Options{})
+			spec := newSpec()
 			test.change(&spec)
-			create(t, cloud, request(t, "m", spec))
-			if got := cloud.Orders()[0].Server.Image.ID; got != test.want {
+			mustCreate(t, cloud, newRequest(t, "m", spec))
+			if got := cloud.CreatedServers()[0].Server.Image.ID; got != test.want {
 				t.Errorf("got image %d, want %d", got, test.want)
 			}
 		})
 	}
 }
 
-// TestASlowServerIsFinished orders what only a server that exists can have, where every action takes its
-// time and each call is made by another process.
-func TestASlowServerIsFinished(t *testing.T) {
+// TestServerIsCompletedOverSeveralCalls needs what the API accepts only for an existing server, with slow actions and each
+// call by another process.
+func TestServerIsCompletedOverSeveralCalls(t *testing.T) {
 	t.Parallel()
-	cloud := start(t, hetznerfake.Options{Slow: 3})
-	spec := everything()
+	cloud := newWorld(t, hetznerfake.Options{ActionDelay: 3})
+	spec := newSpec()
 	spec.Backups = ptr.To(true)
 	spec.PublicIPv4, spec.PublicIPv6 = infrav1.HetznerPublicIP{Enabled: ptr.To(false)}, infrav1.HetznerPublicIP{Enabled: ptr.To(false)}
 	spec.Networks = []infrav1.HetznerNetwork{
 		{Name: "private", Subnet: "10.0.1.0/24", AliasIPs: []string{"10.0.1.200"}}, {Name: "storage", IP: "10.9.0.77"},
 	}
-	made := create(t, cloud, request(t, "m", spec))
-	orders := cloud.Orders()
-	if len(orders) != 1 {
-		t.Fatalf("the cloud has %d servers", len(orders))
+	created := mustCreate(t, cloud, newRequest(t, "m", spec))
+	servers := cloud.CreatedServers()
+	if len(servers) != 1 {
+		t.Fatalf("the cloud has %d servers", len(servers))
 	}
-	got := orders[0].Server
+	got := servers[0].Server
 	want := []schema.ServerPrivateNet{
 		{Network: hetznerfake.NetworkPrivate, IP: "10.0.1.2", AliasIPs: []string{"10.0.1.200"}},
 		{Network: hetznerfake.NetworkStorage, IP: "10.9.0.77", AliasIPs: []string{}},
@@ -164,12 +164,12 @@ func TestASlowServerIsFinished(t *testing.T) {
 	if got.Status != "starting" && got.Status != "running" {
 		t.Errorf("the server is %s", got.Status)
 	}
-	joined := lastCall(cloud, "POST /servers/{id}/actions/attach_to_network")
-	if on := lastCall(cloud, "POST /servers/{id}/actions/poweron"); on < joined {
-		t.Error("the server was started before it was in its networks")
+	attached := lastCall(cloud, "POST /servers/{id}/actions/attach_to_network")
+	if on := lastCall(cloud, "POST /servers/{id}/actions/poweron"); on < attached {
+		t.Error("the server was started before it was attached to its networks")
 	}
-	remove(t, cloud, made.Identity)
-	wantNothing(t, cloud)
+	mustDelete(t, cloud, created.Identity)
+	wantNoLeftovers(t, cloud)
 }
 
 func lastCall(cloud *hetznerfake.Cloud, name string) int {
@@ -182,32 +182,32 @@ func lastCall(cloud *hetznerfake.Cloud, name string) int {
 	return last
 }
 
-func wantNothing(t *testing.T, cloud *hetznerfake.Cloud) {
+func wantNoLeftovers(t *testing.T, cloud *hetznerfake.Cloud) {
 	t.Helper()
 	if left := cloud.Leftovers(); len(left) > 0 {
 		t.Errorf("the cloud still has %q", left)
 	}
 }
 
-// TestTheServerGoesLast: nobody would come back for a volume whose server is gone.
-func TestTheServerGoesLast(t *testing.T) {
+// TestServerIsDeletedAfterItsVolumes: no later call would delete a volume without a server.
+func TestServerIsDeletedAfterItsVolumes(t *testing.T) {
 	t.Parallel()
-	cloud := start(t, hetznerfake.Options{Slow: 4})
-	id := create(t, cloud, request(t, "m", everything())).Identity
+	cloud := newWorld(t, hetznerfake.Options{ActionDelay: 4})
+	id := mustCreate(t, cloud, newRequest(t, "m", newSpec())).Identity
 	for range attempts {
-		// Refusals pass: the cloud is still busy.
+		// Errors are transient: resources are locked.
 		_ = connect(cloud).Delete(t.Context(), id)
 		if left := cloud.Leftovers(); !slices.Contains(left, "server m") && len(left) > 0 {
-			t.Fatalf("the server went before %q", left)
+			t.Fatalf("the server was deleted before %q", left)
 		}
 	}
-	wantNothing(t, cloud)
+	wantNoLeftovers(t, cloud)
 }
 
-func TestAServerDeletedBySomebodyElseIsMissed(t *testing.T) {
+func TestServerDeletedByAnotherClientIsNotFound(t *testing.T) {
 	t.Parallel()
-	cloud := start(t, hetznerfake.Options{})
-	id := create(t, cloud, request(t, "m", everything())).Identity
+	cloud := newWorld(t, hetznerfake.Options{})
+	id := mustCreate(t, cloud, newRequest(t, "m", newSpec())).Identity
 	cloud.Remove("m")
 	if _, err := connect(cloud).Get(t.Context(), id); !driver.IsNotFound(err) {
 		t.Errorf("got %v, want a NotFoundError", err)
@@ -215,14 +215,14 @@ func TestAServerDeletedBySomebodyElseIsMissed(t *testing.T) {
 	if err := connect(cloud).Delete(t.Context(), id); err != nil {
 		t.Error(err)
 	}
-	wantNothing(t, cloud)
+	wantNoLeftovers(t, cloud)
 }
 
-func TestVolumesWithoutAServerAreFound(t *testing.T) {
+func TestRemainsHasVolumesWithoutAServer(t *testing.T) {
 	t.Parallel()
-	cloud := start(t, hetznerfake.Options{})
+	cloud := newWorld(t, hetznerfake.Options{})
 	cloud.RefuseServer(http.StatusInternalServerError, "server_error", "")
-	if _, err := connect(cloud).Create(t.Context(), request(t, "m", everything())); err == nil {
+	if _, err := connect(cloud).Create(t.Context(), newRequest(t, "m", newSpec())); err == nil {
 		t.Fatal("the creation succeeded")
 	}
 	var kinds []string
@@ -242,19 +242,19 @@ func TestVolumesWithoutAServerAreFound(t *testing.T) {
 	if err := connect(cloud).Delete(t.Context(), remains[0].Identity); err != nil {
 		t.Fatal(err)
 	}
-	wantNothing(t, cloud)
+	wantNoLeftovers(t, cloud)
 }
 
-// TestAVolumeThatListsDoNotShowIsFoundByItsName: a list may be older than a volume that another call made.
-func TestAVolumeThatListsDoNotShowIsFoundByItsName(t *testing.T) {
+// TestUnlistedVolumeIsFoundByName: a list may be older than a volume that another call created.
+func TestUnlistedVolumeIsFoundByName(t *testing.T) {
 	t.Parallel()
-	cloud := start(t, hetznerfake.Options{})
+	cloud := newWorld(t, hetznerfake.Options{})
 	cloud.RefuseServer(http.StatusInternalServerError, "server_error", "")
-	if _, err := connect(cloud).Create(t.Context(), request(t, "m", everything())); err == nil {
+	if _, err := connect(cloud).Create(t.Context(), newRequest(t, "m", newSpec())); err == nil {
 		t.Fatal("the creation succeeded")
 	}
 	cloud.HideVolumes()
-	if _, err := connect(cloud).Create(t.Context(), request(t, "m", everything())); err != nil {
+	if _, err := connect(cloud).Create(t.Context(), newRequest(t, "m", newSpec())); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"20 xfs fsn1 web", "10 - fsn1 web"}, volumes(cloud.Volumes())); diff != "" {
@@ -262,8 +262,8 @@ func TestAVolumeThatListsDoNotShowIsFoundByItsName(t *testing.T) {
 	}
 }
 
-// TestWhoseVolumesAre asks for the removal of what a server left that is gone, with more or less knowledge.
-func TestWhoseVolumesAre(t *testing.T) {
+// TestDeleteSelectsVolumesByIdentity deletes the volumes of a server that is gone, with parts of its identity.
+func TestDeleteSelectsVolumesByIdentity(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		change func(*driver.Identity)
@@ -276,8 +276,8 @@ func TestWhoseVolumesAre(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cloud := start(t, hetznerfake.Options{})
-			id := create(t, cloud, request(t, "m", everything())).Identity
+			cloud := newWorld(t, hetznerfake.Options{})
+			id := mustCreate(t, cloud, newRequest(t, "m", newSpec())).Identity
 			cloud.Remove("m")
 			test.change(&id)
 			if err := connect(cloud).Delete(t.Context(), id); err != nil {
@@ -290,105 +290,105 @@ func TestWhoseVolumesAre(t *testing.T) {
 	}
 }
 
-func TestAFallbackTakesItsVolumesAlong(t *testing.T) {
+func TestFallbackRecreatesItsVolumes(t *testing.T) {
 	t.Parallel()
-	cloud := start(t, hetznerfake.Options{})
+	cloud := newWorld(t, hetznerfake.Options{})
 	cloud.RefuseServer(http.StatusPreconditionFailed, "resource_unavailable", "")
-	if _, err := connect(cloud).Create(t.Context(), request(t, "m", everything())); !driver.IsInsufficientCapacity(err) {
+	if _, err := connect(cloud).Create(t.Context(), newRequest(t, "m", newSpec())); !driver.IsInsufficientCapacity(err) {
 		t.Fatalf("got %v, want an InsufficientCapacityError", err)
 	}
-	spec := everything()
+	spec := newSpec()
 	spec.Location = "nbg1"
-	create(t, cloud, request(t, "m", spec))
+	mustCreate(t, cloud, newRequest(t, "m", spec))
 	if diff := cmp.Diff([]string{"20 xfs nbg1 web", "10 - nbg1 web"}, volumes(cloud.Volumes())); diff != "" {
 		t.Errorf("volumes (-want +got):\n%s", diff)
 	}
 }
 
-// TestANameThatIsTakenWaits: the stranger's server is not touched, and the machine goes on once it is gone.
-func TestANameThatIsTakenWaits(t *testing.T) {
+// TestNameInUseIsTransient: the other machine's server is not changed, and the creation succeeds once it is deleted.
+func TestNameInUseIsTransient(t *testing.T) {
 	t.Parallel()
-	cloud := start(t, hetznerfake.Options{})
-	stranger := request(t, "m", everything())
-	stranger.Identity.UID = "00000000-0000-4000-8000-stranger"
-	create(t, cloud, stranger)
-	before := cloud.Orders()[0]
-	_, err := connect(cloud).Create(t.Context(), request(t, "m", everything()))
+	cloud := newWorld(t, hetznerfake.Options{})
+	other := newRequest(t, "m", newSpec())
+	other.Identity.UID = "00000000-0000-4000-8000-other"
+	mustCreate(t, cloud, other)
+	before := cloud.CreatedServers()[0]
+	_, err := connect(cloud).Create(t.Context(), newRequest(t, "m", newSpec()))
 	if err == nil || driver.IsInvalidConfiguration(err) || driver.IsNotOwned(err) || !strings.Contains(err.Error(), "another server with the name") {
-		t.Fatalf("got %v, want an error that passes and tells of the name", err)
+		t.Fatalf("got %v, want a transient error with the name", err)
 	}
 	if err := connect(cloud).Delete(t.Context(), identity("m")); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(before, cloud.Orders()[0]); diff != "" {
-		t.Errorf("the stranger's server was touched (-before +after):\n%s", diff)
+	if diff := cmp.Diff(before, cloud.CreatedServers()[0]); diff != "" {
+		t.Errorf("the other machine's server was changed (-before +after):\n%s", diff)
 	}
 	cloud.Remove("m")
-	create(t, cloud, request(t, "m", everything()))
+	mustCreate(t, cloud, newRequest(t, "m", newSpec()))
 }
 
-func TestPlacementGroupsFillEvenly(t *testing.T) {
+func TestPlacementGroupWithTheFewestServers(t *testing.T) {
 	t.Parallel()
-	cloud := start(t, hetznerfake.Options{})
-	spec := everything()
+	cloud := newWorld(t, hetznerfake.Options{})
+	spec := newSpec()
 	spec.PlacementGroupSelector, spec.Volumes = "pool=workers", nil
 	groups := map[string]int{}
 	for n := range 20 {
-		create(t, cloud, request(t, fmt.Sprintf("m-%d", n), spec))
-		groups[cloud.Orders()[n].Server.PlacementGroup.Name]++
+		mustCreate(t, cloud, newRequest(t, fmt.Sprintf("m-%d", n), spec))
+		groups[cloud.CreatedServers()[n].Server.PlacementGroup.Name]++
 	}
 	if diff := cmp.Diff(map[string]int{"spread-1": 10, "spread-2": 10}, groups); diff != "" {
 		t.Errorf("servers per group (-want +got):\n%s", diff)
 	}
-	_, err := connect(cloud).Create(t.Context(), request(t, "one-too-many", spec))
+	_, err := connect(cloud).Create(t.Context(), newRequest(t, "m-20", spec))
 	if err == nil || driver.IsInvalidConfiguration(err) {
-		t.Errorf("got %v, want an error that passes", err)
+		t.Errorf("got %v, want a transient error", err)
 	}
-	remove(t, cloud, identity("m-0"))
-	create(t, cloud, request(t, "one-too-many", spec))
+	mustDelete(t, cloud, identity("m-0"))
+	mustCreate(t, cloud, newRequest(t, "m-20", spec))
 }
 
-func TestPrimaryIPsAreTakenAndGivenBack(t *testing.T) {
+func TestPrimaryIPsAreAssignedAndReleased(t *testing.T) {
 	t.Parallel()
-	cloud := start(t, hetznerfake.Options{})
-	spec := everything()
+	cloud := newWorld(t, hetznerfake.Options{})
+	spec := newSpec()
 	spec.PublicIPv4 = infrav1.HetznerPublicIP{PrimaryIPSelector: "pool=edge"}
 	var got []int64
 	for n := range 2 {
-		create(t, cloud, request(t, fmt.Sprintf("m-%d", n), spec))
-		got = append(got, cloud.Orders()[n].Server.PublicNet.IPv4.ID)
+		mustCreate(t, cloud, newRequest(t, fmt.Sprintf("m-%d", n), spec))
+		got = append(got, cloud.CreatedServers()[n].Server.PublicNet.IPv4.ID)
 	}
 	if diff := cmp.Diff([]int64{hetznerfake.PrimaryIPOne, hetznerfake.PrimaryIPTwo}, got); diff != "" {
 		t.Errorf("Primary IPs (-want +got):\n%s", diff)
 	}
-	if _, err := connect(cloud).Create(t.Context(), request(t, "m-2", spec)); err == nil || driver.IsInvalidConfiguration(err) {
-		t.Errorf("got %v, want an error that passes", err)
+	if _, err := connect(cloud).Create(t.Context(), newRequest(t, "m-2", spec)); err == nil || driver.IsInvalidConfiguration(err) {
+		t.Errorf("got %v, want a transient error", err)
 	}
-	remove(t, cloud, identity("m-0"))
-	create(t, cloud, request(t, "m-2", spec))
+	mustDelete(t, cloud, identity("m-0"))
+	mustCreate(t, cloud, newRequest(t, "m-2", spec))
 }
 
-// TestDeletingIsNeverInvalid: a machine must not be stuck with an error that nobody retries.
-func TestDeletingIsNeverInvalid(t *testing.T) {
+// TestDeleteErrorsAreTransient: an invalid configuration is not retried and would block the deletion.
+func TestDeleteErrorsAreTransient(t *testing.T) {
 	t.Parallel()
-	cloud := start(t, hetznerfake.Options{})
-	id := create(t, cloud, request(t, "m", everything())).Identity
+	cloud := newWorld(t, hetznerfake.Options{})
+	id := mustCreate(t, cloud, newRequest(t, "m", newSpec())).Identity
 	cloud.Refuse(http.StatusUnprocessableEntity, "invalid_input")
 	if err := connect(cloud).Delete(t.Context(), id); err == nil || driver.IsInvalidConfiguration(err) {
-		t.Errorf("got %v, want an error that passes", err)
+		t.Errorf("got %v, want a transient error", err)
 	}
 	cloud.Change("m", func(s *schema.Server) { s.Protection.Delete = true })
 	if err := connect(cloud).Delete(t.Context(), id); err == nil || driver.IsInvalidConfiguration(err) {
-		t.Errorf("got %v for a protected server, want an error that passes", err)
+		t.Errorf("got %v for a protected server, want a transient error", err)
 	}
-	if len(cloud.Orders()) != 1 {
-		t.Error("the protected server is gone")
+	if len(cloud.CreatedServers()) != 1 {
+		t.Error("the protected server was deleted")
 	}
 }
 
-func TestErrorsReadTheSameEachTime(t *testing.T) {
+func TestErrorMessagesAreStable(t *testing.T) {
 	t.Parallel()
-	cloud := start(t, hetznerfake.Options{})
+	cloud := newWorld(t, hetznerfake.Options{})
 	var texts []string
 	for range 2 {
 		cloud.Refuse(http.StatusServiceUnavailable, "service_error")
@@ -405,22 +405,22 @@ func TestErrorsReadTheSameEachTime(t *testing.T) {
 	}
 }
 
-func TestTheBudgetOfAnHourIsNotWaitedFor(t *testing.T) {
+func TestRetryAfterIsBounded(t *testing.T) {
 	t.Parallel()
-	cloud := start(t, hetznerfake.Options{})
+	cloud := newWorld(t, hetznerfake.Options{})
 	cloud.Refuse(http.StatusTooManyRequests, "rate_limit_exceeded")
 	_, err := connect(cloud).Get(t.Context(), identity("m"))
 	if got := driver.RetryAfter(err); got <= 0 || got > time.Minute {
-		t.Errorf("retry after %s (%v), want the part of the hour that brings some requests back", got, err)
+		t.Errorf("retry after %s (%v), want at most a minute", got, err)
 	}
 }
 
 func TestSize(t *testing.T) {
 	t.Parallel()
-	cloud := start(t, hetznerfake.Options{})
-	spec := everything()
+	cloud := newWorld(t, hetznerfake.Options{})
+	spec := newSpec()
 	spec.ServerType = "cax21"
-	got, err := connect(cloud).Size(t.Context(), config(t, spec))
+	got, err := connect(cloud).Size(t.Context(), newConfig(t, spec))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -428,26 +428,26 @@ func TestSize(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	spec.ServerType = "huge"
-	if _, err := connect(cloud).Size(t.Context(), config(t, spec)); !driver.IsInvalidConfiguration(err) {
+	if _, err := connect(cloud).Size(t.Context(), newConfig(t, spec)); !driver.IsInvalidConfiguration(err) {
 		t.Errorf("got %v, want an InvalidConfigurationError", err)
 	}
 }
 
-// TestALifeCostsFewRequests counts what a plain machine costs a project that has 3600 requests an hour.
-func TestALifeCostsFewRequests(t *testing.T) {
+// TestRequestsPerMachine counts the requests of a simple machine in a project with 3600 requests an hour.
+func TestRequestsPerMachine(t *testing.T) {
 	t.Parallel()
-	cloud := start(t, hetznerfake.Options{})
+	cloud := newWorld(t, hetznerfake.Options{})
 	plain := infrav1.HetznerMachineSpec{ServerType: "cx33", Location: "fsn1", Image: "ubuntu-24.04"}
 	one := connect(cloud)
 	for _, name := range []string{"first", "second"} {
-		made, err := one.Create(t.Context(), request(t, name, plain))
+		created, err := one.Create(t.Context(), newRequest(t, name, plain))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := one.Delete(t.Context(), made.Identity); err != nil {
+		if err := one.Delete(t.Context(), created.Identity); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := one.Get(t.Context(), made.Identity); !driver.IsNotFound(err) {
+		if _, err := one.Get(t.Context(), created.Identity); !driver.IsNotFound(err) {
 			t.Fatalf("got %v", err)
 		}
 	}
@@ -462,17 +462,16 @@ func TestALifeCostsFewRequests(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeakedOrDoubledWhateverFails takes machines through their lives while answers get lost, lists
-// lag, requests are refused and throttled at random, actions are slow and every call is made by another
-// process.
-func TestNothingIsLeakedOrDoubledWhateverFails(t *testing.T) {
+// TestLifecyclesWithFaults creates and deletes machines while answers are lost, lists are stale, requests are refused and
+// throttled at random, actions are slow and every call is made by another process.
+func TestLifecyclesWithFaults(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
 			random := rand.New(rand.NewPCG(seed, 0))
-			cloud := start(t, hetznerfake.Options{Slow: random.IntN(4)})
-			trouble := func() {
+			cloud := newWorld(t, hetznerfake.Options{ActionDelay: random.IntN(4)})
+			injectFault := func() {
 				switch random.IntN(10) {
 				case 0, 1:
 					cloud.Lose()
@@ -487,19 +486,19 @@ func TestNothingIsLeakedOrDoubledWhateverFails(t *testing.T) {
 				}
 			}
 			for n := range 25 {
-				live(t, cloud, request(t, fmt.Sprintf("m-%d-%d", seed, n), variant(random)), trouble)
+				runLifecycle(t, cloud, newRequest(t, fmt.Sprintf("m-%d-%d", seed, n), randomSpec(random)), injectFault)
 			}
-			wantNothing(t, cloud)
-			if orders := countCalls(cloud, "POST /servers"); orders < 25 {
-				t.Errorf("%d orders for 25 machines prove nothing", orders)
+			wantNoLeftovers(t, cloud)
+			if creations := countCalls(cloud, "POST /servers"); creations < 25 {
+				t.Errorf("%d creations for 25 machines", creations)
 			}
 		})
 	}
 }
 
-// variant is a spec that needs more or fewer calls.
-func variant(random *rand.Rand) infrav1.HetznerMachineSpec {
-	spec := everything()
+// randomSpec returns a spec that needs more or fewer calls.
+func randomSpec(random *rand.Rand) infrav1.HetznerMachineSpec {
+	spec := newSpec()
 	if random.IntN(2) == 0 {
 		spec.Backups = ptr.To(true)
 	}
@@ -512,29 +511,29 @@ func variant(random *rand.Rand) infrav1.HetznerMachineSpec {
 	return spec
 }
 
-// live makes a machine and removes it, sometimes half-way.
-func live(t *testing.T, cloud *hetznerfake.Cloud, req driver.Request[hetzner.Config], trouble func()) {
+// runLifecycle creates and deletes an instance.
+func runLifecycle(t *testing.T, cloud *hetznerfake.Cloud, req driver.Request[hetzner.Config], injectFault func()) {
 	t.Helper()
-	id, made := req.Identity, false
+	id, created := req.Identity, false
 	for range attempts {
-		trouble()
+		injectFault()
 		instance, err := connect(cloud).Create(t.Context(), req)
-		if servers := len(cloud.Orders()); servers > 1 {
+		if servers := len(cloud.CreatedServers()); servers > 1 {
 			t.Fatalf("%s has %d servers", id.Name, servers)
 		}
 		if driver.IsInvalidConfiguration(err) || driver.IsNotOwned(err) || driver.IsNotFound(err) {
-			t.Fatalf("creating %s: trouble was taken for %v", id.Name, err)
+			t.Fatalf("creating %s: a fault became %v", id.Name, err)
 		}
-		if made = err == nil; made {
+		if created = err == nil; created {
 			id.ProviderID = instance.ProviderID
 			break
 		}
 	}
-	if !made {
-		t.Fatalf("%s was never made", id.Name)
+	if !created {
+		t.Fatalf("%s was not created", id.Name)
 	}
 	for range attempts {
-		trouble()
+		injectFault()
 		if err := connect(cloud).Delete(t.Context(), id); err != nil {
 			continue
 		}
@@ -542,7 +541,7 @@ func live(t *testing.T, cloud *hetznerfake.Cloud, req driver.Request[hetzner.Con
 			return
 		}
 	}
-	t.Fatalf("%s was never removed", id.Name)
+	t.Fatalf("%s was not deleted", id.Name)
 }
 
 func countCalls(cloud *hetznerfake.Cloud, name string) (count int) {

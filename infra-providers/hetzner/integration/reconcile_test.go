@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 // TestHetznerMachines tells their stories under the role that is shipped, with the token from Secrets and
 // actions that take their time.
 func TestHetznerMachines(t *testing.T) {
-	cloud, err := hetznerfake.Start(hetznerfake.Options{Slow: 2})
+	cloud, err := hetznerfake.Start(hetznerfake.Options{ActionDelay: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func becomesAServerAndGoes(t *testing.T, home *clusterv1.Cluster, cloud *hetzner
 		fetch(g, machine)
 		g.Expect(reason(machine)).To(gomega.Equal(inframachine.InstanceRunningReason))
 	}, patience).Should(gomega.Succeed())
-	server := cloud.Orders()[0].Server
+	server := cloud.CreatedServers()[0].Server
 	g.Expect(machine.Spec.ProviderID).To(gomega.Equal(fmt.Sprintf("hcloud://%d", server.ID)))
 	g.Expect(ptr.Deref(machine.Status.Initialization.Provisioned, false)).To(gomega.BeTrue())
 	g.Expect(machine.Status.FailureDomain).To(gomega.Equal("nbg1"))
@@ -94,7 +94,7 @@ func becomesAServerAndGoes(t *testing.T, home *clusterv1.Cluster, cloud *hetzner
 		{Type: clusterv1.MachineExternalIP, Address: server.PublicNet.IPv4.IP},
 		{Type: clusterv1.MachineExternalIP, Address: fmt.Sprintf("2001:db8:%x::1", server.ID)},
 	}))
-	g.Expect(cloud.Orders()[0].UserData).To(gomega.Equal("#cloud-config\n"))
+	g.Expect(cloud.CreatedServers()[0].UserData).To(gomega.Equal("#cloud-config\n"))
 	disappears(t, machine, owner)
 }
 
@@ -137,13 +137,13 @@ func wrongType(t *testing.T, home *clusterv1.Cluster) {
 
 func template(t *testing.T, home *clusterv1.Cluster) {
 	g := gomega.NewWithT(t)
-	made := &infrav1.HetznerMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: home.Namespace, Name: "arm"}}
-	made.Spec.Template.Spec = infrav1.HetznerMachineSpec{CredentialsSecretName: "good", ServerType: "cax21", Image: "ubuntu-24.04"}
-	g.Expect(cluster.Client.Create(t.Context(), made)).To(gomega.Succeed())
+	created := &infrav1.HetznerMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: home.Namespace, Name: "arm"}}
+	created.Spec.Template.Spec = infrav1.HetznerMachineSpec{CredentialsSecretName: "good", ServerType: "cax21", Image: "ubuntu-24.04"}
+	g.Expect(cluster.Client.Create(t.Context(), created)).To(gomega.Succeed())
 	g.Eventually(func(g gomega.Gomega) {
-		fetch(g, made)
-		g.Expect(made.Status.NodeInfo).To(gomega.Equal(infrav1.NodeInfo{Architecture: "arm64", OperatingSystem: "linux"}))
-		g.Expect(made.Status.Capacity.Cpu().String()).To(gomega.Equal("4"))
+		fetch(g, created)
+		g.Expect(created.Status.NodeInfo).To(gomega.Equal(infrav1.NodeInfo{Architecture: "arm64", OperatingSystem: "linux"}))
+		g.Expect(created.Status.Capacity.Cpu().String()).To(gomega.Equal("4"))
 	}, patience).Should(gomega.Succeed())
 }
 

@@ -19,22 +19,22 @@ import (
 )
 
 func TestCredentials(t *testing.T) {
-	cloud := start(t, hetznerfake.Options{})
+	cloud := newWorld(t, hetznerfake.Options{})
 	t.Setenv("HCLOUD_ENDPOINT", cloud.Endpoint)
 	for name, test := range map[string]struct {
 		environment, secretName string
 		credentials             driver.Credentials
 		connects, accepted      bool
 	}{
-		"takes the Secret":                     {"", "hcloud", driver.Credentials{"token": []byte(hetznerfake.Token)}, true, true},
-		"takes a Secret with a line break":     {"", "hcloud", driver.Credentials{"token": []byte(hetznerfake.Token + "\n")}, true, true},
-		"prefers the Secret":                   {hetznerfake.Token, "hcloud", driver.Credentials{"token": []byte("wrong")}, true, false},
-		"takes the environment":                {hetznerfake.Token, "", nil, true, true},
-		"does not take it for an empty Secret": {hetznerfake.Token, "hcloud", nil, false, false},
-		"is refused a wrong token":             {"wrong", "", nil, true, false},
-		"needs a token":                        {"", "", nil, false, false},
-		"needs a token without spaces":         {"a b", "", nil, false, false},
-		"needs a token of plain letters":       {"", "hcloud", driver.Credentials{"token": []byte("tökèn")}, false, false},
+		"uses the Secret":                                  {"", "hcloud", driver.Credentials{"token": []byte(hetznerfake.Token)}, true, true},
+		"trims a line break":                               {"", "hcloud", driver.Credentials{"token": []byte(hetznerfake.Token + "\n")}, true, true},
+		"prefers the Secret":                               {hetznerfake.Token, "hcloud", driver.Credentials{"token": []byte("wrong")}, true, false},
+		"uses the environment without a Secret":            {hetznerfake.Token, "", nil, true, true},
+		"does not use the environment for an empty Secret": {hetznerfake.Token, "hcloud", nil, false, false},
+		"fails with a wrong token":                         {"wrong", "", nil, true, false},
+		"needs a token":                                    {"", "", nil, false, false},
+		"needs a token without spaces":                     {"a b", "", nil, false, false},
+		"needs a token of plain letters":                   {"", "hcloud", driver.Credentials{"token": []byte("tökèn")}, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("HCLOUD_TOKEN", test.environment)
@@ -55,7 +55,7 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-func TestTheAccountIsFoundWithoutValidation(t *testing.T) {
+func TestAccountNeedsNoValidation(t *testing.T) {
 	t.Parallel()
 	machine := &infrav1.HetznerMachine{Spec: infrav1.HetznerMachineSpec{CredentialsSecretName: "hcloud"}}
 	if diff := cmp.Diff(driver.Account{SecretName: "hcloud"}, hetzner.Cloud().Account(machine)); diff != "" {
@@ -63,10 +63,10 @@ func TestTheAccountIsFoundWithoutValidation(t *testing.T) {
 	}
 }
 
-// TestTheAccountIsTheProject: all tokens and processes find the same group, whoever made it and whatever they missed.
-func TestTheAccountIsTheProject(t *testing.T) {
+// TestAccountIDIsTheProject: all tokens and processes find the same group, also after lost answers and stale lists.
+func TestAccountIDIsTheProject(t *testing.T) {
 	t.Parallel()
-	cloud := start(t, hetznerfake.Options{})
+	cloud := newWorld(t, hetznerfake.Options{})
 	cloud.Lose()
 	if _, err := connect(cloud).AccountID(t.Context()); err == nil {
 		t.Error("the answer was not lost")
@@ -77,25 +77,25 @@ func TestTheAccountIsTheProject(t *testing.T) {
 	}
 	cloud.HidePlacementGroups(1)
 	if got, err := connect(cloud).AccountID(t.Context()); err != nil || got != want {
-		t.Errorf("behind a list that lags: got account %q and %v, want %q", got, err, want)
+		t.Errorf("with one stale list: got account %q and %v, want %q", got, err, want)
 	}
 	cloud.HidePlacementGroups(2)
 	if got, err := connect(cloud).AccountID(t.Context()); err == nil || driver.IsInvalidConfiguration(err) || driver.IsUnauthorized(err) {
-		t.Errorf("behind a list that still lags: got account %q and %v, want an error that passes", got, err)
+		t.Errorf("with two stale lists: got account %q and %v, want a transient error", got, err)
 	}
 	if diff := cmp.Diff([]string{"spread-1", "spread-2", catalog.MarkerName}, cloud.PlacementGroups()); diff != "" {
 		t.Errorf("placement groups (-want +got):\n%s", diff)
 	}
-	other, err := connect(start(t, hetznerfake.Options{})).AccountID(t.Context())
+	other, err := connect(newWorld(t, hetznerfake.Options{})).AccountID(t.Context())
 	if err != nil || other == want {
 		t.Errorf("another project has account %q and %v", other, err)
 	}
 }
 
-// TestOneOfManyMakesTheMarker: processes of several management clusters begin at once.
-func TestOneOfManyMakesTheMarker(t *testing.T) {
+// TestConcurrentCallersAgreeOnTheAccountID: processes of several management clusters start at the same time.
+func TestConcurrentCallersAgreeOnTheAccountID(t *testing.T) {
 	t.Parallel()
-	cloud := start(t, hetznerfake.Options{})
+	cloud := newWorld(t, hetznerfake.Options{})
 	var wait sync.WaitGroup
 	ids := make([]string, 8)
 	for i := range ids {
@@ -107,10 +107,10 @@ func TestOneOfManyMakesTheMarker(t *testing.T) {
 	}
 }
 
-// TestTheMarkerHoldsNoServers: somebody who wants it away could not delete it.
-func TestTheMarkerHoldsNoServers(t *testing.T) {
+// TestMarkerHasNoServers: a group with servers cannot be deleted.
+func TestMarkerHasNoServers(t *testing.T) {
 	t.Parallel()
-	cloud := start(t, hetznerfake.Options{})
+	cloud := newWorld(t, hetznerfake.Options{})
 	if _, err := connect(cloud).AccountID(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -118,18 +118,18 @@ func TestTheMarkerHoldsNoServers(t *testing.T) {
 		"a selector that it fits": func(s *infrav1.HetznerMachineSpec) { s.PlacementGroupSelector = "!pool" },
 		"its name":                func(s *infrav1.HetznerMachineSpec) { s.PlacementGroup = catalog.MarkerName },
 	} {
-		spec := everything()
+		spec := newSpec()
 		change(&spec)
-		if _, err := connect(cloud).Create(t.Context(), request(t, "m", spec)); !driver.IsInvalidConfiguration(err) {
+		if _, err := connect(cloud).Create(t.Context(), newRequest(t, "m", spec)); !driver.IsInvalidConfiguration(err) {
 			t.Errorf("with %s: got %v, want an InvalidConfigurationError", name, err)
 		}
 	}
-	wantNothing(t, cloud)
+	wantNoLeftovers(t, cloud)
 }
 
-func TestATokenThatMayOnlyReadIsRefused(t *testing.T) {
+func TestReadOnlyTokenIsUnauthorized(t *testing.T) {
 	t.Parallel()
-	cloud := start(t, hetznerfake.Options{ReadOnly: true})
+	cloud := newWorld(t, hetznerfake.Options{ReadOnly: true})
 	if _, err := connect(cloud).AccountID(t.Context()); !driver.IsUnauthorized(err) {
 		t.Errorf("got %v, want an UnauthorizedError", err)
 	}

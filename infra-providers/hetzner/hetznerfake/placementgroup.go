@@ -14,25 +14,25 @@ import (
 )
 
 func createPlacementGroup(c *Cloud, r request) (any, *refusal) {
-	var asked schema.PlacementGroupCreateRequest
-	if err := json.Unmarshal(r.body, &asked); err != nil {
+	var requested schema.PlacementGroupCreateRequest
+	if err := json.Unmarshal(r.body, &requested); err != nil {
 		return nil, &refusal{status: http.StatusBadRequest, code: "json_error", message: err.Error()}
 	}
-	if slices.ContainsFunc(c.placementGroups, func(g *schema.PlacementGroup) bool { return g.Name == asked.Name }) {
+	if slices.ContainsFunc(c.placementGroups, func(g *schema.PlacementGroup) bool { return g.Name == requested.Name }) {
 		return nil, &refusal{status: http.StatusConflict, code: "uniqueness_error", message: "placement group name is already used", field: "name"}
 	}
-	made := &schema.PlacementGroup{
-		ID: newID(), Name: asked.Name, Type: asked.Type, Labels: ptr.Deref(asked.Labels, nil), Servers: []int64{},
+	created := &schema.PlacementGroup{
+		ID: newID(), Name: requested.Name, Type: requested.Type, Labels: ptr.Deref(requested.Labels, nil), Servers: []int64{},
 		Created: time.Now().Truncate(time.Second),
 	}
-	if denied := checkLabels(made.Labels); denied != nil {
-		return nil, denied
+	if refused := checkLabels(created.Labels); refused != nil {
+		return nil, refused
 	}
-	c.placementGroups = append(c.placementGroups, made)
-	return schema.PlacementGroupCreateResponse{PlacementGroup: *made}, nil
+	c.placementGroups = append(c.placementGroups, created)
+	return schema.PlacementGroupCreateResponse{PlacementGroup: *created}, nil
 }
 
-// PlacementGroups are the names of the groups that exist.
+// PlacementGroups returns the names of the groups that exist.
 func (c *Cloud) PlacementGroups() (names []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -46,5 +46,5 @@ func (c *Cloud) PlacementGroups() (names []string) {
 func (c *Cloud) HidePlacementGroups(lists int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.faults.groupless = lists
+	c.faults.hiddenGroupLists = lists
 }
