@@ -20,18 +20,18 @@ import (
 )
 
 // TestTheAccountIsTheProject: it is known from the login, and costs no call of its own.
-func TestTheAccountIsTheProject(t *testing.T) {
+func TestAccountIDIsTheProject(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newWorld(t)
 	counted := counting(r.faults)
-	driven := connect(t, counted, driver.Account{SecretName: "cloud"}, r.secret)
-	first, err := any(driven).(driver.AccountIdentifier).AccountID(t.Context())
+	d := connect(t, counted, driver.Account{SecretName: "cloud"}, r.secret)
+	first, err := any(d).(driver.AccountIdentifier).AccountID(t.Context())
 	host, rest, found := strings.Cut(first, "/")
 	if err != nil || !found || host == "" || rest != "0123456789abcdef0123456789abcdef/"+openstackfake.Region {
 		t.Errorf("got %q and %v", first, err)
 	}
 	counted.taken() // the login
-	again, err := any(driven).(driver.AccountIdentifier).AccountID(t.Context())
+	again, err := any(d).(driver.AccountIdentifier).AccountID(t.Context())
 	if err != nil || again != first {
 		t.Errorf("it became %q, %v", again, err)
 	}
@@ -83,10 +83,10 @@ func withRegion(t *testing.T, name, address string) func([]byte) []byte {
 	}
 }
 
-// TestAnotherRegionIsAnotherAccount: what is in one region is found in no other, with the same project.
-func TestAnotherRegionIsAnotherAccount(t *testing.T) {
+// TestAccountIDHasTheRegion: resources of one region are not found in another, with the same project.
+func TestAccountIDHasTheRegion(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newWorld(t)
 	other := openstackfake.New()
 	server := httptest.NewServer(other)
 	t.Cleanup(server.Close)
@@ -113,33 +113,33 @@ func TestAnotherRegionIsAnotherAccount(t *testing.T) {
 	}
 }
 
-// TestANewTokenForAnotherProjectIsNotUsed: the project was renamed, and another one got its name.
-func TestANewTokenForAnotherProjectIsNotUsed(t *testing.T) {
+// TestTokenOfAnotherProjectIsNotUsed: the project was renamed, and another one got its name.
+func TestTokenOfAnotherProjectIsNotUsed(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newWorld(t)
 	renamed := false
-	driven := connect(t, login{r.faults, func(content []byte) []byte {
+	d := connect(t, login{r.faults, func(content []byte) []byte {
 		if renamed {
 			return bytes.ReplaceAll(content, []byte("0123456789abcdef0123456789abcdef"), []byte("ffffffffffffffffffffffffffffffff"))
 		}
 		return content
 	}}, driver.Account{SecretName: "cloud"}, r.secret)
-	req := asking(t, small())
-	made := insist(t, driven, req)
+	req := newRequest(t, minimalSpec())
+	created := mustCreate(t, d, req)
 	id := req.Identity
-	id.ProviderID = made.ProviderID
+	id.ProviderID = created.ProviderID
 	renamed = true
 	r.ChangePassword(openstackfake.Password) // ends the token
 	for range 2 {
-		if found, err := driven.Get(t.Context(), id); !driver.IsAccountMismatch(err) {
+		if found, err := d.Get(t.Context(), id); !driver.IsAccountMismatch(err) {
 			t.Errorf("got %+v and %v, want an AccountMismatchError", found, err)
 		}
 	}
-	if err := driven.Delete(t.Context(), id); !driver.IsAccountMismatch(err) {
+	if err := d.Delete(t.Context(), id); !driver.IsAccountMismatch(err) {
 		t.Errorf("deleted with %v", err)
 	}
 	renamed = false
-	if found, err := driven.Get(t.Context(), id); err != nil || found.ProviderID != made.ProviderID {
+	if found, err := d.Get(t.Context(), id); err != nil || found.ProviderID != created.ProviderID {
 		t.Errorf("in the right project again: got %+v and %v", found, err)
 	}
 }

@@ -13,25 +13,25 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// TestAClusterThatMovedLeavesNothing tags a machine with one of everything for another Cluster's UID.
-func TestAClusterThatMovedLeavesNothing(t *testing.T) {
+// TestTagChangesAllAttachments tags a machine with every kind of attachment for another UID of its Cluster.
+func TestTagChangesAllAttachments(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	spec := rich()
+	r := newWorld(t)
+	spec := fullSpec()
 	spec.RootVolume = infrav1.OpenStackVolume{SizeGiB: 20}
-	driven := r.connect(t)
+	d := r.connect(t)
 	moved := worker
-	moved.ProviderID = insist(t, driven, asking(t, spec)).ProviderID
-	r.settle(t)
+	moved.ProviderID = mustCreate(t, d, newRequest(t, spec)).ProviderID
+	r.awaitStates(t)
 	moved.Owner.UID = "dddddddd-0000-4000-8000-000000000001"
-	if err := driven.(driver.Tagger).Tag(t.Context(), moved); err != nil {
+	if err := d.(driver.Tagger).Tag(t.Context(), moved); err != nil {
 		t.Fatal(err)
 	}
 	want := map[types.UID]map[string]int{worker.Owner.UID: {}, moved.Owner.UID: {"port": 2, "floating IP": 1, "volume": 1}}
 	got := map[types.UID]map[string]int{}
 	for uid := range want {
 		got[uid] = map[string]int{}
-		for left, err := range driven.(driver.Remainder).Remains(t.Context(), driver.Owner{UID: uid}) {
+		for left, err := range d.(driver.Remainder).Remains(t.Context(), driver.Owner{UID: uid}) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -41,5 +41,5 @@ func TestAClusterThatMovedLeavesNothing(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	wantLeft(t, r, moved) // the server group of the Cluster as it was, too
+	wantLeftovers(t, r, moved) // also the server group with the earlier UID
 }

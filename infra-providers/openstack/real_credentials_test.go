@@ -26,11 +26,11 @@ func (p project) applicationCredential(name string) *applicationcredentials.Appl
 		p.t.Fatalf("logged in by %T, not by a password", p.Compute.GetAuthResult())
 	}
 	user := must[*tokens.User](p.t)(result.ExtractUser())
-	made := must[*applicationcredentials.ApplicationCredential](p.t)(applicationcredentials.Create(p.t.Context(), identity, user.ID, applicationcredentials.CreateOpts{Name: name}).Extract())
-	p.later(name, func(ctx context.Context) error {
-		return applicationcredentials.Delete(ctx, identity, user.ID, made.ID).ExtractErr()
+	created := must[*applicationcredentials.ApplicationCredential](p.t)(applicationcredentials.Create(p.t.Context(), identity, user.ID, applicationcredentials.CreateOpts{Name: name}).Extract())
+	p.offset(name, func(ctx context.Context) error {
+		return applicationcredentials.Delete(ctx, identity, user.ID, created.ID).ExtractErr()
 	})
-	return made
+	return created
 }
 
 // TestRealApplicationCredentials logs in with one in both forms that a Secret may have, and takes a machine
@@ -41,17 +41,17 @@ func TestRealApplicationCredentials(t *testing.T) {
 		t.Skip("OS_AUTH_URL is not set")
 	}
 	p := inProject(t)
-	made := p.applicationCredential("drover-e2e-" + string(unique())[:8])
+	created := p.applicationCredential("drover-e2e-" + string(unique())[:8])
 	clouds := fmt.Sprintf("clouds:\n  home:\n    auth_type: v3applicationcredential\n    region_name: %q\n    auth:\n      auth_url: %q\n      application_credential_id: %q\n      application_credential_secret: %q\n",
-		p.Region, os.Getenv("OS_AUTH_URL"), made.ID, made.Secret)
+		p.Region, os.Getenv("OS_AUTH_URL"), created.ID, created.Secret)
 	variables := driver.Credentials{
 		"OS_AUTH_URL": []byte(os.Getenv("OS_AUTH_URL")), "OS_REGION_NAME": []byte(p.Region),
-		"OS_APPLICATION_CREDENTIAL_ID": []byte(made.ID), "OS_APPLICATION_CREDENTIAL_SECRET": []byte(made.Secret),
+		"OS_APPLICATION_CREDENTIAL_ID": []byte(created.ID), "OS_APPLICATION_CREDENTIAL_SECRET": []byte(created.Secret),
 	}
 	account := driver.Account{SecretName: "cloud"}
-	driven := connect(t, nil, account, driver.Credentials{"clouds.yaml": []byte(clouds)})
-	if born := born(t, driven, realAsking(t, driven, realSpec())); born.State != driver.Running {
-		t.Errorf("got %+v", born)
+	d := connect(t, nil, account, driver.Credentials{"clouds.yaml": []byte(clouds)})
+	if created := mustReachState(t, d, newRealRequest(t, d, realSpec())); created.State != driver.Running {
+		t.Errorf("got %+v", created)
 	}
 	ask := func(account driver.Account, secret driver.Credentials) error {
 		for _, err := range connect(t, nil, account, secret).List(t.Context(), driver.Owner{}) {

@@ -20,7 +20,7 @@ import (
 	"drover.io/infra-providers/internal/inframachine"
 )
 
-// counter is a transport that counts the calls by what they are about.
+// counter is a transport that counts requests by method and path.
 type counter struct {
 	http.RoundTripper
 	mu    sync.Mutex
@@ -65,17 +65,17 @@ func (c *counter) seen(what string) int {
 	return c.calls[what]
 }
 
-// TestALifeCostsItsCalls holds down what a machine costs on the wire, without its share of lists.
-func TestALifeCostsItsCalls(t *testing.T) {
+// TestRequestsPerMachine counts the requests of a machine, without its share of lists.
+func TestRequestsPerMachine(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newWorld(t)
 	counted := counting(r.faults)
-	driven := connect(t, counted, driver.Account{SecretName: "cloud"}, r.secret)
-	if _, err := driven.Get(t.Context(), worker); !driver.IsNotFound(err) {
+	d := connect(t, counted, driver.Account{SecretName: "cloud"}, r.secret)
+	if _, err := d.Get(t.Context(), worker); !driver.IsNotFound(err) {
 		t.Fatal(err)
 	}
 	counted.taken() // the login
-	made := insist(t, driven, asking(t, small()))
+	created := mustCreate(t, d, newRequest(t, minimalSpec()))
 	want := map[string]int{
 		"GET flavors/detail": 1, "GET images": 1, "GET networks": 1, // what the names mean
 		"GET ports": 3, "POST ports": 1, "PUT ports/{id}/tags": 1, "PUT ports/{id}": 1, // the port and the claim
@@ -85,8 +85,8 @@ func TestALifeCostsItsCalls(t *testing.T) {
 		t.Errorf("creation (-want +got):\n%s", diff)
 	}
 	id := worker
-	id.ProviderID = made.ProviderID
-	if err := driven.Delete(t.Context(), id); err != nil {
+	id.ProviderID = created.ProviderID
+	if err := d.Delete(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
 	want = map[string]int{
@@ -98,11 +98,11 @@ func TestALifeCostsItsCalls(t *testing.T) {
 	}
 }
 
-// TestRealCallsAreFew counts what machines cost real services: in their lives, and while nothing happens.
-func TestRealCallsAreFew(t *testing.T) {
+// TestRealRequestsPerMachine counts the requests of machines to real services, during and between changes.
+func TestRealRequestsPerMachine(t *testing.T) {
 	real(t)
 	counted := counting(http.DefaultTransport)
-	s := tell(t, counted, nil)
+	s := newHarness(t, counted, nil)
 	const many = 8
 	var machines []*infrav1.OpenStackMachine
 	for n := range many {
@@ -111,8 +111,8 @@ func TestRealCallsAreFew(t *testing.T) {
 	for _, machine := range machines {
 		s.await(machine, inframachine.InstanceRunningReason, 2*realPatience)
 	}
-	born := counted.taken()
-	t.Logf("%d machines were made with %d calls each: %v", many, sum(born)/many, born)
+	created := counted.taken()
+	t.Logf("%d machines were created with %d calls each: %v", many, sum(created)/many, created)
 
 	// Each machine is looked at every minute, and so is the inventory: three lists are three rounds.
 	began := time.Now()

@@ -31,14 +31,14 @@ import (
 const realPatience = 5 * time.Minute
 
 // realAsking is a request for a machine that no other run asks for. What comes of it goes with the test.
-func realAsking(t *testing.T, driven driver.Driver[openstack.Config], spec infrav1.OpenStackMachineSpec) driver.Request[openstack.Config] {
+func newRealRequest(t *testing.T, d driver.Driver[openstack.Config], spec infrav1.OpenStackMachineSpec) driver.Request[openstack.Config] {
 	t.Helper()
-	req := asking(t, spec)
+	req := newRequest(t, spec)
 	req.Identity.UID, req.Identity.Owner.UID = unique(), unique()
 	t.Cleanup(func() {
 		gomega.NewWithT(t).Eventually(func(g gomega.Gomega) {
-			g.Expect(driven.Delete(context.Background(), req.Identity)).To(gomega.Succeed())
-			_, err := driven.Get(context.Background(), req.Identity)
+			g.Expect(d.Delete(context.Background(), req.Identity)).To(gomega.Succeed())
+			_, err := d.Get(context.Background(), req.Identity)
 			g.Expect(driver.IsNotFound(err)).To(gomega.BeTrue(), "%v", err)
 		}, realPatience, time.Second).Should(gomega.Succeed())
 		if left := leftovers(t, string(req.Identity.UID)); len(left) > 0 {
@@ -48,27 +48,27 @@ func realAsking(t *testing.T, driven driver.Driver[openstack.Config], spec infra
 	return req
 }
 
-// born creates until the services take it, as the reconciler does, and waits until it leaves Pending.
-func born(t *testing.T, driven driver.Driver[openstack.Config], req driver.Request[openstack.Config]) driver.Instance {
+// created creates until the services take it, as the reconciler does, and waits until it leaves Pending.
+func mustReachState(t *testing.T, d driver.Driver[openstack.Config], req driver.Request[openstack.Config]) driver.Instance {
 	t.Helper()
-	var made driver.Instance
+	var created driver.Instance
 	gomega.NewWithT(t).Eventually(func(g gomega.Gomega) {
 		var err error
-		made, err = driven.Create(t.Context(), req)
+		created, err = d.Create(t.Context(), req)
 		if driver.IsInvalidConfiguration(err) || driver.IsUnauthorized(err) {
 			t.Fatal(err)
 		}
 		g.Expect(err).NotTo(gomega.HaveOccurred())
-		g.Expect(made.State).NotTo(gomega.Equal(driver.Pending))
+		g.Expect(created.State).NotTo(gomega.Equal(driver.Pending))
 	}, realPatience, time.Second).Should(gomega.Succeed())
-	return made
+	return created
 }
 
 // TestRealServersHaveWhatWasAskedFor asks for one of everything that needs no more than an ordinary member
-// and reads back what Nova and Neutron made of it.
+// and reads back what Nova and Neutron created of it.
 func TestRealServersHaveWhatWasAskedFor(t *testing.T) {
 	real(t)
-	p, driven := inProject(t), connect(t, nil, driver.Account{}, nil)
+	p, d := inProject(t), connect(t, nil, driver.Account{}, nil)
 	name := "drover-e2e-" + string(unique())[:8]
 	first, second := p.network(name+"-a", "10.77.0.0/24", "fd77::/64"), p.network(name+"-b", "10.78.0.0/24")
 	group := p.securityGroup(name)
@@ -98,10 +98,10 @@ func TestRealServersHaveWhatWasAskedFor(t *testing.T) {
 	spec.Metadata, spec.Tags, spec.SchedulerHints = map[string]string{"team": "a"}, []string{"blue"}, map[string]string{"drover_e2e": "x"}
 	spec.AvailabilityZone, spec.ServerGroup.Policy = zones[len(zones)-1], "anti-affinity"
 	spec.RegionalProviderID = ptr.To(true)
-	req := realAsking(t, driven, spec)
-	made := born(t, driven, req)
+	req := newRealRequest(t, d, spec)
+	created := mustReachState(t, d, req)
 
-	server := p.server(made.ID)
+	server := p.server(created.ID)
 	wantInstance := driver.Instance{
 		ID: server.ID, ProviderID: "openstack://" + p.Region + "/" + server.ID, Identity: req.Identity, State: driver.Running,
 		FailureDomain: spec.AvailabilityZone, Created: server.Created,
@@ -111,7 +111,7 @@ func TestRealServersHaveWhatWasAskedFor(t *testing.T) {
 		},
 	}
 	wantInstance.Identity.ProviderID = wantInstance.ProviderID
-	if diff := cmp.Diff(wantInstance, made); diff != "" {
+	if diff := cmp.Diff(wantInstance, created); diff != "" {
 		t.Errorf("instance (-want +got):\n%s", diff)
 	}
 	wantServer := map[string]any{
@@ -136,7 +136,7 @@ func TestRealServersHaveWhatWasAskedFor(t *testing.T) {
 	if diff := cmp.Diff(wantPorts, p.nics(server.ID)); diff != "" {
 		t.Errorf("ports (-want +got):\n%s", diff)
 	}
-	size, err := driven.(driver.Sizer[openstack.Config]).Size(t.Context(), req.Config)
+	size, err := d.(driver.Sizer[openstack.Config]).Size(t.Context(), req.Config)
 	if err != nil || size.Architecture != "amd64" {
 		t.Errorf("got %+v and %v, want the size of an amd64", size, err)
 	}
@@ -205,28 +205,28 @@ func TestRealFloatingIPs(t *testing.T) {
 	if pool == "" {
 		t.Skip("OPENSTACK_EXTERNAL_NETWORK is not set")
 	}
-	driven := connect(t, nil, driver.Account{}, nil)
+	d := connect(t, nil, driver.Account{}, nil)
 	spec := realSpec()
 	spec.FloatingIP.Network = pool
-	made := born(t, driven, realAsking(t, driven, spec))
+	created := mustReachState(t, d, newRealRequest(t, d, spec))
 	var types []clusterv1.MachineAddressType
-	for _, address := range made.Addresses {
+	for _, address := range created.Addresses {
 		types = append(types, address.Type)
 	}
 	if !slices.Contains(types, clusterv1.MachineExternalIP) || types[0] != clusterv1.MachineInternalIP {
-		t.Errorf("got %v", made.Addresses)
+		t.Errorf("got %v", created.Addresses)
 	}
 }
 
 // TestRealStrictGroupsPutNobodyElseAside fills a group until no host is left for it.
 func TestRealStrictGroupsPutNobodyElseAside(t *testing.T) {
 	real(t)
-	driven := connect(t, nil, driver.Account{}, nil)
+	d := connect(t, nil, driver.Account{}, nil)
 	spec := realSpec()
 	spec.ServerGroup.Policy = "anti-affinity"
 	owner := unique()
 	member := func() driver.Request[openstack.Config] {
-		req := realAsking(t, driven, spec)
+		req := newRealRequest(t, d, spec)
 		req.Identity.Owner.UID = owner
 		return req
 	}
@@ -236,25 +236,25 @@ func TestRealStrictGroupsPutNobodyElseAside(t *testing.T) {
 			t.Skipf("the cloud has %d hosts and more", hosts)
 		}
 		req := member()
-		if made := born(t, driven, req); made.Guest != nil {
-			awaitFault(t, driven, req.Identity)
+		if created := mustReachState(t, d, req); created.Guest != nil {
+			awaitFault(t, d, req.Identity)
 			t.Logf("%d hosts", n)
 			break
 		}
 	}
-	if _, err := driven.Create(t.Context(), member()); !driver.IsInsufficientCapacity(err) {
+	if _, err := d.Create(t.Context(), member()); !driver.IsInsufficientCapacity(err) {
 		t.Errorf("one more member: got %v, want an InsufficientCapacityError", err)
 	}
-	if made := born(t, driven, realAsking(t, driven, realSpec())); made.State != driver.Running {
-		t.Errorf("a server without a group is %s: %s", made.State, made.Message)
+	if created := mustReachState(t, d, newRealRequest(t, d, realSpec())); created.State != driver.Running {
+		t.Errorf("a server without a group is %s: %s", created.State, created.Message)
 	}
 }
 
-// awaitFault reads until a server that is in error says why, which comes a moment later.
-func awaitFault(t *testing.T, driven driver.Driver[openstack.Config], id driver.Identity) {
+// awaitFault reads until a server that is in error says why, which comes a moment offset.
+func awaitFault(t *testing.T, d driver.Driver[openstack.Config], id driver.Identity) {
 	t.Helper()
 	gomega.NewWithT(t).Eventually(func(g gomega.Gomega) {
-		failed, err := driven.Get(t.Context(), id)
+		failed, err := d.Get(t.Context(), id)
 		g.Expect(err).NotTo(gomega.HaveOccurred())
 		g.Expect(failed.State).To(gomega.Equal(driver.Stopped))
 		g.Expect(failed.Guest).NotTo(gomega.BeNil())

@@ -29,37 +29,37 @@ var worker = driver.Identity{
 	Owner: driver.Owner{UID: "cccccccc-0000-4000-8000-000000000001", Namespace: "team", Name: "home"},
 }
 
-func asking(t *testing.T, spec infrav1.OpenStackMachineSpec) driver.Request[openstack.Config] {
+func newRequest(t *testing.T, spec infrav1.OpenStackMachineSpec) driver.Request[openstack.Config] {
 	t.Helper()
-	return driver.Request[openstack.Config]{Identity: worker, Config: configOf(t, spec), UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
+	return driver.Request[openstack.Config]{Identity: worker, Config: newConfig(t, spec), UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
 }
 
-// insist creates until the cloud is ready, as the reconciler does.
-func insist(t *testing.T, driven driver.Driver[openstack.Config], req driver.Request[openstack.Config]) driver.Instance {
+// mustCreate creates an instance and retries while attachments are not ready, as the reconciler does.
+func mustCreate(t *testing.T, d driver.Driver[openstack.Config], req driver.Request[openstack.Config]) driver.Instance {
 	t.Helper()
 	for range 10 {
-		made, err := driven.Create(t.Context(), req)
+		created, err := d.Create(t.Context(), req)
 		if err == nil {
-			return made
+			return created
 		}
 		if !errors.Is(err, attachments.ErrBusy) {
 			t.Fatal(err)
 		}
 	}
-	t.Fatal("the cloud never becomes ready")
+	t.Fatal("the attachments did not become ready")
 	return driver.Instance{}
 }
 
-// TestNovaIsAskedForEverything compares the very request.
-func TestNovaIsAskedForEverything(t *testing.T) {
+// TestServerRequest compares the whole request.
+func TestServerRequest(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	spec := rich()
+	r := newWorld(t)
+	spec := fullSpec()
 	spec.AvailabilityZone, spec.KeyPair, spec.ConfigDrive = "zone-b", "ops", ptr.To(true)
 	spec.Metadata, spec.Tags, spec.SchedulerHints = map[string]string{"team": "a"}, []string{"blue"}, map[string]string{"different_cell": "c"}
 	spec.RootVolume = infrav1.OpenStackVolume{SizeGiB: 20, Type: "fast"}
 	spec.Volumes = []infrav1.OpenStackDataVolume{{Name: "data", OpenStackVolume: infrav1.OpenStackVolume{SizeGiB: 5, DeleteOnTermination: ptr.To(false)}}}
-	made := insist(t, r.connect(t), asking(t, spec))
+	created := mustCreate(t, r.connect(t), newRequest(t, spec))
 	want := map[string]any{
 		"os:scheduler_hints": map[string]any{"group": "group", "different_cell": "c"},
 		"server": map[string]any{
@@ -79,18 +79,18 @@ func TestNovaIsAskedForEverything(t *testing.T) {
 			},
 		},
 	}
-	if diff := cmp.Diff(want, named(r, r.Asked())); diff != "" {
+	if diff := cmp.Diff(want, named(r, r.ServerRequest())); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if want := "openstack://RegionOne/" + made.ID; made.ProviderID != want {
-		t.Errorf("provider ID %q, want %q", made.ProviderID, want)
+	if want := "openstack://RegionOne/" + created.ID; created.ProviderID != want {
+		t.Errorf("provider ID %q, want %q", created.ProviderID, want)
 	}
-	r.settle(t)
-	wantLeft(t, r, worker, "volumes drover-"+string(worker.UID)+"-data")
+	r.awaitStates(t)
+	wantLeftovers(t, r, worker, "volumes drover-"+string(worker.UID)+"-data")
 }
 
-// named puts names in place of the IDs that the cloud made up.
-func named(r *rig, asked map[string]any) map[string]any {
+// named replaces the IDs in a request by names.
+func named(r *world, asked map[string]any) map[string]any {
 	server := asked["server"].(map[string]any)
 	names := map[any]string{}
 	for _, kind := range []string{"ports", "volumes"} {
@@ -109,12 +109,12 @@ func named(r *rig, asked map[string]any) map[string]any {
 	return asked
 }
 
-// settle reads until servers run.
-func (r *rig) settle(t *testing.T) {
+// awaitStates reads servers until they are running or deleted.
+func (r *world) awaitStates(t *testing.T) {
 	t.Helper()
-	driven := r.connect(t)
+	d := r.connect(t)
 	for range 5 {
-		for _, err := range driven.List(t.Context(), driver.Owner{}) {
+		for _, err := range d.List(t.Context(), driver.Owner{}) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -122,18 +122,18 @@ func (r *rig) settle(t *testing.T) {
 	}
 }
 
-// wantLeft deletes a machine and looks at what is left.
-func wantLeft(t *testing.T, r *rig, id driver.Identity, want ...string) {
+// wantLeftovers deletes an instance and compares what is left.
+func wantLeftovers(t *testing.T, r *world, id driver.Identity, want ...string) {
 	t.Helper()
-	driven := r.connect(t)
+	d := r.connect(t)
 	for range 5 {
-		if err := driven.Delete(t.Context(), id); err != nil && !errors.Is(err, attachments.ErrBusy) {
+		if err := d.Delete(t.Context(), id); err != nil && !errors.Is(err, attachments.ErrBusy) {
 			t.Fatal(err)
 		}
-		r.settle(t)
+		r.awaitStates(t)
 	}
 	var got []string
-	for _, thing := range r.Things() {
+	for _, thing := range r.Leftovers() {
 		got = append(got, thing[:len(thing)-len(" 00000000-0000-0000-0000-000000000000")])
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -141,15 +141,15 @@ func wantLeft(t *testing.T, r *rig, id driver.Identity, want ...string) {
 	}
 }
 
-func TestAFloatingIPIsExternal(t *testing.T) {
+func TestFloatingIPIsAnExternalAddress(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	spec := small()
+	r := newWorld(t)
+	spec := minimalSpec()
 	spec.FloatingIP = infrav1.OpenStackFloatingIP{Network: "public", Subnet: "public4"}
-	driven := r.connect(t)
-	insist(t, driven, asking(t, spec))
-	r.settle(t)
-	got, err := driven.Get(t.Context(), worker)
+	d := r.connect(t)
+	mustCreate(t, d, newRequest(t, spec))
+	r.awaitStates(t)
+	got, err := d.Get(t.Context(), worker)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,21 +163,21 @@ func TestAFloatingIPIsExternal(t *testing.T) {
 	if got.State != driver.Running || got.FailureDomain != "nova" {
 		t.Errorf("got %+v", got)
 	}
-	wantLeft(t, r, worker)
+	wantLeftovers(t, r, worker)
 }
 
-// TestEveryLostAnswerIsMadeGood loses the answer of each changing call in turn, in another process each
-// time, and counts.
-func TestEveryLostAnswerIsMadeGood(t *testing.T) {
+// TestCreateAfterLostAnswers loses the answer of each changing call in turn, retries in other processes, and counts the
+// resources.
+func TestCreateAfterLostAnswers(t *testing.T) {
 	t.Parallel()
-	spec := rich()
+	spec := fullSpec()
 	spec.RootVolume = infrav1.OpenStackVolume{SizeGiB: 20}
 	for lost := range 12 {
 		t.Run(fmt.Sprintf("call %d", lost), func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t)
-			// A claim whose holder died counts until it has aged.
-			later := time.Duration(0)
+			r := newWorld(t)
+			// A claim is valid until it expires.
+			offset := time.Duration(0)
 			calls := 0
 			r.faults.Lose(func(request *http.Request) bool {
 				if !openstackfake.Changes(request) {
@@ -187,199 +187,200 @@ func TestEveryLostAnswerIsMadeGood(t *testing.T) {
 				return calls == lost+1
 			})
 			for range 12 {
-				cloud := openstack.Cloud(openstack.Options{Transport: r.faults, Now: func() time.Time { return time.Now().Add(later) }})
-				driven, err := cloud.Connect(t.Context(), driver.Account{SecretName: "cloud"}, r.secret)
+				cloud := openstack.Cloud(openstack.Options{Transport: r.faults, Clock: clockFunc(func() time.Time { return time.Now().Add(offset) })})
+				d, err := cloud.Connect(t.Context(), driver.Account{SecretName: "cloud"}, r.secret)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := driven.Create(t.Context(), asking(t, spec)); driver.IsInvalidConfiguration(err) {
+				if _, err := d.Create(t.Context(), newRequest(t, spec)); driver.IsInvalidConfiguration(err) {
 					t.Fatal(err)
 				}
-				later += 4 * time.Minute
+				offset += 4 * time.Minute
 			}
-			r.settle(t)
-			census := map[string]int{}
-			for _, thing := range r.Things() {
+			r.awaitStates(t)
+			counts := map[string]int{}
+			for _, thing := range r.Leftovers() {
 				var kind string
 				_, _ = fmt.Sscan(thing, &kind)
-				census[kind]++
+				counts[kind]++
 			}
 			want := map[string]int{"servers": 1, "ports": 2, "floatingips": 1, "volumes": 1, "os-server-groups": 1}
-			if diff := cmp.Diff(want, census); diff != "" {
+			if diff := cmp.Diff(want, counts); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			wantLeft(t, r, worker)
+			wantLeftovers(t, r, worker)
 		})
 	}
 }
 
-// TestACallUnderWayIsWaitedFor: Nova works on a server for longer than anybody waits, and does not list it.
-func TestACallUnderWayIsWaitedFor(t *testing.T) {
+// TestUnansweredCreationIsNotRepeated: the request for the server is still being carried out, and Nova does not list the
+// server.
+func TestUnansweredCreationIsNotRepeated(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	arrive := r.faults.Hold(openstackfake.Creates("servers"))
-	driven := r.connect(t)
-	if _, err := driven.Create(t.Context(), asking(t, small())); err == nil {
+	r := newWorld(t)
+	release := r.faults.Hold(openstackfake.Creates("servers"))
+	d := r.connect(t)
+	if _, err := d.Create(t.Context(), newRequest(t, minimalSpec())); err == nil {
 		t.Fatal("the held call was answered")
 	}
-	for _, again := range []driver.Driver[openstack.Config]{driven, r.connect(t), driven} {
-		if _, err := again.Create(t.Context(), asking(t, small())); !errors.Is(err, attachments.ErrBusy) {
-			t.Fatalf("a second server was asked for: %v", err)
+	for _, again := range []driver.Driver[openstack.Config]{d, r.connect(t), d} {
+		if _, err := again.Create(t.Context(), newRequest(t, minimalSpec())); !errors.Is(err, attachments.ErrBusy) {
+			t.Fatalf("a second server was requested: %v", err)
 		}
 	}
-	if err := arrive(); err != nil {
+	if err := release(); err != nil {
 		t.Fatal(err)
 	}
-	made := insist(t, driven, asking(t, small()))
-	if r.only(t, "servers")["id"] != made.ID {
-		t.Errorf("got %s", made.ID)
+	created := mustCreate(t, d, newRequest(t, minimalSpec()))
+	if r.only(t, "servers")["id"] != created.ID {
+		t.Errorf("got %s", created.ID)
 	}
 }
 
-func TestForbiddenIsAQuotaOnlyWhenALimitIsReached(t *testing.T) {
+func TestForbiddenIsQuotaAtALimit(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		limits string
 		is     func(error) bool
 	}{
-		"takes it for a quota at the limit":    {noRoom, func(err error) bool { return driver.IsQuotaExceeded(err) && !driver.IsUnauthorized(err) }},
-		"takes it for a permission below":      {"", driver.IsUnauthorized},
-		"takes it for a permission in a doubt": {"nonsense", driver.IsUnauthorized},
+		"is QuotaExceeded at the limit":           {noRoom, func(err error) bool { return driver.IsQuotaExceeded(err) && !driver.IsUnauthorized(err) }},
+		"is Unauthorized below the limit":         {"", driver.IsUnauthorized},
+		"is Unauthorized without readable limits": {"nonsense", driver.IsUnauthorized},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t)
+			r := newWorld(t)
 			r.faults.Fail(openstackfake.Creates("servers"), http.StatusForbidden, forbidden)
 			if test.limits != "" {
 				r.faults.Fail(reads("/limits"), http.StatusOK, test.limits)
 			}
-			if _, err := r.connect(t).Create(t.Context(), asking(t, small())); !test.is(err) {
+			if _, err := r.connect(t).Create(t.Context(), newRequest(t, minimalSpec())); !test.is(err) {
 				t.Errorf("got %v", err)
 			}
-			wantLeft(t, r, worker)
+			wantLeftovers(t, r, worker)
 		})
 	}
 }
 
-func TestAQuotaOfNeutronIsOne(t *testing.T) {
+func TestNeutronQuota(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newWorld(t)
 	r.faults.Fail(openstackfake.Creates("ports"), http.StatusConflict, overQuota)
-	if _, err := r.connect(t).Create(t.Context(), asking(t, small())); !driver.IsQuotaExceeded(err) {
+	if _, err := r.connect(t).Create(t.Context(), newRequest(t, minimalSpec())); !driver.IsQuotaExceeded(err) {
 		t.Errorf("got %v", err)
 	}
 }
 
-// TestNoHostPutsTheFlavorAside: Nova says that there is no room only after it accepted.
-func TestNoHostPutsTheFlavorAside(t *testing.T) {
+// TestNoHostIsInsufficientCapacityForTheNextMachine: Nova reports a lack of capacity only after it accepted a server.
+func TestNoHostIsInsufficientCapacityForTheNextMachine(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	later := time.Duration(0)
-	driven, err := openstack.Cloud(openstack.Options{Transport: r.faults, Now: func() time.Time { return time.Now().Add(later) }}).
+	r := newWorld(t)
+	offset := time.Duration(0)
+	d, err := openstack.Cloud(openstack.Options{Transport: r.faults, Clock: clockFunc(func() time.Time { return time.Now().Add(offset) })}).
 		Connect(t.Context(), driver.Account{SecretName: "cloud"}, r.secret)
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec := small()
+	spec := minimalSpec()
 	spec.Flavor = "huge"
-	insist(t, driven, asking(t, spec))
+	mustCreate(t, d, newRequest(t, spec))
 	for range 3 {
-		for _, err := range driven.List(t.Context(), driver.Owner{}) {
+		for _, err := range d.List(t.Context(), driver.Owner{}) {
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	failed, err := driven.Get(t.Context(), worker)
+	failed, err := d.Get(t.Context(), worker)
 	if err != nil || failed.State != driver.Stopped || failed.Guest == nil || !failed.Guest.Failed {
 		t.Errorf("the failed server is %+v, %v", failed, err)
 	}
-	next := asking(t, spec)
+	next := newRequest(t, spec)
 	next.Identity.UID, next.Identity.Name = "aaaaaaaa-0000-4000-8000-000000000002", "worker-2"
-	if _, err := driven.Create(t.Context(), next); !driver.IsInsufficientCapacity(err) {
+	if _, err := d.Create(t.Context(), next); !driver.IsInsufficientCapacity(err) {
 		t.Errorf("got %v", err)
 	}
-	next.Config = configOf(t, small())
-	insist(t, driven, next)
-	later = 10 * time.Minute
-	third := asking(t, spec)
+	next.Config = newConfig(t, minimalSpec())
+	mustCreate(t, d, next)
+	offset = 10 * time.Minute
+	third := newRequest(t, spec)
 	third.Identity.UID, third.Identity.Name = "aaaaaaaa-0000-4000-8000-000000000003", "worker-3"
-	insist(t, driven, third)
+	mustCreate(t, d, third)
 }
 
-func TestAPortOfAnotherServerMakesNoSecond(t *testing.T) {
+func TestPortOfAnUnlistedServerPreventsASecond(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	insist(t, r.connect(t), asking(t, small()))
-	r.settle(t)
-	// Nova loses sight of the server, as it does of those in a cell that is down.
+	r := newWorld(t)
+	mustCreate(t, r.connect(t), newRequest(t, minimalSpec()))
+	r.awaitStates(t)
+	// Nova does not list the server, as while its cell is down.
 	r.Change("servers", func(server map[string]any) { server["tags"] = []string{} })
-	if _, err := r.connect(t).Create(t.Context(), asking(t, small())); !errors.Is(err, attachments.ErrBusy) {
+	if _, err := r.connect(t).Create(t.Context(), newRequest(t, minimalSpec())); !errors.Is(err, attachments.ErrBusy) {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestAFailedVolumeIsMadeAnew(t *testing.T) {
+func TestFailedVolumeIsReplaced(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	spec := small()
+	r := newWorld(t)
+	spec := minimalSpec()
 	spec.RootVolume = infrav1.OpenStackVolume{SizeGiB: 20}
-	driven := r.connect(t)
-	if _, err := driven.Create(t.Context(), asking(t, spec)); !driver.IsUnfinished(err) {
+	d := r.connect(t)
+	if _, err := d.Create(t.Context(), newRequest(t, spec)); !driver.IsUnfinished(err) {
 		t.Fatalf("got %v, want an UnfinishedError", err)
 	}
 	broken := r.only(t, "volumes")["id"]
 	r.Change("volumes", func(volume map[string]any) { volume["status"] = "error" })
-	insist(t, driven, asking(t, spec))
+	mustCreate(t, d, newRequest(t, spec))
 	if r.only(t, "volumes")["id"] == broken {
 		t.Error("the failed volume was used")
 	}
-	wantLeft(t, r, worker)
+	wantLeftovers(t, r, worker)
 }
 
-func TestAMachineWithVolumesOnlyIsCleanedUp(t *testing.T) {
+func TestDeleteWithVolumesOnly(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	spec := small()
+	r := newWorld(t)
+	spec := minimalSpec()
 	spec.RootVolume = infrav1.OpenStackVolume{SizeGiB: 20}
-	if _, err := r.connect(t).Create(t.Context(), asking(t, spec)); !errors.Is(err, attachments.ErrBusy) {
+	if _, err := r.connect(t).Create(t.Context(), newRequest(t, spec)); !errors.Is(err, attachments.ErrBusy) {
 		t.Fatalf("got %v", err)
 	}
 	if err := r.connect(t).Delete(t.Context(), worker); !driver.IsUnfinished(err) {
-		t.Errorf("a volume that is being made cannot be deleted yet: got %v, want an UnfinishedError", err)
+		t.Errorf("deleting a volume that is being created: got %v, want an UnfinishedError", err)
 	}
-	wantLeft(t, r, worker)
+	wantLeftovers(t, r, worker)
 }
 
-func TestVolumesInAZoneMove(t *testing.T) {
+func TestVolumeIsReplacedInAnotherZone(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	spec := small()
+	r := newWorld(t)
+	spec := minimalSpec()
 	spec.AvailabilityZone, spec.RootVolume = "nova", infrav1.OpenStackVolume{SizeGiB: 20, InMachineZone: ptr.To(true)}
-	driven := r.connect(t)
+	d := r.connect(t)
 	for range 3 {
 		r.faults.Fail(openstackfake.Creates("servers"), http.StatusForbidden, quotaExceeded)
-		_, _ = driven.Create(t.Context(), asking(t, spec))
+		_, _ = d.Create(t.Context(), newRequest(t, spec))
 	}
 	spec.AvailabilityZone = "zone-b"
 	for range 6 {
-		_, _ = driven.Create(t.Context(), asking(t, spec))
+		_, _ = d.Create(t.Context(), newRequest(t, spec))
 	}
 	if got := r.only(t, "volumes")["availability_zone"]; got != "zone-b" {
 		t.Errorf("the volume is in %v", got)
 	}
 }
 
-func TestRemainsAreListedUntilTheyGo(t *testing.T) {
+func TestRemains(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	spec := rich()
+	r := newWorld(t)
+	spec := fullSpec()
 	spec.RootVolume = infrav1.OpenStackVolume{SizeGiB: 20}
-	driven := r.connect(t)
-	insist(t, driven, asking(t, spec))
-	for name, owner := range map[string]driver.Owner{"its owner": worker.Owner, "everybody": {}} {
+	d := r.connect(t)
+	mustCreate(t, d, newRequest(t, spec))
+	for name, owner := range map[string]driver.Owner{"its owner": worker.Owner, "all owners": {}} {
 		kinds := map[string]int{}
-		for thing, err := range driven.(driver.Remainder).Remains(t.Context(), owner) {
+		for thing, err := range d.(driver.Remainder).Remains(t.Context(), owner) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -392,18 +393,18 @@ func TestRemainsAreListedUntilTheyGo(t *testing.T) {
 			t.Errorf("for %s:\n%s", name, diff)
 		}
 	}
-	for thing, err := range driven.(driver.Remainder).Remains(t.Context(), driver.Owner{UID: "other"}) {
+	for thing, err := range d.(driver.Remainder).Remains(t.Context(), driver.Owner{UID: "other"}) {
 		t.Errorf("another owner has %+v, %v", thing, err)
 	}
 }
 
-func TestSizesComeFromTheFlavor(t *testing.T) {
+func TestSize(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	spec := small()
+	r := newWorld(t)
+	spec := minimalSpec()
 	spec.Flavor = "m1.large"
 	sizer := r.connect(t).(driver.Sizer[openstack.Config])
-	got, err := sizer.Size(t.Context(), configOf(t, spec))
+	got, err := sizer.Size(t.Context(), newConfig(t, spec))
 	want := driver.Size{Architecture: "arm64", OperatingSystem: "linux", Capacity: corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi"), corev1.ResourceEphemeralStorage: resource.MustParse("80Gi"),
 	}}
@@ -411,48 +412,48 @@ func TestSizesComeFromTheFlavor(t *testing.T) {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	spec.Flavor = "nonsense"
-	if _, err := sizer.Size(t.Context(), configOf(t, spec)); !driver.IsInvalidConfiguration(err) {
+	if _, err := sizer.Size(t.Context(), newConfig(t, spec)); !driver.IsInvalidConfiguration(err) {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestAMachineInNoRegionCanBeDeleted(t *testing.T) {
+func TestMachineInAnUnknownRegionCanBeDeleted(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	driven := connect(t, r.faults, driver.Account{SecretName: "cloud", Region: "nowhere"}, r.secret)
-	if _, err := driven.Create(t.Context(), asking(t, small())); !driver.IsInvalidConfiguration(err) {
+	r := newWorld(t)
+	d := connect(t, r.faults, driver.Account{SecretName: "cloud", Region: "none"}, r.secret)
+	if _, err := d.Create(t.Context(), newRequest(t, minimalSpec())); !driver.IsInvalidConfiguration(err) {
 		t.Errorf("creating: %v", err)
 	}
-	if err := driven.Delete(t.Context(), worker); err != nil {
+	if err := d.Delete(t.Context(), worker); err != nil {
 		t.Errorf("deleting: %v", err)
 	}
-	if _, err := driven.Get(t.Context(), worker); !driver.IsNotFound(err) {
+	if _, err := d.Get(t.Context(), worker); !driver.IsNotFound(err) {
 		t.Errorf("reading: %v", err)
 	}
 	existed := worker
 	existed.ProviderID = "openstack:///s"
-	if err := driven.Delete(t.Context(), existed); !driver.IsInvalidConfiguration(err) {
+	if err := d.Delete(t.Context(), existed); !driver.IsInvalidConfiguration(err) {
 		t.Errorf("deleting what existed: %v", err)
 	}
 }
 
-// TestAnExpiredTokenIsRenewed: the services forget every token.
-func TestAnExpiredTokenIsRenewed(t *testing.T) {
+// TestExpiredTokenIsRenewed: the services reject every earlier token.
+func TestExpiredTokenIsRenewed(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	driven := r.connect(t)
-	insist(t, driven, asking(t, small()))
+	r := newWorld(t)
+	d := r.connect(t)
+	mustCreate(t, d, newRequest(t, minimalSpec()))
 	r.ChangePassword(openstackfake.Password)
-	if _, err := driven.Get(t.Context(), worker); err != nil {
+	if _, err := d.Get(t.Context(), worker); err != nil {
 		t.Error(err)
 	}
 	r.ChangePassword("another")
-	if _, err := driven.Get(t.Context(), worker); !driver.IsUnauthorized(err) {
+	if _, err := d.Get(t.Context(), worker); !driver.IsUnauthorized(err) {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestImagesAreFound(t *testing.T) {
+func TestFindImage(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		image infrav1.OpenStackImage
@@ -466,10 +467,10 @@ func TestImagesAreFound(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t)
-			spec := small()
+			r := newWorld(t)
+			spec := minimalSpec()
 			spec.Image = test.image
-			_, err := r.connect(t).Create(t.Context(), asking(t, spec))
+			_, err := r.connect(t).Create(t.Context(), newRequest(t, spec))
 			if (err == nil) != test.found || err != nil && !driver.IsInvalidConfiguration(err) {
 				t.Errorf("got %v", err)
 			}
@@ -477,12 +478,12 @@ func TestImagesAreFound(t *testing.T) {
 	}
 }
 
-func TestNamesMustBeClear(t *testing.T) {
+func TestAmbiguousNameIsInvalid(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	spec := small()
+	r := newWorld(t)
+	spec := minimalSpec()
 	spec.Ports[0].Network = "twins"
-	_, err := r.connect(t).Create(t.Context(), asking(t, spec))
+	_, err := r.connect(t).Create(t.Context(), newRequest(t, spec))
 	invalid, ok := errors.AsType[*driver.InvalidConfigurationError](err)
 	if !ok || invalid.Field != "spec.ports[0].network" {
 		t.Errorf("got %v", err)

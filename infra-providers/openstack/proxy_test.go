@@ -11,31 +11,31 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// TestAProxyThatFindsNothingSaysNothingAboutTheServer: while the address of a service is wrong everything is 404 there,
-// and neither is a machine missing nor is anything of it deleted.
-func TestAProxyThatFindsNothingSaysNothingAboutTheServer(t *testing.T) {
+// TestNotFoundOfAProxyIsTransient: while the address of a service is wrong, every answer is 404. A server then counts
+// neither as absent nor as deleted.
+func TestNotFoundOfAProxyIsTransient(t *testing.T) {
 	t.Parallel()
 	for _, page := range []string{"<html><h1>404 Not Found</h1></html>", "", `{"message": "no Route matched with those values"}`, `{"error": {"code": 404, "message": "no such backend"}}`} {
-		r := newRig(t)
-		made := insist(t, r.connect(t), asking(t, small()))
-		driven := r.connect(t)
-		if _, err := driven.Get(t.Context(), made.Identity); err != nil {
+		r := newWorld(t)
+		created := mustCreate(t, r.connect(t), newRequest(t, minimalSpec()))
+		d := r.connect(t)
+		if _, err := d.Get(t.Context(), created.Identity); err != nil {
 			t.Fatal(err)
 		}
 		r.faults.Fail(called(http.MethodGet, "/servers/"), http.StatusNotFound, page)
-		if _, err := driven.Get(t.Context(), made.Identity); err == nil || driver.IsNotFound(err) {
+		if _, err := d.Get(t.Context(), created.Identity); err == nil || driver.IsNotFound(err) {
 			t.Errorf("reading through a proxy that answers %q: got %v", page, err)
 		}
 		r.faults.Fail(called(http.MethodDelete, "/servers/"), http.StatusNotFound, page)
-		if err := driven.Delete(t.Context(), made.Identity); err == nil {
+		if err := d.Delete(t.Context(), created.Identity); err == nil {
 			t.Errorf("the server counts as deleted through a proxy that answers %q", page)
 		}
 		r.faults.Fail(called(http.MethodDelete, "/ports/"), http.StatusNotFound, page)
-		if err := driven.Delete(t.Context(), made.Identity); err == nil {
+		if err := d.Delete(t.Context(), created.Identity); err == nil {
 			t.Errorf("the port counts as deleted through a proxy that answers %q", page)
 		}
-		r.settle(t)
-		if err := driven.Delete(t.Context(), made.Identity); err != nil {
+		r.awaitStates(t)
+		if err := d.Delete(t.Context(), created.Identity); err != nil {
 			t.Errorf("deleting once the service is back: %v", err)
 		}
 	}

@@ -39,10 +39,10 @@ import (
 	"drover.io/runtime/manager"
 )
 
-// management is the management cluster of all stories; it starts with the first.
+// management is the management cluster of all tests; the first one starts it.
 var management = sync.OnceValues(testenv.Start)
 
-// shipped is a client configuration that may do what the provider's role allows.
+// shipped is a client configuration with the provider's role.
 var shipped = sync.OnceValues(func() (*rest.Config, error) {
 	cluster, err := management()
 	if err != nil {
@@ -51,7 +51,7 @@ var shipped = sync.OnceValues(func() (*rest.Config, error) {
 	return cluster.As(context.Background(), "drover-infra-openstack", "../config/rbac/openstack/role.yaml")
 })
 
-// running is true once the management cluster was asked for.
+// running is true once the management cluster was started.
 var running atomic.Bool
 
 func TestMain(m *testing.M) {
@@ -64,8 +64,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// story is a namespace with a Cluster, a provider at work there, and credentials in the Secret "cloud".
-type story struct {
+// harness is a namespace with a Cluster, a provider at work there, and credentials in the Secret "cloud".
+type harness struct {
 	gomega.Gomega
 	t       *testing.T
 	cluster *testenv.Cluster
@@ -82,14 +82,14 @@ func managed(t *testing.T) *testenv.Cluster {
 	return cluster
 }
 
-func tell(t *testing.T, transport http.RoundTripper, credentials driver.Credentials) *story {
+func newHarness(t *testing.T, transport http.RoundTripper, credentials driver.Credentials) *harness {
 	t.Helper()
 	cluster := managed(t)
 	config, err := shipped()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &story{Gomega: gomega.NewWithT(t), t: t, cluster: cluster}
+	s := &harness{Gomega: gomega.NewWithT(t), t: t, cluster: cluster}
 	namespace, err := cluster.Namespace(t.Context(), "openstack")
 	s.Expect(err).NotTo(gomega.HaveOccurred())
 	s.home, err = cluster.Cluster(t.Context(), namespace, "home")
@@ -101,8 +101,8 @@ func tell(t *testing.T, transport http.RoundTripper, credentials driver.Credenti
 	return s
 }
 
-// serve runs the provider for the story's namespace.
-func (s *story) serve(config *rest.Config, transport http.RoundTripper) {
+// serve runs the provider for the harness's namespace.
+func (s *harness) serve(config *rest.Config, transport http.RoundTripper) {
 	s.t.Helper()
 	scheme, err := provider.Scheme()
 	s.Expect(err).NotTo(gomega.HaveOccurred())
@@ -126,14 +126,14 @@ func (s *story) serve(config *rest.Config, transport http.RoundTripper) {
 	})
 }
 
-func (s *story) create(object client.Object) {
+func (s *harness) create(object client.Object) {
 	s.t.Helper()
 	object.SetNamespace(s.home.Namespace)
 	s.Expect(s.cluster.Client.Create(s.t.Context(), object)).To(gomega.Succeed())
 }
 
 // machine creates a Machine with its bootstrap data and its OpenStackMachine, as the core would.
-func (s *story) machine(name, zone string, spec infrav1.OpenStackMachineSpec) *infrav1.OpenStackMachine {
+func (s *harness) machine(name, zone string, spec infrav1.OpenStackMachineSpec) *infrav1.OpenStackMachine {
 	s.t.Helper()
 	labels := map[string]string{clusterv1.ClusterNameLabel: s.home.Name}
 	owner := &clusterv1.Machine{
@@ -154,7 +154,7 @@ func (s *story) machine(name, zone string, spec infrav1.OpenStackMachineSpec) *i
 }
 
 // await waits until a machine is Ready for a reason, and returns the message.
-func (s *story) await(machine *infrav1.OpenStackMachine, reason string, patience time.Duration) string {
+func (s *harness) await(machine *infrav1.OpenStackMachine, reason string, patience time.Duration) string {
 	s.t.Helper()
 	message := ""
 	s.Eventually(func(g gomega.Gomega) {
@@ -168,7 +168,7 @@ func (s *story) await(machine *infrav1.OpenStackMachine, reason string, patience
 }
 
 // remove deletes a machine and waits until it is gone.
-func (s *story) remove(machine *infrav1.OpenStackMachine, patience time.Duration) {
+func (s *harness) remove(machine *infrav1.OpenStackMachine, patience time.Duration) {
 	s.t.Helper()
 	s.Expect(s.cluster.Client.Delete(s.t.Context(), machine)).To(gomega.Succeed())
 	s.Eventually(func() bool {
@@ -176,13 +176,12 @@ func (s *story) remove(machine *infrav1.OpenStackMachine, patience time.Duration
 	}, patience).Should(gomega.BeTrue())
 }
 
-// TestAMachineLivesAndGoes follows one machine through the generic reconciler, under the role that is
-// shipped.
-func TestAMachineLivesAndGoes(t *testing.T) {
+// TestReconcileMachine creates and deletes a machine through the generic reconciler, with the provider's role.
+func TestReconcileMachine(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	s := tell(t, r.faults, r.secret)
-	spec := rich()
+	r := newWorld(t)
+	s := newHarness(t, r.faults, r.secret)
+	spec := fullSpec()
 	spec.CredentialsSecretName, spec.RootVolume = "cloud", infrav1.OpenStackVolume{SizeGiB: 20}
 	machine := s.machine("worker-1", "zone-b", spec)
 	s.await(machine, inframachine.InstanceRunningReason, 4*time.Minute)
@@ -193,15 +192,15 @@ func TestAMachineLivesAndGoes(t *testing.T) {
 		gomega.HaveField("Type", clusterv1.MachineInternalIP), gomega.HaveField("Type", clusterv1.MachineExternalIP),
 		clusterv1.MachineAddress{Type: clusterv1.MachineHostName, Address: "worker-1"}))
 	s.remove(machine, 4*time.Minute)
-	s.Expect(r.Things()).To(gomega.BeEmpty())
+	s.Expect(r.Leftovers()).To(gomega.BeEmpty())
 }
 
-func TestATemplateTellsItsSize(t *testing.T) {
+func TestReconcileTemplate(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	s := tell(t, r.faults, r.secret)
+	r := newWorld(t)
+	s := newHarness(t, r.faults, r.secret)
 	template := &infrav1.OpenStackMachineTemplate{ObjectMeta: metav1.ObjectMeta{Name: "workers"}}
-	template.Spec.Template.Spec = small()
+	template.Spec.Template.Spec = minimalSpec()
 	template.Spec.Template.Spec.CredentialsSecretName = "cloud"
 	s.create(template)
 	s.Eventually(func(g gomega.Gomega) {
@@ -211,25 +210,25 @@ func TestATemplateTellsItsSize(t *testing.T) {
 	}, 4*time.Minute).Should(gomega.Succeed())
 }
 
-func TestAMachineThatCannotBeMadeSaysWhyAndGoes(t *testing.T) {
+func TestReconcileInvalidMachine(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	s := tell(t, r.faults, r.secret)
-	spec := small()
+	r := newWorld(t)
+	s := newHarness(t, r.faults, r.secret)
+	spec := minimalSpec()
 	spec.CredentialsSecretName, spec.Flavor = "cloud", "nonsense"
 	machine := s.machine("unknown-flavor", "", spec)
 	message := s.await(machine, inframachine.InvalidConfigurationReason, 4*time.Minute)
 	s.Expect(message).To(gomega.ContainSubstring("spec.flavor"))
 	s.remove(machine, 4*time.Minute)
-	s.Expect(r.Things()).To(gomega.BeEmpty())
+	s.Expect(r.Leftovers()).To(gomega.BeEmpty())
 }
 
-func TestRefusedCredentialsAreToldAndReadAgain(t *testing.T) {
+func TestReconcileWithChangedCredentials(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newWorld(t)
 	r.ChangePassword("another")
-	s := tell(t, r.faults, r.secret)
-	spec := small()
+	s := newHarness(t, r.faults, r.secret)
+	spec := minimalSpec()
 	spec.CredentialsSecretName = "cloud"
 	machine := s.machine("refused", "", spec)
 	s.await(machine, inframachine.UnauthorizedReason, 4*time.Minute)
@@ -240,11 +239,10 @@ func TestRefusedCredentialsAreToldAndReadAgain(t *testing.T) {
 	s.remove(machine, 4*time.Minute)
 }
 
-// TestRealMachinesLiveAndGo is the story of as many machines as a MachineDeployment has, against real
-// services and with credentials from the environment.
-func TestRealMachinesLiveAndGo(t *testing.T) {
+// TestRealReconcileMachines creates several machines with real services and with credentials of the environment.
+func TestRealReconcileMachines(t *testing.T) {
 	real(t)
-	s := tell(t, nil, nil)
+	s := newHarness(t, nil, nil)
 	const patience = 2 * realPatience
 	began := time.Now()
 	spec := realSpec()
@@ -272,20 +270,20 @@ func TestRealMachinesLiveAndGo(t *testing.T) {
 	machines[0] = s.machine(s.home.Namespace+"-5", "", spec)
 	s.await(machines[0], inframachine.InstanceRunningReason, patience)
 	t.Logf("one was replaced after %s", time.Since(began).Round(time.Second))
-	salt := string(s.home.UID)
-	s.Expect(slices.DeleteFunc(leftovers(t, salt), func(thing string) bool {
+	suffix := string(s.home.UID)
+	s.Expect(slices.DeleteFunc(leftovers(t, suffix), func(thing string) bool {
 		return !strings.HasPrefix(thing, "server ") || strings.HasPrefix(thing, "server group ")
 	})).To(gomega.HaveLen(5), "one server of the Cluster per machine")
 	for _, machine := range machines {
 		s.remove(machine, patience)
 		s.Expect(leftovers(t, string(machine.UID))).To(gomega.BeEmpty())
 	}
-	s.Expect(leftovers(t, salt)).To(gomega.BeEmpty())
+	s.Expect(leftovers(t, suffix)).To(gomega.BeEmpty())
 	t.Logf("nothing was left after %s", time.Since(began).Round(time.Second))
 }
 
-// TestRealLackOfRoomIsToldApart needs a flavor that fits on no host.
-func TestRealLackOfRoomIsToldApart(t *testing.T) {
+// TestRealInsufficientCapacity needs a flavor that fits on no host.
+func TestRealInsufficientCapacity(t *testing.T) {
 	real(t)
 	flavor := os.Getenv("OPENSTACK_HUGE_FLAVOR")
 	if flavor == "" {
@@ -293,11 +291,11 @@ func TestRealLackOfRoomIsToldApart(t *testing.T) {
 	}
 	spec := realSpec()
 	spec.Flavor = flavor
-	driven := connect(t, nil, driver.Account{}, nil)
-	first := realAsking(t, driven, spec)
-	born(t, driven, first)
-	awaitFault(t, driven, first.Identity)
-	_, err := driven.Create(t.Context(), realAsking(t, driven, spec))
+	d := connect(t, nil, driver.Account{}, nil)
+	first := newRealRequest(t, d, spec)
+	mustReachState(t, d, first)
+	awaitFault(t, d, first.Identity)
+	_, err := d.Create(t.Context(), newRealRequest(t, d, spec))
 	if !driver.IsInsufficientCapacity(err) {
 		t.Errorf("got %v, want an InsufficientCapacityError", err)
 	}
