@@ -19,6 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
+	"k8s.io/utils/clock"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/aws/createcache"
@@ -42,8 +43,8 @@ type Options struct {
 	STSEndpoint string
 	// PageSize is the number of instances on a page of a list; zero means EC2's maximum.
 	PageSize int32
-	// Now is the clock; nil is the real one.
-	Now func() time.Time
+	// Clock is the real clock if it is nil.
+	Clock clock.PassiveClock
 }
 
 // Cloud returns the description of EC2. The limits leave room for other clients of the account: EC2 permits about
@@ -105,15 +106,14 @@ func connect(ctx context.Context, options Options, account driver.Account, secre
 			o.BaseEndpoint = &endpoint
 		}
 	})
-	now := options.Now
-	if now == nil {
-		now = time.Now
+	if options.Clock == nil {
+		options.Clock = clock.RealClock{}
 	}
 	pageSize := options.PageSize
 	if pageSize == 0 {
 		pageSize = 1000
 	}
-	return &Driver{api: client, sts: stsClient, lookup: launch.NewLookup(client, now), creations: createcache.New(now), pageSize: &pageSize}, nil
+	return &Driver{api: client, sts: stsClient, lookup: launch.NewLookup(client, options.Clock), creations: createcache.New(options.Clock), pageSize: &pageSize}, nil
 }
 
 // bufferedClient hands the transport a copy of each request's body. The SDK closes the body as soon as an answer

@@ -166,8 +166,14 @@ func (w world) description() driver.Cloud[*infrav1.AWSMachine, aws.Config] {
 }
 
 func (w world) descriptionAt(now func() time.Time) driver.Cloud[*infrav1.AWSMachine, aws.Config] {
-	return aws.Cloud(aws.Options{Endpoint: w.url, PageSize: 7, Now: now})
+	return aws.Cloud(aws.Options{Endpoint: w.url, PageSize: 7, Clock: clockFunc(now)})
 }
+
+// clockFunc is a clock.
+type clockFunc func() time.Time
+
+func (c clockFunc) Now() time.Time                  { return c() }
+func (c clockFunc) Since(t time.Time) time.Duration { return c().Sub(t) }
 
 func secret(key string) driver.Credentials {
 	return driver.Credentials{"AWS_ACCESS_KEY_ID": []byte(key), "AWS_SECRET_ACCESS_KEY": []byte("secret")}
