@@ -93,6 +93,27 @@ func (c *Cloud) Notify(changed func(driver.Identity)) {
 	c.changed = changed
 }
 
+// Provision implements driver.Provisioner.
+func (c *Cloud) Provision(ctx context.Context, id driver.Identity) (found driver.Instance, err error) {
+	err = c.call(ctx, Call{Operation: "provision", Identity: id}, func() error {
+		known := c.find(id)
+		if known == nil {
+			return &driver.NotFoundError{What: "instance of " + id.Name}
+		}
+		if err := id.Check(known.instance.Identity); err != nil {
+			return err
+		}
+		if known.instance.State == driver.Pending && known.instance.StepDue {
+			known.provisions--
+			c.provisioned++
+			known.instance.StepDue = false
+		}
+		found = known.instance
+		return nil
+	})
+	return found, err
+}
+
 // Tag implements driver.Tagger.
 func (c *Cloud) Tag(ctx context.Context, id driver.Identity) error {
 	return c.call(ctx, Call{Operation: "tag", Identity: id}, func() error {

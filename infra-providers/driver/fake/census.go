@@ -49,6 +49,17 @@ func (c *Cloud) Census() Census {
 	return census
 }
 
+// Changes counts the calls that change something, and of Provision those that took a step.
+func (c *Cloud) Changes() (count int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	count = c.provisioned
+	for _, operation := range []string{"create", "disk", "delete", "restart", "tag"} {
+		count += c.counts[operation]
+	}
+	return count
+}
+
 // UserData returns what the instance of an identity was given.
 func (c *Cloud) UserData(uid types.UID) []byte {
 	c.mu.Lock()

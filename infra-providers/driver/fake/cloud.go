@@ -40,7 +40,7 @@ type Config struct {
 
 // Call is one call of the cloud's API, as a Faults function sees it.
 type Call struct {
-	// Operation is create, disk, get, delete, restart, tag, list, image or account. A disk is made inside create, before
+	// Operation is create, disk, get, delete, provision, restart, tag, list, image or account. A disk is made inside create, before
 	// the instance.
 	Operation string
 	Identity  driver.Identity
@@ -65,6 +65,9 @@ type Options struct {
 	Faults func(Call) Fault
 	// BootReads is how many reads an instance stays Pending for, DeleteReads how long it stays Stopping.
 	BootReads, DeleteReads int
+	// Steps is how many calls of Provision an instance needs before it starts, and how many of Delete before it stops;
+	// zero for a cloud that does both in one go.
+	Steps int
 	// DisksStay leaves the disk of an instance that ends, until it is asked for its deletion once more.
 	DisksStay bool
 	// ListLag is how many lists a new instance is missing from.
@@ -91,6 +94,8 @@ type Cloud struct {
 	hide int
 	// counts by operation what was asked of the cloud.
 	counts map[string]int
+	// provisioned counts the steps that were taken.
+	provisioned int
 	// restarts counts by instance how often it was restarted.
 	restarts map[types.UID]int
 }
@@ -108,9 +113,11 @@ type server struct {
 	image    string
 	boot     int
 	stop     int
-	hidden   int
-	gone     bool
-	userData []byte
+	// provisions and deletes are how many steps are left.
+	provisions, deletes int
+	hidden              int
+	gone                bool
+	userData            []byte
 }
 
 var (
@@ -118,6 +125,7 @@ var (
 	_ driver.Sizer[Config]       = (*Cloud)(nil)
 	_ driver.ImageFinder[Config] = (*Cloud)(nil)
 	_ driver.Notifier            = (*Cloud)(nil)
+	_ driver.Provisioner         = (*Cloud)(nil)
 	_ driver.Remainder           = (*Cloud)(nil)
 	_ driver.Tagger              = (*Cloud)(nil)
 	_ driver.Restarter           = (*Cloud)(nil)
@@ -228,14 +236,16 @@ func (c *Cloud) boot(req driver.Request[Config], image driver.Image) *server {
 			FailureDomain: req.Config.Zone,
 			Created:       c.options.Now(),
 		},
-		config:   req.Config,
-		image:    image.ID,
-		boot:     c.options.BootReads,
-		stop:     c.options.DeleteReads,
-		hidden:   max(c.options.ListLag, c.hide),
-		userData: slices.Clone(req.UserData),
+		config:     req.Config,
+		image:      image.ID,
+		boot:       c.options.BootReads,
+		stop:       c.options.DeleteReads,
+		provisions: c.options.Steps,
+		deletes:    max(c.options.Steps, 1),
+		hidden:     max(c.options.ListLag, c.hide),
+		userData:   slices.Clone(req.UserData),
 	}
-	if made.boot > 0 {
+	if made.boot > 0 || made.provisions > 0 {
 		made.instance.State, made.instance.PollAfter = driver.Pending, time.Millisecond
 	}
 	c.hide = 0
@@ -276,8 +286,11 @@ func (c *Cloud) Delete(ctx context.Context, id driver.Identity) error {
 		if err := id.Check(known.instance.Identity); err != nil {
 			return err
 		}
-		known.instance.State, known.instance.PollAfter = driver.Stopping, time.Millisecond
-		if known.stop == 0 {
+		if known.instance.State != driver.Stopping || known.instance.StepDue {
+			known.deletes--
+		}
+		known.instance.State, known.instance.StepDue, known.instance.PollAfter = driver.Stopping, false, time.Millisecond
+		if known.deletes <= 0 && known.stop == 0 {
 			c.forget(known)
 		}
 		return nil
@@ -337,14 +350,20 @@ func (c *Cloud) find(id driver.Identity) *server {
 	return nil
 }
 
-// age lets a read be the passing of time.
+// age makes a read the passing of time: what the cloud was asked for goes on. A step that is due is not taken by it.
 func (c *Cloud) age(known *server) {
 	switch known.instance.State {
 	case driver.Pending:
+		if known.instance.StepDue = known.provisions > 0; known.instance.StepDue {
+			return
+		}
 		if known.boot--; known.boot <= 0 {
 			known.instance.State, known.instance.PollAfter = driver.Running, 0
 		}
 	case driver.Stopping:
+		if known.instance.StepDue = known.deletes > 0; known.instance.StepDue {
+			return
+		}
 		if known.stop--; known.stop <= 0 {
 			c.forget(known)
 		}

@@ -77,6 +77,7 @@ func World(options Options) drivertest.World[Config] {
 			}
 			return count
 		},
+		Changes: cloud.Changes,
 		Leftovers: func() (left []string) {
 			census := cloud.Census()
 			for uid := range census.Instances {

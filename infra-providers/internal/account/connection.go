@@ -26,6 +26,8 @@ type Account[C any] struct {
 	ID func(ctx context.Context) (string, error)
 	// Shortage tells where there was no room or quota a moment ago.
 	Shortage func(config C) throttle.Shortage
+	// Provision takes the next step of an instance; nil for a cloud without that ability.
+	Provision func(ctx context.Context, id driver.Identity) (driver.Instance, error)
 	// Tag puts the owner of an identity into the tags of what exists; nil for a cloud without that ability.
 	Tag func(ctx context.Context, id driver.Identity) error
 	// Restart restarts the instance of an identity; nil for a cloud without that ability.
@@ -145,11 +147,38 @@ func (c *connection[C]) abilities(connected driver.Driver[C], direct *throttle.T
 			return id, err
 		}
 	}
+	if provisioner, ok := connected.(driver.Provisioner); ok {
+		c.driver.Provision = c.provision(direct, meter, provisioner)
+	}
 	if tagger, ok := connected.(driver.Tagger); ok {
 		c.driver.Tag = c.change(direct, meter, "tag", tagger.Tag)
 	}
 	if restarter, ok := connected.(driver.Restarter); ok {
 		c.driver.Restart = c.change(direct, meter, "restart", restarter.Restart)
+	}
+}
+
+// provision makes a step of an instance count as a call of the account. The inventory takes over the answer.
+func (c *connection[C]) provision(direct *throttle.Throttle[C], meter *metered[C], provisioner driver.Provisioner) func(context.Context, driver.Identity) (driver.Instance, error) {
+	return func(ctx context.Context, id driver.Identity) (found driver.Instance, err error) {
+		leave, err := c.enter()
+		if err != nil {
+			return driver.Instance{}, err
+		}
+		defer leave()
+		err = direct.Do(func() error {
+			return meter.within(ctx, "provision", callTime, func(ctx context.Context) (err error) {
+				found, err = provisioner.Provision(ctx, id)
+				return err
+			})
+		})
+		switch {
+		case err != nil:
+			c.touch(id)
+		case c.inventory != nil:
+			c.inventory.Note(found)
+		}
+		return found, err
 	}
 }
 

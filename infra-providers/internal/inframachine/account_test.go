@@ -20,7 +20,13 @@ import (
 // newAccountRig is a rig whose Secret leads to the cloud while its token is home, and to another account otherwise.
 func newAccountRig(t *testing.T) (*rig, *corev1.Secret) {
 	t.Helper()
-	r := newRig(t, fake.Options{})
+	return newAccountRigOf(t, fake.Options{})
+}
+
+// newAccountRigOf has a cloud with other settings.
+func newAccountRigOf(t *testing.T, options fake.Options) (*rig, *corev1.Secret) {
+	t.Helper()
+	r := newRig(t, options)
 	r.secret, r.elsewhere = "cloud", fake.New(fake.Options{})
 	r.restart()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: r.home.Namespace, Name: "cloud"}, StringData: map[string]string{"token": "home"}}

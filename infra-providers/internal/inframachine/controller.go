@@ -110,6 +110,7 @@ func (r *Reconciler[M, C]) advance(ctx context.Context, s *state[M, C]) (ctrl.Re
 		r.checkpoint,       // what was claimed is stored before anything exists in the cloud
 		r.bootstrap,        // the bootstrap data is read
 		r.instance,         // the instance exists and its providerID is known
+		r.provision,        // the next step is taken of an instance that is finished in steps
 		r.report,           // the status says what the cloud says
 		r.retag,            // the tags name the Cluster that there is now
 	} {

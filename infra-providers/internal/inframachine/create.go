@@ -52,6 +52,7 @@ func (r *Reconciler[M, C]) create(ctx context.Context, s *state[M, C], cloud acc
 	case err != nil:
 		return r.failed(s, fmt.Errorf("creating instance: %w", err))
 	}
+	s.created = true
 	r.made.add(s.machine.GetUID(), s.observed.ProviderID)
 	s.machine.SetProviderID(s.observed.ProviderID)
 	return ctrl.Result{}, nil
@@ -67,6 +68,7 @@ func (r *Reconciler[M, C]) findCreated(ctx context.Context, s *state[M, C], clou
 	if live.GetUID() != s.machine.GetUID() || live.GetProviderID() != "" {
 		return ctrl.Result{RequeueAfter: time.Second}, nil
 	}
+	s.created = true
 	s.machine.SetProviderID(made)
 	return r.read(ctx, s, cloud)
 }

@@ -153,6 +153,11 @@ func (r *Reconciler[M, C]) awaitEnd(ctx context.Context, s *state[M, C], cloud d
 		return err != nil || others == nil, err == nil, ctrl.Result{}, err
 	case ended(left, err):
 		return true, true, ctrl.Result{}, nil
+	case err == nil && left.State == driver.Stopping && left.StepDue:
+		// The removal takes several steps, and Delete takes the next one.
+		_, others, err := ask(ctx, cloud, id)
+		s.observed = left
+		return err != nil || others == nil, false, after(left), err
 	case err == nil && left.State == driver.Stopping:
 		s.observed = left
 		return true, false, after(left), nil

@@ -39,6 +39,8 @@ type state[M driver.Machine, C any] struct {
 	userData []byte
 	format   string
 	observed driver.Instance
+	// created is true when this reconcile created the instance, so that its providerID is not stored yet.
+	created bool
 	// end is what became of the instance of a machine that goes.
 	end notice
 }

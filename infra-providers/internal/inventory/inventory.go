@@ -134,6 +134,9 @@ func (v *Inventory[C]) Get(ctx context.Context, id driver.Identity) (driver.Inst
 // Touch makes the next Get of an instance read directly.
 func (v *Inventory[C]) Touch(id driver.Identity) { v.doubt(id) }
 
+// Note takes over what a call that is not one of driver.Driver's returned about an instance.
+func (v *Inventory[C]) Note(found driver.Instance) { v.note(found) }
+
 // Refresh lists now, unless a list is under way or was refused a moment ago.
 func (v *Inventory[C]) Refresh(ctx context.Context) error {
 	if !v.refreshing.TryLock() {

@@ -74,7 +74,7 @@ func (v *Inventory[C]) merge(began time.Time, listed map[string]driver.Instance)
 		if !first && (known == nil || !same(known.instance, instance)) {
 			changed = append(changed, instance.Identity)
 		}
-		v.put(&entry{instance: instance, deleted: known != nil && known.deleted, doubtful: instance.Unread})
+		v.put(&entry{instance: instance, deleted: known != nil && known.deleted})
 	}
 	for providerID, known := range v.entries {
 		if _, ok := listed[providerID]; ok || !known.fresh.Before(began) {
@@ -90,7 +90,7 @@ func (v *Inventory[C]) merge(began time.Time, listed map[string]driver.Instance)
 func leaving(state driver.State) bool { return state == driver.Stopping || state == driver.Terminated }
 
 func same(a, b driver.Instance) bool {
-	return a.State == b.State && equality.Semantic.DeepEqual(a.Addresses, b.Addresses) && equality.Semantic.DeepEqual(a.Reported, b.Reported) && equality.Semantic.DeepEqual(a.Guest, b.Guest)
+	return a.State == b.State && a.StepDue == b.StepDue && equality.Semantic.DeepEqual(a.Addresses, b.Addresses) && equality.Semantic.DeepEqual(a.Reported, b.Reported) && equality.Semantic.DeepEqual(a.Guest, b.Guest)
 }
 
 // crowd notes a list that has too many instances, as one that shows none.
@@ -227,8 +227,8 @@ func (v *Inventory[C]) leave(id driver.Identity) {
 	defer v.mu.Unlock()
 	for _, known := range v.matching(id) {
 		known.deleted, known.fresh = true, v.options.Now()
-		if !v.lingers || known.instance.State == driver.Terminated {
-			known.doubtful = true
+		if !v.lingers || known.instance.State == driver.Terminated || known.instance.StepDue {
+			known.doubtful = true // after the last step of a removal nothing may be left
 		}
 		if !known.doubtful {
 			known.instance.State, known.instance.PollAfter = driver.Stopping, v.observe

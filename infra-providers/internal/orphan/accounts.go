@@ -30,6 +30,8 @@ var errTooMany = fmt.Errorf("the lists have more than %d entries", holderMost)
 type listed[C any] struct {
 	name, namespace string
 	cloud           driver.Driver[C]
+	// inSteps is true for a cloud where a removal may take several calls of Delete.
+	inSteps bool
 	// complete is false if the list broke off.
 	complete bool
 }
@@ -50,7 +52,7 @@ func (c *Collector[M, C]) listAccounts(ctx context.Context) (accounts map[string
 	accounts = map[string]*listed[C]{}
 	holders := map[string][]account.Account[C]{}
 	for _, connected := range c.Accounts.All() {
-		one := &listed[C]{name: connected.Name, namespace: connected.Namespace, cloud: connected.Direct}
+		one := &listed[C]{name: connected.Name, namespace: connected.Namespace, cloud: connected.Direct, inSteps: connected.Provision != nil}
 		accounts[one.name] = one
 		holders[one.holder()] = append(holders[one.holder()], connected)
 	}
@@ -127,7 +129,7 @@ func everything[C any](ctx context.Context, connected account.Account[C], most i
 		if err := count(err); err != nil {
 			return nil, fmt.Errorf("listing instances: %w", err)
 		}
-		if made.State == driver.Stopping || made.State == driver.Terminated {
+		if made.State == driver.Terminated || made.State == driver.Stopping && !made.StepDue {
 			continue
 		}
 		instances[made.Identity.UID] = append(instances[made.Identity.UID], made.ProviderID)

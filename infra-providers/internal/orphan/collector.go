@@ -36,6 +36,12 @@ import (
 // soon is when the first sweep comes, which deletes nothing because nothing is suspected yet.
 const soon = time.Minute
 
+const (
+	// finishTime bounds the time for the steps of one removal, and pollMin is the shortest pause between two.
+	finishTime = 2 * time.Minute
+	pollMin    = time.Second
+)
+
 // errUnread means that nobody can tell yet what this installation has created.
 var errUnread = errors.New("the provider's heartbeat has not been read yet")
 
@@ -199,7 +205,7 @@ func (c *Collector[M, C]) act(ctx context.Context, judged []Judged, clusters map
 	}
 	c.tried = tried
 	return concurrently(ctx, orphans, func(ctx context.Context, thing Found) error {
-		done, err := c.collect(ctx, thing, accounts[thing.Account].cloud)
+		done, err := c.collect(ctx, thing, accounts[thing.Account])
 		if done {
 			c.notify(clusters[thing.Identity.Owner], collected(thing))
 			collectedTotal.WithLabelValues(c.Cloud.Name).Inc()
@@ -209,7 +215,7 @@ func (c *Collector[M, C]) act(ctx context.Context, judged []Judged, clusters map
 }
 
 // collect deletes one orphan unless the API server itself, asked without a cache, knows better.
-func (c *Collector[M, C]) collect(ctx context.Context, thing Found, cloud driver.Driver[C]) (done bool, err error) {
+func (c *Collector[M, C]) collect(ctx context.Context, thing Found, in *listed[C]) (done bool, err error) {
 	owner := thing.Identity.Owner
 	cluster := &clusterv1.Cluster{}
 	if err := c.Live.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: owner.Name}, cluster); err != nil {
@@ -233,8 +239,33 @@ func (c *Collector[M, C]) collect(ctx context.Context, thing Found, cloud driver
 	if thing.referred(references) {
 		return false, nil
 	}
-	if err := cloud.Delete(ctx, thing.Identity); err != nil {
+	if err := in.cloud.Delete(ctx, thing.Identity); err != nil {
 		return false, fmt.Errorf("deleting %s %q: %w", thing.Kind, thing.ID, err)
 	}
-	return true, nil
+	if in.inSteps {
+		err = c.finish(ctx, thing, in.cloud)
+	}
+	return true, err
+}
+
+// finish takes the remaining steps of a removal for a while. What is left then is found by the next sweep.
+func (c *Collector[M, C]) finish(ctx context.Context, thing Found, cloud driver.Driver[C]) error {
+	for end := c.Clock.Now().Add(finishTime); c.Clock.Now().Before(end); {
+		left, err := cloud.Get(ctx, thing.Identity)
+		if err == nil && left.State == driver.Stopping && left.StepDue {
+			err = cloud.Delete(ctx, thing.Identity)
+		}
+		switch {
+		case driver.IsNotFound(err), err == nil && left.State != driver.Stopping:
+			return nil
+		case err != nil:
+			return fmt.Errorf("deleting the rest of %s %q: %w", thing.Kind, thing.ID, err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-c.Clock.After(max(left.PollAfter, pollMin)):
+		}
+	}
+	return nil
 }

@@ -72,6 +72,12 @@ func (c atticClock) Now() time.Time { return c.fixture.now }
 
 func newAttic(t *testing.T, options Options) *fixture {
 	t.Helper()
+	return newAtticOf(t, options, fake.Options{})
+}
+
+// newAtticOf has a cloud with other settings.
+func newAtticOf(t *testing.T, options Options, of fake.Options) *fixture {
+	t.Helper()
 	namespace, err := cluster.Namespace(t.Context(), "attic")
 	if err != nil {
 		t.Fatal(err)
@@ -81,15 +87,14 @@ func newAttic(t *testing.T, options Options) *fixture {
 		t.Fatal(err)
 	}
 	f := &fixture{T: t, home: home, recorder: events.NewFakeRecorder(100), now: time.Unix(1_000_000, 0), timers: clocktesting.NewFakeClock(time.Unix(1_000_000, 0)), others: map[types.UID]bool{}}
-	f.cloud = fake.New(fake.Options{
-		Now: func() time.Time { return f.now },
-		Faults: func(call fake.Call) fake.Fault {
-			if f.fault == nil {
-				return fake.Fault{}
-			}
-			return f.fault(call)
-		},
-	})
+	of.Now = func() time.Time { return f.now }
+	of.Faults = func(call fake.Call) fake.Fault {
+		if f.fault == nil {
+			return fake.Fault{}
+		}
+		return f.fault(call)
+	}
+	f.cloud = fake.New(of)
 	described := driver.Cloud[*infrav1.SimMachine, fake.Config]{
 		Name:           "fake",
 		NewMachine:     func() *infrav1.SimMachine { return &infrav1.SimMachine{} },
@@ -239,6 +244,51 @@ func TestCollectsWhatNobodyOwnsAtSecondSight(t *testing.T) {
 	}
 	f.sweep(3)
 	f.wantCensus(1, 1)
+}
+
+// TestCollectsInSteps has a cloud where a removal takes several calls of Delete.
+func TestCollectsInSteps(t *testing.T) {
+	t.Parallel()
+	f := newAtticOf(t, usual, fake.Options{Steps: 3, DeleteReads: 1})
+	f.leave("lost")
+	f.sweep(1)
+	f.wantCensus(1, 1)
+	ticking, stop := context.WithCancel(t.Context())
+	defer stop()
+	go func() {
+		for ; ticking.Err() == nil; time.Sleep(time.Millisecond) {
+			if f.timers.HasWaiters() {
+				f.timers.Step(time.Second)
+			}
+		}
+	}()
+	f.sweep(1)
+	f.wantCensus(0, 0)
+	if got := f.cloud.Census().Calls["delete"]; got < 3 {
+		t.Errorf("Delete was called %d times, want once for each of 3 steps", got)
+	}
+}
+
+// TestFinishesARemovalInTheNextSweep: a step that fails ends the work on an orphan for this sweep only.
+func TestFinishesARemovalInTheNextSweep(t *testing.T) {
+	t.Parallel()
+	f := newAtticOf(t, usual, fake.Options{Steps: 2})
+	f.leave("lost")
+	f.sweep(1)
+	f.fault = func(call fake.Call) fake.Fault {
+		if call.Operation == "get" {
+			return fake.Fault{Err: errors.New("internal error")}
+		}
+		return fake.Fault{}
+	}
+	f.now = f.now.Add(21 * time.Minute)
+	if err := f.Sweep(t.Context()); err == nil {
+		t.Error("the failure of a step was not returned")
+	}
+	f.wantCensus(1, 1)
+	f.fault = nil
+	f.sweep(2)
+	f.wantCensus(0, 0)
 }
 
 func TestCollectsADiskWithoutAnInstance(t *testing.T) {

@@ -16,39 +16,39 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-var errUnderWay = errors.New("a clone whose answer nobody has is under way, and may be this machine's")
+var errUnderWay = errors.New("a clone whose answer was lost is under way, and may be this machine's")
 
-// Doubt is about clones that may be under way without anybody here knowing their tasks: an earlier process asked
-// for them, or their answers were lost. Until they have ended nobody can say that a virtual machine does not exist.
-// The zero value doubts.
-type Doubt struct {
+// UnknownClones is about clones that may be under way and whose tasks this process does not know: an earlier process
+// asked for them, or their answers were lost. Until they have ended it is not certain that a virtual machine does not
+// exist. The zero value is one with an earlier process.
+type UnknownClones struct {
 	mu    sync.Mutex
-	state doubt
+	state unknownClones
 }
 
-type doubt struct {
-	// raised counts the lost answers.
-	raised int
-	// settled is true once none of those clones can be under way any more.
-	settled bool
+type unknownClones struct {
+	// added counts the lost answers.
+	added int
+	// ended is true once none of those clones can be under way any more.
+	ended bool
 	// until is a moment after the last of them was asked for, by the server's clock; zero before it is known.
 	until time.Time
 }
 
-// Raise notes that the answer to a clone was lost.
-func (d *Doubt) Raise() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.state = doubt{raised: d.state.raised + 1}
+// Add records that the answer to a clone was lost.
+func (c *UnknownClones) Add() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.state = unknownClones{added: c.state.added + 1}
 }
 
-// Settle returns nil once no such clone is under way. Those that the caller knows do not count.
+// Ended returns an error while such a clone is under way. Those that the caller knows do not count.
 //
-// A virtual machine that was looked for before may have appeared meanwhile, and has to be looked for again, unless
-// sure is true: then there was no doubt.
-func (d *Doubt) Settle(ctx context.Context, client *vim25.Client, known func(task types.ManagedObjectReference) bool) (sure bool, err error) {
-	was := d.current()
-	if was.settled {
+// A virtual machine that was looked for before may have appeared meanwhile, and has to be looked for again, unless none
+// is true: then there was no such clone before either.
+func (c *UnknownClones) Ended(ctx context.Context, client *vim25.Client, known func(task types.ManagedObjectReference) bool) (none bool, err error) {
+	was := c.current()
+	if was.ended {
 		return true, nil
 	}
 	if was.until.IsZero() {
@@ -62,32 +62,32 @@ func (d *Doubt) Settle(ctx context.Context, client *vim25.Client, known func(tas
 	if err != nil {
 		return false, fmt.Errorf("asking vCenter for clones under way: %w", err)
 	}
-	was.settled = !under
-	d.take(was)
+	was.ended = !under
+	c.store(was)
 	if under {
 		return false, errUnderWay
 	}
 	return false, nil
 }
 
-func (d *Doubt) current() doubt {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.state
+func (c *UnknownClones) current() unknownClones {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.state
 }
 
-// take takes over what was found, unless doubt was raised anew meanwhile.
-func (d *Doubt) take(found doubt) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.state.raised == found.raised {
-		d.state = found
+// store keeps what was found, unless another answer was lost meanwhile.
+func (c *UnknownClones) store(found unknownClones) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.state.added == found.added {
+		c.state = found
 	}
 }
 
-// clones reports whether a task is a clone. vCenter describes it as VirtualMachine.clone, vcsim as VirtualMachine.cloneVm;
+// isClone reports whether a task is a clone. vCenter describes it as VirtualMachine.clone, vcsim as VirtualMachine.cloneVm;
 // the method's name is CloneVM_Task in the one and CloneVm in the other.
-func clones(info types.TaskInfo) bool {
+func isClone(info types.TaskInfo) bool {
 	return info.DescriptionId == "VirtualMachine.clone" || strings.EqualFold(strings.TrimSuffix(info.Name, "_Task"), "CloneVM")
 }
 
@@ -107,7 +107,7 @@ func cloning(ctx context.Context, client *vim25.Client, until time.Time, known f
 	}
 	infos, err := Results(ctx, client, refs...)
 	for ref, info := range infos {
-		if clones(info) && Running(info) && !info.QueueTime.After(until) && !known(ref) {
+		if isClone(info) && Running(info) && !info.QueueTime.After(until) && !known(ref) {
 			return true, err
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"drover.io/infra-providers/vsphere"
 )
 
-// listed is what a list says of a UUID.
+// listed returns the instance of a UUID from a list.
 func listed(t *testing.T, d *vsphere.Driver, uuid string) (found driver.Instance) {
 	t.Helper()
 	for each, err := range d.List(t.Context(), driver.Owner{}) {
@@ -30,9 +30,9 @@ func listed(t *testing.T, d *vsphere.Driver, uuid string) (found driver.Instance
 	return found
 }
 
-// TestAListCarriesOutNobodysPlan: whoever may change the settings of a virtual machine can write a plan into it, and name
-// any DRS rule there.
-func TestAListCarriesOutNobodysPlan(t *testing.T) {
+// TestForeignPlanIsNotCarriedOut: whoever may change the settings of a virtual machine can write a plan into it, and name
+// any DRS rule there. Neither a list nor a step of a machine that it is not changes anything.
+func TestForeignPlanIsNotCarriedOut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	cluster, err := w.finder.ClusterComputeResource(t.Context(), "DC0_C0")
@@ -61,8 +61,13 @@ func TestAListCarriesOutNobodysPlan(t *testing.T) {
 	}}))
 	d := w.connect()
 	for range 4 {
-		if found := listed(t, d, uuid); !found.Unread || found.State != driver.Pending {
-			t.Errorf("listed as %+v, want a Pending one that its owner has to read", found)
+		if found := listed(t, d, uuid); !found.StepDue || found.State != driver.Pending {
+			t.Errorf("listed as %+v, want a Pending one with a step due", found)
+		}
+		other := identity("1")
+		other.ProviderID = "vsphere://" + uuid
+		if _, err := d.Provision(t.Context(), other); !driver.IsNotOwned(err) {
+			t.Errorf("provisioning as another machine: got %v, want a NotOwnedError", err)
 		}
 	}
 	if state, err := vm.PowerState(t.Context()); err != nil || state != types.VirtualMachinePowerStatePoweredOff {
@@ -73,26 +78,4 @@ func TestAListCarriesOutNobodysPlan(t *testing.T) {
 			t.Errorf("the rule became %+v", at)
 		}
 	}
-}
-
-// TestAListGoesOnWithWhatWasRead: after a restart somebody has to read a half-made machine once.
-func TestAListGoesOnWithWhatWasRead(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	id := identity("1")
-	if _, err := w.connect().Create(t.Context(), req(w, id)); err != nil {
-		t.Fatal(err)
-	}
-	made := await(t, w.restart(), id, driver.Pending)
-	restarted := w.restart()
-	if found := listed(t, restarted, made.ID); !found.Unread {
-		t.Fatalf("listed as %+v, want one that its owner has to read", found)
-	}
-	if _, err := restarted.Get(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "Running, by lists", func() bool {
-		found := listed(t, restarted, made.ID)
-		return found.State == driver.Running && !found.Unread
-	})
 }
