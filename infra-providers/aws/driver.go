@@ -141,10 +141,10 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[Config]) (driver
 	}
 	if len(found) > 0 {
 		d.creations.Delete(req.Identity.UID)
-		return owned(found[0], req.Identity)
+		return req.Identity.Checked(found[0])
 	}
 	if created, ok := d.creations.Instance(req.Identity); ok {
-		return owned(created, req.Identity)
+		return req.Identity.Checked(created)
 	}
 	request, err := d.lookup.Request(ctx, launchInput(req))
 	if err != nil {
@@ -198,7 +198,7 @@ func (d *Driver) createdInstance(out *ec2.RunInstancesOutput, err error, req dri
 	}
 	instance := toInstance(out.Instances[0])
 	d.creations.AddCreated(instance)
-	return owned(instance, req.Identity)
+	return req.Identity.Checked(instance)
 }
 
 // isUnanswered reports whether a request that failed may have been carried out.
@@ -216,7 +216,7 @@ func (d *Driver) Get(ctx context.Context, id driver.Identity) (driver.Instance, 
 	if len(found) == 0 {
 		return driver.Instance{}, &driver.NotFoundError{What: fmt.Sprintf("EC2 instance of %q", id.Name)}
 	}
-	return owned(found[0], id)
+	return id.Checked(found[0])
 }
 
 // Delete implements driver.Driver.
@@ -332,11 +332,3 @@ func tagFilter(key, value string) types.Filter {
 }
 
 var filterEscaper = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`)
-
-// owned returns an instance that must belong to an identity.
-func owned(found driver.Instance, id driver.Identity) (driver.Instance, error) {
-	if err := id.Check(found.Identity); err != nil {
-		return driver.Instance{}, err
-	}
-	return found, nil
-}

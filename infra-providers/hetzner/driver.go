@@ -125,7 +125,7 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[Config]) (driver
 	if err != nil {
 		return driver.Instance{}, toError(err, req.Config, d.clock.Now())
 	}
-	instance, err := owned(server, req.Identity)
+	instance, err := req.Identity.Checked(toInstance(server))
 	if err != nil {
 		return driver.Instance{}, err
 	}
@@ -155,7 +155,7 @@ func (d *Driver) get(ctx context.Context, id driver.Identity) (*hcloud.Server, d
 	if server == nil {
 		return nil, driver.Instance{}, &driver.NotFoundError{What: fmt.Sprintf("server %q", id.Name)}
 	}
-	found, err := owned(server, id)
+	found, err := id.Checked(toInstance(server))
 	return server, found, err
 }
 
@@ -167,7 +167,7 @@ func (d *Driver) Delete(ctx context.Context, id driver.Identity) error {
 		return d.transientError(err)
 	}
 	if server != nil {
-		instance, err := owned(server, id)
+		instance, err := id.Checked(toInstance(server))
 		if err != nil && id.ProviderID == "" && isOtherMachines(server, id) {
 			// Another machine's server has the same UID. The volumes of a creation without a server are deleted.
 			if _, failure := d.volumes.Delete(ctx, id); failure != nil {
@@ -211,7 +211,7 @@ func (d *Driver) find(ctx context.Context, id driver.Identity) (*hcloud.Server, 
 		return nil, err
 	}
 	if found != nil {
-		if _, err := owned(found, id); err == nil {
+		if _, err := id.Checked(toInstance(found)); err == nil {
 			return found, nil
 		}
 	}
@@ -225,7 +225,7 @@ func (d *Driver) findByLabels(ctx context.Context, id driver.Identity) (first *h
 		if err != nil {
 			return nil, err
 		}
-		if _, err := owned(server, id); err == nil {
+		if _, err := id.Checked(toInstance(server)); err == nil {
 			return server, nil
 		}
 		first = cmp.Or(first, server)
@@ -235,7 +235,7 @@ func (d *Driver) findByLabels(ctx context.Context, id driver.Identity) (first *h
 
 // isOtherMachines reports whether a server belongs to another machine, rather than lacks labels.
 func isOtherMachines(server *hcloud.Server, id driver.Identity) bool {
-	_, err := owned(server, id)
+	_, err := id.Checked(toInstance(server))
 	return err != nil && !driver.IsUntagged(err)
 }
 

@@ -35,15 +35,6 @@ func parseProviderID(providerID string) (id int64, ok bool) {
 	return id, err == nil && id > 0
 }
 
-// owned converts a server that must belong to an identity.
-func owned(server *hcloud.Server, id driver.Identity) (driver.Instance, error) {
-	instance := toInstance(server)
-	if err := id.Check(instance.Identity); err != nil {
-		return driver.Instance{}, err
-	}
-	return instance, nil
-}
-
 // toImage converts an image.
 func toImage(found *hcloud.Image) driver.Image {
 	return driver.Image{ID: strconv.FormatInt(found.ID, 10), Architecture: architectures[found.Architecture]}

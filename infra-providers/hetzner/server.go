@@ -131,7 +131,7 @@ func (d *Driver) findNamesake(ctx context.Context, id driver.Identity, cause err
 	if found == nil {
 		return nil, cause
 	}
-	if _, err := owned(found, id); err != nil {
+	if _, err := id.Checked(toInstance(found)); err != nil {
 		return nil, fmt.Errorf("the project has another server with the name of this machine, %q (%s): delete one of them", found.Name, providerID(found.ID))
 	}
 	return found, nil

@@ -142,12 +142,12 @@ func (d *Driver) holder(uid types.UID) (name string) {
 // deleteDuplicates returns the oldest server of an identity and deletes the others. There are others only when a request
 // took longer than a claim is valid; every earlier caller found the oldest.
 func (d *Driver) deleteDuplicates(ctx context.Context, services *access.Services, found []servers.Server, id driver.Identity) (driver.Instance, error) {
-	oldest, err := owned(found[0], id)
+	oldest, err := id.Checked(toInstance(found[0]))
 	if err != nil {
 		return driver.Instance{}, err
 	}
 	for _, other := range found[1:] {
-		if _, err := owned(other, id); err != nil {
+		if _, err := id.Checked(toInstance(other)); err != nil {
 			return driver.Instance{}, err
 		}
 		if err := d.deleteServer(ctx, services, other); err != nil {
@@ -184,7 +184,7 @@ func (d *Driver) Get(ctx context.Context, id driver.Identity) (driver.Instance, 
 		if err != nil {
 			return driver.Instance{}, err
 		}
-		return owned(server, id)
+		return id.Checked(toInstance(server))
 	}
 	found, err := d.find(ctx, services, id)
 	if err != nil {
@@ -193,7 +193,7 @@ func (d *Driver) Get(ctx context.Context, id driver.Identity) (driver.Instance, 
 	if len(found) == 0 {
 		return driver.Instance{}, &driver.NotFoundError{What: "server of " + id.Name}
 	}
-	return owned(found[0], id)
+	return id.Checked(toInstance(found[0]))
 }
 
 // Delete implements driver.Driver. Ports and floating IPs are deleted at once, also while the server still stops: the
@@ -211,7 +211,7 @@ func (d *Driver) Delete(ctx context.Context, id driver.Identity) error {
 		return err
 	}
 	for _, server := range found {
-		if _, err := owned(server, withoutProviderID(id)); err != nil {
+		if _, err := withoutProviderID(id).Checked(toInstance(server)); err != nil {
 			return err
 		}
 	}
@@ -293,7 +293,7 @@ func (d *Driver) checkPortsUnused(ctx context.Context, services *access.Services
 		if err != nil {
 			return err
 		}
-		if _, err := owned(server, withoutProviderID(id)); err != nil {
+		if _, err := withoutProviderID(id).Checked(toInstance(server)); err != nil {
 			return err
 		}
 	}

@@ -50,15 +50,6 @@ func providerID(server servers.Server) string {
 	return fmt.Sprintf("openstack://%s/%s", server.Metadata[regionKey], server.ID)
 }
 
-// owned converts a server that must belong to an identity.
-func owned(server servers.Server, id driver.Identity) (driver.Instance, error) {
-	instance := toInstance(server)
-	if err := id.Check(instance.Identity); err != nil {
-		return driver.Instance{}, err
-	}
-	return instance, nil
-}
-
 // toImage converts an image.
 func toImage(found images.Image) driver.Image {
 	return driver.Image{ID: found.ID, Architecture: architectures[lookup.Property(found, "architecture")]}
