@@ -11,16 +11,16 @@ import (
 	"drover.io/infra-providers/qemu/host"
 )
 
-// TestTheAccountIsTheStateDirectory: the name stays over restarts, and no other directory has it.
-func TestTheAccountIsTheStateDirectory(t *testing.T) {
+// TestAccountIDIsTheStateDirectory: it is the same after a restart, and unique.
+func TestAccountIDIsTheStateDirectory(t *testing.T) {
 	t.Parallel()
-	here, there := places(t, false), places(t, false)
+	here, there := newOptions(t, false), newOptions(t, false)
 	first := nameOf(t, here)
 	if again := nameOf(t, here); again != first || !strings.HasPrefix(first, "qemu/") || len(first) < 20 {
-		t.Errorf("it was %q and became %q", first, again)
+		t.Errorf("it was %q, and %q after a restart", first, again)
 	}
 	if other := nameOf(t, there); other == first {
-		t.Errorf("two directories are both %q", other)
+		t.Errorf("two directories have the ID %q", other)
 	}
 }
 
@@ -30,7 +30,7 @@ func nameOf(t *testing.T, options host.Options) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer finish(t, machines)
+	defer deleteAll(t, machines)
 	name, err := connect(t, machines).(driver.AccountIdentifier).AccountID(t.Context())
 	if err != nil {
 		t.Error(err)

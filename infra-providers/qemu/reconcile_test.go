@@ -35,7 +35,7 @@ import (
 	"drover.io/runtime/manager"
 )
 
-// cluster is started by the first story that needs it.
+// cluster is started by the first test that needs it.
 var (
 	cluster *testenv.Cluster
 	account *rest.Config
@@ -59,22 +59,22 @@ func startCluster(t *testing.T) {
 	}
 }
 
-// scene is a namespace with a Cluster and a provider of its own.
-type scene struct {
+// harness is a namespace with a Cluster and a provider of its own.
+type harness struct {
 	t       *testing.T
 	home    *clusterv1.Cluster
 	options host.Options
 	stop    func()
 }
 
-func newScene(t *testing.T) *scene {
+func newHarness(t *testing.T) *harness {
 	t.Helper()
 	startCluster(t)
 	namespace, err := cluster.Namespace(t.Context(), "qemu")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &scene{t: t, options: places(t, false)}
+	s := &harness{t: t, options: newOptions(t, false)}
 	if s.home, err = cluster.Cluster(t.Context(), namespace, "home"); err != nil {
 		t.Fatal(err)
 	}
@@ -82,19 +82,19 @@ func newScene(t *testing.T) *scene {
 	return s
 }
 
-// serve runs the provider under the role that is shipped, until the test or stop ends it.
-func (s *scene) serve() {
+// serve runs the provider with its role until the test ends or stop is called.
+func (s *harness) serve() {
 	s.t.Helper()
 	machines, err := host.Open(s.options)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	scheme, err := provider.Scheme()
+	providerIDPrefix, err := provider.Scheme()
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	mgr, err := ctrl.NewManager(account, ctrl.Options{
-		Scheme:  scheme,
+		Scheme:  providerIDPrefix,
 		Cache:   cache.Options{DefaultNamespaces: map[string]cache.Config{s.home.Namespace: {}}},
 		Metrics: metricsserver.Options{BindAddress: "0"},
 		// A restarted provider registers the same controllers in this process again.
@@ -123,7 +123,7 @@ func (s *scene) serve() {
 }
 
 // create makes a Machine, its bootstrap data and its QEMUMachine, as the core would.
-func (s *scene) create(machine *infrav1.QEMUMachine) {
+func (s *harness) create(machine *infrav1.QEMUMachine) {
 	s.t.Helper()
 	labels := map[string]string{clusterv1.ClusterNameLabel: s.home.Name}
 	at := metav1.ObjectMeta{Namespace: s.home.Namespace, Name: machine.Name, Labels: labels}
@@ -138,7 +138,7 @@ func (s *scene) create(machine *infrav1.QEMUMachine) {
 	s.must(cluster.Client.Create(s.t.Context(), machine))
 }
 
-func (s *scene) must(err error) {
+func (s *harness) must(err error) {
 	s.t.Helper()
 	if err != nil {
 		s.t.Fatal(err)
@@ -146,7 +146,7 @@ func (s *scene) must(err error) {
 }
 
 // awaitReason waits until the Ready condition has a reason.
-func (s *scene) awaitReason(machine *infrav1.QEMUMachine, want string) {
+func (s *harness) awaitReason(machine *infrav1.QEMUMachine, want string) {
 	s.t.Helper()
 	for deadline := time.Now().Add(4 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		s.must(cluster.Client.Get(s.t.Context(), client.ObjectKeyFromObject(machine), machine))
@@ -161,7 +161,7 @@ func (s *scene) awaitReason(machine *infrav1.QEMUMachine, want string) {
 }
 
 // remove deletes a QEMUMachine, waits until it is gone, and looks for what it left.
-func (s *scene) remove(machine *infrav1.QEMUMachine) {
+func (s *harness) remove(machine *infrav1.QEMUMachine) {
 	s.t.Helper()
 	s.must(cluster.Client.Delete(s.t.Context(), machine))
 	for deadline := time.Now().Add(4 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
@@ -170,7 +170,7 @@ func (s *scene) remove(machine *infrav1.QEMUMachine) {
 			break
 		}
 		if time.Now().After(deadline) {
-			s.t.Fatalf("it is still there: %v %+v", err, machine.Status)
+			s.t.Fatalf("it still exists: %v %+v", err, machine.Status)
 		}
 	}
 	left, err := os.ReadDir(filepath.Join(s.options.StateDir, "machines"))
@@ -179,11 +179,11 @@ func (s *scene) remove(machine *infrav1.QEMUMachine) {
 	}
 }
 
-// TestAMachineLivesAndGoes follows one machine through its whole life, over a restart of the provider.
-func TestAMachineLivesAndGoes(t *testing.T) {
+// TestReconcileMachine creates and deletes a machine, with a restart of the provider in between.
+func TestReconcileMachine(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
-	machine := small()
+	s := newHarness(t)
+	machine := newMachine()
 	machine.Name = "worker-1"
 	machine.Spec.ShutdownGracePeriodSeconds = ptr.To[int32](30)
 	s.create(machine)
@@ -212,16 +212,16 @@ func TestAMachineLivesAndGoes(t *testing.T) {
 	s.remove(machine)
 }
 
-// TestWhatCannotWorkSaysSoAndGoes shows the condition and deletes the machine.
-func TestWhatCannotWorkSaysSoAndGoes(t *testing.T) {
+// TestReconcileInvalidMachine has machines that the host cannot create, and deletes them.
+func TestReconcileInvalidMachine(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newHarness(t)
 	for name, change := range map[string]func(*infrav1.QEMUMachineSpec){
-		"no-image":  func(spec *infrav1.QEMUMachineSpec) { spec.Image.Path = "nowhere.qcow2" },
+		"no-image":  func(spec *infrav1.QEMUMachineSpec) { spec.Image.Path = "none.qcow2" },
 		"no-bridge": func(spec *infrav1.QEMUMachineSpec) { spec.Network.Bridge = "nobridge0" },
-		"no-kernel": func(spec *infrav1.QEMUMachineSpec) { spec.Kernel.Image.Path = "nowhere" },
+		"no-kernel": func(spec *infrav1.QEMUMachineSpec) { spec.Kernel.Image.Path = "none" },
 	} {
-		machine := small()
+		machine := newMachine()
 		machine.Name = name
 		change(&machine.Spec)
 		s.create(machine)
@@ -230,30 +230,30 @@ func TestWhatCannotWorkSaysSoAndGoes(t *testing.T) {
 	}
 }
 
-// TestAdmission refuses what can be judged without the host.
-func TestAdmission(t *testing.T) {
+// TestInvalidSpecsAreRefused by the API server.
+func TestInvalidSpecsAreRefused(t *testing.T) {
 	t.Parallel()
-	s := newScene(t)
+	s := newHarness(t)
 	for name, change := range map[string]func(*infrav1.QEMUMachineSpec){
-		"no image":                     func(spec *infrav1.QEMUMachineSpec) { spec.Image.Path = "" },
-		"path and url":                 func(spec *infrav1.QEMUMachineSpec) { spec.Image.URL = "http://example.test/a" },
-		"url without checksum":         func(spec *infrav1.QEMUMachineSpec) { spec.Image.Path, spec.Image.URL = "", "http://example.test/a" },
-		"a path out of the folder":     func(spec *infrav1.QEMUMachineSpec) { spec.Image.Path = "../a" },
-		"an absolute path":             func(spec *infrav1.QEMUMachineSpec) { spec.Image.Path = "/etc/shadow" },
-		"too little memory":            func(spec *infrav1.QEMUMachineSpec) { spec.Memory = quantity("1Mi") },
-		"a disk of nothing":            func(spec *infrav1.QEMUMachineSpec) { spec.Disks = []infrav1.QEMUDisk{{Size: *quantity("0")}} },
-		"forwards on a bridge":         bridged,
-		"a forward from a host's name": forward("localhost.test"),
-		"an unknown format":            func(spec *infrav1.QEMUMachineSpec) { spec.Image.Format = "vmdk" },
+		"no image":                   func(spec *infrav1.QEMUMachineSpec) { spec.Image.Path = "" },
+		"path and url":               func(spec *infrav1.QEMUMachineSpec) { spec.Image.URL = "http://example.test/a" },
+		"url without checksum":       func(spec *infrav1.QEMUMachineSpec) { spec.Image.Path, spec.Image.URL = "", "http://example.test/a" },
+		"a path out of the folder":   func(spec *infrav1.QEMUMachineSpec) { spec.Image.Path = "../a" },
+		"an absolute path":           func(spec *infrav1.QEMUMachineSpec) { spec.Image.Path = "/etc/shadow" },
+		"too little memory":          func(spec *infrav1.QEMUMachineSpec) { spec.Memory = quantity("1Mi") },
+		"a disk without a size":      func(spec *infrav1.QEMUMachineSpec) { spec.Disks = []infrav1.QEMUDisk{{Size: *quantity("0")}} },
+		"forwards on a bridge":       bridged,
+		"a forward from a host name": forward("localhost.test"),
+		"an unknown format":          func(spec *infrav1.QEMUMachineSpec) { spec.Image.Format = "vmdk" },
 	} {
-		machine := small()
+		machine := newMachine()
 		machine.Namespace, machine.Name = s.home.Namespace, "refused"
 		change(&machine.Spec)
 		if err := cluster.Client.Create(t.Context(), machine); !apierrors.IsInvalid(err) {
 			t.Errorf("%s: got %v, want it refused as invalid", name, err)
 		}
 	}
-	machine := small()
+	machine := newMachine()
 	machine.Namespace, machine.Name = s.home.Namespace, "kept"
 	s.must(cluster.Client.Create(t.Context(), machine))
 	for name, change := range map[string]func(*infrav1.QEMUMachineSpec){

@@ -12,44 +12,48 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
+
+	"drover.io/infra-providers/internal/statedir"
 	"drover.io/infra-providers/qemu/qmp"
 )
 
 const (
-	// press is how often the power button is pressed: a guest that still boots does not feel it.
-	press = 5 * time.Second
-	// quitTime is what a process may take to end once it was told or killed.
-	quitTime = 10 * time.Second
-	// peep is how often the lock of a process that is about to end is tried.
-	peep = 50 * time.Millisecond
+	// powerButtonInterval is how often the power button is pressed: a guest that is still booting ignores it.
+	powerButtonInterval = 5 * time.Second
+	// quitTimeout is how long a process may take to end after it was told to quit or killed.
+	quitTimeout = 10 * time.Second
+	// lockPollInterval is how often the lock of an ending process is tried.
+	lockPollInterval = 50 * time.Millisecond
 )
 
-// dismantle ends the process and removes the folder.
-func (s *supervisor) dismantle() error {
-	s.now(Ending, "")
-	if err := s.endProcess(s.life); err != nil {
+// deleteMachine ends the process and deletes the folder.
+func (s *supervisor) deleteMachine() error {
+	s.setPhase(Deleting, "")
+	if err := s.endProcess(s.providerCtx); err != nil {
 		return err
 	}
-	if err := s.host.store.remove(s.spec.ID); err != nil {
-		return fmt.Errorf("removing its folder: %w", err)
+	if err := s.host.dir.Delete(s.spec.ID); err != nil {
+		return fmt.Errorf("deleting its folder: %w", err)
 	}
-	s.host.forget(s.spec.ID)
-	s.host.tell(s.machine())
+	s.host.remove(s.spec.ID)
+	s.host.notify(s.machine())
 	return nil
 }
 
-// endProcess asks the guest to power off, then QEMU to quit, and kills it if neither helps. It returns without an
-// error only once the kernel says that the process is gone.
+// endProcess powers the guest off, then quits QEMU, and kills the process if neither ends it. It succeeds only once the
+// lock proves that the process has ended.
 func (s *supervisor) endProcess(ctx context.Context) error {
-	if s.gone() {
+	if s.processEnded() {
 		return nil
 	}
 	client, err := s.dial(ctx)
 	if err == nil {
 		s.powerOff(ctx, client)
-		_, _ = client.Execute(ctx, "quit", nil) // it may be gone before it answers
+		_, _ = client.Execute(ctx, "quit", nil) // it may end before it answers
 		_ = client.Close()
-		if s.awaitGone(ctx) {
+		if s.awaitProcessEnd(ctx) {
+			logr.FromContextOrDiscard(ctx).Info("ended QEMU process")
 			return nil
 		}
 	}
@@ -59,30 +63,32 @@ func (s *supervisor) endProcess(ctx context.Context) error {
 	if err := s.kill(); err != nil {
 		return fmt.Errorf("killing its process: %w", err)
 	}
-	if !s.awaitGone(ctx) {
+	if !s.awaitProcessEnd(ctx) {
 		return errors.New("its process does not end")
 	}
+	logr.FromContextOrDiscard(ctx).Info("killed QEMU process")
 	return nil
 }
 
 func (s *supervisor) dial(ctx context.Context) (*qmp.Client, error) {
-	ctx, cancel := context.WithTimeout(ctx, quitTime)
+	ctx, cancel := context.WithTimeout(ctx, quitTimeout)
 	defer cancel()
 	return qmp.Dial(ctx, s.path(socketFile))
 }
 
-// powerOff returns once the guest has powered off or its grace is over, which a restart does not begin anew.
+// powerOff returns once the guest has powered off or its grace period is over, which a restart of the provider does not
+// extend.
 func (s *supervisor) powerOff(ctx context.Context, client *qmp.Client) {
-	ctx, cancel := context.WithDeadline(ctx, s.host.store.deletingSince(s.spec.ID).Add(s.spec.Grace))
+	ctx, cancel := context.WithDeadline(ctx, s.host.deletingSince(s.spec.ID).Add(s.spec.Grace))
 	defer cancel()
 	for ctx.Err() == nil {
-		if status, err := ask(ctx, client); err != nil || status != "running" {
+		if status, err := queryStatus(ctx, client); err != nil || status != "running" {
 			return
 		}
 		if _, err := client.Execute(ctx, "system_powerdown", nil); err != nil {
 			return
 		}
-		timer := time.NewTimer(press)
+		timer := time.NewTimer(powerButtonInterval)
 	events:
 		for {
 			select {
@@ -104,9 +110,9 @@ func (s *supervisor) powerOff(ctx context.Context, client *qmp.Client) {
 	}
 }
 
-// gone reports whether no process holds the machine's lock.
-func (s *supervisor) gone() bool {
-	lock, err := flock(s.path(lockFile))
+// processEnded reports whether no process holds the machine's lock.
+func (s *supervisor) processEnded() bool {
+	lock, err := statedir.Lock(s.path(lockFile))
 	if err != nil {
 		return false
 	}
@@ -114,19 +120,19 @@ func (s *supervisor) gone() bool {
 	return true
 }
 
-func (s *supervisor) awaitGone(ctx context.Context) bool {
-	for deadline := time.Now().Add(quitTime); ; {
-		if s.gone() {
+func (s *supervisor) awaitProcessEnd(ctx context.Context) bool {
+	for deadline := time.Now().Add(quitTimeout); ; {
+		if s.processEnded() {
 			return true
 		}
-		if time.Now().After(deadline) || !pause(ctx, peep) {
+		if time.Now().After(deadline) || !pause(ctx, lockPollInterval) {
 			return false
 		}
 	}
 }
 
-// kill ends the process without asking. Its number is believed only while the lock is held: the handle is taken
-// first and stays with one process, whatever becomes of the number.
+// kill kills the process. Its process ID is valid only while the lock is held: the handle is taken first and refers to one
+// process, even if the ID is used again.
 func (s *supervisor) kill() error {
 	content, err := os.ReadFile(s.path(pidFile))
 	if err != nil {
@@ -140,8 +146,8 @@ func (s *supervisor) kill() error {
 	if err != nil {
 		return err
 	}
-	defer process.Release() //nolint:errcheck // it is no child of ours
-	if s.gone() {
+	defer process.Release() //nolint:errcheck // it is not a child of this process
+	if s.processEnded() {
 		return nil
 	}
 	if err := process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {

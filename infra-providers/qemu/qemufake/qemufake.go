@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package standin is a process that behaves towards the provider as QEMU does, for tests on machines without it:
-// it takes the same command line, daemonizes, keeps what it inherits, opens its files, writes its process number
-// and its console, and speaks QMP. There is no machine in it. A test program becomes it: see Programs and Main.
-package standin
+// Package qemufake is a fake of QEMU's programs for tests without QEMU: a process that has the same command line,
+// daemonizes, keeps inherited files, opens its files, writes its process ID and its console, and serves QMP. It runs no
+// machine. A test program runs as the fake: see Programs and Main.
+package qemufake
 
 import (
 	"encoding/json"
@@ -18,35 +18,35 @@ import (
 )
 
 const (
-	roleVariable  = "DROVER_STANDIN"
-	childVariable = "DROVER_STANDIN_CHILD"
+	roleVariable  = "DROVER_QEMUFAKE"
+	childVariable = "DROVER_QEMUFAKE_CHILD"
 )
 
-// Words on a kernel's command line that choose how the guest behaves.
+// Words on a kernel's command line that choose the behaviour of the guest.
 const (
-	// Broken guests meet what KVM cannot do, so that QEMU gives them up.
-	Broken = "broken"
-	// Chatty guests have filled the console with lines.
-	Chatty = "chatty"
-	// Deaf guests do not power off when asked.
-	Deaf = "deaf"
-	// Off guests power off at once.
-	Off = "off"
-	// Stuck processes do not answer on their control socket.
-	Stuck = "stuck"
+	// InternalError guests fail in KVM, and QEMU reports an internal error.
+	InternalError = "broken"
+	// FullConsole guests have filled the console with lines.
+	FullConsole = "chatty"
+	// IgnoresPowerButton guests do not power off on the power button.
+	IgnoresPowerButton = "deaf"
+	// PoweredOff guests power off at once.
+	PoweredOff = "off"
+	// Unresponsive processes do not answer on their control socket.
+	Unresponsive = "stuck"
 )
 
-// Line is what chatty guests write, over and over.
+// Line is what FullConsole guests write repeatedly.
 const Line = "the same line, over and over\n"
 
-// ring is what a console keeps until it is read.
+// ring is the size of the console's buffer.
 const ring = 1 << 20
 
-// Booted is what the guest writes on its console each time that it was reset.
+// Booted is what the guest writes on its console after each reset.
 const Booted = "booting again\n"
 
-// Programs writes scripts with the names of QEMU's programs into a folder. They run this test program, whose
-// TestMain calls Main.
+// Programs writes scripts with the names of QEMU's programs to a folder. They run this test program, whose TestMain calls
+// Main.
 func Programs(folder string) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -61,7 +61,7 @@ func Programs(folder string) error {
 	return nil
 }
 
-// Main runs the stand-in and ends the process, if this process is one.
+// Main runs the fake and ends the process, if this process is one.
 func Main() {
 	var err error
 	switch os.Getenv(roleVariable) {
@@ -83,7 +83,7 @@ func Main() {
 	os.Exit(0)
 }
 
-// daemonize starts the process proper in a session of its own and returns once that is ready.
+// daemonize starts the daemon in a session of its own and returns once it is ready.
 func daemonize() error {
 	self, err := os.Executable()
 	if err != nil {
@@ -109,11 +109,11 @@ func daemonize() error {
 	return nil
 }
 
-// machine is what a command line asks for.
+// machine is the machine of a command line.
 type machine struct {
 	pid, socket, append string
 	files               []string
-	// console is what the guest wrote and nobody read.
+	// console is the unread output of the guest.
 	console []byte
 }
 
@@ -150,7 +150,7 @@ func option(list, name string) string {
 	return ""
 }
 
-// filesOf are the files of a block device and of those that it lies over.
+// filesOf returns the files of a block device and of its backing devices.
 func filesOf(device []byte) []string {
 	var node struct {
 		File    struct{ Filename string }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package standin
+package qemufake
 
 import (
 	"encoding/binary"
@@ -11,7 +11,7 @@ import (
 	"strconv"
 )
 
-// image behaves as qemu-img does for `create` and `resize`: it makes the header of a disk, and no disk.
+// image is qemu-img for `create` and `resize`: it writes only the header of a disk.
 func image(args []string) error {
 	var plain []string
 	base := ""
@@ -45,7 +45,7 @@ func image(args []string) error {
 	return os.WriteFile(plain[0], Disk(size, base), 0o600)
 }
 
-// Disk is an empty qcow2 disk, or the beginning of one, over a backing file if that has a name.
+// Disk returns the first cluster of an empty qcow2 disk, with a backing file if that has a name.
 func Disk(size int64, backing string) []byte {
 	const cluster, nameAt = 1 << 16, 512
 	disk := append([]byte("QFI\xfb\x00\x00\x00\x03"), make([]byte, cluster-8)...)

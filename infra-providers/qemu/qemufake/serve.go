@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package standin
+package qemufake
 
 import (
 	"bufio"
@@ -18,28 +18,28 @@ import (
 // lifetime is longer than any test.
 const lifetime = 20 * time.Minute
 
-// serve is the process proper. It tells on the pipe that it is ready, or what is wrong.
+// serve is the daemon. It writes to the pipe that it is ready, or the error.
 func serve(m machine) error {
-	tell := os.NewFile(4, "ready")
+	ready := os.NewFile(4, "ready")
 	listener, err := m.open()
 	if err != nil {
-		_, _ = tell.WriteString(err.Error())
+		_, _ = ready.WriteString(err.Error())
 		return err
 	}
-	if _, err := tell.WriteString("ready"); err != nil {
+	if _, err := ready.WriteString("ready"); err != nil {
 		return err
 	}
-	_ = tell.Close()
-	time.AfterFunc(lifetime, func() { os.Exit(1) }) // a test that is killed leaves nothing for ever
+	_ = ready.Close()
+	time.AfterFunc(lifetime, func() { os.Exit(1) }) // a test that is killed leaves no process forever
 	status := "running"
 	m.console = []byte("no bootable device\n")
-	if strings.Contains(m.append, Chatty) {
+	if strings.Contains(m.append, FullConsole) {
 		m.console = bytes.Repeat([]byte(Line), ring/len(Line))
 	}
 	switch {
-	case strings.Contains(m.append, Off):
+	case strings.Contains(m.append, PoweredOff):
 		status = "shutdown"
-	case strings.Contains(m.append, Broken):
+	case strings.Contains(m.append, InternalError):
 		status = "internal-error"
 	}
 	for {
@@ -47,17 +47,17 @@ func serve(m machine) error {
 		if err != nil {
 			return err
 		}
-		if strings.Contains(m.append, Stuck) {
+		if strings.Contains(m.append, Unresponsive) {
 			continue // and keeps the connection
 		}
-		if m.talk(conn, &status) {
+		if m.serveConnection(conn, &status) {
 			return errors.Join(listener.Close(), os.Remove(m.pid))
 		}
 		_ = conn.Close()
 	}
 }
 
-// open opens what a machine needs.
+// open opens the files and the socket of a machine.
 func (m machine) open() (net.Listener, error) {
 	for _, path := range m.files {
 		file, err := os.Open(path)
@@ -73,8 +73,8 @@ func (m machine) open() (net.Listener, error) {
 	return listener, os.WriteFile(m.pid, fmt.Appendf(nil, "%d\n", os.Getpid()), 0o600)
 }
 
-// talk serves one connection and returns true when it was told to quit.
-func (m *machine) talk(conn net.Conn, status *string) (quit bool) {
+// serveConnection serves one connection and returns true after the command quit.
+func (m *machine) serveConnection(conn net.Conn, status *string) (quit bool) {
 	send := func(message any) {
 		line, err := json.Marshal(message)
 		if err == nil {
@@ -85,39 +85,39 @@ func (m *machine) talk(conn net.Conn, status *string) (quit bool) {
 	send(map[string]any{"QMP": map[string]any{"version": map[string]any{}, "capabilities": []string{}}})
 	lines := bufio.NewScanner(conn)
 	for lines.Scan() {
-		var asked struct {
+		var command struct {
 			Execute, ID string
 			Arguments   struct{ Size int }
 		}
-		if err := json.Unmarshal(lines.Bytes(), &asked); err != nil {
+		if err := json.Unmarshal(lines.Bytes(), &command); err != nil {
 			return false
 		}
 		answer := any(map[string]any{})
-		switch asked.Execute {
+		switch command.Execute {
 		case "qmp_capabilities", "quit", "system_powerdown", "system_reset":
 		case "query-status":
 			answer = map[string]any{"status": *status, "running": *status == "running"}
 		case "ringbuf-read":
-			n := min(asked.Arguments.Size, len(m.console))
+			n := min(command.Arguments.Size, len(m.console))
 			answer = m.console[:n] // which JSON has in base64
 			m.console = m.console[n:]
 		default:
-			send(map[string]any{"id": asked.ID, "error": map[string]any{"class": "CommandNotFound", "desc": "no such command"}})
+			send(map[string]any{"id": command.ID, "error": map[string]any{"class": "CommandNotFound", "desc": "no such command"}})
 			continue
 		}
-		if asked.Execute == "system_powerdown" {
+		if command.Execute == "system_powerdown" {
 			event("POWERDOWN")
 		}
-		if asked.Execute == "system_reset" {
-			// What a guest that boots again leaves on the console.
+		if command.Execute == "system_reset" {
+			// The output of a guest that boots again.
 			m.console = append(m.console, Booted...)
 			event("RESET")
 		}
-		send(map[string]any{"id": asked.ID, "return": answer})
+		send(map[string]any{"id": command.ID, "return": answer})
 		switch {
-		case asked.Execute == "quit":
+		case command.Execute == "quit":
 			return true
-		case asked.Execute == "system_powerdown" && !strings.Contains(m.append, Deaf):
+		case command.Execute == "system_powerdown" && !strings.Contains(m.append, IgnoresPowerButton):
 			*status = "shutdown"
 			event("SHUTDOWN")
 		}

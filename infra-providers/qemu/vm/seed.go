@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package host
+package vm
 
 import (
 	"encoding/json"
@@ -13,7 +13,7 @@ import (
 	"github.com/diskfs/go-diskfs/filesystem/iso9660"
 )
 
-// metadata is what cloud-init is told about the instance, as JSON, which is YAML too.
+// metadata returns the instance metadata of cloud-init, as JSON, which is also YAML.
 func metadata(spec Spec) ([]byte, error) {
 	return json.Marshal(map[string]string{
 		"instance-id":    spec.ID,
@@ -23,9 +23,9 @@ func metadata(spec Spec) ([]byte, error) {
 	})
 }
 
-// writeSeed writes the disk that cloud-init's NoCloud takes its data from.
-func writeSeed(path string, spec Spec, userData []byte) (err error) {
-	about, err := metadata(spec)
+// WriteSeed writes the disk of cloud-init's data source NoCloud.
+func WriteSeed(path string, spec Spec, userData []byte) (err error) {
+	metaData, err := metadata(spec)
 	if err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func writeSeed(path string, spec Spec, userData []byte) (err error) {
 	if err := os.RemoveAll(partial); err != nil {
 		return err
 	}
-	size := int64(len(userData)+len(about)) + 1<<20 // the file system's own tables are far below a mebibyte
+	size := int64(len(userData)+len(metaData)) + 1<<20 // the tables of the file system are far smaller than a mebibyte
 	disk, err := file.CreateFromPath(partial, size)
 	if err != nil {
 		return err
@@ -50,9 +50,9 @@ func writeSeed(path string, spec Spec, userData []byte) (err error) {
 	const block = 2048
 	system, err := iso9660.Create(disk, size, 0, block, work)
 	if err != nil {
-		return fmt.Errorf("making the file system: %w", err)
+		return fmt.Errorf("creating the file system: %w", err)
 	}
-	for name, content := range map[string][]byte{"user-data": userData, "meta-data": about} {
+	for name, content := range map[string][]byte{"user-data": userData, "meta-data": metaData} {
 		if err := put(system, name, content); err != nil {
 			return fmt.Errorf("writing %s: %w", name, err)
 		}

@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package host
+// Package vm describes a virtual machine and what its QEMU process needs: the command line, the block devices and the seed
+// of cloud-init. It refuses images that would make QEMU read other files of the host. It starts nothing; package host does.
+package vm
 
 import (
 	"net/netip"
@@ -10,9 +12,9 @@ import (
 	"drover.io/infra-providers/qemu/image"
 )
 
-// Spec is what a machine is. Only its tags ever change.
+// Spec describes a machine. Only its tags change.
 type Spec struct {
-	// ID names the machine's folder.
+	// ID is the name of the machine's folder.
 	ID         string            `json:"id"`
 	ProviderID string            `json:"providerID"`
 	Hostname   string            `json:"hostname"`
@@ -25,7 +27,7 @@ type Spec struct {
 
 	Image       image.Source `json:"image"`
 	ImageFormat string       `json:"imageFormat"`
-	// DiskBytes is the least size of the first disk, Disks are the sizes of further ones.
+	// DiskBytes is the minimum size of the first disk, Disks are the sizes of the others.
 	DiskBytes int64   `json:"diskBytes,omitempty"`
 	Disks     []int64 `json:"disks,omitempty"`
 
@@ -39,15 +41,15 @@ type Spec struct {
 	Forwards []Forward `json:"forwards,omitempty"`
 	MAC      string    `json:"mac"`
 
-	// Ignition says that the user data is for Ignition, which reads it from the firmware, not for cloud-init.
+	// Ignition is true for user data of Ignition, which reads it from the firmware, and false for cloud-init.
 	Ignition bool `json:"ignition,omitempty"`
-	// Grace is how long the guest may take to power off.
+	// Grace is the time that the guest has to power off.
 	Grace time.Duration `json:"grace"`
-	// Created is filled in by Create.
+	// Created is set by the creation.
 	Created time.Time `json:"created"`
 }
 
-// Forward is a port of the host that leads to one of the machine.
+// Forward is a port of the host that is forwarded to one of the machine.
 type Forward struct {
 	Protocol string     `json:"protocol"`
 	Address  netip.Addr `json:"address"`
@@ -55,29 +57,7 @@ type Forward struct {
 	Port     int32      `json:"port"`
 }
 
-// Phase is what a machine is at.
-type Phase string
-
-// The phases. A machine starts again whose process is gone although nobody shut it down, as after a reboot of the
-// host; one that its guest shut down stays Stopped.
-const (
-	Starting Phase = "Starting"
-	Running  Phase = "Running"
-	Stopped  Phase = "Stopped"
-	Ending   Phase = "Ending"
-)
-
-// Machine is a machine as it is now.
-type Machine struct {
-	Spec
-	Phase Phase
-	// Message is why it does not run, if it should.
-	Message string
-	// Address is where it is reached on its network; empty while nobody knows.
-	Address string
-}
-
-// FieldError says that the host cannot make what a field asks for, and that asking again does not help.
+// FieldError means that the host cannot create what a field specifies, and that a retry does not help.
 type FieldError struct {
 	// Field is the field of a QEMUMachine.
 	Field string

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package host
+package vm
 
 import (
 	"encoding/json"
@@ -17,25 +17,25 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write golden files")
+var update = flag.Bool("update", false, "write golden Files")
 
 func TestArguments(t *testing.T) {
 	t.Parallel()
-	at := files{
-		pid: "/s/qemu.pid", socket: "/s/qmp.sock", seed: "/s/seed.iso", userData: "/s/user-data",
-		image: "/i/image.qcow2", disks: []string{"/s/disk.qcow2"},
+	at := Files{
+		PID: "/s/qemu.pid", Socket: "/s/qmp.sock", Seed: "/s/seed.iso", UserData: "/s/user-data",
+		Image: "/i/image.qcow2", Disks: []string{"/s/disk.qcow2"},
 	}
 	base := Spec{ID: "vm-1", Architecture: "amd64", Acceleration: "Auto", CPUs: 2, MemoryMiB: 2048, ImageFormat: "qcow2", MAC: "52:54:00:00:00:01"}
-	for name, change := range map[string]func(*Spec, *files){
-		"plain": func(*Spec, *files) {},
-		"everything": func(s *Spec, f *files) {
+	for name, change := range map[string]func(*Spec, *Files){
+		"plain": func(*Spec, *Files) {},
+		"everything": func(s *Spec, f *Files) {
 			s.Acceleration = "TCG"
-			s.CommandLine, f.kernel, f.initrd, f.firmware = "root=/dev/vda quiet", "/i/k", "/i/i", "/i/f"
-			f.disks = []string{"/a,b/disk.qcow2", "/s/disk-1.qcow2"}
+			s.CommandLine, f.Kernel, f.Initrd, f.Firmware = "root=/dev/vda quiet", "/i/k", "/i/i", "/i/f"
+			f.Disks = []string{"/a,b/disk.qcow2", "/s/disk-1.qcow2"}
 			local := netip.MustParseAddr("127.0.0.1")
 			s.Forwards = []Forward{{"TCP", local, 2222, 22}, {"UDP", local, 53, 5353}}
 		},
-		"bridge-arm64-ignition": func(s *Spec, _ *files) {
+		"bridge-arm64-ignition": func(s *Spec, _ *Files) {
 			s.Architecture, s.Acceleration, s.Bridge, s.Ignition = "arm64", "KVM", "br0", true
 		},
 	} {
@@ -43,7 +43,7 @@ func TestArguments(t *testing.T) {
 			t.Parallel()
 			spec, at := base, at
 			change(&spec, &at)
-			got := strings.ReplaceAll(strings.Join(arguments(spec, at), " "), " -", "\n-") + "\n"
+			got := strings.ReplaceAll(strings.Join(Arguments(spec, at), " "), " -", "\n-") + "\n"
 			golden := filepath.Join("testdata", name+".golden")
 			if *update {
 				if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
@@ -61,13 +61,13 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-func TestSeedHoldsWhatCloudInitLooksFor(t *testing.T) {
+func TestWriteSeed(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "seed.iso")
 	userData := strings.Repeat("#cloud-config ", 10_000)
 	spec := Spec{ID: "vm-1", ProviderID: "qemu:///lab/vm-1", Hostname: "worker-1"}
-	for range 2 { // a second time over a half-written one
-		if err := writeSeed(path, spec, []byte(userData)); err != nil {
+	for range 2 { // the second time with a partial file
+		if err := WriteSeed(path, spec, []byte(userData)); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(path+".partial", []byte("half"), 0o600); err != nil {
@@ -107,18 +107,5 @@ func TestSeedHoldsWhatCloudInitLooksFor(t *testing.T) {
 	want := map[string]string{"instance-id": "vm-1", "local-hostname": "worker-1", "local_hostname": "worker-1", "provider_id": "qemu:///lab/vm-1"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
-	}
-}
-
-func TestNeighbour(t *testing.T) {
-	t.Parallel()
-	const table = `IP address       HW type     Flags       HW address            Mask     Device
-10.0.0.4         0x1         0x0         52:54:00:00:00:02     *        br0
-10.0.0.5         0x1         0x2         52:54:00:00:00:01     *        br0
-`
-	for mac, want := range map[string]string{"52:54:00:00:00:01": "10.0.0.5", "52:54:00:00:00:02": "", "52:54:00:00:00:03": ""} {
-		if got := neighbourIn(table, mac); got != want {
-			t.Errorf("%s: got %q, want %q", mac, got, want)
-		}
 	}
 }
