@@ -12,16 +12,16 @@ import (
 	"drover.io/infra-providers/sim/hypervisor"
 )
 
-// TestTheAccountIsTheStateDirectory: the name stays over restarts, and no other directory has it.
-func TestTheAccountIsTheStateDirectory(t *testing.T) {
+// TestAccountIDIsTheStateDirectory: it is the same after a restart, and unique.
+func TestAccountIDIsTheStateDirectory(t *testing.T) {
 	t.Parallel()
 	here, there := t.TempDir(), t.TempDir()
 	first := nameOf(t, here)
 	if again := nameOf(t, here); again != first || !strings.HasPrefix(first, "sim/") || len(first) < 20 {
-		t.Errorf("it was %q and became %q", first, again)
+		t.Errorf("it was %q, and %q after a restart", first, again)
 	}
 	if other := nameOf(t, there); other == first {
-		t.Errorf("two directories are both %q", other)
+		t.Errorf("two directories have the ID %q", other)
 	}
 }
 
