@@ -155,7 +155,7 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[Config]) (driver
 	}
 	out, err := d.api.RunInstances(ctx, request)
 	if code := errorCode(err); code == codeTokenTerminated || code == codeTokenMismatch && d.creations.AddMismatch(req.Identity.UID) >= createcache.Window {
-		// The instance of that token is gone, or never existed: EC2 also binds a token to the parameters of a
+		// The instance of that token was terminated, or never existed: EC2 also binds a token to the parameters of a
 		// request that it refused. The next token derives from the parameters, so it matches them.
 		request.ClientToken = aws.String(digest(*request))
 		out, err = d.api.RunInstances(ctx, request)

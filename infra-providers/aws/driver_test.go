@@ -65,6 +65,10 @@ func conformanceWorld(t *testing.T, ec2 world) drivertest.World[aws.Config] {
 		Restarts:  ec2.cloud.Reboots,
 		Untag:     func(created driver.Instance, keys ...string) func() bool { return ec2.cloud.Untag(created.ID, keys...) },
 		Leftovers: ec2.cloud.Leftovers,
+		Changes: func() int {
+			counts := ec2.cloud.Counts()
+			return counts["RunInstances"] + counts["TerminateInstances"] + counts["RebootInstances"] + counts["CreateTags"]
+		},
 	}
 }
 

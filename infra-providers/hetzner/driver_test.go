@@ -6,6 +6,7 @@ package hetzner_test
 import (
 	"net/http"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -80,6 +81,14 @@ func conformanceWorld(t *testing.T, cloud *hetznerfake.Cloud) drivertest.World[h
 		Restarts:    cloud.Resets,
 		Leftovers:   cloud.Leftovers,
 		UniqueNames: true,
+		Changes: func() (changes int) {
+			for _, call := range cloud.Calls() {
+				if !strings.HasPrefix(call, http.MethodGet) {
+					changes++
+				}
+			}
+			return changes
+		},
 		Refuse: map[drivertest.Refusal]func(){
 			drivertest.Unauthorized:         func() { cloud.Refuse(http.StatusUnauthorized, "unauthorized") },
 			drivertest.RateLimited:          func() { cloud.Refuse(http.StatusTooManyRequests, "rate_limit_exceeded") },

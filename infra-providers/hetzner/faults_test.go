@@ -18,8 +18,8 @@ import (
 	"drover.io/infra-providers/internal/faulttest"
 )
 
-// TestFaultInjection takes machines with volumes and networks through their lives in a slow project, where every
-// request may go wrong. Their location is full at times; another is not.
+// TestFaultInjection creates and deletes machines with volumes and networks in a slow project, where every request may fail.
+// At times their location has no capacity; another has.
 func TestFaultInjection(t *testing.T) {
 	t.Parallel()
 	faulttest.Run(t, func(t *testing.T, random *faulttest.Rand) faulttest.World[*infrav1.HetznerMachine, hetzner.Config] {

@@ -262,7 +262,7 @@ func TestUnlistedVolumeIsFoundByName(t *testing.T) {
 	}
 }
 
-// TestDeleteSelectsVolumesByIdentity deletes the volumes of a server that is gone, with parts of its identity.
+// TestDeleteSelectsVolumesByIdentity deletes the volumes of a deleted server, with parts of its identity.
 func TestDeleteSelectsVolumesByIdentity(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -14,7 +14,8 @@ import (
 	"drover.io/infra-providers/hetzner/hetznerfake"
 )
 
-// TestAForgedUIDHoldsUpNobody: whoever may make machines in one namespace chooses the annotation that holds the UID.
+// TestSameUIDOfAnotherMachine: the author of a machine chooses the annotation with the UID, so it may be that of a machine in
+// another namespace.
 func TestSameUIDOfAnotherMachine(t *testing.T) {
 	t.Parallel()
 	cloud := newWorld(t, hetznerfake.Options{})

@@ -197,7 +197,7 @@ func (d *Driver) Get(ctx context.Context, id driver.Identity) (driver.Instance, 
 }
 
 // Delete implements driver.Driver. Ports and floating IPs are deleted at once, also while the server still stops: the
-// caller does not call again once the server is gone.
+// caller does not call again once the server does not exist.
 func (d *Driver) Delete(ctx context.Context, id driver.Identity) error {
 	services, err := d.services(ctx)
 	if isUnknownRegion(err, id) {

@@ -104,6 +104,7 @@ func conformanceWorld(t *testing.T, r *world, spec infrav1.OpenStackMachineSpec)
 		Leftovers: r.Leftovers,
 		Stop:      func() { r.Change("servers", func(server map[string]any) { server["status"] = "SHUTOFF" }) },
 		Restarts:  r.Reboots,
+		Changes:   r.Changes,
 		Refuse: map[drivertest.Refusal]func(){
 			drivertest.Unauthorized: func() { r.refuseLogin() },
 			drivertest.RateLimited:  func() { r.faults.Fail(anyRequest, http.StatusTooManyRequests, "") },
@@ -117,7 +118,7 @@ func conformanceWorld(t *testing.T, r *world, spec infrav1.OpenStackMachineSpec)
 	}
 }
 
-// refuseLogin makes the next call fail for its token, and the login after it for its password.
+// refuseLogin refuses the token of the next request and the password of the login after it.
 func (r *world) refuseLogin() {
 	r.faults.Fail(anyRequest, http.StatusUnauthorized, refusedToken)
 	r.faults.Fail(openstackfake.Creates("tokens"), http.StatusUnauthorized, refusedToken)

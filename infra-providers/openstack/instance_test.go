@@ -70,7 +70,7 @@ func TestToState(t *testing.T) {
 	}
 }
 
-// TestADeletionThatHangsSaysWhere: Nova ignores another request, so somebody has to look at the server.
+// TestMessageOfADeletionHasTheTask: Nova ignores further requests, so an administrator needs the task of the server.
 func TestMessageOfADeletionHasTheTask(t *testing.T) {
 	t.Parallel()
 	for want, server := range map[string]servers.Server{

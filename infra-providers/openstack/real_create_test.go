@@ -30,7 +30,7 @@ import (
 // realPatience bounds the wait for one server of real services, however loaded they are.
 const realPatience = 5 * time.Minute
 
-// realAsking is a request for a machine that no other run asks for. What comes of it goes with the test.
+// newRealRequest returns the request of a machine that is unique to this run. The test deletes what it creates.
 func newRealRequest(t *testing.T, d driver.Driver[openstack.Config], spec infrav1.OpenStackMachineSpec) driver.Request[openstack.Config] {
 	t.Helper()
 	req := newRequest(t, spec)
@@ -64,9 +64,8 @@ func mustReachState(t *testing.T, d driver.Driver[openstack.Config], req driver.
 	return created
 }
 
-// TestRealServersHaveWhatWasAskedFor asks for one of everything that needs no more than an ordinary member
-// and reads back what Nova and Neutron created of it.
-func TestRealServersHaveWhatWasAskedFor(t *testing.T) {
+// TestRealServerHasAllAttachments requests everything that a member of the project may create.
+func TestRealServerHasAllAttachments(t *testing.T) {
 	real(t)
 	p, d := inProject(t), connect(t, nil, driver.Account{}, nil)
 	name := "drover-e2e-" + string(unique())[:8]
@@ -250,7 +249,7 @@ func TestRealStrictGroupsPutNobodyElseAside(t *testing.T) {
 	}
 }
 
-// awaitFault reads until a server that is in error says why, which comes a moment offset.
+// awaitFault reads until a server in error has a fault, which Nova sets after the failure.
 func awaitFault(t *testing.T, d driver.Driver[openstack.Config], id driver.Identity) {
 	t.Helper()
 	gomega.NewWithT(t).Eventually(func(g gomega.Gomega) {

@@ -17,7 +17,7 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// applicationCredential makes one of the user that logs in.
+// applicationCredential creates one of the user of the credentials.
 func (p project) applicationCredential(name string) *applicationcredentials.ApplicationCredential {
 	p.t.Helper()
 	identity := must[*gophercloud.ServiceClient](p.t)(sdk.NewIdentityV3(p.Compute.ProviderClient, gophercloud.EndpointOpts{Region: p.Region}))

@@ -33,13 +33,13 @@ import (
 	"drover.io/infra-providers/openstack/access"
 )
 
-// project is the real project, asked beside the driver and with the rights of an ordinary member.
+// project is the real project, accessed without the driver and with the rights of a member.
 type project struct {
 	*access.Services
 	t *testing.T
 }
 
-// loggedIn is one login for all that is asked beside the driver.
+// loggedIn is the login of all requests without the driver.
 var loggedIn = sync.OnceValues(func() (*access.Services, error) {
 	session, err := access.Open(driver.Account{}, nil, nil)
 	if err != nil {
@@ -73,7 +73,7 @@ func (p project) offset(what string, end func(context.Context) error) {
 	})
 }
 
-// network makes a network with a subnet for each prefix; the subnets are called after their IP version.
+// network creates a network with a subnet for each prefix; the names of the subnets have their IP version.
 func (p project) network(name string, prefixes ...string) *networks.Network {
 	p.t.Helper()
 	created := must[*networks.Network](p.t)(networks.Create(p.t.Context(), p.Network, networks.CreateOpts{Name: name}).Extract())
@@ -105,7 +105,7 @@ func (p project) keyPair(name string) {
 // publicKey belongs to a key that was thrown away.
 const publicKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGf3GQq0J9O1lGkHk0N1d7n1c1m0J1h1b3bD0h5mQk2V nobody"
 
-// image makes an image that nothing can boot from.
+// image creates an image that cannot be booted.
 func (p project) image(options images.CreateOpts) *images.Image {
 	p.t.Helper()
 	private := images.ImageVisibilityPrivate

@@ -187,8 +187,7 @@ func (s suffixed) instance(found driver.Instance, err error) (driver.Instance, e
 	return found, err
 }
 
-// Create asks again, as the reconciler does, when a service was too slow for one call and while the claim of
-// such a call still counts.
+// Create retries, as the reconciler does, after a timeout and while a claim is valid.
 func (s suffixed) Create(ctx context.Context, req driver.Request[openstack.Config]) (driver.Instance, error) {
 	req.Identity = s.identity(req.Identity, s.in)
 	for began := time.Now(); ; {
@@ -208,8 +207,7 @@ func (s suffixed) Get(ctx context.Context, id driver.Identity) (driver.Instance,
 	return s.instance(s.Driver.Get(ctx, s.identity(id, s.in)))
 }
 
-// Delete asks again when a service failed in passing, as the reconciler does: a busy installation on
-// SQLite answers 500 to a deletion now and then.
+// Delete retries after transient errors of a service, as the reconciler does.
 func (s suffixed) Delete(ctx context.Context, id driver.Identity) error {
 	var err error
 	for range 5 {
@@ -234,7 +232,7 @@ func (s suffixed) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver
 	}
 }
 
-// Tag asks again while Nova still makes the server, as the reconciler does.
+// Tag retries while Nova creates the server, as the reconciler does.
 func (s suffixed) Tag(ctx context.Context, id driver.Identity) error {
 	id = s.identity(id, s.in)
 	for running := false; ; {

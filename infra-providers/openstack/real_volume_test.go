@@ -39,7 +39,7 @@ func withVolumes(t *testing.T) project {
 	return p
 }
 
-// volumeSpec boots from a volume and has one more that goes with the machine.
+// volumeSpec boots from a volume and has another one that is deleted with the machine.
 func volumeSpec() infrav1.OpenStackMachineSpec {
 	spec := realSpec()
 	spec.RootVolume = infrav1.OpenStackVolume{SizeGiB: 2}
@@ -84,7 +84,7 @@ func (p project) attach(created driver.Instance) func() bool {
 	}
 }
 
-// TestRealVolumes boots from a volume, with one beside it that goes and one that stays.
+// TestRealVolumes boots from a volume, with one volume that is deleted with the machine and one that is kept.
 func TestRealVolumes(t *testing.T) {
 	p := withVolumes(t)
 	d := connect(t, nil, driver.Account{}, nil)
@@ -93,7 +93,7 @@ func TestRealVolumes(t *testing.T) {
 	types := every(p, volumetypes.List(p.Volume, nil), volumetypes.ExtractVolumeTypes)
 	spec.Volumes[0].Type = types[0].Name
 	var uid string
-	// It runs after the machine has gone.
+	// It runs after the deletion of the machine.
 	t.Cleanup(func() {
 		left := p.volumes(uid)
 		if len(left) != 1 || !strings.HasSuffix(left[0].Name, "-kept") {
@@ -157,7 +157,7 @@ func TestRealVolumes(t *testing.T) {
 	}
 }
 
-// remaining counts what the driver lists of a machine beside its server, by kind.
+// remaining counts the attachments of a machine that the driver lists, by kind.
 func remaining(t *testing.T, d driver.Driver[openstack.Config], id driver.Identity) map[string]int {
 	t.Helper()
 	kinds := map[string]int{}
@@ -195,8 +195,8 @@ func TestRealVolumesWithoutAServer(t *testing.T) {
 	}
 }
 
-// TestRealVolumesAreMadeOnce lets several callers ask for one machine at once.
-func TestRealVolumesAreMadeOnce(t *testing.T) {
+// TestRealVolumesAreCreatedOnce has several concurrent callers for one machine.
+func TestRealVolumesAreCreatedOnce(t *testing.T) {
 	p := withVolumes(t)
 	req := newRealRequest(t, connect(t, nil, driver.Account{}, nil), volumeSpec())
 	const callers = 4
@@ -225,8 +225,8 @@ func TestRealVolumesAreMadeOnce(t *testing.T) {
 	}
 }
 
-// TestRealVolumesThatCannotBe asks for what Cinder refuses.
-func TestRealVolumesThatCannotBe(t *testing.T) {
+// TestRealInvalidVolumes requests volumes that Cinder refuses.
+func TestRealInvalidVolumes(t *testing.T) {
 	withVolumes(t)
 	for what, test := range map[string]struct {
 		change func(*infrav1.OpenStackVolume)

@@ -132,7 +132,7 @@ func (s *harness) create(object client.Object) {
 	s.Expect(s.cluster.Client.Create(s.t.Context(), object)).To(gomega.Succeed())
 }
 
-// machine creates a Machine with its bootstrap data and its OpenStackMachine, as the core would.
+// machine creates a Machine with its bootstrap data and its OpenStackMachine, as machine-controller does.
 func (s *harness) machine(name, zone string, spec infrav1.OpenStackMachineSpec) *infrav1.OpenStackMachine {
 	s.t.Helper()
 	labels := map[string]string{clusterv1.ClusterNameLabel: s.home.Name}
@@ -167,7 +167,7 @@ func (s *harness) await(machine *infrav1.OpenStackMachine, reason string, patien
 	return message
 }
 
-// remove deletes a machine and waits until it is gone.
+// remove deletes a machine and waits until it does not exist.
 func (s *harness) remove(machine *infrav1.OpenStackMachine, patience time.Duration) {
 	s.t.Helper()
 	s.Expect(s.cluster.Client.Delete(s.t.Context(), machine)).To(gomega.Succeed())

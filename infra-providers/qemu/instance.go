@@ -24,7 +24,7 @@ const pendingPollInterval, stoppingPollInterval = 5 * time.Second, time.Second
 // providerID is also that of the Node. The machine's ID is unique over all hosts.
 func providerID(hostName, id string) string { return providerIDPrefix + hostName + "/" + id }
 
-// instanceID derives the machine's ID from the identity, which is what makes creation idempotent.
+// instanceID derives the machine's ID from the identity, which makes the creation idempotent.
 func instanceID(id driver.Identity) string {
 	if id.ProviderID != "" {
 		return path.Base(id.ProviderID)

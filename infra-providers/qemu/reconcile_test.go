@@ -122,7 +122,7 @@ func (s *harness) serve() {
 	s.t.Cleanup(s.stop)
 }
 
-// create makes a Machine, its bootstrap data and its QEMUMachine, as the core would.
+// create makes a Machine, its bootstrap data and its QEMUMachine, as machine-controller does.
 func (s *harness) create(machine *infrav1.QEMUMachine) {
 	s.t.Helper()
 	labels := map[string]string{clusterv1.ClusterNameLabel: s.home.Name}
@@ -160,7 +160,7 @@ func (s *harness) awaitReason(machine *infrav1.QEMUMachine, want string) {
 	}
 }
 
-// remove deletes a QEMUMachine, waits until it is gone, and looks for what it left.
+// remove deletes a QEMUMachine, waits until it does not exist, and requires that nothing is left.
 func (s *harness) remove(machine *infrav1.QEMUMachine) {
 	s.t.Helper()
 	s.must(cluster.Client.Delete(s.t.Context(), machine))

@@ -18,7 +18,7 @@ const providerIDPrefix = "sim:///"
 // providerID is also that of the Node. The instance's ID is unique over all zones.
 func providerID(zone, id string) string { return providerIDPrefix + zone + "/" + id }
 
-// instanceID derives the instance's ID from the identity, which is what makes creation idempotent.
+// instanceID derives the instance's ID from the identity, which makes the creation idempotent.
 func instanceID(id driver.Identity) string {
 	if id.ProviderID != "" {
 		return path.Base(id.ProviderID)

@@ -230,10 +230,10 @@ func (f *faults) lose() bool {
 	return losing
 }
 
-// Refuse makes the next request fail with a code.
+// Refuse answers the next request with a code.
 func (c *Cloud) Refuse(status int, code string) { c.RefuseNext(1, status, code) }
 
-// RefuseNext makes the next requests fail with a code.
+// RefuseNext answers the next requests with a code.
 func (c *Cloud) RefuseNext(count, status int, code string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -242,7 +242,7 @@ func (c *Cloud) RefuseNext(count, status int, code string) {
 	}
 }
 
-// RefuseServer makes the next creation of a server fail with a code; a field is at fault in invalid_input.
+// RefuseServer answers the next creation of a server with a code, and with a field for invalid_input.
 func (c *Cloud) RefuseServer(status int, code, field string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -263,7 +263,7 @@ func (c *Cloud) Hide() {
 	c.faults.hiding = true
 }
 
-// HideVolumes makes the next list of volumes by label empty.
+// HideVolumes returns an empty list of volumes for the next list by label.
 func (c *Cloud) HideVolumes() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -42,7 +42,7 @@ func (c *Cloud) PlacementGroups() (names []string) {
 	return names
 }
 
-// HidePlacementGroups makes the next lists of placement groups empty.
+// HidePlacementGroups returns empty lists of placement groups for a number of requests.
 func (c *Cloud) HidePlacementGroups(lists int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

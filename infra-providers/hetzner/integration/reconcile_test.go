@@ -41,9 +41,8 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// TestHetznerMachines tells their stories under the role that is shipped, with the token from Secrets and
-// actions that take their time.
-func TestHetznerMachines(t *testing.T) {
+// TestReconcile runs the provider with its role, with tokens of Secrets and slow actions.
+func TestReconcile(t *testing.T) {
 	cloud, err := hetznerfake.Start(hetznerfake.Options{ActionDelay: 2})
 	if err != nil {
 		t.Fatal(err)
@@ -51,28 +50,28 @@ func TestHetznerMachines(t *testing.T) {
 	t.Cleanup(cloud.Close)
 	t.Setenv("HCLOUD_ENDPOINT", cloud.Endpoint)
 	t.Setenv("HCLOUD_TOKEN", "")
-	home := given(t, "good", hetznerfake.Token)
+	home := newHome(t, "good", hetznerfake.Token)
 	config, err := cluster.As(t.Context(), "drover-infra-hetzner", "../../config/rbac/hetzner/role.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	serve(t, home, config)
-	t.Run("a machine gets its server, and nothing is left of it", func(t *testing.T) { becomesAServerAndGoes(t, home, cloud) })
-	t.Run("a wrong token is told, and mended without a restart", func(t *testing.T) { wrongToken(t, home) })
-	t.Run("a wrong server type is told, and the machine can be deleted", func(t *testing.T) { wrongType(t, home) })
-	t.Run("a template tells what a machine offers", func(t *testing.T) { template(t, home) })
+	t.Run("creates and deletes a server", func(t *testing.T) { reconcileMachine(t, home, cloud) })
+	t.Run("recovers from an invalid token without a restart", func(t *testing.T) { reconcileInvalidToken(t, home) })
+	t.Run("deletes a machine with an invalid server type", func(t *testing.T) { reconcileInvalidType(t, home) })
+	t.Run("sets the capacity of a template", func(t *testing.T) { reconcileTemplate(t, home) })
 	if left := cloud.Leftovers(); len(left) > 0 {
 		t.Errorf("the cloud still has %q", left)
 	}
 	for _, violation := range cloud.Violations() {
-		t.Errorf("a request breaks the API's description: %s", violation)
+		t.Errorf("violation of the description of the API: %s", violation)
 	}
 }
 
-// patience bounds every wait: how quick anything is depends on what else the host does.
+// patience bounds every wait. It is long, because the load of the host varies.
 const patience = 4 * time.Minute
 
-func becomesAServerAndGoes(t *testing.T, home *clusterv1.Cluster, cloud *hetznerfake.Cloud) {
+func reconcileMachine(t *testing.T, home *clusterv1.Cluster, cloud *hetznerfake.Cloud) {
 	g := gomega.NewWithT(t)
 	machine := &infrav1.HetznerMachine{ObjectMeta: metav1.ObjectMeta{Name: "worker-1"}, Spec: infrav1.HetznerMachineSpec{
 		CredentialsSecretName: "good", ServerType: "cx33", Location: "nbg1", Image: "ubuntu-24.04", Backups: ptr.To(true),
@@ -95,10 +94,10 @@ func becomesAServerAndGoes(t *testing.T, home *clusterv1.Cluster, cloud *hetzner
 		{Type: clusterv1.MachineExternalIP, Address: fmt.Sprintf("2001:db8:%x::1", server.ID)},
 	}))
 	g.Expect(cloud.CreatedServers()[0].UserData).To(gomega.Equal("#cloud-config\n"))
-	disappears(t, machine, owner)
+	mustDelete(t, machine, owner)
 }
 
-func wrongToken(t *testing.T, home *clusterv1.Cluster) {
+func reconcileInvalidToken(t *testing.T, home *clusterv1.Cluster) {
 	g := gomega.NewWithT(t)
 	secret := credentials(t, home.Namespace, "rotated", "wrong")
 	machine := &infrav1.HetznerMachine{ObjectMeta: metav1.ObjectMeta{Name: "worker-2"}, Spec: infrav1.HetznerMachineSpec{
@@ -111,15 +110,15 @@ func wrongToken(t *testing.T, home *clusterv1.Cluster) {
 	}, patience).Should(gomega.Succeed())
 	secret.Data["token"] = []byte(hetznerfake.Token)
 	g.Expect(cluster.Client.Update(t.Context(), secret)).To(gomega.Succeed())
-	// Secrets are not watched: the next look at the machine takes the new token, at the latest a minute later.
+	// Secrets are not watched: the next reconcile of the machine uses the new token, at the latest after a minute.
 	g.Eventually(func(g gomega.Gomega) {
 		fetch(g, machine)
 		g.Expect(reason(machine)).To(gomega.Equal(inframachine.InstanceRunningReason))
 	}, patience).Should(gomega.Succeed())
-	disappears(t, machine, owner)
+	mustDelete(t, machine, owner)
 }
 
-func wrongType(t *testing.T, home *clusterv1.Cluster) {
+func reconcileInvalidType(t *testing.T, home *clusterv1.Cluster) {
 	g := gomega.NewWithT(t)
 	machine := &infrav1.HetznerMachine{ObjectMeta: metav1.ObjectMeta{Name: "worker-3"}, Spec: infrav1.HetznerMachineSpec{
 		CredentialsSecretName: "good", ServerType: "huge", Image: "ubuntu-24.04",
@@ -132,10 +131,10 @@ func wrongType(t *testing.T, home *clusterv1.Cluster) {
 		g.Expect(ready.Reason).To(gomega.Equal(inframachine.InvalidConfigurationReason))
 		g.Expect(ready.Message).To(gomega.ContainSubstring("spec.serverType"))
 	}, patience).Should(gomega.Succeed())
-	disappears(t, machine, owner)
+	mustDelete(t, machine, owner)
 }
 
-func template(t *testing.T, home *clusterv1.Cluster) {
+func reconcileTemplate(t *testing.T, home *clusterv1.Cluster) {
 	g := gomega.NewWithT(t)
 	created := &infrav1.HetznerMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: home.Namespace, Name: "arm"}}
 	created.Spec.Template.Spec = infrav1.HetznerMachineSpec{CredentialsSecretName: "good", ServerType: "cax21", Image: "ubuntu-24.04"}
@@ -147,7 +146,7 @@ func template(t *testing.T, home *clusterv1.Cluster) {
 	}, patience).Should(gomega.Succeed())
 }
 
-func disappears(t *testing.T, objects ...client.Object) {
+func mustDelete(t *testing.T, objects ...client.Object) {
 	t.Helper()
 	g := gomega.NewWithT(t)
 	for _, object := range objects {
@@ -158,9 +157,9 @@ func disappears(t *testing.T, objects ...client.Object) {
 	}
 }
 
-func given(t *testing.T, secret, token string) *clusterv1.Cluster {
+func newHome(t *testing.T, secret, token string) *clusterv1.Cluster {
 	t.Helper()
-	namespace, err := cluster.Namespace(t.Context(), "story")
+	namespace, err := cluster.Namespace(t.Context(), "hetzner")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +181,7 @@ func credentials(t *testing.T, namespace, name, token string) *corev1.Secret {
 }
 
 // own creates a Machine with its bootstrap Secret and, owned by it, its infrastructure machine, all of one
-// name, as the core would.
+// name, as machine-controller does.
 func own(t *testing.T, home *clusterv1.Cluster, infra *infrav1.HetznerMachine) *clusterv1.Machine {
 	t.Helper()
 	labels := map[string]string{clusterv1.ClusterNameLabel: home.Name}

@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -47,6 +48,7 @@ type Cloud struct {
 	// Password is that of the login.
 	password string
 	logins   int
+	changes  atomic.Int64
 	// groupMembers is the maximum number of servers in a group.
 	groupMembers int
 	reboots      int
@@ -68,7 +70,15 @@ func New() *Cloud {
 func (c *Cloud) Serve(address string) { c.address = address }
 
 // ServeHTTP implements http.Handler.
-func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.mux.ServeHTTP(w, r) }
+func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if Changes(r) {
+		c.changes.Add(1)
+	}
+	c.mux.ServeHTTP(w, r)
+}
+
+// Changes returns the number of requests that change something.
+func (c *Cloud) Changes() int { return int(c.changes.Load()) }
 
 // ChangePassword invalidates every token and the old password.
 func (c *Cloud) ChangePassword(password string) {

@@ -129,7 +129,7 @@ func (c *Cloud) port(r call) (object, *refusal) {
 	return object{"port": created}, nil
 }
 
-// address4 makes up an address of a subnet.
+// address4 returns a new address of a subnet.
 func (c *Cloud) address4(subnet object) string {
 	c.serial++
 	prefix := netip.MustParsePrefix(subnet["cidr"].(string))
@@ -157,7 +157,7 @@ func (c *Cloud) floatingIP(r call) (object, *refusal) {
 	return object{"floatingip": created}, nil
 }
 
-// addressesOf are the addresses of a port as Nova shows them, not in the order that they were requested for in.
+// addressesOf returns the addresses of a port in Nova's form, in another order than requested.
 func (c *Cloud) addressesOf(port object) (all []object) {
 	add := func(address any, kind string) {
 		version := 4

@@ -12,25 +12,25 @@ import (
 	"strings"
 )
 
-// hiddenState is what a server has besides what it shows.
+// hiddenState is the state of a server that answers do not have.
 type hiddenState struct {
 	requested object
 	ports     []string
-	// disks are the volumes, and whether each goes with the server.
+	// disks are the volumes, and whether each is deleted with the server.
 	disks map[string]bool
 	group string
-	// builds is for how many reads the server is still being built.
+	// builds is the number of reads during which the server is being created.
 	builds int
-	// tries is on how many hosts it failed.
+	// tries is the number of hosts on which it failed.
 	tries int
-	// stops is for how many reads it is still being deleted.
+	// stops is the number of reads during which it is being deleted.
 	stops    int
 	stopping bool
-	// fault is what went wrong; a server shows it one read later than that it did.
+	// fault is the cause of the failure; a read returns it one read after the failure.
 	fault string
 }
 
-// Microversion is what the driver has to ask for: the fake knows no other.
+// Microversion is the only version that the fake accepts.
 const microversion = "2.64"
 
 func (c *Cloud) nova() {
@@ -56,7 +56,7 @@ func (c *Cloud) nova() {
 			return wanted == "" || slices.Contains(o["tags"].([]string), wanted)
 		})
 		for at, server := range listed {
-			// A list does not say why a server failed that no host ever had.
+			// A list does not have the fault of a server that never had a host.
 			if server["hostId"] == "" && server["fault"] != nil {
 				listed[at] = maps.Clone(server)
 				delete(listed[at], "fault")
@@ -135,7 +135,7 @@ func (c *Cloud) serverGroups(handle func(string, int, func(call) (object, *refus
 
 var metadataKey = regexp.MustCompile(`^[a-zA-Z0-9-_:. ]{1,255}$`)
 
-// boot accepts a server. What Nova checks before it accepts is checked here.
+// createServer accepts a server, with the checks that Nova makes before.
 func (c *Cloud) createServer(r call) (object, *refusal) {
 	requested := r.body["server"].(object)
 	if no := c.checkServer(requested); no != nil {
@@ -191,8 +191,7 @@ func (c *Cloud) createServer(r call) (object, *refusal) {
 	return object{"server": object{"id": created["id"], "links": []object{}, "OS-DCF:diskConfig": "MANUAL"}}, nil
 }
 
-// reboot is the one action in use. A hard one takes a read, may be requested for again meanwhile, and starts what is
-// off.
+// reboot is the only action. A hard reboot takes one read, may be repeated meanwhile, and starts a server that is off.
 func (c *Cloud) reboot(r call) (object, *refusal) {
 	known := c.things["servers"][r.PathValue("id")]
 	if known == nil {
@@ -211,7 +210,7 @@ func (c *Cloud) reboot(r call) (object, *refusal) {
 	return nil, nil
 }
 
-// describe adds metadata to a server.
+// updateMetadata adds metadata to a server.
 func (c *Cloud) updateMetadata(r call) (object, *refusal) {
 	known := c.things["servers"][r.PathValue("id")]
 	if known == nil {
@@ -270,7 +269,7 @@ func checkLabels(requested object) *refusal {
 	return nil
 }
 
-// age lets a read be the passing of time for a server.
+// advance counts a read as the passing of time for a server.
 func (c *Cloud) advance(id string) {
 	known, hidden := c.things["servers"][id], c.hidden[id]
 	switch {
@@ -290,7 +289,7 @@ func (c *Cloud) advance(id string) {
 	}
 }
 
-// place is what the scheduler and the host do with a server.
+// schedule does what the scheduler and the host do with a server.
 func (c *Cloud) schedule(known object, hidden *hiddenState) {
 	known["OS-EXT-STS:task_state"] = nil
 	requested := hidden.requested["server"].(object)
@@ -303,7 +302,7 @@ func (c *Cloud) schedule(known object, hidden *hiddenState) {
 	for _, id := range hidden.ports {
 		port := c.things["ports"][id]
 		if port != nil && port["device_id"] != "" && hidden.tries < hosts-1 {
-			// Nova tidies up after itself, which takes the port from whoever has it, and tries another host.
+			// Nova detaches the port of any server that has it, and tries another host.
 			port["device_id"], port["device_owner"] = "", ""
 			hidden.tries++
 			known["OS-EXT-STS:task_state"], known["hostId"] = "scheduling", ""
@@ -325,10 +324,10 @@ func (c *Cloud) schedule(known object, hidden *hiddenState) {
 	}
 }
 
-// hosts is how many there are.
+// hosts is the number of hosts.
 const hosts = 2
 
-// crowded is true for a server whose group wants a host of its own for each, when none is left.
+// hasNoHostLeft reports whether the group of a server needs another host for it, and none is left.
 func (c *Cloud) hasNoHostLeft(of *hiddenState) bool {
 	group := c.things["os-server-groups"][of.group]
 	if group == nil || group["policy"] != "anti-affinity" {
@@ -348,8 +347,8 @@ func entries(known any) []object {
 	return all
 }
 
-// Attach attaches a new volume that nobody tagged to a server, and returns a function that reports whether the
-// volume is still there and then removes it.
+// Attach attaches a new volume without tags to a server, and returns a function that reports whether the volume still
+// exists and then deletes it.
 func (c *Cloud) Attach(server string) func() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -367,7 +366,7 @@ func (c *Cloud) Attach(server string) func() bool {
 	}
 }
 
-// terminate removes a server and what goes with it.
+// terminate deletes a server with the volumes that are deleted with it.
 func (c *Cloud) terminate(id string) {
 	for _, port := range c.things["ports"] {
 		if port["device_id"] == id {
@@ -398,8 +397,8 @@ func words(list any) []string {
 	return all
 }
 
-// Untag takes tags off a server and off what was created for it, as somebody who tidies up would, and returns a function
-// that reports whether all of it is still there and then removes it.
+// Untag removes the tags of a server and of its attachments, as an operator might, and returns a function that reports
+// whether all of them still exist and then deletes them.
 func (c *Cloud) Untag(server string, keys ...string) func() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -185,8 +185,8 @@ func TestEnsureIsBounded(t *testing.T) {
 	}
 }
 
-// TestSlowServerBlocksNoOtherSource: who waits for a download can give up, and who knows a better place for
-// the same file does not wait.
+// TestSlowServerBlocksNoOtherSource: a caller that waits for a download can give up, and one with another source of the
+// file does not wait.
 func TestSlowServerBlocksNoOtherSource(t *testing.T) {
 	t.Parallel()
 	asked := make(chan struct{}, 1)

@@ -107,7 +107,7 @@ func (h *Hypervisor) Close() error {
 	return h.dir.Close()
 }
 
-// Create makes the instance with spec.ID and starts its host, or returns the one that exists.
+// Create creates the instance with spec.ID and starts its host, or returns the one that exists.
 func (h *Hypervisor) Create(spec Spec, userData []byte) (Instance, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

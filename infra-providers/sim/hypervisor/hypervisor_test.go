@@ -264,7 +264,7 @@ func TestRestartBootsFromTheSameDisk(t *testing.T) {
 	}
 }
 
-// awaitFailure returns once the host said that it does not start.
+// awaitFailure waits until the host reports that it does not start.
 func awaitFailure(told <-chan Instance) {
 	for instance := range told {
 		if instance.Failed {
