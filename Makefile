@@ -1,12 +1,13 @@
 # Everything a contributor or a curious user needs. `make help` lists it.
 SHELL := /usr/bin/env bash -o pipefail
-MODULES := api runtime machine-controller bootstrap infra-providers test
+MODULES := api runtime machine-controller bootstrap infra-providers release test
 CLOUDS := $(notdir $(wildcard infra-providers/cmd/*))
 INFRA := $(CLOUDS:%=bin/infra-%)
 MANAGERS := bin/machine-controller bin/bootstrap $(INFRA)
 # What runs without any cloud.
 SIMULATED := bin/machine-controller bin/bootstrap bin/infra-sim
 ARGS ?=
+RELEASE := GOWORK=off go run -C release .
 export KUBEBUILDER_ASSETS ?= $(CURDIR)/bin/k8s
 
 .PHONY: help
@@ -100,6 +101,26 @@ kubectl: ## Compile kubectl into bin/k8s
 .PHONY: manifests
 manifests: ## Write dist/drover.yaml, which installs Drover with one kubectl apply, and one file per further cloud
 	@hack/manifests.sh
+
+.PHONY: release
+release: ## Write a release into dist/VERSION: images, SBOMs, manifests, chart, clusterctl repository; VERSION=v0.1.0, REGISTRY=registry.example.org/drover
+	@$(RELEASE) all $(if $(VERSION),--version $(VERSION)) $(if $(REGISTRY),--registry $(REGISTRY)) $(ARGS)
+
+.PHONY: images
+images: ## Write an OCI archive and an SBOM for each manager into dist/VERSION; VERSION=v0.1.0, REGISTRY=registry.example.org/drover
+	@$(RELEASE) images $(if $(VERSION),--version $(VERSION)) $(if $(REGISTRY),--registry $(REGISTRY))
+
+.PHONY: push
+push: ## Push the images of dist/VERSION with their SBOMs; VERSION=v0.1.0, REGISTRY=registry.example.org/drover
+	@$(RELEASE) push $(CURDIR)/dist/$(VERSION) --registry "$(REGISTRY)"
+
+.PHONY: sign
+sign: ## Sign the checksums of dist/VERSION; VERSION=v0.1.0, KEY=private.pem
+	@$(RELEASE) sign $(CURDIR)/dist/$(VERSION) --key "$(KEY)"
+
+.PHONY: verify-release
+verify-release: ## Verify the signature and checksums of dist/VERSION offline; VERSION=v0.1.0, KEY=public.pem
+	@$(RELEASE) verify $(CURDIR)/dist/$(VERSION) $(if $(KEY),--key $(KEY))
 
 .PHONY: clean
 clean: ## Remove what was built, but not the compiled control plane

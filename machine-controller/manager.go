@@ -29,6 +29,7 @@ import (
 	"drover.io/machine-controller/internal/machinepolicy"
 	"drover.io/machine-controller/internal/machineset"
 	"drover.io/machine-controller/internal/safety"
+	"drover.io/machine-controller/internal/safety/policy"
 	"drover.io/machine-controller/internal/volume"
 	"drover.io/machine-controller/internal/workload"
 	"drover.io/runtime/manager"
@@ -123,9 +124,9 @@ func newGuard(mgr ctrl.Manager, workloads *workload.Connections, clk clock.Passi
 	if err := prober.Register(mgr); err != nil {
 		return nil, err
 	}
-	policy := safety.Default()
-	policy.Up, policy.Down = o.safetyUp, o.safetyDown
+	settings := policy.Default()
+	settings.Up, settings.Down = o.safetyUp, o.safetyDown
 	return &safety.Guard{
-		Reader: mgr.GetClient(), Watch: predicates.WatchFilter(o.WatchFilter), Workload: workloads.State, Management: prober.Reachability, Default: policy, Period: o.overshooting, Clock: clk,
+		Reader: mgr.GetClient(), Watch: predicates.WatchFilter(o.WatchFilter), Workload: workloads.State, Management: prober.Reachability, Default: settings, Period: o.overshooting, Clock: clk,
 	}, nil
 }

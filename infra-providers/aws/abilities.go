@@ -5,64 +5,106 @@ package aws
 
 import (
 	"context"
+	"fmt"
 	"maps"
+	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/arn"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
 
 	"drover.io/infra-providers/aws/launch"
 	"drover.io/infra-providers/driver"
 )
 
-// Restart implements driver.Restarter. EC2 has no reset: it asks the guest to reboot, and resets one that has not
-// after some minutes.
-func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
-	found, err := driver.Restartable(d.Get(ctx, id))
+// AccountID implements driver.AccountIdentifier. It is the number of the account with its partition of AWS, or with the
+// host of the private cloud that the operator configured.
+func (d *Driver) AccountID(ctx context.Context) (string, error) {
+	found, err := d.sts.GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
 	if err != nil {
-		return err
+		return "", fmt.Errorf("getting the caller identity: %w", toError(err))
 	}
-	_, err = d.api.RebootInstances(ctx, &ec2.RebootInstancesInput{InstanceIds: []string{found.ID}})
-	if err = toError(err); driver.IsNotFound(err) {
-		return errUnlisted
+	parsed, err := arn.Parse(aws.ToString(found.Arn))
+	if err != nil || aws.ToString(found.Account) == "" {
+		return "", fmt.Errorf("getting the caller identity: the answer has ARN %q and account %q", aws.ToString(found.Arn), aws.ToString(found.Account))
 	}
-	return err
+	partition := parsed.Partition
+	if host := endpointHost(d.sts.Options().BaseEndpoint); host != "" && !isAWSHost(host) {
+		partition = host
+	}
+	return partition + "/" + aws.ToString(found.Account), nil
 }
 
-// Tag implements driver.Tagger. What was made beside the instance is found by the machine's UID on it: volumes
-// and network interfaces that others have attached since keep their tags.
+func endpointHost(endpoint *string) string {
+	parsed, err := url.Parse(aws.ToString(endpoint))
+	if err != nil {
+		return ""
+	}
+	return strings.ToLower(parsed.Host)
+}
+
+// isAWSHost reports whether a host belongs to AWS itself, such as a private endpoint in a VPC. Accounts have the same
+// numbers there.
+func isAWSHost(host string) bool {
+	name, _, _ := strings.Cut(host, ":")
+	return strings.HasSuffix(name, ".amazonaws.com") || strings.HasSuffix(name, ".amazonaws.com.cn")
+}
+
+// Size implements driver.Sizer.
+func (d *Driver) Size(ctx context.Context, config Config) (driver.Size, error) {
+	size, err := d.lookup.Size(ctx, config.Spec)
+	if err != nil {
+		return driver.Size{}, toCreateError(err, config)
+	}
+	return size, nil
+}
+
+// FindImage implements driver.ImageFinder. The image is empty where a launch template chooses it.
+func (d *Driver) FindImage(ctx context.Context, config Config) (driver.Image, error) {
+	found, err := d.lookup.Image(ctx, config.Spec)
+	if err != nil {
+		return driver.Image{}, toCreateError(err, config)
+	}
+	return toImage(found), nil
+}
+
+// Tag implements driver.Tagger. Resources that were created with the instance are found by the machine's tags:
+// volumes and network interfaces that were attached later keep their tags.
 func (d *Driver) Tag(ctx context.Context, id driver.Identity) error {
 	found, err := d.Get(ctx, id)
 	if err != nil {
 		return err
 	}
 	id.UID = found.Identity.UID
-	beside, err := d.beside(ctx, found.Identity)
+	created, err := d.createdResources(ctx, found.Identity)
 	if err != nil {
 		return err
 	}
-	_, err = d.api.CreateTags(ctx, &ec2.CreateTagsInput{Resources: append(beside, found.ID), Tags: launch.Tags(id.Tags())})
+	_, err = d.api.CreateTags(ctx, &ec2.CreateTagsInput{Resources: append(created, found.ID), Tags: launch.Tags(id.Tags())})
 	return toError(err)
 }
 
-// besideKinds are the kinds of resources that are made with an instance and get its tags.
-var besideKinds = []string{"volume", "network-interface", "spot-instances-request"}
+// taggedResourceTypes are the types of resources that are created with an instance and get its tags.
+var taggedResourceTypes = []string{"volume", "network-interface", "spot-instances-request"}
 
-// mostTagged is how many values a filter of EC2 takes at most.
-const mostTagged = 200
+// maxFilterValues is the maximum number of values in a filter of EC2.
+const maxFilterValues = 200
 
-// beside returns the IDs of the resources that were made with an instance: those whose tags name all that its own name.
-// A UID alone is not enough, because whoever makes a machine may choose it.
-func (d *Driver) beside(ctx context.Context, owner driver.Identity) ([]string, error) {
-	sameUID, err := d.tagged(ctx, types.Filter{Name: aws.String("key"), Values: []string{driver.TagMachineUID}},
-		types.Filter{Name: aws.String("value"), Values: []string{literal.Replace(string(owner.UID))}})
+// createdResources returns the IDs of the resources that were created with an instance: those with the same ownership
+// tags. A UID alone is not enough, because the author of a machine may choose it.
+func (d *Driver) createdResources(ctx context.Context, owner driver.Identity) ([]string, error) {
+	sameUID, err := d.describeTags(ctx, types.Filter{Name: aws.String("key"), Values: []string{driver.TagMachineUID}},
+		types.Filter{Name: aws.String("value"), Values: []string{filterEscaper.Replace(string(owner.UID))}})
 	if err != nil {
 		return nil, err
 	}
 	var own []string
-	for ids := range slices.Chunk(slices.Sorted(maps.Keys(sameUID)), mostTagged) {
-		all, err := d.tagged(ctx, types.Filter{Name: aws.String("resource-id"), Values: ids})
+	for ids := range slices.Chunk(slices.Sorted(maps.Keys(sameUID)), maxFilterValues) {
+		all, err := d.describeTags(ctx, types.Filter{Name: aws.String("resource-id"), Values: ids})
 		if err != nil {
 			return nil, err
 		}
@@ -76,9 +118,9 @@ func (d *Driver) beside(ctx context.Context, owner driver.Identity) ([]string, e
 	return own, nil
 }
 
-// tagged returns the tags that match the filters, by the ID of what is made with an instance.
-func (d *Driver) tagged(ctx context.Context, filters ...types.Filter) (map[string]map[string]string, error) {
-	filters = append(filters, types.Filter{Name: aws.String("resource-type"), Values: besideKinds})
+// describeTags returns the tags that match the filters, by the ID of the resource.
+func (d *Driver) describeTags(ctx context.Context, filters ...types.Filter) (map[string]map[string]string, error) {
+	filters = append(filters, types.Filter{Name: aws.String("resource-type"), Values: taggedResourceTypes})
 	found := map[string]map[string]string{}
 	pages := ec2.NewDescribeTagsPaginator(d.api, &ec2.DescribeTagsInput{Filters: filters})
 	for pages.HasMorePages() {
@@ -97,20 +139,16 @@ func (d *Driver) tagged(ctx context.Context, filters ...types.Filter) (map[strin
 	return found, nil
 }
 
-// Size implements driver.Sizer.
-func (d *Driver) Size(ctx context.Context, config Config) (driver.Size, error) {
-	size, err := d.lookup.Size(ctx, config.Spec)
+// Restart implements driver.Restarter. EC2 has no reset: it requests a reboot of the guest, and resets a guest that
+// has not rebooted after some minutes.
+func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
+	found, err := driver.Restartable(d.Get(ctx, id))
 	if err != nil {
-		return driver.Size{}, refused(err, config)
+		return err
 	}
-	return size, nil
-}
-
-// FindImage implements driver.ImageFinder. An image that is left to a launch template stays unknown.
-func (d *Driver) FindImage(ctx context.Context, config Config) (driver.Image, error) {
-	found, err := d.lookup.Image(ctx, config.Spec)
-	if err != nil {
-		return driver.Image{}, refused(err, config)
+	_, err = d.api.RebootInstances(ctx, &ec2.RebootInstancesInput{InstanceIds: []string{found.ID}})
+	if err = toError(err); driver.IsNotFound(err) {
+		return errNotListedYet
 	}
-	return toImage(found), nil
+	return err
 }

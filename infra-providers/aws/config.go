@@ -2,12 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package aws is the driver of Amazon EC2, and of private clouds that speak its API. One machine is one
-// call of RunInstances under a token that derives from the machine's identity; the volumes and network
-// interfaces come and go with the instance.
+// call of RunInstances with a client token that derives from the machine's identity; its volumes and network
+// interfaces are created and deleted with the instance.
 //
-// The four files are the same in every cloud: config.go, driver.go, instance.go, errors.go. What a spec
-// asks for becomes a request in package launch; package recent bridges the time that EC2 needs to show what
-// it made.
+// The files are the same in every driver: config.go, driver.go, abilities.go, instance.go, errors.go. What a spec
+// asks for becomes a request in package launch; package createcache covers the time that EC2 needs to list what
+// it created.
 package aws
 
 import (
@@ -25,7 +25,7 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// Config is what EC2 is asked for.
+// Config is the configuration of one EC2 instance.
 type Config struct {
 	// Spec is the machine's, with its defaults.
 	Spec infrav1.AWSMachineSpec
@@ -72,9 +72,9 @@ func alternatives(config Config) (all []Config) {
 	return all
 }
 
-// place says what may run short: a type in a zone, spot apart from on demand. Without a zone the subnet
-// stands for it.
-func place(config Config) (instanceType, zone string) {
+// toPlace returns what may lack capacity: an instance type in a zone, spot apart from on demand. Without a zone it is
+// the subnet.
+func toPlace(config Config) (instanceType, zone string) {
 	instanceType = config.Spec.InstanceType
 	if config.Spec.Spot != nil {
 		instanceType += " (spot)"
@@ -82,13 +82,13 @@ func place(config Config) (instanceType, zone string) {
 	return instanceType, cmp.Or(config.Zone, config.Spec.Subnet.ID)
 }
 
-// account says how to reach EC2 for a machine.
-func account(machine *infrav1.AWSMachine) driver.Account {
+// toAccount returns the account and the region of a machine.
+func toAccount(machine *infrav1.AWSMachine) driver.Account {
 	return driver.Account{SecretName: machine.Spec.CredentialsSecretName, Region: machine.Spec.Region}
 }
 
-// order returns what to launch for a request.
-func order(req driver.Request[Config]) launch.Order {
+// launchInput returns what package launch needs for a request.
+func launchInput(req driver.Request[Config]) launch.Input {
 	tags := map[string]string{"Name": req.Identity.Name}
 	for key, value := range req.Config.Spec.Tags {
 		tags[key] = value
@@ -96,29 +96,29 @@ func order(req driver.Request[Config]) launch.Order {
 	for key, value := range req.Identity.Tags() {
 		tags[key] = value
 	}
-	return launch.Order{
+	return launch.Input{
 		Spec:     req.Config.Spec,
 		Zone:     req.Config.Zone,
 		Seed:     string(req.Identity.UID),
 		Tags:     tags,
-		Token:    token(req.Identity, req.Config),
+		Token:    clientToken(req.Identity, req.Config),
 		UserData: req.UserData,
 		Format:   req.Format,
 	}
 }
 
-// token derives the client token from the identity and from what distinguishes one alternative from another:
-// EC2 holds a token to its parameters even when the first request under it met a lack of capacity.
-func token(id driver.Identity, config Config) string {
-	instanceType, _ := place(config)
+// clientToken derives the client token from the identity and from what distinguishes one alternative from another:
+// EC2 binds a token to its parameters even when the first request with it met a lack of capacity.
+func clientToken(id driver.Identity, config Config) string {
+	instanceType, _ := toPlace(config)
 	return digest(string(id.UID), instanceType, config.Zone, config.Spec.Subnet)
 }
 
-// digest is a token of 64 characters, the most that EC2 takes.
+// digest returns a token of 64 characters, the most that EC2 accepts.
 func digest(of ...any) string {
 	text, err := json.Marshal(of)
 	if err != nil {
-		panic(err) // only what the SDK and the API are made of gets here, and all of that can be written
+		panic(err) // the types of the SDK and of the API can always be marshalled
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])

@@ -29,7 +29,7 @@ func TestNewConfig(t *testing.T) {
 			infrav1.AWSMachineSpec{InstanceType: "m7i.large", Zone: "a"}, "",
 			Config{Spec: infrav1.AWSMachineSpec{InstanceType: "m7i.large", Zone: "a", Metadata: strict}, Zone: "a"},
 		},
-		"prefers the Machine's failure domain": {
+		"prefers the failure domain of the Machine": {
 			infrav1.AWSMachineSpec{InstanceType: "m7i.large", Zone: "a"}, "b",
 			Config{Spec: infrav1.AWSMachineSpec{InstanceType: "m7i.large", Zone: "a", Metadata: strict}, Zone: "b", Pinned: true},
 		},
@@ -57,7 +57,7 @@ func TestNewConfig(t *testing.T) {
 
 func TestAlternatives(t *testing.T) {
 	t.Parallel()
-	type asked struct{ Type, Zone, Subnet string }
+	type alternative struct{ Type, Zone, Subnet string }
 	fallbacks := []infrav1.AWSFallback{
 		{InstanceType: "m7a.large"},
 		{Zone: "b", Subnet: infrav1.AWSSelector{ID: "subnet-b"}},
@@ -66,29 +66,29 @@ func TestAlternatives(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		config Config
-		want   []asked
+		want   []alternative
 	}{
 		"keeps the order and what is left out": {
 			Config{Spec: infrav1.AWSMachineSpec{InstanceType: "m7i.large", Spot: &infrav1.AWSSpot{MaxPrice: "1"}, Subnet: infrav1.AWSSelector{ID: "subnet-a"}, Fallbacks: fallbacks}, Zone: "a"},
-			[]asked{{"m7a.large (spot)", "a", "subnet-a"}, {"m7i.large (spot)", "b", "subnet-b"}, {"m7i.large", "a", "subnet-a"}, {"m7a.large (spot)", "a", "subnet-a"}},
+			[]alternative{{"m7a.large (spot)", "a", "subnet-a"}, {"m7i.large (spot)", "b", "subnet-b"}, {"m7i.large", "a", "subnet-a"}, {"m7a.large (spot)", "a", "subnet-a"}},
 		},
-		"keeps the zone that the Machine was given": {
+		"keeps the failure domain of the Machine": {
 			Config{Spec: infrav1.AWSMachineSpec{InstanceType: "m7i.large", Fallbacks: fallbacks}, Zone: "a", Pinned: true},
-			[]asked{{"m7a.large", "a", ""}, {"m7i.large", "a", ""}, {"m7a.large (spot)", "a", ""}},
+			[]alternative{{"m7a.large", "a", ""}, {"m7i.large", "a", ""}, {"m7a.large (spot)", "a", ""}},
 		},
-		"takes a fallback into the Machine's own zone": {
+		"accepts a fallback in the failure domain of the Machine": {
 			Config{Spec: infrav1.AWSMachineSpec{InstanceType: "m7i.large", Fallbacks: fallbacks[1:2]}, Zone: "b", Pinned: true},
-			[]asked{{"m7i.large", "b", "subnet-b"}},
+			[]alternative{{"m7i.large", "b", "subnet-b"}},
 		},
 		"has none without fallbacks": {Config{Spec: infrav1.AWSMachineSpec{InstanceType: "m7i.large"}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			before := Config{Spec: *test.config.Spec.DeepCopy(), Zone: test.config.Zone, Pinned: test.config.Pinned}
-			var got []asked
+			var got []alternative
 			for _, other := range alternatives(test.config) {
-				instanceType, _ := place(other)
-				got = append(got, asked{instanceType, other.Zone, other.Spec.Subnet.ID})
+				instanceType, _ := toPlace(other)
+				got = append(got, alternative{instanceType, other.Zone, other.Spec.Subnet.ID})
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -100,15 +100,15 @@ func TestAlternatives(t *testing.T) {
 	}
 }
 
-// TestTokens proves that a token is the same for what must be the same request, and another for what EC2
-// would refuse under it.
-func TestTokens(t *testing.T) {
+// TestClientToken proves that the token is the same for the same request, and another for one that EC2 would refuse with
+// it.
+func TestClientToken(t *testing.T) {
 	t.Parallel()
 	id := driver.Identity{UID: "u", Name: "m", Owner: driver.Owner{UID: "c"}}
 	config := Config{Spec: infrav1.AWSMachineSpec{InstanceType: "m7i.large"}, Zone: "a"}
 	moved := driver.Identity{UID: "u", Name: "m", Owner: driver.Owner{UID: "other"}}
-	if token(id, config) != token(moved, config) {
-		t.Error("a Cluster that moved changes the token")
+	if clientToken(id, config) != clientToken(moved, config) {
+		t.Error("another UID of the Cluster changes the token")
 	}
 	seen := map[string]string{}
 	spot, subnet, zone, size := config, config, config, config
@@ -117,12 +117,12 @@ func TestTokens(t *testing.T) {
 	zone.Zone = "b"
 	size.Spec.InstanceType = "m7i.xlarge"
 	for name, of := range map[string]string{
-		"the machine":     token(id, config),
-		"another machine": token(driver.Identity{UID: "v"}, config),
-		"spot":            token(id, spot),
-		"another subnet":  token(id, subnet),
-		"another zone":    token(id, zone),
-		"another type":    token(id, size),
+		"the machine":     clientToken(id, config),
+		"another machine": clientToken(driver.Identity{UID: "v"}, config),
+		"spot":            clientToken(id, spot),
+		"another subnet":  clientToken(id, subnet),
+		"another zone":    clientToken(id, zone),
+		"another type":    clientToken(id, size),
 	} {
 		if other := seen[of]; other != "" {
 			t.Errorf("%s and %s share a token", name, other)

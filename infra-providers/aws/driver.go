@@ -31,22 +31,23 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=awsmachinetemplates,verbs=get;list;watch
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=awsmachinetemplates/status,verbs=patch
 
-// patience bounds one call of the API; an answer that takes longer counts as lost.
-const patience = 30 * time.Second
+// callTimeout bounds one call of the API. An answer that takes longer counts as lost.
+const callTimeout = 30 * time.Second
 
-// Options are what a provider is started with.
+// Options are the settings of the provider.
 type Options struct {
-	// Endpoint replaces EC2's own, for private clouds. Empty leaves it to the environment and the region.
+	// Endpoint replaces EC2's own, for private clouds. Empty means that of the environment, or else of the region.
 	Endpoint string
-	// STSEndpoint replaces the one that tells to which account credentials belong. Empty is Endpoint.
+	// STSEndpoint replaces the endpoint of STS, which identifies the account of the credentials. Empty means Endpoint.
 	STSEndpoint string
-	// PageSize is how many instances a page of a list has; zero is EC2's most.
+	// PageSize is the number of instances on a page of a list; zero means EC2's maximum.
 	PageSize int32
 	// Now is the clock; nil is the real one.
 	Now func() time.Time
 }
 
-// Cloud describes EC2. The limits leave room for others in the account: EC2 allows about twice as much.
+// Cloud returns the description of EC2. The limits leave room for other clients of the account: EC2 permits about
+// twice as much.
 func Cloud(options Options) driver.Cloud[*infrav1.AWSMachine, Config] {
 	return driver.Cloud[*infrav1.AWSMachine, Config]{
 		Name:           "aws",
@@ -54,9 +55,9 @@ func Cloud(options Options) driver.Cloud[*infrav1.AWSMachine, Config] {
 		NewMachineList: func() driver.MachineList { return &infrav1.AWSMachineList{} },
 		NewTemplate:    func() driver.Template[*infrav1.AWSMachine] { return &infrav1.AWSMachineTemplate{} },
 		Config:         NewConfig,
-		Account:        account,
+		Account:        toAccount,
 		Alternatives:   alternatives,
-		Place:          place,
+		Place:          toPlace,
 		Limits:         driver.Limits{PerSecond: 10, Burst: 50},
 		Connect: func(ctx context.Context, account driver.Account, credentials driver.Credentials) (driver.Driver[Config], error) {
 			return connect(ctx, options, account, credentials)
@@ -67,14 +68,14 @@ func Cloud(options Options) driver.Cloud[*infrav1.AWSMachine, Config] {
 // Driver implements driver.Driver, driver.AccountIdentifier, driver.Sizer, driver.ImageFinder, driver.Tagger and
 // driver.Restarter.
 type Driver struct {
-	api        api
-	identities *sts.Client
-	lookup     *launch.Lookup
-	recent     *createcache.Cache
-	pageSize   *int32
+	api       api
+	sts       *sts.Client
+	lookup    *launch.Lookup
+	creations *createcache.Cache
+	pageSize  *int32
 }
 
-// api is what is used of EC2.
+// api lists the calls of EC2 in use.
 type api interface {
 	launch.API
 	ec2.DescribeInstancesAPIClient
@@ -85,23 +86,23 @@ type api interface {
 	TerminateInstances(context.Context, *ec2.TerminateInstancesInput, ...func(*ec2.Options)) (*ec2.TerminateInstancesOutput, error)
 }
 
-// connect reads settings and calls nobody. Each call is tried once: when and whether to try again is decided
-// for all clouds alike, outside the drivers.
+// connect reads settings and makes no call. Each call of the driver is tried once: retries are the same for all clouds
+// and happen outside the drivers.
 func connect(ctx context.Context, options Options, account driver.Account, secret driver.Credentials) (*Driver, error) {
-	loaded, err := settings(ctx, account, secret)
+	loaded, err := loadConfig(ctx, account, secret)
 	if err != nil {
 		return nil, err
 	}
 	client := ec2.NewFromConfig(loaded, func(o *ec2.Options) {
-		o.HTTPClient = whole{o.HTTPClient}
+		o.HTTPClient = bufferedClient{o.HTTPClient}
 		if options.Endpoint != "" {
 			o.BaseEndpoint = &options.Endpoint
 		}
 	})
-	identities := sts.NewFromConfig(loaded, func(o *sts.Options) {
-		o.HTTPClient = whole{o.HTTPClient}
-		if own := cmp.Or(options.STSEndpoint, options.Endpoint); own != "" {
-			o.BaseEndpoint = &own
+	stsClient := sts.NewFromConfig(loaded, func(o *sts.Options) {
+		o.HTTPClient = bufferedClient{o.HTTPClient}
+		if endpoint := cmp.Or(options.STSEndpoint, options.Endpoint); endpoint != "" {
+			o.BaseEndpoint = &endpoint
 		}
 	})
 	now := options.Now
@@ -112,16 +113,16 @@ func connect(ctx context.Context, options Options, account driver.Account, secre
 	if pageSize == 0 {
 		pageSize = 1000
 	}
-	return &Driver{api: client, identities: identities, lookup: launch.NewLookup(client, now), recent: createcache.New(now), pageSize: &pageSize}, nil
+	return &Driver{api: client, sts: stsClient, lookup: launch.NewLookup(client, now), creations: createcache.New(now), pageSize: &pageSize}, nil
 }
 
-// whole gives the transport a body of its own. The SDK closes the body as soon as an answer begins, and a
-// transport that had not seen its end by then would cut the connection off from under the answer.
-type whole struct{ aws.HTTPClient }
+// bufferedClient hands the transport a copy of each request's body. The SDK closes the body as soon as an answer
+// begins, and a transport that has not read all of it by then closes the connection before the answer is complete.
+type bufferedClient struct{ aws.HTTPClient }
 
-func (w whole) Do(request *http.Request) (*http.Response, error) {
+func (c bufferedClient) Do(request *http.Request) (*http.Response, error) {
 	if request.Body == nil {
-		return w.HTTPClient.Do(request)
+		return c.HTTPClient.Do(request)
 	}
 	body, err := io.ReadAll(request.Body)
 	if err != nil {
@@ -129,78 +130,79 @@ func (w whole) Do(request *http.Request) (*http.Response, error) {
 	}
 	sent := request.Clone(request.Context())
 	sent.Body, sent.GetBody = io.NopCloser(bytes.NewReader(body)), nil
-	return w.HTTPClient.Do(sent)
+	return c.HTTPClient.Do(sent)
 }
 
 // Create implements driver.Driver.
 func (d *Driver) Create(ctx context.Context, req driver.Request[Config]) (driver.Instance, error) {
-	found, err := d.seek(ctx, req.Identity)
+	found, err := d.findListed(ctx, req.Identity)
 	if err != nil {
 		return driver.Instance{}, err
 	}
 	if len(found) > 0 {
-		d.recent.Forget(req.Identity.UID)
+		d.creations.Delete(req.Identity.UID)
 		return owned(found[0], req.Identity)
 	}
-	if made, ok := d.recent.Instance(req.Identity); ok {
-		return owned(made, req.Identity)
+	if created, ok := d.creations.Instance(req.Identity); ok {
+		return owned(created, req.Identity)
 	}
-	request, err := d.lookup.Request(ctx, order(req))
+	request, err := d.lookup.Request(ctx, launchInput(req))
 	if err != nil {
-		return driver.Instance{}, refused(err, req.Config)
+		return driver.Instance{}, toCreateError(err, req.Config)
 	}
-	if err := d.doubt(req, request); err != nil {
+	if err := d.checkEarlierCreation(req, request); err != nil {
 		return driver.Instance{}, err
 	}
 	out, err := d.api.RunInstances(ctx, request)
-	if code := codeOf(err); code == codeTokenTerminated || code == codeTokenMismatch && d.recent.Refused(req.Identity.UID) >= createcache.Window {
-		// The instance of that token is gone, or there was never one: EC2 also holds a token to the
-		// parameters of a request that it refused. They are part of the next token, so that it fits.
+	if code := errorCode(err); code == codeTokenTerminated || code == codeTokenMismatch && d.creations.AddMismatch(req.Identity.UID) >= createcache.Window {
+		// The instance of that token is gone, or never existed: EC2 also binds a token to the parameters of a
+		// request that it refused. The next token derives from the parameters, so it matches them.
 		request.ClientToken = aws.String(digest(*request))
 		out, err = d.api.RunInstances(ctx, request)
 	}
-	return d.made(out, err, req, launch.Place(request))
+	return d.createdInstance(out, err, req, launch.Place(request))
 }
 
-// doubt fails while an earlier call may have made an instance that EC2 does not show yet and that a request would not
-// find: a token is good for one zone, and a filter or a launch template may lead to another one than it did then.
-func (d *Driver) doubt(req driver.Request[Config], request *ec2.RunInstancesInput) error {
-	if d.recent.Elsewhere(req.Identity.UID, launch.Place(request)) {
-		return errUnlisted
+// checkEarlierCreation fails while an earlier call may have created an instance that EC2 does not list yet and that the
+// request would duplicate: a client token is valid in one zone, and a filter or a launch template may now select
+// another one.
+func (d *Driver) checkEarlierCreation(req driver.Request[Config], request *ec2.RunInstancesInput) error {
+	if d.creations.UnansweredElsewhere(req.Identity.UID, launch.Place(request)) {
+		return errNotListedYet
 	}
 	fixed := req.Config.Zone != "" || req.Config.Spec.Subnet.ID != ""
-	if !fixed && d.recent.IsYoung() && !req.Since.After(d.recent.Since()) {
-		return errYoung
+	if !fixed && d.creations.InStartupWindow() && !req.Since.After(d.creations.Started()) {
+		return errCreationUnknown
 	}
 	return nil
 }
 
-// made judges the answer of RunInstances.
-func (d *Driver) made(out *ec2.RunInstancesOutput, err error, req driver.Request[Config], place string) (driver.Instance, error) {
-	if codeOf(err) == codeTokenMismatch {
-		return driver.Instance{}, errUnlisted
+// createdInstance returns the instance in the answer of RunInstances, or the kind of its error.
+func (d *Driver) createdInstance(out *ec2.RunInstancesOutput, err error, req driver.Request[Config], place string) (driver.Instance, error) {
+	if errorCode(err) == codeTokenMismatch {
+		return driver.Instance{}, errNotListedYet
 	}
 	if err != nil {
-		err = refused(err, req.Config)
+		err = toCreateError(err, req.Config)
 		switch {
-		case unclear(err):
-			d.recent.Unclear(req.Identity.UID, place)
+		case isUnanswered(err):
+			d.creations.AddUnanswered(req.Identity.UID, place)
 		case driver.IsInsufficientCapacity(err), driver.IsQuotaExceeded(err):
-			d.recent.Resolve(req.Identity.UID)
+			d.creations.DeleteUnanswered(req.Identity.UID)
 		}
 		return driver.Instance{}, err
 	}
 	if len(out.Instances) == 0 {
-		d.recent.Unclear(req.Identity.UID, place)
-		return driver.Instance{}, errUnlisted
+		d.creations.AddUnanswered(req.Identity.UID, place)
+		return driver.Instance{}, errNotListedYet
 	}
 	instance := toInstance(out.Instances[0])
-	d.recent.Created(instance)
+	d.creations.AddCreated(instance)
 	return owned(instance, req.Identity)
 }
 
-// unclear reports whether a request that failed may have been carried out.
-func unclear(err error) bool {
+// isUnanswered reports whether a request that failed may have been carried out.
+func isUnanswered(err error) bool {
 	return !driver.IsInvalidConfiguration(err) && !driver.IsUnauthorized(err) && !driver.IsRateLimited(err) &&
 		!driver.IsInsufficientCapacity(err) && !driver.IsQuotaExceeded(err)
 }
@@ -223,25 +225,25 @@ func (d *Driver) Delete(ctx context.Context, id driver.Identity) error {
 	if err != nil {
 		return err
 	}
-	var living []string
+	var running []string
 	for _, instance := range found {
 		if err := id.Check(instance.Identity); err != nil {
 			return err
 		}
 		if instance.State != driver.Terminated {
-			living = append(living, instance.ID)
+			running = append(running, instance.ID)
 		}
 	}
-	if len(living) == 0 {
+	if len(running) == 0 {
 		return nil
 	}
-	if _, err := d.api.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: living}); err != nil {
+	if _, err := d.api.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: running}); err != nil {
 		if err = toError(err); driver.IsNotFound(err) {
-			return errUnlisted
+			return errNotListedYet
 		}
 		return err
 	}
-	d.recent.Forget(found[0].Identity.UID)
+	d.creations.Delete(found[0].Identity.UID)
 	return nil
 }
 
@@ -252,39 +254,39 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 		{Name: aws.String("instance-state-name"), Values: []string{"pending", "running", "shutting-down", "stopping", "stopped"}},
 	}}
 	if owner != (driver.Owner{}) {
-		query.Filters = append(query.Filters, tag(driver.TagClusterNamespace, owner.Namespace), tag(driver.TagCluster, owner.Name), tag(driver.TagClusterUID, string(owner.UID)))
+		query.Filters = append(query.Filters, tagFilter(driver.TagClusterNamespace, owner.Namespace), tagFilter(driver.TagCluster, owner.Name), tagFilter(driver.TagClusterUID, string(owner.UID)))
 	}
 	return d.describe(ctx, query)
 }
 
-// find returns the instances of an identity as seek does, and those that EC2 made a moment ago and does not
-// show yet. It fails while that is unclear.
+// find returns what findListed does, and an instance that was created a moment ago and that EC2 does not list yet. It
+// fails while it is unknown whether there is one.
 func (d *Driver) find(ctx context.Context, id driver.Identity) ([]driver.Instance, error) {
-	found, err := d.seek(ctx, id)
+	found, err := d.findListed(ctx, id)
 	if err != nil || len(found) > 0 {
 		return found, err
 	}
-	if made, ok := d.recent.Instance(id); ok {
-		return []driver.Instance{made}, nil
+	if created, ok := d.creations.Instance(id); ok {
+		return []driver.Instance{created}, nil
 	}
-	if id.ProviderID == "" && d.recent.IsUnclear(id.UID) {
-		return nil, errUnlisted
+	if id.ProviderID == "" && d.creations.Unanswered(id.UID) {
+		return nil, errNotListedYet
 	}
-	if d.recent.IsYoung() {
-		return nil, errYoung
+	if d.creations.InStartupWindow() {
+		return nil, errCreationUnknown
 	}
 	return nil, nil
 }
 
-// seek returns the instances that EC2 shows for an identity, the one that counts first. There is more than
-// one only after a token outlived EC2's memory of it.
-func (d *Driver) seek(ctx context.Context, id driver.Identity) (found []driver.Instance, err error) {
+// findListed returns the instances that EC2 lists for an identity, the one that counts first. There are several only
+// after EC2 has expired a client token.
+func (d *Driver) findListed(ctx context.Context, id driver.Identity) (found []driver.Instance, err error) {
 	if id.ProviderID == "" && id.UID == "" {
 		return nil, nil
 	}
-	query := &ec2.DescribeInstancesInput{Filters: []types.Filter{tag(driver.TagMachineUID, string(id.UID))}}
+	query := &ec2.DescribeInstancesInput{Filters: []types.Filter{tagFilter(driver.TagMachineUID, string(id.UID))}}
 	if id.ProviderID != "" {
-		name, ok := instanceID(id.ProviderID)
+		name, ok := parseProviderID(id.ProviderID)
 		if !ok {
 			return nil, nil
 		}
@@ -299,11 +301,11 @@ func (d *Driver) seek(ctx context.Context, id driver.Identity) (found []driver.I
 		}
 		found = append(found, instance)
 	}
-	slices.SortFunc(found, byAge)
+	slices.SortFunc(found, byCreation)
 	return id.Own(found), nil
 }
 
-// describe yields what matches a query, page by page, and a failure last.
+// describe yields the instances that match a query, page by page, and a failure last.
 func (d *Driver) describe(ctx context.Context, query *ec2.DescribeInstancesInput) iter.Seq2[driver.Instance, error] {
 	return func(yield func(driver.Instance, error) bool) {
 		pages := ec2.NewDescribeInstancesPaginator(d.api, query)
@@ -324,12 +326,12 @@ func (d *Driver) describe(ctx context.Context, query *ec2.DescribeInstancesInput
 	}
 }
 
-// tag is a filter for what has a tag. A value is taken as it is: EC2 would match wildcards in it.
-func tag(key, value string) types.Filter {
-	return types.Filter{Name: aws.String("tag:" + key), Values: []string{literal.Replace(value)}}
+// tagFilter selects what has a tag with exactly a value. EC2 would otherwise match wildcards in the value.
+func tagFilter(key, value string) types.Filter {
+	return types.Filter{Name: aws.String("tag:" + key), Values: []string{filterEscaper.Replace(value)}}
 }
 
-var literal = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`)
+var filterEscaper = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`)
 
 // owned returns an instance that must belong to an identity.
 func owned(found driver.Instance, id driver.Identity) (driver.Instance, error) {

@@ -24,33 +24,33 @@ import (
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	drivertest.Run(t, func(t *testing.T) drivertest.World[aws.Config] {
-		return conformance(t, open(t, awsfake.Options{BootReads: 1, StopReads: 2, KeepReads: 3}))
+		return conformanceWorld(t, newWorld(t, awsfake.Options{PendingReads: 1, StoppingReads: 2, TerminatedReads: 3}))
 	})
 }
 
-func conformance(t *testing.T, ec2 world) drivertest.World[aws.Config] {
+func conformanceWorld(t *testing.T, ec2 world) drivertest.World[aws.Config] {
 	t.Helper()
-	once := func(fault awsfake.Fault) func() { return func() { ec2.cloud.Once(fault) } }
-	other := config(t, func(s *infrav1.AWSMachineSpec) { s.InstanceType, s.Subnet.ID = "m7i.xlarge", awsfake.SubnetB })
+	once := func(fault awsfake.Fault) func() { return func() { ec2.cloud.FailNext(fault) } }
+	other := newConfig(t, func(s *infrav1.AWSMachineSpec) { s.InstanceType, s.Subnet.ID = "m7i.xlarge", awsfake.SubnetB })
 	return drivertest.World[aws.Config]{
 		Driver: ec2.connect(t),
-		Config: config(t, func(*infrav1.AWSMachineSpec) {}),
+		Config: newConfig(t, func(*infrav1.AWSMachineSpec) {}),
 		Other:  &other,
 		Invalid: map[string]aws.Config{
-			"an unknown subnet":  config(t, func(s *infrav1.AWSMachineSpec) { s.Subnet.ID = "subnet-0000dead" }),
-			"no matching subnet": config(t, func(s *infrav1.AWSMachineSpec) { s.Subnet = selector("tag:role", "gone") }),
-			"no matching group": config(t, func(s *infrav1.AWSMachineSpec) {
+			"an unknown subnet":  newConfig(t, func(s *infrav1.AWSMachineSpec) { s.Subnet.ID = "subnet-0000dead" }),
+			"no matching subnet": newConfig(t, func(s *infrav1.AWSMachineSpec) { s.Subnet = selector("tag:role", "none") }),
+			"no matching group": newConfig(t, func(s *infrav1.AWSMachineSpec) {
 				s.SecurityGroups = []infrav1.AWSSelector{selector("tag:role", "gone")}
 			}),
-			"an unknown key": config(t, func(s *infrav1.AWSMachineSpec) { s.KeyName = "missing" }),
-			"another zone":   config(t, func(s *infrav1.AWSMachineSpec) { s.Zone, s.Subnet.ID = awsfake.Region+"b", awsfake.SubnetA }),
+			"an unknown key": newConfig(t, func(s *infrav1.AWSMachineSpec) { s.KeyName = "missing" }),
+			"another zone":   newConfig(t, func(s *infrav1.AWSMachineSpec) { s.Zone, s.Subnet.ID = awsfake.Region+"b", awsfake.SubnetA }),
 		},
 		NoImage: map[string]aws.Config{
-			"an unknown image":  config(t, func(s *infrav1.AWSMachineSpec) { s.Image.ID = "ami-0000000000000dead" }),
-			"no matching image": config(t, func(s *infrav1.AWSMachineSpec) { s.Image = infrav1.AWSImage{Name: "gone-*", Owners: []string{"self"}} }),
-			"a disabled image":  config(t, func(s *infrav1.AWSMachineSpec) { s.Image = infrav1.AWSImage{ID: awsfake.DisabledImage} }),
+			"an unknown image":  newConfig(t, func(s *infrav1.AWSMachineSpec) { s.Image.ID = "ami-0000000000000dead" }),
+			"no matching image": newConfig(t, func(s *infrav1.AWSMachineSpec) { s.Image = infrav1.AWSImage{Name: "gone-*", Owners: []string{"self"}} }),
+			"a disabled image":  newConfig(t, func(s *infrav1.AWSMachineSpec) { s.Image = infrav1.AWSImage{ID: awsfake.DisabledImage} }),
 		},
-		ImageOf:   func(made driver.Instance) string { return ec2.cloud.ImageOf(made.ID) },
+		ImageOf:   func(created driver.Instance) string { return ec2.cloud.ImageOf(created.ID) },
 		Reconnect: func() driver.Driver[aws.Config] { return ec2.connect(t) },
 		Lose:      once(awsfake.Fault{Lost: true}),
 		Refuse: map[drivertest.Refusal]func(){
@@ -60,24 +60,24 @@ func conformance(t *testing.T, ec2 world) drivertest.World[aws.Config] {
 			drivertest.QuotaExceeded:        once(awsfake.Fault{Status: 400, Code: "VcpuLimitExceeded", Message: "You have requested more vCPU capacity than your current vCPU limit."}),
 			drivertest.InsufficientCapacity: once(awsfake.Fault{Status: 500, Code: "InsufficientInstanceCapacity", Message: "We currently do not have sufficient capacity."}),
 		},
-		Hide:      func() { ec2.cloud.Hide(4) },
+		Hide:      func() { ec2.cloud.HideNext(4) },
 		Stop:      ec2.cloud.Stop,
 		Restarts:  ec2.cloud.Reboots,
-		Untag:     func(made driver.Instance, keys ...string) func() bool { return ec2.cloud.Untag(made.ID, keys...) },
+		Untag:     func(created driver.Instance, keys ...string) func() bool { return ec2.cloud.Untag(created.ID, keys...) },
 		Leftovers: ec2.cloud.Leftovers,
 	}
 }
 
-// The instance, its volumes and its network interface follow their cluster; another machine's do not.
-func TestTagMovesWhatWasMadeBesideTheInstance(t *testing.T) {
+// The tags of the instance, its volumes and its network interface change; those of another machine do not.
+func TestTagChangesVolumesAndNetworkInterfaces(t *testing.T) {
 	t.Parallel()
-	ec2 := open(t, awsfake.Options{})
+	ec2 := newWorld(t, awsfake.Options{})
 	connected := ec2.connect(t)
 	moves := driver.Identity{UID: "moves", Name: "moves", Owner: driver.Owner{UID: "before", Namespace: "team", Name: "home"}}
 	stays := moves
 	stays.UID, stays.Name = "stays", "stays"
 	for _, id := range []driver.Identity{moves, stays} {
-		request := driver.Request[aws.Config]{Identity: id, Config: config(t, elsewhere), UserData: []byte("#cloud-config\n")}
+		request := driver.Request[aws.Config]{Identity: id, Config: newConfig(t, withFallbacks), UserData: []byte("#cloud-config\n")}
 		if _, err := connected.Create(t.Context(), request); err != nil {
 			t.Fatal(err)
 		}
@@ -101,23 +101,23 @@ func TestTagMovesWhatWasMadeBesideTheInstance(t *testing.T) {
 	}
 }
 
-// world is a fake EC2 behind an HTTP server, with a clock that can be put forward and runs at a pace.
+// world is a fake EC2 behind an HTTP server, with a clock that can be advanced and runs at a speed.
 type world struct {
-	cloud *awsfake.Cloud
-	url   string
-	began time.Time
-	later *atomic.Int64
-	pace  int64
+	cloud  *awsfake.Cloud
+	url    string
+	began  time.Time
+	offset *atomic.Int64
+	speed  int64
 }
 
 func (w world) now() time.Time {
-	return w.began.Add(time.Duration(w.pace)*time.Since(w.began) + time.Duration(w.later.Load()))
+	return w.began.Add(time.Duration(w.speed)*time.Since(w.began) + time.Duration(w.offset.Load()))
 }
 
-func (w world) pass(time time.Duration) { w.later.Add(int64(time)) }
+func (w world) advance(by time.Duration) { w.offset.Add(int64(by)) }
 
-// open starts a fake EC2 that must hear and tell nothing that the official description does not know.
-func open(t *testing.T, options awsfake.Options) world {
+// newWorld starts a fake EC2. The test fails if a request or an answer violates the official description.
+func newWorld(t *testing.T, options awsfake.Options) world {
 	t.Helper()
 	cloud, err := awsfake.New(options)
 	if err != nil {
@@ -126,27 +126,27 @@ func open(t *testing.T, options awsfake.Options) world {
 	server := httptest.NewServer(cloud)
 	t.Cleanup(func() {
 		server.Close()
-		for _, complaint := range cloud.Complaints() {
-			t.Errorf("against the description of EC2: %s", complaint)
+		for _, violation := range cloud.Violations() {
+			t.Errorf("violation of the description of EC2: %s", violation)
 		}
 		for id, machine := range cloud.Tags(driver.TagMachineUID) {
 			if machine == "" {
-				t.Errorf("%s exists without an identity", id)
+				t.Errorf("%s has no identity", id)
 			}
 		}
 	})
-	return world{cloud: cloud, url: server.URL, began: time.Now(), later: new(atomic.Int64), pace: 1}
+	return world{cloud: cloud, url: server.URL, began: time.Now(), offset: new(atomic.Int64), speed: 1}
 }
 
-// connect returns a driver with valid credentials, of another process that has been up for a while.
+// connect returns a driver with valid credentials whose process started longer than the startup window ago.
 func (w world) connect(t *testing.T) driver.Driver[aws.Config] {
 	t.Helper()
-	long := createcache.Window
-	return w.connectAt(t, func() time.Time { return w.now().Add(-long) }, func() { long = 0 })
+	age := createcache.Window
+	return w.connectAt(t, func() time.Time { return w.now().Add(-age) }, func() { age = 0 })
 }
 
-// connectNow returns a driver as a process that has just started would have.
-func (w world) connectNow(t *testing.T) driver.Driver[aws.Config] {
+// connectRestarted returns the driver of a process that has just started.
+func (w world) connectRestarted(t *testing.T) driver.Driver[aws.Config] {
 	t.Helper()
 	return w.connectAt(t, w.now, func() {})
 }
@@ -154,16 +154,18 @@ func (w world) connectNow(t *testing.T) driver.Driver[aws.Config] {
 func (w world) connectAt(t *testing.T, now func() time.Time, connected func()) driver.Driver[aws.Config] {
 	t.Helper()
 	defer connected()
-	made, err := w.describedAt(now).Connect(t.Context(), driver.Account{SecretName: "aws", Region: awsfake.Region}, secret(awsfake.AccessKey))
+	created, err := w.descriptionAt(now).Connect(t.Context(), driver.Account{SecretName: "aws", Region: awsfake.Region}, secret(awsfake.AccessKey))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return made
+	return created
 }
 
-func (w world) described() driver.Cloud[*infrav1.AWSMachine, aws.Config] { return w.describedAt(w.now) }
+func (w world) description() driver.Cloud[*infrav1.AWSMachine, aws.Config] {
+	return w.descriptionAt(w.now)
+}
 
-func (w world) describedAt(now func() time.Time) driver.Cloud[*infrav1.AWSMachine, aws.Config] {
+func (w world) descriptionAt(now func() time.Time) driver.Cloud[*infrav1.AWSMachine, aws.Config] {
 	return aws.Cloud(aws.Options{Endpoint: w.url, PageSize: 7, Now: now})
 }
 
@@ -171,8 +173,8 @@ func secret(key string) driver.Credentials {
 	return driver.Credentials{"AWS_ACCESS_KEY_ID": []byte(key), "AWS_SECRET_ACCESS_KEY": []byte("secret")}
 }
 
-// spec is a machine that the fake takes.
-func spec(change func(*infrav1.AWSMachineSpec)) infrav1.AWSMachineSpec {
+// newSpec returns a spec that the fake accepts.
+func newSpec(change func(*infrav1.AWSMachineSpec)) infrav1.AWSMachineSpec {
 	s := infrav1.AWSMachineSpec{
 		Region:         awsfake.Region,
 		InstanceType:   "m7i.large",
@@ -184,26 +186,26 @@ func spec(change func(*infrav1.AWSMachineSpec)) infrav1.AWSMachineSpec {
 	return s
 }
 
-func config(t *testing.T, change func(*infrav1.AWSMachineSpec)) aws.Config {
+func newConfig(t *testing.T, change func(*infrav1.AWSMachineSpec)) aws.Config {
 	t.Helper()
-	made, err := aws.NewConfig(&infrav1.AWSMachine{Spec: spec(change)}, "")
+	created, err := aws.NewConfig(&infrav1.AWSMachine{Spec: newSpec(change)}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return made
+	return created
 }
 
 func selector(name string, values ...string) infrav1.AWSSelector {
 	return infrav1.AWSSelector{Filters: []infrav1.AWSFilter{{Name: name, Values: values}}}
 }
 
-func request(id driver.Identity, config aws.Config) driver.Request[aws.Config] {
+func newRequest(id driver.Identity, config aws.Config) driver.Request[aws.Config] {
 	return driver.Request[aws.Config]{Identity: id, Config: config, UserData: []byte("#cloud-config\n"), Format: "cloud-config"}
 }
 
 var identity = driver.Identity{UID: "0a1b2c3d-0000-4000-8000-000000000001", Name: "worker-1", Owner: driver.Owner{UID: "c", Namespace: "team", Name: "home"}}
 
-func living(t *testing.T, d driver.Driver[aws.Config]) (ids []string) {
+func listInstanceIDs(t *testing.T, d driver.Driver[aws.Config]) (ids []string) {
 	t.Helper()
 	for instance, err := range d.List(t.Context(), driver.Owner{}) {
 		if err != nil {

@@ -19,34 +19,34 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// EC2's codes that decide what to do next and not only how to tell it.
+// Codes of EC2 that decide what the driver does next.
 const (
 	codeTokenMismatch   = "IdempotentParameterMismatch"
 	codeTokenTerminated = "IdempotentInstanceTerminated"
 )
 
-// errUnlisted says that EC2 may have made an instance that it does not show yet.
-var errUnlisted = errors.New("the instance was asked for a moment ago and EC2 does not list it yet")
+// errNotListedYet means that EC2 may have created an instance that it does not list yet.
+var errNotListedYet = errors.New("the instance was requested a moment ago and EC2 does not list it yet")
 
-// errYoung says that EC2 may have made an instance for an earlier process that it does not show yet.
-var errYoung = errors.New("EC2 does not show the instance, but may not show yet what was asked for before this process started two minutes ago at most")
+// errCreationUnknown means that EC2 may have created an instance for an earlier process that it does not list yet.
+var errCreationUnknown = errors.New("EC2 does not list the instance; it may not yet list what was requested before this provider started, which takes up to two minutes")
 
-// refused converts an error of a creation: there, what EC2 says about the parameters is about the spec.
-func refused(err error, config Config) error {
-	words := plain(err)
-	instanceType, zone := place(config)
-	switch code := codeOf(err); code {
+// toCreateError converts an error of RunInstances and of the lookups before it, where an invalid parameter is an invalid spec.
+func toCreateError(err error, config Config) error {
+	reason := stableError(err)
+	instanceType, zone := toPlace(config)
+	switch code := errorCode(err); code {
 	case "InsufficientInstanceCapacity", "InsufficientCapacity", "InsufficientHostCapacity", "InsufficientCapacityOnHost",
 		"InsufficientReservedInstanceCapacity", "ReservationCapacityExceeded", "InsufficientVolumeCapacity", "InsufficientFreeAddressesInSubnet",
 		"InsufficientAddressCapacity", "SpotMaxPriceTooLow", "UnfulfillableCapacity", "Unsupported":
-		// Unsupported is how EC2 says that a zone does not have the type; another zone may.
-		return &driver.InsufficientCapacityError{InstanceType: instanceType, Zone: zone, Err: words}
+		// Unsupported also means that a zone does not have the type; another zone may.
+		return &driver.InsufficientCapacityError{InstanceType: instanceType, Zone: zone, Err: reason}
 	case "VcpuLimitExceeded", "InstanceLimitExceeded", "MaxSpotInstanceCountExceeded", "SpotInstanceCountExceeded", "HostLimitExceeded", "VolumeLimitExceeded",
 		"MaxIOPSLimitExceeded", "NetworkInterfaceLimitExceeded", "AddressLimitExceeded", "ResourceLimitExceeded", "InstanceCreditSpecificationLimitExceeded":
-		return &driver.QuotaExceededError{Err: words}
+		return &driver.QuotaExceededError{Err: reason}
 	default:
 		if field := fieldOf(code); field != "" {
-			return &driver.InvalidConfigurationError{Field: field, Err: words}
+			return &driver.InvalidConfigurationError{Field: field, Err: reason}
 		}
 		return toError(err)
 	}
@@ -54,27 +54,27 @@ func refused(err error, config Config) error {
 
 // toError converts an error of any call.
 func toError(err error) error {
-	switch codeOf(err) {
+	switch errorCode(err) {
 	case "":
 		if known, ok := errors.AsType[*driver.UnauthorizedError](err); ok {
 			return known
 		}
-		return plain(err)
+		return stableError(err)
 	case "InvalidInstanceID.NotFound", "InvalidInstanceID.Malformed":
 		return &driver.NotFoundError{What: "the EC2 instance"}
 	case "RequestLimitExceeded", "Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled", "RequestThrottledException",
 		"EC2ThrottledException", "BandwidthLimitExceeded", "TooManyRequestsException", "PriorRequestNotComplete", "SlowDown", "ResourceCountLimitExceeded":
-		return &driver.RateLimitedError{Err: plain(err)}
+		return &driver.RateLimitedError{Err: stableError(err)}
 	case "UnauthorizedOperation", "AuthFailure", "AccessDenied", "AccessDeniedException", "Blocked", "ExpiredToken", "ExpiredTokenException",
 		"IncompleteSignature", "InvalidClientTokenId", "MissingAuthenticationToken", "NotAuthorized", "OptInRequired", "PendingVerification",
 		"RequestExpired", "SignatureDoesNotMatch", "UnauthorizedException", "UnrecognizedClientException":
-		return &driver.UnauthorizedError{Err: plain(err)}
+		return &driver.UnauthorizedError{Err: stableError(err)}
 	default:
-		return plain(err)
+		return stableError(err)
 	}
 }
 
-// fieldOf says which field is at fault for a code that only another spec can mend, and nothing for others.
+// fieldOf returns the field at fault for a code that only another spec avoids, and an empty string for any other code.
 func fieldOf(code string) string {
 	switch code {
 	case "InvalidAMIID.NotFound", "InvalidAMIID.Malformed", "InvalidAMIID.Unavailable", "InvalidAMIName.Malformed", "InvalidAMIAttributeItemValue":
@@ -103,12 +103,12 @@ func fieldOf(code string) string {
 	case "InvalidTagKey.Malformed", "TagLimitExceeded", "InvalidTag":
 		return "spec.tags"
 	default:
-		return generalField(code)
+		return generalFieldOf(code)
 	}
 }
 
-// generalField is the whole spec for codes that say that something is wrong and only their words say what.
-func generalField(code string) string {
+// generalFieldOf returns the whole spec for codes whose message alone names the parameter.
+func generalFieldOf(code string) string {
 	switch code {
 	case "InvalidParameter", "InvalidParameterValue", "InvalidParameterCombination", "InvalidParameterDependency", "InvalidInput", "InvalidZone.NotFound", "InvalidFilter", "FilterLimitExceeded",
 		"MissingParameter", "UnknownParameter", "ValidationError", "UnsupportedOperation", "UnsupportedTenancy", "NonEBSInstance", "InvalidNetworkInterface.NotFound", "PrivateIpAddressLimitExceeded":
@@ -118,19 +118,19 @@ func generalField(code string) string {
 	}
 }
 
-// codeOf returns EC2's code, or nothing for an error that did not come from EC2.
-func codeOf(err error) string {
+// errorCode returns EC2's code, empty for an error that did not come from EC2.
+func errorCode(err error) string {
 	if answer, ok := errors.AsType[smithy.APIError](err); ok {
 		return answer.ErrorCode()
 	}
 	return ""
 }
 
-// plain leaves out of an error what differs each time, because it ends up in a condition: request IDs,
+// stableError leaves out of an error what differs from call to call, because it ends up in a condition: request IDs,
 // ports, times, and the encoded message of a missing permission.
-func plain(err error) error {
+func stableError(err error) error {
 	if answer, ok := errors.AsType[smithy.APIError](err); ok {
-		return fmt.Errorf("%s: %s", answer.ErrorCode(), message(answer))
+		return fmt.Errorf("%s: %s", answer.ErrorCode(), errorMessage(answer))
 	}
 	if answer, ok := errors.AsType[*awshttp.ResponseError](err); ok {
 		return fmt.Errorf("EC2 answered %d %s", answer.HTTPStatusCode(), http.StatusText(answer.HTTPStatusCode()))
@@ -149,11 +149,11 @@ func plain(err error) error {
 	return err
 }
 
-func message(answer smithy.APIError) string {
+func errorMessage(answer smithy.APIError) string {
 	switch answer.ErrorCode() {
 	case "RequestExpired", "SignatureDoesNotMatch":
-		return "EC2 does not take the signature: the secret key or the clock of the provider's host is wrong"
+		return "EC2 rejects the signature: the secret key or the clock of the provider's host is wrong"
 	}
-	words, _, _ := strings.Cut(answer.ErrorMessage(), " Encoded authorization failure message:")
-	return cmp.Or(words, "EC2 gave no reason")
+	message, _, _ := strings.Cut(answer.ErrorMessage(), " Encoded authorization failure message:")
+	return cmp.Or(message, "EC2 gave no reason")
 }

@@ -19,7 +19,7 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-func TestCodesAreTheirKinds(t *testing.T) {
+func TestToError(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[string]string{
 		"InsufficientInstanceCapacity":                "capacity",
@@ -48,7 +48,7 @@ func TestCodesAreTheirKinds(t *testing.T) {
 		"InvalidUserData.Malformed":                   "invalid bootstrap data",
 		"TagLimitExceeded":                            "invalid spec.tags",
 		"InvalidParameterValue":                       "invalid spec",
-		"InvalidInstanceID.NotFound":                  "absent",
+		"InvalidInstanceID.NotFound":                  "not found",
 		"InternalError":                               "transient",
 		"Unavailable":                                 "transient",
 		"SomethingNew":                                "transient",
@@ -57,10 +57,10 @@ func TestCodesAreTheirKinds(t *testing.T) {
 		t.Run(code, func(t *testing.T) {
 			t.Parallel()
 			err := fmt.Errorf("operation error EC2: %w", &smithy.GenericAPIError{Code: code, Message: "words"})
-			if diff := cmp.Diff(want, kindOf(refused(err, Config{}))); diff != "" {
+			if diff := cmp.Diff(want, kindOf(toCreateError(err, Config{}))); diff != "" {
 				t.Errorf("creating (-want +got):\n%s", diff)
 			}
-			// What is wrong with a spec must never stop a deletion for good.
+			// An invalid spec must never prevent a deletion.
 			if reading := toError(err); driver.IsInvalidConfiguration(reading) || driver.IsQuotaExceeded(reading) || driver.IsInsufficientCapacity(reading) {
 				t.Errorf("reading: got %#v", reading)
 			}
@@ -74,7 +74,7 @@ func kindOf(err error) string {
 	}
 	for name, is := range map[string]func(error) bool{
 		"capacity": driver.IsInsufficientCapacity, "quota": driver.IsQuotaExceeded, "rate": driver.IsRateLimited,
-		"unauthorized": driver.IsUnauthorized, "absent": driver.IsNotFound,
+		"unauthorized": driver.IsUnauthorized, "not found": driver.IsNotFound,
 	} {
 		if is(err) {
 			return name
@@ -83,18 +83,18 @@ func kindOf(err error) string {
 	return "transient"
 }
 
-func TestACapacityErrorNamesThePlace(t *testing.T) {
+func TestCapacityErrorHasTypeAndZone(t *testing.T) {
 	t.Parallel()
 	config := Config{Spec: infrav1.AWSMachineSpec{InstanceType: "m7i.large", Spot: &infrav1.AWSSpot{}}, Zone: "z"}
-	got, _ := errors.AsType[*driver.InsufficientCapacityError](refused(&smithy.GenericAPIError{Code: "InsufficientInstanceCapacity", Message: "words"}, config))
+	got, _ := errors.AsType[*driver.InsufficientCapacityError](toCreateError(&smithy.GenericAPIError{Code: "InsufficientInstanceCapacity", Message: "words"}, config))
 	want := &driver.InsufficientCapacityError{InstanceType: "m7i.large (spot)", Zone: "z", Err: errors.New("InsufficientInstanceCapacity: words")}
 	if got == nil || got.InstanceType != want.InstanceType || got.Zone != want.Zone || got.Error() != want.Error() {
 		t.Errorf("got %#v, want %#v", got, want)
 	}
 }
 
-// TestTextsAreStable gives the same failure twice, as it comes with another port, request or secret each time.
-func TestTextsAreStable(t *testing.T) {
+// TestStableError converts the same failure twice, with another port, request ID or time.
+func TestStableError(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		failure func(n int) error
@@ -108,7 +108,7 @@ func TestTextsAreStable(t *testing.T) {
 		}, "UnauthorizedOperation: You are not authorized."},
 		"leaves out times": {func(n int) error {
 			return &smithy.GenericAPIError{Code: "SignatureDoesNotMatch", Message: fmt.Sprintf("Signature not yet current: %d", n)}
-		}, "SignatureDoesNotMatch: EC2 does not take the signature: the secret key or the clock of the provider's host is wrong"},
+		}, "SignatureDoesNotMatch: EC2 rejects the signature: the secret key or the clock of the provider's host is wrong"},
 		"leaves out request IDs": {func(n int) error {
 			return fmt.Errorf("RequestID: %d: %w", n, &smithy.GenericAPIError{Code: "InternalError"})
 		}, "InternalError: EC2 gave no reason"},

@@ -15,28 +15,28 @@ import (
 	"drover.io/infra-providers/internal/faulttest"
 )
 
-// TestFaultInjection takes machines through their lives in an EC2 that lists late, and whose every request may go
-// wrong. Its subnet has no room at times; the other zone has.
+// TestFaultInjection creates and deletes machines in an EC2 that lists with a delay and whose every request may fail. At
+// times its subnet has no capacity; the other zone has.
 func TestFaultInjection(t *testing.T) {
 	t.Parallel()
-	faulttest.Run(t, func(t *testing.T, dice *faulttest.Rand) faulttest.World[*infrav1.AWSMachine, aws.Config] {
-		ec2 := open(t, awsfake.Options{BootReads: 2, StopReads: 2, KeepReads: 3, Lag: 1, Faults: func(action string) awsfake.Fault {
-			return faults[dice.Fault(action == "RunInstances" || action == "TerminateInstances" || action == "RebootInstances")]
+	faulttest.Run(t, func(t *testing.T, random *faulttest.Rand) faulttest.World[*infrav1.AWSMachine, aws.Config] {
+		ec2 := newWorld(t, awsfake.Options{PendingReads: 2, StoppingReads: 2, TerminatedReads: 3, ListDelay: 1, Faults: func(action string) awsfake.Fault {
+			return faults[random.Fault(action == "RunInstances" || action == "TerminateInstances" || action == "RebootInstances")]
 		}})
 		return faulttest.World[*infrav1.AWSMachine, aws.Config]{
-			Cloud:   ec2.described(),
+			Cloud:   ec2.description(),
 			Secret:  credentialsSecret("", awsfake.AccessKey),
-			Machine: func() *infrav1.AWSMachine { return &infrav1.AWSMachine{Spec: spec(elsewhere)} },
-			Hooks:   conformance(t, ec2),
+			Machine: func() *infrav1.AWSMachine { return &infrav1.AWSMachine{Spec: newSpec(withFallbacks)} },
+			Hooks:   conformanceWorld(t, ec2),
 			Pass: func(passed time.Duration) {
-				ec2.pass(passed)
-				ec2.cloud.Settle()
+				ec2.advance(passed)
+				ec2.cloud.Advance()
 			},
 		}
 	})
 }
 
-func elsewhere(s *infrav1.AWSMachineSpec) {
+func withFallbacks(s *infrav1.AWSMachineSpec) {
 	s.CredentialsSecretName = "aws"
 	s.Volumes = []infrav1.AWSDataVolume{{DeviceName: "/dev/sdf", AWSVolume: infrav1.AWSVolume{SizeGiB: ptr.To[int32](20)}}}
 	s.Fallbacks = []infrav1.AWSFallback{{InstanceType: "m7i.xlarge"}, {Subnet: infrav1.AWSSelector{ID: awsfake.SubnetB}}}

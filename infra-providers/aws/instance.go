@@ -18,18 +18,18 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// poll is when to look again at an instance that starts or stops.
-const poll = 5 * time.Second
+// pollInterval is when an instance that starts or stops is read again.
+const pollInterval = 5 * time.Second
 
-// providerID is what the cloud controller manager of AWS writes into the Node.
+// providerID is the one that the cloud controller manager of AWS writes into the Node.
 func providerID(zone, id string) string { return "aws:///" + zone + "/" + id }
 
-var wellFormed = regexp.MustCompile(`^i-[0-9a-f]{1,32}$`)
+var instanceIDPattern = regexp.MustCompile(`^i-[0-9a-f]{1,32}$`)
 
-// instanceID returns the instance's ID; ok is false for a provider ID that no instance can have.
-func instanceID(providerID string) (id string, ok bool) {
+// parseProviderID returns the instance's ID; ok is false for a provider ID that no instance can have.
+func parseProviderID(providerID string) (id string, ok bool) {
 	id = path.Base(providerID)
-	return id, wellFormed.MatchString(id)
+	return id, instanceIDPattern.MatchString(id)
 }
 
 // toImage converts an image.
@@ -37,6 +37,7 @@ func toImage(found types.Image) driver.Image {
 	return driver.Image{ID: aws.ToString(found.ImageId), Architecture: launch.Architecture(found)}
 }
 
+// toInstance converts an instance.
 func toInstance(found types.Instance) driver.Instance {
 	tags := map[string]string{}
 	for _, tag := range found.Tags {
@@ -55,12 +56,12 @@ func toInstance(found types.Instance) driver.Instance {
 		ProviderID:    identity.ProviderID,
 		Identity:      identity,
 		State:         state,
-		Addresses:     addresses(found),
+		Addresses:     toAddresses(found),
 		FailureDomain: zone,
 		Created:       aws.ToTime(found.LaunchTime),
 	}
 	if state == driver.Pending || state == driver.Stopping {
-		instance.PollAfter = poll
+		instance.PollAfter = pollInterval
 	}
 	if found.StateReason != nil && state != driver.Running {
 		instance.Message = aws.ToString(found.StateReason.Message)
@@ -68,6 +69,7 @@ func toInstance(found types.Instance) driver.Instance {
 	return instance
 }
 
+// toState converts the state of an instance.
 func toState(found types.Instance) driver.State {
 	if found.State == nil {
 		return driver.Pending
@@ -86,24 +88,24 @@ func toState(found types.Instance) driver.State {
 	}
 }
 
-// addresses are those, of those types and in that order, that the cloud controller manager of AWS gives the
+// toAddresses returns those, of those types and in that order, that the cloud controller manager of AWS gives the
 // Node: private ones by interface, then the public one, then the names. IPv6 addresses count as internal.
-func addresses(of types.Instance) (all []clusterv1.MachineAddress) {
+func toAddresses(found types.Instance) (all []clusterv1.MachineAddress) {
 	add := func(kind clusterv1.MachineAddressType, address *string) {
 		if aws.ToString(address) != "" {
 			all = append(all, clusterv1.MachineAddress{Type: kind, Address: *address})
 		}
 	}
-	interfaces := slices.SortedFunc(slices.Values(of.NetworkInterfaces), byDevice)
+	interfaces := slices.SortedFunc(slices.Values(found.NetworkInterfaces), byDeviceIndex)
 	for _, nic := range interfaces {
 		for _, private := range nic.PrivateIpAddresses {
 			add(clusterv1.MachineInternalIP, private.PrivateIpAddress)
 		}
 	}
-	add(clusterv1.MachineExternalIP, of.PublicIpAddress)
-	add(clusterv1.MachineInternalDNS, of.PrivateDnsName)
-	add(clusterv1.MachineHostName, of.PrivateDnsName)
-	add(clusterv1.MachineExternalDNS, of.PublicDnsName)
+	add(clusterv1.MachineExternalIP, found.PublicIpAddress)
+	add(clusterv1.MachineInternalDNS, found.PrivateDnsName)
+	add(clusterv1.MachineHostName, found.PrivateDnsName)
+	add(clusterv1.MachineExternalDNS, found.PublicDnsName)
 	for _, nic := range interfaces {
 		if len(nic.Ipv6Addresses) > 0 {
 			add(clusterv1.MachineInternalIP, nic.Ipv6Addresses[0].Ipv6Address)
@@ -112,24 +114,24 @@ func addresses(of types.Instance) (all []clusterv1.MachineAddress) {
 	return all
 }
 
-func byDevice(a, b types.InstanceNetworkInterface) int {
-	return cmp.Or(cmp.Compare(device(a), device(b)), cmp.Compare(aws.ToString(a.NetworkInterfaceId), aws.ToString(b.NetworkInterfaceId)))
+func byDeviceIndex(a, b types.InstanceNetworkInterface) int {
+	return cmp.Or(cmp.Compare(deviceIndex(a), deviceIndex(b)), cmp.Compare(aws.ToString(a.NetworkInterfaceId), aws.ToString(b.NetworkInterfaceId)))
 }
 
-// device sorts what is not attached yet to the end.
-func device(nic types.InstanceNetworkInterface) int32 {
+// deviceIndex sorts what is not attached yet to the end.
+func deviceIndex(nic types.InstanceNetworkInterface) int32 {
 	if nic.Attachment == nil || nic.Attachment.DeviceIndex == nil {
 		return 1 << 30
 	}
 	return *nic.Attachment.DeviceIndex
 }
 
-// byAge sorts what lives before what is terminated, then the oldest first.
-func byAge(a, b driver.Instance) int {
-	return cmp.Or(cmp.Compare(gone(a), gone(b)), a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
+// byCreation sorts terminated instances last, then the oldest first.
+func byCreation(a, b driver.Instance) int {
+	return cmp.Or(cmp.Compare(terminatedLast(a), terminatedLast(b)), a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 }
 
-func gone(instance driver.Instance) int {
+func terminatedLast(instance driver.Instance) int {
 	if instance.State == driver.Terminated {
 		return 1
 	}

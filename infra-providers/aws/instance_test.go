@@ -17,19 +17,19 @@ import (
 
 func TestToInstance(t *testing.T) {
 	t.Parallel()
-	born := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	launched := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	nic := func(index int32, v4, v6 string) types.InstanceNetworkInterface {
-		made := types.InstanceNetworkInterface{
+		created := types.InstanceNetworkInterface{
 			Attachment:         &types.InstanceNetworkInterfaceAttachment{DeviceIndex: &index},
 			PrivateIpAddresses: []types.InstancePrivateIpAddress{{PrivateIpAddress: &v4}},
 		}
 		if v6 != "" {
-			made.Ipv6Addresses = []types.InstanceIpv6Address{{Ipv6Address: &v6}, {Ipv6Address: aws.String("2001:db8::ffff")}}
+			created.Ipv6Addresses = []types.InstanceIpv6Address{{Ipv6Address: &v6}, {Ipv6Address: aws.String("2001:db8::ffff")}}
 		}
-		return made
+		return created
 	}
 	found := types.Instance{
-		InstanceId: aws.String("i-1"), LaunchTime: &born, Placement: &types.Placement{AvailabilityZone: aws.String("z")},
+		InstanceId: aws.String("i-1"), LaunchTime: &launched, Placement: &types.Placement{AvailabilityZone: aws.String("z")},
 		Tags:            []types.Tag{{Key: aws.String(driver.TagMachineUID), Value: aws.String("u")}, {Key: aws.String(driver.TagMachine), Value: aws.String("m")}},
 		State:           &types.InstanceState{Name: types.InstanceStateNameRunning},
 		StateReason:     &types.StateReason{Message: aws.String("why")},
@@ -38,7 +38,7 @@ func TestToInstance(t *testing.T) {
 	}
 	want := driver.Instance{
 		ID: "i-1", ProviderID: "aws:///z/i-1", Identity: driver.Identity{UID: "u", Name: "m", ProviderID: "aws:///z/i-1"},
-		State: driver.Running, FailureDomain: "z", Created: born,
+		State: driver.Running, FailureDomain: "z", Created: launched,
 		Addresses: []clusterv1.MachineAddress{
 			{Type: clusterv1.MachineInternalIP, Address: "10.0.0.1"}, {Type: clusterv1.MachineInternalIP, Address: "10.0.0.2"},
 			{Type: clusterv1.MachineExternalIP, Address: "203.0.113.1"},
@@ -50,11 +50,11 @@ func TestToInstance(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for state, want := range map[types.InstanceStateName]driver.Instance{
-		types.InstanceStateNamePending:      {State: driver.Pending, PollAfter: poll, Message: "why"},
+		types.InstanceStateNamePending:      {State: driver.Pending, PollAfter: pollInterval, Message: "why"},
 		types.InstanceStateNameRunning:      {State: driver.Running},
-		types.InstanceStateNameStopping:     {State: driver.Stopping, PollAfter: poll, Message: "why"},
+		types.InstanceStateNameStopping:     {State: driver.Stopping, PollAfter: pollInterval, Message: "why"},
 		types.InstanceStateNameStopped:      {State: driver.Stopped, Message: "why"},
-		types.InstanceStateNameShuttingDown: {State: driver.Stopping, PollAfter: poll, Message: "why"},
+		types.InstanceStateNameShuttingDown: {State: driver.Stopping, PollAfter: pollInterval, Message: "why"},
 		types.InstanceStateNameTerminated:   {State: driver.Terminated, Message: "why"},
 	} {
 		found.State = &types.InstanceState{Name: state}
@@ -65,7 +65,7 @@ func TestToInstance(t *testing.T) {
 	}
 }
 
-func TestInstanceID(t *testing.T) {
+func TestParseProviderID(t *testing.T) {
 	t.Parallel()
 	for providerID, want := range map[string]string{
 		"aws:///eu-central-1a/i-0123456789abcdef0": "i-0123456789abcdef0",
@@ -74,7 +74,7 @@ func TestInstanceID(t *testing.T) {
 		"aws:///eu-central-1a/":                    "",
 		"sim:///zone-a/sim-1":                      "",
 	} {
-		id, ok := instanceID(providerID)
+		id, ok := parseProviderID(providerID)
 		if !ok {
 			id = ""
 		}

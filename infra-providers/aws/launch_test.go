@@ -25,8 +25,8 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// everything is a spec with every field that fits beside the others.
-func everything(s *infrav1.AWSMachineSpec) {
+// allFields sets every field that can be combined with the others.
+func allFields(s *infrav1.AWSMachineSpec) {
 	s.Image = infrav1.AWSImage{Name: "ubuntu/noble-24.04-*", Owners: []string{awsfake.Owner}, Architecture: "amd64"}
 	s.LaunchTemplate = infrav1.AWSLaunchTemplate{Name: "nodes", Version: "3"}
 	s.Subnet = selector("tag:role", "nodes")
@@ -47,8 +47,8 @@ func everything(s *infrav1.AWSMachineSpec) {
 	s.Tags = map[string]string{"kubernetes.io/cluster/home": "owned"}
 }
 
-// TestRequests compares the parameters of whole requests, as they arrive.
-func TestRequests(t *testing.T) {
+// TestRunInstancesParameters compares the parameters of whole requests.
+func TestRunInstancesParameters(t *testing.T) {
 	t.Parallel()
 	common := map[string]string{
 		"InstanceType": "m7i.large", "MinCount": "1", "MaxCount": "1", "UserData": "I2Nsb3VkLWNvbmZpZwo=",
@@ -58,24 +58,24 @@ func TestRequests(t *testing.T) {
 		change func(*infrav1.AWSMachineSpec)
 		want   map[string]string
 	}{
-		"asks for little by default, and for volumes that go with the instance": {
+		"sets little by default, and deletes volumes with the instance": {
 			func(s *infrav1.AWSMachineSpec) { s.Subnet, s.SecurityGroups = infrav1.AWSSelector{}, nil },
 			map[string]string{"ImageId": awsfake.Image, "BlockDeviceMapping.1.DeviceName": "/dev/sdb", "BlockDeviceMapping.1.Ebs.DeleteOnTermination": "true"},
 		},
-		"leaves to a launch template what the spec leaves out": {
+		"leaves out what a launch template sets": {
 			func(s *infrav1.AWSMachineSpec) {
 				*s = infrav1.AWSMachineSpec{Region: s.Region, InstanceType: s.InstanceType, LaunchTemplate: infrav1.AWSLaunchTemplate{ID: "lt-1"}}
 			},
 			map[string]string{"LaunchTemplate.LaunchTemplateId": "lt-1", "LaunchTemplate.Version": "$Default"},
 		},
-		"gives a public address": {
+		"requests a public address": {
 			func(s *infrav1.AWSMachineSpec) { s.PublicIP, s.Image.ID = ptr.To(true), awsfake.OldImage },
 			map[string]string{
 				"ImageId": awsfake.OldImage, "NetworkInterface.1.DeviceIndex": "0", "NetworkInterface.1.SubnetId": awsfake.SubnetA, "NetworkInterface.1.DeleteOnTermination": "true",
 				"NetworkInterface.1.AssociatePublicIpAddress": "true", "NetworkInterface.1.SecurityGroupId.1": awsfake.Group,
 			},
 		},
-		"asks for everything": {everything, map[string]string{
+		"asks for everything": {allFields, map[string]string{
 			"ImageId": awsfake.Image, "LaunchTemplate.LaunchTemplateName": "nodes", "LaunchTemplate.Version": "3", "KeyName": "admin", "Monitoring.Enabled": "true",
 			"IamInstanceProfile.Arn": "arn:aws:iam::1:instance-profile/nodes", "CpuOptions.CoreCount": "1", "CpuOptions.ThreadsPerCore": "1",
 			"InstanceMarketOptions.MarketType": "spot", "InstanceMarketOptions.SpotOptions.MaxPrice": "0.25",
@@ -96,8 +96,8 @@ func TestRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ec2 := open(t, awsfake.Options{})
-			if _, err := ec2.connect(t).Create(t.Context(), request(identity, config(t, test.change))); err != nil {
+			ec2 := newWorld(t, awsfake.Options{})
+			if _, err := ec2.connect(t).Create(t.Context(), newRequest(identity, newConfig(t, test.change))); err != nil {
 				t.Fatal(err)
 			}
 			want := maps.Clone(common)
@@ -113,11 +113,11 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestEverythingIsBornTagged looks at the tags in the request, for each kind of thing.
-func TestEverythingIsBornTagged(t *testing.T) {
+// TestTagsAreInTheRequest checks the tags of each type of resource in the request.
+func TestTagsAreInTheRequest(t *testing.T) {
 	t.Parallel()
-	ec2 := open(t, awsfake.Options{})
-	if _, err := ec2.connect(t).Create(t.Context(), request(identity, config(t, everything))); err != nil {
+	ec2 := newWorld(t, awsfake.Options{})
+	if _, err := ec2.connect(t).Create(t.Context(), newRequest(identity, newConfig(t, allFields))); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]string{"Name": "worker-1", "kubernetes.io/cluster/home": "owned"}
@@ -138,7 +138,7 @@ func TestEverythingIsBornTagged(t *testing.T) {
 	}
 }
 
-func TestUserDataFits(t *testing.T) {
+func TestUserData(t *testing.T) {
 	t.Parallel()
 	noise := make([]byte, 20<<10)
 	random := rand.NewChaCha8([32]byte{})
@@ -149,17 +149,17 @@ func TestUserDataFits(t *testing.T) {
 		format string
 		ok     bool
 	}{
-		"sends what fits as it is":        {[]byte("#cloud-config\n"), "cloud-config", true},
-		"packs cloud-config that is long": {long, "cloud-config", true},
-		"does not pack Ignition":          {long, "ignition", false},
-		"refuses what is too long packed": {noise, "cloud-config", false},
-		"sends as much as EC2 takes":      {noise[:16<<10], "ignition", true},
-		"refuses a byte more than that":   {noise[:16<<10+1], "ignition", false},
+		"sends what fits as it is":                   {[]byte("#cloud-config\n"), "cloud-config", true},
+		"compresses cloud-config that is long":       {long, "cloud-config", true},
+		"does not compress Ignition":                 {long, "ignition", false},
+		"refuses what is too long after compression": {noise, "cloud-config", false},
+		"sends the maximum":                          {noise[:16<<10], "ignition", true},
+		"refuses a byte more":                        {noise[:16<<10+1], "ignition", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ec2 := open(t, awsfake.Options{})
-			req := request(identity, config(t, nothing))
+			ec2 := newWorld(t, awsfake.Options{})
+			req := newRequest(identity, newConfig(t, unchanged))
 			req.UserData, req.Format = test.data, test.format
 			_, err := ec2.connect(t).Create(t.Context(), req)
 			if !test.ok {
@@ -178,7 +178,7 @@ func TestUserDataFits(t *testing.T) {
 	}
 }
 
-// received is what cloud-init makes of user data.
+// received decodes user data as cloud-init does.
 func received(t *testing.T, encoded string) []byte {
 	t.Helper()
 	data, err := base64.StdEncoding.DecodeString(encoded)
@@ -199,15 +199,15 @@ func received(t *testing.T, encoded string) []byte {
 	return unpacked
 }
 
-// TestLookupsAreShared proves that many machines of one template cost one lookup of each thing.
-func TestLookupsAreShared(t *testing.T) {
+// TestLookupsAreCached proves that many machines of one template cost one lookup of each kind.
+func TestLookupsAreCached(t *testing.T) {
 	t.Parallel()
-	ec2 := open(t, awsfake.Options{})
+	ec2 := newWorld(t, awsfake.Options{})
 	d := ec2.connect(t)
 	for _, uid := range []string{"1", "2", "3"} {
 		id := identity
 		id.UID = types.UID(uid)
-		if _, err := d.Create(t.Context(), request(id, config(t, everything))); err != nil {
+		if _, err := d.Create(t.Context(), newRequest(id, newConfig(t, allFields))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -219,48 +219,48 @@ func TestLookupsAreShared(t *testing.T) {
 
 func TestSize(t *testing.T) {
 	t.Parallel()
-	ec2 := open(t, awsfake.Options{})
+	ec2 := newWorld(t, awsfake.Options{})
 	sizer, ok := ec2.connect(t).(driver.Sizer[aws.Config])
 	if !ok {
-		t.Fatal("the driver is no Sizer")
+		t.Fatal("the driver is not a Sizer")
 	}
 	for name, test := range map[string]struct {
 		change func(*infrav1.AWSMachineSpec)
 		want   driver.Size
 	}{
-		"tells CPU, memory and the image's disk": {nothing, driver.Size{Architecture: "amd64", OperatingSystem: "linux", Capacity: corev1.ResourceList{
+		"has CPU, memory and the disk of the image": {unchanged, driver.Size{Architecture: "amd64", OperatingSystem: "linux", Capacity: corev1.ResourceList{
 			"cpu": resource.MustParse("2"), "memory": resource.MustParse("8Gi"), "ephemeral-storage": resource.MustParse("8Gi")}}},
-		"tells GPUs and the disk asked for": {func(s *infrav1.AWSMachineSpec) {
+		"has GPUs and the disk of the spec": {func(s *infrav1.AWSMachineSpec) {
 			s.InstanceType, s.RootVolume.SizeGiB = "g5.12xlarge", ptr.To[int32](100)
 		}, driver.Size{Architecture: "amd64", OperatingSystem: "linux", Capacity: corev1.ResourceList{
 			"cpu": resource.MustParse("48"), "memory": resource.MustParse("192Gi"), "nvidia.com/gpu": resource.MustParse("4"), "ephemeral-storage": resource.MustParse("100Gi")}}},
-		"tells the type's architecture without an image": {func(s *infrav1.AWSMachineSpec) {
+		"has the architecture of the type without an image": {func(s *infrav1.AWSMachineSpec) {
 			s.InstanceType, s.Image, s.LaunchTemplate.Name = "m7g.large", infrav1.AWSImage{}, "nodes"
 		}, driver.Size{Architecture: "arm64", OperatingSystem: "linux", Capacity: corev1.ResourceList{"cpu": resource.MustParse("2"), "memory": resource.MustParse("8Gi")}}},
-		"tells the type's architecture when it cannot run the image": {func(s *infrav1.AWSMachineSpec) {
+		"has the architecture of the type when it cannot run the image": {func(s *infrav1.AWSMachineSpec) {
 			s.InstanceType, s.Image = "m7g.large", infrav1.AWSImage{ID: awsfake.OldImage}
 		}, driver.Size{Architecture: "arm64", OperatingSystem: "linux", Capacity: corev1.ResourceList{
 			"cpu": resource.MustParse("2"), "memory": resource.MustParse("8Gi"), "ephemeral-storage": resource.MustParse("8Gi")}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := sizer.Size(t.Context(), config(t, test.change))
+			got, err := sizer.Size(t.Context(), newConfig(t, test.change))
 			if diff := cmp.Diff(test.want, got); diff != "" || err != nil {
 				t.Errorf("%v (-want +got):\n%s", err, diff)
 			}
 		})
 	}
-	if _, err := sizer.Size(t.Context(), config(t, func(s *infrav1.AWSMachineSpec) { s.InstanceType = "m9x.huge" })); !driver.IsInvalidConfiguration(err) {
+	if _, err := sizer.Size(t.Context(), newConfig(t, func(s *infrav1.AWSMachineSpec) { s.InstanceType = "m9x.huge" })); !driver.IsInvalidConfiguration(err) {
 		t.Errorf("an unknown type: got %v", err)
 	}
 }
 
 func TestFindImage(t *testing.T) {
 	t.Parallel()
-	ec2 := open(t, awsfake.Options{})
+	ec2 := newWorld(t, awsfake.Options{})
 	finder, ok := ec2.connect(t).(driver.ImageFinder[aws.Config])
 	if !ok {
-		t.Fatal("the driver is no ImageFinder")
+		t.Fatal("the driver is not an ImageFinder")
 	}
 	for name, test := range map[string]struct {
 		change func(*infrav1.AWSMachineSpec)
@@ -269,16 +269,16 @@ func TestFindImage(t *testing.T) {
 		"takes the newest of a name": {func(s *infrav1.AWSMachineSpec) {
 			s.Image = infrav1.AWSImage{Name: "ubuntu/noble-24.04-amd64-*", Owners: []string{awsfake.Owner}}
 		}, driver.Image{ID: awsfake.Image, Architecture: "amd64"}},
-		"takes one of another architecture if told so": {func(s *infrav1.AWSMachineSpec) {
+		"takes one of another architecture where the spec names it": {func(s *infrav1.AWSMachineSpec) {
 			s.Image = infrav1.AWSImage{Name: "ubuntu/*", Owners: []string{awsfake.Owner}, Architecture: "arm64"}
 		}, driver.Image{ID: awsfake.ARMImage, Architecture: "arm64"}},
-		"knows none that a launch template names": {func(s *infrav1.AWSMachineSpec) {
+		"is empty where a launch template names the image": {func(s *infrav1.AWSMachineSpec) {
 			s.Image, s.LaunchTemplate.Name = infrav1.AWSImage{}, "nodes"
 		}, driver.Image{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := finder.FindImage(t.Context(), config(t, test.change))
+			got, err := finder.FindImage(t.Context(), newConfig(t, test.change))
 			if diff := cmp.Diff(test.want, got); diff != "" || err != nil {
 				t.Errorf("%v (-want +got):\n%s", err, diff)
 			}

@@ -24,9 +24,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
-	"drover.io/bootstrap/internal/testenv"
 	"drover.io/bootstrap/internal/token"
 	"drover.io/bootstrap/internal/workload"
+	"drover.io/runtime/envtest"
 )
 
 // bench is a Reconciler with a clock in the test's hand, whose writes are counted. Nobody else reconciles its
@@ -50,7 +50,7 @@ func newBench(t *testing.T, kubeconfig []byte) *bench {
 // another is one in a test that runs in parallel already.
 func another(t *testing.T, kubeconfig []byte) *bench {
 	t.Helper()
-	scheme, err := testenv.Scheme()
+	scheme, err := envtest.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -341,7 +341,7 @@ func TestAccessIsLookedAtAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return connection.DoneWithin(accessEnsured+string(b.config.Spec.Join.Method), accessPeriod)
+		return !connection.CheckDue(accessCheck + string(b.config.Spec.Join.Method))
 	}
 	b.reconcile()
 	if !known() {

@@ -13,7 +13,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
-	"drover.io/bootstrap/internal/workload"
 	"drover.io/bootstrap/node"
 	"drover.io/runtime/kubeconfig"
 	"drover.io/runtime/predicates"
@@ -84,11 +83,12 @@ func badKubeconfig(err *kubeconfig.Error) error {
 	return &waiting{wrong: true, reason: bootstrapv1.KubeconfigInvalidReason, message: err.Error(), after: poll}
 }
 
-func clusterFailure(failure *workload.Failure, after time.Duration) error {
-	if failure.Forbidden {
-		return &waiting{wrong: true, reason: bootstrapv1.ClusterForbiddenReason, message: failure.Message, after: poll}
-	}
-	return &waiting{reason: bootstrapv1.ClusterUnreachableReason, message: failure.Message, after: max(after, time.Second)}
+func clusterForbidden(message string) error {
+	return &waiting{wrong: true, reason: bootstrapv1.ClusterForbiddenReason, message: message, after: poll}
+}
+
+func clusterUnreachable(message string, after time.Duration) error {
+	return &waiting{reason: bootstrapv1.ClusterUnreachableReason, message: message, after: max(after, time.Second)}
 }
 
 // setWaiting says what is missing: for the data as long as there is none, then for the token. It returns whether

@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
-	"drover.io/bootstrap/internal/testenv"
 	"drover.io/bootstrap/internal/token"
+	"drover.io/runtime/envtest"
 )
 
 func TestMakesDataAndTokenAndDeletesTheTokenAtJoin(t *testing.T) {
@@ -68,10 +68,10 @@ func identity(t *testing.T, tok token.Token) []string {
 	config := rest.AnonymousClientConfig(workloads.Admin)
 	config.BearerToken = tok.Value()
 	reviews := authorizationv1.ResourceAttributes{Group: authenticationv1.GroupName, Resource: "selfsubjectreviews", Verb: "create"}
-	if err := testenv.AwaitAccess(t.Context(), config, reviews); err != nil {
+	if err := envtest.AwaitAccess(t.Context(), config, reviews); err != nil {
 		t.Fatal(err)
 	}
-	s, err := testenv.Scheme()
+	s, err := envtest.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,6 +29,7 @@ import (
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	"drover.io/bootstrap/internal/testenv"
 	"drover.io/bootstrap/internal/workload"
+	"drover.io/runtime/envtest"
 )
 
 // Shared by all tests of this package: one management cluster with the controller running under the RBAC that
@@ -83,7 +84,7 @@ func startClusters() (err error) {
 
 func startManager(ctx context.Context, stopped chan<- error) error {
 	ctrl.SetLogger(logs.logger())
-	s, err := testenv.Scheme()
+	s, err := envtest.Scheme()
 	if err != nil {
 		return err
 	}

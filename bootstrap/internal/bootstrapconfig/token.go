@@ -20,6 +20,7 @@ import (
 	"drover.io/bootstrap/internal/token"
 	"drover.io/bootstrap/internal/workload"
 	"drover.io/runtime/kubeconfig"
+	runtimeworkload "drover.io/runtime/workload"
 )
 
 const (
@@ -29,14 +30,14 @@ const (
 	revokeGrace = 30 * time.Second
 	revokeRetry = 5 * time.Second
 
-	// accessEnsured marks that hosts may join, and accessPeriod is how often that is looked at: a workload cluster may be
-	// restored from a backup, or somebody delete what binds the permissions.
-	accessEnsured = "join access by "
-	accessPeriod  = 10 * time.Minute
-	// approvalChecked marks that it was looked at who approves client certificates, and approvalPeriod is how often that
-	// is: somebody may bind too much at any time.
-	approvalChecked = "approval"
-	approvalPeriod  = 10 * time.Minute
+	// accessCheck is the check, by join method, that hosts may join, and accessPeriod is how often it is made: a workload
+	// cluster may be restored from a backup, and the bindings may be deleted.
+	accessCheck  = "join access by "
+	accessPeriod = 10 * time.Minute
+	// approvalCheck is the check of who approves client certificates, and approvalPeriod is how often it is made: a
+	// binding that permits too much may be created at any time.
+	approvalCheck  = "approval"
+	approvalPeriod = 10 * time.Minute
 )
 
 // bootstrapToken keeps the token valid while the host may need it, and deletes it once the Node has joined.
@@ -78,13 +79,13 @@ func (b *bootstrapToken) reconcile(ctx context.Context, s *state) (time.Duration
 // ensure makes the token valid, and now and then that its holder may join.
 func (b *bootstrapToken) ensure(ctx context.Context, s *state, c *workload.Connection) (time.Duration, error) {
 	method := s.config.Spec.Join.Method
-	if done := accessEnsured + string(method); !c.DoneWithin(done, accessPeriod) {
+	if check := accessCheck + string(method); c.CheckDue(check) {
 		if err := token.EnsureAccess(ctx, c.RBAC, method == bootstrapv1.JoinKubeadm); err != nil {
 			return 0, err
 		}
-		c.MarkDone(done)
+		c.MarkChecked(check, accessPeriod)
 	}
-	if !c.DoneWithin(approvalChecked, approvalPeriod) {
+	if c.CheckDue(approvalCheck) {
 		b.checkApproval(ctx, s, c)
 	}
 	return token.Ensure(ctx, c.Core, token.Request{
@@ -107,7 +108,7 @@ func (b *bootstrapToken) checkApproval(ctx context.Context, s *state, c *workloa
 	if blindly {
 		approvedBlindly(b.reconciler.Recorder, s.config)
 	}
-	c.MarkDone(approvalChecked)
+	c.MarkChecked(approvalCheck, approvalPeriod)
 }
 
 // retire deletes the token of a Machine whose Node has joined. The finalizer tells whether that was done.
@@ -181,8 +182,12 @@ func (r *Reconciler) connect(ctx context.Context, s *state) (*workload.Connectio
 
 // explain turns an error from the workload cluster into a condition where it says something of that cluster.
 func explain(connection *workload.Connection, err error) error {
-	if failure := connection.Classify(err); failure != nil {
-		return clusterFailure(failure, connection.RetryAfter())
+	failure := connection.Classify(err)
+	switch failure.Kind {
+	case runtimeworkload.Unauthorized, runtimeworkload.Forbidden:
+		return clusterForbidden(failure.Message)
+	case runtimeworkload.Unavailable:
+		return clusterUnreachable(failure.Message, connection.RetryAfter())
 	}
 	return err
 }

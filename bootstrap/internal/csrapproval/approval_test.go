@@ -37,6 +37,7 @@ import (
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	"drover.io/bootstrap/internal/testenv"
 	"drover.io/bootstrap/internal/workload"
+	"drover.io/runtime/envtest"
 )
 
 // Shared by all tests of this package: a management cluster with the controller running under the RBAC that ships
@@ -76,7 +77,7 @@ func run(m *testing.M) int {
 }
 
 func startManager(ctx context.Context, stopped chan<- error) error {
-	s, err := testenv.Scheme()
+	s, err := envtest.Scheme()
 	if err != nil {
 		return err
 	}

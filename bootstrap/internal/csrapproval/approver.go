@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -27,6 +26,7 @@ import (
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	"drover.io/bootstrap/internal/csrapproval/policy"
 	"drover.io/bootstrap/internal/workload"
+	"drover.io/runtime/expiring"
 	"drover.io/runtime/predicates"
 	"drover.io/runtime/requesterror"
 )
@@ -35,8 +35,9 @@ const (
 	// tokenKeyAnnotation on a bootstrap token names the one Node and key that it got a certificate for.
 	tokenKeyAnnotation = "bootstrap.drover.io/certificate-key"
 
-	// remembered is how many requests an event is made for before the oldest is forgotten.
-	remembered = 1000
+	// maxReported is how many requests are remembered that an event was made for. Beyond that the oldest is dropped, and
+	// may get another event.
+	maxReported = 1000
 
 	// longestKey is how long what is remembered of an event may be: a UID has 36 characters.
 	longestKey = 64
@@ -70,8 +71,8 @@ type approver struct {
 	resolve func(ctx context.Context, host string) ([]string, error)
 
 	mu sync.Mutex
-	// told are the requests that an event was made for, from the oldest on.
-	told []types.UID
+	// reported are the requests that an event was made for.
+	reported expiring.Map[types.UID, struct{}]
 	// events are those that may still be made.
 	events *rate.Limiter
 	// control is what is known of the control plane, until stale.
@@ -237,23 +238,21 @@ func (a *approver) pass(csr *certificatesv1.CertificateSigningRequest, node stri
 		"certificate request %s for Node %q of the workload cluster was left to others: it does not come from a Machine of this Cluster", csr.Name, node)
 }
 
-// isNews reports whether nothing was said of a request yet and something may be said now, and remembers that it is.
+// isNews reports whether no event was made for a request yet and one may be made now, and remembers that it is.
 func (a *approver) isNews(request types.UID) bool {
 	if len(request) > longestKey { // an API server may give any UID
 		request = types.UID(fmt.Sprintf("%x", sha256.Sum256([]byte(request))))
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if slices.Contains(a.told, request) {
-		return false
-	}
 	if a.events == nil {
 		a.events = rate.NewLimiter(rate.Every(eventPeriod), eventBurst)
+		a.reported.Max = maxReported
 	}
-	if !a.events.Allow() {
-		return false // it is looked at again
+	if a.reported.Has(request) || !a.events.Allow() {
+		return false // one that there is no event for yet is looked at again
 	}
-	a.told = append(a.told[max(0, len(a.told)-remembered+1):], request)
+	a.reported.Set(request, struct{}{})
 	return true
 }
 

@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	"drover.io/bootstrap/internal/testenv"
 	"drover.io/bootstrap/internal/token"
+	"drover.io/runtime/envtest"
 )
 
 // waitingMachine has no Node yet, and a bootstrap token in the workload cluster, with which the kubelet is who it is.
@@ -46,7 +46,7 @@ func waitingMachine(t *testing.T, name string) (*clusterv1.Machine, *rest.Config
 	config := rest.AnonymousClientConfig(workloads.Admin)
 	config.BearerToken = made.Value()
 	requests := authorizationv1.ResourceAttributes{Group: certificatesv1.GroupName, Resource: "certificatesigningrequests", Verb: "create"}
-	if err := testenv.AwaitAccess(t.Context(), config, requests); err != nil {
+	if err := envtest.AwaitAccess(t.Context(), config, requests); err != nil {
 		t.Fatal(err)
 	}
 	return machine, config

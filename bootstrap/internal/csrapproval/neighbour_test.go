@@ -172,9 +172,9 @@ func TestWhatAnAPIServerSaysIsRememberedInShort(t *testing.T) {
 	for n := range 3 {
 		a.undecidable(errors.New(fmt.Sprint(n) + long))
 	}
-	for _, told := range a.told {
-		if len(told) > longestKey {
-			t.Errorf("%d bytes are remembered", len(told))
+	for request := range a.reported.All() {
+		if len(request) > longestKey {
+			t.Errorf("%d bytes are remembered", len(request))
 		}
 	}
 	if made := len(recorder.Events); made != 1 {

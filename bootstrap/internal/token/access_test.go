@@ -20,6 +20,7 @@ import (
 
 	"drover.io/bootstrap/internal/testenv"
 	"drover.io/bootstrap/internal/token"
+	"drover.io/runtime/envtest"
 )
 
 // A cluster whose administrator applied config/workload needs no more than that manifest grants, and what
@@ -59,14 +60,14 @@ func TestTheWorkloadManifestIsEnough(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := cluster.Apply("config/workload/rbac.yaml"); err != nil {
+	if err := cluster.Apply(t.Context(), "config/workload/rbac.yaml"); err != nil {
 		t.Fatal(err)
 	}
 	for _, right := range []authorizationv1.ResourceAttributes{
 		{Namespace: metav1.NamespaceSystem, Resource: "secrets", Verb: "create"},
 		{Group: rbacv1.GroupName, Resource: "clusterroles", Verb: "get", Name: "drover:kubeadm-join"},
 	} {
-		if err := testenv.AwaitAccess(t.Context(), limited, right); err != nil {
+		if err := envtest.AwaitAccess(t.Context(), limited, right); err != nil {
 			t.Fatal(err)
 		}
 	}

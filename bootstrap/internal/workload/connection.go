@@ -10,12 +10,9 @@ package workload
 import (
 	"context"
 	"errors"
-	"net"
-	"net/http"
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	authorizationv1client "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	certificatesv1client "k8s.io/client-go/kubernetes/typed/certificates/v1"
@@ -26,24 +23,20 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"drover.io/runtime/egress"
-	"drover.io/runtime/httplimit"
+	"drover.io/runtime/expiring"
 	"drover.io/runtime/kubeconfig"
+	"drover.io/runtime/workload"
 )
-
-// maxAnswer is how many bytes one answer of a workload cluster may have: the largest is a page of certificate requests.
-const maxAnswer = 64 << 20
 
 // maxElements is how many objects, arrays and values in them an answer may have, or an event of a watch. A usual request
 // for a certificate has less than a hundred, a Node of a control plane some hundreds.
 const maxElements = 50_000
 
-// longAnswers is how many answers of more than shortAnswer bytes are read at the same time, from all workload clusters
-// together.
-const longAnswers, shortAnswer = 6, 256 << 10
-
 // timeout is the longest that a worker waits for a workload cluster.
 const timeout = 10 * time.Second
+
+// maxChecks bounds the keys of what is checked periodically on a connection.
+const maxChecks = 100
 
 // Server is what a kubeconfig says of the API server.
 type Server struct {
@@ -70,31 +63,28 @@ type Connection struct {
 	// Certificates has no timeout of its own, so that it can watch: bound other calls by their context.
 	Certificates certificatesv1client.CertificatesV1Interface
 
-	breaker *breaker
-	secret  string   // UID and resourceVersion of the Secret it was made from
-	done    sync.Map // time.Time by key
+	transport *workload.Transport
+	breaker   *breaker
+	secret    string // UID and resourceVersion of the Secret it was made from
+	checks    expiring.Limiter[string]
 }
 
 // RetryAfter is how long it makes no sense to call again.
 func (c *Connection) RetryAfter() time.Duration { return c.breaker.remaining() }
 
-// DoneWithin reports whether MarkDone was called with this key on this connection, not longer than age ago: what needs
-// doing now and then need not be done by each reconcile.
-func (c *Connection) DoneWithin(key string, age time.Duration) bool {
-	found, _ := c.done.Load(key)
-	at, done := found.(time.Time)
-	return done && c.breaker.clock.Since(at) < age
-}
+// CheckDue reports whether the last call of MarkChecked with this key on this connection is longer ago than its period:
+// what is checked periodically need not be checked by each reconcile.
+func (c *Connection) CheckDue(key string) bool { return c.checks.Remaining(key) == 0 }
 
-// MarkDone remembers that something was done now.
-func (c *Connection) MarkDone(key string) { c.done.Store(key, c.breaker.clock.Now()) }
+// MarkChecked notes that something was checked now, and is to be checked again after the period.
+func (c *Connection) MarkChecked(key string, period time.Duration) { c.checks.MarkFor(key, period) }
 
 // Connections holds one Connection per Cluster, as long as its Secret does not change.
 type Connections struct {
 	reader client.Reader
 	clock  clock.PassiveClock
 
-	long *httplimit.Places
+	dialer *workload.Dialer
 
 	mu          sync.Mutex
 	connections map[types.NamespacedName]*Connection
@@ -107,7 +97,8 @@ type Connections struct {
 // NewConnections returns Connections that read Secrets with reader, which should not cache them.
 func NewConnections(reader client.Reader, clock clock.PassiveClock) *Connections {
 	return &Connections{
-		reader: reader, clock: clock, long: httplimit.NewPlaces(longAnswers, shortAnswer), connections: map[types.NamespacedName]*Connection{},
+		reader: reader, clock: clock, connections: map[types.NamespacedName]*Connection{},
+		dialer: workload.NewDialer(workload.Options{UserAgent: "drover-bootstrap", DialTimeout: timeout / 2, MaxElements: maxElements}),
 	}
 }
 
@@ -137,6 +128,7 @@ func (c *Connections) Get(ctx context.Context, cluster types.NamespacedName) (*C
 		return nil, &kubeconfig.Error{Problem: kubeconfig.Invalid, Message: "kubeconfig: its CA, certificate or key is not valid"}
 	}
 	connection.secret = version
+	c.drop(cluster)
 	c.connections[cluster] = connection
 	return connection, nil
 }
@@ -145,56 +137,50 @@ func (c *Connections) Get(ctx context.Context, cluster types.NamespacedName) (*C
 func (c *Connections) Forget(cluster types.NamespacedName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.connections, cluster)
+	c.drop(cluster)
+}
+
+// drop removes a connection. Requests that are under way on it still end as they would.
+func (c *Connections) drop(cluster types.NamespacedName) {
+	if known := c.connections[cluster]; known != nil {
+		known.transport.CloseIdle()
+		delete(c.connections, cluster)
+	}
 }
 
 func (c *Connections) connect(config *rest.Config, namespace string) (*Connection, error) {
+	transport, err := c.dialer.Open(config, namespace)
+	if err != nil {
+		return nil, err
+	}
 	b := &breaker{clock: c.clock}
-	config.Timeout, config.QPS, config.Burst, config.UserAgent = timeout, 50, 100, "drover-bootstrap"
-	config.Dial = egress.Dial(net.Dialer{Timeout: timeout / 2, KeepAlive: 30 * time.Second})
-	// JSON is what can be bounded before it is decoded.
-	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
-	if config.Proxy == nil {
-		config.Proxy = http.ProxyFromEnvironment
-	}
-	config.Proxy = egress.Proxy(config.Proxy)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return b.wrap(c.long.Wrap(httplimit.WrapJSON(next, maxAnswer, maxElements), namespace))
-	})
-	httpClient, err := rest.HTTPClientFor(config)
+	guarded := b.wrap(transport.WithPlaces())
+	limited := transport.Config()
+	limited.QPS, limited.Burst = 50, 100
+	bounded := workload.HTTPClient(guarded, timeout)
+	core, err := corev1client.NewForConfigAndClient(limited, bounded)
 	if err != nil {
 		return nil, err
 	}
-	httpClient.CheckRedirect = egress.NoRedirects
-	core, err := corev1client.NewForConfigAndClient(config, httpClient)
+	rbac, err := rbacv1client.NewForConfigAndClient(limited, bounded)
 	if err != nil {
 		return nil, err
 	}
-	rbac, err := rbacv1client.NewForConfigAndClient(config, httpClient)
+	authorization, err := authorizationv1client.NewForConfigAndClient(limited, bounded)
 	if err != nil {
 		return nil, err
 	}
-	authorization, err := authorizationv1client.NewForConfigAndClient(config, httpClient)
+	discovery, err := discoveryv1client.NewForConfigAndClient(limited, bounded)
 	if err != nil {
 		return nil, err
 	}
-	discovery, err := discoveryv1client.NewForConfigAndClient(config, httpClient)
-	if err != nil {
-		return nil, err
-	}
-	watching := rest.CopyConfig(config)
-	watching.Timeout = 0
-	watchClient, err := rest.HTTPClientFor(watching)
-	if err != nil {
-		return nil, err
-	}
-	watchClient.CheckRedirect = egress.NoRedirects
-	certificates, err := certificatesv1client.NewForConfigAndClient(watching, watchClient)
+	certificates, err := certificatesv1client.NewForConfigAndClient(limited, workload.HTTPClient(guarded, 0))
 	if err != nil {
 		return nil, err
 	}
 	return &Connection{
-		Server: Server{URL: config.Host, TLSServerName: config.ServerName, CA: config.CAData},
-		Core:   core, RBAC: rbac, Discovery: discovery, Authorization: authorization, Certificates: certificates, breaker: b,
+		Server: Server{URL: transport.Host(), TLSServerName: config.ServerName, CA: config.CAData},
+		Core:   core, RBAC: rbac, Discovery: discovery, Authorization: authorization, Certificates: certificates,
+		transport: transport, breaker: b, checks: expiring.Limiter[string]{Clock: c.clock, Max: maxChecks},
 	}, nil
 }

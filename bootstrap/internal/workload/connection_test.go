@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
+
+	"drover.io/runtime/workload"
 )
 
 // TestAnswersOfEmptyObjectsAreNotDecoded: each object that is written in three bytes is some hundreds in memory.
@@ -20,7 +22,7 @@ func TestAnswersOfEmptyObjectsAreNotDecoded(t *testing.T) {
 	for name, test := range map[string]struct{ kind, answer, want string }{
 		"a list of nothing":    {"application/json", `{"kind":"NodeList","apiVersion":"v1","items":[` + strings.Repeat("{},", maxElements/2) + `{}]}`, "more than 50000 elements"},
 		"another format":       {"application/vnd.kubernetes.protobuf", "k8s\x00", `with "application/vnd.kubernetes.protobuf" instead of JSON`},
-		"an answer that grows": {"application/json", `{"x":"` + strings.Repeat("x", maxAnswer) + `"}`, "larger than 64 MiB"},
+		"an answer that grows": {"application/json", `{"x":"` + strings.Repeat("x", workload.MaxAnswer) + `"}`, "larger than 64 MiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -34,7 +36,7 @@ func TestAnswersOfEmptyObjectsAreNotDecoded(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = c.Core.Nodes().List(t.Context(), metav1.ListOptions{})
-			if failure := c.Classify(err); failure == nil || !strings.Contains(failure.Message, test.want) {
+			if failure := c.Classify(err); failure.Kind != workload.Unavailable || !strings.Contains(failure.Message, test.want) {
 				t.Errorf("got %v, explained as %+v", err, failure)
 			}
 		})

@@ -19,7 +19,7 @@ type state struct {
 	Name string `xml:"name"`
 }
 
-func stateOf(name string) state {
+func toState(name string) state {
 	return state{Code: map[string]int{pending: 0, running: 16, shuttingDown: 32, terminated: 48, stopped: 80}[name], Name: name}
 }
 
@@ -98,9 +98,9 @@ type image struct {
 type blockDevice struct {
 	Name string `xml:"deviceName"`
 	EBS  struct {
-		Size int    `xml:"volumeSize"`
-		Goes bool   `xml:"deleteOnTermination"`
-		Type string `xml:"volumeType"`
+		Size                int    `xml:"volumeSize"`
+		DeleteOnTermination bool   `xml:"deleteOnTermination"`
+		Type                string `xml:"volumeType"`
 	} `xml:"ebs"`
 }
 
@@ -150,7 +150,7 @@ func reservationOf(action string, of *instance) any {
 
 func toReservation(of *instance) reservation {
 	item := instanceItem{
-		ID: of.id, Image: of.image, State: stateOf(of.state), Type: of.kind, Launched: of.launched, Zone: of.zone, Subnet: of.subnet,
+		ID: of.id, Image: of.image, State: toState(of.state), Type: of.kind, Launched: of.launched, Zone: of.zone, Subnet: of.subnet,
 		PrivateDNS: "ip-" + strings.ReplaceAll(of.nics[0].private, ".", "-") + "." + Region + ".compute.internal", PublicIP: of.publicIP, Tags: of.tags,
 	}
 	if of.publicIP != "" {

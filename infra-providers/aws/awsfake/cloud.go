@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package awsfake is a fake of EC2 that speaks its query protocol over real HTTP, for tests through the real
-// SDK. It keeps state as EC2 does: instances start and stop slowly, are born with their volumes and network
-// interfaces, are listed late and for a while after they are gone; client tokens hold to their parameters,
-// also those of a request that met a lack of capacity. Every request and every answer is checked against
-// the official description in package model.
+// Package awsfake is a fake of EC2 that serves its query protocol over HTTP, for tests with the real SDK. It has the
+// state of EC2: instances start and stop slowly, are created with their volumes and network interfaces, and are listed
+// with a delay and for a while after their termination; client tokens are bound to their parameters, also those of a
+// request that met a lack of capacity. Every request and every answer is checked against the official description in
+// package model.
 //
-// Faults come from a function that sees every call.
+// Faults come from a function that is called for every request.
 package awsfake
 
 import (
@@ -19,13 +19,13 @@ import (
 	"drover.io/infra-providers/aws/awsfake/model"
 )
 
-// What there is in a new cloud.
+// The contents of a new cloud.
 const (
 	Region   = "eu-central-1"
 	Image    = "ami-0123456789abcdef0"
 	OldImage = "ami-0000000000000000a"
 	ARMImage = "ami-0123456789abcdef1"
-	// DisabledImage is still shown to who asks for its ID.
+	// DisabledImage is still returned by its ID.
 	DisabledImage = "ami-0000000000000000b"
 	Owner         = "099720109477"
 	SubnetA       = "subnet-0000000a"
@@ -35,25 +35,25 @@ const (
 	Account       = "123456789012"
 )
 
-// Fault is what goes wrong with a call.
+// Fault is the failure of a call.
 type Fault struct {
-	// Status and Code are EC2's answer; no code means that nothing goes wrong.
+	// Status and Code are EC2's answer; an empty Code means no fault.
 	Status  int
 	Code    string
 	Message string
-	// Lost lets the call take effect and cuts the connection instead of answering.
+	// Lost closes the connection after the call took effect, instead of answering.
 	Lost bool
 }
 
-// Options are the habits of the cloud.
+// Options configure the fake.
 type Options struct {
-	// Faults is asked at every call, by its action; nil means none.
+	// Faults returns the fault of a call of an action; nil means none.
 	Faults func(action string) Fault
-	// Lag is how many calls of DescribeInstances a new instance is missing from.
-	Lag int
-	// BootReads and StopReads are how many reads an instance is pending and shutting down for, KeepReads how
-	// many it is listed for as terminated.
-	BootReads, StopReads, KeepReads int
+	// ListDelay is the number of calls of DescribeInstances that omit a new instance.
+	ListDelay int
+	// PendingReads, StoppingReads and TerminatedReads are the numbers of reads that return an instance as pending,
+	// shutting down and terminated.
+	PendingReads, StoppingReads, TerminatedReads int
 }
 
 // Cloud is the fake.
@@ -62,22 +62,22 @@ type Cloud struct {
 	model   *model.Model
 	began   time.Time
 
-	mu        sync.Mutex
-	serial    int
-	hide      int
-	once      []Fault
-	tokens    map[string]*use
-	instances []*instance
-	volumes   map[string]*volume
-	nics      map[string]*nic
-	counts    map[string]int
-	complaint []string
-	requests  []map[string]string
-	reboots   int
-	withdrawn []string
+	mu             sync.Mutex
+	serial         int
+	hide           int
+	nextFaults     []Fault
+	tokens         map[string]*use
+	instances      []*instance
+	volumes        map[string]*volume
+	nics           map[string]*nic
+	counts         map[string]int
+	violations     []string
+	requests       []map[string]string
+	reboots        int
+	removedSubnets []string
 }
 
-// use is what a token was used for.
+// use is the first use of a client token.
 type use struct {
 	parameters string
 	instance   *instance
@@ -96,10 +96,10 @@ type instance struct {
 }
 
 type volume struct {
-	id, device string
-	of         *instance
-	goes       bool
-	tags       []tag
+	id, device          string
+	of                  *instance
+	deleteOnTermination bool
+	tags                []tag
 }
 
 type nic struct {
@@ -130,23 +130,22 @@ func New(options Options) (*Cloud, error) {
 	}, nil
 }
 
-// Once makes the next call fail in a way, or the next call that changes something when the answer is to be
-// lost.
-func (c *Cloud) Once(fault Fault) {
+// FailNext makes the next call fail, or the next call that changes something where the answer is lost.
+func (c *Cloud) FailNext(fault Fault) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.once = append(c.once, fault)
+	c.nextFaults = append(c.nextFaults, fault)
 }
 
-// Hide makes the next instance missing from so many calls of DescribeInstances.
-func (c *Cloud) Hide(calls int) {
+// HideNext omits the next instance from a number of calls of DescribeInstances.
+func (c *Cloud) HideNext(calls int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.hide = calls
 }
 
-// Settle lets as much time pass as between two reads, so that what is missing from lists gets into them.
-func (c *Cloud) Settle() {
+// Advance has the effect of one read on instances that lists omit, so that they are listed.
+func (c *Cloud) Advance() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, i := range c.instances {
@@ -165,11 +164,11 @@ func (c *Cloud) Counts() map[string]int {
 	return counts
 }
 
-// Complaints are the violations of the description that were seen, on either side.
-func (c *Cloud) Complaints() []string {
+// Violations returns the violations of the official description by requests and by answers.
+func (c *Cloud) Violations() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Clone(c.complaint)
+	return slices.Clone(c.violations)
 }
 
 // Requests returns the parameters of every RunInstances so far.
@@ -179,7 +178,7 @@ func (c *Cloud) Requests() []map[string]string {
 	return slices.Clone(c.requests)
 }
 
-// Leftovers names what exists: instances that are not terminated, volumes and network interfaces.
+// Leftovers returns the IDs of what exists: instances that are not terminated, volumes and network interfaces.
 func (c *Cloud) Leftovers() (left []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -210,19 +209,19 @@ func (c *Cloud) ImageOf(id string) string {
 	return ""
 }
 
-// Terminate ends an instance as a reclaimed spot instance or an operator's hand would.
+// Terminate terminates an instance as EC2 does when it reclaims a spot instance.
 func (c *Cloud) Terminate(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, i := range c.instances {
 		if i.id == id {
 			i.reason = "Server.SpotInstanceTermination: Spot instance termination"
-			c.end(i)
+			c.setTerminated(i)
 		}
 	}
 }
 
-// Stop stops all instances as an operator's hand would.
+// Stop stops all instances as an operator would.
 func (c *Cloud) Stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -231,7 +230,7 @@ func (c *Cloud) Stop() {
 	}
 }
 
-// Reboots counts the instances that were rebooted.
+// Reboots returns the number of reboots of instances.
 func (c *Cloud) Reboots() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// describe is DescribeInstances. Each call lets time pass for every instance it looks at.
+// describe is DescribeInstances. Each call counts as a read of every instance.
 func (c *Cloud) describe(p url.Values) (any, error) {
 	ids := values(p, "InstanceId")
 	if len(ids) > 0 && p.Get("MaxResults") != "" {
@@ -21,7 +21,7 @@ func (c *Cloud) describe(p url.Values) (any, error) {
 	matching := filters(p)
 	visible := []*instance{}
 	for _, i := range slices.Clone(c.instances) {
-		if !c.age(i) || len(ids) > 0 && !slices.Contains(ids, i.id) || !matching(i.facts()) {
+		if !c.read(i) || len(ids) > 0 && !slices.Contains(ids, i.id) || !matching(i.attributes()) {
 			continue
 		}
 		visible = append(visible, i)
@@ -37,8 +37,8 @@ func (c *Cloud) describe(p url.Values) (any, error) {
 	return page(visible, p)
 }
 
-// age lets one read pass for an instance and reports whether the read shows it.
-func (c *Cloud) age(i *instance) (shown bool) {
+// read counts a read of an instance and reports whether the read returns it.
+func (c *Cloud) read(i *instance) (shown bool) {
 	if i.hidden > 0 {
 		i.hidden--
 		return false
@@ -50,7 +50,7 @@ func (c *Cloud) age(i *instance) (shown bool) {
 		}
 	case shuttingDown:
 		if i.stop--; i.stop < 0 {
-			c.end(i)
+			c.setTerminated(i)
 		}
 	case terminated:
 		if i.keep--; i.keep < 0 {
@@ -61,7 +61,7 @@ func (c *Cloud) age(i *instance) (shown bool) {
 	return true
 }
 
-// page cuts a page out of what was found. The token is the number of the first instance of the next one.
+// page returns one page of the instances found. The token is the number of the first instance of the next one.
 func page(found []*instance, p url.Values) (any, error) {
 	answer := describeInstances{XMLName: response("DescribeInstances")}
 	from, size := 0, len(found)
@@ -100,11 +100,11 @@ func (c *Cloud) terminate(p url.Values) (any, error) {
 	}
 	answer := terminateInstances{XMLName: response("TerminateInstances")}
 	for _, i := range chosen {
-		was := stateOf(i.state)
+		was := toState(i.state)
 		if i.state != terminated {
 			i.state, i.reason = shuttingDown, "Client.UserInitiatedShutdown: User initiated shutdown"
 		}
-		answer.Instances = append(answer.Instances, stateChange{ID: i.id, Current: stateOf(i.state), Previous: was})
+		answer.Instances = append(answer.Instances, stateChange{ID: i.id, Current: toState(i.state), Previous: was})
 	}
 	return answer, nil
 }
@@ -125,25 +125,25 @@ func (c *Cloud) reboot(p url.Values) (any, error) {
 	return rebootInstances{XMLName: response("RebootInstances"), Done: true}, nil
 }
 
-// facts are what the filters of DescribeInstances look at.
-func (i *instance) facts() map[string][]string {
-	facts := map[string][]string{"instance-state-name": {i.state}, "availability-zone": {i.zone}}
+// attributes returns the attributes that the filters of DescribeInstances match.
+func (i *instance) attributes() map[string][]string {
+	attributes := map[string][]string{"instance-state-name": {i.state}, "availability-zone": {i.zone}}
 	for _, t := range i.tags {
-		facts["tag:"+t.Key] = []string{t.Value}
-		facts["tag-key"] = append(facts["tag-key"], t.Key)
+		attributes["tag:"+t.Key] = []string{t.Value}
+		attributes["tag-key"] = append(attributes["tag-key"], t.Key)
 	}
-	return facts
+	return attributes
 }
 
-// filters returns whether facts match the filters of a request: all of them, each with one of its values.
-func filters(p url.Values) func(facts map[string][]string) bool {
+// filters returns a function that reports whether attributes match all filters of a request, each with one of its values.
+func filters(p url.Values) func(attributes map[string][]string) bool {
 	wanted := map[string][]string{}
 	for n := 1; p.Get(fmt.Sprintf("Filter.%d.Name", n)) != ""; n++ {
 		wanted[p.Get(fmt.Sprintf("Filter.%d.Name", n))] = values(p, fmt.Sprintf("Filter.%d.Value", n))
 	}
-	return func(facts map[string][]string) bool {
+	return func(attributes map[string][]string) bool {
 		for name, patterns := range wanted {
-			if !slices.ContainsFunc(facts[name], func(fact string) bool { return matches(patterns, fact) }) {
+			if !slices.ContainsFunc(attributes[name], func(attribute string) bool { return matches(patterns, attribute) }) {
 				return false
 			}
 		}
@@ -151,10 +151,10 @@ func filters(p url.Values) func(facts map[string][]string) bool {
 	}
 }
 
-func matches(patterns []string, fact string) bool {
+func matches(patterns []string, attribute string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool {
 		// EC2's wildcards cross slashes, which those of paths do not.
-		ok, err := path.Match(strings.ReplaceAll(pattern, "/", "\x00"), strings.ReplaceAll(fact, "/", "\x00"))
+		ok, err := path.Match(strings.ReplaceAll(pattern, "/", "\x00"), strings.ReplaceAll(attribute, "/", "\x00"))
 		return ok && err == nil
 	})
 }

@@ -26,11 +26,11 @@ const (
 func (c *Cloud) run(p url.Values) (any, error) {
 	parameters := flat(p)
 	c.requests = append(c.requests, parameters)
-	zone, subnet, err := where(parameters)
+	zone, subnet, err := zoneAndSubnet(parameters)
 	if err != nil {
 		return nil, err
 	}
-	// A token is kept per zone, with the parameters of its first use.
+	// A client token is stored per zone, with the parameters of its first use.
 	key, written := parameters["ClientToken"]+"/"+zone, text(parameters)
 	if known := c.tokens[key]; known != nil {
 		switch {
@@ -42,7 +42,7 @@ func (c *Cloud) run(p url.Values) (any, error) {
 			return reservationOf("RunInstances", known.instance), nil
 		}
 	}
-	if err := plausible(parameters, zone); err != nil {
+	if err := checkParameters(parameters, zone); err != nil {
 		return nil, err
 	}
 	used := &use{parameters: written}
@@ -54,18 +54,18 @@ func (c *Cloud) run(p url.Values) (any, error) {
 	return reservationOf("RunInstances", used.instance), nil
 }
 
-// made reports whether a request is the repetition of one that made an instance.
-func (c *Cloud) made(p url.Values) bool {
+// isRepeated reports whether a request is the repetition of one that created an instance.
+func (c *Cloud) isRepeated(p url.Values) bool {
 	parameters := flat(p)
-	zone, _, err := where(parameters)
+	zone, _, err := zoneAndSubnet(parameters)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known := c.tokens[parameters["ClientToken"]+"/"+zone]
 	return err == nil && known != nil && known.instance != nil
 }
 
-// where returns the zone and subnet of a request.
-func where(p map[string]string) (zone, subnet string, err error) {
+// zoneAndSubnet returns the zone and the subnet of a request.
+func zoneAndSubnet(p map[string]string) (zone, subnet string, err error) {
 	zone, subnet = p["Placement.AvailabilityZone"], p["SubnetId"]
 	if subnet == "" {
 		subnet = p["NetworkInterface.1.SubnetId"]
@@ -89,21 +89,21 @@ func where(p map[string]string) (zone, subnet string, err error) {
 	return in, subnet, nil
 }
 
-// plausible refuses what EC2 refuses although each parameter is well formed.
-func plausible(p map[string]string, zone string) error {
+// checkParameters fails for what EC2 refuses although each parameter is well formed.
+func checkParameters(p map[string]string, zone string) error {
 	if p["ImageId"] == "" && p["LaunchTemplate.LaunchTemplateId"] == "" && p["LaunchTemplate.LaunchTemplateName"] == "" {
 		return refuse("MissingParameter", "The request must contain the parameter ImageId")
 	}
-	if _, ok := catalogue[p["ImageId"]]; p["ImageId"] != "" && !ok {
+	if _, ok := images[p["ImageId"]]; p["ImageId"] != "" && !ok {
 		return refuse("InvalidAMIID.NotFound", "The image id '[%s]' does not exist", p["ImageId"])
 	}
-	if _, ok := offered[p["InstanceType"]]; !ok {
+	if _, ok := instanceTypeInfos[p["InstanceType"]]; !ok {
 		return refuse("InvalidParameterValue", "The following supplied instance types do not exist: [%s]", p["InstanceType"])
 	}
 	if p["InstanceType"] == "g5.12xlarge" && zone != Region+"a" {
 		return refuse("Unsupported", "Your requested instance type (%s) is not supported in your requested Availability Zone (%s).", p["InstanceType"], zone)
 	}
-	if err := plausibleInterfaces(p); err != nil {
+	if err := checkInterfaces(p); err != nil {
 		return err
 	}
 	if data, err := base64.StdEncoding.DecodeString(p["UserData"]); err != nil {
@@ -120,7 +120,7 @@ func plausible(p map[string]string, zone string) error {
 	return nil
 }
 
-func plausibleInterfaces(p map[string]string) error {
+func checkInterfaces(p map[string]string) error {
 	if p["NetworkInterface.1.DeviceIndex"] != "" && (p["SecurityGroupId.1"] != "" || p["SubnetId"] != "") {
 		return refuse("InvalidParameterCombination", "Network interfaces and an instance-level subnet ID or security groups may not be specified on the same request")
 	}
@@ -131,43 +131,43 @@ func plausibleInterfaces(p map[string]string) error {
 }
 
 func (c *Cloud) boot(p map[string]string, zone, subnet string) *instance {
-	made := &instance{
+	created := &instance{
 		id: c.next("i"), image: p["ImageId"], kind: p["InstanceType"], zone: zone, subnet: subnet,
 		state: pending, tags: tagsFor(p, "instance"), launched: c.began.Add(time.Duration(c.serial) * time.Second),
-		boot: c.options.BootReads, stop: c.options.StopReads, keep: c.options.KeepReads,
-		hidden: max(c.options.Lag, c.hide), spot: p["InstanceMarketOptions.MarketType"] == "spot",
+		boot: c.options.PendingReads, stop: c.options.StoppingReads, keep: c.options.TerminatedReads,
+		hidden: max(c.options.ListDelay, c.hide), spot: p["InstanceMarketOptions.MarketType"] == "spot",
 	}
 	c.hide = 0
 	if p["NetworkInterface.1.AssociatePublicIpAddress"] == "true" {
-		made.publicIP = fmt.Sprintf("203.0.113.%d", c.serial%250+1)
+		created.publicIP = fmt.Sprintf("203.0.113.%d", c.serial%250+1)
 	}
 	for n := 1; n == 1 || p[fmt.Sprintf("NetworkInterface.%d.DeviceIndex", n)] != ""; n++ {
-		made.nics = append(made.nics, c.attach(p, made, n))
+		created.nics = append(created.nics, c.attach(p, created, n))
 	}
-	for device, goes := range devices(p, made.image) {
-		v := &volume{id: c.next("vol"), device: device, of: made, goes: goes, tags: tagsFor(p, "volume")}
+	for device, deleteOnTermination := range devices(p, created.image) {
+		v := &volume{id: c.next("vol"), device: device, of: created, deleteOnTermination: deleteOnTermination, tags: tagsFor(p, "volume")}
 		c.volumes[v.id] = v
 	}
-	c.instances = append(c.instances, made)
-	return made
+	c.instances = append(c.instances, created)
+	return created
 }
 
 func (c *Cloud) attach(p map[string]string, to *instance, n int) *nic {
-	made := &nic{id: c.next("eni"), subnet: to.subnet, device: n - 1, of: to, tags: tagsFor(p, "network-interface"), private: fmt.Sprintf("10.0.%d.%d", c.serial/250, c.serial%250+1)}
+	created := &nic{id: c.next("eni"), subnet: to.subnet, device: n - 1, of: to, tags: tagsFor(p, "network-interface"), private: fmt.Sprintf("10.0.%d.%d", c.serial/250, c.serial%250+1)}
 	wanted, _ := strconv.Atoi(p[fmt.Sprintf("NetworkInterface.%d.Ipv6AddressCount", n)])
 	for i := range wanted {
-		made.ipv6 = append(made.ipv6, fmt.Sprintf("2001:db8::%x:%x", c.serial, i+1))
+		created.ipv6 = append(created.ipv6, fmt.Sprintf("2001:db8::%x:%x", c.serial, i+1))
 	}
-	c.nics[made.id] = made
-	return made
+	c.nics[created.id] = created
+	return created
 }
 
-// devices are the volumes of an instance, and whether each goes with it: those of the image, as the request
-// changes them, and those that the request adds.
+// devices returns the volumes of an instance, and whether each is deleted on termination: those of the image, as the
+// request changes them, and those that the request adds.
 func devices(p map[string]string, image string) map[string]bool {
 	all := map[string]bool{}
-	for _, of := range catalogue[image].devices {
-		all[of.name] = of.goes
+	for _, of := range images[image].devices {
+		all[of.name] = of.deleteOnTermination
 	}
 	for n := 1; ; n++ {
 		prefix := fmt.Sprintf("BlockDeviceMapping.%d.", n)
@@ -179,11 +179,11 @@ func devices(p map[string]string, image string) map[string]bool {
 	}
 }
 
-// end terminates an instance with what goes with it.
-func (c *Cloud) end(i *instance) {
+// setTerminated terminates an instance and deletes what is deleted on termination.
+func (c *Cloud) setTerminated(i *instance) {
 	i.state = terminated
 	for id, v := range c.volumes {
-		if v.of == i && v.goes {
+		if v.of == i && v.deleteOnTermination {
 			delete(c.volumes, id)
 		}
 	}
@@ -194,7 +194,7 @@ func (c *Cloud) end(i *instance) {
 	}
 }
 
-// tagsFor returns the tags that a request gives to a type of resource.
+// tagsFor returns the tags in a request for a type of resource.
 func tagsFor(p map[string]string, kind string) (tags []tag) {
 	for n := 1; ; n++ {
 		prefix := fmt.Sprintf("TagSpecification.%d.", n)
@@ -222,7 +222,7 @@ func flat(p url.Values) map[string]string {
 	return all
 }
 
-// text writes parameters so that they can be compared: JSON sorts the names.
+// text returns parameters in a comparable form: JSON sorts the names.
 func text(p map[string]string) string {
 	written, _ := json.Marshal(p) // strings only
 	return string(written)

@@ -15,7 +15,7 @@ import (
 	"drover.io/infra-providers/aws/awsfake/model"
 )
 
-// refusal is an answer that is an error.
+// refusal is an error answer.
 type refusal struct {
 	status  int
 	code    string
@@ -36,8 +36,8 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	action := r.PostForm.Get("Action")
 	fault := c.fault(action)
-	if onlyCreations(fault.Code) && c.made(r.PostForm) {
-		fault = Fault{} // what was made needs no more room
+	if isCreationCode(fault.Code) && c.isRepeated(r.PostForm) {
+		fault = Fault{} // a repeated request needs no capacity
 	}
 	if fault.Code != "" && !fault.Lost {
 		c.fail(w, action, &refusal{max(fault.Status, http.StatusBadRequest), fault.Code, fault.Message})
@@ -55,14 +55,14 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body) // the client may be gone
 }
 
-// fault takes the fault of a call.
+// fault returns the fault of a call.
 func (c *Cloud) fault(action string) Fault {
 	c.mu.Lock()
 	c.counts[action]++
 	changes := action == "RunInstances" || action == "TerminateInstances" || action == "RebootInstances" || action == "CreateTags"
-	for i, fault := range c.once {
-		if changes || !fault.Lost && fault.Code != "" && !onlyCreations(fault.Code) {
-			c.once = slices.Delete(c.once, i, i+1)
+	for i, fault := range c.nextFaults {
+		if changes || !fault.Lost && fault.Code != "" && !isCreationCode(fault.Code) {
+			c.nextFaults = slices.Delete(c.nextFaults, i, i+1)
 			c.mu.Unlock()
 			return fault
 		}
@@ -71,21 +71,21 @@ func (c *Cloud) fault(action string) Fault {
 	return c.options.Faults(action)
 }
 
-// onlyCreations reports whether a code answers nothing but RunInstances.
-func onlyCreations(code string) bool {
+// isCreationCode reports whether a code is an answer to RunInstances only.
+func isCreationCode(code string) bool {
 	return code == "InsufficientInstanceCapacity" || code == "VcpuLimitExceeded"
 }
 
-// act checks who asks and what for, and does it.
+// act checks the signature and the parameters of a request and carries it out.
 func (c *Cloud) act(r *http.Request, action string) ([]byte, error) {
-	if err := authenticated(r, serviceOf(action)); err != nil {
+	if err := checkSignature(r, serviceOf(action)); err != nil {
 		return nil, err
 	}
 	if serviceOf(action) == "sts" {
 		return xml.Marshal(c.callerIdentity())
 	}
 	if err := c.model.CheckRequest(action, r.PostForm); err != nil {
-		c.complain(err)
+		c.addViolation(err)
 		invalid, _ := errors.AsType[*model.Error](err)
 		return nil, refuse(invalid.Code, "%s: %s", invalid.Path, invalid.What)
 	}
@@ -100,7 +100,7 @@ func (c *Cloud) act(r *http.Request, action string) ([]byte, error) {
 		return nil, err
 	}
 	if err := c.model.CheckAnswer(action, body); err != nil {
-		c.complain(fmt.Errorf("answering %s: %w", action, err))
+		c.addViolation(fmt.Errorf("answering %s: %w", action, err))
 		return nil, err
 	}
 	return body, nil
@@ -121,7 +121,7 @@ func (c *Cloud) dispatch(action string, parameters url.Values) (any, error) {
 	case "CreateTags":
 		return c.tag(parameters)
 	case "DescribeImages":
-		return images(parameters)
+		return describeImagesOf(parameters)
 	case "DescribeSubnets":
 		return c.subnets(parameters), nil
 	case "DescribeSecurityGroups":
@@ -131,7 +131,7 @@ func (c *Cloud) dispatch(action string, parameters url.Values) (any, error) {
 	}
 }
 
-// serviceOf is the service that has an action. The fake is all of them at one address.
+// serviceOf returns the service of an action. The fake serves all of them at one address.
 func serviceOf(action string) string {
 	if action == "GetCallerIdentity" {
 		return "sts"
@@ -150,8 +150,8 @@ func (c *Cloud) callerIdentity() callerIdentity {
 	return callerIdentity{ARN: "arn:aws:iam::" + Account + ":user/drover", UserID: AccessKey, Account: Account}
 }
 
-// authenticated wants a signature of version 4 by the key there is, for this region and service.
-func authenticated(r *http.Request, service string) error {
+// checkSignature requires a signature of version 4 with the known key, for this region and service.
+func checkSignature(r *http.Request, service string) error {
 	_, credential, ok := strings.Cut(r.Header.Get("Authorization"), "Credential=")
 	scope := strings.Split(credential, "/")
 	switch {
@@ -165,13 +165,13 @@ func authenticated(r *http.Request, service string) error {
 	return nil
 }
 
-func (c *Cloud) complain(err error) {
+func (c *Cloud) addViolation(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.complaint = append(c.complaint, err.Error())
+	c.violations = append(c.violations, err.Error())
 }
 
-// fail answers with an error, each time with another request ID, as EC2 does.
+// fail answers with an error and a new request ID each time, as EC2 does.
 func (c *Cloud) fail(w http.ResponseWriter, action string, err error) {
 	answer, ok := errors.AsType[*refusal](err)
 	if !ok {

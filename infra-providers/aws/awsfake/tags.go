@@ -30,7 +30,7 @@ type createTags struct {
 // kinds are the types of resources by how their IDs begin.
 var kinds = map[string]string{"i": "instance", "vol": "volume", "eni": "network-interface"}
 
-// tagsOf are the tags of every resource there is.
+// tagsOf returns the tags of every resource.
 func (c *Cloud) tagsOf() map[string]*[]tag {
 	all := map[string]*[]tag{}
 	for _, i := range c.instances {
@@ -93,13 +93,13 @@ func (c *Cloud) tag(p url.Values) (any, error) {
 }
 
 func set(tags *[]tag, to tag) {
-	// What a request was answered with may still be written out: the tags before stay as they are.
+	// An answer with the earlier tags may still be being written, so they are not modified.
 	changed := slices.DeleteFunc(slices.Clone(*tags), func(t tag) bool { return t.Key == to.Key })
 	*tags = append(changed, to)
 }
 
-// Untag takes tags off an instance, its volumes and its network interfaces, as somebody who tidies up would, and
-// returns a function that reports whether all of it is still there and then removes it.
+// Untag removes tags from an instance, its volumes and its network interfaces, as an operator might, and returns a
+// function that reports whether all of them still exist and then removes them.
 func (c *Cloud) Untag(id string, keys ...string) func() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,15 +115,15 @@ func (c *Cloud) Untag(id string, keys ...string) func() bool {
 	return func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		there, now := of.state == running, c.tagsOf()
+		exist, now := of.state == running, c.tagsOf()
 		for resource, tags := range before {
 			if left, ok := now[resource]; ok {
-				*left = tags // nothing may be without an identity at the end
+				*left = tags // at the end everything must have an identity
 			} else {
-				there = false
+				exist = false
 			}
 		}
-		c.end(of)
-		return there
+		c.setTerminated(of)
+		return exist
 	}
 }

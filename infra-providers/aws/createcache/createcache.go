@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package createcache remembers for a while what this process asked EC2 to make. EC2 shows a new instance late:
-// for some seconds it may be in no list and its ID be unknown, and to take that for absence would leak it.
+// Package createcache caches the instances that this process requested of EC2. EC2 is eventually consistent: for some
+// seconds a new instance may be in no list and its ID unknown, and to take that for absence would leak it.
 //
-// What it remembers only ever makes a driver more patient. After a restart it is empty, and what an earlier
-// process asked for may not be shown yet: until the window has passed, it knows of nothing that it is not there.
+// The cache only delays conclusions about absence. After a restart it is empty, and EC2 may not list yet what an earlier
+// process requested: until the window has passed, no instance counts as absent. The aws driver calls it.
 package createcache
 
 import (
@@ -17,133 +17,134 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// Window is how long EC2 may take to show what it made. It is seconds as a rule.
+// Window is how long EC2 may take to list a new instance. Usually it takes seconds.
 const Window = 2 * time.Minute
 
-// Cache is what was asked for lately.
+// Cache holds the recent requests for instances. It is safe for concurrent use.
 type Cache struct {
-	now   func() time.Time
-	since time.Time
+	now     func() time.Time
+	started time.Time
 
 	mu sync.Mutex
-	// made are instances that EC2 said it made, unclear those for which the answer was lost, refused those
-	// whose token EC2 knows under other parameters: when each was noted first.
-	made    map[types.UID]entry
-	unclear map[types.UID]entry
-	refused map[types.UID]entry
+	// created are the instances that EC2 answered with, unanswered the requests whose answer was lost, mismatched those
+	// whose client token EC2 has stored with other parameters, since the first time.
+	created    map[types.UID]entry
+	unanswered map[types.UID]entry
+	mismatched map[types.UID]entry
 }
 
 type entry struct {
 	instance driver.Instance
-	// place is where an instance may have been made.
+	// place is where an instance may have been created.
 	place string
 	since time.Time
 }
 
-// New returns an empty memory.
+// New returns an empty cache.
 func New(now func() time.Time) *Cache {
-	return &Cache{now: now, since: now(), made: map[types.UID]entry{}, unclear: map[types.UID]entry{}, refused: map[types.UID]entry{}}
+	return &Cache{now: now, started: now(), created: map[types.UID]entry{}, unanswered: map[types.UID]entry{}, mismatched: map[types.UID]entry{}}
 }
 
-// Created notes an instance that EC2 said it made.
-func (c *Cache) Created(instance driver.Instance) {
+// AddCreated adds an instance that EC2 answered with.
+func (c *Cache) AddCreated(instance driver.Instance) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.prune()
-	c.made[instance.Identity.UID] = entry{instance: instance, since: c.now()}
-	delete(c.unclear, instance.Identity.UID)
-	delete(c.refused, instance.Identity.UID)
+	c.created[instance.Identity.UID] = entry{instance: instance, since: c.now()}
+	delete(c.unanswered, instance.Identity.UID)
+	delete(c.mismatched, instance.Identity.UID)
 }
 
-// Unclear notes that an instance may have been made at a place, which is empty where EC2 chose it.
-func (c *Cache) Unclear(uid types.UID, place string) {
+// AddUnanswered adds a request whose answer was lost: it may have created an instance at a place, which is empty where
+// EC2 chose it.
+func (c *Cache) AddUnanswered(uid types.UID, place string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.prune()
-	c.unclear[uid] = entry{place: place, since: c.now()}
+	c.unanswered[uid] = entry{place: place, since: c.now()}
 }
 
-// Resolve notes that nothing was made after all: EC2 refused the same request again, with a reason.
-func (c *Cache) Resolve(uid types.UID) {
+// DeleteUnanswered deletes a request whose answer was lost, after EC2 refused its repetition: it created nothing.
+func (c *Cache) DeleteUnanswered(uid types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.unclear, uid)
+	delete(c.unanswered, uid)
 }
 
-// Elsewhere reports whether an instance may have been made within the window where a request for a place would not
-// find it: a token of EC2 is good for one zone.
-func (c *Cache) Elsewhere(uid types.UID, place string) bool {
+// UnansweredElsewhere reports whether a request within the window may have created an instance at another place, where a
+// request for this place does not return it: a client token of EC2 is valid in one zone.
+func (c *Cache) UnansweredElsewhere(uid types.UID, place string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	lost, ok := c.unclear[uid]
-	return ok && c.fresh(lost) && (place == "" || lost.place != place)
+	lost, ok := c.unanswered[uid]
+	return ok && c.recent(lost) && (place == "" || lost.place != place)
 }
 
-// Refused notes that EC2 knows the token of an instance under other parameters, and tells for how long it
-// has been saying so.
-func (c *Cache) Refused(uid types.UID) time.Duration {
+// AddMismatch adds that EC2 has stored the client token of an instance with other parameters, and returns for how long
+// that has been so.
+func (c *Cache) AddMismatch(uid types.UID) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	first, ok := c.refused[uid]
+	first, ok := c.mismatched[uid]
 	if !ok {
-		c.refused[uid] = entry{since: c.now()}
+		c.mismatched[uid] = entry{since: c.now()}
 		return 0
 	}
 	return c.now().Sub(first.since)
 }
 
-// Forget drops what is known of an instance that was seen or deleted.
-func (c *Cache) Forget(uid types.UID) {
+// Delete deletes all entries of an instance that is listed or deleted.
+func (c *Cache) Delete(uid types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.made, uid)
-	delete(c.unclear, uid)
-	delete(c.refused, uid)
+	delete(c.created, uid)
+	delete(c.unanswered, uid)
+	delete(c.mismatched, uid)
 }
 
-// Instance returns the instance of an identity if it was made within the window.
+// Instance returns the instance of an identity if it was created within the window.
 func (c *Cache) Instance(id driver.Identity) (driver.Instance, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for uid, made := range c.made {
-		asked := made.instance.ProviderID == id.ProviderID || id.ProviderID == "" && uid == id.UID
-		if asked && c.fresh(made) {
-			return made.instance, true
+	for uid, created := range c.created {
+		matches := created.instance.ProviderID == id.ProviderID || id.ProviderID == "" && uid == id.UID
+		if matches && c.recent(created) {
+			return created.instance, true
 		}
 	}
 	return driver.Instance{}, false
 }
 
-// IsUnclear reports whether the instance of a UID may have been made within the window.
-func (c *Cache) IsUnclear(uid types.UID) bool {
+// Unanswered reports whether a request within the window may have created the instance of a UID.
+func (c *Cache) Unanswered(uid types.UID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	lost, ok := c.unclear[uid]
-	return ok && c.fresh(lost)
+	lost, ok := c.unanswered[uid]
+	return ok && c.recent(lost)
 }
 
-// Since is when this process began to remember.
-func (c *Cache) Since() time.Time { return c.since }
+// Started is when the cache was created.
+func (c *Cache) Started() time.Time { return c.started }
 
-// IsYoung reports whether an earlier process may have asked for an instance within the window.
-func (c *Cache) IsYoung() bool { return c.fresh(entry{since: c.since}) }
+// InStartupWindow reports whether an earlier process may have requested an instance within the window.
+func (c *Cache) InStartupWindow() bool { return c.recent(entry{since: c.started}) }
 
-func (c *Cache) fresh(n entry) bool { return c.now().Sub(n.since) < Window }
+func (c *Cache) recent(n entry) bool { return c.now().Sub(n.since) < Window }
 
-// prune drops what is past its window. Refusals stay until the instance is made or forgotten, at most as
-// long as EC2 remembers a token.
+// prune deletes expired entries. Mismatches stay until the instance is created or deleted, at most as long as EC2
+// stores a token.
 func (c *Cache) prune() {
-	const tokens = 24 * time.Hour
-	for _, notes := range []map[types.UID]entry{c.made, c.unclear} {
-		for uid, n := range notes {
-			if !c.fresh(n) {
-				delete(notes, uid)
+	const tokenLifetime = 24 * time.Hour
+	for _, entries := range []map[types.UID]entry{c.created, c.unanswered} {
+		for uid, n := range entries {
+			if !c.recent(n) {
+				delete(entries, uid)
 			}
 		}
 	}
-	for uid, n := range c.refused {
-		if c.now().Sub(n.since) > tokens {
-			delete(c.refused, uid)
+	for uid, n := range c.mismatched {
+		if c.now().Sub(n.since) > tokenLifetime {
+			delete(c.mismatched, uid)
 		}
 	}
 }

@@ -21,16 +21,16 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// freshness is how long an answer is used again: long enough for a burst of machines, short enough that
-// nobody waits for a new image or subnet to be seen.
-const freshness = time.Minute
+// cacheTTL is how long an answer is cached: long enough for a burst of machines, short enough for a new image or subnet
+// to be found soon.
+const cacheTTL = time.Minute
 
 var (
 	errNoImage = errors.New("no available image of these owners matches")
 	errNoGroup = errors.New("no security group matches")
 )
 
-// API is what is used of EC2.
+// API lists the calls of EC2 in use.
 type API interface {
 	ec2.DescribeImagesAPIClient
 	ec2.DescribeSubnetsAPIClient
@@ -43,8 +43,8 @@ type Lookup struct {
 	api API
 	now func() time.Time
 
-	mu   sync.Mutex
-	kept map[string]answer
+	mu      sync.Mutex
+	answers map[string]answer
 }
 
 type answer struct {
@@ -52,13 +52,13 @@ type answer struct {
 	until time.Time
 }
 
-// NewLookup returns a Lookup that remembers nothing yet.
+// NewLookup returns a Lookup with an empty cache.
 func NewLookup(api API, now func() time.Time) *Lookup {
-	return &Lookup{api: api, now: now, kept: map[string]answer{}}
+	return &Lookup{api: api, now: now, answers: map[string]answer{}}
 }
 
 // Image returns the image of a spec: by its ID, or the newest one that matches. An ID that does not exist is EC2's
-// error. It is the zero image for a spec that leaves it to a launch template.
+// error. It is the zero image where a launch template chooses it.
 func (l *Lookup) Image(ctx context.Context, spec infrav1.AWSMachineSpec) (types.Image, error) {
 	want := spec.Image
 	if want.ID == "" && want.Name == "" {
@@ -68,10 +68,10 @@ func (l *Lookup) Image(ctx context.Context, spec infrav1.AWSMachineSpec) (types.
 	if want.ID == "" {
 		query = &ec2.DescribeImagesInput{Owners: want.Owners, Filters: []types.Filter{filter("name", want.Name), filter("state", "available")}}
 		if want.Architecture != "" {
-			query.Filters = append(query.Filters, filter("architecture", string(platform(want.Architecture))))
+			query.Filters = append(query.Filters, filter("architecture", string(toArchitectureType(want.Architecture))))
 		}
 	}
-	found, err := remembered(l, "image", query, func() ([]types.Image, error) {
+	found, err := cached(l, "image", query, func() ([]types.Image, error) {
 		out, err := l.api.DescribeImages(ctx, query)
 		if err != nil {
 			return nil, err
@@ -84,27 +84,27 @@ func (l *Lookup) Image(ctx context.Context, spec infrav1.AWSMachineSpec) (types.
 	if len(found) == 0 {
 		return types.Image{}, &driver.InvalidConfigurationError{Field: "spec.image", Err: errNoImage}
 	}
-	newest := slices.MaxFunc(found, newer)
-	if unusable(newest.State) {
+	newest := slices.MaxFunc(found, byCreationDate)
+	if isUnusable(newest.State) {
 		return types.Image{}, &driver.InvalidConfigurationError{Field: "spec.image", Err: fmt.Errorf("the image %q is %s", aws.ToString(newest.ImageId), newest.State)}
 	}
 	return newest, nil
 }
 
-// unusable reports whether an image of a state is lost for good. EC2 still shows some of those to who asks for
-// their ID.
-func unusable(state types.ImageState) bool {
+// isUnusable reports whether no instance can be launched from an image in a state any more. EC2 still returns such an
+// image by its ID.
+func isUnusable(state types.ImageState) bool {
 	return slices.Contains([]types.ImageState{types.ImageStateInvalid, types.ImageStateDeregistered, types.ImageStateFailed, types.ImageStateError, types.ImageStateDisabled}, state)
 }
 
-// newer compares images by their creation dates, which EC2 writes so that they sort as text.
-func newer(a, b types.Image) int {
+// byCreationDate compares images by their creation dates, which EC2 writes so that they sort as text.
+func byCreationDate(a, b types.Image) int {
 	return cmp.Or(cmp.Compare(aws.ToString(a.CreationDate), aws.ToString(b.CreationDate)), cmp.Compare(aws.ToString(a.ImageId), aws.ToString(b.ImageId)))
 }
 
 // subnets returns the IDs of the subnets that match, sorted.
 func (l *Lookup) subnets(ctx context.Context, filters []types.Filter) ([]string, error) {
-	return remembered(l, "subnet", filters, func() (ids []string, err error) {
+	return cached(l, "subnet", filters, func() (ids []string, err error) {
 		pages := ec2.NewDescribeSubnetsPaginator(l.api, &ec2.DescribeSubnetsInput{Filters: filters})
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(ctx)
@@ -122,7 +122,7 @@ func (l *Lookup) subnets(ctx context.Context, filters []types.Filter) ([]string,
 
 // securityGroups returns the IDs of the security groups that match, sorted.
 func (l *Lookup) securityGroups(ctx context.Context, filters []types.Filter) ([]string, error) {
-	return remembered(l, "security group", filters, func() (ids []string, err error) {
+	return cached(l, "security group", filters, func() (ids []string, err error) {
 		pages := ec2.NewDescribeSecurityGroupsPaginator(l.api, &ec2.DescribeSecurityGroupsInput{Filters: filters})
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(ctx)
@@ -138,16 +138,16 @@ func (l *Lookup) securityGroups(ctx context.Context, filters []types.Filter) ([]
 	})
 }
 
-// remembered answers a query from memory, or reads and remembers what succeeded. Two callers may read at
-// the same time: no lock is held while the cloud is asked.
-func remembered[T any](l *Lookup, kind string, query any, read func() (T, error)) (T, error) {
+// cached returns the cached answer of a query, or reads it and caches it if that succeeds. Two callers may read at the
+// same time: no lock is held during the call.
+func cached[T any](l *Lookup, kind string, query any, read func() (T, error)) (T, error) {
 	text, err := json.Marshal(query)
 	if err != nil {
 		return *new(T), err
 	}
 	key := kind + string(text)
 	l.mu.Lock()
-	known, ok := l.kept[key]
+	known, ok := l.answers[key]
 	l.mu.Unlock()
 	if ok && l.now().Before(known.until) {
 		return known.value.(T), nil
@@ -158,16 +158,16 @@ func remembered[T any](l *Lookup, kind string, query any, read func() (T, error)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for other, kept := range l.kept {
-		if !l.now().Before(kept.until) {
-			delete(l.kept, other)
+	for other, expired := range l.answers {
+		if !l.now().Before(expired.until) {
+			delete(l.answers, other)
 		}
 	}
-	l.kept[key] = answer{value: value, until: l.now().Add(freshness)}
+	l.answers[key] = answer{value: value, until: l.now().Add(cacheTTL)}
 	return value, nil
 }
 
-func filtersOf(from []infrav1.AWSFilter) (to []types.Filter) {
+func toFilters(from []infrav1.AWSFilter) (to []types.Filter) {
 	for _, f := range from {
 		to = append(to, filter(f.Name, f.Values...))
 	}

@@ -19,12 +19,12 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// network puts subnets and security groups into the request: as network interfaces when there is a subnet,
-// because EC2 takes public and IPv6 addresses only with one; without a subnet, what the launch template or
-// the default VPC says holds.
-func (l *Lookup) network(ctx context.Context, order Order, request *ec2.RunInstancesInput) error {
-	spec := order.Spec
-	groups, err := l.groups(ctx, "spec.securityGroups", spec.SecurityGroups)
+// addNetwork adds subnets and security groups to the request: as network interfaces when there is a subnet, because EC2
+// accepts public and IPv6 addresses only on one; without a subnet, that of the launch template or of the default VPC
+// applies.
+func (l *Lookup) addNetwork(ctx context.Context, input Input, request *ec2.RunInstancesInput) error {
+	spec := input.Spec
+	groups, err := l.resolveSecurityGroups(ctx, "spec.securityGroups", spec.SecurityGroups)
 	if err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func (l *Lookup) network(ctx context.Context, order Order, request *ec2.RunInsta
 		request.SecurityGroupIds = groups
 		return nil
 	}
-	subnet, err := l.subnet(ctx, "spec.subnet", spec.Subnet, order)
+	subnet, err := l.resolveSubnet(ctx, "spec.subnet", spec.Subnet, input)
 	if err != nil {
 		return err
 	}
@@ -44,27 +44,27 @@ func (l *Lookup) network(ctx context.Context, order Order, request *ec2.RunInsta
 		AssociatePublicIpAddress: spec.PublicIP,
 		Ipv6AddressCount:         spec.IPv6AddressCount,
 	}}
-	for i, further := range spec.NetworkInterfaces {
+	for i, additional := range spec.NetworkInterfaces {
 		field := fmt.Sprintf("spec.networkInterfaces[%d]", i)
-		made, err := l.networkInterface(ctx, field, further, order)
+		nic, err := l.networkInterface(ctx, field, additional, input)
 		if err != nil {
 			return err
 		}
-		made.DeviceIndex = aws.Int32(int32(i) + 1) //nolint:gosec // the CRD allows 14
-		if made.Groups == nil {
-			made.Groups = groups
+		nic.DeviceIndex = aws.Int32(int32(i) + 1) //nolint:gosec // the CRD allows 14
+		if nic.Groups == nil {
+			nic.Groups = groups
 		}
-		request.NetworkInterfaces = append(request.NetworkInterfaces, made)
+		request.NetworkInterfaces = append(request.NetworkInterfaces, nic)
 	}
 	return nil
 }
 
-func (l *Lookup) networkInterface(ctx context.Context, field string, from infrav1.AWSNetworkInterface, order Order) (types.InstanceNetworkInterfaceSpecification, error) {
-	subnet, err := l.subnet(ctx, field+".subnet", from.Subnet, order)
+func (l *Lookup) networkInterface(ctx context.Context, field string, from infrav1.AWSNetworkInterface, input Input) (types.InstanceNetworkInterfaceSpecification, error) {
+	subnet, err := l.resolveSubnet(ctx, field+".subnet", from.Subnet, input)
 	if err != nil {
 		return types.InstanceNetworkInterfaceSpecification{}, err
 	}
-	groups, err := l.groups(ctx, field+".securityGroups", from.SecurityGroups)
+	groups, err := l.resolveSecurityGroups(ctx, field+".securityGroups", from.SecurityGroups)
 	if err != nil {
 		return types.InstanceNetworkInterfaceSpecification{}, err
 	}
@@ -74,19 +74,19 @@ func (l *Lookup) networkInterface(ctx context.Context, field string, from infrav
 		Groups:              groups,
 		Ipv6AddressCount:    from.IPv6AddressCount,
 		NetworkCardIndex:    from.NetworkCardIndex,
-		InterfaceType:       maybe(from.Type),
+		InterfaceType:       nonEmpty(from.Type),
 	}, nil
 }
 
-// subnet returns the subnet of a machine. Of several it is the same one as long as that matches: EC2 keeps a token per
-// zone, so a repeated request that went to another zone would make another instance.
-func (l *Lookup) subnet(ctx context.Context, field string, want infrav1.AWSSelector, order Order) (string, error) {
+// resolveSubnet returns the subnet of a machine. Of several it is the same one as long as that matches: EC2 stores client
+// tokens per zone, so a repeated request in another zone would create another instance.
+func (l *Lookup) resolveSubnet(ctx context.Context, field string, want infrav1.AWSSelector, input Input) (string, error) {
 	if want.ID != "" {
 		return want.ID, nil
 	}
-	filters := append(filtersOf(want.Filters), filter("state", "available"))
-	if order.Zone != "" {
-		filters = append(filters, filter("availability-zone", order.Zone))
+	filters := append(toFilters(want.Filters), filter("state", "available"))
+	if input.Zone != "" {
+		filters = append(filters, filter("availability-zone", input.Zone))
 	}
 	found, err := l.subnets(ctx, filters)
 	if err != nil {
@@ -94,25 +94,25 @@ func (l *Lookup) subnet(ctx context.Context, field string, want infrav1.AWSSelec
 	}
 	if len(found) == 0 {
 		where := "in the region"
-		if order.Zone != "" {
-			where = fmt.Sprintf("in zone %q", order.Zone)
+		if input.Zone != "" {
+			where = fmt.Sprintf("in zone %q", input.Zone)
 		}
 		return "", &driver.InvalidConfigurationError{Field: field + ".filters", Err: fmt.Errorf("no available subnet %s matches", where)}
 	}
-	return choose(order.Seed, found), nil
+	return chooseSubnet(input.Seed, found), nil
 }
 
-// choose returns the one of several that has the largest hash with the seed: another one only when that goes, or a
-// larger one comes.
-func choose(seed string, among []string) string {
+// chooseSubnet returns the subnet with the largest hash with the seed. It changes only when that subnet disappears or one
+// with a larger hash is added.
+func chooseSubnet(seed string, subnets []string) string {
 	weight := func(id string) uint64 {
 		sum := sha256.Sum256([]byte(seed + "/" + id))
 		return binary.BigEndian.Uint64(sum[:])
 	}
-	return slices.MaxFunc(among, func(a, b string) int { return cmp.Compare(weight(a), weight(b)) })
+	return slices.MaxFunc(subnets, func(a, b string) int { return cmp.Compare(weight(a), weight(b)) })
 }
 
-// Place is the subnet that a request names, or else the zone; empty when EC2 or a launch template chooses.
+// Place returns the subnet in a request, or else the zone; empty when EC2 or a launch template chooses it.
 func Place(request *ec2.RunInstancesInput) string {
 	if len(request.NetworkInterfaces) > 0 {
 		return aws.ToString(request.NetworkInterfaces[0].SubnetId)
@@ -123,12 +123,12 @@ func Place(request *ec2.RunInstancesInput) string {
 	return ""
 }
 
-// groups returns the security groups of all selectors, each once, in the order of the spec.
-func (l *Lookup) groups(ctx context.Context, field string, want []infrav1.AWSSelector) (ids []string, err error) {
+// resolveSecurityGroups returns the security groups of all selectors, each once, in the order of the spec.
+func (l *Lookup) resolveSecurityGroups(ctx context.Context, field string, want []infrav1.AWSSelector) (ids []string, err error) {
 	for i, selector := range want {
 		matching := []string{selector.ID}
 		if selector.ID == "" {
-			matching, err = l.securityGroups(ctx, filtersOf(selector.Filters))
+			matching, err = l.securityGroups(ctx, toFilters(selector.Filters))
 			if err != nil {
 				return nil, err
 			}

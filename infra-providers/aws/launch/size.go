@@ -18,12 +18,12 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// accelerators are the names under which the device plugins of the makers offer GPUs.
+// accelerators are the resource names of the vendors' device plugins.
 var accelerators = map[string]corev1.ResourceName{"NVIDIA": "nvidia.com/gpu", "AMD": "amd.com/gpu"}
 
 var errNoType = errors.New("the region does not have this instance type")
 
-// Size returns what an instance would offer, from what EC2 publishes about its type and image.
+// Size returns the capacity of an instance, from what EC2 publishes about its type and image.
 func (l *Lookup) Size(ctx context.Context, spec infrav1.AWSMachineSpec) (driver.Size, error) {
 	found, err := l.instanceType(ctx, spec.InstanceType)
 	if err != nil {
@@ -42,7 +42,7 @@ func (l *Lookup) Size(ctx context.Context, spec infrav1.AWSMachineSpec) (driver.
 
 func (l *Lookup) instanceType(ctx context.Context, name string) (types.InstanceTypeInfo, error) {
 	query := &ec2.DescribeInstanceTypesInput{InstanceTypes: []types.InstanceType{types.InstanceType(name)}}
-	found, err := remembered(l, "instance type", query, func() ([]types.InstanceTypeInfo, error) {
+	found, err := cached(l, "instance type", query, func() ([]types.InstanceTypeInfo, error) {
 		out, err := l.api.DescribeInstanceTypes(ctx, query)
 		if err != nil {
 			return nil, err
@@ -83,8 +83,8 @@ func capacity(of types.InstanceTypeInfo) corev1.ResourceList {
 func architecture(of types.InstanceTypeInfo, image types.Image) string {
 	var offered []string
 	if of.ProcessorInfo != nil {
-		for _, one := range of.ProcessorInfo.SupportedArchitectures {
-			if known, ok := goarchs[string(one)]; ok {
+		for _, supported := range of.ProcessorInfo.SupportedArchitectures {
+			if known, ok := architectures[string(supported)]; ok {
 				offered = append(offered, known)
 			}
 		}
@@ -102,15 +102,16 @@ func architecture(of types.InstanceTypeInfo, image types.Image) string {
 	}
 }
 
-// Architecture returns the architecture of an image in Kubernetes' words, empty when it has none.
-func Architecture(of types.Image) string { return goarchs[string(of.Architecture)] }
+// Architecture returns Kubernetes' name for the architecture of an image, empty when it has none.
+func Architecture(of types.Image) string { return architectures[string(of.Architecture)] }
 
-// goarchs are Kubernetes' words for EC2's. It has none for 32 bits and for Macs.
-var goarchs = map[string]string{string(types.ArchitectureTypeX8664): "amd64", string(types.ArchitectureTypeArm64): "arm64"}
+// architectures maps EC2's names to Kubernetes' names. There is none for 32 bits and for Macs.
+var architectures = map[string]string{string(types.ArchitectureTypeX8664): "amd64", string(types.ArchitectureTypeArm64): "arm64"}
 
-func platform(goarch string) types.ArchitectureType {
-	if goarch == "amd64" {
+// toArchitectureType returns EC2's name for an architecture.
+func toArchitectureType(architecture string) types.ArchitectureType {
+	if architecture == "amd64" {
 		return types.ArchitectureTypeX8664
 	}
-	return types.ArchitectureType(goarch)
+	return types.ArchitectureType(architecture)
 }

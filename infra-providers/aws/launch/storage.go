@@ -12,16 +12,16 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 )
 
-// volumes returns what differs from the image, which is the zero value without one. Every volume goes with
-// the instance: one that the image wants to outlive it would be left behind by each deletion.
+// volumes returns what differs from the image, which is the zero value without one. Every volume is deleted with the
+// instance: a volume that the image sets to persist would be orphaned by each deletion.
 func volumes(image types.Image, spec infrav1.AWSMachineSpec) (all []types.BlockDeviceMapping) {
-	further := map[string]bool{}
+	additional := map[string]bool{}
 	for _, volume := range spec.Volumes {
-		further[volume.DeviceName] = true
+		additional[volume.DeviceName] = true
 	}
 	for _, mapping := range image.BlockDeviceMappings {
 		device := aws.ToString(mapping.DeviceName)
-		if mapping.Ebs == nil || further[device] {
+		if mapping.Ebs == nil || additional[device] {
 			continue
 		}
 		isRoot := device == aws.ToString(image.RootDeviceName) && spec.RootVolume != (infrav1.AWSVolume{})
@@ -47,8 +47,8 @@ func ebs(from infrav1.AWSVolume, snapshot string) *types.EbsBlockDevice {
 		Iops:                from.IOPS,
 		Throughput:          from.ThroughputMiBps,
 		Encrypted:           from.Encrypted,
-		KmsKeyId:            maybe(from.KMSKeyID),
-		SnapshotId:          maybe(snapshot),
+		KmsKeyId:            nonEmpty(from.KMSKeyID),
+		SnapshotId:          nonEmpty(snapshot),
 	}
 	if to.KmsKeyId != nil {
 		to.Encrypted = aws.Bool(true)
@@ -56,7 +56,7 @@ func ebs(from infrav1.AWSVolume, snapshot string) *types.EbsBlockDevice {
 	return to
 }
 
-// rootSize is the size of the root volume in GiB, zero when nobody says it.
+// rootSize returns the size of the root volume in GiB, zero when it is unknown.
 func rootSize(image types.Image, spec infrav1.AWSMachineSpec) int32 {
 	if spec.RootVolume.SizeGiB != nil {
 		return *spec.RootVolume.SizeGiB

@@ -10,21 +10,20 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// tagged puts the tags on everything that RunInstances makes, in the very call that makes it, so that at no
-// moment something of ours exists without them.
-func tagged(tags map[string]string, spot bool) (all []types.TagSpecification) {
-	made := []types.ResourceType{types.ResourceTypeInstance, types.ResourceTypeVolume, types.ResourceTypeNetworkInterface}
+// tagSpecifications returns the tags of everything that RunInstances creates. They are part of that call, so that at no
+// time a resource exists without them.
+func tagSpecifications(tags map[string]string, spot bool) (all []types.TagSpecification) {
+	resources := []types.ResourceType{types.ResourceTypeInstance, types.ResourceTypeVolume, types.ResourceTypeNetworkInterface}
 	if spot {
-		made = append(made, types.ResourceTypeSpotInstancesRequest)
+		resources = append(resources, types.ResourceTypeSpotInstancesRequest)
 	}
-	for _, kind := range made {
+	for _, kind := range resources {
 		all = append(all, types.TagSpecification{ResourceType: kind, Tags: Tags(tags)})
 	}
 	return all
 }
 
-// Tags writes tags as EC2 takes them. Their order counts: a request that is repeated under the same token must
-// be the same.
+// Tags converts tags. They are sorted, because a request that is repeated with the same client token must be identical.
 func Tags(tags map[string]string) (list []types.Tag) {
 	for _, key := range slices.Sorted(maps.Keys(tags)) {
 		value := tags[key]

@@ -12,34 +12,34 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// MaxUserData is the most that EC2 takes, in bytes before the base64 encoding.
+// MaxUserData is the maximum size of user data in EC2, in bytes before the base64 encoding.
 const MaxUserData = 16 << 10
 
-// encode makes user data fit. Cloud-init unpacks gzip by itself, so what is too long is packed; Ignition
-// gets its configuration as it is.
-func encode(data []byte, format string) (*string, error) {
+// encodeUserData encodes user data in base64. Data that is too long is compressed for cloud-init, which decompresses
+// gzip by itself. Ignition does not.
+func encodeUserData(data []byte, format string) (*string, error) {
 	if len(data) == 0 {
 		return nil, nil
 	}
-	packed := data
+	compressed := data
 	if len(data) > MaxUserData && format != "ignition" {
-		packed = pack(data)
+		compressed = compress(data)
 	}
-	if len(packed) > MaxUserData {
+	if len(compressed) > MaxUserData {
 		return nil, &driver.InvalidConfigurationError{
 			Field: "bootstrap data",
-			Err:   fmt.Errorf("%d bytes (%d to send) are more than the %d bytes of user data that EC2 takes: move files to an image or to a download", len(data), len(packed), MaxUserData),
+			Err:   fmt.Errorf("%d bytes (%d to send) are more than the %d bytes of user data that EC2 accepts: move files to an image or to a download", len(data), len(compressed), MaxUserData),
 		}
 	}
-	encoded := base64.StdEncoding.EncodeToString(packed)
+	encoded := base64.StdEncoding.EncodeToString(compressed)
 	return &encoded, nil
 }
 
-// pack gives the same bytes each time, because the request may have to be repeated word for word.
-func pack(data []byte) []byte {
+// compress is deterministic, because a repeated request must be identical.
+func compress(data []byte) []byte {
 	buffer := &bytes.Buffer{}
-	writer, _ := gzip.NewWriterLevel(buffer, gzip.BestCompression) // fails for unknown levels only
-	_, _ = writer.Write(data)                                      // a buffer takes everything
+	writer, _ := gzip.NewWriterLevel(buffer, gzip.BestCompression) // fails for an unknown level only
+	_, _ = writer.Write(data)                                      // a buffer accepts everything
 	_ = writer.Close()
 	return buffer.Bytes()
 }

@@ -31,11 +31,11 @@ var clouds = map[string]func(address string) (cloud, error){
 }
 
 func openAWS(string) (cloud, error) {
-	ec2, err := awsfake.New(awsfake.Options{BootReads: 1, StopReads: 1, KeepReads: 2})
+	ec2, err := awsfake.New(awsfake.Options{PendingReads: 1, StoppingReads: 1, TerminatedReads: 2})
 	if err != nil {
 		return cloud{}, err
 	}
-	return cloud{ec2, func() []string { return append(ec2.Leftovers(), ec2.Complaints()...) }}, nil
+	return cloud{ec2, func() []string { return append(ec2.Leftovers(), ec2.Violations()...) }}, nil
 }
 
 func openHetzner(string) (cloud, error) {

@@ -34,6 +34,7 @@ import (
 	"drover.io/infra-providers/internal/testenv"
 	"drover.io/infra-providers/sim"
 	"drover.io/infra-providers/sim/hypervisor"
+	"drover.io/runtime/envtest"
 	"drover.io/runtime/manager"
 )
 
@@ -190,7 +191,7 @@ func given(t *testing.T) *clusterv1.Cluster {
 func userData(t *testing.T, token string, ca []byte) []byte {
 	t.Helper()
 	kubeconfig := clientcmdapi.NewConfig()
-	kubeconfig.Clusters["c"] = &clientcmdapi.Cluster{Server: testenv.Server(cluster.Config), CertificateAuthorityData: ca}
+	kubeconfig.Clusters["c"] = &clientcmdapi.Cluster{Server: envtest.URL(cluster.Config), CertificateAuthorityData: ca}
 	kubeconfig.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: token}
 	kubeconfig.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
 	kubeconfig.CurrentContext = "x"

@@ -15,16 +15,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"drover.io/runtime/envtest"
 )
 
 // Token is a bootstrap token that hosts may join with.
 const Token = "abcdef.0123456789abcdef"
 
-// AdmitHosts lets hosts join: kube-controller-manager approves and signs their certificates, and Token is
-// valid.
+// AdmitHosts makes the cluster one that hosts can join: kube-controller-manager approves and signs their certificates,
+// and Token is valid.
 func (c *Cluster) AdmitHosts(ctx context.Context) error {
 	for name, role := range map[string][2]string{
 		"test:bootstrappers": {"system:node-bootstrapper", "system:bootstrappers"},
@@ -52,15 +51,23 @@ func (c *Cluster) AdmitHosts(ctx context.Context) error {
 }
 
 func (c *Cluster) startControllerManager() error {
+	assets, err := envtest.Binaries()
+	if err != nil {
+		return err
+	}
+	content, err := envtest.Kubeconfig(c.Config)
+	if err != nil {
+		return err
+	}
 	kubeconfig := filepath.Join(c.dir, "controller-manager.kubeconfig")
-	if err := c.WriteKubeconfig(kubeconfig, c.Config); err != nil {
+	if err := os.WriteFile(kubeconfig, content, 0o600); err != nil {
 		return err
 	}
 	output, err := os.Create(filepath.Join(c.dir, "controller-manager.log"))
 	if err != nil {
 		return err
 	}
-	command := exec.Command(filepath.Join(c.assets, "kube-controller-manager"),
+	command := exec.Command(filepath.Join(assets, "kube-controller-manager"),
 		"--kubeconfig="+kubeconfig,
 		"--leader-elect=false",
 		"--node-monitor-period=1s",
@@ -83,22 +90,4 @@ func (c *Cluster) startControllerManager() error {
 		return output.Close()
 	})
 	return nil
-}
-
-// WriteKubeconfig writes a kubeconfig for a REST configuration.
-func (c *Cluster) WriteKubeconfig(path string, config *rest.Config) error {
-	kubeconfig := clientcmdapi.NewConfig()
-	kubeconfig.Clusters["test"] = &clientcmdapi.Cluster{Server: Server(config), CertificateAuthorityData: config.CAData}
-	kubeconfig.AuthInfos["test"] = &clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}
-	kubeconfig.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "test"}
-	kubeconfig.CurrentContext = "test"
-	return clientcmd.WriteToFile(*kubeconfig, path)
-}
-
-// Server is the URL of the API server.
-func Server(config *rest.Config) string {
-	if len(config.Host) > 8 && config.Host[:8] == "https://" {
-		return config.Host
-	}
-	return "https://" + config.Host
 }

@@ -25,12 +25,13 @@ import (
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/testenv"
 	"drover.io/machine-controller/internal/workload"
+	"drover.io/runtime/envtest"
 )
 
 // server is both the management clusters, each in a namespace of its own, and the workload cluster.
-var server = &testenv.Server{Project: true}
+var server = &envtest.Server{Project: true}
 
-func TestMain(m *testing.M) { testenv.Main(m, server.Stop) }
+func TestMain(m *testing.M) { envtest.Main(m, server.Stop) }
 
 // management is one management cluster, with the Cluster that it shares with its copies.
 type management struct {

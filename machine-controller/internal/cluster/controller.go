@@ -29,6 +29,7 @@ import (
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/patch"
+	"drover.io/machine-controller/internal/statuswriter"
 	"drover.io/machine-controller/internal/workload"
 	"drover.io/runtime/predicates"
 	"drover.io/runtime/results"
@@ -51,8 +52,8 @@ type Reconciler struct {
 	Clock     clock.PassiveClock
 
 	watch  predicates.WatchFilter
-	teller *coalesce.StatusWriter
-	looks  coalesce.Looks
+	teller *statuswriter.Writer
+	looks  coalesce.ResyncLimiter
 }
 
 // state is one Cluster and what a reconcile has observed about it.
@@ -72,7 +73,7 @@ type progress struct{ reason, message string }
 
 // Register adds the controller to the manager, with everything that can wake a Cluster.
 func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, options controller.Options) error {
-	r.watch, r.teller, r.looks.Clock = watch, coalesce.NewStatusWriter(r.Client, r.Clock), r.Clock
+	r.watch, r.teller, r.looks.Clock = watch, statuswriter.New(r.Client, r.Clock), r.Clock
 	children := builder.WithPredicates(watch.ChildPredicate())
 	c, err := builder.ControllerManagedBy(mgr).
 		For(&clusterv1.Cluster{}, builder.WithPredicates(watch.MatchingPredicate())).
@@ -102,13 +103,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) 
 	if cluster.DeletionTimestamp.IsZero() {
 		controllerutil.AddFinalizer(cluster, clusterv1.ClusterFinalizer)
 	}
-	if due := r.looks.Due(cluster.UID); due > 0 {
+	if due := r.looks.Remaining(cluster.UID); due > 0 {
 		return reconcile.Result{RequeueAfter: due}, nil
 	}
 	if err := r.countWorkers(ctx, s); err != nil {
 		return reconcile.Result{}, err // nothing is decided, least of all a deletion, without knowing who is left
 	}
-	r.looks.Took(cluster.UID, len(s.workers.all))
+	r.looks.MarkReconciled(cluster.UID, len(s.workers.all))
 	var errs []error
 	var result reconcile.Result
 	for _, phase := range []func(context.Context, *state) (reconcile.Result, error){
@@ -126,7 +127,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) 
 		return reconcile.Result{}, kerrors.NewAggregate(errs)
 	}
 	r.setStatus(s)
-	again, err := r.teller.Status(ctx, before, cluster, pressing(before, cluster))
+	again, err := r.teller.Write(ctx, before, cluster, pressing(before, cluster))
 	if err := kerrors.NewAggregate(append(errs, results.IgnoreNotFoundOrConflict(err))); err != nil {
 		return reconcile.Result{}, err
 	}

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	"drover.io/machine-controller/internal/annotation"
-	"drover.io/machine-controller/internal/coalesce"
+	"drover.io/machine-controller/internal/statuswriter"
 	"drover.io/runtime/predicates"
 )
 
@@ -66,12 +66,12 @@ func pressing(before, after *clusterv1.Cluster) bool {
 	}
 	return before.Status.ObservedGeneration != after.Status.ObservedGeneration || before.Status.Phase != after.Status.Phase ||
 		!equality.Semantic.DeepEqual(before.Status.Initialization, after.Status.Initialization) ||
-		tally(before).Complete() != tally(after).Complete() || coalesce.Turned(before, after, others...)
+		tally(before).Complete() != tally(after).Complete() || statuswriter.ConditionsChanged(before, after, others...)
 }
 
-func tally(c *clusterv1.Cluster) coalesce.Count {
+func tally(c *clusterv1.Cluster) statuswriter.Counts {
 	w := ptr.Deref(c.Status.Workers, clusterv1.WorkersStatus{})
-	return coalesce.Count{
+	return statuswriter.Counts{
 		Desired: ptr.Deref(w.DesiredReplicas, 0), Replicas: ptr.Deref(w.Replicas, 0), Ready: ptr.Deref(w.ReadyReplicas, 0),
 		Available: ptr.Deref(w.AvailableReplicas, 0), UpToDate: ptr.Deref(w.UpToDateReplicas, 0),
 	}

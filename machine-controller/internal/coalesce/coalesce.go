@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package coalesce lets many events about many objects become one reconcile of what owns
-// them: a thousand Machines that change within a moment are one look at their MachineSet.
-// It owns the delay, not the mapping; controllers use it for the objects below them.
+// Package coalesce merges the events of many objects into one reconcile of their owner: a thousand Machines that change
+// within a moment are one reconcile of their MachineSet. It decides when the owner is reconciled, not which owner it is;
+// controllers use it for the objects below theirs.
 package coalesce
 
 import (

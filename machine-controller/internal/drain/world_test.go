@@ -23,34 +23,28 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
-	"drover.io/machine-controller/internal/testenv"
+	"drover.io/runtime/envtest"
 )
 
 // controlPlane starts an API server of its own with the real kube-controller-manager: ReplicaSets and budgets.
 func controlPlane(t *testing.T) (client.WithWatch, *rest.Config) {
 	t.Helper()
-	assets, err := testenv.Binaries()
+	assets, err := envtest.Binaries()
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := &envtest.Environment{BinaryAssetsDirectory: assets}
-	config, err := env.Start()
+	server := &envtest.Server{}
+	config, err := server.Start()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := env.Stop(); err != nil {
+		if err := server.Stop(); err != nil {
 			t.Errorf("stopping the API server: %v", err)
 		}
 	})
-	config.QPS = -1
-	user, err := env.AddUser(envtest.User{Name: "controllers", Groups: []string{"system:masters"}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	kubeconfig, err := user.KubeConfig()
+	kubeconfig, err := envtest.Kubeconfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,30 +17,30 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// doubtAfter is how long a write may stay unseen before it is worth asking the API server
+// verifyAfter is how long a write may stay unseen before it is worth asking the API server
 // whether the object still exists: one that came and went between two events is never seen.
-const doubtAfter = 5 * time.Second
+const verifyAfter = 5 * time.Second
 
-// forgetOwnerAfter is when an owner that nobody asked about is forgotten: it is gone without having been finalized. An
+// ownerTTL is when an owner that nobody asked about is forgotten: it is gone without having been finalized. An
 // owner that is there is asked about at least once in a sync period, and one that is forgotten by mistake only costs
 // a read.
-const forgetOwnerAfter = 2 * time.Hour
+const ownerTTL = 2 * time.Hour
 
 // Tracker remembers the unseen writes of every owner. The zero value needs only a Clock.
 type Tracker struct {
 	Clock clock.PassiveClock
 
 	mu     sync.Mutex
-	owners map[types.UID]*memory
+	owners map[types.UID]*ownerWrites
 	swept  time.Time
 }
 
-type memory struct {
-	known   bool
-	created map[types.UID]write
-	deleted map[types.UID]write
-	// asked is when it was last needed.
-	asked time.Time
+type ownerWrites struct {
+	verified bool
+	created  map[types.UID]write
+	deleted  map[types.UID]write
+	// lastUsed is when it was last needed.
+	lastUsed time.Time
 }
 
 type write struct {
@@ -66,7 +66,7 @@ func (t *Tracker) Deleted(owner types.UID, object client.Object) {
 // the cache does not show yet, and those objects among the created that have been unseen
 // for so long that the caller should ask the API server about them and, if they do not
 // exist, [Tracker.Forget] them.
-func Unseen[T client.Object](t *Tracker, owner types.UID, shown []T) (count int, doubtful map[types.UID]client.ObjectKey) {
+func Unseen[T client.Object](t *Tracker, owner types.UID, shown []T) (count int, unverified map[types.UID]client.ObjectKey) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	m := t.of(owner)
@@ -81,14 +81,14 @@ func Unseen[T client.Object](t *Tracker, owner types.UID, shown []T) (count int,
 		}
 	}
 	for uid, w := range m.created {
-		if t.Clock.Since(w.at) > doubtAfter {
-			if doubtful == nil {
-				doubtful = map[types.UID]client.ObjectKey{}
+		if t.Clock.Since(w.at) > verifyAfter {
+			if unverified == nil {
+				unverified = map[types.UID]client.ObjectKey{}
 			}
-			doubtful[uid] = w.key
+			unverified[uid] = w.key
 		}
 	}
-	return len(m.created) + len(m.deleted), doubtful
+	return len(m.created) + len(m.deleted), unverified
 }
 
 // Forget drops an object that turned out not to exist.
@@ -98,28 +98,28 @@ func (t *Tracker) Forget(owner, object types.UID) {
 	delete(t.of(owner).created, object)
 }
 
-// Known reports whether this process has compared the owner's objects in the cache with the
+// Verified reports whether this process has compared the owner's objects in the cache with the
 // API server before. Until then the cache may be older than the last write of the process
 // that was here before.
-func (t *Tracker) Known(owner types.UID) bool {
+func (t *Tracker) Verified(owner types.UID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.of(owner).known
+	return t.of(owner).verified
 }
 
-// Know notes that the comparison was made and found no difference.
-func (t *Tracker) Know(owner types.UID) {
+// SetVerified notes that the comparison was made and found no difference.
+func (t *Tracker) SetVerified(owner types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.of(owner).known = true
+	t.of(owner).verified = true
 }
 
-// Doubt takes back [Tracker.Know]: the answer to a write was lost, so the caller has to look
+// Unverify takes back [Tracker.Know]: the answer to a write was lost, so the caller has to look
 // at the API server itself again.
-func (t *Tracker) Doubt(owner types.UID) {
+func (t *Tracker) Unverify(owner types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.of(owner).known = false
+	t.of(owner).verified = false
 }
 
 // Drop forgets an owner that is gone.
@@ -130,18 +130,18 @@ func (t *Tracker) Drop(owner types.UID) {
 }
 
 // of returns the memory of an owner. The caller holds the lock.
-func (t *Tracker) of(owner types.UID) *memory {
+func (t *Tracker) of(owner types.UID) *ownerWrites {
 	now := t.Clock.Now()
 	if t.owners == nil {
-		t.owners = map[types.UID]*memory{}
+		t.owners = map[types.UID]*ownerWrites{}
 	}
-	if now.Sub(t.swept) > forgetOwnerAfter {
+	if now.Sub(t.swept) > ownerTTL {
 		t.swept = now
-		maps.DeleteFunc(t.owners, func(_ types.UID, m *memory) bool { return now.Sub(m.asked) > forgetOwnerAfter })
+		maps.DeleteFunc(t.owners, func(_ types.UID, m *ownerWrites) bool { return now.Sub(m.lastUsed) > ownerTTL })
 	}
 	if t.owners[owner] == nil {
-		t.owners[owner] = &memory{created: map[types.UID]write{}, deleted: map[types.UID]write{}}
+		t.owners[owner] = &ownerWrites{created: map[types.UID]write{}, deleted: map[types.UID]write{}}
 	}
-	t.owners[owner].asked = now
+	t.owners[owner].lastUsed = now
 	return t.owners[owner]
 }

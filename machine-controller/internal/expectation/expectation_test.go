@@ -65,17 +65,17 @@ func TestUnseen(t *testing.T) {
 	}
 }
 
-func TestACreationUnseenForLongIsDoubtful(t *testing.T) {
+func TestLongUnseenCreationIsReported(t *testing.T) {
 	t.Parallel()
 	clk := testingclock.NewFakePassiveClock(epoch)
 	tracker := &Tracker{Clock: clk}
 	tracker.Created("owner", machine("a"))
-	clk.SetTime(epoch.Add(doubtAfter))
+	clk.SetTime(epoch.Add(verifyAfter))
 	tracker.Created("owner", machine("b"))
 	if _, doubtful := Unseen(tracker, "owner", []*clusterv1.Machine{}); doubtful != nil {
 		t.Errorf("doubts %v too early", doubtful)
 	}
-	clk.SetTime(epoch.Add(doubtAfter + 1))
+	clk.SetTime(epoch.Add(verifyAfter + 1))
 	want := map[types.UID]client.ObjectKey{"a": {Namespace: "ns", Name: "m-a"}}
 	count, doubtful := Unseen(tracker, "owner", []*clusterv1.Machine{})
 	if diff := cmp.Diff(want, doubtful); diff != "" || count != 2 {
@@ -87,7 +87,7 @@ func TestACreationUnseenForLongIsDoubtful(t *testing.T) {
 	}
 }
 
-func TestKnowledge(t *testing.T) {
+func TestVerified(t *testing.T) {
 	t.Parallel()
 	tracker := &Tracker{Clock: testingclock.NewFakePassiveClock(epoch)}
 	for i, step := range []struct {
@@ -95,14 +95,14 @@ func TestKnowledge(t *testing.T) {
 		want bool
 	}{
 		{func() {}, false},
-		{func() { tracker.Know("owner") }, true},
+		{func() { tracker.SetVerified("owner") }, true},
 		{func() { tracker.Created("owner", machine("a")) }, true},
-		{func() { tracker.Doubt("owner") }, false},
-		{func() { tracker.Know("owner") }, true},
+		{func() { tracker.Unverify("owner") }, false},
+		{func() { tracker.SetVerified("owner") }, true},
 		{func() { tracker.Drop("owner") }, false},
 	} {
 		step.do()
-		if got := tracker.Known("owner"); got != step.want {
+		if got := tracker.Verified("owner"); got != step.want {
 			t.Errorf("step %d: known is %t, want %t", i, got, step.want)
 		}
 	}
@@ -111,18 +111,18 @@ func TestKnowledge(t *testing.T) {
 	}
 }
 
-// TestOwnersThatVanishAreForgotten has owners whose finalizers somebody takes off, so that none is ever dropped.
-func TestOwnersThatVanishAreForgotten(t *testing.T) {
+// TestOwnersExpire has owners whose finalizers somebody takes off, so that none is ever dropped.
+func TestOwnersExpire(t *testing.T) {
 	t.Parallel()
 	clk := testingclock.NewFakePassiveClock(epoch)
 	tracker := &Tracker{Clock: clk}
 	for i := range 1000 {
 		tracker.Created(types.UID(fmt.Sprint(i)), machine("a"))
 	}
-	tracker.Know("stays")
+	tracker.SetVerified("stays")
 	for range 3 {
-		clk.SetTime(clk.Now().Add(forgetOwnerAfter - time.Minute))
-		if !tracker.Known("stays") {
+		clk.SetTime(clk.Now().Add(ownerTTL - time.Minute))
+		if !tracker.Verified("stays") {
 			t.Error("what is asked about was forgotten")
 		}
 	}

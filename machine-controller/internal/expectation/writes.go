@@ -15,11 +15,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
-// forgetAfter is how long a write is remembered that no cache was asked about: its object is gone.
-const forgetAfter = 10 * time.Minute
+// writeTTL is how long a write is remembered that no cache was asked about: its object is gone.
+const writeTTL = 10 * time.Minute
 
-// ended is the version of what our last write has ended: no cache can show anything newer.
-const ended = ""
+// finalized is the version of what our last write has ended: no cache can show anything newer.
+const finalized = ""
 
 // Writes remembers the resource version of our last write to each object, so that a cache that is older
 // can be told from one that shows it, and the echo of a write from news. The zero value needs only a Clock.
@@ -27,11 +27,11 @@ type Writes struct {
 	Clock clock.PassiveClock
 
 	mu       sync.Mutex
-	versions map[types.UID]noted
+	versions map[types.UID]observedWrite
 	swept    time.Time
 }
 
-type noted struct {
+type observedWrite struct {
 	version string
 	at      time.Time
 	// awaited: somebody found the cache behind, and counts on being woken by the write's echo.
@@ -41,24 +41,24 @@ type noted struct {
 // Note remembers the object's resource version as that of our last write.
 func (w *Writes) Note(object client.Object) { w.note(object, object.GetResourceVersion()) }
 
-// Ended remembers that our last write took the last finalizer of an object that was being deleted: whatever a
+// Finalized remembers that our last write took the last finalizer of an object that was being deleted: whatever a
 // cache shows of it from now on is old.
-func (w *Writes) Ended(object client.Object) { w.note(object, ended) }
+func (w *Writes) Finalized(object client.Object) { w.note(object, finalized) }
 
 func (w *Writes) note(object client.Object, version string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := w.Clock.Now()
 	if w.versions == nil {
-		w.versions = map[types.UID]noted{}
+		w.versions = map[types.UID]observedWrite{}
 	}
-	w.versions[object.GetUID()] = noted{version: version, at: now}
-	if now.Sub(w.swept) < forgetAfter {
+	w.versions[object.GetUID()] = observedWrite{version: version, at: now}
+	if now.Sub(w.swept) < writeTTL {
 		return
 	}
 	w.swept = now
 	for uid, each := range w.versions {
-		if now.Sub(each.at) >= forgetAfter {
+		if now.Sub(each.at) >= writeTTL {
 			delete(w.versions, uid)
 		}
 	}
@@ -74,7 +74,7 @@ func (w *Writes) Behind(object client.Object) bool {
 		return false
 	}
 	order, err := resourceversion.CompareResourceVersion(object.GetResourceVersion(), last.version)
-	if last.version == ended || err == nil && order < 0 {
+	if last.version == finalized || err == nil && order < 0 {
 		last.awaited = true
 		w.versions[object.GetUID()] = last
 		return true

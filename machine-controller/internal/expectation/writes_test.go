@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
-func TestWritesTellAnOlderCache(t *testing.T) {
+func TestBehindDetectsOlderCache(t *testing.T) {
 	t.Parallel()
 	at := func(version string) *clusterv1.Machine {
 		return &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{UID: "m", ResourceVersion: version}}
@@ -44,11 +44,11 @@ func TestWritesTellAnOlderCache(t *testing.T) {
 	}
 }
 
-func TestWritesKnowWhatTheyEnded(t *testing.T) {
+func TestFinalizedIsAlwaysBehind(t *testing.T) {
 	t.Parallel()
 	w := Writes{Clock: testingclock.NewFakePassiveClock(epoch)}
 	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{UID: "m", ResourceVersion: "10"}}
-	w.Ended(m)
+	w.Finalized(m)
 	for range 2 {
 		if !w.Behind(m) {
 			t.Error("what was ended is taken for alive")
@@ -56,7 +56,7 @@ func TestWritesKnowWhatTheyEnded(t *testing.T) {
 	}
 }
 
-func TestNewsAreNoEchoes(t *testing.T) {
+func TestNewsSkipsOwnWrites(t *testing.T) {
 	t.Parallel()
 	at := func(version string) *clusterv1.Machine {
 		return &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{UID: "m", ResourceVersion: version}}
@@ -87,13 +87,13 @@ func TestNewsAreNoEchoes(t *testing.T) {
 	}
 }
 
-func TestWritesForgetWhatIsGone(t *testing.T) {
+func TestWritesExpire(t *testing.T) {
 	t.Parallel()
 	clk := testingclock.NewFakePassiveClock(epoch)
 	w := Writes{Clock: clk}
 	for _, uid := range []types.UID{"gone", "new"} {
 		w.Note(&clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{UID: uid, ResourceVersion: "1"}})
-		clk.SetTime(clk.Now().Add(forgetAfter))
+		clk.SetTime(clk.Now().Add(writeTTL))
 	}
 	if _, kept := w.versions["gone"]; kept || len(w.versions) != 1 {
 		t.Errorf("remembers %v", w.versions)

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"drover.io/machine-controller/internal/testenv"
+	"drover.io/runtime/envtest"
 )
 
 // refusing takes no index.
@@ -48,7 +49,7 @@ func newCache(t *testing.T) (cache.Cache, *rest.Config, *runtime.Scheme) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	scheme, err := testenv.Scheme()
+	scheme, err := envtest.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}

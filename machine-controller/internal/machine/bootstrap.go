@@ -11,41 +11,40 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/contract"
+	"drover.io/machine-controller/internal/machine/deletion"
 )
 
-// bootstrap learns the name of the Secret that the machine boots with, from the
-// BootstrapConfig or from the user, and hands it to the infrastructure provider through
-// spec.bootstrap.dataSecretName.
+// bootstrap copies the name of the Secret with the bootstrap data from the BootstrapConfig to
+// spec.bootstrap.dataSecretName, where the infrastructure provider reads it; a user can set it instead.
 type bootstrap struct {
 	client   client.Client
 	contract *contract.Reader
 	events   *recorder
-	// asked remembers what is being deleted before the cache shows it.
-	asked *coalesce.Pace
+	// requested shows deletions that the cache does not show yet.
+	requested *deletion.Requested
 }
 
 func (p bootstrap) run(ctx context.Context, s *state) (reconcile.Result, error) {
-	spec, known := &s.machine.Spec.Bootstrap, &s.machine.Status.Initialization
+	spec, initialization := &s.machine.Spec.Bootstrap, &s.machine.Status.Initialization
 	if !spec.ConfigRef.IsDefined() {
 		if spec.DataSecretName != nil {
-			known.BootstrapDataSecretCreated = new(true)
+			initialization.BootstrapDataSecretCreated = new(true)
 		}
 		return reconcile.Result{}, nil
 	}
 	config, err := p.contract.BootstrapConfig(ctx, s.machine.Namespace, spec.ConfigRef)
-	s.bootstrap = seen[contract.BootstrapConfig]{config, err}
+	s.bootstrap = observed[contract.BootstrapConfig]{config, err}
 	if err == nil {
-		leave(p.asked, config.Unstructured)
+		p.requested.Apply(config.Unstructured)
 		err = adopt(ctx, p.client, s.machine, config.Unstructured, "spec.bootstrap.configRef")
 	}
 	if isRefused(err) {
-		s.bootstrap = seen[contract.BootstrapConfig]{err: err}
+		s.bootstrap = observed[contract.BootstrapConfig]{err: err}
 		p.events.refused(s.machine, clusterv1.MachineBootstrapConfigReadyCondition, err)
 	}
 	if err != nil {
-		return absent(err, spec.DataSecretName == nil && !s.deleting())
+		return readFailed(err, spec.DataSecretName == nil && !s.deleting())
 	}
 	if s.deleting() {
 		return reconcile.Result{}, nil
@@ -54,18 +53,18 @@ func (p bootstrap) run(ctx context.Context, s *state) (reconcile.Result, error) 
 		spec.DataSecretName = new(config.DataSecretName())
 	}
 	if spec.DataSecretName != nil {
-		known.BootstrapDataSecretCreated = new(true)
+		initialization.BootstrapDataSecretCreated = new(true)
 	}
 	return reconcile.Result{}, nil
 }
 
-// absent decides what a reconcile does about a provider object that could not be read.
-// One that does not exist yet may be created without our hearing of it, since only objects
-// owned by a Machine wake us, so it is looked for again now and then while it is needed.
-func absent(err error, needed bool) (reconcile.Result, error) {
+// readFailed decides what a reconcile does about a provider object that could not be read. The
+// creation of a missing one triggers no reconcile, since only objects owned by a Machine do, so it is
+// read again from time to time while it is needed.
+func readFailed(err error, needed bool) (reconcile.Result, error) {
 	switch {
 	case apierrors.IsNotFound(err) && needed, contract.IsMisconfigured(err), isRefused(err):
-		return reconcile.Result{RequeueAfter: absentRetry}, nil
+		return reconcile.Result{RequeueAfter: objectRetry}, nil
 	case apierrors.IsNotFound(err):
 		return reconcile.Result{}, nil
 	}

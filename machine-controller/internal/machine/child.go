@@ -16,40 +16,33 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/runtime/predicates"
 )
 
-// A foreignError says that a provider's object belongs to something other than the Machine
-// that refers to it. Nothing of such an object is read into the Machine, and it is not deleted.
+// A foreignError means that a provider's object belongs to something other than the Machine that
+// refers to it. Nothing of such an object is read into the Machine, and it is not deleted.
 type foreignError struct{ field, kind, name, owner string }
 
-// Error names the object, whose it is, and the ways out.
+// Error names the object, its owner and the possible corrections.
 func (e *foreignError) Error() string {
 	return fmt.Sprintf("%s: %s %q belongs to %s: name an object that is this Machine's alone, or delete this Machine, which leaves %s %q as it is",
 		e.field, e.kind, e.name, e.owner, e.kind, e.name)
 }
 
-// isRefused reports whether the object behind a reference is not this Machine's to touch.
+// isRefused reports whether the Machine must not use or delete the object that it refers to.
 func isRefused(err error) bool {
 	var foreign *foreignError
 	return errors.As(err, &foreign) || contract.IsInvalidReference(err)
 }
 
-// ownedBy reports whether the machine controls the object, by UID.
-func ownedBy(machine *clusterv1.Machine, child *unstructured.Unstructured) bool {
-	controller := metav1.GetControllerOfNoCopy(child)
-	return controller != nil && controller.UID == machine.UID
-}
-
-// foreign returns the owner that keeps the machine from taking the object; nil if there is
-// none. Whatever controls the Machine itself may have made the object for it: upstream's
-// MachineSets and control planes do, before they make the Machine.
+// foreign returns the owner that prevents the machine from adopting the object; nil if there is
+// none. The controller of the Machine may own the object, too: upstream's MachineSets and control
+// planes create it before the Machine.
 func foreign(machine *clusterv1.Machine, child *unstructured.Unstructured) *metav1.OwnerReference {
-	maker := metav1.GetControllerOfNoCopy(machine)
+	controller := metav1.GetControllerOfNoCopy(machine)
 	for _, owner := range child.GetOwnerReferences() {
-		if owner.UID == machine.UID || (maker != nil && owner.UID == maker.UID) {
+		if owner.UID == machine.UID || (controller != nil && owner.UID == controller.UID) {
 			continue
 		}
 		if (owner.Controller != nil && *owner.Controller) || isMachine(owner) {
@@ -65,10 +58,10 @@ func isMachine(owner metav1.OwnerReference) bool {
 }
 
 // adopt makes the machine the controller of one of its two provider objects, which the field
-// refers to, and puts the cluster's label and the machine's watch-filter label on it. Objects born here have both already and cost
-// nothing; the patch is for objects that a person or another core made, or whose owner
+// refers to, and puts the cluster's label and the machine's watch-filter label on it. Objects that a MachineSet of
+// this manager created have both already and cost nothing; the patch is for objects that a person or another core made, or whose owner
 // reference was removed. An object that belongs to something else is left alone: the error
-// is a foreignError then. An object that is being deleted is not taken any more.
+// is a foreignError then. An object that is being deleted is not adopted.
 func adopt(ctx context.Context, c client.Client, machine *clusterv1.Machine, child *unstructured.Unstructured, field string) error {
 	if owner := foreign(machine, child); owner != nil {
 		return &foreignError{field, child.GetKind(), child.GetName(), fmt.Sprintf("%s %q", owner.Kind, owner.Name)}
@@ -77,7 +70,7 @@ func adopt(ctx context.Context, c client.Client, machine *clusterv1.Machine, chi
 		return nil
 	}
 	label := child.GetLabels()[clusterv1.ClusterNameLabel]
-	if ownedBy(machine, child) && label == machine.Spec.ClusterName && predicates.Inherited(child, machine) {
+	if metav1.IsControlledBy(child, machine) && label == machine.Spec.ClusterName && predicates.Inherited(child, machine) {
 		return nil
 	}
 	references := []metav1.OwnerReference{*metav1.NewControllerRef(machine, clusterv1.GroupVersion.WithKind("Machine"))}
@@ -101,12 +94,4 @@ func adopt(ctx context.Context, c client.Client, machine *clusterv1.Machine, chi
 	child.SetOwnerReferences(references)
 	child.SetResourceVersion(target.GetResourceVersion())
 	return nil
-}
-
-// leave shows a child as being deleted whose deletion was accepted a moment ago, which the cache may not
-// show yet.
-func leave(asked *coalesce.Pace, child *unstructured.Unstructured) {
-	if child.GetDeletionTimestamp() == nil && asked.Due(child.GetUID()) > 0 {
-		child.SetDeletionTimestamp(new(metav1.NewTime(asked.Clock.Now())))
-	}
 }

@@ -127,7 +127,7 @@ func TestAdoptLosesARace(t *testing.T) {
 		t.Fatal(err)
 	}
 	stale.SetResourceVersion("1")
-	if err := adopt(t.Context(), c, adopter(), stale, "spec.x"); !apierrors.IsConflict(errors.Unwrap(err)) || ownedBy(adopter(), stale) {
+	if err := adopt(t.Context(), c, adopter(), stale, "spec.x"); !apierrors.IsConflict(errors.Unwrap(err)) || metav1.IsControlledBy(stale, adopter()) {
 		t.Errorf("an object that has changed since it was read was taken: %v", err)
 	}
 }

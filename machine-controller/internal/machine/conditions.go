@@ -16,14 +16,14 @@ import (
 
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/contract"
-	"drover.io/machine-controller/internal/rollout"
+	"drover.io/machine-controller/internal/rollout/revision"
 )
 
 // Types and reasons are upstream's, and those below; docs/reference/machine.md lists them all.
 const (
-	// ForeignObjectReason says that a referenced object belongs to something else than the Machine.
+	// ForeignObjectReason means that a referenced object belongs to something other than the Machine.
 	ForeignObjectReason = "BelongsToAnother"
-	// InvalidReferenceReason says that a reference names a kind that cannot be meant there.
+	// InvalidReferenceReason means that a reference names a kind that is not allowed there.
 	InvalidReferenceReason = "InvalidReference"
 )
 
@@ -34,7 +34,7 @@ func setClaimedElsewhere(m *clusterv1.Machine, message string) {
 	})
 }
 
-// setClusterMissing reports a machine that cannot be reconciled for want of its Cluster.
+// setClusterMissing reports a machine that cannot be reconciled because its Cluster does not exist.
 func setClusterMissing(m *clusterv1.Machine) {
 	conditions.Set(m, metav1.Condition{
 		Type:    clusterv1.MachineReadyCondition,
@@ -55,9 +55,9 @@ func setBootstrapConfigReady(s *state) {
 		return
 	}
 	done := isTrue(m.Status.Initialization.BootstrapDataSecretCreated)
-	condition := missing(m.Spec.Bootstrap.ConfigRef, s.bootstrap.err, done && s.deleting())
+	condition := unreadable(m.Spec.Bootstrap.ConfigRef, s.bootstrap.err, done && s.deleting())
 	if config := s.bootstrap.object; config != nil {
-		condition = mirrored(&config.Object, done, "status.initialization.dataSecretCreated")
+		condition = mirrorReady(&config.Object, done, "status.initialization.dataSecretCreated")
 	}
 	condition.Type = clusterv1.MachineBootstrapConfigReadyCondition
 	conditions.Set(m, condition)
@@ -66,17 +66,17 @@ func setBootstrapConfigReady(s *state) {
 func setInfrastructureReady(s *state) {
 	m := s.machine
 	done := isTrue(m.Status.Initialization.InfrastructureProvisioned)
-	condition := missing(m.Spec.InfrastructureRef, s.infra.err, done)
+	condition := unreadable(m.Spec.InfrastructureRef, s.infra.err, done)
 	if infra := s.infra.object; infra != nil {
-		condition = mirrored(&infra.Object, done, "status.initialization.provisioned")
+		condition = mirrorReady(&infra.Object, done, "status.initialization.provisioned")
 	}
 	condition.Type = clusterv1.MachineInfrastructureReadyCondition
 	conditions.Set(m, condition)
 }
 
-// mirrored is the Ready condition of a provider's object as the machine reports it; field
-// stands in for a provider that reports none.
-func mirrored(object *contract.Object, done bool, field string) metav1.Condition {
+// mirrorReady is the Ready condition of a provider's object as the machine reports it; field is
+// named instead where the provider reports none.
+func mirrorReady(object *contract.Object, done bool, field string) metav1.Condition {
 	ready := object.Ready()
 	switch {
 	case ready == nil && done:
@@ -103,9 +103,9 @@ func mirrored(object *contract.Object, done bool, field string) metav1.Condition
 	return condition
 }
 
-// missing says why a provider's object could not be read. An object that has existed is
-// reported as deleted, any other as not there yet.
-func missing(ref clusterv1.ContractVersionedObjectReference, err error, existed bool) metav1.Condition {
+// unreadable is the condition for a provider's object that could not be read. An object that has
+// existed is reported as deleted, any other as not existing.
+func unreadable(ref clusterv1.ContractVersionedObjectReference, err error, existed bool) metav1.Condition {
 	switch {
 	case contract.IsInvalidReference(err):
 		return metav1.Condition{Status: metav1.ConditionFalse, Reason: InvalidReferenceReason, Message: err.Error()}
@@ -130,7 +130,7 @@ func missing(ref clusterv1.ContractVersionedObjectReference, err error, existed 
 func setDeleting(s *state) {
 	condition := metav1.Condition{Type: clusterv1.MachineDeletingCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineNotDeletingReason}
 	if s.deleting() {
-		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, s.deletion.reason, s.deletion.message
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, s.deletion.Reason, s.deletion.Message
 		if condition.Reason == "" {
 			condition.Reason = clusterv1.MachineDeletingReason
 		}
@@ -138,8 +138,8 @@ func setDeleting(s *state) {
 	conditions.Set(s.machine, condition)
 }
 
-// setUpdating keeps the condition other tools look for; machines are replaced here, never
-// updated in place.
+// setUpdating sets the condition that other tools expect; machines are replaced here, never updated
+// in place.
 func setUpdating(m *clusterv1.Machine) {
 	conditions.Set(m, metav1.Condition{
 		Type:   clusterv1.MachineUpdatingCondition,
@@ -149,13 +149,13 @@ func setUpdating(m *clusterv1.Machine) {
 }
 
 // setUpToDate compares the machine's MachineSet with its MachineDeployment. Machines that
-// no MachineDeployment owns get no such condition: nobody says what they should be.
+// no MachineDeployment owns get no such condition: nothing defines what they should be.
 func setUpToDate(s *state, now time.Time) {
 	if s.set == nil || s.deployment == nil {
 		return
 	}
-	_, differences := rollout.EqualTemplate(&s.set.Spec.Template, &s.deployment.Spec.Template)
-	if !rollout.IsAfter(s.deployment, s.set, now) {
+	_, differences := revision.EqualTemplate(&s.set.Spec.Template, &s.deployment.Spec.Template)
+	if !revision.IsAfter(s.deployment, s.set, now) {
 		differences = append(differences, "MachineDeployment spec.rollout.after has passed")
 	}
 	condition := metav1.Condition{Type: clusterv1.MachineUpToDateCondition, Status: metav1.ConditionTrue, Reason: clusterv1.MachineUpToDateReason}
@@ -166,8 +166,8 @@ func setUpToDate(s *state, now time.Time) {
 	conditions.Set(s.machine, condition)
 }
 
-// readyFrom are the conditions that a machine's readiness is made of.
-var readyFrom = []string{
+// readyConditions are the conditions that Ready summarizes.
+var readyConditions = []string{
 	clusterv1.MachineDeletingCondition,
 	clusterv1.MachineUpdatingCondition,
 	clusterv1.MachineBootstrapConfigReadyCondition,
@@ -177,7 +177,7 @@ var readyFrom = []string{
 }
 
 func setReady(m *clusterv1.Machine, now time.Time) {
-	types := conditions.ForConditionTypes(append([]string{}, readyFrom...))
+	types := conditions.ForConditionTypes(append([]string{}, readyConditions...))
 	negative := conditions.NegativePolarityConditionTypes{clusterv1.MachineDeletingCondition, clusterv1.MachineUpdatingCondition}
 	for _, gate := range m.Spec.ReadinessGates {
 		types = append(types, gate.ConditionType)
@@ -188,10 +188,10 @@ func setReady(m *clusterv1.Machine, now time.Time) {
 	options := []conditions.SummaryOption{
 		types, negative,
 		conditions.IgnoreTypesIfMissing{clusterv1.MachineHealthCheckSucceededCondition},
-		conditions.CustomMergeStrategy{MergeStrategy: readyMerge(m, negative)},
+		conditions.CustomMergeStrategy{MergeStrategy: readyMergeStrategy(m, negative)},
 	}
 	if !m.DeletionTimestamp.IsZero() {
-		options = append(options, conditions.OverrideConditions{briefDeleting(m, now)})
+		options = append(options, conditions.OverrideConditions{deletingSummary(m, now)})
 	}
 	ready, err := conditions.NewSummaryCondition(m, clusterv1.MachineReadyCondition, options...)
 	if err != nil {
@@ -202,14 +202,14 @@ func setReady(m *clusterv1.Machine, now time.Time) {
 	conditions.Set(m, *ready)
 }
 
-// readyMerge makes the absence of objects unremarkable while they are being deleted.
-func readyMerge(m *clusterv1.Machine, negative []string) conditions.MergeStrategy {
+// readyMergeStrategy lowers the priority of absent objects while the machine is being deleted.
+func readyMergeStrategy(m *clusterv1.Machine, negative []string) conditions.MergeStrategy {
 	usual := conditions.GetDefaultMergePriorityFunc(negative...)
 	return conditions.DefaultMergeStrategy(
 		conditions.GetPriorityFunc(func(condition metav1.Condition) conditions.MergePriority {
-			gone := condition.Reason == clusterv1.ObjectDeletedReason || condition.Reason == clusterv1.ObjectDoesNotExistReason ||
+			deleted := condition.Reason == clusterv1.ObjectDeletedReason || condition.Reason == clusterv1.ObjectDoesNotExistReason ||
 				condition.Reason == clusterv1.MachineNodeDeletedReason || condition.Reason == clusterv1.MachineNodeDoesNotExistReason
-			if !m.DeletionTimestamp.IsZero() && gone {
+			if !m.DeletionTimestamp.IsZero() && deleted {
 				return conditions.InfoMergePriority
 			}
 			return usual(condition)
@@ -220,14 +220,14 @@ func readyMerge(m *clusterv1.Machine, negative []string) conditions.MergeStrateg
 	)
 }
 
-// longDeletion is when the Ready condition starts to say that a deletion takes long.
-const longDeletion = 15 * time.Minute
+// longDeletionThreshold is the duration after which the Ready condition reports a long deletion.
+const longDeletionThreshold = 15 * time.Minute
 
-// briefDeleting leaves the names of pods and volumes out, so that the Ready conditions of
-// many deleting machines read the same and can be told as one by their owners.
-func briefDeleting(m *clusterv1.Machine, now time.Time) conditions.ConditionWithOwnerInfo {
+// deletingSummary omits the names of Pods and volumes, so that the Ready conditions of many deleting
+// machines are equal and their owners can merge them into one.
+func deletingSummary(m *clusterv1.Machine, now time.Time) conditions.ConditionWithOwnerInfo {
 	message := "Machine deletion in progress, stage: " + conditions.GetReason(m, clusterv1.MachineDeletingCondition)
-	if now.Sub(m.DeletionTimestamp.Time) > longDeletion {
+	if now.Sub(m.DeletionTimestamp.Time) > longDeletionThreshold {
 		message = "Machine deletion in progress for more than 15m, stage: " + conditions.GetReason(m, clusterv1.MachineDeletingCondition)
 	}
 	return conditions.ConditionWithOwnerInfo{

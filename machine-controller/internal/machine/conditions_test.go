@@ -17,7 +17,8 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	"drover.io/machine-controller/internal/contract"
-	"drover.io/machine-controller/internal/rollout"
+	"drover.io/machine-controller/internal/machine/deletion"
+	"drover.io/machine-controller/internal/rollout/revision"
 )
 
 var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -273,9 +274,9 @@ func TestReadyTellsOfADeletionWithoutItsDetails(t *testing.T) {
 			t.Parallel()
 			m := healthy()
 			m.DeletionTimestamp = new(metav1.NewTime(epoch.Add(-test.age)))
-			s := &state{machine: m, deletion: progress{clusterv1.MachineDeletingDrainingNodeReason, "pod-1 is in the way"}}
+			s := &state{machine: m, deletion: deletion.Progress{Reason: clusterv1.MachineDeletingDrainingNodeReason, Message: "pod-1 is in the way"}}
 			setDeleting(s)
-			setInfrastructureReady(&state{machine: m, infra: seen[contract.InfraMachine]{err: notFound}}) // unremarkable now
+			setInfrastructureReady(&state{machine: m, infra: observed[contract.InfraMachine]{err: notFound}}) // unremarkable now
 			setReady(m, epoch)
 			if got := verdictOf(m, clusterv1.MachineDeletingCondition); got.Message != "pod-1 is in the way" {
 				t.Errorf("Deleting says %q", got.Message)
@@ -323,7 +324,7 @@ func TestUpToDate(t *testing.T) {
 	behind := &state{machine: &clusterv1.Machine{}, set: &clusterv1.MachineSet{}, deployment: &clusterv1.MachineDeployment{}}
 	behind.deployment.Spec.Rollout.After = metav1.NewTime(epoch)
 	behind.set.CreationTimestamp = born
-	behind.set.Labels = map[string]string{clusterv1.MachineDeploymentUniqueLabel: rollout.Identify(behind.deployment, epoch, 1).Label}
+	behind.set.Labels = map[string]string{clusterv1.MachineDeploymentUniqueLabel: revision.Identify(behind.deployment, epoch, 1).Label}
 	setUpToDate(behind, epoch)
 	if diff := cmp.Diff(verdict{"True", clusterv1.MachineUpToDateReason, ""}, verdictOf(behind.machine, clusterv1.MachineUpToDateCondition)); diff != "" {
 		t.Errorf("a set created for the rollout: %s", diff)

@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package machine reconciles Machines: it follows a Machine's bootstrap and infrastructure
-// objects through the contract, finds its Node in the workload cluster, reports on all of
-// them, and deletes in the right order (hooks, drain, volumes, virtual machine, bootstrap,
-// Node). It knows no cloud and creates no objects; the MachineSet controller gives birth to
-// Machines together with their provider objects.
+// objects through the contract, finds its Node in the workload cluster and reports the state of
+// all of them. A Machine that is being deleted is handed to package deletion. It depends on no
+// cloud and creates no objects; the MachineSet controller creates Machines together with their
+// provider objects.
 package machine
 
 import (
@@ -30,10 +30,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"drover.io/machine-controller/internal/clusterevents"
-	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/drain"
 	"drover.io/machine-controller/internal/expectation"
+	"drover.io/machine-controller/internal/machine/deletion"
 	"drover.io/machine-controller/internal/metrics"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/safety"
@@ -44,21 +44,21 @@ import (
 	"drover.io/runtime/results"
 )
 
-// absentRetry is how often an object that must be there, but is not, is looked for.
-const absentRetry = 30 * time.Second
+// objectRetry is how often an object that should exist, and does not, is read again.
+const objectRetry = 30 * time.Second
 
 // answerRetry is how long to wait after a request that the workload cluster did not answer.
 const answerRetry = 2 * time.Second
 
-// busyRetry is how long a Machine waits whose namespace has its share of the workers: the API servers of its workload
-// clusters take their time.
+// busyRetry is how long a Machine waits whose namespace uses its share of the workers, because the API servers of its
+// workload clusters are slow.
 const busyRetry = 5 * time.Second
 
-// turn is how long one reconcile may take, however many requests to a workload cluster it makes.
-const turn = 2 * time.Minute
+// reconcileTimeout is how long one reconcile may take, however many requests to a workload cluster it makes.
+const reconcileTimeout = 2 * time.Minute
 
-// behindRetry is how long to wait for the cache to show our own last write at most.
-const behindRetry = time.Second
+// staleCacheRetry is how long to wait at most until the cache shows the last write of this process.
+const staleCacheRetry = time.Second
 
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines;machines/status;machines/finalizers,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinedrainrules,verbs=get;list;watch
@@ -79,36 +79,36 @@ type Reconciler struct {
 	Guard     *safety.Guard
 	Events    events.EventRecorder
 	Clock     clock.PassiveClock
-	// RemoteConditionsGracePeriod is how long a Node's last known health stands while its
-	// cluster cannot be reached.
+	// RemoteConditionsGracePeriod is how long a Node's last observed health stays valid while
+	// its cluster cannot be reached.
 	RemoteConditionsGracePeriod time.Duration
 	// Workers is how many Machines are reconciled at a time. One namespace gets half of them.
 	Workers int
-	// SyncLabels and SyncAnnotations match keys that go from a Machine to its Node beside
-	// those of the managed domains.
+	// SyncLabels and SyncAnnotations match keys that are copied from a Machine to its Node in
+	// addition to those of the managed domains.
 	SyncLabels, SyncAnnotations []*regexp.Regexp
 
-	phases []phase
-	steps  []step
-	held   holdback
-	writes expectation.Writes
-	share  *fairshare.Gate
+	phases    []phase
+	deleter   *deletion.Deleter
+	debounce  statusDebounce
+	writes    expectation.Writes
+	fairShare *fairshare.Gate
 }
 
-// A phase brings one aspect of a Machine forward, or finds that it is done already. It may
-// change the Machine it was handed; of the API it writes only to the Machine's children.
+// A phase reconciles one aspect of a Machine. It may change the Machine in the state; of the API it
+// writes only to provider objects of the Machine and to its Node.
 type phase interface {
 	run(ctx context.Context, s *state) (reconcile.Result, error)
 }
 
-// Register adds the controller to the manager, with everything that can wake a Machine.
+// Register adds the controller to the manager, with all events that trigger a reconcile.
 func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, options controller.Options) error {
-	r.arrange()
-	r.share = fairshare.NewGate(r.Workers)
+	r.setPhases()
+	r.fairShare = fairshare.NewGate(r.Workers)
 	c, err := builder.ControllerManagedBy(mgr).
 		For(&clusterv1.Machine{}, builder.WithPredicates(watch.MatchingPredicate(), r.writes.News())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.machinesOfCluster), builder.WithPredicates(clusterevents.StateChanged())).
-		Watches(&clusterv1.MachineDeployment{}, handler.EnqueueRequestsFromMapFunc(r.machinesOfDeployment), builder.WithPredicates(watch.ChildPredicate(), revised())).
+		Watches(&clusterv1.MachineDeployment{}, handler.EnqueueRequestsFromMapFunc(r.machinesOfDeployment), builder.WithPredicates(watch.ChildPredicate(), upToDateInputChanged())).
 		WatchesRawSource(r.Workloads.NodeEvents(r.machinesOfNode)).
 		WatchesRawSource(r.Workloads.ClusterEvents(r.machinesOfConnection)).
 		WithOptions(options).
@@ -120,40 +120,34 @@ func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, op
 	return nil
 }
 
-// arrange lists the life of a Machine, in order.
-func (r *Reconciler) arrange() {
+// setPhases lists the phases of a Machine, in order.
+func (r *Reconciler) setPhases() {
 	recorder := &recorder{r.Events}
 	r.writes.Clock = r.Clock
-	asked := &coalesce.Pace{Clock: r.Clock, Period: absentRetry}
+	requested := deletion.NewRequested(r.Clock)
 	r.phases = []phase{
-		ownership{r.Live}, // it belongs to somebody and cannot vanish unseen
-		bootstrap{r.Client, r.Contract, recorder, asked},                                 // the data it boots with is known
-		infrastructure{r.Client, r.Contract, recorder, asked},                            // its virtual machine exists
-		node{r.Client, r.Workloads, nodeSync{r.SyncLabels, r.SyncAnnotations}, recorder}, // it has joined the workload cluster
+		ownership{r.Live}, // it has an owner and a finalizer
+		bootstrap{r.Client, r.Contract, recorder, requested},                             // its bootstrap data exists
+		infrastructure{r.Client, r.Contract, recorder, requested},                        // its instance exists
+		node{r.Client, r.Workloads, nodeSync{r.SyncLabels, r.SyncAnnotations}, recorder}, // its Node has joined the workload cluster
 	}
-	drain := drained{r.Client, r.Workloads, r.Drainer, recorder, r.Clock, r.Guard}
-	r.steps = []step{
-		preDrain(r.Clock),                   // whoever asked may act before the drain
-		drain,                               // no pod is lost
-		detached{drain, r.Volumes},          // no volume is torn off
-		preTerminate(r.Clock),               // whoever asked may act before the end
-		infrastructureGone{r.Client, asked}, // nothing costs money any more
-		bootstrapGone{r.Client, asked},      // no secret is left
-		&nodeGone{workloads: r.Workloads, events: recorder, clock: r.Clock}, // the workload cluster forgets it
-	}
+	r.deleter = deletion.New(deletion.Options{
+		Client: r.Client, Workloads: r.Workloads, Drainer: r.Drainer, Volumes: r.Volumes, Guard: r.Guard,
+		Events: r.Events, Clock: r.Clock, Requested: requested,
+	})
 }
 
-// Reconcile brings one Machine forward, with at most one write to it and one to its status.
+// Reconcile runs the phases of one Machine, with at most one write to it and one to its status.
 func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (reconcile.Result, error) {
 	if r.writes.Behind(m) {
-		return reconcile.Result{RequeueAfter: behindRetry}, nil // its event wakes us, too
+		return reconcile.Result{RequeueAfter: staleCacheRetry}, nil // the event of the write triggers a reconcile, too
 	}
-	leave, ok := r.share.Enter(m.Namespace)
+	leave, ok := r.fairShare.Enter(m.Namespace)
 	if !ok {
 		return reconcile.Result{RequeueAfter: busyRetry}, nil
 	}
 	defer leave()
-	ctx, cancel := context.WithTimeout(ctx, turn)
+	ctx, cancel := context.WithTimeout(ctx, reconcileTimeout)
 	defer cancel()
 	before := m.DeepCopy()
 	s, err := r.observe(ctx, m)
@@ -176,14 +170,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (recon
 	var result reconcile.Result
 	for _, phase := range r.phases {
 		next, err := phase.run(ctx, s)
-		metrics.Failed(operation(phase), err)
+		metrics.Failed(metrics.Operation(phase), err)
 		result, errs = results.Earliest(result, next), append(errs, err)
 	}
 	switch {
 	case !s.deleting():
-	case learned(before, m):
-		// Once the virtual machine is gone nothing else says which Node is left of it.
-		result = results.Earliest(result, reconcile.Result{RequeueAfter: behindRetry}) // the write's event wakes us, too
+	case identityChanged(before, m):
+		// Once the instance is gone nothing else identifies the Node that is left.
+		result = results.Earliest(result, reconcile.Result{RequeueAfter: staleCacheRetry}) // the event of the write triggers a reconcile, too
 	default:
 		next, err := r.finalize(ctx, s)
 		result, errs = results.Earliest(result, next), append(errs, err)
@@ -195,26 +189,22 @@ func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (recon
 	return results.Earliest(result, next), nil
 }
 
-// finalize runs the steps of deletion until one has to wait, and lets the Machine go after the last.
+// finalize deletes what the Machine stands for and then removes the finalizer.
 func (r *Reconciler) finalize(ctx context.Context, s *state) (reconcile.Result, error) {
-	var err error
-	if s.planeGoes, err = r.planeGoes(ctx, s); err != nil {
+	controlPlaneDeleting, err := r.controlPlaneDeleting(ctx, s)
+	if err != nil {
 		return reconcile.Result{}, err
 	}
-	for _, step := range r.steps {
-		done, result, err := step.run(ctx, s)
-		metrics.Failed(operation(step), err)
-		if err != nil || !done {
-			return results.Earliest(result, planeAgain(s)), err
-		}
+	s.deletion, err = r.deleter.Run(ctx, s.forDeletion(controlPlaneDeleting))
+	if err != nil || !s.deletion.Done {
+		return results.Earliest(reconcile.Result{RequeueAfter: s.deletion.RequeueAfter}, controlPlaneRetry(s)), err
 	}
-	s.deletion = progress{reason: clusterv1.MachineDeletingDeletionCompletedReason}
 	controllerutil.RemoveFinalizer(s.machine, clusterv1.MachineFinalizer)
 	return reconcile.Result{}, nil
 }
 
-// observe gathers the Cluster and the owners of a Machine. A missing Cluster is nil, unless
-// the Machine is being deleted: then it counts as a Cluster that is going away.
+// observe reads the Cluster and the owners of a Machine. A missing Cluster is nil, unless the
+// Machine is being deleted: then it counts as a Cluster that is being deleted.
 func (r *Reconciler) observe(ctx context.Context, m *clusterv1.Machine) (*state, error) {
 	s := &state{machine: m, cluster: &clusterv1.Cluster{}, recorded: recordedOn(m)}
 	err := r.Client.Get(ctx, s.clusterKey(), s.cluster, client.UnsafeDisableDeepCopy)
@@ -228,9 +218,9 @@ func (r *Reconciler) observe(ctx context.Context, m *clusterv1.Machine) (*state,
 	case err != nil:
 		return nil, fmt.Errorf("reading Cluster %q: %w", m.Spec.ClusterName, err)
 	}
-	s.set, err = owner[clusterv1.MachineSet](ctx, r.Client, m, "MachineSet")
+	s.set, err = controllerOf[clusterv1.MachineSet](ctx, r.Client, m, "MachineSet")
 	if err == nil && s.set != nil {
-		s.deployment, err = owner[clusterv1.MachineDeployment](ctx, r.Client, s.set, "MachineDeployment")
+		s.deployment, err = controllerOf[clusterv1.MachineDeployment](ctx, r.Client, s.set, "MachineDeployment")
 	}
 	return s, err
 }
@@ -241,21 +231,21 @@ func (r *Reconciler) write(ctx context.Context, before *clusterv1.Machine, s *st
 		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(fmt.Errorf("patching Machine: %w", err))
 	}
 	if s.deleting() && len(s.machine.Finalizers) == 0 {
-		r.writes.Ended(s.machine)
+		r.writes.Finalized(s.machine)
 	} else {
 		r.writes.Note(s.machine)
 	}
 	if s.deleting() && !controllerutil.ContainsFinalizer(s.machine, clusterv1.MachineFinalizer) {
-		r.held.release(s.machine.UID)
+		r.debounce.release(s.machine.UID)
 		return reconcile.Result{}, nil
 	}
 	result := r.setStatus(s)
 	if !equality.Semantic.DeepEqual(before.Status, s.machine.Status) && !urgent(before, s.machine) {
-		if left := r.held.left(s.machine.UID, r.Clock.Now()); left > 0 {
-			return results.Earliest(result, reconcile.Result{RequeueAfter: left}), nil
+		if remaining := r.debounce.remaining(s.machine.UID, r.Clock.Now()); remaining > 0 {
+			return results.Earliest(result, reconcile.Result{RequeueAfter: remaining}), nil
 		}
 	}
-	r.held.release(s.machine.UID)
+	r.debounce.release(s.machine.UID)
 	if err := patch.Status(ctx, r.Client, before, s.machine); err != nil {
 		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(fmt.Errorf("patching the status of Machine: %w", err))
 	}

@@ -13,11 +13,11 @@ import (
 	"drover.io/machine-controller/internal/workload"
 )
 
-// planeGoes finds out whether the control plane that the Cluster refers to is going away, and
-// every Node with it: with its Cluster, or alone. Somebody else's control plane, without a
-// reference, stays. One that is not there any more counts as gone only if nobody answers in
-// its place; of one that cannot be read nothing is assumed.
-func (r *Reconciler) planeGoes(ctx context.Context, s *state) (bool, error) {
+// controlPlaneDeleting reports whether the control plane that the Cluster refers to is deleted, and
+// every Node with it: with its Cluster, or alone. An externally managed control plane, which has no
+// reference, stays. One whose object does not exist counts as deleted only if no API server answers
+// at the endpoint; one that cannot be read does not count as deleted.
+func (r *Reconciler) controlPlaneDeleting(ctx context.Context, s *state) (bool, error) {
 	ref := s.cluster.Spec.ControlPlaneRef
 	if !ref.IsDefined() {
 		return false, nil
@@ -25,7 +25,7 @@ func (r *Reconciler) planeGoes(ctx context.Context, s *state) (bool, error) {
 	if !s.cluster.DeletionTimestamp.IsZero() {
 		return true, nil
 	}
-	plane, err := r.Contract.ControlPlane(ctx, s.machine.Namespace, ref)
+	controlPlane, err := r.Contract.ControlPlane(ctx, s.machine.Namespace, ref)
 	switch {
 	case apierrors.IsNotFound(err):
 		return !s.connection.Connected && s.connection.Reason != workload.ReasonConnecting, nil
@@ -34,14 +34,14 @@ func (r *Reconciler) planeGoes(ctx context.Context, s *state) (bool, error) {
 	case err != nil:
 		return false, err
 	}
-	return plane.GetDeletionTimestamp() != nil, nil
+	return controlPlane.GetDeletionTimestamp() != nil, nil
 }
 
-// planeAgain says when to look for the control plane again while the workload cluster does
-// not answer: that it goes wakes its Cluster, but no Machine.
-func planeAgain(s *state) reconcile.Result {
+// controlPlaneRetry is when to read the control plane again while the workload cluster does
+// not answer: its deletion triggers a reconcile of the Cluster, but not of Machines.
+func controlPlaneRetry(s *state) reconcile.Result {
 	if s.connection.Connected || !s.cluster.Spec.ControlPlaneRef.IsDefined() {
 		return reconcile.Result{}
 	}
-	return reconcile.Result{RequeueAfter: absentRetry}
+	return reconcile.Result{RequeueAfter: objectRetry}
 }

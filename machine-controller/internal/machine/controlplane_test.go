@@ -13,39 +13,39 @@ import (
 	"drover.io/machine-controller/internal/workload"
 )
 
-func TestPlaneGoes(t *testing.T) {
+func TestControlPlaneDeleting(t *testing.T) {
 	t.Parallel()
 	l := newLife(t, "m")
-	goes := l.thing("bootstrap.test.io/v1", "ThingConfig", metav1.ObjectMeta{Namespace: l.machine.Namespace, Name: "goes"})
-	l.must(shared.client.Delete(t.Context(), goes))
+	deleted := l.thing("bootstrap.test.io/v1", "ThingConfig", metav1.ObjectMeta{Namespace: l.machine.Namespace, Name: "deleted"})
+	l.must(shared.client.Delete(t.Context(), deleted))
 	// Any kind that keeps the contract will do for a control plane.
 	plane := func(kind, name string) func(*state) {
 		return func(s *state) {
 			s.cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: "bootstrap.test.io", Kind: kind, Name: name}
 		}
 	}
-	dead := func(s *state) { s.connection = workload.State{Reason: workload.ReasonUnreachable} }
-	alive := func(s *state) { s.connection = workload.State{Connected: true} }
-	unknown := func(s *state) { s.connection = workload.State{Reason: workload.ReasonConnecting} }
-	clusterGoes := func(s *state) { s.cluster.DeletionTimestamp = new(metav1.NewTime(epoch)) }
+	disconnected := func(s *state) { s.connection = workload.State{Reason: workload.ReasonUnreachable} }
+	connected := func(s *state) { s.connection = workload.State{Connected: true} }
+	connecting := func(s *state) { s.connection = workload.State{Reason: workload.ReasonConnecting} }
+	clusterDeleted := func(s *state) { s.cluster.DeletionTimestamp = new(metav1.NewTime(epoch)) }
 	for name, test := range map[string]struct {
 		given []func(*state)
 		want  bool
 	}{
-		"goes with the Cluster that it belongs to":             {[]func(*state){plane("ThingConfig", "m"), clusterGoes}, true},
-		"stays without its Cluster when it is somebody else's": {[]func(*state){clusterGoes, dead}, false},
-		"stays while nobody deletes it, answering or not":      {[]func(*state){plane("ThingConfig", "m"), dead}, false},
-		"goes when it is deleted alone":                        {[]func(*state){plane("ThingConfig", "goes"), alive}, true},
-		"is gone when nobody answers in its place":             {[]func(*state){plane("ThingConfig", "gone"), dead}, true},
-		"is not gone while somebody answers":                   {[]func(*state){plane("ThingConfig", "gone"), alive}, false},
-		"is not gone before anybody was asked":                 {[]func(*state){plane("ThingConfig", "gone"), unknown}, false},
-		"is not gone when it cannot be read":                   {[]func(*state){plane("Unheard", "m"), dead}, false},
+		"is deleted with its Cluster":                                   {[]func(*state){plane("ThingConfig", "m"), clusterDeleted}, true},
+		"is not deleted with the Cluster when it is externally managed": {[]func(*state){clusterDeleted, disconnected}, false},
+		"is not deleted for not answering":                              {[]func(*state){plane("ThingConfig", "m"), disconnected}, false},
+		"is deleted alone":                                              {[]func(*state){plane("ThingConfig", "deleted"), connected}, true},
+		"is deleted when it does not exist and no API server answers":   {[]func(*state){plane("ThingConfig", "absent"), disconnected}, true},
+		"is not deleted while an API server answers":                    {[]func(*state){plane("ThingConfig", "absent"), connected}, false},
+		"is not deleted before the first attempt to connect has ended":  {[]func(*state){plane("ThingConfig", "absent"), connecting}, false},
+		"is not deleted when it cannot be read":                         {[]func(*state){plane("Unheard", "m"), disconnected}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := leaving(test.given...)
+			s := deletingState(test.given...)
 			s.machine.Namespace = l.machine.Namespace
 			l.Eventually(func() (bool, error) { // the cache may be behind
-				return shared.reconciler.planeGoes(t.Context(), s)
+				return shared.reconciler.controlPlaneDeleting(t.Context(), s)
 			}).Should(gomega.Equal(test.want))
 		})
 	}

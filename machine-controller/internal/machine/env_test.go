@@ -29,9 +29,10 @@ import (
 	"drover.io/machine-controller/internal/drain"
 	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/safety"
-	"drover.io/machine-controller/internal/testenv"
+	"drover.io/machine-controller/internal/safety/policy"
 	"drover.io/machine-controller/internal/volume"
 	"drover.io/machine-controller/internal/workload"
+	"drover.io/runtime/envtest"
 )
 
 // patience bounds waiting for real API servers; no test measures time by it.
@@ -40,7 +41,7 @@ const patience = 90 * time.Second
 // environment is two real API servers and a manager with the Machine controller, shared by
 // the tests of this package and started by the first that wants it.
 type environment struct {
-	management, workload testenv.Server
+	management, workload envtest.Server
 	reconciler           *Reconciler
 	// writes counts what the controller has written to the management cluster.
 	writes atomic.Int64
@@ -50,14 +51,14 @@ type environment struct {
 }
 
 var shared = &environment{
-	management: testenv.Server{Project: true, Folders: []string{"testdata"}},
+	management: envtest.Server{Project: true, Folders: []string{"testdata"}},
 	stop:       func() {},
 }
 
 var startEnvironment = sync.OnceValue(func() error { return shared.start() })
 
 func TestMain(m *testing.M) {
-	testenv.Main(m, func() error { shared.stop(); return nil }, shared.workload.Stop, shared.management.Stop)
+	envtest.Main(m, func() error { shared.stop(); return nil }, shared.workload.Stop, shared.management.Stop)
 }
 
 func (e *environment) start() error {
@@ -69,7 +70,7 @@ func (e *environment) start() error {
 	if err != nil {
 		return err
 	}
-	s, err := testenv.Scheme()
+	s, err := envtest.Scheme()
 	if err != nil {
 		return err
 	}
@@ -126,7 +127,7 @@ func (e *environment) register(mgr ctrl.Manager, config *rest.Config) error {
 		Client: e.counting(inner), Live: mgr.GetAPIReader(), Workloads: workloads, Drainer: &drain.Drainer{}, Volumes: &volume.Waiter{},
 		Guard: &safety.Guard{
 			Reader: inner, Workload: workloads.State, Management: func() safety.Reachability { return reach },
-			Default: safety.Default(), Period: time.Hour, Clock: clock.RealClock{},
+			Default: policy.Default(), Period: time.Hour, Clock: clock.RealClock{},
 		},
 		Events: mgr.GetEventRecorder("test"), Clock: clock.RealClock{}, RemoteConditionsGracePeriod: 5 * time.Minute,
 		Contract: &contract.Reader{Resolver: &contract.Resolver{Reader: inner}, Cached: inner, Watcher: &contract.Watcher{
@@ -160,5 +161,5 @@ func (e *environment) kubeconfig() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return testenv.Kubeconfig(config)
+	return envtest.Kubeconfig(config)
 }

@@ -10,48 +10,21 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 )
 
-// recorder holds every event this controller emits, with its words.
+// recorder has a method for every event that this controller emits.
 type recorder struct{ events.EventRecorder }
 
-// refused tells once that a reference was not followed: again only when the condition that
-// the refusal stands in has been something else in between.
+// refused emits an event once for a reference that was not followed, and again only when the condition
+// that reports the refusal has had another message in between.
 func (r *recorder) refused(m *clusterv1.Machine, condition string, err error) {
 	if conditions.GetMessage(m, condition) != err.Error() {
 		r.Eventf(m, nil, corev1.EventTypeWarning, "ReferenceRefused", "FollowReference", "%v", err)
 	}
 }
 
-func (r *recorder) drained(m *clusterv1.Machine, node string) {
-	r.Eventf(m, nil, corev1.EventTypeNormal, "SuccessfulDrainNode", "Drain", "Drained Node %s", node)
-}
-
-func (r *recorder) drainFailed(m *clusterv1.Machine, node string, err error) {
-	r.Eventf(m, nil, corev1.EventTypeWarning, "FailedDrainNode", "Drain", "Draining Node %s: %v", node, err)
-}
-
-func (r *recorder) drainTimedOut(m *clusterv1.Machine, node string) {
-	r.Eventf(m, nil, corev1.EventTypeWarning, "DrainTimedOut", "Drain",
-		"Gave up draining Node %s after spec.deletion.nodeDrainTimeoutSeconds; its remaining pods go down with the machine", node)
-}
-
-func (r *recorder) volumesDetached(m *clusterv1.Machine, node string) {
-	r.Eventf(m, nil, corev1.EventTypeNormal, "NodeVolumesDetached", "DetachVolumes", "All volumes are detached from Node %s", node)
-}
-
-func (r *recorder) detachTimedOut(m *clusterv1.Machine, node string) {
-	r.Eventf(m, nil, corev1.EventTypeWarning, "FailedWaitForVolumeDetach", "DetachVolumes",
-		"Gave up waiting for volumes to detach from Node %s after spec.deletion.nodeVolumeDetachTimeoutSeconds", node)
-}
-
-func (r *recorder) nodeAbandoned(m *clusterv1.Machine, node string, err error) {
-	r.Eventf(m, nil, corev1.EventTypeWarning, "FailedDeleteNode", "DeleteNode",
-		"Gave up deleting Node %s after spec.deletion.nodeDeletionTimeoutSeconds (%v); delete it by hand: kubectl delete node %s", node, err, node)
-}
-
 func (r *recorder) nodeJoined(m *clusterv1.Machine, node string) {
 	r.Eventf(m, nil, corev1.EventTypeNormal, "SuccessfulSetNodeRef", "SetNodeRef", "Machine joined as Node %s", node)
 }
 
-func (r *recorder) nodeClaimed(m *clusterv1.Machine, node string) {
+func (r *recorder) providerIDAssigned(m *clusterv1.Machine, node string) {
 	r.Eventf(m, nil, corev1.EventTypeNormal, "AssignedProviderID", "AssignProviderID", "Wrote the providerID of the machine to Node %s, which had none", node)
 }

@@ -8,15 +8,19 @@ import (
 	"testing"
 
 	"github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/events"
+	testingclock "k8s.io/utils/clock/testing"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/machine-controller/internal/contract"
+	"drover.io/machine-controller/internal/machine/deletion"
 	"drover.io/machine-controller/internal/testenv"
 )
 
@@ -53,7 +57,7 @@ func (l *life) untouched() {
 	l.Helper()
 	for _, o := range []*unstructured.Unstructured{l.infra, l.config} {
 		l.must(shared.client.Get(l.Context(), client.ObjectKeyFromObject(o), o))
-		if o.GetDeletionTimestamp() != nil || !ownedBy(l.machine, o) {
+		if o.GetDeletionTimestamp() != nil || !metav1.IsControlledBy(o, l.machine) {
 			l.Errorf("%s is deleted at %v and owned by %v", o.GetKind(), o.GetDeletionTimestamp(), o.GetOwnerReferences())
 		}
 	}
@@ -132,13 +136,13 @@ func TestAReferenceOfTheWrongKindIsNotFollowed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := leaving(func(s *state) {
+			s := deletingState(func(s *state) {
 				s.machine.Spec.InfrastructureRef, s.machine.Spec.Bootstrap.ConfigRef = ref, ref
-				s.infra = seen[contract.InfraMachine]{}
+				s.infra = observed[contract.InfraMachine]{}
 			})
 			recorded := events.NewFakeRecorder(10)
 			for _, each := range []phase{bootstrap{contract: &contract.Reader{}, events: &recorder{recorded}}, infrastructure{contract: &contract.Reader{}, events: &recorder{recorded}}} {
-				if result, err := each.run(t.Context(), s); err != nil || result.RequeueAfter != absentRetry {
+				if result, err := each.run(t.Context(), s); err != nil || result.RequeueAfter != objectRetry {
 					t.Errorf("result %v, error %v", result, err)
 				}
 			}
@@ -152,10 +156,10 @@ func TestAReferenceOfTheWrongKindIsNotFollowed(t *testing.T) {
 			if told := len(recorded.Events); told != 2 {
 				t.Errorf("%d events", told)
 			}
-			for _, each := range []step{infrastructureGone{}, bootstrapGone{}} {
-				if done, _, err := each.run(t.Context(), s); !done || err != nil {
-					t.Errorf("deletion is done %t, error %v", done, err)
-				}
+			deleter := deletion.New(deletion.Options{Clock: testingclock.NewFakePassiveClock(epoch)})
+			s.node, s.machine.Status.NodeRef = observed[corev1.Node]{err: notFound}, clusterv1.MachineNodeReference{}
+			if progress, err := deleter.Run(t.Context(), s.forDeletion(false)); !progress.Done || err != nil {
+				t.Errorf("deletion is %+v, error %v", progress, err)
 			}
 		})
 	}

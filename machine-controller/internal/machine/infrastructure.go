@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/contract"
+	"drover.io/machine-controller/internal/machine/deletion"
 )
 
 // infrastructure follows the InfraMachine until its virtual machine exists, then copies
@@ -20,25 +20,25 @@ type infrastructure struct {
 	client   client.Client
 	contract *contract.Reader
 	events   *recorder
-	// asked remembers what is being deleted before the cache shows it.
-	asked *coalesce.Pace
+	// requested shows deletions that the cache does not show yet.
+	requested *deletion.Requested
 }
 
 func (p infrastructure) run(ctx context.Context, s *state) (reconcile.Result, error) {
 	machine := s.machine
 	infra, err := p.contract.InfraMachine(ctx, machine.Namespace, machine.Spec.InfrastructureRef)
-	s.infra = seen[contract.InfraMachine]{infra, err}
+	s.infra = observed[contract.InfraMachine]{infra, err}
 	if err == nil {
-		leave(p.asked, infra.Unstructured)
+		p.requested.Apply(infra.Unstructured)
 		err = adopt(ctx, p.client, machine, infra.Unstructured, "spec.infrastructureRef")
 	}
 	if isRefused(err) {
-		s.infra = seen[contract.InfraMachine]{err: err}
+		s.infra = observed[contract.InfraMachine]{err: err}
 		p.events.refused(machine, clusterv1.MachineInfrastructureReadyCondition, err)
 	}
 	if err != nil {
 		provisioned := machine.Status.Initialization.InfrastructureProvisioned != nil
-		return absent(err, !provisioned && !s.deleting())
+		return readFailed(err, !provisioned && !s.deleting())
 	}
 	if !infra.Provisioned() || infra.ProviderID() == "" {
 		return reconcile.Result{}, nil

@@ -15,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -274,10 +273,10 @@ func TestANodeThatNobodySawIsDeleted(t *testing.T) {
 			m := l.machine.DeepCopy()
 			m.Name, m.Status.NodeRef = registered.Name, clusterv1.MachineNodeReference{}
 			m.Spec.ProviderID = "thing://own/" + l.machine.Namespace
-			s := &state{machine: m, cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{UID: "c"}}, node: seen[corev1.Node]{err: notFound}}
-			step := &nodeGone{workloads: shared.reconciler.Workloads, events: &recorder{events.NewFakeRecorder(1)}, clock: shared.reconciler.Clock}
-			if done, _, err := step.run(t.Context(), s); !done || err != nil {
-				t.Fatalf("done %t, error %v", done, err)
+			s := &state{machine: m, cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{UID: "c"}}, node: observed[corev1.Node]{err: notFound}}
+			s.infra.err, s.bootstrap.err = notFound, notFound
+			if progress, err := shared.reconciler.deleter.Run(t.Context(), s.forDeletion(false)); !progress.Done || err != nil {
+				t.Fatalf("progress %+v, error %v", progress, err)
 			}
 			err := shared.nodes.Get(t.Context(), client.ObjectKeyFromObject(registered), registered)
 			if apierrors.IsNotFound(err) != test.want {

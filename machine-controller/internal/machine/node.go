@@ -22,74 +22,74 @@ import (
 
 // node finds the machine's Node in the workload cluster by providerID alone, refers to it,
 // and keeps the labels, annotations and taints on it that come from the machine. The
-// cluster's connection wakes the machine when its Node changes, so nothing is polled.
+// cluster's connection triggers a reconcile when the Node changes, so nothing is polled.
 type node struct {
 	machines  client.Reader
 	workloads *workload.Connections
-	// sync decides what the Node should carry.
+	// sync decides which labels, annotations and taints the Node should have.
 	sync   nodeSync
 	events *recorder
 }
 
 func (p node) run(ctx context.Context, s *state) (reconcile.Result, error) {
-	p.sync.record(s)
+	p.sync.recordRestricted(s)
 	s.connection = p.workloads.State(s.clusterKey())
 	if s.machine.Spec.ProviderID == "" || !isTrue(s.machine.Status.Initialization.InfrastructureProvisioned) {
-		return reconcile.Result{}, nil // what only a user has written proves nothing
+		return reconcile.Result{}, nil // a providerID that only a user has written is not trusted
 	}
-	if err := p.rivalled(ctx, s); err != nil {
+	if err := p.checkProviderIDConflict(ctx, s); err != nil {
 		s.node.err = err
-		if isRivalled(err) {
-			return reconcile.Result{RequeueAfter: absentRetry}, nil
+		if isProviderIDConflict(err) {
+			return reconcile.Result{RequeueAfter: objectRetry}, nil
 		}
 		return reconcile.Result{}, err
 	}
 	connection, err := p.workloads.Get(s.clusterKey())
 	if err != nil {
 		s.node.err = err
-		return reconcile.Result{}, nil //nolint:nilerr // the condition says so, and the connection wakes us
+		return reconcile.Result{}, nil //nolint:nilerr // the condition reports it, and the connection triggers a reconcile
 	}
 	found, err := byProviderID(connection, s.machine)
 	if found == nil && !connection.Synced() {
-		s.connection.Connected = false // what the cache lacks may exist
+		s.connection.Connected = false // the cache may be incomplete
 		s.node.err = workload.ErrNotConnected
-		// A watch that recovers announces what has changed, not that it has recovered.
+		// A watch that recovers sends events of changes only, not of its recovery.
 		return reconcile.Result{RequeueAfter: answerRetry}, nil
 	}
-	s.node = seen[corev1.Node]{found, err}
+	s.node = observed[corev1.Node]{found, err}
 	if found == nil {
 		if apierrors.IsNotFound(err) {
-			err = p.assign(ctx, connection.Client(), s, connection.Node)
+			err = p.assignProviderID(ctx, connection.Client(), s, connection.Node)
 		}
-		return later(err)
+		return retryLater(err)
 	}
 	if s.machine.Status.NodeRef.Name != found.Name {
 		p.events.nodeJoined(s.machine, found.Name)
 	}
 	s.machine.Status.NodeRef = clusterv1.MachineNodeReference{Name: found.Name}
 	s.machine.Status.NodeInfo = found.Status.NodeInfo.DeepCopy()
-	if s.deleting() && terminating(s) {
+	if s.deleting() && s.forDeletion(false).Infrastructure.Deleting() {
 		return reconcile.Result{}, nil
 	}
-	if !p.sync.onRecord(s) {
-		return reconcile.Result{RequeueAfter: behindRetry}, nil // the write's event wakes us, too
+	if !p.sync.recordPersisted(s) {
+		return reconcile.Result{RequeueAfter: staleCacheRetry}, nil // the event of the write triggers a reconcile, too
 	}
 	if err := p.sync.apply(ctx, connection.Client(), s); err != nil {
-		return later(fmt.Errorf("syncing Node %q: %w", found.Name, err))
+		return retryLater(fmt.Errorf("syncing Node %q: %w", found.Name, err))
 	}
-	p.sync.forget(s)
+	p.sync.trimRecord(s)
 	return reconcile.Result{}, nil
 }
 
-// errRivalled says that a machine's providerID is that of another Machine, too.
-var errRivalled = errors.New("its providerID is another Machine's")
+// errProviderIDConflict means that another Machine has the same providerID.
+var errProviderIDConflict = errors.New("its providerID is another Machine's")
 
-func isRivalled(err error) bool { return errors.Is(err, errRivalled) }
+func isProviderIDConflict(err error) bool { return errors.Is(err, errProviderIDConflict) }
 
-// rivalled returns errRivalled if the machine's own infrastructure object does not bear its
-// providerID out, and another Machine of the Cluster has the same: the Node is then not
+// checkProviderIDConflict returns errProviderIDConflict if the InfraMachine does not confirm the
+// providerID of the machine, and another Machine of the Cluster has the same: the Node is then not
 // followed, drained or deleted, since it is likely the other's.
-func (p node) rivalled(ctx context.Context, s *state) error {
+func (p node) checkProviderIDConflict(ctx context.Context, s *state) error {
 	m := s.machine
 	if s.infra.object != nil && s.infra.object.ProviderID() == m.Spec.ProviderID {
 		return nil
@@ -100,16 +100,16 @@ func (p node) rivalled(ctx context.Context, s *state) error {
 	}
 	for _, other := range same {
 		if other.UID != m.UID && other.Namespace == m.Namespace && other.Spec.ClusterName == m.Spec.ClusterName {
-			return fmt.Errorf("%w: Machine %q has providerID %q, and no %s of this Machine's own bears it out", errRivalled, other.Name, m.Spec.ProviderID, m.Spec.InfrastructureRef.Kind)
+			return fmt.Errorf("%w: Machine %q has providerID %q, and no %s of this Machine confirms it", errProviderIDConflict, other.Name, m.Spec.ProviderID, m.Spec.InfrastructureRef.Kind)
 		}
 	}
 	return nil
 }
 
-// later tries a request again that the workload cluster did not answer, or that met a Node
-// newer than the cached one: what the cache does not keep of a Node wakes nobody. Other
-// errors stay.
-func later(err error) (reconcile.Result, error) {
+// retryLater repeats a request that the workload cluster did not answer, or that conflicted with a
+// newer Node than the cached one: changes of fields that the cache drops trigger no reconcile. Other
+// errors are returned.
+func retryLater(err error) (reconcile.Result, error) {
 	if requesterror.IsUnanswered(err) {
 		return reconcile.Result{RequeueAfter: answerRetry}, nil
 	}
@@ -119,7 +119,7 @@ func later(err error) (reconcile.Result, error) {
 // namedNodes is how many Nodes a message names.
 const namedNodes = 5
 
-// errDuplicateNodes says that several Nodes claim the providerID of one machine.
+// errDuplicateNodes means that several Nodes have the providerID of one machine.
 var errDuplicateNodes = errors.New("more than one Node has this providerID")
 
 // byProviderID returns the machine's Node from the connection's cache. Its error is NotFound

@@ -18,9 +18,9 @@ import (
 	"drover.io/machine-controller/internal/workload"
 )
 
-// setNodeConditions reports the Node's health. While the workload cluster cannot be
-// reached the last known health stands for a grace period and is unknown afterwards. It
-// returns when that period ends.
+// setNodeConditions reports the Node's health. While the workload cluster cannot be reached, the
+// last observed health stays for a grace period and is unknown afterwards. The result is when that
+// period ends.
 func (r *Reconciler) setNodeConditions(s *state, now time.Time) reconcile.Result {
 	if s.machine.Spec.ProviderID != "" && !s.connection.Connected {
 		return r.setDisconnected(s, now)
@@ -30,46 +30,46 @@ func (r *Reconciler) setNodeConditions(s *state, now time.Time) reconcile.Result
 		conditions.Set(s.machine, nodeHealthy(node))
 		return reconcile.Result{}
 	}
-	setBoth(s.machine, nodeAbsent(s))
+	setNodeReadyAndHealthy(s.machine, nodeAbsent(s))
 	return reconcile.Result{}
 }
 
-// setDisconnected keeps what was known until the grace period since the last answer is over.
-// Before the control plane is initialized there is nothing to know.
+// setDisconnected keeps the conditions until the grace period since the last answer is over. Before the
+// control plane is initialized there is no health to report.
 func (r *Reconciler) setDisconnected(s *state, now time.Time) reconcile.Result {
 	if s.cluster.UID != "" && !isTrue(s.cluster.Status.Initialization.ControlPlaneInitialized) {
-		setBoth(s.machine, metav1.Condition{
+		setNodeReadyAndHealthy(s.machine, metav1.Condition{
 			Status:  metav1.ConditionUnknown,
 			Reason:  clusterv1.MachineNodeInspectionFailedReason,
-			Message: "Waiting for Cluster control plane to be initialized. " + disconnected(s.connection),
+			Message: "Waiting for Cluster control plane to be initialized. " + disconnectedMessage(s.connection),
 		})
 		return reconcile.Result{}
 	}
-	known := conditions.Has(s.machine, clusterv1.MachineNodeReadyCondition) && conditions.Has(s.machine, clusterv1.MachineNodeHealthyCondition)
-	silent := s.connection.LastProbeSuccess
-	if silent.IsZero() {
-		silent = s.connection.DisconnectedSince // this process has not reached it yet; one before it may have
+	reported := conditions.Has(s.machine, clusterv1.MachineNodeReadyCondition) && conditions.Has(s.machine, clusterv1.MachineNodeHealthyCondition)
+	answered := s.connection.LastProbeSuccess
+	if answered.IsZero() {
+		answered = s.connection.DisconnectedSince // this process has not reached it yet; one before it may have
 	}
-	if left := r.RemoteConditionsGracePeriod - now.Sub(silent); known && left > 0 && !silent.IsZero() {
+	if left := r.RemoteConditionsGracePeriod - now.Sub(answered); reported && left > 0 && !answered.IsZero() {
 		return reconcile.Result{RequeueAfter: left}
 	}
-	setBoth(s.machine, metav1.Condition{
+	setNodeReadyAndHealthy(s.machine, metav1.Condition{
 		Status:  metav1.ConditionUnknown,
 		Reason:  clusterv1.MachineNodeConnectionDownReason,
-		Message: disconnected(s.connection),
+		Message: disconnectedMessage(s.connection),
 	})
 	return reconcile.Result{}
 }
 
-// disconnected says why there is no connection to the workload cluster.
-func disconnected(state workload.State) string {
+// disconnectedMessage is why there is no connection to the workload cluster.
+func disconnectedMessage(state workload.State) string {
 	if state.Message == "" {
 		return "Not connected to the workload cluster yet"
 	}
 	return "Not connected to the workload cluster: " + state.Message
 }
 
-// nodeAbsent says why there is no Node to report about.
+// nodeAbsent is the condition while there is no Node to report about.
 func nodeAbsent(s *state) metav1.Condition {
 	m := s.machine
 	switch {
@@ -97,7 +97,7 @@ func nodeAbsent(s *state) metav1.Condition {
 	}
 }
 
-func setBoth(m *clusterv1.Machine, condition metav1.Condition) {
+func setNodeReadyAndHealthy(m *clusterv1.Machine, condition metav1.Condition) {
 	for _, kind := range []string{clusterv1.MachineNodeReadyCondition, clusterv1.MachineNodeHealthyCondition} {
 		condition.Type = kind
 		conditions.Set(m, condition)
@@ -129,8 +129,8 @@ func nodeReady(node *corev1.Node) metav1.Condition {
 	return ready
 }
 
-// healthFrom are the Node conditions that health is made of, each with the status that is good.
-var healthFrom = []struct {
+// nodeHealthConditions are the Node conditions that health is made of, each with the status that is good.
+var nodeHealthConditions = []struct {
 	kind corev1.NodeConditionType
 	good corev1.ConditionStatus
 }{
@@ -142,9 +142,9 @@ var healthFrom = []struct {
 
 func nodeHealthy(node *corev1.Node) metav1.Condition {
 	var messages []string
-	said := map[string]bool{}
+	distinct := map[string]bool{}
 	var bad, unknown, reported int
-	for _, each := range healthFrom {
+	for _, each := range nodeHealthConditions {
 		found := nodeCondition(node, each.kind)
 		if found == nil {
 			unknown++
@@ -159,7 +159,7 @@ func nodeHealthy(node *corev1.Node) metav1.Condition {
 			message = fmt.Sprintf("Condition is %s", found.Status)
 		}
 		reported++
-		said[message] = true
+		distinct[message] = true
 		messages = append(messages, fmt.Sprintf("* Node.%s: %s", each.kind, message))
 		if found.Status == corev1.ConditionUnknown {
 			unknown++
@@ -167,9 +167,9 @@ func nodeHealthy(node *corev1.Node) metav1.Condition {
 			bad++
 		}
 	}
-	// A kubelet that has gone silent gets one message in every condition: say it once.
-	if reported > 1 && len(said) == 1 && reported == len(messages) {
-		for message := range said {
+	// When a kubelet stops reporting, every condition has the same message: it is shown once.
+	if reported > 1 && len(distinct) == 1 && reported == len(messages) {
+		for message := range distinct {
 			messages = []string{"* Node.AllConditions: " + message}
 		}
 	}

@@ -180,7 +180,7 @@ func TestDisconnectedKeepsWhatWasKnownForTheGracePeriod(t *testing.T) {
 			t.Parallel()
 			m := &clusterv1.Machine{Spec: clusterv1.MachineSpec{ProviderID: "sim://1"}}
 			if test.known {
-				setBoth(m, metav1.Condition{Status: metav1.ConditionTrue, Reason: clusterv1.MachineNodeHealthyReason})
+				setNodeReadyAndHealthy(m, metav1.Condition{Status: metav1.ConditionTrue, Reason: clusterv1.MachineNodeHealthyReason})
 			}
 			r := &Reconciler{RemoteConditionsGracePeriod: grace}
 			cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{UID: "c-uid"}}

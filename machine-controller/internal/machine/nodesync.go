@@ -17,15 +17,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	policyv1 "drover.io/api/policy/v1alpha1"
-	"drover.io/machine-controller/internal/rollout"
+	"drover.io/machine-controller/internal/rollout/revision"
 )
 
 // nodeSync carries labels, annotations and taints from a machine to its Node. It is
-// authoritative for what it has put there, which it remembers in annotations on the Node so
-// that it can take it back, and never touches anything else. What a kubelet may not change is
-// remembered on the Machine as well: root on the host writes annotations of its own Node.
+// authoritative for what it has set there, which it records in annotations of the Node so that it
+// can remove it, and never changes anything else. What a kubelet may not change is recorded on the
+// Machine as well, because root on the host can write the annotations of its own Node.
 type nodeSync struct {
-	// Labels and annotations that match are synced beside those of the managed domains.
+	// Labels and annotations that match are synced in addition to those of the managed domains.
 	labels, annotations []*regexp.Regexp
 }
 
@@ -56,7 +56,7 @@ func (y nodeSync) desired(current *corev1.Node, s *state) *corev1.Node {
 	replace(node.Annotations, node.Annotations[clusterv1.AnnotationsFromMachineAnnotation], annotations, func(string) bool { return true })
 	node.Annotations[clusterv1.LabelsFromMachineAnnotation] = keyList(maps.Keys(labels))
 	node.Annotations[clusterv1.AnnotationsFromMachineAnnotation] = keyList(maps.Keys(annotations))
-	maps.Copy(node.Annotations, identity(s))
+	maps.Copy(node.Annotations, machineAnnotations(s))
 	node.Spec.Taints = desiredTaints(node, s, recorded)
 	return node
 }
@@ -69,7 +69,7 @@ func (y nodeSync) managedLabels(s *state) map[string]string {
 		}
 	}
 	_, interruptible := s.node.object.Labels[clusterv1.InterruptibleLabel]
-	if s.infra.object != nil { // otherwise what was known stands
+	if s.infra.object != nil { // otherwise the label stays as it is
 		interruptible = s.infra.object.Interruptible()
 	}
 	if interruptible {
@@ -88,8 +88,8 @@ func (y nodeSync) managedAnnotations(s *state) map[string]string {
 	return annotations
 }
 
-// identity tells whoever looks at the Node which machine it is; the cluster autoscaler reads it.
-func identity(s *state) map[string]string {
+// machineAnnotations identify the machine on the Node; the cluster autoscaler reads them.
+func machineAnnotations(s *state) map[string]string {
 	annotations := map[string]string{
 		clusterv1.ClusterNameAnnotation:      s.machine.Spec.ClusterName,
 		clusterv1.ClusterNamespaceAnnotation: s.machine.Namespace,
@@ -102,13 +102,13 @@ func identity(s *state) map[string]string {
 	return annotations
 }
 
-// desiredTaints are the Node's taints with those of the machine in place, without the taint
-// that keeps pods away until the first sync, and with the hint that a newer revision exists.
+// desiredTaints are the Node's taints with those of the machine, without the taint that prevents
+// scheduling until the first sync, and with the taint of a Node that has an outdated revision.
 func desiredTaints(node *corev1.Node, s *state, recorded map[string]bool) []corev1.Taint {
 	taints := slices.Clone(node.Spec.Taints)
 	taints = without(taints, clusterv1.NodeUninitializedTaint)
 
-	// Whether the annotation exists, even empty, tells a first sync from a later one.
+	// Only before the first sync the annotation does not exist; afterwards it may be empty.
 	ownedBefore, initialized := node.Annotations[clusterv1.TaintsFromMachineAnnotation]
 	owned, initial := map[string]bool{}, map[string]bool{}
 	for _, taint := range s.machine.Spec.Taints {
@@ -142,7 +142,7 @@ func outdated(s *state) bool {
 	if s.set == nil || s.deployment == nil {
 		return false
 	}
-	return rollout.Revision(s.set) < rollout.Revision(s.deployment)
+	return revision.Of(s.set) < revision.Of(s.deployment)
 }
 
 // restricted is what the machine wants on its Node that a kubelet may not change there.
@@ -172,8 +172,8 @@ func recordedOn(m *clusterv1.Machine) map[string]bool {
 	return recorded
 }
 
-// record notes on the machine what will be on its Node, before it is.
-func (y nodeSync) record(s *state) {
+// recordRestricted records on the machine what will be set on its Node, before it is.
+func (y nodeSync) recordRestricted(s *state) {
 	recorded := recordedOn(s.machine)
 	before := len(recorded)
 	maps.Copy(recorded, y.restricted(s))
@@ -182,8 +182,8 @@ func (y nodeSync) record(s *state) {
 	}
 }
 
-// onRecord reports whether the API server has on record what will be on the Node.
-func (y nodeSync) onRecord(s *state) bool {
+// recordPersisted reports whether the record in the API server has all that will be set on the Node.
+func (y nodeSync) recordPersisted(s *state) bool {
 	for each := range y.restricted(s) {
 		if !s.recorded[each] {
 			return false
@@ -192,8 +192,8 @@ func (y nodeSync) onRecord(s *state) bool {
 	return true
 }
 
-// forget leaves of the record what is on the Node, after the rest was taken off.
-func (y nodeSync) forget(s *state) {
+// trimRecord removes from the record what was removed from the Node.
+func (y nodeSync) trimRecord(s *state) {
 	if wanted := y.restricted(s); len(wanted) < len(recordedOn(s.machine)) {
 		setRecord(s.machine, wanted)
 	}
@@ -210,7 +210,7 @@ func setRecord(m *clusterv1.Machine, recorded map[string]bool) {
 	m.Annotations[policyv1.RestrictedOnNodeAnnotation] = keyList(maps.Keys(recorded))
 }
 
-// syncsLabel reports whether a label goes to the Node: those of some domains always do.
+// syncsLabel reports whether a label is copied to the Node: those of some domains always are.
 func (y nodeSync) syncsLabel(key string) bool {
 	return strings.HasPrefix(key, clusterv1.NodeRoleLabelPrefix+"/") ||
 		inDomain(key, clusterv1.NodeRestrictionLabelDomain) ||
@@ -234,10 +234,10 @@ func matchesAny(expressions []*regexp.Regexp, key string) bool {
 	return slices.ContainsFunc(expressions, func(e *regexp.Regexp) bool { return e.MatchString(key) })
 }
 
-// replace takes away the keys that were owned before, where they may be taken, and puts the wanted ones in place.
-func replace(all map[string]string, ownedBefore string, wanted map[string]string, may func(key string) bool) {
+// replace removes the keys that were owned before, where they may be removed, and sets the wanted ones.
+func replace(all map[string]string, ownedBefore string, wanted map[string]string, mayRemove func(key string) bool) {
 	for key := range strings.SplitSeq(ownedBefore, ",") {
-		if _, keep := wanted[key]; !keep && may(key) {
+		if _, keep := wanted[key]; !keep && mayRemove(key) {
 			delete(all, key)
 		}
 	}

@@ -28,7 +28,7 @@ func synced(change func(*clusterv1.Machine, *corev1.Node)) *state {
 	}
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
 	change(m, n)
-	return &state{machine: m, node: seen[corev1.Node]{object: n}}
+	return &state{machine: m, node: observed[corev1.Node]{object: n}}
 }
 
 // bookkeeping are the annotations of every synced Node, changed where the test says.
@@ -312,12 +312,12 @@ func TestWhatAKubeletClaimsIsNotTakenOff(t *testing.T) {
 		}
 	})
 	sync := nodeSync{}
-	sync.record(s)
-	if listed := s.machine.Annotations[policyv1.RestrictedOnNodeAnnotation]; listed != own+",pool:NoSchedule" || sync.onRecord(s) {
+	sync.recordRestricted(s)
+	if listed := s.machine.Annotations[policyv1.RestrictedOnNodeAnnotation]; listed != own+",pool:NoSchedule" || sync.recordPersisted(s) {
 		t.Errorf("the Machine lists %q, and it is on record before it is written", listed)
 	}
 	s.recorded = recordedOn(s.machine)
-	if !sync.onRecord(s) {
+	if !sync.recordPersisted(s) {
 		t.Error("what was written is not on record")
 	}
 	node := sync.desired(s.node.object, s)
@@ -330,7 +330,7 @@ func TestWhatAKubeletClaimsIsNotTakenOff(t *testing.T) {
 
 	// What is its own is taken off again, and then forgotten.
 	s.machine.Labels, s.machine.Spec.Taints, s.node.object = nil, nil, node
-	sync.record(s)
+	sync.recordRestricted(s)
 	node = sync.desired(node, s)
 	if diff := cmp.Diff(map[string]string{label: "true"}, node.Labels); diff != "" {
 		t.Error(diff)
@@ -338,7 +338,7 @@ func TestWhatAKubeletClaimsIsNotTakenOff(t *testing.T) {
 	if diff := cmp.Diff([]corev1.Taint{quarantine}, node.Spec.Taints); diff != "" {
 		t.Error(diff)
 	}
-	sync.forget(s)
+	sync.trimRecord(s)
 	if _, found := s.machine.Annotations[policyv1.RestrictedOnNodeAnnotation]; found {
 		t.Error("it is not forgotten")
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // ownership keeps the machine's finalizer, its cluster label and, for a machine that stands
-// alone, the owner reference to its Cluster, also when somebody removes them.
+// alone, the owner reference to its Cluster; it restores them when they are removed.
 type ownership struct {
 	// live reads from the API server itself.
 	live client.Reader
@@ -30,9 +30,9 @@ func (p ownership) run(ctx context.Context, s *state) (reconcile.Result, error) 
 		s.machine.Labels = map[string]string{}
 	}
 	s.machine.Labels[clusterv1.ClusterNameLabel] = s.machine.Spec.ClusterName
-	if standsAlone(s.machine) && s.cluster.UID != "" { // a Cluster that is gone owns nothing any more
+	if isStandalone(s.machine) && s.cluster.UID != "" { // a Cluster that does not exist cannot be an owner
 		if gone, err := ownerref.Gone(ctx, p.live, s.machine.OwnerReferences, s.cluster); err != nil || gone {
-			return reconcile.Result{RequeueAfter: behindRetry}, err
+			return reconcile.Result{RequeueAfter: staleCacheRetry}, err
 		}
 		s.machine.OwnerReferences = withOwner(s.machine.OwnerReferences, metav1.OwnerReference{
 			APIVersion: clusterv1.GroupVersion.String(),
@@ -44,9 +44,9 @@ func (p ownership) run(ctx context.Context, s *state) (reconcile.Result, error) 
 	return reconcile.Result{}, nil
 }
 
-// standsAlone reports whether no MachineSet, MachinePool or control plane owns the machine
+// isStandalone reports whether no MachineSet, MachinePool or control plane owns the machine
 // or is about to adopt it.
-func standsAlone(machine *clusterv1.Machine) bool {
+func isStandalone(machine *clusterv1.Machine) bool {
 	if metav1.GetControllerOf(machine) != nil {
 		return false
 	}

@@ -9,12 +9,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/machine-controller/internal/contract"
+	"drover.io/machine-controller/internal/machine/deletion"
 	"drover.io/machine-controller/internal/workload"
 )
 
-// state is one Machine and what a reconcile has observed about it so far. The
-// controller fills in Machine, Cluster and the owners; each phase adds what it has seen, and
-// the conditions are computed from the whole at the end.
+// state is one Machine and what a reconcile has observed about it. The controller sets Machine,
+// Cluster and owners; each phase adds what it has observed, and the conditions are computed from the
+// state at the end.
 type state struct {
 	machine *clusterv1.Machine
 	cluster *clusterv1.Cluster
@@ -23,29 +24,23 @@ type state struct {
 	set        *clusterv1.MachineSet
 	deployment *clusterv1.MachineDeployment
 
-	bootstrap seen[contract.BootstrapConfig]
-	infra     seen[contract.InfraMachine]
-	node      seen[corev1.Node]
+	bootstrap observed[contract.BootstrapConfig]
+	infra     observed[contract.InfraMachine]
+	node      observed[corev1.Node]
 	// recorded is what the API server has in policyv1.RestrictedOnNodeAnnotation of the machine.
 	recorded map[string]bool
 
 	// connection is the state of the connection to the workload cluster.
 	connection workload.State
-	// planeGoes says of a machine that is deleted that the Nodes go with their control plane.
-	planeGoes bool
-	deletion  progress
+	// deletion is how far the deletion of the machine has come.
+	deletion deletion.Progress
 }
 
-// seen is what came of looking for an object: the object, or why there is none.
-type seen[T any] struct {
+// observed is an object that was read, or the error instead.
+type observed[T any] struct {
 	object *T
 	// err is NotFound when the object does not exist; other errors leave it unknown.
 	err error
-}
-
-// progress says where a deletion stands, in the words of the Deleting condition.
-type progress struct {
-	reason, message string
 }
 
 func (s *state) deleting() bool { return !s.machine.DeletionTimestamp.IsZero() }
@@ -54,7 +49,7 @@ func (s *state) clusterKey() client.ObjectKey {
 	return client.ObjectKey{Namespace: s.machine.Namespace, Name: s.machine.Spec.ClusterName}
 }
 
-// fleet is what a MachinePolicy would select for the machine: its MachineDeployment, or a
+// owner is the object whose MachinePolicy applies to the machine: its MachineDeployment, or a
 // MachineSet that has none; nil for a machine that stands alone.
 func (s *state) owner() client.Object {
 	switch {
@@ -64,4 +59,27 @@ func (s *state) owner() client.Object {
 		return s.set
 	}
 	return nil
+}
+
+// forDeletion is the part of the state that the deletion acts on.
+func (s *state) forDeletion(controlPlaneDeleting bool) deletion.State {
+	d := deletion.State{
+		Machine:              s.machine,
+		Cluster:              s.cluster,
+		Owner:                s.owner(),
+		Infrastructure:       deletion.Object{Err: s.infra.err, Foreign: isRefused(s.infra.err)},
+		Bootstrap:            deletion.Object{Err: s.bootstrap.err, Foreign: isRefused(s.bootstrap.err)},
+		Node:                 s.node.object,
+		NodeErr:              s.node.err,
+		ProviderIDConflict:   isProviderIDConflict(s.node.err),
+		ControlPlaneDeleting: controlPlaneDeleting,
+		Disconnected:         disconnectedMessage(s.connection),
+	}
+	if s.infra.object != nil {
+		d.Infrastructure.Unstructured = s.infra.object.Unstructured
+	}
+	if s.bootstrap.object != nil {
+		d.Bootstrap.Unstructured = s.bootstrap.object.Unstructured
+	}
+	return d
 }

@@ -13,8 +13,8 @@ import (
 	"drover.io/runtime/results"
 )
 
-// setStatus derives conditions and phase from what the phases have seen. It returns when
-// time alone will change the outcome.
+// setStatus derives conditions and phase from what the phases have observed. Its result is when the
+// passing of time alone changes the outcome.
 func (r *Reconciler) setStatus(s *state) reconcile.Result {
 	status := &s.machine.Status
 	status.ObservedGeneration = s.machine.Generation
@@ -37,7 +37,7 @@ func (r *Reconciler) setStatus(s *state) reconcile.Result {
 	return results.Earliest(result, available)
 }
 
-// phaseOf names the stage of its life that a machine is in:
+// phaseOf returns the phase of a machine:
 //
 //	Pending -> Provisioning -> Provisioned -> Running -> Deleting
 //	  |  bootstrap data  |  providerID  |  nodeRef  |

@@ -18,11 +18,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"drover.io/machine-controller/internal/index"
-	"drover.io/machine-controller/internal/rollout"
+	"drover.io/machine-controller/internal/rollout/revision"
 )
 
-// The mappers below answer from the cache; one that cannot answer wakes nobody, and the
-// periodic resync makes up for it.
+// The mappers below read from the cache. One that fails triggers no reconcile; the periodic resync
+// makes up for it.
 
 func (r *Reconciler) machinesOfCluster(_ context.Context, cluster client.Object) []reconcile.Request {
 	return r.machinesOfConnection(client.ObjectKeyFromObject(cluster))
@@ -36,9 +36,8 @@ func (r *Reconciler) machinesOfConnection(cluster client.ObjectKey) []reconcile.
 	return requests(machines)
 }
 
-// machinesOfNode finds the Machines of a Node by providerID and, for a Node that has lost
-// or not yet got one, by the annotation that the first sync left on it, or by whose it could
-// be.
+// machinesOfNode finds the Machines of a Node by providerID and, for a Node without one, by the
+// annotation that the first sync has set on it, or by its name and addresses.
 func (r *Reconciler) machinesOfNode(cluster client.ObjectKey, node *corev1.Node) []reconcile.Request {
 	var found []reconcile.Request
 	if node.Spec.ProviderID != "" {
@@ -56,17 +55,17 @@ func (r *Reconciler) machinesOfNode(cluster client.ObjectKey, node *corev1.Node)
 		found = append(found, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: cluster.Namespace, Name: name}})
 	}
 	if len(found) == 0 && node.Spec.ProviderID == "" {
-		return r.machinesThatMayClaim(cluster, node)
+		return r.machinesMatchingNode(cluster, node)
 	}
 	return found
 }
 
-func (r *Reconciler) machinesThatMayClaim(cluster client.ObjectKey, node *corev1.Node) []reconcile.Request {
+func (r *Reconciler) machinesMatchingNode(cluster client.ObjectKey, node *corev1.Node) []reconcile.Request {
 	machines, err := index.MachinesOfCluster(context.Background(), r.Client, cluster)
 	if err != nil {
 		return nil
 	}
-	return requests(slices.DeleteFunc(machines, func(m *clusterv1.Machine) bool { return !belongs(m, node) }))
+	return requests(slices.DeleteFunc(machines, func(m *clusterv1.Machine) bool { return !isNodeOf(m, node) }))
 }
 
 func (r *Reconciler) machinesOfDeployment(ctx context.Context, deployment client.Object) []reconcile.Request {
@@ -82,18 +81,18 @@ func (r *Reconciler) machinesOfDeployment(ctx context.Context, deployment client
 	return found
 }
 
-// revised passes the changes of a MachineDeployment that make its Machines outdated.
-func revised() predicate.Predicate {
+// upToDateInputChanged passes the changes of a MachineDeployment on which the UpToDate condition of its Machines depends.
+func upToDateInputChanged() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
 		DeleteFunc: func(event.DeleteEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, ok := e.ObjectOld.(*clusterv1.MachineDeployment)
 			after, ok2 := e.ObjectNew.(*clusterv1.MachineDeployment)
-			if !ok || !ok2 || rollout.Revision(before) != rollout.Revision(after) || !before.Spec.Rollout.After.Equal(&after.Spec.Rollout.After) {
+			if !ok || !ok2 || revision.Of(before) != revision.Of(after) || !before.Spec.Rollout.After.Equal(&after.Spec.Rollout.After) {
 				return true
 			}
-			same, _ := rollout.EqualTemplate(&before.Spec.Template, &after.Spec.Template)
+			same, _ := revision.EqualTemplate(&before.Spec.Template, &after.Spec.Template)
 			return !same
 		},
 	}
@@ -107,9 +106,9 @@ func requests(machines []*clusterv1.Machine) []reconcile.Request {
 	return all
 }
 
-// owner reads the controller of an object, if it is of the kind; nil when there is none, or
+// controllerOf reads the controller of an object, if it is of the kind; nil when there is none, or
 // when another object has its name now.
-func owner[T any, P interface {
+func controllerOf[T any, P interface {
 	*T
 	client.Object
 }](ctx context.Context, c client.Reader, object client.Object, kind string) (*T, error) {
@@ -126,7 +125,7 @@ func owner[T any, P interface {
 		return nil, fmt.Errorf("reading %s %q: %w", kind, reference.Name, err)
 	}
 	if P(found).GetUID() != reference.UID {
-		return nil, nil //nolint:nilnil // as if it were gone
+		return nil, nil //nolint:nilnil // it was replaced by another of its name
 	}
 	return found, nil
 }

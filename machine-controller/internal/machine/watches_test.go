@@ -102,12 +102,12 @@ func TestRevised(t *testing.T) {
 			t.Parallel()
 			before, after := &clusterv1.MachineDeployment{}, &clusterv1.MachineDeployment{}
 			test.change(after)
-			if got := revised().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != test.want {
+			if got := upToDateInputChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != test.want {
 				t.Errorf("passes is %t, want %t", got, test.want)
 			}
 		})
 	}
-	if revised().Create(event.CreateEvent{Object: &clusterv1.MachineDeployment{}}) || revised().Delete(event.DeleteEvent{}) {
+	if upToDateInputChanged().Create(event.CreateEvent{Object: &clusterv1.MachineDeployment{}}) || upToDateInputChanged().Delete(event.DeleteEvent{}) {
 		t.Error("a MachineDeployment that comes or goes says nothing of its Machines")
 	}
 }

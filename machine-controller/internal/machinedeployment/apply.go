@@ -16,6 +16,7 @@ import (
 	"drover.io/machine-controller/internal/kubeversion"
 	"drover.io/machine-controller/internal/machinename"
 	"drover.io/machine-controller/internal/rollout"
+	"drover.io/machine-controller/internal/rollout/revision"
 	"drover.io/runtime/results"
 )
 
@@ -27,9 +28,9 @@ const attempts = 5
 // rests on the past; the event that shows the present brings the next one.
 func (r *Reconciler) apply(ctx context.Context, s *state, intent rollout.Intent) error {
 	if intent.Kind == rollout.CreateCurrent {
-		return r.create(ctx, s, intent)
+		return r.createSet(ctx, s, intent)
 	}
-	set := find(s.sets, intent.Set)
+	set := findSet(s.sets, intent.Set)
 	if set == nil {
 		return fmt.Errorf("no MachineSet %q to %s", intent.Set, intent.Kind)
 	}
@@ -48,9 +49,9 @@ func (r *Reconciler) apply(ctx context.Context, s *state, intent rollout.Intent)
 	case rollout.EnableCreate:
 		delete(wanted.Annotations, clusterv1.DisableMachineCreateAnnotation)
 	case rollout.Delete:
-		return r.remove(ctx, s, set)
+		return r.deleteSet(ctx, s, set)
 	}
-	if err := r.update(ctx, set, wanted); err != nil {
+	if err := r.updateSet(ctx, set, wanted); err != nil {
 		return results.IgnoreNotFoundOrConflict(fmt.Errorf("updating MachineSet %q: %w", set.Name, err))
 	}
 	if intent.Kind == rollout.Scale {
@@ -59,8 +60,8 @@ func (r *Reconciler) apply(ctx context.Context, s *state, intent rollout.Intent)
 	return nil
 }
 
-// remove deletes a MachineSet, if nobody has changed it since it was found empty.
-func (r *Reconciler) remove(ctx context.Context, s *state, set *clusterv1.MachineSet) error {
+// deleteSet deletes a MachineSet, if nobody has changed it since it was found empty.
+func (r *Reconciler) deleteSet(ctx context.Context, s *state, set *clusterv1.MachineSet) error {
 	err := r.Client.Delete(ctx, set, client.Preconditions{UID: &set.UID, ResourceVersion: &set.ResourceVersion})
 	if err != nil {
 		return results.IgnoreNotFoundOrConflict(fmt.Errorf("deleting MachineSet %q: %w", set.Name, err))
@@ -69,8 +70,8 @@ func (r *Reconciler) remove(ctx context.Context, s *state, set *clusterv1.Machin
 	return nil
 }
 
-// update writes a MachineSet only if nobody else has since it was read.
-func (r *Reconciler) update(ctx context.Context, set, wanted *clusterv1.MachineSet) error {
+// updateSet writes a MachineSet only if nobody else has since it was read.
+func (r *Reconciler) updateSet(ctx context.Context, set, wanted *clusterv1.MachineSet) error {
 	if err := r.Client.Patch(ctx, wanted, client.MergeFromWithOptions(set, client.MergeFromWithOptimisticLock{})); err != nil {
 		return err
 	}
@@ -78,15 +79,15 @@ func (r *Reconciler) update(ctx context.Context, set, wanted *clusterv1.MachineS
 	return nil
 }
 
-// create makes the MachineSet of the wanted template under a name that is a function of the
+// createSet makes the MachineSet of the wanted template under a name that is a function of the
 // template, so that a stale cache leads to AlreadyExists and not to a second MachineSet.
-func (r *Reconciler) create(ctx context.Context, s *state, intent rollout.Intent) error {
+func (r *Reconciler) createSet(ctx context.Context, s *state, intent rollout.Intent) error {
 	md, now := s.deployment, r.Clock.Now()
-	if s.trouble = machinename.Check(md.Spec.MachineNaming.Template); s.trouble != nil {
+	if s.blocked = machinename.Check(md.Spec.MachineNaming.Template); s.blocked != nil {
 		return nil //nolint:nilerr // it is told in a condition; only a new spec can help
 	}
 	for attempt := range attempts {
-		identity := rollout.Identify(md, now, attempt)
+		identity := revision.Identify(md, now, attempt)
 		set := newSet(s, identity, intent.To)
 		err := r.Client.Create(ctx, set)
 		if err == nil {
@@ -96,8 +97,8 @@ func (r *Reconciler) create(ctx context.Context, s *state, intent rollout.Intent
 		}
 		if !apierrors.IsAlreadyExists(err) {
 			err = fmt.Errorf("creating MachineSet: %w", err)
-			if refused(err) {
-				s.trouble = err
+			if permanentlyRefused(err) {
+				s.blocked = err
 			}
 			return err
 		}
@@ -105,18 +106,18 @@ func (r *Reconciler) create(ctx context.Context, s *state, intent rollout.Intent
 		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(set), found); err != nil {
 			return fmt.Errorf("reading MachineSet %q: %w", set.Name, err)
 		}
-		same, _ := rollout.EqualTemplate(&found.Spec.Template, &set.Spec.Template)
+		same, _ := revision.EqualTemplate(&found.Spec.Template, &set.Spec.Template)
 		if metav1.IsControlledBy(found, md) && found.DeletionTimestamp.IsZero() && same {
 			r.tracker.Created(md.UID, found)
 			return nil
 		}
 	}
-	s.trouble = fmt.Errorf("creating MachineSet: the names derived from the template of MachineDeployment %q are taken by other MachineSets", md.Name)
-	return s.trouble
+	s.blocked = fmt.Errorf("creating MachineSet: the names derived from the template of MachineDeployment %q are taken by other MachineSets", md.Name)
+	return s.blocked
 }
 
 // newSet is the MachineSet for the present template.
-func newSet(s *state, identity rollout.Identity, replicas int32) *clusterv1.MachineSet {
+func newSet(s *state, identity revision.Identity, replicas int32) *clusterv1.MachineSet {
 	md := s.deployment
 	set := &clusterv1.MachineSet{
 		ObjectMeta: metav1.ObjectMeta{
@@ -145,7 +146,7 @@ func newSet(s *state, identity rollout.Identity, replicas int32) *clusterv1.Mach
 	return set
 }
 
-func find(sets []*clusterv1.MachineSet, name string) *clusterv1.MachineSet {
+func findSet(sets []*clusterv1.MachineSet, name string) *clusterv1.MachineSet {
 	for _, set := range sets {
 		if set.Name == name {
 			return set

@@ -17,21 +17,22 @@ import (
 
 	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/rollout"
+	"drover.io/machine-controller/internal/rollout/revision"
 )
 
 // hold keeps a MachineSet that is being deleted.
 const hold = "drover.test/hold"
 
-// taken is a MachineSet under the name of an attempt.
-func taken(md *clusterv1.MachineDeployment, attempt int, change func(*clusterv1.MachineSet)) *clusterv1.MachineSet {
-	set := newSet(&state{deployment: md}, rollout.Identify(md, begun, attempt), 1)
+// occupiedName is a MachineSet under the name of an attempt.
+func occupiedName(md *clusterv1.MachineDeployment, attempt int, change func(*clusterv1.MachineSet)) *clusterv1.MachineSet {
+	set := newSet(&state{deployment: md}, revision.Identify(md, begun, attempt), 1)
 	change(set)
 	return set
 }
 
-// TestCreateLooksForAName lets names be taken that the new MachineSet would have: what is its
+// TestCreateSetRetriesOccupiedNames lets names be taken that the new MachineSet would have: what is its
 // own from an earlier reconcile is found again, and what is somebody else's is passed over.
-func TestCreateLooksForAName(t *testing.T) {
+func TestCreateSetRetriesOccupiedNames(t *testing.T) {
 	t.Parallel()
 	api := server.Client(t)
 	own := func(*clusterv1.MachineSet) {}
@@ -58,7 +59,7 @@ func TestCreateLooksForAName(t *testing.T) {
 			md := deployment()
 			md.Namespace = server.Namespace(t)
 			for attempt, change := range test.taken {
-				set := taken(md, attempt, change)
+				set := occupiedName(md, attempt, change)
 				if err := api.Create(t.Context(), set); err != nil {
 					t.Fatal(err)
 				}
@@ -72,7 +73,7 @@ func TestCreateLooksForAName(t *testing.T) {
 			clock := clocktesting.NewFakePassiveClock(begun)
 			r := &Reconciler{Client: api, Live: api, Events: events.NewFakeRecorder(9), Clock: clock, tracker: &expectation.Tracker{Clock: clock}}
 			for range 2 { // a second reconcile, of a cache that shows nothing yet, makes no other
-				err := r.create(t.Context(), &state{deployment: md}, rollout.Intent{Kind: rollout.CreateCurrent, To: 1})
+				err := r.createSet(t.Context(), &state{deployment: md}, rollout.Intent{Kind: rollout.CreateCurrent, To: 1})
 				if (err != nil) != test.fails {
 					t.Fatalf("error %v", err)
 				}
@@ -88,14 +89,14 @@ func TestCreateLooksForAName(t *testing.T) {
 	}
 }
 
-// TestAStoredNamingTemplateIsReported gives the controller a template that the API server would refuse now.
-func TestAStoredNamingTemplateIsReported(t *testing.T) {
+// TestStoredNamingTemplateIsReported gives the controller a template that the API server would refuse now.
+func TestStoredNamingTemplateIsReported(t *testing.T) {
 	t.Parallel()
 	md := deployment()
 	md.Spec.MachineNaming.Template = "pet"
 	s := &state{deployment: md}
 	r := &Reconciler{Clock: clocktesting.NewFakePassiveClock(begun)}
-	if err := r.create(t.Context(), s, rollout.Intent{Kind: rollout.CreateCurrent, To: 1}); err != nil {
+	if err := r.createSet(t.Context(), s, rollout.Intent{Kind: rollout.CreateCurrent, To: 1}); err != nil {
 		t.Errorf("got %v, but trying again helps nobody", err)
 	}
 	md.Status.AvailableReplicas = new(int32(0))
@@ -103,7 +104,7 @@ func TestAStoredNamingTemplateIsReported(t *testing.T) {
 	if said := conditions.GetMessage(md, clusterv1.MachineDeploymentAvailableCondition); !strings.Contains(said, "spec.machineNaming.template") || !strings.Contains(said, "{{ .random }}") {
 		t.Errorf("the condition says %q", said)
 	}
-	set := newSet(s, rollout.Identify(md, begun, 0), 1)
+	set := newSet(s, revision.Identify(md, begun, 0), 1)
 	if set.Spec.MachineNaming.Template != "" {
 		t.Error("a MachineSet is given what the API server refuses")
 	}

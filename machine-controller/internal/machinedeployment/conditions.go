@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	"drover.io/machine-controller/internal/rollout"
+	"drover.io/machine-controller/internal/rollout/revision"
 )
 
 // RolledBackCondition is False after an annotation asked for an earlier revision in vain, until
@@ -34,8 +35,8 @@ func setNotRolledBack(md *clusterv1.MachineDeployment, reason string, why error)
 	conditions.Set(md, metav1.Condition{Type: RolledBackCondition, Status: metav1.ConditionFalse, Reason: reason, Message: why.Error()})
 }
 
-// forgetRollback drops what was said about an attempt on a spec that is not this one any more.
-func forgetRollback(md *clusterv1.MachineDeployment) {
+// clearRolledBack drops what was said about an attempt on a spec that is not this one any more.
+func clearRolledBack(md *clusterv1.MachineDeployment) {
 	if said := conditions.Get(md, RolledBackCondition); said != nil && said.ObservedGeneration != md.Generation {
 		conditions.Delete(md, RolledBackCondition)
 	}
@@ -61,9 +62,9 @@ func setAvailable(s *state) {
 	limits, err := rollout.ResolveLimits(md.Spec.Rollout.Strategy, desired)
 	least := max(0, desired-limits.Unavailable)
 	switch {
-	case s.trouble != nil || err != nil:
+	case s.blocked != nil || err != nil:
 		condition.Status, condition.Reason = metav1.ConditionFalse, clusterv1.MachineDeploymentNotAvailableReason
-		condition.Message = fmt.Sprint(first(s.trouble, err))
+		condition.Message = fmt.Sprint(firstError(s.blocked, err))
 	case available < least:
 		condition.Status, condition.Reason = metav1.ConditionFalse, clusterv1.MachineDeploymentNotAvailableReason
 		condition.Message = fmt.Sprintf("%d available replicas, at least %d required", available, least)
@@ -96,7 +97,7 @@ func setRollingOut(s *state) {
 func differences(s *state) []string {
 	var all []string
 	for _, set := range s.sets {
-		if equal, found := rollout.EqualTemplate(&set.Spec.Template, &s.deployment.Spec.Template); supersededSet(s, set) && ptr.Deref(set.Status.Replicas, 0) > 0 {
+		if equal, found := revision.EqualTemplate(&set.Spec.Template, &s.deployment.Spec.Template); supersededSet(s, set) && ptr.Deref(set.Status.Replicas, 0) > 0 {
 			if equal {
 				found = []string{"spec.rollout.after has passed"}
 			}
@@ -130,8 +131,8 @@ func superseded(s *state) int32 {
 // supersededSet reports whether a MachineSet is of another template than the deployment, or of an
 // earlier revision. A template that waits for its MachineSet has no revision yet.
 func supersededSet(s *state, set *clusterv1.MachineSet) bool {
-	equal, _ := rollout.EqualTemplate(&set.Spec.Template, &s.deployment.Spec.Template)
-	return !equal || rollout.Revision(set) < rollout.Revision(s.deployment)
+	equal, _ := revision.EqualTemplate(&set.Spec.Template, &s.deployment.Spec.Template)
+	return !equal || revision.Of(set) < revision.Of(s.deployment)
 }
 
 func setScalingUp(s *state) {
@@ -141,11 +142,11 @@ func setScalingUp(s *state) {
 	case current < desired:
 		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.MachineDeploymentScalingUpReason
 		condition.Message = fmt.Sprintf("Scaling up from %d to %d replicas", current, desired)
-		if s.hold != "" {
-			condition.Message += " is blocked: " + s.hold
+		if s.rolloutBlocked != "" {
+			condition.Message += " is blocked: " + s.rolloutBlocked
 		}
-	case s.missing != "" && s.deployment.DeletionTimestamp.IsZero():
-		condition.Message = "Scaling up would be blocked: " + s.missing
+	case s.missingTemplate != "" && s.deployment.DeletionTimestamp.IsZero():
+		condition.Message = "Scaling up would be blocked: " + s.missingTemplate
 	}
 	for _, set := range s.sets {
 		blocked := conditions.Get(set, clusterv1.MachineSetScalingUpCondition)
@@ -159,8 +160,8 @@ func setScalingUp(s *state) {
 	conditions.Set(s.deployment, condition)
 }
 
-// staleDeletion is when a Machine's deletion is remarkable enough to be told by its owner.
-const staleDeletion = 15 * time.Minute
+// slowDeletionAfter is when a Machine's deletion is remarkable enough to be told by its owner.
+const slowDeletionAfter = 15 * time.Minute
 
 func setScalingDown(s *state, now time.Time) {
 	condition := metav1.Condition{Type: clusterv1.MachineDeploymentScalingDownCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineDeploymentNotScalingDownReason}
@@ -171,7 +172,7 @@ func setScalingDown(s *state, now time.Time) {
 	}
 	stale := 0
 	for _, m := range s.machines {
-		if !m.DeletionTimestamp.IsZero() && now.Sub(m.DeletionTimestamp.Time) > staleDeletion {
+		if !m.DeletionTimestamp.IsZero() && now.Sub(m.DeletionTimestamp.Time) > slowDeletionAfter {
 			stale++
 		}
 	}
@@ -200,8 +201,8 @@ func setDeleting(s *state) {
 	if !s.deployment.DeletionTimestamp.IsZero() {
 		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.MachineDeploymentDeletingReason
 		condition.Message = fmt.Sprintf("Deleting %d MachineSets with %d Machines", len(s.sets), len(s.machines))
-		if s.trouble != nil {
-			condition.Message += ": " + s.trouble.Error()
+		if s.blocked != nil {
+			condition.Message += ": " + s.blocked.Error()
 		}
 	}
 	conditions.Set(s.deployment, condition)
@@ -215,7 +216,7 @@ func desiredReplicas(md *clusterv1.MachineDeployment) int32 {
 	return *md.Spec.Replicas
 }
 
-func first(errs ...error) error {
+func firstError(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -30,11 +31,14 @@ import (
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/expectation"
-	"drover.io/machine-controller/internal/marks"
 	"drover.io/machine-controller/internal/ownerref"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/rollout"
+	"drover.io/machine-controller/internal/rollout/revision"
 	"drover.io/machine-controller/internal/safety"
+	"drover.io/machine-controller/internal/safety/freeze"
+	"drover.io/machine-controller/internal/statuswriter"
+	"drover.io/runtime/expiring"
 	"drover.io/runtime/predicates"
 	"drover.io/runtime/results"
 )
@@ -46,8 +50,8 @@ const stepPeriod = time.Second
 // unseenRetry is how soon to look again for our own writes in the cache.
 const unseenRetry = time.Second
 
-// lookAgain is how often a deletion that waits for others is looked at, besides at their events.
-const lookAgain = 10 * time.Second
+// deletionRequeue is how often a deletion that waits for others is looked at, besides at their events.
+const deletionRequeue = 10 * time.Second
 
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinedeployments;machinedeployments/status;machinedeployments/finalizers,verbs=get;list;watch;update;patch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinesets,verbs=create;delete
@@ -65,9 +69,9 @@ type Reconciler struct {
 	watch        predicates.WatchFilter
 	tracker      *expectation.Tracker
 	writes       *expectation.Writes
-	statusWriter *coalesce.StatusWriter
-	looks        coalesce.Looks
-	steps        *coalesce.Pace
+	statusWriter *statuswriter.Writer
+	looks        coalesce.ResyncLimiter
+	steps        *expiring.Limiter[types.UID]
 }
 
 // state is one MachineDeployment with its MachineSets and their Machines.
@@ -77,22 +81,22 @@ type state struct {
 	sets       []*clusterv1.MachineSet
 	machines   []*clusterv1.Machine
 	decision   rollout.Decision
-	freeze     safety.FreezeDecision
+	freeze     freeze.Decision
 	// deadline is how long the rollout may stand still; 0 is for ever.
 	deadline time.Duration
-	// hold is why no MachineSet of a new template may be created, and none may replace another; empty if nothing is in the way.
-	hold string
-	// missing is which template new Machines cannot be made from; empty if nothing is known to be missing.
-	missing string
-	// trouble is why the rollout cannot be decided.
-	trouble error
+	// rolloutBlocked is why no MachineSet of a new template may be created, and none may replace another; empty if nothing is in the way.
+	rolloutBlocked string
+	// missingTemplate is which template new Machines cannot be made from; empty if nothing is known to be missing.
+	missingTemplate string
+	// blocked is why the rollout cannot be decided.
+	blocked error
 }
 
 // Register adds the controller to the manager, with everything that can wake a MachineDeployment.
 func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, options controller.Options) error {
 	r.watch, r.tracker, r.writes = watch, &expectation.Tracker{Clock: r.Clock}, &expectation.Writes{Clock: r.Clock}
-	r.statusWriter, r.looks.Clock = coalesce.NewStatusWriter(r.Client, r.Clock), r.Clock
-	r.steps = &coalesce.Pace{Clock: r.Clock, Period: stepPeriod}
+	r.statusWriter, r.looks.Clock = statuswriter.New(r.Client, r.Clock), r.Clock
+	r.steps = &expiring.Limiter[types.UID]{Clock: r.Clock, Period: stepPeriod}
 	children := builder.WithPredicates(watch.ChildPredicate())
 	err := builder.ControllerManagedBy(mgr).
 		For(&clusterv1.MachineDeployment{}, builder.WithPredicates(watch.MatchingPredicate())).
@@ -116,15 +120,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeploym
 		return reconcile.Result{}, fmt.Errorf("reading Cluster %q: %w", key.Name, err)
 	}
 	if predicates.Paused(s.cluster, md) {
-		return r.rest(ctx, before, s)
+		return r.reconcilePaused(ctx, before, s)
 	}
-	if due := r.looks.Due(md.UID); due > 0 {
+	if due := r.looks.Remaining(md.UID); due > 0 {
 		return reconcile.Result{RequeueAfter: due}, nil
 	}
 	if err := r.observe(ctx, s); err != nil {
 		return reconcile.Result{}, err
 	}
-	r.looks.Took(md.UID, len(s.machines))
+	r.looks.MarkReconciled(md.UID, len(s.machines))
 	if !md.DeletionTimestamp.IsZero() {
 		return r.finalize(ctx, before, s)
 	}
@@ -132,95 +136,95 @@ func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeploym
 		setClusterMissing(md)
 		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(patch.Status(ctx, r.Client, before, md))
 	}
-	if err := r.undo(ctx, s); err != nil {
+	if err := r.rollBack(ctx, s); err != nil {
 		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(err)
 	}
 	if err := r.defaultReplicas(ctx, s); err != nil {
 		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(err)
 	}
-	if err := r.observeHold(ctx, s); err != nil {
+	if err := r.observeRolloutBlocked(ctx, s); err != nil {
 		return reconcile.Result{}, err
 	}
 	if gone, err := ownerref.Gone(ctx, r.Live, md.OwnerReferences, s.cluster); err != nil || gone {
 		return reconcile.Result{RequeueAfter: unseenRetry}, err
 	}
 	before = md.DeepCopy()
-	own(s, r.Clock.Now())
+	ensureMetadata(s, r.Clock.Now())
 	if err := r.freeze(ctx, before, s); err != nil {
 		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(err)
 	}
-	result, err := r.roll(ctx, s)
-	again, statusErr := r.tell(ctx, before, s)
+	result, err := r.rollOut(ctx, s)
+	again, statusErr := r.writeStatus(ctx, before, s)
 	if err := kerrors.NewAggregate([]error{err, statusErr}); err != nil {
 		return reconcile.Result{}, err
 	}
 	return results.Earliest(result, again), nil
 }
 
-// roll asks what to do about the MachineSets, and does it.
-func (r *Reconciler) roll(ctx context.Context, s *state) (reconcile.Result, error) {
-	if s.trouble = predicates.CheckNoneForeign(r.watch, "MachineSet", s.sets); s.trouble != nil {
-		return reconcile.Result{RequeueAfter: lookAgain}, nil //nolint:nilerr // it is in a condition; no plan is right for some of the MachineSets only
+// rollOut asks what to do about the MachineSets, and does it.
+func (r *Reconciler) rollOut(ctx context.Context, s *state) (reconcile.Result, error) {
+	if s.blocked = predicates.CheckNoneForeign(r.watch, "MachineSet", s.sets); s.blocked != nil {
+		return reconcile.Result{RequeueAfter: deletionRequeue}, nil //nolint:nilerr // it is in a condition; no plan is right for some of the MachineSets only
 	}
 	if unseen, doubtful := expectation.Unseen(r.tracker, s.deployment.UID, s.sets); unseen > 0 {
-		r.resolve(ctx, s.deployment.UID, doubtful)
+		r.resolveUnseen(ctx, s.deployment.UID, doubtful)
 		return reconcile.Result{RequeueAfter: unseenRetry}, nil
 	}
-	if err := r.spread(ctx, s); err != nil {
+	if err := r.propagateToSets(ctx, s); err != nil {
 		return reconcile.Result{}, err
 	}
 	state, err := rollout.Observe(rollout.Observation{
 		Deployment:   s.deployment,
 		Sets:         s.sets,
 		Machines:     s.machines,
-		Unseen:       r.unseen(s.sets),
-		Hold:         s.hold,
+		Unseen:       r.unseenSets(s.sets),
+		Blocked:      s.rolloutBlocked,
 		HistoryLimit: historyLimit(s.deployment),
 		Now:          r.Clock.Now(),
 	})
 	if err != nil {
-		s.trouble = err
+		s.blocked = err
 		return reconcile.Result{}, nil //nolint:nilerr // it is told in a condition; only a new spec can help
 	}
-	if shown, err := r.marksShown(ctx, s, state); err != nil || !shown {
+	if shown, err := r.deleteAnnotationsObserved(ctx, s, state); err != nil || !shown {
 		return reconcile.Result{RequeueAfter: coalesce.Window}, err
 	}
 	s.decision = rollout.Plan(state)
 	if len(s.decision.Intents) == 0 {
-		return r.next(s), nil
+		return r.nextRequeue(s), nil
 	}
-	if due := r.steps.Due(s.deployment.UID); due > 0 {
-		return results.Earliest(r.next(s), reconcile.Result{RequeueAfter: due}), nil
+	if due := r.steps.Remaining(s.deployment.UID); due > 0 {
+		return results.Earliest(r.nextRequeue(s), reconcile.Result{RequeueAfter: due}), nil
 	}
-	r.steps.Took(s.deployment.UID)
+	r.steps.Mark(s.deployment.UID)
 	var errs []error
 	for _, intent := range s.decision.Intents {
 		errs = append(errs, r.apply(ctx, s, intent))
 	}
-	return r.next(s), kerrors.NewAggregate(errs)
+	return r.nextRequeue(s), kerrors.NewAggregate(errs)
 }
 
-// marksShown reports whether a decrease of replicas, if this is one, may be planned yet.
-func (r *Reconciler) marksShown(ctx context.Context, s *state, state rollout.State) (bool, error) {
+// deleteAnnotationsObserved reports whether a decrease of replicas, if this is one, may be planned yet.
+func (r *Reconciler) deleteAnnotationsObserved(ctx context.Context, s *state, state rollout.State) (bool, error) {
 	for _, set := range state.Sets {
 		if set.Recorded.Desired > state.Replicas {
-			return marks.Shown(ctx, r.Live, s.machines, client.InNamespace(s.deployment.Namespace),
+			return expectation.DeleteAnnotationsObserved(ctx, r.Live, s.machines, client.InNamespace(s.deployment.Namespace),
 				client.MatchingLabels{clusterv1.MachineDeploymentNameLabel: s.deployment.Name})
 		}
 	}
 	return true, nil
 }
 
-// next is when time alone, or a write of ours that is not seen yet, changes the decision.
-func (r *Reconciler) next(s *state) reconcile.Result {
+// nextRequeue is when time alone, or a write of ours that is not seen yet, changes the decision.
+func (r *Reconciler) nextRequeue(s *state) reconcile.Result {
 	var result reconcile.Result
 	switch s.decision.Wait.On {
 	case rollout.WaitCache:
 		result.RequeueAfter = unseenRetry
-	case rollout.WaitHeld:
-		result.RequeueAfter = safety.LookAgain
+	case rollout.WaitBlocked:
+		result.RequeueAfter = safety.RetryPeriod
 	}
-	if again := s.freeze.Again; again > 0 && (result.RequeueAfter == 0 || again < result.RequeueAfter) {
+	if again := s.freeze.RequeueAfter; again > 0 && (result.RequeueAfter == 0 || again < result.RequeueAfter) {
 		result.RequeueAfter = again
 	}
 	if left := s.untilOverdue(r.Clock.Now()); left > 0 && (result.RequeueAfter == 0 || left < result.RequeueAfter) {
@@ -248,13 +252,13 @@ func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineDepl
 		return reconcile.Result{}, nil
 	}
 	unseen, doubtful := expectation.Unseen(r.tracker, s.deployment.UID, s.sets)
-	r.resolve(ctx, s.deployment.UID, doubtful)
+	r.resolveUnseen(ctx, s.deployment.UID, doubtful)
 	if len(s.sets) == 0 && unseen == 0 {
 		r.tracker.Drop(s.deployment.UID)
 		controllerutil.RemoveFinalizer(s.deployment, clusterv1.MachineDeploymentFinalizer)
 		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(patch.Main(ctx, r.Client, before, s.deployment))
 	}
-	s.trouble = predicates.CheckNoneForeign(r.watch, "MachineSet", s.sets)
+	s.blocked = predicates.CheckNoneForeign(r.watch, "MachineSet", s.sets)
 	var errs []error
 	for _, set := range s.sets {
 		if set.DeletionTimestamp.IsZero() && !r.watch.Foreign(set) {
@@ -262,16 +266,16 @@ func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineDepl
 			errs = append(errs, results.IgnoreNotFoundOrConflict(r.Client.Delete(ctx, set, as)))
 		}
 	}
-	again, err := r.tell(ctx, before, s)
+	again, err := r.writeStatus(ctx, before, s)
 	if err := kerrors.NewAggregate(append(errs, err)); err != nil {
 		return reconcile.Result{}, err
 	}
-	return results.Earliest(again, reconcile.Result{RequeueAfter: lookAgain}), nil
+	return results.Earliest(again, reconcile.Result{RequeueAfter: deletionRequeue}), nil
 }
 
-// own keeps the MachineDeployment's finalizer, its cluster label, the owner reference to
+// ensureMetadata keeps the MachineDeployment's finalizer, its cluster label, the owner reference to
 // its Cluster, its selector, and the annotations that others read.
-func own(s *state, now time.Time) {
+func ensureMetadata(s *state, now time.Time) {
 	md := s.deployment
 	controllerutil.AddFinalizer(md, clusterv1.MachineDeploymentFinalizer)
 	if md.Labels == nil {
@@ -279,17 +283,17 @@ func own(s *state, now time.Time) {
 	}
 	md.Labels[clusterv1.ClusterNameLabel] = md.Spec.ClusterName
 	reference := metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: s.cluster.Name, UID: s.cluster.UID}
-	if !owns(md.OwnerReferences, reference.UID) {
+	if !hasOwner(md.OwnerReferences, reference.UID) {
 		md.OwnerReferences = append(md.OwnerReferences, reference)
 	}
 	if md.Annotations == nil {
 		md.Annotations = map[string]string{}
 	}
 	fillSelector(md)
-	showLabels(md)
-	current, olds := rollout.FindCurrent(md, s.sets, now)
-	if current == nil && (s.hold != "" || ptr.Deref(md.Spec.Paused, false)) {
+	setCapacityLabels(md)
+	current, olds := revision.FindCurrent(md, s.sets, now)
+	if current == nil && (s.rolloutBlocked != "" || ptr.Deref(md.Spec.Paused, false)) {
 		return // a new revision begins with its MachineSet: until then no Node is of an outdated one
 	}
-	md.Annotations[clusterv1.RevisionAnnotation] = fmt.Sprint(rollout.NextRevision(current, olds))
+	md.Annotations[clusterv1.RevisionAnnotation] = fmt.Sprint(revision.Next(current, olds))
 }

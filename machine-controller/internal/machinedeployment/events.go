@@ -9,6 +9,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"drover.io/machine-controller/internal/rollout"
+	"drover.io/machine-controller/internal/rollout/revision"
 )
 
 func created(recorder events.EventRecorder, md *clusterv1.MachineDeployment, set *clusterv1.MachineSet) {
@@ -21,16 +22,17 @@ func scaled(recorder events.EventRecorder, md *clusterv1.MachineDeployment, set 
 		"Scaled MachineSet %s from %d to %d: %s", set.Name, intent.From, intent.To, intent.Reason)
 }
 
-func frozen(recorder events.EventRecorder, md *clusterv1.MachineDeployment, why string) {
+func freezeBegan(recorder events.EventRecorder, md *clusterv1.MachineDeployment, why string) {
 	recorder.Eventf(md, nil, corev1.EventTypeWarning, "Frozen", "Freeze", "%s", why)
 }
 
-func thawed(recorder events.EventRecorder, md *clusterv1.MachineDeployment) {
+func freezeEnded(recorder events.EventRecorder, md *clusterv1.MachineDeployment) {
 	recorder.Eventf(md, nil, corev1.EventTypeNormal, "Thawed", "Thaw", "Machines are created and replaced again")
 }
 
-func rolledBack(recorder events.EventRecorder, md *clusterv1.MachineDeployment, said string) {
-	recorder.Eventf(md, nil, corev1.EventTypeNormal, "RolledBack", "Rollback", "%s", said)
+func rolledBack(recorder events.EventRecorder, md *clusterv1.MachineDeployment, set *clusterv1.MachineSet) {
+	recorder.Eventf(md, nil, corev1.EventTypeNormal, "RolledBack", "Rollback",
+		"Rolled the template back to revision %d, of MachineSet %s", revision.Of(set), set.Name)
 }
 
 func notRolledBack(recorder events.EventRecorder, md *clusterv1.MachineDeployment, err error) {

@@ -13,19 +13,19 @@ import (
 
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/patch"
-	"drover.io/machine-controller/internal/rollout"
+	"drover.io/machine-controller/internal/rollout/revision"
 	"drover.io/machine-controller/internal/safety"
 )
 
-// observeHold finds out whether the rollout has to wait. It replaces Machines because they are
+// observeRolloutBlocked finds out whether the rollout has to wait. It replaces Machines because they are
 // well, which says nothing of Machines that cannot be seen; and nothing can take their place
 // while a template that new ones would be made from does not exist.
-func (r *Reconciler) observeHold(ctx context.Context, s *state) error {
+func (r *Reconciler) observeRolloutBlocked(ctx context.Context, s *state) error {
 	if refusal := r.Guard.Unreachable(s.cluster); refusal != nil {
-		s.hold = refusal.Message
+		s.rolloutBlocked = refusal.Message
 		return nil
 	}
-	current, _ := rollout.FindCurrent(s.deployment, s.sets, r.Clock.Now())
+	current, _ := revision.FindCurrent(s.deployment, s.sets, r.Clock.Now())
 	if current != nil || ptr.Deref(s.deployment.Spec.Paused, false) {
 		return nil // the MachineSet looks for the templates of the Machines that it makes
 	}
@@ -38,14 +38,14 @@ func (r *Reconciler) observeHold(ctx context.Context, s *state) error {
 		_, err := r.Templates.Get(ctx, s.deployment.Namespace, ref)
 		switch {
 		case apierrors.IsNotFound(err):
-			s.missing = fmt.Sprintf("%s %q does not exist in namespace %q: create it, or name another in spec.template", ref.Kind, ref.Name, s.deployment.Namespace)
+			s.missingTemplate = fmt.Sprintf("%s %q does not exist in namespace %q: create it, or name another in spec.template", ref.Kind, ref.Name, s.deployment.Namespace)
 		case contract.IsMisconfigured(err):
-			s.missing = err.Error()
+			s.missingTemplate = err.Error()
 		case err != nil:
 			return err
 		}
-		if s.missing != "" {
-			s.hold = s.missing
+		if s.missingTemplate != "" {
+			s.rolloutBlocked = s.missingTemplate
 			return nil
 		}
 	}
@@ -69,9 +69,9 @@ func (r *Reconciler) freeze(ctx context.Context, before *clusterv1.MachineDeploy
 		return fmt.Errorf("patching MachineDeployment: %w", err)
 	}
 	if turned && freeze.Label {
-		frozen(r.Events, s.deployment, freeze.Message)
+		freezeBegan(r.Events, s.deployment, freeze.Message)
 	} else if turned {
-		thawed(r.Events, s.deployment)
+		freezeEnded(r.Events, s.deployment)
 	}
 	return nil
 }

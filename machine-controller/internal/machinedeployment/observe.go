@@ -20,16 +20,13 @@ import (
 	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/ownerref"
 	"drover.io/machine-controller/internal/patch"
+	"drover.io/machine-controller/internal/rollout/revision"
 )
-
-// HistoryAnnotation keeps that many superseded MachineSets, with no replicas, after a
-// rollout, to go back to. Without it none are kept, as in upstream's v1beta2.
-const HistoryAnnotation = "drover.io/revision-history"
 
 // historyLimit reads the annotation. A value that is not a number keeps everything: what is deleted cannot be
 // gone back to.
 func historyLimit(md *clusterv1.MachineDeployment) int32 {
-	value, present := md.Annotations[HistoryAnnotation]
+	value, present := md.Annotations[revision.HistoryAnnotation]
 	if !present {
 		return 0
 	}
@@ -42,7 +39,7 @@ func historyLimit(md *clusterv1.MachineDeployment) int32 {
 
 // annotationRules are those for the annotations that are read from a MachineDeployment.
 var annotationRules = append([]annotation.Rule{annotation.Freeze, {
-	Key:        HistoryAnnotation,
+	Key:        revision.HistoryAnnotation,
 	Understood: func(value string, _ map[string]string) bool { _, ok := annotation.Count(value); return ok },
 	Allowed:    "a number from 0", Otherwise: "no superseded MachineSet is deleted",
 }}, annotation.NodeGroupSizes...)
@@ -103,33 +100,33 @@ func (r *Reconciler) adopt(ctx context.Context, s *state) error {
 	if err != nil {
 		return err
 	}
-	strays, err := index.MachineSetsWithoutController(ctx, r.Client, md.Namespace)
+	uncontrolled, err := index.MachineSetsWithoutController(ctx, r.Client, md.Namespace)
 	if err != nil {
 		return err
 	}
-	asked := false
-	for _, set := range strays {
+	canAdopt := false
+	for _, set := range uncontrolled {
 		if !r.watch.Matches(set) || !set.DeletionTimestamp.IsZero() || set.Spec.ClusterName != md.Spec.ClusterName || !matches.Matches(labels.Set(set.Labels)) {
 			continue
 		}
-		if !asked {
+		if !canAdopt {
 			if able, err := ownerref.CanAdopt(ctx, r.Live, md); err != nil || !able {
 				return err
 			}
-			asked = true
+			canAdopt = true
 		}
-		taken := set.DeepCopy()
-		taken.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(md, clusterv1.GroupVersion.WithKind("MachineDeployment"))}
-		if err := patch.Main(ctx, r.Client, set, taken); err != nil {
+		adopted := set.DeepCopy()
+		adopted.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(md, clusterv1.GroupVersion.WithKind("MachineDeployment"))}
+		if err := patch.Main(ctx, r.Client, set, adopted); err != nil {
 			return fmt.Errorf("adopting MachineSet %q: %w", set.Name, err)
 		}
-		s.sets = append(s.sets, taken)
+		s.sets = append(s.sets, adopted)
 	}
 	return nil
 }
 
-// unseen are the MachineSets that the cache shows older than our last write.
-func (r *Reconciler) unseen(sets []*clusterv1.MachineSet) []string {
+// unseenSets are the MachineSets that the cache shows older than our last write.
+func (r *Reconciler) unseenSets(sets []*clusterv1.MachineSet) []string {
 	var unseen []string
 	for _, set := range sets {
 		if r.writes.Behind(set) {
@@ -139,8 +136,8 @@ func (r *Reconciler) unseen(sets []*clusterv1.MachineSet) []string {
 	return unseen
 }
 
-// resolve asks the API server about MachineSets that were created but never seen.
-func (r *Reconciler) resolve(ctx context.Context, md types.UID, doubtful map[types.UID]client.ObjectKey) {
+// resolveUnseen asks the API server about MachineSets that were created but never seen.
+func (r *Reconciler) resolveUnseen(ctx context.Context, md types.UID, doubtful map[types.UID]client.ObjectKey) {
 	for uid, key := range doubtful {
 		found := &metav1.PartialObjectMetadata{}
 		found.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("MachineSet"))
@@ -180,7 +177,7 @@ func deploymentOfMachine(_ context.Context, m client.Object) []reconcile.Request
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: m.GetNamespace(), Name: name}}}
 }
 
-func owns(references []metav1.OwnerReference, uid types.UID) bool {
+func hasOwner(references []metav1.OwnerReference, uid types.UID) bool {
 	for _, reference := range references {
 		if reference.UID == uid {
 			return true

@@ -15,14 +15,14 @@ import (
 	"drover.io/machine-controller/internal/testenv"
 )
 
-// TestOrphaningLeavesMachineSets deletes a MachineDeployment as kubectl delete --cascade=orphan does.
-func TestOrphaningLeavesMachineSets(t *testing.T) {
+// TestOrphanDeletionLeavesMachineSets deletes a MachineDeployment as kubectl delete --cascade=orphan does.
+func TestOrphanDeletionLeavesMachineSets(t *testing.T) {
 	t.Parallel()
 	md := selecting()
 	md.Finalizers = []string{clusterv1.MachineDeploymentFinalizer}
-	set := childOf(md, "set", "v1.36.1")
+	set := setOf(md, "set", "v1.36.1")
 	r := reconcilerWith(t, interceptor.Funcs{}, testenv.Cluster(""), md, set)
-	r.connect()
+	r.setUp()
 	if err := r.Client.Delete(t.Context(), md, client.PropagationPolicy(metav1.DeletePropagationOrphan)); err != nil {
 		t.Fatal(err)
 	}
@@ -40,15 +40,15 @@ func TestOrphaningLeavesMachineSets(t *testing.T) {
 	}
 }
 
-// TestDeletionSparesAReleasedSet deletes a deployment whose MachineSet has lost its owner since it was read, as
+// TestDeletionKeepsReleasedSet deletes a deployment whose MachineSet has lost its owner since it was read, as
 // it does when the garbage collector was faster than the cache.
-func TestDeletionSparesAReleasedSet(t *testing.T) {
+func TestDeletionKeepsReleasedSet(t *testing.T) {
 	t.Parallel()
 	md := selecting()
 	md.Finalizers = []string{clusterv1.MachineDeploymentFinalizer}
-	set := childOf(md, "set", "v1.36.1")
+	set := setOf(md, "set", "v1.36.1")
 	r := reconcilerWith(t, interceptor.Funcs{}, testenv.Cluster(""), md, set)
-	r.connect()
+	r.setUp()
 	seen := set.DeepCopy()
 	set.OwnerReferences = nil
 	if err := r.Client.Update(t.Context(), set); err != nil {

@@ -18,11 +18,11 @@ import (
 // setProgressing says whether the deployment gets on with what was asked for.
 func setProgressing(s *state, now time.Time) {
 	condition := metav1.Condition{Type: policyv1.ProgressingCondition, Status: metav1.ConditionTrue, Reason: policyv1.CompleteReason}
-	if underway(s) {
+	if inProgress(s) {
 		condition.Reason = policyv1.ProgressingReason
 		if s.untilOverdue(now) < 0 {
 			condition.Status, condition.Reason = metav1.ConditionFalse, policyv1.ProgressDeadlineExceededReason
-			condition.Message = fmt.Sprintf("No progress for %s: %s", s.deadline, awaited(s))
+			condition.Message = fmt.Sprintf("No progress for %s: %s", s.deadline, waitMessage(s))
 		}
 	}
 	conditions.Set(s.deployment, condition)
@@ -32,7 +32,7 @@ func setProgressing(s *state, now time.Time) {
 // once it is, and 0 where nobody waits for any.
 func (s *state) untilOverdue(now time.Time) time.Duration {
 	paused := s.deployment.Spec.Paused
-	if s.deadline == 0 || !underway(s) || (paused != nil && *paused) {
+	if s.deadline == 0 || !inProgress(s) || (paused != nil && *paused) {
 		return 0
 	}
 	if left := s.deadline - now.Sub(lastProgress(s)); left > 0 {
@@ -41,9 +41,9 @@ func (s *state) untilOverdue(now time.Time) time.Duration {
 	return -1
 }
 
-// underway is true while Machines of older templates are left, some are missing, or some have
+// inProgress is true while Machines of older templates are left, some are missing, or some have
 // not joined yet. A Machine that has joined and falls ill later is no matter of progress.
-func underway(s *state) bool {
+func inProgress(s *state) bool {
 	md := s.deployment
 	if !md.DeletionTimestamp.IsZero() {
 		return false
@@ -86,8 +86,8 @@ func lastProgress(s *state) time.Time {
 	return last
 }
 
-// awaited says what is missing, in the words of whoever knows best.
-func awaited(s *state) string {
+// waitMessage says what is missing, in the words of whoever knows best.
+func waitMessage(s *state) string {
 	if wait := s.decision.Wait; wait.Message != "" && wait.On != rollout.WaitCache {
 		return wait.Message
 	}

@@ -21,9 +21,9 @@ func at(minutes int) metav1.Time {
 	return metav1.NewTime(begun.Add(time.Duration(minutes) * time.Minute))
 }
 
-// joined is a Machine that was made and became available at these minutes; a negative one
+// joinedMachine is a Machine that was made and became available at these minutes; a negative one
 // means that it has not.
-func joined(made, available int) *clusterv1.Machine {
+func joinedMachine(made, available int) *clusterv1.Machine {
 	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: at(made)}}
 	if available >= 0 {
 		m.Status.NodeRef.Name = "n"
@@ -43,20 +43,20 @@ func TestProgressing(t *testing.T) {
 		again    time.Duration
 	}{
 		"it is complete once all have joined": {
-			machines: []*clusterv1.Machine{joined(0, 1), joined(0, 1), joined(0, 1)}, minutes: 60, reason: policyv1.CompleteReason,
+			machines: []*clusterv1.Machine{joinedMachine(0, 1), joinedMachine(0, 1), joinedMachine(0, 1)}, minutes: 60, reason: policyv1.CompleteReason,
 		},
 		"it does not mind a Machine that falls ill later": {
-			machines: []*clusterv1.Machine{joined(0, 1), joined(0, 1), {Status: clusterv1.MachineStatus{NodeRef: clusterv1.MachineNodeReference{Name: "n"}}}},
+			machines: []*clusterv1.Machine{joinedMachine(0, 1), joinedMachine(0, 1), {Status: clusterv1.MachineStatus{NodeRef: clusterv1.MachineNodeReference{Name: "n"}}}},
 			minutes:  60, reason: policyv1.CompleteReason,
 		},
 		"it waits for a Machine to join": {
-			machines: []*clusterv1.Machine{joined(0, 1), joined(0, 1), joined(0, -1)}, minutes: 4, reason: policyv1.ProgressingReason, again: 7 * time.Minute,
+			machines: []*clusterv1.Machine{joinedMachine(0, 1), joinedMachine(0, 1), joinedMachine(0, -1)}, minutes: 4, reason: policyv1.ProgressingReason, again: 7 * time.Minute,
 		},
 		"it takes each Machine that becomes available for progress": {
-			machines: []*clusterv1.Machine{joined(0, 9), joined(0, 9), joined(0, -1)}, minutes: 15, reason: policyv1.ProgressingReason, again: 4 * time.Minute,
+			machines: []*clusterv1.Machine{joinedMachine(0, 9), joinedMachine(0, 9), joinedMachine(0, -1)}, minutes: 15, reason: policyv1.ProgressingReason, again: 4 * time.Minute,
 		},
 		"it is overdue without any": {
-			machines: []*clusterv1.Machine{joined(0, 1), joined(0, 1), joined(0, -1)}, minutes: 11, reason: policyv1.ProgressDeadlineExceededReason, again: -1,
+			machines: []*clusterv1.Machine{joinedMachine(0, 1), joinedMachine(0, 1), joinedMachine(0, -1)}, minutes: 11, reason: policyv1.ProgressDeadlineExceededReason, again: -1,
 		},
 		"it is overdue where no Machine can be made": {minutes: 10, reason: policyv1.ProgressDeadlineExceededReason, again: -1},
 		"it counts anew from a change of size": {

@@ -18,53 +18,53 @@ import (
 
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/machinename"
-	"drover.io/machine-controller/internal/rollout"
+	"drover.io/machine-controller/internal/rollout/revision"
 	"drover.io/runtime/predicates"
 	"drover.io/runtime/results"
 )
 
-// carriedAnnotations remembers on a MachineSet which annotations it has from its deployment.
-const carriedAnnotations = "drover.io/annotations-from-deployment"
+// propagatedAnnotations remembers on a MachineSet which annotations it has from its deployment.
+const propagatedAnnotations = "drover.io/annotations-from-deployment"
 
-// notCarried are the annotations of a MachineDeployment that speak of it alone.
-var notCarried = []string{
+// notPropagated are the annotations of a MachineDeployment that speak of it alone.
+var notPropagated = []string{
 	corev1.LastAppliedConfigAnnotation,
 	clusterv1.RevisionAnnotation,
 	clusterv1.DesiredReplicasAnnotation,
 	clusterv1.MaxReplicasAnnotation,
 	clusterv1.DisableMachineCreateAnnotation,
-	HistoryAnnotation,
-	RollbackAnnotation,
-	revisionsAnnotation,
-	carriedAnnotations,
-	shownLabels,
+	revision.HistoryAnnotation,
+	revision.RollbackAnnotation,
+	revision.PastRevisionsAnnotation,
+	propagatedAnnotations,
+	managedCapacityLabels,
 	policyv1.FreezeAnnotation,
 }
 
-// spread carries what changes in place from the deployment to its MachineSets, to superseded
+// propagateToSets carries what changes in place from the deployment to its MachineSets, to superseded
 // ones too: their Machines live on for as long as a rollout takes, and under OnDelete for
 // longer. A set whose selector no longer selects what the deployment makes of its labels, as
 // can be stored on an API server without our rules, is told only how its Machines go away.
-func (r *Reconciler) spread(ctx context.Context, s *state) error {
+func (r *Reconciler) propagateToSets(ctx context.Context, s *state) error {
 	md := s.deployment
-	current, _ := rollout.FindCurrent(md, s.sets, r.Clock.Now())
+	current, _ := revision.FindCurrent(md, s.sets, r.Clock.Now())
 	for i, set := range s.sets {
 		wanted := set.DeepCopy()
 		propagate(wanted, md)
-		if err := selectsItsOwn(wanted); err != nil {
+		if err := checkSelector(wanted); err != nil {
 			wanted = set.DeepCopy()
 			propagateDeletion(wanted, md)
 			if set == current {
-				s.trouble = err
+				s.blocked = err
 			}
 		}
 		if set == current {
-			renumber(wanted, md.Annotations[clusterv1.RevisionAnnotation])
+			revision.Set(wanted, md.Annotations[clusterv1.RevisionAnnotation])
 		}
 		if equality.Semantic.DeepEqual(set, wanted) {
 			continue
 		}
-		if err := r.update(ctx, set, wanted); err != nil {
+		if err := r.updateSet(ctx, set, wanted); err != nil {
 			return results.IgnoreNotFoundOrConflict(fmt.Errorf("updating MachineSet %q: %w", set.Name, err))
 		}
 		s.sets[i] = wanted
@@ -72,8 +72,8 @@ func (r *Reconciler) spread(ctx context.Context, s *state) error {
 	return nil
 }
 
-// selectsItsOwn refuses a MachineSet that would not select the Machines made from its template.
-func selectsItsOwn(set *clusterv1.MachineSet) error {
+// checkSelector refuses a MachineSet that would not select the Machines made from its template.
+func checkSelector(set *clusterv1.MachineSet) error {
 	matches, err := metav1.LabelSelectorAsSelector(&set.Spec.Selector)
 	if err != nil {
 		return fmt.Errorf("spec.selector of MachineSet %q: %w", set.Name, err)
@@ -102,22 +102,12 @@ func propagate(set *clusterv1.MachineSet, md *clusterv1.MachineDeployment) {
 	set.Labels = all
 	set.Annotations = annotations(set.Annotations, md.Annotations)
 
-	changeInPlace(&set.Spec.Template, &md.Spec.Template)
+	revision.CopyInPlaceFields(&set.Spec.Template, &md.Spec.Template)
 	set.Spec.Template.Labels = maps.Clone(all)
 	if machinename.Check(md.Spec.MachineNaming.Template) == nil { // a set cannot take what is not valid
 		set.Spec.MachineNaming = md.Spec.MachineNaming
 	}
 	propagateDeletion(set, md)
-}
-
-// changeInPlace gives a template what another has in the fields that take no new Machines.
-func changeInPlace(template, from *clusterv1.MachineTemplateSpec) {
-	from = from.DeepCopy()
-	template.Labels, template.Annotations = from.Labels, from.Annotations
-	template.Spec.ReadinessGates = from.Spec.ReadinessGates
-	template.Spec.MinReadySeconds = from.Spec.MinReadySeconds
-	template.Spec.Taints = from.Spec.Taints
-	template.Spec.Deletion = from.Spec.Deletion
 }
 
 // propagateDeletion writes into the set how its Machines are to be chosen and deleted.
@@ -134,21 +124,21 @@ func annotations(own, from map[string]string) map[string]string {
 	if all == nil {
 		all = map[string]string{}
 	}
-	for key := range strings.SplitSeq(own[carriedAnnotations], ",") {
+	for key := range strings.SplitSeq(own[propagatedAnnotations], ",") {
 		if _, kept := from[key]; !kept {
 			delete(all, key)
 		}
 	}
 	var carried []string
 	for _, key := range slices.Sorted(maps.Keys(from)) {
-		if !slices.Contains(notCarried, key) {
+		if !slices.Contains(notPropagated, key) {
 			all[key] = from[key]
 			carried = append(carried, key)
 		}
 	}
-	delete(all, carriedAnnotations)
+	delete(all, propagatedAnnotations)
 	if len(carried) > 0 {
-		all[carriedAnnotations] = strings.Join(carried, ",")
+		all[propagatedAnnotations] = strings.Join(carried, ",")
 	}
 	return all
 }

@@ -16,23 +16,24 @@ import (
 
 	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/rollout"
+	"drover.io/machine-controller/internal/rollout/revision"
 	"drover.io/machine-controller/internal/testenv"
 )
 
-type pairs = map[string]string
+type stringMap = map[string]string
 
 // deployment is "md" of the Cluster "c", with something in every field that is carried.
 func deployment() *clusterv1.MachineDeployment {
 	md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: "md", UID: "md-uid",
-		Annotations: pairs{
-			"carried": "1", clusterv1.RevisionAnnotation: "7", HistoryAnnotation: "2", clusterv1.DesiredReplicasAnnotation: "9",
+		Annotations: stringMap{
+			"carried": "1", clusterv1.RevisionAnnotation: "7", revision.HistoryAnnotation: "2", clusterv1.DesiredReplicasAnnotation: "9",
 			clusterv1.MaxReplicasAnnotation: "9", clusterv1.DisableMachineCreateAnnotation: "true", "kubectl.kubernetes.io/last-applied-configuration": "{}",
 		},
 	}}
 	md.Spec.ClusterName, md.Spec.Template.Spec, md.Spec.Replicas = "c", testenv.TemplateSpec(), new(int32(3))
-	md.Spec.Selector.MatchLabels = pairs{"pool": "a"}
-	md.Spec.Template.Labels, md.Spec.Template.Annotations = pairs{"l": "1"}, pairs{"a": "1"}
+	md.Spec.Selector.MatchLabels = stringMap{"pool": "a"}
+	md.Spec.Template.Labels, md.Spec.Template.Annotations = stringMap{"l": "1"}, stringMap{"a": "1"}
 	md.Spec.Template.Spec.Version = "v1.36.2"
 	md.Spec.Template.Spec.ReadinessGates = []clusterv1.MachineReadinessGate{{ConditionType: "Gate"}}
 	md.Spec.Template.Spec.MinReadySeconds = new(int32(5))
@@ -43,9 +44,18 @@ func deployment() *clusterv1.MachineDeployment {
 	return md
 }
 
-// carried are the labels of every MachineSet of deployment, with that hash.
-func carried(hash string) pairs {
-	return pairs{
+// setOfRevision is a MachineSet of an earlier revision, with that version.
+func setOfRevision(revision, version string) *clusterv1.MachineSet {
+	set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: "md-" + revision, Annotations: stringMap{clusterv1.RevisionAnnotation: revision}}}
+	set.Spec.Template = *deployment().Spec.Template.DeepCopy()
+	set.Spec.Template.Labels = propagatedLabels("hash")
+	set.Spec.Template.Spec.Version = version
+	return set
+}
+
+// propagatedLabels are the labels of every MachineSet of deployment, with that hash.
+func propagatedLabels(hash string) stringMap {
+	return stringMap{
 		"l": "1", "pool": "a", clusterv1.ClusterNameLabel: "c", clusterv1.MachineDeploymentNameLabel: "md", clusterv1.MachineDeploymentUniqueLabel: hash,
 	}
 }
@@ -55,19 +65,19 @@ func TestPropagate(t *testing.T) {
 	md := deployment()
 	given := md.DeepCopy()
 	set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{
-		Labels:      pairs{clusterv1.MachineDeploymentUniqueLabel: "hash", "old": "1"},
-		Annotations: pairs{"own": "1", "carried": "0", clusterv1.DesiredReplicasAnnotation: "3"},
+		Labels:      stringMap{clusterv1.MachineDeploymentUniqueLabel: "hash", "old": "1"},
+		Annotations: stringMap{"own": "1", "carried": "0", clusterv1.DesiredReplicasAnnotation: "3"},
 	}}
-	set.Spec.Template.Labels = pairs{"old": "1"}
+	set.Spec.Template.Labels = stringMap{"old": "1"}
 	set.Spec.Template.Spec.Version = "v1.36.1"
 	for range 2 { // the second time finds nothing to do
 		propagate(set, md)
 	}
 	want := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{
-		Labels:      carried("hash"),
-		Annotations: pairs{"own": "1", "carried": "1", carriedAnnotations: "carried", clusterv1.DesiredReplicasAnnotation: "3"},
+		Labels:      propagatedLabels("hash"),
+		Annotations: stringMap{"own": "1", "carried": "1", propagatedAnnotations: "carried", clusterv1.DesiredReplicasAnnotation: "3"},
 	}}
-	want.Spec.Template.Labels, want.Spec.Template.Annotations = carried("hash"), pairs{"a": "1"}
+	want.Spec.Template.Labels, want.Spec.Template.Annotations = propagatedLabels("hash"), stringMap{"a": "1"}
 	want.Spec.Template.Spec = clusterv1.MachineSpec{
 		Version:        "v1.36.1", // this takes another MachineSet
 		ReadinessGates: md.Spec.Template.Spec.ReadinessGates, MinReadySeconds: new(int32(5)), Taints: md.Spec.Template.Spec.Taints,
@@ -97,23 +107,23 @@ func TestPropagateDeletionChangesNothingElse(t *testing.T) {
 	}
 }
 
-// TestSupersededSetsChangeInPlace edits taints and labels during a rollout: the Nodes that are left of the
+// TestSupersededSetsAreUpdatedInPlace edits taints and labels during a rollout: the Nodes that are left of the
 // old template have them as well, and the old MachineSet keeps its template and its revision.
-func TestSupersededSetsChangeInPlace(t *testing.T) {
+func TestSupersededSetsAreUpdatedInPlace(t *testing.T) {
 	t.Parallel()
 	md := selecting()
-	old, current := childOf(md, "old", "v1.36.1"), childOf(md, "current", "v1.36.2")
+	old, current := setOf(md, "old", "v1.36.1"), setOf(md, "current", "v1.36.2")
 	r := reconcilerWith(t, interceptor.Funcs{}, md, old, current)
 	r.writes = &expectation.Writes{Clock: r.Clock}
 	s := &state{deployment: md, sets: []*clusterv1.MachineSet{old, current}}
-	if err := r.spread(t.Context(), s); err != nil || s.trouble != nil {
-		t.Fatal(err, s.trouble)
+	if err := r.propagateToSets(t.Context(), s); err != nil || s.blocked != nil {
+		t.Fatal(err, s.blocked)
 	}
-	for set, want := range map[*clusterv1.MachineSet]pairs{
+	for set, want := range map[*clusterv1.MachineSet]stringMap{
 		old: {"version": "v1.36.1", "revision": "6"}, current: {"version": "v1.36.2", "revision": "7"},
 	} {
 		r.get(t, set)
-		if got := (pairs{"version": set.Spec.Template.Spec.Version, "revision": set.Annotations[clusterv1.RevisionAnnotation]}); !cmp.Equal(got, want) {
+		if got := (stringMap{"version": set.Spec.Template.Spec.Version, "revision": set.Annotations[clusterv1.RevisionAnnotation]}); !cmp.Equal(got, want) {
 			t.Errorf("MachineSet %q: %v, want %v", set.Name, got, want)
 		}
 		if diff := cmp.Diff(md.Spec.Template.Spec.Taints, set.Spec.Template.Spec.Taints); diff != "" || set.Spec.Template.Labels["l"] != "1" || *set.Spec.Template.Spec.MinReadySeconds != 5 {
@@ -122,20 +132,20 @@ func TestSupersededSetsChangeInPlace(t *testing.T) {
 	}
 }
 
-// TestASetKeepsSelectingItsMachines has a deployment whose selector was changed before there was a rule against it.
-func TestASetKeepsSelectingItsMachines(t *testing.T) {
+// TestSetKeepsSelectingItsMachines has a deployment whose selector was changed before there was a rule against it.
+func TestSetKeepsSelectingItsMachines(t *testing.T) {
 	t.Parallel()
 	md := selecting()
-	current := childOf(md, "current", "v1.36.2")
+	current := setOf(md, "current", "v1.36.2")
 	r := reconcilerWith(t, interceptor.Funcs{}, md, current)
 	r.writes = &expectation.Writes{Clock: r.Clock}
-	md.Spec.Selector.MatchLabels, md.Spec.Template.Labels = pairs{"pool": "b"}, pairs{"pool": "b"}
+	md.Spec.Selector.MatchLabels, md.Spec.Template.Labels = stringMap{"pool": "b"}, stringMap{"pool": "b"}
 	s := &state{deployment: md, sets: []*clusterv1.MachineSet{current}}
-	if err := r.spread(t.Context(), s); err != nil {
+	if err := r.propagateToSets(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
-	if s.trouble == nil || !strings.Contains(s.trouble.Error(), "spec.selector") {
-		t.Errorf("the trouble is %v", s.trouble)
+	if s.blocked == nil || !strings.Contains(s.blocked.Error(), "spec.selector") {
+		t.Errorf("the trouble is %v", s.blocked)
 	}
 	r.get(t, current)
 	if current.Spec.Template.Labels["pool"] != "a" || current.Spec.Deletion.Order != md.Spec.Deletion.Order {
@@ -143,19 +153,19 @@ func TestASetKeepsSelectingItsMachines(t *testing.T) {
 	}
 }
 
-// childOf is a MachineSet of the deployment's, of revision 6, that was told nothing yet.
-func childOf(md *clusterv1.MachineDeployment, name, version string) *clusterv1.MachineSet {
-	set := past("6", version)
+// setOf is a MachineSet of the deployment's, of revision 6, that was told nothing yet.
+func setOf(md *clusterv1.MachineDeployment, name, version string) *clusterv1.MachineSet {
+	set := setOfRevision("6", version)
 	set.Name, set.Spec.ClusterName = name, md.Spec.ClusterName
 	set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(md, clusterv1.GroupVersion.WithKind("MachineDeployment"))}
-	set.Spec.Selector.MatchLabels = pairs{"pool": "a"}
-	set.Spec.Template.Labels = pairs{"pool": "a", clusterv1.ClusterNameLabel: "c"}
+	set.Spec.Selector.MatchLabels = stringMap{"pool": "a"}
+	set.Spec.Template.Labels = stringMap{"pool": "a", clusterv1.ClusterNameLabel: "c"}
 	set.Spec.Template.Spec.Taints, set.Spec.Template.Spec.MinReadySeconds = nil, nil
 	return set
 }
 
-// TestARevisionBeginsWithItsSet edits a template: only when its MachineSet can be created are the Nodes of outdated revisions.
-func TestARevisionBeginsWithItsSet(t *testing.T) {
+// TestRevisionBeginsWithItsSet edits a template: only when its MachineSet can be created are the Nodes of outdated revisions.
+func TestRevisionBeginsWithItsSet(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		change func(*state)
@@ -163,10 +173,10 @@ func TestARevisionBeginsWithItsSet(t *testing.T) {
 	}{
 		"at once":                       {func(*state) {}, "7"},
 		"not while spec.paused":         {func(s *state) { s.deployment.Spec.Paused = new(true) }, "6"},
-		"not while something holds it":  {func(s *state) { s.hold = "no template" }, "6"},
-		"whatever holds what has begun": {func(s *state) { s.hold = "silence"; s.sets[0].Spec.Template.Spec.Version = "v1.36.2" }, "6"},
+		"not while something holds it":  {func(s *state) { s.rolloutBlocked = "no template" }, "6"},
+		"whatever holds what has begun": {func(s *state) { s.rolloutBlocked = "silence"; s.sets[0].Spec.Template.Spec.Version = "v1.36.2" }, "6"},
 		"and a paused rollback is a new one": {func(s *state) {
-			s.sets = append(s.sets, past("9", "v1.36.3"))
+			s.sets = append(s.sets, setOfRevision("9", "v1.36.3"))
 			s.sets[0].Spec.Template.Spec.Version = "v1.36.2"
 			s.deployment.Spec.Paused = new(true)
 		}, "10"},
@@ -175,9 +185,9 @@ func TestARevisionBeginsWithItsSet(t *testing.T) {
 			t.Parallel()
 			md := deployment()
 			md.Annotations[clusterv1.RevisionAnnotation] = "6"
-			s := &state{deployment: md, cluster: testenv.Cluster("ns"), sets: []*clusterv1.MachineSet{past("6", "v1.36.1")}}
+			s := &state{deployment: md, cluster: testenv.Cluster("ns"), sets: []*clusterv1.MachineSet{setOfRevision("6", "v1.36.1")}}
 			test.change(s)
-			own(s, epoch)
+			ensureMetadata(s, epoch)
 			if got := md.Annotations[clusterv1.RevisionAnnotation]; got != test.want {
 				t.Errorf("revision %s, want %s", got, test.want)
 			}
@@ -189,18 +199,18 @@ func TestNewSet(t *testing.T) {
 	t.Parallel()
 	md := deployment()
 	s := &state{deployment: md, decision: rollout.Decision{Stamp: rollout.Stamp{Desired: 3, Max: 4}}}
-	got := newSet(s, rollout.Identity{Name: "md-hash", Label: "hash"}, 2)
+	got := newSet(s, revision.Identity{Name: "md-hash", Label: "hash"}, 2)
 	want := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "ns", Name: "md-hash", Labels: carried("hash"), Finalizers: []string{clusterv1.MachineSetFinalizer},
-		Annotations: pairs{"carried": "1", carriedAnnotations: "carried", clusterv1.RevisionAnnotation: "7", clusterv1.DesiredReplicasAnnotation: "3", clusterv1.MaxReplicasAnnotation: "4"},
+		Namespace: "ns", Name: "md-hash", Labels: propagatedLabels("hash"), Finalizers: []string{clusterv1.MachineSetFinalizer},
+		Annotations: stringMap{"carried": "1", propagatedAnnotations: "carried", clusterv1.RevisionAnnotation: "7", clusterv1.DesiredReplicasAnnotation: "3", clusterv1.MaxReplicasAnnotation: "4"},
 		OwnerReferences: []metav1.OwnerReference{{
 			APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineDeployment", Name: "md", UID: "md-uid", Controller: new(true), BlockOwnerDeletion: new(true),
 		}},
 	}}
 	want.Spec.ClusterName, want.Spec.Replicas = "c", new(int32(2))
-	want.Spec.Selector.MatchLabels = pairs{"pool": "a", clusterv1.MachineDeploymentUniqueLabel: "hash"}
+	want.Spec.Selector.MatchLabels = stringMap{"pool": "a", clusterv1.MachineDeploymentUniqueLabel: "hash"}
 	want.Spec.Template = *md.Spec.Template.DeepCopy()
-	want.Spec.Template.Labels = carried("hash")
+	want.Spec.Template.Labels = propagatedLabels("hash")
 	want.Spec.Deletion.Order, want.Spec.MachineNaming = md.Spec.Deletion.Order, md.Spec.MachineNaming
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -216,7 +226,7 @@ func TestSelector(t *testing.T) {
 		given metav1.LabelSelector
 		want  string // none is an error
 	}{
-		"is what the user says": {metav1.LabelSelector{MatchLabels: pairs{"x": "1"}}, "x=1"},
+		"is what the user says": {metav1.LabelSelector{MatchLabels: stringMap{"x": "1"}}, "x=1"},
 		"is the deployment's own labels where the user says nothing": {
 			metav1.LabelSelector{}, "cluster.x-k8s.io/cluster-name=c,cluster.x-k8s.io/deployment-name=md",
 		},
@@ -249,7 +259,7 @@ func TestHistoryLimit(t *testing.T) {
 	t.Parallel()
 	const all = math.MaxInt32
 	for given, want := range map[string]int32{"": all, "3": 3, "0": 0, "-1": all, "many": all, "99999999999": all, "2.5": all} {
-		md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Annotations: pairs{HistoryAnnotation: given}}}
+		md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Annotations: stringMap{revision.HistoryAnnotation: given}}}
 		if got := historyLimit(md); got != want {
 			t.Errorf("%q keeps %d, want %d", given, got, want)
 		}
@@ -281,10 +291,23 @@ func TestUnseen(t *testing.T) {
 			}
 			a.ResourceVersion = test.shown
 			for range 2 {
-				if diff := cmp.Diff(test.want, r.unseen([]*clusterv1.MachineSet{a})); diff != "" {
+				if diff := cmp.Diff(test.want, r.unseenSets([]*clusterv1.MachineSet{a})); diff != "" {
 					t.Error(diff)
 				}
 			}
 		})
+	}
+}
+
+// TestRemovedAnnotationsAreRemovedFromSets takes away what the deployment has lost, and nothing else.
+func TestRemovedAnnotationsAreRemovedFromSets(t *testing.T) {
+	t.Parallel()
+	own := stringMap{"own": "1", "left": "1", "stays": "1", propagatedAnnotations: "left,stays"}
+	got := annotations(own, stringMap{"stays": "2", "comes": "1", revision.HistoryAnnotation: "3"})
+	if diff := cmp.Diff(stringMap{"own": "1", "stays": "2", "comes": "1", propagatedAnnotations: "comes,stays"}, got); diff != "" {
+		t.Error(diff)
+	}
+	if got := annotations(got, nil); len(got) != 1 || got["own"] != "1" {
+		t.Errorf("after all have left: %v", got)
 	}
 }

@@ -26,7 +26,7 @@ func withoutReplicas() (*clusterv1.MachineDeployment, []*clusterv1.MachineSet) {
 	return md, []*clusterv1.MachineSet{set}
 }
 
-func TestReplicasThatAreTakenOut(t *testing.T) {
+func TestRemovedReplicas(t *testing.T) {
 	t.Parallel()
 	sizes := func(least, most string) map[string]string {
 		return map[string]string{clusterv1.AutoscalerMinSizeAnnotation: least, clusterv1.AutoscalerMaxSizeAnnotation: most}
@@ -63,8 +63,8 @@ func TestReplicasThatAreTakenOut(t *testing.T) {
 	}
 }
 
-// TestADefaultOverwritesNobody has somebody set spec.replicas after the deployment was read.
-func TestADefaultOverwritesNobody(t *testing.T) {
+// TestDefaultReplicasUsesOptimisticLock has somebody set spec.replicas after the deployment was read.
+func TestDefaultReplicasUsesOptimisticLock(t *testing.T) {
 	t.Parallel()
 	md, sets := withoutReplicas()
 	r := reconcilerWith(t, interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {

@@ -15,38 +15,38 @@ import (
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/aggregate"
 	"drover.io/machine-controller/internal/annotation"
-	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/kubeversion"
-	"drover.io/machine-controller/internal/rollout"
+	"drover.io/machine-controller/internal/rollout/revision"
+	"drover.io/machine-controller/internal/statuswriter"
 	"drover.io/runtime/predicates"
 	"drover.io/runtime/results"
 )
 
-// tell writes the status, unless that can wait: only when it cannot are the conditions of all
+// writeStatus writes the status, unless that can wait: only when it cannot are the conditions of all
 // Machines summed up, which is most of the work.
-func (r *Reconciler) tell(ctx context.Context, before *clusterv1.MachineDeployment, s *state) (reconcile.Result, error) {
+func (r *Reconciler) writeStatus(ctx context.Context, before *clusterv1.MachineDeployment, s *state) (reconcile.Result, error) {
 	setStatus(s, r.Clock.Now())
 	if news := annotation.Judge(s.deployment, annotationRules...); news != "" {
 		annotationInvalid(r.Events, s.deployment, news)
 	}
-	again, err := r.statusWriter.Summed(ctx, before, s.deployment, pressing(before, s.deployment), coalesce.Sum{Machines: len(s.machines), To: func() {
+	again, err := r.statusWriter.WriteSummary(ctx, before, s.deployment, urgent(before, s.deployment), statuswriter.Summary{Machines: len(s.machines), Set: func() {
 		conditions.Set(s.deployment, aggregate.Ready(s.machines, clusterv1.MachineDeploymentMachinesReadyCondition))
 		conditions.Set(s.deployment, aggregate.UpToDate(s.machines, clusterv1.MachineDeploymentMachinesUpToDateCondition))
 	}})
 	return again, results.IgnoreNotFoundOrConflict(err)
 }
 
-// rest keeps the counters of a deployment that is paused true: what was counted last may not
+// reconcilePaused keeps the counters of a deployment that is paused true: what was counted last may not
 // have been written yet, and MachineSets go on living. Nothing else is touched.
-func (r *Reconciler) rest(ctx context.Context, before *clusterv1.MachineDeployment, s *state) (reconcile.Result, error) {
+func (r *Reconciler) reconcilePaused(ctx context.Context, before *clusterv1.MachineDeployment, s *state) (reconcile.Result, error) {
 	var err error
 	if s.sets, err = index.MachineSetsOf(ctx, r.Client, s.deployment.Namespace, s.deployment.UID); err != nil {
 		return reconcile.Result{}, err
 	}
 	setCounts(s, r.Clock.Now())
 	conditions.Set(s.deployment, predicates.PausedCondition(s.cluster, s.deployment, "MachineDeployment"))
-	again, err := r.statusWriter.Status(ctx, before, s.deployment, pressing(before, s.deployment))
+	again, err := r.statusWriter.Write(ctx, before, s.deployment, urgent(before, s.deployment))
 	return again, results.IgnoreNotFoundOrConflict(err)
 }
 
@@ -58,7 +58,7 @@ func setStatus(s *state, now time.Time) {
 		status.Selector = matches.String()
 	}
 	setCounts(s, now)
-	s.freeze.Show(s.deployment)
+	s.freeze.SetCondition(s.deployment)
 	conditions.Set(s.deployment, predicates.PausedCondition(s.cluster, s.deployment, "MachineDeployment"))
 	setAvailable(s)
 	setRollingOut(s)
@@ -67,7 +67,7 @@ func setStatus(s *state, now time.Time) {
 	setRemediating(s)
 	setDeleting(s)
 	setProgressing(s, now)
-	forgetRollback(s.deployment)
+	clearRolledBack(s.deployment)
 	status.SetTypedPhase(phaseOf(s.deployment))
 }
 
@@ -76,22 +76,22 @@ func setCounts(s *state, now time.Time) {
 	status.Replicas = sum(s.sets, func(s *clusterv1.MachineSetStatus) *int32 { return s.Replicas })
 	status.ReadyReplicas = sum(s.sets, func(s *clusterv1.MachineSetStatus) *int32 { return s.ReadyReplicas })
 	status.AvailableReplicas = sum(s.sets, func(s *clusterv1.MachineSetStatus) *int32 { return s.AvailableReplicas })
-	status.UpToDateReplicas = sum(current(s, now), func(s *clusterv1.MachineSetStatus) *int32 { return s.UpToDateReplicas })
+	status.UpToDateReplicas = sum(currentSets(s, now), func(s *clusterv1.MachineSetStatus) *int32 { return s.UpToDateReplicas })
 	status.Versions = versions(s.sets)
 }
 
-// pressing reports whether somebody waits to read the status: whoever waits for the order to be seen, or
+// urgent reports whether somebody waits to read the status: whoever waits for the order to be seen, or
 // for the fleet to be complete, or must know that it is not available.
-func pressing(before, after *clusterv1.MachineDeployment) bool {
+func urgent(before, after *clusterv1.MachineDeployment) bool {
 	return before.Status.ObservedGeneration != after.Status.ObservedGeneration ||
-		tally(before).Pressing(tally(after)) ||
-		coalesce.Turned(before, after, clusterv1.PausedCondition, clusterv1.MachineDeploymentDeletingCondition,
+		replicaCounts(before).Urgent(replicaCounts(after)) ||
+		statuswriter.ConditionsChanged(before, after, clusterv1.PausedCondition, clusterv1.MachineDeploymentDeletingCondition,
 			clusterv1.MachineDeploymentAvailableCondition, policyv1.FrozenCondition, policyv1.AnnotationsValidCondition)
 }
 
-func tally(md *clusterv1.MachineDeployment) coalesce.Count {
+func replicaCounts(md *clusterv1.MachineDeployment) statuswriter.Counts {
 	s := &md.Status
-	return coalesce.Count{
+	return statuswriter.Counts{
 		Desired: desiredReplicas(md), Replicas: ptr.Deref(s.Replicas, 0), Ready: ptr.Deref(s.ReadyReplicas, 0),
 		Available: ptr.Deref(s.AvailableReplicas, 0), UpToDate: ptr.Deref(s.UpToDateReplicas, 0),
 	}
@@ -113,10 +113,10 @@ func phaseOf(md *clusterv1.MachineDeployment) clusterv1.MachineDeploymentPhase {
 	return clusterv1.MachineDeploymentPhaseRunning
 }
 
-// current is the MachineSet that the deployment is rolling out, if there is one yet. No other has
+// currentSets is the MachineSet that the deployment is rolling out, if there is one yet. No other has
 // Machines that are up to date, even while these do not know that they are not any more.
-func current(s *state, now time.Time) []*clusterv1.MachineSet {
-	if set, _ := rollout.FindCurrent(s.deployment, s.sets, now); set != nil {
+func currentSets(s *state, now time.Time) []*clusterv1.MachineSet {
+	if set, _ := revision.FindCurrent(s.deployment, s.sets, now); set != nil {
 		return []*clusterv1.MachineSet{set}
 	}
 	return nil

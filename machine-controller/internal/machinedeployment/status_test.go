@@ -18,22 +18,22 @@ import (
 
 var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
-type verdict struct {
+type statusAndReason struct {
 	Status          metav1.ConditionStatus
 	Reason, Message string
 }
 
-func verdictOf(md *clusterv1.MachineDeployment, kind string) verdict {
+func statusAndReasonOf(md *clusterv1.MachineDeployment, kind string) statusAndReason {
 	c := conditions.Get(md, kind)
 	if c == nil {
-		return verdict{}
+		return statusAndReason{}
 	}
-	return verdict{c.Status, c.Reason, c.Message}
+	return statusAndReason{c.Status, c.Reason, c.Message}
 }
 
 // setWith has a revision and these counts. Revision 7 has the template of deployment.
 func setWith(revision string, replicas, available int32) *clusterv1.MachineSet {
-	set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: "set-" + revision, Annotations: pairs{clusterv1.RevisionAnnotation: revision}}}
+	set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: "set-" + revision, Annotations: stringMap{clusterv1.RevisionAnnotation: revision}}}
 	set.Spec.Replicas = &replicas
 	if revision == "7" {
 		set.Spec.Template = deployment().Spec.Template
@@ -49,67 +49,67 @@ func TestStatus(t *testing.T) {
 	const downReason, notDown = clusterv1.MachineDeploymentScalingDownReason, clusterv1.MachineDeploymentNotScalingDownReason
 	const rolling, notRolling = clusterv1.MachineDeploymentRollingOutReason, clusterv1.MachineDeploymentNotRollingOutReason
 	const good, bad = clusterv1.MachineDeploymentAvailableReason, clusterv1.MachineDeploymentNotAvailableReason
-	atRest := [3]verdict{{"False", notRolling, ""}, {"False", notUp, ""}, {"False", notDown, ""}}
+	atRest := [3]statusAndReason{{"False", notRolling, ""}, {"False", notUp, ""}, {"False", notDown, ""}}
 	for name, test := range map[string]struct {
 		sets      []*clusterv1.MachineSet
 		stale     int
 		trouble   error
 		wait      rollout.Wait
-		available verdict
-		rest      [3]verdict // rolling out, scaling up, scaling down
+		available statusAndReason
+		rest      [3]statusAndReason // rolling out, scaling up, scaling down
 		phase     clusterv1.MachineDeploymentPhase
 	}{
 		"at rest": {
-			sets: []*clusterv1.MachineSet{setWith("7", 3, 3)}, available: verdict{"True", good, ""}, rest: atRest, phase: clusterv1.MachineDeploymentPhaseRunning,
+			sets: []*clusterv1.MachineSet{setWith("7", 3, 3)}, available: statusAndReason{"True", good, ""}, rest: atRest, phase: clusterv1.MachineDeploymentPhaseRunning,
 		},
 		"not available": {
-			sets: []*clusterv1.MachineSet{setWith("7", 3, 2)}, available: verdict{"False", bad, "2 available replicas, at least 3 required"}, rest: atRest,
+			sets: []*clusterv1.MachineSet{setWith("7", 3, 2)}, available: statusAndReason{"False", bad, "2 available replicas, at least 3 required"}, rest: atRest,
 			phase: clusterv1.MachineDeploymentPhaseRunning,
 		},
 		"growing": {
-			sets: []*clusterv1.MachineSet{setWith("7", 1, 1)}, available: verdict{"False", bad, "1 available replicas, at least 3 required"},
-			rest:  [3]verdict{{"False", notRolling, ""}, {"True", upReason, "Scaling up from 1 to 3 replicas"}, {"False", notDown, ""}},
+			sets: []*clusterv1.MachineSet{setWith("7", 1, 1)}, available: statusAndReason{"False", bad, "1 available replicas, at least 3 required"},
+			rest:  [3]statusAndReason{{"False", notRolling, ""}, {"True", upReason, "Scaling up from 1 to 3 replicas"}, {"False", notDown, ""}},
 			phase: clusterv1.MachineDeploymentPhaseScalingUp,
 		},
 		"rolling": {
 			sets: []*clusterv1.MachineSet{setWith("6", 2, 2), setWith("7", 2, 1)}, wait: rollout.Wait{On: rollout.WaitMachineSet, Message: "not told"},
-			available: verdict{"True", good, ""},
-			rest: [3]verdict{{"True", rolling, "Rolling out 2 not up-to-date replicas" +
+			available: statusAndReason{"True", good, ""},
+			rest: [3]statusAndReason{{"True", rolling, "Rolling out 2 not up-to-date replicas" +
 				"\n* spec.version is \"\", want \"v1.36.2\"\n* spec.bootstrap.dataSecretName is \"\", want \"data\"\n* spec.infrastructureRef is \"\", want \"ThingTemplate.things.test/t\""}, {"False", notUp, ""}, {"True", downReason, "Scaling down from 4 to 3 replicas"}},
 			phase: clusterv1.MachineDeploymentPhaseScalingDown,
 		},
 		"slow to delete": {
-			sets: []*clusterv1.MachineSet{setWith("7", 3, 3)}, stale: 2, available: verdict{"True", good, ""},
-			rest:  [3]verdict{{"False", notRolling, ""}, {"False", notUp, ""}, {"False", notDown, "2 Machines have been deleting for more than 15m"}},
+			sets: []*clusterv1.MachineSet{setWith("7", 3, 3)}, stale: 2, available: statusAndReason{"True", good, ""},
+			rest:  [3]statusAndReason{{"False", notRolling, ""}, {"False", notUp, ""}, {"False", notDown, "2 Machines have been deleting for more than 15m"}},
 			phase: clusterv1.MachineDeploymentPhaseRunning,
 		},
 		"slow to shrink": {
-			sets: []*clusterv1.MachineSet{setWith("7", 4, 4)}, stale: 1, available: verdict{"True", good, ""},
-			rest: [3]verdict{
+			sets: []*clusterv1.MachineSet{setWith("7", 4, 4)}, stale: 1, available: statusAndReason{"True", good, ""},
+			rest: [3]statusAndReason{
 				{"False", notRolling, ""}, {"False", notUp, ""},
 				{"True", downReason, "Scaling down from 4 to 3 replicas; 1 Machines have been deleting for more than 15m"},
 			},
 			phase: clusterv1.MachineDeploymentPhaseScalingDown,
 		},
 		"in trouble": {
-			sets: []*clusterv1.MachineSet{setWith("7", 3, 3)}, trouble: errors.New("spec.rollout is odd"), available: verdict{"False", bad, "spec.rollout is odd"}, rest: atRest,
+			sets: []*clusterv1.MachineSet{setWith("7", 3, 3)}, trouble: errors.New("spec.rollout is odd"), available: statusAndReason{"False", bad, "spec.rollout is odd"}, rest: atRest,
 			phase: clusterv1.MachineDeploymentPhaseRunning,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := &state{deployment: deployment(), sets: test.sets, trouble: test.trouble, decision: rollout.Decision{Wait: test.wait}}
+			s := &state{deployment: deployment(), sets: test.sets, blocked: test.trouble, decision: rollout.Decision{Wait: test.wait}}
 			for range test.stale {
 				s.machines = append(s.machines, &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: new(metav1.NewTime(epoch.Add(-16 * time.Minute)))}})
 			}
 			setStatus(s, epoch)
-			if diff := cmp.Diff(test.available, verdictOf(s.deployment, clusterv1.MachineDeploymentAvailableCondition)); diff != "" {
+			if diff := cmp.Diff(test.available, statusAndReasonOf(s.deployment, clusterv1.MachineDeploymentAvailableCondition)); diff != "" {
 				t.Errorf("Available: %s", diff)
 			}
 			for i, kind := range []string{
 				clusterv1.MachineDeploymentRollingOutCondition, clusterv1.MachineDeploymentScalingUpCondition, clusterv1.MachineDeploymentScalingDownCondition,
 			} {
-				if diff := cmp.Diff(test.rest[i], verdictOf(s.deployment, kind)); diff != "" {
+				if diff := cmp.Diff(test.rest[i], statusAndReasonOf(s.deployment, kind)); diff != "" {
 					t.Errorf("%s: %s", kind, diff)
 				}
 			}
@@ -138,7 +138,7 @@ func TestStatusSums(t *testing.T) {
 	}
 }
 
-func TestScalingUpTellsWhatBlocksASet(t *testing.T) {
+func TestScalingUpReportsBlockedSet(t *testing.T) {
 	t.Parallel()
 	for name, replicas := range map[string]*int32{"a set": new(int32(3)), "a set without replicas": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -152,7 +152,7 @@ func TestScalingUpTellsWhatBlocksASet(t *testing.T) {
 			if replicas == nil {
 				want = "Scaling up from 1 to 3 replicas"
 			}
-			if got := verdictOf(s.deployment, clusterv1.MachineDeploymentScalingUpCondition); got.Status != "True" || got.Message != want {
+			if got := statusAndReasonOf(s.deployment, clusterv1.MachineDeploymentScalingUpCondition); got.Status != "True" || got.Message != want {
 				t.Errorf("got %+v", got)
 			}
 		})

@@ -9,21 +9,22 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/testenv"
+	"drover.io/runtime/expiring"
 )
 
 // watchedSet is a MachineSet of an older template, controlled by the deployment if there is one.
 func watchedSet(name, watch string, selector *clusterv1.MachineDeployment, owner bool) *clusterv1.MachineSet {
 	set := setWith("6", 3, 2)
 	set.Name = name
-	set.Spec.ClusterName, set.Spec.Selector, set.Spec.Template = "c", selector.Spec.Selector, past("6", "v1.36.1").Spec.Template
+	set.Spec.ClusterName, set.Spec.Selector, set.Spec.Template = "c", selector.Spec.Selector, setOfRevision("6", "v1.36.1").Spec.Template
 	set.Labels = map[string]string{"pool": "a"}
 	if watch != "" {
 		set.Labels[clusterv1.WatchLabel] = watch
@@ -47,37 +48,37 @@ func (r *Reconciler) resourceVersions(t *testing.T, namespace string) map[string
 	return all
 }
 
-func ours() *clusterv1.MachineDeployment {
+func labelledDeployment() *clusterv1.MachineDeployment {
 	md := selecting()
 	md.Labels = map[string]string{clusterv1.WatchLabel: "ours"}
 	md.Finalizers = []string{clusterv1.MachineDeploymentFinalizer}
 	return md
 }
 
-// TestADeploymentDoesNothingWhileASetIsAnothers lets one of its MachineSets be labelled for another manager.
-func TestADeploymentDoesNothingWhileASetIsAnothers(t *testing.T) {
+// TestDeploymentWithForeignSetIsBlocked lets one of its MachineSets be labelled for another manager.
+func TestDeploymentWithForeignSetIsBlocked(t *testing.T) {
 	t.Parallel()
-	md := ours()
+	md := labelledDeployment()
 	r := reconcilerWith(t, interceptor.Funcs{}, md, watchedSet("a", "ours", md, true), watchedSet("b", "theirs", md, true), testenv.Cluster(""))
 	r.watch, r.tracker, r.writes = "ours", &expectation.Tracker{Clock: r.Clock}, &expectation.Writes{Clock: r.Clock}
-	r.steps = &coalesce.Pace{Clock: r.Clock, Period: stepPeriod}
+	r.steps = &expiring.Limiter[types.UID]{Clock: r.Clock, Period: stepPeriod}
 	before := r.resourceVersions(t, md.Namespace)
 	s := &state{deployment: md, cluster: &clusterv1.Cluster{}}
 	if err := r.observe(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
-	result, err := r.roll(t.Context(), s)
-	if err != nil || result.RequeueAfter == 0 || s.trouble == nil || !strings.Contains(s.trouble.Error(), `MachineSet "b" has the label`) {
-		t.Errorf("the trouble is %v (%v, %v)", s.trouble, result, err)
+	result, err := r.rollOut(t.Context(), s)
+	if err != nil || result.RequeueAfter == 0 || s.blocked == nil || !strings.Contains(s.blocked.Error(), `MachineSet "b" has the label`) {
+		t.Errorf("the trouble is %v (%v, %v)", s.blocked, result, err)
 	}
 	if diff := cmp.Diff(before, r.resourceVersions(t, md.Namespace)); diff != "" {
 		t.Errorf("MachineSets changed: %s", diff)
 	}
 }
 
-func TestADeletedDeploymentDeletesNoSetOfAnother(t *testing.T) {
+func TestDeletedDeploymentKeepsForeignSet(t *testing.T) {
 	t.Parallel()
-	md := ours()
+	md := labelledDeployment()
 	mine, theirs := watchedSet("a", "ours", md, true), watchedSet("b", "theirs", md, true)
 	mine.Finalizers = []string{hold}
 	r := reconcilerWith(t, interceptor.Funcs{}, md, mine, theirs, testenv.Cluster(""))
@@ -99,9 +100,9 @@ func TestADeletedDeploymentDeletesNoSetOfAnother(t *testing.T) {
 	}
 }
 
-func TestAdoptsOnlyWhatIsLabelledForItsManager(t *testing.T) {
+func TestAdoptionRequiresWatchLabel(t *testing.T) {
 	t.Parallel()
-	md := ours()
+	md := labelledDeployment()
 	sets := []*clusterv1.MachineSet{watchedSet("a", "ours", md, false), watchedSet("b", "theirs", md, false), watchedSet("c", "", md, false)}
 	r := reconcilerWith(t, interceptor.Funcs{}, md, sets[0], sets[1], sets[2], testenv.Cluster(""))
 	r.watch = "ours"
@@ -116,9 +117,9 @@ func TestAdoptsOnlyWhatIsLabelledForItsManager(t *testing.T) {
 	}
 }
 
-func TestSetsInheritTheWatchFilterOfTheirDeployment(t *testing.T) {
+func TestSetsInheritWatchLabel(t *testing.T) {
 	t.Parallel()
-	md := ours()
+	md := labelledDeployment()
 	md.Spec.Template.Labels[clusterv1.WatchLabel] = "template"
 	set := &clusterv1.MachineSet{}
 	propagate(set, md)

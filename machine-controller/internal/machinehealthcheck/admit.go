@@ -13,6 +13,7 @@ import (
 
 	"drover.io/machine-controller/internal/health"
 	"drover.io/machine-controller/internal/safety"
+	"drover.io/machine-controller/internal/safety/budget"
 )
 
 // admit lets only those Machines be handed to a controller outside that no freeze, no outage
@@ -31,7 +32,7 @@ func (r *Reconciler) admit(ctx context.Context, s *ward) (reconcile.Result, erro
 		for name, refusal := range refused {
 			delete(s.decision.Remediate, name)
 			s.decision.Held[name] = health.Hold(refusal.Message)
-			result.RequeueAfter = safety.LookAgain
+			result.RequeueAfter = safety.RetryPeriod
 		}
 	}
 	return result, nil
@@ -58,12 +59,12 @@ func (s *ward) unasked() (owners []types.UID, chosen map[types.UID][]*clusterv1.
 }
 
 // refused asks the gate. What is not a MachineSet's has no fleet whose limits could hold it.
-func (r *Reconciler) refused(ctx context.Context, s *ward, owner types.UID, machines []*clusterv1.Machine) (map[string]*safety.Refusal, error) {
+func (r *Reconciler) refused(ctx context.Context, s *ward, owner types.UID, machines []*clusterv1.Machine) (map[string]*budget.Refusal, error) {
 	if set := s.sets[owner]; set != nil {
 		choice, err := r.Guard.Replace(ctx, s.cluster, set, machines)
 		return choice.Refused, err
 	}
-	refused := map[string]*safety.Refusal{}
+	refused := map[string]*budget.Refusal{}
 	if refusal := r.Guard.Unreachable(s.cluster); refusal != nil {
 		for _, m := range machines {
 			refused[m.Name] = refusal

@@ -21,6 +21,7 @@ import (
 	"drover.io/machine-controller/internal/health"
 	"drover.io/machine-controller/internal/index/indextest"
 	"drover.io/machine-controller/internal/safety"
+	"drover.io/machine-controller/internal/safety/policy"
 	"drover.io/machine-controller/internal/testenv"
 	"drover.io/machine-controller/internal/workload"
 )
@@ -100,6 +101,6 @@ func newGuard(reader client.Reader, state workload.State) *safety.Guard {
 	return &safety.Guard{
 		Reader: reader, Workload: func(client.ObjectKey) workload.State { return state },
 		Management: func() safety.Reachability { return safety.Reachability{Since: now} },
-		Default:    safety.Default(), Clock: clocktesting.NewFakePassiveClock(now),
+		Default:    policy.Default(), Clock: clocktesting.NewFakePassiveClock(now),
 	}
 }

@@ -29,19 +29,20 @@ import (
 	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/machineset"
 	"drover.io/machine-controller/internal/safety"
-	"drover.io/machine-controller/internal/testenv"
+	"drover.io/machine-controller/internal/safety/policy"
 	"drover.io/machine-controller/internal/workload"
+	"drover.io/runtime/envtest"
 )
 
 // patience is how long the tests wait for a real API server; none is in a hurry.
 const patience = 60 * time.Second
 
 // management is the API server that the tests of this package share, which is the workload cluster too.
-var management = &testenv.Server{
+var management = &envtest.Server{
 	Project: true, CRDs: []*apiextensionsv1.CustomResourceDefinition{loose("MendRemediation", "mendremediations"), loose("MendRemediationTemplate", "mendremediationtemplates")},
 }
 
-func TestMain(m *testing.M) { testenv.Main(m, management.Stop) }
+func TestMain(m *testing.M) { envtest.Main(m, management.Stop) }
 
 // loose is the CRD of a kind that takes anything, in the group mend.test.
 func loose(kind, plural string) *apiextensionsv1.CustomResourceDefinition {
@@ -87,7 +88,7 @@ func newWorld(t *testing.T, connected bool) *world {
 	w.SetDefaultEventuallyTimeout(patience)
 	w.SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
 	if connected {
-		kubeconfig, err := testenv.Kubeconfig(config)
+		kubeconfig, err := envtest.Kubeconfig(config)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +133,7 @@ func (w *world) start(config *rest.Config, s *runtime.Scheme) {
 	reach := safety.Reachability{}.Probed(true, time.Now(), time.Minute)
 	guard := &safety.Guard{
 		Reader: mgr.GetClient(), Workload: workloads.State, Management: func() safety.Reachability { return reach },
-		Default: safety.Default(), Period: time.Minute, Clock: clock.RealClock{},
+		Default: policy.Default(), Period: time.Minute, Clock: clock.RealClock{},
 	}
 	checks := &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Workloads: workloads, Guard: guard, Events: recorder, Clock: clock.RealClock{},

@@ -24,7 +24,7 @@ import (
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/patch"
-	"drover.io/machine-controller/internal/safety"
+	"drover.io/machine-controller/internal/safety/policy"
 	"drover.io/runtime/predicates"
 )
 
@@ -36,7 +36,7 @@ type Reconciler struct {
 	Client client.Client
 
 	watch     predicates.WatchFilter
-	selectors safety.Selectors
+	selectors policy.Selectors
 }
 
 // Register adds the controller to the manager, with everything that can wake a MachinePolicy.
@@ -45,9 +45,9 @@ func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, op
 	labels := builder.WithPredicates(predicate.LabelChangedPredicate{})
 	err := builder.ControllerManagedBy(mgr).
 		For(&policyv1.MachinePolicy{}, builder.WithPredicates(watch.MatchingPredicate(), predicate.GenerationChangedPredicate{})).
-		Watches(&policyv1.MachinePolicy{}, coalesce.Map(r.policiesBeside), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&clusterv1.MachineDeployment{}, coalesce.Map(r.policiesBeside), labels).
-		Watches(&clusterv1.MachineSet{}, coalesce.Map(r.policiesBeside), labels).
+		Watches(&policyv1.MachinePolicy{}, coalesce.Map(r.policiesOfNamespace), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&clusterv1.MachineDeployment{}, coalesce.Map(r.policiesOfNamespace), labels).
+		Watches(&clusterv1.MachineSet{}, coalesce.Map(r.policiesOfNamespace), labels).
 		WithOptions(options).
 		Complete(reconcile.AsReconciler(mgr.GetClient(), predicates.FilterReconciler(watch, r)))
 	if err != nil {
@@ -66,20 +66,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, policy *policyv1.MachinePoli
 	if err := r.Client.List(ctx, policies, client.InNamespace(policy.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return reconcile.Result{}, fmt.Errorf("listing MachinePolicies: %w", err)
 	}
-	fleets, err := r.fleets(ctx, policy.Namespace)
+	owners, err := r.owners(ctx, policy.Namespace)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	ours := slices.DeleteFunc(slices.Clone(policies.Items), func(p policyv1.MachinePolicy) bool { return !r.watch.Matches(&p) })
-	setStatus(policy, r.selectors.Candidates(ours), fleets)
+	setStatus(policy, r.selectors.Candidates(ours), owners)
 	if err := patch.Status(ctx, r.Client, before, policy); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 		return reconcile.Result{}, fmt.Errorf("patching the status of MachinePolicy: %w", err)
 	}
 	return reconcile.Result{}, nil
 }
 
-// fleets are what a policy can select: MachineDeployments, and MachineSets that stand alone.
-func (r *Reconciler) fleets(ctx context.Context, namespace string) ([]fleet, error) {
+// owners are what a policy can select: MachineDeployments, and MachineSets that stand alone.
+func (r *Reconciler) owners(ctx context.Context, namespace string) ([]owner, error) {
 	deployments := &clusterv1.MachineDeploymentList{}
 	if err := r.Client.List(ctx, deployments, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing MachineDeployments: %w", err)
@@ -88,23 +88,23 @@ func (r *Reconciler) fleets(ctx context.Context, namespace string) ([]fleet, err
 	if err := r.Client.List(ctx, sets, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing MachineSets: %w", err)
 	}
-	var all []fleet
+	var all []owner
 	for i := range deployments.Items {
 		if !r.watch.Matches(&deployments.Items[i]) {
 			continue
 		}
-		all = append(all, fleet{"MachineDeployment " + deployments.Items[i].Name, deployments.Items[i].Labels})
+		all = append(all, owner{"MachineDeployment " + deployments.Items[i].Name, deployments.Items[i].Labels})
 	}
 	for i := range sets.Items {
 		if r.watch.Matches(&sets.Items[i]) && metav1.GetControllerOfNoCopy(&sets.Items[i]) == nil {
-			all = append(all, fleet{"MachineSet " + sets.Items[i].Name, sets.Items[i].Labels})
+			all = append(all, owner{"MachineSet " + sets.Items[i].Name, sets.Items[i].Labels})
 		}
 	}
 	return all, nil
 }
 
-// policiesBeside wakes every policy of the object's namespace.
-func (r *Reconciler) policiesBeside(ctx context.Context, object client.Object) []reconcile.Request {
+// policiesOfNamespace wakes every policy of the object's namespace.
+func (r *Reconciler) policiesOfNamespace(ctx context.Context, object client.Object) []reconcile.Request {
 	list := &policyv1.MachinePolicyList{}
 	if err := r.Client.List(ctx, list, client.InNamespace(object.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
 		return nil

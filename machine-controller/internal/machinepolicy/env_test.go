@@ -6,10 +6,10 @@ package machinepolicy
 import (
 	"testing"
 
-	"drover.io/machine-controller/internal/testenv"
+	"drover.io/runtime/envtest"
 )
 
 // server is the API server that the tests of this package share.
-var server = &testenv.Server{Project: true}
+var server = &envtest.Server{Project: true}
 
-func TestMain(m *testing.M) { testenv.Main(m, server.Stop) }
+func TestMain(m *testing.M) { envtest.Main(m, server.Stop) }

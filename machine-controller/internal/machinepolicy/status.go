@@ -13,52 +13,52 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	policyv1 "drover.io/api/policy/v1alpha1"
-	"drover.io/machine-controller/internal/safety"
+	"drover.io/machine-controller/internal/safety/policy"
 )
 
-// fleet is something that a policy can select.
-type fleet struct {
+// owner is an object that a policy can select.
+type owner struct {
 	title  string
 	labels map[string]string
 }
 
-// told is how many names a message lists.
-const told = 5
+// maxNames is how many names a message has.
+const maxNames = 5
 
 // setStatus counts what the policy selects, and compares it with the others of its namespace.
-func setStatus(policy *policyv1.MachinePolicy, all []safety.Candidate, fleets []fleet) {
+func setStatus(p *policyv1.MachinePolicy, all []policy.Candidate, owners []owner) {
 	var selected int32
-	var lost []string
-	rivals := map[string]bool{}
-	at := slices.IndexFunc(all, func(p safety.Candidate) bool { return p.Name == policy.Name })
-	for _, f := range fleets {
-		if at < 0 || !all[at].Selects(f.labels) {
+	var overridden []string
+	conflicting := map[string]bool{}
+	at := slices.IndexFunc(all, func(c policy.Candidate) bool { return c.Name == p.Name })
+	for _, o := range owners {
+		if at < 0 || !all[at].Selects(o.labels) {
 			continue
 		}
 		selected++
-		inForce := policy.Name
-		for i, p := range all {
-			if i == at || rivals[p.Name] && i > at || !p.Selects(f.labels) {
+		inForce := p.Name
+		for i, other := range all {
+			if i == at || conflicting[other.Name] && i > at || !other.Selects(o.labels) {
 				continue
 			}
-			rivals[p.Name] = true
-			if i < at && inForce == policy.Name {
-				inForce = p.Name
+			conflicting[other.Name] = true
+			if i < at && inForce == p.Name {
+				inForce = other.Name
 			}
 		}
-		if inForce != policy.Name {
-			lost = append(lost, fmt.Sprintf("%s (%s)", f.title, inForce))
+		if inForce != p.Name {
+			overridden = append(overridden, fmt.Sprintf("%s (%s)", o.title, inForce))
 		}
 	}
-	policy.Status.ObservedGeneration = policy.Generation
-	policy.Status.Selected = &selected
-	conditions.Set(policy, ready(policy, selected, lost))
-	conditions.Set(policy, conflict(rivals))
+	p.Status.ObservedGeneration = p.Generation
+	p.Status.Selected = &selected
+	conditions.Set(p, ready(p, selected, overridden))
+	conditions.Set(p, conflict(conflicting))
 }
 
-func ready(policy *policyv1.MachinePolicy, selected int32, lost []string) metav1.Condition {
+func ready(p *policyv1.MachinePolicy, selected int32, overridden []string) metav1.Condition {
 	condition := metav1.Condition{Type: policyv1.ReadyCondition, Status: metav1.ConditionTrue, Reason: policyv1.InForceReason}
-	if err := unreadable(policy); err != nil {
+	if err := invalid(p); err != nil {
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, policyv1.InvalidReason, err.Error()
 		return condition
 	}
@@ -66,39 +66,39 @@ func ready(policy *policyv1.MachinePolicy, selected int32, lost []string) metav1
 	case selected == 0:
 		condition.Reason = policyv1.NothingSelectedReason
 		condition.Message = "spec.selector selects no MachineDeployment, and no MachineSet that stands alone"
-	case len(lost) > 0:
+	case len(overridden) > 0:
 		condition.Status, condition.Reason = metav1.ConditionFalse, policyv1.OverriddenReason
-		condition.Message = fmt.Sprintf("An older policy is in force for %s: narrow the selector of one of them", some(lost))
+		condition.Message = fmt.Sprintf("An older policy is in force for %s: narrow the selector of one of them", firstNames(overridden))
 	}
 	return condition
 }
 
-// unreadable names what of the spec cannot be used; the API server lets no such thing pass.
-func unreadable(policy *policyv1.MachinePolicy) error {
-	if policy.Spec.Selector != nil {
-		if _, err := policy.Spec.Selector.AsSelector(); err != nil {
+// invalid names the part of the spec that cannot be used; the API server admits no such spec.
+func invalid(p *policyv1.MachinePolicy) error {
+	if p.Spec.Selector != nil {
+		if _, err := p.Spec.Selector.AsSelector(); err != nil {
 			return fmt.Errorf("spec.selector: %w", err)
 		}
 	}
-	_, err := safety.Default().Over(policy)
+	_, err := policy.Default().Over(p)
 	return err
 }
 
-func conflict(rivals map[string]bool) metav1.Condition {
-	if len(rivals) == 0 {
+func conflict(conflicting map[string]bool) metav1.Condition {
+	if len(conflicting) == 0 {
 		return metav1.Condition{Type: policyv1.ConflictCondition, Status: metav1.ConditionFalse, Reason: policyv1.NoConflictReason}
 	}
 	return metav1.Condition{
 		Type: policyv1.ConflictCondition, Status: metav1.ConditionTrue, Reason: policyv1.SelectedTwiceReason,
-		Message: fmt.Sprintf("Some objects are selected by this policy and by %s; the oldest policy is in force for each", some(slices.Sorted(maps.Keys(rivals)))),
+		Message: fmt.Sprintf("Some objects are selected by this policy and by %s; the oldest policy is in force for each", firstNames(slices.Sorted(maps.Keys(conflicting)))),
 	}
 }
 
-// some lists the first few names.
-func some(names []string) string {
+// firstNames lists the first few names.
+func firstNames(names []string) string {
 	slices.Sort(names)
-	if len(names) > told {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:told], ", "), len(names)-told)
+	if len(names) > maxNames {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNames], ", "), len(names)-maxNames)
 	}
 	return strings.Join(names, ", ")
 }

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	policyv1 "drover.io/api/policy/v1alpha1"
-	"drover.io/machine-controller/internal/safety"
+	"drover.io/machine-controller/internal/safety/policy"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -32,8 +32,8 @@ func selecting(name, pool string, age int) policyv1.MachinePolicy {
 
 func TestStatus(t *testing.T) {
 	t.Parallel()
-	cpu := fleet{"MachineDeployment cpu", map[string]string{"pool": "cpu"}}
-	gpu := fleet{"MachineSet gpu", map[string]string{"pool": "gpu"}}
+	cpu := owner{"MachineDeployment cpu", map[string]string{"pool": "cpu"}}
+	gpu := owner{"MachineSet gpu", map[string]string{"pool": "gpu"}}
 	broken := selecting("mine", "", 0)
 	broken.Spec.Replacement.MaxPerCluster = new(intstr.FromString("many"))
 	type status struct {
@@ -63,7 +63,7 @@ func TestStatus(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			setStatus(&test.mine, (&safety.Selectors{}).Candidates(append(test.others, test.mine)), []fleet{cpu, gpu})
+			setStatus(&test.mine, (&policy.Selectors{}).Candidates(append(test.others, test.mine)), []owner{cpu, gpu})
 			got := status{Selected: *test.mine.Status.Selected}
 			for kind, to := range map[string]*string{policyv1.ReadyCondition: &got.Ready, policyv1.ConflictCondition: &got.Conflict} {
 				condition := conditions.Get(&test.mine, kind)

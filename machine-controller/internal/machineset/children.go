@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// handDown carries the template's labels and annotations to the Machine's BootstrapConfig and
+// propagateToChildren carries the template's labels and annotations to the Machine's BootstrapConfig and
 // InfraMachine, as far as the Machine controls them. What to take away again only the Machine remembers, so it is written last.
-func (r *Reconciler) handDown(ctx context.Context, set *clusterv1.MachineSet, m *clusterv1.Machine) error {
+func (r *Reconciler) propagateToChildren(ctx context.Context, set *clusterv1.MachineSet, m *clusterv1.Machine) error {
 	template := &set.Spec.Template
 	labels := metadataPatch(m.Annotations[labelsFromTemplate], template.Labels)
 	delete(labels, clusterv1.ClusterNameLabel) // by which the object is found; it is the Cluster's for life
@@ -50,11 +50,11 @@ func (r *Reconciler) handDown(ctx context.Context, set *clusterv1.MachineSet, m 
 	return nil
 }
 
-// inherits reports whether the Machine's objects carry what the template says: they do if the
+// metadataUpToDate reports whether the Machine's objects carry what the template says: they do if the
 // Machine does.
-func inherits(m *clusterv1.Machine, set *clusterv1.MachineSet) bool {
+func metadataUpToDate(m *clusterv1.Machine, set *clusterv1.MachineSet) bool {
 	template := &set.Spec.Template
-	return holds(m.Labels, template.Labels) && holds(m.Annotations, template.Annotations) &&
+	return containsAll(m.Labels, template.Labels) && containsAll(m.Annotations, template.Annotations) &&
 		m.Annotations[labelsFromTemplate] == keyList(template.Labels) &&
 		m.Annotations[annotationsFromTemplate] == keyList(template.Annotations)
 }

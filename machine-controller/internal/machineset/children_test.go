@@ -15,18 +15,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TestMetadataIsHandedDown changes the template's labels and annotations: the Machine, its
+// TestMetadataIsPropagatedToChildren changes the template's labels and annotations: the Machine, its
 // config and its infrastructure follow, keep what others have put there, and are not replaced.
-func TestMetadataIsHandedDown(t *testing.T) {
+func TestMetadataIsPropagatedToChildren(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newEnvironment(t, nil)
 	w.templates()
 	set := machineSet(w.namespace)
 	set.Spec.Replicas = new(int32(1))
 	set.Spec.Template.Labels = map[string]string{"pool": "a", "leaves": "1", "changes": "1"}
 	set.Spec.Template.Annotations = map[string]string{"leaves": "1"}
 	w.create(set)
-	w.complete(set, 1)
+	w.waitComplete(set, 1)
 	name := w.names(clusterv1.GroupVersion.String(), "Machine")[0]
 	w.change(infraVersion, "ThingMachine", name, func(o *metav1.PartialObjectMetadata) { o.Labels["others"] = "1" })
 
@@ -57,7 +57,7 @@ func TestMetadataIsHandedDown(t *testing.T) {
 }
 
 // change reads the metadata of an object and, if there is something to do, patches it.
-func (w *world) change(apiVersion, kind, name string, do func(*metav1.PartialObjectMetadata)) *metav1.PartialObjectMetadata {
+func (w *environment) change(apiVersion, kind, name string, do func(*metav1.PartialObjectMetadata)) *metav1.PartialObjectMetadata {
 	w.Helper()
 	o := &metav1.PartialObjectMetadata{}
 	o.SetGroupVersionKind(schema.FromAPIVersionAndKind(apiVersion, kind))

@@ -36,18 +36,18 @@ func setScalingUp(s *state) {
 			condition.Message += fmt.Sprintf(" is blocked by the annotation %s", clusterv1.DisableMachineCreateAnnotation)
 		}
 	}
-	if s.trouble != nil {
+	if s.blocked != nil {
 		separator := ""
 		if condition.Message != "" {
 			separator = " is blocked because: "
 		}
-		condition.Message += separator + s.trouble.Error()
+		condition.Message += separator + s.blocked.Error()
 	}
 	conditions.Set(s.set, condition)
 }
 
-// staleDeletion is when a Machine's deletion is remarkable enough to be told by its owner.
-const staleDeletion = 15 * time.Minute
+// slowDeletionAfter is when a Machine's deletion is remarkable enough to be told by its owner.
+const slowDeletionAfter = 15 * time.Minute
 
 func setScalingDown(s *state, now time.Time) {
 	desired, current := desiredReplicas(s.set), len(s.machines)
@@ -55,11 +55,11 @@ func setScalingDown(s *state, now time.Time) {
 	if current > desired {
 		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.MachineSetScalingDownReason
 		condition.Message = fmt.Sprintf("Scaling down from %d to %d replicas", current, desired)
-		if s.keepReason != "" {
-			condition.Message += " is blocked because: " + s.keepReason
+		if s.scaleDownBlocked != "" {
+			condition.Message += " is blocked because: " + s.scaleDownBlocked
 		}
 	}
-	if stale := staleMachines(s.machines, now); stale > 0 {
+	if stale := slowDeletions(s.machines, now); stale > 0 {
 		if condition.Message != "" {
 			condition.Message += "; "
 		}
@@ -68,10 +68,10 @@ func setScalingDown(s *state, now time.Time) {
 	conditions.Set(s.set, condition)
 }
 
-func staleMachines(machines []*clusterv1.Machine, now time.Time) int {
+func slowDeletions(machines []*clusterv1.Machine, now time.Time) int {
 	stale := 0
 	for _, m := range machines {
-		if !m.DeletionTimestamp.IsZero() && now.Sub(m.DeletionTimestamp.Time) > staleDeletion {
+		if !m.DeletionTimestamp.IsZero() && now.Sub(m.DeletionTimestamp.Time) > slowDeletionAfter {
 			stale++
 		}
 	}
@@ -94,8 +94,8 @@ func setDeleting(s *state) {
 	if !s.set.DeletionTimestamp.IsZero() {
 		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.MachineSetDeletingReason
 		condition.Message = fmt.Sprintf("Deleting %d Machines", len(s.machines))
-		if s.trouble != nil {
-			condition.Message += ": " + s.trouble.Error()
+		if s.blocked != nil {
+			condition.Message += ": " + s.blocked.Error()
 		}
 	}
 	conditions.Set(s.set, condition)

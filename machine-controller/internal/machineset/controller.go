@@ -34,13 +34,15 @@ import (
 	"drover.io/machine-controller/internal/ownerref"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/safety"
+	"drover.io/machine-controller/internal/safety/freeze"
+	"drover.io/machine-controller/internal/statuswriter"
 	"drover.io/machine-controller/internal/workload"
 	"drover.io/runtime/predicates"
 	"drover.io/runtime/results"
 )
 
-// lookAgain is how often a deletion that waits for others is looked at, besides at their events.
-const lookAgain = 10 * time.Second
+// deletionRequeue is how often a deletion that waits for others is looked at, besides at their events.
+const deletionRequeue = 10 * time.Second
 
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinesets;machinesets/status;machinesets/finalizers,verbs=get;list;watch;create;update;patch;delete
 
@@ -58,8 +60,8 @@ type Reconciler struct {
 	watch        predicates.WatchFilter
 	creator      *machineCreator
 	tracker      *expectation.Tracker
-	statusWriter *coalesce.StatusWriter
-	looks        coalesce.Looks
+	statusWriter *statuswriter.Writer
+	looks        coalesce.ResyncLimiter
 }
 
 // state is one MachineSet with its Machines, and what hinders it.
@@ -69,22 +71,22 @@ type state struct {
 	machines []*clusterv1.Machine
 	// born counts the Machines that this reconcile has added, which machines does not show.
 	created int
-	// trouble is why Machines that are missing cannot be created.
-	trouble error
-	// keepReason is why surplus Machines are not deleted; empty when nothing keeps them.
-	keepReason string
-	freeze     safety.FreezeDecision
+	// blocked is why Machines that are missing cannot be created.
+	blocked error
+	// scaleDownBlocked is why surplus Machines are not deleted; empty when nothing keeps them.
+	scaleDownBlocked string
+	freeze           freeze.Decision
 }
 
 // Register adds the controller to the manager, with everything that can wake a MachineSet.
 func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, options controller.Options) error {
 	r.watch, r.tracker = watch, &expectation.Tracker{Clock: r.Clock}
-	r.statusWriter, r.looks.Clock = coalesce.NewStatusWriter(r.Client, r.Clock), r.Clock
+	r.statusWriter, r.looks.Clock = statuswriter.New(r.Client, r.Clock), r.Clock
 	r.creator = &machineCreator{client: r.Client, templates: r.Templates, tracker: r.tracker}
 	err := builder.ControllerManagedBy(mgr).
 		For(&clusterv1.MachineSet{}, builder.WithPredicates(watch.MatchingPredicate())).
 		Watches(&clusterv1.Machine{}, coalesce.Controller("MachineSet"), builder.WithPredicates(watch.ChildPredicate())).
-		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.setsForOrphan), builder.WithPredicates(watch.MatchingPredicate(), orphans())).
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.setsForUncontrolledMachine), builder.WithPredicates(watch.MatchingPredicate(), uncontrolledMachines())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.setsOfCluster), builder.WithPredicates(clusterevents.StateChanged())).
 		WatchesRawSource(r.Workloads.ClusterEvents(r.setsOfConnection)).
 		WithOptions(options).
@@ -104,7 +106,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *clusterv1.MachineSet) (
 		return reconcile.Result{}, fmt.Errorf("reading Cluster %q: %w", key.Name, err)
 	}
 	if predicates.Paused(s.cluster, set) {
-		return r.rest(ctx, before, s)
+		return r.reconcilePaused(ctx, before, s)
 	}
 	if !set.DeletionTimestamp.IsZero() {
 		return r.finalize(ctx, before, s)
@@ -118,18 +120,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *clusterv1.MachineSet) (
 			return reconcile.Result{RequeueAfter: time.Second}, err
 		}
 	}
-	own(s)
+	ensureMetadata(s)
 	if err := patch.Main(ctx, r.Client, before, set); err != nil {
 		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(fmt.Errorf("patching MachineSet: %w", err))
 	}
-	if due := r.looks.Due(set.UID); due > 0 {
+	if due := r.looks.Remaining(set.UID); due > 0 {
 		return reconcile.Result{RequeueAfter: due}, nil
 	}
 	var err error
 	if s.machines, err = r.observe(ctx, s); err != nil {
 		return reconcile.Result{}, err // what was counted before stands
 	}
-	r.looks.Took(set.UID, len(s.machines))
+	r.looks.MarkReconciled(set.UID, len(s.machines))
 	result, err := r.reconcile(ctx, s)
 	again, statusErr := r.writeStatus(ctx, before, s)
 	if err := kerrors.NewAggregate([]error{err, statusErr}); err != nil {
@@ -140,15 +142,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *clusterv1.MachineSet) (
 
 // reconcile mends the Machines, and creates or deletes some.
 func (r *Reconciler) reconcile(ctx context.Context, s *state) (reconcile.Result, error) {
-	if s.trouble = predicates.CheckNoneForeign(r.watch, "Machine", s.machines); s.trouble != nil {
-		return reconcile.Result{RequeueAfter: lookAgain}, nil //nolint:nilerr // it is in a condition; no count is right for some of the Machines only
+	if s.blocked = predicates.CheckNoneForeign(r.watch, "Machine", s.machines); s.blocked != nil {
+		return reconcile.Result{RequeueAfter: deletionRequeue}, nil //nolint:nilerr // it is in a condition; no count is right for some of the Machines only
 	}
-	fresh, err := r.fresh(ctx, s)
+	fresh, err := r.cacheCurrent(ctx, s)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	more, spreadErr := r.spread(ctx, s)
-	errs := []error{r.freeze(ctx, s), spreadErr, r.repair(ctx, s)}
+	more, spreadErr := r.propagateToMachines(ctx, s)
+	errs := []error{r.freeze(ctx, s), spreadErr, r.createMissingChildren(ctx, s)}
 	if !fresh {
 		return reconcile.Result{RequeueAfter: time.Second}, kerrors.NewAggregate(errs)
 	}
@@ -157,7 +159,7 @@ func (r *Reconciler) reconcile(ctx context.Context, s *state) (reconcile.Result,
 		return wake, kerrors.NewAggregate(append(errs, err))
 	}
 	result, err := r.scale(ctx, s)
-	return results.Earliest(results.Earliest(wake, result), reconcile.Result{RequeueAfter: s.freeze.Again}), kerrors.NewAggregate(append(errs, err))
+	return results.Earliest(results.Earliest(wake, result), reconcile.Result{RequeueAfter: s.freeze.RequeueAfter}), kerrors.NewAggregate(append(errs, err))
 }
 
 // finalize deletes every Machine and lets the MachineSet go after the last. One that is
@@ -178,7 +180,7 @@ func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineSet,
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	fresh, err := r.fresh(ctx, s)
+	fresh, err := r.cacheCurrent(ctx, s)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -187,9 +189,9 @@ func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineSet,
 		controllerutil.RemoveFinalizer(s.set, clusterv1.MachineSetFinalizer)
 		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(patch.Main(ctx, r.Client, before, s.set))
 	}
-	s.trouble = predicates.CheckNoneForeign(r.watch, "Machine", s.machines)
-	failed := r.sideBySide(s.machines, func(m *clusterv1.Machine) error {
-		_, err := r.removeAsSeen(ctx, s.set, m)
+	s.blocked = predicates.CheckNoneForeign(r.watch, "Machine", s.machines)
+	failed := r.inParallel(s.machines, func(m *clusterv1.Machine) error {
+		_, err := r.deleteIfUnchanged(ctx, s.set, m)
 		return err
 	})
 	again, err := r.writeStatus(ctx, before, s)
@@ -199,29 +201,29 @@ func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineSet,
 	if !fresh {
 		return reconcile.Result{RequeueAfter: time.Second}, nil
 	}
-	return results.Earliest(again, reconcile.Result{RequeueAfter: lookAgain}), nil
+	return results.Earliest(again, reconcile.Result{RequeueAfter: deletionRequeue}), nil
 }
 
-// repair makes the objects that a crash between two writes, or a person, left a Machine
+// createMissingChildren makes the objects that a crash between two writes, or a person, left a Machine
 // without, as long as the Machine still waits for them.
-func (r *Reconciler) repair(ctx context.Context, s *state) error {
+func (r *Reconciler) createMissingChildren(ctx context.Context, s *state) error {
 	var waiting []*clusterv1.Machine
 	for _, m := range s.machines {
-		if m.DeletionTimestamp.IsZero() && incomplete(m) {
+		if m.DeletionTimestamp.IsZero() && lacksChildren(m) {
 			waiting = append(waiting, m)
 		}
 	}
 	if len(waiting) == 0 {
 		return nil
 	}
-	from, err := r.creator.models(ctx, s)
+	from, err := r.creator.readTemplates(ctx, s)
 	if err != nil {
-		s.trouble = err
+		s.blocked = err
 		return ignoreMisconfigured(err)
 	}
 	var errs []error
 	for _, m := range waiting {
-		errs = append(errs, r.creator.complete(ctx, s.set, m, from.needed(m)))
+		errs = append(errs, r.creator.createChildren(ctx, s.set, m, from.needed(m)))
 	}
 	return kerrors.NewAggregate(errs)
 }

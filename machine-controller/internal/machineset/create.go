@@ -37,19 +37,19 @@ type templates struct {
 	infra, bootstrap *contract.Template
 }
 
-// models reads both templates; the error of a missing one names it.
-func (w *machineCreator) models(ctx context.Context, s *state) (templates, error) {
+// readTemplates reads both templates; the error of a missing one names it.
+func (w *machineCreator) readTemplates(ctx context.Context, s *state) (templates, error) {
 	spec := &s.set.Spec.Template.Spec
-	infra, err := w.model(ctx, s, spec.InfrastructureRef)
+	infra, err := w.readTemplate(ctx, s, spec.InfrastructureRef)
 	if err != nil || !spec.Bootstrap.ConfigRef.IsDefined() {
 		return templates{infra: infra}, err
 	}
-	bootstrap, err := w.model(ctx, s, spec.Bootstrap.ConfigRef)
+	bootstrap, err := w.readTemplate(ctx, s, spec.Bootstrap.ConfigRef)
 	return templates{infra, bootstrap}, err
 }
 
-// model reads a template and makes it the Cluster's.
-func (w *machineCreator) model(ctx context.Context, s *state, ref clusterv1.ContractVersionedObjectReference) (*contract.Template, error) {
+// readTemplate reads a template and makes it the Cluster's.
+func (w *machineCreator) readTemplate(ctx context.Context, s *state, ref clusterv1.ContractVersionedObjectReference) (*contract.Template, error) {
 	template, err := w.templates.Get(ctx, s.set.Namespace, ref)
 	if err != nil {
 		return nil, err
@@ -65,15 +65,15 @@ func (w *machineCreator) create(ctx context.Context, set *clusterv1.MachineSet, 
 	}
 	machine := newMachine(set, name)
 	if err := w.client.Create(ctx, machine); err != nil {
-		w.tracker.Doubt(set.UID) // the Machine may exist: answers are lost, and requests repeated on the way
+		w.tracker.Unverify(set.UID) // the Machine may exist: answers are lost, and requests repeated on the way
 		return fmt.Errorf("creating Machine: %w", err)
 	}
 	w.tracker.Created(set.UID, machine)
-	return w.complete(ctx, set, machine, from)
+	return w.createChildren(ctx, set, machine, from)
 }
 
-// complete creates those of a Machine's objects that do not exist yet.
-func (w *machineCreator) complete(ctx context.Context, set *clusterv1.MachineSet, machine *clusterv1.Machine, from templates) error {
+// createChildren creates those of a Machine's objects that do not exist yet.
+func (w *machineCreator) createChildren(ctx context.Context, set *clusterv1.MachineSet, machine *clusterv1.Machine, from templates) error {
 	for _, template := range []*contract.Template{from.bootstrap, from.infra} {
 		if template == nil {
 			continue
@@ -95,9 +95,9 @@ func (w *machineCreator) complete(ctx context.Context, set *clusterv1.MachineSet
 	return nil
 }
 
-// incomplete reports whether a Machine waits for an object that does not exist. Once the
+// lacksChildren reports whether a Machine waits for an object that does not exist. Once the
 // virtual machine has been made, or the bootstrap data is known, nothing is made again.
-func incomplete(m *clusterv1.Machine) bool { return lacksBootstrap(m) || lacksInfra(m) }
+func lacksChildren(m *clusterv1.Machine) bool { return lacksBootstrap(m) || lacksInfra(m) }
 
 func lacksBootstrap(m *clusterv1.Machine) bool {
 	return m.Spec.Bootstrap.ConfigRef.IsDefined() && m.Spec.Bootstrap.DataSecretName == nil &&

@@ -32,20 +32,21 @@ import (
 	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/machine"
 	"drover.io/machine-controller/internal/safety"
-	"drover.io/machine-controller/internal/testenv"
+	"drover.io/machine-controller/internal/safety/policy"
 	"drover.io/machine-controller/internal/volume"
 	"drover.io/machine-controller/internal/workload"
+	"drover.io/runtime/envtest"
 )
 
-// patience bounds waiting for a real API server; no test measures time by it.
-const patience = 90 * time.Second
+// eventuallyTimeout bounds waiting for a real API server; no test measures time by it.
+const eventuallyTimeout = 90 * time.Second
 
 // The tests of this package share one real API server and one manager with the MachineSet
 // and Machine controllers, started by the first test that wants them.
 var (
-	management = &testenv.Server{Project: true, Folders: []string{"testdata"}}
-	// quiet is an API server that no manager acts on.
-	quiet       = &testenv.Server{Project: true}
+	management = &envtest.Server{Project: true, Folders: []string{"testdata"}}
+	// unmanaged is an API server that no manager acts on.
+	unmanaged   = &envtest.Server{Project: true}
 	stopManager = func() {}
 	faults      = &faultPlan{plans: map[string]*fault{}, sent: map[string][]client.Object{}}
 )
@@ -59,12 +60,12 @@ var startEnvironment = sync.OnceValues(func() (*rest.Config, error) {
 })
 
 func TestMain(m *testing.M) {
-	testenv.Main(m, func() error { stopManager(); return nil }, management.Stop, quiet.Stop)
+	envtest.Main(m, func() error { stopManager(); return nil }, management.Stop, unmanaged.Stop)
 }
 
 // startManager runs both controllers, whose writes go through faults.
 func startManager(config *rest.Config) error {
-	s, err := testenv.Scheme()
+	s, err := envtest.Scheme()
 	if err != nil {
 		return err
 	}
@@ -100,7 +101,7 @@ func startManager(config *rest.Config) error {
 func newGuard(reader client.Reader) *safety.Guard {
 	reach := safety.Reachability{Since: time.Now()}
 	return &safety.Guard{
-		Reader: reader, Default: safety.Default(), Period: time.Hour, Clock: clock.RealClock{},
+		Reader: reader, Default: policy.Default(), Period: time.Hour, Clock: clock.RealClock{},
 		Workload: func(client.ObjectKey) workload.State {
 			return workload.State{Connected: true, Claim: workload.Claim{Status: workload.ClaimHeld}}
 		},
@@ -235,8 +236,8 @@ func (p *faultPlan) client(inner client.WithWatch, controller string) client.Cli
 	})
 }
 
-// world is a namespace with a Cluster.
-type world struct {
+// environment is a namespace with a Cluster.
+type environment struct {
 	*testing.T
 	*gomega.WithT
 	client    client.Client
@@ -245,13 +246,13 @@ type world struct {
 	name string
 }
 
-func newWorld(t *testing.T, f *fault) *world {
+func newEnvironment(t *testing.T, f *fault) *environment {
 	t.Helper()
 	config, err := startEnvironment()
 	if err != nil {
 		t.Fatalf("starting the API server: %v", err)
 	}
-	s, err := testenv.Scheme()
+	s, err := envtest.Scheme()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,8 +260,8 @@ func newWorld(t *testing.T, f *fault) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{T: t, WithT: gomega.NewWithT(t), client: c}
-	w.SetDefaultEventuallyTimeout(patience)
+	w := &environment{T: t, WithT: gomega.NewWithT(t), client: c}
+	w.SetDefaultEventuallyTimeout(eventuallyTimeout)
 	w.SetDefaultEventuallyPollingInterval(250 * time.Millisecond)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "machineset-"}}
 	w.create(namespace)
@@ -274,7 +275,7 @@ func newWorld(t *testing.T, f *fault) *world {
 	return w
 }
 
-func (w *world) create(o client.Object) {
+func (w *environment) create(o client.Object) {
 	w.Helper()
 	if err := w.client.Create(w.Context(), o); err != nil {
 		w.Fatalf("creating %T: %v", o, err)
@@ -282,7 +283,7 @@ func (w *world) create(o client.Object) {
 }
 
 // templates creates both templates.
-func (w *world) templates() {
+func (w *environment) templates() {
 	w.Helper()
 	for _, each := range [][2]string{{"infrastructure.test.io", "ThingMachineTemplate"}, {"bootstrap.test.io", "ThingConfigTemplate"}} {
 		o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"size": "big"}}}}}
@@ -295,7 +296,7 @@ func (w *world) templates() {
 }
 
 // set creates a MachineSet "s".
-func (w *world) set(replicas int32) *clusterv1.MachineSet {
+func (w *environment) set(replicas int32) *clusterv1.MachineSet {
 	w.Helper()
 	set := machineSet(w.namespace)
 	set.Spec.Replicas = &replicas
@@ -313,7 +314,7 @@ func machineSet(namespace string) *clusterv1.MachineSet {
 }
 
 // names are the names of all objects of a kind, each once.
-func (w *world) names(apiVersion, kind string) []string {
+func (w *environment) names(apiVersion, kind string) []string {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(schema.FromAPIVersionAndKind(apiVersion, kind+"List"))
 	if err := w.client.List(w.Context(), list, client.InNamespace(w.namespace)); err != nil {

@@ -30,9 +30,9 @@ func (r *Reconciler) freeze(ctx context.Context, s *state) error {
 		return results.IgnoreNotFoundOrConflict(fmt.Errorf("patching MachineSet: %w", err))
 	}
 	if turned && freeze.Label {
-		frozen(r.Events, s.set, freeze.Message)
+		freezeBegan(r.Events, s.set, freeze.Message)
 	} else if turned {
-		thawed(r.Events, s.set)
+		freezeEnded(r.Events, s.set)
 	}
 	return nil
 }

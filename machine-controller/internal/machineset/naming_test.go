@@ -20,7 +20,7 @@ import (
 // templates of MachineSets and MachineDeployments.
 func TestNamingTemplatesAreValidated(t *testing.T) {
 	t.Parallel()
-	c, namespace := quiet.Client(t), quiet.Namespace(t)
+	c, namespace := unmanaged.Client(t), unmanaged.Namespace(t)
 	for name, test := range map[string]struct {
 		template string
 		valid    bool
@@ -62,13 +62,13 @@ func TestNamingTemplatesAreValidated(t *testing.T) {
 	}
 }
 
-// TestAStoredNamingTemplateIsReported gives the controller a template that the API server would refuse now.
-func TestAStoredNamingTemplateIsReported(t *testing.T) {
+// TestStoredNamingTemplateIsReported gives the controller a template that the API server would refuse now.
+func TestStoredNamingTemplateIsReported(t *testing.T) {
 	t.Parallel()
 	set := validSet("ns")
 	set.Spec.Replicas, set.Spec.MachineNaming.Template = new(int32(2)), "pet"
 	s := &state{set: set, cluster: &clusterv1.Cluster{}}
-	result, err := (&Reconciler{}).grow(t.Context(), s, 2)
+	result, err := (&Reconciler{}).createMissing(t.Context(), s, 2)
 	if err != nil || result != (reconcile.Result{}) {
 		t.Errorf("got %v, %v, but trying again helps nobody", result, err)
 	}

@@ -26,9 +26,9 @@ import (
 	"drover.io/machine-controller/internal/patch"
 )
 
-// own keeps the MachineSet's finalizer, its cluster label and, for one that stands alone,
+// ensureMetadata keeps the MachineSet's finalizer, its cluster label and, for one that stands alone,
 // the owner reference to its Cluster.
-func own(s *state) {
+func ensureMetadata(s *state) {
 	set := s.set
 	controllerutil.AddFinalizer(set, clusterv1.MachineSetFinalizer)
 	if set.Labels == nil {
@@ -98,37 +98,37 @@ func (r *Reconciler) observe(ctx context.Context, s *state) ([]*clusterv1.Machin
 		}
 		members = append(members, m)
 	}
-	strays, err := index.MachinesWithoutController(ctx, r.Client, s.set.Namespace)
+	uncontrolled, err := index.MachinesWithoutController(ctx, r.Client, s.set.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	asked := false
-	for _, m := range strays {
+	canAdopt := false
+	for _, m := range uncontrolled {
 		if !r.watch.Matches(m) || !adoptable(s.set, m, matches) {
 			continue
 		}
-		if !asked {
+		if !canAdopt {
 			if able, err := ownerref.CanAdopt(ctx, r.Live, s.set); err != nil || !able {
 				return members, err
 			}
-			asked = true
+			canAdopt = true
 		}
-		mine, err := r.adopt(ctx, s.set, m)
+		adopted, err := r.adopt(ctx, s.set, m)
 		if err != nil {
 			return nil, err
 		}
-		members = append(members, mine)
+		members = append(members, adopted)
 	}
 	return members, nil
 }
 
-// own replaces a Machine of the family, whose memory is the cache's, by a copy that may be changed.
-func (s *state) own(m *clusterv1.Machine) *clusterv1.Machine {
-	mine := m.DeepCopy()
+// mutable replaces a Machine of the family, whose memory is the cache's, by a copy that may be changed.
+func (s *state) mutable(m *clusterv1.Machine) *clusterv1.Machine {
+	copied := m.DeepCopy()
 	if i := slices.Index(s.machines, m); i >= 0 {
-		s.machines[i] = mine
+		s.machines[i] = copied
 	}
-	return mine
+	return copied
 }
 
 func adoptable(set *clusterv1.MachineSet, m *clusterv1.Machine, matches labels.Selector) bool {
@@ -162,15 +162,15 @@ func (r *Reconciler) release(ctx context.Context, set *clusterv1.MachineSet, bef
 	return nil
 }
 
-// fresh reports whether the Machines at hand show everything that was ever written for the
+// cacheCurrent reports whether the Machines at hand show everything that was ever written for the
 // set, by this process or one before it; only then may Machines be created or deleted.
-func (r *Reconciler) fresh(ctx context.Context, s *state) (bool, error) {
+func (r *Reconciler) cacheCurrent(ctx context.Context, s *state) (bool, error) {
 	unseen, doubtful := expectation.Unseen(r.tracker, s.set.UID, s.machines)
-	r.resolve(ctx, s.set.UID, doubtful)
+	r.resolveUnseen(ctx, s.set.UID, doubtful)
 	if unseen > 0 {
 		return false, nil
 	}
-	if r.tracker.Known(s.set.UID) {
+	if r.tracker.Verified(s.set.UID) {
 		return true, nil
 	}
 	list := &metav1.PartialObjectMetadataList{}
@@ -192,12 +192,12 @@ func (r *Reconciler) fresh(ctx context.Context, s *state) (bool, error) {
 			return false, nil
 		}
 	}
-	r.tracker.Know(s.set.UID)
+	r.tracker.SetVerified(s.set.UID)
 	return true, nil
 }
 
-// resolve asks the API server about Machines that were created but never seen.
-func (r *Reconciler) resolve(ctx context.Context, set types.UID, doubtful map[types.UID]client.ObjectKey) {
+// resolveUnseen asks the API server about Machines that were created but never seen.
+func (r *Reconciler) resolveUnseen(ctx context.Context, set types.UID, doubtful map[types.UID]client.ObjectKey) {
 	for uid, key := range doubtful {
 		found := &metav1.PartialObjectMetadata{}
 		found.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("Machine"))
@@ -215,8 +215,8 @@ func controlled(object client.Object, by types.UID) bool {
 	return controller != nil && controller.UID == by
 }
 
-// setsForOrphan wakes the MachineSets of a namespace that could adopt a Machine.
-func (r *Reconciler) setsForOrphan(ctx context.Context, object client.Object) []reconcile.Request {
+// setsForUncontrolledMachine wakes the MachineSets of a namespace that could adopt a Machine.
+func (r *Reconciler) setsForUncontrolledMachine(ctx context.Context, object client.Object) []reconcile.Request {
 	m, ok := object.(*clusterv1.Machine)
 	if !ok {
 		return nil
@@ -234,12 +234,12 @@ func (r *Reconciler) setsForOrphan(ctx context.Context, object client.Object) []
 	return found
 }
 
-// orphans passes the Machines that nothing controls.
-func orphans() predicate.Predicate {
-	stray := func(object client.Object) bool { return metav1.GetControllerOfNoCopy(object) == nil }
+// uncontrolledMachines passes the Machines that nothing controls.
+func uncontrolledMachines() predicate.Predicate {
+	uncontrolled := func(object client.Object) bool { return metav1.GetControllerOfNoCopy(object) == nil }
 	return predicate.Funcs{
-		CreateFunc: func(e event.CreateEvent) bool { return stray(e.Object) },
-		UpdateFunc: func(e event.UpdateEvent) bool { return stray(e.ObjectNew) },
+		CreateFunc: func(e event.CreateEvent) bool { return uncontrolled(e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool { return uncontrolled(e.ObjectNew) },
 		DeleteFunc: func(event.DeleteEvent) bool { return false },
 	}
 }

@@ -76,11 +76,11 @@ func TestChecked(t *testing.T) {
 	}
 }
 
-// TestPreflightHoldsCreation lets a control plane be upgraded: no Machine is made meanwhile,
+// TestPreflightBlocksCreation lets a control plane be upgraded: no Machine is made meanwhile,
 // the MachineSet says why, and the annotation overrules it.
-func TestPreflightHoldsCreation(t *testing.T) {
+func TestPreflightBlocksCreation(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newEnvironment(t, nil)
 	w.templates()
 	plane := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"version": "v1.36.3"}}}
 	plane.SetAPIVersion("infrastructure.test.io/v1")

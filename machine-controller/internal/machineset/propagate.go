@@ -28,14 +28,14 @@ const (
 // else of a template takes a new Machine.
 func propagate(machine *clusterv1.Machine, set *clusterv1.MachineSet) {
 	template := &set.Spec.Template
-	machine.Labels = carried(machine.Labels, machine.Annotations[labelsFromTemplate], machineLabels(set))
+	machine.Labels = mergeManaged(machine.Labels, machine.Annotations[labelsFromTemplate], machineLabels(set))
 	annotations := maps.Clone(template.Annotations)
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	machine.Annotations = carried(machine.Annotations, machine.Annotations[annotationsFromTemplate], annotations)
-	remember(machine, labelsFromTemplate, template.Labels)
-	remember(machine, annotationsFromTemplate, template.Annotations)
+	machine.Annotations = mergeManaged(machine.Annotations, machine.Annotations[annotationsFromTemplate], annotations)
+	recordKeys(machine, labelsFromTemplate, template.Labels)
+	recordKeys(machine, annotationsFromTemplate, template.Annotations)
 
 	spec := template.Spec.DeepCopy()
 	machine.Spec.ReadinessGates = spec.ReadinessGates
@@ -44,11 +44,11 @@ func propagate(machine *clusterv1.Machine, set *clusterv1.MachineSet) {
 	machine.Spec.Taints = spec.Taints
 }
 
-// carries reports whether the Machine has everything that propagate would write, without
+// machineUpToDate reports whether the Machine has everything that propagate would write, without
 // copying anything: it is asked for every Machine in every reconcile.
-func carries(machine *clusterv1.Machine, set *clusterv1.MachineSet, labels map[string]string) bool {
+func machineUpToDate(machine *clusterv1.Machine, set *clusterv1.MachineSet, labels map[string]string) bool {
 	template, spec := &set.Spec.Template, &machine.Spec
-	return holds(machine.Labels, labels) && holds(machine.Annotations, template.Annotations) &&
+	return containsAll(machine.Labels, labels) && containsAll(machine.Annotations, template.Annotations) &&
 		machine.Annotations[labelsFromTemplate] == keyList(template.Labels) &&
 		machine.Annotations[annotationsFromTemplate] == keyList(template.Annotations) &&
 		equality.Semantic.DeepEqual(spec.ReadinessGates, template.Spec.ReadinessGates) &&
@@ -57,8 +57,8 @@ func carries(machine *clusterv1.Machine, set *clusterv1.MachineSet, labels map[s
 		equality.Semantic.DeepEqual(spec.Taints, template.Spec.Taints)
 }
 
-// holds reports whether all has every wanted key with its value.
-func holds(all, wanted map[string]string) bool {
+// containsAll reports whether all has every wanted key with its value.
+func containsAll(all, wanted map[string]string) bool {
 	for key, value := range wanted {
 		if have, ok := all[key]; !ok || have != value {
 			return false
@@ -85,9 +85,9 @@ func machineLabels(set *clusterv1.MachineSet) map[string]string {
 	return labels
 }
 
-// carried returns the map with the wanted keys, and without those that came before and are
+// mergeManaged returns the map with the wanted keys, and without those that came before and are
 // no longer wanted.
-func carried(all map[string]string, before string, wanted map[string]string) map[string]string {
+func mergeManaged(all map[string]string, before string, wanted map[string]string) map[string]string {
 	out := maps.Clone(all)
 	if out == nil {
 		out = map[string]string{}
@@ -101,7 +101,7 @@ func carried(all map[string]string, before string, wanted map[string]string) map
 	return out
 }
 
-func remember(machine *clusterv1.Machine, annotation string, from map[string]string) {
+func recordKeys(machine *clusterv1.Machine, annotation string, from map[string]string) {
 	if len(from) == 0 {
 		delete(machine.Annotations, annotation)
 		return

@@ -23,8 +23,8 @@ func setOf(labels, annotations map[string]string) *clusterv1.MachineSet {
 	return set
 }
 
-// always are the labels of every Machine of setOf.
-func always(more map[string]string) map[string]string {
+// withFixedLabels are the labels of every Machine of setOf.
+func withFixedLabels(more map[string]string) map[string]string {
 	all := map[string]string{
 		"pool": "a", clusterv1.ClusterNameLabel: "c", clusterv1.MachineSetNameLabel: "set", clusterv1.MachineDeploymentNameLabel: "md",
 	}
@@ -44,38 +44,38 @@ func TestPropagateMetadata(t *testing.T) {
 	}{
 		"puts the template's on a new Machine": {
 			labels: pairs{"l": "1", "k": "2"}, annotations: pairs{"a": "1"},
-			wantLabels: always(pairs{"l": "1", "k": "2"}), wantNote: pairs{"a": "1", labelsFromTemplate: "k,l", annotationsFromTemplate: "a"},
+			wantLabels: withFixedLabels(pairs{"l": "1", "k": "2"}), wantNote: pairs{"a": "1", labelsFromTemplate: "k,l", annotationsFromTemplate: "a"},
 		},
-		"remembers nothing where there is nothing": {wantLabels: always(nil), wantNote: pairs{}},
+		"remembers nothing where there is nothing": {wantLabels: withFixedLabels(nil), wantNote: pairs{}},
 		"changes values": {
-			machine: metav1.ObjectMeta{Labels: always(pairs{"l": "1"}), Annotations: pairs{"a": "1", labelsFromTemplate: "l", annotationsFromTemplate: "a"}},
+			machine: metav1.ObjectMeta{Labels: withFixedLabels(pairs{"l": "1"}), Annotations: pairs{"a": "1", labelsFromTemplate: "l", annotationsFromTemplate: "a"}},
 			labels:  pairs{"l": "2"}, annotations: pairs{"a": "2"},
-			wantLabels: always(pairs{"l": "2"}), wantNote: pairs{"a": "2", labelsFromTemplate: "l", annotationsFromTemplate: "a"},
+			wantLabels: withFixedLabels(pairs{"l": "2"}), wantNote: pairs{"a": "2", labelsFromTemplate: "l", annotationsFromTemplate: "a"},
 		},
 		"takes back what left the template": {
 			machine: metav1.ObjectMeta{
-				Labels: always(pairs{"l": "1", "k": "2"}), Annotations: pairs{"a": "1", "b": "2", labelsFromTemplate: "k,l", annotationsFromTemplate: "a,b"},
+				Labels: withFixedLabels(pairs{"l": "1", "k": "2"}), Annotations: pairs{"a": "1", "b": "2", labelsFromTemplate: "k,l", annotationsFromTemplate: "a,b"},
 			},
 			labels: pairs{"l": "1"}, annotations: pairs{"b": "2"},
-			wantLabels: always(pairs{"l": "1"}), wantNote: pairs{"b": "2", labelsFromTemplate: "l", annotationsFromTemplate: "b"},
+			wantLabels: withFixedLabels(pairs{"l": "1"}), wantNote: pairs{"b": "2", labelsFromTemplate: "l", annotationsFromTemplate: "b"},
 		},
 		"forgets when the template has nothing left": {
-			machine:    metav1.ObjectMeta{Labels: always(pairs{"l": "1"}), Annotations: pairs{"a": "1", labelsFromTemplate: "l", annotationsFromTemplate: "a"}},
-			wantLabels: always(nil), wantNote: pairs{},
+			machine:    metav1.ObjectMeta{Labels: withFixedLabels(pairs{"l": "1"}), Annotations: pairs{"a": "1", labelsFromTemplate: "l", annotationsFromTemplate: "a"}},
+			wantLabels: withFixedLabels(nil), wantNote: pairs{},
 		},
 		"does not touch what users put there": {
 			machine: metav1.ObjectMeta{
-				Labels: always(pairs{"mine": "1", "l": "1"}), Annotations: pairs{"note": "1", clusterv1.DeleteMachineAnnotation: "", labelsFromTemplate: "l"},
+				Labels: withFixedLabels(pairs{"mine": "1", "l": "1"}), Annotations: pairs{"note": "1", clusterv1.DeleteMachineAnnotation: "", labelsFromTemplate: "l"},
 			},
-			wantLabels: always(pairs{"mine": "1"}), wantNote: pairs{"note": "1", clusterv1.DeleteMachineAnnotation: ""},
+			wantLabels: withFixedLabels(pairs{"mine": "1"}), wantNote: pairs{"note": "1", clusterv1.DeleteMachineAnnotation: ""},
 		},
 		"keeps what the selector needs though the template drops it": {
-			machine:    metav1.ObjectMeta{Labels: always(nil), Annotations: pairs{labelsFromTemplate: "pool"}},
-			wantLabels: always(nil), wantNote: pairs{},
+			machine:    metav1.ObjectMeta{Labels: withFixedLabels(nil), Annotations: pairs{labelsFromTemplate: "pool"}},
+			wantLabels: withFixedLabels(nil), wantNote: pairs{},
 		},
 		"lets no template take the labels by which Machines are found": {
 			labels:     pairs{clusterv1.ClusterNameLabel: "x", clusterv1.MachineSetNameLabel: "x", clusterv1.MachineDeploymentNameLabel: "x", "pool": "x"},
-			wantLabels: always(nil),
+			wantLabels: withFixedLabels(nil),
 			wantNote:   pairs{labelsFromTemplate: "cluster.x-k8s.io/cluster-name,cluster.x-k8s.io/deployment-name,cluster.x-k8s.io/set-name,pool"},
 		},
 	} {
@@ -129,7 +129,7 @@ func TestPropagateSpecInPlace(t *testing.T) {
 	}
 }
 
-func TestNewMachineIsBornOwned(t *testing.T) {
+func TestNewMachineHasOwner(t *testing.T) {
 	t.Parallel()
 	set := setOf(map[string]string{"l": "1"}, nil)
 	set.Spec.Template.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "g", Kind: "ThingMachineTemplate", Name: "t"}
@@ -137,7 +137,7 @@ func TestNewMachineIsBornOwned(t *testing.T) {
 	got := newMachine(set, "m")
 	want := &clusterv1.Machine{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "ns", Name: "m", Labels: always(map[string]string{"l": "1"}), Annotations: map[string]string{labelsFromTemplate: "l"},
+			Namespace: "ns", Name: "m", Labels: withFixedLabels(map[string]string{"l": "1"}), Annotations: map[string]string{labelsFromTemplate: "l"},
 			Finalizers: []string{clusterv1.MachineFinalizer},
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet", Name: "set", UID: "set-uid", Controller: new(true), BlockOwnerDeletion: new(true),

@@ -15,7 +15,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"drover.io/machine-controller/internal/testenv"
+	"drover.io/runtime/envtest"
 )
 
 func validCheck(namespace string, apiVersion, kind string) *clusterv1.MachineHealthCheck {
@@ -27,7 +27,7 @@ func validCheck(namespace string, apiVersion, kind string) *clusterv1.MachineHea
 
 func TestReferencesOfTheWrongKindAreRefused(t *testing.T) {
 	t.Parallel()
-	c, namespace := quiet.Client(t), quiet.Namespace(t)
+	c, namespace := unmanaged.Client(t), unmanaged.Namespace(t)
 	const core = "cluster.x-k8s.io"
 	machine := func(change func(*clusterv1.MachineSpec)) client.Object {
 		m := validMachine(namespace)
@@ -93,8 +93,8 @@ func TestReferencesOfTheWrongKindAreRefused(t *testing.T) {
 	}
 }
 
-// lenient applies a change to the CRD of Machines until the test takes it back.
-func lenient(t *testing.T, server *testenv.Server, change func(*apiextensionsv1.JSONSchemaProps)) (restore func()) {
+// relaxSchema applies a change to the CRD of Machines until the test takes it back.
+func relaxSchema(t *testing.T, server *envtest.Server, change func(*apiextensionsv1.JSONSchemaProps)) (restore func()) {
 	t.Helper()
 	known := runtime.NewScheme()
 	if err := apiextensionsv1.AddToScheme(known); err != nil {
@@ -127,11 +127,11 @@ func lenient(t *testing.T, server *testenv.Server, change func(*apiextensionsv1.
 }
 
 // An object that an older API server accepted must be able to change, and to go. It runs alone, as it changes a CRD.
-func TestAReferenceThatIsStoredMayStay(t *testing.T) {
+func TestStoredReferenceStaysValid(t *testing.T) {
 	g := gomega.NewWithT(t)
-	g.SetDefaultEventuallyTimeout(patience)
-	c, namespace := quiet.Client(t), quiet.Namespace(t)
-	restore := lenient(t, quiet, func(schema *apiextensionsv1.JSONSchemaProps) {
+	g.SetDefaultEventuallyTimeout(eventuallyTimeout)
+	c, namespace := unmanaged.Client(t), unmanaged.Namespace(t)
+	restore := relaxSchema(t, unmanaged, func(schema *apiextensionsv1.JSONSchemaProps) {
 		spec := schema.Properties["spec"]
 		ref := spec.Properties["infrastructureRef"]
 		ref.XValidations = nil
@@ -159,9 +159,9 @@ func TestAReferenceThatIsStoredMayStay(t *testing.T) {
 	g.Expect(apierrors.IsNotFound(c.Get(t.Context(), client.ObjectKeyFromObject(m), m))).To(gomega.BeTrue())
 }
 
-func TestTheSelectorOfADeploymentIsImmutable(t *testing.T) {
+func TestDeploymentSelectorIsImmutable(t *testing.T) {
 	t.Parallel()
-	c, namespace := quiet.Client(t), quiet.Namespace(t)
+	c, namespace := unmanaged.Client(t), unmanaged.Namespace(t)
 	labels := func(pairs ...string) map[string]string {
 		all := map[string]string{}
 		for i := 0; i < len(pairs); i += 2 {
@@ -191,7 +191,7 @@ func TestTheSelectorOfADeploymentIsImmutable(t *testing.T) {
 			md := validDeployment(namespace)
 			md.Name, md.GenerateName = "", "md-"
 			if len(test.before.MatchLabels) == 2 || len(test.after.MatchLabels) == 2 { // the label holds the name
-				md.Name, md.Namespace = "md", quiet.Namespace(t)
+				md.Name, md.Namespace = "md", unmanaged.Namespace(t)
 			}
 			md.Spec.Template.Labels = labels("pool", "a", "tier", "x")
 			md.Spec.Selector = test.before

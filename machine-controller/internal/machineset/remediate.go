@@ -22,14 +22,14 @@ import (
 	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/metrics"
 	"drover.io/machine-controller/internal/patch"
-	"drover.io/machine-controller/internal/rollout"
+	"drover.io/machine-controller/internal/rollout/revision"
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/runtime/results"
 )
 
-// remedies are the marked Machines of a set: those to be deleted now and those that wait,
+// remediationPlan are the marked Machines of a set: those to be deleted now and those that wait,
 // with the reason and message that each kind gets in its OwnerRemediated condition.
-type remedies struct {
+type remediationPlan struct {
 	now, wait       []*clusterv1.Machine
 	reason, message string
 }
@@ -38,15 +38,15 @@ type remedies struct {
 // allows, and keeps the memory of what replaced what. It reports whether it deleted any: the
 // count of Machines is then to be looked at again first.
 func (r *Reconciler) remediate(ctx context.Context, s *state) (acted bool, result reconcile.Result, err error) {
-	result, err = r.remember(ctx, s)
+	result, err = r.updateReplacements(ctx, s)
 	if err != nil {
 		return false, result, results.IgnoreNotFoundOrConflict(err)
 	}
-	waiting := awaitingRemedy(s.machines)
-	if len(waiting) == 0 || staying(s.machines) > desiredReplicas(s.set) {
+	waiting := remediationCandidates(s.machines)
+	if len(waiting) == 0 || countNotDeleting(s.machines) > desiredReplicas(s.set) {
 		return false, result, nil // a surplus takes the unhealthy first
 	}
-	chosen, err := r.choose(ctx, s, waiting)
+	chosen, err := r.planRemediation(ctx, s, waiting)
 	if err != nil {
 		return false, result, err
 	}
@@ -55,20 +55,20 @@ func (r *Reconciler) remediate(ctx context.Context, s *state) (acted bool, resul
 	}
 	var errs []error
 	for _, m := range chosen.wait {
-		errs = append(errs, results.IgnoreNotFoundOrConflict(r.answer(ctx, s, m, chosen.reason, chosen.message)))
+		errs = append(errs, results.IgnoreNotFoundOrConflict(r.setOwnerRemediated(ctx, s, m, chosen.reason, chosen.message)))
 	}
 	for _, m := range chosen.now {
-		errs = append(errs, r.replace(ctx, s, m))
+		errs = append(errs, r.replaceMachine(ctx, s, m))
 	}
 	if len(chosen.wait) > 0 {
-		result = results.Earliest(result, reconcile.Result{RequeueAfter: safety.LookAgain})
+		result = results.Earliest(result, reconcile.Result{RequeueAfter: safety.RetryPeriod})
 	}
 	return len(chosen.now) > 0, result, kerrors.NewAggregate(errs)
 }
 
-// staying counts the Machines that are not being deleted; however long the others take, they
+// countNotDeleting counts the Machines that are not being deleted; however long the others take, they
 // are no surplus any more.
-func staying(machines []*clusterv1.Machine) int {
+func countNotDeleting(machines []*clusterv1.Machine) int {
 	n := 0
 	for _, m := range machines {
 		if m.DeletionTimestamp.IsZero() {
@@ -78,12 +78,12 @@ func staying(machines []*clusterv1.Machine) int {
 	return n
 }
 
-// awaitingRemedy are the marked Machines, in the order in which they are to be replaced:
+// remediationCandidates are the marked Machines, in the order in which they are to be replaced:
 // those that a person annotated first, then the newest.
-func awaitingRemedy(machines []*clusterv1.Machine) []*clusterv1.Machine {
+func remediationCandidates(machines []*clusterv1.Machine) []*clusterv1.Machine {
 	var marked []*clusterv1.Machine
 	for _, m := range machines {
-		if remediable(m) {
+		if needsRemediation(m) {
 			marked = append(marked, m)
 		}
 	}
@@ -103,8 +103,8 @@ func awaitingRemedy(machines []*clusterv1.Machine) []*clusterv1.Machine {
 	return marked
 }
 
-// remediable reports whether the Machine is to be deleted because it is unhealthy.
-func remediable(m *clusterv1.Machine) bool {
+// needsRemediation reports whether the Machine is to be deleted because it is unhealthy.
+func needsRemediation(m *clusterv1.Machine) bool {
 	return m.DeletionTimestamp.IsZero() && health.MarkedForOwner(m) && !health.Exempt(m)
 }
 
@@ -114,9 +114,9 @@ func withinBudget(waiting, machines []*clusterv1.Machine, vacancies []health.Vac
 	return waiting[:places], waiting[places:]
 }
 
-// choose decides which of the waiting Machines go now.
-func (r *Reconciler) choose(ctx context.Context, s *state, waiting []*clusterv1.Machine) (remedies, error) {
-	chosen := remedies{wait: waiting, reason: clusterv1.MachineSetMachineRemediationDeferredReason}
+// planRemediation decides which of the waiting Machines go now.
+func (r *Reconciler) planRemediation(ctx context.Context, s *state, waiting []*clusterv1.Machine) (remediationPlan, error) {
+	chosen := remediationPlan{wait: waiting, reason: clusterv1.MachineSetMachineRemediationDeferredReason}
 	md, err := r.deployment(ctx, s)
 	if err != nil {
 		return chosen, err
@@ -127,7 +127,7 @@ func (r *Reconciler) choose(ctx context.Context, s *state, waiting []*clusterv1.
 		if err != nil {
 			return chosen, err
 		}
-		if current, _ := rollout.FindCurrent(md, sets, r.Clock.Now()); current == nil || current.UID != s.set.UID {
+		if current, _ := revision.FindCurrent(md, sets, r.Clock.Now()); current == nil || current.UID != s.set.UID {
 			chosen.reason = clusterv1.MachineSetMachineCannotBeRemediatedReason
 			chosen.message = fmt.Sprintf("MachineSet %s is superseded: the rollout of MachineDeployment %s replaces the Machine", s.set.Name, md.Name)
 			return chosen, nil
@@ -141,16 +141,16 @@ func (r *Reconciler) choose(ctx context.Context, s *state, waiting []*clusterv1.
 		chosen.message = fmt.Sprintf("MachineDeployment %s: %v", md.Name, err)
 		return chosen, nil
 	}
-	limit, err := r.budget(ctx, s.set, md, replicas)
+	limit, err := r.replacementBudget(ctx, s.set, md, replicas)
 	if err != nil {
 		return chosen, err
 	}
-	if chosen.message, err = r.barrier(ctx, s); err != nil || chosen.message != "" {
+	if chosen.message, err = r.replacementBlocked(ctx, s); err != nil || chosen.message != "" {
 		return chosen, err
 	}
 	chosen.message = fmt.Sprintf("Waiting because at most %d Machines are replaced at once", limit)
 	chosen.now, chosen.wait = withinBudget(waiting, s.machines, health.Vacancies(s.set), limit)
-	err = r.guard(ctx, s, &chosen)
+	err = r.checkGuard(ctx, s, &chosen)
 	return chosen, err
 }
 
@@ -170,34 +170,34 @@ func (r *Reconciler) deployment(ctx context.Context, s *state) (*clusterv1.Machi
 	return md, nil
 }
 
-// barrier says why a Machine that is deleted now could not be replaced.
-func (r *Reconciler) barrier(ctx context.Context, s *state) (string, error) {
+// replacementBlocked says why a Machine that is deleted now could not be replaced.
+func (r *Reconciler) replacementBlocked(ctx context.Context, s *state) (string, error) {
 	if annotation.IsTrue(s.set, clusterv1.DisableMachineCreateAnnotation) {
 		return "Waiting because the annotation " + clusterv1.DisableMachineCreateAnnotation + " forbids to create its replacement", nil
 	}
 	if !s.cluster.DeletionTimestamp.IsZero() {
 		return "Waiting because the Cluster is being deleted", nil
 	}
-	if _, err := r.creator.models(ctx, s); err != nil {
+	if _, err := r.creator.readTemplates(ctx, s); err != nil {
 		return "Waiting because its replacement could not be created: " + err.Error(), ignoreMisconfigured(err)
 	}
 	complaint, err := r.preflight(ctx, s)
-	if complaint = cmp.Or(complaint, text(err)); complaint != "" {
+	if complaint = cmp.Or(complaint, errorText(err)); complaint != "" {
 		return "Waiting because its replacement could not be created: " + complaint, ignoreMisconfigured(err)
 	}
 	return "", nil
 }
 
-func text(err error) string {
+func errorText(err error) string {
 	if err == nil {
 		return ""
 	}
 	return err.Error()
 }
 
-// answer tells in the Machine's OwnerRemediated condition what becomes of it.
-func (r *Reconciler) answer(ctx context.Context, s *state, before *clusterv1.Machine, reason, message string) error {
-	m := s.own(before)
+// setOwnerRemediated tells in the Machine's OwnerRemediated condition what becomes of it.
+func (r *Reconciler) setOwnerRemediated(ctx context.Context, s *state, before *clusterv1.Machine, reason, message string) error {
+	m := s.mutable(before)
 	conditions.Set(m, metav1.Condition{
 		Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse, Reason: reason, Message: message,
 	})
@@ -207,15 +207,15 @@ func (r *Reconciler) answer(ctx context.Context, s *state, before *clusterv1.Mac
 	return nil
 }
 
-// replace deletes one marked Machine, if the API server shows it as the cache did: the mark may
+// replaceMachine deletes one marked Machine, if the API server shows it as the cache did: the mark may
 // have been taken back, or an operator have exempted the Machine, a moment ago. The deletion
 // itself insists on what was seen last.
-func (r *Reconciler) replace(ctx context.Context, s *state, m *clusterv1.Machine) error {
+func (r *Reconciler) replaceMachine(ctx context.Context, s *state, m *clusterv1.Machine) error {
 	now := &clusterv1.Machine{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(m), now); err != nil {
 		return client.IgnoreNotFound(fmt.Errorf("reading Machine %q: %w", m.Name, err))
 	}
-	if now.UID != m.UID || r.watch.Foreign(now) || !remediable(now) || !metav1.IsControlledBy(now, s.set) {
+	if now.UID != m.UID || r.watch.Foreign(now) || !needsRemediation(now) || !metav1.IsControlledBy(now, s.set) {
 		return nil // the event that shows it brings the next decision
 	}
 	deleting := now.DeepCopy()
@@ -229,7 +229,7 @@ func (r *Reconciler) replace(ctx context.Context, s *state, m *clusterv1.Machine
 	if err := patch.Status(ctx, r.Client, now, deleting); err != nil {
 		return results.IgnoreNotFoundOrConflict(fmt.Errorf("patching the status of Machine %q: %w", m.Name, err))
 	}
-	deleted, err := r.removeAsSeen(ctx, s.set, deleting)
+	deleted, err := r.deleteIfUnchanged(ctx, s.set, deleting)
 	if err != nil || !deleted {
 		return err
 	}
@@ -261,11 +261,11 @@ func (r *Reconciler) setVacancies(ctx context.Context, s *state, vacancies []hea
 	return patch.Main(ctx, r.Client, before, s.set)
 }
 
-// remember writes down which Machines have taken the places of remediated ones, which have
+// updateReplacements writes down which Machines have taken the places of remediated ones, which have
 // proved themselves, and which vacancies are over.
-func (r *Reconciler) remember(ctx context.Context, s *state) (reconcile.Result, error) {
+func (r *Reconciler) updateReplacements(ctx context.Context, s *state) (reconcile.Result, error) {
 	var result reconcile.Result
-	for m, replacement := range successions(s.machines, health.Vacancies(s.set)) {
+	for m, replacement := range matchReplacements(s.machines, health.Vacancies(s.set)) {
 		if err := r.setReplacement(ctx, s, m, replacement); err != nil {
 			return result, err
 		}
@@ -287,7 +287,7 @@ func (r *Reconciler) remember(ctx context.Context, s *state) (reconcile.Result, 
 		}
 	}
 	if vacancies := health.Vacancies(s.set); len(vacancies) > 0 {
-		if kept := pending(vacancies, s.machines, desiredReplicas(s.set)); len(kept) < len(vacancies) {
+		if kept := relevantVacancies(vacancies, s.machines, desiredReplicas(s.set)); len(kept) < len(vacancies) {
 			if err := r.setVacancies(ctx, s, kept); err != nil {
 				return result, fmt.Errorf("patching MachineSet: %w", err)
 			}
@@ -297,7 +297,7 @@ func (r *Reconciler) remember(ctx context.Context, s *state) (reconcile.Result, 
 }
 
 func (r *Reconciler) setReplacement(ctx context.Context, s *state, before *clusterv1.Machine, replacement health.Replacement) error {
-	m := s.own(before)
+	m := s.mutable(before)
 	health.SetReplacement(m, replacement)
 	if err := patch.Main(ctx, r.Client, before, m); err != nil {
 		return fmt.Errorf("patching Machine %q: %w", m.Name, err)
@@ -305,8 +305,8 @@ func (r *Reconciler) setReplacement(ctx context.Context, s *state, before *clust
 	return nil
 }
 
-// successions pair each empty place with the oldest Machine that came after it was emptied.
-func successions(machines []*clusterv1.Machine, vacancies []health.Vacancy) map[*clusterv1.Machine]health.Replacement {
+// matchReplacements pair each empty place with the oldest Machine that came after it was emptied.
+func matchReplacements(machines []*clusterv1.Machine, vacancies []health.Vacancy) map[*clusterv1.Machine]health.Replacement {
 	byAge := slices.SortedFunc(slices.Values(machines), func(a, b *clusterv1.Machine) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
@@ -324,10 +324,10 @@ func successions(machines []*clusterv1.Machine, vacancies []health.Vacancy) map[
 	return pairs
 }
 
-// pending are the vacancies that still matter: of Machines on their way out, and of places
+// relevantVacancies are the vacancies that still matter: of Machines on their way out, and of places
 // that are empty while the set has room. A Machine that goes for another reason takes no
 // place from them, however long it goes.
-func pending(vacancies []health.Vacancy, machines []*clusterv1.Machine, desired int) []health.Vacancy {
+func relevantVacancies(vacancies []health.Vacancy, machines []*clusterv1.Machine, desired int) []health.Vacancy {
 	empty := health.Empty(machines, vacancies)
 	room := desired
 	for _, m := range machines {

@@ -15,8 +15,8 @@ import (
 	"drover.io/machine-controller/internal/health"
 )
 
-// patient is a Machine created that many minutes after the hour.
-func patient(name string, minute int, changes ...func(*clusterv1.Machine)) *clusterv1.Machine {
+// unhealthyMachine is a Machine created that many minutes after the hour.
+func unhealthyMachine(name string, minute int, changes ...func(*clusterv1.Machine)) *clusterv1.Machine {
 	at := time.Date(2026, 3, 1, 12, minute, 0, 0, time.UTC)
 	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(at)}}
 	for _, change := range changes {
@@ -25,19 +25,19 @@ func patient(name string, minute int, changes ...func(*clusterv1.Machine)) *clus
 	return m
 }
 
-func failed(m *clusterv1.Machine) {
+func healthCheckFailed(m *clusterv1.Machine) {
 	for _, kind := range []string{clusterv1.MachineHealthCheckSucceededCondition, clusterv1.MachineOwnerRemediatedCondition} {
 		conditions.Set(m, metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: "Test"})
 	}
 }
 
-func leaving(m *clusterv1.Machine) { m.DeletionTimestamp = &m.CreationTimestamp }
+func beingDeleted(m *clusterv1.Machine) { m.DeletionTimestamp = &m.CreationTimestamp }
 
-func annotatedToGo(m *clusterv1.Machine) {
+func annotatedForRemediation(m *clusterv1.Machine) {
 	m.Annotations = map[string]string{clusterv1.RemediateMachineAnnotation: ""}
 }
 
-func standingInFor(name string) func(*clusterv1.Machine) {
+func replacementOf(name string) func(*clusterv1.Machine) {
 	return func(m *clusterv1.Machine) { health.SetReplacement(m, health.Replacement{Machine: name, Attempt: 1}) }
 }
 
@@ -49,20 +49,20 @@ func names(machines []*clusterv1.Machine) []string {
 	return all
 }
 
-func TestWhoIsReplacedFirst(t *testing.T) {
+func TestRemediationOrder(t *testing.T) {
 	t.Parallel()
-	waiting := awaitingRemedy([]*clusterv1.Machine{
-		patient("well", 9),
-		patient("old", 1, failed),
-		patient("gone", 8, failed, leaving),
-		patient("twin-b", 3, failed),
-		patient("twin-a", 3, failed),
-		patient("ordered", 2, failed, annotatedToGo),
-		patient("exempt", 5, failed, func(m *clusterv1.Machine) {
+	waiting := remediationCandidates([]*clusterv1.Machine{
+		unhealthyMachine("well", 9),
+		unhealthyMachine("old", 1, healthCheckFailed),
+		unhealthyMachine("gone", 8, healthCheckFailed, beingDeleted),
+		unhealthyMachine("twin-b", 3, healthCheckFailed),
+		unhealthyMachine("twin-a", 3, healthCheckFailed),
+		unhealthyMachine("ordered", 2, healthCheckFailed, annotatedForRemediation),
+		unhealthyMachine("exempt", 5, healthCheckFailed, func(m *clusterv1.Machine) {
 			m.Annotations = map[string]string{clusterv1.MachineSkipRemediationAnnotation: ""}
 		}),
-		patient("paused", 6, failed, func(m *clusterv1.Machine) { m.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} }),
-		patient("told-only", 7, func(m *clusterv1.Machine) {
+		unhealthyMachine("paused", 6, healthCheckFailed, func(m *clusterv1.Machine) { m.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} }),
+		unhealthyMachine("told-only", 7, func(m *clusterv1.Machine) {
 			conditions.Set(m, metav1.Condition{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionFalse, Reason: "Test"})
 		}),
 	})
@@ -73,7 +73,7 @@ func TestWhoIsReplacedFirst(t *testing.T) {
 
 func TestWithinBudget(t *testing.T) {
 	t.Parallel()
-	a, b, c := patient("a", 3, failed), patient("b", 2, failed), patient("c", 1, failed)
+	a, b, c := unhealthyMachine("a", 3, healthCheckFailed), unhealthyMachine("b", 2, healthCheckFailed), unhealthyMachine("c", 1, healthCheckFailed)
 	tests := map[string]struct {
 		others    []*clusterv1.Machine
 		vacancies []health.Vacancy
@@ -83,9 +83,9 @@ func TestWithinBudget(t *testing.T) {
 		"takes as many as there are places": {limit: 2, now: []string{"a", "b"}},
 		"takes all when there is room":      {limit: 9, now: []string{"a", "b", "c"}},
 		"takes none when none may":          {limit: 0, now: []string{}},
-		"leaves a place to what is leaving": {limit: 2, others: []*clusterv1.Machine{patient("d", 1, failed, leaving)}, now: []string{"a"}},
+		"leaves a place to what is leaving": {limit: 2, others: []*clusterv1.Machine{unhealthyMachine("d", 1, healthCheckFailed, beingDeleted)}, now: []string{"a"}},
 		"leaves a place to an empty one":    {limit: 2, vacancies: []health.Vacancy{{Machine: "gone"}}, now: []string{"a"}},
-		"leaves a place to a replacement":   {limit: 2, others: []*clusterv1.Machine{patient("d", 1, standingInFor("gone"))}, now: []string{"a"}},
+		"leaves a place to a replacement":   {limit: 2, others: []*clusterv1.Machine{unhealthyMachine("d", 1, replacementOf("gone"))}, now: []string{"a"}},
 		"takes none beyond the limit":       {limit: 1, vacancies: []health.Vacancy{{Machine: "x"}, {Machine: "y"}}, now: []string{}},
 	}
 	for name, test := range tests {
@@ -103,9 +103,9 @@ func TestWithinBudget(t *testing.T) {
 	}
 }
 
-func TestSuccessions(t *testing.T) {
+func TestMatchReplacements(t *testing.T) {
 	t.Parallel()
-	before := patient("", 5).CreationTimestamp
+	before := unhealthyMachine("", 5).CreationTimestamp
 	first := health.Vacancy{Machine: "a", Attempt: 1, Newest: before}
 	second := health.Vacancy{Machine: "b", Attempt: 2, Newest: before}
 	tests := map[string]struct {
@@ -114,28 +114,28 @@ func TestSuccessions(t *testing.T) {
 		want      map[string]health.Replacement
 	}{
 		"pairs a place with who came after": {
-			machines: []*clusterv1.Machine{patient("elder", 5), patient("new", 6)}, vacancies: []health.Vacancy{first},
+			machines: []*clusterv1.Machine{unhealthyMachine("elder", 5), unhealthyMachine("new", 6)}, vacancies: []health.Vacancy{first},
 			want: map[string]health.Replacement{"new": {Machine: "a", Attempt: 1}},
 		},
 		"pairs each place with another": {
-			machines: []*clusterv1.Machine{patient("new-2", 7), patient("new-1", 6)}, vacancies: []health.Vacancy{first, second},
+			machines: []*clusterv1.Machine{unhealthyMachine("new-2", 7), unhealthyMachine("new-1", 6)}, vacancies: []health.Vacancy{first, second},
 			want: map[string]health.Replacement{"new-1": {Machine: "a", Attempt: 1}, "new-2": {Machine: "b", Attempt: 2}},
 		},
 		"waits while the Machine is there": {
-			machines: []*clusterv1.Machine{patient("a", 1, leaving), patient("new", 6)}, vacancies: []health.Vacancy{first},
+			machines: []*clusterv1.Machine{unhealthyMachine("a", 1, beingDeleted), unhealthyMachine("new", 6)}, vacancies: []health.Vacancy{first},
 		},
 		"is over when somebody has the place": {
-			machines: []*clusterv1.Machine{patient("new", 6, standingInFor("a")), patient("other", 7)}, vacancies: []health.Vacancy{first},
+			machines: []*clusterv1.Machine{unhealthyMachine("new", 6, replacementOf("a")), unhealthyMachine("other", 7)}, vacancies: []health.Vacancy{first},
 		},
 		"passes over what is leaving": {
-			machines: []*clusterv1.Machine{patient("new", 6, leaving)}, vacancies: []health.Vacancy{first},
+			machines: []*clusterv1.Machine{unhealthyMachine("new", 6, beingDeleted)}, vacancies: []health.Vacancy{first},
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := map[string]health.Replacement{}
-			for m, replacement := range successions(test.machines, test.vacancies) {
+			for m, replacement := range matchReplacements(test.machines, test.vacancies) {
 				got[m.Name] = replacement
 			}
 			if test.want == nil {
@@ -148,25 +148,25 @@ func TestSuccessions(t *testing.T) {
 	}
 }
 
-func TestPendingVacancies(t *testing.T) {
+func TestRelevantVacancies(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		machines []*clusterv1.Machine
 		desired  int
 		kept     int
 	}{
-		"keeps that of a Machine on its way out":                 {machines: []*clusterv1.Machine{patient("a", 1, leaving)}, desired: 1, kept: 1},
-		"keeps that of a Machine about to go":                    {machines: []*clusterv1.Machine{patient("a", 1, failed)}, desired: 1, kept: 1},
-		"drops that of a Machine that may stay":                  {machines: []*clusterv1.Machine{patient("a", 1)}, desired: 1},
-		"keeps that of a place to be filled":                     {machines: []*clusterv1.Machine{patient("z", 1)}, desired: 2, kept: 1},
-		"keeps that of a place while a surplus takes long to go": {machines: []*clusterv1.Machine{patient("y", 0, leaving), patient("x", 0, leaving), patient("z", 1)}, desired: 2, kept: 1},
-		"drops that of a place nobody wants":                     {machines: []*clusterv1.Machine{patient("z", 1)}, desired: 1},
-		"drops that of a place that was filled":                  {machines: []*clusterv1.Machine{patient("z", 1, standingInFor("a"))}, desired: 2},
+		"keeps that of a Machine on its way out":                 {machines: []*clusterv1.Machine{unhealthyMachine("a", 1, beingDeleted)}, desired: 1, kept: 1},
+		"keeps that of a Machine about to go":                    {machines: []*clusterv1.Machine{unhealthyMachine("a", 1, healthCheckFailed)}, desired: 1, kept: 1},
+		"drops that of a Machine that may stay":                  {machines: []*clusterv1.Machine{unhealthyMachine("a", 1)}, desired: 1},
+		"keeps that of a place to be filled":                     {machines: []*clusterv1.Machine{unhealthyMachine("z", 1)}, desired: 2, kept: 1},
+		"keeps that of a place while a surplus takes long to go": {machines: []*clusterv1.Machine{unhealthyMachine("y", 0, beingDeleted), unhealthyMachine("x", 0, beingDeleted), unhealthyMachine("z", 1)}, desired: 2, kept: 1},
+		"drops that of a place nobody wants":                     {machines: []*clusterv1.Machine{unhealthyMachine("z", 1)}, desired: 1},
+		"drops that of a place that was filled":                  {machines: []*clusterv1.Machine{unhealthyMachine("z", 1, replacementOf("a"))}, desired: 2},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if kept := pending([]health.Vacancy{{Machine: "a"}}, test.machines, test.desired); len(kept) != test.kept {
+			if kept := relevantVacancies([]health.Vacancy{{Machine: "a"}}, test.machines, test.desired); len(kept) != test.kept {
 				t.Errorf("kept %v, want %d", kept, test.kept)
 			}
 		})

@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// TestReplaceLooksAgain changes a Machine after the cache was read: before the last look, or between that and the
+// TestReplaceMachineReadsLive changes a Machine after the cache was read: before the last look, or between that and the
 // deletion. The status of a Machine that says already that it is being deleted is not written again.
-func TestReplaceLooksAgain(t *testing.T) {
+func TestReplaceMachineReadsLive(t *testing.T) {
 	t.Parallel()
 	exempt := func(t *testing.T, c client.Client, m *clusterv1.Machine) {
 		t.Helper()
@@ -40,10 +40,10 @@ func TestReplaceLooksAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cluster, set := cast()
+			cluster, set := clusterAndSet()
 			m := newMachine(set, "m")
 			m.Finalizers = nil
-			failed(m)
+			healthCheckFailed(m)
 			var inner client.WithWatch
 			var r *Reconciler
 			r, inner = reconcilerWith(t, interceptor.Funcs{
@@ -62,7 +62,7 @@ func TestReplaceLooksAgain(t *testing.T) {
 				exempt(t, inner, m)
 			}
 			s := &state{set: set, cluster: cluster, machines: []*clusterv1.Machine{cached}}
-			if err := r.replace(t.Context(), s, cached); err != nil {
+			if err := r.replaceMachine(t.Context(), s, cached); err != nil {
 				t.Fatal(err)
 			}
 			err := inner.Get(t.Context(), client.ObjectKeyFromObject(m), m)
@@ -74,10 +74,10 @@ func TestReplaceLooksAgain(t *testing.T) {
 }
 
 // A drain that is stuck after a decrease of replicas does not keep unhealthy Machines.
-func TestMachinesOnTheirWayOutAreNoSurplus(t *testing.T) {
+func TestDeletingMachinesAreNoSurplus(t *testing.T) {
 	t.Parallel()
-	machines := []*clusterv1.Machine{patient("stuck-1", 1, leaving), patient("stuck-2", 2, leaving), patient("a", 3), patient("b", 4, failed), patient("c", 5)}
-	if n := staying(machines); n != 3 {
+	machines := []*clusterv1.Machine{unhealthyMachine("stuck-1", 1, beingDeleted), unhealthyMachine("stuck-2", 2, beingDeleted), unhealthyMachine("a", 3), unhealthyMachine("b", 4, healthCheckFailed), unhealthyMachine("c", 5)}
+	if n := countNotDeleting(machines); n != 3 {
 		t.Errorf("%d Machines stay, want 3", n)
 	}
 }

@@ -22,35 +22,35 @@ import (
 
 	"drover.io/machine-controller/internal/annotation"
 	"drover.io/machine-controller/internal/coalesce"
+	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/machinename"
-	"drover.io/machine-controller/internal/marks"
 	"drover.io/machine-controller/internal/priority"
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/runtime/results"
 )
 
 const (
-	// atOnce is how many Machines are created side by side once the first ones succeeded, or deleted.
-	atOnce = 16
-	// perPass bounds one reconcile, so that a large set reports progress and takes new orders.
-	perPass = 100
-	// modelRetry is how often a template that does not exist is looked for.
-	modelRetry = 30 * time.Second
+	// maxParallel is how many Machines are created side by side once the first ones succeeded, or deleted.
+	maxParallel = 16
+	// maxPerReconcile bounds one reconcile, so that a large set reports progress and takes new orders.
+	maxPerReconcile = 100
+	// templateRetry is how often a template that does not exist is looked for.
+	templateRetry = 30 * time.Second
 )
 
 // scale creates or deletes as many Machines as the count is off. Machines being deleted
 // still count: their place is taken only when they are gone.
 func (r *Reconciler) scale(ctx context.Context, s *state) (reconcile.Result, error) {
-	r.Guard.Seen(s.set.UID)
+	r.Guard.CreationsObserved(s.set.UID)
 	if s.set.Spec.Replicas == nil {
 		return reconcile.Result{}, r.defaultReplicas(ctx, s)
 	}
 	missing := int(*s.set.Spec.Replicas) - len(s.machines)
 	switch {
 	case missing > 0:
-		return r.grow(ctx, s, missing)
+		return r.createMissing(ctx, s, missing)
 	case missing < 0:
-		return r.shrink(ctx, s, -missing)
+		return r.deleteSurplus(ctx, s, -missing)
 	}
 	return reconcile.Result{}, nil
 }
@@ -64,7 +64,7 @@ func (r *Reconciler) defaultReplicas(ctx context.Context, s *state) error {
 	}
 	replicas, err := annotation.DefaultReplicas(s.set, last)
 	if err != nil {
-		s.trouble = err
+		s.blocked = err
 		return nil //nolint:nilerr // it is told in a condition; only a new annotation can help
 	}
 	before := s.set.DeepCopy()
@@ -75,40 +75,40 @@ func (r *Reconciler) defaultReplicas(ctx context.Context, s *state) error {
 	return nil
 }
 
-// grow makes as many of the missing Machines as the guard allows.
-func (r *Reconciler) grow(ctx context.Context, s *state, missing int) (reconcile.Result, error) {
+// createMissing makes as many of the missing Machines as the guard allows.
+func (r *Reconciler) createMissing(ctx context.Context, s *state, missing int) (reconcile.Result, error) {
 	if annotation.IsTrue(s.set, clusterv1.DisableMachineCreateAnnotation) {
 		return reconcile.Result{}, nil
 	}
 	if !s.cluster.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil
 	}
-	if s.trouble = machinename.Check(s.set.Spec.MachineNaming.Template); s.trouble != nil {
+	if s.blocked = machinename.Check(s.set.Spec.MachineNaming.Template); s.blocked != nil {
 		return reconcile.Result{}, nil //nolint:nilerr // it is told in a condition; only a new spec can help
 	}
-	from, err := r.creator.models(ctx, s)
+	from, err := r.creator.readTemplates(ctx, s)
 	if err != nil {
-		s.trouble = err
-		return reconcile.Result{RequeueAfter: modelRetry}, ignoreMisconfigured(err)
+		s.blocked = err
+		return reconcile.Result{RequeueAfter: templateRetry}, ignoreMisconfigured(err)
 	}
 	if complaint, err := r.preflight(ctx, s); err != nil || complaint != "" {
-		s.trouble = cmp.Or(err, errors.New(complaint))
+		s.blocked = cmp.Or(err, errors.New(complaint))
 		return reconcile.Result{RequeueAfter: preflightRetry}, ignoreMisconfigured(err)
 	}
-	decision, err := r.Guard.Create(ctx, s.cluster, s.set, min(missing, perPass))
+	decision, err := r.Guard.Create(ctx, s.cluster, s.set, min(missing, maxPerReconcile))
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	if err := r.createMachines(ctx, s, from, decision.Allowed); err != nil {
-		s.trouble = err
+		s.blocked = err
 		createFailed(r.Events, s.set, err)
 		return reconcile.Result{}, err
 	}
 	if refusal := decision.Refusal; refusal != nil {
-		s.trouble = errors.New(refusal.Message)
-		return reconcile.Result{RequeueAfter: safety.LookAgain}, nil
+		s.blocked = errors.New(refusal.Message)
+		return reconcile.Result{RequeueAfter: safety.RetryPeriod}, nil
 	}
-	if missing > perPass {
+	if missing > maxPerReconcile {
 		return reconcile.Result{RequeueAfter: time.Millisecond}, nil
 	}
 	return reconcile.Result{}, nil
@@ -117,7 +117,7 @@ func (r *Reconciler) grow(ctx context.Context, s *state, missing int) (reconcile
 // createMachines gives birth to that many Machines, in batches that double, so that something that
 // fails every time fails once, not a thousand times.
 func (r *Reconciler) createMachines(ctx context.Context, s *state, from templates, left int) error {
-	for batch := 1; left > 0; batch = min(2*batch, atOnce) {
+	for batch := 1; left > 0; batch = min(2*batch, maxParallel) {
 		size := min(batch, left)
 		var group errgroup.Group
 		var created atomic.Int32
@@ -140,34 +140,34 @@ func (r *Reconciler) createMachines(ctx context.Context, s *state, from template
 	return nil
 }
 
-// shrink deletes the surplus, in the order that loses least. The MachineDeployment has seen
+// deleteSurplus deletes the surplus, in the order that loses least. The MachineDeployment has seen
 // to it that marks are in the cache; a set that stands alone does so itself.
-func (r *Reconciler) shrink(ctx context.Context, s *state, surplus int) (reconcile.Result, error) {
+func (r *Reconciler) deleteSurplus(ctx context.Context, s *state, surplus int) (reconcile.Result, error) {
 	if refusal := r.Guard.NotClaimed(s.cluster); refusal != nil {
-		s.keepReason = refusal.Message
-		return reconcile.Result{RequeueAfter: safety.LookAgain}, nil
+		s.scaleDownBlocked = refusal.Message
+		return reconcile.Result{RequeueAfter: safety.RetryPeriod}, nil
 	}
 	if owner := metav1.GetControllerOfNoCopy(s.set); owner == nil {
-		shown, err := marks.Shown(ctx, r.Live, s.machines, client.InNamespace(s.set.Namespace),
+		shown, err := expectation.DeleteAnnotationsObserved(ctx, r.Live, s.machines, client.InNamespace(s.set.Namespace),
 			client.MatchingLabels{clusterv1.MachineSetNameLabel: format.MustFormatValue(s.set.Name)})
 		if err != nil || !shown {
 			return reconcile.Result{RequeueAfter: coalesce.Window}, err
 		}
 	}
 	seed := fmt.Sprintf("%s/%d", s.set.UID, s.set.Generation)
-	return reconcile.Result{}, r.removeAll(ctx, s.set, priority.Order(s.machines, s.set.Spec.Deletion.Order, seed)[:surplus])
+	return reconcile.Result{}, r.deleteMachines(ctx, s.set, priority.Order(s.machines, s.set.Spec.Deletion.Order, seed)[:surplus])
 }
 
-// removeAll deletes Machines side by side. What fails keeps no other from going.
-func (r *Reconciler) removeAll(ctx context.Context, set *clusterv1.MachineSet, machines []*clusterv1.Machine) error {
-	return r.sideBySide(machines, func(m *clusterv1.Machine) error { return r.remove(ctx, set, m) })
+// deleteMachines deletes Machines side by side. What fails keeps no other from going.
+func (r *Reconciler) deleteMachines(ctx context.Context, set *clusterv1.MachineSet, machines []*clusterv1.Machine) error {
+	return r.inParallel(machines, func(m *clusterv1.Machine) error { return r.deleteMachine(ctx, set, m) })
 }
 
-// sideBySide does the same for several Machines, those first that come first, and returns every error.
-func (r *Reconciler) sideBySide(machines []*clusterv1.Machine, do func(*clusterv1.Machine) error) error {
+// inParallel does the same for several Machines, those first that come first, and returns every error.
+func (r *Reconciler) inParallel(machines []*clusterv1.Machine, do func(*clusterv1.Machine) error) error {
 	errs := make([]error, len(machines))
 	var group errgroup.Group
-	group.SetLimit(atOnce)
+	group.SetLimit(maxParallel)
 	for i, m := range machines {
 		group.Go(func() error {
 			errs[i] = do(m)
@@ -178,8 +178,8 @@ func (r *Reconciler) sideBySide(machines []*clusterv1.Machine, do func(*clusterv
 	return kerrors.NewAggregate(errs)
 }
 
-// remove deletes one Machine unless that is under way.
-func (r *Reconciler) remove(ctx context.Context, set *clusterv1.MachineSet, m *clusterv1.Machine) error {
+// deleteMachine deletes one Machine unless that is under way.
+func (r *Reconciler) deleteMachine(ctx context.Context, set *clusterv1.MachineSet, m *clusterv1.Machine) error {
 	if !m.DeletionTimestamp.IsZero() || r.watch.Foreign(m) {
 		return nil
 	}
@@ -194,9 +194,9 @@ func (r *Reconciler) remove(ctx context.Context, set *clusterv1.MachineSet, m *c
 	return nil
 }
 
-// removeAsSeen deletes one Machine if nobody has changed it since it was read, and reports
+// deleteIfUnchanged deletes one Machine if nobody has changed it since it was read, and reports
 // whether it did. What has changed is looked at again at its event.
-func (r *Reconciler) removeAsSeen(ctx context.Context, set *clusterv1.MachineSet, m *clusterv1.Machine) (bool, error) {
+func (r *Reconciler) deleteIfUnchanged(ctx context.Context, set *clusterv1.MachineSet, m *clusterv1.Machine) (bool, error) {
 	if !m.DeletionTimestamp.IsZero() || r.watch.Foreign(m) {
 		return false, nil
 	}

@@ -16,9 +16,9 @@ import (
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/aggregate"
 	"drover.io/machine-controller/internal/annotation"
-	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/kubeversion"
+	"drover.io/machine-controller/internal/statuswriter"
 	"drover.io/runtime/predicates"
 	"drover.io/runtime/results"
 )
@@ -30,23 +30,23 @@ func (r *Reconciler) writeStatus(ctx context.Context, before *clusterv1.MachineS
 	if news := annotation.Judge(s.set, annotationRules(s.set)...); news != "" {
 		annotationInvalid(r.Events, s.set, news)
 	}
-	again, err := r.statusWriter.Summed(ctx, before, s.set, pressing(before, s.set), coalesce.Sum{Machines: len(s.machines), To: func() {
+	again, err := r.statusWriter.WriteSummary(ctx, before, s.set, urgent(before, s.set), statuswriter.Summary{Machines: len(s.machines), Set: func() {
 		conditions.Set(s.set, aggregate.Ready(s.machines, clusterv1.MachineSetMachinesReadyCondition))
 		conditions.Set(s.set, aggregate.UpToDate(s.machines, clusterv1.MachineSetMachinesUpToDateCondition))
 	}})
 	return again, results.IgnoreNotFoundOrConflict(err)
 }
 
-// rest keeps the counters of a set that is paused true: what was counted last may not have been
+// reconcilePaused keeps the counters of a set that is paused true: what was counted last may not have been
 // written yet, and Machines go on living. Nothing else is touched.
-func (r *Reconciler) rest(ctx context.Context, before *clusterv1.MachineSet, s *state) (reconcile.Result, error) {
+func (r *Reconciler) reconcilePaused(ctx context.Context, before *clusterv1.MachineSet, s *state) (reconcile.Result, error) {
 	var err error
 	if s.machines, err = index.MachinesOf(ctx, r.Client, s.set.Namespace, s.set.UID); err != nil {
 		return reconcile.Result{}, err
 	}
 	setCounts(s)
 	conditions.Set(s.set, predicates.PausedCondition(s.cluster, s.set, "MachineSet"))
-	again, err := r.statusWriter.Status(ctx, before, s.set, pressing(before, s.set))
+	again, err := r.statusWriter.Write(ctx, before, s.set, urgent(before, s.set))
 	return again, results.IgnoreNotFoundOrConflict(err)
 }
 
@@ -58,7 +58,7 @@ func setStatus(s *state, now time.Time) {
 		status.Selector = matches.String()
 	}
 	setCounts(s)
-	s.freeze.Show(s.set)
+	s.freeze.SetCondition(s.set)
 	conditions.Set(s.set, predicates.PausedCondition(s.cluster, s.set, "MachineSet"))
 	setScalingUp(s)
 	setScalingDown(s, now)
@@ -69,9 +69,9 @@ func setStatus(s *state, now time.Time) {
 func setCounts(s *state) {
 	status := &s.set.Status
 	status.Replicas = new(int32(len(s.machines) + s.created))
-	status.ReadyReplicas = count(s.machines, clusterv1.MachineReadyCondition)
-	status.AvailableReplicas = count(s.machines, clusterv1.MachineAvailableCondition)
-	status.UpToDateReplicas = count(s.machines, clusterv1.MachineUpToDateCondition)
+	status.ReadyReplicas = countTrue(s.machines, clusterv1.MachineReadyCondition)
+	status.AvailableReplicas = countTrue(s.machines, clusterv1.MachineAvailableCondition)
+	status.UpToDateReplicas = countTrue(s.machines, clusterv1.MachineUpToDateCondition)
 	status.Versions = versions(s.machines)
 }
 
@@ -84,24 +84,24 @@ func annotationRules(set *clusterv1.MachineSet) []annotation.Rule {
 	return append([]annotation.Rule{annotation.Freeze}, annotation.NodeGroupSizes...)
 }
 
-// pressing reports whether somebody waits to read the status: the MachineDeployment, which holds its
+// urgent reports whether somebody waits to read the status: the MachineDeployment, which holds its
 // plans until its last order was seen, and whoever waits for the fleet to be complete.
-func pressing(before, after *clusterv1.MachineSet) bool {
+func urgent(before, after *clusterv1.MachineSet) bool {
 	return before.Status.ObservedGeneration != after.Status.ObservedGeneration ||
-		tally(before).Pressing(tally(after)) ||
-		coalesce.Turned(before, after, clusterv1.PausedCondition, clusterv1.MachineSetDeletingCondition, policyv1.FrozenCondition, policyv1.AnnotationsValidCondition)
+		replicaCounts(before).Urgent(replicaCounts(after)) ||
+		statuswriter.ConditionsChanged(before, after, clusterv1.PausedCondition, clusterv1.MachineSetDeletingCondition, policyv1.FrozenCondition, policyv1.AnnotationsValidCondition)
 }
 
-func tally(set *clusterv1.MachineSet) coalesce.Count {
+func replicaCounts(set *clusterv1.MachineSet) statuswriter.Counts {
 	s := &set.Status
-	return coalesce.Count{
+	return statuswriter.Counts{
 		Desired: int32(desiredReplicas(set)), Replicas: ptr.Deref(s.Replicas, 0), Ready: ptr.Deref(s.ReadyReplicas, 0), //nolint:gosec // the API bounds it
 		Available: ptr.Deref(s.AvailableReplicas, 0), UpToDate: ptr.Deref(s.UpToDateReplicas, 0),
 	}
 }
 
-// count is how many Machines have the condition; the caller may keep the pointer.
-func count(machines []*clusterv1.Machine, condition string) *int32 {
+// countTrue is how many Machines have the condition; the caller may keep the pointer.
+func countTrue(machines []*clusterv1.Machine, condition string) *int32 {
 	var n int32
 	for _, m := range machines {
 		if conditions.IsTrue(m, condition) {

@@ -17,8 +17,8 @@ import (
 
 var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// member is a Machine with that kubelet version for which these conditions are true.
-func member(version string, are ...string) *clusterv1.Machine {
+// machineOfVersion is a Machine with that kubelet version for which these conditions are true.
+func machineOfVersion(version string, are ...string) *clusterv1.Machine {
 	m := &clusterv1.Machine{}
 	if version != "" {
 		m.Status.NodeInfo = &corev1.NodeSystemInfo{KubeletVersion: version}
@@ -31,7 +31,7 @@ func member(version string, are ...string) *clusterv1.Machine {
 
 // wanting is a Machine that is to have a version and has no Node yet.
 func wanting(version string) *clusterv1.Machine {
-	m := member("")
+	m := machineOfVersion("")
 	m.Spec.Version = version
 	return m
 }
@@ -41,10 +41,10 @@ func TestStatusCounts(t *testing.T) {
 	set := setOf(nil, nil)
 	set.Generation, set.Spec.Replicas = 4, new(int32(4))
 	s := &state{set: set, cluster: &clusterv1.Cluster{}, created: 1, machines: []*clusterv1.Machine{
-		member("v1.36.3", clusterv1.MachineReadyCondition, clusterv1.MachineAvailableCondition, clusterv1.MachineUpToDateCondition),
-		member("v1.35.0", clusterv1.MachineReadyCondition, clusterv1.MachineAvailableCondition),
-		member("v1.36.3", clusterv1.MachineReadyCondition),
-		member(""),
+		machineOfVersion("v1.36.3", clusterv1.MachineReadyCondition, clusterv1.MachineAvailableCondition, clusterv1.MachineUpToDateCondition),
+		machineOfVersion("v1.35.0", clusterv1.MachineReadyCondition, clusterv1.MachineAvailableCondition),
+		machineOfVersion("v1.36.3", clusterv1.MachineReadyCondition),
+		machineOfVersion(""),
 		wanting("1.36.3"),
 	}}
 	setStatus(s, epoch)
@@ -93,7 +93,7 @@ func TestScalingConditions(t *testing.T) {
 		"growing":          {3, 1, 0, nil, verdict{"True", up, "Scaling up from 1 to 3 replicas"}, verdict{"False", notDown, ""}},
 		"counting the new": {3, 1, 0, func(s *state) { s.created = 2 }, verdict{"False", notUp, ""}, verdict{"False", notDown, ""}},
 		"hindered": {
-			3, 1, 0, func(s *state) { s.trouble = errors.New("no template") },
+			3, 1, 0, func(s *state) { s.blocked = errors.New("no template") },
 			verdict{"True", up, "Scaling up from 1 to 3 replicas is blocked because: no template"}, verdict{"False", notDown, ""},
 		},
 		"held": {
@@ -123,7 +123,7 @@ func TestScalingConditions(t *testing.T) {
 			s := &state{set: setOf(nil, nil)}
 			s.set.Spec.Replicas = &test.desired
 			for i := range test.machines {
-				m := member("")
+				m := machineOfVersion("")
 				if i < test.stale {
 					m.DeletionTimestamp = new(metav1.NewTime(epoch.Add(-16 * time.Minute)))
 				}
@@ -169,7 +169,7 @@ func TestIncomplete(t *testing.T) {
 			m := &clusterv1.Machine{}
 			m.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: "h", Kind: "C", Name: "m"}
 			test.change(m)
-			if lacksBootstrap(m) != test.bootstrap || lacksInfra(m) != test.infra || incomplete(m) != (test.bootstrap || test.infra) {
+			if lacksBootstrap(m) != test.bootstrap || lacksInfra(m) != test.infra || lacksChildren(m) != (test.bootstrap || test.infra) {
 				t.Errorf("lacks bootstrap %t, infrastructure %t", lacksBootstrap(m), lacksInfra(m))
 			}
 		})

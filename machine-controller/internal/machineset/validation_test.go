@@ -54,7 +54,7 @@ func rolling(surge, unavailable intstr.IntOrString) clusterv1.MachineDeploymentR
 
 func TestCreationIsValidated(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newEnvironment(t, nil)
 	machine := func(change func(*clusterv1.Machine)) client.Object {
 		m := validMachine(w.namespace)
 		change(m)
@@ -194,11 +194,11 @@ type selecting struct {
 	labels   map[string]string
 }
 
-// TestASelectorMustMatchItsTemplate shows which selectors the API server refuses, of
+// TestSelectorMustMatchTemplate shows which selectors the API server refuses, of
 // MachineSets and MachineDeployments alike.
-func TestASelectorMustMatchItsTemplate(t *testing.T) {
+func TestSelectorMustMatchTemplate(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newEnvironment(t, nil)
 	require := func(operator metav1.LabelSelectorOperator, values ...string) metav1.LabelSelector {
 		return metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: operator, Values: values}}}
 	}
@@ -241,7 +241,7 @@ func TestASelectorMustMatchItsTemplate(t *testing.T) {
 // A default in the schema would also replace what is taken out, with no regard for what it was.
 func TestReplicasHaveNoDefaultInTheSchema(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newEnvironment(t, nil)
 	set, md := validSet(w.namespace), validDeployment(w.namespace)
 	w.create(set)
 	w.create(md)
@@ -250,14 +250,14 @@ func TestReplicasHaveNoDefaultInTheSchema(t *testing.T) {
 	}
 }
 
-// TestReplicasThatAreTakenOutStay removes spec.replicas of a set with three Machines, as an apply does of a
+// TestRemovedReplicasKeepLastValue removes spec.replicas of a set with three Machines, as an apply does of a
 // manifest that leaves it to the cluster autoscaler.
-func TestReplicasThatAreTakenOutStay(t *testing.T) {
+func TestRemovedReplicasKeepLastValue(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newEnvironment(t, nil)
 	w.templates()
 	set := w.set(3)
-	w.complete(set, 3)
+	w.waitComplete(set, 3)
 	if err := w.client.Patch(t.Context(), set, client.RawPatch(types.JSONPatchType, []byte(`[{"op":"remove","path":"/spec/replicas"}]`))); err != nil {
 		t.Fatal(err)
 	}
@@ -265,25 +265,25 @@ func TestReplicasThatAreTakenOutStay(t *testing.T) {
 		g.Expect(w.client.Get(w.Context(), client.ObjectKeyFromObject(set), set)).To(gomega.Succeed())
 		g.Expect(set.Spec.Replicas).To(gomega.HaveValue(gomega.BeEquivalentTo(3)))
 	}).Should(gomega.Succeed())
-	w.complete(set, 3)
+	w.waitComplete(set, 3)
 	if made := faults.created(w.namespace, "Machine"); len(made) != 3 {
 		t.Errorf("%d Machines were made, want 3", len(made))
 	}
 }
 
-func TestReplicasOfANewSetAreTheAutoscalersMinimum(t *testing.T) {
+func TestNewSetDefaultsToAutoscalerMinimum(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newEnvironment(t, nil)
 	w.templates()
 	set := machineSet(w.namespace)
 	set.Annotations = map[string]string{clusterv1.AutoscalerMinSizeAnnotation: "2", clusterv1.AutoscalerMaxSizeAnnotation: "5"}
 	w.create(set)
-	w.complete(set, 2)
+	w.waitComplete(set, 2)
 }
 
-func TestTheClusterOfAnObjectCannotChange(t *testing.T) {
+func TestClusterNameIsImmutable(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newEnvironment(t, nil)
 	m, set, md := validMachine(w.namespace), validSet(w.namespace), validDeployment(w.namespace)
 	for name, test := range map[string]struct {
 		object client.Object
@@ -309,7 +309,7 @@ func TestTheClusterOfAnObjectCannotChange(t *testing.T) {
 // of the CRDs must not stand against.
 func TestDeletionIsNeverRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
+	w := newEnvironment(t, nil)
 	m, set, md := validMachine(w.namespace), validSet(w.namespace), validDeployment(w.namespace)
 	c := validCluster(w.namespace)
 	c.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}

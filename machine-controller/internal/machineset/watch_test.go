@@ -18,8 +18,8 @@ import (
 	"drover.io/runtime/predicates"
 )
 
-// watched labels an object for a manager.
-func watched[T client.Object](object T, watch string) T {
+// withWatchLabel labels an object for a manager.
+func withWatchLabel[T client.Object](object T, watch string) T {
 	labels := object.GetLabels()
 	if labels == nil {
 		labels = map[string]string{}
@@ -43,16 +43,16 @@ func resourceVersions(t *testing.T, c client.Client, namespace string) map[strin
 	return all
 }
 
-// TestAnothersSetIsLeftAlone has a set with a Machine too many, of another manager and of nobody.
-func TestAnothersSetIsLeftAlone(t *testing.T) {
+// TestForeignSetIsNotReconciled has a set with a Machine too many, of another manager and of nobody.
+func TestForeignSetIsNotReconciled(t *testing.T) {
 	t.Parallel()
 	for name, label := range map[string]string{"labelled for another manager": "theirs", "without a label": ""} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cluster, set := cast()
+			cluster, set := clusterAndSet()
 			set.Spec.Replicas = new(int32(1))
 			if label != "" {
-				watched(set, label)
+				withWatchLabel(set, label)
 			}
 			one, two := newMachine(set, "one"), newMachine(set, "two")
 			r, inner := reconcilerWith(t, interceptor.Funcs{}, cluster, set, one, two)
@@ -69,9 +69,9 @@ func TestAnothersSetIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestASetDoesNothingWhileAMachineIsAnothers has more, as many and fewer Machines than wanted, one of them labelled for
+// TestSetWithForeignMachineIsBlocked has more, as many and fewer Machines than wanted, one of them labelled for
 // another manager, and a set that is deleted.
-func TestASetDoesNothingWhileAMachineIsAnothers(t *testing.T) {
+func TestSetWithForeignMachineIsBlocked(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		replicas int32
@@ -84,13 +84,13 @@ func TestASetDoesNothingWhileAMachineIsAnothers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cluster, set := cast()
-			watched(set, "ours")
+			cluster, set := clusterAndSet()
+			withWatchLabel(set, "ours")
 			set.Finalizers, set.Spec.Replicas = []string{clusterv1.MachineSetFinalizer}, &test.replicas
-			ours, theirs := newMachine(set, "a"), watched(newMachine(set, "b"), "theirs")
+			ours, theirs := newMachine(set, "a"), withWatchLabel(newMachine(set, "b"), "theirs")
 			if test.marked {
-				failed(ours)
-				failed(theirs)
+				healthCheckFailed(ours)
+				healthCheckFailed(theirs)
 			}
 			r, inner := reconcilerWith(t, interceptor.Funcs{}, cluster, set, ours, theirs)
 			r.watch = "ours"
@@ -113,12 +113,12 @@ func TestASetDoesNothingWhileAMachineIsAnothers(t *testing.T) {
 	}
 }
 
-func TestADeletedSetDeletesNoMachineOfAnother(t *testing.T) {
+func TestDeletedSetKeepsForeignMachine(t *testing.T) {
 	t.Parallel()
-	cluster, set := cast()
-	watched(set, "ours")
+	cluster, set := clusterAndSet()
+	withWatchLabel(set, "ours")
 	set.Finalizers = []string{clusterv1.MachineSetFinalizer}
-	ours, theirs := newMachine(set, "a"), watched(newMachine(set, "b"), "theirs")
+	ours, theirs := newMachine(set, "a"), withWatchLabel(newMachine(set, "b"), "theirs")
 	r, inner := reconcilerWith(t, interceptor.Funcs{}, cluster, set, ours, theirs)
 	r.watch = "ours"
 	if err := inner.Delete(t.Context(), set); err != nil {
@@ -140,15 +140,15 @@ func TestADeletedSetDeletesNoMachineOfAnother(t *testing.T) {
 	}
 }
 
-func TestAdoptsOnlyWhatIsLabelledForItsManager(t *testing.T) {
+func TestAdoptionRequiresWatchLabel(t *testing.T) {
 	t.Parallel()
-	cluster, set := cast()
-	watched(set, "ours")
+	cluster, set := clusterAndSet()
+	withWatchLabel(set, "ours")
 	stray := func(name, label string) *clusterv1.Machine {
 		m := testenv.Machine("ns", name)
 		m.Labels = map[string]string{"pool": "a"}
 		if label != "" {
-			watched(m, label)
+			withWatchLabel(m, label)
 		}
 		return m
 	}
@@ -165,12 +165,12 @@ func TestAdoptsOnlyWhatIsLabelledForItsManager(t *testing.T) {
 	}
 }
 
-// TestReleasesNoMachineOfAnother has a Machine that does not match the selector any more.
-func TestReleasesNoMachineOfAnother(t *testing.T) {
+// TestForeignMachineIsNotReleased has a Machine that does not match the selector any more.
+func TestForeignMachineIsNotReleased(t *testing.T) {
 	t.Parallel()
-	cluster, set := cast()
-	watched(set, "ours")
-	theirs := watched(newMachine(set, "m"), "theirs")
+	cluster, set := clusterAndSet()
+	withWatchLabel(set, "ours")
+	theirs := withWatchLabel(newMachine(set, "m"), "theirs")
 	theirs.Labels["pool"] = "b"
 	r, inner := reconcilerWith(t, interceptor.Funcs{}, cluster, set, theirs)
 	r.watch = "ours"
@@ -183,20 +183,20 @@ func TestReleasesNoMachineOfAnother(t *testing.T) {
 	}
 }
 
-func TestAMachineInheritsTheWatchFilterOfItsSet(t *testing.T) {
+func TestMachineInheritsWatchLabel(t *testing.T) {
 	t.Parallel()
-	_, set := cast()
+	_, set := clusterAndSet()
 	set.Spec.Template.Labels[clusterv1.WatchLabel] = "template"
 	if got := newMachine(set, "m").Labels[clusterv1.WatchLabel]; got != "template" {
 		t.Errorf("from a set without the label it has %q", got)
 	}
-	watched(set, "ours")
+	withWatchLabel(set, "ours")
 	m := newMachine(set, "m")
 	if got := m.Labels[clusterv1.WatchLabel]; got != "ours" {
 		t.Errorf("it has %q", got)
 	}
 	delete(m.Labels, clusterv1.WatchLabel)
-	if carries(m, set, machineLabels(set)) {
+	if machineUpToDate(m, set, machineLabels(set)) {
 		t.Error("that it lost the label goes unnoticed")
 	}
 }

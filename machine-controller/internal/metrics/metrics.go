@@ -8,6 +8,8 @@ package metrics
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -39,6 +41,11 @@ var (
 		Buckets: prometheus.ExponentialBuckets(1, 2, 12),
 	}, []string{"phase"})
 )
+
+// Operation is the name of a phase or step in the label "operation": the name of its type.
+func Operation(step any) string {
+	return strings.TrimPrefix(fmt.Sprintf("%T", step), "*")
+}
 
 // Failed counts an error of an operation; no error is not counted.
 func Failed(operation string, err error) {

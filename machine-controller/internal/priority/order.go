@@ -83,11 +83,11 @@ func rankUnder(policy clusterv1.MachineSetDeletionOrder, m *clusterv1.Machine) R
 // and seed, and so do ties. One seed always gives one order, so a deletion that
 // is retried picks the same victims: change the seed for each scale-down.
 func Order(machines []*clusterv1.Machine, policy clusterv1.MachineSetDeletionOrder, seed string) []*clusterv1.Machine {
-	places := make([]place, len(machines))
+	candidates := make([]candidate, len(machines))
 	for i, m := range machines {
-		places[i] = place{m, rankUnder(policy, m), shuffle(m.UID, seed)}
+		candidates[i] = candidate{m, rankUnder(policy, m), shuffle(m.UID, seed)}
 	}
-	slices.SortStableFunc(places, func(a, b place) int {
+	slices.SortStableFunc(candidates, func(a, b candidate) int {
 		return cmp.Or(
 			cmp.Compare(a.rank, b.rank),
 			byAge(a.machine, b.machine, policy),
@@ -95,15 +95,15 @@ func Order(machines []*clusterv1.Machine, policy clusterv1.MachineSetDeletionOrd
 			cmp.Compare(a.machine.Name, b.machine.Name),
 		)
 	})
-	ordered := make([]*clusterv1.Machine, len(places))
-	for i, p := range places {
+	ordered := make([]*clusterv1.Machine, len(candidates))
+	for i, p := range candidates {
 		ordered[i] = p.machine
 	}
 	return ordered
 }
 
-// place is what a Machine is ordered by, found out once.
-type place struct {
+// candidate is what a Machine is ordered by, found out once.
+type candidate struct {
 	machine  *clusterv1.Machine
 	rank     Rank
 	shuffled uint64

@@ -62,8 +62,8 @@ type WaitReason string
 const (
 	// WaitPaused means that spec.paused holds the rollout.
 	WaitPaused WaitReason = "Paused"
-	// WaitHeld means that the safety net lets nothing be replaced now.
-	WaitHeld WaitReason = "Held"
+	// WaitBlocked means that the safety net lets nothing be replaced now.
+	WaitBlocked WaitReason = "Held"
 	// WaitDeletion means that somebody has to delete Machines (OnDelete).
 	WaitDeletion WaitReason = "WaitingForDeletion"
 	// WaitCache means that a write of ours has not come back yet.

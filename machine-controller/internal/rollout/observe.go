@@ -12,9 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"drover.io/machine-controller/internal/annotation"
+	"drover.io/machine-controller/internal/rollout/revision"
 )
 
 // Observation is what the controller has gathered. Nothing in it is changed.
@@ -26,8 +28,8 @@ type Observation struct {
 	Machines []*clusterv1.Machine
 	// Unseen names the MachineSets that were written and not yet read back.
 	Unseen []string
-	// Hold says why nothing may be replaced now; empty if nothing is in the way.
-	Hold string
+	// Blocked says why nothing may be replaced now; empty if nothing is in the way.
+	Blocked string
 	// HistoryLimit is how many empty old MachineSets stay after a rollout.
 	HistoryLimit int32
 	// Now is compared with spec.rollout.after.
@@ -50,7 +52,7 @@ func Observe(o Observation) (State, error) {
 		Strategy:     md.Spec.Rollout.Strategy.Type,
 		Limits:       limits,
 		Paused:       md.Spec.Paused != nil && *md.Spec.Paused,
-		Hold:         o.Hold,
+		Blocked:      o.Blocked,
 		Deleting:     !md.DeletionTimestamp.IsZero(),
 		HistoryLimit: o.HistoryLimit,
 		Unseen:       o.Unseen,
@@ -61,7 +63,7 @@ func Observe(o Observation) (State, error) {
 			machines[owner.UID] = append(machines[owner.UID], m)
 		}
 	}
-	current, _ := FindCurrent(md, o.Sets, o.Now)
+	current, _ := revision.FindCurrent(md, o.Sets, o.Now)
 	for _, ms := range o.Sets {
 		set := observeSet(ms, machines[ms.UID])
 		set.Current = ms == current
@@ -74,12 +76,12 @@ func observeSet(ms *clusterv1.MachineSet, machines []*clusterv1.Machine) Set {
 	set := Set{
 		Name:           ms.Name,
 		Created:        ms.CreationTimestamp.Time,
-		Revision:       Revision(ms),
-		Replicas:       replicasOf(ms),
+		Revision:       revision.Of(ms),
+		Replicas:       ptr.Deref(ms.Spec.Replicas, 0),
 		Recorded:       stampOf(ms),
 		CreateDisabled: annotation.IsTrue(ms, clusterv1.DisableMachineCreateAnnotation),
 		Terminating:    !ms.DeletionTimestamp.IsZero(),
-		Lagging:        ms.Status.ObservedGeneration < ms.Generation,
+		Unobserved:     ms.Status.ObservedGeneration < ms.Generation,
 	}
 	for _, m := range machines {
 		set.count(m)
@@ -104,7 +106,7 @@ func (s *Set) count(m *clusterv1.Machine) {
 		s.Unhealthy++
 	}
 	if annotation.Present(m, clusterv1.DeleteMachineAnnotation) {
-		s.Marked++
+		s.DeleteAnnotated++
 	}
 }
 
@@ -114,8 +116,8 @@ func LastReplicas(sets []*clusterv1.MachineSet) *int32 {
 	var newest *clusterv1.MachineSet
 	var last, sum int32
 	for _, ms := range sets {
-		sum += replicasOf(ms)
-		if stamp := stampOf(ms); stamp != (Stamp{}) && (newest == nil || Revision(ms) > Revision(newest)) {
+		sum += ptr.Deref(ms.Spec.Replicas, 0)
+		if stamp := stampOf(ms); stamp != (Stamp{}) && (newest == nil || revision.Of(ms) > revision.Of(newest)) {
 			newest, last = ms, stamp.Desired
 		}
 	}

@@ -23,35 +23,35 @@ func (p *plan) steps() []step {
 	case len(p.state.Unseen) > 0:
 		return nil
 	case p.state.Paused:
-		return []step{followSize}
-	case p.current == nil && p.state.held():
-		return []step{switchCreation, honourMarks, shrink} // a decrease goes on, nothing new begins
+		return []step{scaleProportionally}
+	case p.current == nil && p.state.blocked():
+		return []step{setCreateDisabled, lowerAnnotated, shrink} // a decrease goes on, nothing new begins
 	case p.current == nil:
 		return []step{
-			switchCreation, // before anything else: what is deleted meanwhile would come back old
+			setCreateDisabled, // before anything else: what is deleted meanwhile would come back old
 			createCurrent,
 		}
 	case p.state.onDelete():
 		return []step{
-			switchCreation, // old sets must not replace what somebody deletes
-			honourMarks,    // a decrease takes the Machines that were picked for it
-			fitCurrent,     // the current set alone is never larger than wanted
-			dropVacancies,  // an old set gives up what was deleted
-			shrink,         // down to what may exist
-			growCurrent,    // fill up with the wanted template
-			cleanUp,        // forget old revisions
+			setCreateDisabled, // old sets must not replace what somebody deletes
+			lowerAnnotated,    // a decrease takes the Machines that were picked for it
+			limitCurrent,      // the current set alone is never larger than wanted
+			shrinkToExisting,  // an old set gives up what was deleted
+			shrink,            // down to what may exist
+			growCurrent,       // fill up with the wanted template
+			cleanUp,           // forget old revisions
 		}
 	default:
 		return []step{
-			switchCreation, // in case the strategy was OnDelete before
-			honourMarks,    // a decrease takes the Machines that were picked for it
-			fitCurrent,     // the current set alone is never larger than wanted
-			growProven,     // an increase during an unproven rollout
-			shrinkOlds,     // within what may be unavailable
-			shrink,         // down to what may exist, whatever is left over
-			growCurrent,    // surge
-			breakDeadlock,  // when nothing else can ever move
-			cleanUp,        // forget old revisions
+			setCreateDisabled, // in case the strategy was OnDelete before
+			lowerAnnotated,    // a decrease takes the Machines that were picked for it
+			limitCurrent,      // the current set alone is never larger than wanted
+			growOldSets,       // an increase during an unproven rollout
+			shrinkOldSets,     // within what may be unavailable
+			shrink,            // down to what may exist, whatever is left over
+			growCurrent,       // surge
+			breakDeadlock,     // when nothing else can ever move
+			cleanUp,           // forget old revisions
 		}
 	}
 }
@@ -74,8 +74,8 @@ func createCurrent(p *plan) {
 	})
 }
 
-// switchCreation forbids old sets to create Machines under OnDelete.
-func switchCreation(p *plan) {
+// setCreateDisabled forbids old sets to create Machines under OnDelete.
+func setCreateDisabled(p *plan) {
 	for _, e := range p.entries {
 		forbid := p.state.onDelete() && e != p.current
 		switch {
@@ -96,16 +96,16 @@ func (p *plan) decision() Decision {
 		Complete:   p.complete(),
 		Intents:    p.extra,
 	}
-	if p.sized() {
+	if p.decidesSizes() {
 		d.Intents = append(d.Intents, p.sizes()...)
 	}
 	d.Wait = p.wait(d.Intents)
 	return d
 }
 
-// sized tells whether the sizes of the sets were decided at all.
-func (p *plan) sized() bool {
-	return !p.state.Deleting && len(p.state.Unseen) == 0 && (p.state.Paused || p.state.held() || p.current != nil)
+// decidesSizes tells whether the sizes of the sets were decided at all.
+func (p *plan) decidesSizes() bool {
+	return !p.state.Deleting && len(p.state.Unseen) == 0 && (p.state.Paused || p.state.blocked() || p.current != nil)
 }
 
 // sizes lists the stamps first: a stamp that is written after a crash in
@@ -124,7 +124,7 @@ func (p *plan) sizes() []Intent {
 	return append(records, scales...)
 }
 
-func (p *plan) deletes(e *entry) bool {
+func (p *plan) deletes(e *setPlan) bool {
 	for _, intent := range p.extra {
 		if intent.Kind == Delete && intent.Set == e.Name {
 			return true

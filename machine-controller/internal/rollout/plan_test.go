@@ -21,10 +21,10 @@ func set(name string, n int32, change ...func(*Set)) Set {
 	return s
 }
 
-func current(s *Set) { s.Current = true }
+func isCurrent(s *Set) { s.Current = true }
 
-// sizes lists what a plan wants, without reasons and stamps.
-func sizes(d Decision) []string {
+// sizesOf lists what a plan wants, without reasons and stamps.
+func sizesOf(d Decision) []string {
 	var all []string
 	for _, i := range d.Intents {
 		switch i.Kind {
@@ -43,7 +43,7 @@ func sizes(d Decision) []string {
 func TestPlan(t *testing.T) {
 	t.Parallel()
 	surge1 := Limits{Surge: 1}
-	marked := func(n int32) func(*Set) { return func(s *Set) { s.Marked = n } }
+	marked := func(n int32) func(*Set) { return func(s *Set) { s.DeleteAnnotated = n } }
 	for name, test := range map[string]struct {
 		state State
 		want  []string
@@ -66,90 +66,92 @@ func TestPlan(t *testing.T) {
 			want:  []string{"Delete a"},
 		},
 		"it takes a decrease from the annotated Machine, even of the current set in a rollout": {
-			state: State{Replicas: 9, Limits: surge1, Sets: []Set{set("a", 5), set("b", 5, current, marked(1))}},
+			state: State{Replicas: 9, Limits: surge1, Sets: []Set{set("a", 5), set("b", 5, isCurrent, marked(1))}},
 			want:  []string{"b 5→4"},
 		},
 		"it takes a decrease from annotated Machines of several sets": {
-			state: State{Replicas: 8, Limits: surge1, Sets: []Set{set("a", 5, marked(1)), set("b", 5, current, marked(1))}},
+			state: State{Replicas: 8, Limits: surge1, Sets: []Set{set("a", 5, marked(1)), set("b", 5, isCurrent, marked(1))}},
 			want:  []string{"a 5→4", "b 5→4"},
 		},
 		"it does not let missing Machines stand in for annotated ones": {
-			state: State{Replicas: 9, Limits: surge1, Sets: []Set{set("a", 10, current, marked(1), func(s *Set) { s.Machines, s.Reported, s.Available = 8, 8, 8 })}},
+			state: State{Replicas: 9, Limits: surge1, Sets: []Set{set("a", 10, isCurrent, marked(1), func(s *Set) { s.Machines, s.Reported, s.Available = 8, 8, 8 })}},
 			want:  []string{"a 10→7"},
 		},
 		"it does not act on an annotation alone": {
-			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 10, current, marked(3))}},
+			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 10, isCurrent, marked(3))}},
 		},
 		"it follows a plain decrease at once": {
-			state: State{Replicas: 4, Limits: surge1, Sets: []Set{set("a", 10, current)}},
+			state: State{Replicas: 4, Limits: surge1, Sets: []Set{set("a", 10, isCurrent)}},
 			want:  []string{"a 10→4"},
 		},
 		"it takes annotated Machines first from the old sets in a rollout": {
-			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 3), set("b", 3, marked(1)), set("c", 5, current)}},
+			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 3), set("b", 3, marked(1)), set("c", 5, isCurrent)}},
 			want:  []string{"b 3→2"},
 		},
 		"it takes bad Machines before old ones": {
-			state: State{Replicas: 10, Limits: Limits{Surge: 1, Unavailable: 1}, Sets: []Set{set("a", 3), set("b", 3, func(s *Set) { s.Available = 2 }), set("c", 5, current)}},
+			state: State{Replicas: 10, Limits: Limits{Surge: 1, Unavailable: 1}, Sets: []Set{set("a", 3), set("b", 3, func(s *Set) { s.Available = 2 }), set("c", 5, isCurrent)}},
 			want:  []string{"b 3→2"},
 		},
 		"it counts Machines that are being deleted as gone": {
-			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 5, func(s *Set) { s.Machines, s.Reported, s.Deleting = 6, 6, 1 }), set("b", 5, current)}},
+			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 5, func(s *Set) { s.Machines, s.Reported, s.Deleting = 6, 6, 1 }), set("b", 5, isCurrent)}},
 			wait:  WaitMachineSet,
 		},
 		"it gives up the replicas of Machines that somebody else deletes": {
-			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 5, func(s *Set) { s.Available, s.Deleting = 4, 1 }), set("b", 6, current)}},
+			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 5, func(s *Set) { s.Available, s.Deleting = 4, 1 }), set("b", 6, isCurrent)}},
 			want:  []string{"a 5→4"},
 		},
 		"it stops while new Machines are not available": {
-			state: State{Replicas: 10, Limits: Limits{Surge: 1, Unavailable: 2}, Sets: []Set{set("a", 8), set("b", 3, current, func(s *Set) { s.Available = 0 })}},
+			state: State{Replicas: 10, Limits: Limits{Surge: 1, Unavailable: 2}, Sets: []Set{set("a", 8), set("b", 3, isCurrent, func(s *Set) { s.Available = 0 })}},
 			wait:  WaitCurrent,
 		},
 		"it does not count on growth to save Machines that are about to go": {
 			state: State{Replicas: 10, Limits: Limits{Surge: 2, Unavailable: 3}, Sets: []Set{
 				set("a", 5),
 				set("b", 3, func(s *Set) { s.Machines, s.Reported, s.Available, s.Recorded = 5, 5, 5, Stamp{8, 10} }),
-				set("c", 1, current, func(s *Set) { s.Available = 0 })}},
+				set("c", 1, isCurrent, func(s *Set) { s.Available = 0 })}},
 			want: []string{"a 5→4", "c 1→2"},
 		},
 		"it does not surge while an old set has not reacted": {
-			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 5, func(s *Set) { s.Lagging = true }), set("b", 5, current)}},
+			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 5, func(s *Set) { s.Unobserved = true }), set("b", 5, isCurrent)}},
 			wait:  WaitMachineSet,
 		},
 		"it counts all Machines of a set that is being deleted as lost": {
-			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 5, func(s *Set) { s.Terminating = true }), set("b", 5), set("c", 1, current)}},
+			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 5, func(s *Set) { s.Terminating = true }), set("b", 5), set("c", 1, isCurrent)}},
 			wait:  WaitMachineSet,
 		},
 		"it treats a second set of the wanted template as old": {
-			state: State{Replicas: 5, Limits: surge1, Sets: []Set{set("a", 5, current), set("b", 1, current)}},
+			state: State{Replicas: 5, Limits: surge1, Sets: []Set{set("a", 5, isCurrent), set("b", 1, isCurrent)}},
 			want:  []string{"b 1→0"},
 		},
 		"it cannot exceed zero replicas by surge": {
-			state: State{Replicas: 0, Limits: surge1, Sets: []Set{set("a", 2), set("b", 0, current)}},
+			state: State{Replicas: 0, Limits: surge1, Sets: []Set{set("a", 2), set("b", 0, isCurrent)}},
 			want:  []string{"a 2→0"},
 		},
 		"it keeps as many empty sets as the history limit, the latest revisions": {
 			state: State{Replicas: 10, Limits: surge1, HistoryLimit: 1, Sets: []Set{
-				set("a", 0, func(s *Set) { s.Revision = 3 }), set("b", 0, func(s *Set) { s.Revision = 1 }), set("c", 0, func(s *Set) { s.Revision = 2 }), set("d", 10, current)}},
+				set("a", 0, func(s *Set) { s.Revision = 3 }), set("b", 0, func(s *Set) { s.Revision = 1 }), set("c", 0, func(s *Set) { s.Revision = 2 }), set("d", 10, isCurrent)}},
 			want: []string{"Delete b", "Delete c"},
 		},
 		"it deletes nothing before the rollout is complete": {
-			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 0), set("b", 10, current, func(s *Set) { s.Available = 9 })}},
+			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 0), set("b", 10, isCurrent, func(s *Set) { s.Available = 9 })}},
 		},
 		"it lets sets create again after OnDelete": {
-			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 5, func(s *Set) { s.CreateDisabled = true }), set("b", 6, current, func(s *Set) { s.CreateDisabled = true })}},
+			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 5, func(s *Set) { s.CreateDisabled = true }), set("b", 6, isCurrent, func(s *Set) { s.CreateDisabled = true })}},
 			want:  []string{"EnableCreate a", "EnableCreate b", "a 5→4"},
 		},
 		"it keeps the vacancies of an old set until that can create no more": {
 			state: State{Replicas: 10, Strategy: clusterv1.OnDeleteMachineDeploymentStrategyType, Sets: []Set{
 				set("a", 5, func(s *Set) { s.Machines, s.Reported, s.Available = 4, 4, 4 }),
-				set("b", 3, func(s *Set) { s.Machines, s.Reported, s.Available, s.CreateDisabled, s.Lagging = 2, 2, 2, true, true }),
-				set("c", 2, current)}},
+				set("b", 3, func(s *Set) {
+					s.Machines, s.Reported, s.Available, s.CreateDisabled, s.Unobserved = 2, 2, 2, true, true
+				}),
+				set("c", 2, isCurrent)}},
 			want: []string{"DisableCreate a"},
 			wait: WaitMachineSet,
 		},
 		"it gives up the vacancies of an old set that can create no more": {
 			state: State{Replicas: 10, Strategy: clusterv1.OnDeleteMachineDeploymentStrategyType, Sets: []Set{
-				set("a", 5, func(s *Set) { s.Machines, s.Reported, s.Available, s.CreateDisabled = 4, 4, 4, true }), set("b", 5, current)}},
+				set("a", 5, func(s *Set) { s.Machines, s.Reported, s.Available, s.CreateDisabled = 4, 4, 4, true }), set("b", 5, isCurrent)}},
 			want: []string{"a 5→4"},
 		},
 		"it forbids old sets to create together with making the current one": {
@@ -157,9 +159,9 @@ func TestPlan(t *testing.T) {
 			want:  []string{"DisableCreate a", "create 0"},
 		},
 		"it forbids old sets to create while held before the current one exists": {
-			state: State{Replicas: 10, Strategy: clusterv1.OnDeleteMachineDeploymentStrategyType, Hold: "silence", Sets: []Set{set("a", 10)}},
+			state: State{Replicas: 10, Strategy: clusterv1.OnDeleteMachineDeploymentStrategyType, Blocked: "silence", Sets: []Set{set("a", 10)}},
 			want:  []string{"DisableCreate a"},
-			wait:  WaitHeld,
+			wait:  WaitBlocked,
 		},
 		"it lets old sets create again before the current one exists": {
 			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 10, func(s *Set) { s.CreateDisabled = true })}},
@@ -168,59 +170,59 @@ func TestPlan(t *testing.T) {
 		"it grows only the current set if that was made for the increase": {
 			state: State{Replicas: 6, Limits: Limits{Surge: 6}, Sets: []Set{
 				set("a", 3, func(s *Set) { s.Recorded = Stamp{3, 9} }),
-				set("b", 6, current, func(s *Set) { s.Machines, s.Reported, s.Available, s.Recorded = 0, 0, 0, Stamp{6, 12} })}},
+				set("b", 6, isCurrent, func(s *Set) { s.Machines, s.Reported, s.Available, s.Recorded = 0, 0, 0, Stamp{6, 12} })}},
 			wait: WaitCurrent,
 		},
 		"it grows the old set if the increase came after the current one": {
 			state: State{Replicas: 6, Limits: Limits{Surge: 6}, Sets: []Set{
 				set("a", 3, func(s *Set) { s.Recorded = Stamp{3, 9} }),
-				set("b", 3, current, func(s *Set) { s.Available, s.Recorded = 0, Stamp{3, 9} })}},
+				set("b", 3, isCurrent, func(s *Set) { s.Available, s.Recorded = 0, Stamp{3, 9} })}},
 			want: []string{"a 3→6", "b 3→6"},
 		},
 		"it breaks a deadlock at the expense of a set with unavailable Machines": {
 			state: State{Replicas: 4, Limits: surge1, Sets: []Set{
 				set("a", 2, func(s *Set) { s.Recorded = Stamp{4, 5} }),
 				set("b", 2, func(s *Set) { s.Available, s.Recorded = 1, Stamp{4, 5} }),
-				set("c", 1, current, func(s *Set) { s.Recorded = Stamp{4, 5} })}},
+				set("c", 1, isCurrent, func(s *Set) { s.Recorded = Stamp{4, 5} })}},
 			want: []string{"b 2→1"},
 		},
 		"it does not roll out while paused": {
-			state: State{Replicas: 10, Limits: surge1, Paused: true, Sets: []Set{set("a", 10), set("b", 1, current)}},
+			state: State{Replicas: 10, Limits: surge1, Paused: true, Sets: []Set{set("a", 10), set("b", 1, isCurrent)}},
 			wait:  WaitPaused,
 		},
 		"it does not roll out while held": {
-			state: State{Replicas: 10, Limits: Limits{Surge: 1, Unavailable: 1}, Hold: "silence", Sets: []Set{set("a", 10), set("b", 1, current)}},
-			wait:  WaitHeld,
+			state: State{Replicas: 10, Limits: Limits{Surge: 1, Unavailable: 1}, Blocked: "silence", Sets: []Set{set("a", 10), set("b", 1, isCurrent)}},
+			wait:  WaitBlocked,
 		},
 		"it does not break a deadlock while held": {
-			state: State{Replicas: 2, Limits: surge1, Hold: "silence", Sets: []Set{set("a", 2, func(s *Set) { s.Available = 1 }), set("b", 1, current)}},
-			wait:  WaitHeld,
+			state: State{Replicas: 2, Limits: surge1, Blocked: "silence", Sets: []Set{set("a", 2, func(s *Set) { s.Available = 1 }), set("b", 1, isCurrent)}},
+			wait:  WaitBlocked,
 		},
 		"it makes no MachineSet while held": {
-			state: State{Replicas: 10, Limits: surge1, Hold: "silence", Sets: []Set{set("a", 10)}},
-			wait:  WaitHeld,
+			state: State{Replicas: 10, Limits: surge1, Blocked: "silence", Sets: []Set{set("a", 10)}},
+			wait:  WaitBlocked,
 		},
 		"it follows a decrease while held": {
-			state: State{Replicas: 4, Limits: surge1, Hold: "silence", Sets: []Set{set("a", 10, current)}},
+			state: State{Replicas: 4, Limits: surge1, Blocked: "silence", Sets: []Set{set("a", 10, isCurrent)}},
 			want:  []string{"a 10→4"},
 		},
 		"it follows a decrease in the middle of a rollout that is held": {
-			state: State{Replicas: 4, Limits: surge1, Hold: "silence", Sets: []Set{set("a", 8), set("b", 3, current)}},
+			state: State{Replicas: 4, Limits: surge1, Blocked: "silence", Sets: []Set{set("a", 8), set("b", 3, isCurrent)}},
 			want:  []string{"a 8→2"},
-			wait:  WaitHeld,
+			wait:  WaitBlocked,
 		},
 		"it follows a decrease while held before the current set exists": {
-			state: State{Replicas: 4, Limits: surge1, Hold: "silence", Sets: []Set{set("a", 10)}},
+			state: State{Replicas: 4, Limits: surge1, Blocked: "silence", Sets: []Set{set("a", 10)}},
 			want:  []string{"a 10→5"},
-			wait:  WaitHeld,
+			wait:  WaitBlocked,
 		},
 		"it shrinks in proportion while paused": {
-			state: State{Replicas: 5, Limits: surge1, Paused: true, Sets: []Set{set("a", 8), set("b", 3, current)}},
+			state: State{Replicas: 5, Limits: surge1, Paused: true, Sets: []Set{set("a", 8), set("b", 3, isCurrent)}},
 			want:  []string{"a 8→4", "b 3→2"},
 			wait:  WaitPaused,
 		},
 		"it follows only the sets that have not followed while paused": {
-			state: State{Replicas: 20, Limits: Limits{Surge: 2}, Paused: true, Sets: []Set{set("a", 16, func(s *Set) { s.Recorded = Stamp{20, 22} }), set("b", 3, current)}},
+			state: State{Replicas: 20, Limits: Limits{Surge: 2}, Paused: true, Sets: []Set{set("a", 16, func(s *Set) { s.Recorded = Stamp{20, 22} }), set("b", 3, isCurrent)}},
 			want:  []string{"b 3→6"},
 			wait:  WaitPaused,
 		},
@@ -230,7 +232,7 @@ func TestPlan(t *testing.T) {
 			wait:  WaitPaused,
 		},
 		"it grows the current set while paused under OnDelete": {
-			state: State{Replicas: 12, Strategy: clusterv1.OnDeleteMachineDeploymentStrategyType, Paused: true, Sets: []Set{set("a", 10, func(s *Set) { s.CreateDisabled = true }), set("b", 0, current)}},
+			state: State{Replicas: 12, Strategy: clusterv1.OnDeleteMachineDeploymentStrategyType, Paused: true, Sets: []Set{set("a", 10, func(s *Set) { s.CreateDisabled = true }), set("b", 0, isCurrent)}},
 			want:  []string{"b 0→2"},
 			wait:  WaitPaused,
 		},
@@ -241,7 +243,7 @@ func TestPlan(t *testing.T) {
 				test.state.Sets[i].Created = time.Unix(int64(i), 0)
 			}
 			got := Plan(test.state)
-			if diff := cmp.Diff(test.want, sizes(got)); diff != "" {
+			if diff := cmp.Diff(test.want, sizesOf(got)); diff != "" {
 				t.Errorf("intents (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(test.wait, got.Wait.On); diff != "" {
@@ -256,7 +258,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-func TestLowest(t *testing.T) {
+func TestMinSize(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		set   Set
@@ -270,13 +272,13 @@ func TestLowest(t *testing.T) {
 		"it gives up all once the worst case is all lost, even without any": {set("a", 2, func(s *Set) { s.Available, s.Reported = 1, 3 }), 0, 0},
 		"it gives up a set that is being deleted":                           {set("a", 3, func(s *Set) { s.Terminating = true }), -1, 0},
 		"it gives up only vacancies below slack":                            {set("a", 3, func(s *Set) { s.Machines, s.Reported, s.Available = 2, 2, 2 }), -1, 2},
-		"it keeps what may have been created and is not seen":               {set("a", 3, func(s *Set) { s.Machines, s.Reported, s.Available, s.Lagging = 2, 2, 2, true }), 2, 3},
-		"it counts on what is seen in full of a set that lags":              {set("a", 2, func(s *Set) { s.Lagging = true }), 1, 1},
+		"it keeps what may have been created and is not seen":               {set("a", 3, func(s *Set) { s.Machines, s.Reported, s.Available, s.Unobserved = 2, 2, 2, true }), 2, 3},
+		"it counts on what is seen in full of a set that lags":              {set("a", 2, func(s *Set) { s.Unobserved = true }), 1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := &entry{Set: test.set, target: test.set.Replicas}
-			if got := e.lowest(test.slack); got != test.want {
+			e := &setPlan{Set: test.set, target: test.set.Replicas}
+			if got := e.minSize(test.slack); got != test.want {
 				t.Errorf("lowest is %d, want %d", got, test.want)
 			}
 		})
@@ -285,7 +287,7 @@ func TestLowest(t *testing.T) {
 
 func TestPlanStamps(t *testing.T) {
 	t.Parallel()
-	state := State{Replicas: 12, Limits: Limits{Surge: 1}, Sets: []Set{set("a", 0), set("b", 10, current)}}
+	state := State{Replicas: 12, Limits: Limits{Surge: 1}, Sets: []Set{set("a", 0), set("b", 10, isCurrent)}}
 	got := Plan(state)
 	want := []Intent{
 		{Kind: Record, Set: "a", Reason: "the size of the MachineDeployment changed"},

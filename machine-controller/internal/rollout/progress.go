@@ -14,13 +14,13 @@ func (p *plan) rollingOut() bool {
 	if p.current == nil {
 		return true
 	}
-	return slices.ContainsFunc(p.olds, func(e *entry) bool { return !e.empty() })
+	return slices.ContainsFunc(p.oldSets, func(e *setPlan) bool { return !e.empty() })
 }
 
 // complete is true once there is nothing left to do or to wait for.
 func (p *plan) complete() bool {
 	cur := p.current
-	return cur != nil && len(p.state.Unseen) == 0 && !p.rollingOut() && !cur.moving() &&
+	return cur != nil && len(p.state.Unseen) == 0 && !p.rollingOut() && !cur.inProgress() &&
 		cur.Replicas == p.state.Replicas && cur.Available == cur.Replicas
 }
 
@@ -30,15 +30,15 @@ func cleanUp(p *plan) {
 	if !p.complete() {
 		return
 	}
-	var past []*entry
-	for _, e := range p.olds {
-		if !e.Terminating && !e.Lagging {
-			past = append(past, e)
+	var old []*setPlan
+	for _, e := range p.oldSets {
+		if !e.Terminating && !e.Unobserved {
+			old = append(old, e)
 		}
 	}
-	slices.SortStableFunc(past, func(x, y *entry) int { return cmp.Compare(x.Revision, y.Revision) })
-	excess := len(past) - int(max(p.state.HistoryLimit, 0))
-	for _, e := range past[:max(excess, 0)] {
+	slices.SortStableFunc(old, func(x, y *setPlan) int { return cmp.Compare(x.Revision, y.Revision) })
+	excess := len(old) - int(max(p.state.HistoryLimit, 0))
+	for _, e := range old[:max(excess, 0)] {
 		p.extra = append(p.extra, Intent{Kind: Delete, Set: e.Name, Reason: "the rollout is complete and the MachineSet is empty"})
 	}
 }
@@ -58,8 +58,8 @@ func (p *plan) wait(intents []Intent) Wait {
 	if p.state.Paused {
 		return Wait{WaitPaused, "spec.paused is true; set it to false to go on"}
 	}
-	if p.state.held() {
-		return Wait{WaitHeld, p.state.Hold}
+	if p.state.blocked() {
+		return Wait{WaitBlocked, p.state.Blocked}
 	}
 	for _, intent := range intents {
 		if intent.Kind == Scale || intent.Kind == CreateCurrent {
@@ -74,7 +74,7 @@ func (p *plan) idle() Wait {
 		return Wait{WaitCurrent, fmt.Sprintf("%d of %d Machines of MachineSet %q are not available yet", missing, p.current.Replicas, p.current.Name)}
 	}
 	for _, e := range p.entries {
-		if e.moving() || e.Lagging || e.Terminating {
+		if e.inProgress() || e.Unobserved || e.Terminating {
 			return Wait{WaitMachineSet, fmt.Sprintf("MachineSet %q wants %d Machines and reports %d; %d are being deleted", e.Name, e.Replicas, e.Reported, e.Deleting)}
 		}
 	}

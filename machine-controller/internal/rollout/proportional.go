@@ -10,43 +10,43 @@ import (
 	"slices"
 )
 
-// followSize is all that happens while paused: the sets follow a change of
+// scaleProportionally is all that happens while paused: the sets follow a change of
 // spec.replicas in proportion to their sizes, so that a rollout that is held
 // half-way stays half-way; only annotated and unavailable Machines go before
 // their turn. A set that follows is stamped, so a crash between two writes
 // neither repeats nor loses a share.
-func followSize(p *plan) {
+func scaleProportionally(p *plan) {
 	active := p.active()
 	wanted := p.state.Replicas
 	if len(active) > 1 {
 		wanted = p.proportional(active)
 	}
 	for _, e := range active {
-		e.lower(min(e.marked(), p.total()-wanted), "Machines annotated for deletion go first")
+		e.lower(min(e.annotatedLeft(), p.total()-wanted), "Machines annotated for deletion go first")
 	}
 	for _, e := range active {
-		e.lower(min(e.bad(), p.total()-wanted), "Machines that are not available go first")
+		e.lower(min(e.unavailable(), p.total()-wanted), "Machines that are not available go first")
 	}
 
-	note := fmt.Sprintf("spec.replicas is %d", p.state.Replicas)
-	late := slices.DeleteFunc(slices.Clone(active), func(e *entry) bool { return !p.unfollowed(e) })
-	for _, group := range [][]*entry{late, active} {
-		p.approach(wanted, group, note)
+	reason := fmt.Sprintf("spec.replicas is %d", p.state.Replicas)
+	outdated := slices.DeleteFunc(slices.Clone(active), func(e *setPlan) bool { return !p.sizeOutdated(e) })
+	for _, group := range [][]*setPlan{outdated, active} {
+		p.scaleGroup(wanted, group, reason)
 	}
 	if latest := p.latest(); latest != nil {
-		latest.raise(min(wanted-p.total(), p.room()), note)
+		latest.raise(min(wanted-p.total(), p.room()), reason)
 	}
 }
 
 // active are the sets that want Machines, the largest first.
-func (p *plan) active() []*entry {
-	active := slices.DeleteFunc(slices.Clone(p.entries), func(e *entry) bool { return e.target == 0 })
-	slices.SortStableFunc(active, func(x, y *entry) int { return cmp.Compare(y.target, x.target) })
+func (p *plan) active() []*setPlan {
+	active := slices.DeleteFunc(slices.Clone(p.entries), func(e *setPlan) bool { return e.target == 0 })
+	slices.SortStableFunc(active, func(x, y *setPlan) int { return cmp.Compare(y.target, x.target) })
 	return active
 }
 
 // latest is the current set, or else the newest, of those that stay.
-func (p *plan) latest() *entry {
+func (p *plan) latest() *setPlan {
 	for _, e := range slices.Backward(p.entries) {
 		if !e.Terminating {
 			return e
@@ -57,11 +57,11 @@ func (p *plan) latest() *entry {
 
 // proportional is the size of all sets together once each has followed, kept
 // between the wanted size and the ceiling.
-func (p *plan) proportional(active []*entry) int32 {
+func (p *plan) proportional(active []*setPlan) int32 {
 	var sum int32
 	for _, e := range active {
 		size := e.target
-		if p.unfollowed(e) && e.Recorded.Max > 0 {
+		if p.sizeOutdated(e) && e.Recorded.Max > 0 {
 			ratio := float64(p.state.ceiling()) / float64(e.Recorded.Max)
 			size = int32(math.Round(float64(size) * ratio))
 		}
@@ -70,13 +70,13 @@ func (p *plan) proportional(active []*entry) int32 {
 	return min(max(sum, p.state.Replicas), p.state.ceiling())
 }
 
-// approach moves the planned total to wanted by changing only this group.
-func (p *plan) approach(wanted int32, group []*entry, note string) {
+// scaleGroup moves the planned total to wanted by changing only this group.
+func (p *plan) scaleGroup(wanted int32, group []*setPlan, reason string) {
 	missing := wanted - p.total()
 	if missing > 0 {
-		group = slices.DeleteFunc(slices.Clone(group), func(e *entry) bool { return e.CreateDisabled })
+		group = slices.DeleteFunc(slices.Clone(group), func(e *setPlan) bool { return e.CreateDisabled })
 		for i, n := range shares(min(missing, p.room()), group) {
-			group[i].raise(n, note)
+			group[i].raise(n, reason)
 		}
 		return
 	}
@@ -85,13 +85,13 @@ func (p *plan) approach(wanted int32, group []*entry, note string) {
 		size += e.target
 	}
 	for i, n := range shares(min(-missing, size), group) {
-		group[i].lower(n, note)
+		group[i].lower(n, reason)
 	}
 }
 
 // shares divides n among the sets in proportion to their planned sizes. What
 // rounding leaves over goes to the largest remainders, then to the first.
-func shares(n int32, sets []*entry) []int32 {
+func shares(n int32, sets []*setPlan) []int32 {
 	var total int64
 	for _, e := range sets {
 		total += int64(e.target)

@@ -8,7 +8,7 @@ import "fmt"
 // growCurrent adds replicas to the current set as far as surge allows.
 func growCurrent(p *plan) {
 	cur := p.current
-	if cur.target < cur.Replicas || cur.Marked > 0 && cur.leaving() > 0 {
+	if cur.target < cur.Replicas || cur.DeleteAnnotated > 0 && cur.leaving() > 0 {
 		// Growing now could spare a Machine that was just given up.
 		return
 	}
@@ -16,64 +16,64 @@ func growCurrent(p *plan) {
 	cur.raise(n, fmt.Sprintf("%d of at most %d Machines exist", p.state.ceiling()-p.room(), p.state.ceiling()))
 }
 
-// growProven gives an increase of spec.replicas to the old sets for as long as
+// growOldSets gives an increase of spec.replicas to the old sets for as long as
 // no Machine of the current set is available: capacity that is asked for now
 // must not depend on a template that may be broken. An increase that came together
 // with the template is the current set's, which was made for it.
-func growProven(p *plan) {
+func growOldSets(p *plan) {
 	increase := int32(0)
-	var proven []*entry
-	for _, e := range p.olds {
-		if p.unfollowed(e) && e.Available > 0 {
+	var grown []*setPlan
+	for _, e := range p.oldSets {
+		if p.sizeOutdated(e) && e.Available > 0 {
 			increase = max(increase, p.state.Replicas-e.Recorded.Desired)
-			proven = append(proven, e)
+			grown = append(grown, e)
 		}
 	}
-	if p.current.Available > 0 || !p.unfollowed(p.current) {
+	if p.current.Available > 0 || !p.sizeOutdated(p.current) {
 		return // a set that was made for the present size has its whole share already
 	}
-	note := fmt.Sprintf("spec.replicas was increased to %d and no new Machine is available yet", p.state.Replicas)
-	for i, n := range shares(min(increase, p.room()), proven) {
-		proven[i].raise(n, note)
+	reason := fmt.Sprintf("spec.replicas was increased to %d and no new Machine is available yet", p.state.Replicas)
+	for i, n := range shares(min(increase, p.room()), grown) {
+		grown[i].raise(n, reason)
 	}
 }
 
-// shrinkOlds takes replicas from old sets: those with annotated Machines first,
+// shrinkOldSets takes replicas from old sets: those with annotated Machines first,
 // then those with bad ones, then the oldest. Two limits hold. What is left of
 // the old sets together with the available part of the current set is never
 // less than what must be available, so a template whose Machines do not become
 // available stops the rollout. And even if each deletion hit an available
 // Machine, enough would stay available.
-func shrinkOlds(p *plan) {
-	if p.state.held() {
+func shrinkOldSets(p *plan) {
+	if p.state.blocked() {
 		return
 	}
-	depth := p.depth()
-	for _, part := range []func(*entry) int32{(*entry).marked, (*entry).bad, (*entry).all} {
-		for _, e := range p.olds {
-			n := min(part(e), e.target, depth)
-			n = min(n, e.target-e.lowest(p.slack()))
-			depth -= e.lower(n, "the current MachineSet takes over")
+	removable := p.removable()
+	for _, part := range []func(*setPlan) int32{(*setPlan).annotatedLeft, (*setPlan).unavailable, (*setPlan).all} {
+		for _, e := range p.oldSets {
+			n := min(part(e), e.target, removable)
+			n = min(n, e.target-e.minSize(p.slack()))
+			removable -= e.lower(n, "the current MachineSet takes over")
 		}
 	}
 }
 
-// depth is how many old replicas may go, whether they are available or not.
-func (p *plan) depth() int32 {
+// removable is how many old replicas may go, whether they are available or not.
+func (p *plan) removable() int32 {
 	kept := min(p.current.Available, p.current.Replicas, p.current.target)
-	for _, e := range p.olds {
+	for _, e := range p.oldSets {
 		kept += e.target
 	}
 	return max(kept-p.state.minAvailable(), 0)
 }
 
-// lowest is the smallest size that costs at most slack more available Machines.
-func (e *entry) lowest(slack int32) int32 {
+// minSize is the smallest size that costs at most slack more available Machines.
+func (e *setPlan) minSize(slack int32) int32 {
 	loss := e.loss() + slack
 	switch {
-	case e.lost():
+	case e.losesAll():
 		return 0
-	case e.Lagging && e.Machines < e.Replicas:
+	case e.Unobserved && e.Machines < e.Replicas:
 		// Its Machines may have been created and not be seen yet.
 		return e.target
 	case slack >= 0 && loss >= e.Available:
@@ -92,15 +92,15 @@ func (e *entry) lowest(slack int32) int32 {
 // Machines of old sets.
 func breakDeadlock(p *plan) {
 	cur := p.current
-	if cur.Available != cur.Machines || p.state.held() {
+	if cur.Available != cur.Machines || p.state.blocked() {
 		return
 	}
 	for _, e := range p.entries {
-		if e.moving() || e.Lagging || e.target != e.Replicas {
+		if e.inProgress() || e.Unobserved || e.target != e.Replicas {
 			return
 		}
 	}
-	for _, e := range p.olds {
+	for _, e := range p.oldSets {
 		if e.Available < e.Replicas {
 			e.lower(1, "the rollout is stuck behind unavailable Machines of an old MachineSet")
 			return

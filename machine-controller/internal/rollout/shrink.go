@@ -5,29 +5,29 @@ package rollout
 
 import "fmt"
 
-// honourMarks gives a decrease of spec.replicas to the Machines that carry the
+// lowerAnnotated gives a decrease of spec.replicas to the Machines that carry the
 // delete-machine annotation, whichever set they are in: whoever annotated them
 // has drained them already, and takes the decrease for their deletion. Without
 // a decrease the annotation is only an order of preference.
-func honourMarks(p *plan) {
+func lowerAnnotated(p *plan) {
 	decrease := int32(0)
 	for _, e := range p.entries {
-		if p.unfollowed(e) {
+		if p.sizeOutdated(e) {
 			decrease = max(decrease, e.Recorded.Desired-p.state.Replicas)
 		}
 	}
-	note := fmt.Sprintf("spec.replicas was decreased to %d: Machines annotated for deletion go first", p.state.Replicas)
+	reason := fmt.Sprintf("spec.replicas was decreased to %d: Machines annotated for deletion go first", p.state.Replicas)
 	for _, e := range p.entries {
-		if n := min(decrease, e.marked()); n > 0 && p.unfollowed(e) {
+		if n := min(decrease, e.annotatedLeft()); n > 0 && p.sizeOutdated(e) {
 			// Missing Machines must not stand in for the annotated ones.
-			e.lower(e.target-min(e.target, e.live())+n, note)
+			e.lower(e.target-min(e.target, e.live())+n, reason)
 			decrease -= n
 		}
 	}
 }
 
-// fitCurrent lowers the current set to spec.replicas.
-func fitCurrent(p *plan) {
+// limitCurrent lowers the current set to spec.replicas.
+func limitCurrent(p *plan) {
 	p.current.lower(p.current.target-p.state.Replicas, fmt.Sprintf("spec.replicas is %d", p.state.Replicas))
 }
 
@@ -36,14 +36,14 @@ func fitCurrent(p *plan) {
 // replicas of a set costs no available Machine; once none is bad any more,
 // whatever exceeds the ceiling is more than must be available.
 func shrink(p *plan) {
-	note := fmt.Sprintf("more than the %d Machines that may exist", p.state.ceiling())
+	reason := fmt.Sprintf("more than the %d Machines that may exist", p.state.ceiling())
 	for _, part := range []struct {
-		of   func(*entry) int32
+		of   func(*setPlan) int32
 		note string
 	}{
-		{(*entry).marked, note + ": Machines annotated for deletion go first"},
-		{(*entry).bad, note},
-		{(*entry).all, note},
+		{(*setPlan).annotatedLeft, reason + ": Machines annotated for deletion go first"},
+		{(*setPlan).unavailable, reason},
+		{(*setPlan).all, reason},
 	} {
 		for _, e := range p.entries {
 			e.lower(min(part.of(e), p.total()-p.state.ceiling()), part.note)
@@ -51,11 +51,11 @@ func shrink(p *plan) {
 	}
 }
 
-// dropVacancies lowers old sets under OnDelete to the Machines that they still
+// shrinkToExisting lowers old sets under OnDelete to the Machines that they still
 // have, once they can create no more.
-func dropVacancies(p *plan) {
-	for _, e := range p.olds {
-		if e.CreateDisabled && !e.Lagging && !e.Terminating {
+func shrinkToExisting(p *plan) {
+	for _, e := range p.oldSets {
+		if e.CreateDisabled && !e.Unobserved && !e.Terminating {
 			e.lower(e.target-e.liveAtMost(), "Machines of an old MachineSet were deleted")
 		}
 	}

@@ -14,18 +14,18 @@ import (
 
 var runs = flag.Int("rollout.runs", 1, "how many simulations to run per combination of replicas, surge, unavailable and MachineSets")
 
-// seeded chooses from a fixed seed.
-type seeded struct{ *rand.Rand }
+// seededPicker chooses from a fixed seed.
+type seededPicker struct{ *rand.Rand }
 
-func (s seeded) pick(n int) int { return s.IntN(n) }
+func (s seededPicker) pick(n int) int { return s.IntN(n) }
 
-// drawn lets rapid choose, so that a failure is shrunk.
-type drawn struct{ *rapid.T }
+// rapidPicker lets rapid choose, so that a failure is shrunk.
+type rapidPicker struct{ *rapid.T }
 
-func (d drawn) pick(n int) int { return rapid.IntRange(0, n-1).Draw(d.T, "pick") }
+func (d rapidPicker) pick(n int) int { return rapid.IntRange(0, n-1).Draw(d.T, "pick") }
 
-// fences are the values of maxSurge and maxUnavailable that are tried.
-func fences() []*intstr.IntOrString {
+// limitValues are the values of maxSurge and maxUnavailable that are tried.
+func limitValues() []*intstr.IntOrString {
 	var all []*intstr.IntOrString
 	for n := range 4 {
 		all = append(all, new(intstr.FromInt(n)))
@@ -38,7 +38,7 @@ func fences() []*intstr.IntOrString {
 
 // populate spreads the Machines over some old sets, as a rollout may have left
 // them, and then wants another template.
-func populate(w *world, sets int) {
+func populate(w *simulator, sets int) {
 	left := w.replicas
 	for i := range sets - 1 {
 		n := int32(w.pick(int(left) + 1))
@@ -49,49 +49,49 @@ func populate(w *world, sets int) {
 		left -= n
 	}
 	w.template = string(rune('a' + sets - 1))
-	w.catchUp()
+	w.syncCaches()
 }
 
 // simulate runs one life of a MachineDeployment.
-func simulate(w *world, steps int, t turmoil) error {
+func simulate(w *simulator, steps int, t disturbances) error {
 	for range steps {
 		w.step(t)
-		if w.broken != nil {
-			return w.broken
+		if w.failure != nil {
+			return w.failure
 		}
 	}
-	w.calm()
-	return w.broken
+	w.settle()
+	return w.failure
 }
 
 // scenario is a kind of life that is tried with every size.
 type scenario struct {
-	turmoil
+	disturbances
 	onDelete bool
-	// adversary lets MachineSets delete available Machines first.
-	adversary bool
+	// worstOrder lets MachineSets delete available Machines first.
+	worstOrder bool
 }
 
 func scenarios() map[string]scenario {
 	return map[string]scenario{
-		"it rolls out": {adversary: true},
+		"it rolls out": {worstOrder: true},
 		"it rolls out in the promised deletion order": {},
-		"it survives failures":                        {adversary: true, turmoil: turmoil{failures: true}},
-		"it follows changes of mind":                  {adversary: true, turmoil: turmoil{changes: true}},
-		"it follows changes of mind through failures": {adversary: true, turmoil: turmoil{changes: true, failures: true}},
-		"it follows resizes":                          {turmoil: turmoil{resizes: true}},
-		"it follows everything at once":               {turmoil: turmoil{changes: true, failures: true, resizes: true}},
-		"it waits for deletions":                      {onDelete: true, turmoil: turmoil{failures: true}},
-		"it waits for deletions through changes":      {onDelete: true, turmoil: turmoil{failures: true, changes: true}},
-		"it waits for deletions and follows resizes":  {onDelete: true, turmoil: turmoil{failures: true, resizes: true}},
+		"it survives failures":                        {worstOrder: true, disturbances: disturbances{failures: true}},
+		"it follows changes of mind":                  {worstOrder: true, disturbances: disturbances{changes: true}},
+		"it follows changes of mind through failures": {worstOrder: true, disturbances: disturbances{changes: true, failures: true}},
+		"it follows resizes":                          {disturbances: disturbances{resizes: true}},
+		"it follows everything at once":               {disturbances: disturbances{changes: true, failures: true, resizes: true}},
+		"it waits for deletions":                      {onDelete: true, disturbances: disturbances{failures: true}},
+		"it waits for deletions through changes":      {onDelete: true, disturbances: disturbances{failures: true, changes: true}},
+		"it waits for deletions and follows resizes":  {onDelete: true, disturbances: disturbances{failures: true, resizes: true}},
 	}
 }
 
-func (s scenario) run(w *world, sets, steps int) error {
-	w.onDelete, w.trustOrder = s.onDelete, !s.adversary
+func (s scenario) run(w *simulator, sets, steps int) error {
+	w.onDelete, w.promisedOrder = s.onDelete, !s.worstOrder
 	w.ceiling, w.floor = w.bounds()
 	populate(w, sets)
-	return simulate(w, steps, s.turmoil)
+	return simulate(w, steps, s.disturbances)
 }
 
 func TestRolloutsOfEverySize(t *testing.T) {
@@ -102,10 +102,10 @@ func TestRolloutsOfEverySize(t *testing.T) {
 			steps := 0
 			for run := range *runs {
 				for replicas := range int32(11) {
-					for _, surge := range fences() {
-						for _, unavailable := range fences() {
+					for _, surge := range limitValues() {
+						for _, unavailable := range limitValues() {
 							for sets := 2; sets <= 3; sets++ {
-								w := newWorld(seeded{rand.New(rand.NewPCG(uint64(run), uint64(steps)))}, replicas, surge, unavailable)
+								w := newSimulator(seededPicker{rand.New(rand.NewPCG(uint64(run), uint64(steps)))}, replicas, surge, unavailable)
 								err := scenario.run(w, sets, 150)
 								if err != nil {
 									t.Fatalf("replicas %d, surge %s, unavailable %s, %d sets, run %d, step %d: %v", replicas, surge, unavailable, sets, run, w.steps, err)
@@ -127,10 +127,10 @@ func TestAnyRollout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(t *rapid.T) {
-				w := newWorld(drawn{t},
+				w := newSimulator(rapidPicker{t},
 					rapid.Int32Range(0, 10).Draw(t, "replicas"),
-					rapid.SampledFrom(fences()).Draw(t, "surge"),
-					rapid.SampledFrom(fences()).Draw(t, "unavailable"))
+					rapid.SampledFrom(limitValues()).Draw(t, "surge"),
+					rapid.SampledFrom(limitValues()).Draw(t, "unavailable"))
 				sets := rapid.IntRange(2, 3).Draw(t, "sets")
 				if err := scenario.run(w, sets, rapid.IntRange(0, 150).Draw(t, "steps")); err != nil {
 					t.Fatalf("at step %d: %v", w.steps, err)

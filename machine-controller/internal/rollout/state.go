@@ -20,9 +20,9 @@ type State struct {
 	Limits Limits
 	// Paused stops rollouts; only a change of Replicas is followed.
 	Paused bool
-	// Hold says why nothing may be replaced now: the rollout takes no old Machines,
+	// Blocked says why nothing may be replaced now: the rollout takes no old Machines,
 	// but a change of Replicas is followed. Empty if nothing is in the way.
-	Hold string
+	Blocked string
 	// Deleting is true once the MachineDeployment has a deletion timestamp.
 	Deleting bool
 	// HistoryLimit is how many empty old MachineSets stay after a rollout.
@@ -59,9 +59,9 @@ type Set struct {
 	// Unhealthy counts the Machines, not being deleted, that failed a health
 	// check or have an unhealthy Node. They may also be available.
 	Unhealthy int32
-	// Marked counts the Machines, not being deleted, that carry the annotation
+	// DeleteAnnotated counts the Machines, not being deleted, that carry the annotation
 	// cluster.x-k8s.io/delete-machine.
-	Marked int32
+	DeleteAnnotated int32
 
 	// Recorded is the stamp that the last write of ours left on the MachineSet.
 	Recorded Stamp
@@ -69,8 +69,8 @@ type Set struct {
 	CreateDisabled bool
 	// Terminating is true once the MachineSet has a deletion timestamp.
 	Terminating bool
-	// Lagging is true while the MachineSet controller has not acted on spec.
-	Lagging bool
+	// Unobserved is true while the MachineSet controller has not acted on spec.
+	Unobserved bool
 }
 
 // Stamp is what the MachineDeployment wanted when a MachineSet was last
@@ -88,9 +88,9 @@ func (s State) onDelete() bool {
 	return s.Strategy == clusterv1.OnDeleteMachineDeploymentStrategyType
 }
 
-// held tells whether nothing may be replaced now.
-func (s State) held() bool {
-	return s.Hold != ""
+// blocked tells whether nothing may be replaced now.
+func (s State) blocked() bool {
+	return s.Blocked != ""
 }
 
 // ceiling is how many Machines there may be at most.
@@ -114,7 +114,7 @@ func (s Set) live() int32 {
 // liveAtMost is how many there may be: until the MachineSet controller has acted
 // and counts as we do, those that we see going may be gone, and others come.
 func (s Set) liveAtMost() int32 {
-	if s.Reported == s.Machines && !s.Lagging {
+	if s.Reported == s.Machines && !s.Unobserved {
 		return s.live()
 	}
 	return max(s.live(), s.Reported)
@@ -125,7 +125,7 @@ func (s Set) empty() bool {
 	return s.Replicas == 0 && s.Machines == 0 && s.Reported == 0
 }
 
-// moving is true while the MachineSet controller still has work to do.
-func (s Set) moving() bool {
+// inProgress is true while the MachineSet controller still has work to do.
+func (s Set) inProgress() bool {
 	return s.Replicas != s.Machines || s.Reported != s.Machines || s.Deleting > 0
 }

@@ -24,41 +24,54 @@ import (
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/health"
 	"drover.io/machine-controller/internal/index/indextest"
+	"drover.io/machine-controller/internal/safety/budget"
+	"drover.io/machine-controller/internal/safety/freeze"
+	"drover.io/machine-controller/internal/safety/policy"
 	"drover.io/machine-controller/internal/testenv"
 	"drover.io/machine-controller/internal/workload"
 )
 
-// stage is a Guard of a Cluster "c" whose namespace a test fills.
-type stage struct {
-	*Guard
-	api     client.WithWatch
-	clock   *clocktesting.FakePassiveClock
-	cluster *clusterv1.Cluster
-	state   workload.State
-	reach   Reachability
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// selecting selects the pool, or everything.
+func selecting(pool string) *policyv1.Selector {
+	if pool == "" {
+		return &policyv1.Selector{}
+	}
+	return &policyv1.Selector{MatchLabels: map[string]policyv1.LabelText{"pool": policyv1.LabelText(pool)}}
 }
 
-func newStage(t *testing.T) *stage {
+// fixture is a Guard of a Cluster "c" whose namespace a test fills.
+type fixture struct {
+	*Guard
+	store        client.WithWatch
+	clock        *clocktesting.FakePassiveClock
+	cluster      *clusterv1.Cluster
+	state        workload.State
+	reachability Reachability
+}
+
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	s := &stage{
-		api: indextest.NewClient(t, server.Client(t)), clock: clocktesting.NewFakePassiveClock(noon), state: workload.State{Connected: true, Claim: workload.Claim{Status: workload.ClaimHeld}}, reach: Reachability{Since: noon},
+	s := &fixture{
+		store: indextest.NewClient(t, server.Client(t)), clock: clocktesting.NewFakePassiveClock(noon), state: workload.State{Connected: true, Claim: workload.Claim{Status: workload.ClaimHeld}}, reachability: Reachability{Since: noon},
 		cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: server.Namespace(t), Name: "c"}},
 	}
 	s.cluster.Status.Initialization.ControlPlaneInitialized = new(true)
 	s.Guard = &Guard{
-		Reader: s.api, Workload: func(client.ObjectKey) workload.State { return s.state }, Management: func() Reachability { return s.reach },
-		Default: Default(), Clock: s.clock,
+		Reader: s.store, Workload: func(client.ObjectKey) workload.State { return s.state }, Management: func() Reachability { return s.reachability },
+		Default: policy.Default(), Clock: s.clock,
 	}
 	return s
 }
 
-func (s *stage) add(t *testing.T, object client.Object) {
+func (s *fixture) add(t *testing.T, object client.Object) {
 	t.Helper()
-	indextest.Create(t, s.api, s.cluster.Namespace, object)
+	indextest.Create(t, s.store, s.cluster.Namespace, object)
 }
 
 // deployment adds a MachineDeployment with one MachineSet of that many healthy Machines.
-func (s *stage) deployment(t *testing.T, name string, n int) (*clusterv1.MachineDeployment, *clusterv1.MachineSet) {
+func (s *fixture) deployment(t *testing.T, name string, n int) (*clusterv1.MachineDeployment, *clusterv1.MachineSet) {
 	t.Helper()
 	template := clusterv1.MachineTemplateSpec{Spec: testenv.TemplateSpec()}
 	md := &clusterv1.MachineDeployment{
@@ -81,7 +94,7 @@ func controlledBy(owner client.Object, kind string) []metav1.OwnerReference {
 	return []metav1.OwnerReference{*metav1.NewControllerRef(owner, clusterv1.GroupVersion.WithKind(kind))}
 }
 
-func (s *stage) machine(t *testing.T, set *clusterv1.MachineSet, name string, joined bool) *clusterv1.Machine {
+func (s *fixture) machine(t *testing.T, set *clusterv1.MachineSet, name string, joined bool) *clusterv1.Machine {
 	t.Helper()
 	m := &clusterv1.Machine{
 		ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: controlledBy(set, "MachineSet"), Finalizers: []string{clusterv1.MachineFinalizer}},
@@ -94,21 +107,21 @@ func (s *stage) machine(t *testing.T, set *clusterv1.MachineSet, name string, jo
 	return m
 }
 
-// sick marks a Machine as a health check does.
-func (s *stage) sick(t *testing.T, name string) *clusterv1.Machine {
+// makeUnhealthy marks a Machine as a health check does.
+func (s *fixture) makeUnhealthy(t *testing.T, name string) *clusterv1.Machine {
 	t.Helper()
 	m := &clusterv1.Machine{}
-	if err := s.api.Get(t.Context(), client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, m); err != nil {
+	if err := s.store.Get(t.Context(), client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, m); err != nil {
 		t.Fatal(err)
 	}
 	conditions.Set(m, metav1.Condition{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionFalse, Reason: "NodeNotReady"})
-	if err := s.api.Status().Update(t.Context(), m); err != nil {
+	if err := s.store.Status().Update(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
 	return m
 }
 
-func (s *stage) create(t *testing.T, set *clusterv1.MachineSet, want int) Decision {
+func (s *fixture) create(t *testing.T, set *clusterv1.MachineSet, want int) budget.Decision {
 	t.Helper()
 	decision, err := s.Create(t.Context(), s.cluster, set, want)
 	if err != nil {
@@ -117,7 +130,7 @@ func (s *stage) create(t *testing.T, set *clusterv1.MachineSet, want int) Decisi
 	return decision
 }
 
-func (s *stage) replace(t *testing.T, set *clusterv1.MachineSet, unhealthy ...*clusterv1.Machine) []string {
+func (s *fixture) replace(t *testing.T, set *clusterv1.MachineSet, unhealthy ...*clusterv1.Machine) []string {
 	t.Helper()
 	choice, err := s.Replace(t.Context(), s.cluster, set, unhealthy)
 	if err != nil {
@@ -126,7 +139,7 @@ func (s *stage) replace(t *testing.T, set *clusterv1.MachineSet, unhealthy ...*c
 	return choice.Allowed
 }
 
-func (s *stage) policy(t *testing.T, spec policyv1.MachinePolicySpec) {
+func (s *fixture) policy(t *testing.T, spec policyv1.MachinePolicySpec) {
 	t.Helper()
 	if spec.Selector == nil {
 		spec.Selector = selecting("")
@@ -134,49 +147,49 @@ func (s *stage) policy(t *testing.T, spec policyv1.MachinePolicySpec) {
 	s.add(t, &policyv1.MachinePolicy{ObjectMeta: metav1.ObjectMeta{Name: "policy"}, Spec: spec})
 }
 
-func TestGuardHolds(t *testing.T) {
+func TestGuardBlocks(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		change func(s *stage, md *clusterv1.MachineDeployment)
+		change func(s *fixture, md *clusterv1.MachineDeployment)
 		want   string
 	}{
-		"nothing when all is well": {func(*stage, *clusterv1.MachineDeployment) {}, ""},
-		"everything while frozen":  {func(_ *stage, md *clusterv1.MachineDeployment) { md.Labels[policyv1.FrozenLabel] = "true" }, ReasonFrozen},
-		"everything when an operator freezes": {func(_ *stage, md *clusterv1.MachineDeployment) {
+		"nothing when all is well": {func(*fixture, *clusterv1.MachineDeployment) {}, ""},
+		"everything while frozen":  {func(_ *fixture, md *clusterv1.MachineDeployment) { md.Labels[policyv1.FrozenLabel] = "true" }, budget.ReasonFrozen},
+		"everything when an operator freezes": {func(_ *fixture, md *clusterv1.MachineDeployment) {
 			md.Annotations = map[string]string{policyv1.FreezeAnnotation: "true"}
-		}, ReasonFrozen},
-		"everything when an operator's order is not understood": {func(_ *stage, md *clusterv1.MachineDeployment) {
+		}, budget.ReasonFrozen},
+		"everything when an operator's order is not understood": {func(_ *fixture, md *clusterv1.MachineDeployment) {
 			md.Annotations = map[string]string{policyv1.FreezeAnnotation: "yes"}
-		}, ReasonFrozen},
-		"everything when an operator's order is empty": {func(_ *stage, md *clusterv1.MachineDeployment) {
+		}, budget.ReasonFrozen},
+		"everything when an operator's order is empty": {func(_ *fixture, md *clusterv1.MachineDeployment) {
 			md.Annotations = map[string]string{policyv1.FreezeAnnotation: ""}
-		}, ReasonFrozen},
-		"everything while the cluster is silent": {func(s *stage, _ *clusterv1.MachineDeployment) { s.state = workload.State{} }, ReasonUnreachable},
-		"everything while management is silent":  {func(s *stage, _ *clusterv1.MachineDeployment) { s.reach = Reachability{} }, ReasonUnreachable},
-		"everything from the first probe that the cluster leaves unanswered": {func(s *stage, _ *clusterv1.MachineDeployment) {
+		}, budget.ReasonFrozen},
+		"everything while the cluster is silent": {func(s *fixture, _ *clusterv1.MachineDeployment) { s.state = workload.State{} }, budget.ReasonUnreachable},
+		"everything while management is silent":  {func(s *fixture, _ *clusterv1.MachineDeployment) { s.reachability = Reachability{} }, budget.ReasonUnreachable},
+		"everything from the first probe that the cluster leaves unanswered": {func(s *fixture, _ *clusterv1.MachineDeployment) {
 			s.state.ConsecutiveFailures, s.state.Message = 1, "no answer"
-		}, ReasonUnreachable},
-		"everything from the first probe that management leaves unanswered": {func(s *stage, _ *clusterv1.MachineDeployment) {
-			s.reach = s.reach.Probed(false, noon, time.Minute)
-		}, ReasonUnreachable},
-		"nothing before the first connection": {func(s *stage, _ *clusterv1.MachineDeployment) {
+		}, budget.ReasonUnreachable},
+		"everything from the first probe that management leaves unanswered": {func(s *fixture, _ *clusterv1.MachineDeployment) {
+			s.reachability = s.reachability.Probed(false, noon, time.Minute)
+		}, budget.ReasonUnreachable},
+		"nothing before the first connection": {func(s *fixture, _ *clusterv1.MachineDeployment) {
 			s.state, s.cluster.Status = workload.State{}, clusterv1.ClusterStatus{}
 		}, ""},
-		"nothing when an operator thaws": {func(_ *stage, md *clusterv1.MachineDeployment) {
+		"nothing when an operator thaws": {func(_ *fixture, md *clusterv1.MachineDeployment) {
 			md.Labels[policyv1.FrozenLabel], md.Annotations = "true", map[string]string{policyv1.FreezeAnnotation: "false"}
 		}, ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newStage(t)
+			s := newFixture(t)
 			md, set := s.deployment(t, "a", 3)
 			test.change(s, md)
-			if err := s.api.Update(t.Context(), md); err != nil {
+			if err := s.store.Update(t.Context(), md); err != nil {
 				t.Fatal(err)
 			}
 			decision := s.create(t, set, 1)
-			allowed := s.replace(t, set, s.sick(t, "a-0"))
+			allowed := s.replace(t, set, s.makeUnhealthy(t, "a-0"))
 			if test.want == "" {
 				if decision.Allowed != 1 {
 					t.Errorf("creates %d, refusal %v", decision.Allowed, decision.Refusal)
@@ -192,9 +205,9 @@ func TestGuardHolds(t *testing.T) {
 
 func TestGuardReplaces(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	_, set := s.deployment(t, "a", 6)
-	first, second := s.sick(t, "a-0"), s.sick(t, "a-1")
+	first, second := s.makeUnhealthy(t, "a-0"), s.makeUnhealthy(t, "a-1")
 	if diff := cmp.Diff([]string{"a-0"}, s.replace(t, set, first, second)); diff != "" {
 		t.Fatalf("the first (-want +got):\n%s", diff)
 	}
@@ -204,7 +217,7 @@ func TestGuardReplaces(t *testing.T) {
 	if diff := cmp.Diff([]string{"a-0"}, s.replace(t, set, first, second)); diff != "" {
 		t.Errorf("asked again after a deletion that failed (-want +got):\n%s", diff)
 	}
-	if err := s.api.Delete(t.Context(), first); err != nil {
+	if err := s.store.Delete(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
 	s.clock.SetTime(noon.Add(time.Hour))
@@ -213,31 +226,31 @@ func TestGuardReplaces(t *testing.T) {
 	}
 }
 
-// alone fails the test when two decisions look at the Machines at the same time.
-type alone struct {
+// serialReader fails the test when two decisions look at the Machines at the same time.
+type serialReader struct {
 	client.Reader
-	t      *testing.T
-	inside atomic.Int32
+	t          *testing.T
+	concurrent atomic.Int32
 }
 
-func (a *alone) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+func (a *serialReader) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
 	if _, is := list.(*clusterv1.MachineList); !is {
 		return a.Reader.List(ctx, list, options...)
 	}
-	if a.inside.Add(1) > 1 {
+	if a.concurrent.Add(1) > 1 {
 		a.t.Error("two decisions about one Cluster are made at once")
 	}
-	defer a.inside.Add(-1)
+	defer a.concurrent.Add(-1)
 	for range 1000 {
 		goruntime.Gosched()
 	}
 	return a.Reader.List(ctx, list, options...)
 }
 
-// TestGuardReplacesOneAtATimeInTheCluster lets many MachineSets ask at once.
-func TestGuardReplacesOneAtATimeInTheCluster(t *testing.T) {
+// TestGuardSerializesDecisions lets many MachineSets ask at once.
+func TestGuardSerializesDecisions(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	s.policy(t, policyv1.MachinePolicySpec{Replacement: policyv1.ReplacementBudget{
 		MaxPerCluster: new(intstr.FromInt32(2)), StopAboveUnhealthy: new(intstr.FromString("100%")),
 	}})
@@ -245,9 +258,9 @@ func TestGuardReplacesOneAtATimeInTheCluster(t *testing.T) {
 	for i := range 8 {
 		name := string(rune('a' + i))
 		_, sets[name] = s.deployment(t, name, 2)
-		sick[name] = s.sick(t, name+"-0")
+		sick[name] = s.makeUnhealthy(t, name+"-0")
 	}
-	s.Reader = &alone{Reader: s.api, t: t}
+	s.Reader = &serialReader{Reader: s.store, t: t}
 	var mu sync.Mutex
 	var allowed []string
 	var asking sync.WaitGroup
@@ -268,9 +281,9 @@ func TestGuardReplacesOneAtATimeInTheCluster(t *testing.T) {
 	}
 }
 
-func TestGuardCountsWhatTheCacheDoesNotShowYet(t *testing.T) {
+func TestGuardCountsUnseenCreations(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	s.policy(t, policyv1.MachinePolicySpec{Creation: policyv1.CreationLimits{MaxPendingPerCluster: new(int32(3))}})
 	_, a := s.deployment(t, "a", 1)
 	_, b := s.deployment(t, "b", 1)
@@ -285,7 +298,7 @@ func TestGuardCountsWhatTheCacheDoesNotShowYet(t *testing.T) {
 	if got := s.create(t, b, 2); got.Allowed != 0 {
 		t.Errorf("creates %d beside 2 that are seen and 1 that is not", got.Allowed)
 	}
-	s.clock.SetTime(noon.Add(2 * forgetAfter))
+	s.clock.SetTime(noon.Add(2 * reservationTTL))
 	if got := s.create(t, b, 2); got.Allowed != 1 {
 		t.Errorf("creates %d, although one was allowed and never came", got.Allowed)
 	}
@@ -293,23 +306,23 @@ func TestGuardCountsWhatTheCacheDoesNotShowYet(t *testing.T) {
 
 func TestGuardFindsThePolicy(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	md, _ := s.deployment(t, "a", 1)
 	other, _ := s.deployment(t, "b", 1)
 	s.policy(t, policyv1.MachinePolicySpec{Selector: selecting("a"), Drain: policyv1.DrainPolicy{SerialVolumes: new(true)}})
 	var got []string
 	other.Spec.Remediation.MaxInFlight = new(intstr.FromInt32(4))
 	for _, owner := range []client.Object{md, other, nil} {
-		policy, err := s.PolicyFor(t.Context(), owner)
+		settings, err := s.PolicyFor(t.Context(), owner)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got = append(got, policy.Name)
-		if want := map[bool]Share{true: Number(4), false: Percent(10)}[owner == other]; policy.PerOwner != want {
-			t.Errorf("the budget of a policy named %q is %s, want %s", policy.Name, policy.PerOwner, want)
+		got = append(got, settings.Name)
+		if want := map[bool]policy.Share{true: policy.Number(4), false: policy.Percent(10)}[owner == other]; settings.PerOwner != want {
+			t.Errorf("the budget of a policy named %q is %s, want %s", settings.Name, settings.PerOwner, want)
 		}
-		if policy.SerialVolumes != (policy.Name == "policy") {
-			t.Errorf("policy %q has serial volumes %t", policy.Name, policy.SerialVolumes)
+		if settings.SerialVolumes != (settings.Name == "policy") {
+			t.Errorf("policy %q has serial volumes %t", settings.Name, settings.SerialVolumes)
 		}
 	}
 	if diff := cmp.Diff([]string{"policy", "", ""}, got); diff != "" {
@@ -317,13 +330,13 @@ func TestGuardFindsThePolicy(t *testing.T) {
 	}
 }
 
-// TestAnothersPolicyIsNotInForce has a policy that selects everything, and is labelled for another manager.
-func TestAnothersPolicyIsNotInForce(t *testing.T) {
+// TestForeignPolicyIsNotInForce has a policy that selects everything, and is labelled for another manager.
+func TestForeignPolicyIsNotInForce(t *testing.T) {
 	t.Parallel()
 	for label, want := range map[string]string{"ours": "policy", "theirs": "", "": ""} {
 		t.Run("labelled "+label, func(t *testing.T) {
 			t.Parallel()
-			s := newStage(t)
+			s := newFixture(t)
 			s.Watch = "ours"
 			md, _ := s.deployment(t, "a", 1)
 			policy := &policyv1.MachinePolicy{ObjectMeta: metav1.ObjectMeta{Name: "policy"}, Spec: policyv1.MachinePolicySpec{Selector: selecting("")}}
@@ -346,32 +359,32 @@ func TestObserveMachine(t *testing.T) {
 	}
 	tests := map[string]struct {
 		change func(*clusterv1.Machine)
-		want   Machine
+		want   budget.Machine
 	}{
-		"is pending":                  {func(*clusterv1.Machine) {}, Machine{}},
-		"is healthy":                  {func(m *clusterv1.Machine) { notReady(m, metav1.ConditionTrue) }, Machine{Joined: true}},
-		"is unhealthy by its Node":    {func(m *clusterv1.Machine) { notReady(m, metav1.ConditionFalse) }, Machine{Joined: true, Unhealthy: true}},
-		"is unhealthy by its silence": {func(m *clusterv1.Machine) { notReady(m, metav1.ConditionUnknown) }, Machine{Joined: true, Unhealthy: true}},
-		"has its failure domain":      {func(m *clusterv1.Machine) { m.Spec.FailureDomain = "x" }, Machine{Domain: "x"}},
-		"is rather where it is":       {func(m *clusterv1.Machine) { m.Spec.FailureDomain, m.Status.FailureDomain = "x", "y" }, Machine{Domain: "y"}},
-		"is being deleted":            {func(m *clusterv1.Machine) { m.DeletionTimestamp = new(metav1.NewTime(noon)) }, Machine{Deleting: true}},
+		"is pending":                  {func(*clusterv1.Machine) {}, budget.Machine{}},
+		"is healthy":                  {func(m *clusterv1.Machine) { notReady(m, metav1.ConditionTrue) }, budget.Machine{Joined: true}},
+		"is unhealthy by its Node":    {func(m *clusterv1.Machine) { notReady(m, metav1.ConditionFalse) }, budget.Machine{Joined: true, Unhealthy: true}},
+		"is unhealthy by its silence": {func(m *clusterv1.Machine) { notReady(m, metav1.ConditionUnknown) }, budget.Machine{Joined: true, Unhealthy: true}},
+		"has its failure domain":      {func(m *clusterv1.Machine) { m.Spec.FailureDomain = "x" }, budget.Machine{Domain: "x"}},
+		"is rather where it is":       {func(m *clusterv1.Machine) { m.Spec.FailureDomain, m.Status.FailureDomain = "x", "y" }, budget.Machine{Domain: "y"}},
+		"is being deleted":            {func(m *clusterv1.Machine) { m.DeletionTimestamp = new(metav1.NewTime(noon)) }, budget.Machine{Deleting: true}},
 		"is unhealthy by a health check": {func(m *clusterv1.Machine) {
 			conditions.Set(m, metav1.Condition{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionFalse, Reason: "x"})
-		}, Machine{Unhealthy: true}},
+		}, budget.Machine{Unhealthy: true}},
 		"is a replacement": {func(m *clusterv1.Machine) {
 			m.Annotations = map[string]string{}
 			health.SetReplacement(m, health.Replacement{Machine: "x", Attempt: 1})
-		}, Machine{Proving: true}},
+		}, budget.Machine{Proving: true}},
 		"is a replacement that has proved itself": {func(m *clusterv1.Machine) {
 			health.SetReplacement(m, health.Replacement{Machine: "x", Attempt: 1, Settled: true})
-		}, Machine{}},
+		}, budget.Machine{}},
 		"is being mended from outside": {func(m *clusterv1.Machine) {
 			conditions.Set(m, metav1.Condition{Type: clusterv1.MachineExternallyRemediatedCondition, Status: metav1.ConditionFalse, Reason: "x"})
-		}, Machine{Proving: true}},
+		}, budget.Machine{Proving: true}},
 		"is being replaced": {func(m *clusterv1.Machine) {
 			m.DeletionTimestamp = new(metav1.NewTime(noon))
 			conditions.Set(m, metav1.Condition{Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse, Reason: "x"})
-		}, Machine{Deleting: true, Unhealthy: true, Replaced: true}},
+		}, budget.Machine{Deleting: true, Unhealthy: true, Replaced: true}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -386,7 +399,7 @@ func TestObserveMachine(t *testing.T) {
 	}
 }
 
-func TestFleetOf(t *testing.T) {
+func TestOwnerOf(t *testing.T) {
 	t.Parallel()
 	md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: clusterv1.MachineDeploymentSpec{Replicas: new(int32(10))}}
 	md.Spec.Rollout.Strategy.RollingUpdate.MaxSurge = new(intstr.FromString("25%"))
@@ -400,70 +413,70 @@ func TestFleetOf(t *testing.T) {
 
 func TestGuardFreezes(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	s.Period = time.Minute
 	md, set := s.deployment(t, "a", 3)
 	members := make([]*clusterv1.Machine, 0, 10)
 	for i := range 10 {
 		members = append(members, s.machine(t, set, fmt.Sprintf("extra-%d", i), false))
 	}
-	freeze := func(alive int) (FreezeDecision, bool) {
+	decide := func(n int) (freeze.Decision, bool) {
 		t.Helper()
-		decision, turned, err := s.Freeze(t.Context(), md, OwnerOfDeployment(md), members[:alive])
+		decision, turned, err := s.Freeze(t.Context(), md, OwnerOfDeployment(md), members[:n])
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, labelled := md.Labels[policyv1.FrozenLabel]; labelled != decision.Label {
 			t.Errorf("the label is there: %t, but should be: %t", labelled, decision.Label)
 		}
-		decision.Show(md)
+		decision.SetCondition(md)
 		if shown := conditions.IsTrue(md, policyv1.FrozenCondition); shown != decision.Frozen() || shown != conditions.Has(md, policyv1.FrozenCondition) {
 			t.Errorf("the condition is there: %t, but should be: %t", shown, decision.Frozen())
 		}
 		return decision, turned
 	}
 	// 3 replicas, a surge of 1, up 2: more than 6 freeze.
-	if decision, turned := freeze(7); decision.Frozen() || turned || decision.Again != time.Minute {
+	if decision, turned := decide(7); decision.Frozen() || turned || decision.RequeueAfter != time.Minute {
 		t.Fatalf("froze at once: %+v", decision)
 	}
 	s.clock.SetTime(noon.Add(time.Minute))
-	if decision, turned := freeze(7); !decision.Frozen() || !turned {
+	if decision, turned := decide(7); !decision.Frozen() || !turned {
 		t.Fatalf("did not freeze after a minute: %+v", decision)
 	}
 	members[0].DeletionTimestamp = new(metav1.NewTime(noon))
-	if decision, turned := freeze(7); !decision.Frozen() || turned {
+	if decision, turned := decide(7); !decision.Frozen() || turned {
 		t.Fatalf("thawed at the limit: %+v", decision)
 	}
-	if decision, turned := freeze(6); decision.Frozen() || !turned {
+	if decision, turned := decide(6); decision.Frozen() || !turned {
 		t.Fatalf("did not thaw below the limit: %+v", decision)
 	}
 }
 
-// TestAFreezeSurvivesItsLeader lets another process take over: all that it has is what
+// TestFreezeSurvivesANewLeader lets another process take over: all that it has is what
 // stands in the API.
-func TestAFreezeSurvivesItsLeader(t *testing.T) {
+func TestFreezeSurvivesANewLeader(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newFixture(t)
 	s.Period = 0
 	md, set := s.deployment(t, "a", 3)
 	var members []*clusterv1.Machine
 	for i := range 7 {
 		members = append(members, s.machine(t, set, fmt.Sprintf("extra-%d", i), false))
 	}
-	if freeze, _, err := s.Freeze(t.Context(), md, OwnerOfDeployment(md), members); err != nil || !freeze.Label {
-		t.Fatalf("did not freeze: %+v, %v", freeze, err)
+	if decision, _, err := s.Freeze(t.Context(), md, OwnerOfDeployment(md), members); err != nil || !decision.Label {
+		t.Fatalf("did not freeze: %+v, %v", decision, err)
 	}
-	if err := s.api.Update(t.Context(), md); err != nil {
+	if err := s.store.Update(t.Context(), md); err != nil {
 		t.Fatal(err)
 	}
 	successor := &Guard{
 		Reader: s.Reader, Workload: s.Workload, Management: s.Management, Default: s.Default, Period: time.Hour, Clock: s.Clock,
 	}
-	if freeze, turned, err := successor.Freeze(t.Context(), md, OwnerOfDeployment(md), members); err != nil || !freeze.Frozen() || turned {
-		t.Errorf("the successor thawed it: %+v, %v", freeze, err)
+	if decision, changed, err := successor.Freeze(t.Context(), md, OwnerOfDeployment(md), members); err != nil || !decision.Frozen() || changed {
+		t.Errorf("the successor ended it: %+v, %v", decision, err)
 	}
 	decision, err := successor.Create(t.Context(), s.cluster, set, 1)
-	if err != nil || decision.Allowed != 0 || decision.Refusal == nil || decision.Refusal.Reason != ReasonFrozen {
+	if err != nil || decision.Allowed != 0 || decision.Refusal == nil || decision.Refusal.Reason != budget.ReasonFrozen {
 		t.Errorf("the successor lets Machines be made: %+v, %v", decision, err)
 	}
 }

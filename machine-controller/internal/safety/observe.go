@@ -13,21 +13,22 @@ import (
 
 	"drover.io/machine-controller/internal/health"
 	"drover.io/machine-controller/internal/rollout"
+	"drover.io/machine-controller/internal/safety/budget"
 )
 
-// OwnerOfDeployment is what matters of a MachineDeployment.
-func OwnerOfDeployment(md *clusterv1.MachineDeployment) Owner {
-	owner := Owner{Title: fmt.Sprintf("MachineDeployment %q", md.Name), Desired: replicas(md, md.Spec.Replicas)}
-	// An unreadable surge is the rollout's to complain about; here it is none.
+// OwnerOfDeployment returns the owner that a MachineDeployment is.
+func OwnerOfDeployment(md *clusterv1.MachineDeployment) budget.Owner {
+	owner := budget.Owner{Title: fmt.Sprintf("MachineDeployment %q", md.Name), Desired: replicas(md, md.Spec.Replicas)}
+	// An invalid surge counts as 0; the rollout reports it.
 	if limits, err := rollout.ResolveLimits(md.Spec.Rollout.Strategy, int32(owner.Desired)); err == nil {
 		owner.Surge = int(limits.Surge)
 	}
 	return owner
 }
 
-// OwnerOfSet is what matters of a MachineSet that stands alone.
-func OwnerOfSet(set *clusterv1.MachineSet) Owner {
-	return Owner{Title: fmt.Sprintf("MachineSet %q", set.Name), Desired: replicas(set, set.Spec.Replicas)}
+// OwnerOfSet returns the owner that a MachineSet without a MachineDeployment is.
+func OwnerOfSet(set *clusterv1.MachineSet) budget.Owner {
+	return budget.Owner{Title: fmt.Sprintf("MachineSet %q", set.Name), Desired: replicas(set, set.Spec.Replicas)}
 }
 
 func replicas(object metav1.Object, n *int32) int {
@@ -37,27 +38,27 @@ func replicas(object metav1.Object, n *int32) int {
 	return int(*n)
 }
 
-// observeMachine is what matters of a Machine.
-func observeMachine(m *clusterv1.Machine, owner string) Machine {
+// observeMachine reads from a Machine what a Gate decides on.
+func observeMachine(m *clusterv1.Machine, owner string) budget.Machine {
 	failed := conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition)
 	ready := conditions.Get(m, clusterv1.MachineNodeReadyCondition)
 	deleting := !m.DeletionTimestamp.IsZero()
-	seen := Machine{
+	observed := budget.Machine{
 		Name: m.Name, Owner: owner, Domain: m.Status.FailureDomain, Joined: m.Status.NodeRef.IsDefined(), Deleting: deleting,
 		Replaced: deleting && (failed || conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition)),
 		Proving:  health.MarkedForOthers(m),
 	}
 	if replacement, is := health.ReplacementOf(m); is && !replacement.Settled {
-		seen.Proving = true
+		observed.Proving = true
 	}
-	if seen.Domain == "" {
-		seen.Domain = m.Spec.FailureDomain
+	if observed.Domain == "" {
+		observed.Domain = m.Spec.FailureDomain
 	}
-	seen.Unhealthy = failed || seen.Replaced || (seen.Joined && ready != nil && ready.Status != metav1.ConditionTrue)
-	return seen
+	observed.Unhealthy = failed || observed.Replaced || (observed.Joined && ready != nil && ready.Status != metav1.ConditionTrue)
+	return observed
 }
 
-// controllerUID is who controls an object; empty if nobody does.
+// controllerUID is the UID of the object's controller; empty without one.
 func controllerUID(object metav1.Object) types.UID {
 	if owner := metav1.GetControllerOfNoCopy(object); owner != nil {
 		return owner.UID

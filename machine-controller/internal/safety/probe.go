@@ -15,27 +15,27 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// Prober asks the API server of the management cluster now and then whether it is ready.
+// Prober probes the API server of the management cluster periodically.
 type Prober struct {
 	// Config reaches the management cluster.
 	Config *rest.Config
 	Clock  clock.Clock
-	// Period is the time between two probes, Timeout how long the API server may be silent
-	// before it counts as unreachable.
+	// Period is the time between two probes, Timeout how long probes may fail until the API
+	// server counts as unreachable.
 	Period, Timeout time.Duration
 
-	mu    sync.Mutex
-	reach Reachability
+	mu           sync.Mutex
+	reachability Reachability
 }
 
-// Reachability is what the probes have told so far.
+// Reachability returns the result of the probes so far.
 func (p *Prober) Reachability() Reachability {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.reach
+	return p.reachability
 }
 
-// Register makes the manager run the probes.
+// Register adds the probes to the manager.
 func (p *Prober) Register(mgr ctrl.Manager) error {
 	if err := mgr.Add(p); err != nil {
 		return fmt.Errorf("adding the probe of the management cluster: %w", err)
@@ -43,7 +43,7 @@ func (p *Prober) Register(mgr ctrl.Manager) error {
 	return nil
 }
 
-// NeedLeaderElection is false: a process that is about to lead knows what it can reach.
+// NeedLeaderElection is false: the result is known before the process becomes the leader.
 func (p *Prober) NeedLeaderElection() bool { return false }
 
 // Start probes until ctx ends. The manager calls it.
@@ -61,8 +61,8 @@ func (p *Prober) Start(ctx context.Context) error {
 	}
 	host = host.JoinPath("readyz")
 	for ctx.Err() == nil {
-		answered := ask(ctx, transport, host.String())
-		p.note(answered)
+		answered := probe(ctx, transport, host.String())
+		p.record(answered)
 		select {
 		case <-ctx.Done():
 		case <-p.Clock.After(p.Period):
@@ -71,15 +71,14 @@ func (p *Prober) Start(ctx context.Context) error {
 	return nil
 }
 
-func (p *Prober) note(answered bool) {
+func (p *Prober) record(answered bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.reach = p.reach.Probed(answered, p.Clock.Now(), p.Timeout)
+	p.reachability = p.reachability.Probed(answered, p.Clock.Now(), p.Timeout)
 }
 
-// ask reports whether the API server answered as one that works. One that refuses to say
-// whether it is ready answers, too.
-func ask(ctx context.Context, c *http.Client, url string) bool {
+// probe reports whether the API server answered and works. An answer that refuses access to /readyz counts.
+func probe(ctx context.Context, c *http.Client, url string) bool {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return false

@@ -62,12 +62,12 @@ func TestProber(t *testing.T) {
 	g.Eventually(ended).Should(gomega.Receive(gomega.BeNil()))
 }
 
-func TestProberOfNothing(t *testing.T) {
+func TestProberOfUnreachableServer(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.NotFoundHandler())
 	url := server.URL
 	server.Close()
-	if ask(t.Context(), http.DefaultClient, url+"/readyz") {
+	if probe(t.Context(), http.DefaultClient, url+"/readyz") {
 		t.Error("takes a closed port for an answer")
 	}
 }

@@ -7,57 +7,57 @@ import (
 	"fmt"
 	"time"
 
+	"drover.io/machine-controller/internal/safety/budget"
 	"drover.io/machine-controller/internal/workload"
 )
 
-// Reachability is whether an API server can be reached, as its probes tell. The zero value has not
-// been probed yet and counts as unreachable.
+// Reachability is whether an API server is reachable, by its probes. The zero value has not been probed yet and counts as
+// unreachable.
 type Reachability struct {
-	// Since is when the present stretch of answers began; zero while unreachable. What was
-	// seen of Machines and Nodes before it says nothing about how long they have been unwell.
+	// Since is since when probes succeed; zero while unreachable. How long a Machine or Node has been unhealthy is not
+	// counted from before it.
 	Since time.Time
-	// silent is since when no probe has succeeded; zero after one has.
-	silent time.Time
+	// failingSince is since when no probe has succeeded; zero after one has.
+	failingSince time.Time
 }
 
-// Probed returns the reach after a probe that ended at the time. A silence shorter than the
-// timeout does not count, and leaves no trace once it is over.
+// Probed returns the reachability after a probe that ended at the time. Failures that last shorter than the timeout do not
+// count, and leave no trace once a probe succeeds.
 func (r Reachability) Probed(answered bool, at time.Time, timeout time.Duration) Reachability {
 	if answered {
 		if r.Since.IsZero() {
 			r.Since = at
 		}
-		r.silent = time.Time{}
+		r.failingSince = time.Time{}
 		return r
 	}
-	if r.silent.IsZero() {
-		r.silent = at
+	if r.failingSince.IsZero() {
+		r.failingSince = at
 	}
-	if at.Sub(r.silent) >= timeout {
+	if at.Sub(r.failingSince) >= timeout {
 		r.Since = time.Time{}
 	}
 	return r
 }
 
-// Reachable reports whether decisions may rest on what is known.
+// Reachable reports whether the last observations may be used for decisions.
 func (r Reachability) Reachable() bool { return !r.Since.IsZero() }
 
-// Answering reports whether the latest probe was answered. Between one that was not and the
-// timeout nobody knows whether this is a blip: what is known still stands, but what cannot be
-// taken back waits.
-func (r Reachability) Answering() bool { return r.Reachable() && r.silent.IsZero() }
+// Answering reports whether the latest probe succeeded, too. Between the first failed probe and the timeout the last
+// observations still hold, but what cannot be reverted waits.
+func (r Reachability) Answering() bool { return r.Reachable() && r.failingSince.IsZero() }
 
-// managementSilent refuses everything while the management cluster does not answer.
-func managementSilent(r Reachability) *Refusal {
+// managementUnreachable refuses everything while the management cluster does not answer.
+func managementUnreachable(r Reachability) *budget.Refusal {
 	if r.Answering() {
 		return nil
 	}
-	return &Refusal{ReasonUnreachable, "The API server of the management cluster does not answer: nothing is created or replaced until it does"}
+	return &budget.Refusal{Reason: budget.ReasonUnreachable, Message: "The API server of the management cluster does not answer: nothing is created or replaced until it does"}
 }
 
-// workloadSilent refuses everything while a workload cluster that was connected once is not,
-// and from the first probe on that it leaves unanswered.
-func workloadSilent(initialized bool, state workload.State) *Refusal {
+// workloadUnreachable refuses everything while a workload cluster that was connected once is not connected, and from the
+// first failed probe on.
+func workloadUnreachable(initialized bool, state workload.State) *budget.Refusal {
 	if !initialized || (state.Connected && state.ConsecutiveFailures == 0) {
 		return nil
 	}
@@ -65,18 +65,18 @@ func workloadSilent(initialized bool, state workload.State) *Refusal {
 	if state.Message != "" {
 		why = state.Message
 	}
-	return &Refusal{ReasonUnreachable, fmt.Sprintf("The workload cluster cannot be reached, so nothing is created or replaced until it can: %s", why)}
+	return &budget.Refusal{Reason: budget.ReasonUnreachable, Message: fmt.Sprintf("The workload cluster cannot be reached, so nothing is created or replaced until it can: %s", why)}
 }
 
 // notClaimed refuses everything in a workload cluster that another management cluster acts on, or that this one has
 // not claimed yet. A Cluster that was never connected has no workload cluster to claim.
-func notClaimed(initialized bool, state workload.State) *Refusal {
+func notClaimed(initialized bool, state workload.State) *budget.Refusal {
 	switch {
 	case state.Claim.Status == workload.ClaimHeld, state.Claim.Status == workload.ClaimUnknown && !initialized && !state.Connected:
 		return nil
 	case state.Claim.Status == workload.ClaimUnknown:
-		return &Refusal{ReasonNotClaimed, "The workload cluster has not been claimed since machine-controller started, so nothing is created, replaced or scaled down until it is: see the condition ManagementClaimed of the Cluster"}
+		return &budget.Refusal{Reason: budget.ReasonNotClaimed, Message: "The workload cluster has not been claimed since machine-controller started, so nothing is created, replaced or scaled down until it is: see the condition ManagementClaimed of the Cluster"}
 	default:
-		return &Refusal{ReasonNotClaimed, "Nothing is created, replaced or scaled down: " + state.Claim.Message}
+		return &budget.Refusal{Reason: budget.ReasonNotClaimed, Message: "Nothing is created, replaced or scaled down: " + state.Claim.Message}
 	}
 }

@@ -43,7 +43,7 @@ func TestProbed(t *testing.T) {
 			if !reach.Since.Equal(want) || reach.Reachable() != (test.since >= 0) {
 				t.Errorf("reachable %t since %s, want since %s", reach.Reachable(), reach.Since, want)
 			}
-			if refusal := managementSilent(reach); (refusal != nil) != test.held {
+			if refusal := managementUnreachable(reach); (refusal != nil) != test.held {
 				t.Errorf("refusal is %v", refusal)
 			}
 		})
@@ -67,7 +67,7 @@ func TestWorkloadSilent(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := workloadSilent(test.initialized, test.state); (got != nil) != test.refused {
+			if got := workloadUnreachable(test.initialized, test.state); (got != nil) != test.refused {
 				t.Errorf("refusal is %v", got)
 			}
 		})

@@ -16,7 +16,7 @@ import (
 // manager when it has no Nodes; nodecache's BenchmarkMemory has the Nodes.
 func BenchmarkConnectedCluster(b *testing.B) {
 	const clusters = 100
-	a := apiServer(b, "empty").Config
+	a := apiServer(b, "empty")
 	kubeconfig := kubeconfigOf(b, a)
 	w := newWorld(b, func(o *Options) { o.ProbeInterval = time.Minute })
 	connect := func(from, count int) {

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/machine-controller/internal/workload/nodecache"
+	"drover.io/runtime/workload"
 )
 
 // Connection reaches one workload cluster with one kubeconfig. Get one from
@@ -25,7 +26,7 @@ type Connection struct {
 	prober    rest.Interface
 	nodes     *nodecache.Cache
 	watch     *nodeWatch
-	transport *transport
+	transport *workload.Transport
 	content   string
 	host      string
 	stopWatch context.CancelFunc
@@ -67,7 +68,7 @@ func (c *Connection) Synced() bool {
 func (c *Connection) close() {
 	c.watch.stop()
 	c.stopWatch()
-	c.transport.close()
+	c.transport.Close()
 	c.watching.Wait()
 }
 

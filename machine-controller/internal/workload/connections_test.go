@@ -30,7 +30,7 @@ func asIs(*Options) {}
 
 func TestConnectsEachClusterToItsOwnAPIServer(t *testing.T) {
 	t.Parallel()
-	a, b := apiServer(t, "a").Config, apiServer(t, "b").Config
+	a, b := apiServer(t, "a"), apiServer(t, "b")
 	w := newWorld(t, asIs)
 	createNode(t, liveClient(t, a), "both-1", "sim://both-a")
 	createNode(t, liveClient(t, b), "both-2", "sim://both-b")
@@ -66,7 +66,7 @@ func nodeNames(nodes []*corev1.Node) []string {
 
 func TestConnectionReadsAndWritesLive(t *testing.T) {
 	t.Parallel()
-	a := apiServer(t, "a").Config
+	a := apiServer(t, "a")
 	w := newWorld(t, asIs)
 	createNode(t, liveClient(t, a), "live-1", "sim://live")
 	w.cluster("a", kubeconfigOf(t, a))
@@ -90,7 +90,7 @@ func TestConnectionReadsAndWritesLive(t *testing.T) {
 
 func TestKubeconfigsThatCannotBeUsed(t *testing.T) {
 	t.Parallel()
-	a, b := apiServer(t, "a").Config, apiServer(t, "b").Config
+	a, b := apiServer(t, "a"), apiServer(t, "b")
 	wrongCA := *a
 	wrongCA.CAData = b.CAData
 	stranger := *a
@@ -206,7 +206,7 @@ func blackHole(t *testing.T) (string, *atomic.Int64) {
 
 func TestClustersThatNeverAnswerCostTheOthersNothing(t *testing.T) {
 	t.Parallel()
-	a := apiServer(t, "a").Config
+	a := apiServer(t, "a")
 	// The holes would keep whatever they hold for an hour.
 	w := newWorld(t, func(o *Options) { o.ProbeTimeout, o.ConcurrentSyncs = time.Hour, 1 })
 	hole, held := blackHole(t)
@@ -227,7 +227,7 @@ func TestClustersThatNeverAnswerCostTheOthersNothing(t *testing.T) {
 
 func TestNodeEventsTellOfChangesButNotOfHeartbeats(t *testing.T) {
 	t.Parallel()
-	a := apiServer(t, "events").Config
+	a := apiServer(t, "events")
 	live := liveClient(t, a)
 	w := newWorld(t, asIs)
 	w.cluster("a", kubeconfigOf(t, a))
@@ -265,7 +265,7 @@ func TestNodeEventsTellOfChangesButNotOfHeartbeats(t *testing.T) {
 
 func TestClusterEventsTellOfConnectionAndDeletion(t *testing.T) {
 	t.Parallel()
-	a := apiServer(t, "a").Config
+	a := apiServer(t, "a")
 	w := newWorld(t, asIs)
 	queue := w.queue()
 	toCluster := func(cluster client.ObjectKey) []reconcile.Request {
@@ -294,7 +294,7 @@ func TestClusterEventsTellOfConnectionAndDeletion(t *testing.T) {
 
 func TestWatchFilterDecidesWhichClustersAreConnected(t *testing.T) {
 	t.Parallel()
-	a := apiServer(t, "a").Config
+	a := apiServer(t, "a")
 	w := newWorld(t, func(o *Options) { o.Watch = "ours" })
 	w.cluster("a", kubeconfigOf(t, a))
 	cluster := &clusterv1.Cluster{}
@@ -311,14 +311,14 @@ func TestWatchFilterDecidesWhichClustersAreConnected(t *testing.T) {
 func TestConnectsToTheClusterThatTheManagerRunsIn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, asIs)
-	w.cluster("self", kubeconfigOf(t, managementServer(t).Config))
+	w.cluster("self", kubeconfigOf(t, managementServer(t)))
 	connection := w.connected("self")
 	w.Expect(connection.Client().Get(t.Context(), client.ObjectKey{Name: w.namespace}, &corev1.Namespace{})).To(gomega.Succeed())
 }
 
 func TestAClusterMadeAgainUnderItsNameStartsAfresh(t *testing.T) {
 	t.Parallel()
-	a, b := apiServer(t, "a").Config, apiServer(t, "b").Config
+	a, b := apiServer(t, "a"), apiServer(t, "b")
 	createNode(t, liveClient(t, b), "again-1", "sim://again")
 	w := newWorld(t, asIs)
 	// These are told of Clusters by the test alone.

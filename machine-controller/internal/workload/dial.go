@@ -28,12 +28,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/machine-controller/internal/workload/nodecache"
-	"drover.io/runtime/egress"
 	"drover.io/runtime/fairshare"
 	"drover.io/runtime/httplimit"
 	"drover.io/runtime/kubeconfig"
 	"drover.io/runtime/requesterror"
+	"drover.io/runtime/workload"
 )
+
+// maxElements is how many objects, arrays and values in them an answer may have, or an event of a watch.
+const maxElements = 100_000
 
 // dialer makes Connections. It is shared by all clusters.
 type dialer struct {
@@ -45,8 +48,8 @@ type dialer struct {
 	syncs, lateSyncs chan struct{}
 	// slowRequests are the places of requests to API servers that are slow.
 	slowRequests *fairshare.Places[string]
-	// long are the places of answers that are long.
-	long *httplimit.Places
+	// transports opens the way to each API server.
+	transports *workload.Dialer
 	// room is that of the Nodes of each namespace.
 	room *nodecache.Room
 }
@@ -59,8 +62,10 @@ func newDialer(options *Options) *dialer {
 		syncs:        make(chan struct{}, options.ConcurrentSyncs),
 		lateSyncs:    make(chan struct{}, options.ConcurrentSyncs),
 		slowRequests: fairshare.New[string](slowRequests),
-		long:         httplimit.NewPlaces(longAnswers, shortAnswer),
-		room:         nodecache.NewRoom(options.NodeMemory),
+		transports: workload.NewDialer(workload.Options{
+			UserAgent: options.UserAgent, DialTimeout: options.ProbeTimeout, AnswerTimeout: options.SyncTimeout, MaxElements: maxElements,
+		}),
+		room: nodecache.NewRoom(options.NodeMemory),
 	}
 }
 
@@ -103,7 +108,6 @@ func (d *dialer) dial(ctx context.Context, c call) answer {
 	if err != nil {
 		return answer{failure: badKubeconfig(err), secretVersion: found.ResourceVersion}
 	}
-	config.UserAgent = d.options.UserAgent
 	connection, failure := d.open(config, c)
 	if failure != nil {
 		return answer{failure: failure, secretVersion: found.ResourceVersion}
@@ -148,18 +152,13 @@ func (c *Connection) servesLeases() bool {
 
 // open prepares a Connection without sending anything.
 func (d *dialer) open(config *rest.Config, c call) (*Connection, *failure) {
-	transport, err := newTransport(config, d.options.ProbeTimeout, d.options.SyncTimeout)
+	namespace := c.cluster.Namespace
+	transport, err := d.transports.Open(config, namespace)
 	if err != nil {
 		return nil, failed(ReasonKubeconfigInvalid, "kubeconfig: %v", err)
 	}
-	config = rest.CopyConfig(config)
-	// JSON is what can be bounded before it is decoded.
-	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
-	namespace := c.cluster.Namespace
-	bounded := &http.Client{
-		Transport: newShare(d.long.Wrap(transport, namespace), d.options.Clock, namespace, d.slowRequests), Timeout: d.options.RequestTimeout, CheckRedirect: egress.NoRedirects,
-	}
-	limited := rest.CopyConfig(config)
+	bounded := workload.HTTPClient(newShare(transport.WithPlaces(), d.options.Clock, namespace, d.slowRequests), d.options.RequestTimeout)
+	limited := transport.Config()
 	limited.RateLimiter = limiter{
 		RateLimiter: flowcontrol.NewTokenBucketRateLimiter(d.options.QPS, d.options.Burst),
 		patience:    d.options.RequestTimeout,
@@ -168,11 +167,11 @@ func (d *dialer) open(config *rest.Config, c call) (*Connection, *failure) {
 	if err != nil {
 		return nil, failed(ReasonKubeconfigInvalid, "kubeconfig: %v", err)
 	}
-	unlimited, err := coreClient(config, &http.Client{Transport: transport, CheckRedirect: egress.NoRedirects})
+	unlimited, err := coreClient(transport.Config(), workload.HTTPClient(transport, 0))
 	if err != nil {
 		return nil, failed(ReasonKubeconfigInvalid, "kubeconfig: %v", err)
 	}
-	probing, err := coreClient(config, &http.Client{Transport: httplimit.Wrap(transport, probeBytes), CheckRedirect: egress.NoRedirects})
+	probing, err := coreClient(transport.Config(), workload.HTTPClient(httplimit.Wrap(transport, probeBytes), 0))
 	if err != nil {
 		return nil, failed(ReasonKubeconfigInvalid, "kubeconfig: %v", err)
 	}
@@ -181,7 +180,7 @@ func (d *dialer) open(config *rest.Config, c call) (*Connection, *failure) {
 		clientset: sync.OnceValue(func() kubernetes.Interface { return newClientset(limited, bounded) }),
 		prober:    probing,
 		transport: transport,
-		host:      config.Host,
+		host:      transport.Host(),
 		stopWatch: func() {},
 	}
 	observer := c.observer
@@ -262,7 +261,6 @@ func (c *Connection) full() {
 
 // coreClient is for probes and the Node watch: not limited in rate or time.
 func coreClient(config *rest.Config, httpClient *http.Client) (*rest.RESTClient, error) {
-	config = rest.CopyConfig(config)
 	config.APIPath = "/api"
 	config.GroupVersion = &corev1.SchemeGroupVersion
 	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()

@@ -5,8 +5,6 @@ package workload
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -21,66 +19,23 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"drover.io/machine-controller/internal/testenv"
+	"drover.io/runtime/envtest"
 )
 
 // patience is how long the tests wait for real API servers; none is in a hurry.
 const patience = 60 * time.Second
 
-// servers are started when a test first asks for one and stopped by TestMain.
-var servers struct {
-	mu      sync.Mutex
-	running map[string]*envtest.Environment
-}
-
-func TestMain(m *testing.M) { testenv.Main(m, stopServers) }
-
-func stopServers() error {
-	var errs []error
-	for name, environment := range servers.running {
-		if err := environment.Stop(); err != nil {
-			errs = append(errs, fmt.Errorf("API server %q: %w", name, err))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// apiServer returns the shared API server of that name.
-func apiServer(t testing.TB, name string, crds ...*apiextensionsv1.CustomResourceDefinition) *envtest.Environment {
-	t.Helper()
-	servers.mu.Lock()
-	defer servers.mu.Unlock()
-	if running := servers.running[name]; running != nil {
-		return running
-	}
-	assets, err := testenv.Binaries()
-	if err != nil {
-		t.Fatal(err)
-	}
-	environment := &envtest.Environment{BinaryAssetsDirectory: assets, CRDs: crds}
-	if _, err := environment.Start(); err != nil {
-		t.Fatalf("starting API server %q: %v", name, err)
-	}
-	if servers.running == nil {
-		servers.running = map[string]*envtest.Environment{}
-	}
-	servers.running[name] = environment
-	return environment
-}
-
-func managementServer(t testing.TB) *envtest.Environment {
-	t.Helper()
-	return apiServer(t, "management", &apiextensionsv1.CustomResourceDefinition{
+// management and servers are started when a test first uses them, and stopped by TestMain.
+var (
+	management = &envtest.Server{CRDs: []*apiextensionsv1.CustomResourceDefinition{{
 		ObjectMeta: metav1.ObjectMeta{Name: "clusters.cluster.x-k8s.io"},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: clusterv1.GroupVersion.Group, Scope: apiextensionsv1.NamespaceScoped,
@@ -88,11 +43,34 @@ func managementServer(t testing.TB) *envtest.Environment {
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
 				Name: clusterv1.GroupVersion.Version, Served: true, Storage: true,
 				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
-					Type: "object", XPreserveUnknownFields: ptr.To(true),
+					Type: "object", XPreserveUnknownFields: new(true),
 				}},
 			}},
 		},
-	})
+	}}}
+	servers = map[string]*envtest.Server{"a": {}, "b": {}, "empty": {}, "events": {}}
+)
+
+func TestMain(m *testing.M) {
+	stops := []func() error{management.Stop}
+	for _, server := range servers {
+		stops = append(stops, server.Stop)
+	}
+	envtest.Main(m, stops...)
+}
+
+// apiServer returns the configuration of the shared API server of that name.
+func apiServer(t testing.TB, name string) *rest.Config { return start(t, servers[name]) }
+
+func managementServer(t testing.TB) *rest.Config { return start(t, management) }
+
+func start(t testing.TB, server *envtest.Server) *rest.Config {
+	t.Helper()
+	config, err := server.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
 }
 
 // world is a manager with Connections, in a namespace of its own.
@@ -111,7 +89,7 @@ type world struct {
 func newWorld(t testing.TB, change func(*Options)) *world {
 	t.Helper()
 	ctrl.SetLogger(logr.Discard())
-	config := managementServer(t).Config
+	config := managementServer(t)
 	scheme := runtime.NewScheme()
 	utilruntime.Must(corev1.AddToScheme(scheme))
 	utilruntime.Must(clusterv1.AddToScheme(scheme))
@@ -143,7 +121,7 @@ func (w *world) start(config *rest.Config, scheme *runtime.Scheme) {
 		Scheme:     scheme,
 		Metrics:    server.Options{BindAddress: "0"},
 		Cache:      cache.Options{DefaultNamespaces: map[string]cache.Config{w.namespace: {}}},
-		Controller: ctrlconfig.Controller{SkipNameValidation: ptr.To(true)},
+		Controller: ctrlconfig.Controller{SkipNameValidation: new(true)},
 	})
 	w.Expect(err).NotTo(gomega.HaveOccurred())
 	w.Expect(w.connections.Register(mgr)).To(gomega.Succeed())
@@ -248,7 +226,7 @@ func (w *world) refused(name string, reason Reason) State {
 // kubeconfigOf writes a client configuration as a kubeconfig.
 func kubeconfigOf(t testing.TB, config *rest.Config) string {
 	t.Helper()
-	content, err := testenv.Kubeconfig(config)
+	content, err := envtest.Kubeconfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,11 +7,10 @@ import (
 	"errors"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"drover.io/machine-controller/internal/workload/nodecache"
 	"drover.io/runtime/kubeconfig"
 	"drover.io/runtime/requesterror"
+	"drover.io/runtime/workload"
 )
 
 // failure is why an attempt to connect, or a probe, came to nothing.
@@ -31,28 +30,22 @@ func failed(reason Reason, format string, args ...any) *failure {
 	return &failure{reason: reason, message: requesterror.Truncate(fmt.Sprintf(format, args...))}
 }
 
-// classify turns what a request to the API server at host ended with into a
-// failure. Its message is the same each time the same thing happens, because it
-// ends up in conditions.
+// classify returns the failure of a request to the API server at host that ended with an error.
 func classify(host string, err error) *failure {
-	switch {
-	case errors.Is(err, nodecache.ErrFull):
+	if errors.Is(err, nodecache.ErrFull) {
 		full := failed(ReasonNodesTooLarge, "the Nodes of API server %s and of the other workload clusters of the namespace take more memory than --node-memory-per-namespace allows; remove what makes them so many or so large, or raise the flag", host)
 		full.full = true
 		return full
-	case apierrors.IsUnauthorized(err):
-		return failed(ReasonUnauthorized, "API server %s refuses the credentials in the kubeconfig; renew them in the Secret", host)
-	case apierrors.IsForbidden(err):
-		return failed(ReasonForbidden, "API server %s: %s", host, statusOf(err).Status().Message)
-	default:
-		return failed(ReasonUnreachable, "API server %s: %s", host, requesterror.Describe(err))
 	}
-}
-
-func statusOf(err error) *apierrors.StatusError {
-	status := &apierrors.StatusError{}
-	errors.As(err, &status)
-	return status
+	f := workload.Classify(host, err)
+	reason := ReasonUnreachable
+	switch f.Kind {
+	case workload.Unauthorized:
+		reason = ReasonUnauthorized
+	case workload.Forbidden:
+		reason = ReasonForbidden
+	}
+	return &failure{reason: reason, message: f.Message}
 }
 
 // badKubeconfig is the failure of a kubeconfig that cannot be used.

@@ -17,7 +17,7 @@ import (
 
 func TestReadKubeconfig(t *testing.T) {
 	t.Parallel()
-	live := liveClient(t, managementServer(t).Config)
+	live := liveClient(t, managementServer(t))
 	tests := map[string]struct {
 		data    map[string][]byte // nil for no Secret
 		want    string

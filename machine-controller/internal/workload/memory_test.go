@@ -22,6 +22,7 @@ import (
 
 	"drover.io/runtime/httplimit"
 	"drover.io/runtime/requesterror"
+	"drover.io/runtime/workload"
 )
 
 // opened are connections of so many Clusters of one namespace to a server, which nothing was sent on.
@@ -66,9 +67,9 @@ func TestAProbeReadsLittle(t *testing.T) {
 func TestLongAnswersOfATenantAreBounded(t *testing.T) {
 	t.Parallel()
 	end := make(chan struct{})
-	_, connections := opened(t, 2*longAnswers, func(w http.ResponseWriter, r *http.Request) {
+	_, connections := opened(t, 2*workload.LongAnswers, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(`{"metadata":{"name":"` + strings.Repeat("1", 2*shortAnswer)))
+		_, _ = w.Write([]byte(`{"metadata":{"name":"` + strings.Repeat("1", 2*workload.ShortAnswer)))
 		if flusher, ok := w.(http.Flusher); ok {
 			flusher.Flush()
 		}
@@ -84,13 +85,13 @@ func TestLongAnswersOfATenantAreBounded(t *testing.T) {
 			ended <- each.Client().Get(t.Context(), client.ObjectKey{Namespace: "kube-system", Name: "claim"}, &coordinationv1.Lease{})
 		}()
 	}
-	for range len(connections) - longAnswers/2 { // one namespace has half of the places
+	for range len(connections) - workload.LongAnswers/2 { // one namespace has half of the places
 		if err := <-ended; !requesterror.IsUnanswered(err) {
 			t.Errorf("got %v, want one for which IsUnanswered is true", err)
 		}
 	}
 	close(end)
-	for range longAnswers / 2 {
+	for range workload.LongAnswers / 2 {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}

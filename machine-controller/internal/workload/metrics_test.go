@@ -35,7 +35,7 @@ func (w *world) series(name, label string) map[string]float64 {
 
 func TestMetricsFollowTheClusters(t *testing.T) {
 	t.Parallel()
-	a := apiServer(t, "a").Config
+	a := apiServer(t, "a")
 	w := newWorld(t, asIs)
 	w.cluster("a", kubeconfigOf(t, a))
 	w.cluster("b", "not a kubeconfig")

@@ -20,6 +20,7 @@ import (
 
 	"drover.io/machine-controller/internal/paging"
 	"drover.io/machine-controller/internal/workload/nodecache"
+	"drover.io/runtime/workload"
 )
 
 // nodesPage is how many Nodes a page of a list has.
@@ -92,7 +93,7 @@ func (w *nodeWatch) watch(ctx context.Context, options metav1.ListOptions) (watc
 	case utilnet.IsConnectionRefused(err), apierrors.IsTooManyRequests(err):
 		// The Reflector would sleep on these, deaf to being stopped. On any
 		// other error it lists instead, and list takes note of how that ends.
-		err = opaque{err}
+		err = workload.Opaque(err)
 	}
 	return stream, err
 }
@@ -116,7 +117,7 @@ func (w *nodeWatch) trouble() error {
 	defer w.mu.Unlock()
 	switch {
 	case w.stopped:
-		return errClosed
+		return workload.ErrClosed
 	case w.full:
 		return nodecache.ErrFull
 	default:
@@ -138,9 +139,3 @@ func (w *nodeWatch) stop() {
 	defer w.mu.Unlock()
 	w.stopped = true
 }
-
-// opaque hides what kind of error it holds.
-type opaque struct{ err error }
-
-// Error is the message of the hidden error.
-func (o opaque) Error() string { return o.err.Error() }

@@ -17,9 +17,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	ctrlenvtest "sigs.k8s.io/controller-runtime/pkg/envtest"
 
-	"drover.io/machine-controller/internal/testenv"
+	"drover.io/runtime/envtest"
 )
 
 // whoami asks the workload cluster's API server who a Connection is.
@@ -60,13 +60,13 @@ func serviceAccount(t *testing.T, config *rest.Config, name string) (*corev1.Ser
 func TestRotatedKubeconfigTakesOverWithoutInterruption(t *testing.T) {
 	t.Parallel()
 	a := apiServer(t, "a")
-	other, err := a.AddUser(envtest.User{Name: "rotated", Groups: []string{"system:masters"}}, nil)
+	other, err := servers["a"].AddUser("rotated", "system:masters")
 	if err != nil {
 		t.Fatal(err)
 	}
 	// No probe ever notices anything: only the Secret's watch can.
 	w := newWorld(t, func(o *Options) { o.ProbeInterval = time.Hour })
-	w.cluster("a", kubeconfigOf(t, a.Config))
+	w.cluster("a", kubeconfigOf(t, a))
 	first := w.connected("a")
 	since := w.connections.State(w.key("a")).ConnectedSince
 
@@ -77,7 +77,7 @@ func TestRotatedKubeconfigTakesOverWithoutInterruption(t *testing.T) {
 		t.Error("the working connection was given up for one that does not work")
 	}
 
-	w.secret("a", kubeconfigOf(t, other.Config()))
+	w.secret("a", kubeconfigOf(t, other))
 	w.Eventually(func() (replaced bool, err error) {
 		second, err := w.connections.Get(w.key("a"))
 		return second != first, err
@@ -92,7 +92,7 @@ func TestRotatedKubeconfigTakesOverWithoutInterruption(t *testing.T) {
 
 func TestRefusedCredentialsAreReplacedAtOnce(t *testing.T) {
 	t.Parallel()
-	a := apiServer(t, "a").Config
+	a := apiServer(t, "a")
 	account, as := serviceAccount(t, a, "refused")
 	// An attempt that failed is not repeated within the test.
 	w := newWorld(t, func(o *Options) { o.RetryInterval, o.MaxRetryInterval = time.Hour, time.Hour })
@@ -112,11 +112,11 @@ func TestRefusedCredentialsAreReplacedAtOnce(t *testing.T) {
 
 func TestAnAPIServerThatComesBackIsConnectedAgain(t *testing.T) {
 	t.Parallel()
-	assets, err := testenv.Binaries()
+	assets, err := envtest.Binaries()
 	if err != nil {
 		t.Fatal(err)
 	}
-	environment := &envtest.Environment{BinaryAssetsDirectory: assets}
+	environment := &ctrlenvtest.Environment{BinaryAssetsDirectory: assets}
 	server := environment.ControlPlane.GetAPIServer()
 	server.CertDir = t.TempDir() // Kept when the server stops, with its keys.
 	config, err := environment.Start()
@@ -157,7 +157,7 @@ func TestAnAPIServerThatComesBackIsConnectedAgain(t *testing.T) {
 
 // TestNothingIsLeftBehind does not run in parallel: it counts goroutines.
 func TestNothingIsLeftBehind(t *testing.T) {
-	a := apiServer(t, "a").Config
+	a := apiServer(t, "a")
 	w := newWorld(t, asIs)
 	w.cluster("first", kubeconfigOf(t, a))
 	w.connected("first")

@@ -17,7 +17,7 @@ import (
 // learns it from a list, a streamed list, and an event.
 func TestNodesOfATenantHaveAnEnd(t *testing.T) {
 	t.Parallel()
-	a := apiServer(t, "a").Config
+	a := apiServer(t, "a")
 	live := liveClient(t, a)
 	large := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "large", Annotations: map[string]string{"x": strings.Repeat("x", 190<<10)}}}
 	w := newWorld(t, func(o *Options) { o.NodeMemory = 150 << 10 })

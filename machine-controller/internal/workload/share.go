@@ -4,12 +4,14 @@
 package workload
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
 	"sync"
 	"time"
 
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/clock"
 
 	"drover.io/runtime/fairshare"
@@ -23,11 +25,6 @@ const (
 	slowRequests = 6
 	// answerBytes bounds what is read of one answer, which client-go holds in memory.
 	answerBytes = 16 << 20
-	// shortAnswer is how long an answer may be that is read beside any number of others.
-	shortAnswer = 256 << 10
-	// longAnswers is how many longer ones are read at the same time, from all API servers together. A page of 500 Pods
-	// is such an answer.
-	longAnswers = 6
 	// probeBytes bounds the answer to a probe, which is a version, or a refusal with its reason.
 	probeBytes = 64 << 10
 )
@@ -146,4 +143,17 @@ func (b *body) Read(p []byte) (int, error) {
 func (b *body) Close() error {
 	defer b.end()
 	return b.ReadCloser.Close()
+}
+
+// limiter bounds how long a request waits for its turn.
+type limiter struct {
+	flowcontrol.RateLimiter
+	patience time.Duration
+}
+
+// Wait returns once the request may be sent.
+func (l limiter) Wait(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, l.patience)
+	defer cancel()
+	return l.RateLimiter.Wait(ctx)
 }

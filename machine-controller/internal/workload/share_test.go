@@ -156,7 +156,7 @@ func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 // ends. It notes what it does not answer.
 func hanging(t *testing.T, nodes bool) (kubeconfig string, hung chan string) {
 	t.Helper()
-	a, hung, ended := apiServer(t, "a").Config, make(chan string, 1000), make(chan struct{})
+	a, hung, ended := apiServer(t, "a"), make(chan string, 1000), make(chan struct{})
 	server := before(t, a, func(_ http.ResponseWriter, request *http.Request) bool {
 		if request.URL.Path == "/version" || nodes && request.URL.Path == "/api/v1/nodes" {
 			return false
@@ -174,7 +174,7 @@ func hanging(t *testing.T, nodes bool) (kubeconfig string, hung chan string) {
 // what it holds for an hour.
 func TestClustersThatAnswerHalfHoldUpNobody(t *testing.T) {
 	t.Parallel()
-	a := apiServer(t, "a").Config
+	a := apiServer(t, "a")
 	w := newWorld(t, func(o *Options) { o.SyncTimeout, o.FirstSyncTimeout = time.Hour, 300*time.Millisecond })
 	hole, _ := blackHole(t)
 	toHole := kubeconfigOf(t, at(a, hole))
@@ -195,7 +195,7 @@ func TestClustersThatAnswerHalfHoldUpNobody(t *testing.T) {
 // nothing else, and to one that is well.
 func TestAClusterThatHangsHoldsOneWorker(t *testing.T) {
 	t.Parallel()
-	a, clock := apiServer(t, "a").Config, clocktesting.NewFakeClock(epoch)
+	a, clock := apiServer(t, "a"), clocktesting.NewFakeClock(epoch)
 	w := newWorld(t, func(o *Options) { o.RequestTimeout, o.Clock = time.Hour, clock })
 	halfway, hung := hanging(t, true)
 	t.Cleanup(w.stop)
@@ -226,7 +226,7 @@ func TestAClusterThatHangsHoldsOneWorker(t *testing.T) {
 // TestRedirectsAreNotFollowed lets an API server send the manager elsewhere.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	t.Parallel()
-	a := apiServer(t, "a").Config
+	a := apiServer(t, "a")
 	reached := make(chan struct{}, 1)
 	inside := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached <- struct{}{} }))
 	t.Cleanup(inside.Close)

@@ -48,7 +48,7 @@ func before(t *testing.T, config *rest.Config, handle func(http.ResponseWriter, 
 
 func TestConnectsToAnAPIServerThatNeverEndsAStreamedList(t *testing.T) {
 	t.Parallel()
-	a := apiServer(t, "a").Config
+	a := apiServer(t, "a")
 	createNode(t, liveClient(t, a), "stream-1", "sim://stream")
 	w := newWorld(t, func(o *Options) { o.SyncTimeout = 500 * time.Millisecond })
 	config := before(t, a, func(response http.ResponseWriter, request *http.Request) bool {
@@ -68,7 +68,7 @@ func TestConnectsToAnAPIServerThatNeverEndsAStreamedList(t *testing.T) {
 
 func TestAnAnswerIsAnAnswer(t *testing.T) {
 	t.Parallel()
-	a := apiServer(t, "a").Config
+	a := apiServer(t, "a")
 	w := newWorld(t, asIs)
 	config := before(t, a, func(response http.ResponseWriter, request *http.Request) bool {
 		if request.URL.Path != "/api/v1/nodes/busy" {

@@ -15,6 +15,7 @@ import (
 
 	"drover.io/machine-controller/internal/workload/nodecache"
 	"drover.io/runtime/requesterror"
+	"drover.io/runtime/workload"
 )
 
 // TestWhatAnAPIServerSaysIsKeptInShort: it stands in the conditions of the Cluster and of all that belongs to it.
@@ -72,7 +73,7 @@ func TestAClaimIsThatOfItsKubeconfig(t *testing.T) {
 	expect("after an attempt that says nothing", ClaimForeign)
 }
 
-func emptyTransport(t *testing.T) *transport {
+func emptyTransport(t *testing.T) *workload.Transport {
 	t.Helper()
 	_, connections := opened(t, 1, func(http.ResponseWriter, *http.Request) {})
 	return connections[0].transport
@@ -81,7 +82,7 @@ func emptyTransport(t *testing.T) *transport {
 // TestAWatchThatIsNeverAnsweredIsGivenUp lists its Nodes and never begins the answer to their watch: they are listed again.
 func TestAWatchThatIsNeverAnsweredIsGivenUp(t *testing.T) {
 	t.Parallel()
-	a := apiServer(t, "a").Config
+	a := apiServer(t, "a")
 	w := newWorld(t, func(o *Options) { o.SyncTimeout = 500 * time.Millisecond })
 	ended := make(chan struct{})
 	config := before(t, a, func(response http.ResponseWriter, request *http.Request) bool {

@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// element is a piece of an answer.
+// element is an XML element of an answer.
 type element struct {
 	XMLName  xml.Name
 	Text     string    `xml:",chardata"`
 	Children []element `xml:",any"`
 }
 
-// CheckAnswer checks the XML of an answer: every element has to be one that the description knows, at its
+// CheckAnswer checks the XML of an answer: every element has to be in the description, at its
 // place, with a value of its type.
 func (m *Model) CheckAnswer(action string, answer []byte) error {
 	operation, ok := m.Operations[action]

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package model checks requests and answers of the EC2 query protocol against the official description of
-// EC2, so that a fake cannot take or tell what the real one would not. It knows the operations that the
-// driver uses; reduce/main.go says where the description comes from.
+// EC2, so that a fake cannot accept or answer what EC2 would not. It has the operations that the driver uses;
+// reduce/main.go documents the source of the description.
 package model
 
 import (
@@ -28,8 +28,7 @@ type Model struct {
 	Shapes     map[string]*Shape    `json:"shapes"`
 }
 
-// Operation names the shapes of a request and its answer. Where the answer has none, it says nothing but that
-// it was done.
+// Operation names the shapes of a request and its answer. An answer without a shape is empty.
 type Operation struct {
 	Input  Reference `json:"input"`
 	Output Reference `json:"output"`
@@ -74,21 +73,21 @@ func (m *Model) CheckRequest(action string, parameters url.Values) error {
 	if !ok {
 		return &Error{"InvalidAction", action, "the action is not valid for this web service"}
 	}
-	tree, err := grow(parameters)
+	tree, err := parseTree(parameters)
 	if err != nil {
 		return err
 	}
 	return m.check(operation.Input, "", tree)
 }
 
-// node is a parameter with all whose names go on from its own.
+// node is a parameter with those whose names begin with its own.
 type node struct {
 	value    *string
 	children map[string]*node
 }
 
-// grow makes the tree of parameters that dots and numbers in their names describe.
-func grow(parameters url.Values) (*node, error) {
+// parseTree returns the tree of parameters that dots and numbers in their names describe.
+func parseTree(parameters url.Values) (*node, error) {
 	root := &node{children: map[string]*node{}}
 	for name, values := range parameters {
 		if name == "Action" || name == "Version" {
@@ -149,7 +148,7 @@ func (m *Model) checkStructure(shape *Shape, path string, at *node) error {
 	return nil
 }
 
-// checkList wants numbers from 1 on, without a gap, right behind the list's name: EC2's lists are flat.
+// checkList requires numbers from 1 without a gap directly after the list's name: EC2's lists are flat.
 func (m *Model) checkList(shape *Shape, path string, at *node) error {
 	for n := 1; n <= len(at.children); n++ {
 		item := at.children[strconv.Itoa(n)]

@@ -11,8 +11,8 @@ import (
 	"drover.io/infra-providers/aws/awsfake/model"
 )
 
-// TestRequestsAreChecked proves that the checks find what they are for.
-func TestRequestsAreChecked(t *testing.T) {
+// TestCheckRequest proves that the checks find violations.
+func TestCheckRequest(t *testing.T) {
 	t.Parallel()
 	known, err := model.Load()
 	if err != nil {
@@ -23,18 +23,18 @@ func TestRequestsAreChecked(t *testing.T) {
 		query  string
 		code   string
 	}{
-		"takes a good request":                   {"RunInstances", "MinCount=1&MaxCount=1&TagSpecification.1.ResourceType=volume&TagSpecification.1.Tag.1.Key=a&NetworkInterface.1.SecurityGroupId.1=sg-1", ""},
-		"refuses an action that is not there":    {"LaunchInstances", "", "InvalidAction"},
-		"misses what is required":                {"RunInstances", "MinCount=1", "MissingParameter"},
-		"misses what is required inside":         {"RunInstances", "MinCount=1&MaxCount=1&CreditSpecification.Nothing=1", "UnknownParameter"},
-		"refuses a name that is not there":       {"RunInstances", "MinCount=1&MaxCount=1&Size=3", "UnknownParameter"},
-		"refuses a name that is elsewhere":       {"RunInstances", "MinCount=1&MaxCount=1&Ebs.VolumeSize=3", "UnknownParameter"},
+		"accepts a valid request":                {"RunInstances", "MinCount=1&MaxCount=1&TagSpecification.1.ResourceType=volume&TagSpecification.1.Tag.1.Key=a&NetworkInterface.1.SecurityGroupId.1=sg-1", ""},
+		"refuses an unknown action":              {"LaunchInstances", "", "InvalidAction"},
+		"requires a required parameter":          {"RunInstances", "MinCount=1", "MissingParameter"},
+		"refuses an unknown nested parameter":    {"RunInstances", "MinCount=1&MaxCount=1&CreditSpecification.Nothing=1", "UnknownParameter"},
+		"refuses an unknown name":                {"RunInstances", "MinCount=1&MaxCount=1&Size=3", "UnknownParameter"},
+		"refuses a name at the wrong place":      {"RunInstances", "MinCount=1&MaxCount=1&Ebs.VolumeSize=3", "UnknownParameter"},
 		"refuses a list under its member's name": {"RunInstances", "MinCount=1&MaxCount=1&TagSpecifications.1.ResourceType=volume", "UnknownParameter"},
 		"refuses a list that begins with 0":      {"RunInstances", "MinCount=1&MaxCount=1&SecurityGroupId.0=sg-1", "InvalidParameter"},
 		"refuses a list with a gap":              {"DescribeInstances", "InstanceId.1=i-1&InstanceId.3=i-3", "InvalidParameter"},
-		"refuses words for a number":             {"RunInstances", "MinCount=one&MaxCount=1", "InvalidParameterValue"},
-		"refuses words for a truth":              {"RunInstances", "MinCount=1&MaxCount=1&EbsOptimized=yes", "InvalidParameterValue"},
-		"refuses a value that is not there":      {"RunInstances", "MinCount=1&MaxCount=1&BlockDeviceMapping.1.Ebs.VolumeType=gp9", "InvalidParameterValue"},
+		"refuses text for a number":              {"RunInstances", "MinCount=one&MaxCount=1", "InvalidParameterValue"},
+		"refuses text for a boolean":             {"RunInstances", "MinCount=1&MaxCount=1&EbsOptimized=yes", "InvalidParameterValue"},
+		"refuses an unknown value":               {"RunInstances", "MinCount=1&MaxCount=1&BlockDeviceMapping.1.Ebs.VolumeType=gp9", "InvalidParameterValue"},
 		"refuses a page that is too large":       {"DescribeSubnets", "MaxResults=5000", "InvalidParameterValue"},
 		"refuses a structure with a value":       {"RunInstances", "MinCount=1&MaxCount=1&Placement=here", "InvalidParameterValue"},
 	} {
@@ -53,7 +53,7 @@ func TestRequestsAreChecked(t *testing.T) {
 	}
 }
 
-func TestAnswersAreChecked(t *testing.T) {
+func TestCheckAnswer(t *testing.T) {
 	t.Parallel()
 	known, err := model.Load()
 	if err != nil {
@@ -63,11 +63,11 @@ func TestAnswersAreChecked(t *testing.T) {
 		answer string
 		ok     bool
 	}{
-		"takes a good answer":                {`<DescribeSubnetsResponse><requestId>1</requestId><subnetSet><item><subnetId>s</subnetId></item></subnetSet></DescribeSubnetsResponse>`, true},
+		"accepts a valid answer":             {`<DescribeSubnetsResponse><requestId>1</requestId><subnetSet><item><subnetId>s</subnetId></item></subnetSet></DescribeSubnetsResponse>`, true},
 		"refuses another answer":             {`<DescribeImagesResponse></DescribeImagesResponse>`, false},
 		"refuses an element of another name": {`<DescribeSubnetsResponse><subnets></subnets></DescribeSubnetsResponse>`, false},
 		"refuses items of another name":      {`<DescribeSubnetsResponse><subnetSet><member/></subnetSet></DescribeSubnetsResponse>`, false},
-		"refuses words for a number":         {`<DescribeSubnetsResponse><subnetSet><item><availableIpAddressCount>many</availableIpAddressCount></item></subnetSet></DescribeSubnetsResponse>`, false},
+		"refuses text for a number":          {`<DescribeSubnetsResponse><subnetSet><item><availableIpAddressCount>many</availableIpAddressCount></item></subnetSet></DescribeSubnetsResponse>`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

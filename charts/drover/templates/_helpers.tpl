@@ -1,0 +1,62 @@
+{{/*
+The programs that are to be installed, as JSON: a map from the program's name to its settings.
+*/}}
+{{- define "drover.programs" -}}
+{{- $programs := dict -}}
+{{- range $name, $settings := .Values.managers -}}
+  {{- if not (has $name (list "machine-controller" "bootstrap")) -}}
+    {{- fail (printf "managers.%s: there is no such manager: machine-controller and bootstrap are known" $name) -}}
+  {{- end -}}
+  {{- if ($settings | default dict).enabled -}}
+    {{- $_ := set $programs $name $settings -}}
+  {{- end -}}
+{{- end -}}
+{{- $clouds := list -}}
+{{- range $path, $_ := .Files.Glob "files/manager/infra-*.yaml" -}}
+  {{- $clouds = append $clouds (trimSuffix ".yaml" (trimPrefix "files/manager/infra-" $path)) -}}
+{{- end -}}
+{{- range $cloud, $settings := .Values.infrastructure -}}
+  {{- if not (has $cloud $clouds) -}}
+    {{- fail (printf "infrastructure.%s: there is no such provider: %s are known" $cloud (join ", " (sortAlpha $clouds))) -}}
+  {{- end -}}
+  {{- if dig "enabled" true ($settings | default dict) -}}
+    {{- $_ := set $programs (printf "infra-%s" $cloud) ($settings | default dict) -}}
+  {{- end -}}
+{{- end -}}
+{{- toJson $programs -}}
+{{- end -}}
+
+{{/*
+The full name of a program's image. Takes root and program.
+*/}}
+{{- define "drover.image" -}}
+{{- $image := .root.Values.image -}}
+{{- printf "%s/drover-%s:%s" ($image.registry | default (index .root.Chart.Annotations "drover.io/registry") | default "localhost") .program ($image.tag | default .root.Chart.AppVersion) -}}
+{{- end -}}
+
+{{/*
+The labels of every object of a program. Takes root and program.
+*/}}
+{{- define "drover.labels" -}}
+app.kubernetes.io/name: drover-{{ .program }}
+app.kubernetes.io/part-of: drover
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+{{- end -}}
+
+{{/*
+The arguments that every manager gets. Takes root and settings.
+*/}}
+{{- define "drover.args" -}}
+- --leader-elect
+- --log-format={{ .root.Values.log.format }}
+- --v={{ .root.Values.log.level }}
+{{- with .root.Values.watchFilter }}
+- --watch-filter={{ . }}
+{{- end }}
+{{- with .root.Values.watchNamespace }}
+- --namespace={{ . }}
+{{- end }}
+{{- range .settings.args }}
+- {{ . | quote }}
+{{- end }}
+{{- end -}}

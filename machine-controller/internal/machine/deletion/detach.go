@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package deletion
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"drover.io/machine-controller/internal/volume"
+	"drover.io/runtime/requesterror"
+)
+
+// detachStep waits until the volumes of the drained Pods are detached from the Node, as a disk that is still attached
+// can be lost with the instance, for at most spec.deletion.nodeVolumeDetachTimeoutSeconds.
+type detachStep struct {
+	drainStep
+	volumes *volume.Waiter
+}
+
+func (d detachStep) run(ctx context.Context, s *State) (Progress, error) {
+	m := s.Machine
+	if _, excluded := m.Annotations[clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation]; excluded || !s.needsDrain() || preTerminateStarted(m) {
+		return done, nil
+	}
+	if timedOut(deletionStatus(m).WaitForNodeVolumeDetachStartTime, m.Spec.Deletion.NodeVolumeDetachTimeoutSeconds, d.clock.Now()) {
+		if wasAt(m, clusterv1.MachineDeletingWaitingForVolumeDetachReason) {
+			d.events.detachTimedOut(m, m.Status.NodeRef.Name)
+		}
+		return done, nil
+	}
+	connection, err := d.workloads.Get(s.clusterKey())
+	if err != nil {
+		waiting := d.waiting(s)
+		waiting.Message = disconnected(s, "wait for volumes", "nodeVolumeDetachTimeoutSeconds", clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation)
+		return waiting, nil //nolint:nilerr // the condition reports it, and the connection triggers a reconcile
+	}
+	if s.Node == nil {
+		waiting := d.waiting(s)
+		waiting.Message = nodeUnknown(s)
+		return waiting, nil // the event that makes the Node known triggers a reconcile
+	}
+	result, err := d.volumes.Detached(ctx, volume.Request{
+		Cluster: s.clusterKey(),
+		Client:  connection.Client(),
+		Node:    m.Status.NodeRef.Name,
+		Skipped: func(ctx context.Context) ([]*corev1.Pod, error) { return d.skipped(ctx, s) },
+	})
+	switch {
+	case requesterror.IsUnanswered(err):
+		return unanswered(d.waiting(s)), nil
+	case err != nil:
+		return Progress{}, fmt.Errorf("waiting for volumes: %w", err)
+	case result.Done:
+		if wasAt(m, clusterv1.MachineDeletingWaitingForVolumeDetachReason) {
+			d.events.volumesDetached(m, m.Status.NodeRef.Name)
+		}
+		return done, nil
+	}
+	waiting := d.waiting(s)
+	waiting.Message = result.Message()
+	waiting.RequeueAfter = earliest(waiting.RequeueAfter, result.RequeueAfter)
+	return waiting, nil
+}
+
+// waiting records since when the volumes are awaited; the timeout counts from then.
+func (d detachStep) waiting(s *State) Progress {
+	started := &deletionStatus(s.Machine).WaitForNodeVolumeDetachStartTime
+	setStartTime(started, d.clock.Now())
+	return Progress{
+		Reason:       clusterv1.MachineDeletingWaitingForVolumeDetachReason,
+		RequeueAfter: untilTimeout(*started, s.Machine.Spec.Deletion.NodeVolumeDetachTimeoutSeconds, d.clock.Now()),
+	}
+}
+
+// skipped are the Pods that the drain leaves on the Node; their volumes stay attached.
+func (d detachStep) skipped(ctx context.Context, s *State) ([]*corev1.Pod, error) {
+	connection, err := d.workloads.Get(s.clusterKey())
+	if err != nil {
+		return nil, err
+	}
+	request, err := d.request(ctx, connection, s)
+	if err != nil {
+		return nil, err
+	}
+	return d.drainer.Skipped(ctx, request)
+}

@@ -1,0 +1,95 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package deletion
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	testingclock "k8s.io/utils/clock/testing"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"drover.io/machine-controller/internal/workload"
+)
+
+func TestNodeStepGivesUpAfterItsTimeout(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		seconds *int32
+		given   time.Duration // zero is never
+	}{
+		"of 10s by default": {nil, 10 * time.Second},
+		"of the Machine":    {new(int32(60)), time.Minute},
+		"or never":          {new(int32(0)), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			clk := testingclock.NewFakePassiveClock(epoch)
+			recorded := events.NewFakeRecorder(10)
+			step := &nodeStep{workloads: workload.New(workload.Options{}), events: &recorder{recorded}, clock: clk}
+			s := deleting(func(s *State) { s.Machine.Spec.Deletion.NodeDeletionTimeoutSeconds = test.seconds })
+			var progress Progress
+			run := func() bool {
+				var err error
+				progress, err = step.run(t.Context(), s)
+				if err != nil || (!progress.Done && progress.RequeueAfter != nodeDeletionRetry) {
+					t.Fatalf("progress %+v, error %v", progress, err)
+				}
+				return progress.Done
+			}
+			if run() {
+				t.Fatal("gave up at once")
+			}
+			if progress.Reason != clusterv1.MachineDeletingDeletingNodeReason || !strings.Contains(progress.Message, "n") {
+				t.Errorf("progress is %+v", progress)
+			}
+			if test.given == 0 {
+				clk.SetTime(epoch.Add(1000 * time.Hour))
+				if run() {
+					t.Error("gave up although the timeout is 0")
+				}
+				return
+			}
+			clk.SetTime(epoch.Add(test.given - time.Nanosecond))
+			if run() {
+				t.Error("gave up too early")
+			}
+			clk.SetTime(epoch.Add(test.given))
+			if !run() {
+				t.Fatal("did not give up")
+			}
+			if event := <-recorded.Events; !strings.Contains(event, "kubectl delete node n") {
+				t.Errorf("the event does not name the command: %s", event)
+			}
+			if step.startTimes.Len() != 0 {
+				t.Errorf("%d start times are left", step.startTimes.Len())
+			}
+		})
+	}
+}
+
+func TestNodeStepIsDone(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*State){
+		"when there never was a Node":                     func(s *State) { s.Machine.Status.NodeRef.Name, s.Node, s.NodeErr = "", nil, notFound },
+		"when the providerID is another Machine's":        func(s *State) { s.ProviderIDConflict = true },
+		"when the Node is deleted with the control plane": func(s *State) { s.ControlPlaneDeleting = true },
+		"when the Cluster is gone": func(s *State) {
+			s.Cluster = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", DeletionTimestamp: new(metav1.NewTime(epoch))}}
+			s.Machine.Spec.Deletion.NodeDeletionTimeoutSeconds = new(int32(0))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			step := &nodeStep{workloads: workload.New(workload.Options{}), events: &recorder{events.NewFakeRecorder(1)}, clock: testingclock.NewFakePassiveClock(epoch)}
+			progress, err := step.run(t.Context(), deleting(change))
+			if progress != done || err != nil {
+				t.Errorf("progress %+v, error %v", progress, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machine
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"drover.io/machine-controller/internal/contract"
+	"drover.io/machine-controller/internal/machine/deletion"
+)
+
+// deletingState is a machine that is being deleted, whose Node and InfraMachine exist.
+func deletingState(changes ...func(*state)) *state {
+	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "m-uid", DeletionTimestamp: new(metav1.NewTime(epoch))}}
+	m.Spec.ClusterName, m.Spec.ProviderID, m.Status.NodeRef.Name = "c", "sim://1", "n"
+	infra := reporting("I", nil)
+	s := &state{
+		machine: m,
+		cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "c-uid"}},
+		infra:   observed[contract.InfraMachine]{object: &contract.InfraMachine{Object: infra}},
+		node:    observed[corev1.Node]{object: nodeWith(nil)},
+	}
+	for _, change := range changes {
+		change(s)
+	}
+	return s
+}
+
+func TestOwner(t *testing.T) {
+	t.Parallel()
+	md, set := &clusterv1.MachineDeployment{}, &clusterv1.MachineSet{}
+	tests := map[string]struct {
+		state state
+		want  client.Object
+	}{
+		"is the MachineDeployment":                      {state{deployment: md, set: set}, md},
+		"is the MachineSet without a MachineDeployment": {state{set: set}, set},
+		"is nothing for a Machine that stands alone":    {state{}, nil},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := test.state.owner(); got != test.want {
+				t.Errorf("owner is %T, want %T", got, test.want)
+			}
+		})
+	}
+}
+
+// TestForDeletion checks the facts on which nothing is deleted or drained.
+func TestForDeletion(t *testing.T) {
+	t.Parallel()
+	boom := errors.New("boom")
+	for name, test := range map[string]struct {
+		change func(*state)
+		holds  func(deletion.State) bool
+	}{
+		"has the InfraMachine": {func(*state) {}, func(d deletion.State) bool {
+			return d.Infrastructure.Unstructured != nil && !d.Infrastructure.Foreign && !d.Infrastructure.Deleting()
+		}},
+		"has the Node": {func(*state) {}, func(d deletion.State) bool { return d.Node != nil && !d.ProviderIDConflict }},
+		"takes an object of another owner for foreign": {func(s *state) {
+			s.infra, s.bootstrap.err = observed[contract.InfraMachine]{err: &foreignError{}}, &foreignError{}
+		}, func(d deletion.State) bool { return d.Infrastructure.Foreign && d.Bootstrap.Foreign }},
+		"takes an object of a kind that cannot be referred to for foreign": {func(s *state) {
+			s.infra = observed[contract.InfraMachine]{err: &contract.InvalidReferenceError{}}
+		}, func(d deletion.State) bool { return d.Infrastructure.Foreign }},
+		"does not take an unreadable object for foreign or gone": {func(s *state) {
+			s.infra, s.bootstrap.err = observed[contract.InfraMachine]{err: boom}, boom
+		}, func(d deletion.State) bool {
+			return !d.Infrastructure.Foreign && !d.Bootstrap.Foreign && !d.Infrastructure.Deleting() && errors.Is(d.Bootstrap.Err, boom)
+		}},
+		"marks the Node of another Machine": {func(s *state) { s.node = observed[corev1.Node]{err: fmt.Errorf("%w: x", errProviderIDConflict)} },
+			func(d deletion.State) bool { return d.Node == nil && d.ProviderIDConflict }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if d := deletingState(test.change).forDeletion(false); !test.holds(d) {
+				t.Errorf("state is %+v", d)
+			}
+		})
+	}
+}

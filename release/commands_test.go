@@ -1,0 +1,156 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"io"
+	"log"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/registry"
+
+	"drover.io/release/internal/checksum"
+	"drover.io/release/internal/image"
+)
+
+// execute runs the program with arguments and returns what it prints.
+func execute(t *testing.T, arguments ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	command := newCommand()
+	command.SetArgs(arguments)
+	command.SetOut(&out)
+	err := command.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+func writeFile(t *testing.T, path string, content []byte) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// keys writes a pair of keys and returns their files.
+func keys(t *testing.T) (private, public string) {
+	t.Helper()
+	folder := t.TempDir()
+	publicKey, privateKey, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoded, err := x509.MarshalPKCS8PrivateKey(privateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encodedPublic, err := x509.MarshalPKIXPublicKey(publicKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, public = filepath.Join(folder, "key.pem"), filepath.Join(folder, "key.pub")
+	writeFile(t, private, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded}))
+	writeFile(t, public, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: encodedPublic}))
+	return private, public
+}
+
+func TestASignedReleaseIsVerified(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	writeFile(t, filepath.Join(folder, "drover.yaml"), []byte("kind: List\n"))
+	if err := checksum.Write(folder); err != nil {
+		t.Fatal(err)
+	}
+	private, public := keys(t)
+	_, otherPublic := keys(t)
+	if _, err := execute(t, "verify", folder, "--key", public); err == nil {
+		t.Error("a release without signature is accepted")
+	}
+	if _, err := execute(t, "sign", folder, "--key", private); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := execute(t, "verify", folder, "--key", public); err != nil || out != "verified "+folder+"\n" {
+		t.Errorf("got %q, %v", out, err)
+	}
+	if _, err := execute(t, "verify", folder, "--key", otherPublic); err == nil {
+		t.Error("the signature of another key is accepted")
+	}
+	writeFile(t, filepath.Join(folder, "drover.yaml"), []byte("kind: Pod\n"))
+	for _, arguments := range [][]string{{"verify", folder, "--key", public}, {"verify", folder}, {"sign", folder, "--key", private}} {
+		if _, err := execute(t, arguments...); err == nil || !strings.Contains(err.Error(), "drover.yaml has SHA-256") {
+			t.Errorf("%s of a changed file: got %v", arguments[0], err)
+		}
+	}
+	writeFile(t, filepath.Join(folder, "drover.yaml"), []byte("kind: List\n"))
+	writeFile(t, filepath.Join(folder, checksum.File), nil)
+	if _, err := execute(t, "verify", folder, "--key", public); err == nil || !strings.Contains(err.Error(), checksum.File) {
+		t.Errorf("changed checksums: got %v", err)
+	}
+}
+
+func TestPush(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(registry.New(registry.WithReferrersSupport(true), registry.Logger(log.New(io.Discard, "", 0))))
+	defer server.Close()
+	folder := t.TempDir()
+	binary := filepath.Join(folder, "binary")
+	writeFile(t, binary, []byte("binary"))
+	labels := image.Labels{Version: "v1.2.3", Created: time.Unix(1, 0)}
+	made, err := image.New(binary, "amd64", labels)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(folder, "images"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	builds := []image.Build{{Architecture: "amd64", Image: made, SBOM: []byte("{}")}}
+	if err := image.WriteArchive(filepath.Join(folder, "images", "drover-a.tar"), "localhost/drover-a:v1.2.3", "v1.2.3", builds, labels); err != nil {
+		t.Fatal(err)
+	}
+	address := strings.TrimPrefix(server.URL, "http://")
+	out, err := execute(t, "push", folder, "--registry", address+"/team")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := address + "/team/drover-a:v1.2.3@sha256:"; !strings.HasPrefix(out, want) {
+		t.Errorf("got %q, want it to begin with %q", out, want)
+	}
+}
+
+func TestArgumentsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	for title, test := range map[string]struct {
+		arguments []string
+		want      string
+	}{
+		"a version without v":             {[]string{"images", "--version=0.1.0"}, "--version"},
+		"a version that is a word":        {[]string{"images", "--version=latest"}, "--version"},
+		"a version with a leading zero":   {[]string{"images", "--version=v0.01.0"}, "--version"},
+		"a program that does not exist":   {[]string{"images", "--version=v0.1.0", "--only=infra-none"}, `"infra-none"`},
+		"a push without registry":         {[]string{"push", t.TempDir()}, `"registry"`},
+		"a push of nothing":               {[]string{"push", t.TempDir(), "--registry=localhost:1"}, "no images"},
+		"a signature without key":         {[]string{"sign", t.TempDir()}, `"key"`},
+		"a signature of nothing":          {[]string{"sign", t.TempDir(), "--key=none"}, "checksums"},
+		"a verification without argument": {[]string{"verify"}, "accepts 1 arg"},
+	} {
+		t.Run(title, func(t *testing.T) {
+			t.Parallel()
+			if _, err := execute(t, test.arguments...); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want an error with %q", err, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,318 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package chart
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"helm.sh/helm/v4/pkg/chart/loader/archive"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"drover.io/release/internal/program"
+)
+
+const root = "../../.."
+
+func assemble(t *testing.T) *Chart {
+	t.Helper()
+	programs, err := program.List(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := Assemble(root, programs, "v1.2.3", "registry.example/drover")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// settings are nested maps by a path with dots.
+func settings(path string, value any) map[string]any {
+	keys := strings.Split(path, ".")
+	for _, key := range slices.Backward(keys) {
+		value = map[string]any{key: value}
+	}
+	return value.(map[string]any)
+}
+
+func render(t *testing.T, settings map[string]any) map[string]*unstructured.Unstructured {
+	t.Helper()
+	objects, err := assemble(t).Render("some-namespace", settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	byName := map[string]*unstructured.Unstructured{}
+	for _, object := range objects {
+		name := object.GetKind() + "/" + object.GetName()
+		if _, twice := byName[name]; twice {
+			t.Errorf("%s is rendered twice", name)
+		}
+		byName[name] = object
+	}
+	return byName
+}
+
+// container is the container of a program's Deployment.
+func container(t *testing.T, objects map[string]*unstructured.Unstructured, program string) map[string]any {
+	t.Helper()
+	deployment := objects["Deployment/drover-"+program]
+	if deployment == nil {
+		t.Fatalf("%s has no Deployment", program)
+	}
+	containers, _, err := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
+	if err != nil || len(containers) != 1 {
+		t.Fatalf("%s has %d containers, %v", program, len(containers), err)
+	}
+	return containers[0].(map[string]any)
+}
+
+func TestAPackageIsTheSameEachTime(t *testing.T) {
+	t.Parallel()
+	first, err := assemble(t).Package(time.Unix(100, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := assemble(t).Package(time.Unix(100, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(first, second) {
+		t.Error("two packages of the same chart differ")
+	}
+	files, err := archive.LoadArchiveFiles(bytes.NewReader(first))
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := loader.LoadFiles(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := loaded.Validate(); err != nil {
+		t.Error(err)
+	}
+	if loaded.Metadata.Version != "1.2.3" || loaded.Metadata.AppVersion != "v1.2.3" {
+		t.Errorf("got version %s of %s", loaded.Metadata.Version, loaded.Metadata.AppVersion)
+	}
+}
+
+func TestWithoutSettingsTheManagersThatKnowNoCloudAreInstalled(t *testing.T) {
+	t.Parallel()
+	objects := render(t, nil)
+	var deployments []string
+	for name, object := range objects {
+		if object.GetKind() == "Deployment" {
+			deployments = append(deployments, name)
+		}
+		if namespace := object.GetNamespace(); namespace != "" && namespace != "some-namespace" {
+			t.Errorf("%s is in namespace %q", name, namespace)
+		}
+	}
+	slices.Sort(deployments)
+	if diff := cmp.Diff([]string{"Deployment/drover-bootstrap", "Deployment/drover-machine-controller"}, deployments); diff != "" {
+		t.Error(diff)
+	}
+	core := container(t, objects, "machine-controller")
+	if got := core["image"]; got != "registry.example/drover/drover-machine-controller:v1.2.3" {
+		t.Errorf("got image %v", got)
+	}
+	if diff := cmp.Diff([]any{"--leader-elect", "--log-format=text", "--v=0"}, core["args"]); diff != "" {
+		t.Error(diff)
+	}
+	for _, kind := range []string{"machines.cluster.x-k8s.io", "machinepolicies.policy.drover.io", "bootstrapconfigs.bootstrap.drover.io"} {
+		if objects["CustomResourceDefinition/"+kind] == nil {
+			t.Errorf("kind %s is not installed", kind)
+		}
+	}
+	for name := range objects {
+		if strings.Contains(name, "infrastructure.drover.io") {
+			t.Errorf("%s is installed without a provider", name)
+		}
+	}
+}
+
+func TestEveryProviderRuns(t *testing.T) {
+	t.Parallel()
+	for _, cloud := range assemble(t).Clouds() {
+		objects := render(t, settings("infrastructure."+cloud, map[string]any{}))
+		for _, name := range []string{
+			"Deployment/drover-infra-" + cloud, "ServiceAccount/drover-infra-" + cloud, "ClusterRole/drover-infra-" + cloud,
+			"ClusterRoleBinding/drover-infra-" + cloud, "ClusterRole/drover-infra-" + cloud + "-for-core",
+			"CustomResourceDefinition/" + cloud + "machines.infrastructure.drover.io",
+			"CustomResourceDefinition/" + cloud + "machinetemplates.infrastructure.drover.io",
+			"CustomResourceDefinition/restartremediations.infrastructure.drover.io",
+		} {
+			if objects[name] == nil {
+				t.Errorf("%s: there is no %s", cloud, name)
+			}
+		}
+	}
+}
+
+func TestPodsKeepTheRestrictedStandard(t *testing.T) {
+	t.Parallel()
+	for _, cloud := range assemble(t).Clouds() {
+		if cloud == "qemu" {
+			continue // its machines are processes of the host
+		}
+		objects := render(t, settings("infrastructure."+cloud, map[string]any{}))
+		for _, program := range []string{"machine-controller", "bootstrap", "infra-" + cloud} {
+			security, _ := container(t, objects, program)["securityContext"].(map[string]any)
+			want := map[string]any{
+				"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": map[string]any{"drop": []any{"ALL"}},
+			}
+			if diff := cmp.Diff(want, security); diff != "" {
+				t.Errorf("%s: %s", program, diff)
+			}
+			pod, _, _ := unstructured.NestedMap(objects["Deployment/drover-"+program].Object, "spec", "template", "spec", "securityContext")
+			if pod["runAsNonRoot"] != true || !cmp.Equal(pod["seccompProfile"], map[string]any{"type": "RuntimeDefault"}) {
+				t.Errorf("%s: got pod security context %v", program, pod)
+			}
+		}
+	}
+}
+
+func TestReplicasAreSpreadAndProtected(t *testing.T) {
+	t.Parallel()
+	objects := render(t, settings("infrastructure", map[string]any{"sim": map[string]any{}, "aws": map[string]any{"replicas": 3}}))
+	for program, want := range map[string]int64{"machine-controller": 2, "infra-aws": 3, "infra-sim": 1} {
+		deployment := objects["Deployment/drover-"+program]
+		if got, _, _ := unstructured.NestedInt64(deployment.Object, "spec", "replicas"); got != want {
+			t.Errorf("%s has %d replicas, want %d", program, got, want)
+		}
+		spread, _, _ := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "topologySpreadConstraints")
+		protected := objects["PodDisruptionBudget/drover-"+program] != nil
+		if (len(spread) == 2) != (want > 1) || protected != (want > 1) {
+			t.Errorf("%s with %d replicas has %d spread constraints, and a PodDisruptionBudget: %t", program, want, len(spread), protected)
+		}
+	}
+}
+
+func TestSettingsOfAManagerReachIt(t *testing.T) {
+	t.Parallel()
+	objects := render(t, map[string]any{
+		"image":          map[string]any{"registry": "mirror.example", "tag": "v9.9.9", "pullPolicy": "Always", "pullSecrets": []any{"pull"}},
+		"log":            map[string]any{"format": "json", "level": 2},
+		"watchFilter":    "blue",
+		"infrastructure": map[string]any{"hetzner": map[string]any{"credentialsSecret": "token", "args": []any{"--sync-period=5m"}, "serviceAccountAnnotations": map[string]any{"a": "b"}}},
+	})
+	manager := container(t, objects, "infra-hetzner")
+	if manager["image"] != "mirror.example/drover-infra-hetzner:v9.9.9" || manager["imagePullPolicy"] != "Always" {
+		t.Errorf("got image %v, %v", manager["image"], manager["imagePullPolicy"])
+	}
+	if diff := cmp.Diff([]any{"--leader-elect", "--log-format=json", "--v=2", "--watch-filter=blue", "--sync-period=5m"}, manager["args"]); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]any{map[string]any{"secretRef": map[string]any{"name": "token"}}}, manager["envFrom"]); diff != "" {
+		t.Error(diff)
+	}
+	pull, _, _ := unstructured.NestedSlice(objects["Deployment/drover-infra-hetzner"].Object, "spec", "template", "spec", "imagePullSecrets")
+	if diff := cmp.Diff([]any{map[string]any{"name": "pull"}}, pull); diff != "" {
+		t.Error(diff)
+	}
+	if got := objects["ServiceAccount/drover-infra-hetzner"].GetAnnotations()["a"]; got != "b" {
+		t.Errorf("got annotation %q of the ServiceAccount", got)
+	}
+	for _, other := range []string{"machine-controller", "bootstrap"} {
+		if container(t, objects, other)["envFrom"] != nil || objects["ServiceAccount/drover-"+other].GetAnnotations() != nil {
+			t.Errorf("%s gets what is the provider's", other)
+		}
+	}
+}
+
+func TestAWatchedNamespaceBoundsThePermissions(t *testing.T) {
+	t.Parallel()
+	objects := render(t, map[string]any{"watchNamespace": "team-a", "infrastructure": map[string]any{"aws": nil}})
+	for name, object := range objects {
+		if object.GetKind() != "ClusterRoleBinding" {
+			continue
+		}
+		role, _, _ := unstructured.NestedString(object.Object, "roleRef", "name")
+		rules, _, _ := unstructured.NestedSlice(objects["ClusterRole/"+role].Object, "rules")
+		for _, rule := range rules {
+			for _, resource := range rule.(map[string]any)["resources"].([]any) {
+				if resource != "customresourcedefinitions" && resource != "namespaces" {
+					t.Errorf("%s grants %v in all namespaces", name, resource)
+				}
+			}
+		}
+	}
+	for _, program := range []string{"machine-controller", "bootstrap", "infra-aws"} {
+		binding := objects["RoleBinding/drover-"+program]
+		if binding == nil || binding.GetNamespace() != "team-a" {
+			t.Errorf("%s has no RoleBinding in the watched namespace", program)
+		}
+		if args := fmt.Sprint(container(t, objects, program)["args"]); !strings.Contains(args, "--namespace=team-a") {
+			t.Errorf("%s has arguments %s", program, args)
+		}
+	}
+}
+
+func TestKindsAreKept(t *testing.T) {
+	t.Parallel()
+	objects := render(t, settings("infrastructure.aws", map[string]any{}))
+	for name, object := range objects {
+		if object.GetKind() == "CustomResourceDefinition" &&
+			(object.GetAnnotations()["helm.sh/resource-policy"] != "keep" || object.GetLabels()["app.kubernetes.io/part-of"] != "drover") {
+			t.Errorf("%s is not protected from deletion", name)
+		}
+	}
+	if objects["ValidatingAdmissionPolicyBinding/drover-kinds-are-kept"] == nil {
+		t.Error("no policy protects the kinds from deletion")
+	}
+	for name := range render(t, settings("crds.enabled", false)) {
+		if strings.HasPrefix(name, "CustomResourceDefinition/") || strings.HasPrefix(name, "ValidatingAdmissionPolicy") {
+			t.Errorf("%s is rendered although the kinds are not installed", name)
+		}
+	}
+}
+
+func TestAMonitorAndNetworkPoliciesWhereAsked(t *testing.T) {
+	t.Parallel()
+	without := render(t, nil)
+	with := render(t, map[string]any{
+		"metrics":       map[string]any{"serviceMonitor": map[string]any{"enabled": true, "labels": map[string]any{"team": "a"}}},
+		"networkPolicy": map[string]any{"enabled": true},
+	})
+	for _, name := range []string{"ServiceMonitor/drover-bootstrap", "NetworkPolicy/drover-machine-controller"} {
+		if without[name] != nil || with[name] == nil {
+			t.Errorf("%s: rendered by default: %t, where asked: %t", name, without[name] != nil, with[name] != nil)
+		}
+	}
+	if got := with["ServiceMonitor/drover-bootstrap"].GetLabels()["team"]; got != "a" {
+		t.Errorf("got label %q of the ServiceMonitor", got)
+	}
+}
+
+func TestSettingsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	c := assemble(t)
+	for title, test := range map[string]struct {
+		settings map[string]any
+		want     string
+	}{
+		"a provider that does not exist":    {settings("infrastructure.azure2", map[string]any{}), "infrastructure.azure2: there is no such provider: aws,"},
+		"a manager that does not exist":     {settings("managers.webhook", map[string]any{"enabled": true}), "managers.webhook"},
+		"a setting that does not exist":     {settings("replica", 3), "replica"},
+		"a provider's unknown setting":      {settings("infrastructure.aws", map[string]any{"secret": "a"}), "secret"},
+		"no replica":                        {settings("replicas", 0), "replicas"},
+		"a log level that shows Secrets":    {settings("log.level", 8), "level"},
+		"a namespace that cannot exist":     {settings("watchNamespace", "Team_A"), "watchNamespace"},
+		"a label value that cannot exist":   {settings("watchFilter", "a b"), "watchFilter"},
+		"a policy of pulling that is wrong": {settings("image.pullPolicy", "Sometimes"), "pullPolicy"},
+	} {
+		t.Run(title, func(t *testing.T) {
+			t.Parallel()
+			if _, err := c.Render("some-namespace", test.settings); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want an error with %q", err, test.want)
+			}
+		})
+	}
+}

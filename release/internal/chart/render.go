@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package chart
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/common/util"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"helm.sh/helm/v4/pkg/engine"
+	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+// Namespace is where Drover is installed by default.
+const Namespace = "drover-system"
+
+// Render returns the objects of the chart for settings that differ from its defaults, in the order in which they are to
+// be created.
+func (c *Chart) Render(namespace string, settings map[string]any) ([]*unstructured.Unstructured, error) {
+	loaded, err := loader.LoadFiles(c.buffered())
+	if err != nil {
+		return nil, fmt.Errorf("loading the chart: %w", err)
+	}
+	values, err := util.ToRenderValues(loaded, settings, common.ReleaseOptions{Name: Name, Namespace: namespace, Revision: 1, IsInstall: true}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("reading settings: %w", err)
+	}
+	rendered, err := engine.Render(loaded, values)
+	if err != nil {
+		return nil, fmt.Errorf("rendering the chart: %w", err)
+	}
+	maps.DeleteFunc(rendered, func(name, _ string) bool { return path.Ext(name) != ".yaml" })
+	_, manifests, err := releaseutil.SortManifests(rendered, nil, releaseutil.InstallOrder)
+	if err != nil {
+		return nil, fmt.Errorf("sorting objects: %w", err)
+	}
+	var objects []*unstructured.Unstructured
+	for _, manifest := range manifests {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(manifest.Content), object); err != nil {
+			return nil, fmt.Errorf("reading a rendered object: %w", err)
+		}
+		objects = append(objects, object)
+	}
+	return objects, nil
+}
+
+// NewNamespace is the Namespace of an installation, which enforces a Pod Security Standard.
+func NewNamespace(name, standard string) *unstructured.Unstructured {
+	namespace := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace"}}
+	namespace.SetName(name)
+	namespace.SetLabels(map[string]string{"pod-security.kubernetes.io/enforce": standard})
+	return namespace
+}
+
+// Write returns the objects as one stream of YAML.
+func Write(objects []*unstructured.Unstructured) ([]byte, error) {
+	var out strings.Builder
+	for i, object := range objects {
+		content, err := yaml.Marshal(object.Object)
+		if err != nil {
+			return nil, fmt.Errorf("encoding %s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+		if i > 0 {
+			out.WriteString("---\n")
+		}
+		out.Write(content)
+	}
+	return []byte(out.String()), nil
+}
+
+// Clouds are the infrastructure providers that the chart knows, sorted.
+func (c *Chart) Clouds() []string {
+	var clouds []string
+	for name := range c.files {
+		if cloud, ok := strings.CutPrefix(name, "files/manager/infra-"); ok {
+			clouds = append(clouds, strings.TrimSuffix(cloud, ".yaml"))
+		}
+	}
+	slices.Sort(clouds)
+	return clouds
+}

@@ -1,0 +1,158 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package clusterctl writes the repository that clusterctl installs from: one folder for each provider and version, with
+// its components, its metadata and the templates of clusters.
+package clusterctl
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"drover.io/release/internal/chart"
+)
+
+// contract is the contract of Cluster API that all our providers keep.
+const contract = "v1beta2"
+
+// providerLabel is on every object of a provider, so that clusterctl finds what to upgrade and delete.
+const providerLabel = "cluster.x-k8s.io/provider"
+
+// Provider is one entry of the repository.
+type Provider struct {
+	// Label is how clusterctl names it: its folder and the value of the label, such as infrastructure-aws.
+	Label string
+	// components is the name of the file with its objects.
+	components string
+	// settings are those of the chart that render it.
+	settings map[string]any
+	// standard is the Pod Security Standard that its pods keep.
+	standard string
+}
+
+// Providers lists what a release has for clusterctl. Ours takes the place of upstream's core provider, which clusterctl
+// knows by the name cluster-api alone.
+func Providers(c *chart.Chart) []Provider {
+	off := map[string]any{"enabled": false}
+	on := map[string]any{"enabled": true}
+	providers := []Provider{
+		{
+			Label: "cluster-api", components: "core-components.yaml", standard: "restricted",
+			settings: map[string]any{"managers": map[string]any{"machine-controller": on, "bootstrap": off}},
+		},
+		{
+			Label: "bootstrap-drover", components: "bootstrap-components.yaml", standard: "restricted",
+			settings: map[string]any{"managers": map[string]any{"machine-controller": off, "bootstrap": on}},
+		},
+	}
+	for _, cloud := range c.Clouds() {
+		providers = append(providers, Provider{
+			Label:      "infrastructure-drover-" + cloud,
+			components: "infrastructure-components.yaml", standard: Standard(cloud),
+			settings: map[string]any{
+				"managers":       map[string]any{"machine-controller": off, "bootstrap": off},
+				"infrastructure": map[string]any{cloud: map[string]any{}},
+			},
+		})
+	}
+	return providers
+}
+
+// Standard is the Pod Security Standard that the provider of a cloud keeps: that of machines which are processes of its
+// own host needs the host.
+func Standard(cloud string) string {
+	if cloud == "qemu" {
+		return "privileged"
+	}
+	return "restricted"
+}
+
+// Write writes the provider of a release below a folder.
+func (p Provider) Write(folder string, c *chart.Chart) error {
+	objects, err := c.Render(chart.Namespace, p.settings)
+	if err != nil {
+		return fmt.Errorf("rendering %s: %w", p.Label, err)
+	}
+	objects = append([]*unstructured.Unstructured{chart.NewNamespace(chart.Namespace, p.standard)}, objects...)
+	for _, object := range objects {
+		labels := maps.Clone(object.GetLabels())
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[providerLabel] = p.Label
+		object.SetLabels(labels)
+	}
+	components, err := chart.Write(objects)
+	if err != nil {
+		return err
+	}
+	metadata, err := p.metadata(c.Version)
+	if err != nil {
+		return err
+	}
+	target := filepath.Join(folder, p.Label, c.Version)
+	if err := os.MkdirAll(target, 0o755); err != nil {
+		return err
+	}
+	for name, content := range map[string][]byte{p.components: components, "metadata.yaml": metadata} {
+		if err := os.WriteFile(filepath.Join(target, name), content, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// series are the major and minor version of a release.
+var series = regexp.MustCompile(`^v(\d+)\.(\d+)\.`)
+
+// metadata says which contract the release series keeps. Each minor version adds an entry; until there is more than one
+// they all have the same contract.
+func (p Provider) metadata(version string) ([]byte, error) {
+	found := series.FindStringSubmatch(version)
+	if found == nil {
+		return nil, fmt.Errorf("%q is no semantic version", version)
+	}
+	return fmt.Appendf(nil, `apiVersion: clusterctl.cluster.x-k8s.io/v1alpha3
+kind: Metadata
+releaseSeries:
+- major: %s
+  minor: %s
+  contract: %s
+`, found[1], found[2], contract), nil
+}
+
+// FindConfig returns a configuration file of clusterctl that names every provider of the repository in a folder, by what
+// is there.
+func FindConfig(folder string) ([]byte, error) {
+	files, err := filepath.Glob(filepath.Join(folder, "*", "*", "*-components.yaml"))
+	if err != nil || len(files) == 0 {
+		return nil, errors.Join(fmt.Errorf("%s has no providers", folder), err)
+	}
+	type entry struct {
+		Name string `json:"name"`
+		Type string `json:"type"`
+		URL  string `json:"url"`
+	}
+	var config struct {
+		Providers []entry `json:"providers"`
+	}
+	for _, file := range files {
+		label := filepath.Base(filepath.Dir(filepath.Dir(file)))
+		e := entry{Name: label, Type: "CoreProvider", URL: file}
+		if name, ok := strings.CutPrefix(label, "bootstrap-"); ok {
+			e.Name, e.Type = name, "BootstrapProvider"
+		} else if name, ok := strings.CutPrefix(label, "infrastructure-"); ok {
+			e.Name, e.Type = name, "InfrastructureProvider"
+		}
+		config.Providers = append(config.Providers, e)
+	}
+	return yaml.Marshal(config)
+}

@@ -1,0 +1,159 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package clusterctl
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"drover.io/release/internal/chart"
+	"drover.io/release/internal/program"
+)
+
+const root = "../../.."
+
+// write makes the repository of all providers and returns its folder.
+func write(t *testing.T) string {
+	t.Helper()
+	programs, err := program.List(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := chart.Assemble(root, programs, "v1.2.3", "registry.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	for _, provider := range Providers(c) {
+		if err := provider.Write(folder, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return folder
+}
+
+func objects(t *testing.T, file string) []*unstructured.Unstructured {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []*unstructured.Unstructured
+	for document := range bytes.SplitSeq(content, []byte("\n---\n")) {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(document, object); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, object)
+	}
+	return all
+}
+
+// What clusterctl demands of components: docs/book/src/developer/providers/contracts/clusterctl.md of Cluster API.
+func TestComponentsKeepClusterctlsContract(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob(filepath.Join(write(t), "*", "v1.2.3", "*-components.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		label := filepath.Base(filepath.Dir(filepath.Dir(file)))
+		namespaces := 0
+		for _, object := range objects(t, file) {
+			if got := object.GetLabels()["cluster.x-k8s.io/provider"]; got != label {
+				t.Errorf("%s: %s %s has provider label %q", label, object.GetKind(), object.GetName(), got)
+			}
+			if object.GetKind() == "Namespace" {
+				namespaces++
+			}
+			if namespace := object.GetNamespace(); namespace != "" && namespace != chart.Namespace {
+				t.Errorf("%s: %s %s is in namespace %s", label, object.GetKind(), object.GetName(), namespace)
+			}
+			if object.GetKind() == "Deployment" {
+				containers, _, _ := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
+				if containers[0].(map[string]any)["name"] != "manager" {
+					t.Errorf("%s: the container of %s is not called manager", label, object.GetName())
+				}
+			}
+		}
+		if namespaces != 1 {
+			t.Errorf("%s has %d Namespaces, want 1", label, namespaces)
+		}
+	}
+	if len(files) < 8 {
+		t.Errorf("got %d providers: %q", len(files), files)
+	}
+}
+
+func TestEachProviderBringsItsOwnKinds(t *testing.T) {
+	t.Parallel()
+	folder := write(t)
+	kinds := func(label, file string) []string {
+		var names []string
+		for _, object := range objects(t, filepath.Join(folder, label, "v1.2.3", file)) {
+			if object.GetKind() == "CustomResourceDefinition" {
+				names = append(names, strings.SplitN(object.GetName(), ".", 2)[0])
+			}
+		}
+		slices.Sort(names)
+		return names
+	}
+	if diff := cmp.Diff([]string{"bootstrapconfigs", "bootstrapconfigtemplates"}, kinds("bootstrap-drover", "bootstrap-components.yaml")); diff != "" {
+		t.Error(diff)
+	}
+	want := []string{"hetznermachines", "hetznermachinetemplates", "restartremediations", "restartremediationtemplates"}
+	if diff := cmp.Diff(want, kinds("infrastructure-drover-hetzner", "infrastructure-components.yaml")); diff != "" {
+		t.Error(diff)
+	}
+	if core := kinds("cluster-api", "core-components.yaml"); !slices.Contains(core, "machinedeployments") || slices.Contains(core, "bootstrapconfigs") {
+		t.Errorf("core brings %q", core)
+	}
+}
+
+func TestMetadata(t *testing.T) {
+	t.Parallel()
+	got, err := os.ReadFile(filepath.Join(write(t), "bootstrap-drover", "v1.2.3", "metadata.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `apiVersion: clusterctl.cluster.x-k8s.io/v1alpha3
+kind: Metadata
+releaseSeries:
+- major: 1
+  minor: 2
+  contract: v1beta2
+`
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestFindConfigNamesEveryProvider(t *testing.T) {
+	t.Parallel()
+	folder := write(t)
+	config, err := FindConfig(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"name: cluster-api\n  type: CoreProvider\n  url: " + folder + "/cluster-api/v1.2.3/core-components.yaml",
+		"name: drover\n  type: BootstrapProvider\n",
+		"name: drover-aws\n  type: InfrastructureProvider\n",
+	} {
+		if !strings.Contains(string(config), want) {
+			t.Errorf("the configuration does not have\n%s\n%s", want, config)
+		}
+	}
+	if _, err := FindConfig(t.TempDir()); err == nil {
+		t.Error("a folder without providers is accepted")
+	}
+}

@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package image
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+)
+
+// Archive is an OCI archive that was unpacked to be read.
+type Archive struct {
+	// Index is the image of several architectures.
+	Index v1.ImageIndex
+	// Name is its full name with registry and tag, Digest its digest.
+	Name   string
+	Digest v1.Hash
+	// Referrers are the artifacts that are attached to its images.
+	Referrers []v1.Image
+}
+
+// Open unpacks an OCI archive into a folder and reads it.
+func Open(path, folder string) (*Archive, error) {
+	if err := unpack(path, folder); err != nil {
+		return nil, fmt.Errorf("unpacking %s: %w", path, err)
+	}
+	root, err := layout.ImageIndexFromPath(folder)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	manifest, err := root.IndexManifest()
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, err)
+	}
+	archive := &Archive{}
+	for _, entry := range manifest.Manifests {
+		if entry.MediaType.IsIndex() {
+			archive.Name, archive.Digest = entry.Annotations[nameAnnotation], entry.Digest
+			archive.Index, err = root.ImageIndex(entry.Digest)
+		} else {
+			var referrer v1.Image
+			referrer, err = root.Image(entry.Digest)
+			archive.Referrers = append(archive.Referrers, referrer)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", path, err)
+		}
+	}
+	if archive.Index == nil || archive.Name == "" {
+		return nil, fmt.Errorf("%s is no archive of ours: it has no image with the annotation %s", path, nameAnnotation)
+	}
+	return archive, nil
+}
+
+// Push uploads the image and what refers to it. The repository is named without tag; the credentials are those of the
+// container tools' own configuration (~/.docker/config.json or REGISTRY_AUTH_FILE).
+func (a *Archive) Push(ctx context.Context, repository, tag string, options ...name.Option) error {
+	target, err := name.NewTag(repository+":"+tag, options...)
+	if err != nil {
+		return fmt.Errorf("naming the image: %w", err)
+	}
+	with := []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)}
+	if err := remote.WriteIndex(target, a.Index, with...); err != nil {
+		return fmt.Errorf("pushing %s: %w", target, err)
+	}
+	for _, referrer := range a.Referrers {
+		digest, err := referrer.Digest()
+		if err != nil {
+			return err
+		}
+		if err := remote.Write(target.Digest(digest.String()), referrer, with...); err != nil {
+			return fmt.Errorf("pushing the software bill of materials of %s: %w", target, err)
+		}
+	}
+	return nil
+}
+
+// unpack extracts regular files. Names that lead out of the folder are refused.
+func unpack(path, folder string) error {
+	in, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer in.Close() //nolint:errcheck // nothing was written
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return err
+	}
+	defer root.Close() //nolint:errcheck // nothing is written through it
+	for r := tar.NewReader(in); ; {
+		header, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if header.Typeflag != tar.TypeReg {
+			continue
+		}
+		if err := extract(root, header.Name, r); err != nil {
+			return err
+		}
+	}
+}
+
+func extract(root *os.Root, name string, from io.Reader) error {
+	if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	out, err := root.Create(name)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, from)
+	return errors.Join(err, out.Close())
+}

@@ -1,0 +1,69 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package program
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Architectures are those that every image has. The operating system is always Linux.
+func Architectures() []string {
+	return []string{"amd64", "arm64"}
+}
+
+// Build compiles the program for an architecture into a file and returns its path. The bytes depend on the commit, the
+// version and the release of Go alone: paths are trimmed, nothing of the host is linked.
+func (p Program) Build(ctx context.Context, root, architecture, version, folder string) (string, error) {
+	path := filepath.Join(folder, p.Name+"-"+architecture)
+	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=true",
+		"-ldflags", "-s -w -buildid= -X drover.io/runtime/version.version="+version, "-o", path, p.Package)
+	command.Dir = filepath.Join(root, p.Module)
+	command.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+architecture, "GOFLAGS=-mod=readonly")
+	if out, err := command.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("compiling %s for %s: %w\n%s", p.Name, architecture, err, out)
+	}
+	return path, nil
+}
+
+// Source is the state of the repository that a release is made from.
+type Source struct {
+	// Revision is the commit.
+	Revision string
+	// Time is when it was committed. It is the time of every file of a release.
+	Time time.Time
+	// Dirty is true where files differ from the commit.
+	Dirty bool
+}
+
+// ReadSource asks git for the state of the repository.
+func ReadSource(ctx context.Context, root string) (Source, error) {
+	commit, err := git(ctx, root, "show", "--no-patch", "--format=%H %cI", "HEAD")
+	if err != nil {
+		return Source{}, err
+	}
+	revision, committed, _ := strings.Cut(commit, " ")
+	at, err := time.Parse(time.RFC3339, committed)
+	if err != nil {
+		return Source{}, fmt.Errorf("reading the time of commit %s: %w", revision, err)
+	}
+	changed, err := git(ctx, root, "status", "--porcelain")
+	if err != nil {
+		return Source{}, err
+	}
+	return Source{Revision: revision, Time: at.UTC(), Dirty: changed != ""}, nil
+}
+
+func git(ctx context.Context, root string, arguments ...string) (string, error) {
+	out, err := exec.CommandContext(ctx, "git", append([]string{"-C", root}, arguments...)...).Output()
+	if err != nil {
+		return "", fmt.Errorf("running git %s: %w", arguments[0], err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}

@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package signature signs and verifies with a key that the user brings: an ECDSA or Ed25519 key in PEM, private keys in
+// PKCS #8 as `openssl genpkey` writes them. Signatures are in Base64, as `cosign sign-blob` writes them and
+// `cosign verify-blob` reads them. Nothing is asked over the network.
+package signature
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// ErrInvalid is the error of a signature that was not made with the key for this content.
+var ErrInvalid = errors.New("the signature does not belong to this content and key")
+
+// Sign signs the content with the private key in a file.
+func Sign(keyFile string, content []byte) (string, error) {
+	block, err := readPEM(keyFile)
+	if err != nil {
+		return "", err
+	}
+	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return "", fmt.Errorf("reading %s, which must hold a private key in PKCS #8 without a passphrase: %w", keyFile, err)
+	}
+	var raw []byte
+	switch key := key.(type) {
+	case *ecdsa.PrivateKey:
+		digest := sha256.Sum256(content)
+		raw, err = key.Sign(rand.Reader, digest[:], crypto.SHA256)
+	case ed25519.PrivateKey:
+		raw, err = key.Sign(rand.Reader, content, crypto.Hash(0))
+	default:
+		return "", fmt.Errorf("%s has a key of type %T: only ECDSA and Ed25519 are supported", keyFile, key)
+	}
+	if err != nil {
+		return "", fmt.Errorf("signing: %w", err)
+	}
+	return base64.StdEncoding.EncodeToString(raw), nil
+}
+
+// Verify checks a signature with the public key in a file. Its error is [ErrInvalid] where the signature is another's.
+func Verify(keyFile string, content []byte, signature string) error {
+	block, err := readPEM(keyFile)
+	if err != nil {
+		return err
+	}
+	key, err := x509.ParsePKIXPublicKey(block.Bytes)
+	if err != nil {
+		return fmt.Errorf("reading %s, which must hold a public key: %w", keyFile, err)
+	}
+	raw, err := base64.StdEncoding.DecodeString(strings.TrimSpace(signature))
+	if err != nil {
+		return fmt.Errorf("decoding the signature: %w", err)
+	}
+	valid := false
+	switch key := key.(type) {
+	case *ecdsa.PublicKey:
+		digest := sha256.Sum256(content)
+		valid = ecdsa.VerifyASN1(key, digest[:], raw)
+	case ed25519.PublicKey:
+		valid = ed25519.Verify(key, content, raw)
+	default:
+		return fmt.Errorf("%s has a key of type %T: only ECDSA and Ed25519 are supported", keyFile, key)
+	}
+	if !valid {
+		return ErrInvalid
+	}
+	return nil
+}
+
+func readPEM(path string) (*pem.Block, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the key: %w", err)
+	}
+	block, _ := pem.Decode(content)
+	if block == nil {
+		return nil, fmt.Errorf("%s is not in PEM format", path)
+	}
+	return block, nil
+}

@@ -1,0 +1,133 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"drover.io/release/internal/chart"
+	"drover.io/release/internal/checksum"
+	"drover.io/release/internal/clusterctl"
+	"drover.io/release/internal/notes"
+	"drover.io/release/internal/program"
+)
+
+// clusterctlFolder is where the repository for clusterctl is in a release.
+const clusterctlFolder = "clusterctl"
+
+// releaseAll writes everything that a release consists of below the folder of the job, which must be new: what is left of
+// another release would be signed with this one.
+func releaseAll(ctx context.Context, j imageJob, programs []program.Program, withImages bool) error {
+	if entries, err := os.ReadDir(j.folder); err == nil && len(entries) > 0 {
+		return fmt.Errorf("%s is not empty: remove it, or name another folder with --out", j.folder)
+	}
+	if withImages {
+		if err := j.run(ctx, programs); err != nil {
+			return err
+		}
+	}
+	c, err := chart.Assemble(j.root, programs, j.version, j.registry)
+	if err != nil {
+		return fmt.Errorf("assembling the chart: %w", err)
+	}
+	for _, step := range []struct {
+		title string
+		write func(imageJob, *chart.Chart) error
+	}{
+		{"chart", writeChart},
+		{"manifests", writeManifests},
+		{"clusterctl repository", writeRepository},
+		{"release notes", writeNotes},
+		{"checksums", func(j imageJob, _ *chart.Chart) error { return checksum.Write(j.folder) }},
+	} {
+		if err := step.write(j, c); err != nil {
+			return fmt.Errorf("writing the %s: %w", step.title, err)
+		}
+		fmt.Fprintln(j.progress, "wrote the", step.title)
+	}
+	return nil
+}
+
+func (j imageJob) write(name string, content []byte) error {
+	if err := os.MkdirAll(filepath.Dir(filepath.Join(j.folder, name)), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(j.folder, name), content, 0o644)
+}
+
+func writeChart(j imageJob, c *chart.Chart) error {
+	packed, err := c.Package(j.source.Time)
+	if err != nil {
+		return err
+	}
+	return j.write(chart.Name+"-"+strings.TrimPrefix(j.version, "v")+".tgz", packed)
+}
+
+// writeManifests writes drover.yaml, which has the core and bootstrap, and drover-infra-<cloud>.yaml for each provider.
+func writeManifests(j imageJob, c *chart.Chart) error {
+	off := map[string]any{"enabled": false}
+	core, err := c.Render(chart.Namespace, nil)
+	if err != nil {
+		return err
+	}
+	core = append([]*unstructured.Unstructured{chart.NewNamespace(chart.Namespace, "restricted")}, core...)
+	content, err := chart.Write(core)
+	if err == nil {
+		err = j.write("drover.yaml", content)
+	}
+	if err != nil {
+		return err
+	}
+	for _, cloud := range c.Clouds() {
+		objects, err := c.Render(chart.Namespace, map[string]any{
+			"managers":       map[string]any{"machine-controller": off, "bootstrap": off},
+			"infrastructure": map[string]any{cloud: map[string]any{}},
+		})
+		if err != nil {
+			return err
+		}
+		if standard := clusterctl.Standard(cloud); standard != "restricted" {
+			objects = append([]*unstructured.Unstructured{chart.NewNamespace(chart.Namespace, standard)}, objects...)
+		}
+		content, err := chart.Write(objects)
+		if err != nil {
+			return err
+		}
+		if err := j.write("drover-infra-"+cloud+".yaml", content); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeRepository(j imageJob, c *chart.Chart) error {
+	for _, provider := range clusterctl.Providers(c) {
+		if err := provider.Write(filepath.Join(j.folder, clusterctlFolder), c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeNotes(j imageJob, _ *chart.Chart) error {
+	changelog, err := os.ReadFile(filepath.Join(j.root, "CHANGELOG.md"))
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("there is no changelog: %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	section, err := notes.For(string(changelog), j.version)
+	if err != nil {
+		return err
+	}
+	return j.write("release-notes.md", []byte(section))
+}

@@ -1,0 +1,157 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package envtest gives tests real API servers: each is started by the first test that uses it, and stopped by [Main]
+// after the last. It has what the tests of all managers need; what is about the objects of one manager is in the testenv
+// package of its module. It is never part of a binary.
+package envtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+	"drover.io/api/crds"
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	policyv1 "drover.io/api/policy/v1alpha1"
+)
+
+// Server is an API server with its etcd. The zero value has no kinds but Kubernetes' own, as a workload cluster.
+type Server struct {
+	// Project adds every kind of the project, as in a management cluster.
+	Project bool
+	// CRDs and Folders are further kinds, as objects and as folders of manifests.
+	CRDs    []*apiextensionsv1.CustomResourceDefinition
+	Folders []string
+	// AdmitNodes accepts bootstrap tokens, and restricts users who are Nodes as production clusters do.
+	AdmitNodes bool
+	// Authn authenticates users; nil has client certificates of an authority that the server makes.
+	Authn envtest.Authn
+
+	mu          sync.Mutex
+	environment envtest.Environment
+	config      *rest.Config
+	err         error
+}
+
+// Start returns the configuration of a client that may do everything, and whose rate is not limited. The first call
+// starts the server.
+func (s *Server) Start() (*rest.Config, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.config == nil && s.err == nil {
+		s.config, s.err = s.start()
+	}
+	return s.config, s.err
+}
+
+func (s *Server) start() (*rest.Config, error) {
+	assets, err := Binaries()
+	if err != nil {
+		return nil, err
+	}
+	s.environment = envtest.Environment{
+		BinaryAssetsDirectory: assets, CRDs: s.CRDs, CRDDirectoryPaths: s.Folders, ErrorIfCRDPathMissing: true,
+		// A busy machine takes its time.
+		ControlPlaneStartTimeout: 5 * time.Minute, ControlPlaneStopTimeout: time.Minute,
+	}
+	apiServer := s.environment.ControlPlane.GetAPIServer()
+	if s.Authn != nil {
+		apiServer.Authn = s.Authn
+	}
+	if s.AdmitNodes {
+		apiServer.Configure().
+			Set("authorization-mode", "Node,RBAC").
+			Set("enable-bootstrap-token-auth", "true").
+			Append("enable-admission-plugins", "NodeRestriction")
+	}
+	if s.Project {
+		project, err := crds.Definitions()
+		if err != nil {
+			return nil, fmt.Errorf("reading CRDs: %w", err)
+		}
+		s.environment.CRDs = append(project, s.CRDs...)
+	}
+	config, err := s.environment.Start()
+	if err != nil {
+		return nil, fmt.Errorf("starting the API server: %w", errors.Join(err, s.environment.Stop()))
+	}
+	config.QPS = -1
+	return config, nil
+}
+
+// AddUser returns a configuration for a user with a new client certificate. It starts the server.
+func (s *Server) AddUser(name string, groups ...string) (*rest.Config, error) {
+	if _, err := s.Start(); err != nil {
+		return nil, err
+	}
+	user, err := s.environment.AddUser(envtest.User{Name: name, Groups: groups}, nil)
+	if err != nil {
+		return nil, err
+	}
+	return user.Config(), nil
+}
+
+// Stop ends the server, if it was started.
+func (s *Server) Stop() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.config == nil {
+		return nil
+	}
+	return s.environment.Stop()
+}
+
+// Client returns a client without a cache, which may do everything.
+func (s *Server) Client(t testing.TB) client.WithWatch {
+	t.Helper()
+	config, err := s.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := NewClient(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// NewClient returns a client without a cache for all kinds of Scheme.
+func NewClient(config *rest.Config) (client.WithWatch, error) {
+	scheme, err := Scheme()
+	if err != nil {
+		return nil, err
+	}
+	return client.NewWithWatch(config, client.Options{Scheme: scheme})
+}
+
+// Namespace returns the name of a new namespace.
+func (s *Server) Namespace(t testing.TB) string {
+	t.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
+	if err := s.Client(t).Create(context.Background(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	return namespace.Name
+}
+
+// Scheme has all kinds that the managers and their tests use.
+func Scheme() (*runtime.Scheme, error) {
+	s := runtime.NewScheme()
+	return s, errors.Join(clientgoscheme.AddToScheme(s), clusterv1.AddToScheme(s),
+		policyv1.AddToScheme(s), bootstrapv1.AddToScheme(s), infrav1.AddToScheme(s))
+}
