@@ -26,7 +26,7 @@ const (
 	others  = "demo-others"
 )
 
-// TestAutoscaler lets the autoscaler scale two pools of one Cluster through everything that
+// TestAutoscaler scales two pools of one Cluster with the autoscaler through everything that
 // it does: discovery, up, down, a rollout, a machine that never joins, to none and from none.
 func TestAutoscaler(t *testing.T) {
 	w := start(t)
@@ -113,7 +113,7 @@ func (w *environment) up() {
 	}
 }
 
-// named waits until every Node says what the autoscaler reads of it.
+// named waits until every Node has what the autoscaler reads of it.
 func (w *environment) named() {
 	w.await("Nodes to say whose they are", func() (string, error) {
 		for _, node := range w.Registered() {
@@ -268,7 +268,7 @@ func (w *environment) pausedPool() {
 	w.awaitRunning(others, 2)
 }
 
-// none lets the autoscaler take every machine away, and imagine a Node where there is none.
+// none scales a pool to zero with the autoscaler, and from zero by the template's capacity.
 func (w *environment) none() {
 	w.change(workers, func(md *clusterv1.MachineDeployment) {
 		md.Spec.Template.Spec.Taints = []clusterv1.MachineTaint{{

@@ -32,7 +32,7 @@ type cloud struct {
 	sizes [2][]string
 	// providerID is how the cloud's controller manager would write it.
 	providerID *regexp.Regexp
-	// budget is how often a call that changes something is made for each machine that lives.
+	// budget is how often a call that changes something is made for each machine.
 	budget map[string]int
 	// read is the call that reads one machine, reads how often it may do so.
 	read  string

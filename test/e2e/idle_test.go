@@ -10,7 +10,7 @@ import (
 	"drover.io/test/framework"
 )
 
-// TestNothingIsWrittenWhenIdle brings machines up and then looks whether anything is still written: nothing
+// TestNothingIsWrittenWhenIdle brings machines up and then checks whether anything is still written: nothing
 // may be, neither by heartbeats of the Nodes nor by a restart of every manager.
 func TestNothingIsWrittenWhenIdle(t *testing.T) {
 	ctx, told := start(t, framework.Options{})

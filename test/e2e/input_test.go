@@ -19,7 +19,7 @@ import (
 )
 
 // TestBadInput gives the managers what cannot work, one thing after another, and looks for
-// the condition that says what to do. Mending each lets the machines come up; nothing
+// the condition with what to do. After each correction the machines run; nothing
 // crashes, which waiting for anything checks.
 func TestBadInput(t *testing.T) {
 	ctx, told := start(t, framework.Options{})
@@ -106,7 +106,7 @@ func create(ctx context.Context, t *testing.T, told *workflow.Workflow, object c
 	}
 }
 
-// patch reads the object anew and patches what do changes.
+// patch reads the object and patches what do changes.
 func patch(ctx context.Context, t *testing.T, told *workflow.Workflow, object client.Object, do func()) {
 	t.Helper()
 	if err := told.Stack.ManagementClient.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {

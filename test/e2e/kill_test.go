@@ -19,11 +19,11 @@ var (
 	kills = flag.Int("kills", 4, "how often each manager is killed during its story")
 )
 
-// events is how many changes of Machines every story has; the moments lie among them.
+// events is the least number of changes of Machines in a workflow; the kills are among them.
 const events = 60
 
 // TestKill kills one manager again and again, without warning and at random moments of the
-// story, counted in changes of Machines, and starts it again. The story must end as ever.
+// workflow, counted in changes of Machines, and starts it again. The workflow must end as usual.
 func TestKill(t *testing.T) {
 	for i, name := range []string{"machine-controller", "bootstrap", "infra-sim"} {
 		t.Run(name, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestQuickstart runs the quickstart as a person would, unattended: the story ends well and
-// leaves no file behind; a story that is not given the time for it ends with the reason.
+// TestQuickstart runs the quickstart unattended: the workflow succeeds and
+// leaves no file behind; with a short timeout it ends with the reason.
 func TestQuickstart(t *testing.T) {
 	quickstart := filepath.Join(t.TempDir(), "quickstart")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", quickstart, "../quickstart").CombinedOutput(); err != nil {

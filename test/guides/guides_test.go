@@ -3,7 +3,7 @@
 
 // Package guides runs the commands of the guides exactly as they are written, one guide after
 // the other, on the cluster that the tutorial leaves behind. A command that fails fails the
-// test; what the guides say around the commands is for people to judge.
+// test. The text around the commands is not tested.
 package guides
 
 import (
@@ -20,7 +20,7 @@ import (
 	"drover.io/test/workflow"
 )
 
-// guideTime bounds a guide; it is no measure of how long one takes.
+// guideTime bounds a guide; it does not measure how long one takes.
 const guideTime = 8 * time.Minute
 
 func TestGuides(t *testing.T) {

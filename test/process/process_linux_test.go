@@ -99,7 +99,7 @@ func onDyingThread(f func()) (thread int) {
 	return thread
 }
 
-// says returns nil if the file at path holds word.
+// says returns nil if the file at path contains word.
 func says(path, word string) error {
 	content, err := os.ReadFile(path)
 	if err == nil && !strings.Contains(string(content), word) {

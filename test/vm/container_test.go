@@ -23,7 +23,7 @@ import (
 	"drover.io/test/vm"
 )
 
-// containerPatience bounds the life of a container on a busy host.
+// containerPatience bounds the lifecycle of a container on a busy host.
 const containerPatience = 15 * time.Minute
 
 // provider is what the tests' own provider calls its machines, whose place the tests take.
@@ -184,7 +184,7 @@ func (l *environment) systemctl(c *vm.Container, args ...string) {
 	}
 }
 
-// ignite has the real Ignition write what it is told into the root, as it would before the first boot.
+// ignite runs the real Ignition, which writes its configuration into the root, as it would before the first boot.
 func (l *environment) ignite(c *vm.Container, data []byte) {
 	l.t.Helper()
 	scratch := l.t.TempDir()
@@ -204,7 +204,7 @@ func (l *environment) ignite(c *vm.Container, data []byte) {
 	l.systemctl(c, "enable", "fixture.service")
 }
 
-// restartKubelet proves that the kubelet still believes the API server with what it wrote down itself.
+// restartKubelet proves that the kubelet still verifies the API server with its own kubeconfig.
 func (l *environment) restartKubelet(ctx context.Context, c *vm.Container, node string) {
 	l.t.Helper()
 	l.must(c.Run(ctx, "systemctl", "restart", "kubelet.service"))

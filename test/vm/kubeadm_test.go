@@ -51,7 +51,7 @@ func (l *environment) kubeadmCluster(ctx context.Context) {
 	l.step("the workload cluster has what kubeadm leaves in a cluster")
 }
 
-// joinedByKubeadm wants to see what kubeadm said, and the files that only kubeadm writes.
+// joinedByKubeadm checks the output of kubeadm, and the files that only kubeadm writes.
 func (l *environment) joinedByKubeadm(c *vm.Container) {
 	l.t.Helper()
 	said, err := os.ReadFile(filepath.Join(c.Root, "var/log/cloud-init-output.log"))

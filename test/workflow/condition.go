@@ -20,12 +20,12 @@ type ObjectWithConditions interface {
 	conditions.Getter
 }
 
-// MachineDeployment is the story's MachineDeployment, to be read.
+// MachineDeployment is the workflow's MachineDeployment, to be read.
 func (w *Workflow) MachineDeployment() *clusterv1.MachineDeployment {
 	return &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: w.Deployment()}}
 }
 
-// ClusterObject is the story's Cluster, to be read.
+// ClusterObject is the workflow's Cluster, to be read.
 func (w *Workflow) ClusterObject() *clusterv1.Cluster {
 	return &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: w.Cluster}}
 }

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Join says how a machine reaches and trusts the API server of its cluster.
+// Join describes how a machine reaches and trusts the API server of its cluster.
 // +kubebuilder:validation:MinProperties=1
 type Join struct {
 	// method is how the machine joins: KubeletTLSBootstrap has the kubelet ask for its certificate itself, and works
@@ -199,7 +199,7 @@ type CredentialProvider struct {
 	Env map[string]string `json:"env,omitempty"`
 }
 
-// CloudProvider says whether a cloud controller manager initialises Nodes.
+// CloudProvider reports whether a cloud controller manager initialises Nodes.
 type CloudProvider string
 
 const (

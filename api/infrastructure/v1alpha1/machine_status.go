@@ -100,7 +100,7 @@ type MachineInitialization struct {
 	Provisioned *bool `json:"provisioned,omitempty"`
 }
 
-// MachineTemplateStatus tells whether machines can be made from a template, and what one would offer, so that the
+// MachineTemplateStatus reports whether machines can be made from a template, and what one would offer, so that the
 // cluster autoscaler can scale a group up from zero.
 // +kubebuilder:validation:MinProperties=1
 type MachineTemplateStatus struct {

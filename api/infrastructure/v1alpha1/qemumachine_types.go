@@ -32,7 +32,7 @@ type QEMUMachineSpec struct {
 	// +kubebuilder:validation:Enum=amd64;arm64
 	Architecture string `json:"architecture,omitempty"`
 
-	// acceleration says how the CPU is made: KVM uses the host's, TCG emulates one, which works everywhere and
+	// acceleration describes how the CPU is made: KVM uses the host's, TCG emulates one, which works everywhere and
 	// is some ten times slower, Auto takes KVM where the host has it. Default Auto. Immutable.
 	// +optional
 	// +default="Auto"
@@ -93,7 +93,7 @@ type QEMUMachineSpec struct {
 	ShutdownGracePeriodSeconds *int32 `json:"shutdownGracePeriodSeconds,omitempty"`
 }
 
-// QEMUAcceleration says how the CPU of a machine is made.
+// QEMUAcceleration describes how the CPU of a machine is made.
 type QEMUAcceleration string
 
 const (

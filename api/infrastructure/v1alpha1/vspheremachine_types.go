@@ -74,7 +74,7 @@ type VSphereMachineSpec struct {
 
 	VSpherePlacement `json:",inline"`
 
-	// failureDomains say where machines go whose Machine names a failure domain. What a domain sets wins
+	// failureDomains describes where machines go whose Machine names a failure domain. What a domain sets wins
 	// over the machine's own placement. Without any, a failure domain is the name of a compute cluster.
 	// Immutable.
 	// +optional

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// MachinePolicySpec says what a policy is for, and what it allows. What it leaves out is as if there were no policy.
+// MachinePolicySpec describes what a policy is for, and what it allows. What it leaves out is as if there were no policy.
 type MachinePolicySpec struct {
 	// selector selects MachineDeployments, and MachineSets that no MachineDeployment owns, of this namespace by
 	// their labels. {} selects all of them. If several policies select one object, the oldest is in force for it;
@@ -20,7 +20,7 @@ type MachinePolicySpec struct {
 	// +optional
 	Replacement ReplacementBudget `json:"replacement,omitempty,omitzero"`
 
-	// overshoot says when there are so many Machines that something must be wrong, and no more are made.
+	// overshoot describes when there are so many Machines that something must be wrong, and no more are made.
 	// +optional
 	Overshoot OvershootLimits `json:"overshoot,omitempty,omitzero"`
 
@@ -28,11 +28,11 @@ type MachinePolicySpec struct {
 	// +optional
 	Creation CreationLimits `json:"creation,omitempty,omitzero"`
 
-	// rollout says when a MachineDeployment that gets nowhere is to be called that.
+	// rollout describes when a MachineDeployment that gets nowhere is to be called that.
 	// +optional
 	Rollout RolloutPolicy `json:"rollout,omitempty,omitzero"`
 
-	// drain says what MachineDrainRules and the Machine's own timeouts cannot.
+	// drain describes what MachineDrainRules and the Machine's own timeouts cannot.
 	// +optional
 	Drain DrainPolicy `json:"drain,omitempty,omitzero"`
 }
@@ -75,7 +75,7 @@ type ReplacementBudget struct {
 	StopAboveUnhealthy *intstr.IntOrString `json:"stopAboveUnhealthy,omitempty"`
 }
 
-// OvershootLimits say when a MachineDeployment, or a MachineSet that stands alone, is frozen: no Machines are created
+// OvershootLimits describes when a MachineDeployment, or a MachineSet that stands alone, is frozen: no Machines are created
 // and none are replaced. Machines that are being deleted do not count.
 // +kubebuilder:validation:MinProperties=1
 // +kubebuilder:validation:XValidation:rule="!has(self.up) || !has(self.down) || self.down <= self.up",message="down must not be greater than up",fieldPath=".down"
@@ -113,7 +113,7 @@ type CreationLimits struct {
 	MaxPendingPerCluster *int32 `json:"maxPendingPerCluster,omitempty"`
 }
 
-// RolloutPolicy says what is expected of a MachineDeployment on its way to what was asked for.
+// RolloutPolicy describes what is expected of a MachineDeployment on its way to what was asked for.
 // +kubebuilder:validation:MinProperties=1
 type RolloutPolicy struct {
 	// progressDeadlineSeconds is how long a MachineDeployment may make no progress, while it rolls out or scales up,
@@ -124,7 +124,7 @@ type RolloutPolicy struct {
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 }
 
-// DrainPolicy says how Nodes are drained.
+// DrainPolicy describes how Nodes are drained.
 // +kubebuilder:validation:MinProperties=1
 type DrainPolicy struct {
 	// forceAfterSeconds is how long after the drain began the last Pod must have ended. Pods are deleted past their
@@ -161,7 +161,7 @@ type MachinePolicyStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
-// MachinePolicy says how carefully the Machines of the MachineDeployments and MachineSets that it selects are made,
+// MachinePolicy describes how carefully the Machines of the MachineDeployments and MachineSets that it selects are made,
 // replaced and drained. Without one the defaults apply.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=machinepolicies,scope=Namespaced,categories=cluster-api

@@ -15,8 +15,8 @@ import (
 	"drover.io/test/workflow"
 )
 
-// TestManagementAPIServerNotReady lets the management API server say that it is not ready, while everything that is
-// asked of it still works: a MachineDeployment does not grow, and a new template takes no Machine,
+// TestManagementAPIServerNotReady makes the management API server report that it is not ready, while all other requests
+// still succeed: a MachineDeployment does not scale up, and a new template replaces no Machine,
 // until it is ready again.
 func TestManagementAPIServerNotReady(t *testing.T) {
 	w := start(t)
@@ -53,7 +53,7 @@ func TestManagementAPIServerNotReady(t *testing.T) {
 	}
 }
 
-// awaitNoticed waits until the manager has asked twice whether the API server is ready: at the second time it knows
+// awaitNoticed waits until the manager has probed twice whether the API server is ready: before the second probe it has
 // the answer to the first.
 func (g *writeProxy) awaitNoticed(ctx context.Context) error {
 	return wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(context.Context) (bool, error) {

@@ -3,8 +3,8 @@
 
 // Package crash kills the machine-controller before and after each of its writes to either
 // API server, from the creation of a MachineDeployment through a rollout with a drain to the
-// deletion of the Cluster, and looks whether the end is the same every time. The writes are
-// counted in a life without a crash first. Its tests are all there is to it.
+// deletion of the Cluster, and checks whether the end is the same every time. The writes are
+// counted in a run without a crash first. The package contains only its tests.
 package crash
 
 import (
@@ -32,7 +32,7 @@ const (
 	pollPeriod = 200 * time.Millisecond
 )
 
-// outcome is what a life has come to.
+// outcome is the result of a run.
 type outcome struct {
 	// Created and Rolled describe every object when the machines run, and after the rollout.
 	Created, RolledOut []string
@@ -40,7 +40,7 @@ type outcome struct {
 	Machines, Hosts int
 }
 
-// runWorkflow lives a life. With an outcome that is wanted it waits until everything looks like
+// runWorkflow runs the workflow. With a wanted outcome it waits until everything looks like
 // that; without, until nothing changes any more.
 func runWorkflow(ctx context.Context, s *workflow.Workflow, want *outcome) (*outcome, error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -102,7 +102,7 @@ func settle(ctx context.Context, s *workflow.Workflow, into *[]string, want *out
 	return nil
 }
 
-// createPods binds a pod to each Node, which a budget lets go one at a time.
+// createPods binds a pod to each Node. A budget permits one eviction at a time.
 func createPods(ctx context.Context, s *workflow.Workflow) error {
 	nodes, err := s.Nodes(ctx)
 	if err != nil {

@@ -18,7 +18,7 @@ const (
 
 // Verbs of a document that is done.
 const (
-	// Apply creates an object, or merges what the document says into it.
+	// Apply creates an object, or merges the document into it.
 	Apply = "apply"
 	// Patch merges into every object that the document selects; there must be one.
 	Patch = "patch"
@@ -32,7 +32,7 @@ const (
 	Refuse = "refuse"
 	// Kubeconfig writes the Secret of a Cluster with fresh credentials.
 	Kubeconfig = "kubeconfig"
-	// Move lets the workload cluster answer at another address, and no longer at the old one.
+	// Move changes the address of the workload cluster.
 	Move = "move"
 	// Disconnect, Hang and Reconnect are about the way to the workload cluster.
 	Disconnect = "disconnect"
@@ -60,7 +60,7 @@ type Document struct {
 	In string
 	// Count is how many objects there are to be like this; nil is at least one.
 	Count *int
-	// Says is what a refusal has to say.
+	// Says is the text that a refusal must contain.
 	Says string
 	// Write names the subresource that is written, as its controller would.
 	Write string

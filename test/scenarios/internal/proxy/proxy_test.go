@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// echo answers every connection with what it says.
+// echo returns the bytes of every connection.
 func echo(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -38,7 +38,7 @@ func request(p *Proxy) (net.Conn, error) {
 	return net.Dial("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 }
 
-// answers says a word and returns how the door took it.
+// answers sends a word and returns the reaction of the proxy.
 func answers(connection net.Conn) error {
 	if _, err := connection.Write([]byte("hi")); err != nil {
 		return err
