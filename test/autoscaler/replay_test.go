@@ -46,7 +46,7 @@ func TestAutoscaler(t *testing.T) {
 		{"ends the rollout for the autoscaler too", w.rolled},
 		{"leaves a paused pool alone", w.pausedPool},
 		{"scales to none and from none", w.none},
-		{"told the story of each machine in order", w.inOrder},
+		{"saw the states of each machine in order", w.inOrder},
 	} {
 		t.Log("it " + step.it)
 		step.do()
@@ -109,13 +109,13 @@ func (w *environment) up() {
 	w.must(w.pool(workers).Increase(w.ctx, 3))
 	w.awaitRunning(workers, 5)
 	if err := w.pool(workers).Increase(w.ctx, 2); err == nil {
-		w.t.Error("more than the maximum was asked for")
+		w.t.Error("more than the maximum was requested")
 	}
 }
 
 // named waits until every Node has what the autoscaler reads of it.
 func (w *environment) named() {
-	w.await("Nodes to say whose they are", func() (string, error) {
+	w.await("Nodes to have their owner", func() (string, error) {
 		for _, node := range w.Registered() {
 			known, err := w.HasInstance(node)
 			if err != nil || !known {

@@ -89,7 +89,7 @@ func (c choice) read(context.Context) (runs []report.Run, err error) {
 
 func (c choice) measure(ctx context.Context) (runs []report.Run, err error) {
 	if c.docs != "" && c.until != report.Delete {
-		return nil, fmt.Errorf("--docs: the documentation tells of whole runs only: leave out --until=%s", c.until)
+		return nil, fmt.Errorf("--docs: the documentation has complete runs only: omit --until=%s", c.until)
 	}
 	fleets, err := find(c.scenarios, c.idle, c.until)
 	if err != nil {

@@ -62,7 +62,7 @@ func (c *cloud) open(t *testing.T, program, dir string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(running.Kill)
-	await(t, "the cloud to say where it is", func() bool {
+	await(t, "the cloud to print its address", func() bool {
 		said, err := os.ReadFile(log)
 		line, _, whole := bytes.Cut(said, []byte("\n"))
 		var at struct{ API, Desk string }

@@ -177,7 +177,7 @@ func steps(told *workflow.Workflow, c *cloud) func(yield func(string, func(conte
 			yield("a template", use(0)) && yield("two are wanted", scale(2)) && yield("two machines run", running(2)) &&
 			yield("another template", use(1)) && yield("two others run", running(2)) &&
 			yield("none is wanted", scale(0)) && yield("none is left", running(0)) &&
-			yield("the Cluster goes", told.Delete) && yield("nothing is left", told.AwaitNothingLeft)
+			yield("the Cluster is deleted", told.Delete) && yield("nothing is left", told.AwaitNothingLeft)
 	}
 }
 

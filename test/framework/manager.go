@@ -147,8 +147,7 @@ func (m *Manager) current() *process.Process {
 	return m.process
 }
 
-// AllowExit reports whether the manager may be down without anything being wrong: somebody is
-// about to kill it, and will start it again.
+// AllowExit sets whether the manager may end without failing the test, because the test kills and restarts it.
 func (m *Manager) AllowExit(yes bool) { m.exitAllowed.Store(yes) }
 
 // ExitAllowed reports what AllowExit has set.

@@ -98,16 +98,16 @@ func (s *Stack) start(ctx context.Context) error {
 		}
 	}
 	for _, step := range []struct {
-		says string
-		do   func(context.Context) error
+		title string
+		do    func(context.Context) error
 	}{
 		{"starting two control planes: etcd, kube-apiserver, kube-controller-manager", s.startClusters},
 		{"installing the kinds and permissions that Drover ships", s.install},
 		{"", s.prepare},
 		{"starting machine-controller, bootstrap and infra-sim under their ServiceAccounts", s.startManagers},
 	} {
-		if step.says != "" {
-			s.options.Progress(step.says)
+		if step.title != "" {
+			s.options.Progress(step.title)
 		}
 		if err := step.do(ctx); err != nil {
 			return err

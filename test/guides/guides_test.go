@@ -37,8 +37,8 @@ func TestGuides(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	told := &workflow.Workflow{Stack: stack, Namespace: "default", Cluster: "demo"}
-	if err := told.Create(t.Context(), 3); err != nil {
+	flow := &workflow.Workflow{Stack: stack, Namespace: "default", Cluster: "demo"}
+	if err := flow.Create(t.Context(), 3); err != nil {
 		t.Fatal(err)
 	}
 	environment := append(os.Environ(),
@@ -49,7 +49,7 @@ func TestGuides(t *testing.T) {
 		t.Run(guide, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), guideTime)
 			defer cancel()
-			if err := told.AwaitRunning(ctx, 3); err != nil {
+			if err := flow.AwaitRunning(ctx, 3); err != nil {
 				t.Fatal(err)
 			}
 			text, err := os.ReadFile(filepath.Join(root, "docs", "guides", guide+".md"))

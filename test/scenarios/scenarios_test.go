@@ -46,7 +46,7 @@ func TestScenarios(t *testing.T) {
 		t.Fatal(err)
 	}
 	stack := start(t)
-	t.Run("stories", func(t *testing.T) {
+	t.Run("scenarios", func(t *testing.T) {
 		for _, readme := range folders {
 			name := filepath.Base(filepath.Dir(readme))
 			t.Run(name, func(t *testing.T) {

@@ -69,7 +69,7 @@ func TestAWrongChecksumFailsVisibly(t *testing.T) {
 	wrong := choice{Container: true, Checksum: strings.Repeat("0", 64)}
 	l.begin(ctx, wrong)
 	c := l.boot(ctx, wrong)
-	l.await(ctx, "cloud-init says what is wrong", func(context.Context) (string, error) {
+	l.await(ctx, "cloud-init reports the error", func(context.Context) (string, error) {
 		output, err := os.ReadFile(filepath.Join(c.Root, "var/log/cloud-init-output.log"))
 		if err == nil && strings.Contains(string(output), "does not have the checksum sha256:"+wrong.Checksum) {
 			return "", nil

@@ -57,7 +57,7 @@ func (l *environment) joinedByKubeadm(c *vm.Container) {
 	said, err := os.ReadFile(filepath.Join(c.Root, "var/log/cloud-init-output.log"))
 	l.must(err)
 	if !strings.Contains(string(said), "This node has joined the cluster") {
-		l.t.Errorf("kubeadm did not say that the node has joined:\n%s", said)
+		l.t.Errorf("kubeadm did not report that the node has joined:\n%s", said)
 	}
 	for path, want := range map[string]string{
 		"var/lib/kubelet/kubeadm-flags.env":    "--register-with-taints=node.cluster.x-k8s.io/uninitialized",

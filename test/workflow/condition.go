@@ -33,7 +33,7 @@ func (w *Workflow) ClusterObject() *clusterv1.Cluster {
 // AwaitCondition waits until a condition of the object has the status, if one is given, and
 // a message that contains the words.
 func (w *Workflow) AwaitCondition(ctx context.Context, object ObjectWithConditions, kind string, status metav1.ConditionStatus, words string) error {
-	what := fmt.Sprintf("condition %s of %s to be %s and say %q", kind, object.GetName(), status, words)
+	what := fmt.Sprintf("condition %s of %s to be %s with %q in the message", kind, object.GetName(), status, words)
 	return w.await(ctx, what, func(ctx context.Context) (string, error) {
 		if err := w.Stack.ManagementClient.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 			return "", err

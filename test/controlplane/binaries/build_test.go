@@ -131,7 +131,7 @@ func TestFollowTellsProgressFromComplaints(t *testing.T) {
 		t.Errorf("complaints (-want +got):\n%s", diff)
 	}
 	if b.progress.detail != "k8s.io/api/apps/v1" {
-		t.Errorf("the progress line says %q", b.progress.detail)
+		t.Errorf("the progress line is %q", b.progress.detail)
 	}
 }
 

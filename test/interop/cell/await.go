@@ -217,7 +217,7 @@ func (w *World) consoles() string {
 		console, err := os.ReadFile(filepath.Join(w.Stack.InstanceDir(), strings.TrimPrefix(host, "host "), "console.log"))
 		if err == nil {
 			lines := strings.Split(strings.TrimSpace(string(console)), "\n")
-			fmt.Fprintf(&said, "; %s says: %s", host, lines[len(lines)-1])
+			fmt.Fprintf(&said, "; console of %s: %s", host, lines[len(lines)-1])
 		}
 	}
 	return said.String()

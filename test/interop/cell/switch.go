@@ -176,7 +176,7 @@ func (w *World) same(ctx context.Context, before map[string]string) error {
 		return err
 	}
 	if diff := cmp.Diff(before, now); diff != "" {
-		return errors.New("somebody is not who they were:\n" + diff)
+		return errors.New("identities have changed:\n" + diff)
 	}
 	return nil
 }

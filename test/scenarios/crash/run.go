@@ -56,13 +56,13 @@ func runWorkflow(ctx context.Context, s *workflow.Workflow, want *outcome) (*out
 		return nil, err
 	}
 	got := &outcome{}
-	for _, chapter := range []struct {
-		says string
-		do   func(context.Context) error
+	for _, step := range []struct {
+		title string
+		do    func(context.Context) error
 	}{
-		{"birth", func(ctx context.Context) error { return s.Create(ctx, replicas) }},
-		{"birth", func(ctx context.Context) error { return s.AwaitRunning(ctx, replicas) }},
-		{"birth", func(ctx context.Context) error {
+		{"creation", func(ctx context.Context) error { return s.Create(ctx, replicas) }},
+		{"creation", func(ctx context.Context) error { return s.AwaitRunning(ctx, replicas) }},
+		{"creation", func(ctx context.Context) error {
 			return settle(ctx, s, &got.Created, want, func(o *outcome) []string { return o.Created })
 		}},
 		{"pods", func(ctx context.Context) error { return createPods(ctx, s) }},
@@ -75,8 +75,8 @@ func runWorkflow(ctx context.Context, s *workflow.Workflow, want *outcome) (*out
 		{"deletion", s.Delete},
 		{"deletion", s.AwaitNothingLeft},
 	} {
-		if err := chapter.do(ctx); err != nil {
-			return nil, fmt.Errorf("%s: %w", chapter.says, err)
+		if err := step.do(ctx); err != nil {
+			return nil, fmt.Errorf("%s: %w", step.title, err)
 		}
 	}
 	got.Machines, got.Hosts = saw.counts()
@@ -97,7 +97,7 @@ func settle(ctx context.Context, s *workflow.Workflow, into *[]string, want *out
 		return err == nil && slices.Equal(part(want), *into), nil
 	})
 	if err != nil {
-		return fmt.Errorf("%w: it never looked as without a crash (-want +got):\n%s", err, cmp.Diff(part(want), *into))
+		return fmt.Errorf("%w: the objects never matched those of the run without a crash (-want +got):\n%s", err, cmp.Diff(part(want), *into))
 	}
 	return nil
 }

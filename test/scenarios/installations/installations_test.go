@@ -241,7 +241,7 @@ func checkWrites(t *testing.T, one, other *installation, approvals map[string]st
 			continue
 		}
 		if call.ObjectRef.Namespace != one.namespace || !strings.HasPrefix(call.ObjectRef.Name, one.name) {
-			t.Errorf("%s of %s asked to %s %+v", account, one.name, call.Verb, call.ObjectRef)
+			t.Errorf("%s of %s requested to %s %+v", account, one.name, call.Verb, call.ObjectRef)
 			continue
 		}
 		own[account]++
@@ -261,7 +261,7 @@ func checkWrites(t *testing.T, one, other *installation, approvals map[string]st
 		switch {
 		case call.ObjectRef.Resource == "nodes" && strings.HasPrefix(call.ObjectRef.Name, other.name),
 			of && !strings.HasPrefix(machine, one.namespace+"/"+one.name):
-			t.Errorf("%s asked in the workload cluster to %s %+v (%s)", one.name, call.Verb, call.ObjectRef, machine)
+			t.Errorf("%s requested in the workload cluster to %s %+v (%s)", one.name, call.Verb, call.ObjectRef, machine)
 		}
 	}
 	if own["nodes"] == 0 || own["certificatesigningrequests"] == 0 {

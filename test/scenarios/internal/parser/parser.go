@@ -37,7 +37,7 @@ type Variables map[string]string
 // Load reads the scenario of a folder. The files of `use` are read from the given folder.
 func Load(folder, given string, known Variables) ([]Step, error) {
 	if _, err := os.Stat(filepath.Join(folder, "README.md")); err != nil {
-		return nil, fmt.Errorf("a story tells what it is about: %w", err)
+		return nil, fmt.Errorf("reading the description of the scenario: %w", err)
 	}
 	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
 	if err != nil {
@@ -57,7 +57,7 @@ func Load(folder, given string, known Variables) ([]Step, error) {
 		steps = append(steps, Step{File: name, Then: part[1] == "then", Documents: documents})
 	}
 	if len(steps) == 0 {
-		return nil, errors.New("the story has no steps")
+		return nil, errors.New("the scenario has no steps")
 	}
 	return steps, nil
 }

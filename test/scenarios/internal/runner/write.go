@@ -100,8 +100,8 @@ func (r *Runner) refused(ctx context.Context, d parser.Document) error {
 	if err == nil {
 		return errors.New("the API server has accepted it")
 	}
-	if diff := parser.Diff(d.Says, err.Error()); diff != "" {
-		return errors.New("what the API server says" + diff)
+	if diff := parser.Diff(d.Contains, err.Error()); diff != "" {
+		return errors.New("the API server's message" + diff)
 	}
 	return nil
 }
