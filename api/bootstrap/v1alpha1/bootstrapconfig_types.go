@@ -90,7 +90,7 @@ type BootstrapConfigSpec struct {
 	// +kubebuilder:validation:items:Pattern=`^[A-Za-z0-9][A-Za-z0-9.+:~=_-]*$`
 	Packages []string `json:"packages,omitempty"`
 
-	// packageUpgrade reports whether all packages are brought up to date at the first boot, before the machine
+	// packageUpgrade configures whether all packages are upgraded at the first boot, before the machine
 	// joins, with a reboot if that needs one: Never or OnFirstBoot. Default Never.
 	// +optional
 	// +kubebuilder:validation:Enum=Never;OnFirstBoot
@@ -191,7 +191,7 @@ const (
 	HostnameFromMachine HostnameSource = "Machine"
 )
 
-// PackageUpgrade describes when all packages are brought up to date.
+// PackageUpgrade is when all packages are upgraded.
 type PackageUpgrade string
 
 const (
@@ -213,7 +213,7 @@ type BootstrapConfigStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// initialization tells the core when the bootstrap data exists.
+	// initialization reports when the bootstrap data exists.
 	// +optional
 	Initialization BootstrapConfigInitialization `json:"initialization,omitempty,omitzero"`
 
