@@ -99,8 +99,8 @@ kubectl: ## Compile kubectl into bin/k8s
 	@cd test && GOWORK=off go run ./controlplane/cmd/build kubectl
 
 .PHONY: manifests
-manifests: ## Write dist/drover.yaml, which installs Drover with one kubectl apply, and one file per further cloud
-	@hack/manifests.sh
+manifests: ## Write a release without images: manifests, chart and clusterctl repository; VERSION and REGISTRY as of release
+	@$(MAKE) --no-print-directory release ARGS=--images=false
 
 .PHONY: release
 release: ## Write a release into dist/VERSION: images, SBOMs, manifests, chart, clusterctl repository; VERSION=v0.1.0, REGISTRY=registry.example.org/drover
