@@ -89,7 +89,7 @@ func TestManyMachinesJoinAtOnce(t *testing.T) {
 				return
 			}
 			until(t, "running worker-"+n, func() bool {
-				found, err := d.Get(t.Context(), identity(n))
+				found, err := d.Provision(t.Context(), identity(n))
 				return err == nil && found.State == driver.Running
 			})
 		})

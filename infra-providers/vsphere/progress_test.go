@@ -217,9 +217,36 @@ func TestACloneThatFailedIsToldAndRepeated(t *testing.T) {
 		t.Errorf("%d clones were asked for before the pause was over, want 1", got)
 	}
 	w.ahead.Add(int64(time.Minute))
+	if found, err := d.Get(t.Context(), id); err != nil || found.State != driver.Pending || !found.StepDue {
+		t.Errorf("after the pause: got %+v and %v, want it to be Pending with a step due", found, err)
+	}
+	if got := w.wire.count("CloneVM_Task"); got != 1 {
+		t.Errorf("%d clones were asked for by reading, want 1", got)
+	}
 	await(t, d, id, driver.Running)
 	if got := w.wire.count("CloneVM_Task"); got != 2 {
 		t.Errorf("%d clones were asked for, want 2", got)
+	}
+}
+
+// TestFailedCloneIsNotListed: the inventory answers from lists, and only a read returns the failure.
+func TestFailedCloneIsNotListed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	d, id := w.connect(), identity("1")
+	held := w.holdClone()
+	if _, err := d.Create(t.Context(), req(w, id)); err != nil {
+		t.Fatal(err)
+	}
+	if found := listed(t, d, string(id.UID)); found.State != driver.Pending || found.StepDue {
+		t.Errorf("listed as %+v while the clone is under way, want it to be Pending with no step due", found)
+	}
+	held.fail(&types.InsufficientMemoryResourcesFault{})
+	if found := listed(t, d, string(id.UID)); found.ID != "" {
+		t.Errorf("listed as %+v after the clone failed, want nothing", found)
+	}
+	if _, err := d.Get(t.Context(), id); !driver.IsInsufficientCapacity(err) {
+		t.Errorf("got %v, want an InsufficientCapacityError", err)
 	}
 }
 
@@ -299,9 +326,9 @@ func TestAHalfMadeMachineIsFinishedByAnotherProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	id.ProviderID = "vsphere://" + string(id.UID)
-	looks := 0
-	for ; looks < 20; looks++ {
-		found, err := w.restart().Get(t.Context(), id)
+	steps := 0
+	for ; steps < 20; steps++ {
+		found, err := w.restart().Provision(t.Context(), id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -309,8 +336,8 @@ func TestAHalfMadeMachineIsFinishedByAnotherProcess(t *testing.T) {
 			break
 		}
 	}
-	if looks == 0 || looks == 20 {
-		t.Errorf("it took %d looks", looks)
+	if steps == 0 || steps == 20 {
+		t.Errorf("it took %d steps", steps)
 	}
 	if got := w.wire.count("CloneVM_Task"); got != 1 {
 		t.Errorf("%d clones were asked for, want 1", got)
@@ -325,31 +352,31 @@ func TestAHalfMadeMachineIsFinishedByAnotherProcess(t *testing.T) {
 	}
 }
 
-// TestListsMoveHalfMadeMachinesOn: the inventory asks for lists only.
-func TestListsMoveHalfMadeMachinesOn(t *testing.T) {
+// TestReadsTakeNoStep: only Provision changes a virtual machine that is not finished.
+func TestReadsTakeNoStep(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d, id := w.connect(), identity("1")
 	if _, err := d.Create(t.Context(), req(w, id)); err != nil {
 		t.Fatal(err)
 	}
+	before := w.wire.changes()
 	for range 10 {
-		for _, err := range d.List(t.Context(), driver.Owner{}) {
-			if err != nil {
-				t.Fatal(err)
-			}
+		if found := listed(t, d, string(id.UID)); found.State != driver.Pending || !found.StepDue {
+			t.Fatalf("listed as %+v, want it to be Pending with a step due", found)
+		}
+		if found, err := d.Get(t.Context(), id); err != nil || found.State != driver.Pending || !found.StepDue {
+			t.Fatalf("got %+v and %v, want it to be Pending with a step due", found, err)
 		}
 	}
-	machine := w.machine("worker-1")
-	if machine.Runtime.PowerState != types.VirtualMachinePowerStatePoweredOn || option(machine, "drover.plan") != "" {
-		t.Errorf("it is %s with the plan %q", machine.Runtime.PowerState, option(machine, "drover.plan"))
+	if got := w.wire.changes() - before; got != 0 {
+		t.Errorf("reading made %d changes, want none", got)
 	}
+	await(t, d, id, driver.Running)
+	until(t, "the end of the plan", func() bool { return option(w.machine("worker-1"), "drover.plan") == "" })
+	listed(t, d, string(id.UID)) // which reads the task of the last step once
 	w.wire.reset()
-	for _, err := range d.List(t.Context(), driver.Owner{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	listed(t, d, string(id.UID))
 	if got := w.wire.total(); got != 3 {
 		t.Errorf("a list of settled machines costs %d calls, want 3: view, page, end of the view", got)
 	}
@@ -392,16 +419,16 @@ func TestAStepThatFailsIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.wire.add(&rule{methods: []string{"PowerOnVM_Task"}, answer: fault("InsufficientFailoverResourcesFault"), forever: true})
-	said := ""
+	message := ""
 	for range 10 {
-		found, err := d.Get(t.Context(), id)
+		found, err := d.Provision(t.Context(), id)
 		if err != nil || found.State != driver.Pending {
 			t.Fatalf("got %+v and %v, want Pending", found, err)
 		}
-		said = found.Message
+		message = found.Message
 	}
-	if said == "" {
-		t.Error("nothing was said about the failure")
+	if message == "" {
+		t.Error("the instance has no message about the failure")
 	}
 	if got := w.wire.count("PowerOnVM_Task"); got != 1 {
 		t.Errorf("%d attempts before the pause was over, want 1", got)
@@ -409,7 +436,7 @@ func TestAStepThatFailsIsTold(t *testing.T) {
 	w.wire.clear()
 	w.ahead.Add(int64(time.Minute))
 	if got := await(t, d, id, driver.Running); got.Message != "" {
-		t.Errorf("it still says %q", got.Message)
+		t.Errorf("it still has the message %q", got.Message)
 	}
 }
 

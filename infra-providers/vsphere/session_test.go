@@ -157,7 +157,7 @@ func TestALifeUnderSessionsThatEnd(t *testing.T) {
 		w.endSessions()
 		w.wire.clear()
 		w.wire.add(&rule{methods: []string{attachTag}, answer: &answer{status: http.StatusUnauthorized}})
-		found, err := d.Get(t.Context(), id)
+		found, err := d.Provision(t.Context(), id)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -288,8 +288,8 @@ func TestUnansweredWatchIsNoTimeout(t *testing.T) {
 	client := HTTPClient(open(t, Options{AnswerTimeout: 50 * time.Millisecond}, config), 0)
 	for path, want := range map[string]bool{"/api/v1/nodes": true, "/api/v1/nodes?watch=true": false} {
 		_, err := get(t, client, server.URL+path)
-		timeout := net.Error(nil)
-		if got := errors.As(err, &timeout) && timeout.Timeout(); err == nil || got != want {
+		timeout, is := errors.AsType[net.Error](err)
+		if got := is && timeout.Timeout(); err == nil || got != want {
 			t.Errorf("%s ends with %v, which is a timeout: %t, want %t", path, err, got, want)
 		}
 	}

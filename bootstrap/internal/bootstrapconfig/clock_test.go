@@ -18,7 +18,6 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -91,7 +90,7 @@ func another(t *testing.T, kubeconfig []byte) *bench {
 	create(b.machine)
 	b.config.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(b.machine, clusterv1.GroupVersion.WithKind("Machine"))}
 	create(b.config)
-	cluster.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
+	cluster.Status.Initialization.InfrastructureProvisioned = new(true)
 	if err := api.Status().Update(t.Context(), cluster); err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +99,7 @@ func another(t *testing.T, kubeconfig []byte) *bench {
 	b.events = recorder.Events
 	b.Reconciler = &Reconciler{
 		Client: c, Live: c, Connections: workload.NewConnections(c, b.clock),
-		Recorder: recorder, Clock: b.clock, NewToken: token.New,
+		Events: recorder, Clock: b.clock, NewToken: token.New,
 	}
 	return b
 }
@@ -189,7 +188,7 @@ func TestCountsItsWrites(t *testing.T) {
 	}
 }
 
-func TestRenewsTheTokenOnlyWhileItIsNeeded(t *testing.T) {
+func TestTokenIsRenewedOnlyWhileItIsNeeded(t *testing.T) {
 	b := newBench(t, workloads.Kubeconfig)
 	next, _ := b.reconcile()
 	if want := 15 * time.Minute; next != want {
@@ -229,7 +228,7 @@ func TestRenewsTheTokenOnlyWhileItIsNeeded(t *testing.T) {
 	}
 }
 
-func TestDoesNotHangWhenTheWorkloadClusterIsGone(t *testing.T) {
+func TestDeletionDoesNotWaitForAnUnreachableCluster(t *testing.T) {
 	b := newBench(t, changed(t, func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.Server = "https://" + deadPort(t) }))
 	if err := b.setFinalizer(t.Context(), b.config, true); err != nil {
 		t.Fatal(err)
@@ -252,7 +251,7 @@ func TestDoesNotHangWhenTheWorkloadClusterIsGone(t *testing.T) {
 	}
 }
 
-func TestAsksAnUnreachableClusterLessAndLess(t *testing.T) {
+func TestUnreachableClusterIsTriedWithBackoff(t *testing.T) {
 	b := newBench(t, changed(t, func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.Server = "https://" + deadPort(t) }))
 	first, writes := b.reconcile()
 	if writes != 3 {
@@ -269,7 +268,7 @@ func TestAsksAnUnreachableClusterLessAndLess(t *testing.T) {
 	}
 }
 
-func TestTakesAnotherTokenWhenTheIDIsTaken(t *testing.T) {
+func TestTokenIsReplacedWhenItsIDIsTaken(t *testing.T) {
 	b := newBench(t, workloads.Kubeconfig)
 	taken := token.Token{ID: "taken1", Secret: "0123456789abcdef"}
 	theirs := &corev1.Secret{
@@ -294,9 +293,9 @@ func TestTakesAnotherTokenWhenTheIDIsTaken(t *testing.T) {
 	}
 }
 
-// TestDataFollowsWhatIsCorrected has a kubeconfig with the CA of another API server, which is corrected while nobody has
+// TestUnpublishedDataFollowsCorrections has a kubeconfig with the CA of another API server, which is corrected while nobody has
 // seen the data yet: a host that boots with the old one would never join.
-func TestDataFollowsWhatIsCorrected(t *testing.T) {
+func TestUnpublishedDataFollowsCorrections(t *testing.T) {
 	b := newBench(t, changed(t, func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) {
 		c.CertificateAuthorityData = management.Admin.CAData
 	}))
@@ -331,9 +330,9 @@ func TestDataFollowsWhatIsCorrected(t *testing.T) {
 	}
 }
 
-// TestAccessIsLookedAtAgain: a workload cluster may be restored from a backup that is older than what lets hosts ask for
+// TestAccessIsCheckedPeriodically: a workload cluster may be restored from a backup that is older than what lets hosts ask for
 // certificates.
-func TestAccessIsLookedAtAgain(t *testing.T) {
+func TestAccessIsCheckedPeriodically(t *testing.T) {
 	b := newBench(t, workloads.Kubeconfig)
 	known := func() bool {
 		t.Helper()

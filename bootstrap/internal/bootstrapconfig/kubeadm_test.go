@@ -17,7 +17,7 @@ import (
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 )
 
-func TestJoinsByKubeadmOnlyWhatKubeadmMade(t *testing.T) {
+func TestKubeadmJoinNeedsAClusterMadeByKubeadm(t *testing.T) {
 	f := newFixture(t)
 	machine := f.machine("m1")
 	config := f.config(machine, func(c *bootstrapv1.BootstrapConfig) { c.Spec.Join.Method = bootstrapv1.JoinKubeadm })

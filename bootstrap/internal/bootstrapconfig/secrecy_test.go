@@ -16,7 +16,6 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -87,7 +86,7 @@ func assertKept(ctx context.Context) error {
 }
 
 // Secrets of every kind take the way to data that is made and to data that is refused; the rest is for assertKept.
-func TestPutsSecretsIntoTheDataAlone(t *testing.T) {
+func TestSecretsAreOnlyInTheData(t *testing.T) {
 	f := newFixture(t)
 	f.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "keys", Namespace: f.namespace}, Data: map[string][]byte{
 		"activation": []byte(password + "-activation"),
@@ -113,7 +112,7 @@ func TestPutsSecretsIntoTheDataAlone(t *testing.T) {
 		}
 	}
 	for name, change := range map[string]func(*bootstrapv1.BootstrapConfigSpec){
-		"over-the-limit": func(s *bootstrapv1.BootstrapConfigSpec) { s.MaxSizeBytes = ptr.To[int32](4096) },
+		"over-the-limit": func(s *bootstrapv1.BootstrapConfigSpec) { s.MaxSizeBytes = new(int32(4096)) },
 		"broken":         func(s *bootstrapv1.BootstrapConfigSpec) { s.Containerd.RegistryCredentialsFrom = from("broken") },
 		"missing":        func(s *bootstrapv1.BootstrapConfigSpec) { s.Files[0].ContentFrom = from("none") },
 	} {

@@ -88,7 +88,7 @@ func startManager(ctx context.Context, stopped chan<- error) error {
 	r := &Reconciler{
 		Client:      mgr.GetClient(),
 		Connections: workload.NewConnections(mgr.GetAPIReader(), clock.RealClock{}),
-		Recorder:    mgr.GetEventRecorder("drover-bootstrap"),
+		Events:      mgr.GetEventRecorder("drover-bootstrap"),
 		Live:        mgr.GetAPIReader(),
 		Resolve: func(_ context.Context, host string) ([]string, error) {
 			if host == "api.example.test" {
@@ -219,7 +219,7 @@ func decision(t *testing.T, csr *certificatesv1.CertificateSigningRequest) strin
 	return ""
 }
 
-func TestApprovesTheServingCertificateOfAMachine(t *testing.T) {
+func TestServingCertificateIsApproved(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
 	newMachine(t, "approved-1")
@@ -227,7 +227,7 @@ func TestApprovesTheServingCertificateOfAMachine(t *testing.T) {
 	g.Eventually(func() string { return decision(t, csr) }, time.Minute, 100*time.Millisecond).Should(gomega.Equal("Approved: MachineVerified"))
 }
 
-func TestLeavesARequestForAForeignAddressAlone(t *testing.T) {
+func TestRequestForAForeignAddressIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
 	machine := newMachine(t, "refused-1")
@@ -239,7 +239,7 @@ func TestLeavesARequestForAForeignAddressAlone(t *testing.T) {
 	}
 }
 
-func TestApprovesOnceTheNodeIsKnown(t *testing.T) {
+func TestRequestIsApprovedOnceTheMachineHasItsNode(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
 	machine := newMachine(t, "late-1")
@@ -268,7 +268,7 @@ func notes(t *testing.T, namespace string) string {
 	return strings.Join(all, "\n")
 }
 
-func TestSaysThatItMayNotSeeRequests(t *testing.T) {
+func TestMissingPermissionToWatchIsReported(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
 	config, err := clientcmd.Load(workloads.Kubeconfig)

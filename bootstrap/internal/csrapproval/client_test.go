@@ -57,7 +57,7 @@ func askFirst(t *testing.T, as *rest.Config, node string) *certificatesv1.Certif
 	return send(t, as, node, &x509.CertificateRequest{}, certificatesv1.KubeAPIServerClientKubeletSignerName, certificatesv1.UsageClientAuth)
 }
 
-func TestApprovesTheFirstClientCertificateOfAMachine(t *testing.T) {
+func TestFirstClientCertificateIsApproved(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
 	_, kubelet := waitingMachine(t, "first-1")
@@ -65,7 +65,7 @@ func TestApprovesTheFirstClientCertificateOfAMachine(t *testing.T) {
 	g.Eventually(func() string { return decision(t, csr) }, 2*time.Minute, 100*time.Millisecond).Should(gomega.Equal("Approved: MachineVerified"))
 }
 
-func TestLeavesARequestForTheNameOfAnotherMachineAlone(t *testing.T) {
+func TestRequestForTheNameOfAnotherMachineIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
 	machine, kubelet := waitingMachine(t, "greedy-1")
@@ -89,7 +89,7 @@ func refusal(t *testing.T, machine *clusterv1.Machine, csr *certificatesv1.Certi
 }
 
 // Whoever steals a token after its host has used it has another key.
-func TestATokenGetsOneKeyACertificate(t *testing.T) {
+func TestTokenIsGoodForOneKey(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
 	machine, kubelet := waitingMachine(t, "once-1")
@@ -99,14 +99,14 @@ func TestATokenGetsOneKeyACertificate(t *testing.T) {
 }
 
 // A Node of the Machine's name may be one of the control plane, or one that somebody has made to look like it.
-func TestATokenIsNotForANodeThatExists(t *testing.T) {
+func TestTokenIsNotGoodForAnExistingNode(t *testing.T) {
 	t.Parallel()
 	machine, kubelet := waitingMachine(t, "there-1")
 	create(t, workloads.Client, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "there-1"}})
 	refusal(t, machine, askFirst(t, kubelet, "there-1"), `the Node "there-1" exists already`)
 }
 
-func TestATokenIsNotForAMachineThatHasJoined(t *testing.T) {
+func TestTokenIsNotGoodForAMachineThatHasJoined(t *testing.T) {
 	t.Parallel()
 	machine, kubelet := waitingMachine(t, "joined-1")
 	machine.Status.NodeRef.Name = "joined-1"
@@ -118,7 +118,7 @@ func TestATokenIsNotForAMachineThatHasJoined(t *testing.T) {
 
 // Whoever holds any client certificate of a Node can register it with the Machine's providerID: the core then takes it for
 // the Machine's Node.
-func TestTheNameOfANodeIsNotBelieved(t *testing.T) {
+func TestNodeNameIsNoProof(t *testing.T) {
 	t.Parallel()
 	machine := newMachine(t, "posing-1")
 	machine.Status.NodeRef.Name = "posing-1.evil.test"
@@ -129,7 +129,7 @@ func TestTheNameOfANodeIsNotBelieved(t *testing.T) {
 }
 
 // Root on a worker adds the virtual IP of the control plane, or anybody's, to its network card.
-func TestWhatTheGuestReportsIsNotBelieved(t *testing.T) {
+func TestReportedAddressesAreNoProof(t *testing.T) {
 	t.Parallel()
 	machine := newMachine(t, "reporting-1")
 	machine.Status.Addresses = append(machine.Status.Addresses, clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: "10.9.0.7"})
@@ -140,7 +140,7 @@ func TestWhatTheGuestReportsIsNotBelieved(t *testing.T) {
 }
 
 // The cloud vouches for an address that the endpoint of the Cluster resolves to: a tenant chose it, or it is a mistake.
-func TestTheAddressOfTheEndpointIsNobodysElse(t *testing.T) {
+func TestAddressOfTheEndpointIsReserved(t *testing.T) {
 	t.Parallel()
 	machine := newMachine(t, "endpoint-1")
 	vouch(t, machine, "10.9.0.250")
@@ -148,7 +148,7 @@ func TestTheAddressOfTheEndpointIsNobodysElse(t *testing.T) {
 }
 
 // A guest that reports what is another Machine's must not keep that one from its certificates.
-func TestAGuestCannotTakeTheAddressOfAnother(t *testing.T) {
+func TestGuestCannotClaimTheAddressOfAnother(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
 	victim := newMachine(t, "victim-1")

@@ -21,8 +21,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"drover.io/bootstrap/internal/workload"
 	"drover.io/runtime/fairshare"
@@ -30,14 +30,14 @@ import (
 
 func open(name string) *certificatesv1.CertificateSigningRequest {
 	return &certificatesv1.CertificateSigningRequest{
-		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(time.Now().Add(-acquaintance))},
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(time.Now().Add(-nodeRefGrace))},
 		Spec:       certificatesv1.CertificateSigningRequestSpec{SignerName: certificatesv1.KubeletServingSignerName, Username: "system:node:stranger"},
 	}
 }
 
-// TestAClusterThatHangsHoldsUpOnlyItself has a hundred open requests of a workload cluster that answers nothing:
+// TestClusterThatHangsDelaysNoOther has a hundred open requests of a workload cluster that answers nothing:
 // whoever wants them looked at again, as the controller's only worker does, does not wait for any of them.
-func TestAClusterThatHangsHoldsUpOnlyItself(t *testing.T) {
+func TestClusterThatHangsDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	w := &watch{
@@ -64,9 +64,9 @@ func TestAClusterThatHangsHoldsUpOnlyItself(t *testing.T) {
 			return nil
 		})
 	}()
-	w.lookAgain()
+	w.requeueAll()
 	<-looked // the first one hangs
-	w.lookAgain()
+	w.requeueAll()
 	if queued := w.queue.Len(); queued > 100 {
 		t.Errorf("%d are queued for 100 requests", queued)
 	}
@@ -80,9 +80,9 @@ func TestEventsOfAClusterAreBounded(t *testing.T) {
 	t.Parallel()
 	recorder := events.NewFakeRecorder(10 * eventBurst)
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "nobody", Name: "home"}}
-	a := &approver{client: management.Client, cluster: cluster, recorder: recorder, log: logr.Discard()}
+	a := &approver{client: management.Client, cluster: cluster, events: newRecorder(recorder), log: logr.Discard()}
 	for i := range 5 * eventBurst {
-		if err := a.look(t.Context(), open(fmt.Sprint("csr-", i))); err != nil {
+		if err := a.review(t.Context(), open(fmt.Sprint("csr-", i))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -91,8 +91,8 @@ func TestEventsOfAClusterAreBounded(t *testing.T) {
 	}
 }
 
-// TestTheAddressesOfTheControlPlaneAreTaken asks a real API server where it announces itself.
-func TestTheAddressesOfTheControlPlaneAreTaken(t *testing.T) {
+// TestAddressesOfTheControlPlaneAreReserved asks a real API server where it announces itself.
+func TestAddressesOfTheControlPlaneAreReserved(t *testing.T) {
 	t.Parallel()
 	machine := newMachine(t, "taken-1")
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: machine.Namespace, Name: "c1"}}
@@ -124,8 +124,8 @@ func TestTheAddressesOfTheControlPlaneAreTaken(t *testing.T) {
 	}
 }
 
-// TestNamesThatDoNotResolveAddNothing: what was found before stands, for each name by itself.
-func TestNamesThatDoNotResolveAddNothing(t *testing.T) {
+// TestUnresolvableNamesReserveNothing: what was found before stands, for each name by itself.
+func TestUnresolvableNamesReserveNothing(t *testing.T) {
 	t.Parallel()
 	machine := newMachine(t, "unresolved-1")
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: machine.Namespace, Name: "c1"}}
@@ -138,7 +138,7 @@ func TestNamesThatDoNotResolveAddNothing(t *testing.T) {
 		if fails {
 			return nil, errors.New("no such host")
 		}
-		return slices.Repeat([]string{"192.0.2." + host}, 2*mostAddresses), nil
+		return slices.Repeat([]string{"192.0.2." + host}, 2*maxAddresses), nil
 	}}
 	var first []string
 	for n := range 4 {
@@ -154,26 +154,26 @@ func TestNamesThatDoNotResolveAddNothing(t *testing.T) {
 			t.Fatalf("%d addresses are taken, and %d were at first", len(taken.Addresses), len(first))
 		}
 	}
-	if len(first) < mostAddresses || len(first) > 4*mostAddresses {
+	if len(first) < maxAddresses || len(first) > 4*maxAddresses {
 		t.Errorf("%d addresses are taken", len(first))
 	}
 }
 
-// TestWhatAnAPIServerSaysIsRememberedInShort has it give UIDs and refusals of any length.
-func TestWhatAnAPIServerSaysIsRememberedInShort(t *testing.T) {
+// TestReportedRequestsAreBounded has it give UIDs and refusals of any length.
+func TestReportedRequestsAreBounded(t *testing.T) {
 	t.Parallel()
 	recorder := events.NewFakeRecorder(10 * eventBurst)
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "nobody", Name: "home"}}
-	a := &approver{client: management.Client, cluster: cluster, recorder: recorder, log: logr.Discard()}
+	a := &approver{client: management.Client, cluster: cluster, events: newRecorder(recorder), log: logr.Discard()}
 	long := strings.Repeat("x", 1<<20)
-	if !a.isNews(types.UID(long)) || a.isNews(types.UID(long)) || !a.isNews(types.UID(long+"y")) {
+	if !a.events.due(types.UID(long)) || a.events.due(types.UID(long)) || !a.events.due(types.UID(long+"y")) {
 		t.Error("long UIDs are not told apart")
 	}
 	for n := range 3 {
-		a.undecidable(errors.New(fmt.Sprint(n) + long))
+		a.events.decisionForbidden(cluster, errors.New(fmt.Sprint(n)+long))
 	}
-	for request := range a.reported.All() {
-		if len(request) > longestKey {
+	for request := range a.events.reported.All() {
+		if len(request) > maxKeyLength {
 			t.Errorf("%d bytes are remembered", len(request))
 		}
 	}
@@ -185,22 +185,22 @@ func TestWhatAnAPIServerSaysIsRememberedInShort(t *testing.T) {
 	}
 }
 
-// TestTheQueueHasAnEnd however many names an API server makes up.
-func TestTheQueueHasAnEnd(t *testing.T) {
+// TestQueueIsBounded however many names an API server makes up.
+func TestQueueIsBounded(t *testing.T) {
 	t.Parallel()
 	w := &watch{requests: newOpenRequests("team", fairshare.New[string](0)), queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]())}
 	defer w.queue.ShutDown()
 	w.requests.opened = w.add
-	for n := range 5 * ofOneCluster {
+	for n := range 5 * maxPerCluster {
 		_ = w.requests.Add(from("greedy", fmt.Sprint("csr-", n)))
 	}
-	if queued := w.queue.Len(); queued > 2*ofOneCluster {
+	if queued := w.queue.Len(); queued > 2*maxPerCluster {
 		t.Errorf("%d are queued", queued)
 	}
 }
 
-// TestAClusterThatIsGoneIsForgotten with its kubeconfig.
-func TestAClusterThatIsGoneIsForgotten(t *testing.T) {
+// TestWatchOfADeletedClusterIsStopped with its kubeconfig.
+func TestWatchOfADeletedClusterIsStopped(t *testing.T) {
 	t.Parallel()
 	machine := newMachine(t, "forgotten-1")
 	secret := &corev1.Secret{}
@@ -223,7 +223,7 @@ func TestAClusterThatIsGoneIsForgotten(t *testing.T) {
 	if get() != before {
 		t.Fatal("connections are not kept, so this proves nothing")
 	}
-	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: gone}); err != nil {
+	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: gone}); err != nil {
 		t.Fatal(err)
 	}
 	if get() == before {

@@ -16,27 +16,27 @@ import (
 )
 
 // A request of a Node that is no Machine's is left alone, and that is told once, after a Machine would be known.
-func TestTellsOnceOfARequestOfSomebodyElse(t *testing.T) {
+func TestForeignRequestIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	recorder := events.NewFakeRecorder(10)
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "nobody", Name: "home"}}
-	a := &approver{client: management.Client, cluster: cluster, recorder: recorder, log: logr.Discard()}
+	a := &approver{client: management.Client, cluster: cluster, events: newRecorder(recorder), log: logr.Discard()}
 	request := func(age time.Duration) *certificatesv1.CertificateSigningRequest {
 		return &certificatesv1.CertificateSigningRequest{
 			ObjectMeta: metav1.ObjectMeta{Name: "csr-1", UID: "u", CreationTimestamp: metav1.NewTime(time.Now().Add(-age))},
 			Spec:       certificatesv1.CertificateSigningRequestSpec{SignerName: certificatesv1.KubeletServingSignerName, Username: "system:node:stranger"},
 		}
 	}
-	if err := a.look(t.Context(), request(0)); err != nil {
+	if err := a.review(t.Context(), request(0)); err != nil {
 		t.Fatal(err)
 	}
 	if len(recorder.Events) > 0 {
 		t.Errorf("told of a Node that may become known: %q", <-recorder.Events)
 	}
-	if err := a.look(t.Context(), request(acquaintance)); err != nil {
+	if err := a.review(t.Context(), request(nodeRefGrace)); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.look(t.Context(), request(acquaintance)); err != nil {
+	if err := a.review(t.Context(), request(nodeRefGrace)); err != nil {
 		t.Fatal(err)
 	}
 	close(recorder.Events)

@@ -105,9 +105,9 @@ func holds(all []string, written string) bool {
 	})
 }
 
-// TestWhatIsWrittenArrives puts each hostile string into each field that takes it, and reads every file and unit as
+// TestWrittenFilesRoundTrip puts each hostile string into each field that takes it, and reads every file and unit as
 // its program does.
-func TestWhatIsWrittenArrives(t *testing.T) {
+func TestWrittenFilesRoundTrip(t *testing.T) {
 	t.Parallel()
 	for host := range hosts {
 		t.Run(host, func(t *testing.T) {

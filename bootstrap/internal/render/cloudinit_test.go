@@ -57,7 +57,7 @@ func check(t *testing.T, folder, files string) string {
 	return out.String()
 }
 
-func TestCloudInitAcceptsWhatWeRender(t *testing.T) {
+func TestCloudInitAcceptsTheData(t *testing.T) {
 	t.Parallel()
 	folder, files := cloudInit(t), filepath.Join(t.TempDir(), "files")
 	if err := os.Mkdir(files, 0o700); err != nil {

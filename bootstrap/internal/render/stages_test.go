@@ -15,7 +15,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/utils/ptr"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	"drover.io/bootstrap/internal/render"
@@ -74,7 +73,7 @@ func boot(t *testing.T, in node.Input) map[string][]string {
 	return said
 }
 
-func TestCloudInitBringsTheHostUp(t *testing.T) {
+func TestCloudInitBootsTheHost(t *testing.T) {
 	t.Parallel()
 	metadata := cases()["ubuntu-metadata"]
 	everything := all(input(bootstrapv1.Ubuntu))
@@ -171,13 +170,13 @@ func assertFiles(t *testing.T, in node.Input, got []string) {
 	}
 }
 
-// TestMakesAndMountsAFileSystem does so on a real block device, by cloud-init's own module and our script; what was
+// TestFileSystemIsCreatedAndMounted does so on a real block device, by cloud-init's own module and our script; what was
 // written below the mount before is found on it afterwards.
-func TestMakesAndMountsAFileSystem(t *testing.T) {
+func TestFileSystemIsCreatedAndMounted(t *testing.T) {
 	t.Parallel()
 	in := input(bootstrapv1.Ubuntu)
 	in.Spec.Disks = []bootstrapv1.Disk{{Device: loopDevice(t), Label: "data", MountPath: "/srv/data", MountOptions: []string{"noatime"}}}
-	in.Spec.Files = []bootstrapv1.File{{Path: "/srv/data/before", Content: ptr.To("the mount\n")}}
+	in.Spec.Files = []bootstrapv1.File{{Path: "/srv/data/before", Content: new("the mount\n")}}
 	said := boot(t, in)
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -220,7 +219,7 @@ func loopDevice(t *testing.T) string {
 	return device
 }
 
-func TestAStepThatFailsIsSeen(t *testing.T) {
+func TestFailedStepIsReported(t *testing.T) {
 	t.Parallel()
 	in := input(bootstrapv1.Ubuntu)
 	in.Spec.PreCommands = []string{"echo will fail; false"}

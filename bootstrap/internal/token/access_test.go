@@ -25,7 +25,7 @@ import (
 
 // A cluster whose administrator applied config/workload needs no more than that manifest grants, and what
 // EnsureAccess makes elsewhere is the same as what the manifest says.
-func TestTheWorkloadManifestIsEnough(t *testing.T) {
+func TestWorkloadManifestIsSufficient(t *testing.T) {
 	t.Parallel()
 	cluster, err := testenv.StartWorkload()
 	if err != nil {
@@ -156,7 +156,7 @@ func binding(name, group string) *rbacv1.ClusterRoleBinding {
 }
 
 // A token is good for one Node only if nothing in the cluster approves by itself what its holder asks for.
-func TestNothingApprovesByItself(t *testing.T) {
+func TestClusterDoesNotAutoApprove(t *testing.T) {
 	t.Parallel()
 	cluster, err := testenv.StartWorkload()
 	if err != nil {
@@ -188,7 +188,7 @@ func TestNothingApprovesByItself(t *testing.T) {
 		if err := token.EnsureAccess(t.Context(), rbac, true); err != nil {
 			t.Fatal(err)
 		}
-		got, err := token.ApprovesBlindly(t.Context(), authorization)
+		got, err := token.AutoApproves(t.Context(), authorization)
 		if err != nil || got != step.blindly {
 			t.Errorf("%s: approves blindly = %t, %v", step.name, got, err)
 		}

@@ -56,6 +56,8 @@ type World[C any] struct {
 	Stop func()
 	// Restarts counts how often instances were restarted.
 	Restarts func() int
+	// Changes counts the requests of drivers that change something in the cloud.
+	Changes func() int
 	// Leftovers names everything of ours that exists in the cloud, instances included.
 	Leftovers func() []string
 }
@@ -106,6 +108,9 @@ func Run[C any](t *testing.T, open func(t *testing.T) World[C]) {
 		"says that there is no image only when there is none":     missImage[C],
 		"touches nothing without tags":                            untagged[C],
 		"names the account that its credentials lead to":          accountID[C],
+		"reads without changing anything":                         readOnly[C],
+		"finishes an instance in steps, whoever takes them":       provision[C],
+		"takes no step of what is finished, stopped or deleted":   provisionNothing[C],
 	}
 	maps.Copy(rules, besides[C]())
 	for name, rule := range rules {

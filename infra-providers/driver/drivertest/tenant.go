@@ -130,7 +130,9 @@ func settled[C any](t *testing.T, world World[C], id driver.Identity) (found dri
 		if time.Now().After(deadline) {
 			t.Fatalf("the instance is still %s", found.State)
 		}
-		found, err = world.Driver.Get(t.Context(), id)
+		if err = proceed(t, world, id, found); err == nil {
+			found, err = world.Driver.Get(t.Context(), id)
+		}
 	}
 	return found, err
 }
@@ -181,6 +183,9 @@ func attempts[C any](t *testing.T, world World[C], ask driver.Identity) map[stri
 	_, answers["reading"] = world.Driver.Get(t.Context(), ask)
 	if tagger, ok := world.Driver.(driver.Tagger); ok {
 		answers["tagging"] = tagger.Tag(t.Context(), ask)
+	}
+	if provisioner, ok := world.Driver.(driver.Provisioner); ok {
+		_, answers["provisioning"] = provisioner.Provision(t.Context(), ask)
 	}
 	if restarter, ok := world.Driver.(driver.Restarter); ok {
 		answers["restarting"] = restarter.Restart(t.Context(), ask)

@@ -39,7 +39,7 @@ func openAWS(string) (cloud, error) {
 }
 
 func openHetzner(string) (cloud, error) {
-	project, err := hetznerfake.Start(hetznerfake.Options{Slow: 1})
+	project, err := hetznerfake.Start(hetznerfake.Options{ActionDelay: 1})
 	if err != nil {
 		return cloud{}, err
 	}
@@ -50,7 +50,7 @@ func openHetzner(string) (cloud, error) {
 func openOpenStack(address string) (cloud, error) {
 	services := openstackfake.New()
 	services.Serve(address)
-	return cloud{services, services.Things}, nil
+	return cloud{services, services.Leftovers}, nil
 }
 
 // openVSphere starts vcsim. What is ours there are the virtual machines that the model did not have.

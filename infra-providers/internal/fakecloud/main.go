@@ -16,11 +16,11 @@ import (
 	"os"
 	"path/filepath"
 
-	"drover.io/infra-providers/qemu/standin"
+	"drover.io/infra-providers/qemu/qemufake"
 )
 
 func main() {
-	standin.Main()
+	qemufake.Main()
 	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "fakecloud:", err)
 		os.Exit(1)
@@ -40,7 +40,7 @@ func run(args []string) error {
 
 // furnish makes a folder with the programs and the image of a host.
 func furnish(folder string) error {
-	if err := standin.Programs(folder); err != nil {
+	if err := qemufake.Programs(folder); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(folder, "empty.raw"), make([]byte, 1<<20), 0o600)

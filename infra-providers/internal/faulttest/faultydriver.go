@@ -85,6 +85,32 @@ func (s *faultyDriver[C]) AccountID(ctx context.Context) (id string, err error) 
 	return id, err
 }
 
+// provisioning is a faulty driver of a cloud whose instances are finished in steps.
+type provisioning[C any] struct {
+	*faultyDriver[C]
+	provisioner driver.Provisioner
+}
+
+// faulty wraps a driver, with its ability to provision.
+func faulty[C any](connected driver.Driver[C], of faultyDriver[C]) driver.Driver[C] {
+	of.Driver = connected
+	if provisioner, able := connected.(driver.Provisioner); able {
+		return &provisioning[C]{&of, provisioner}
+	}
+	return &of
+}
+
+// Provision implements driver.Provisioner.
+func (p *provisioning[C]) Provision(ctx context.Context, id driver.Identity) (found driver.Instance, err error) {
+	p.answers.count("provision")
+	err = p.call(true, func() (err error) {
+		found, err = p.provisioner.Provision(ctx, id)
+		p.answers.see(found, err)
+		return err
+	})
+	return found, err
+}
+
 // Delete implements driver.Driver.
 func (s *faultyDriver[C]) Delete(ctx context.Context, id driver.Identity) error {
 	s.answers.count("delete")

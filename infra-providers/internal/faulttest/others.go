@@ -84,7 +84,10 @@ func (s *run[M, C]) createAndWait(ctx context.Context, connected driver.Driver[C
 		if found, err = connected.Create(ctx, req); err == nil {
 			found, err = connected.Get(ctx, found.Identity)
 		}
-		if err == nil && found.State == driver.Running {
+		if provisioner, able := connected.(driver.Provisioner); able && err == nil && found.StepDue {
+			found, err = provisioner.Provision(ctx, found.Identity)
+		}
+		if err == nil && found.State == driver.Running && !found.StepDue {
 			return found, nil
 		}
 		if s.world.Pass != nil {

@@ -116,7 +116,10 @@ func (s *run[M, C]) restart() {
 	described := s.world.Cloud
 	described.Connect = func(ctx context.Context, at driver.Account, credentials driver.Credentials) (driver.Driver[C], error) {
 		connected, err := s.world.Cloud.Connect(ctx, at, credentials)
-		return &faultyDriver[C]{Driver: connected, rand: s.rand, answers: s.answers, place: described.Place}, err
+		if err != nil {
+			return nil, err
+		}
+		return faulty(connected, faultyDriver[C]{rand: s.rand, answers: s.answers, place: described.Place}), nil
 	}
 	s.server = &apiserver[M]{rand: s.rand, latest: s.latest, shown: map[client.ObjectKey]M{}, belongings: map[string]client.Object{}}
 	shaken := s.server.wrap(s.direct)

@@ -21,8 +21,8 @@ import (
 	"drover.io/runtime/predicates"
 )
 
-// HostJoinedCondition tells whether the host inside the instance joined its cluster. It exists only where
-// the cloud can see inside the instance, and does not count for Ready: the instance may be fine.
+// HostJoinedCondition is whether the host inside the instance joined its Cluster. It exists only for a cloud that can
+// report it, and does not count for Ready: the instance may be fine.
 const HostJoinedCondition = "HostJoined"
 
 // Reasons of the Ready condition.
@@ -31,27 +31,27 @@ const (
 	WaitingForMachineReason = "WaitingForMachine"
 	// WaitingForClusterReason: the Cluster does not exist or its infrastructure is not provisioned.
 	WaitingForClusterReason = "WaitingForClusterInfrastructure"
-	// ClusterUnknownReason: the machine is being deleted and does not name its Cluster, so nothing can be known to be
+	// ClusterUnknownReason: the machine is being deleted and does not name its Cluster, so no instance can be proven to be
 	// its own.
 	ClusterUnknownReason = "ClusterUnknown"
-	// IdentityUnknownReason: the machine is being deleted, and neither its annotation nor its providerID says what was made
-	// for it.
+	// IdentityUnknownReason: the machine is being deleted, and neither its annotation nor its providerID identifies its
+	// instance.
 	IdentityUnknownReason = "IdentityUnknown"
 	// WaitingForBootstrapReason: the Machine does not name its bootstrap data yet.
 	WaitingForBootstrapReason = "WaitingForBootstrapData"
 	// BootstrapDataInvalidReason: the bootstrap data cannot be read.
 	BootstrapDataInvalidReason = "BootstrapDataInvalid"
-	// InstancePendingReason: the instance, or what it needs beside it, was created and is not ready yet.
+	// InstancePendingReason: the instance, or something that it needs, was created and is not ready yet.
 	InstancePendingReason = errorreason.InstancePending
 	// InstanceRunningReason: the instance runs.
 	InstanceRunningReason = "InstanceRunning"
 	// InstanceStoppedReason: the instance exists and does not run.
 	InstanceStoppedReason = "InstanceStopped"
-	// InstanceMissingReason: somebody else deleted the instance. Terminal: delete the Machine.
+	// InstanceMissingReason: the instance was deleted by others. Terminal: delete the Machine.
 	InstanceMissingReason = "InstanceMissing"
-	// InstanceNotOwnedReason: the instance belongs to something else. Terminal: delete the Machine.
+	// InstanceNotOwnedReason: the instance belongs to another owner. Terminal: delete the Machine.
 	InstanceNotOwnedReason = errorreason.InstanceNotOwned
-	// InstanceTagsMissingReason: nobody can tell whose the instance is, because it lacks ownership tags.
+	// InstanceTagsMissingReason: the instance lacks ownership tags, so that its owner is not known.
 	InstanceTagsMissingReason = errorreason.InstanceTagsMissing
 	// AccountMismatchReason: the credentials lead to another account than the one that the instance is in.
 	AccountMismatchReason = errorreason.AccountMismatch
@@ -65,7 +65,7 @@ const (
 	QuotaExceededReason = errorreason.QuotaExceeded
 	// InsufficientCapacityReason: the cloud has no room for the instance type in the zone.
 	InsufficientCapacityReason = errorreason.InsufficientCapacity
-	// RateLimitedReason: the account asks the cloud too often.
+	// RateLimitedReason: the account calls the cloud too often.
 	RateLimitedReason = errorreason.RateLimited
 	// CloudErrorReason: the cloud failed in a way that may pass.
 	CloudErrorReason = errorreason.CloudError
@@ -77,73 +77,73 @@ const (
 const (
 	// JoinedReason: the host registered its Node.
 	JoinedReason = "Joined"
-	// HostFailedReason: the host gave up or died.
+	// HostFailedReason: the host failed.
 	HostFailedReason = "HostFailed"
 )
 
-// judge says what an error means for a machine.
-func judge[M driver.Machine](machine M, err error) errorreason.Problem {
-	says := errorreason.Of(err)
-	leaving := !machine.GetDeletionTimestamp().IsZero()
+// problemOf is what an error means for a machine.
+func problemOf[M driver.Machine](machine M, err error) errorreason.Problem {
+	problem := errorreason.Of(err)
+	deleting := !machine.GetDeletionTimestamp().IsZero()
 	if errors.Is(err, errIdentityUnknown) {
-		says.Reason, says.Passing = IdentityUnknownReason, false
-		says.Advice = fmt.Sprintf("; set the annotation %s to what the tag %s of its instance says, which is the machine's own UID %s unless it came from another management cluster",
+		problem.Reason, problem.Passing = IdentityUnknownReason, false
+		problem.Advice = fmt.Sprintf("; set the annotation %s to the value of the tag %s of its instance, which is the machine's own UID %s unless it came from another management cluster",
 			infrav1.IdentityAnnotation, driver.TagMachineUID, machine.GetUID())
 	}
-	switch says.Reason {
+	switch problem.Reason {
 	case InstanceTagsMissingReason:
-		says.Advice = tagsMissing(machine)
+		problem.Advice = tagsMissingAdvice(machine)
 	case AccountMismatchReason:
-		says.Advice = fmt.Sprintf("; bring back the credentials of the machine's account, or if both names are of one account, correct the annotation %s", infrav1.AccountAnnotation)
+		problem.Advice = fmt.Sprintf("; bring back the credentials of the machine's account, or if both names are of one account, correct the annotation %s", infrav1.AccountAnnotation)
 	}
-	if leaving && releasable(err) {
-		says.Advice += "; " + releaseAdvice(machine)
-		says.Terminal = false
-		says.Retry = max(says.Retry, time.Minute)
-		return says
+	if deleting && isReleasable(err) {
+		problem.Advice += "; " + releaseAdvice(machine)
+		problem.Terminal = false
+		problem.Retry = max(problem.Retry, time.Minute)
+		return problem
 	}
-	switch says.Reason {
+	switch problem.Reason {
 	case CloudErrorReason:
-		if leaving {
-			says.Advice += "; if the cloud never answers again, " + releaseAdvice(machine)
+		if deleting {
+			problem.Advice += "; if the cloud never answers again, " + releaseAdvice(machine)
 		}
 	case InvalidConfigurationReason:
-		says.Advice = "; delete the Machine and fix its template"
+		problem.Advice = "; delete the Machine and fix its template"
 	case InstanceNotOwnedReason:
-		says.Advice = "; it is left alone, delete the Machine"
+		problem.Advice = "; it is left alone, delete the Machine"
 	}
-	return says
+	return problem
 }
 
-// tagsMissing says what is known of an instance without tags, and how to make it known again.
-func tagsMissing[M driver.Machine](machine M) string {
+// tagsMissingAdvice is the last known state of an instance without tags, and how to identify it again.
+func tagsMissingAdvice[M driver.Machine](machine M) string {
 	state := ""
 	if last := machine.GetStatus().InstanceState; last != "" {
-		state = "; it was last seen " + last
+		state = "; its last known state is " + last
 	}
 	return fmt.Sprintf("%s; put back its tags (%s=%s and those of its name and Cluster) or delete it in the cloud",
 		state, driver.TagMachineUID, machine.GetAnnotations()[infrav1.IdentityAnnotation])
 }
 
-// releasable reports whether an error keeps a deletion from knowing what became of the instance, for longer than
-// trouble of the cloud would.
-func releasable(err error) bool {
+// isReleasable reports whether an error prevents the deletion of the instance, or the proof of it, for longer than a
+// failure of the cloud would.
+func isReleasable(err error) bool {
 	return errors.Is(err, errIdentityUnknown) || driver.IsUntagged(err) || driver.IsAccountMismatch(err) || driver.IsUnauthorized(err) || driver.IsInvalidConfiguration(err)
 }
 
-// mayRelease reports whether the annotation that releases an instance counts after an error. It does, too, while a cloud
-// fails: one that is gone for good cannot be told from one that comes back.
+// mayRelease reports whether the annotation that releases an instance counts after an error. It does so too while a cloud
+// fails, because one that does not exist any more fails in the same way.
 func mayRelease(err error) bool {
-	return releasable(err) || errorreason.Of(err).Reason == CloudErrorReason
+	return isReleasable(err) || errorreason.Of(err).Reason == CloudErrorReason
 }
 
 func releaseAdvice[M driver.Machine](machine M) string {
-	return fmt.Sprintf("the way out without its instance, which then stays in the cloud: the annotation %s=%s", infrav1.ReleaseAnnotation, releaseWord(machine))
+	return fmt.Sprintf("the way out without its instance, which then stays in the cloud: the annotation %s=%s", infrav1.ReleaseAnnotation, releaseValue(machine))
 }
 
-// releaseWord is what the annotation that releases an instance must say: its providerID, or where none is known the
-// identity under which one may have been made, or the machine's own UID.
-func releaseWord[M driver.Machine](machine M) string {
+// releaseValue is the value of the annotation that releases an instance: its providerID, or where none is known the
+// identity under which one may have been created, or the machine's own UID.
+func releaseValue[M driver.Machine](machine M) string {
 	return cmp.Or(machine.GetProviderID(), machine.GetAnnotations()[infrav1.IdentityAnnotation], string(machine.GetUID()))
 }
 
@@ -155,34 +155,34 @@ func setWaiting[M driver.Machine](machine M, reason, message string) {
 	setReady(machine, metav1.ConditionFalse, reason, message)
 }
 
-// setShortage tells where there is no room, and what comes next.
+// setShortage writes which places have no room, and what is next.
 func setShortage[M driver.Machine](machine M, shortages []throttle.Shortage, next string) {
-	says := errorreason.Problem{}
-	var words []string
-	told := map[throttle.Place]bool{}
+	problem := errorreason.Problem{}
+	var messages []string
+	listed := map[throttle.Place]bool{}
 	for _, place := range shortages {
-		if place.Left == 0 || told[place.Place] {
+		if place.Left == 0 || listed[place.Place] {
 			continue
 		}
-		told[place.Place] = true
-		if says.Reason != InsufficientCapacityReason {
-			says = judge(machine, place.Cause)
+		listed[place.Place] = true
+		if problem.Reason != InsufficientCapacityReason {
+			problem = problemOf(machine, place.Cause)
 		}
-		words = append(words, shortOf(place))
+		messages = append(messages, describeShortage(place))
 	}
-	setWaiting(machine, says.Reason, strings.Join(words, "; ")+says.Advice+"; "+next)
+	setWaiting(machine, problem.Reason, strings.Join(messages, "; ")+problem.Advice+"; "+next)
 }
 
-// shortOf says what is short where, with the cloud's own words.
-func shortOf(place throttle.Shortage) string {
+// describeShortage is what has no room where, with the message of the cloud.
+func describeShortage(place throttle.Shortage) string {
 	if full, ok := errors.AsType[*driver.InsufficientCapacityError](place.Cause); ok {
 		return fmt.Sprintf("no capacity for %q in %q: %v", place.Place.InstanceType, place.Place.Zone, full.Err)
 	}
 	return fmt.Sprintf("no quota for %q in %q: %v", place.Place.InstanceType, place.Place.Zone, place.Cause)
 }
 
-// clusterUnknown is the way out of ClusterUnknownReason.
-const clusterUnknown = "the name of the Cluster is not known, and without it no instance can be told to be this machine's; set the label " +
+// clusterUnknown is the message of ClusterUnknownReason.
+const clusterUnknown = "the name of the Cluster is not known, and without it no instance can be proven to be this machine's; set the label " +
 	clusterv1.ClusterNameLabel + " to the name that it had"
 
 func setPaused[M driver.Machine](machine M, cluster *clusterv1.Cluster) (paused bool) {
@@ -205,7 +205,7 @@ func setInstance[M driver.Machine](machine M, instance driver.Instance) {
 }
 
 func setMissing[M driver.Machine](machine M, message string) {
-	setWaiting(machine, InstanceMissingReason, describe("somebody deleted the instance; it is not created again, delete the Machine to replace it", message))
+	setWaiting(machine, InstanceMissingReason, describe("the instance was deleted by others; it is not created again, delete the Machine to replace it", message))
 }
 
 func setGuest[M driver.Machine](machine M, guest *driver.Guest) {
@@ -228,8 +228,8 @@ func setCondition[M driver.Machine](machine M, kind string, status metav1.Condit
 	})
 }
 
-// observedGeneration leaves the generation out of Paused, as upstream does, and keeps it from being the
-// only thing that changes: setting providerID raises it and says nothing about the condition.
+// observedGeneration is not set in Paused, as upstream does it, and never changes alone: setting providerID raises the
+// generation without any change of the condition.
 func observedGeneration[M driver.Machine](machine M, kind string) int64 {
 	if known := meta.FindStatusCondition(machine.GetStatus().Conditions, kind); known != nil {
 		return known.ObservedGeneration
@@ -237,12 +237,12 @@ func observedGeneration[M driver.Machine](machine M, kind string) int64 {
 	return machine.GetGeneration()
 }
 
-// describe adds the cloud's own words, where there are any.
-func describe(message, words string) string {
-	if words == "" {
+// describe adds the message of the cloud, if there is one.
+func describe(message, ofCloud string) string {
+	if ofCloud == "" {
 		return message
 	}
-	return message + ": " + words
+	return message + ": " + ofCloud
 }
 
 var errNoBootstrapValue = errors.New(`it has no data under "value"`)

@@ -19,8 +19,8 @@ import (
 	"drover.io/infra-providers/internal/testenv"
 )
 
-// TestHostsThatDoNotJoinSayWhy gives hosts bootstrap data and faults that keep them from joining.
-func TestHostsThatDoNotJoinSayWhy(t *testing.T) {
+// TestHostsThatDoNotJoin gives hosts bootstrap data and faults that keep them from joining.
+func TestHostsThatDoNotJoin(t *testing.T) {
 	t.Parallel()
 	home := given(t)
 	serve(t, home, t.TempDir(), cluster.Config)
@@ -55,9 +55,9 @@ func TestHostsThatDoNotJoinSayWhy(t *testing.T) {
 	}
 }
 
-// TestAHostThatDiesFallsSilent proves that the control plane itself finds the Node not ready, and that a restart of
+// TestFailedHost proves that the control plane itself finds the Node not ready, and that a restart of
 // the instance mends that.
-func TestAHostThatDiesFallsSilent(t *testing.T) {
+func TestFailedHost(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
 	home := given(t)
@@ -96,8 +96,8 @@ func ready(node *corev1.Node) corev1.ConditionStatus {
 	return ""
 }
 
-// TestTemplatesTellWhatAMachineOffers is what the autoscaler needs to scale up from zero.
-func TestTemplatesTellWhatAMachineOffers(t *testing.T) {
+// TestTemplateCapacity is what the autoscaler needs to scale up from zero.
+func TestTemplateCapacity(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
 	home := given(t)

@@ -54,7 +54,7 @@ func Register[M driver.Machine, C any](mgr ctrl.Manager, cloud driver.Cloud[M, C
 		Namespaces:     mgr.GetAPIReader(),
 		OwnCredentials: options.ownCredentials(),
 		Now:            time.Now,
-		Changed:        changes.Tell,
+		Changed:        changes.Notify,
 		Interval:       options.InventoryInterval,
 		Workers:        options.WorkerCount,
 	})

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,35 +50,94 @@ type VM struct {
 	Plan   *Plan
 }
 
-// Next starts the next task of a virtual machine, up or down, unless one is under way or failed a moment
-// ago. A failure does not fail the call, because the virtual machine is there: it becomes the words about
-// its state.
-func (s *Steps) Next(ctx context.Context, client *vim25.Client, vm VM, down bool) (words string, err error) {
-	key := strings.ToLower(vm.Config.InstanceUuid)
-	if last, ok := s.Tasks.Get(key); ok && last.Task != nil {
-		infos, err := vcenter.Results(ctx, client, *last.Task)
-		if err != nil {
-			return "", err
-		}
-		info := infos[*last.Task]
-		if vcenter.Running(info) {
-			return say(last.Err), nil
-		}
-		s.ended(key, vcenter.Failure(info))
+// Direction is where the steps lead.
+type Direction bool
+
+// Up is to a virtual machine that runs, Down to its removal.
+const (
+	Up   Direction = false
+	Down Direction = true
+)
+
+// Progress is how the last step of a virtual machine stands. The zero value is one that no step was taken of.
+type Progress struct {
+	// Running is true while the task of the step is under way.
+	Running bool
+	// Paused is true while it is too early to take a step that failed once more.
+	Paused bool
+	// Failure is why the step before failed; empty when it did not.
+	Failure string
+}
+
+// Due reports whether the next step may be taken.
+func (p Progress) Due() bool { return !p.Running && !p.Paused }
+
+// Observe reads how the last step of a virtual machine stands. It changes nothing in vCenter.
+func (s *Steps) Observe(ctx context.Context, client *vim25.Client, uuid string) (Progress, error) {
+	last, ok := s.Tasks.Get(uuid)
+	if !ok || last.Task == nil {
+		return s.Progress(uuid), nil
 	}
-	if !s.Tasks.Paused(key) {
-		next := s.up
-		if down {
-			next = s.down
-		}
-		if task, err := next(ctx, client, vm); task != nil {
-			s.Tasks.Start(key, *task, struct{}{})
-		} else if err != nil {
-			s.ended(key, err)
+	err := s.observe(ctx, client, map[string]types.ManagedObjectReference{uuid: *last.Task})
+	return s.Progress(uuid), err
+}
+
+// ObserveAll is Observe for all virtual machines with a step under way, in one call.
+func (s *Steps) ObserveAll(ctx context.Context, client *vim25.Client) error {
+	running := map[string]types.ManagedObjectReference{}
+	for uuid, last := range s.Tasks.All() {
+		if last.Task != nil {
+			running[uuid] = *last.Task
 		}
 	}
-	last, _ := s.Tasks.Get(key)
-	return say(last.Err), ctx.Err()
+	return s.observe(ctx, client, running)
+}
+
+func (s *Steps) observe(ctx context.Context, client *vim25.Client, running map[string]types.ManagedObjectReference) error {
+	infos, err := vcenter.Results(ctx, client, slices.Collect(maps.Values(running))...)
+	if err != nil {
+		return err
+	}
+	for uuid, task := range running {
+		if info := infos[task]; !vcenter.Running(info) {
+			s.Tasks.Finish(uuid, task, realFailure(vcenter.Failure(info)))
+		}
+	}
+	return nil
+}
+
+// Progress is what the last Observe or Next found.
+func (s *Steps) Progress(uuid string) Progress {
+	last, _ := s.Tasks.Get(uuid)
+	progress := Progress{Running: last.Task != nil, Paused: s.Tasks.Paused(uuid)}
+	if last.Err != nil {
+		progress.Failure = last.Err.Error()
+	}
+	return progress
+}
+
+// Next starts the next task of a virtual machine, unless one is under way or failed a moment ago. A failure does not
+// fail the call, because the virtual machine exists: it becomes part of the progress.
+func (s *Steps) Next(ctx context.Context, client *vim25.Client, vm VM, to Direction) (Progress, error) {
+	uuid := strings.ToLower(vm.Config.InstanceUuid)
+	progress, err := s.Observe(ctx, client, uuid)
+	if err != nil || !progress.Due() {
+		return progress, err
+	}
+	next := s.up
+	if to == Down {
+		next = s.down
+	}
+	task, err := next(ctx, client, vm)
+	switch {
+	case task != nil:
+		s.Tasks.Start(uuid, *task, struct{}{})
+	case realFailure(err) != nil:
+		s.Tasks.Fail(uuid, err)
+	case err != nil:
+		s.Tasks.End(uuid)
+	}
+	return s.Progress(uuid), ctx.Err()
 }
 
 // Retag starts the task that writes other ownership tags into the record of a virtual machine, unless a task of it
@@ -106,24 +166,16 @@ func (s *Steps) Retag(ctx context.Context, client *vim25.Client, vm VM, tags map
 	return nil
 }
 
-// Forget drops what is remembered of the tasks of a virtual machine.
-func (s *Steps) Forget(uuid string) { s.Tasks.End(uuid) }
+// Drop removes what is recorded of the tasks of a virtual machine.
+func (s *Steps) Drop(uuid string) { s.Tasks.End(uuid) }
 
-// ended notes how a task ended. That somebody was quicker, or that the virtual machine is busy or gone, is
-// no failure: the next look sees what is left to do.
-func (s *Steps) ended(key string, err error) {
+// realFailure returns a failure of a step that counts. That the virtual machine was changed meanwhile, is busy or does
+// not exist any more does not: the next read shows what is left to do.
+func realFailure(err error) error {
 	if err == nil || fault.Is(err, &types.TaskInProgress{}) || fault.Is(err, &types.InvalidPowerState{}) || fault.Is(err, &types.ManagedObjectNotFound{}) {
-		s.Tasks.End(key)
-		return
+		return nil
 	}
-	s.Tasks.Fail(key, err)
-}
-
-func say(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
+	return err
 }
 
 // up starts the next task of a virtual machine's plan. Each step is passed over once it is true.

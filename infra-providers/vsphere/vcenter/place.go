@@ -180,7 +180,7 @@ func (r *resolver) template(ctx context.Context) (err error) {
 		return &ReferenceError{"spec.template", fmt.Errorf("%q has no configuration yet", r.wish.Template)}
 	}
 	r.place.Devices = content.Config.Hardware.Device
-	r.place.Source = stands(VM{VirtualMachine: content})
+	r.place.Source = withRecord(VM{VirtualMachine: content})
 	if content.Snapshot != nil && r.wish.Current {
 		r.place.Snapshot = content.Snapshot.CurrentSnapshot
 	}

@@ -175,11 +175,11 @@ func decode(content types.ObjectContent) (VM, error) {
 		return VM{}, err
 	}
 	vm.Self = content.Obj
-	return stands(vm), nil
+	return withRecord(vm), nil
 }
 
-// stands takes the record and the plan out of the advanced parameters, if those were read.
-func stands(vm VM) VM {
+// withRecord takes the record and the plan out of the advanced parameters, if those were read.
+func withRecord(vm VM) VM {
 	if vm.Config == nil {
 		return vm
 	}

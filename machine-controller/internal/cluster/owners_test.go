@@ -53,7 +53,7 @@ func TestAdoptLeavesWhatBelongsToAnother(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := stored.DeepCopy()
-			err := (&Reconciler{Client: api}).adopt(t.Context(), cluster, stored)
+			err := adopt(t.Context(), api, cluster, stored)
 			if isRefused(err) != (test.refused != "") || (test.refused == "" && err != nil) {
 				t.Fatalf("error %v", err)
 			}

@@ -118,15 +118,3 @@ func TestMessageDoesNotDependOnTheOrderInWhichPodsAreFound(t *testing.T) {
 		t.Errorf("message depends on the order:\n%s", diff)
 	}
 }
-
-func TestDelays(t *testing.T) {
-	t.Parallel()
-	p := progressOf(
-		awaits(Cause{Kind: Terminating}, "a"), awaits(Cause{Kind: BudgetOverlap}, "b"),
-		awaits(Cause{Kind: Completing}, "c"), awaits(Cause{Kind: NextPass}, "d"),
-	)
-	want := []string{"PodDisruptionBudgets", "Pods not terminating", "Pods not completed yet"}
-	if diff := cmp.Diff(want, p.Delays()); diff != "" {
-		t.Errorf("delays (-want +got):\n%s", diff)
-	}
-}

@@ -118,7 +118,7 @@ func TestAdoptRefuses(t *testing.T) {
 	}
 }
 
-func TestAdoptLosesARace(t *testing.T) {
+func TestAdoptFailsOnAConflict(t *testing.T) {
 	t.Parallel()
 	c := shared.management.Client(t)
 	stale := child("c")

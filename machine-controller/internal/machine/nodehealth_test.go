@@ -160,7 +160,7 @@ func TestNodeAbsent(t *testing.T) {
 	}
 }
 
-func TestDisconnectedKeepsWhatWasKnownForTheGracePeriod(t *testing.T) {
+func TestDisconnectedKeepsTheConditionsForTheGracePeriod(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	const grace = 5 * time.Minute
@@ -202,15 +202,15 @@ func TestDisconnectedKeepsWhatWasKnownForTheGracePeriod(t *testing.T) {
 	}
 }
 
-func TestNothingIsKnownBeforeTheControlPlaneIsInitialized(t *testing.T) {
+func TestNothingIsReportedBeforeTheControlPlaneIsInitialized(t *testing.T) {
 	t.Parallel()
 	m := &clusterv1.Machine{Spec: clusterv1.MachineSpec{ProviderID: "sim://1"}}
 	s := &state{machine: m, cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{UID: "c-uid"}}, connection: workload.State{Message: "refused"}}
 	for _, passed := range []time.Duration{0, time.Hour} { // nor does it change with time
 		result := (&Reconciler{RemoteConditionsGracePeriod: time.Minute}).setNodeConditions(s, epoch.Add(passed))
-		want := verdict{"Unknown", clusterv1.MachineNodeInspectionFailedReason,
+		want := condition{"Unknown", clusterv1.MachineNodeInspectionFailedReason,
 			"Waiting for Cluster control plane to be initialized. Not connected to the workload cluster: refused"}
-		if got := verdictOf(m, clusterv1.MachineNodeHealthyCondition); got != want || result.RequeueAfter != 0 {
+		if got := conditionOf(m, clusterv1.MachineNodeHealthyCondition); got != want || result.RequeueAfter != 0 {
 			t.Errorf("got %v and %v, want %v", got, result, want)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-func TestUnclaimed(t *testing.T) {
+func TestNodeWithoutProviderID(t *testing.T) {
 	t.Parallel()
 	at := func(name, id string, addresses ...string) corev1.Node {
 		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: id}}

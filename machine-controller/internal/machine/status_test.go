@@ -48,7 +48,7 @@ func TestPhaseOf(t *testing.T) {
 	}
 }
 
-func TestSooner(t *testing.T) {
+func TestEarlier(t *testing.T) {
 	t.Parallel()
 	after := func(d time.Duration) reconcile.Result { return reconcile.Result{RequeueAfter: d} }
 	for name, test := range map[string]struct{ a, b, want reconcile.Result }{

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 )
 
-func TestHoldbackCountsFromTheFirstCall(t *testing.T) {
+func TestStatusDebounceCountsFromTheFirstCall(t *testing.T) {
 	t.Parallel()
 	var h statusDebounce
 	for _, step := range []struct {

@@ -31,7 +31,7 @@ func awake(requests []reconcile.Request) []string {
 	return names
 }
 
-func TestWhoWakesWhom(t *testing.T) {
+func TestRequestsOfEvents(t *testing.T) {
 	t.Parallel()
 	api := indextest.NewClient(t, shared.management.Client(t))
 	// The manager of other tests only says of these Machines that they have no Cluster.
@@ -84,7 +84,7 @@ func TestWhoWakesWhom(t *testing.T) {
 	}
 }
 
-func TestRevised(t *testing.T) {
+func TestUpToDateInputChanged(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		change func(*clusterv1.MachineDeployment)

@@ -68,7 +68,7 @@ func TestStoredNamingTemplateIsReported(t *testing.T) {
 	set := validSet("ns")
 	set.Spec.Replicas, set.Spec.MachineNaming.Template = new(int32(2)), "pet"
 	s := &state{set: set, cluster: &clusterv1.Cluster{}}
-	result, err := (&Reconciler{}).createMissing(t.Context(), s, 2)
+	result, err := (&scaler{}).createMissing(t.Context(), s, 2)
 	if err != nil || result != (reconcile.Result{}) {
 		t.Errorf("got %v, %v, but trying again helps nobody", result, err)
 	}

@@ -4,20 +4,16 @@
 package rollout
 
 import (
-	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/util/intstr"
-)
 
-var update = flag.Bool("update", false, "rewrite the golden stories")
+	"drover.io/machine-controller/internal/goldentest"
+)
 
 // goldenRollout is a rollout told in one line per tick. In each tick the planner acts,
 // then the MachineSet controllers do, and then Machines come and go. Unless a
@@ -230,7 +226,7 @@ func TestGoldenRollouts(t *testing.T) {
 	for name, story := range goldenRollouts() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			compareGolden(t, name, story.run(fixedPicker{}, false))
+			goldentest.Compare(t, name, story.run(fixedPicker{}, false))
 		})
 	}
 }
@@ -249,26 +245,5 @@ func TestShuffledRolloutsComplete(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func compareGolden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name+".golden")
-	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("reading the golden story (go test -update writes it): %v", err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("story (-want +got):\n%s", diff)
 	}
 }

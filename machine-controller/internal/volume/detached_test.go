@@ -195,7 +195,7 @@ func TestDetachedWaitsForNothingOnANodeThatIsLost(t *testing.T) {
 	s.want(s.look(&Waiter{}))
 }
 
-func TestDetachedAsksLittleWhenNothingIsAttached(t *testing.T) {
+func TestDetachedReadsLittleWhenNothingIsAttached(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	requests := 0

@@ -80,7 +80,7 @@ func TestMessage(t *testing.T) {
 	volumes := func(names ...string) []Volume {
 		var all []Volume
 		for _, n := range names {
-			all = append(all, Volume{PersistentVolume: n, DetachAsked: time.Unix(1, 0)})
+			all = append(all, Volume{PersistentVolume: n, DetachRequested: time.Unix(1, 0)})
 		}
 		return all
 	}

@@ -170,13 +170,12 @@ func TestClient(t *testing.T) {
 
 func assertVerdict(t *testing.T, err error, refused bool) {
 	t.Helper()
-	var refusal *Refusal
-	if errors.As(err, &refusal) != refused || (err != nil) != refused {
+	if _, is := errors.AsType[*Refusal](err); is != refused || (err != nil) != refused {
 		t.Errorf("err = %v, want refused = %t", err, refused)
 	}
 }
 
-func TestRefusesWhatIsNoRequest(t *testing.T) {
+func TestMalformedRequestsAreRefused(t *testing.T) {
 	t.Parallel()
 	good := serving()
 	request := sign(t, key(t), &good.CertificateRequest)
