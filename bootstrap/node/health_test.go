@@ -17,7 +17,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 )
 
-// healthShims let half minutes pass at once, on a host with two CPUs, and write down what is restarted.
+// healthShims skip the half minutes, on a host with two CPUs, and write down what is restarted.
 const healthShims = `
 set +eu
 ticks=0

@@ -178,7 +178,7 @@ func TestDescribeAcceptsFilesBesideItsOwn(t *testing.T) {
 	}
 }
 
-// brokenCredentials must be refused without being told to anybody.
+// brokenCredentials must be refused without being quoted.
 var brokenCredentials = map[bootstrapv1.SecretKeyReference][]byte{
 	{Name: "pull", Key: "json"}:    []byte(`{"auths":hunter2`),
 	{Name: "pull", Key: "empty"}:   []byte(`{"auths":{},"hunter2":1}`),

@@ -26,7 +26,7 @@ func enter(g *Gate, holder string) (leave []func()) {
 	}
 }
 
-// TestGateLimitsTurnsThatHangToAShare: others find some, and the next of the same holder is sent away.
+// TestGateLimitsTurnsThatHangToAShare: others find some, and the next of the same holder is refused.
 func TestGateLimitsTurnsThatHangToAShare(t *testing.T) {
 	t.Parallel()
 	g := gate(0, time.Hour) // every turn is late at once
@@ -64,7 +64,7 @@ func TestGateWaitsForShortTurns(t *testing.T) {
 	}
 }
 
-// TestGateWaitsForALimitedTime: a worker that waits serves nobody.
+// TestGateWaitsForALimitedTime: a worker that waits is of no use.
 func TestGateWaitsForALimitedTime(t *testing.T) {
 	t.Parallel()
 	g := gate(time.Hour, 0)
@@ -72,6 +72,6 @@ func TestGateWaitsForALimitedTime(t *testing.T) {
 		t.Errorf("a holder alone has %d of four", len(all))
 	}
 	if leave, ok := (*Gate)(nil).Enter("a"); !ok || leave == nil {
-		t.Error("no gate lets nobody pass")
+		t.Error("the nil Gate refuses")
 	}
 }

@@ -129,7 +129,7 @@ func TestServerCannotChooseTheDecoder(t *testing.T) {
 	}
 }
 
-// TestErrorAnswersAreBounded: what an API server says stands in conditions.
+// TestErrorAnswersAreBounded: messages of API servers are written into conditions.
 func TestErrorAnswersAreBounded(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
@@ -143,5 +144,62 @@ func TestAnswerOfTheShortLengthNeedsNoPlace(t *testing.T) {
 			t.Errorf("an empty read returns %d, %v", n, err)
 		}
 		_, _ = got.Body.Close(), taken.Body.Close()
+	}
+}
+
+// TestAnswerThatEndsAtItsLimitIsWhole, also where its end is only seen by another read.
+func TestAnswerThatEndsAtItsLimitIsWhole(t *testing.T) {
+	t.Parallel()
+	boom := errors.New("boom")
+	for name, test := range map[string]struct {
+		body io.Reader
+		want error
+	}{
+		"it ends":                 {strings.NewReader("12345678"), nil},
+		"it ends with its data":   {iotest.DataErrReader(strings.NewReader("12345678")), nil},
+		"it breaks":               {io.MultiReader(strings.NewReader("12345678"), iotest.ErrReader(boom)), boom},
+		"it goes on for one byte": {strings.NewReader("123456789"), &httplimit.TooLargeError{Limit: 8}},
+	} {
+		got, err := roundTrip(t, httplimit.Wrap(&scripted{response: &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(test.body)}}, 8))
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(got.Body)
+		_ = got.Body.Close()
+		large, isLarge := errors.AsType[*httplimit.TooLargeError](err)
+		if string(content) != "12345678" || !isLarge && !errors.Is(err, test.want) || isLarge && *large != (httplimit.TooLargeError{Limit: 8}) || isLarge != (name == "it goes on for one byte") {
+			t.Errorf("%s: read %q, %v", name, content, err)
+		}
+	}
+}
+
+func TestAnswersWithoutABodyAreReturned(t *testing.T) {
+	t.Parallel()
+	for name, through := range wrappers(&scripted{response: &http.Response{StatusCode: http.StatusOK}}) {
+		response, err := roundTrip(t, through)
+		if err != nil || response.Body != nil {
+			t.Errorf("%s: got %v", name, err)
+		}
+		if response.Body != nil {
+			_ = response.Body.Close()
+		}
+	}
+}
+
+// TestEveryErrorAnswerIsShort: the limit of errors begins with the first status that is one.
+func TestEveryErrorAnswerIsShort(t *testing.T) {
+	t.Parallel()
+	const longest = 64 << 10
+	for status, bounded := range map[int]bool{http.StatusOK: false, 399: false, http.StatusBadRequest: true, http.StatusForbidden: true, http.StatusBadGateway: true} {
+		body := io.NopCloser(strings.NewReader(`"` + strings.Repeat("x", longest)))
+		got, err := roundTrip(t, httplimit.WrapJSON(&scripted{response: &http.Response{StatusCode: status, Body: body, Header: http.Header{}}}, 1<<20, 8))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = io.Copy(io.Discard, got.Body)
+		_ = got.Body.Close()
+		if _, large := errors.AsType[*httplimit.TooLargeError](err); large != bounded {
+			t.Errorf("status %d: got %v, want bounded %t", status, err, bounded)
+		}
 	}
 }

@@ -387,3 +387,15 @@ func TestCloseIdleKeepsTheTransportUsable(t *testing.T) {
 		t.Errorf("a new request ends with %v", err)
 	}
 }
+
+func TestDialerHasDefaults(t *testing.T) {
+	t.Parallel()
+	want := Options{DialTimeout: 5 * time.Second, AnswerTimeout: time.Minute, MaxElements: 100_000}
+	if got := NewDialer(Options{}).options; got != want {
+		t.Errorf("got %+v", got)
+	}
+	set := Options{UserAgent: "a", DialTimeout: 1, AnswerTimeout: 2, MaxElements: 3}
+	if got := NewDialer(set).options; got != set {
+		t.Errorf("what is set becomes %+v", got)
+	}
+}

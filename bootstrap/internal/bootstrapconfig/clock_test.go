@@ -28,7 +28,7 @@ import (
 	"drover.io/runtime/envtest"
 )
 
-// bench is a Reconciler with a clock in the test's hand, whose writes are counted. Nobody else reconciles its
+// bench is a Reconciler with the clock of a test, whose writes are counted. No other one reconciles its
 // BootstrapConfig: it has a management cluster without a manager.
 type bench struct {
 	*Reconciler
@@ -247,7 +247,7 @@ func TestDeletionDoesNotWaitForAnUnreachableCluster(t *testing.T) {
 	select {
 	case <-b.events:
 	default:
-		t.Error("no event tells that the token is left to expire")
+		t.Error("no event reports that the token is left to expire")
 	}
 }
 
@@ -281,20 +281,20 @@ func TestTokenIsReplacedWhenItsIDIsTaken(t *testing.T) {
 	}
 	b.NewToken = func() (token.Token, error) { return taken, nil }
 	if _, err := b.Reconcile(t.Context(), b.config.DeepCopy()); err == nil {
-		t.Fatal("used an id that belongs to somebody else")
+		t.Fatal("used an id that is taken")
 	}
 	b.NewToken = token.New
 	b.reconcile()
 	if got := b.token(); got.Name == theirs.Name {
-		t.Error("uses the token of somebody else")
+		t.Error("uses the token of another")
 	}
 	if err := workloads.Client.Get(t.Context(), types.NamespacedName{Namespace: theirs.Namespace, Name: theirs.Name}, theirs); err != nil || string(theirs.Data["token-secret"]) != "fedcba9876543210" {
-		t.Errorf("the token of somebody else was touched: %v", err)
+		t.Errorf("the token of another was changed: %v", err)
 	}
 }
 
-// TestUnpublishedDataFollowsCorrections has a kubeconfig with the CA of another API server, which is corrected while nobody has
-// seen the data yet: a host that boots with the old one would never join.
+// TestUnpublishedDataFollowsCorrections has a kubeconfig with the CA of another API server, which is corrected before the data is
+// published: a host that boots with the old one would never join.
 func TestUnpublishedDataFollowsCorrections(t *testing.T) {
 	b := newBench(t, changed(t, func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) {
 		c.CertificateAuthorityData = management.Admin.CAData
@@ -330,7 +330,7 @@ func TestUnpublishedDataFollowsCorrections(t *testing.T) {
 	}
 }
 
-// TestAccessIsCheckedPeriodically: a workload cluster may be restored from a backup that is older than what lets hosts ask for
+// TestAccessIsCheckedPeriodically: a workload cluster may be restored from a backup that is older than the bindings by which hosts request
 // certificates.
 func TestAccessIsCheckedPeriodically(t *testing.T) {
 	b := newBench(t, workloads.Kubeconfig)

@@ -62,7 +62,7 @@ func TestTokenIsDeletedOnceTheNodeHasJoined(t *testing.T) {
 	f.Eventually(func() bool { return apierrors.IsNotFound(f.get(config)) }).Should(gomega.BeTrue())
 }
 
-// identity asks the workload cluster who the holder of a token is.
+// identity returns whom the workload cluster authenticates by a token.
 func identity(t *testing.T, tok token.Token) []string {
 	t.Helper()
 	config := rest.AnonymousClientConfig(workloads.Admin)
@@ -108,7 +108,7 @@ func TestDataIsReusedAfterACrash(t *testing.T) {
 	}
 }
 
-// leftData is the data Secret of a controller that died before it told anybody.
+// leftData is the data Secret of a controller that crashed before it published it.
 func (f *fixture) leftData(config *bootstrapv1.BootstrapConfig, tok string) *corev1.Secret {
 	f.t.Helper()
 	secret := &corev1.Secret{

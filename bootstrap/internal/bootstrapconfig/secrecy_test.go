@@ -42,7 +42,7 @@ func (m *tokens) next() (token.Token, error) {
 	return t, err
 }
 
-// assertKept looks for all secrets of all tests where anybody may look: in the logs, in the events of
+// assertKept looks for all secrets of all tests where others may read: in the logs, in the events of
 // both clusters, and in the objects that are no Secrets.
 func assertKept(ctx context.Context) error {
 	secrets := map[string]string{"a password": password}
@@ -74,15 +74,15 @@ func assertKept(ctx context.Context) error {
 			places[fmt.Sprintf("a %T of the %s cluster", list, cluster)] = string(content)
 		}
 	}
-	var told []error
+	var found []error
 	for where, content := range places {
 		for what, secret := range secrets {
 			if strings.Contains(content, secret) {
-				told = append(told, fmt.Errorf("%s is told in %s", what, where))
+				found = append(found, fmt.Errorf("%s is in %s", what, where))
 			}
 		}
 	}
-	return errors.Join(told...)
+	return errors.Join(found...)
 }
 
 // Secrets of every kind take the way to data that is made and to data that is refused; the rest is for assertKept.

@@ -107,7 +107,7 @@ func startManager(ctx context.Context, stopped chan<- error) error {
 	return nil
 }
 
-// logBuffer keeps all that is logged, at every level that the manager can be told to log.
+// logBuffer keeps all that is logged, at every level that the manager has.
 type logBuffer struct {
 	mu  sync.Mutex
 	all bytes.Buffer

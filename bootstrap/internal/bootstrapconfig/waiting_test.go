@@ -35,7 +35,7 @@ func changed(t *testing.T, change func(*clientcmdapi.Cluster, *clientcmdapi.Auth
 	return data
 }
 
-// deadPort is an address of loopback on which nobody listens.
+// deadPort is an address of loopback on which no process listens.
 func deadPort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -85,7 +85,7 @@ func all(in node.Input) node.Input {
 	return in
 }
 
-// registries asks for credentials in both ways.
+// registries has credentials in both ways.
 func registries(in node.Input) node.Input {
 	key := bootstrapv1.SecretKeyReference{Name: "pull", Key: ".dockerconfigjson"}
 	in.Secrets = map[bootstrapv1.SecretKeyReference][]byte{key: []byte(
@@ -115,7 +115,7 @@ func disks(in node.Input) node.Input {
 	return in
 }
 
-// kubeadm joins by kubeadm, with everything that it is told in its own way.
+// kubeadm joins by kubeadm, with everything that it has in its own form.
 func kubeadm(in node.Input) node.Input {
 	in.TLSServerName = "kubernetes.default"
 	in.Spec.Join.Method = bootstrapv1.JoinKubeadm

@@ -184,7 +184,7 @@ func withDisk(in node.Input) node.Input {
 	return in
 }
 
-// byCluster joins by what the Cluster says, where the specification says nothing.
+// byCluster joins by the fields of the Cluster, where those of the specification are empty.
 func byCluster(in node.Input) node.Input {
 	in.Spec.Join, in.Spec.Kubelet.ClusterDNS = bootstrapv1.Join{}, nil
 	return in
@@ -260,7 +260,7 @@ func TestEveryFieldIsInAGolden(t *testing.T) {
 }
 
 // schema is the one that an API server checks BootstrapConfigs by. Its rules are not looked at: what they refuse must
-// be harmless where an older API server has let it in.
+// be harmless where an older API server has accepted it.
 var schema = sync.OnceValues(func() (validation.SchemaValidator, error) {
 	definitions, err := crds.Definitions()
 	if err != nil {

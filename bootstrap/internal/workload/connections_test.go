@@ -90,7 +90,7 @@ func TestConnectionIsKeptWhileItsSecretStays(t *testing.T) {
 		t.Error("the connection of an earlier version of the Secret is kept")
 	}
 	if _, err := first.Core.Nodes().Get(t.Context(), "n", metav1.GetOptions{}); err != nil {
-		t.Errorf("whoever has the earlier connection cannot use it any more: %v", err)
+		t.Errorf("the earlier connection cannot be used any more: %v", err)
 	}
 	connections.Forget(cluster)
 	connections.Forget(cluster)

@@ -15,11 +15,11 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// A request of a Node that is no Machine's is left alone, and that is told once, after a Machine would be known.
+// A request of a Node that is no Machine's is left alone, and that is reported once, after the time that a Machine may need to get its Node.
 func TestForeignRequestIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	recorder := events.NewFakeRecorder(10)
-	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "nobody", Name: "home"}}
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "empty", Name: "home"}}
 	a := &approver{client: management.Client, cluster: cluster, events: newRecorder(recorder), log: logr.Discard()}
 	request := func(age time.Duration) *certificatesv1.CertificateSigningRequest {
 		return &certificatesv1.CertificateSigningRequest{
@@ -31,7 +31,7 @@ func TestForeignRequestIsReportedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(recorder.Events) > 0 {
-		t.Errorf("told of a Node that may become known: %q", <-recorder.Events)
+		t.Errorf("reported a Node that may still get its Machine: %q", <-recorder.Events)
 	}
 	if err := a.review(t.Context(), request(nodeRefGrace)); err != nil {
 		t.Fatal(err)

@@ -36,7 +36,7 @@ func open(name string) *certificatesv1.CertificateSigningRequest {
 }
 
 // TestClusterThatHangsDelaysNoOther has a hundred open requests of a workload cluster that answers nothing:
-// whoever wants them looked at again, as the controller's only worker does, does not wait for any of them.
+// a caller of requeueAll, such as the controller's only worker, does not wait for any of them.
 func TestClusterThatHangsDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -79,7 +79,7 @@ func TestClusterThatHangsDelaysNoOther(t *testing.T) {
 func TestEventsOfAClusterAreBounded(t *testing.T) {
 	t.Parallel()
 	recorder := events.NewFakeRecorder(10 * eventBurst)
-	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "nobody", Name: "home"}}
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "empty", Name: "home"}}
 	a := &approver{client: management.Client, cluster: cluster, events: newRecorder(recorder), log: logr.Discard()}
 	for i := range 5 * eventBurst {
 		if err := a.review(t.Context(), open(fmt.Sprint("csr-", i))); err != nil {
@@ -91,7 +91,7 @@ func TestEventsOfAClusterAreBounded(t *testing.T) {
 	}
 }
 
-// TestAddressesOfTheControlPlaneAreReserved asks a real API server where it announces itself.
+// TestAddressesOfTheControlPlaneAreReserved reads from a real API server where it announces itself.
 func TestAddressesOfTheControlPlaneAreReserved(t *testing.T) {
 	t.Parallel()
 	machine := newMachine(t, "taken-1")
@@ -163,11 +163,11 @@ func TestUnresolvableNamesReserveNothing(t *testing.T) {
 func TestReportedRequestsAreBounded(t *testing.T) {
 	t.Parallel()
 	recorder := events.NewFakeRecorder(10 * eventBurst)
-	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "nobody", Name: "home"}}
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "empty", Name: "home"}}
 	a := &approver{client: management.Client, cluster: cluster, events: newRecorder(recorder), log: logr.Discard()}
 	long := strings.Repeat("x", 1<<20)
 	if !a.events.due(types.UID(long)) || a.events.due(types.UID(long)) || !a.events.due(types.UID(long+"y")) {
-		t.Error("long UIDs are not told apart")
+		t.Error("long UIDs are not distinguished")
 	}
 	for n := range 3 {
 		a.events.decisionForbidden(cluster, errors.New(fmt.Sprint(n)+long))
