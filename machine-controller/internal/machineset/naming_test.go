@@ -70,10 +70,10 @@ func TestStoredNamingTemplateIsReported(t *testing.T) {
 	s := &state{set: set, cluster: &clusterv1.Cluster{}}
 	result, err := (&scaler{}).createMissing(t.Context(), s, 2)
 	if err != nil || result != (reconcile.Result{}) {
-		t.Errorf("got %v, %v, but trying again helps nobody", result, err)
+		t.Errorf("got %v, %v, but a retry cannot help", result, err)
 	}
 	setScalingUp(s)
 	if said := conditions.GetMessage(set, clusterv1.MachineSetScalingUpCondition); !strings.Contains(said, "spec.machineNaming.template") || !strings.Contains(said, "{{ .random }}") {
-		t.Errorf("the condition says %q", said)
+		t.Errorf("the condition is %q", said)
 	}
 }
