@@ -30,7 +30,7 @@ func occupiedName(md *clusterv1.MachineDeployment, attempt int, change func(*clu
 	return set
 }
 
-// TestCreateSetRetriesOccupiedNames lets names be taken that the new MachineSet would have: what is its
+// TestCreateSetRetriesOccupiedNames has objects with the names that the new MachineSet would have: what is its
 // own from an earlier reconcile is found again, and what another owner has is passed over.
 func TestCreateSetRetriesOccupiedNames(t *testing.T) {
 	t.Parallel()
@@ -101,8 +101,8 @@ func TestStoredNamingTemplateIsReported(t *testing.T) {
 	}
 	md.Status.AvailableReplicas = new(int32(0))
 	setAvailable(s)
-	if said := conditions.GetMessage(md, clusterv1.MachineDeploymentAvailableCondition); !strings.Contains(said, "spec.machineNaming.template") || !strings.Contains(said, "{{ .random }}") {
-		t.Errorf("the condition says %q", said)
+	if message := conditions.GetMessage(md, clusterv1.MachineDeploymentAvailableCondition); !strings.Contains(message, "spec.machineNaming.template") || !strings.Contains(message, "{{ .random }}") {
+		t.Errorf("the condition is %q", message)
 	}
 	set := newSet(s, revision.Identify(md, begun, 0), 1)
 	if set.Spec.MachineNaming.Template != "" {

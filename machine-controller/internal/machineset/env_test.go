@@ -142,7 +142,7 @@ func registerControllers(mgr ctrl.Manager, config *rest.Config) error {
 	return machines.Register(mgr, "", options)
 }
 
-// fault says which write of which controller goes wrong in a namespace, and how.
+// fault is which write of which controller fails in a namespace, and how.
 type fault struct {
 	controller string
 	n          int
@@ -242,7 +242,7 @@ type environment struct {
 	*gomega.WithT
 	client    client.Client
 	namespace string
-	// name says in failures which case it was.
+	// name is the name of the case in failures.
 	name string
 }
 

@@ -110,7 +110,7 @@ func TestSetWithForeignMachineIsBlocked(t *testing.T) {
 				t.Errorf("Machines changed: %s", diff)
 			}
 			if message := conditions.GetMessage(set, clusterv1.MachineSetScalingUpCondition); !strings.Contains(message, `Machine "b" has the label cluster.x-k8s.io/watch-filter: "theirs"`) {
-				t.Errorf("condition ScalingUp says %q", message)
+				t.Errorf("condition ScalingUp is %q", message)
 			}
 		})
 	}
@@ -140,7 +140,7 @@ func TestDeletedSetKeepsForeignMachine(t *testing.T) {
 		}
 	}
 	if message := conditions.GetMessage(set, clusterv1.MachineSetDeletingCondition); !strings.Contains(message, `Machine "b" has the label`) {
-		t.Errorf("condition Deleting says %q", message)
+		t.Errorf("condition Deleting is %q", message)
 	}
 }
 

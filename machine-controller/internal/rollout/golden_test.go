@@ -152,7 +152,7 @@ func (w *simulator) withFixedPicker(do func(*simulator)) {
 	w.picker = picker
 }
 
-// progressMachines lets Machines become available and deletions finish; shuffled, only
+// progressMachines makes Machines available and completes deletions; shuffled, only
 // some of them.
 func (s goldenRollout) progressMachines(w *simulator, shuffled bool) {
 	late := func() bool { return shuffled && w.pick(2) == 0 }

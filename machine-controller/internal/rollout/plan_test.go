@@ -135,7 +135,7 @@ func TestPlan(t *testing.T) {
 		"it deletes nothing before the rollout is complete": {
 			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 0), set("b", 10, isCurrent, func(s *Set) { s.Available = 9 })}},
 		},
-		"it lets sets create again after OnDelete": {
+		"it enables creation again after OnDelete": {
 			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 5, func(s *Set) { s.CreateDisabled = true }), set("b", 6, isCurrent, func(s *Set) { s.CreateDisabled = true })}},
 			want:  []string{"EnableCreate a", "EnableCreate b", "a 5→4"},
 		},
@@ -163,7 +163,7 @@ func TestPlan(t *testing.T) {
 			want:  []string{"DisableCreate a"},
 			wait:  WaitBlocked,
 		},
-		"it lets old sets create again before the current one exists": {
+		"it enables creation by old sets before the current one exists": {
 			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 10, func(s *Set) { s.CreateDisabled = true })}},
 			want:  []string{"EnableCreate a", "create 1"},
 		},

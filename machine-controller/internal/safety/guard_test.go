@@ -175,7 +175,7 @@ func TestGuardBlocks(t *testing.T) {
 		"nothing before the first connection": {func(s *fixture, _ *clusterv1.MachineDeployment) {
 			s.state, s.cluster.Status = workload.State{}, clusterv1.ClusterStatus{}
 		}, ""},
-		"nothing when an operator thaws": {func(_ *fixture, md *clusterv1.MachineDeployment) {
+		"nothing when an operator ends the freeze": {func(_ *fixture, md *clusterv1.MachineDeployment) {
 			md.Labels[policyv1.FrozenLabel], md.Annotations = "true", map[string]string{policyv1.FreezeAnnotation: "false"}
 		}, ""},
 	}
@@ -247,7 +247,7 @@ func (a *serialReader) List(ctx context.Context, list client.ObjectList, options
 	return a.Reader.List(ctx, list, options...)
 }
 
-// TestGuardSerializesDecisions lets many MachineSets ask at once.
+// TestGuardSerializesDecisions has many MachineSets decide at once.
 func TestGuardSerializesDecisions(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
@@ -378,7 +378,7 @@ func TestObserveMachine(t *testing.T) {
 		"is a replacement that has proved itself": {func(m *clusterv1.Machine) {
 			health.SetReplacement(m, health.Replacement{Machine: "x", Attempt: 1, Settled: true})
 		}, budget.Machine{}},
-		"is being mended from outside": {func(m *clusterv1.Machine) {
+		"is remediated externally": {func(m *clusterv1.Machine) {
 			conditions.Set(m, metav1.Condition{Type: clusterv1.MachineExternallyRemediatedCondition, Status: metav1.ConditionFalse, Reason: "x"})
 		}, budget.Machine{Proving: true}},
 		"is being replaced": {func(m *clusterv1.Machine) {
@@ -448,11 +448,11 @@ func TestGuardFreezes(t *testing.T) {
 		t.Fatalf("thawed at the limit: %+v", decision)
 	}
 	if decision, turned := decide(6); decision.Frozen() || !turned {
-		t.Fatalf("did not thaw below the limit: %+v", decision)
+		t.Fatalf("did not end below the limit: %+v", decision)
 	}
 }
 
-// TestFreezeSurvivesANewLeader lets another process take over: all that it has is what
+// TestFreezeSurvivesANewLeader has another process take over: all that it has is what
 // stands in the API.
 func TestFreezeSurvivesANewLeader(t *testing.T) {
 	t.Parallel()
@@ -477,6 +477,6 @@ func TestFreezeSurvivesANewLeader(t *testing.T) {
 	}
 	decision, err := successor.Create(t.Context(), s.cluster, set, 1)
 	if err != nil || decision.Allowed != 0 || decision.Refusal == nil || decision.Refusal.Reason != budget.ReasonFrozen {
-		t.Errorf("the successor lets Machines be made: %+v, %v", decision, err)
+		t.Errorf("the successor allows Machines: %+v, %v", decision, err)
 	}
 }

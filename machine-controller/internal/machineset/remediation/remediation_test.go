@@ -62,7 +62,7 @@ func TestCandidates(t *testing.T) {
 			m.Annotations = map[string]string{clusterv1.MachineSkipRemediationAnnotation: ""}
 		}),
 		unhealthyMachine("paused", 6, healthCheckFailed, func(m *clusterv1.Machine) { m.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} }),
-		unhealthyMachine("told-only", 7, func(m *clusterv1.Machine) {
+		unhealthyMachine("not-marked", 7, func(m *clusterv1.Machine) {
 			conditions.Set(m, metav1.Condition{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionFalse, Reason: "Test"})
 		}),
 	})
