@@ -226,6 +226,36 @@ func TestGuardReplaces(t *testing.T) {
 	}
 }
 
+// TestGuardCountsVacancies has a MachineSet whose last unhealthy Machine is gone and has no replacement yet.
+func TestGuardCountsVacancies(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		vacantIn string
+		want     []string
+	}{
+		"of the set itself":                {vacantIn: "a"},
+		"of another set of the Cluster":    {vacantIn: "b"},
+		"and none where there are no such": {want: []string{"a-0"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newFixture(t)
+			s.policy(t, policyv1.MachinePolicySpec{Replacement: policyv1.ReplacementBudget{MaxPerDeployment: new(intstr.FromInt32(1)), MaxPerCluster: new(intstr.FromInt32(1))}})
+			_, a := s.deployment(t, "a", 5)
+			_, b := s.deployment(t, "b", 5)
+			if set := map[string]*clusterv1.MachineSet{"a": a, "b": b}[test.vacantIn]; set != nil {
+				health.SetVacancies(set, []health.Vacancy{{Machine: "gone", Attempt: 1, Newest: metav1.NewTime(noon)}})
+				if err := s.store.Update(t.Context(), set); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if diff := cmp.Diff(test.want, s.replace(t, a, s.makeUnhealthy(t, "a-0"))); diff != "" {
+				t.Errorf("replaces (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // serialReader fails the test when two decisions look at the Machines at the same time.
 type serialReader struct {
 	client.Reader
