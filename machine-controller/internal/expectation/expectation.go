@@ -97,7 +97,7 @@ func (t *Tracker) Forget(owner, object types.UID) {
 	delete(t.of(owner).created, object)
 }
 
-// Resolve reads the unverified objects of the owner, of one kind, from the API server, and forgets those that do not exist
+// Resolve reads the unverified objects of the owner, of one kind, from the API server, and drops those that do not exist
 // or are no longer controlled by the owner. One that cannot be read stays unverified.
 func (t *Tracker) Resolve(ctx context.Context, live client.Reader, kind schema.GroupVersionKind, owner types.UID, unverified map[types.UID]client.ObjectKey) {
 	for uid, key := range unverified {

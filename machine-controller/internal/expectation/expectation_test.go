@@ -159,12 +159,12 @@ func TestResolve(t *testing.T) {
 		reader reader
 		unseen int
 	}{
-		"it awaits an object that exists":                  {reader{machine: owned("m", "owner")}, 1},
-		"it awaits an object that cannot be read":          {reader{err: apierrors.NewTimeoutError("slow", 1)}, 1},
-		"it forgets an object that does not exist":         {reader{err: apierrors.NewNotFound(resource, "m")}, 0},
-		"it forgets an object whose name another one has":  {reader{machine: owned("another", "owner")}, 0},
-		"it forgets an object of another owner":            {reader{machine: owned("m", "another")}, 0},
-		"it forgets an object that has no controller left": {reader{machine: &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{UID: "m"}}}, 0},
+		"it awaits an object that exists":                {reader{machine: owned("m", "owner")}, 1},
+		"it awaits an object that cannot be read":        {reader{err: apierrors.NewTimeoutError("slow", 1)}, 1},
+		"it drops an object that does not exist":         {reader{err: apierrors.NewNotFound(resource, "m")}, 0},
+		"it drops an object whose name another one has":  {reader{machine: owned("another", "owner")}, 0},
+		"it drops an object of another owner":            {reader{machine: owned("m", "another")}, 0},
+		"it drops an object that has no controller left": {reader{machine: &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{UID: "m"}}}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -46,7 +46,7 @@ func TestPropagateMetadata(t *testing.T) {
 			labels: pairs{"l": "1", "k": "2"}, annotations: pairs{"a": "1"},
 			wantLabels: withFixedLabels(pairs{"l": "1", "k": "2"}), wantNote: pairs{"a": "1", labelsFromTemplate: "k,l", annotationsFromTemplate: "a"},
 		},
-		"remembers nothing where there is nothing": {wantLabels: withFixedLabels(nil), wantNote: pairs{}},
+		"lists no keys where there are none": {wantLabels: withFixedLabels(nil), wantNote: pairs{}},
 		"changes values": {
 			machine: metav1.ObjectMeta{Labels: withFixedLabels(pairs{"l": "1"}), Annotations: pairs{"a": "1", labelsFromTemplate: "l", annotationsFromTemplate: "a"}},
 			labels:  pairs{"l": "2"}, annotations: pairs{"a": "2"},
@@ -59,7 +59,7 @@ func TestPropagateMetadata(t *testing.T) {
 			labels: pairs{"l": "1"}, annotations: pairs{"b": "2"},
 			wantLabels: withFixedLabels(pairs{"l": "1"}), wantNote: pairs{"b": "2", labelsFromTemplate: "l", annotationsFromTemplate: "b"},
 		},
-		"forgets when the template has nothing left": {
+		"removes the list with the last key": {
 			machine:    metav1.ObjectMeta{Labels: withFixedLabels(pairs{"l": "1"}), Annotations: pairs{"a": "1", labelsFromTemplate: "l", annotationsFromTemplate: "a"}},
 			wantLabels: withFixedLabels(nil), wantNote: pairs{},
 		},
@@ -73,7 +73,7 @@ func TestPropagateMetadata(t *testing.T) {
 			machine:    metav1.ObjectMeta{Labels: withFixedLabels(nil), Annotations: pairs{labelsFromTemplate: "pool"}},
 			wantLabels: withFixedLabels(nil), wantNote: pairs{},
 		},
-		"lets no template take the labels by which Machines are found": {
+		"keeps the labels that select Machines": {
 			labels:     pairs{clusterv1.ClusterNameLabel: "x", clusterv1.MachineSetNameLabel: "x", clusterv1.MachineDeploymentNameLabel: "x", "pool": "x"},
 			wantLabels: withFixedLabels(nil),
 			wantNote:   pairs{labelsFromTemplate: "cluster.x-k8s.io/cluster-name,cluster.x-k8s.io/deployment-name,cluster.x-k8s.io/set-name,pool"},

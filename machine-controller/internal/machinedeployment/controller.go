@@ -267,7 +267,6 @@ func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineDepl
 	return results.Earliest(again, reconcile.Result{RequeueAfter: deletionRequeue}), nil
 }
 
-// removeFinalizer lets the API server delete the MachineDeployment.
 func (r *Reconciler) removeFinalizer(ctx context.Context, before *clusterv1.MachineDeployment, s *state, reason string) error {
 	r.tracker.Drop(s.deployment.UID)
 	if !controllerutil.RemoveFinalizer(s.deployment, clusterv1.MachineDeploymentFinalizer) {

@@ -106,7 +106,7 @@ func TestSetKeepsSelectingItsMachines(t *testing.T) {
 	}
 }
 
-// setOf is a MachineSet of the deployment's, of revision 6, that was told nothing yet.
+// setOf is a MachineSet of the deployment's, of revision 6, to which nothing was propagated yet.
 func setOf(md *clusterv1.MachineDeployment, name, version string) *clusterv1.MachineSet {
 	set := setOfRevision("6", version)
 	set.Name, set.Spec.ClusterName = name, md.Spec.ClusterName
@@ -124,10 +124,10 @@ func TestRevisionBeginsWithItsSet(t *testing.T) {
 		change func(*state)
 		want   string
 	}{
-		"at once":                       {func(*state) {}, "7"},
-		"not while spec.paused":         {func(s *state) { s.deployment.Spec.Paused = new(true) }, "6"},
-		"not while something holds it":  {func(s *state) { s.rolloutBlocked = "no template" }, "6"},
-		"whatever holds what has begun": {func(s *state) { s.rolloutBlocked = "silence"; s.sets[0].Spec.Template.Spec.Version = "v1.36.2" }, "6"},
+		"at once":                 {func(*state) {}, "7"},
+		"not while spec.paused":   {func(s *state) { s.deployment.Spec.Paused = new(true) }, "6"},
+		"not while it is blocked": {func(s *state) { s.rolloutBlocked = "no template" }, "6"},
+		"even if a rollout that has begun is blocked": {func(s *state) { s.rolloutBlocked = "silence"; s.sets[0].Spec.Template.Spec.Version = "v1.36.2" }, "6"},
 		"and a paused rollback is a new one": {func(s *state) {
 			s.sets = append(s.sets, setOfRevision("9", "v1.36.3"))
 			s.sets[0].Spec.Template.Spec.Version = "v1.36.2"
@@ -179,8 +179,8 @@ func TestSelector(t *testing.T) {
 		given metav1.LabelSelector
 		want  string // none is an error
 	}{
-		"is what the user says": {metav1.LabelSelector{MatchLabels: stringMap{"x": "1"}}, "x=1"},
-		"is the deployment's own labels where the user says nothing": {
+		"is what the user sets": {metav1.LabelSelector{MatchLabels: stringMap{"x": "1"}}, "x=1"},
+		"is the deployment's own labels where the user sets nothing": {
 			metav1.LabelSelector{}, "cluster.x-k8s.io/cluster-name=c,cluster.x-k8s.io/deployment-name=md",
 		},
 		"may be expressions alone": {

@@ -56,7 +56,7 @@ func labelledDeployment() *clusterv1.MachineDeployment {
 	return md
 }
 
-// TestDeploymentWithForeignSetIsBlocked lets one of its MachineSets be labelled for another manager.
+// TestDeploymentWithForeignSetIsBlocked has a MachineSet that is labelled for another manager.
 func TestDeploymentWithForeignSetIsBlocked(t *testing.T) {
 	t.Parallel()
 	md := labelledDeployment()
@@ -97,7 +97,7 @@ func TestDeletedDeploymentKeepsForeignSet(t *testing.T) {
 		t.Errorf("deleted at %v and %v", mine.DeletionTimestamp, theirs.DeletionTimestamp)
 	}
 	if message := conditions.GetMessage(md, clusterv1.MachineDeploymentDeletingCondition); !strings.Contains(message, `MachineSet "b" has the label`) {
-		t.Errorf("condition Deleting says %q", message)
+		t.Errorf("condition Deleting is %q", message)
 	}
 }
 

@@ -57,7 +57,7 @@ func Changed(before, after conditions.Getter, condition string) (began, ended bo
 	return is && !was, was && !is
 }
 
-// LogFreeze logs that a freeze of the object began or ended, if the condition Frozen says so.
+// LogFreeze logs that a freeze of the object began or ended, by the change of the condition Frozen.
 func LogFreeze(log logr.Logger, before, after Object, replicas int32, desired int) {
 	kind := kindOf(after)
 	switch began, ended := Changed(before, after, policyv1.FrozenCondition); {

@@ -155,7 +155,7 @@ func TestSetWithoutReplicasIsNotScaled(t *testing.T) {
 	cluster, set := clusterAndSet()
 	own := creation.NewMachine(set, "m")
 	r, inner := reconcilerWith(t, interceptor.Funcs{}, cluster, set, own)
-	set.Spec.Replicas = nil // as only a CRD without the default lets it in
+	set.Spec.Replicas = nil // as only a CRD without the default admits it
 	if _, err := r.Reconcile(t.Context(), set.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TestPreflightBlocksCreation lets a control plane be upgraded: no Machine is made meanwhile,
-// the MachineSet says why, and the annotation overrules it.
+// TestPreflightBlocksCreation has a control plane that is being upgraded: no Machine is created meanwhile, a condition of the
+// MachineSet has the reason, and the annotation skips the check.
 func TestPreflightBlocksCreation(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t, nil)

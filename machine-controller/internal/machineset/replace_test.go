@@ -18,8 +18,8 @@ import (
 	"drover.io/machine-controller/internal/machineset/creation"
 )
 
-// TestReplaceMachineReadsLive changes a Machine after the cache was read: before the last look, or between that and the
-// deletion. The status of a Machine that says already that it is being deleted is not written again.
+// TestReplaceMachineReadsLive changes a Machine after the cache was read: before the last read, or between that and the
+// deletion. A status with the reason for the deletion is not written again.
 func TestReplaceMachineReadsLive(t *testing.T) {
 	t.Parallel()
 	exempt := func(t *testing.T, c client.Client, m *clusterv1.Machine) {
@@ -38,9 +38,9 @@ func TestReplaceMachineReadsLive(t *testing.T) {
 		before, during bool
 		stays          bool
 	}{
-		"it deletes a Machine that nothing has changed":          {},
-		"it spares a Machine that was exempted before it looked": {before: true, stays: true},
-		"it spares one that is exempted while it acts":           {during: true, stays: true},
+		"it deletes a Machine that nothing has changed":        {},
+		"it keeps a Machine that was exempted before the read": {before: true, stays: true},
+		"it keeps one that is exempted before the deletion":    {during: true, stays: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -45,7 +45,7 @@ func resourceVersions(t *testing.T, c client.Client, namespace string) map[strin
 	return all
 }
 
-// TestForeignSetIsNotReconciled has a set with a Machine too many, of another manager and of nobody.
+// TestForeignSetIsNotReconciled has a set with a surplus Machine, labelled for another manager and without a label.
 func TestForeignSetIsNotReconciled(t *testing.T) {
 	t.Parallel()
 	for name, label := range map[string]string{"labelled for another manager": "theirs", "without a label": ""} {
@@ -110,7 +110,7 @@ func TestSetWithForeignMachineIsBlocked(t *testing.T) {
 				t.Errorf("Machines changed: %s", diff)
 			}
 			if message := conditions.GetMessage(set, clusterv1.MachineSetScalingUpCondition); !strings.Contains(message, `Machine "b" has the label cluster.x-k8s.io/watch-filter: "theirs"`) {
-				t.Errorf("condition ScalingUp says %q", message)
+				t.Errorf("condition ScalingUp is %q", message)
 			}
 		})
 	}
@@ -140,7 +140,7 @@ func TestDeletedSetKeepsForeignMachine(t *testing.T) {
 		}
 	}
 	if message := conditions.GetMessage(set, clusterv1.MachineSetDeletingCondition); !strings.Contains(message, `Machine "b" has the label`) {
-		t.Errorf("condition Deleting says %q", message)
+		t.Errorf("condition Deleting is %q", message)
 	}
 }
 
@@ -156,7 +156,7 @@ func TestAdoptionRequiresWatchLabel(t *testing.T) {
 		}
 		return m
 	}
-	strays := []*clusterv1.Machine{stray("ours", "ours"), stray("theirs", "theirs"), stray("nobodys", "")}
+	strays := []*clusterv1.Machine{stray("ours", "ours"), stray("theirs", "theirs"), stray("unlabelled", "")}
 	r, inner := reconcilerWith(t, interceptor.Funcs{}, cluster, set, strays[0], strays[1], strays[2])
 	r.watch = "ours"
 	r.setUp()

@@ -22,7 +22,7 @@ func TestLacksChildren(t *testing.T) {
 		change           func(*clusterv1.Machine)
 		bootstrap, infra bool
 	}{
-		"lacks nothing that nobody misses":       {func(*clusterv1.Machine) {}, false, false},
+		"lacks nothing that is not reported":     {func(*clusterv1.Machine) {}, false, false},
 		"lacks both":                             {func(m *clusterv1.Machine) { missing(m, bootstrapKind); missing(m, infraKind) }, true, true},
 		"needs no config once the data is known": {func(m *clusterv1.Machine) { missing(m, bootstrapKind); m.Spec.Bootstrap.DataSecretName = new("s") }, false, false},
 		"never gets a second virtual machine": {func(m *clusterv1.Machine) {

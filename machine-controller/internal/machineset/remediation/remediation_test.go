@@ -62,7 +62,7 @@ func TestCandidates(t *testing.T) {
 			m.Annotations = map[string]string{clusterv1.MachineSkipRemediationAnnotation: ""}
 		}),
 		unhealthyMachine("paused", 6, healthCheckFailed, func(m *clusterv1.Machine) { m.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} }),
-		unhealthyMachine("told-only", 7, func(m *clusterv1.Machine) {
+		unhealthyMachine("not-marked", 7, func(m *clusterv1.Machine) {
 			conditions.Set(m, metav1.Condition{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionFalse, Reason: "Test"})
 		}),
 	})
@@ -124,7 +124,7 @@ func TestReplacements(t *testing.T) {
 		"waits while the Machine is there": {
 			machines: []*clusterv1.Machine{unhealthyMachine("a", 1, beingDeleted), unhealthyMachine("new", 6)}, vacancies: []health.Vacancy{first},
 		},
-		"is over when somebody has the place": {
+		"ends with a replacement": {
 			machines: []*clusterv1.Machine{unhealthyMachine("new", 6, replacementOf("a")), unhealthyMachine("other", 7)}, vacancies: []health.Vacancy{first},
 		},
 		"passes over what is leaving": {
@@ -160,7 +160,7 @@ func TestOpenVacancies(t *testing.T) {
 		"drops that of a Machine that may stay":                  {machines: []*clusterv1.Machine{unhealthyMachine("a", 1)}, desired: 1},
 		"keeps that of a place to be filled":                     {machines: []*clusterv1.Machine{unhealthyMachine("z", 1)}, desired: 2, kept: 1},
 		"keeps that of a place while a surplus takes long to go": {machines: []*clusterv1.Machine{unhealthyMachine("y", 0, beingDeleted), unhealthyMachine("x", 0, beingDeleted), unhealthyMachine("z", 1)}, desired: 2, kept: 1},
-		"drops that of a place nobody wants":                     {machines: []*clusterv1.Machine{unhealthyMachine("z", 1)}, desired: 1},
+		"drops that of a place that is not needed":               {machines: []*clusterv1.Machine{unhealthyMachine("z", 1)}, desired: 1},
 		"drops that of a place that was filled":                  {machines: []*clusterv1.Machine{unhealthyMachine("z", 1, replacementOf("a"))}, desired: 2},
 	}
 	for name, test := range tests {
