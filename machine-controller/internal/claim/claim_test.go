@@ -105,10 +105,10 @@ func TestOnlyARecordedClaimIsTakenOver(t *testing.T) {
 		run  func(m management) (management, *Claimer)
 		want workload.ClaimStatus
 	}{
-		"gives it to the first": {func(m management) (management, *Claimer) {
+		"is held by the first": {func(m management) (management, *Claimer) {
 			return m, m.process("a")
 		}, workload.ClaimHeld},
-		"lets the holder renew it": {func(m management) (management, *Claimer) {
+		"is renewed by the holder": {func(m management) (management, *Claimer) {
 			a := m.process("a")
 			m.claim(a)
 			m.advance(a)

@@ -85,18 +85,18 @@ func TestConnectionConditions(t *testing.T) {
 		"is well when connected": {
 			workload.State{Connected: true}, true, summary{"True", succeeded, ""}, summary{"True", available, ""},
 		},
-		"says that a probe failed while the connection stands": {
+		"reports a failed probe while connected": {
 			workload.State{Connected: true, Reason: workload.ReasonUnreachable, Message: "timeout"}, true,
 			summary{"False", failed, "Unreachable: timeout"}, summary{"True", available, ""},
 		},
-		"says why there is no connection": {
+		"reports why there is no connection": {
 			workload.State{Reason: workload.ReasonUnauthorized, Message: "401"}, true,
 			summary{"False", failed, "Unauthorized: 401"}, summary{"False", unavailable, "Unauthorized: 401"},
 		},
-		"keeps what was known until the first attempt has ended": {
+		"keeps the conditions until the first attempt has ended": {
 			workload.State{Reason: workload.ReasonConnecting, Message: "m"}, true, summary{"True", "Before", ""}, summary{"True", "Before", ""},
 		},
-		"says that nothing is known when nothing was": {
+		"reports that there is no connection yet": {
 			workload.State{}, false,
 			summary{"False", failed, "Not connected to the workload cluster yet"}, summary{"False", unavailable, "Not connected to the workload cluster yet"},
 		},

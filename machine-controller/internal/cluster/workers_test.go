@@ -87,18 +87,18 @@ func TestWorkersAreCountedOnceAtTheHighestLevel(t *testing.T) {
 
 func TestStandaloneTriggersItsCluster(t *testing.T) {
 	t.Parallel()
-	gone := machine("m", "s", nil)
-	gone.DeletionTimestamp = new(metav1.Now())
+	deleted := machine("m", "s", nil)
+	deleted.DeletionTimestamp = new(metav1.Now())
 	plane := machine("m", "s", map[string]string{clusterv1.MachineControlPlaneLabel: ""})
-	wake := []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: "ns", Name: "c"}}}
+	request := []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: "ns", Name: "c"}}}
 	for name, test := range map[string]struct {
 		object client.Object
 		want   []reconcile.Request
 	}{
-		"when nothing else speaks for it": {machine("m", "", nil), wake},
+		"when nothing controls it":        {machine("m", "", nil), request},
 		"not when its controller does":    {machine("m", "s", nil), nil},
-		"when it is being deleted":        {gone, wake},
-		"when it is of the control plane": {plane, wake},
+		"when it is being deleted":        {deleted, request},
+		"when it is of the control plane": {plane, request},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -172,15 +172,15 @@ func TestDeletionStages(t *testing.T) {
 		"waits for infrastructure that cannot be read": {
 			refs: true, infraErr: errors.New("boom"), controlPlaneErr: notFound, stage: infraStage,
 		},
-		"leaves infrastructure of another and goes": {
+		"keeps infrastructure of another and is done": {
 			refs: true, infraErr: &foreignError{"I", "i", "Cluster"}, controlPlaneErr: notFound, done: true,
 		},
 		"leaves a control plane of another, and deletes its own machines": {
 			workers: workers{all: []*clusterv1.Machine{plane}, controlPlane: []*clusterv1.Machine{plane}},
 			refs:    true, infra: infra, controlPlaneErr: &foreignError{"P", "p", "Cluster"}, stage: planeStage, deletes: []string{"plane"},
 		},
-		"goes when all is gone":      {refs: true, infraErr: notFound, controlPlaneErr: notFound, done: true},
-		"goes when nothing was ever": {done: true},
+		"is done when all is deleted":    {refs: true, infraErr: notFound, controlPlaneErr: notFound, done: true},
+		"is done when there was nothing": {done: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -73,8 +73,8 @@ func TestControllerIsReconciled(t *testing.T) {
 	}
 }
 
-// The queue merges what is due at the same time, so a series is one wake if every event of
-// it asks for the same request, each after the whole window and none at once.
+// The queue merges what is due at the same time, so a series is one request if every event of
+// it adds the same request, each after the whole window and none at once.
 func TestASeriesOfEventsIsOneRequest(t *testing.T) {
 	t.Parallel()
 	q := &recording{}

@@ -68,7 +68,7 @@ func TestPredict(t *testing.T) {
 			pod: aPod("p"), change: func(b *pdb) { b.Spec.MaxUnavailable, b.Status.CurrentHealthy = &half, 1 },
 			want: Cause{Kind: BudgetExhausted, Budgets: web},
 		},
-		"tells a budget that cannot be computed": {
+		"names a budget that cannot be computed": {
 			pod: aPod("p"), change: syncFailed, want: Cause{Kind: BudgetUncomputed, Budgets: web},
 		},
 		"allows a pending Pod":  {pod: aPod("p", phase(corev1.PodPending))},
@@ -80,7 +80,7 @@ func TestPredict(t *testing.T) {
 			pod: aPod("p", unready), change: func(b *pdb) { b.Status.CurrentHealthy = 1 },
 			want: Cause{Kind: BudgetExhausted, Budgets: web},
 		},
-		"allows an unready Pod always where the budget says so": {
+		"allows an unready Pod always with the policy AlwaysAllow": {
 			pod: aPod("p", unready), change: func(b *pdb) {
 				b.Spec.UnhealthyPodEvictionPolicy, b.Status.CurrentHealthy = new(policyv1.AlwaysAllow), 0
 			},

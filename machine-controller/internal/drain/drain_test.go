@@ -152,7 +152,7 @@ func TestPredictAgreesWithTheAPIServer(t *testing.T) {
 	}
 }
 
-// impatient returns a client that does not repeat a request when the API server says when to.
+// impatient returns a client that does not repeat a request with Retry-After.
 func impatient(t *testing.T) client.Client {
 	t.Helper()
 	shared, err := server.Start()
@@ -263,7 +263,7 @@ func TestNodeReadsEachDaemonSetOnce(t *testing.T) {
 			t.Errorf("warnings about %s (-want +got):\n%s", r.Pod, diff)
 		}
 	}
-	// The kinds of the strangers have no API here, and are not asked for where they have one.
+	// The kinds of the strangers have no API here, and are not read where they have one.
 	want := map[string]int{"list Pod": 1, "get DaemonSet": 2, "list PodDisruptionBudget": 1, "evict": 2}
 	if diff := cmp.Diff(want, counted.counts()); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)

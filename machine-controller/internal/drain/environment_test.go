@@ -43,7 +43,7 @@ func (s *testNode) create(obj client.Object) {
 	}
 }
 
-// pod creates a Pod on the Node of the stage and reports it running and ready unless an option says otherwise.
+// pod creates a Pod on the Node of the test and reports it running and ready unless an option says otherwise.
 func (s *testNode) pod(name string, options ...podOption) *corev1.Pod {
 	s.Helper()
 	pod := aPod(name, options...)

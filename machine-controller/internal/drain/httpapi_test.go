@@ -22,7 +22,7 @@ type wire struct {
 
 	mu     sync.Mutex
 	byVerb map[string]int
-	// fault is asked before each request, "list Pod" or "evict name"; an error is the answer.
+	// fault is called before each request, "list Pod" or "evict name"; an error is the answer.
 	fault func(ctx context.Context, verb, name string) error
 }
 

@@ -194,7 +194,7 @@ func TestNodeSurvivesALostAnswer(t *testing.T) {
 	}
 }
 
-// TestNodeEndsAListWithoutEnd asks an API server that always has another page.
+// TestNodeEndsAListWithoutEnd reads from an API server that always has another page.
 func TestNodeEndsAListWithoutEnd(t *testing.T) {
 	t.Parallel()
 	s := newTestNode(t)

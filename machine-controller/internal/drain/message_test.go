@@ -36,7 +36,7 @@ func TestMessage(t *testing.T) {
 		progress Progress
 		want     string
 	}{
-		"says nothing when nothing is awaited": {},
+		"is empty when nothing is awaited": {},
 		"names at most three Pods": {
 			progress: progressOf(awaits(Cause{Kind: BudgetExhausted, Budgets: web}, "d", "b", "a", "c", "e")),
 			want: "Draining the Node waits for:\n" +

@@ -22,7 +22,7 @@ func TestDetachingVolumesAreUsedByNoPod(t *testing.T) {
 		}
 		return v
 	}
-	asked := func(ago time.Duration) func(*volume.Volume) {
+	requested := func(ago time.Duration) func(*volume.Volume) {
 		return func(v *volume.Volume) { v.DetachRequested = noon.Add(-ago) }
 	}
 	tests := map[string]struct {
@@ -41,12 +41,12 @@ func TestDetachingVolumesAreUsedByNoPod(t *testing.T) {
 			onNode:   []*corev1.Pod{aPod("p", withClaim("data"), phase(corev1.PodSucceeded))},
 			want:     []string{"PersistentVolumeClaim app/data"},
 		},
-		"waits two minutes after the detachment was asked for": {
-			attached: []volume.Volume{attached("b", asked(2*time.Minute)), attached("a", asked(time.Second))},
+		"waits two minutes after the detachment was requested": {
+			attached: []volume.Volume{attached("b", requested(2*time.Minute)), attached("a", requested(time.Second))},
 			want:     []string{"PersistentVolumeClaim app/a", "PersistentVolumeClaim app/b"},
 		},
-		"waits no longer": {attached: []volume.Volume{attached("a", asked(121*time.Second))}},
-		"does not wait for a volume that nobody can detach": {
+		"waits no longer": {attached: []volume.Volume{attached("a", requested(121*time.Second))}},
+		"does not wait for a volume that cannot be detached": {
 			attached: []volume.Volume{attached("a", func(v *volume.Volume) { v.Lost = true })},
 		},
 		"does not wait for a volume of unknown owner": {attached: []volume.Volume{{Attachment: "csi-1"}}},

@@ -54,7 +54,7 @@ func TestAdopt(t *testing.T) {
 		writes int
 	}{
 		"leaves what is the machine's already":        {child("c", mine), []metav1.OwnerReference{mine}, 0},
-		"takes what nobody owns":                      {child("c"), []metav1.OwnerReference{mine}, 1},
+		"adopts what has no owner":                    {child("c"), []metav1.OwnerReference{mine}, 1},
 		"puts a lost label back":                      {child("", mine), []metav1.OwnerReference{mine}, 1},
 		"corrects a label that names another cluster": {child("other", mine), []metav1.OwnerReference{mine}, 1},
 		"keeps owners of another kind":                {child("c", foreign), []metav1.OwnerReference{mine, foreign}, 1},
@@ -132,7 +132,7 @@ func TestAdoptFailsOnAConflict(t *testing.T) {
 	}
 }
 
-// TestAdoptLabelsForTheSameManager lets a child lack the machine's watch-filter label, and have it.
+// TestAdoptLabelsForTheSameManager has objects with and without the machine's watch-filter label.
 func TestAdoptLabelsForTheSameManager(t *testing.T) {
 	t.Parallel()
 	machine := adopter()

@@ -61,8 +61,8 @@ func TestProviderConditions(t *testing.T) {
 			bootstrap: condition{"True", "AllGood", "m"}, infra: condition{"True", "AllGood", "m"},
 		},
 		"mirrors a bad condition": {
-			ready:     map[string]any{"status": "False", "reason": "QuotaExceeded", "message": "ask for more"},
-			bootstrap: condition{"False", "QuotaExceeded", "ask for more"}, infra: condition{"False", "QuotaExceeded", "ask for more"},
+			ready:     map[string]any{"status": "False", "reason": "QuotaExceeded", "message": "quota is used up"},
+			bootstrap: condition{"False", "QuotaExceeded", "quota is used up"}, infra: condition{"False", "QuotaExceeded", "quota is used up"},
 		},
 		"mirrors an unknown condition": {
 			ready:     map[string]any{"status": "Unknown", "reason": "CloudSilent"},
@@ -77,7 +77,7 @@ func TestProviderConditions(t *testing.T) {
 			bootstrap: condition{"Unknown", clusterv1.InvalidConditionReportedReason, `B reports a Ready condition with status "Maybe"`},
 			infra:     condition{"Unknown", clusterv1.InvalidConditionReportedReason, `I reports a Ready condition with status "Maybe"`},
 		},
-		"says what is awaited when the provider reports nothing": {
+		"reports what is awaited when the provider reports nothing": {
 			bootstrap: condition{"False", clusterv1.NotReadyReason, "B status.initialization.dataSecretCreated is false"},
 			infra:     condition{"False", clusterv1.NotReadyReason, "I status.initialization.provisioned is false"},
 		},
@@ -85,17 +85,17 @@ func TestProviderConditions(t *testing.T) {
 			done:      true,
 			bootstrap: condition{"True", clusterv1.ReadyReason, ""}, infra: condition{"True", clusterv1.ReadyReason, ""},
 		},
-		"says that an object does not exist yet": {
+		"reports that an object does not exist": {
 			absent:    notFound,
 			bootstrap: condition{"False", clusterv1.ObjectDoesNotExistReason, `B "b" does not exist`},
 			infra:     condition{"False", clusterv1.ObjectDoesNotExistReason, `I "i" does not exist`},
 		},
-		"says that infrastructure was deleted": {
+		"reports that infrastructure was deleted": {
 			absent: notFound, done: true,
 			bootstrap: condition{"False", clusterv1.ObjectDoesNotExistReason, `B "b" does not exist`},
 			infra:     condition{"False", clusterv1.ObjectDeletedReason, `I "i" has been deleted`},
 		},
-		"says that both were deleted with the machine": {
+		"reports that both were deleted with the machine": {
 			absent: notFound, done: true, deleting: true,
 			bootstrap: condition{"False", clusterv1.ObjectDeletedReason, `B "b" has been deleted`},
 			infra:     condition{"False", clusterv1.ObjectDeletedReason, `I "i" has been deleted`},
@@ -166,8 +166,8 @@ func TestAvailable(t *testing.T) {
 		want   condition
 		after  time.Duration
 	}{
-		"is at once where nothing is asked":   {"True", 0, nil, condition{"True", clusterv1.MachineAvailableReason, ""}, 0},
-		"is at once where no time is asked":   {"True", 0, new(int32(0)), condition{"True", clusterv1.MachineAvailableReason, ""}, 0},
+		"is at once without minReadySeconds":  {"True", 0, nil, condition{"True", clusterv1.MachineAvailableReason, ""}, 0},
+		"is at once with minReadySeconds 0":   {"True", 0, new(int32(0)), condition{"True", clusterv1.MachineAvailableReason, ""}, 0},
 		"waits for the rest of the time":      {"True", 4 * time.Second, new(int32(10)), condition{"False", clusterv1.MachineWaitingForMinReadySecondsReason, ""}, 6 * time.Second},
 		"is when the time is over":            {"True", 10 * time.Second, new(int32(10)), condition{"True", clusterv1.MachineAvailableReason, ""}, 0},
 		"is not while the machine is unready": {"False", time.Hour, new(int32(10)), condition{"False", clusterv1.MachineNotReadyReason, ""}, 0},
@@ -222,7 +222,7 @@ func TestReady(t *testing.T) {
 		"is not when a health check fails": {
 			[]func(*clusterv1.Machine){set(clusterv1.MachineHealthCheckSucceededCondition, "False", "x")}, "False", clusterv1.MachineNotReadyReason,
 		},
-		"waits for a readiness gate that nobody has reported": {
+		"waits for a readiness gate that is not reported": {
 			[]func(*clusterv1.Machine){func(m *clusterv1.Machine) {
 				m.Spec.ReadinessGates = []clusterv1.MachineReadinessGate{{ConditionType: "Gate"}}
 			}}, "Unknown", clusterv1.MachineReadyUnknownReason,
@@ -279,7 +279,7 @@ func TestReadySummarizesADeletion(t *testing.T) {
 			setInfrastructureReady(&state{machine: m, infra: observed[contract.InfraMachine]{err: notFound}}) // unremarkable now
 			setReady(m, epoch)
 			if got := conditionOf(m, clusterv1.MachineDeletingCondition); got.Message != "pod-1 is in the way" {
-				t.Errorf("Deleting says %q", got.Message)
+				t.Errorf("the message of Deleting is %q", got.Message)
 			}
 			got := conditionOf(m, clusterv1.MachineReadyCondition)
 			if !strings.HasPrefix(got.Message, test.want) || strings.Contains(got.Message, "pod-1") || got.Status != "False" {
@@ -301,7 +301,7 @@ func TestUpToDate(t *testing.T) {
 		want    condition
 	}{
 		"is with the template of the MachineDeployment": {"v1.2.3", time.Time{}, condition{"True", clusterv1.MachineUpToDateReason, ""}},
-		"is not with another, and says what differs":    {"v1.2.2", time.Time{}, condition{"False", clusterv1.MachineNotUpToDateReason, `* spec.version is "v1.2.2", want "v1.2.3"`}},
+		"is not with another, and reports what differs": {"v1.2.2", time.Time{}, condition{"False", clusterv1.MachineNotUpToDateReason, `* spec.version is "v1.2.2", want "v1.2.3"`}},
 		"is not when a forced rollout has begun":        {"v1.2.3", epoch, condition{"False", clusterv1.MachineNotUpToDateReason, "* MachineDeployment spec.rollout.after has passed"}},
 		"is while a forced rollout has not begun":       {"v1.2.3", epoch.Add(time.Second), condition{"True", clusterv1.MachineUpToDateReason, ""}},
 		"is when born after the forced rollout":         {"v1.2.3", epoch.Add(-2 * time.Hour), condition{"True", clusterv1.MachineUpToDateReason, ""}},

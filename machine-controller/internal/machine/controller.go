@@ -20,7 +20,6 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -157,20 +156,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (recon
 		return reconcile.Result{}, err
 	}
 	ctx = withLogger(ctx, s)
-	log := ctrl.LoggerFrom(ctx)
-	if s.cluster == nil {
-		log.V(1).Info("waiting for the Cluster to exist")
-		setClusterMissing(m)
-		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(patch.Status(ctx, r.Client, before, m))
-	}
-	if predicates.Paused(s.cluster, m) {
-		log.V(1).Info("skipped the paused Machine")
-		conditions.Set(m, predicates.PausedCondition(s.cluster, m, "Machine"))
-		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(patch.Status(ctx, r.Client, before, m))
-	}
-	if claim := r.Workloads.State(s.clusterKey()).Claim; claim.Status == workload.ClaimForeign {
-		log.V(1).Info("skipped the Machine of a Cluster that another management cluster claims", "message", claim.Message)
-		setClaimedElsewhere(m, claim.Message)
+	if r.setSkipped(ctx, s) {
 		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(patch.Status(ctx, r.Client, before, m))
 	}
 	var errs []error

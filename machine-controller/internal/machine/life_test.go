@@ -92,7 +92,7 @@ func (l *testMachine) report(o *unstructured.Unstructured, change map[string]any
 	l.must(shared.client.Patch(l.Context(), o, client.MergeFrom(before)))
 }
 
-// until waits until the Machine is as the test says.
+// until waits until the assertions about the Machine succeed.
 func (l *testMachine) until(is func(g gomega.Gomega, m *clusterv1.Machine)) {
 	l.Helper()
 	l.Eventually(func(g gomega.Gomega) {
@@ -343,7 +343,7 @@ func TestAMachineOutlivesItsCluster(t *testing.T) {
 	}).Should(gomega.BeTrue())
 }
 
-// TestProviderIDAndNodeRefAreWrittenBeforeTheInstanceIsDeleted deletes a Machine before any status says which Node is its own. It is paused for the
+// TestProviderIDAndNodeRefAreWrittenBeforeTheInstanceIsDeleted deletes a Machine before any status has its Node. It is paused for the
 // controller, so that the test takes the steps.
 func TestProviderIDAndNodeRefAreWrittenBeforeTheInstanceIsDeleted(t *testing.T) {
 	t.Parallel()

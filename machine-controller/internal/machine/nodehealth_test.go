@@ -64,22 +64,22 @@ func TestNodeHealthy(t *testing.T) {
 			reported{ready: {"Unknown", "u"}, memory: {"True", "m"}, disk: {"False"}, pid: {"False"}},
 			metav1.ConditionFalse, clusterv1.MachineNodeNotHealthyReason, "* Node.Ready: u\n* Node.MemoryPressure: m",
 		},
-		"says what is not reported yet": {
+		"reports a missing condition": {
 			reported{ready: {"True"}},
 			metav1.ConditionUnknown, clusterv1.MachineNodeHealthUnknownReason,
 			"* Node.MemoryPressure: Condition not yet reported\n* Node.DiskPressure: Condition not yet reported\n* Node.PIDPressure: Condition not yet reported",
 		},
-		"says once what every condition says": {
+		"reports a message that every condition has once": {
 			reported{ready: silent, memory: silent, disk: silent, pid: silent},
 			metav1.ConditionUnknown, clusterv1.MachineNodeHealthUnknownReason, "* Node.AllConditions: Kubelet stopped posting node status.",
 		},
-		"does not say all when one is not reported": {
+		"does not merge when a condition is missing": {
 			reported{ready: silent, memory: silent, disk: silent},
 			metav1.ConditionUnknown, clusterv1.MachineNodeHealthUnknownReason,
 			"* Node.Ready: " + silent[1] + "\n* Node.MemoryPressure: " + silent[1] + "\n* Node.DiskPressure: " + silent[1] +
 				"\n* Node.PIDPressure: Condition not yet reported",
 		},
-		"does not say all of a single condition": {
+		"does not merge a single condition": {
 			reported{ready: silent, memory: {"False"}, disk: {"False"}, pid: {"False"}},
 			metav1.ConditionUnknown, clusterv1.MachineNodeHealthUnknownReason, "* Node.Ready: " + silent[1],
 		},

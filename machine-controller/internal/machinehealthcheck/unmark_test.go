@@ -11,15 +11,19 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"drover.io/machine-controller/internal/expectation"
+	"drover.io/machine-controller/internal/health"
+	"drover.io/machine-controller/internal/index/indextest"
 	"drover.io/machine-controller/internal/machinehealthcheck/external"
 	"drover.io/machine-controller/internal/testenv"
 )
 
-// unmarked waits until health checks say nothing of the Machine.
+// expectNoConditions waits until the Machine has no condition of a health check.
 func (w *environment) expectNoConditions(name string) {
 	w.Helper()
 	w.Eventually(func(g gomega.Gomega) {
@@ -165,5 +169,40 @@ func TestATemplateOfOtherThingsIsNotUsed(t *testing.T) {
 			}
 			conditions.Set(m, metav1.Condition{Type: clusterv1.MachineExternallyRemediatedCondition, Status: metav1.ConditionFalse, Reason: "x"})
 		})
+	}
+}
+
+// TestACheckThatIsBeingDeletedKeepsNoMarks has a check that a finalizer keeps, and a Machine that it selects.
+func TestACheckThatIsBeingDeletedKeepsNoMarks(t *testing.T) {
+	t.Parallel()
+	c, namespace := indextest.NewClient(t, management.Client(t)), management.Namespace(t)
+	cluster, check, m := testenv.Cluster(namespace), newCheck(namespace, "check"), testenv.Machine(namespace, "m")
+	check.Finalizers, m.Labels = []string{"drover.test/held"}, check.Spec.Selector.MatchLabels
+	for _, object := range []client.Object{cluster, check, m} {
+		if err := c.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.Status.Phase = string(clusterv1.MachinePhaseRunning)
+	setUnhealthy(m, health.Finding{Reason: "UnhealthyNode", Message: "bad"}, "")
+	if err := c.Status().Update(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	u := &unmarker{client: c, writes: &expectation.Writes{Clock: clock.RealClock{}}}
+	for _, deleted := range []bool{false, true} {
+		if deleted {
+			if err := c.Delete(t.Context(), check); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := u.Reconcile(t.Context(), m.DeepCopy()); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(m), m); err != nil {
+			t.Fatal(err)
+		}
+		if marked(m) == deleted {
+			t.Errorf("the Machine has conditions of a check %t after the deletion %t", marked(m), deleted)
+		}
 	}
 }
