@@ -23,17 +23,13 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/aws/awsfake"
 	"drover.io/infra-providers/internal/inframachine"
-	"drover.io/infra-providers/internal/provider"
+	"drover.io/infra-providers/internal/providertest"
 	"drover.io/infra-providers/internal/testenv"
-	"drover.io/runtime/manager"
 )
 
 // started is the API server that the tests of this package share, started by the first that needs it.
@@ -179,25 +175,7 @@ func serve(t *testing.T, ec2 world) harness {
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	config, err := providerConfig()
 	g.Expect(err).NotTo(gomega.HaveOccurred())
-	scheme, err := provider.Scheme()
-	g.Expect(err).NotTo(gomega.HaveOccurred())
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:     scheme,
-		Cache:      cache.Options{DefaultNamespaces: map[string]cache.Config{namespace: {}}},
-		Metrics:    metricsserver.Options{BindAddress: "0"},
-		Controller: ctrlconfig.Controller{SkipNameValidation: ptr.To(true)},
-	})
-	g.Expect(err).NotTo(gomega.HaveOccurred())
-	g.Expect(provider.Register(mgr, ec2.description(), &provider.Options{Options: manager.Options{WorkerCount: 4, SyncPeriod: time.Minute}, OwnCredentials: []string{"*"}, InventoryInterval: time.Minute})).To(gomega.Succeed())
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
+	providertest.Run(t, config, namespace, ec2.description())
 	return harness{WithT: g, t: t, cluster: cluster, home: home}
 }
 

@@ -24,19 +24,14 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/inframachine"
-	"drover.io/infra-providers/internal/provider"
+	"drover.io/infra-providers/internal/providertest"
 	"drover.io/infra-providers/internal/testenv"
 	"drover.io/infra-providers/openstack"
-	"drover.io/runtime/manager"
 )
 
 // management is the management cluster of all tests; the first one starts it.
@@ -97,33 +92,8 @@ func newHarness(t *testing.T, transport http.RoundTripper, credentials driver.Cr
 	if credentials != nil {
 		s.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "cloud"}, Data: credentials})
 	}
-	s.serve(config, transport)
+	providertest.Run(t, config, namespace, openstack.Cloud(openstack.Options{Transport: transport}))
 	return s
-}
-
-// serve runs the provider for the harness's namespace.
-func (s *harness) serve(config *rest.Config, transport http.RoundTripper) {
-	s.t.Helper()
-	scheme, err := provider.Scheme()
-	s.Expect(err).NotTo(gomega.HaveOccurred())
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:     scheme,
-		Cache:      cache.Options{DefaultNamespaces: map[string]cache.Config{s.home.Namespace: {}}},
-		Metrics:    metricsserver.Options{BindAddress: "0"},
-		Controller: ctrlconfig.Controller{SkipNameValidation: ptr.To(true)},
-	})
-	s.Expect(err).NotTo(gomega.HaveOccurred())
-	options := &provider.Options{Options: manager.Options{WorkerCount: 4, SyncPeriod: time.Minute}, OwnCredentials: []string{"*"}, InventoryInterval: time.Minute}
-	s.Expect(provider.Register(mgr, openstack.Cloud(openstack.Options{Transport: transport}), options)).To(gomega.Succeed())
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	s.t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			s.t.Error(err)
-		}
-	})
 }
 
 func (s *harness) create(object client.Object) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/utils/ptr"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
@@ -154,4 +155,25 @@ func newConfig(t *testing.T, machine *infrav1.QEMUMachine) qemu.Config {
 		t.Fatal(err)
 	}
 	return config
+}
+
+// TestTagKeepsTheUID: the identity of a machine may lack its UID.
+func TestTagKeepsTheUID(t *testing.T) {
+	t.Parallel()
+	d := connect(t, openHost(t, newOptions(t, false)))
+	id := driver.Identity{UID: "u", Name: "m", Owner: driver.Owner{UID: "c", Namespace: "n", Name: "home"}}
+	created, err := d.Create(t.Context(), driver.Request[qemu.Config]{Identity: id, Config: newConfig(t, newMachine())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	withoutUID := id
+	withoutUID.UID, withoutUID.ProviderID = "", created.ProviderID
+	if err := d.(driver.Tagger).Tag(t.Context(), withoutUID); err != nil {
+		t.Fatal(err)
+	}
+	got, err := d.Get(t.Context(), id)
+	id.ProviderID = created.ProviderID
+	if diff := cmp.Diff(id, got.Identity); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
 }

@@ -20,19 +20,14 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/internal/inframachine"
-	"drover.io/infra-providers/internal/provider"
+	"drover.io/infra-providers/internal/providertest"
 	"drover.io/infra-providers/internal/testenv"
 	"drover.io/infra-providers/qemu"
 	"drover.io/infra-providers/qemu/host"
-	"drover.io/runtime/manager"
 )
 
 // cluster is started by the first test that needs it.
@@ -89,32 +84,9 @@ func (s *harness) serve() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	providerIDPrefix, err := provider.Scheme()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	mgr, err := ctrl.NewManager(account, ctrl.Options{
-		Scheme:  providerIDPrefix,
-		Cache:   cache.Options{DefaultNamespaces: map[string]cache.Config{s.home.Namespace: {}}},
-		Metrics: metricsserver.Options{BindAddress: "0"},
-		// A restarted provider registers the same controllers in this process again.
-		Controller: ctrlconfig.Controller{SkipNameValidation: ptr.To(true)},
-	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	options := &provider.Options{Options: manager.Options{WorkerCount: 4, SyncPeriod: time.Minute}, OwnCredentials: []string{"*"}, InventoryInterval: time.Minute}
-	if err := provider.Register(mgr, qemu.Cloud(machines, hostName), options); err != nil {
-		s.t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
+	stop := providertest.Run(s.t, account, s.home.Namespace, qemu.Cloud(machines, hostName))
 	s.stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			s.t.Error(err)
-		}
+		stop()
 		if err := machines.Close(); err != nil {
 			s.t.Error(err)
 		}

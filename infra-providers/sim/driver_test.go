@@ -134,3 +134,24 @@ func newConfig(t *testing.T, machine *infrav1.SimMachine) sim.Config {
 	}
 	return config
 }
+
+// TestTagKeepsTheUID: the identity of a machine may lack its UID.
+func TestTagKeepsTheUID(t *testing.T) {
+	t.Parallel()
+	d := connect(t, openHypervisor(t))
+	id := driver.Identity{UID: "u", Name: "m", Owner: driver.Owner{UID: "c", Namespace: "n", Name: "home"}}
+	created, err := d.Create(t.Context(), driver.Request[sim.Config]{Identity: id, Config: newConfig(t, &infrav1.SimMachine{})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	withoutUID := id
+	withoutUID.UID, withoutUID.ProviderID = "", created.ProviderID
+	if err := d.(driver.Tagger).Tag(t.Context(), withoutUID); err != nil {
+		t.Fatal(err)
+	}
+	got, err := d.Get(t.Context(), id)
+	id.ProviderID = created.ProviderID
+	if diff := cmp.Diff(id, got.Identity); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}

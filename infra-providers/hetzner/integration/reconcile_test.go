@@ -15,21 +15,16 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/hetzner"
 	"drover.io/infra-providers/hetzner/hetznerfake"
 	"drover.io/infra-providers/internal/inframachine"
-	"drover.io/infra-providers/internal/provider"
+	"drover.io/infra-providers/internal/providertest"
 	"drover.io/infra-providers/internal/testenv"
-	"drover.io/runtime/manager"
 )
 
 var cluster *testenv.Cluster
@@ -55,7 +50,7 @@ func TestReconcile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	serve(t, home, config)
+	providertest.Run(t, config, home.Namespace, hetzner.Cloud())
 	t.Run("creates and deletes a server", func(t *testing.T) { reconcileMachine(t, home, cloud) })
 	t.Run("recovers from an invalid token without a restart", func(t *testing.T) { reconcileInvalidToken(t, home) })
 	t.Run("deletes a machine with an invalid server type", func(t *testing.T) { reconcileInvalidType(t, home) })
@@ -208,35 +203,6 @@ func own(t *testing.T, home *clusterv1.Cluster, infra *infrav1.HetznerMachine) *
 		t.Fatal(err)
 	}
 	return machine
-}
-
-// serve runs the provider until the test ends.
-func serve(t *testing.T, home *clusterv1.Cluster, config *rest.Config) {
-	t.Helper()
-	scheme, err := provider.Scheme()
-	if err != nil {
-		t.Fatal(err)
-	}
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:  scheme,
-		Cache:   cache.Options{DefaultNamespaces: map[string]cache.Config{home.Namespace: {}}},
-		Metrics: metricsserver.Options{BindAddress: "0"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := provider.Register(mgr, hetzner.Cloud(), &provider.Options{Options: manager.Options{WorkerCount: 4, SyncPeriod: time.Minute}, OwnCredentials: []string{"*"}, InventoryInterval: time.Minute}); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 func fetch(g gomega.Gomega, object client.Object) {

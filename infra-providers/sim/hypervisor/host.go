@@ -72,17 +72,24 @@ func (h *host) run(ctx context.Context) {
 		h.fail(err.Error())
 		return
 	}
-	dies := h.spec.Created.Add(h.spec.BootDelay + h.spec.DiesAfter)
-	if h.spec.DiesAfter == 0 || h.spec.Restarted.After(dies) { // a restart ends a hang
+	hangs, ok := h.hangsAt()
+	if !ok {
 		h.kubelet(config, disk).Run(ctx)
 		return
 	}
-	alive, cancel := context.WithDeadline(ctx, dies)
+	untilHang, cancel := context.WithDeadline(ctx, hangs)
 	defer cancel()
-	h.kubelet(config, disk).Run(alive)
+	h.kubelet(config, disk).Run(untilHang)
 	if ctx.Err() == nil {
 		h.fail(fmt.Sprintf("fault diesAfterSeconds: the host stopped responding after %s", h.spec.DiesAfter))
 	}
+}
+
+// hangsAt is when the fault diesAfterSeconds stops the kubelet. ok is false without the fault, and after a restart, which
+// ends a hang.
+func (h *host) hangsAt() (at time.Time, ok bool) {
+	at = h.spec.Created.Add(h.spec.BootDelay + h.spec.DiesAfter)
+	return at, h.spec.DiesAfter != 0 && !h.spec.Restarted.After(at)
 }
 
 // bootedAt is the time of the creation or of the last restart, plus the boot delay.

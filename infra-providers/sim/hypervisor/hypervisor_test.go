@@ -4,6 +4,7 @@
 package hypervisor
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -269,6 +270,48 @@ func awaitFailure(told <-chan Instance) {
 	for instance := range told {
 		if instance.Failed {
 			return
+		}
+	}
+}
+
+// TestDeleteWaitsForTheHost proves that nothing of a deleted instance runs.
+func TestDeleteWaitsForTheHost(t *testing.T) {
+	t.Parallel()
+	h := open(t, t.TempDir())
+	for n := range 20 {
+		id := fmt.Sprintf("sim-%d", n)
+		if _, err := h.Create(Spec{ID: id, BootDelay: time.Hour}, nil); err != nil {
+			t.Fatal(err)
+		}
+		done := h.hosts[id].done
+		if err := h.Delete(id); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-done:
+		default:
+			t.Fatalf("the host of %s still runs", id)
+		}
+	}
+}
+
+func TestRestartEndsAHang(t *testing.T) {
+	t.Parallel()
+	created := time.Unix(1000, 0)
+	hangs := created.Add(3 * time.Minute)
+	for name, test := range map[string]struct {
+		diesAfter time.Duration
+		restarted time.Time
+		want      bool
+	}{
+		"hangs with the fault":            {diesAfter: 2 * time.Minute, want: true},
+		"hangs after an earlier restart":  {diesAfter: 2 * time.Minute, restarted: hangs, want: true},
+		"does not hang after a later one": {diesAfter: 2 * time.Minute, restarted: hangs.Add(1)},
+		"does not hang without the fault": {},
+	} {
+		h := &host{spec: Spec{Created: created, BootDelay: time.Minute, DiesAfter: test.diesAfter, Restarted: test.restarted}}
+		if at, ok := h.hangsAt(); ok != test.want || ok && !at.Equal(hangs) {
+			t.Errorf("%s: got %s, %t", name, at, ok)
 		}
 	}
 }
