@@ -24,6 +24,7 @@ import (
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/account"
 	"drover.io/infra-providers/internal/inframachine"
+	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/infra-providers/internal/testenv"
 )
 
@@ -288,7 +289,7 @@ func (s *run[M, C]) check(one *lifecycle[M], failure error) error {
 		return nil
 	}
 	switch ready.Reason {
-	case inframachine.InstanceMissingReason, inframachine.InstanceNotOwnedReason, inframachine.InvalidConfigurationReason:
+	case machinestatus.InstanceMissingReason, machinestatus.InstanceNotOwnedReason, machinestatus.InvalidConfigurationReason:
 		return fmt.Errorf("%w: machine %q: %s", errGivenUp, name, ready.Message)
 	default:
 		return nil
