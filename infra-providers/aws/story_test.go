@@ -30,7 +30,7 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/aws/awsfake"
-	"drover.io/infra-providers/internal/inframachine"
+	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/infra-providers/internal/provider"
 	"drover.io/infra-providers/internal/testenv"
 	"drover.io/runtime/manager"
@@ -84,7 +84,7 @@ func TestMachineLivesOnEC2(t *testing.T) {
 
 	s.Eventually(func(g gomega.Gomega) {
 		s.fetch(g, machine)
-		g.Expect(reason(machine)).To(gomega.Equal(inframachine.InstanceRunningReason))
+		g.Expect(reason(machine)).To(gomega.Equal(machinestatus.InstanceRunningReason))
 	}).Should(gomega.Succeed())
 	id := living(t, ec2.connect(t))[0]
 	s.Expect(machine.Spec.ProviderID).To(gomega.Equal("aws:///eu-central-1b/" + id))
@@ -126,14 +126,14 @@ func TestWhatIsWrongIsToldAndCanBeDeleted(t *testing.T) {
 		want   string
 		says   string
 	}{
-		"wrong-key":       {func(s *infrav1.AWSMachineSpec) { s.CredentialsSecretName = "stranger" }, inframachine.UnauthorizedReason, "AuthFailure"},
-		"no-secret":       {func(s *infrav1.AWSMachineSpec) { s.CredentialsSecretName = "missing" }, inframachine.UnauthorizedReason, `"missing" not found`},
-		"empty-secret":    {func(s *infrav1.AWSMachineSpec) { s.CredentialsSecretName = "empty" }, inframachine.UnauthorizedReason, "AWS_ACCESS_KEY_ID"},
-		"wrong-type":      {func(s *infrav1.AWSMachineSpec) { s.InstanceType = "m9x.huge" }, inframachine.InvalidConfigurationReason, "m9x.huge"},
-		"wrong-image":     {func(s *infrav1.AWSMachineSpec) { s.Image.ID = "ami-0000000000000dead" }, inframachine.InvalidConfigurationReason, "spec.image: InvalidAMIID.NotFound"},
-		"wrong-subnet":    {func(s *infrav1.AWSMachineSpec) { s.Subnet.ID = "subnet-0000dead" }, inframachine.InvalidConfigurationReason, "spec.subnet"},
-		"no-room":         {func(s *infrav1.AWSMachineSpec) { s.InstanceType = "m7i.48xlarge" }, inframachine.InsufficientCapacityReason, "m7i.48xlarge"},
-		"odd-provider-id": {func(s *infrav1.AWSMachineSpec) { s.ProviderID = "aws:///a/not-an-instance" }, inframachine.InstanceMissingReason, ""},
+		"wrong-key":       {func(s *infrav1.AWSMachineSpec) { s.CredentialsSecretName = "stranger" }, machinestatus.UnauthorizedReason, "AuthFailure"},
+		"no-secret":       {func(s *infrav1.AWSMachineSpec) { s.CredentialsSecretName = "missing" }, machinestatus.UnauthorizedReason, `"missing" not found`},
+		"empty-secret":    {func(s *infrav1.AWSMachineSpec) { s.CredentialsSecretName = "empty" }, machinestatus.UnauthorizedReason, "AWS_ACCESS_KEY_ID"},
+		"wrong-type":      {func(s *infrav1.AWSMachineSpec) { s.InstanceType = "m9x.huge" }, machinestatus.InvalidConfigurationReason, "m9x.huge"},
+		"wrong-image":     {func(s *infrav1.AWSMachineSpec) { s.Image.ID = "ami-0000000000000dead" }, machinestatus.InvalidConfigurationReason, "spec.image: InvalidAMIID.NotFound"},
+		"wrong-subnet":    {func(s *infrav1.AWSMachineSpec) { s.Subnet.ID = "subnet-0000dead" }, machinestatus.InvalidConfigurationReason, "spec.subnet"},
+		"no-room":         {func(s *infrav1.AWSMachineSpec) { s.InstanceType = "m7i.48xlarge" }, machinestatus.InsufficientCapacityReason, "m7i.48xlarge"},
+		"odd-provider-id": {func(s *infrav1.AWSMachineSpec) { s.ProviderID = "aws:///a/not-an-instance" }, machinestatus.InstanceMissingReason, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -148,7 +148,7 @@ func TestWhatIsWrongIsToldAndCanBeDeleted(t *testing.T) {
 				g.Expect(reason(machine)).To(gomega.Equal(test.want), "%+v", machine.Status.Conditions)
 				g.Expect(meta.FindStatusCondition(machine.Status.Conditions, clusterv1.ReadyCondition).Message).To(gomega.ContainSubstring(test.says))
 			}).Should(gomega.Succeed())
-			if test.want == inframachine.UnauthorizedReason {
+			if test.want == machinestatus.UnauthorizedReason {
 				// Whoever cannot ask EC2 cannot know that nothing is there: the credentials come first.
 				s.mend(machine.Spec.CredentialsSecretName)
 			}

@@ -27,7 +27,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
-	"drover.io/infra-providers/internal/inframachine"
+	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/infra-providers/internal/provider"
 	"drover.io/infra-providers/internal/testenv"
 	"drover.io/infra-providers/qemu"
@@ -187,7 +187,7 @@ func TestAMachineLivesAndGoes(t *testing.T) {
 	machine.Name = "worker-1"
 	machine.Spec.ShutdownGracePeriodSeconds = ptr.To[int32](30)
 	s.create(machine)
-	s.awaitReason(machine, inframachine.InstanceRunningReason)
+	s.awaitReason(machine, machinestatus.InstanceRunningReason)
 	want := infrav1.MachineStatus{
 		Initialization:   infrav1.MachineInitialization{Provisioned: ptr.To(true)},
 		Addresses:        []clusterv1.MachineAddress{{Type: clusterv1.MachineInternalIP, Address: "10.0.2.15"}, {Type: clusterv1.MachineHostName, Address: "worker-1"}},
@@ -225,7 +225,7 @@ func TestWhatCannotWorkSaysSoAndGoes(t *testing.T) {
 		machine.Name = name
 		change(&machine.Spec)
 		s.create(machine)
-		s.awaitReason(machine, inframachine.InvalidConfigurationReason)
+		s.awaitReason(machine, machinestatus.InvalidConfigurationReason)
 		s.remove(machine)
 	}
 }

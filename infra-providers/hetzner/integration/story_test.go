@@ -26,7 +26,7 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/hetzner"
 	"drover.io/infra-providers/hetzner/hetznerfake"
-	"drover.io/infra-providers/internal/inframachine"
+	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/infra-providers/internal/provider"
 	"drover.io/infra-providers/internal/testenv"
 	"drover.io/runtime/manager"
@@ -82,7 +82,7 @@ func becomesAServerAndGoes(t *testing.T, home *clusterv1.Cluster, cloud *hetzner
 	owner := own(t, home, machine)
 	g.Eventually(func(g gomega.Gomega) {
 		fetch(g, machine)
-		g.Expect(reason(machine)).To(gomega.Equal(inframachine.InstanceRunningReason))
+		g.Expect(reason(machine)).To(gomega.Equal(machinestatus.InstanceRunningReason))
 	}, patience).Should(gomega.Succeed())
 	server := cloud.Orders()[0].Server
 	g.Expect(machine.Spec.ProviderID).To(gomega.Equal(fmt.Sprintf("hcloud://%d", server.ID)))
@@ -107,14 +107,14 @@ func wrongToken(t *testing.T, home *clusterv1.Cluster) {
 	owner := own(t, home, machine)
 	g.Eventually(func(g gomega.Gomega) {
 		fetch(g, machine)
-		g.Expect(reason(machine)).To(gomega.Equal(inframachine.UnauthorizedReason))
+		g.Expect(reason(machine)).To(gomega.Equal(machinestatus.UnauthorizedReason))
 	}, patience).Should(gomega.Succeed())
 	secret.Data["token"] = []byte(hetznerfake.Token)
 	g.Expect(cluster.Client.Update(t.Context(), secret)).To(gomega.Succeed())
 	// Secrets are not watched: the next look at the machine takes the new token, at the latest a minute later.
 	g.Eventually(func(g gomega.Gomega) {
 		fetch(g, machine)
-		g.Expect(reason(machine)).To(gomega.Equal(inframachine.InstanceRunningReason))
+		g.Expect(reason(machine)).To(gomega.Equal(machinestatus.InstanceRunningReason))
 	}, patience).Should(gomega.Succeed())
 	disappears(t, machine, owner)
 }
@@ -129,7 +129,7 @@ func wrongType(t *testing.T, home *clusterv1.Cluster) {
 		fetch(g, machine)
 		ready := meta.FindStatusCondition(machine.Status.Conditions, clusterv1.ReadyCondition)
 		g.Expect(ready).NotTo(gomega.BeNil())
-		g.Expect(ready.Reason).To(gomega.Equal(inframachine.InvalidConfigurationReason))
+		g.Expect(ready.Reason).To(gomega.Equal(machinestatus.InvalidConfigurationReason))
 		g.Expect(ready.Message).To(gomega.ContainSubstring("spec.serverType"))
 	}, patience).Should(gomega.Succeed())
 	disappears(t, machine, owner)
