@@ -347,6 +347,50 @@ func TestStepOfADeletionIsReadDirectly(t *testing.T) {
 	b.wantCalls("get", 2)
 }
 
+// TestDueStepIsAChange: the machine is reconciled as soon as a list shows it, and not at its next poll.
+func TestDueStepIsAChange(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t, fake.Options{Steps: 1})
+	if _, err := b.Create(t.Context(), request(0)); err != nil {
+		t.Fatal(err)
+	}
+	b.make(2) // the first list, which reports nothing
+	b.want(1, driver.Pending)
+	b.cloud.Set(request(1).Identity.UID, func(i *driver.Instance) { i.StepDue = true })
+	b.changed = nil
+	for range 2 {
+		b.pass(time.Minute)
+		if err := b.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(b.changed, []string{"m0"}) {
+		t.Errorf("changed %q, want m0, whose step became due after its creation", b.changed)
+	}
+}
+
+// TestUIDOfSeveralInstancesIsReadDirectly: the driver decides which one is the machine's own.
+func TestUIDOfSeveralInstancesIsReadDirectly(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t, fake.Options{})
+	b.make(1)
+	found, err := b.get(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.wantCalls("get", 0)
+	b.cloud.Copy(found.ProviderID)
+	b.pass(time.Minute)
+	b.want(0, driver.Running)
+	b.wantCalls("get", 1)
+	byProviderID := request(0).Identity
+	byProviderID.ProviderID = found.ProviderID
+	if got, err := b.Get(t.Context(), byProviderID); err != nil || got.ProviderID != found.ProviderID {
+		t.Errorf("got %+v and %v, want %s", got, err, found.ProviderID)
+	}
+	b.wantCalls("get", 1)
+}
+
 // TestDeletionIsVerified by a read: a list may be behind, and a cloud may lose a deletion.
 func TestDeletionIsVerified(t *testing.T) {
 	t.Parallel()
