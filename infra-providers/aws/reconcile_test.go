@@ -27,7 +27,7 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/aws/awsfake"
-	"drover.io/infra-providers/internal/inframachine"
+	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/infra-providers/internal/providertest"
 	"drover.io/infra-providers/internal/testenv"
 )
@@ -80,7 +80,7 @@ func TestReconcileMachine(t *testing.T) {
 
 	s.Eventually(func(g gomega.Gomega) {
 		s.fetch(g, machine)
-		g.Expect(reason(machine)).To(gomega.Equal(inframachine.InstanceRunningReason))
+		g.Expect(reason(machine)).To(gomega.Equal(machinestatus.InstanceRunningReason))
 	}).Should(gomega.Succeed())
 	id := listInstanceIDs(t, ec2.connect(t))[0]
 	s.Expect(machine.Spec.ProviderID).To(gomega.Equal("aws:///eu-central-1b/" + id))
@@ -122,14 +122,14 @@ func TestReconcileInvalidMachine(t *testing.T) {
 		want    string
 		message string
 	}{
-		"wrong-key":       {func(s *infrav1.AWSMachineSpec) { s.CredentialsSecretName = "unknown" }, inframachine.UnauthorizedReason, "AuthFailure"},
-		"no-secret":       {func(s *infrav1.AWSMachineSpec) { s.CredentialsSecretName = "missing" }, inframachine.UnauthorizedReason, `"missing" not found`},
-		"empty-secret":    {func(s *infrav1.AWSMachineSpec) { s.CredentialsSecretName = "empty" }, inframachine.UnauthorizedReason, "AWS_ACCESS_KEY_ID"},
-		"wrong-type":      {func(s *infrav1.AWSMachineSpec) { s.InstanceType = "m9x.huge" }, inframachine.InvalidConfigurationReason, "m9x.huge"},
-		"wrong-image":     {func(s *infrav1.AWSMachineSpec) { s.Image.ID = "ami-0000000000000dead" }, inframachine.InvalidConfigurationReason, "spec.image: InvalidAMIID.NotFound"},
-		"wrong-subnet":    {func(s *infrav1.AWSMachineSpec) { s.Subnet.ID = "subnet-0000dead" }, inframachine.InvalidConfigurationReason, "spec.subnet"},
-		"no-room":         {func(s *infrav1.AWSMachineSpec) { s.InstanceType = "m7i.48xlarge" }, inframachine.InsufficientCapacityReason, "m7i.48xlarge"},
-		"odd-provider-id": {func(s *infrav1.AWSMachineSpec) { s.ProviderID = "aws:///a/not-an-instance" }, inframachine.InstanceMissingReason, ""},
+		"wrong-key":       {func(s *infrav1.AWSMachineSpec) { s.CredentialsSecretName = "unknown" }, machinestatus.UnauthorizedReason, "AuthFailure"},
+		"no-secret":       {func(s *infrav1.AWSMachineSpec) { s.CredentialsSecretName = "missing" }, machinestatus.UnauthorizedReason, `"missing" not found`},
+		"empty-secret":    {func(s *infrav1.AWSMachineSpec) { s.CredentialsSecretName = "empty" }, machinestatus.UnauthorizedReason, "AWS_ACCESS_KEY_ID"},
+		"wrong-type":      {func(s *infrav1.AWSMachineSpec) { s.InstanceType = "m9x.huge" }, machinestatus.InvalidConfigurationReason, "m9x.huge"},
+		"wrong-image":     {func(s *infrav1.AWSMachineSpec) { s.Image.ID = "ami-0000000000000dead" }, machinestatus.InvalidConfigurationReason, "spec.image: InvalidAMIID.NotFound"},
+		"wrong-subnet":    {func(s *infrav1.AWSMachineSpec) { s.Subnet.ID = "subnet-0000dead" }, machinestatus.InvalidConfigurationReason, "spec.subnet"},
+		"no-room":         {func(s *infrav1.AWSMachineSpec) { s.InstanceType = "m7i.48xlarge" }, machinestatus.InsufficientCapacityReason, "m7i.48xlarge"},
+		"odd-provider-id": {func(s *infrav1.AWSMachineSpec) { s.ProviderID = "aws:///a/not-an-instance" }, machinestatus.InstanceMissingReason, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -144,7 +144,7 @@ func TestReconcileInvalidMachine(t *testing.T) {
 				g.Expect(reason(machine)).To(gomega.Equal(test.want), "%+v", machine.Status.Conditions)
 				g.Expect(meta.FindStatusCondition(machine.Status.Conditions, clusterv1.ReadyCondition).Message).To(gomega.ContainSubstring(test.message))
 			}).Should(gomega.Succeed())
-			if test.want == inframachine.UnauthorizedReason {
+			if test.want == machinestatus.UnauthorizedReason {
 				// Without valid credentials the absence of the instance is unknown, so they come first.
 				s.mend(machine.Spec.CredentialsSecretName)
 			}

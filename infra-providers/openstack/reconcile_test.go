@@ -28,7 +28,7 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
-	"drover.io/infra-providers/internal/inframachine"
+	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/infra-providers/internal/providertest"
 	"drover.io/infra-providers/internal/testenv"
 	"drover.io/infra-providers/openstack"
@@ -154,7 +154,7 @@ func TestReconcileMachine(t *testing.T) {
 	spec := fullSpec()
 	spec.CredentialsSecretName, spec.RootVolume = "cloud", infrav1.OpenStackVolume{SizeGiB: 20}
 	machine := s.machine("worker-1", "zone-b", spec)
-	s.await(machine, inframachine.InstanceRunningReason, 4*time.Minute)
+	s.await(machine, machinestatus.InstanceRunningReason, 4*time.Minute)
 	s.Expect(machine.Spec.ProviderID).To(gomega.Equal(fmt.Sprintf("openstack://RegionOne/%s", r.only(t, "servers")["id"])))
 	s.Expect(ptr.Deref(machine.Status.Initialization.Provisioned, false)).To(gomega.BeTrue())
 	s.Expect(machine.Status.FailureDomain).To(gomega.Equal("zone-b"))
@@ -187,7 +187,7 @@ func TestReconcileInvalidMachine(t *testing.T) {
 	spec := minimalSpec()
 	spec.CredentialsSecretName, spec.Flavor = "cloud", "nonsense"
 	machine := s.machine("unknown-flavor", "", spec)
-	message := s.await(machine, inframachine.InvalidConfigurationReason, 4*time.Minute)
+	message := s.await(machine, machinestatus.InvalidConfigurationReason, 4*time.Minute)
 	s.Expect(message).To(gomega.ContainSubstring("spec.flavor"))
 	s.remove(machine, 4*time.Minute)
 	s.Expect(r.Leftovers()).To(gomega.BeEmpty())
@@ -201,7 +201,7 @@ func TestReconcileWithChangedCredentials(t *testing.T) {
 	spec := minimalSpec()
 	spec.CredentialsSecretName = "cloud"
 	machine := s.machine("refused", "", spec)
-	s.await(machine, inframachine.UnauthorizedReason, 4*time.Minute)
+	s.await(machine, machinestatus.UnauthorizedReason, 4*time.Minute)
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.home.Namespace, Name: "cloud"}}
 	s.Expect(s.cluster.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), secret)).To(gomega.Succeed())
 	secret.Data["OS_PASSWORD"] = []byte("another")
@@ -226,7 +226,7 @@ func TestRealReconcileMachines(t *testing.T) {
 	}
 	ids := map[string]bool{}
 	for _, machine := range machines {
-		s.await(machine, inframachine.InstanceRunningReason, patience)
+		s.await(machine, machinestatus.InstanceRunningReason, patience)
 		s.Expect(regexp.MustCompile(`^openstack:///[0-9a-f-]{36}$`).MatchString(machine.Spec.ProviderID)).To(gomega.BeTrue(), machine.Spec.ProviderID)
 		s.Expect(machine.Status.Addresses).To(gomega.ContainElement(gomega.HaveField("Type", clusterv1.MachineInternalIP)))
 		if spec.FloatingIP.Network != "" {
@@ -238,7 +238,7 @@ func TestRealReconcileMachines(t *testing.T) {
 	t.Logf("5 machines ran after %s", time.Since(began).Round(time.Second))
 	s.remove(machines[0], patience)
 	machines[0] = s.machine(s.home.Namespace+"-5", "", spec)
-	s.await(machines[0], inframachine.InstanceRunningReason, patience)
+	s.await(machines[0], machinestatus.InstanceRunningReason, patience)
 	t.Logf("one was replaced after %s", time.Since(began).Round(time.Second))
 	suffix := string(s.home.UID)
 	s.Expect(slices.DeleteFunc(leftovers(t, suffix), func(thing string) bool {

@@ -17,7 +17,7 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
-	"drover.io/infra-providers/internal/inframachine"
+	"drover.io/infra-providers/internal/machinestatus"
 )
 
 // counter is a transport that counts requests by method and path.
@@ -109,7 +109,7 @@ func TestRealRequestsPerMachine(t *testing.T) {
 		machines = append(machines, s.machine(strings.Repeat("x", n+1), "", realSpec()))
 	}
 	for _, machine := range machines {
-		s.await(machine, inframachine.InstanceRunningReason, 2*realPatience)
+		s.await(machine, machinestatus.InstanceRunningReason, 2*realPatience)
 	}
 	created := counted.taken()
 	t.Logf("%d machines were created with %d calls each: %v", many, sum(created)/many, created)

@@ -59,7 +59,7 @@ func wantReadOnly[C any](t *testing.T, world World[C], id driver.Identity, after
 		readAbilities(t, world, after)
 	}
 	if changed := world.Changes() - before; changed != 0 {
-		t.Errorf("reading after %s made %d requests that change something, want none", after, changed)
+		t.Errorf("reading after %s created %d requests that change something, want none", after, changed)
 	}
 }
 
@@ -166,7 +166,7 @@ func wantNoStep[C any](t *testing.T, world World[C], id driver.Identity, state d
 		}
 	}
 	if changed := changesOf(world) - changes; changed != 0 {
-		t.Errorf("provisioning what is %s made %d requests that change something, want none", state, changed)
+		t.Errorf("provisioning what is %s created %d requests that change something, want none", state, changed)
 	}
 	wantUnchanged(t, world, before, "provisioning what is "+string(state))
 }

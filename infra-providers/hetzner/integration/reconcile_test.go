@@ -22,7 +22,7 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/hetzner"
 	"drover.io/infra-providers/hetzner/hetznerfake"
-	"drover.io/infra-providers/internal/inframachine"
+	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/infra-providers/internal/providertest"
 	"drover.io/infra-providers/internal/testenv"
 )
@@ -76,7 +76,7 @@ func reconcileMachine(t *testing.T, home *clusterv1.Cluster, cloud *hetznerfake.
 	owner := own(t, home, machine)
 	g.Eventually(func(g gomega.Gomega) {
 		fetch(g, machine)
-		g.Expect(reason(machine)).To(gomega.Equal(inframachine.InstanceRunningReason))
+		g.Expect(reason(machine)).To(gomega.Equal(machinestatus.InstanceRunningReason))
 	}, patience).Should(gomega.Succeed())
 	server := cloud.CreatedServers()[0].Server
 	g.Expect(machine.Spec.ProviderID).To(gomega.Equal(fmt.Sprintf("hcloud://%d", server.ID)))
@@ -101,14 +101,14 @@ func reconcileInvalidToken(t *testing.T, home *clusterv1.Cluster) {
 	owner := own(t, home, machine)
 	g.Eventually(func(g gomega.Gomega) {
 		fetch(g, machine)
-		g.Expect(reason(machine)).To(gomega.Equal(inframachine.UnauthorizedReason))
+		g.Expect(reason(machine)).To(gomega.Equal(machinestatus.UnauthorizedReason))
 	}, patience).Should(gomega.Succeed())
 	secret.Data["token"] = []byte(hetznerfake.Token)
 	g.Expect(cluster.Client.Update(t.Context(), secret)).To(gomega.Succeed())
 	// Secrets are not watched: the next reconcile of the machine uses the new token, at the latest after a minute.
 	g.Eventually(func(g gomega.Gomega) {
 		fetch(g, machine)
-		g.Expect(reason(machine)).To(gomega.Equal(inframachine.InstanceRunningReason))
+		g.Expect(reason(machine)).To(gomega.Equal(machinestatus.InstanceRunningReason))
 	}, patience).Should(gomega.Succeed())
 	mustDelete(t, machine, owner)
 }
@@ -123,7 +123,7 @@ func reconcileInvalidType(t *testing.T, home *clusterv1.Cluster) {
 		fetch(g, machine)
 		ready := meta.FindStatusCondition(machine.Status.Conditions, clusterv1.ReadyCondition)
 		g.Expect(ready).NotTo(gomega.BeNil())
-		g.Expect(ready.Reason).To(gomega.Equal(inframachine.InvalidConfigurationReason))
+		g.Expect(ready.Reason).To(gomega.Equal(machinestatus.InvalidConfigurationReason))
 		g.Expect(ready.Message).To(gomega.ContainSubstring("spec.serverType"))
 	}, patience).Should(gomega.Succeed())
 	mustDelete(t, machine, owner)

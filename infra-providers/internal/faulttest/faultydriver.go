@@ -22,7 +22,7 @@ var (
 	errOften  = errors.New("slow down")
 )
 
-// shaky is a driver whose every call may fail on its way, which any driver has to bear.
+// faultyDriver is a driver any call of which may fail.
 type faultyDriver[C any] struct {
 	driver.Driver[C]
 	rand    *Rand
@@ -46,7 +46,7 @@ func (s *faultyDriver[C]) Create(ctx context.Context, req driver.Request[C]) (dr
 	return made, err
 }
 
-// short refuses what does not exist yet where the die says that there is no room.
+// short refuses the creation of an instance that does not exist yet, at random, for lack of capacity.
 func (s *faultyDriver[C]) short(ctx context.Context, req driver.Request[C]) (refusal error) {
 	if s.place == nil || !s.rand.happens(15, Short) {
 		return nil
@@ -141,7 +141,7 @@ func (s *faultyDriver[C]) List(ctx context.Context, owner driver.Owner) iter.Seq
 	}
 }
 
-// call lets a call happen, or not, and its answer arrive, or not.
+// call makes a call, or not, and returns its answer, or not.
 func (s *faultyDriver[C]) call(changes bool, do func() error) error {
 	switch s.rand.Fault(changes) {
 	case Lost:
@@ -155,12 +155,12 @@ func (s *faultyDriver[C]) call(changes bool, do func() error) error {
 	}
 }
 
-// ledger keeps what the cloud ever said, whether the answer arrived or not.
+// answers are all answers of the cloud, whether they arrived or not.
 type answers struct {
 	calls map[string]int
 	// seen are the provider IDs of the instances there are.
 	seen map[types.UID]string
-	// twins are the machines that have two.
+	// twins are the machines that have two instances.
 	twins []string
 }
 
@@ -183,7 +183,7 @@ func (l *answers) see(instance driver.Instance, err error) {
 
 func (l *answers) forget(uid types.UID) { delete(l.seen, uid) }
 
-// later is a clock that stands still between the steps of the rig.
+// later is a clock that stands still between two steps.
 type later struct{ now time.Time }
 
 func (l *later) time() time.Time { return l.now }

@@ -17,7 +17,7 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/fake"
-	"drover.io/infra-providers/internal/inframachine"
+	"drover.io/infra-providers/internal/machinestatus"
 )
 
 // newChoosyRig is a fixture whose machines may be small or large in zone a, or small in zone b.
@@ -123,7 +123,7 @@ func TestWaitsWhenNoAlternativeHasCapacity(t *testing.T) {
 		t.Errorf("got %+v and %v, want another try within a minute", result, err)
 	}
 	r.wantCreations(3)
-	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InsufficientCapacityReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InsufficientCapacityReason)
 	if machine.ResourceVersion != version {
 		t.Error("a machine that only waits was written")
 	}
@@ -139,7 +139,7 @@ func TestWaitsWhenNoAlternativeHasCapacity(t *testing.T) {
 	r.settle(machine)
 	r.wantInCloud(1)
 	r.wantZone(machine, "a")
-	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstanceRunningReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason)
 }
 
 func TestNewMachineSkipsPlacesWithoutCapacity(t *testing.T) {
@@ -214,7 +214,7 @@ func TestChoiceIsStoredBeforeItsCreation(t *testing.T) {
 				}
 			}
 			r.wantInCloud(1)
-			r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstanceRunningReason)
+			r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason)
 		})
 	}
 }

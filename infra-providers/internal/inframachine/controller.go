@@ -5,7 +5,7 @@
 // InfraMachine contract: it gives each object exactly one instance through a driver, reports it, and
 // removes the instance before the object goes.
 //
-// Nothing here is about one cloud: a cloud is a driver.Cloud. It does not install an operating system or read
+// Nothing here is about one cloud: a cloud is a driver.Cloud. Conditions and events are those of package machinestatus. It does not install an operating system or read
 // Nodes; bootstrap data is passed on as it is.
 //
 //	no Machine ─ no cluster ─ no bootstrap data ─┐ (waiting)
@@ -34,6 +34,7 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/account"
+	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/runtime/expiring"
 	"drover.io/runtime/predicates"
 )
@@ -98,7 +99,7 @@ func (r *Reconciler[M, C]) Reconcile(ctx context.Context, machine M) (ctrl.Resul
 
 // runPhases runs the ordered phases until one has to wait.
 func (r *Reconciler[M, C]) runPhases(ctx context.Context, s *state[M, C]) (ctrl.Result, error) {
-	if setPaused(s.machine, s.cluster) {
+	if machinestatus.SetPaused(s.machine, s.cluster) {
 		return ctrl.Result{}, nil
 	}
 	if !s.machine.GetDeletionTimestamp().IsZero() {
@@ -130,11 +131,11 @@ func (r *Reconciler[M, C]) finalize(ctx context.Context, s *state[M, C]) (ctrl.R
 		return ctrl.Result{}, nil
 	}
 	if claimed(s.machine) && s.clusterName() == "" {
-		return s.wait(ClusterUnknownReason, clusterUnknown)
+		return s.wait(machinestatus.ClusterUnknownReason, machinestatus.ClusterUnknown)
 	}
 	gone, result, err := r.deleteInstance(ctx, s)
-	if err != nil && mayRelease(err) && s.machine.GetAnnotations()[infrav1.ReleaseAnnotation] == releaseValue(s.machine) {
-		s.removal = instanceReleased(releaseValue(s.machine), err)
+	if err != nil && machinestatus.MayRelease(err) && s.machine.GetAnnotations()[infrav1.ReleaseAnnotation] == machinestatus.ReleaseValue(s.machine) {
+		s.removal = machinestatus.InstanceReleased(machinestatus.ReleaseValue(s.machine), err)
 		gone, err = true, nil
 	}
 	if err != nil {
@@ -146,6 +147,6 @@ func (r *Reconciler[M, C]) finalize(ctx context.Context, s *state[M, C]) (ctrl.R
 		controllerutil.RemoveFinalizer(s.machine, infrav1.MachineFinalizer)
 		return ctrl.Result{}, nil
 	}
-	setWaiting(s.machine, DeletingReason, describe("waiting for the cloud to delete the instance", s.observed.Message))
+	machinestatus.SetWaiting(s.machine, machinestatus.DeletingReason, machinestatus.Describe("waiting for the cloud to delete the instance", s.observed.Message))
 	return result, nil
 }

@@ -16,7 +16,7 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/fake"
-	"drover.io/infra-providers/internal/inframachine"
+	"drover.io/infra-providers/internal/machinestatus"
 )
 
 // TestCallsPerListPage counts what is asked of a cloud whose lists have pages of ten. Package
@@ -69,7 +69,7 @@ func TestTerminatedInstanceIsReadOnce(t *testing.T) {
 	if _, err := r.reconcile(machine); err != nil {
 		t.Fatal(err)
 	}
-	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.DeletingReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.DeletingReason)
 	r.cloud.Set(machine.UID, func(i *driver.Instance) { i.State = driver.Terminated })
 	calls := r.spent(func() { _, _ = r.reconcile(machine) })
 	if diff := cmp.Diff(map[string]int{"get": 1}, calls); diff != "" {
@@ -140,11 +140,11 @@ func TestFailedWriteOfTheProviderID(t *testing.T) {
 				t.Fatal("the providerID was written, so this proves nothing")
 			}
 			if apierrors.IsForbidden(refusal) {
-				r.wantReason(machine, clusterv1.ReadyCondition, inframachine.ProviderIDNotStoredReason)
+				r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.ProviderIDNotStoredReason)
 			}
 			r.refusal = nil
 			r.settle(machine)
-			r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstanceRunningReason)
+			r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason)
 			if got := r.cloud.Snapshot().Calls["create"]; got != 1 {
 				t.Errorf("%d creations were asked for, want 1", got)
 			}

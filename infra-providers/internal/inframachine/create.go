@@ -13,6 +13,7 @@ import (
 
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/account"
+	"drover.io/infra-providers/internal/machinestatus"
 )
 
 // create creates the instance, in the configuration that is stored as the machine's choice. Another choice is stored
@@ -94,11 +95,11 @@ func (r *Reconciler[M, C]) choices(s *state[M, C], cloud account.Account[C], con
 func (r *Reconciler[M, C]) storeChoice(s *state[M, C], options choices) (ctrl.Result, error) {
 	choice, wait := options.next()
 	if wait > 0 {
-		setShortage(s.machine, options.shortages, fmt.Sprintf("tried again at %s", options.shortages[choice].Until.UTC().Format(time.RFC3339)))
+		machinestatus.SetShortage(s.machine, options.shortages, fmt.Sprintf("tried again at %s", options.shortages[choice].Until.UTC().Format(time.RFC3339)))
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	place := options.shortages[choice].Place
-	setShortage(s.machine, options.shortages, fmt.Sprintf("%q in %q is next", place.InstanceType, place.Zone))
+	machinestatus.SetShortage(s.machine, options.shortages, fmt.Sprintf("%q in %q is next", place.InstanceType, place.Zone))
 	setChoice(s.machine, choice)
 	s.waiting = true
 	return ctrl.Result{}, nil

@@ -19,7 +19,7 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/fake"
-	"drover.io/infra-providers/internal/inframachine"
+	"drover.io/infra-providers/internal/machinestatus"
 )
 
 // locked is a connection with credentials, which the cloud may stop to take.
@@ -74,11 +74,11 @@ func TestRotatedCredentials(t *testing.T) {
 	for range 3 {
 		_, _ = r.reconcile(machine)
 	}
-	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.UnauthorizedReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.UnauthorizedReason)
 	r.wantInCloud(0)
 	r.update(secret, func() { secret.StringData = map[string]string{"token": "new"} })
 	r.settle(machine)
-	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstanceRunningReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason)
 
 	r.token = "newest"
 	r.delete(machine)
@@ -86,7 +86,7 @@ func TestRotatedCredentials(t *testing.T) {
 	if err != nil || result.RequeueAfter != time.Minute {
 		t.Errorf("got %+v and %v, want another try after a minute", result, err)
 	}
-	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.UnauthorizedReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.UnauthorizedReason)
 	r.wantInCloud(1)
 	r.update(secret, func() { secret.StringData = map[string]string{"token": "newest"} })
 	r.settle(machine)
@@ -103,7 +103,7 @@ func TestMissingSecret(t *testing.T) {
 	for range 2 {
 		_, _ = r.reconcile(machine)
 	}
-	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.UnauthorizedReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.UnauthorizedReason)
 	r.wantInCloud(0)
 }
 
@@ -122,8 +122,8 @@ func TestChangesByOthersWithAnInventory(t *testing.T) {
 	r.later += time.Minute
 	r.settle(deleted)
 	r.settle(stopped)
-	r.wantReason(deleted, clusterv1.ReadyCondition, inframachine.InstanceMissingReason)
-	r.wantReason(stopped, clusterv1.ReadyCondition, inframachine.InstanceStoppedReason)
+	r.wantReason(deleted, clusterv1.ReadyCondition, machinestatus.InstanceMissingReason)
+	r.wantReason(stopped, clusterv1.ReadyCondition, machinestatus.InstanceStoppedReason)
 	if stopped.Status.InstanceState != "Stopped" || deleted.Status.InstanceState != "Missing" {
 		t.Errorf("the states are %q and %q", stopped.Status.InstanceState, deleted.Status.InstanceState)
 	}
@@ -131,7 +131,7 @@ func TestChangesByOthersWithAnInventory(t *testing.T) {
 	r.cloud.Set(stopped.UID, func(i *driver.Instance) { i.State = driver.Running })
 	r.later += time.Minute
 	r.settle(stopped)
-	r.wantReason(stopped, clusterv1.ReadyCondition, inframachine.InstanceRunningReason)
+	r.wantReason(stopped, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason)
 }
 
 // TestTerminatedInstanceHasTheMessageOfTheCloud, such as that a spot instance was reclaimed.
@@ -142,7 +142,7 @@ func TestTerminatedInstanceHasTheMessageOfTheCloud(t *testing.T) {
 	r.settle(machine)
 	r.cloud.Set(machine.UID, func(i *driver.Instance) { i.State, i.Message = driver.Terminated, "reclaimed" })
 	r.settle(machine)
-	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstanceMissingReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceMissingReason)
 	ready := meta.FindStatusCondition(machine.Status.Conditions, clusterv1.ReadyCondition)
 	if ready == nil || !strings.HasSuffix(ready.Message, ": reclaimed") {
 		t.Errorf("Ready does not quote the cloud: %+v", ready)
@@ -176,7 +176,7 @@ func TestDeletionBeforeCreationNeedsNoCall(t *testing.T) {
 		owner.Spec.Bootstrap = clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: "bootstrap.drover.io", Kind: "BootstrapConfig", Name: "b"}}
 	})
 	r.settle(machine)
-	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.WaitingForBootstrapReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.WaitingForBootstrapReason)
 	r.delete(machine)
 	r.settle(machine)
 	r.wantGone(machine)
@@ -197,7 +197,7 @@ func TestInvalidSpecCanBeDeleted(t *testing.T) {
 	if err != nil || result.RequeueAfter > 0 {
 		t.Errorf("got %+v and %v, want no other try", result, err)
 	}
-	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InvalidConfigurationReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InvalidConfigurationReason)
 	r.delete(machine)
 	r.settle(machine)
 	r.wantGone(machine)

@@ -19,13 +19,11 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/account"
+	"drover.io/infra-providers/internal/machinestatus"
 )
 
 // verifyInterval is the pause before a deletion is verified again when the driver sets no PollAfter.
 const verifyInterval = 5 * time.Second
-
-// errIdentityUnknown means that a machine may have an instance and that its identity is lost.
-var errIdentityUnknown = errors.New("neither the machine's annotation nor its providerID says which instance was made for it")
 
 // ensureInstance makes sure that the machine has its instance. With a providerID there was one: it is read and never
 // created again. Without one it is created, which finds it when an earlier answer was lost.
@@ -73,8 +71,8 @@ func (r *Reconciler[M, C]) readInstance(ctx context.Context, s *state[M, C], clo
 // setStatus writes the instance that was observed into the status.
 func (r *Reconciler[M, C]) setStatus(_ context.Context, s *state[M, C]) (ctrl.Result, error) {
 	status, observed := s.machine.GetStatus(), s.observed
-	setInstance(s.machine, observed)
-	setGuest(s.machine, observed.Guest)
+	machinestatus.SetInstance(s.machine, observed)
+	machinestatus.SetGuest(s.machine, observed.Guest)
 	if observed.State == driver.Terminated {
 		status.InstanceState = "Missing"
 		return ctrl.Result{}, nil
@@ -104,16 +102,16 @@ func vouchedAddresses(observed driver.Instance) []string {
 func (r *Reconciler[M, C]) deleteInstance(ctx context.Context, s *state[M, C]) (gone bool, result ctrl.Result, err error) {
 	if !claimed(s.machine) {
 		// No creation was asked for, so nothing in the cloud is this machine's, whatever its spec names.
-		s.removal = instanceNeverCreated(s.machine.GetProviderID())
+		s.removal = machinestatus.InstanceNeverCreated(s.machine.GetProviderID())
 		return true, ctrl.Result{}, nil
 	}
 	id := s.identity()
 	createdID, _ := r.createdIDs.Get(s.machine.GetUID())
 	id.ProviderID = cmp.Or(id.ProviderID, createdID)
 	if id.UID == "" && id.ProviderID == "" {
-		return false, ctrl.Result{}, errIdentityUnknown
+		return false, ctrl.Result{}, machinestatus.ErrIdentityUnknown
 	}
-	s.removal = instanceDeleted(id.ProviderID)
+	s.removal = machinestatus.InstanceDeleted(id.ProviderID)
 	cloud, err := r.Accounts.Driver(ctx, s.machine)
 	if err != nil {
 		return false, ctrl.Result{}, err
@@ -128,7 +126,7 @@ func (r *Reconciler[M, C]) deleteInstance(ctx context.Context, s *state[M, C]) (
 	case err != nil:
 		return false, ctrl.Result{}, err
 	case notOwned != nil:
-		s.removal = instanceNotOwned(notOwned)
+		s.removal = machinestatus.InstanceNotOwned(notOwned)
 	}
 	found, err := cloud.Get(ctx, id)
 	switch {
@@ -201,7 +199,7 @@ func requestDeletion[C any](ctx context.Context, cloud driver.Driver[C], id driv
 // deletionRequested reports whether the deletion was requested before, so that a slow cloud is not called each time.
 func deletionRequested[M driver.Machine](machine M) bool {
 	ready := meta.FindStatusCondition(machine.GetStatus().Conditions, clusterv1.ReadyCondition)
-	return ready != nil && ready.Reason == DeletingReason
+	return ready != nil && ready.Reason == machinestatus.DeletingReason
 }
 
 func verifyAfter(found driver.Instance) ctrl.Result {
@@ -211,15 +209,15 @@ func verifyAfter(found driver.Instance) ctrl.Result {
 // failed writes a failure into the Ready condition and decides when to try again. A failure that may pass by itself does
 // not change the condition of an instance that runs.
 func (r *Reconciler[M, C]) failed(ctx context.Context, s *state[M, C], err error) (ctrl.Result, error) {
-	problem := problemOf(s.machine, err)
+	problem := machinestatus.ProblemOf(s.machine, err)
 	if problem.Silent {
 		return ctrl.Result{RequeueAfter: problem.Retry}, nil
 	}
 	running := ptr.Deref(s.machine.GetStatus().Initialization.Provisioned, false) && s.machine.GetDeletionTimestamp().IsZero()
 	if !problem.Passing || !running {
-		setWaiting(s.machine, problem.Reason, err.Error()+problem.Advice)
+		machinestatus.SetWaiting(s.machine, problem.Reason, err.Error()+problem.Advice)
 	}
-	if problem.Reason == UnauthorizedReason || problem.Reason == AccountMismatchReason {
+	if problem.Reason == machinestatus.UnauthorizedReason || problem.Reason == machinestatus.AccountMismatchReason {
 		r.Accounts.Refused(ctx, s.machine, err)
 	}
 	switch {

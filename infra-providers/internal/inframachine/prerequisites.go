@@ -20,16 +20,20 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/account"
+	"drover.io/infra-providers/internal/machinestatus"
+	"errors"
 )
 
 // secretRetry is the pause before a bootstrap Secret that could not be used is read again: Secrets are not watched.
 const secretRetry = 10 * time.Second
 
+var errNoBootstrapValue = errors.New(`it has no data under "value"`)
+
 func (r *Reconciler[M, C]) waitForOwner(_ context.Context, s *state[M, C]) (ctrl.Result, error) {
 	if s.owner != nil {
 		return ctrl.Result{}, nil
 	}
-	return s.wait(WaitingForMachineReason, "waiting for a Machine to own this object")
+	return s.wait(machinestatus.WaitingForMachineReason, "waiting for a Machine to own this object")
 }
 
 // claim puts the finalizer, the identity and the first choice on the object. They are stored at the end of this
@@ -116,9 +120,9 @@ func (r *Reconciler[M, C]) waitForCluster(_ context.Context, s *state[M, C]) (ct
 	case s.machine.GetProviderID() != "":
 		return ctrl.Result{}, nil
 	case s.cluster == nil:
-		return s.wait(WaitingForClusterReason, fmt.Sprintf("waiting for Cluster %q to exist", s.clusterName()))
+		return s.wait(machinestatus.WaitingForClusterReason, fmt.Sprintf("waiting for Cluster %q to exist", s.clusterName()))
 	case !ptr.Deref(s.cluster.Status.Initialization.InfrastructureProvisioned, false):
-		return s.wait(WaitingForClusterReason, fmt.Sprintf("waiting for the infrastructure of Cluster %q to be provisioned", s.cluster.Name))
+		return s.wait(machinestatus.WaitingForClusterReason, fmt.Sprintf("waiting for the infrastructure of Cluster %q to be provisioned", s.cluster.Name))
 	default:
 		return ctrl.Result{}, nil
 	}
@@ -129,7 +133,7 @@ func (r *Reconciler[M, C]) waitForBootstrap(_ context.Context, s *state[M, C]) (
 	if s.machine.GetProviderID() != "" || ptr.Deref(s.owner.Spec.Bootstrap.DataSecretName, "") != "" {
 		return ctrl.Result{}, nil
 	}
-	return s.wait(WaitingForBootstrapReason, fmt.Sprintf("waiting for Machine %q to have spec.bootstrap.dataSecretName", s.owner.Name))
+	return s.wait(machinestatus.WaitingForBootstrapReason, fmt.Sprintf("waiting for Machine %q to have spec.bootstrap.dataSecretName", s.owner.Name))
 }
 
 // readBootstrapData reads the user data from the Secret that the Machine names.
@@ -146,7 +150,7 @@ func (r *Reconciler[M, C]) readBootstrapData(ctx context.Context, s *state[M, C]
 		return ctrl.Result{}, fmt.Errorf("reading bootstrap data: %w", err)
 	}
 	if err != nil {
-		setWaiting(s.machine, BootstrapDataInvalidReason, fmt.Sprintf("using bootstrap Secret %q: %v", name, err))
+		machinestatus.SetWaiting(s.machine, machinestatus.BootstrapDataInvalidReason, fmt.Sprintf("using bootstrap Secret %q: %v", name, err))
 		return ctrl.Result{RequeueAfter: secretRetry}, nil
 	}
 	s.userData, s.format = secret.Data["value"], string(secret.Data["format"])

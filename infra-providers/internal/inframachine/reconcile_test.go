@@ -19,7 +19,7 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/fake"
-	"drover.io/infra-providers/internal/inframachine"
+	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/infra-providers/internal/testenv"
 )
 
@@ -40,7 +40,7 @@ func TestCreatesOneInstance(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.wantInCloud(1)
-	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstancePendingReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstancePendingReason)
 	if ptr.Deref(machine.Status.Initialization.Provisioned, false) {
 		t.Error("provisioned while the instance is pending")
 	}
@@ -99,7 +99,7 @@ func TestUnfinishedCreationIsNoFailure(t *testing.T) {
 	if result, err := r.reconcile(machine); err != nil || result.RequeueAfter != 5*time.Second {
 		t.Errorf("got %+v and %v, want another try in 5 seconds", result, err)
 	}
-	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstancePendingReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstancePendingReason)
 	if got := r.events(); len(got) > 0 {
 		t.Errorf("events %q", got)
 	}
@@ -146,21 +146,21 @@ func TestWaits(t *testing.T) {
 		"for a Machine to own it": {
 			func(r *fixture, infra *infrav1.SimMachine, _ *clusterv1.Machine) {
 				r.update(infra, func() { infra.OwnerReferences = nil })
-			}, inframachine.WaitingForMachineReason},
+			}, machinestatus.WaitingForMachineReason},
 		"for the Cluster to exist": {
 			func(r *fixture, _ *infrav1.SimMachine, _ *clusterv1.Machine) { r.delete(r.home) },
-			inframachine.WaitingForClusterReason},
+			machinestatus.WaitingForClusterReason},
 		"for the Cluster's infrastructure": {
 			func(r *fixture, _ *infrav1.SimMachine, _ *clusterv1.Machine) {
 				r.home.Status.Initialization.InfrastructureProvisioned = ptr.To(false)
 				if err := cluster.Client.Status().Update(r.t.Context(), r.home); err != nil {
 					r.t.Fatal(err)
 				}
-			}, inframachine.WaitingForClusterReason},
+			}, machinestatus.WaitingForClusterReason},
 		"for bootstrap data that does not exist": {
 			func(r *fixture, _ *infrav1.SimMachine, owner *clusterv1.Machine) {
 				r.update(owner, func() { owner.Spec.Bootstrap.DataSecretName = ptr.To("nowhere") })
-			}, inframachine.BootstrapDataInvalidReason},
+			}, machinestatus.BootstrapDataInvalidReason},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -262,7 +262,7 @@ func TestAdoptsByProviderIDAfterAMove(t *testing.T) {
 			moved := r.move(machine, owner, keepsAnnotations)
 			r.settle(moved)
 			r.wantInCloud(1)
-			r.wantReason(moved, clusterv1.ReadyCondition, inframachine.InstanceRunningReason)
+			r.wantReason(moved, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason)
 			if !ptr.Deref(moved.Status.Initialization.Provisioned, false) {
 				t.Error("not provisioned after the move")
 			}
@@ -300,7 +300,7 @@ func TestRetagsAfterAMoveOfTheCluster(t *testing.T) {
 	if err == nil {
 		t.Error("the refusal was swallowed")
 	}
-	r.wantReason(moved, clusterv1.ReadyCondition, inframachine.InstanceRunningReason) // it runs all the same
+	r.wantReason(moved, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason) // it runs all the same
 	r.faults = nil
 	calls := r.cloud.Snapshot().Calls["tag"]
 	r.settle(moved)
@@ -339,7 +339,7 @@ func TestInstanceDeletedByOthers(t *testing.T) {
 	r.settle(machine)
 	r.cloud.Destroy(machine.UID)
 	r.settle(machine)
-	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstanceMissingReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceMissingReason)
 	r.wantInCloud(0)
 	if !ptr.Deref(machine.Status.Initialization.Provisioned, false) {
 		t.Error("provisioned went back to false")
@@ -358,12 +358,12 @@ func TestReasonsOfFailures(t *testing.T) {
 		retry  time.Duration
 		fails  bool
 	}{
-		"quota":         {&driver.QuotaExceededError{Err: cause}, inframachine.QuotaExceededReason, 3 * time.Minute, false},
-		"capacity":      {&driver.InsufficientCapacityError{InstanceType: "small", Zone: "z", Err: cause}, inframachine.InsufficientCapacityReason, 2 * time.Minute, false},
-		"credentials":   {&driver.UnauthorizedError{Err: cause}, inframachine.UnauthorizedReason, time.Minute, false},
-		"rate limit":    {&driver.RateLimitedError{RetryAfter: 17 * time.Second, Err: cause}, inframachine.RateLimitedReason, 17 * time.Second, false},
-		"configuration": {&driver.InvalidConfigurationError{Field: "spec.image", Err: cause}, inframachine.InvalidConfigurationReason, 0, false},
-		"anything else": {cause, inframachine.CloudErrorReason, 0, true},
+		"quota":         {&driver.QuotaExceededError{Err: cause}, machinestatus.QuotaExceededReason, 3 * time.Minute, false},
+		"capacity":      {&driver.InsufficientCapacityError{InstanceType: "small", Zone: "z", Err: cause}, machinestatus.InsufficientCapacityReason, 2 * time.Minute, false},
+		"credentials":   {&driver.UnauthorizedError{Err: cause}, machinestatus.UnauthorizedReason, time.Minute, false},
+		"rate limit":    {&driver.RateLimitedError{RetryAfter: 17 * time.Second, Err: cause}, machinestatus.RateLimitedReason, 17 * time.Second, false},
+		"configuration": {&driver.InvalidConfigurationError{Field: "spec.image", Err: cause}, machinestatus.InvalidConfigurationReason, 0, false},
+		"anything else": {cause, machinestatus.CloudErrorReason, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -406,7 +406,7 @@ func TestTransientFailureKeepsReady(t *testing.T) {
 	if _, err := r.reconcile(machine); err == nil {
 		t.Error("the failure was swallowed")
 	}
-	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstanceRunningReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason)
 }
 
 func TestDeletes(t *testing.T) {
@@ -436,7 +436,7 @@ func TestDeletes(t *testing.T) {
 			if _, err := r.reconcile(machine); err != nil {
 				t.Fatal(err)
 			}
-			r.wantReason(machine, clusterv1.ReadyCondition, inframachine.DeletingReason)
+			r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.DeletingReason)
 			r.wantInCloud(1) // the finalizer stays while a read still finds the instance
 			for range 3 {
 				if _, err := r.reconcile(machine); err != nil {
@@ -461,7 +461,7 @@ func TestDeletionWithoutACluster(t *testing.T) {
 	r.update(machine, func() { machine.Labels = nil })
 	r.delete(owner, machine)
 	r.settle(machine)
-	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.ClusterUnknownReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.ClusterUnknownReason)
 	r.wantInCloud(1)
 	r.update(machine, func() { machine.Labels = map[string]string{clusterv1.ClusterNameLabel: "home"} })
 	r.settle(machine)
@@ -481,7 +481,7 @@ func TestPendingDeletionHasTheMessageOfTheCloud(t *testing.T) {
 		if _, err := r.reconcile(machine); err != nil {
 			t.Fatal(err)
 		}
-		r.wantReason(machine, clusterv1.ReadyCondition, inframachine.DeletingReason)
+		r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.DeletingReason)
 		ready := meta.FindStatusCondition(machine.Status.Conditions, clusterv1.ReadyCondition)
 		if ready == nil || !strings.Contains(ready.Message, "the disk is locked") {
 			t.Errorf("Ready is %+v", ready)
@@ -525,7 +525,7 @@ func TestForgedMachineTouchesNoForeignInstance(t *testing.T) {
 		})
 	}
 	r.settle(victim)
-	r.wantReason(victim, clusterv1.ReadyCondition, inframachine.InstanceRunningReason)
+	r.wantReason(victim, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason)
 }
 
 func TestForeignInstanceIsNotTouched(t *testing.T) {
@@ -535,10 +535,10 @@ func TestForeignInstanceIsNotTouched(t *testing.T) {
 	r.settle(victim)
 	thief, _ := r.machine("thief", func(m *infrav1.SimMachine) { m.Spec.ProviderID = victim.Spec.ProviderID })
 	r.settle(thief)
-	r.wantReason(thief, clusterv1.ReadyCondition, inframachine.InstanceNotOwnedReason)
+	r.wantReason(thief, clusterv1.ReadyCondition, machinestatus.InstanceNotOwnedReason)
 	copied, _ := r.machine("copied", func(m *infrav1.SimMachine) { m.Annotations = victim.Annotations })
 	r.settle(copied)
-	r.wantReason(copied, clusterv1.ReadyCondition, inframachine.InstanceNotOwnedReason)
+	r.wantReason(copied, clusterv1.ReadyCondition, machinestatus.InstanceNotOwnedReason)
 
 	r.delete(thief, copied)
 	r.settle(thief)

@@ -20,7 +20,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/machinestatus"
 )
 
 // save writes what changed: at most one patch of the object and one of its status, then the logs and events that follow
@@ -48,7 +48,7 @@ func (r *Reconciler[M, C]) write(ctx context.Context, before, after M) error {
 	if err := r.writeMetadata(ctx, before, after); err != nil {
 		return err
 	}
-	if isRemoved(after) {
+	if machinestatus.IsRemoved(after) {
 		return nil
 	}
 	return r.writeStatus(ctx, before, after)
@@ -74,7 +74,7 @@ func (r *Reconciler[M, C]) writeProviderID(ctx context.Context, before, after M)
 		return apierrors.NewConflict(schema.GroupResource{}, after.GetName(), errReplaced)
 	}
 	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
-		setWaiting(after, ProviderIDNotStoredReason, fmt.Sprintf("storing providerID %q: %v", after.GetProviderID(), err))
+		machinestatus.SetWaiting(after, machinestatus.ProviderIDNotStoredReason, fmt.Sprintf("storing providerID %q: %v", after.GetProviderID(), err))
 		err = errors.Join(err, r.writeStatus(ctx, before, after))
 	}
 	return client.IgnoreNotFound(err)
@@ -115,7 +115,15 @@ func (r *Reconciler[M, C]) writeStatus(ctx context.Context, before, after M) err
 	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, patched, client.MergeFrom(base)))
 }
 
-// isRemoved reports whether the API server removes the object once its finalizers are written.
-func isRemoved[M driver.Machine](machine M) bool {
-	return !machine.GetDeletionTimestamp().IsZero() && len(machine.GetFinalizers()) == 0
+// record logs what happened and creates its events, once it is stored.
+func (r *Reconciler[M, C]) record(ctx context.Context, before M, s *state[M, C]) {
+	log := ctrl.LoggerFrom(ctx)
+	for _, e := range machinestatus.EventsOf(before, s.machine, s.removal) {
+		if e.Log != "" {
+			log.Info(e.Log, e.Values...)
+		}
+		if e.Type != "" {
+			r.Events.Eventf(s.machine, nil, e.Type, e.Reason, e.Action, "%s", e.Note)
+		}
+	}
 }

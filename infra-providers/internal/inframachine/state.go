@@ -17,6 +17,7 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/machinestatus"
 )
 
 // phase is one step of a reconcile. It may change the machine of the state, and ends the reconcile by setting
@@ -43,7 +44,7 @@ type state[M driver.Machine, C any] struct {
 	// created is true when this reconcile created the instance, so that its providerID is not stored yet.
 	created bool
 	// removal is the event for a machine whose finalizer is removed.
-	removal machineEvent
+	removal machinestatus.Event
 }
 
 // observe reads the Machine and the Cluster that the machine belongs to.
@@ -150,7 +151,7 @@ func (s *state[M, C]) zone() string {
 
 // wait ends the reconcile; a watch event starts the next one.
 func (s *state[M, C]) wait(reason, message string) (ctrl.Result, error) {
-	setWaiting(s.machine, reason, message)
+	machinestatus.SetWaiting(s.machine, reason, message)
 	s.waiting = true
 	return ctrl.Result{}, nil
 }

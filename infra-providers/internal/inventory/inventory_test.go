@@ -156,6 +156,32 @@ func TestListThatBeganBeforeAWrite(t *testing.T) {
 	b.want(7, driver.Stopped)
 }
 
+// TestListDoesNotDropWhatWasCreatedMeanwhile: the list began before the creation, so that it does not show the instance.
+func TestListDoesNotDropWhatWasCreatedMeanwhile(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t, fake.Options{})
+	b.make(4)
+	b.want(0, driver.Running)
+	b.pass(time.Minute)
+	pages := 0
+	b.fault = func(call fake.Call) fake.Fault {
+		if call.Operation == "list" {
+			if pages++; pages == 2 {
+				if _, err := b.Create(t.Context(), request(7)); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		return fake.Fault{}
+	}
+	b.want(0, driver.Running)
+	b.want(7, driver.Running)
+	b.wantCalls("get", 0)
+	if len(b.changed) > 0 {
+		t.Errorf("changed %q, want none", b.changed)
+	}
+}
+
 func TestChangesByOthers(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, fake.Options{})
@@ -287,6 +313,82 @@ func TestSlowDeletionsAreListed(t *testing.T) {
 	}
 	b.wantCalls("list", lists+2)
 	b.wantCalls("get", 2+many-1+many-1) // each once when a list missed it, and once more by wantGone
+}
+
+// TestStepOfADeletionIsReadDirectly: it may have been the last one, and the caller repeats Delete while a step is due.
+func TestStepOfADeletionIsReadDirectly(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t, fake.Options{Steps: 2, DeleteReads: 1})
+	b.make(2)
+	for n := range 2 {
+		b.cloud.Set(request(n).Identity.UID, func(i *driver.Instance) { i.State = driver.Running })
+	}
+	b.want(0, driver.Running)
+	end := func(n, reads int) {
+		t.Helper()
+		if err := b.Delete(t.Context(), request(n).Identity); err != nil {
+			t.Fatal(err)
+		}
+		b.want(n, driver.Stopping)
+		b.wantCalls("get", reads)
+	}
+	end(0, 1) // from now on deletions are known to take a while
+	end(1, 1)
+	b.pass(5 * time.Second)
+	if found, err := b.get(1); err != nil || !found.StepDue {
+		t.Fatalf("got %+v and %v, want a step to be due", found, err)
+	}
+	if err := b.Delete(t.Context(), request(1).Identity); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.get(1); !driver.IsNotFound(err) {
+		t.Errorf("after the last step: got %v, want a NotFoundError", err)
+	}
+	b.wantCalls("get", 2)
+}
+
+// TestDueStepIsAChange: the machine is reconciled as soon as a list shows it, and not at its next poll.
+func TestDueStepIsAChange(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t, fake.Options{Steps: 1})
+	if _, err := b.Create(t.Context(), request(0)); err != nil {
+		t.Fatal(err)
+	}
+	b.make(2) // the first list, which reports nothing
+	b.want(1, driver.Pending)
+	b.cloud.Set(request(1).Identity.UID, func(i *driver.Instance) { i.StepDue = true })
+	b.changed = nil
+	for range 2 {
+		b.pass(time.Minute)
+		if err := b.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(b.changed, []string{"m0"}) {
+		t.Errorf("changed %q, want m0, whose step became due after its creation", b.changed)
+	}
+}
+
+// TestUIDOfSeveralInstancesIsReadDirectly: the driver decides which one is the machine's own.
+func TestUIDOfSeveralInstancesIsReadDirectly(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t, fake.Options{})
+	b.make(1)
+	found, err := b.get(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.wantCalls("get", 0)
+	b.cloud.Copy(found.ProviderID)
+	b.pass(time.Minute)
+	b.want(0, driver.Running)
+	b.wantCalls("get", 1)
+	byProviderID := request(0).Identity
+	byProviderID.ProviderID = found.ProviderID
+	if got, err := b.Get(t.Context(), byProviderID); err != nil || got.ProviderID != found.ProviderID {
+		t.Errorf("got %+v and %v, want %s", got, err, found.ProviderID)
+	}
+	b.wantCalls("get", 1)
 }
 
 // TestDeletionIsVerified by a read: a list may be behind, and a cloud may lose a deletion.

@@ -13,7 +13,7 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/errorreason"
-	"drover.io/infra-providers/internal/inframachine"
+	"drover.io/infra-providers/internal/machinestatus"
 )
 
 // ProgressingCondition is true while a restart is under way, and false while nothing is done or can be done.
@@ -39,11 +39,11 @@ const (
 	// RestartNotSupportedReason: the cloud has no restart. Handed back.
 	RestartNotSupportedReason = "RestartNotSupported"
 	// InstanceMissingReason: there is no instance. Handed back.
-	InstanceMissingReason = inframachine.InstanceMissingReason
+	InstanceMissingReason = machinestatus.InstanceMissingReason
 	// InstanceStoppedReason: the instance was stopped. Handed back.
-	InstanceStoppedReason = inframachine.InstanceStoppedReason
+	InstanceStoppedReason = machinestatus.InstanceStoppedReason
 	// InstancePendingReason: the instance starts, and is restarted once it runs.
-	InstancePendingReason = inframachine.InstancePendingReason
+	InstancePendingReason = machinestatus.InstancePendingReason
 )
 
 // problemOf is what a refusal of the cloud means for a restart. The pause before the next call is long enough for a

@@ -28,7 +28,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
-	"drover.io/infra-providers/internal/inframachine"
+	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/infra-providers/internal/provider"
 	"drover.io/infra-providers/internal/testenv"
 	"drover.io/infra-providers/vsphere"
@@ -82,7 +82,7 @@ func TestAMachineLivesAndGoes(t *testing.T) {
 
 	running := func(g gomega.Gomega) {
 		fetch(g, good)
-		g.Expect(reason(good)).To(gomega.Equal(inframachine.InstanceRunningReason))
+		g.Expect(reason(good)).To(gomega.Equal(machinestatus.InstanceRunningReason))
 	}
 	g.Eventually(running).Should(gomega.Succeed())
 	g.Expect(good.Spec.ProviderID).To(gomega.Equal("vsphere://" + string(good.UID)))
@@ -94,9 +94,9 @@ func TestAMachineLivesAndGoes(t *testing.T) {
 		machine    *infrav1.VSphereMachine
 		want, says string
 	}{
-		{refused, inframachine.UnauthorizedReason, ""},
-		{invalid, inframachine.InvalidConfigurationReason, "spec.template"},
-		{astray, inframachine.InvalidConfigurationReason, "spec.networks[1].name"},
+		{refused, machinestatus.UnauthorizedReason, ""},
+		{invalid, machinestatus.InvalidConfigurationReason, "spec.template"},
+		{astray, machinestatus.InvalidConfigurationReason, "spec.networks[1].name"},
 	} {
 		g.Eventually(func(g gomega.Gomega) {
 			fetch(g, test.machine)

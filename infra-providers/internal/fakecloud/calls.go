@@ -15,47 +15,47 @@ import (
 
 var (
 	soapMethod = regexp.MustCompile(`<(?:\w+:)?Body[^>]*><(?:\w+:)?(\w+)`)
-	// anID is a part of a path that names one thing.
-	anID = regexp.MustCompile(`/([0-9]+|[0-9a-f]{8}-[0-9a-f-]{27})(/|$)`)
+	// idInPath is a part of a path that is an ID.
+	idInPath = regexp.MustCompile(`/([0-9]+|[0-9a-f]{8}-[0-9a-f-]{27})(/|$)`)
 )
 
-// meter counts the calls of an API before it passes them on.
-type meter struct {
+// callCounter counts the calls of an API and forwards them.
+type callCounter struct {
 	mu     sync.Mutex
 	next   http.Handler
-	counts map[string]int
+	byName map[string]int
 }
 
-func (m *meter) pass(to http.Handler) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.next, m.counts = to, map[string]int{}
+func (c *callCounter) forwardTo(to http.Handler) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.next, c.byName = to, map[string]int{}
 }
 
-func (m *meter) calls() map[string]int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return maps.Clone(m.counts)
+func (c *callCounter) counts() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.byName)
 }
 
 // ServeHTTP implements http.Handler.
-func (m *meter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (c *callCounter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // the caller is gone
+		return // the caller closed the connection
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	m.mu.Lock()
-	next := m.next
-	m.counts[operation(r, body)]++
-	m.mu.Unlock()
+	c.mu.Lock()
+	next := c.next
+	c.byName[operation(r, body)]++
+	c.mu.Unlock()
 	next.ServeHTTP(w, r)
 }
 
 // operation names a call: by EC2's action, by SOAP's method, or by HTTP's method and the path without IDs.
 func operation(r *http.Request, body []byte) string {
 	if r.Method != http.MethodPost {
-		return r.Method + " " + anID.ReplaceAllString(r.URL.Path, "/{id}$2")
+		return r.Method + " " + idInPath.ReplaceAllString(r.URL.Path, "/{id}$2")
 	}
 	if found := soapMethod.FindSubmatch(body); found != nil {
 		return string(found[1])
@@ -66,5 +66,5 @@ func operation(r *http.Request, body []byte) string {
 		}
 		return form.Get("Action")
 	}
-	return r.Method + " " + anID.ReplaceAllString(r.URL.Path, "/{id}$2")
+	return r.Method + " " + idInPath.ReplaceAllString(r.URL.Path, "/{id}$2")
 }

@@ -15,44 +15,44 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// neighbour returns a machine of the same name as identity(1), whose instance is in the same account.
-func neighbour(n int, namespace, cluster string) driver.Identity {
+// otherMachine returns a machine of the same name as identity(1), whose instance is in the same account.
+func otherMachine(n int, namespace, cluster string) driver.Identity {
 	id := identity(1)
 	id.UID, id.Owner = uid(3, n), driver.Owner{UID: uid(2, n), Namespace: namespace, Name: cluster}
 	return id
 }
 
-// neighbours are the machines that a machine must not be mistaken for, by where they are.
-var neighbours = map[string]driver.Identity{
-	"in another namespace":             neighbour(1, "elsewhere", "home"),
-	"in another Cluster":               neighbour(2, "team", "away"),
-	"of another management cluster":    neighbour(3, "team", "home"),
-	"in another namespace and Cluster": neighbour(4, "elsewhere", "away"),
+// otherMachines are machines whose instances must not be touched, by where they are.
+var otherMachines = map[string]driver.Identity{
+	"in another namespace":             otherMachine(1, "elsewhere", "home"),
+	"in another Cluster":               otherMachine(2, "team", "away"),
+	"of another management cluster":    otherMachine(3, "team", "home"),
+	"in another namespace and Cluster": otherMachine(4, "elsewhere", "away"),
 }
 
-// besides returns the rules about what of others is in the account.
-func besides[C any]() map[string]func(*testing.T, World[C]) {
+// otherMachineRules returns the rules about the instances of other machines in the account.
+func otherMachineRules[C any]() map[string]func(*testing.T, World[C]) {
 	rules := map[string]func(*testing.T, World[C]){}
-	for where, other := range neighbours {
-		rules["touches nothing of a machine "+where] = func(t *testing.T, world World[C]) { besideInstance(t, world, other) }
-		rules["touches nothing that is half made for a machine "+where] = func(t *testing.T, world World[C]) { besideHalfMade(t, world, other) }
+	for where, other := range otherMachines {
+		rules["touches nothing of a machine "+where] = func(t *testing.T, world World[C]) { testOtherInstance(t, world, other) }
+		rules["touches nothing that is half created for a machine "+where] = func(t *testing.T, world World[C]) { testOtherHalfCreated(t, world, other) }
 	}
 	return rules
 }
 
-// besideInstance takes a machine through its life beside the instance of another, and asks for the other's instance
-// under every name that is not the other's own.
-func besideInstance[C any](t *testing.T, world World[C], other driver.Identity) {
-	made := create(t, world, other)
-	other.ProviderID = made.ProviderID
+// testOtherInstance takes a machine through its lifecycle beside the instance of another machine, and calls every method
+// for that instance with every identity that is not its own.
+func testOtherInstance[C any](t *testing.T, world World[C], other driver.Identity) {
+	created := create(t, world, other)
+	other.ProviderID = created.ProviderID
 	wantRunning(t, world, other)
 	before := everything(t, world)
-	live(t, world, before)
-	for name, ask := range forgeries(other) {
+	runLifecycle(t, world, before)
+	for name, ask := range forgedIdentities(other) {
 		wantRefused(t, world, name, ask)
 	}
 	wantUnchanged(t, world, before, "forged requests")
-	if diff := same(made, wantRunning(t, world, other)); diff != "" {
+	if diff := same(created, wantRunning(t, world, other)); diff != "" {
 		t.Errorf("the other's instance was touched (-before +after):\n%s", diff)
 	}
 	if err := world.Driver.Delete(t.Context(), other); err != nil {
@@ -62,10 +62,10 @@ func besideInstance[C any](t *testing.T, world World[C], other driver.Identity) 
 	wantNothing(t, world)
 }
 
-// besideHalfMade has disks, ports, addresses and volumes of the other in the account, and no instance.
-func besideHalfMade[C any](t *testing.T, world World[C], other driver.Identity) {
+// testOtherHalfCreated has disks, ports, addresses and volumes of the other in the account, and no instance.
+func testOtherHalfCreated[C any](t *testing.T, world World[C], other driver.Identity) {
 	if world.Interrupt == nil {
-		t.Skip("nothing can be half made in this cloud")
+		t.Skip("nothing can be half created in this cloud")
 	}
 	world.Interrupt()
 	if _, err := world.Driver.Create(t.Context(), request(world, other)); err == nil {
@@ -75,40 +75,40 @@ func besideHalfMade[C any](t *testing.T, world World[C], other driver.Identity) 
 	if len(before.Things) == 0 {
 		t.Fatal("the interruption left nothing behind, so this proves nothing")
 	}
-	for name, ask := range forgeries(other) {
+	for name, ask := range forgedIdentities(other) {
 		if ask.UID != other.UID {
 			continue // it would name an instance, and there is none
 		}
-		for verb, err := range attempts(t, world, ask) { // refused, or nothing is there under this name
+		for verb, err := range callsWith(t, world, ask) { // refused, or nothing is there under this name
 			if err == nil && verb != "deleting" {
 				t.Errorf("%s by %s: want an error", verb, name)
 			}
 		}
 	}
 	wantUnchanged(t, world, before, "forged requests")
-	live(t, world, before)
+	runLifecycle(t, world, before)
 	if err := world.Driver.Delete(t.Context(), other); err != nil {
-		t.Fatalf("deleting what is half made: %v", err)
+		t.Fatalf("deleting what is half created: %v", err)
 	}
 	wantGone(t, world, other)
 	wantNothing(t, world)
 }
 
-// live takes identity(1) through its life and fails unless everything is as before at its end. Where its name is
-// taken, it waits for that until it is deleted.
-func live[C any](t *testing.T, world World[C], before contents) {
+// runLifecycle takes identity(1) through its lifecycle and fails unless everything is as before at its end. Where its name
+// is taken, it waits for that until it is deleted.
+func runLifecycle[C any](t *testing.T, world World[C], before contents) {
 	t.Helper()
 	id := identity(1)
 	if _, err := world.Driver.Get(t.Context(), id); !driver.IsNotFound(err) {
-		t.Fatalf("reading what was never made: got %v, want a NotFoundError", err)
+		t.Fatalf("reading what was never created: got %v, want a NotFoundError", err)
 	}
 	if err := world.Driver.Delete(t.Context(), id); err != nil {
-		t.Fatalf("deleting what was never made: %v", err)
+		t.Fatalf("deleting what was never created: %v", err)
 	}
-	wantUnchanged(t, world, before, "deleting what was never made")
-	if made, err := settled(t, world, id); err == nil {
-		id.ProviderID = made.ProviderID
-		if diff := same(made, wantOne(t, world, id)); diff != "" {
+	wantUnchanged(t, world, before, "deleting what was never created")
+	if created, err := createAndWait(t, world, id); err == nil {
+		id.ProviderID = created.ProviderID
+		if diff := same(created, wantOne(t, world, id)); diff != "" {
 			t.Errorf("listing (-created +listed):\n%s", diff)
 		}
 	} else if !world.UniqueNames || driver.IsInvalidConfiguration(err) || driver.IsNotFound(err) {
@@ -122,8 +122,8 @@ func live[C any](t *testing.T, world World[C], before contents) {
 	wantUnchanged(t, world, before, "the life of a machine of the same name")
 }
 
-// settled creates an instance and reads it until it runs, or the cloud refuses after all.
-func settled[C any](t *testing.T, world World[C], id driver.Identity) (found driver.Instance, err error) {
+// createAndWait creates an instance and reads it until it runs, or the cloud refuses after all.
+func createAndWait[C any](t *testing.T, world World[C], id driver.Identity) (found driver.Instance, err error) {
 	t.Helper()
 	found, err = world.Driver.Create(t.Context(), request(world, id))
 	for deadline := time.Now().Add(patience); err == nil && found.State != driver.Running; time.Sleep(time.Millisecond) {
@@ -137,9 +137,9 @@ func settled[C any](t *testing.T, world World[C], id driver.Identity) (found dri
 	return found, err
 }
 
-// forgeries are the identities under which identity(1) must not reach what is another's: what somebody may write into
-// an object of a namespace of his own, and what is left of an identity after a restore.
-func forgeries(other driver.Identity) map[string]driver.Identity {
+// forgedIdentities are identities with which identity(1) must not reach the instance of another machine: what a tenant may
+// write into an object of its own namespace, and what is left of an identity after a restore.
+func forgedIdentities(other driver.Identity) map[string]driver.Identity {
 	mine := identity(1)
 	lost, nameless, ownerless := mine, other, other
 	lost.UID, lost.ProviderID = "", other.ProviderID
@@ -166,18 +166,18 @@ func forgeries(other driver.Identity) map[string]driver.Identity {
 	return forged
 }
 
-// wantRefused fails unless no verb works on an instance under an identity that is not its own.
+// wantRefused fails unless every method refuses an instance with an identity that is not its own.
 func wantRefused[C any](t *testing.T, world World[C], name string, ask driver.Identity) {
 	t.Helper()
-	for verb, err := range attempts(t, world, ask) {
+	for verb, err := range callsWith(t, world, ask) {
 		if !driver.IsNotOwned(err) {
 			t.Errorf("%s by %s: got %v, want a NotOwnedError", verb, name, err)
 		}
 	}
 }
 
-// attempts are the answers to every verb that is about one instance.
-func attempts[C any](t *testing.T, world World[C], ask driver.Identity) map[string]error {
+// callsWith are the errors of every method that is about one instance.
+func callsWith[C any](t *testing.T, world World[C], ask driver.Identity) map[string]error {
 	t.Helper()
 	answers := map[string]error{"deleting": world.Driver.Delete(t.Context(), ask)}
 	_, answers["reading"] = world.Driver.Get(t.Context(), ask)
@@ -196,10 +196,10 @@ func attempts[C any](t *testing.T, world World[C], ask driver.Identity) map[stri
 	return answers
 }
 
-// untagged takes the tags off an instance and everything beside it: all of them, and each that tells whose it is.
+// untagged removes tags from an instance and everything beside it: all of them, and each that identifies the owner.
 func untagged[C any](t *testing.T, world World[C]) {
 	if world.Untag == nil {
-		t.Skip("nobody can change tags in this cloud")
+		t.Skip("tags cannot be changed in this cloud")
 	}
 	off := map[string][]string{"all": slices.Sorted(maps.Keys(driver.Identity{}.Tags()))}
 	for _, key := range []string{driver.TagMachineUID, driver.TagMachine, driver.TagClusterNamespace, driver.TagCluster} {
@@ -209,10 +209,10 @@ func untagged[C any](t *testing.T, world World[C]) {
 		id := identity(n)
 		id.ProviderID = create(t, world, id).ProviderID
 		there := world.Untag(wantRunning(t, world, id), off[what]...)
-		if world.Reconnect != nil { // who made it may know it without its tags
+		if world.Reconnect != nil { // the process that created it may have a record of it
 			world.Driver = world.Reconnect()
 		}
-		for verb, err := range attempts(t, world, id) {
+		for verb, err := range callsWith(t, world, id) {
 			if !driver.IsNotOwned(err) || !driver.IsUntagged(err) {
 				t.Errorf("%s what lacks tags (%s): got %v, want a NotOwnedError that reports so", verb, what, err)
 			}
@@ -245,13 +245,13 @@ func wantNotListed[C any](t *testing.T, world World[C], id driver.Identity, what
 	}
 }
 
-// accountID: what a machine is pinned to is the same for every process, and is never guessed.
+// accountID: the account of a machine is the same for every process, and is read from the cloud.
 func accountID[C any](t *testing.T, world World[C]) {
 	ask := func(from driver.Driver[C]) (string, error) {
 		t.Helper()
 		identifier, ok := from.(driver.AccountIdentifier)
 		if !ok {
-			t.Fatal("the driver does not tell which account its credentials lead to")
+			t.Fatal("the driver is no AccountIdentifier")
 		}
 		return identifier.AccountID(t.Context())
 	}
@@ -286,7 +286,7 @@ type contents struct {
 	// Instances and Remains are by provider ID, and by kind and ID.
 	Instances map[string]driver.Instance
 	Remains   map[string]driver.Remain
-	// Things are what is there by the cloud's own account.
+	// Things are what exists by World.Leftovers.
 	Things []string
 }
 
@@ -299,7 +299,7 @@ func everything[C any](t *testing.T, world World[C]) contents {
 	now := contents{Instances: map[string]driver.Instance{}, Remains: map[string]driver.Remain{}, Things: leftovers(world)}
 	for _, instance := range found {
 		if instance.State != driver.Terminated {
-			now.Instances[instance.ProviderID] = steady(instance)
+			now.Instances[instance.ProviderID] = stableParts(instance)
 		}
 	}
 	if remainder, ok := world.Driver.(driver.Remainder); ok {

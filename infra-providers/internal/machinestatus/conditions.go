@@ -1,7 +1,10 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package inframachine
+// Package machinestatus is the status of an infrastructure machine: its conditions with their reasons and messages, what an
+// error of a driver means for it, and the events that follow from the difference of two versions. It is pure: package
+// inframachine reads, decides and writes.
+package machinestatus
 
 import (
 	"cmp"
@@ -81,11 +84,11 @@ const (
 	HostFailedReason = "HostFailed"
 )
 
-// problemOf is what an error means for a machine.
-func problemOf[M driver.Machine](machine M, err error) errorreason.Problem {
+// ProblemOf is what an error means for a machine.
+func ProblemOf[M driver.Machine](machine M, err error) errorreason.Problem {
 	problem := errorreason.Of(err)
 	deleting := !machine.GetDeletionTimestamp().IsZero()
-	if errors.Is(err, errIdentityUnknown) {
+	if errors.Is(err, ErrIdentityUnknown) {
 		problem.Reason, problem.Passing = IdentityUnknownReason, false
 		problem.Advice = fmt.Sprintf("; set the annotation %s to the value of the tag %s of its instance, which is the machine's own UID %s unless it came from another management cluster",
 			infrav1.IdentityAnnotation, driver.TagMachineUID, machine.GetUID())
@@ -128,22 +131,22 @@ func tagsMissingAdvice[M driver.Machine](machine M) string {
 // isReleasable reports whether an error prevents the deletion of the instance, or the proof of it, for longer than a
 // failure of the cloud would.
 func isReleasable(err error) bool {
-	return errors.Is(err, errIdentityUnknown) || driver.IsUntagged(err) || driver.IsAccountMismatch(err) || driver.IsUnauthorized(err) || driver.IsInvalidConfiguration(err)
+	return errors.Is(err, ErrIdentityUnknown) || driver.IsUntagged(err) || driver.IsAccountMismatch(err) || driver.IsUnauthorized(err) || driver.IsInvalidConfiguration(err)
 }
 
-// mayRelease reports whether the annotation that releases an instance counts after an error. It does so too while a cloud
+// MayRelease reports whether the annotation that releases an instance counts after an error. It does so too while a cloud
 // fails, because one that does not exist any more fails in the same way.
-func mayRelease(err error) bool {
+func MayRelease(err error) bool {
 	return isReleasable(err) || errorreason.Of(err).Reason == CloudErrorReason
 }
 
 func releaseAdvice[M driver.Machine](machine M) string {
-	return fmt.Sprintf("the way out without its instance, which then stays in the cloud: the annotation %s=%s", infrav1.ReleaseAnnotation, releaseValue(machine))
+	return fmt.Sprintf("the way out without its instance, which then stays in the cloud: the annotation %s=%s", infrav1.ReleaseAnnotation, ReleaseValue(machine))
 }
 
-// releaseValue is the value of the annotation that releases an instance: its providerID, or where none is known the
+// ReleaseValue is the value of the annotation that releases an instance: its providerID, or where none is known the
 // identity under which one may have been created, or the machine's own UID.
-func releaseValue[M driver.Machine](machine M) string {
+func ReleaseValue[M driver.Machine](machine M) string {
 	return cmp.Or(machine.GetProviderID(), machine.GetAnnotations()[infrav1.IdentityAnnotation], string(machine.GetUID()))
 }
 
@@ -151,12 +154,13 @@ func setReady[M driver.Machine](machine M, status metav1.ConditionStatus, reason
 	setCondition(machine, clusterv1.ReadyCondition, status, reason, message)
 }
 
-func setWaiting[M driver.Machine](machine M, reason, message string) {
+// SetWaiting sets Ready to False.
+func SetWaiting[M driver.Machine](machine M, reason, message string) {
 	setReady(machine, metav1.ConditionFalse, reason, message)
 }
 
-// setShortage writes which places have no room, and what is next.
-func setShortage[M driver.Machine](machine M, shortages []throttle.Shortage, next string) {
+// SetShortage writes which places have no room, and what is next.
+func SetShortage[M driver.Machine](machine M, shortages []throttle.Shortage, next string) {
 	problem := errorreason.Problem{}
 	var messages []string
 	listed := map[throttle.Place]bool{}
@@ -166,11 +170,11 @@ func setShortage[M driver.Machine](machine M, shortages []throttle.Shortage, nex
 		}
 		listed[place.Place] = true
 		if problem.Reason != InsufficientCapacityReason {
-			problem = problemOf(machine, place.Cause)
+			problem = ProblemOf(machine, place.Cause)
 		}
 		messages = append(messages, describeShortage(place))
 	}
-	setWaiting(machine, problem.Reason, strings.Join(messages, "; ")+problem.Advice+"; "+next)
+	SetWaiting(machine, problem.Reason, strings.Join(messages, "; ")+problem.Advice+"; "+next)
 }
 
 // describeShortage is what has no room where, with the message of the cloud.
@@ -181,34 +185,37 @@ func describeShortage(place throttle.Shortage) string {
 	return fmt.Sprintf("no quota for %q in %q: %v", place.Place.InstanceType, place.Place.Zone, place.Cause)
 }
 
-// clusterUnknown is the message of ClusterUnknownReason.
-const clusterUnknown = "the name of the Cluster is not known, and without it no instance can be proven to be this machine's; set the label " +
+// ClusterUnknown is the message of ClusterUnknownReason.
+const ClusterUnknown = "the name of the Cluster is not known, and without it no instance can be proven to be this machine's; set the label " +
 	clusterv1.ClusterNameLabel + " to the name that it had"
 
-func setPaused[M driver.Machine](machine M, cluster *clusterv1.Cluster) (paused bool) {
+// SetPaused sets Paused, and reports whether the machine is paused.
+func SetPaused[M driver.Machine](machine M, cluster *clusterv1.Cluster) (paused bool) {
 	condition := predicates.PausedCondition(cluster, machine, "infrastructure machine")
 	setCondition(machine, condition.Type, condition.Status, condition.Reason, condition.Message)
 	return condition.Status == metav1.ConditionTrue
 }
 
-func setInstance[M driver.Machine](machine M, instance driver.Instance) {
+// SetInstance sets Ready from the state of the instance.
+func SetInstance[M driver.Machine](machine M, instance driver.Instance) {
 	switch instance.State {
 	case driver.Running:
 		setReady(machine, metav1.ConditionTrue, InstanceRunningReason, "")
 	case driver.Pending:
-		setWaiting(machine, InstancePendingReason, describe("waiting for the cloud to start the instance", instance.Message))
+		SetWaiting(machine, InstancePendingReason, Describe("waiting for the cloud to start the instance", instance.Message))
 	case driver.Terminated:
 		setMissing(machine, instance.Message)
 	default:
-		setWaiting(machine, InstanceStoppedReason, describe("the instance does not run; start it or delete the Machine", instance.Message))
+		SetWaiting(machine, InstanceStoppedReason, Describe("the instance does not run; start it or delete the Machine", instance.Message))
 	}
 }
 
 func setMissing[M driver.Machine](machine M, message string) {
-	setWaiting(machine, InstanceMissingReason, describe("the instance was deleted by others; it is not created again, delete the Machine to replace it", message))
+	SetWaiting(machine, InstanceMissingReason, Describe("the instance was deleted by others; it is not created again, delete the Machine to replace it", message))
 }
 
-func setGuest[M driver.Machine](machine M, guest *driver.Guest) {
+// SetGuest sets HostJoined from what the cloud reports about the host; nothing without such a report.
+func SetGuest[M driver.Machine](machine M, guest *driver.Guest) {
 	switch {
 	case guest == nil:
 	case guest.Failed:
@@ -237,12 +244,13 @@ func observedGeneration[M driver.Machine](machine M, kind string) int64 {
 	return machine.GetGeneration()
 }
 
-// describe adds the message of the cloud, if there is one.
-func describe(message, ofCloud string) string {
+// Describe adds the message of the cloud, if there is one.
+func Describe(message, ofCloud string) string {
 	if ofCloud == "" {
 		return message
 	}
 	return message + ": " + ofCloud
 }
 
-var errNoBootstrapValue = errors.New(`it has no data under "value"`)
+// ErrIdentityUnknown means that a machine may have an instance and that its identity is lost.
+var ErrIdentityUnknown = errors.New("neither the machine's annotation nor its providerID says which instance was made for it")

@@ -11,29 +11,29 @@ import (
 )
 
 func missing[C any](t *testing.T, world World[C]) {
-	made := create(t, world, identity(1))
+	created := create(t, world, identity(1))
 	never := identity(2)
 	if _, err := world.Driver.Get(t.Context(), never); !driver.IsNotFound(err) {
 		t.Errorf("reading by UID: got %v, want a NotFoundError", err)
 	}
 	id := identity(1)
-	id.ProviderID = made.ProviderID
+	id.ProviderID = created.ProviderID
 	if err := world.Driver.Delete(t.Context(), id); err != nil {
 		t.Fatalf("deleting: %v", err)
 	}
 	wantGone(t, world, id)
 	if err := world.Driver.Delete(t.Context(), never); err != nil {
-		t.Errorf("deleting what was never made: %v", err)
+		t.Errorf("deleting what was never created: %v", err)
 	}
 }
 
 func foreign[C any](t *testing.T, world World[C]) {
 	id := identity(1)
-	made := create(t, world, id)
+	created := create(t, world, id)
 	otherName, otherUID, otherCluster := id, id, id
 	otherName.Name = "somebody-else"
-	otherUID.UID, otherUID.ProviderID = uid(1, 9), made.ProviderID
-	otherCluster.Owner.Name, otherCluster.ProviderID = "away", made.ProviderID
+	otherUID.UID, otherUID.ProviderID = uid(1, 9), created.ProviderID
+	otherCluster.Owner.Name, otherCluster.ProviderID = "away", created.ProviderID
 	for who, ask := range map[string]driver.Identity{"another name": otherName, "another UID": otherUID, "another cluster": otherCluster} {
 		if _, err := world.Driver.Get(t.Context(), ask); !driver.IsNotOwned(err) {
 			t.Errorf("reading under %s: got %v, want a NotOwnedError", who, err)
@@ -45,7 +45,7 @@ func foreign[C any](t *testing.T, world World[C]) {
 	if _, err := world.Driver.Create(t.Context(), request(world, otherName)); !driver.IsNotOwned(err) {
 		t.Errorf("creating under another name: got %v, want a NotOwnedError", err)
 	}
-	if diff := same(made, wantOne(t, world, id)); diff != "" {
+	if diff := same(created, wantOne(t, world, id)); diff != "" {
 		t.Errorf("the instance was touched (-before +after):\n%s", diff)
 	}
 }
@@ -80,10 +80,10 @@ func deleteLost[C any](t *testing.T, world World[C]) {
 	wantNothing(t, world)
 }
 
-// deleteSparing: a Node whose volumes were never detached, because it is lost, must not take their data with it.
+// deleteSparing: the deletion of a lost Node, whose volumes were never detached, must not delete their data.
 func deleteSparing[C any](t *testing.T, world World[C]) {
 	if world.Attach == nil {
-		t.Skip("nobody else attaches disks in this cloud")
+		t.Skip("others cannot attach disks in this cloud")
 	}
 	id := identity(1)
 	id.ProviderID = create(t, world, id).ProviderID
@@ -93,12 +93,12 @@ func deleteSparing[C any](t *testing.T, world World[C]) {
 	}
 	wantGone(t, world, id)
 	if !there() {
-		t.Error("the disk is gone, and with it somebody's data")
+		t.Error("the disk of another owner was deleted")
 	}
 	wantNothing(t, world)
 }
 
-// many is enough for several pages of any driver that makes its page size small in tests.
+// many is enough for several pages of any driver with a small page size in tests.
 const many = 60
 
 func list[C any](t *testing.T, world World[C]) {
@@ -153,15 +153,15 @@ func hidden[C any](t *testing.T, world World[C]) {
 	}
 	world.Hide()
 	id := identity(1)
-	made := create(t, world, id)
+	created := create(t, world, id)
 	found, err := all(t.Context(), world.Driver, id.Owner)
 	if err != nil {
 		t.Fatalf("listing: %v", err)
 	}
-	if contains(found, made.ProviderID) {
+	if contains(found, created.ProviderID) {
 		t.Fatal("the instance was not hidden, so this proves nothing")
 	}
-	id.ProviderID = made.ProviderID
+	id.ProviderID = created.ProviderID
 	if _, err := world.Driver.Get(t.Context(), id); err != nil {
 		t.Errorf("reading: %v", err)
 	}
