@@ -161,3 +161,17 @@ func TestAdoptLabelsForTheSameManager(t *testing.T) {
 		t.Errorf("after %d writes the labels are %v", writes, read.GetLabels())
 	}
 }
+
+func TestAdoptLeavesAnObjectThatIsBeingDeleted(t *testing.T) {
+	t.Parallel()
+	c := interceptor.NewClient(nil, interceptor.Funcs{
+		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+			return errors.New("an object that is being deleted was patched")
+		},
+	})
+	o := child("c")
+	o.SetDeletionTimestamp(new(metav1.Now()))
+	if err := adopt(t.Context(), c, adopter(), o, "spec.x"); err != nil || len(o.GetOwnerReferences()) != 0 {
+		t.Errorf("owners %v, error %v", o.GetOwnerReferences(), err)
+	}
+}

@@ -70,6 +70,7 @@ type environment struct {
 	*gomega.WithT
 	client.Client
 	namespace string
+	workloads *workload.Connections
 }
 
 // newEnvironment starts a manager. Without a kubeconfig the Cluster is never connected.
@@ -127,20 +128,20 @@ func (w *environment) start(config *rest.Config, s *runtime.Scheme) {
 	w.Expect(err).NotTo(gomega.HaveOccurred())
 	ctx, cancel := context.WithCancel(context.Background())
 	w.Expect(index.Register(ctx, mgr.GetFieldIndexer())).To(gomega.Succeed())
-	workloads := workload.New(workload.Options{Namespace: w.namespace, Registerer: prometheus.NewRegistry()})
-	w.Expect(workloads.Register(mgr)).To(gomega.Succeed())
+	w.workloads = workload.New(workload.Options{Namespace: w.namespace, Registerer: prometheus.NewRegistry()})
+	w.Expect(w.workloads.Register(mgr)).To(gomega.Succeed())
 	recorder := mgr.GetEventRecorder("test")
 	reach := safety.Reachability{}.Probed(true, time.Now(), time.Minute)
 	guard := &safety.Guard{
-		Reader: mgr.GetClient(), Workload: workloads.State, Management: func() safety.Reachability { return reach },
+		Reader: mgr.GetClient(), Workload: w.workloads.State, Management: func() safety.Reachability { return reach },
 		Default: policy.Default(), Period: time.Minute, Clock: clock.RealClock{},
 	}
 	checks := &Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Workloads: workloads, Guard: guard, Events: recorder, Clock: clock.RealClock{},
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Workloads: w.workloads, Guard: guard, Events: recorder, Clock: clock.RealClock{},
 	}
 	w.Expect(checks.Register(mgr, "", controller.Options{})).To(gomega.Succeed())
 	sets := &machineset.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Guard: guard, Workloads: workloads, Events: recorder, Clock: clock.RealClock{},
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Guard: guard, Workloads: w.workloads, Events: recorder, Clock: clock.RealClock{},
 		Templates: &contract.Templates{Resolver: &contract.Resolver{Reader: mgr.GetClient()}, Live: mgr.GetAPIReader()},
 	}
 	w.Expect(sets.Register(mgr, "", controller.Options{})).To(gomega.Succeed())
