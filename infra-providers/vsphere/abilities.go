@@ -97,7 +97,7 @@ func (d *Driver) Size(_ context.Context, config Config) (driver.Size, error) {
 
 // FindImage implements driver.ImageFinder: the template. Its architecture is not known.
 func (d *Driver) FindImage(ctx context.Context, config Config) (driver.Image, error) {
-	found, err := d.session.Template(ctx, config.Wish)
+	found, err := d.session.Template(ctx, config.References)
 	if err != nil {
 		return driver.Image{}, toError(err, config)
 	}

@@ -31,7 +31,7 @@ func (d *Driver) startClone(ctx context.Context, client *vim25.Client, req drive
 	if err != nil {
 		return driver.Instance{}, err
 	}
-	place, err := d.session.Resolve(ctx, req.Config.Wish)
+	place, err := d.session.Resolve(ctx, req.Config.References)
 	if err != nil {
 		return driver.Instance{}, err
 	}

@@ -29,10 +29,10 @@ import (
 
 // Config is what vSphere is asked for.
 type Config struct {
-	Zone     string
-	Wish     vcenter.Wish
-	Shape    clone.Shape
-	Hardware int32
+	Zone       string
+	References vcenter.References
+	Shape      clone.Shape
+	Hardware   int32
 	// AntiAffinityGroup names the machines of one Cluster that keep apart.
 	AntiAffinityGroup string
 }
@@ -47,7 +47,7 @@ func NewConfig(machine *infrav1.VSphereMachine, zone string) (Config, error) {
 	linked := spec.CloneMode == infrav1.VSphereLinkedClone
 	config := Config{
 		Zone: zone,
-		Wish: vcenter.Wish{
+		References: vcenter.References{
 			VSpherePlacement: placement,
 			Template:         spec.Template,
 			Snapshot:         spec.Snapshot,
@@ -98,7 +98,7 @@ func place(spec infrav1.VSphereMachineSpec, zone string) (infrav1.VSpherePlaceme
 	return placement, fmt.Errorf("the Machine's failure domain %q is none of %s", zone, strings.Join(known, ", "))
 }
 
-// merge lets a domain win. What it sets of the compute side or of the storage side replaces that side as a
+// merge overrides the own placement by that of a domain. What it sets of the compute side or of the storage side replaces that side as a
 // whole, so that a pool of one cluster is never looked for in another.
 func merge(own, domain infrav1.VSpherePlacement) infrav1.VSpherePlacement {
 	merged := own
@@ -212,7 +212,7 @@ func userDataValues(req driver.Request[Config]) (map[string]string, error) {
 // toCloneSpec returns the specification of a clone, with its record and plan in it.
 func toCloneSpec(asked cloneRequest, place vcenter.Place, values map[string]string) (types.VirtualMachineCloneSpec, error) {
 	id, config := asked.request.Identity, asked.request.Config
-	record := setup.Record{Tags: id.Tags(), Created: asked.created, Zone: config.Zone, Group: config.Wish.VMGroup}
+	record := setup.Record{Tags: id.Tags(), Created: asked.created, Zone: config.Zone, Group: config.References.VMGroup}
 	if config.AntiAffinityGroup != "" {
 		record.Rule = setup.RuleName(id.Owner, config.AntiAffinityGroup)
 	}

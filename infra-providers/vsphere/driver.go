@@ -268,5 +268,5 @@ func (d *Driver) drop(uuid string) {
 
 // toPlace is the shape of a virtual machine as its instance type, and its zone or compute cluster.
 func toPlace(config Config) (shape, zone string) {
-	return instanceType(config), cmp.Or(config.Zone, config.Wish.ComputeCluster)
+	return instanceType(config), cmp.Or(config.Zone, config.References.ComputeCluster)
 }

@@ -32,7 +32,7 @@ type clone struct {
 func (w *world) holdClone() *clone {
 	w.t.Helper()
 	held := &clone{end: make(chan types.BaseMethodFault)}
-	// vcsim locks what a task is about, so this one is about a virtual machine that nobody can read.
+	// vcsim locks what a task is about, so this one is about a virtual machine that that does not exist.
 	bystander := types.ManagedObjectReference{Type: "VirtualMachine", Value: "vm-bystander"}
 	held.task = simulator.CreateTask(bystander, "clone", func(*simulator.Task) (types.AnyType, types.BaseMethodFault) {
 		return nil, <-held.end
@@ -50,9 +50,9 @@ func (c *clone) fail(fault types.BaseMethodFault) {
 	c.task.Wait()
 }
 
-// TestNobodyWaitsForAClone: while vCenter clones, the machine is pending, is listed and has its provider
-// ID, and nothing claims that it does not exist.
-func TestNobodyWaitsForAClone(t *testing.T) {
+// TestPendingClone: while vCenter clones, the machine is pending, is listed and has its provider ID, and no call returns
+// NotFound.
+func TestPendingClone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d, id := w.connect(), identity("1")
@@ -89,9 +89,8 @@ func TestNobodyWaitsForAClone(t *testing.T) {
 	held.fail(&types.RequestCanceled{})
 }
 
-// TestARestartDuringACloneNeverFindsNothing: another process does not know the clone that is under way, so
-// it must not say that there is none.
-func TestARestartDuringACloneNeverFindsNothing(t *testing.T) {
+// TestRestartDuringAClone: another process has no record of the clone that is under way, so it must not return NotFound.
+func TestRestartDuringAClone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := identity("1")
@@ -104,7 +103,7 @@ func TestARestartDuringACloneNeverFindsNothing(t *testing.T) {
 		t.Errorf("reading: got %v, want a passing error", err)
 	}
 	if err := restarted.Delete(t.Context(), id); err == nil {
-		t.Error("deleting succeeded before anybody could know what there is")
+		t.Error("deleting succeeded before it was certain what exists")
 	}
 	held.fail(&types.RequestCanceled{})
 	if _, err := restarted.Get(t.Context(), id); !driver.IsNotFound(err) {
@@ -115,9 +114,9 @@ func TestARestartDuringACloneNeverFindsNothing(t *testing.T) {
 	}
 }
 
-// TestACloneThatEndsWhileOneLooksIsSeen: it is not there when it is looked for, and its task has ended when that is
-// looked for.
-func TestACloneThatEndsWhileOneLooksIsSeen(t *testing.T) {
+// TestCloneThatEndsDuringARead: the virtual machine does not exist when it is read, and its task has ended when that is
+// read.
+func TestCloneThatEndsDuringARead(t *testing.T) {
 	t.Parallel()
 	for verb, look := range map[string]func(*vsphere.Driver, driver.Identity) error{
 		"get": func(d *vsphere.Driver, id driver.Identity) error {
@@ -150,8 +149,8 @@ func TestACloneThatEndsWhileOneLooksIsSeen(t *testing.T) {
 	}
 }
 
-// TestACloneWhoseAnswerWasLostIsNotForgotten: nobody knows its task, so nothing can be said before it ends.
-func TestACloneWhoseAnswerWasLostIsNotForgotten(t *testing.T) {
+// TestCloneWithALostAnswer: its task is not known, so that reads fail until it has ended.
+func TestCloneWithALostAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d, id, other := w.connect(), identity("1"), identity("2")
@@ -167,7 +166,7 @@ func TestACloneWhoseAnswerWasLostIsNotForgotten(t *testing.T) {
 		t.Errorf("reading: got %v, want a passing error", err)
 	}
 	if err := d.Delete(t.Context(), id); err == nil {
-		t.Error("deleting succeeded before anybody could know what there is")
+		t.Error("deleting succeeded before it was certain what exists")
 	}
 	held.fail(&types.RequestCanceled{})
 	if _, err := d.Get(t.Context(), id); !driver.IsNotFound(err) {
@@ -175,8 +174,8 @@ func TestACloneWhoseAnswerWasLostIsNotForgotten(t *testing.T) {
 	}
 }
 
-// TestAKnownCloneRaisesNoDoubt: it is another machine's.
-func TestAKnownCloneRaisesNoDoubt(t *testing.T) {
+// TestKnownCloneOfAnotherMachine: it is another machine's.
+func TestKnownCloneOfAnotherMachine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d := w.connect()
@@ -190,13 +189,13 @@ func TestAKnownCloneRaisesNoDoubt(t *testing.T) {
 		}
 	}
 	if got := w.wire.count("CurrentTime"); got != 1 {
-		t.Errorf("doubt was settled %d times, want once", got)
+		t.Errorf("clones under way were read %d times, want once", got)
 	}
 	held.fail(&types.RequestCanceled{})
 }
 
-// TestACloneThatFailedIsToldAndRepeated: nobody calls Create again once there is a provider ID.
-func TestACloneThatFailedIsToldAndRepeated(t *testing.T) {
+// TestFailedCloneIsRepeated by Provision: Create is not called again once there is a provider ID.
+func TestFailedCloneIsRepeated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.stopClock()
@@ -250,8 +249,8 @@ func TestFailedCloneIsNotListed(t *testing.T) {
 	}
 }
 
-// TestDeletingDuringAClone cancels it, where vCenter lets it, and does not repeat it.
-func TestDeletingDuringAClone(t *testing.T) {
+// TestDeleteDuringAClone cancels it, where vCenter permits that, and does not repeat it.
+func TestDeleteDuringAClone(t *testing.T) {
 	t.Parallel()
 	for _, cancelable := range []bool{true, false} {
 		t.Run(fmt.Sprintf("cancelable %t", cancelable), func(t *testing.T) {
@@ -286,8 +285,8 @@ func TestDeletingDuringAClone(t *testing.T) {
 	}
 }
 
-// TestAForeignNameIsLeftAlone: the folder holds a virtual machine of that name that is not ours.
-func TestAForeignNameIsLeftAlone(t *testing.T) {
+// TestForeignVirtualMachineOfTheSameName: the folder holds a virtual machine of that name that is not ours.
+func TestForeignVirtualMachineOfTheSameName(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d, id := w.connect(), identity("1")
@@ -317,8 +316,8 @@ func TestAForeignNameIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestAHalfMadeMachineIsFinishedByAnotherProcess kills the driver at each step: the next one goes on.
-func TestAHalfMadeMachineIsFinishedByAnotherProcess(t *testing.T) {
+// TestProvisionByAnotherProcess takes each step with another process.
+func TestProvisionByAnotherProcess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := identity("1")
@@ -382,8 +381,8 @@ func TestReadsTakeNoStep(t *testing.T) {
 	}
 }
 
-// TestOwnDisksGoWithTheMachine: only what others attached is taken off first.
-func TestOwnDisksGoWithTheMachine(t *testing.T) {
+// TestOwnDisksAreDeleted: only what others attached is taken off first.
+func TestOwnDisksAreDeleted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d, id := w.connect(), identity("1")
@@ -409,8 +408,8 @@ func TestOwnDisksGoWithTheMachine(t *testing.T) {
 	}
 }
 
-// TestAStepThatFailsIsTold: the machine stays pending and says why, and the step is repeated later.
-func TestAStepThatFailsIsTold(t *testing.T) {
+// TestFailedStepIsRepeated: the machine stays pending with the cause, and the step is repeated later.
+func TestFailedStepIsRepeated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.stopClock()
@@ -440,8 +439,8 @@ func TestAStepThatFailsIsTold(t *testing.T) {
 	}
 }
 
-// TestAMachineThatSomebodyStopped is not started again: only what never ran is.
-func TestAMachineThatSomebodyStopped(t *testing.T) {
+// TestStoppedMachineIsNotStarted is not started again: only what never ran is.
+func TestStoppedMachineIsNotStarted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d, id := w.connect(), identity("1")
@@ -457,8 +456,8 @@ func TestAMachineThatSomebodyStopped(t *testing.T) {
 	}
 }
 
-// TestAnUnhonouredUUIDIsCorrected: the host must know itself by the UUID of its provider ID before it boots.
-func TestAnUnhonouredUUIDIsCorrected(t *testing.T) {
+// TestWrongUUIDIsCorrected: the host must know itself by the UUID of its provider ID before it boots.
+func TestWrongUUIDIsCorrected(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d, id := w.connect(), identity("1")

@@ -53,9 +53,9 @@ func TestMain(m *testing.M) {
 // patience bounds every wait: how quick anything is depends on what else the host does.
 const patience = 4 * time.Minute
 
-// TestAMachineLivesAndGoes: created, running with addresses, deleted; machines with bad credentials, a bad
+// TestLifecycle: created, running with addresses, deleted; machines with bad credentials, a bad
 // template or a bad network say so and can be deleted too.
-func TestAMachineLivesAndGoes(t *testing.T) {
+func TestLifecycle(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
 	g.SetDefaultEventuallyTimeout(patience)
@@ -123,8 +123,8 @@ func TestAMachineLivesAndGoes(t *testing.T) {
 	}
 }
 
-// TestATemplateTellsItsCapacity: for scaling from zero.
-func TestATemplateTellsItsCapacity(t *testing.T) {
+// TestTemplateCapacity: for scaling from zero.
+func TestTemplateCapacity(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
 	ctx := t.Context()

@@ -29,7 +29,7 @@ import (
 // Task is a task of vCenter that was started; nil when none was.
 type Task = *types.ManagedObjectReference
 
-// Steps sets virtual machines up and takes them down.
+// Steps takes the steps that set up virtual machines, and those that remove them.
 type Steps struct {
 	Session *vcenter.Session
 	// PageSize is for the lists that rules need.
@@ -38,12 +38,12 @@ type Steps struct {
 	Tasks tasks.Tracker[struct{}]
 
 	mu sync.Mutex
-	// busy has the last task of each compute cluster: its rules are read, changed and written back, so
-	// there must be one change at a time.
+	// busy has the last task of each compute cluster: its rules are read, changed and written, so that there must be
+	// one change at a time.
 	busy map[types.ManagedObjectReference]types.ManagedObjectReference
 }
 
-// VM is a virtual machine with what stands in it.
+// VM is a virtual machine with the record and the plan that are written into it.
 type VM struct {
 	vcenter.VM
 	Record Record
@@ -178,7 +178,7 @@ func realFailure(err error) error {
 	return err
 }
 
-// up starts the next task of a virtual machine's plan. Each step is passed over once it is true.
+// up starts the next task of a virtual machine's plan. A step whose aim is reached starts none.
 func (s *Steps) up(ctx context.Context, client *vim25.Client, vm VM) (Task, error) {
 	if vm.Runtime.PowerState == types.VirtualMachinePowerStatePoweredOn {
 		return start(object.NewVirtualMachine(client, vm.Self).Reconfigure(ctx, types.VirtualMachineConfigSpec{
@@ -186,11 +186,11 @@ func (s *Steps) up(ctx context.Context, client *vim25.Client, vm VM) (Task, erro
 		}))
 	}
 	for _, step := range []func(context.Context, *vim25.Client, VM) (Task, error){
-		s.shape,    // CPUs, memory, UUIDs and metadata are as planned
-		s.hardware, // the hardware version is new enough
-		s.join,     // DRS knows whom to keep apart
-		s.mark,     // tags and custom attributes are there
-		s.powerOn,  // it runs
+		s.reconfigure,     // CPUs, memory, UUIDs and metadata are as planned
+		s.upgradeHardware, // the hardware version is new enough
+		s.join,            // the DRS rule and the VM group have it as a member
+		s.tag,             // tags and custom attributes are attached
+		s.powerOn,         // it runs
 	} {
 		if task, err := step(ctx, client, vm); task != nil || err != nil {
 			return task, err
@@ -208,7 +208,7 @@ func (s *Steps) down(ctx context.Context, client *vim25.Client, vm VM) (Task, er
 	if vm.Runtime.PowerState != types.VirtualMachinePowerStatePoweredOff {
 		return start(machine.PowerOff(ctx))
 	}
-	if task, err := detach(ctx, client, vm); task != nil || err != nil {
+	if task, err := detachForeignDisks(ctx, client, vm); task != nil || err != nil {
 		return task, err
 	}
 	return start(machine.Destroy(ctx))
@@ -222,9 +222,9 @@ func start(task *object.Task, err error) (Task, error) {
 	return &ref, nil
 }
 
-// shape corrects what the clone did not take over, and tells the guest the addresses of its cards, which
-// nobody knows before they exist.
-func (s *Steps) shape(ctx context.Context, client *vim25.Client, vm VM) (Task, error) {
+// reconfigure corrects what the clone did not apply, and writes the metadata of the guest with the addresses of its network
+// cards, which do not exist before.
+func (s *Steps) reconfigure(ctx context.Context, client *vim25.Client, vm VM) (Task, error) {
 	plan := vm.Plan
 	spec := types.VirtualMachineConfigSpec{}
 	wrong := false
@@ -244,7 +244,7 @@ func (s *Steps) shape(ctx context.Context, client *vim25.Client, vm VM) (Task, e
 	if err != nil {
 		return nil, err
 	}
-	values[vcenter.DisksKey] = born(vm)
+	values[vcenter.DisksKey] = initialDisks(vm)
 	if !holds(vm.Config.ExtraConfig, values) {
 		spec.ExtraConfig, wrong = clone.Options(values), true
 	}
@@ -304,7 +304,7 @@ func holds(options []types.BaseOptionValue, values map[string]string) bool {
 	return found == len(values)
 }
 
-func (s *Steps) hardware(ctx context.Context, client *vim25.Client, vm VM) (Task, error) {
+func (s *Steps) upgradeHardware(ctx context.Context, client *vim25.Client, vm VM) (Task, error) {
 	now, err := strconv.Atoi(strings.TrimPrefix(vm.Config.Version, "vmx-"))
 	if vm.Plan.Hardware == 0 || err == nil && int32(now) >= vm.Plan.Hardware {
 		return nil, nil
@@ -312,7 +312,7 @@ func (s *Steps) hardware(ctx context.Context, client *vim25.Client, vm VM) (Task
 	return start(object.NewVirtualMachine(client, vm.Self).UpgradeVM(ctx, fmt.Sprintf("vmx-%02d", vm.Plan.Hardware)))
 }
 
-func (s *Steps) mark(ctx context.Context, client *vim25.Client, vm VM) (Task, error) {
+func (s *Steps) tag(ctx context.Context, client *vim25.Client, vm VM) (Task, error) {
 	if err := s.Session.Attach(ctx, vm.Plan.Tags, vm.Self); err != nil {
 		return nil, err
 	}

@@ -42,7 +42,7 @@ func (c *UnknownClones) Add() {
 	c.state = unknownClones{added: c.state.added + 1}
 }
 
-// Ended returns an error while such a clone is under way. Those that the caller knows do not count.
+// Ended returns an error while such a clone is under way. Clones that the caller knows do not count.
 //
 // A virtual machine that was looked for before may have appeared meanwhile, and has to be looked for again, unless none
 // is true: then there was no such clone before either.
