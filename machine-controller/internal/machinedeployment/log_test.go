@@ -16,11 +16,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	policyv1 "drover.io/api/policy/v1alpha1"
-	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/logtest"
 	"drover.io/machine-controller/internal/rollout"
 	"drover.io/machine-controller/internal/rollout/revision"
+	"drover.io/machine-controller/internal/statuswriter"
 )
 
 // logged returns what a function logs at level 0, without the namespace of the test.
@@ -173,7 +173,7 @@ func TestTransitionsAreLogged(t *testing.T) {
 			if frozen {
 				s.freeze.Reason, s.freeze.Message = policyv1.OvershootReason, "too many"
 			}
-			r.statusWriter = coalesce.NewStatusWriter(r.Client, r.Clock) // it need not wait
+			r.statusWriter = statuswriter.New(r.Client, r.Clock) // it need not wait
 			if _, err := r.writeStatus(ctx, md.DeepCopy(), s); (err != nil) != refused {
 				t.Error(err)
 			}

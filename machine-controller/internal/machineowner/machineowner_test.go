@@ -15,8 +15,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	policyv1 "drover.io/api/policy/v1alpha1"
-	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/logtest"
+	"drover.io/machine-controller/internal/statuswriter"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -147,11 +147,11 @@ func TestMetadata(t *testing.T) {
 
 func TestUrgent(t *testing.T) {
 	t.Parallel()
-	count := coalesce.Count{Desired: 3, Replicas: 3, Ready: 2, Available: 2, UpToDate: 3}
-	complete := coalesce.Count{Desired: 3, Replicas: 3, Ready: 3, Available: 3, UpToDate: 3}
+	count := statuswriter.Counts{Desired: 3, Replicas: 3, Ready: 2, Available: 2, UpToDate: 3}
+	complete := statuswriter.Counts{Desired: 3, Replicas: 3, Ready: 3, Available: 3, UpToDate: 3}
 	for name, test := range map[string]struct {
 		generation bool
-		next       coalesce.Count
+		next       statuswriter.Counts
 		changed    string
 		want       bool
 	}{

@@ -21,16 +21,16 @@ import (
 	"drover.io/machine-controller/internal/drain"
 	"drover.io/machine-controller/internal/logtest"
 	"drover.io/machine-controller/internal/safety"
-	"drover.io/machine-controller/internal/testenv"
 	"drover.io/machine-controller/internal/volume"
 	"drover.io/machine-controller/internal/workload"
+	"drover.io/runtime/envtest"
 )
 
 // eventTimeout bounds waiting for a real API server; no test measures time by it.
 const eventTimeout = 60 * time.Second
 
 // apiServer is the management cluster and the workload cluster of the tests that need one.
-var apiServer = &testenv.Server{Project: true}
+var apiServer = &envtest.Server{Project: true}
 
 // connections connects the Clusters of the API server, in a manager without controllers for Machines.
 var connections = sync.OnceValues(func() (*workload.Connections, error) {
@@ -38,7 +38,7 @@ var connections = sync.OnceValues(func() (*workload.Connections, error) {
 	if err != nil {
 		return nil, err
 	}
-	scheme, err := testenv.Scheme()
+	scheme, err := envtest.Scheme()
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ var connections = sync.OnceValues(func() (*workload.Connections, error) {
 var stopManager = func() error { return nil }
 
 func TestMain(m *testing.M) {
-	testenv.Main(m, func() error { return stopManager() }, apiServer.Stop)
+	envtest.Main(m, func() error { return stopManager() }, apiServer.Stop)
 }
 
 // environment is a Machine that is being deleted, with a Node in a connected workload cluster.
@@ -92,7 +92,7 @@ func newEnvironment(t *testing.T) *environment {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kubeconfig, err := testenv.Kubeconfig(config)
+	kubeconfig, err := envtest.Kubeconfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
