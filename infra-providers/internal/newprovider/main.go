@@ -75,7 +75,6 @@ var (
 	}
 	copies = []string{
 		"api/infrastructure/v1alpha1/simmachinetemplate_types.go",
-		"infra-providers/config/manager/sim/kustomization.yaml",
 		"infra-providers/config/rbac/sim/aggregate.yaml",
 		"infra-providers/config/rbac/sim/kustomization.yaml",
 		"infra-providers/config/rbac/sim/leader_election.yaml",
@@ -113,7 +112,7 @@ func (c cloud) scaffold(root string) error {
 	proof := fmt.Sprintf("| `%s` | in memory | nobody yet | 40 lives |\n", c.name)
 	for path, line := range map[string]func(string) (string, error){
 		"api/infrastructure/v1alpha1/groupversion.go": before("\t)\n\tmetav1.AddToGroupVersion", kind),
-		"docs/reference/providers.md":                 both(before("\n## What was proven", row), before("\n- **Conformance**", proof)),
+		"docs/reference/providers.md":                 both(before("\n## Test coverage", row), before("\n- **Conformance**", proof)),
 	} {
 		content, err := os.ReadFile(filepath.Join(root, path))
 		if err != nil {
