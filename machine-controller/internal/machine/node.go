@@ -49,6 +49,7 @@ func (p node) run(ctx context.Context, s *state) (reconcile.Result, error) {
 		s.node.err = err
 		return reconcile.Result{}, nil //nolint:nilerr // the condition reports it, and the connection triggers a reconcile
 	}
+	unassigned := nodeToDrain(s, connection.Node) // before the lookup by providerID, which finds it once it has one
 	found, err := byProviderID(connection, s.machine)
 	if found == nil && !connection.Synced() {
 		s.connection.Connected = false // the cache may be incomplete
@@ -60,6 +61,10 @@ func (p node) run(ctx context.Context, s *state) (reconcile.Result, error) {
 	if found == nil {
 		if apierrors.IsNotFound(err) {
 			err = p.assignProviderID(ctx, connection.Client(), s, connection.Node)
+			if unassigned != nil {
+				s.node = observed[corev1.Node]{object: unassigned}
+				s.machine.Status.NodeRef.Name = unassigned.Name
+			}
 		}
 		return retryLater(err)
 	}
