@@ -91,8 +91,8 @@ func (d *Drainer) Node(ctx context.Context, req Request) (Result, error) {
 		d.refused.keep(req.Node.UID, nil)
 		return Result{Done: true}, nil
 	}
-	plan.tryLast(d.refused.of(req.Node.UID))
 	p := d.newPass(req, view, pods)
+	plan.tryLast(p.before)
 	err = p.run(ctx, plan)
 	d.refused.keep(req.Node.UID, p.refused)
 	return p.result(plan), err

@@ -23,7 +23,9 @@ type verdict struct {
 	cause Cause
 	// gone: there is no such Pod any more.
 	gone bool
-	// retryAfter: the API server wants no further requests until then.
+	// tooMany: the answer was 429, without a PodDisruptionBudget.
+	tooMany bool
+	// retryAfter: no further requests are wanted until then.
 	retryAfter time.Duration
 	// err ends the pass.
 	err error
@@ -63,10 +65,18 @@ func read(err error, matching []*budget) verdict {
 	case apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause):
 		return verdict{cause: exhaust(matching)}
 	case apierrors.IsTooManyRequests(err):
-		seconds, _ := apierrors.SuggestsClientDelay(err)
-		return verdict{cause: Cause{Kind: NextPass}, retryAfter: max(time.Duration(seconds)*time.Second, time.Second)}
+		return tooMany(status.Status())
 	}
 	return verdict{cause: Cause{Kind: Refused, Detail: detail(status.Status())}}
+}
+
+// tooMany is the verdict for an answer 429 without a PodDisruptionBudget: of an API server that is overloaded, which says
+// when to come back, or of an admission webhook, which refuses this one Pod.
+func tooMany(s metav1.Status) verdict {
+	if s.Details != nil && s.Details.RetryAfterSeconds > 0 {
+		return verdict{cause: Cause{Kind: NextPass}, tooMany: true, retryAfter: time.Duration(s.Details.RetryAfterSeconds) * time.Second}
+	}
+	return verdict{cause: Cause{Kind: Refused, Detail: detail(s)}, tooMany: true}
 }
 
 // detail quotes what somebody wrote for humans, and only names what differs with every attempt.
