@@ -64,6 +64,10 @@ func TestProviderConditions(t *testing.T) {
 			ready:     map[string]any{"status": "False", "reason": "QuotaExceeded", "message": "ask for more"},
 			bootstrap: verdict{"False", "QuotaExceeded", "ask for more"}, infra: verdict{"False", "QuotaExceeded", "ask for more"},
 		},
+		"shortens a long message": {
+			ready:     map[string]any{"status": "False", "reason": "R", "message": strings.Repeat("x", 40_000)},
+			bootstrap: verdict{"False", "R", strings.Repeat("x", 512) + "…"}, infra: verdict{"False", "R", strings.Repeat("x", 512) + "…"},
+		},
 		"mirrors an unknown condition": {
 			ready:     map[string]any{"status": "Unknown", "reason": "CloudSilent"},
 			bootstrap: verdict{"Unknown", "CloudSilent", ""}, infra: verdict{"Unknown", "CloudSilent", ""},

@@ -72,7 +72,7 @@ func (p node) run(ctx context.Context, s *state) (reconcile.Result, error) {
 		p.events.nodeJoined(s.machine, found.Name)
 	}
 	s.machine.Status.NodeRef = clusterv1.MachineNodeReference{Name: found.Name}
-	s.machine.Status.NodeInfo = found.Status.NodeInfo.DeepCopy()
+	s.machine.Status.NodeInfo = boundedNodeInfo(&found.Status.NodeInfo)
 	if s.deleting() && s.forDeletion(false).Infrastructure.Deleting() {
 		return reconcile.Result{}, nil
 	}
