@@ -15,34 +15,29 @@ type Place struct{ InstanceType, Zone string }
 // Shortage is why, and for how long, a place is put aside. The zero value is none.
 type Shortage struct {
 	Place Place
-	// Cause is what the cloud said last: InsufficientCapacityError or QuotaExceededError.
+	// Cause is the last error of the cloud: InsufficientCapacityError or QuotaExceededError.
 	Cause error
 	Until time.Time
 	// Left is the time until then; zero for a place that is not put aside.
 	Left time.Duration
 }
 
-// shortage is what is remembered of one.
+// shortage is the record of one.
 type shortage struct {
 	backoff
 	cause error
 }
 
-// Shortage tells whether the place of a configuration is put aside. It spares nobody the call: whose
-// earlier creation may have succeeded must ask again all the same.
+// Shortage returns whether the place of a configuration is put aside. It does not prevent the call: a caller whose
+// earlier creation may have succeeded must create again all the same.
 func (t *Throttle[C]) Shortage(config C) Shortage {
 	at := t.place(config)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	known := t.aside[at]
-	if known == nil {
-		return Shortage{Place: at}
-	}
+	known, _ := t.shortages.Get(at)
 	return Shortage{Place: at, Cause: known.cause, Until: known.until, Left: known.left(t.options.Now())}
 }
 
-// remember puts a place aside, for longer each time that it is short again after that.
-func (t *Throttle[C]) remember(config C, err error) {
+// recordShortage puts a place aside, for longer each time that it has no room again soon after that.
+func (t *Throttle[C]) recordShortage(config C, err error) {
 	if t.options.Place == nil {
 		return
 	}
@@ -51,22 +46,16 @@ func (t *Throttle[C]) remember(config C, err error) {
 	defer t.mu.Unlock()
 	switch {
 	case err == nil:
-		delete(t.aside, at)
+		t.shortages.Delete(at)
 	case driver.IsInsufficientCapacity(err) || driver.IsQuotaExceeded(err):
-		known := t.aside[at]
-		if known == nil {
-			known = &shortage{}
-			t.aside[at] = known
-		}
+		known, _ := t.shortages.Get(at)
 		known.cause = err
-		now := t.options.Now()
-		if now.Sub(known.until) > asideMax {
-			known.backoff = backoff{} // this has nothing to do with the last time
-		}
 		// Many machines may be refused at once; that is one shortage, not many.
-		if known.left(now) == 0 {
+		if now := t.options.Now(); known.left(now) == 0 {
 			known.grow(now, asideMin, asideMax, t.options.Jitter())
 		}
+		// A shortage that comes later has nothing to do with this one, and begins with the shortest time again.
+		t.shortages.SetUntil(at, known, known.until.Add(asideMax))
 	}
 }
 

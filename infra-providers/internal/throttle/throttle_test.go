@@ -55,9 +55,9 @@ func (b *bench) get() error {
 	return err
 }
 
-func (b *bench) calls(operation string) int { return b.cloud.Census().Calls[operation] }
+func (b *bench) calls(operation string) int { return b.cloud.Snapshot().Calls[operation] }
 
-func TestKeepsTheRate(t *testing.T) {
+func TestRateOfCalls(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, driver.Limits{PerSecond: 2, Burst: 3})
 	for range 10 {
@@ -79,7 +79,7 @@ func TestKeepsTheRate(t *testing.T) {
 	}
 }
 
-func TestPausesWhenAsked(t *testing.T) {
+func TestPauseAfterARateLimit(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, driver.Limits{})
 	b.fails = &driver.RateLimitedError{RetryAfter: time.Minute * 9, Err: errors.New("slow down")}
@@ -99,8 +99,8 @@ func TestPausesWhenAsked(t *testing.T) {
 	}
 }
 
-// TestAPauseHasAnEnd: a maintenance page may ask for a day.
-func TestAPauseHasAnEnd(t *testing.T) {
+// TestPauseIsBounded: a maintenance page may ask for a day.
+func TestPauseIsBounded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, driver.Limits{})
 	b.fails = &driver.RateLimitedError{RetryAfter: 24 * time.Hour, Err: errors.New("maintenance")}
@@ -115,7 +115,7 @@ func TestAPauseHasAnEnd(t *testing.T) {
 	}
 }
 
-func TestPausesLongerEachTime(t *testing.T) {
+func TestPauseGrows(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, driver.Limits{})
 	b.fails = &driver.RateLimitedError{Err: errors.New("slow down")}
@@ -128,7 +128,7 @@ func TestPausesLongerEachTime(t *testing.T) {
 	}
 }
 
-func TestRemembersWhereThereIsNoRoom(t *testing.T) {
+func TestShortage(t *testing.T) {
 	t.Parallel()
 	for name, cause := range map[string]error{
 		"for lack of capacity": &driver.InsufficientCapacityError{InstanceType: "small", Zone: "a", Err: errors.New("full")},
@@ -155,7 +155,7 @@ func TestRemembersWhereThereIsNoRoom(t *testing.T) {
 	}
 }
 
-func TestAPlaceThatStaysShortIsPutAsideForLonger(t *testing.T) {
+func TestShortageGrows(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, driver.Limits{})
 	b.fails = &driver.InsufficientCapacityError{InstanceType: "small", Zone: "a", Err: errors.New("full")}

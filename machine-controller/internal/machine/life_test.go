@@ -6,6 +6,7 @@ package machine
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,8 +23,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// life is one Machine, whose provider and kubelet the test plays.
-type life struct {
+// testMachine is one Machine; the test acts as its provider and kubelet.
+type testMachine struct {
 	*testing.T
 	*gomega.WithT
 	machine       *clusterv1.Machine
@@ -31,14 +32,14 @@ type life struct {
 	node          *corev1.Node
 }
 
-// newLife creates a Cluster that reaches the workload cluster, and a Machine with objects that are held by a finalizer.
-func newLife(t *testing.T, name string) *life {
+// newTestMachine creates a Cluster that reaches the workload cluster, and a Machine with objects that are held by a finalizer.
+func newTestMachine(t *testing.T, name string) *testMachine {
 	t.Helper()
 	if err := startEnvironment(); err != nil {
 		t.Fatalf("starting the API servers: %v", err)
 	}
-	l := &life{T: t, WithT: gomega.NewWithT(t)}
-	l.SetDefaultEventuallyTimeout(patience)
+	l := &testMachine{T: t, WithT: gomega.NewWithT(t)}
+	l.SetDefaultEventuallyTimeout(eventTimeout)
 	l.SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "machine-"}}
 	l.must(shared.client.Create(t.Context(), namespace))
@@ -52,7 +53,7 @@ func newLife(t *testing.T, name string) *life {
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: meta.Namespace, Name: "c"}}
 	cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "127.0.0.1", Port: 1}
 	l.must(shared.client.Create(t.Context(), cluster))
-	l.infra, l.config = l.thing("infrastructure.test.io/v1", "ThingMachine", meta), l.thing("bootstrap.test.io/v1", "ThingConfig", meta)
+	l.infra, l.config = l.providerObject("infrastructure.test.io/v1", "ThingMachine", meta), l.providerObject("bootstrap.test.io/v1", "ThingConfig", meta)
 	l.machine = &clusterv1.Machine{ObjectMeta: meta}
 	l.machine.Labels = map[string]string{"node-role.kubernetes.io/worker": ""}
 	l.machine.Spec.ClusterName = "c"
@@ -62,14 +63,14 @@ func newLife(t *testing.T, name string) *life {
 	return l
 }
 
-func (l *life) must(err error) {
+func (l *testMachine) must(err error) {
 	l.Helper()
 	if err != nil {
 		l.Fatal(err)
 	}
 }
 
-func (l *life) thing(apiVersion, kind string, meta metav1.ObjectMeta) *unstructured.Unstructured {
+func (l *testMachine) providerObject(apiVersion, kind string, meta metav1.ObjectMeta) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	o.SetAPIVersion(apiVersion)
 	o.SetKind(kind)
@@ -81,7 +82,7 @@ func (l *life) thing(apiVersion, kind string, meta metav1.ObjectMeta) *unstructu
 }
 
 // report writes into an object of the provider as the provider would.
-func (l *life) report(o *unstructured.Unstructured, change map[string]any, path ...string) {
+func (l *testMachine) report(o *unstructured.Unstructured, change map[string]any, path ...string) {
 	l.Helper()
 	l.must(shared.client.Get(l.Context(), client.ObjectKeyFromObject(o), o))
 	before := o.DeepCopy()
@@ -93,8 +94,8 @@ func (l *life) report(o *unstructured.Unstructured, change map[string]any, path 
 	l.must(shared.client.Patch(l.Context(), o, client.MergeFrom(before)))
 }
 
-// until waits until the Machine is as the test says.
-func (l *life) until(is func(g gomega.Gomega, m *clusterv1.Machine)) {
+// until waits until the assertions about the Machine succeed.
+func (l *testMachine) until(is func(g gomega.Gomega, m *clusterv1.Machine)) {
 	l.Helper()
 	l.Eventually(func(g gomega.Gomega) {
 		g.Expect(shared.client.Get(l.Context(), client.ObjectKeyFromObject(l.machine), l.machine)).To(gomega.Succeed())
@@ -102,8 +103,8 @@ func (l *life) until(is func(g gomega.Gomega, m *clusterv1.Machine)) {
 	}).Should(gomega.Succeed())
 }
 
-// run takes the Machine from its creation to Running.
-func (l *life) run() {
+// provision takes the Machine from its creation to Running.
+func (l *testMachine) provision() {
 	l.Helper()
 	name := l.machine.Namespace
 	l.report(l.config, map[string]any{"initialization": map[string]any{"dataSecretCreated": true}, "dataSecretName": "data"}, "status")
@@ -137,8 +138,8 @@ func (l *life) run() {
 
 func TestFromCreationToRunning(t *testing.T) {
 	t.Parallel()
-	l := newLife(t, "m")
-	l.run()
+	l := newTestMachine(t, "m")
+	l.provision()
 	m := l.machine
 	if m.Spec.ProviderID != "thing://"+m.Namespace || m.Status.NodeRef.Name != l.node.Name || *m.Spec.Bootstrap.DataSecretName != "data" || m.Status.FailureDomain != "z" {
 		t.Errorf("spec is %+v, status %+v", m.Spec, m.Status)
@@ -163,8 +164,8 @@ func TestFromCreationToRunning(t *testing.T) {
 
 // It runs alone, as the writes of other Machines would count.
 func TestNothingToDoWritesNothing(t *testing.T) {
-	l := newLife(t, "m")
-	l.run()
+	l := newTestMachine(t, "m")
+	l.provision()
 	l.must(shared.nodes.Get(t.Context(), client.ObjectKeyFromObject(l.node), l.node))
 	writes, version := shared.writes.Load(), l.node.ResourceVersion
 	for range 3 {
@@ -180,8 +181,8 @@ func TestNothingToDoWritesNothing(t *testing.T) {
 
 func TestDeletionInOrder(t *testing.T) {
 	t.Parallel()
-	l := newLife(t, "m")
-	l.run()
+	l := newTestMachine(t, "m")
+	l.provision()
 	l.must(shared.client.Delete(t.Context(), l.machine))
 	deleting := func(o client.Object) bool {
 		l.must(shared.client.Get(t.Context(), client.ObjectKeyFromObject(o), o))
@@ -224,18 +225,49 @@ func TestDeletionInOrder(t *testing.T) {
 	if err := shared.nodes.Get(t.Context(), client.ObjectKeyFromObject(l.node), l.node); !apierrors.IsNotFound(err) {
 		t.Errorf("the Node is left: %v", err)
 	}
+	l.expectLog()
 }
 
-func TestANodeThatTookTheNameOfAnotherIsSpared(t *testing.T) {
+// expectLog checks that each change from the creation of the Machine to its deletion is one line.
+func (l *testMachine) expectLog() {
+	l.Helper()
+	changes := []string{
+		"adopted provider object", "adopted provider object", "set providerID", "synced labels, annotations and taints to Node", "Node joined",
+		"cordoned Node", "deleted provider object", "deleted provider object", "deleted Node", "deleted Machine",
+	}
+	var logged []string
+	phase := ""
+	for _, line := range shared.log.Lines("Machine=" + l.machine.Namespace + "/" + l.machine.Name + " ") {
+		i := slices.IndexFunc(changes, func(change string) bool { return strings.HasPrefix(line, change+" ") })
+		switch {
+		case strings.HasPrefix(line, "metadata.finalizers: "): // a warning of the API server about upstream's finalizer
+		case i >= 0:
+			logged = append(logged, changes[i])
+		case strings.HasPrefix(line, "Machine phase changed ") && strings.HasSuffix(line, " previousPhase="+phase):
+			phase = strings.Fields(line[strings.Index(line, " phase="):])[0][len("phase="):]
+		default:
+			l.Errorf("unexpected line after phase %q: %s", phase, line)
+		}
+	}
+	// The phases of a fast cloud are merged; Node and status are written in any order.
+	if diff := cmp.Diff(slices.Sorted(slices.Values(changes)), slices.Sorted(slices.Values(logged))); diff != "" {
+		l.Error(diff)
+	}
+	if phase != string(clusterv1.MachinePhaseDeleting) {
+		l.Errorf("the last phase is %q", phase)
+	}
+}
+
+func TestANodeOfAnotherMachineWithTheSameNameIsKept(t *testing.T) {
 	t.Parallel()
-	l := newLife(t, "m")
-	l.run()
+	l := newTestMachine(t, "m")
+	l.provision()
 	l.must(shared.nodes.Delete(t.Context(), l.node))
 	l.until(func(g gomega.Gomega, m *clusterv1.Machine) {
 		g.Expect(conditions.GetReason(m, clusterv1.MachineNodeReadyCondition)).To(gomega.Equal(clusterv1.MachineNodeDeletedReason))
 	})
-	heir := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: l.node.Name}, Spec: corev1.NodeSpec{ProviderID: "thing://another"}}
-	l.must(shared.nodes.Create(t.Context(), heir))
+	successor := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: l.node.Name}, Spec: corev1.NodeSpec{ProviderID: "thing://another"}}
+	l.must(shared.nodes.Create(t.Context(), successor))
 	l.must(shared.client.Delete(t.Context(), l.machine))
 	for _, o := range []*unstructured.Unstructured{l.infra, l.config} {
 		l.must(shared.client.Get(t.Context(), client.ObjectKeyFromObject(o), o))
@@ -247,11 +279,11 @@ func TestANodeThatTookTheNameOfAnotherIsSpared(t *testing.T) {
 		err := shared.client.Get(t.Context(), client.ObjectKeyFromObject(l.machine), l.machine)
 		return apierrors.IsNotFound(err)
 	}).Should(gomega.BeTrue())
-	l.must(shared.nodes.Get(t.Context(), client.ObjectKeyFromObject(heir), heir))
+	l.must(shared.nodes.Get(t.Context(), client.ObjectKeyFromObject(successor), successor))
 }
 
 // pod creates a Pod on the Node; it has no kubelet, so that an evicted Pod stays with a deletion timestamp.
-func (l *life) pod() *corev1.Pod {
+func (l *testMachine) pod() *corev1.Pod {
 	l.Helper()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: l.machine.Namespace},
@@ -263,7 +295,7 @@ func (l *life) pod() *corev1.Pod {
 }
 
 // untilCached waits until the last write to the Node is in the cache of the connection.
-func (l *life) untilCached() {
+func (l *testMachine) untilCached() {
 	l.Helper()
 	l.must(shared.nodes.Get(l.Context(), client.ObjectKeyFromObject(l.node), l.node))
 	l.Eventually(func(g gomega.Gomega) {
@@ -276,7 +308,7 @@ func (l *life) untilCached() {
 }
 
 // wantEvicted waits until the Pod is evicted, and checks that the instance is not deleted before the Pod has ended.
-func (l *life) wantEvicted(pod *corev1.Pod) {
+func (l *testMachine) wantEvicted(pod *corev1.Pod) {
 	l.Helper()
 	l.Eventually(func(g gomega.Gomega) {
 		g.Expect(shared.client.Get(l.Context(), client.ObjectKeyFromObject(l.infra), l.infra)).To(gomega.Succeed())
@@ -292,8 +324,8 @@ func (l *life) wantEvicted(pod *corev1.Pod) {
 // providerID until the cloud controller manager writes it.
 func TestARegisteredAgainNodeIsDrained(t *testing.T) {
 	t.Parallel()
-	l := newLife(t, "m")
-	l.run()
+	l := newTestMachine(t, "m")
+	l.provision()
 	l.must(shared.nodes.Delete(t.Context(), l.node))
 	l.until(func(g gomega.Gomega, m *clusterv1.Machine) {
 		g.Expect(conditions.GetReason(m, clusterv1.MachineNodeReadyCondition)).To(gomega.Equal(clusterv1.MachineNodeDeletedReason))
@@ -310,7 +342,7 @@ func TestARegisteredAgainNodeIsDrained(t *testing.T) {
 // as it has no providerID.
 func TestANodeIsDrainedWhenItsProviderIDIsAssignedDuringDeletion(t *testing.T) {
 	t.Parallel()
-	l := newLife(t, "assigned-"+rand.String(5))
+	l := newTestMachine(t, "assigned-"+rand.String(5))
 	l.until(func(g gomega.Gomega, m *clusterv1.Machine) { g.Expect(m.Finalizers).NotTo(gomega.BeEmpty()) })
 	l.node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: l.machine.Name}}
 	l.must(shared.nodes.Create(t.Context(), l.node))
@@ -348,9 +380,9 @@ func TestANodeIsDrainedWhenItsProviderIDIsAssignedDuringDeletion(t *testing.T) {
 	}
 }
 
-// TestANodeThatNobodySawIsDeleted deletes a Machine whose host registered its Node after the last look at the cache, and
+// TestAnUnobservedNodeIsDeleted deletes a Machine whose host registered its Node after the last look at the cache, and
 // another whose name is that of a Node of something else.
-func TestANodeThatNobodySawIsDeleted(t *testing.T) {
+func TestAnUnobservedNodeIsDeleted(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		providerID string
@@ -362,8 +394,8 @@ func TestANodeThatNobodySawIsDeleted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLife(t, "m")
-			l.run()
+			l := newTestMachine(t, "m")
+			l.provision()
 			registered := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "unseen-" + l.machine.Namespace}, Spec: corev1.NodeSpec{ProviderID: test.providerID}}
 			if test.want {
 				registered.Spec.ProviderID += "/" + l.machine.Namespace
@@ -389,7 +421,7 @@ func TestANodeThatNobodySawIsDeleted(t *testing.T) {
 // Nothing has to be there for a Machine that stands alone to be deleted after its Cluster.
 func TestAMachineOutlivesItsCluster(t *testing.T) {
 	t.Parallel()
-	l := newLife(t, "m")
+	l := newTestMachine(t, "m")
 	l.until(func(g gomega.Gomega, m *clusterv1.Machine) { g.Expect(m.OwnerReferences).NotTo(gomega.BeEmpty()) })
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: l.machine.Namespace, Name: "c"}}
 	l.must(shared.client.Delete(t.Context(), cluster))
@@ -411,11 +443,11 @@ func TestAMachineOutlivesItsCluster(t *testing.T) {
 	}).Should(gomega.BeTrue())
 }
 
-// TestWhatLeadsToTheNodeIsWrittenFirst deletes a Machine before any status says which Node is its own. It is paused for the
+// TestProviderIDAndNodeRefAreWrittenBeforeTheInstanceIsDeleted deletes a Machine before any status has its Node. It is paused for the
 // controller, so that the test takes the steps.
-func TestWhatLeadsToTheNodeIsWrittenFirst(t *testing.T) {
+func TestProviderIDAndNodeRefAreWrittenBeforeTheInstanceIsDeleted(t *testing.T) {
 	t.Parallel()
-	l := newLife(t, "m")
+	l := newTestMachine(t, "m")
 	l.until(func(g gomega.Gomega, m *clusterv1.Machine) {
 		before := m.DeepCopy()
 		m.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}

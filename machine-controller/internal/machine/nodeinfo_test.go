@@ -39,8 +39,8 @@ func TestNodeInfoIsBounded(t *testing.T) {
 // TestTextsOfAKubeletDoNotStopTheStatus writes into a Node what its API allows and the status of a Machine does not.
 func TestTextsOfAKubeletDoNotStopTheStatus(t *testing.T) {
 	t.Parallel()
-	l := newLife(t, "m")
-	l.run()
+	l := newTestMachine(t, "m")
+	l.provision()
 	l.must(shared.nodes.Get(t.Context(), client.ObjectKeyFromObject(l.node), l.node))
 	before := l.node.DeepCopy()
 	for i := range l.node.Status.Conditions {

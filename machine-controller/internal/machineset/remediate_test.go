@@ -5,170 +5,239 @@ package machineset
 
 import (
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"drover.io/machine-controller/internal/health"
+	"drover.io/machine-controller/internal/machineset/creation"
+	"drover.io/machine-controller/internal/workload"
 )
 
-// unhealthyMachine is a Machine created that many minutes after the hour.
-func unhealthyMachine(name string, minute int, changes ...func(*clusterv1.Machine)) *clusterv1.Machine {
-	at := time.Date(2026, 3, 1, 12, minute, 0, 0, time.UTC)
-	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(at)}}
-	for _, change := range changes {
-		change(m)
+// stored is a set with Machines on an API server, and the reconciler of it.
+type stored struct {
+	*Reconciler
+	client client.Client
+	set    *clusterv1.MachineSet
+}
+
+// store creates a set of that many replicas with both templates and with Machines, of which those whose names begin with
+// "failed" have failed a health check and those that begin with "deleting" are being deleted.
+func store(t *testing.T, replicas int32, change func(*clusterv1.MachineSet), names ...string) *stored {
+	t.Helper()
+	cluster, set := clusterAndSet()
+	set.Spec.Replicas, set.Status = &replicas, clusterv1.MachineSetStatus{}
+	if change != nil {
+		change(set)
 	}
-	return m
+	objects := []client.Object{cluster, set}
+	for _, name := range names {
+		m := creation.NewMachine(set, name)
+		m.Status.NodeRef.Name = name // it has joined
+		if name[0] == 'f' {
+			healthCheckFailed(m)
+		}
+		objects = append(objects, m)
+	}
+	r, inner := reconcilerWith(t, interceptor.Funcs{}, objects...)
+	for kind, version := range map[string]string{"ThingMachineTemplate": infraVersion, "ThingConfigTemplate": bootstrapVersion} {
+		o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"size": "big"}}}}}
+		o.SetAPIVersion(version)
+		o.SetKind(kind)
+		o.SetNamespace(set.Namespace)
+		o.SetName("t")
+		if err := inner.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, o := range objects[2:] {
+		if o.GetName()[0] == 'd' {
+			if err := inner.Delete(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return &stored{r, inner, set}
 }
 
-func healthCheckFailed(m *clusterv1.Machine) {
-	for _, kind := range []string{clusterv1.MachineHealthCheckSucceededCondition, clusterv1.MachineOwnerRemediatedCondition} {
-		conditions.Set(m, metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: "Test"})
+// reconcileOnce reconciles the set.
+func (s *stored) reconcileOnce(t *testing.T) {
+	t.Helper()
+	if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(s.set), s.set); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Reconcile(t.Context(), s.set); err != nil {
+		t.Fatal(err)
 	}
 }
 
-func beingDeleted(m *clusterv1.Machine) { m.DeletionTimestamp = &m.CreationTimestamp }
-
-func annotatedForRemediation(m *clusterv1.Machine) {
-	m.Annotations = map[string]string{clusterv1.RemediateMachineAnnotation: ""}
-}
-
-func replacementOf(name string) func(*clusterv1.Machine) {
-	return func(m *clusterv1.Machine) { health.SetReplacement(m, health.Replacement{Machine: name, Attempt: 1}) }
-}
-
-func names(machines []*clusterv1.Machine) []string {
-	all := []string{}
-	for _, m := range machines {
-		all = append(all, m.Name)
+// machines are the names of the Machines, and whether each is being deleted. One that the test did not name is "new".
+func (s *stored) machines(t *testing.T, names ...string) map[string]bool {
+	t.Helper()
+	list := &clusterv1.MachineList{}
+	if err := s.client.List(t.Context(), list, client.InNamespace(s.set.Namespace)); err != nil {
+		t.Fatal(err)
 	}
-	return all
+	known := map[string]bool{}
+	for _, name := range names {
+		known[name] = true
+	}
+	found := map[string]bool{}
+	for _, m := range list.Items {
+		name := m.Name
+		if !known[name] {
+			name = "new"
+		}
+		found[name] = m.DeletionTimestamp != nil
+	}
+	return found
 }
 
-func TestRemediationOrder(t *testing.T) {
+func TestRemediation(t *testing.T) {
 	t.Parallel()
-	waiting := remediationCandidates([]*clusterv1.Machine{
-		unhealthyMachine("well", 9),
-		unhealthyMachine("old", 1, healthCheckFailed),
-		unhealthyMachine("gone", 8, healthCheckFailed, beingDeleted),
-		unhealthyMachine("twin-b", 3, healthCheckFailed),
-		unhealthyMachine("twin-a", 3, healthCheckFailed),
-		unhealthyMachine("ordered", 2, healthCheckFailed, annotatedForRemediation),
-		unhealthyMachine("exempt", 5, healthCheckFailed, func(m *clusterv1.Machine) {
-			m.Annotations = map[string]string{clusterv1.MachineSkipRemediationAnnotation: ""}
-		}),
-		unhealthyMachine("paused", 6, healthCheckFailed, func(m *clusterv1.Machine) { m.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} }),
-		unhealthyMachine("told-only", 7, func(m *clusterv1.Machine) {
-			conditions.Set(m, metav1.Condition{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionFalse, Reason: "Test"})
-		}),
-	})
-	if diff := cmp.Diff([]string{"ordered", "twin-a", "twin-b", "old"}, names(waiting)); diff != "" {
-		t.Errorf("order (-want +got):\n%s", diff)
-	}
-}
-
-func TestWithinBudget(t *testing.T) {
-	t.Parallel()
-	a, b, c := unhealthyMachine("a", 3, healthCheckFailed), unhealthyMachine("b", 2, healthCheckFailed), unhealthyMachine("c", 1, healthCheckFailed)
-	tests := map[string]struct {
-		others    []*clusterv1.Machine
-		vacancies []health.Vacancy
-		limit     int
-		now       []string
+	for name, test := range map[string]struct {
+		replicas int32
+		machines []string
+		change   func(*clusterv1.MachineSet)
+		guard    func(*stored)
+		want     map[string]bool
 	}{
-		"takes as many as there are places": {limit: 2, now: []string{"a", "b"}},
-		"takes all when there is room":      {limit: 9, now: []string{"a", "b", "c"}},
-		"takes none when none may":          {limit: 0, now: []string{}},
-		"leaves a place to what is leaving": {limit: 2, others: []*clusterv1.Machine{unhealthyMachine("d", 1, healthCheckFailed, beingDeleted)}, now: []string{"a"}},
-		"leaves a place to an empty one":    {limit: 2, vacancies: []health.Vacancy{{Machine: "gone"}}, now: []string{"a"}},
-		"leaves a place to a replacement":   {limit: 2, others: []*clusterv1.Machine{unhealthyMachine("d", 1, replacementOf("gone"))}, now: []string{"a"}},
-		"takes none beyond the limit":       {limit: 1, vacancies: []health.Vacancy{{Machine: "x"}, {Machine: "y"}}, now: []string{}},
-	}
-	for name, test := range tests {
+		"it deletes an unhealthy Machine": {
+			replicas: 3, machines: []string{"failed", "a", "b"}, want: map[string]bool{"failed": true, "a": false, "b": false},
+		},
+		"it creates none in the reconcile that deletes one": {
+			replicas: 4, machines: []string{"failed", "a", "b"}, want: map[string]bool{"failed": true, "a": false, "b": false},
+		},
+		"it does not wait for Machines of a scale-down": {
+			replicas: 3, machines: []string{"deleting", "failed", "a", "b"},
+			want: map[string]bool{"deleting": true, "failed": true, "a": false, "b": false},
+		},
+		"it leaves a surplus to the scale-down": {
+			replicas: 1, machines: []string{"failed", "a"}, want: map[string]bool{"failed": true, "a": false},
+		},
+		"it keeps Machines while the workload cluster is unreachable": {
+			replicas: 3, machines: []string{"failed", "a", "b"}, want: map[string]bool{"failed": false, "a": false, "b": false},
+			guard: func(s *stored) {
+				s.Guard.Workload = func(client.ObjectKey) workload.State {
+					return workload.State{Connected: true, ConsecutiveFailures: 1, Claim: workload.Claim{Status: workload.ClaimHeld}}
+				}
+			},
+		},
+		"it replaces one at a time": {
+			replicas: 6, machines: []string{"failed-1", "failed-2", "a", "b", "c", "d"},
+			want: map[string]bool{"failed-1": true, "failed-2": false, "a": false, "b": false, "c": false, "d": true},
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			waiting := []*clusterv1.Machine{a, b, c}
-			now, wait := withinBudget(waiting, append(test.others, waiting...), test.vacancies, test.limit)
-			if diff := cmp.Diff(test.now, names(now)); diff != "" {
-				t.Errorf("now (-want +got):\n%s", diff)
+			s := store(t, test.replicas, test.change, test.machines...)
+			if test.guard != nil {
+				cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.set.Namespace, Name: "c"}}
+				if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(cluster), cluster); err != nil {
+					t.Fatal(err)
+				}
+				cluster.Status.Initialization.ControlPlaneInitialized = new(true)
+				if err := s.client.Status().Update(t.Context(), cluster); err != nil {
+					t.Fatal(err)
+				}
+				test.guard(s)
 			}
-			if len(now)+len(wait) != len(waiting) {
-				t.Errorf("%d now and %d later make %d", len(now), len(wait), len(waiting))
+			s.reconcileOnce(t)
+			if diff := cmp.Diff(test.want, s.machines(t, test.machines...)); diff != "" {
+				t.Errorf("Machines, and whether they are being deleted (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestMatchReplacements(t *testing.T) {
+// TestSupersededSetLeavesRemediationToTheRollout has an unhealthy Machine in a set whose MachineDeployment has a newer one.
+func TestSupersededSetLeavesRemediationToTheRollout(t *testing.T) {
 	t.Parallel()
-	before := unhealthyMachine("", 5).CreationTimestamp
-	first := health.Vacancy{Machine: "a", Attempt: 1, Newest: before}
-	second := health.Vacancy{Machine: "b", Attempt: 2, Newest: before}
-	tests := map[string]struct {
-		machines  []*clusterv1.Machine
-		vacancies []health.Vacancy
-		want      map[string]health.Replacement
-	}{
-		"pairs a place with who came after": {
-			machines: []*clusterv1.Machine{unhealthyMachine("elder", 5), unhealthyMachine("new", 6)}, vacancies: []health.Vacancy{first},
-			want: map[string]health.Replacement{"new": {Machine: "a", Attempt: 1}},
-		},
-		"pairs each place with another": {
-			machines: []*clusterv1.Machine{unhealthyMachine("new-2", 7), unhealthyMachine("new-1", 6)}, vacancies: []health.Vacancy{first, second},
-			want: map[string]health.Replacement{"new-1": {Machine: "a", Attempt: 1}, "new-2": {Machine: "b", Attempt: 2}},
-		},
-		"waits while the Machine is there": {
-			machines: []*clusterv1.Machine{unhealthyMachine("a", 1, beingDeleted), unhealthyMachine("new", 6)}, vacancies: []health.Vacancy{first},
-		},
-		"is over when somebody has the place": {
-			machines: []*clusterv1.Machine{unhealthyMachine("new", 6, replacementOf("a")), unhealthyMachine("other", 7)}, vacancies: []health.Vacancy{first},
-		},
-		"passes over what is leaving": {
-			machines: []*clusterv1.Machine{unhealthyMachine("new", 6, beingDeleted)}, vacancies: []health.Vacancy{first},
-		},
+	s := store(t, 1, nil, "failed")
+	md := validDeployment(s.set.Namespace)
+	md.Spec.Template.Spec.Version, md.Spec.ClusterName = "v1.36.9", "c"
+	if err := s.client.Create(t.Context(), md); err != nil {
+		t.Fatal(err)
 	}
-	for name, test := range tests {
+	before := s.set.DeepCopy()
+	s.set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(md, clusterv1.GroupVersion.WithKind("MachineDeployment"))}
+	if err := s.client.Patch(t.Context(), s.set, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the first gives the Machine the label of the MachineDeployment
+		s.reconcileOnce(t)
+	}
+	m := &clusterv1.Machine{}
+	if err := s.client.Get(t.Context(), client.ObjectKey{Namespace: s.set.Namespace, Name: "failed"}, m); err != nil {
+		t.Fatal(err)
+	}
+	if reason := conditions.GetReason(m, clusterv1.MachineOwnerRemediatedCondition); reason != clusterv1.MachineSetMachineCannotBeRemediatedReason || m.DeletionTimestamp != nil {
+		t.Errorf("the reason is %q, deleted at %v", reason, m.DeletionTimestamp)
+	}
+}
+
+func TestScale(t *testing.T) {
+	t.Parallel()
+	foreign := func(s *stored) {
+		s.Guard.Workload = func(client.ObjectKey) workload.State {
+			return workload.State{Connected: true, Claim: workload.Claim{Status: workload.ClaimForeign, Message: "another acts"}}
+		}
+	}
+	for name, test := range map[string]struct {
+		replicas int32
+		machines []string
+		guard    func(*stored)
+		want     map[string]bool
+	}{
+		"it creates what is missing":                         {replicas: 2, machines: []string{"a"}, want: map[string]bool{"a": false, "new": false}},
+		"it counts Machines that are being deleted":          {replicas: 2, machines: []string{"deleting", "a"}, want: map[string]bool{"deleting": true, "a": false}},
+		"it deletes a surplus, those being deleted first":    {replicas: 1, machines: []string{"deleting", "a"}, want: map[string]bool{"deleting": true, "a": false}},
+		"it deletes all of a set of none":                    {replicas: 0, machines: []string{"a", "b"}, want: map[string]bool{"a": true, "b": true}},
+		"it creates none that another manager may have":      {replicas: 2, machines: []string{"a"}, guard: foreign, want: map[string]bool{"a": false}},
+		"it deletes no surplus that another manager may use": {replicas: 0, machines: []string{"a"}, guard: foreign, want: map[string]bool{"a": false}},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := map[string]health.Replacement{}
-			for m, replacement := range matchReplacements(test.machines, test.vacancies) {
-				got[m.Name] = replacement
+			s := store(t, test.replicas, nil, test.machines...)
+			if test.guard != nil {
+				test.guard(s)
 			}
-			if test.want == nil {
-				test.want = map[string]health.Replacement{}
-			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("successions (-want +got):\n%s", diff)
+			s.reconcileOnce(t)
+			if diff := cmp.Diff(test.want, s.machines(t, test.machines...)); diff != "" {
+				t.Errorf("Machines, and whether they are being deleted (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestRelevantVacancies(t *testing.T) {
+// TestRepairCreatesMissingChildren has a Machine that reports that its children do not exist.
+func TestRepairCreatesMissingChildren(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
-		machines []*clusterv1.Machine
-		desired  int
-		kept     int
-	}{
-		"keeps that of a Machine on its way out":                 {machines: []*clusterv1.Machine{unhealthyMachine("a", 1, beingDeleted)}, desired: 1, kept: 1},
-		"keeps that of a Machine about to go":                    {machines: []*clusterv1.Machine{unhealthyMachine("a", 1, healthCheckFailed)}, desired: 1, kept: 1},
-		"drops that of a Machine that may stay":                  {machines: []*clusterv1.Machine{unhealthyMachine("a", 1)}, desired: 1},
-		"keeps that of a place to be filled":                     {machines: []*clusterv1.Machine{unhealthyMachine("z", 1)}, desired: 2, kept: 1},
-		"keeps that of a place while a surplus takes long to go": {machines: []*clusterv1.Machine{unhealthyMachine("y", 0, beingDeleted), unhealthyMachine("x", 0, beingDeleted), unhealthyMachine("z", 1)}, desired: 2, kept: 1},
-		"drops that of a place nobody wants":                     {machines: []*clusterv1.Machine{unhealthyMachine("z", 1)}, desired: 1},
-		"drops that of a place that was filled":                  {machines: []*clusterv1.Machine{unhealthyMachine("z", 1, replacementOf("a"))}, desired: 2},
+	s := store(t, 1, nil, "a")
+	m := &clusterv1.Machine{}
+	if err := s.client.Get(t.Context(), client.ObjectKey{Namespace: s.set.Namespace, Name: "a"}, m); err != nil {
+		t.Fatal(err)
 	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if kept := relevantVacancies([]health.Vacancy{{Machine: "a"}}, test.machines, test.desired); len(kept) != test.kept {
-				t.Errorf("kept %v, want %d", kept, test.kept)
-			}
-		})
+	before := m.DeepCopy()
+	for _, kind := range []string{clusterv1.MachineBootstrapConfigReadyCondition, clusterv1.MachineInfrastructureReadyCondition} {
+		conditions.Set(m, metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: clusterv1.ObjectDoesNotExistReason})
+	}
+	if err := s.client.Status().Patch(t.Context(), m, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second time they exist
+		s.reconcileOnce(t)
+	}
+	for kind, version := range map[string]string{"ThingMachine": infraVersion, "ThingConfig": bootstrapVersion} {
+		o := &unstructured.Unstructured{}
+		o.SetAPIVersion(version)
+		o.SetKind(kind)
+		if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(m), o); err != nil || !metav1.IsControlledBy(o, m) {
+			t.Errorf("%s: owners %v, error %v", kind, o.GetOwnerReferences(), err)
+		}
 	}
 }
