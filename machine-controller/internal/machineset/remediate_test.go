@@ -154,29 +154,44 @@ func TestRemediation(t *testing.T) {
 	}
 }
 
-// TestSupersededSetLeavesRemediationToTheRollout has an unhealthy Machine in a set whose MachineDeployment has a newer one.
+// TestSupersededSetLeavesRemediationToTheRollout has an unhealthy Machine in a set whose MachineDeployment has another template,
+// before and after the MachineSet of that template exists.
 func TestSupersededSetLeavesRemediationToTheRollout(t *testing.T) {
 	t.Parallel()
-	s := store(t, 1, nil, "failed")
-	md := validDeployment(s.set.Namespace)
-	md.Spec.Template.Spec.Version, md.Spec.ClusterName = "v1.36.9", "c"
-	if err := s.client.Create(t.Context(), md); err != nil {
-		t.Fatal(err)
-	}
-	before := s.set.DeepCopy()
-	s.set.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(md, clusterv1.GroupVersion.WithKind("MachineDeployment"))}
-	if err := s.client.Patch(t.Context(), s.set, client.MergeFrom(before)); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 { // the first gives the Machine the label of the MachineDeployment
-		s.reconcileOnce(t)
-	}
-	m := &clusterv1.Machine{}
-	if err := s.client.Get(t.Context(), client.ObjectKey{Namespace: s.set.Namespace, Name: "failed"}, m); err != nil {
-		t.Fatal(err)
-	}
-	if reason := conditions.GetReason(m, clusterv1.MachineOwnerRemediatedCondition); reason != clusterv1.MachineSetMachineCannotBeRemediatedReason || m.DeletionTimestamp != nil {
-		t.Errorf("the reason is %q, deleted at %v", reason, m.DeletionTimestamp)
+	for name, exists := range map[string]bool{"before the new MachineSet exists": false, "after the new MachineSet exists": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := store(t, 1, nil, "failed")
+			md := validDeployment(s.set.Namespace)
+			md.Spec.Template.Spec.Version, md.Spec.ClusterName = "v1.36.9", "c"
+			if err := s.client.Create(t.Context(), md); err != nil {
+				t.Fatal(err)
+			}
+			owners := []metav1.OwnerReference{*metav1.NewControllerRef(md, clusterv1.GroupVersion.WithKind("MachineDeployment"))}
+			if exists {
+				newer := machineSet(s.set.Namespace)
+				newer.Name, newer.OwnerReferences = "newer", owners
+				newer.Spec.Replicas, newer.Spec.Template.Spec = new(int32(0)), *md.Spec.Template.Spec.DeepCopy()
+				if err := s.client.Create(t.Context(), newer); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before := s.set.DeepCopy()
+			s.set.OwnerReferences = owners
+			if err := s.client.Patch(t.Context(), s.set, client.MergeFrom(before)); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 { // the first gives the Machine the label of the MachineDeployment
+				s.reconcileOnce(t)
+			}
+			m := &clusterv1.Machine{}
+			if err := s.client.Get(t.Context(), client.ObjectKey{Namespace: s.set.Namespace, Name: "failed"}, m); err != nil {
+				t.Fatal(err)
+			}
+			if reason := conditions.GetReason(m, clusterv1.MachineOwnerRemediatedCondition); reason != clusterv1.MachineSetMachineCannotBeRemediatedReason || m.DeletionTimestamp != nil {
+				t.Errorf("the reason is %q, deleted at %v", reason, m.DeletionTimestamp)
+			}
+		})
 	}
 }
 
