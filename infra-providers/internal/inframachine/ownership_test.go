@@ -194,6 +194,32 @@ func TestForeignInstanceAndAnUntaggedOne(t *testing.T) {
 	}
 }
 
+// TestUntaggedInstanceWithoutAProviderID: only Delete reports that the instance with the machine's UID lacks tags, and a
+// read a moment later finds nothing.
+func TestUntaggedInstanceWithoutAProviderID(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t, fake.Options{})
+	machine, _ := r.machine("worker")
+	if _, err := r.reconcile(machine); err != nil {
+		t.Fatal(err)
+	}
+	r.faults = func(call fake.Call) fake.Fault {
+		switch call.Operation {
+		case "delete":
+			return fake.Fault{Err: &driver.NotOwnedError{ProviderID: "fake:///z/own", Asked: call.Identity}}
+		case "get":
+			return fake.Fault{Err: &driver.NotFoundError{What: "instance"}}
+		}
+		return fake.Fault{}
+	}
+	r.delete(machine)
+	r.settle(machine)
+	if len(machine.Finalizers) == 0 {
+		t.Fatal("the finalizer was removed while an instance may be the machine's own")
+	}
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceTagsMissingReason)
+}
+
 // TestDeletionWithoutAnIdentity: the answer to the creation was stored nowhere, and the annotation with the
 // identity was removed.
 func TestDeletionWithoutAnIdentity(t *testing.T) {
