@@ -174,3 +174,52 @@ func TestTagKeepsTagsOfOtherMachines(t *testing.T) {
 		}
 	}
 }
+
+// TestTagKeepsTagsOfTheSameUID: the author of a machine may choose the UID of another machine.
+func TestTagKeepsTagsOfTheSameUID(t *testing.T) {
+	t.Parallel()
+	ec2 := newWorld(t, awsfake.Options{})
+	own := driver.Identity{UID: "u", Name: "worker", Owner: driver.Owner{UID: "1", Namespace: "own", Name: "home"}}
+	other := driver.Identity{UID: "u", Name: "worker", Owner: driver.Owner{UID: "2", Namespace: "other", Name: "home"}}
+	for subnet, id := range map[string]driver.Identity{awsfake.SubnetA: own, awsfake.SubnetB: other} {
+		ec2.cloud.HideNext(1) // neither creation finds the other instance
+		if _, err := ec2.connect(t).Create(t.Context(), newRequest(id, newConfig(t, func(s *infrav1.AWSMachineSpec) { s.Subnet.ID = subnet }))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := ec2.connect(t)
+	_ = listInstanceIDs(t, d) // the read that omits the second
+	namespaces := ec2.cloud.Tags(driver.TagClusterNamespace)
+	own.Owner.UID = "3"
+	if err := d.(driver.Tagger).Tag(t.Context(), own); err != nil {
+		t.Fatal(err)
+	}
+	for id, cluster := range ec2.cloud.Tags(driver.TagClusterUID) {
+		if want := map[string]string{"own": "3", "other": "2"}[namespaces[id]]; cluster != want {
+			t.Errorf("%s of namespace %s has the Cluster UID %s, want %s", id, namespaces[id], cluster, want)
+		}
+	}
+}
+
+// TestGetPrefersTheOldestRunningInstance has two instances of one machine.
+func TestGetPrefersTheOldestRunningInstance(t *testing.T) {
+	t.Parallel()
+	ec2 := newWorld(t, awsfake.Options{TerminatedReads: 10})
+	var ids []string
+	for _, subnet := range []string{awsfake.SubnetA, awsfake.SubnetB} {
+		ec2.cloud.HideNext(1)
+		created, err := ec2.connect(t).Create(t.Context(), newRequest(identity, newConfig(t, func(s *infrav1.AWSMachineSpec) { s.Subnet.ID = subnet })))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, created.ID)
+	}
+	d := ec2.connect(t)
+	_ = listInstanceIDs(t, d) // the read that omits the second
+	for step, want := range ids {
+		if got, err := d.Get(t.Context(), identity); err != nil || got.ID != want {
+			t.Errorf("step %d: got %q and %v, want %q", step, got.ID, err, want)
+		}
+		ec2.cloud.Terminate(want)
+	}
+}

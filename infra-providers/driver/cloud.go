@@ -37,7 +37,7 @@ type Template[M Machine] interface {
 	GetStatus() *infrav1.MachineTemplateStatus
 }
 
-// Account says which account, region and credentials a machine wants. It MUST be found without
+// Account is the account, region and credentials of a machine. It MUST be found without
 // validation, so that a machine with a bad spec can be deleted.
 type Account struct {
 	// SecretName is the Secret with the credentials, in the machine's namespace. Empty means the
@@ -66,7 +66,7 @@ type Limits struct {
 // Credentials are the data of the Secret that an Account names; nil without one.
 type Credentials map[string][]byte
 
-// Cloud is all that generic code needs to know about a cloud: the one line per cloud.
+// Cloud is all that generic code needs of a cloud.
 type Cloud[M Machine, C any] struct {
 	// Name is the short name of the cloud, used in metrics and names.
 	Name string
@@ -74,13 +74,13 @@ type Cloud[M Machine, C any] struct {
 	NewMachine     func() M
 	NewMachineList func() MachineList
 	NewTemplate    func() Template[M]
-	// Config turns what the user may say into what the cloud is asked. The zone is the failure domain that
+	// Config converts the spec of a machine to what the cloud is asked for. The zone is the failure domain that
 	// the Machine was given and wins over the machine's own; empty when it has none. It fails with
 	// InvalidConfigurationError only.
 	Config func(machine M, zone string) (C, error)
 	// NoCredentials is true for a cloud that needs none, so that any namespace may use it without a Secret.
 	NoCredentials bool
-	// Account says how to reach the cloud for a machine.
+	// Account returns the account of a machine.
 	Account func(machine M) Account
 	// Alternatives returns what to ask for instead, in order, where the cloud has no room or quota for the
 	// configuration; nil for a cloud that has no choice to offer. It MUST be a pure function of the
@@ -89,7 +89,7 @@ type Cloud[M Machine, C any] struct {
 	// The next one is asked for only after the cloud refused the one before to this very machine with
 	// InsufficientCapacityError or QuotaExceededError, so an answer that was lost never makes two instances.
 	Alternatives func(config C) []C
-	// Place says which instance type is asked for in which zone, so that a pair without room can be put
+	// Place returns the instance type and the zone of a configuration, so that a pair without room can be put
 	// aside; nil for a cloud without such shortages. What is sold apart, as spot is from on demand, MUST
 	// have a name of its own.
 	Place func(config C) (instanceType, zone string)

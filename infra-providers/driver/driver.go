@@ -3,7 +3,7 @@
 
 // Package driver is the seam between the generic machine reconciler and one cloud. A cloud implements
 // Driver over its own configuration type and describes itself in one Cloud value; everything else
-// (finalizers, phases, conditions, retries, inventories) is generic and knows no cloud.
+// (finalizers, phases, conditions, retries, inventories) is generic.
 //
 // It owns the contract: the verbs, the identity that makes creation happen exactly once, and the error
 // kinds. It does no I/O. docs/contracts/driver.md repeats the contract as a table and package drivertest
@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Driver speaks to one account of one cloud in one region. C is the cloud's configuration of one
+// Driver is the client of one account of one cloud in one region. C is the cloud's configuration of one
 // instance: decoded, defaulted and validated before it gets here.
 //
 // Every method MUST return soon after ctx is done, MUST NOT wait for an instance to change state, MUST be
@@ -45,14 +45,14 @@ type Driver[C any] interface {
 	Create(ctx context.Context, req Request[C]) (Instance, error)
 
 	// Get returns the instance of an Identity by a direct read. It MUST look by ProviderID when there is
-	// one and by UID otherwise, MUST fail with NotFoundError when the cloud says that there is none, with
+	// one and by UID otherwise, MUST fail with NotFoundError when the cloud answers that there is none, with
 	// NotOwnedError when the one found carries other tags, and MUST NOT fail with NotFoundError for any
 	// other reason. An instance that is terminated but still listed MAY be returned as Terminated.
 	Get(ctx context.Context, id Identity) (Instance, error)
 
 	// Delete asks the cloud to remove the instance and everything made beside it. It MUST be idempotent,
 	// MUST succeed when nothing is left, MUST refuse with NotOwnedError to touch what carries other tags,
-	// and MUST also clean up what a half-finished Create left. It MUST NOT delete disks that somebody else
+	// and MUST also clean up what a half-finished Create left. It MUST NOT delete disks that others
 	// attached, such as the volumes of a Node that was lost before they were detached. It MAY return before
 	// the instance is gone: the caller verifies by Get, and calls Delete again when the instance is neither Stopping
 	// nor gone, or when it is Stopping and StepDue. A removal of several steps takes one with each call.
@@ -64,7 +64,7 @@ type Driver[C any] interface {
 	List(ctx context.Context, owner Owner) iter.Seq2[Instance, error]
 }
 
-// AccountIdentifier tells which account of the cloud the credentials lead to. Every driver must have it.
+// AccountIdentifier is the ability to identify the account that the credentials lead to. Every driver must have it.
 type AccountIdentifier interface {
 	// AccountID MUST return a name of the account, project or server that is the same for all credentials of it, MUST
 	// NOT change while the account exists, and MUST be different for any two accounts anywhere: an instance that is
@@ -84,7 +84,7 @@ type Provisioner interface {
 	//
 	// What is left to do MUST be derived from the cloud, so that another process goes on where one died. Provision
 	// MUST be idempotent, also when an answer was lost or callers race. It MUST NOT make a second instance, MUST NOT
-	// change an instance that is finished, MUST NOT start what somebody stopped, and MUST NOT take a step of one that
+	// change an instance that is finished, MUST NOT start one that was stopped, and MUST NOT take a step of one that
 	// is being deleted. A step that fails for a reason that may pass MUST be repeated by a later call after a pause; the
 	// reason is the Message of the instance until then.
 	//
@@ -93,15 +93,15 @@ type Provisioner interface {
 	Provision(ctx context.Context, id Identity) (Instance, error)
 }
 
-// Sizer is the optional ability to tell what an instance offers before there is one, for scaling from zero.
+// Sizer is the optional ability to return the size of an instance before it exists, for scaling from zero.
 type Sizer[C any] interface {
 	// Size MUST answer from the configuration and what the cloud publishes, without an instance. It MUST
 	// fail with InvalidConfigurationError for an instance type that the cloud does not have.
 	Size(ctx context.Context, config C) (Size, error)
 }
 
-// ImageFinder is the optional ability to tell which image an instance would start from before there is one, so
-// that a template without an image is found out before machines are made from it.
+// ImageFinder is the optional ability to find the image of an instance before it exists, so that a template without an
+// image is detected before machines are created from it.
 type ImageFinder[C any] interface {
 	// FindImage MUST answer from the configuration and the cloud, without an instance, and MUST change nothing.
 	// It MUST find the image that Create would take now. It MUST fail with InvalidConfigurationError, naming the
@@ -112,7 +112,7 @@ type ImageFinder[C any] interface {
 	FindImage(ctx context.Context, config C) (Image, error)
 }
 
-// Notifier is the optional ability to tell when an instance changed, so that nobody needs to poll.
+// Notifier is the optional ability to report that an instance changed, so that no polling is needed.
 type Notifier interface {
 	// Notify registers a function that MUST be called after every change of an instance's state, and MUST
 	// NOT block. It MAY be called spuriously.
@@ -120,7 +120,7 @@ type Notifier interface {
 }
 
 // Tagger is the optional ability to change the tags of what exists. A Cluster has another UID once it moved
-// to another management cluster, and what is left behind there can be told to be its only by that UID.
+// to another management cluster, and only that UID identifies what belongs to it there.
 type Tagger interface {
 	// Tag MUST put the owner of the Identity into the tags of the instance and of everything made beside it.
 	// It MUST find them as Get does, MUST be idempotent, and MUST refuse with NotOwnedError to touch what
@@ -129,14 +129,13 @@ type Tagger interface {
 	Tag(ctx context.Context, id Identity) error
 }
 
-// Restarter is the optional ability to restart an instance that hangs, as pulling its plug and putting it back
-// would.
+// Restarter is the optional ability to restart an instance that hangs, as a power cycle would.
 type Restarter interface {
 	// Restart MUST ask the cloud for a hard reset of the instance, or for the hardest restart that it has. It
 	// MUST find the instance as Get does, MUST fail with NotFoundError when there is none, and MUST refuse with
 	// NotOwnedError to touch what carries other tags.
 	//
-	// It MUST fail with NotRunningError unless the instance is Running: it MUST NOT start what somebody stopped.
+	// It MUST fail with NotRunningError unless the instance is Running: it MUST NOT start one that was stopped.
 	// It MUST NOT wait for the instance to be up again, MUST NOT change the instance in any other way, and MUST
 	// NOT touch what was made beside it. Called twice, it MAY restart the instance twice and MUST do no other
 	// harm; while a restart is under way it MAY fail with an error that passes.

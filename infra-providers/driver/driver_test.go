@@ -14,7 +14,7 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-func TestErrorKindsAreToldApart(t *testing.T) {
+func TestErrorKinds(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("cause")
 	kinds := map[string]func(error) bool{
@@ -52,7 +52,7 @@ func TestErrorKindsAreToldApart(t *testing.T) {
 	}
 }
 
-func TestIdentityChecksWhatWasFound(t *testing.T) {
+func TestIdentityCheck(t *testing.T) {
 	t.Parallel()
 	found := driver.Identity{UID: "u", Name: "m", Owner: driver.Owner{UID: "c", Namespace: "n", Name: "home"}, ProviderID: "p"}
 	for name, test := range map[string]struct {
@@ -90,8 +90,49 @@ func TestIdentityChecksWhatWasFound(t *testing.T) {
 	}
 }
 
-// TestWhatLacksTagsIsNobodys: it may be ours, which what carries other tags is not.
-func TestWhatLacksTagsIsNobodys(t *testing.T) {
+// TestEmptyFieldsMatchNothing: fields that are empty on both sides prove nothing.
+func TestEmptyFieldsMatchNothing(t *testing.T) {
+	t.Parallel()
+	full := driver.Identity{UID: "u", Name: "m", Owner: driver.Owner{UID: "c", Namespace: "n", Name: "home"}, ProviderID: "p"}
+	for name, test := range map[string]struct {
+		asked, found func(*driver.Identity)
+	}{
+		"a lost UID and tags without one": {func(id *driver.Identity) { id.UID = "" }, func(id *driver.Identity) { id.UID = "" }},
+		"a lost UID and no UID of the Cluster on either side": {
+			func(id *driver.Identity) { id.UID, id.Owner.UID = "", "" }, func(id *driver.Identity) { id.Owner.UID = "" },
+		},
+		"no name on either side":      {func(id *driver.Identity) { id.Name = "" }, func(id *driver.Identity) { id.Name = "" }},
+		"no namespace on either side": {func(id *driver.Identity) { id.Owner.Namespace = "" }, func(id *driver.Identity) { id.Owner.Namespace = "" }},
+		"no Cluster on either side":   {func(id *driver.Identity) { id.Owner.Name = "" }, func(id *driver.Identity) { id.Owner.Name = "" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			asked, found := full, full
+			test.asked(&asked)
+			test.found(&found)
+			if err := asked.Check(found); !driver.IsNotOwned(err) {
+				t.Errorf("got %v, want a NotOwnedError", err)
+			}
+		})
+	}
+}
+
+func TestChecked(t *testing.T) {
+	t.Parallel()
+	id := driver.Identity{UID: "u", Name: "m", Owner: driver.Owner{UID: "c", Namespace: "n", Name: "home"}, ProviderID: "p"}
+	other := id
+	other.Name = "other"
+	own := driver.Instance{ID: "i", Identity: id}
+	if got, err := id.Checked(own); err != nil || got.ID != "i" {
+		t.Errorf("its own: got %+v and %v", got, err)
+	}
+	if got, err := id.Checked(driver.Instance{ID: "i", Identity: other}); !driver.IsNotOwned(err) || got.ID != "" {
+		t.Errorf("another's: got %+v and %v, want nothing and a NotOwnedError", got, err)
+	}
+}
+
+// TestUntaggedInstance is not owned and untagged; one with other tags is not untagged.
+func TestUntaggedInstance(t *testing.T) {
 	t.Parallel()
 	id := driver.Identity{UID: "u", Name: "m", Owner: driver.Owner{UID: "c", Namespace: "n", Name: "home"}, ProviderID: "p"}
 	for name, strip := range map[string]func(*driver.Identity){
@@ -115,7 +156,7 @@ func TestWhatLacksTagsIsNobodys(t *testing.T) {
 	}
 }
 
-func TestTagsCarryTheIdentity(t *testing.T) {
+func TestTags(t *testing.T) {
 	t.Parallel()
 	want := driver.Identity{UID: "u", Name: "m", Owner: driver.Owner{UID: "c", Namespace: "n", Name: "home"}}
 	got, ok := driver.FromTags(want.Tags())
@@ -123,11 +164,11 @@ func TestTagsCarryTheIdentity(t *testing.T) {
 		t.Errorf("identity (-want +got):\n%s", diff)
 	}
 	if _, ok := driver.FromTags(map[string]string{"Name": "m"}); ok {
-		t.Error("somebody else's tags were taken for ours")
+		t.Error("foreign tags were taken for ours")
 	}
 }
 
-func TestOnlyWhatRunsCanBeRestarted(t *testing.T) {
+func TestRestartable(t *testing.T) {
 	t.Parallel()
 	for state, is := range map[driver.State]func(error) bool{
 		driver.Pending:    driver.IsNotRunning,
@@ -142,8 +183,8 @@ func TestOnlyWhatRunsCanBeRestarted(t *testing.T) {
 	}
 }
 
-// TestAnInstanceOfItsOwnCountsFirst has instances of other machines with the same UID, which whoever makes a machine chooses.
-func TestAnInstanceOfItsOwnCountsFirst(t *testing.T) {
+// TestOwn has instances of other machines with the same UID, which a user who creates a machine may choose.
+func TestOwn(t *testing.T) {
 	t.Parallel()
 	id := driver.Identity{UID: "u", Name: "m", Owner: driver.Owner{UID: "c", Namespace: "team", Name: "home"}}
 	forged := id

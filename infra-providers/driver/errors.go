@@ -27,7 +27,7 @@ type NotOwnedError struct {
 	Asked Identity
 }
 
-// Error names the owner only to its own namespace: what it says ends in conditions, and tenants may share an account.
+// Error names the owner only to its own namespace: the text becomes part of conditions, and tenants may share an account.
 func (e *NotOwnedError) Error() string {
 	if e.Untagged() {
 		return fmt.Sprintf("instance %q lacks ownership tags", e.ProviderID)
@@ -38,14 +38,14 @@ func (e *NotOwnedError) Error() string {
 	return fmt.Sprintf("instance %q belongs to machine %q of cluster %q", e.ProviderID, e.Found.Name, e.Found.Owner.Name)
 }
 
-// Untagged reports whether the instance has no ownership tags, or not all of them, so that nobody can tell whose it
-// is. It may be the one asked for.
+// Untagged reports whether the instance has no ownership tags, or not all of them, so that its owner is not
+// known. It may be the one asked for.
 func (e *NotOwnedError) Untagged() bool { return !e.Found.Tagged() }
 
 // IsNotOwned reports whether err is a NotOwnedError.
 func IsNotOwned(err error) bool { return is[*NotOwnedError](err) }
 
-// IsUntagged reports whether err is a NotOwnedError about an instance that nobody's tags are on.
+// IsUntagged reports whether err is a NotOwnedError about an instance without ownership tags.
 func IsUntagged(err error) bool {
 	found, ok := errors.AsType[*NotOwnedError](err)
 	return ok && found.Untagged()
@@ -64,7 +64,7 @@ func (e *NotRunningError) Error() string {
 // IsNotRunning reports whether err is a NotRunningError.
 func IsNotRunning(err error) bool { return is[*NotRunningError](err) }
 
-// InvalidConfigurationError means that trying again cannot help until somebody changes the object.
+// InvalidConfigurationError means that trying again cannot help until the object is changed.
 type InvalidConfigurationError struct {
 	// Field is the path of the field at fault, such as spec.instanceType.
 	Field string
@@ -90,8 +90,8 @@ func (e *UnauthorizedError) Unwrap() error { return e.Err }
 // IsUnauthorized reports whether err is an UnauthorizedError.
 func IsUnauthorized(err error) bool { return is[*UnauthorizedError](err) }
 
-// BusyError means that an account holds as many workers as it may, so that it is asked again in a moment. It says
-// nothing about the cloud, and drivers do not return it.
+// BusyError means that an account holds as many workers as it may, so that the call is repeated in a moment. It is no
+// error of the cloud, and drivers do not return it.
 type BusyError struct{}
 
 func (e *BusyError) Error() string { return "the account holds its share of the workers" }
@@ -100,7 +100,7 @@ func (e *BusyError) Error() string { return "the account holds its share of the 
 func IsBusy(err error) bool { return is[*BusyError](err) }
 
 // AccountMismatchError means that the credentials lead to another account than the one that a machine is pinned to,
-// so that nothing read there says anything about its instance. A driver returns it, for every call from then on, if a new
+// so that nothing read there is about its instance. A driver returns it, for every call from then on, if a new
 // login leads to another account than the one before; it is then replaced by a new connection.
 type AccountMismatchError struct {
 	// Pinned is the account of the machine, Connected the one that its credentials lead to.

@@ -65,8 +65,8 @@ func (id Identity) Check(found Identity) error {
 	return &NotOwnedError{ProviderID: found.ProviderID, Found: found, Asked: id}
 }
 
-// Own returns those of what a look-up by UID has found that are the machine's own. Whoever makes a machine may choose
-// its UID, so that others may have the same. Where none is its own, it returns all, and Check of any says whose it is.
+// Own returns those of the instances with a UID that are the machine's own. A user who creates a machine may choose its
+// UID, so that others may have the same. Where none is its own, it returns all, and Check of any has the owner.
 func (id Identity) Own(found []Instance) []Instance {
 	own := slices.DeleteFunc(slices.Clone(found), func(i Instance) bool { return id.Check(i.Identity) != nil })
 	if len(own) == 0 {
@@ -83,7 +83,7 @@ func (id Identity) Checked(found Instance) (Instance, error) {
 	return found, nil
 }
 
-// Tagged reports whether an identity that was read from tags has all that tells whose an instance is.
+// Tagged reports whether an identity that was read from tags identifies the owner of an instance.
 func (id Identity) Tagged() bool { return id.UID != "" && id.complete() }
 
 // complete reports whether a machine is named in full.
@@ -126,7 +126,7 @@ type Request[C any] struct {
 	UserData []byte
 	// Format is the format of UserData: cloud-config or ignition.
 	Format string
-	// Since is when the machine was made, before which nobody asked for its instance; zero when that is not known.
+	// Since is when the machine was created, before which its instance cannot exist; zero when that is not known.
 	Since time.Time
 }
 
@@ -155,12 +155,12 @@ type Instance struct {
 	// certificates are approved for them.
 	Addresses []clusterv1.MachineAddress
 	// Reported are names and addresses that the guest reports about itself, in a stable order. They are shown and
-	// never believed.
+	// never trusted.
 	Reported []clusterv1.MachineAddress
 	// FailureDomain is the zone the instance is in; empty while the cloud has not chosen one.
 	FailureDomain string
 	Created       time.Time
-	// Message is what the cloud says about the state, if anything.
+	// Message is what the cloud reports about the state, if anything.
 	Message string
 	// PollAfter asks the caller to look again after this time; zero means that nothing is awaited.
 	PollAfter time.Duration
@@ -206,6 +206,6 @@ type Image struct {
 	// ID is the cloud's own identifier.
 	ID string
 	// Architecture is the CPU architecture in Kubernetes' words: amd64, arm64, ppc64le or s390x. It is empty
-	// when the cloud does not tell, or tells another.
+	// when the cloud reports none, or another.
 	Architecture string
 }

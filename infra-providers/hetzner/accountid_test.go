@@ -4,6 +4,7 @@
 package hetzner_test
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -132,5 +133,16 @@ func TestReadOnlyTokenIsUnauthorized(t *testing.T) {
 	cloud := newWorld(t, hetznerfake.Options{ReadOnly: true})
 	if _, err := connect(cloud).AccountID(t.Context()); !driver.IsUnauthorized(err) {
 		t.Errorf("got %v, want an UnauthorizedError", err)
+	}
+}
+
+// TestAccountIDIsNotQuotaExceeded: a quota of placement groups is independent of the configuration of a machine, so no
+// alternative of it may be tried.
+func TestAccountIDIsNotQuotaExceeded(t *testing.T) {
+	t.Parallel()
+	cloud := newWorld(t, hetznerfake.Options{})
+	cloud.Refuse(http.StatusForbidden, "resource_limit_exceeded")
+	if _, err := connect(cloud).AccountID(t.Context()); err == nil || driver.IsQuotaExceeded(err) {
+		t.Errorf("got %v, want a transient error", err)
 	}
 }

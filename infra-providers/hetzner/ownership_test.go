@@ -56,3 +56,21 @@ func TestSameUIDOfAnotherMachine(t *testing.T) {
 		t.Errorf("what is left (-want +got):\n%s", diff)
 	}
 }
+
+// TestCreateDoesNotReplaceAnUntaggedServer: a server with the UID and without the other labels may be the machine's own.
+func TestCreateDoesNotReplaceAnUntaggedServer(t *testing.T) {
+	t.Parallel()
+	cloud := newWorld(t, hetznerfake.Options{})
+	spec := newSpec()
+	spec.Volumes = nil
+	req := newRequest(t, "m", spec)
+	mustCreate(t, cloud, req)
+	before := countCalls(cloud, "POST /servers")
+	cloud.Untag(cloud.CreatedServers()[0].Server.ID, driver.TagMachine)
+	if _, err := connect(cloud).Create(t.Context(), req); !driver.IsUntagged(err) {
+		t.Errorf("got %v, want a NotOwnedError of an untagged server", err)
+	}
+	if after := countCalls(cloud, "POST /servers"); after != before {
+		t.Errorf("%d further creations were requested", after-before)
+	}
+}

@@ -6,6 +6,8 @@ package openstack_test
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -75,4 +77,30 @@ func TestFlavorWithoutADiskNeedsARootVolume(t *testing.T) {
 	}
 	spec.RootVolume = infrav1.OpenStackVolume{SizeGiB: 20}
 	mustCreate(t, d, newRequest(t, spec))
+}
+
+// TestGroupIsDeletedWithItsLastMember has two machines of a Cluster in one group.
+func TestGroupIsDeletedWithItsLastMember(t *testing.T) {
+	t.Parallel()
+	r := newWorld(t)
+	spec := minimalSpec()
+	spec.ServerGroup.Policy = "soft-anti-affinity"
+	d := r.connect(t)
+	for n := range 2 {
+		mustCreate(t, d, newNumberedRequest(t, n, spec))
+	}
+	r.awaitStates(t)
+	for n, want := range []int{1, 0} {
+		id := newNumberedRequest(t, n, spec).Identity
+		for range 5 {
+			if err := d.Delete(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+			r.awaitStates(t)
+		}
+		groups := slices.DeleteFunc(r.Leftovers(), func(name string) bool { return !strings.HasPrefix(name, "os-server-groups ") })
+		if len(groups) != want {
+			t.Errorf("after %d deletions: got groups %q, want %d", n+1, groups, want)
+		}
+	}
 }

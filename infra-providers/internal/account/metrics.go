@@ -99,7 +99,7 @@ func (m *metered[C]) within(ctx context.Context, operation string, limit time.Du
 	return err
 }
 
-// silence tells the failure of a call whose time was over from one whose caller gave up.
+// silence returns a SilentError for a call whose time was over, unless its caller cancelled it.
 func silence(ctx, limited context.Context, limit time.Duration, err error) error {
 	if err == nil || ctx.Err() != nil || limited.Err() == nil {
 		return err

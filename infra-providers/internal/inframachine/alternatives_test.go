@@ -20,8 +20,8 @@ import (
 	"drover.io/infra-providers/internal/machinestatus"
 )
 
-// newChoosyRig is a fixture whose machines may be small or large in zone a, or small in zone b.
-func newChoosyRig(t *testing.T, full ...string) *fixture {
+// newAlternativesFixture is a fixture whose machines may be small or large in zone a, or small in zone b.
+func newAlternativesFixture(t *testing.T, full ...string) *fixture {
 	t.Helper()
 	r := newFixture(t, fake.Options{})
 	r.alternatives = []fake.Config{{InstanceType: "large", Zone: "a"}, {InstanceType: "small", Zone: "b"}}
@@ -41,8 +41,8 @@ func (r *fixture) fill(full ...string) {
 	}
 }
 
-// choosy creates a machine whose first choice is small in zone a.
-func (r *fixture) choosy(name string) *infrav1.SimMachine {
+// machineInZoneA creates a machine whose first choice is small in zone a.
+func (r *fixture) machineInZoneA(name string) *infrav1.SimMachine {
 	r.t.Helper()
 	machine, owner := r.machine(name)
 	r.update(owner, func() { owner.Spec.FailureDomain = "a" })
@@ -65,8 +65,8 @@ func (r *fixture) wantCreations(want int) {
 
 func TestFirstChoiceNeedsNoExtraWrite(t *testing.T) {
 	t.Parallel()
-	r := newChoosyRig(t)
-	machine := r.choosy("worker")
+	r := newAlternativesFixture(t)
+	machine := r.machineInZoneA("worker")
 	r.settle(machine)
 	r.wantInCloud(1)
 	r.wantZone(machine, "a")
@@ -80,8 +80,8 @@ func TestFirstChoiceNeedsNoExtraWrite(t *testing.T) {
 
 func TestNextAlternativeAfterInsufficientCapacity(t *testing.T) {
 	t.Parallel()
-	r := newChoosyRig(t, "small/a", "large/a")
-	machine := r.choosy("worker")
+	r := newAlternativesFixture(t, "small/a", "large/a")
+	machine := r.machineInZoneA("worker")
 	var reasons []string
 	for machine.Spec.ProviderID == "" {
 		if _, err := r.reconcile(machine); err != nil {
@@ -107,10 +107,34 @@ func TestNextAlternativeAfterInsufficientCapacity(t *testing.T) {
 	r.wantInCloud(0)
 }
 
+// TestStaleChoice has a cache that shows the choice before the one that an earlier process has stored, and may have created
+// in the meantime.
+func TestStaleChoice(t *testing.T) {
+	t.Parallel()
+	r := newAlternativesFixture(t)
+	machine := r.machineInZoneA("worker")
+	if _, err := r.reconcile(machine); err != nil {
+		t.Fatal(err)
+	}
+	r.behind = machine.DeepCopy()
+	r.update(machine, func() { machine.Annotations[infrav1.ChoiceAnnotation] = "2" })
+	r.restart()
+	for range 2 {
+		if result, err := r.reconcile(machine); err != nil || result.RequeueAfter != time.Second {
+			t.Errorf("got %+v and %v, want another reconcile in a second", result, err)
+		}
+	}
+	r.wantCreations(0)
+	r.behind = nil
+	r.settle(machine)
+	r.wantInCloud(1)
+	r.wantZone(machine, "b")
+}
+
 func TestWaitsWhenNoAlternativeHasCapacity(t *testing.T) {
 	t.Parallel()
-	r := newChoosyRig(t, "small/a", "large/a", "small/b")
-	machine := r.choosy("worker")
+	r := newAlternativesFixture(t, "small/a", "large/a", "small/b")
+	machine := r.machineInZoneA("worker")
 	for range 4 {
 		if _, err := r.reconcile(machine); err != nil {
 			t.Fatal(err)
@@ -144,10 +168,10 @@ func TestWaitsWhenNoAlternativeHasCapacity(t *testing.T) {
 
 func TestNewMachineSkipsPlacesWithoutCapacity(t *testing.T) {
 	t.Parallel()
-	r := newChoosyRig(t, "small/a", "large/a")
-	r.settle(r.choosy("first"))
+	r := newAlternativesFixture(t, "small/a", "large/a")
+	r.settle(r.machineInZoneA("first"))
 	r.wantCreations(3)
-	second := r.choosy("second")
+	second := r.machineInZoneA("second")
 	r.settle(second)
 	r.wantCreations(4)
 	r.wantZone(second, "b")
@@ -160,14 +184,14 @@ func TestLostAnswerRepeatsTheStoredChoice(t *testing.T) {
 	for _, dies := range []bool{false, true} {
 		t.Run(fmt.Sprintf("restarted %t", dies), func(t *testing.T) {
 			t.Parallel()
-			r := newChoosyRig(t)
+			r := newAlternativesFixture(t)
 			r.faults = func(call fake.Call) fake.Fault {
 				if call.Operation == "create" {
 					return fake.Fault{Err: fake.ErrLost, Lost: true}
 				}
 				return fake.Fault{}
 			}
-			lucky, other := r.choosy("lucky"), r.choosy("other")
+			lucky, other := r.machineInZoneA("lucky"), r.machineInZoneA("other")
 			for range 2 {
 				_, _ = r.reconcile(lucky)
 			}
@@ -205,8 +229,8 @@ func TestChoiceIsStoredBeforeItsCreation(t *testing.T) {
 	for death := range int32(8) {
 		t.Run(fmt.Sprintf("dies at write %d", death), func(t *testing.T) {
 			t.Parallel()
-			r := newChoosyRig(t, "small/a")
-			machine := r.choosy("worker")
+			r := newAlternativesFixture(t, "small/a")
+			machine := r.machineInZoneA("worker")
 			r.dieAt.Store(death)
 			for range 20 {
 				if _, err := r.reconcile(machine); err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -159,6 +160,66 @@ func TestForeignInstanceIsNotReportedAsDeleted(t *testing.T) {
 	}
 }
 
+// TestForeignInstanceAndAnUntaggedOne: the recorded providerID names an instance of another owner, and the one with the
+// machine's UID lacks tags, as only the second Delete or only the read after it reports.
+func TestForeignInstanceAndAnUntaggedOne(t *testing.T) {
+	t.Parallel()
+	for _, operation := range []string{"delete", "get"} {
+		t.Run(operation, func(t *testing.T) {
+			t.Parallel()
+			r := newFixture(t, fake.Options{})
+			machine, _ := r.machine("worker")
+			r.settle(machine)
+			other := driver.Identity{UID: "other", Name: "other", Owner: driver.Owner{UID: "c", Namespace: "n", Name: "c"}}
+			r.faults = func(call fake.Call) fake.Fault {
+				switch byProviderID := call.Identity.ProviderID != ""; {
+				case call.Operation == "delete" && byProviderID:
+					return fake.Fault{Err: &driver.NotOwnedError{ProviderID: call.Identity.ProviderID, Found: other, Asked: call.Identity}}
+				case call.Operation == operation && !byProviderID:
+					return fake.Fault{Err: &driver.NotOwnedError{ProviderID: "fake:///z/own", Asked: call.Identity}}
+				case call.Operation == "get" && !byProviderID:
+					return fake.Fault{Err: &driver.NotFoundError{What: "instance"}}
+				case call.Operation == "delete":
+					return fake.Fault{Err: &driver.NotOwnedError{ProviderID: "fake:///z/own", Found: other, Asked: call.Identity}}
+				}
+				return fake.Fault{}
+			}
+			r.delete(machine)
+			r.settle(machine)
+			if len(machine.Finalizers) == 0 {
+				t.Fatal("the finalizer was removed while an instance may be the machine's own")
+			}
+			r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceTagsMissingReason)
+		})
+	}
+}
+
+// TestUntaggedInstanceWithoutAProviderID: only Delete reports that the instance with the machine's UID lacks tags, and a
+// read a moment later finds nothing.
+func TestUntaggedInstanceWithoutAProviderID(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t, fake.Options{})
+	machine, _ := r.machine("worker")
+	if _, err := r.reconcile(machine); err != nil {
+		t.Fatal(err)
+	}
+	r.faults = func(call fake.Call) fake.Fault {
+		switch call.Operation {
+		case "delete":
+			return fake.Fault{Err: &driver.NotOwnedError{ProviderID: "fake:///z/own", Asked: call.Identity}}
+		case "get":
+			return fake.Fault{Err: &driver.NotFoundError{What: "instance"}}
+		}
+		return fake.Fault{}
+	}
+	r.delete(machine)
+	r.settle(machine)
+	if len(machine.Finalizers) == 0 {
+		t.Fatal("the finalizer was removed while an instance may be the machine's own")
+	}
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceTagsMissingReason)
+}
+
 // TestDeletionWithoutAnIdentity: the answer to the creation was stored nowhere, and the annotation with the
 // identity was removed.
 func TestDeletionWithoutAnIdentity(t *testing.T) {
@@ -212,6 +273,34 @@ func TestReleaseWhileTheCloudFails(t *testing.T) {
 	r.settle(machine)
 	r.wantGone(machine)
 	r.wantEvent("InstanceReleased", "InstanceDeleted")
+}
+
+// TestReleaseAfterARateLimit: the annotation does not count for an error that says when to try again.
+func TestReleaseAfterARateLimit(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t, fake.Options{})
+	machine, _ := r.machine("worker")
+	r.settle(machine)
+	r.update(machine, func() { machine.Annotations[infrav1.ReleaseAnnotation] = machine.Spec.ProviderID })
+	r.faults = func(call fake.Call) fake.Fault {
+		if call.Operation == "delete" {
+			return fake.Fault{Err: &driver.RateLimitedError{RetryAfter: time.Nanosecond, Err: errors.New("slow down")}}
+		}
+		return fake.Fault{}
+	}
+	r.delete(machine)
+	for range 3 {
+		if _, err := r.reconcile(machine); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(machine.Finalizers) == 0 {
+		t.Error("the finalizer was removed and the instance kept after a rate limit")
+	}
+	r.faults, r.later = nil, time.Hour
+	r.settle(machine)
+	r.wantGone(machine)
+	r.wantInCloud(0)
 }
 
 // TestDeletesWhatIsLeftBesideTheInstance: a volume that the cloud fails to delete with its server.

@@ -90,11 +90,17 @@ func TestNoStepBeforeTheProviderIDIsStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.refusal = errKilled
-	for range 4 {
+	id := driver.Identity{UID: machine.UID, Name: machine.Name, Owner: driver.Owner{UID: r.home.UID, Namespace: r.home.Namespace, Name: r.home.Name}}
+	for n := range 4 {
 		if _, err := r.reconcile(machine); err == nil {
 			t.Fatal("the providerID was stored")
 		}
-		r.restart() // the next process finds the instance by its identity, with a step due
+		if found, err := r.cloud.Get(t.Context(), id); err != nil || !found.StepDue {
+			t.Fatalf("got %+v and %v, want a step to be due", found, err)
+		}
+		if n > 1 {
+			r.restart() // another process finds the instance by its identity, this one by the answer of Create
+		}
 	}
 	r.wantInCloud(1)
 	if got := r.provisions(); got != 0 {
@@ -163,6 +169,25 @@ func TestNoStepWhileDeleting(t *testing.T) {
 	}
 	if got := r.cloud.Snapshot().Calls["delete"]; got < inSteps.Steps || got > inSteps.Steps+1 {
 		t.Errorf("Delete was called %d times, want once for each of %d steps and once for what is beside the instance", got, inSteps.Steps)
+	}
+}
+
+// TestNoStepOfAnInstanceThatIsStopping: it was deleted by others, and a step would work against that.
+func TestNoStepOfAnInstanceThatIsStopping(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t, inSteps)
+	machine, _ := r.machine("worker")
+	r.ready(machine)
+	before := r.provisions()
+	r.cloud.Set(machine.UID, func(instance *driver.Instance) { instance.State = driver.Stopping })
+	for range 3 {
+		if _, err := r.reconcile(machine); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceStoppedReason)
+	if got := r.provisions(); got != before {
+		t.Errorf("Provision was called %d times for an instance that is stopping", got-before)
 	}
 }
 

@@ -266,6 +266,9 @@ func TestAdoptsByProviderIDAfterAMove(t *testing.T) {
 			if !ptr.Deref(moved.Status.Initialization.Provisioned, false) {
 				t.Error("not provisioned after the move")
 			}
+			if got := moved.Annotations[infrav1.IdentityAnnotation]; got != string(machine.UID) {
+				t.Errorf("the identity is %q, want %q, which its instance has", got, machine.UID)
+			}
 			r.delete(moved)
 			r.settle(moved)
 			r.wantGone(moved)

@@ -253,4 +253,4 @@ func Describe(message, ofCloud string) string {
 }
 
 // ErrIdentityUnknown means that a machine may have an instance and that its identity is lost.
-var ErrIdentityUnknown = errors.New("neither the machine's annotation nor its providerID says which instance was made for it")
+var ErrIdentityUnknown = errors.New("neither the machine's annotation nor its providerID identifies the instance that was made for it")

@@ -219,6 +219,28 @@ func (f *fixture) sweep(n int) {
 	}
 }
 
+// nextEvent returns the next event, or "" when there is none.
+func (f *fixture) nextEvent() string {
+	select {
+	case event := <-f.recorder.Events:
+		return event
+	default:
+		return ""
+	}
+}
+
+// awaitEvent waits for the next event, of a sweep that the test did not call.
+func (f *fixture) awaitEvent() string {
+	f.Helper()
+	select {
+	case event := <-f.recorder.Events:
+		return event
+	case <-time.After(time.Minute):
+		f.Fatal("no event within a minute")
+		return ""
+	}
+}
+
 func (f *fixture) wantInCloud(instances, disks int) {
 	f.Helper()
 	snapshot := f.cloud.Snapshot()
@@ -234,7 +256,7 @@ func TestDeletesAnOrphanInTheSecondSweep(t *testing.T) {
 	kept := f.createOwned("kept")
 	f.sweep(1)
 	f.wantInCloud(2, 2)
-	if told := <-f.recorder.Events; !strings.Contains(told, "OrphanFound") || !strings.Contains(told, `machine "lost" has no owner`) {
+	if told := f.nextEvent(); !strings.Contains(told, "OrphanFound") || !strings.Contains(told, `machine "lost" has no owner`) {
 		t.Errorf("told %q", told)
 	}
 	f.sweep(1)
@@ -318,12 +340,12 @@ func TestForeignInstanceProtectsTheCluster(t *testing.T) {
 	f.sweep(3)
 	f.wantInCloud(2, 2)
 	for range 2 { // the instance and its disk
-		if told := <-f.recorder.Events; !strings.Contains(told, "OrphanOfAnotherManagementCluster") || !strings.Contains(told, `machine "theirs"`) {
+		if told := f.nextEvent(); !strings.Contains(told, "OrphanOfAnotherManagementCluster") || !strings.Contains(told, `machine "theirs"`) {
 			t.Errorf("told %q", told)
 		}
 	}
 	if len(f.recorder.Events) > 0 {
-		t.Errorf("told again: %q", <-f.recorder.Events)
+		t.Errorf("told again: %q", f.nextEvent())
 	}
 }
 
@@ -449,7 +471,7 @@ func TestDeletesNothing(t *testing.T) {
 			}
 			f.wantInCloud(1, 1)
 			for len(f.recorder.Events) > 0 {
-				if told := <-f.recorder.Events; strings.Contains(told, "OrphanDeleted") {
+				if told := f.nextEvent(); strings.Contains(told, "OrphanDeleted") {
 					t.Errorf("told %q", told)
 				}
 			}

@@ -26,7 +26,7 @@ const (
 	heartbeat = time.Minute
 	// heartbeatTimeout bounds one renewal, and is the pause after one that failed.
 	heartbeatTimeout = 10 * time.Second
-	// memorySlack is how much longer the provider before this one may have run than its last heartbeat says, and
+	// memorySlack is how much longer the provider before this one may have run than its last heartbeat shows, and
 	// how far the cloud's clock may be off.
 	memorySlack = 2 * heartbeat
 	// createdTTL is how long a Memory keeps what this process has created.

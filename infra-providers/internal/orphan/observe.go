@@ -124,7 +124,7 @@ func (c *Collector[M, C]) observe(ctx context.Context, in *Input) (err error) {
 }
 
 // references returns the instances that the Machines of a namespace refer to; of all without a namespace. An instance
-// whose infrastructure machine was removed by force still has a Node, which only its Machine knows.
+// whose infrastructure machine was removed by force still has a Node, which only its Machine names.
 func references(ctx context.Context, from client.Reader, namespace string) (map[Reference]bool, error) {
 	list := &clusterv1.MachineList{}
 	if err := from.List(ctx, list, client.InNamespace(namespace)); err != nil {

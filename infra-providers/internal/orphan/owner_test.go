@@ -97,7 +97,7 @@ func TestFirstSweep(t *testing.T) {
 		runtime.Gosched()
 	}
 	f.timers.Step(firstSweep)
-	if told := <-f.recorder.Events; !strings.Contains(told, "OrphanFound") {
+	if told := f.awaitEvent(); !strings.Contains(told, "OrphanFound") {
 		t.Errorf("told %q", told)
 	}
 	cancel()
@@ -117,7 +117,7 @@ func TestFirstSweepOnlyReports(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.wantInCloud(1, 1)
-	if told := <-f.recorder.Events; !strings.Contains(told, "OrphanFound") {
+	if told := f.nextEvent(); !strings.Contains(told, "OrphanFound") {
 		t.Errorf("told %q", told)
 	}
 }
@@ -166,11 +166,11 @@ func TestReportsAnExtraInstance(t *testing.T) {
 			t.Errorf("instance %q: %v", id, err)
 		}
 	}
-	if told := <-f.recorder.Events; !strings.Contains(told, "ExtraInstance") || !strings.Contains(told, twin) {
+	if told := f.nextEvent(); !strings.Contains(told, "ExtraInstance") || !strings.Contains(told, twin) {
 		t.Errorf("told %q", told)
 	}
 	if len(f.recorder.Events) > 0 {
-		t.Errorf("told again: %q", <-f.recorder.Events)
+		t.Errorf("told again: %q", f.nextEvent())
 	}
 }
 
@@ -230,7 +230,7 @@ func TestNoEventForAClusterOfAnotherProvider(t *testing.T) {
 	f.others[f.createOrphan("theirs")] = true
 	f.sweep(2)
 	if len(f.recorder.Events) > 0 {
-		t.Errorf("told %q", <-f.recorder.Events)
+		t.Errorf("told %q", f.nextEvent())
 	}
 	standings, err := f.standings(t.Context(), Input{}, map[driver.Owner]*clusterv1.Cluster{f.owner(): f.home})
 	if err != nil || !standings[f.owner()].Foreign {

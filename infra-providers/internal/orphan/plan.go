@@ -61,19 +61,19 @@ const (
 	// Wanted: a machine owns it, or a Machine refers to it.
 	Wanted Verdict = "wanted"
 	// Foreign: it lacks tags, or its Cluster is another provider's, or another management cluster created it, so it
-	// is somebody else's to judge.
+	// is not deleted here.
 	Foreign Verdict = "foreign"
 	// ClusterMissing: it has all tags, and there is no such Cluster here: that was deleted, or is another management
 	// cluster's. It is reported and never deleted.
 	ClusterMissing Verdict = "clustermissing"
 	// Extra: it has the tags of a machine whose instance is another. It is reported and never deleted, because what
-	// is beside it cannot be told from what is beside the machine's own.
+	// is beside it cannot be distinguished from what is beside the machine's own.
 	Extra Verdict = "extra"
 	// Young: it may belong to a machine whose news did not reach us yet.
 	Young Verdict = "young"
 	// Frozen: nothing is collected in its Cluster now.
 	Frozen Verdict = "frozen"
-	// Suspected: nobody owns it, and it was not seen like this before.
+	// Suspected: it has no owner, and that was not so before.
 	Suspected Verdict = "suspected"
 	// Spared: it is an orphan, and enough was collected in this sweep.
 	Spared Verdict = "spared"
@@ -153,7 +153,7 @@ func Plan(in Input) []Judged {
 	return judged
 }
 
-// spare lets the cap of each account stand. The namespaces take turns and what did not go before comes last in its
+// spare applies the cap of each account. The namespaces take turns and what could not be deleted before comes last in its
 // namespace, so that what stays in one keeps no orphan of another alive.
 func (in Input) spare(judged []Judged) {
 	type place struct{ account, namespace string }

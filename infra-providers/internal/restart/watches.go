@@ -43,7 +43,7 @@ func (r *Reconciler[M, C]) ofCluster(ctx context.Context, cluster client.Object)
 	return all
 }
 
-// forPredicates lets through what others may change; the status is ours and needs no echo.
+// forPredicates accepts changes that others may make. This controller itself writes the status.
 func forPredicates(watch predicates.WatchFilter) builder.Predicates {
 	return builder.WithPredicates(
 		watch.MatchingPredicate(),
@@ -51,7 +51,7 @@ func forPredicates(watch predicates.WatchFilter) builder.Predicates {
 	)
 }
 
-// onMachineChange lets through what a remediation waits for. Machines that are new have none.
+// onMachineChange accepts changes that a remediation waits for. Machines that are new have none.
 func onMachineChange() builder.Predicates {
 	awaited := func(object client.Object) [3]bool {
 		machine := object.(*clusterv1.Machine)
@@ -65,7 +65,7 @@ func onMachineChange() builder.Predicates {
 	return changes(func(e event.UpdateEvent) bool { return awaited(e.ObjectOld) != awaited(e.ObjectNew) })
 }
 
-// onClusterChange lets through what pauses or holds remediations.
+// onClusterChange accepts changes that pause or hold remediations.
 func onClusterChange() builder.Predicates {
 	awaited := func(object client.Object) [2]bool {
 		cluster := object.(*clusterv1.Cluster)
@@ -77,7 +77,7 @@ func onClusterChange() builder.Predicates {
 	return changes(func(e event.UpdateEvent) bool { return awaited(e.ObjectOld) != awaited(e.ObjectNew) })
 }
 
-// changes lets through updates only: all remediations are looked at when the controller starts.
+// changes accepts updates only: all remediations are reconciled when the controller starts.
 func changes(matter func(event.UpdateEvent) bool) builder.Predicates {
 	return builder.WithPredicates(predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },

@@ -4,6 +4,7 @@
 package contract
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -100,6 +101,20 @@ func TestInfraMachineFields(t *testing.T) {
 	}
 	if b := (&BootstrapConfig{Object{&unstructured.Unstructured{Object: fields{"status": fields{"dataSecretName": "s"}}}, V1Beta2}}); b.DataSecretName() != "s" {
 		t.Errorf("data secret is %q", b.DataSecretName())
+	}
+}
+
+// A guest may report more addresses, and longer ones, than the status of a Machine may have.
+func TestAddressesAreBounded(t *testing.T) {
+	t.Parallel()
+	reported := []any{fields{"type": "Hostname", "address": strings.Repeat("x", 257)}}
+	for range 300 {
+		reported = append(reported, fields{"type": "InternalIP", "address": "10.0.0.1"})
+	}
+	_, o := read(fields{"status": fields{"addresses": reported}})
+	addresses, _ := (&InfraMachine{o}).Addresses()
+	if len(addresses) != 256 || addresses[0].Type != "InternalIP" {
+		t.Errorf("%d addresses, the first %v", len(addresses), addresses[0])
 	}
 }
 

@@ -39,14 +39,20 @@ func (m *InfraMachine) Interruptible() bool {
 	return value
 }
 
+// maxAddresses and maxAddress are how many addresses the status of a Machine may have, and how many bytes each.
+const maxAddresses, maxAddress = 256, 256
+
 // Addresses lists the machine's addresses in the provider's order, and whether it reports any list at all;
 // entries without a type or an address are dropped.
 func (m *InfraMachine) Addresses() (addresses clusterv1.MachineAddresses, reported bool) {
 	list, reported, _ := unstructured.NestedSlice(m.Unstructured.Object, "status", "addresses")
 	for _, each := range list {
 		fields, ok := each.(map[string]any)
-		if !ok || text(fields, "type") == "" || text(fields, "address") == "" {
+		if !ok || text(fields, "type") == "" || text(fields, "address") == "" || len(text(fields, "address")) > maxAddress {
 			continue
+		}
+		if len(addresses) == maxAddresses {
+			break
 		}
 		addresses = append(addresses, clusterv1.MachineAddress{
 			Type:    clusterv1.MachineAddressType(text(fields, "type")),

@@ -93,9 +93,9 @@ func (d *Drainer) Node(ctx context.Context, req Request) (Result, error) {
 		d.refused.Delete(req.Node.UID)
 		return Result{Done: true}, nil
 	}
-	refused, _ := d.refused.Get(req.Node.UID)
-	plan.tryLast(refused)
 	p := d.newPass(req, view, pods)
+	p.before, _ = d.refused.Get(req.Node.UID)
+	plan.tryLast(p.before)
 	err = p.run(ctx, plan)
 	d.refused.Delete(req.Node.UID)
 	if len(p.refused) > 0 {

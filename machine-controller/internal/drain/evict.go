@@ -23,6 +23,8 @@ type outcome struct {
 	cause Cause
 	// gone means that the Pod does not exist any more.
 	gone bool
+	// tooMany means that the answer was 429, without a PodDisruptionBudget.
+	tooMany bool
 	// retryAfter is for how long the API server refuses further requests.
 	retryAfter time.Duration
 	// err ends the pass.
@@ -63,10 +65,18 @@ func outcomeOf(err error, matching []*budget) outcome {
 	case apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause):
 		return outcome{cause: markExhausted(matching)}
 	case apierrors.IsTooManyRequests(err):
-		seconds, _ := apierrors.SuggestsClientDelay(err)
-		return outcome{cause: Cause{Kind: NextPass}, retryAfter: max(time.Duration(seconds)*time.Second, time.Second)}
+		return tooMany(status.Status())
 	}
 	return outcome{cause: Cause{Kind: Refused, Detail: detail(status.Status())}}
+}
+
+// tooMany is the outcome for an answer 429 without a PodDisruptionBudget: of an API server that is overloaded, which says
+// when to come back, or of an admission webhook, which refuses this one Pod.
+func tooMany(s metav1.Status) outcome {
+	if s.Details != nil && s.Details.RetryAfterSeconds > 0 {
+		return outcome{cause: Cause{Kind: NextPass}, tooMany: true, retryAfter: time.Duration(s.Details.RetryAfterSeconds) * time.Second}
+	}
+	return outcome{cause: Cause{Kind: Refused, Detail: detail(s)}, tooMany: true}
 }
 
 // detail is the message of an admission webhook or API server, without what differs with every attempt.

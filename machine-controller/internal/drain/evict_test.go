@@ -46,7 +46,11 @@ func TestOutcomeOf(t *testing.T) {
 		},
 		"pauses when the API server is overloaded": {
 			err:  apierrors.NewTooManyRequests("slow down", 7),
-			want: outcome{cause: Cause{Kind: NextPass}, retryAfter: 7 * time.Second},
+			want: outcome{cause: Cause{Kind: NextPass}, tooMany: true, retryAfter: 7 * time.Second},
+		},
+		"quotes an admission webhook that refuses with 429": {
+			err:  apierrors.NewTooManyRequests("being migrated", 0),
+			want: outcome{cause: Cause{Kind: Refused, Detail: "being migrated"}, tooMany: true},
 		},
 		"quotes a refusal": {
 			err:  apierrors.NewForbidden(pods, "p", errors.New("guarded by its operator")),

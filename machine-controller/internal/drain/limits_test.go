@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -120,6 +122,55 @@ func TestNodePausesForAnOverloadedAPIServer(t *testing.T) {
 	s.wantMessage(result.Progress, "* Pods app/a, app/b: next, limited per pass")
 	if result.RequeueAfter != 7*time.Second || wire.counts()["evict"] != 1 {
 		t.Errorf("got %s after %d evictions, want 7s after one", result.RequeueAfter, wire.counts()["evict"])
+	}
+}
+
+// An admission webhook that migrates the workload itself answers 429 without a PodDisruptionBudget.
+func TestNodeEvictsOthersWhenAWebhookRefusesWithTooManyRequests(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		refused    []string
+		retryAfter int
+		passes     int
+		message    []string
+	}{
+		"one Pod, in the same pass": {[]string{"a"}, 0, 1, []string{
+			"* Pod app/a: eviction was refused: being migrated",
+			"* Pods app/c, app/d: being deleted, waiting for the kubelet to end them",
+		}},
+		"two Pods, which pause a pass": {[]string{"a", "b"}, 0, 2, []string{
+			"* Pods app/a, app/b: eviction was refused: being migrated",
+			"* Pods app/c, app/d: being deleted, waiting for the kubelet to end them",
+		}},
+		"two Pods, each of which pauses a pass": {[]string{"a", "b"}, 7, 3, []string{
+			"* Pods app/c, app/d: being deleted, waiting for the kubelet to end them",
+			"* Pods app/a, app/b: next, limited per pass",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newTestNode(t)
+			want := "c! d!"
+			for _, each := range test.refused {
+				s.pod(each)
+			}
+			s.pod("c")
+			s.pod("d")
+			req := s.request()
+			req.Client = faulty(s, func(_ context.Context, verb, name string) error {
+				if verb == "evict" && slices.Contains(test.refused, name) {
+					return apierrors.NewTooManyRequests("being migrated", test.retryAfter)
+				}
+				return nil
+			})
+			d := &Drainer{}
+			var result Result
+			for range test.passes {
+				result = s.pass(d, req)
+			}
+			s.wantPods(strings.Join(append(test.refused, want), " "))
+			s.wantMessage(result.Progress, test.message...)
+		})
 	}
 }
 

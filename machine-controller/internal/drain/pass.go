@@ -26,11 +26,13 @@ type pass struct {
 	// retries, up to ten times the duration of Retry-After, do not block the worker.
 	attemptTime time.Duration
 	stopped     bool
+	tooMany     int // answers 429 without a PodDisruptionBudget
 	retryAfter  time.Duration
 	err         error
 	progress    Progress
 	removed     []Removal
-	refused     refusals
+	// before are the refusals of the pass before, refused those of this one.
+	before, refused refusals
 }
 
 func (d *Drainer) newPass(req Request, view View, pods []*corev1.Pod) *pass {
@@ -71,6 +73,9 @@ func (p *pass) run(ctx context.Context, plan Plan) error {
 func (p *pass) attempt(ctx context.Context, d Decision, do func(context.Context, Decision)) {
 	if p.stopped || p.left <= 0 && d.Action == Evict || ctx.Err() != nil {
 		p.progress.add(Cause{Kind: NextPass}, d.Pod)
+		if p.before[d.Pod.UID] {
+			p.refused[d.Pod.UID] = true // not tried again yet
+		}
 		return
 	}
 	do(ctx, d)
@@ -117,8 +122,9 @@ func (p *pass) recordOutcome(ctx context.Context, d Decision, err error, matchin
 		return
 	case v.gone:
 		return
-	case v.retryAfter > 0:
-		p.stopped, p.retryAfter = true, v.retryAfter
+	case v.tooMany:
+		p.pause(v.retryAfter)
+		p.refused[d.Pod.UID] = true
 	case v.cause.Kind == Refused:
 		p.refused[d.Pod.UID] = true
 	case err == nil:
@@ -126,6 +132,14 @@ func (p *pass) recordOutcome(ctx context.Context, d Decision, err error, matchin
 		countEviction(d.Pod, matching)
 	}
 	p.progress.add(v.cause, d.Pod)
+}
+
+// pause ends the pass at an answer 429 that says when to come back, or at the second one: the API server is then more likely
+// to be overloaded than to refuse single Pods.
+func (p *pass) pause(retryAfter time.Duration) {
+	if p.tooMany++; retryAfter > 0 || p.tooMany > 1 {
+		p.stopped, p.retryAfter = true, max(retryAfter, soonest)
+	}
 }
 
 func (p *pass) recordRemoval(ctx context.Context, d Decision) {

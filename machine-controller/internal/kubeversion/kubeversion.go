@@ -40,19 +40,36 @@ func Upgrades(from, to semver.Version) bool {
 	return capiversion.Compare(to, from, capiversion.WithBuildTags()) >= 1
 }
 
-// Count adds up replicas by version: the lowest first, and what is no version last.
+// maxVersions and maxLength are how many versions a status may have, and how many characters each of them.
+const maxVersions, maxLength = 100, 256
+
+// Count adds up replicas by version: the lowest first, and what is no version last. Kubelets report any text as their
+// version: where there are more versions than a status may have, those of the fewest replicas are left out.
 func Count(all []clusterv1.StatusVersion) []clusterv1.StatusVersion {
 	replicas := map[string]int32{}
 	for _, each := range all {
 		if each.Version != "" {
-			replicas[each.Version] += each.Replicas
+			replicas[bounded(each.Version)] += each.Replicas
 		}
 	}
 	var counted []clusterv1.StatusVersion
-	for _, version := range slices.SortedFunc(maps.Keys(replicas), compare) {
+	versions := slices.SortedFunc(maps.Keys(replicas), compare)
+	if len(versions) > maxVersions {
+		slices.SortStableFunc(versions, func(a, b string) int { return cmp.Compare(replicas[b], replicas[a]) })
+		versions = versions[:maxVersions]
+		slices.SortFunc(versions, compare)
+	}
+	for _, version := range versions {
 		counted = append(counted, clusterv1.StatusVersion{Version: version, Replicas: replicas[version]})
 	}
 	return counted
+}
+
+func bounded(version string) string {
+	if len(version) <= maxLength {
+		return version
+	}
+	return strings.ToValidUTF8(version[:maxLength], "")
 }
 
 func compare(a, b string) int {

@@ -4,6 +4,8 @@
 package kubeversion
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -65,6 +67,14 @@ func TestCount(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+	many := []clusterv1.StatusVersion{{Version: "v1.36.0-" + strings.Repeat("x", 300), Replicas: 2}, {Version: "zzz", Replicas: 3}}
+	for i := range 200 {
+		many = append(many, clusterv1.StatusVersion{Version: fmt.Sprintf("v1.36.0-%d", i), Replicas: 1})
+	}
+	got = Count(many)
+	if len(got) != 100 || len(got[98].Version) != 256 || got[99].Version != "zzz" {
+		t.Errorf("counted %d versions, ending in %v", len(got), got[len(got)-2:])
 	}
 	if Count(nil) != nil {
 		t.Error("nothing is counted as something, which the API refuses")

@@ -17,6 +17,7 @@ import (
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/rollout/revision"
+	"drover.io/runtime/requesterror"
 )
 
 // Types and reasons are upstream's, and those below; docs/reference/machine.md lists them all.
@@ -91,10 +92,10 @@ func mirrorReady(object *contract.Object, done bool, field string) metav1.Condit
 		return metav1.Condition{
 			Status:  metav1.ConditionUnknown,
 			Reason:  clusterv1.InvalidConditionReportedReason,
-			Message: fmt.Sprintf("%s reports a Ready condition with status %q", object.GetKind(), ready.Status),
+			Message: fmt.Sprintf("%s reports a Ready condition with status %q", object.GetKind(), requesterror.Truncate(string(ready.Status))),
 		}
 	}
-	condition := metav1.Condition{Status: ready.Status, Reason: ready.Reason, Message: ready.Message}
+	condition := metav1.Condition{Status: ready.Status, Reason: ready.Reason, Message: requesterror.Truncate(ready.Message)}
 	if condition.Reason == "" {
 		condition.Reason = map[metav1.ConditionStatus]string{
 			metav1.ConditionTrue: clusterv1.ReadyReason, metav1.ConditionFalse: clusterv1.NotReadyReason, metav1.ConditionUnknown: clusterv1.ReadyUnknownReason,

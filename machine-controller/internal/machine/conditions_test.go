@@ -64,6 +64,10 @@ func TestProviderConditions(t *testing.T) {
 			ready:     map[string]any{"status": "False", "reason": "QuotaExceeded", "message": "quota is used up"},
 			bootstrap: condition{"False", "QuotaExceeded", "quota is used up"}, infra: condition{"False", "QuotaExceeded", "quota is used up"},
 		},
+		"shortens a long message": {
+			ready:     map[string]any{"status": "False", "reason": "R", "message": strings.Repeat("x", 40_000)},
+			bootstrap: condition{"False", "R", strings.Repeat("x", 512) + "…"}, infra: condition{"False", "R", strings.Repeat("x", 512) + "…"},
+		},
 		"mirrors an unknown condition": {
 			ready:     map[string]any{"status": "Unknown", "reason": "CloudSilent"},
 			bootstrap: condition{"Unknown", "CloudSilent", ""}, infra: condition{"Unknown", "CloudSilent", ""},

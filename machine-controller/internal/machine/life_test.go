@@ -16,6 +16,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/rand"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -278,6 +280,104 @@ func TestANodeOfAnotherMachineWithTheSameNameIsKept(t *testing.T) {
 		return apierrors.IsNotFound(err)
 	}).Should(gomega.BeTrue())
 	l.must(shared.nodes.Get(t.Context(), client.ObjectKeyFromObject(successor), successor))
+}
+
+// pod creates a Pod on the Node; it has no kubelet, so that an evicted Pod stays with a deletion timestamp.
+func (l *testMachine) pod() *corev1.Pod {
+	l.Helper()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: l.machine.Namespace},
+		Spec:       corev1.PodSpec{NodeName: l.node.Name, Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+	}
+	l.must(shared.nodes.Create(l.Context(), pod))
+	l.Cleanup(func() { _ = shared.nodes.Delete(context.Background(), pod, client.GracePeriodSeconds(0)) })
+	return pod
+}
+
+// untilCached waits until the last write to the Node is in the cache of the connection.
+func (l *testMachine) untilCached() {
+	l.Helper()
+	l.must(shared.nodes.Get(l.Context(), client.ObjectKeyFromObject(l.node), l.node))
+	l.Eventually(func(g gomega.Gomega) {
+		connection, err := shared.reconciler.Workloads.Get(client.ObjectKey{Namespace: l.machine.Namespace, Name: "c"})
+		g.Expect(err).NotTo(gomega.HaveOccurred())
+		cached, found := connection.Node(l.node.Name)
+		g.Expect(found).To(gomega.BeTrue())
+		g.Expect(cached.ResourceVersion).To(gomega.Equal(l.node.ResourceVersion))
+	}).Should(gomega.Succeed())
+}
+
+// wantEvicted waits until the Pod is evicted, and checks that the instance is not deleted before the Pod has ended.
+func (l *testMachine) wantEvicted(pod *corev1.Pod) {
+	l.Helper()
+	l.Eventually(func(g gomega.Gomega) {
+		g.Expect(shared.client.Get(l.Context(), client.ObjectKeyFromObject(l.infra), l.infra)).To(gomega.Succeed())
+		if l.infra.GetDeletionTimestamp() != nil {
+			gomega.StopTrying("the instance is deleted before the drain has ended").Now()
+		}
+		g.Expect(shared.nodes.Get(l.Context(), client.ObjectKeyFromObject(pod), pod)).To(gomega.Succeed())
+		g.Expect(pod.DeletionTimestamp).NotTo(gomega.BeNil())
+	}).Should(gomega.Succeed())
+}
+
+// TestARegisteredAgainNodeIsDrained deletes a Machine whose Node was deleted and registered again by its kubelet, and has no
+// providerID until the cloud controller manager writes it.
+func TestARegisteredAgainNodeIsDrained(t *testing.T) {
+	t.Parallel()
+	l := newTestMachine(t, "m")
+	l.provision()
+	l.must(shared.nodes.Delete(t.Context(), l.node))
+	l.until(func(g gomega.Gomega, m *clusterv1.Machine) {
+		g.Expect(conditions.GetReason(m, clusterv1.MachineNodeReadyCondition)).To(gomega.Equal(clusterv1.MachineNodeDeletedReason))
+	})
+	l.node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: l.node.Name}}
+	l.must(shared.nodes.Create(t.Context(), l.node))
+	pod := l.pod()
+	l.untilCached()
+	l.must(shared.client.Delete(t.Context(), l.machine))
+	l.wantEvicted(pod)
+}
+
+// TestANodeIsDrainedWhenItsProviderIDIsAssignedDuringDeletion deletes a Machine whose Node has joined and was never found,
+// as it has no providerID.
+func TestANodeIsDrainedWhenItsProviderIDIsAssignedDuringDeletion(t *testing.T) {
+	t.Parallel()
+	l := newTestMachine(t, "assigned-"+rand.String(5))
+	l.until(func(g gomega.Gomega, m *clusterv1.Machine) { g.Expect(m.Finalizers).NotTo(gomega.BeEmpty()) })
+	l.node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: l.machine.Name}}
+	l.must(shared.nodes.Create(t.Context(), l.node))
+	t.Cleanup(func() { _ = shared.nodes.Delete(context.Background(), l.node) })
+	bare := l.node.DeepCopy()
+	l.node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.7"}}
+	l.must(shared.nodes.Status().Patch(t.Context(), l.node, client.MergeFrom(bare)))
+	pod := l.pod()
+	l.report(l.infra, map[string]any{"providerID": "thing://" + l.machine.Namespace}, "spec")
+	l.report(l.infra, map[string]any{
+		"initialization": map[string]any{"provisioned": true},
+		"addresses":      []any{map[string]any{"type": "InternalIP", "address": "10.0.0.7"}},
+	}, "status")
+	l.until(func(g gomega.Gomega, m *clusterv1.Machine) { g.Expect(m.Status.Addresses).NotTo(gomega.BeEmpty()) })
+	before := l.machine.DeepCopy()
+	l.machine.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+	l.must(shared.client.Patch(t.Context(), l.machine, client.MergeFrom(before)))
+	l.until(func(g gomega.Gomega, m *clusterv1.Machine) {
+		g.Expect(conditions.IsTrue(m, clusterv1.PausedCondition)).To(gomega.BeTrue())
+	})
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: l.machine.Namespace, Name: "c"}}
+	l.must(shared.client.Patch(t.Context(), cluster, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"drover.io/assign-provider-ids":"true"}}}`))))
+	l.untilCached()
+	l.Eventually(func(g gomega.Gomega) {
+		cached := &clusterv1.Cluster{}
+		g.Expect(shared.reconciler.Client.Get(t.Context(), client.ObjectKeyFromObject(cluster), cached)).To(gomega.Succeed())
+		g.Expect(cached.Annotations).NotTo(gomega.BeEmpty())
+	}).Should(gomega.Succeed())
+	l.must(shared.client.Delete(t.Context(), l.machine))
+	l.must(shared.client.Patch(t.Context(), l.machine, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":null}}`))))
+	l.wantEvicted(pod)
+	l.must(shared.nodes.Get(t.Context(), client.ObjectKeyFromObject(l.node), l.node))
+	if want := "thing://" + l.machine.Namespace; l.node.Spec.ProviderID != want {
+		t.Errorf("the Node has providerID %q, want %q", l.node.Spec.ProviderID, want)
+	}
 }
 
 // TestAnUnobservedNodeIsDeleted deletes a Machine whose host registered its Node after the last look at the cache, and

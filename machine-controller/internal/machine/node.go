@@ -52,6 +52,7 @@ func (p node) run(ctx context.Context, s *state) (reconcile.Result, error) {
 		ctrl.LoggerFrom(ctx).V(1).Info("waiting for the connection to the workload cluster", "reason", s.connection.Reason, "message", s.connection.Message)
 		return reconcile.Result{}, nil //nolint:nilerr // the condition reports it, and the connection triggers a reconcile
 	}
+	unassigned := nodeToDrain(s, connection.Node) // before the lookup by providerID, which finds it once it has one
 	found, err := byProviderID(connection, s.machine)
 	if found == nil && !connection.Synced() {
 		s.connection.Connected = false // the cache may be incomplete
@@ -64,6 +65,10 @@ func (p node) run(ctx context.Context, s *state) (reconcile.Result, error) {
 		ctrl.LoggerFrom(ctx).V(1).Info("waiting for the Node", "providerID", s.machine.Spec.ProviderID, "message", err.Error())
 		if apierrors.IsNotFound(err) {
 			err = p.assignProviderID(ctx, connection.Client(), s, connection.Node)
+			if unassigned != nil {
+				s.node = observed[corev1.Node]{object: unassigned}
+				s.machine.Status.NodeRef.Name = unassigned.Name
+			}
 		}
 		return retryLater(err)
 	}
@@ -71,7 +76,7 @@ func (p node) run(ctx context.Context, s *state) (reconcile.Result, error) {
 		p.events.nodeJoined(s.machine, found.Name)
 	}
 	s.machine.Status.NodeRef = clusterv1.MachineNodeReference{Name: found.Name}
-	s.machine.Status.NodeInfo = found.Status.NodeInfo.DeepCopy()
+	s.machine.Status.NodeInfo = boundedNodeInfo(&found.Status.NodeInfo)
 	if s.deleting() && s.forDeletion(false).Infrastructure.Deleting() {
 		return reconcile.Result{}, nil
 	}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"drover.io/machine-controller/internal/workload"
+	"drover.io/runtime/requesterror"
 )
 
 // setNodeConditions reports the Node's health. While the workload cluster cannot be reached, the
@@ -124,7 +125,7 @@ func nodeReady(node *corev1.Node) metav1.Condition {
 		ready.Reason = clusterv1.MachineNodeNotReadyReason
 	}
 	if found.Message != "" {
-		ready.Message = "* Node.Ready: " + found.Message
+		ready.Message = "* Node.Ready: " + requesterror.Truncate(found.Message)
 	}
 	return ready
 }
@@ -154,7 +155,7 @@ func nodeHealthy(node *corev1.Node) metav1.Condition {
 		if found.Status == each.good {
 			continue
 		}
-		message := found.Message
+		message := requesterror.Truncate(found.Message)
 		if message == "" {
 			message = fmt.Sprintf("Condition is %s", found.Status)
 		}

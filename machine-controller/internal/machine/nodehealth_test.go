@@ -4,6 +4,7 @@
 package machine
 
 import (
+	"strings"
 	"testing"
 
 	"time"
@@ -79,6 +80,10 @@ func TestNodeHealthy(t *testing.T) {
 			"* Node.Ready: " + silent[1] + "\n* Node.MemoryPressure: " + silent[1] + "\n* Node.DiskPressure: " + silent[1] +
 				"\n* Node.PIDPressure: Condition not yet reported",
 		},
+		"shortens a long message": {
+			reported{ready: {"True"}, memory: {"True", strings.Repeat("m", 40_000)}, disk: {"False"}, pid: {"False"}},
+			metav1.ConditionFalse, clusterv1.MachineNodeNotHealthyReason, "* Node.MemoryPressure: " + strings.Repeat("m", 512) + "…",
+		},
 		"does not merge a single condition": {
 			reported{ready: silent, memory: {"False"}, disk: {"False"}, pid: {"False"}},
 			metav1.ConditionUnknown, clusterv1.MachineNodeHealthUnknownReason, "* Node.Ready: " + silent[1],
@@ -105,6 +110,7 @@ func TestNodeReady(t *testing.T) {
 		"is true without a message":          {map[corev1.NodeConditionType][2]string{corev1.NodeReady: {"True", "kubelet is posting"}}, metav1.ConditionTrue, clusterv1.MachineNodeReadyReason, ""},
 		"is false with the Node's message":   {map[corev1.NodeConditionType][2]string{corev1.NodeReady: {"False", "no CNI"}}, metav1.ConditionFalse, clusterv1.MachineNodeNotReadyReason, "* Node.Ready: no CNI"},
 		"is false without a message":         {map[corev1.NodeConditionType][2]string{corev1.NodeReady: {"False"}}, metav1.ConditionFalse, clusterv1.MachineNodeNotReadyReason, ""},
+		"shortens a long message":            {map[corev1.NodeConditionType][2]string{corev1.NodeReady: {"False", strings.Repeat("x", 40_000)}}, metav1.ConditionFalse, clusterv1.MachineNodeNotReadyReason, "* Node.Ready: " + strings.Repeat("x", 512) + "…"},
 		"is unknown with the Node's message": {map[corev1.NodeConditionType][2]string{corev1.NodeReady: {"Unknown", "silent"}}, metav1.ConditionUnknown, clusterv1.MachineNodeReadyUnknownReason, "* Node.Ready: silent"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -37,6 +37,22 @@ func (p node) assignProviderID(ctx context.Context, c client.Client, s *state, l
 	return nil
 }
 
+// nodeToDrain returns the Node without a providerID that the deletion of the machine acts on; nil if there is none, or the
+// machine is not being deleted. A Node that was deleted and registered again by its kubelet has no providerID until the
+// cloud controller manager writes it, nor does the cache at once show the one that assignProviderID has written.
+func nodeToDrain(s *state, lookup func(name string) (*corev1.Node, bool)) *corev1.Node {
+	if !s.deleting() {
+		return nil
+	}
+	if found, ok := lookup(s.machine.Status.NodeRef.Name); ok && found.Spec.ProviderID == "" {
+		return found
+	}
+	if annotation.AssignsProviderIDs(s.cluster) {
+		return nodeWithoutProviderID(s.machine, lookup)
+	}
+	return nil
+}
+
 // nodeWithoutProviderID returns the only Node without a providerID that is the machine's; nil if there
 // is none, or more than one.
 func nodeWithoutProviderID(m *clusterv1.Machine, lookup func(name string) (*corev1.Node, bool)) *corev1.Node {

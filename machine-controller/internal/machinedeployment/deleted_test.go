@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/testenv"
 )
 
@@ -94,5 +95,46 @@ func TestRefusedMachineSetIsReported(t *testing.T) {
 	r.get(t, md)
 	if message := conditions.GetMessage(md, clusterv1.MachineDeploymentAvailableCondition); !strings.Contains(message, "exceeded quota") {
 		t.Errorf("the condition Available has the message %q", message)
+	}
+}
+
+// TestDeletionWaitsForUnseenSets deletes a deployment just after it has created a MachineSet that the cache does not show.
+func TestDeletionWaitsForUnseenSets(t *testing.T) {
+	t.Parallel()
+	md := selecting()
+	md.Finalizers = []string{clusterv1.MachineDeploymentFinalizer}
+	unseen := setOf(md, "unseen", "v1.36.2")
+	r := reconcilerWith(t, interceptor.Funcs{}, md)
+	r.tracker = &expectation.Tracker{Clock: r.Clock}
+	r.tracker.Created(md.UID, unseen)
+	if err := r.Client.Delete(t.Context(), md); err != nil {
+		t.Fatal(err)
+	}
+	r.get(t, md)
+	if _, err := r.finalize(t.Context(), md.DeepCopy(), &state{deployment: md, cluster: &clusterv1.Cluster{}}); err != nil {
+		t.Fatal(err)
+	}
+	if r.get(t, md); len(md.Finalizers) != 1 {
+		t.Errorf("the finalizers are %v", md.Finalizers)
+	}
+}
+
+// TestAdoptionRequiresTheSameCluster has a MachineSet without a controller that matches the selector, in each of two Clusters.
+func TestAdoptionRequiresTheSameCluster(t *testing.T) {
+	t.Parallel()
+	md := selecting()
+	same, other := setOf(md, "same", "v1.36.2"), setOf(md, "other", "v1.36.2")
+	for _, set := range []*clusterv1.MachineSet{same, other} {
+		set.OwnerReferences, set.Labels = nil, map[string]string{"pool": "a"}
+	}
+	other.Spec.ClusterName, other.Spec.Template.Spec.ClusterName = "other", "other"
+	r := reconcilerWith(t, interceptor.Funcs{}, md, same, other)
+	if err := r.observe(t.Context(), &state{deployment: md}); err != nil {
+		t.Fatal(err)
+	}
+	r.get(t, same)
+	r.get(t, other)
+	if !metav1.IsControlledBy(same, md) || metav1.GetControllerOf(other) != nil {
+		t.Errorf("the owners are %v and %v", same.OwnerReferences, other.OwnerReferences)
 	}
 }

@@ -28,7 +28,7 @@ func reconcilerWith(t *testing.T, funcs interceptor.Funcs, objects ...client.Obj
 	inner := indextest.NewClient(t, unmanaged.Client(t))
 	indextest.Create(t, inner, unmanaged.Namespace(t), objects...)
 	clk := testingclock.NewFakePassiveClock(epoch)
-	r := &Reconciler{Client: interceptor.NewClient(inner, funcs), Live: inner, Guard: newGuard(inner), Events: events.NewFakeRecorder(100), Clock: clk, Templates: &contract.Templates{}}
+	r := &Reconciler{Client: interceptor.NewClient(inner, funcs), Live: inner, Guard: newGuard(inner), Events: events.NewFakeRecorder(100), Clock: clk, Templates: &contract.Templates{Resolver: &contract.Resolver{Reader: inner}, Live: inner}}
 	r.setUp()
 	return r, inner
 }

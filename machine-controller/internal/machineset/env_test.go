@@ -46,7 +46,7 @@ const eventuallyTimeout = 90 * time.Second
 var (
 	management = &envtest.Server{Project: true, Folders: []string{"testdata"}}
 	// unmanaged is an API server that no manager acts on.
-	unmanaged   = &envtest.Server{Project: true}
+	unmanaged   = &envtest.Server{Project: true, Folders: []string{"testdata"}}
 	stopManager = func() {}
 	faults      = &faultPlan{plans: map[string]*fault{}, sent: map[string][]client.Object{}}
 )

@@ -15,6 +15,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -157,7 +158,26 @@ func object(field json.RawMessage) json.RawMessage {
 	return field
 }
 
+// maxMessage is how many bytes the message of a condition may have, as many as the API allows it characters.
+const maxMessage = 32768
+
+// truncateMessages shortens messages of conditions that are too long, for which the API server would refuse the whole
+// status. Messages repeat what others report, several of them in one.
+func truncateMessages(object client.Object) {
+	reporting, ok := object.(interface{ GetConditions() []metav1.Condition })
+	if !ok {
+		return
+	}
+	all := reporting.GetConditions()
+	for i := range all {
+		if message := &all[i].Message; len(*message) > maxMessage {
+			*message = strings.ToValidUTF8((*message)[:maxMessage], "")
+		}
+	}
+}
+
 func statusDifference[T client.Object](before, after T) (map[string]json.RawMessage, error) {
+	truncateMessages(after)
 	return difference(before, after, "ObjectMeta", "Spec")
 }
 

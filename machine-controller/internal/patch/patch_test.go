@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -159,6 +160,32 @@ func TestRequests(t *testing.T) {
 				t.Errorf("in memory (-API server +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// The API server would refuse the whole status, with all that it reports.
+func TestMessagesThatAreTooLongAreTruncated(t *testing.T) {
+	t.Parallel()
+	before, w := made(t)
+	after := before.DeepCopy()
+	after.Status.Phase, after.Status.Conditions[1].Message = "Running", strings.Repeat("ä", 20_000)
+	if changed, err := StatusChanged(before, after); !changed || err != nil {
+		t.Errorf("changed %t, error %v", changed, err)
+	}
+	if err := Status(t.Context(), w.client(t), before, after); err != nil {
+		t.Fatal(err)
+	}
+	live := &clusterv1.Machine{}
+	if err := w.api.Get(t.Context(), client.ObjectKeyFromObject(before), live); err != nil {
+		t.Fatal(err)
+	}
+	if got := live.Status.Conditions[1].Message; got != strings.Repeat("ä", maxMessage/2) || live.Status.Phase != "Running" {
+		t.Errorf("phase %q, and a message of %d bytes", live.Status.Phase, len(got))
+	}
+	again := live.DeepCopy()
+	again.Status.Conditions[1].Message = strings.Repeat("ä", 20_000)
+	if changed, err := StatusChanged(live, again); changed || err != nil {
+		t.Errorf("the same message again: changed %t, error %v", changed, err)
 	}
 }
 

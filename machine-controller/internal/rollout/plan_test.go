@@ -186,6 +186,12 @@ func TestPlan(t *testing.T) {
 				set("c", 1, isCurrent, func(s *Set) { s.Recorded = Stamp{4, 5} })}},
 			want: []string{"b 2→1"},
 		},
+		"it breaks no deadlock while the new Machines are not available": {
+			state: State{Replicas: 3, Limits: surge1, Sets: []Set{
+				set("a", 3, func(s *Set) { s.Available, s.Recorded = 2, Stamp{3, 4} }),
+				set("b", 1, isCurrent, func(s *Set) { s.Available, s.Recorded = 0, Stamp{3, 4} })}},
+			wait: WaitCurrent,
+		},
 		"it does not roll out while paused": {
 			state: State{Replicas: 10, Limits: surge1, Paused: true, Sets: []Set{set("a", 10), set("b", 1, isCurrent)}},
 			wait:  WaitPaused,

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -28,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/machine-controller/internal/workload/nodecache"
+	"drover.io/runtime/expiring"
 	"drover.io/runtime/fairshare"
 	"drover.io/runtime/httplimit"
 	"drover.io/runtime/kubeconfig"
@@ -45,7 +47,9 @@ type dialer struct {
 	mapper  meta.RESTMapper
 	// syncs are the places of clusters that list their Nodes, lateSyncs of those that have
 	// failed to do so in time before: they wait only for each other.
-	syncs, lateSyncs chan struct{}
+	syncs, lateSyncs *syncPlaces
+	// late are the clusters that were late, also where the Cluster was deleted and made again since.
+	late expiring.Map[lateCluster, struct{}]
 	// slowRequests are the places of requests to API servers that are slow.
 	slowRequests *fairshare.Places[string]
 	// transports opens the way to each API server.
@@ -59,8 +63,9 @@ func newDialer(options *Options) *dialer {
 		options:      options,
 		scheme:       newScheme(),
 		mapper:       newMapper(),
-		syncs:        make(chan struct{}, options.ConcurrentSyncs),
-		lateSyncs:    make(chan struct{}, options.ConcurrentSyncs),
+		syncs:        newSyncPlaces(options.ConcurrentSyncs),
+		lateSyncs:    newSyncPlaces(options.ConcurrentSyncs),
+		late:         expiring.Map[lateCluster, struct{}]{Clock: options.Clock, TTL: latenessPeriod},
 		slowRequests: fairshare.New[string](slowRequests),
 		transports: workload.NewDialer(workload.Options{
 			UserAgent: options.UserAgent, DialTimeout: options.ProbeTimeout, AnswerTimeout: options.SyncTimeout, MaxElements: maxElements,
@@ -114,7 +119,7 @@ func (d *dialer) dial(ctx context.Context, c call) answer {
 	}
 	connection.content = found.Content
 	if failure = d.probe(ctx, connection); failure == nil {
-		failure = d.sync(ctx, connection, c.late)
+		failure = d.sync(ctx, connection, c.cluster, c.late)
 	}
 	if failure != nil {
 		connection.close()
@@ -212,19 +217,19 @@ func (d *dialer) probe(ctx context.Context, c *Connection) *failure {
 }
 
 // sync starts to watch Nodes and waits until all that exist are in the cache.
-// Only so many clusters do this at once; those that do not even answer a probe
-// never get here, and those that were late before are no hindrance to others.
-func (d *dialer) sync(ctx context.Context, c *Connection, late bool) *failure {
-	places, timeout := d.syncs, d.options.FirstSyncTimeout
-	if late {
+// Only so many clusters do this at once, half of them of one namespace; those
+// that do not even answer a probe never get here, and those that were late
+// before are no hindrance to others.
+func (d *dialer) sync(ctx context.Context, c *Connection, cluster client.ObjectKey, late bool) *failure {
+	places, timeout, key := d.syncs, d.options.FirstSyncTimeout, lateCluster{cluster, c.host}
+	if late || d.late.Has(key) {
 		places, timeout = d.lateSyncs, d.options.SyncTimeout
 	}
-	select {
-	case places <- struct{}{}:
-		defer func() { <-places }()
-	case <-ctx.Done():
-		return classify(c.host, ctx.Err())
+	give, err := places.take(ctx, cluster.Namespace)
+	if err != nil {
+		return classify(c.host, err)
 	}
+	defer give()
 	c.follow(ctx)
 	timer := d.options.Clock.NewTimer(timeout)
 	defer timer.Stop()
@@ -234,12 +239,22 @@ func (d *dialer) sync(ctx context.Context, c *Connection, late bool) *failure {
 	case err := <-c.watch.refused:
 		return classify(c.host, err)
 	case <-timer.C():
-		late := failed(ReasonUnreachable, "API server %s: its Nodes could not be listed within %s", c.host, timeout)
-		late.late = true
-		return late
+		failure := failed(ReasonUnreachable, "API server %s: its Nodes could not be listed within %s", c.host, timeout)
+		failure.late = true
+		d.late.Set(key, struct{}{})
+		return failure
 	case <-ctx.Done():
 		return classify(c.host, ctx.Err())
 	}
+}
+
+// latenessPeriod is how long a cluster counts as late after a list of its Nodes was.
+const latenessPeriod = 10 * time.Minute
+
+// lateCluster is a Cluster and the host of its API server. One host may serve many clusters.
+type lateCluster struct {
+	cluster client.ObjectKey
+	host    string
 }
 
 // follow keeps the Node cache up to date until close.

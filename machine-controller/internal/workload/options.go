@@ -53,8 +53,8 @@ type Options struct {
 	SyncTimeout, FirstSyncTimeout time.Duration
 
 	// ConcurrentSyncs is how many clusters may list their Nodes for the first
-	// time at the same moment, and how many of those that were late with it; it bounds memory
-	// when the manager starts with hundreds of clusters. Default: 20.
+	// time at the same moment, half of them of one namespace, and how many of those that were
+	// late with it; it bounds memory when the manager starts with hundreds of clusters. Default: 20.
 	ConcurrentSyncs int
 
 	// RequestTimeout bounds each request of a Connection's Client and Clientset,

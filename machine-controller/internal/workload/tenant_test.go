@@ -12,6 +12,7 @@ import (
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/machine-controller/internal/workload/nodecache"
 	"drover.io/runtime/requesterror"
@@ -31,7 +32,7 @@ func TestMessagesOfAPIServersAreTruncated(t *testing.T) {
 		_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"` + strings.Repeat("é", 5000) + `"}`))
 	})
 	for what, failure := range map[string]*failure{
-		"the list of Nodes": d.sync(t.Context(), connections[0], false), "the probe": d.probe(t.Context(), connections[0]),
+		"the list of Nodes": d.sync(t.Context(), connections[0], client.ObjectKey{}, false), "the probe": d.probe(t.Context(), connections[0]),
 	} {
 		if failure == nil || failure.reason != ReasonForbidden || len(failure.message) > requesterror.MaxMessage+len("…") || !strings.HasSuffix(failure.message, "é…") {
 			t.Errorf("%s: got %v", what, failure)
