@@ -4,7 +4,7 @@ MODULES := api runtime machine-controller bootstrap infra-providers release test
 CLOUDS := $(notdir $(wildcard infra-providers/cmd/*))
 INFRA := $(CLOUDS:%=bin/infra-%)
 MANAGERS := bin/machine-controller bin/bootstrap $(INFRA)
-# What runs without any cloud.
+# The managers that need no cloud.
 SIMULATED := bin/machine-controller bin/bootstrap bin/infra-sim
 ARGS ?=
 RELEASE := GOWORK=off go run -C release .
@@ -15,11 +15,11 @@ help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: quickstart
-quickstart: control-plane $(SIMULATED) ## Run Drover on this machine with simulated machines; ARGS=--once for the unattended story
+quickstart: control-plane $(SIMULATED) ## Run Drover on this machine with simulated machines; ARGS=--once runs the demo unattended
 	@GOWORK=off go run -C test ./quickstart $(ARGS)
 
 .PHONY: test
-test: control-plane $(MANAGERS) ## Run every test: unit, against a real API server, and the whole story
+test: control-plane $(MANAGERS) ## Run all tests: unit, against real API servers, and scenarios with all managers
 	@hack/test.sh $(MODULES)
 
 .PHONY: verify
@@ -43,17 +43,17 @@ lint: ## Lint every module
 	@hack/lint.sh $(MODULES)
 
 .PHONY: bench
-bench: control-plane $(SIMULATED) ## Measure our core beside Cluster API's; ARGS=--help tells what can be chosen
+bench: control-plane $(SIMULATED) ## Measure Drover's core beside Cluster API's; ARGS=--help lists the options
 	@GOWORK=off go run -C test ./bench $(ARGS)
 
 .PHONY: soak
-soak: control-plane $(SIMULATED) ## Machine lifecycles under random faults, and, without DRIVER=name, a crash at every write; LIFECYCLES=N, MINUTES=N, CRASHES=N, SEED=N
+soak: control-plane $(SIMULATED) ## Run machine lifecycles under random faults, and, without DRIVER=name, a crash at every write; LIFECYCLES=N, MINUTES=N, CRASHES=N, SEED=N
 	@cd infra-providers && DROVER_SOAK_LIFECYCLES=$(or $(LIFECYCLES),10000) DROVER_SOAK_SEED=$(or $(SEED),1) DROVER_SOAK_MINUTES=$(MINUTES) GOWORK=off \
 		go test -run TestFaultInjection -v -timeout 12h $(if $(DRIVER),./$(if $(filter fake,$(DRIVER)),driver/)$(DRIVER),./...)
 	$(if $(DRIVER),,@cd test && DROVER_CRASHES=$(or $(CRASHES),all) GOWORK=off go test -run TestCrash -timeout 3h ./scenarios/crash -seed $(or $(SEED),1))
 
 .PHONY: interop
-interop: control-plane $(SIMULATED) ## Run every mixture of Drover and Cluster API, and clusterctl against Drover
+interop: control-plane $(SIMULATED) ## Run all combinations of Drover and Cluster API, and clusterctl against Drover
 	@GOWORK=off go run -C test ./interop $(ARGS)
 
 .PHONY: e2e-openstack
@@ -61,7 +61,7 @@ e2e-openstack: control-plane ## Run the OpenStack driver against the real servic
 	@hack/e2e-openstack.sh $(ARGS)
 
 .PHONY: e2e
-e2e: control-plane build guest ## Boot containers with a systemd of their own that join, by cloud-init, Ignition and kubeadm; needs root
+e2e: control-plane build guest ## Boot containers with systemd that join by cloud-init, Ignition and kubeadm; needs root
 	@cd test && DROVER_E2E=1 GOWORK=off go test -count=1 -v -run 'TestContainer|TestAWrongChecksum' -timeout 60m ./vm
 
 .PHONY: e2e-vm
@@ -69,7 +69,7 @@ e2e-vm: control-plane build guest ## Boot a virtual machine that joins, runs a p
 	@cd test && DROVER_E2E_VM=1 GOWORK=off go test -count=1 -v -run TestVirtualMachine -timeout 60m ./vm
 
 .PHONY: guest
-guest: ## Make the guest image, a static kubelet and kubeadm, and Ignition into bin, once; needs root and mmdebstrap
+guest: ## Build the guest image, a static kubelet and kubeadm, and Ignition into bin, once; needs root and mmdebstrap
 	@test/vm/guest.sh
 	@bootstrap/hack/ignition.sh
 	@cd test && GOWORK=off go run ./controlplane/cmd/build kubelet kubeadm
@@ -86,7 +86,7 @@ $(INFRA): bin/infra-%:
 	@cd infra-providers && GOWORK=off go build -o ../$@ ./cmd/$*
 
 .PHONY: new-provider
-new-provider: ## Scaffold the provider of a new cloud, with its tests: NAME=acme, KIND=ACME if that is no plain capital
+new-provider: ## Scaffold the provider of a new cloud, with its tests: NAME=acme, and KIND=ACME if the kind is not Acme
 	@cd infra-providers && GOWORK=off go run ./internal/newprovider $(if $(KIND),-kind=$(KIND)) "$(NAME)"
 	@hack/generate.sh
 
@@ -99,8 +99,8 @@ kubectl: ## Compile kubectl into bin/k8s
 	@cd test && GOWORK=off go run ./controlplane/cmd/build kubectl
 
 .PHONY: manifests
-manifests: ## Write dist/drover.yaml, which installs Drover with one kubectl apply, and one file per further cloud
-	@hack/manifests.sh
+manifests: ## Write a release without images: manifests, chart and clusterctl repository; VERSION and REGISTRY as of release
+	@$(MAKE) --no-print-directory release ARGS=--images=false
 
 .PHONY: release
 release: ## Write a release into dist/VERSION: images, SBOMs, manifests, chart, clusterctl repository; VERSION=v0.1.0, REGISTRY=registry.example.org/drover
@@ -123,5 +123,5 @@ verify-release: ## Verify the signature and checksums of dist/VERSION offline; V
 	@$(RELEASE) verify $(CURDIR)/dist/$(VERSION) $(if $(KEY),--key $(KEY))
 
 .PHONY: clean
-clean: ## Remove what was built, but not the compiled control plane
+clean: ## Remove built files except the compiled control plane
 	@rm -rf dist $(MANAGERS)

@@ -42,7 +42,7 @@ func run(ctx context.Context, args []string) error {
 		Client:      mgr.GetClient(),
 		Live:        mgr.GetAPIReader(),
 		Connections: connections,
-		Recorder:    recorder,
+		Events:      recorder,
 		Clock:       clock.RealClock{},
 		NewToken:    token.New,
 		Watch:       predicates.WatchFilter(o.WatchFilter),
@@ -53,7 +53,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	if o.approve {
 		approver := &csrapproval.Reconciler{
-			Client: mgr.GetClient(), Connections: connections, Recorder: recorder, Watch: predicates.WatchFilter(o.WatchFilter), Live: mgr.GetAPIReader(), Resolve: net.DefaultResolver.LookupHost,
+			Client: mgr.GetClient(), Connections: connections, Events: recorder, Watch: predicates.WatchFilter(o.WatchFilter), Live: mgr.GetAPIReader(), Resolve: net.DefaultResolver.LookupHost,
 			TrustReported: o.trustReported,
 		}
 		if err := approver.Register(mgr); err != nil {

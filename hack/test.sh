@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Tests every module by itself, as its users get it, and fails if any does. What failed is said
-# again at the end, where it is not buried under the logs of managers.
+# Tests each module by itself, without the workspace, and fails if any test fails. Failures are repeated at the end,
+# after the logs of managers.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export GOWORK=off
-# What is read from a cache is shared: whoever changes it ends the process.
+# Objects in caches are shared: a process that changes one panics.
 export KUBE_CACHE_MUTATION_DETECTOR=true
 if command -v apt-get >/dev/null; then
-  bootstrap/hack/cloud-init.sh || echo "cloud-init could not be had: as root, apt-get update helps"
+  bootstrap/hack/cloud-init.sh || echo "cloud-init is missing: run apt-get update as root"
 fi
 failed=()
 log=$(mktemp)

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command machine-controller is the manager of Clusters, MachineDeployments, MachineSets
-// and Machines. It knows no cloud and no operating system: infrastructure and bootstrap
-// providers, ours or anybody's, run beside it and meet it in the API server.
+// and Machines. It contains nothing of a cloud or an operating system: infrastructure and bootstrap
+// providers are other processes, which it only meets in the API server.
 package main
 
 import (
@@ -22,8 +22,8 @@ import (
 	"drover.io/runtime/predicates"
 )
 
-// heapGrowth is by how many percent the heap grows between two garbage collections, unless GOGC says otherwise. Nearly
-// all of it are caches, which live as long as the process: half of Go's usual room costs little processor time.
+// heapGrowth is by how many percent the heap grows between two garbage collections, unless GOGC is set. Nearly
+// all of it are caches, which exist as long as the process: half of Go's usual room costs little processor time.
 const heapGrowth = 50
 
 func main() {

@@ -36,7 +36,7 @@ import (
 	"drover.io/runtime/predicates"
 )
 
-// name is that of the manager's Lease, its events and its user agent.
+// name is the name of the manager's Lease, its events and its user agent.
 const name = "drover-machine-controller"
 
 func newManager(o *options) (ctrl.Manager, error) {
@@ -54,7 +54,7 @@ func newManager(o *options) (ctrl.Manager, error) {
 	})
 }
 
-// newClaimer makes what claims workload clusters for this management cluster, and adds its memory to the manager.
+// newClaimer makes the claimer of workload clusters, and adds the store of its claims to the manager.
 func newClaimer(mgr ctrl.Manager, o *options) (*claim.Claimer, error) {
 	live, err := manager.UncachedClient(mgr)
 	if err != nil {
@@ -71,7 +71,7 @@ func newClaimer(mgr ctrl.Manager, o *options) (*claim.Claimer, error) {
 	return &claim.Claimer{Memory: memory, Clusters: mgr.GetClient(), Clock: clock.RealClock{}}, nil
 }
 
-// register adds every controller, from the whole to the parts.
+// register adds every controller.
 func register(mgr ctrl.Manager, workloads *workload.Connections, clk clock.PassiveClock, o *options) error {
 	watch := predicates.WatchFilter(o.WatchFilter)
 	resolver := &contract.Resolver{Reader: mgr.GetClient()}
@@ -82,7 +82,7 @@ func register(mgr ctrl.Manager, workloads *workload.Connections, clk clock.Passi
 	if err != nil {
 		return err
 	}
-	// reader fills the cache with provider objects; their changes wake the owner, of the given kind.
+	// reader caches provider objects; their changes trigger a reconcile of the owner, of the given kind.
 	reader := func(owner client.Object) *contract.Reader {
 		return &contract.Reader{Resolver: resolver, Watch: watch, Cached: mgr.GetClient(), Watcher: &contract.Watcher{
 			Live: mgr.GetAPIReader(), Cache: mgr.GetCache(), Clock: clk,
@@ -117,8 +117,8 @@ func register(mgr ctrl.Manager, workloads *workload.Connections, clk clock.Passi
 	return nil
 }
 
-// newGuard makes the guard that every creation and every replacement passes, and lets the
-// manager probe the management cluster for it.
+// newGuard makes the guard that decides about every creation and replacement, and adds the probe of the management cluster
+// to the manager.
 func newGuard(mgr ctrl.Manager, workloads *workload.Connections, clk clock.PassiveClock, o *options) (*safety.Guard, error) {
 	prober := &safety.Prober{Config: mgr.GetConfig(), Clock: clock.RealClock{}, Period: o.probePeriod, Timeout: o.probeTimeout}
 	if err := prober.Register(mgr); err != nil {

@@ -44,7 +44,7 @@ func parseOptions(args []string) (*options, error) {
 	return o, o.validate(labels, annotations)
 }
 
-// addSafety adds the flags of the safety net; a MachinePolicy goes before the first two.
+// addSafety adds the flags of package safety; a MachinePolicy takes precedence over the first two.
 func (o *options) addSafety(flags *pflag.FlagSet) {
 	flags.IntVar(&o.safetyUp, "safety-up", 2, "how many Machines a MachineDeployment may have beyond its replicas and surge before it is frozen")
 	flags.IntVar(&o.safetyDown, "safety-down", 1, "how many fewer than that limit thaw it")

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package cloudinit writes a node.Node as cloud-config. It is pure: the same Node gives the same bytes. It
-// knows cloud-init's modules and encodings, and nothing of what a Node needs; the controller calls it.
+// has cloud-init's modules and encodings, and nothing of what a Node needs; package render calls it.
 package cloudinit
 
 import (
@@ -16,7 +16,7 @@ import (
 	"drover.io/bootstrap/node/quote"
 )
 
-// config holds the modules of cloud-config that we use, in the order in which a reader wants them.
+// config has the modules of cloud-config that are used, in the order in which they are read best.
 type config struct {
 	Hostname         string          `yaml:"hostname,omitempty"`
 	PreserveHostname *bool           `yaml:"preserve_hostname,omitempty"`
@@ -80,7 +80,7 @@ func Render(n *node.Node) ([]byte, error) {
 	}
 	if n.Hostname != "" {
 		no := false
-		// On RHEL and Rocky cloud-init prefers the name that the cloud gives, unless it is told not to.
+		// On RHEL and Rocky cloud-init prefers the name that the cloud gives, unless that is turned off.
 		c.PreserveHostname, c.PreferFQDN = &no, &no
 	}
 	files, jinja := append(n.AllFiles(), unitFiles(n.Units)...), false
@@ -144,7 +144,7 @@ func (c *config) addDisk(d node.Disk) {
 	c.FSSetup = append(c.FSSetup, filesystem{Device: d.Device, Partition: "auto", Filesystem: d.Filesystem, Label: d.Label})
 }
 
-// organization is a number for Red Hat's own service, where cloud-init wants one, and a name for Satellite.
+// organization is a number for Red Hat's own service, where cloud-init has to have one, and a name for Satellite.
 func organization(s string) any {
 	if number, err := strconv.Atoi(s); err == nil {
 		return number

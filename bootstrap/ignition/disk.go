@@ -10,7 +10,7 @@ import (
 )
 
 // addDisk never wipes: Ignition uses a partition or a file system that is there as it should be, and fails on any
-// other. The path lets Ignition write the files below it to that disk.
+// other. By the path, Ignition writes the files below it to that disk.
 func addDisk(storage *types.Storage, d node.Disk) {
 	device, never := d.Device, false
 	if d.Partitioned {

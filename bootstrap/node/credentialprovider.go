@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	kubeletv1 "k8s.io/kubelet/config/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
@@ -26,7 +25,7 @@ const (
 	defaultCredentialCache   = 12 * time.Hour
 )
 
-// addCredentialProviders tells the kubelet which programs give credentials for which images. Their arguments and
+// addCredentialProviders configures which programs the kubelet gets credentials from for which images. Their arguments and
 // environment may hold secrets, so that only root reads them.
 func addCredentialProviders(n *Node, _ distribution, in Input) error {
 	providers := in.Spec.Kubelet.CredentialProviders
@@ -80,7 +79,7 @@ func credentialProvider(p bootstrapv1.CredentialProvider) kubeletv1.CredentialPr
 	out := kubeletv1.CredentialProvider{
 		Name:                 p.Name,
 		MatchImages:          p.MatchImages,
-		DefaultCacheDuration: ptr.To(metav1.Duration{Duration: cache}),
+		DefaultCacheDuration: new(metav1.Duration{Duration: cache}),
 		APIVersion:           "credentialprovider.kubelet.k8s.io/v1",
 		Args:                 p.Args,
 	}

@@ -43,7 +43,7 @@ func addRegistryCredentials(n *Node, _ distribution, in Input) error {
 	return nil
 }
 
-// registryCredentials are those of the Secret, by registry; nil if there is none. No error tells a value.
+// registryCredentials are those of the Secret, by registry; nil if there is none. No error quotes a value.
 func registryCredentials(in Input) (map[string]credential, error) {
 	ref := in.Spec.Containerd.RegistryCredentialsFrom
 	if ref.Name == "" {
@@ -100,7 +100,7 @@ func containerdAuth(in Input) ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// registryHost is the host that containerd asks for an image, a URL or an entry of a Docker configuration.
+// registryHost is the host from which containerd pulls an image, a URL or an entry of a Docker configuration.
 func registryHost(s string) string {
 	if u, err := url.Parse(s); err == nil && u.Host != "" {
 		s = u.Host

@@ -17,7 +17,7 @@ import (
 type Disk struct {
 	Device string
 
-	// Partitioned says that the file system is in the only partition of a GUID partition table.
+	// Partitioned is true where the file system is in the only partition of a GUID partition table.
 	Partitioned bool
 
 	Filesystem, Label, MountPath string
@@ -101,7 +101,7 @@ func (n *Node) requiresMounts() string {
 	return "RequiresMountsFor=" + strings.Join(paths, " ") + "\n"
 }
 
-// mountFunction mounts a file system where nobody has done so before. Files that were written below the folder
+// mountFunction mounts a file system where it is not mounted yet. Files that were written below the folder
 // before there was a disk, which is when cloud-init writes them, move along.
 const mountFunction = `mount_disk() { # unit, folder, file system
   if mountpoint --quiet "$2"; then return; fi

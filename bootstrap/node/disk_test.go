@@ -20,7 +20,7 @@ umount() { rm "$1"; }
 systemctl() { echo "systemctl $*"; }
 `
 
-func TestMovesAlongWhatIsBelowTheMount(t *testing.T) {
+func TestFilesBelowAMountPointAreMoved(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		disk, mounted bool

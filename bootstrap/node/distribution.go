@@ -26,7 +26,7 @@ type distribution struct {
 	// setup are shell commands that prepare the host.
 	setup []string
 
-	// packages tells whether it can install packages.
+	// packages is true where it can install packages.
 	packages bool
 
 	// containerd is a drop-in for the unit of the image; empty is none.
@@ -60,7 +60,7 @@ func distributionOf(spec *bootstrapv1.BootstrapConfigSpec) (distribution, error)
 		return os, invalid("spec.operatingSystem", "%q is not supported", spec.OperatingSystem)
 	}
 	if spec.Format != "" && spec.Format != os.format {
-		return os, invalid("spec.format", "%s has no images for %s: leave the field empty or say %s", spec.OperatingSystem, spec.Format, os.format)
+		return os, invalid("spec.format", "%s has no images for %s: leave the field empty or set it to %s", spec.OperatingSystem, spec.Format, os.format)
 	}
 	if (len(spec.Packages) > 0 || spec.PackageUpgrade == bootstrapv1.PackageUpgradeOnFirstBoot) && !os.packages {
 		return os, invalid("spec.packages", "%s has no packages: use spec.binaries", spec.OperatingSystem)

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package node says what a host must have to become a Node: files, units, kernel modules, sysctls, binaries
+// Package node describes what a host must have to become a Node: files, units, kernel modules, sysctls, binaries
 // with pinned digests, users and commands in order. Describe is pure: the same input gives the same Node. What
-// differs between operating systems is in one file per operating system. It does not know cloud-init or
+// differs between operating systems is in one file per operating system. It does not depend on cloud-init or
 // Ignition: the renderers take a Node and write it in their language, and the controller calls both.
 //
 // # What a host finds where

@@ -15,7 +15,7 @@ type Download struct {
 	// Target is the file it becomes, or the folder it is unpacked into.
 	Target string
 
-	// Unpack says that it is a gzip-compressed tar archive.
+	// Unpack is true for a gzip-compressed tar archive.
 	Unpack bool
 
 	// Sources are where it is, one per architecture.

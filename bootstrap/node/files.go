@@ -17,7 +17,7 @@ import (
 var untouchable = []string{
 	"/proc", "/sys", "/dev", "/run", "/boot", "/etc/passwd", "/etc/shadow", "/etc/group", "/etc/gshadow", "/etc/fstab", "/etc/machine-id",
 	"/sbin/init", "/usr/sbin/init", "/bin/sh", "/usr/bin/sh", "/bin/bash", "/usr/bin/bash", "/lib/systemd", "/usr/lib/systemd",
-	// A kubelet that finds these believes that it has joined.
+	// A kubelet that has these does not join again.
 	kubeletKubeconfig, "/var/lib/kubelet/pki",
 }
 
@@ -71,7 +71,7 @@ func checkPath(n *Node, os distribution, path string) string {
 	return ""
 }
 
-// paths are all files that the host gets so far, whoever writes them.
+// paths are all files that the host gets so far, whatever writes them.
 func (n *Node) paths() []string {
 	paths := []string{unitFolder + BootstrapUnit}
 	for _, f := range n.AllFiles() {

@@ -29,7 +29,7 @@ func flatcar() distribution {
 	}
 }
 
-// flatcarUpdates tells the update engine what it may do.
+// flatcarUpdates configures the update engine.
 func flatcarUpdates(n *Node, in Input) error {
 	var config string
 	switch in.Spec.Flatcar.Updates {

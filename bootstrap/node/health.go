@@ -7,7 +7,7 @@ const (
 	healthUnit   = "drover-health.service"
 	healthScript = scriptFolder + "/health.sh"
 	loadFile     = "/proc/loadavg"
-	// healthzPort is where the kubelet says on the loopback device that it is well, by default.
+	// healthzPort is the default port of the kubelet's health endpoint on the loopback device.
 	healthzPort = 10248
 )
 

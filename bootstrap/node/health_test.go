@@ -17,7 +17,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 )
 
-// healthShims let half minutes pass at once, on a host with two CPUs, and write down what is restarted.
+// healthShims skip the half minutes, on a host with two CPUs, and write down what is restarted.
 const healthShims = `
 set +eu
 ticks=0
@@ -28,7 +28,7 @@ timeout() { shift; "$@"; }
 ctr() { [ -e "$CONTAINERD" ]; }
 `
 
-func TestRestartsWhatDoesNotAnswer(t *testing.T) {
+func TestHealthCheckRestartsAnUnresponsiveKubelet(t *testing.T) {
 	t.Parallel()
 	healthy := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }
 	sick := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }
@@ -94,8 +94,8 @@ func TestRestartsWhatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// TestTheHealthCheckFindsWhatWasDownloaded runs it with the PATH of systemd, which has no /opt/bin.
-func TestTheHealthCheckFindsWhatWasDownloaded(t *testing.T) {
+// TestHealthCheckFindsDownloadedBinaries runs it with the PATH of systemd, which has no /opt/bin.
+func TestHealthCheckFindsDownloadedBinaries(t *testing.T) {
 	t.Parallel()
 	for name, there := range map[string]bool{"ctr in /opt/bin": true, "no ctr": false} {
 		t.Run(name, func(t *testing.T) {

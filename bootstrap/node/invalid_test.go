@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/utils/ptr"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 )
@@ -25,7 +24,7 @@ func minimal(system bootstrapv1.OperatingSystem) Input {
 	}
 }
 
-func TestNamesTheFieldThatIsWrong(t *testing.T) {
+func TestDescribeNamesTheInvalidField(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		os     bootstrapv1.OperatingSystem
@@ -115,7 +114,7 @@ func TestNamesTheFieldThatIsWrong(t *testing.T) {
 			s.Binaries.Kubelet = []bootstrapv1.Download{{Architecture: "amd64"}}
 		}, "spec.files[0].path"},
 		"content that is not base64": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
-			s.Files = []bootstrapv1.File{{Path: "/etc/a", Content: ptr.To("?"), Encoding: bootstrapv1.Base64}}
+			s.Files = []bootstrapv1.File{{Path: "/etc/a", Content: new("?"), Encoding: bootstrapv1.Base64}}
 		}, "spec.files[0].content"},
 		"unknown Secret": {"ubuntu", func(s *bootstrapv1.BootstrapConfigSpec) {
 			s.Files = []bootstrapv1.File{{Path: "/etc/a", ContentFrom: bootstrapv1.SecretKeyReference{Name: "a", Key: "b"}}}
@@ -152,18 +151,18 @@ func TestNamesTheFieldThatIsWrong(t *testing.T) {
 			in.Secrets = brokenCredentials
 			c.change(in.Spec)
 			_, err := Describe(in)
-			var got *InvalidError
-			if !errors.As(err, &got) || got.Field != c.field {
+			got, is := errors.AsType[*InvalidError](err)
+			if !is || got.Field != c.field {
 				t.Errorf("err = %v, want an InvalidError for %s", err, c.field)
 			}
 			if err != nil && strings.Contains(err.Error(), "hunter2") {
-				t.Errorf("the error tells a secret: %v", err)
+				t.Errorf("the error has a secret: %v", err)
 			}
 		})
 	}
 }
 
-func TestAcceptsFilesBesideOurs(t *testing.T) {
+func TestDescribeAcceptsFilesBesideItsOwn(t *testing.T) {
 	t.Parallel()
 	for system, paths := range map[bootstrapv1.OperatingSystem][]string{
 		bootstrapv1.Ubuntu:  {"/opt/cni/bin/mine", "/opt/bin/mine", "/usr/local/bin/mine", "/etc/hostname", "/etc/systemd/system/kubelet.service.d/90-mine.conf"},
@@ -179,7 +178,7 @@ func TestAcceptsFilesBesideOurs(t *testing.T) {
 	}
 }
 
-// brokenCredentials must be refused without being told to anybody.
+// brokenCredentials must be refused without being quoted.
 var brokenCredentials = map[bootstrapv1.SecretKeyReference][]byte{
 	{Name: "pull", Key: "json"}:    []byte(`{"auths":hunter2`),
 	{Name: "pull", Key: "empty"}:   []byte(`{"auths":{},"hunter2":1}`),
@@ -200,12 +199,12 @@ func disks(disks ...bootstrapv1.Disk) func(*bootstrapv1.BootstrapConfigSpec) {
 func files(paths ...string) func(*bootstrapv1.BootstrapConfigSpec) {
 	return func(s *bootstrapv1.BootstrapConfigSpec) {
 		for _, p := range paths {
-			s.Files = append(s.Files, bootstrapv1.File{Path: p, Content: ptr.To("x")})
+			s.Files = append(s.Files, bootstrapv1.File{Path: p, Content: new("x")})
 		}
 	}
 }
 
-func TestMergesTheFragmentOverOurs(t *testing.T) {
+func TestKubeletConfigurationIsMergedOverTheDefaults(t *testing.T) {
 	t.Parallel()
 	in := minimal(bootstrapv1.Ubuntu)
 	in.ServiceCIDR = "10.4.0.0/16"

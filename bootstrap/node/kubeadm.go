@@ -102,7 +102,7 @@ func addKubeadm(n *Node, os distribution, in Input) error {
 	return nil
 }
 
-// registration says with kubeadm's fields what is otherwise the kubelet's command line.
+// registration has in kubeadm's fields what is otherwise in the kubelet's command line.
 func registration(os distribution, k bootstrapv1.Kubelet) (nodeRegistration, error) {
 	r := nodeRegistration{
 		Name:      k.HostnameOverride,

@@ -84,7 +84,7 @@ WantedBy=multi-user.target
 // ownArgs is how many flags are the same on every host: the first ones.
 const ownArgs = 3
 
-// kubeletArgs are the flags of the kubelet: only what cannot be said in its configuration file.
+// kubeletArgs are the flags of the kubelet: only what its configuration file has no field for.
 func kubeletArgs(os distribution, k bootstrapv1.Kubelet) ([]argument, error) {
 	args := []argument{
 		{text: "--bootstrap-kubeconfig=" + bootstrapKubeconfig},
@@ -130,7 +130,7 @@ func kubeletArgs(os distribution, k bootstrapv1.Kubelet) ([]argument, error) {
 			return nil, invalid("spec.kubelet.extraArgs["+name+"]", "must not contain jinja expressions")
 		}
 		if strings.HasPrefix(name, "healthz-") {
-			return nil, invalid("spec.kubelet.extraArgs["+name+"]", "must stay as it is, so that the host's health check can ask")
+			return nil, invalid("spec.kubelet.extraArgs["+name+"]", "must stay as it is, so that the host's health check can reach it")
 		}
 		if slices.ContainsFunc(args, func(arg argument) bool { return strings.HasPrefix(arg.text, "--"+name+"=") }) {
 			return nil, invalid("spec.kubelet.extraArgs["+name+"]", "is set by the controller")
@@ -140,10 +140,10 @@ func kubeletArgs(os distribution, k bootstrapv1.Kubelet) ([]argument, error) {
 	return args, nil
 }
 
-// variable is an environment variable in a command line of systemd.
 // unsafeInWord are the characters that no word of a unit may have outside of expressions and variables.
 const unsafeInWord = " \t\n\r\"'\\%{}$;#"
 
+// variable is an environment variable in a command line of systemd.
 var variable = regexp.MustCompile(`\$\{[A-Z0-9_]+\}`)
 
 // checkTemplated accepts one word in which jinja expressions may stand, where the format has them.

@@ -20,7 +20,7 @@ const (
 	containerdEndpoint = "unix:///run/containerd/containerd.sock"
 )
 
-// kubeletConfiguration is the operator's fragment merged over our defaults.
+// kubeletConfiguration is the operator's fragment merged over the defaults.
 func kubeletConfiguration(os distribution, in Input) ([]byte, error) {
 	const field = "spec.kubelet.configuration"
 	if problems := validation.IsDNS1123Subdomain(in.ClusterDomain); in.ClusterDomain != "" && len(problems) > 0 {
@@ -41,7 +41,7 @@ func kubeletConfiguration(os distribution, in Input) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("writing KubeletConfiguration: %w", err)
 	}
-	// A field that the kubelet does not know would be ignored there, with nothing but a line in its log.
+	// The kubelet ignores a field that it does not have, with only a line in its log.
 	if err := yaml.UnmarshalStrict(out, &kubeletv1.KubeletConfiguration{}); err != nil {
 		return nil, invalid(field, "%s", decodeProblem(err))
 	}
@@ -70,17 +70,17 @@ func kubeletFragment(in Input) (map[string]any, error) {
 	return patch, nil
 }
 
-// checkHealthz refuses to move what the health check of the host asks.
+// checkHealthz refuses to move the endpoint of the host's health check.
 func checkHealthz(patch map[string]any) error {
 	const field = "spec.kubelet.configuration."
 	if port, set := patch["healthzPort"]; set && port != float64(healthzPort) {
-		return invalid(field+"healthzPort", "must be %d, where the host's health check asks", healthzPort)
+		return invalid(field+"healthzPort", "must be %d, which the host's health check reads", healthzPort)
 	}
 	switch address := patch["healthzBindAddress"]; address {
 	case nil, "127.0.0.1", "0.0.0.0", "::":
 		return nil
 	default:
-		return invalid(field+"healthzBindAddress", "must be 127.0.0.1, 0.0.0.0 or ::, so that the host's health check can ask")
+		return invalid(field+"healthzBindAddress", "must be 127.0.0.1, 0.0.0.0 or ::, so that the host's health check can reach it")
 	}
 }
 
@@ -120,7 +120,7 @@ func kubeletDefaults(os distribution, in Input) map[string]any {
 	return config
 }
 
-// clusterDNS is what the operator says, or the address that a cluster's DNS Service has by convention.
+// clusterDNS is what the spec has, or the address that a cluster's DNS Service has by convention.
 func clusterDNS(in Input) []any {
 	given := in.Spec.Kubelet.ClusterDNS
 	if len(given) == 0 {
@@ -160,7 +160,7 @@ func merge(base, patch map[string]any) map[string]any {
 	return base
 }
 
-// decodeProblem keeps the part of a decoding error that tells what is wrong, without the decoder's own words.
+// decodeProblem returns the part of a decoding error that names the problem.
 func decodeProblem(err error) string {
 	text := err.Error()
 	if i := strings.LastIndex(text, "unknown field"); i >= 0 {

@@ -26,13 +26,13 @@ type Node struct {
 	// Subscription registers the host before packages are installed; nil does not.
 	Subscription *Subscription
 
-	// Users are the users to make.
+	// Users are the users to create.
 	Users []User
 
 	// Disks are the disks to give a file system and to mount, parents first.
 	Disks []Disk
 
-	// Files are the files to write, ours before those of the operator.
+	// Files are the files to write, those of the operator last.
 	Files []File
 
 	// Units are the systemd units to write or change.
@@ -73,7 +73,7 @@ type File struct {
 	Mode    fs.FileMode
 	Content []byte
 
-	// Jinja says that the content holds jinja expressions for cloud-init to fill in.
+	// Jinja is true where the content has jinja expressions that cloud-init evaluates.
 	Jinja bool
 }
 
@@ -83,10 +83,10 @@ type Unit struct {
 	Content string // empty: the image has the unit
 	DropIns []DropIn
 
-	// Enabled says that the unit starts at each boot, before and without our script.
+	// Enabled is true where the unit starts at each boot, before and without the script.
 	Enabled bool
 
-	// Jinja says that the content holds jinja expressions for cloud-init to fill in.
+	// Jinja is true where the content has jinja expressions that cloud-init evaluates.
 	Jinja bool
 }
 
@@ -110,7 +110,7 @@ type User struct {
 	SSHAuthorizedKeys []string
 }
 
-// InvalidError says that a field of the spec cannot be made into a Node. Its text never holds the value of a
+// InvalidError means that a field of the spec cannot be made into a Node. Its text never holds the value of a
 // field that may be secret.
 type InvalidError struct {
 	Field  string // as in spec.files[2].content
@@ -156,7 +156,7 @@ type Input struct {
 // kubernetesVersion is a semantic version, with what vendors add to it.
 var kubernetesVersion = regexp.MustCompile(`^v?[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.-]+)*$`)
 
-// Describe says what the host must have. An error is an *InvalidError that names the field to change.
+// Describe returns what the host must have. An error is an *InvalidError that names the field to change.
 func Describe(in Input) (*Node, error) {
 	if in.Version != "" && !kubernetesVersion.MatchString(in.Version) {
 		return nil, invalid("Machine.spec.version", "must be a version of Kubernetes such as v1.36.3")
@@ -189,7 +189,7 @@ func Describe(in Input) (*Node, error) {
 		addTrust,      // CA file and bootstrap kubeconfig
 		addKubeadm,    // or what kubeadm join needs instead
 		addKubelet,    // KubeletConfiguration and unit
-		addServerName, // what the kubelet forgets of its kubeconfig
+		addServerName, // what the kubelet's own kubeconfig lacks
 		addContainerd, // config.toml, mirrors
 		addRegistryCredentials,
 		addCredentialProviders,
@@ -198,7 +198,7 @@ func Describe(in Input) (*Node, error) {
 		addTrustedCAs, // the operator's certificate authorities
 		addHealthCheck,
 		addOwn,   // what only this operating system has
-		addFiles, // the operator's files, last: they may not replace ours
+		addFiles, // the operator's files, last: they may not replace others
 	} {
 		if err := part(n, os, in); err != nil {
 			return nil, err
@@ -235,7 +235,7 @@ func users(in []bootstrapv1.User) []User {
 	return out
 }
 
-// hasJinja tells whether a value of the spec refers to the instance's metadata.
+// hasJinja reports whether a value of the spec refers to the instance's metadata.
 func hasJinja(s string) bool {
 	return strings.Contains(s, "{{") || strings.Contains(s, "{%") || strings.Contains(s, "{#")
 }

@@ -24,7 +24,7 @@ func enterprise() distribution {
 		packages: true,
 		time:     chrony,
 		setup: []string{
-			// The policies of the distribution do not know a kubelet and its containers.
+			// The distribution's policies have no rules for a kubelet and its containers.
 			"if [ -e /etc/selinux/config ]; then setenforce 0 || true; sed -i 's/^SELINUX=enforcing$/SELINUX=permissive/' /etc/selinux/config; fi",
 			// firewalld would drop traffic between pods and to node ports.
 			"if systemctl cat firewalld.service >/dev/null 2>&1; then systemctl disable --quiet --now firewalld.service; fi",

@@ -10,7 +10,7 @@ import (
 	"drover.io/bootstrap/node/quote"
 )
 
-// Files that all operating systems have from us. See the package comment.
+// Files that are the same on all operating systems. See the package comment.
 const (
 	scriptFolder = "/opt/drover"
 	modulesFile  = "/etc/modules-load.d/drover.conf"
@@ -49,7 +49,7 @@ func (n *Node) AllFiles() []File {
 }
 
 // commandFile gives each command a file of its own: a quote left open in one cannot swallow the next. Commands
-// may hold secrets, so nobody but root reads them.
+// may hold secrets, so only root may read them.
 func commandFile(when string, i int, command string) File {
 	return File{Path: commandPath(when, i), Mode: 0o700, Content: []byte("#!/bin/bash\nset -euo pipefail\n" + command + "\n")}
 }
@@ -58,8 +58,8 @@ func commandPath(when string, i int) string {
 	return fmt.Sprintf("%s/%s-%02d.sh", scriptFolder, when, i)
 }
 
-// script is what turns the written files into a running node. A failing line ends it, and without the success
-// file the machine is seen to have failed.
+// script turns the written files into a running Node. A line that fails ends it, and without the success file the Machine
+// has failed.
 func (n *Node) script() []byte {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -106,8 +106,8 @@ func (n *Node) script() []byte {
 	return []byte(b.String())
 }
 
-// writeKubeletCheck fails where there is no kubelet, which systemd would not say, and tells of one that is not of
-// the version that the Machine asks for. That one may still be meant: vendors add to the version.
+// writeKubeletCheck fails where there is no kubelet, which systemd would not report, and warns of one that is not of the
+// version of the Machine. It may still be the right one: vendors add to the version.
 func (n *Node) writeKubeletCheck(line func(string, ...any)) {
 	if n.kubelet == "" {
 		return
@@ -115,7 +115,7 @@ func (n *Node) writeKubeletCheck(line func(string, ...any)) {
 	line("if ! [ -x %s ]; then echo 'bootstrap: there is no %s: use an image that has it, or spec.binaries.kubelet' >&2; exit 1; fi", n.kubelet, n.kubelet)
 	if n.Version != "" {
 		line("installed=$(%s --version)", n.kubelet)
-		line("[ \"$installed\" = %s ] || echo \"bootstrap: the Machine asks for\" %s\", the kubelet says: $installed\" >&2", quote.Shell("Kubernetes "+n.Version), quote.Shell(n.Version))
+		line("[ \"$installed\" = %s ] || echo \"bootstrap: the version of the Machine is\" %s\", that of the kubelet: $installed\" >&2", quote.Shell("Kubernetes "+n.Version), quote.Shell(n.Version))
 	}
 }
 

@@ -27,7 +27,7 @@ func bash(t *testing.T, script string) (string, error) {
 	return string(out), err
 }
 
-func TestScriptsAreWhatBashUnderstands(t *testing.T) {
+func TestScriptsAreValidBash(t *testing.T) {
 	t.Parallel()
 	for _, system := range []bootstrapv1.OperatingSystem{bootstrapv1.Ubuntu, bootstrapv1.Flatcar, bootstrapv1.RHEL, bootstrapv1.Rocky} {
 		in := minimal(system)
@@ -55,7 +55,7 @@ func TestScriptsAreWhatBashUnderstands(t *testing.T) {
 	}
 }
 
-func TestPutsNothingUnverifiedInPlace(t *testing.T) {
+func TestDownloadIsInstalledOnlyAfterVerification(t *testing.T) {
 	t.Parallel()
 	content := []byte("a program")
 	sum := sha256.Sum256(content)
@@ -89,8 +89,8 @@ func TestPutsNothingUnverifiedInPlace(t *testing.T) {
 	}
 }
 
-// TestTriesADownloadAgainThatStalls: a mirror may hold a connection open and send nothing.
-func TestTriesADownloadAgainThatStalls(t *testing.T) {
+// TestStalledDownloadIsRetried: a mirror may hold a connection open and send nothing.
+func TestStalledDownloadIsRetried(t *testing.T) {
 	t.Parallel()
 	content := []byte("a program")
 	var asked atomic.Int32
@@ -116,8 +116,8 @@ func TestTriesADownloadAgainThatStalls(t *testing.T) {
 	}
 }
 
-// TestBootsWithoutIPv6 runs the line that leaves out the settings of a kernel without IPv6.
-func TestBootsWithoutIPv6(t *testing.T) {
+// TestScriptWorksWithoutIPv6 runs the line that leaves out the settings of a kernel without IPv6.
+func TestScriptWorksWithoutIPv6(t *testing.T) {
 	t.Parallel()
 	n, err := Describe(minimal(bootstrapv1.Ubuntu))
 	must(t, err)
@@ -147,7 +147,7 @@ func TestBootsWithoutIPv6(t *testing.T) {
 	}
 }
 
-func TestFailsWithoutABinaryForTheArchitecture(t *testing.T) {
+func TestScriptFailsWithoutABinaryForTheArchitecture(t *testing.T) {
 	t.Parallel()
 	n := &Node{Downloads: []Download{{Name: "kubelet", Target: filepath.Join(t.TempDir(), "kubelet"), Sources: []Source{{Architecture: "none", URL: "https://a.example.test", SHA256: "0"}}}}}
 	var b strings.Builder
@@ -157,8 +157,8 @@ func TestFailsWithoutABinaryForTheArchitecture(t *testing.T) {
 	}
 }
 
-// TestWhatASpecSaysIsNoCode has values that were code once arrive as what they are, or refused with their field.
-func TestWhatASpecSaysIsNoCode(t *testing.T) {
+// TestSpecValuesAreNotExecuted has values that were code once arrive as what they are, or refused with their field.
+func TestSpecValuesAreNotExecuted(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"http://user:p&w@proxy:3128", "http://user:p`id`@proxy:3128", "http://u:a;b(c)|d@proxy:3128"} {
 		in := minimal(bootstrapv1.Ubuntu)
@@ -184,7 +184,7 @@ func TestWhatASpecSaysIsNoCode(t *testing.T) {
 		in := minimal(bootstrapv1.Ubuntu)
 		in.Version = version
 		_, err := Describe(in)
-		if refused := (*InvalidError)(nil); !errors.As(err, &refused) || refused.Field != "Machine.spec.version" {
+		if refused, is := errors.AsType[*InvalidError](err); !is || refused.Field != "Machine.spec.version" {
 			t.Errorf("version %q: got %v", version, err)
 		}
 	}

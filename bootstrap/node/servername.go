@@ -8,7 +8,7 @@ import "strings"
 const serverNameScript = scriptFolder + "/server-name.sh"
 
 // keepServerName puts the name of the API server's certificate into the kubeconfig that the kubelet writes for
-// itself, which leaves it out: without, a kubelet that is started again would not believe the API server.
+// itself, which leaves it out: without, a kubelet that is restarted could not verify the API server.
 const keepServerName = `#!/bin/bash
 set -euo pipefail
 file=` + kubeletKubeconfig + `

@@ -16,9 +16,9 @@ import (
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 )
 
-// TestTheKubeletsOwnKubeconfigKeepsTheServerName runs the script on what a kubelet writes: twice, and before there is
+// TestKubeletKubeconfigKeepsTheServerName runs the script on what a kubelet writes: twice, and before there is
 // anything.
-func TestTheKubeletsOwnKubeconfigKeepsTheServerName(t *testing.T) {
+func TestKubeletKubeconfigKeepsTheServerName(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"api.example.test", "10.0.0.1", "::1"} {
 		in := minimal(bootstrapv1.Ubuntu)
@@ -65,7 +65,7 @@ func TestTheKubeletsOwnKubeconfigKeepsTheServerName(t *testing.T) {
 	}
 }
 
-func TestANameThatIsNoneIsRefused(t *testing.T) {
+func TestInvalidServerNameIsRefused(t *testing.T) {
 	t.Parallel()
 	in := minimal(bootstrapv1.Ubuntu)
 	in.TLSServerName = `a"|e touch /x|`

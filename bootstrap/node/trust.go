@@ -15,7 +15,7 @@ import (
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 )
 
-// Where a host finds what lets it join. See the package comment.
+// Files that a host joins with. See the package comment.
 const (
 	caFile              = "/etc/kubernetes/pki/ca.crt"
 	bootstrapKubeconfig = "/etc/kubernetes/bootstrap-kubelet.conf"
@@ -75,7 +75,7 @@ func addTrust(n *Node, _ distribution, in Input) error {
 	return nil
 }
 
-// reach says where the API server is, and what its certificate is checked against; empty is the endpoint's host.
+// reach returns the URL of the API server, and the name that its certificate is verified for; empty is the endpoint's host.
 func reach(in Input) (endpoint, serverName string) {
 	endpoint, serverName = in.Endpoint, in.TLSServerName
 	if in.Spec.Join.Endpoint != "" {

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package aws is the driver of Amazon EC2, and of private clouds that speak its API. One machine is one
+// Package aws is the driver of Amazon EC2, and of private clouds with its API. One machine is one
 // call of RunInstances with a client token that derives from the machine's identity; its volumes and network
 // interfaces are created and deleted with the instance.
 //
-// The files are the same in every driver: config.go, driver.go, abilities.go, instance.go, errors.go. What a spec
-// asks for becomes a request in package launch; package createcache covers the time that EC2 needs to list what
+// The files are the same in every driver: config.go, driver.go, abilities.go, instance.go, errors.go. Package launch
+// converts a spec to a request; package createcache covers the time that EC2 needs to list what
 // it created.
 package aws
 
@@ -30,7 +30,7 @@ type Config struct {
 	// Spec is the machine's, with its defaults.
 	Spec infrav1.AWSMachineSpec
 	Zone string
-	// Pinned is true for a zone that the Machine was given.
+	// Pinned is true for the failure domain of a Machine.
 	Pinned bool
 }
 
@@ -49,8 +49,8 @@ func NewConfig(machine *infrav1.AWSMachine, zone string) (Config, error) {
 	return Config{Spec: spec, Zone: cmp.Or(zone, spec.Zone), Pinned: zone != ""}, nil
 }
 
-// alternatives returns what the fallbacks of a configuration ask for, in their order. A zone that the
-// Machine was given is kept, so those that name another are left out.
+// alternatives returns the configurations of the fallbacks, in their order. The failure domain of a Machine is kept, so
+// fallbacks with another zone are left out.
 func alternatives(config Config) (all []Config) {
 	for _, fallback := range config.Spec.Fallbacks {
 		if config.Pinned && fallback.Zone != "" && fallback.Zone != config.Zone {

@@ -19,6 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
+	"k8s.io/utils/clock"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/aws/createcache"
@@ -42,8 +43,8 @@ type Options struct {
 	STSEndpoint string
 	// PageSize is the number of instances on a page of a list; zero means EC2's maximum.
 	PageSize int32
-	// Now is the clock; nil is the real one.
-	Now func() time.Time
+	// Clock is the real clock if it is nil.
+	Clock clock.PassiveClock
 }
 
 // Cloud returns the description of EC2. The limits leave room for other clients of the account: EC2 permits about
@@ -105,15 +106,14 @@ func connect(ctx context.Context, options Options, account driver.Account, secre
 			o.BaseEndpoint = &endpoint
 		}
 	})
-	now := options.Now
-	if now == nil {
-		now = time.Now
+	if options.Clock == nil {
+		options.Clock = clock.RealClock{}
 	}
 	pageSize := options.PageSize
 	if pageSize == 0 {
 		pageSize = 1000
 	}
-	return &Driver{api: client, sts: stsClient, lookup: launch.NewLookup(client, now), creations: createcache.New(now), pageSize: &pageSize}, nil
+	return &Driver{api: client, sts: stsClient, lookup: launch.NewLookup(client, options.Clock), creations: createcache.New(options.Clock), pageSize: &pageSize}, nil
 }
 
 // bufferedClient hands the transport a copy of each request's body. The SDK closes the body as soon as an answer
@@ -141,10 +141,10 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[Config]) (driver
 	}
 	if len(found) > 0 {
 		d.creations.Delete(req.Identity.UID)
-		return owned(found[0], req.Identity)
+		return req.Identity.Checked(found[0])
 	}
 	if created, ok := d.creations.Instance(req.Identity); ok {
-		return owned(created, req.Identity)
+		return req.Identity.Checked(created)
 	}
 	request, err := d.lookup.Request(ctx, launchInput(req))
 	if err != nil {
@@ -155,7 +155,7 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[Config]) (driver
 	}
 	out, err := d.api.RunInstances(ctx, request)
 	if code := errorCode(err); code == codeTokenTerminated || code == codeTokenMismatch && d.creations.AddMismatch(req.Identity.UID) >= createcache.Window {
-		// The instance of that token is gone, or never existed: EC2 also binds a token to the parameters of a
+		// The instance of that token was terminated, or never existed: EC2 also binds a token to the parameters of a
 		// request that it refused. The next token derives from the parameters, so it matches them.
 		request.ClientToken = aws.String(digest(*request))
 		out, err = d.api.RunInstances(ctx, request)
@@ -198,7 +198,7 @@ func (d *Driver) createdInstance(out *ec2.RunInstancesOutput, err error, req dri
 	}
 	instance := toInstance(out.Instances[0])
 	d.creations.AddCreated(instance)
-	return owned(instance, req.Identity)
+	return req.Identity.Checked(instance)
 }
 
 // isUnanswered reports whether a request that failed may have been carried out.
@@ -216,7 +216,7 @@ func (d *Driver) Get(ctx context.Context, id driver.Identity) (driver.Instance, 
 	if len(found) == 0 {
 		return driver.Instance{}, &driver.NotFoundError{What: fmt.Sprintf("EC2 instance of %q", id.Name)}
 	}
-	return owned(found[0], id)
+	return id.Checked(found[0])
 }
 
 // Delete implements driver.Driver.
@@ -332,11 +332,3 @@ func tagFilter(key, value string) types.Filter {
 }
 
 var filterEscaper = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`)
-
-// owned returns an instance that must belong to an identity.
-func owned(found driver.Instance, id driver.Identity) (driver.Instance, error) {
-	if err := id.Check(found.Identity); err != nil {
-		return driver.Instance{}, err
-	}
-	return found, nil
-}

@@ -65,6 +65,10 @@ func conformanceWorld(t *testing.T, ec2 world) drivertest.World[aws.Config] {
 		Restarts:  ec2.cloud.Reboots,
 		Untag:     func(created driver.Instance, keys ...string) func() bool { return ec2.cloud.Untag(created.ID, keys...) },
 		Leftovers: ec2.cloud.Leftovers,
+		Changes: func() int {
+			counts := ec2.cloud.Counts()
+			return counts["RunInstances"] + counts["TerminateInstances"] + counts["RebootInstances"] + counts["CreateTags"]
+		},
 	}
 }
 
@@ -166,8 +170,14 @@ func (w world) description() driver.Cloud[*infrav1.AWSMachine, aws.Config] {
 }
 
 func (w world) descriptionAt(now func() time.Time) driver.Cloud[*infrav1.AWSMachine, aws.Config] {
-	return aws.Cloud(aws.Options{Endpoint: w.url, PageSize: 7, Now: now})
+	return aws.Cloud(aws.Options{Endpoint: w.url, PageSize: 7, Clock: clockFunc(now)})
 }
+
+// clockFunc is a clock.
+type clockFunc func() time.Time
+
+func (c clockFunc) Now() time.Time                  { return c() }
+func (c clockFunc) Since(t time.Time) time.Duration { return c().Sub(t) }
 
 func secret(key string) driver.Credentials {
 	return driver.Credentials{"AWS_ACCESS_KEY_ID": []byte(key), "AWS_SECRET_ACCESS_KEY": []byte("secret")}

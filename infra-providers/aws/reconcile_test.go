@@ -23,17 +23,13 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/aws/awsfake"
-	"drover.io/infra-providers/internal/inframachine"
-	"drover.io/infra-providers/internal/provider"
+	"drover.io/infra-providers/internal/machinestatus"
+	"drover.io/infra-providers/internal/providertest"
 	"drover.io/infra-providers/internal/testenv"
-	"drover.io/runtime/manager"
 )
 
 // started is the API server that the tests of this package share, started by the first that needs it.
@@ -45,8 +41,8 @@ var (
 	})
 )
 
-// acts is how a provider under the role that is shipped reaches it.
-var acts = sync.OnceValues(func() (*rest.Config, error) {
+// providerConfig is a client configuration with the provider's role.
+var providerConfig = sync.OnceValues(func() (*rest.Config, error) {
 	cluster, err := started()
 	if err != nil {
 		return nil, err
@@ -65,12 +61,12 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// patience bounds every wait: how quick anything is depends on what else the host does.
+// patience bounds every wait. It is long, because the load of the host varies.
 const patience = 4 * time.Minute
 
-// TestMachineLivesOnEC2 follows a machine through the generic reconciler, under the role that is shipped,
-// from its Secret with credentials to the last volume.
-func TestMachineLivesOnEC2(t *testing.T) {
+// TestReconcileMachine creates and deletes a machine through the generic reconciler, with the provider's role and
+// credentials of a Secret.
+func TestReconcileMachine(t *testing.T) {
 	t.Parallel()
 	ec2 := newWorld(t, awsfake.Options{ListDelay: 2, PendingReads: 1, StoppingReads: 1, TerminatedReads: 5})
 	s := serve(t, ec2)
@@ -84,7 +80,7 @@ func TestMachineLivesOnEC2(t *testing.T) {
 
 	s.Eventually(func(g gomega.Gomega) {
 		s.fetch(g, machine)
-		g.Expect(reason(machine)).To(gomega.Equal(inframachine.InstanceRunningReason))
+		g.Expect(reason(machine)).To(gomega.Equal(machinestatus.InstanceRunningReason))
 	}).Should(gomega.Succeed())
 	id := listInstanceIDs(t, ec2.connect(t))[0]
 	s.Expect(machine.Spec.ProviderID).To(gomega.Equal("aws:///eu-central-1b/" + id))
@@ -106,15 +102,15 @@ func TestMachineLivesOnEC2(t *testing.T) {
 	s.Expect(ec2.cloud.Counts()["RunInstances"]).To(gomega.Equal(1))
 }
 
-// TestWhatIsWrongIsToldAndCanBeDeleted gives machines credentials and specs that cannot work.
-func TestWhatIsWrongIsToldAndCanBeDeleted(t *testing.T) {
+// TestReconcileInvalidMachine has machines with invalid credentials and specs, and deletes them.
+func TestReconcileInvalidMachine(t *testing.T) {
 	t.Parallel()
 	ec2 := newWorld(t, awsfake.Options{TerminatedReads: 5})
 	s := serve(t, ec2)
 	s.create(credentialsSecret(s.home.Namespace, awsfake.AccessKey))
-	stranger := credentialsSecret(s.home.Namespace, "AKIASTRANGER")
-	stranger.Name = "stranger"
-	s.create(stranger)
+	unknown := credentialsSecret(s.home.Namespace, "AKIAUNKNOWN")
+	unknown.Name = "unknown"
+	s.create(unknown)
 	s.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.home.Namespace, Name: "empty"}})
 	t.Cleanup(func() {
 		if left := ec2.cloud.Leftovers(); len(left) > 0 {
@@ -122,18 +118,18 @@ func TestWhatIsWrongIsToldAndCanBeDeleted(t *testing.T) {
 		}
 	})
 	for name, test := range map[string]struct {
-		change func(*infrav1.AWSMachineSpec)
-		want   string
-		says   string
+		change  func(*infrav1.AWSMachineSpec)
+		want    string
+		message string
 	}{
-		"wrong-key":       {func(s *infrav1.AWSMachineSpec) { s.CredentialsSecretName = "stranger" }, inframachine.UnauthorizedReason, "AuthFailure"},
-		"no-secret":       {func(s *infrav1.AWSMachineSpec) { s.CredentialsSecretName = "missing" }, inframachine.UnauthorizedReason, `"missing" not found`},
-		"empty-secret":    {func(s *infrav1.AWSMachineSpec) { s.CredentialsSecretName = "empty" }, inframachine.UnauthorizedReason, "AWS_ACCESS_KEY_ID"},
-		"wrong-type":      {func(s *infrav1.AWSMachineSpec) { s.InstanceType = "m9x.huge" }, inframachine.InvalidConfigurationReason, "m9x.huge"},
-		"wrong-image":     {func(s *infrav1.AWSMachineSpec) { s.Image.ID = "ami-0000000000000dead" }, inframachine.InvalidConfigurationReason, "spec.image: InvalidAMIID.NotFound"},
-		"wrong-subnet":    {func(s *infrav1.AWSMachineSpec) { s.Subnet.ID = "subnet-0000dead" }, inframachine.InvalidConfigurationReason, "spec.subnet"},
-		"no-room":         {func(s *infrav1.AWSMachineSpec) { s.InstanceType = "m7i.48xlarge" }, inframachine.InsufficientCapacityReason, "m7i.48xlarge"},
-		"odd-provider-id": {func(s *infrav1.AWSMachineSpec) { s.ProviderID = "aws:///a/not-an-instance" }, inframachine.InstanceMissingReason, ""},
+		"wrong-key":       {func(s *infrav1.AWSMachineSpec) { s.CredentialsSecretName = "unknown" }, machinestatus.UnauthorizedReason, "AuthFailure"},
+		"no-secret":       {func(s *infrav1.AWSMachineSpec) { s.CredentialsSecretName = "missing" }, machinestatus.UnauthorizedReason, `"missing" not found`},
+		"empty-secret":    {func(s *infrav1.AWSMachineSpec) { s.CredentialsSecretName = "empty" }, machinestatus.UnauthorizedReason, "AWS_ACCESS_KEY_ID"},
+		"wrong-type":      {func(s *infrav1.AWSMachineSpec) { s.InstanceType = "m9x.huge" }, machinestatus.InvalidConfigurationReason, "m9x.huge"},
+		"wrong-image":     {func(s *infrav1.AWSMachineSpec) { s.Image.ID = "ami-0000000000000dead" }, machinestatus.InvalidConfigurationReason, "spec.image: InvalidAMIID.NotFound"},
+		"wrong-subnet":    {func(s *infrav1.AWSMachineSpec) { s.Subnet.ID = "subnet-0000dead" }, machinestatus.InvalidConfigurationReason, "spec.subnet"},
+		"no-room":         {func(s *infrav1.AWSMachineSpec) { s.InstanceType = "m7i.48xlarge" }, machinestatus.InsufficientCapacityReason, "m7i.48xlarge"},
+		"odd-provider-id": {func(s *infrav1.AWSMachineSpec) { s.ProviderID = "aws:///a/not-an-instance" }, machinestatus.InstanceMissingReason, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -146,10 +142,10 @@ func TestWhatIsWrongIsToldAndCanBeDeleted(t *testing.T) {
 			g.Eventually(func(g gomega.Gomega) {
 				s.fetch(g, machine)
 				g.Expect(reason(machine)).To(gomega.Equal(test.want), "%+v", machine.Status.Conditions)
-				g.Expect(meta.FindStatusCondition(machine.Status.Conditions, clusterv1.ReadyCondition).Message).To(gomega.ContainSubstring(test.says))
+				g.Expect(meta.FindStatusCondition(machine.Status.Conditions, clusterv1.ReadyCondition).Message).To(gomega.ContainSubstring(test.message))
 			}).Should(gomega.Succeed())
-			if test.want == inframachine.UnauthorizedReason {
-				// Whoever cannot ask EC2 cannot know that nothing is there: the credentials come first.
+			if test.want == machinestatus.UnauthorizedReason {
+				// Without valid credentials the absence of the instance is unknown, so they come first.
 				s.mend(machine.Spec.CredentialsSecretName)
 			}
 			g.Expect(s.cluster.Client.Delete(t.Context(), machine)).To(gomega.Succeed())
@@ -168,7 +164,7 @@ type harness struct {
 
 func serve(t *testing.T, ec2 world) harness {
 	t.Helper()
-	ec2.speed = 100 // nobody waits minutes for EC2 to show what it has
+	ec2.speed = 100 // the windows of the driver are minutes
 	g := gomega.NewWithT(t)
 	g.SetDefaultEventuallyTimeout(patience)
 	cluster, err := started()
@@ -177,27 +173,9 @@ func serve(t *testing.T, ec2 world) harness {
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	home, err := cluster.Cluster(t.Context(), namespace, "home")
 	g.Expect(err).NotTo(gomega.HaveOccurred())
-	config, err := acts()
+	config, err := providerConfig()
 	g.Expect(err).NotTo(gomega.HaveOccurred())
-	scheme, err := provider.Scheme()
-	g.Expect(err).NotTo(gomega.HaveOccurred())
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:     scheme,
-		Cache:      cache.Options{DefaultNamespaces: map[string]cache.Config{namespace: {}}},
-		Metrics:    metricsserver.Options{BindAddress: "0"},
-		Controller: ctrlconfig.Controller{SkipNameValidation: ptr.To(true)},
-	})
-	g.Expect(err).NotTo(gomega.HaveOccurred())
-	g.Expect(provider.Register(mgr, ec2.description(), &provider.Options{Options: manager.Options{WorkerCount: 4, SyncPeriod: time.Minute}, OwnCredentials: []string{"*"}, InventoryInterval: time.Minute})).To(gomega.Succeed())
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
+	providertest.Run(t, config, namespace, ec2.description())
 	return harness{WithT: g, t: t, cluster: cluster, home: home}
 }
 

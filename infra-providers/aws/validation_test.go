@@ -56,7 +56,7 @@ func TestInvalidSpecsAreRefused(t *testing.T) {
 		"a malformed instance type":    {func(s *infrav1.AWSMachineSpec) { s.InstanceType = "large" }, "spec.instanceType"},
 		"neither image nor template":   {func(s *infrav1.AWSMachineSpec) { s.Image = infrav1.AWSImage{} }, "one of image and launchTemplate"},
 		"an image by ID and name":      {func(s *infrav1.AWSMachineSpec) { s.Image.Name, s.Image.Owners = "x", []string{"self"} }, "exactly one of id and name"},
-		"an image of any owner":        {func(s *infrav1.AWSMachineSpec) { s.Image = infrav1.AWSImage{Name: "x"} }, "name needs owners"},
+		"an image of any owner":        {func(s *infrav1.AWSMachineSpec) { s.Image = infrav1.AWSImage{Name: "x"} }, "name and owners must be set together"},
 		"a subnet by ID and filters":   {func(s *infrav1.AWSMachineSpec) { s.Subnet.Filters = selector("a", "b").Filters }, "exactly one of id and filters"},
 		"a public IP without a subnet": {func(s *infrav1.AWSMachineSpec) { s.Subnet, s.PublicIP = infrav1.AWSSelector{}, ptr.To(true) }, "need subnet"},
 		"a public IP with more networks": {func(s *infrav1.AWSMachineSpec) {

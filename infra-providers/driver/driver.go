@@ -22,12 +22,20 @@ import (
 // Every method MUST return soon after ctx is done, MUST NOT wait for an instance to change state, MUST be
 // safe for concurrent use, and MUST return one of this package's error kinds where one fits; any other
 // error is taken as transient. Error texts MUST be stable: no request ids, no times.
+//
+// Get, List and every method of an ability that only reads MUST NOT change anything in the cloud. They MAY be called at
+// any time, by any number of callers, for any Identity.
 type Driver[C any] interface {
 	// Create makes the instance of req.Identity, or finds it when an earlier call made it already. It MUST
 	// be idempotent by Identity.UID even when an earlier answer was lost or callers race, MUST tag the
 	// instance and everything made beside it with the Identity, and MUST return as soon as the cloud has
 	// accepted. It MUST fail with NotOwnedError when the instance of that UID belongs to another machine's
 	// name or cluster. The instance returned MAY still be Pending, but MUST have its ProviderID.
+	//
+	// Where the instance needs other things first, such as a network interface that takes its time, Create MUST make
+	// them in as many calls as that takes and fail with UnfinishedError in between. Everything that needs the Config or
+	// the user data, or that may be refused for lack of room or quota, belongs there. What is left to do once the
+	// cloud has accepted the instance belongs to Provisioner.
 	//
 	// It MUST fail with InsufficientCapacityError or QuotaExceededError only when there is no instance of the
 	// Identity, and none can come of this call or an earlier one any more: the caller may then ask for the
@@ -46,7 +54,8 @@ type Driver[C any] interface {
 	// MUST succeed when nothing is left, MUST refuse with NotOwnedError to touch what carries other tags,
 	// and MUST also clean up what a half-finished Create left. It MUST NOT delete disks that somebody else
 	// attached, such as the volumes of a Node that was lost before they were detached. It MAY return before
-	// the instance is gone: the caller verifies by Get, and asks again when it is neither Stopping nor gone.
+	// the instance is gone: the caller verifies by Get, and calls Delete again when the instance is neither Stopping
+	// nor gone, or when it is Stopping and StepDue. A removal of several steps takes one with each call.
 	Delete(ctx context.Context, id Identity) error
 
 	// List yields every instance tagged for the owner, page by page; an empty owner means every instance
@@ -62,6 +71,26 @@ type AccountIdentifier interface {
 	// not found in the account of this name does not exist. It MUST fail with UnauthorizedError where the cloud
 	// refuses the credentials. It MAY make a marker in the account that costs nothing and that List does not yield.
 	AccountID(ctx context.Context) (string, error)
+}
+
+// Provisioner is the ability to finish an instance after its creation, in steps that the cloud does not take by itself.
+// A driver whose cloud makes an instance in one go does not have it; one that sets StepDue on an instance that is not
+// Stopping MUST have it.
+type Provisioner interface {
+	// Provision MUST take the next step of the instance, or none where none is due, and return the instance as Get
+	// would then. A step is one that the cloud accepts at once and carries out by itself; Provision MUST NOT wait for
+	// its end. It MUST find the instance as Get does, MUST fail with NotFoundError when there is none, and MUST refuse
+	// with NotOwnedError to touch what carries other tags.
+	//
+	// What is left to do MUST be derived from the cloud, so that another process goes on where one died. Provision
+	// MUST be idempotent, also when an answer was lost or callers race. It MUST NOT make a second instance, MUST NOT
+	// change an instance that is finished, MUST NOT start what somebody stopped, and MUST NOT take a step of one that
+	// is being deleted. A step that fails for a reason that may pass MUST be repeated by a later call after a pause; the
+	// reason is the Message of the instance until then.
+	//
+	// It is called only after the ProviderID that Create returned was stored, for a machine that is not being deleted,
+	// in the account that the machine is pinned to.
+	Provision(ctx context.Context, id Identity) (Instance, error)
 }
 
 // Sizer is the optional ability to tell what an instance offers before there is one, for scaling from zero.

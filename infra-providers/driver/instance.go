@@ -75,6 +75,14 @@ func (id Identity) Own(found []Instance) []Instance {
 	return own
 }
 
+// Checked returns an instance that a look-up has found if it is the one that id names, and a NotOwnedError otherwise.
+func (id Identity) Checked(found Instance) (Instance, error) {
+	if err := id.Check(found.Identity); err != nil {
+		return Instance{}, err
+	}
+	return found, nil
+}
+
 // Tagged reports whether an identity that was read from tags has all that tells whose an instance is.
 func (id Identity) Tagged() bool { return id.UID != "" && id.complete() }
 
@@ -156,9 +164,9 @@ type Instance struct {
 	Message string
 	// PollAfter asks the caller to look again after this time; zero means that nothing is awaited.
 	PollAfter time.Duration
-	// Unread is true in a list for an instance whose set-up goes on only when its owner reads it: callers that need it
-	// must Get it.
-	Unread bool
+	// StepDue is true for an instance that waits for its driver: one that is Stopping for the next Delete, any other
+	// for the next Provision. It is false while the cloud carries out the step before.
+	StepDue bool
 	// Guest is what the cloud can see inside the instance; nil when it cannot.
 	Guest *Guest
 }

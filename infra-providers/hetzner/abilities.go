@@ -19,65 +19,29 @@ import (
 	"drover.io/infra-providers/hetzner/volume"
 )
 
-// AccountID implements driver.AccountIdentifier: the project, by the ID of a placement group of a fixed name in it.
+// architectures maps the cloud's names to Kubernetes' names.
+var architectures = map[hcloud.Architecture]string{hcloud.ArchitectureX86: "amd64", hcloud.ArchitectureARM: "arm64"}
+
+// AccountID implements driver.AccountIdentifier. It is the project, identified by the ID of a placement group with a
+// fixed name in it.
 func (d *Driver) AccountID(ctx context.Context) (string, error) {
 	id, err := d.catalog.Marker(ctx)
 	if err == nil {
 		return "hetzner/" + strconv.FormatInt(id, 10), nil
 	}
-	err = d.passing(err)
+	err = d.transientError(err)
 	if driver.IsQuotaExceeded(err) {
-		// It is the quota of placement groups: no other configuration of the machine helps.
+		// It is the quota of placement groups, which is independent of the configuration of the machine.
 		err = errors.New(err.Error())
 	}
 	return "", fmt.Errorf("placement group %q, which identifies the project: %w", catalog.MarkerName, err)
-}
-
-// Restart implements driver.Restarter. A server that is being worked on is locked, which passes.
-func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
-	server, found, err := d.have(ctx, id)
-	if _, err := driver.Restartable(found, err); err != nil {
-		return err
-	}
-	_, _, err = d.servers.Reset(ctx, server)
-	return d.passing(err)
-}
-
-// Tag implements driver.Tagger. The server comes last: what it says counts, so that a failure before is made
-// good by the next attempt. An update replaces all labels, so those of others are part of it.
-func (d *Driver) Tag(ctx context.Context, id driver.Identity) error {
-	server, found, err := d.have(ctx, id)
-	if err != nil {
-		return err
-	}
-	id.UID = found.Identity.UID
-	if err := d.volumes.Tag(ctx, id); err != nil {
-		return d.passing(err)
-	}
-	_, _, err = d.servers.Update(ctx, server, hcloud.ServerUpdateOpts{Labels: volume.Labels(server.Labels, id)})
-	return d.passing(err)
-}
-
-// Remains implements driver.Remainder.
-func (d *Driver) Remains(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Remain, error] {
-	return func(yield func(driver.Remain, error) bool) {
-		for found, err := range d.volumes.List(ctx, selector(owner)) {
-			if err != nil {
-				yield(driver.Remain{}, d.passing(err))
-				return
-			}
-			if !yield(volume.Remain(found), nil) {
-				return
-			}
-		}
-	}
 }
 
 // Size implements driver.Sizer.
 func (d *Driver) Size(ctx context.Context, config Config) (driver.Size, error) {
 	found, err := d.catalog.ServerType(ctx, config.ServerType)
 	if err != nil {
-		return driver.Size{}, toError(err, config, d.now())
+		return driver.Size{}, toError(err, config, d.clock.Now())
 	}
 	return driver.Size{
 		Capacity: corev1.ResourceList{
@@ -90,12 +54,52 @@ func (d *Driver) Size(ctx context.Context, config Config) (driver.Size, error) {
 	}, nil
 }
 
-// FindImage implements driver.ImageFinder. The server type chooses among images of one name, so that an image for
-// another architecture is one that does not exist.
+// FindImage implements driver.ImageFinder. Images of several architectures may have one name; the one for the
+// architecture of the server type counts, and no other exists for it.
 func (d *Driver) FindImage(ctx context.Context, config Config) (driver.Image, error) {
-	_, found, err := d.choose(ctx, config)
+	_, found, err := d.findTypeAndImage(ctx, config)
 	if err != nil {
-		return driver.Image{}, toError(err, config, d.now())
+		return driver.Image{}, toError(err, config, d.clock.Now())
 	}
-	return driver.Image{ID: strconv.FormatInt(found.ID, 10), Architecture: architectures[found.Architecture]}, nil
+	return toImage(found), nil
+}
+
+// Tag implements driver.Tagger. The server is labelled last, because its labels decide whether Tag is complete: after a
+// failure the next attempt repeats all of it. An update replaces all labels, so it includes the user's.
+func (d *Driver) Tag(ctx context.Context, id driver.Identity) error {
+	server, found, err := d.get(ctx, id)
+	if err != nil {
+		return err
+	}
+	id.UID = found.Identity.UID
+	if err := d.volumes.Tag(ctx, id); err != nil {
+		return d.transientError(err)
+	}
+	_, _, err = d.api.Update(ctx, server, hcloud.ServerUpdateOpts{Labels: volume.Labels(server.Labels, id)})
+	return d.transientError(err)
+}
+
+// Restart implements driver.Restarter. A server is locked during an action, so Restart may fail with a transient error.
+func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
+	server, found, err := d.get(ctx, id)
+	if _, err := driver.Restartable(found, err); err != nil {
+		return err
+	}
+	_, _, err = d.api.Reset(ctx, server)
+	return d.transientError(err)
+}
+
+// Remains implements driver.Remainder.
+func (d *Driver) Remains(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Remain, error] {
+	return func(yield func(driver.Remain, error) bool) {
+		for found, err := range d.volumes.List(ctx, toSelector(owner)) {
+			if err != nil {
+				yield(driver.Remain{}, d.transientError(err))
+				return
+			}
+			if !yield(volume.Remain(found), nil) {
+				return
+			}
+		}
+	}
 }

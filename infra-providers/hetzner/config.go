@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hetzner is the driver of Hetzner Cloud. A machine is a server whose name is the machine's, which
-// the project keeps unique, so it is made once; labels say whose it is.
+// Package hetzner is the driver of Hetzner Cloud. A machine is a server with the machine's name. Names
+// are unique in a project, so it is created once; labels identify its owner.
 //
-// The four files are the same in every cloud: config.go, driver.go, instance.go, errors.go. Package catalog
-// finds what a spec names, package volume keeps the volumes beside a server.
+// The files are the same in every driver: config.go, driver.go, abilities.go, instance.go, errors.go; server.go has the
+// steps of a creation. Package catalog finds what a spec names, package volume manages the volumes of a server, and
+// package inflight records requests without an answer.
 package hetzner
 
 import (
@@ -27,13 +28,13 @@ import (
 )
 
 const (
-	// maxUserData is what the cloud takes, in bytes.
+	// maxUserData is the maximum size of user data, in bytes.
 	maxUserData = 32 << 10
-	// maxName is the longest host name, and the longest value of a label.
+	// maxName is the maximum length of a host name, and of the value of a label.
 	maxName = 63
 )
 
-// Config is what Hetzner Cloud is asked for.
+// Config is the configuration of one server.
 type Config struct {
 	ServerType string
 	// Location is empty where the cloud chooses.
@@ -68,7 +69,7 @@ func NewConfig(machine *infrav1.HetznerMachine, zone string) (Config, error) {
 		Volumes:                spec.Volumes,
 		Backups:                ptr.Deref(spec.Backups, false),
 		Labels:                 spec.Labels,
-		Fallbacks:              reachable(spec.Fallbacks, zone),
+		Fallbacks:              fallbacksInZone(spec.Fallbacks, zone),
 	}
 	if len(machine.Name) > maxName {
 		return Config{}, invalid("metadata.name", "a server's name has %d characters at most, this one has %d", maxName, len(machine.Name))
@@ -81,14 +82,19 @@ func NewConfig(machine *infrav1.HetznerMachine, zone string) (Config, error) {
 	return config, nil
 }
 
-// reachable are the fallbacks that stay in the zone that a Machine was given, if it was given one.
-func reachable(fallbacks []infrav1.HetznerFallback, zone string) []infrav1.HetznerFallback {
+// fallbacksInZone returns the fallbacks in the failure domain of the Machine, or all of them if it has none.
+func fallbacksInZone(fallbacks []infrav1.HetznerFallback, zone string) []infrav1.HetznerFallback {
 	return slices.DeleteFunc(fallbacks, func(f infrav1.HetznerFallback) bool {
 		return zone != "" && f.Location != "" && f.Location != zone
 	})
 }
 
-// alternatives are what to ask for, in this order, where there is no room for a configuration.
+// toAccount returns the account of a machine.
+func toAccount(machine *infrav1.HetznerMachine) driver.Account {
+	return driver.Account{SecretName: machine.Spec.CredentialsSecretName}
+}
+
+// alternatives returns the configurations of the fallbacks, in their order.
 func alternatives(config Config) []Config {
 	var all []Config
 	for _, fallback := range config.Fallbacks {
@@ -101,8 +107,8 @@ func alternatives(config Config) []Config {
 	return all
 }
 
-// place is what may be short.
-func place(config Config) (instanceType, zone string) { return config.ServerType, config.Location }
+// toPlace returns the server type and the location, which may lack capacity.
+func toPlace(config Config) (instanceType, zone string) { return config.ServerType, config.Location }
 
 func checkImage(config Config) error {
 	if (config.Image == "") == (config.ImageSelector == "") {
@@ -112,11 +118,11 @@ func checkImage(config Config) error {
 }
 
 func checkNetworks(config Config) error {
-	if !enabled(config.PublicIPv4) && !enabled(config.PublicIPv6) && len(config.Networks) == 0 {
+	if !isEnabled(config.PublicIPv4) && !isEnabled(config.PublicIPv6) && len(config.Networks) == 0 {
 		return invalid("spec.networks", "a server without a public address needs a network")
 	}
 	for i, network := range config.Networks {
-		if _, err := attachment(network); err != nil {
+		if _, err := attachOptions(network); err != nil {
 			return invalid(fmt.Sprintf("spec.networks[%d]", i), "%w", err)
 		}
 	}
@@ -141,10 +147,10 @@ func checkLabels(config Config) error {
 	return nil
 }
 
-func enabled(ip infrav1.HetznerPublicIP) bool { return ptr.Deref(ip.Enabled, true) }
+func isEnabled(ip infrav1.HetznerPublicIP) bool { return ptr.Deref(ip.Enabled, true) }
 
-// attachment is what can be chosen in a network only once the server exists.
-func attachment(network infrav1.HetznerNetwork) (opts hcloud.ServerAttachToNetworkOpts, err error) {
+// attachOptions returns the options of a network that the API accepts only for an existing server.
+func attachOptions(network infrav1.HetznerNetwork) (opts hcloud.ServerAttachToNetworkOpts, err error) {
 	if network.Subnet != "" {
 		if _, opts.IPRange, err = net.ParseCIDR(network.Subnet); err != nil {
 			return opts, fmt.Errorf("subnet: %w", err)
@@ -165,27 +171,29 @@ func attachment(network infrav1.HetznerNetwork) (opts hcloud.ServerAttachToNetwo
 	return opts, nil
 }
 
-// chosen reports whether a network has to be attached after the server was made, because the spec chooses
+// needsAttachment reports whether a network has to be attached after the creation of the server, because the spec sets
 // more than the network.
-func chosen(network infrav1.HetznerNetwork) bool {
+func needsAttachment(network infrav1.HetznerNetwork) bool {
 	return network.Subnet != "" || network.IP != "" || len(network.AliasIPs) > 0
 }
 
-// plain are the names of the networks that can be ordered with the server.
-func plain(networks []infrav1.HetznerNetwork) (names []string) {
+// networksAtCreation returns the names of the networks that the creation of the server attaches.
+func networksAtCreation(networks []infrav1.HetznerNetwork) (names []string) {
 	for _, network := range networks {
-		if !chosen(network) {
+		if !needsAttachment(network) {
 			names = append(names, network.Name)
 		}
 	}
 	return names
 }
 
-// startsLater reports whether the server must not start before it is in all of its networks.
-func startsLater(config Config) bool { return slices.ContainsFunc(config.Networks, chosen) }
+// startsAfterAttachment reports whether the server must not start before it is attached to all of its networks.
+func startsAfterAttachment(config Config) bool {
+	return slices.ContainsFunc(config.Networks, needsAttachment)
+}
 
-// selector is the label selector of what belongs to an owner, or of everything that is ours.
-func selector(owner driver.Owner) string {
+// toSelector returns the label selector of what belongs to an owner, or of everything that Drover created.
+func toSelector(owner driver.Owner) string {
 	switch {
 	case owner.UID != "":
 		return driver.TagMachineUID + "," + driver.TagClusterUID + "==" + string(owner.UID)
@@ -196,25 +204,25 @@ func selector(owner driver.Owner) string {
 	}
 }
 
-// encode returns user data as the cloud takes it: text of a limited size. Cloud-init on Hetzner Cloud
+// encodeUserData returns user data as text of a limited size, which the API requires. Cloud-init on Hetzner Cloud
 // decodes base64 and gzip, Ignition does not.
-func encode(userData []byte, format string) (string, error) {
+func encodeUserData(userData []byte, format string) (string, error) {
 	if len(userData) <= maxUserData && utf8.Valid(userData) {
 		return string(userData), nil
 	}
 	if format == "ignition" {
-		return "", invalid(bootstrapField, "the cloud takes %d bytes of text, the Ignition config has %d", maxUserData, len(userData))
+		return "", invalid(bootstrapField, "Hetzner Cloud accepts %d bytes of text, the Ignition config has %d", maxUserData, len(userData))
 	}
-	packed := userData
+	compressed := userData
 	if utf8.Valid(userData) {
 		var err error
-		if packed, err = compress(userData); err != nil {
+		if compressed, err = compress(userData); err != nil {
 			return "", err
 		}
 	}
-	encoded := base64.StdEncoding.EncodeToString(packed)
+	encoded := base64.StdEncoding.EncodeToString(compressed)
 	if len(encoded) > maxUserData {
-		return "", invalid(bootstrapField, "the cloud takes %d bytes, the bootstrap data has %d, and %d compressed as base64", maxUserData, len(userData), len(encoded))
+		return "", invalid(bootstrapField, "Hetzner Cloud accepts %d bytes, the bootstrap data has %d, and %d compressed as base64", maxUserData, len(userData), len(encoded))
 	}
 	return encoded, nil
 }
@@ -229,11 +237,12 @@ func compress(data []byte) ([]byte, error) {
 		return nil, err
 	}
 	_, err = writer.Write(data)
-	// Closing writes the rest, so the bytes are there only afterwards.
+	// Close writes the rest, so the buffer is complete only afterwards.
 	err = errors.Join(err, writer.Close())
 	return buffer.Bytes(), err
 }
 
+// invalid returns an InvalidConfigurationError of a field.
 func invalid(field, format string, values ...any) error {
 	return &driver.InvalidConfigurationError{Field: field, Err: fmt.Errorf(format, values...)}
 }

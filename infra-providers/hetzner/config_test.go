@@ -47,8 +47,8 @@ func TestNewConfig(t *testing.T) {
 		zone string
 		want func(*Config)
 	}{
-		"takes over the whole spec": {"", func(*Config) {}},
-		"prefers the Machine's failure domain, and falls back within it only": {"hel1", func(c *Config) {
+		"copies the whole spec": {"", func(*Config) {}},
+		"prefers the failure domain of the Machine, and keeps only the fallbacks in it": {"hel1", func(c *Config) {
 			c.Location, c.Fallbacks = "hel1", []infrav1.HetznerFallback{{ServerType: "cx43"}, {ServerType: "cpx31", Location: "hel1"}}
 		}},
 	} {
@@ -77,15 +77,15 @@ func TestNewConfigRefuses(t *testing.T) {
 		change func(*infrav1.HetznerMachine)
 		field  string
 	}{
-		"a name that is no host name": {func(m *infrav1.HetznerMachine) { m.Name = strings.Repeat("x", 64) }, "metadata.name"},
-		"no image":                    {func(m *infrav1.HetznerMachine) { m.Spec.Image = "" }, "spec.image"},
-		"two images":                  {func(m *infrav1.HetznerMachine) { m.Spec.ImageSelector = "a=b" }, "spec.image"},
-		"volumes without a location":  {func(m *infrav1.HetznerMachine) { m.Spec.Location = "" }, "spec.location"},
-		"a label with a space":        {func(m *infrav1.HetznerMachine) { m.Spec.Labels = map[string]string{"a": "b c"} }, "spec.labels"},
-		"a label with a long value":   {func(m *infrav1.HetznerMachine) { m.Spec.Labels = map[string]string{"a": strings.Repeat("x", 64)} }, "spec.labels"},
-		"a subnet that is none":       {func(m *infrav1.HetznerMachine) { m.Spec.Networks[0].Subnet = "10.0.0.0" }, "spec.networks[0]"},
-		"an address that is none":     {func(m *infrav1.HetznerMachine) { m.Spec.Networks[0].IP = "ten" }, "spec.networks[0]"},
-		"an alias that is none":       {func(m *infrav1.HetznerMachine) { m.Spec.Networks[0].AliasIPs = []string{"ten"} }, "spec.networks[0]"},
+		"a name that is too long":    {func(m *infrav1.HetznerMachine) { m.Name = strings.Repeat("x", 64) }, "metadata.name"},
+		"no image":                   {func(m *infrav1.HetznerMachine) { m.Spec.Image = "" }, "spec.image"},
+		"two images":                 {func(m *infrav1.HetznerMachine) { m.Spec.ImageSelector = "a=b" }, "spec.image"},
+		"volumes without a location": {func(m *infrav1.HetznerMachine) { m.Spec.Location = "" }, "spec.location"},
+		"a label with a space":       {func(m *infrav1.HetznerMachine) { m.Spec.Labels = map[string]string{"a": "b c"} }, "spec.labels"},
+		"a label with a long value":  {func(m *infrav1.HetznerMachine) { m.Spec.Labels = map[string]string{"a": strings.Repeat("x", 64)} }, "spec.labels"},
+		"an invalid subnet":          {func(m *infrav1.HetznerMachine) { m.Spec.Networks[0].Subnet = "10.0.0.0" }, "spec.networks[0]"},
+		"an invalid address":         {func(m *infrav1.HetznerMachine) { m.Spec.Networks[0].IP = "ten" }, "spec.networks[0]"},
+		"an invalid alias":           {func(m *infrav1.HetznerMachine) { m.Spec.Networks[0].AliasIPs = []string{"ten"} }, "spec.networks[0]"},
 		"neither public address nor network": {func(m *infrav1.HetznerMachine) {
 			m.Spec.PublicIPv6, m.Spec.Networks = infrav1.HetznerPublicIP{Enabled: ptr.To(false)}, nil
 		}, "spec.networks"},
@@ -106,7 +106,7 @@ func TestAlternatives(t *testing.T) {
 	t.Parallel()
 	var got [][2]string
 	for _, other := range alternatives(fullConfig()) {
-		kind, zone := place(other)
+		kind, zone := toPlace(other)
 		got = append(got, [2]string{kind, zone})
 		other.ServerType, other.Location, other.Fallbacks = "cx33", "fsn1", fullConfig().Fallbacks
 		if diff := cmp.Diff(fullConfig(), other); diff != "" {
@@ -118,7 +118,7 @@ func TestAlternatives(t *testing.T) {
 	}
 }
 
-func TestEncode(t *testing.T) {
+func TestEncodeUserData(t *testing.T) {
 	t.Parallel()
 	short := []byte("#cloud-config\n")
 	repeated := []byte("#cloud-config\n" + strings.Repeat("# the same line\n", 10_000))
@@ -138,18 +138,18 @@ func TestEncode(t *testing.T) {
 		open    func(*testing.T, string) []byte
 		invalid bool
 	}{
-		"leaves alone what fits":            {short, "cloud-config", func(_ *testing.T, s string) []byte { return []byte(s) }, false},
-		"leaves Ignition alone":             {[]byte("{}"), "ignition", func(_ *testing.T, s string) []byte { return []byte(s) }, false},
-		"compresses what is too long":       {repeated, "cloud-config", unpack, false},
-		"makes text of what is compressed":  {packed, "cloud-config", unbase, false},
-		"refuses what is too long anyway":   {noise, "cloud-config", nil, true},
-		"does not compress Ignition":        {repeated, "ignition", nil, true},
-		"does not make base64 of Ignition":  {packed, "ignition", nil, true},
-		"takes exactly as much as is taken": {repeated[:maxUserData], "cloud-config", func(_ *testing.T, s string) []byte { return []byte(s) }, false},
+		"returns what fits unchanged":                {short, "cloud-config", func(_ *testing.T, s string) []byte { return []byte(s) }, false},
+		"returns Ignition unchanged":                 {[]byte("{}"), "ignition", func(_ *testing.T, s string) []byte { return []byte(s) }, false},
+		"compresses what is too long":                {repeated, "cloud-config", unpack, false},
+		"encodes compressed data in base64":          {packed, "cloud-config", unbase, false},
+		"refuses what is too long after compression": {noise, "cloud-config", nil, true},
+		"does not compress Ignition":                 {repeated, "ignition", nil, true},
+		"does not encode Ignition in base64":         {packed, "ignition", nil, true},
+		"accepts the maximum":                        {repeated[:maxUserData], "cloud-config", func(_ *testing.T, s string) []byte { return []byte(s) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := encode(test.data, test.format)
+			got, err := encodeUserData(test.data, test.format)
 			if driver.IsInvalidConfiguration(err) != test.invalid || err != nil && !test.invalid {
 				t.Fatalf("got %v", err)
 			}

@@ -6,10 +6,12 @@ package hetzner_test
 import (
 	"net/http"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/hetznercloud/hcloud-go/v2/hcloud"
+	"k8s.io/utils/clock"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
@@ -22,26 +24,26 @@ import (
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	drivertest.Run(t, func(t *testing.T) drivertest.World[hetzner.Config] {
-		return conformance(t, start(t, hetznerfake.Options{}))
+		return conformanceWorld(t, newWorld(t, hetznerfake.Options{}))
 	})
 }
 
-func conformance(t *testing.T, cloud *hetznerfake.Cloud) drivertest.World[hetzner.Config] {
+func conformanceWorld(t *testing.T, cloud *hetznerfake.Cloud) drivertest.World[hetzner.Config] {
 	t.Helper()
 	with := func(change func(*infrav1.HetznerMachineSpec)) hetzner.Config {
-		spec := everything()
+		spec := newSpec()
 		change(&spec)
-		return config(t, spec)
+		return newConfig(t, spec)
 	}
 	other := with(func(s *infrav1.HetznerMachineSpec) { s.ServerType, s.Location = "cx43", "nbg1" })
 	return drivertest.World[hetzner.Config]{
 		Driver: connect(cloud),
-		Config: config(t, everything()),
+		Config: newConfig(t, newSpec()),
 		Other:  &other,
 		Invalid: map[string]hetzner.Config{
 			"server type":     with(func(s *infrav1.HetznerMachineSpec) { s.ServerType = "huge" }),
-			"location":        with(func(s *infrav1.HetznerMachineSpec) { s.Location = "moon1" }),
-			"ssh key":         with(func(s *infrav1.HetznerMachineSpec) { s.SSHKeys = []string{"mallory"} }),
+			"location":        with(func(s *infrav1.HetznerMachineSpec) { s.Location = "none1" }),
+			"ssh key":         with(func(s *infrav1.HetznerMachineSpec) { s.SSHKeys = []string{"none"} }),
 			"network":         with(func(s *infrav1.HetznerMachineSpec) { s.Networks = []infrav1.HetznerNetwork{{Name: "none"}} }),
 			"firewall":        with(func(s *infrav1.HetznerMachineSpec) { s.Firewalls = []string{"none"} }),
 			"placement group": with(func(s *infrav1.HetznerMachineSpec) { s.PlacementGroupSelector, s.PlacementGroup = "", "none" }),
@@ -51,25 +53,25 @@ func conformance(t *testing.T, cloud *hetznerfake.Cloud) drivertest.World[hetzne
 			"IP selector":     with(func(s *infrav1.HetznerMachineSpec) { s.PublicIPv4 = infrav1.HetznerPublicIP{PrimaryIPSelector: "a=b"} }),
 		},
 		NoImage: map[string]hetzner.Config{
-			"image":          with(func(s *infrav1.HetznerMachineSpec) { s.Image = "solaris" }),
+			"image":          with(func(s *infrav1.HetznerMachineSpec) { s.Image = "none" }),
 			"image selector": with(func(s *infrav1.HetznerMachineSpec) { s.Image, s.ImageSelector = "", "os=none" }),
 			"image's id":     with(func(s *infrav1.HetznerMachineSpec) { s.Image = "9" }),
 			"architecture":   with(func(s *infrav1.HetznerMachineSpec) { s.Image = "102" }),
 		},
-		ImageOf:   func(made driver.Instance) string { return cloud.ImageOf(made.ID) },
+		ImageOf:   func(created driver.Instance) string { return cloud.ImageOf(created.ID) },
 		Reconnect: func() driver.Driver[hetzner.Config] { return connect(cloud) },
 		Lose:      cloud.Lose,
 		Hide:      cloud.Hide,
 		Interrupt: func() { cloud.RefuseServer(http.StatusConflict, "conflict", "") },
-		Attach: func(made driver.Instance) func() bool {
-			id, err := strconv.ParseInt(made.ID, 10, 64)
+		Attach: func(created driver.Instance) func() bool {
+			id, err := strconv.ParseInt(created.ID, 10, 64)
 			if err != nil {
 				t.Fatal(err)
 			}
 			return cloud.Attach(id)
 		},
-		Untag: func(made driver.Instance, keys ...string) func() bool {
-			id, err := strconv.ParseInt(made.ID, 10, 64)
+		Untag: func(created driver.Instance, keys ...string) func() bool {
+			id, err := strconv.ParseInt(created.ID, 10, 64)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -79,6 +81,14 @@ func conformance(t *testing.T, cloud *hetznerfake.Cloud) drivertest.World[hetzne
 		Restarts:    cloud.Resets,
 		Leftovers:   cloud.Leftovers,
 		UniqueNames: true,
+		Changes: func() (changes int) {
+			for _, call := range cloud.Calls() {
+				if !strings.HasPrefix(call, http.MethodGet) {
+					changes++
+				}
+			}
+			return changes
+		},
 		Refuse: map[drivertest.Refusal]func(){
 			drivertest.Unauthorized:         func() { cloud.Refuse(http.StatusUnauthorized, "unauthorized") },
 			drivertest.RateLimited:          func() { cloud.Refuse(http.StatusTooManyRequests, "rate_limit_exceeded") },
@@ -89,8 +99,8 @@ func conformance(t *testing.T, cloud *hetznerfake.Cloud) drivertest.World[hetzne
 	}
 }
 
-// everything is a spec with something of each kind, but for what only one or ten machines can have.
-func everything() infrav1.HetznerMachineSpec {
+// newSpec returns a spec with every kind of resource, but for those that one or ten machines can have.
+func newSpec() infrav1.HetznerMachineSpec {
 	return infrav1.HetznerMachineSpec{
 		ServerType: "cx33",
 		Location:   "fsn1",
@@ -103,7 +113,7 @@ func everything() infrav1.HetznerMachineSpec {
 	}
 }
 
-func start(t *testing.T, options hetznerfake.Options) *hetznerfake.Cloud {
+func newWorld(t *testing.T, options hetznerfake.Options) *hetznerfake.Cloud {
 	t.Helper()
 	cloud, err := hetznerfake.Start(options)
 	if err != nil {
@@ -112,28 +122,34 @@ func start(t *testing.T, options hetznerfake.Options) *hetznerfake.Cloud {
 	t.Cleanup(func() {
 		cloud.Close()
 		for _, violation := range cloud.Violations() {
-			t.Errorf("a request breaks the API's description: %s", violation)
+			t.Errorf("violation of the description of the API: %s", violation)
 		}
 	})
 	return cloud
 }
 
-// connect returns a driver as another process would have, one that began a while ago.
+// connect returns the driver of another process that started longer than the startup window ago.
 func connect(cloud *hetznerfake.Cloud) *hetzner.Driver {
-	ago := inflight.Window
-	connected := connectAt(cloud, func() time.Time { return time.Now().Add(-ago) })
-	ago = 0
+	age := inflight.Window
+	connected := connectRestarted(cloud, clockFunc(func() time.Time { return time.Now().Add(-age) }))
+	age = 0
 	return connected
 }
 
-// connectAt returns a driver as a process that has just started would have.
-func connectAt(cloud *hetznerfake.Cloud, now func() time.Time) *hetzner.Driver {
+// clockFunc is a clock.
+type clockFunc func() time.Time
+
+func (c clockFunc) Now() time.Time                  { return c() }
+func (c clockFunc) Since(t time.Time) time.Duration { return c().Sub(t) }
+
+// connectRestarted returns the driver of a process that has just started.
+func connectRestarted(cloud *hetznerfake.Cloud, now clock.PassiveClock) *hetzner.Driver {
 	return hetzner.New(hcloud.NewClient(
 		hcloud.WithEndpoint(cloud.Endpoint), hcloud.WithToken(hetznerfake.Token), hcloud.WithRetryOpts(hcloud.RetryOpts{MaxRetries: 0}),
 	), now)
 }
 
-func config(t *testing.T, spec infrav1.HetznerMachineSpec) hetzner.Config {
+func newConfig(t *testing.T, spec infrav1.HetznerMachineSpec) hetzner.Config {
 	t.Helper()
 	config, err := hetzner.NewConfig(&infrav1.HetznerMachine{Spec: spec}, "")
 	if err != nil {

@@ -18,62 +18,64 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// maxPause bounds the pause that follows from RateLimit-Reset. That header tells when the whole budget of
-// an hour is back, while one more request is allowed every second.
-const maxPause = 30 * time.Second
+// maxRetryAfter bounds the delay that RateLimit-Reset gives. That header has the time when the whole hourly budget is
+// replenished, while one more request is permitted every second.
+const maxRetryAfter = 30 * time.Second
 
-// errUnfinished ends a creation whose server exists and still lacks a network, backups or power.
-var errUnfinished = errors.New("the server is being made; what cannot be ordered with it follows")
+// errInProgress ends a creation whose server exists and still lacks a network, backups or power.
+var errInProgress = errors.New("the server is being created; its networks, backups and start follow")
 
-// errInFlight ends a search while nobody can say that there is no server.
-var errInFlight = errors.New("a request for the server may still be carried out, as its answer was lost or an earlier process may have made it; waiting up to two minutes for the server to appear")
+// errCreationUnknown ends a search while a request may still create the server.
+var errCreationUnknown = errors.New("a request for the server may still be carried out: its answer was lost, or this provider started less than two minutes ago; waiting up to two minutes for the server to appear")
 
-// answered reports whether the cloud refused a request, so that it has not carried it out and will not.
-func answered(err error) bool {
+// isUnanswered reports whether the cloud may have carried out a request that failed, or still may: it did not refuse it.
+func isUnanswered(err error) bool {
+	if err == nil {
+		return false
+	}
 	switch kind := toError(err, Config{}, time.Time{}); {
 	case driver.IsInvalidConfiguration(kind), driver.IsUnauthorized(kind), driver.IsRateLimited(kind), driver.IsNotOwned(kind):
-		return true
+		return false
 	case driver.IsInsufficientCapacity(kind), driver.IsQuotaExceeded(kind):
-		return true
+		return false
 	}
 	answer, ok := errors.AsType[hcloud.Error](err)
 	if !ok || answer.Response() == nil || answer.Response().Response == nil {
-		return false
+		return true
 	}
 	status := answer.Response().StatusCode
-	return status >= http.StatusBadRequest && status < http.StatusInternalServerError && status != http.StatusRequestTimeout
+	return status < http.StatusBadRequest || status >= http.StatusInternalServerError || status == http.StatusRequestTimeout
 }
 
-// toError turns what the SDK says into one of the driver's kinds, by code. Errors that have a kind already
-// pass.
+// toError converts an error of the SDK by its code. An error that already has a kind is returned as it is.
 func toError(err error, config Config, now time.Time) error {
 	answer, ok := errors.AsType[hcloud.Error](err)
 	if !ok {
-		return stable(err)
+		return stableError(err)
 	}
-	words := errors.New(describe(answer))
+	reason := errors.New(describeError(answer))
 	switch answer.Code {
 	case hcloud.ErrorCodeUnauthorized, hcloud.ErrorCodeForbidden, "token_readonly":
-		return &driver.UnauthorizedError{Err: words}
+		return &driver.UnauthorizedError{Err: reason}
 	case hcloud.ErrorCodeRateLimitExceeded:
-		return &driver.RateLimitedError{RetryAfter: retryAfter(answer.Response(), now), Err: words}
+		return &driver.RateLimitedError{RetryAfter: retryAfter(answer.Response(), now), Err: reason}
 	case hcloud.ErrorCodeResourceLimitExceeded:
-		return &driver.QuotaExceededError{Err: words}
+		return &driver.QuotaExceededError{Err: reason}
 	case hcloud.ErrorCodeResourceUnavailable, hcloud.ErrorCodePlacementError, hcloud.ErrorCodeNoSpaceLeftInLocation:
 		ofGroup := answer.Code == hcloud.ErrorCodePlacementError
-		return &driver.InsufficientCapacityError{InstanceType: config.ServerType, Zone: cmp.Or(config.Location, "any location"), OfRequest: ofGroup, Err: words}
+		return &driver.InsufficientCapacityError{InstanceType: config.ServerType, Zone: cmp.Or(config.Location, "any location"), OfRequest: ofGroup, Err: reason}
 	case hcloud.ErrorCodeInvalidInput, hcloud.ErrorCodeJSONError, hcloud.ErrorCodeInvalidServerType, hcloud.ErrorUnsupportedError:
-		return &driver.InvalidConfigurationError{Field: field(answer), Err: words}
+		return &driver.InvalidConfigurationError{Field: fieldOf(answer), Err: reason}
 	case hcloud.ErrorCodeNetworksOverlap, hcloud.ErrorCodeIncompatibleNetworkType, hcloud.ErrorCodeIPNotAvailable:
-		return &driver.InvalidConfigurationError{Field: "spec.networks", Err: words}
+		return &driver.InvalidConfigurationError{Field: "spec.networks", Err: reason}
 	case hcloud.ErrorCodePrimaryIPDatacenterMismatch, hcloud.ErrorCodePrimaryIPVersionMismatch:
-		return &driver.InvalidConfigurationError{Field: "spec.publicIPv4", Err: words}
+		return &driver.InvalidConfigurationError{Field: "spec.publicIPv4", Err: reason}
 	case hcloud.ErrorCodePrivateNetOnlyServer:
-		return &driver.InvalidConfigurationError{Field: "spec.firewalls", Err: words}
+		return &driver.InvalidConfigurationError{Field: "spec.firewalls", Err: reason}
 	default:
-		// locked, conflict, maintenance, service_error and the like pass by themselves; what was not
-		// found was there a moment ago.
-		return words
+		// locked, conflict, maintenance, service_error and similar codes are transient. What was not found existed a
+		// moment ago.
+		return reason
 	}
 }
 
@@ -86,8 +88,8 @@ func withServer(err error) error {
 	return err
 }
 
-// fields are the fields of a request and those of the spec that they come from.
-var fields = map[string]string{
+// specFields maps the fields of a request to the fields of the spec that they come from.
+var specFields = map[string]string{
 	"name":            "metadata.name",
 	"server_type":     "spec.serverType",
 	"image":           "spec.image",
@@ -109,19 +111,19 @@ var fields = map[string]string{
 	"user_data":       bootstrapField,
 }
 
-// field is the field of the spec that the cloud complains about, as far as it says.
-func field(answer hcloud.Error) string {
+// fieldOf returns the field of the spec at fault, or the whole spec if the answer names none.
+func fieldOf(answer hcloud.Error) string {
 	details, _ := answer.Details.(hcloud.ErrorDetailsInvalidInput)
 	for _, at := range details.Fields {
-		if known, ok := fields[at.Name]; ok {
+		if known, ok := specFields[at.Name]; ok {
 			return known
 		}
 	}
 	return "spec"
 }
 
-// describe is the cloud's own words without the id of the request.
-func describe(answer hcloud.Error) string {
+// describeError returns the cloud's message without the ID of the request.
+func describeError(answer hcloud.Error) string {
 	text := fmt.Sprintf("%s (%s)", answer.Message, answer.Code)
 	if details, ok := answer.Details.(hcloud.ErrorDetailsInvalidInput); ok {
 		for _, at := range details.Fields {
@@ -131,7 +133,7 @@ func describe(answer hcloud.Error) string {
 	return text
 }
 
-// retryAfter is when to come back after too many requests.
+// retryAfter returns the delay after too many requests.
 func retryAfter(response *hcloud.Response, now time.Time) time.Duration {
 	if response == nil || response.Response == nil {
 		return 0
@@ -145,11 +147,11 @@ func retryAfter(response *hcloud.Response, now time.Time) time.Duration {
 	if response.Meta.Ratelimit.Reset.IsZero() {
 		return 0
 	}
-	return min(max(response.Meta.Ratelimit.Reset.Sub(now), 0), maxPause)
+	return min(max(response.Meta.Ratelimit.Reset.Sub(now), 0), maxRetryAfter)
 }
 
-// stable leaves out of network errors what differs from one to the next: the local port.
-func stable(err error) error {
+// stableError leaves out of network errors what differs from call to call: the local port.
+func stableError(err error) error {
 	broken, ok := errors.AsType[*net.OpError](err)
 	switch {
 	case !ok:
@@ -157,6 +159,6 @@ func stable(err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	default:
-		return fmt.Errorf("speaking to the cloud: %s: %w", broken.Op, broken.Err)
+		return fmt.Errorf("calling Hetzner Cloud: %s: %w", broken.Op, broken.Err)
 	}
 }

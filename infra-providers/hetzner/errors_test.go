@@ -18,7 +18,7 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-func TestErrorsAreTheirKinds(t *testing.T) {
+func TestToError(t *testing.T) {
 	t.Parallel()
 	invalidField := func(field string) func(error) bool {
 		return func(err error) bool {
@@ -26,7 +26,7 @@ func TestErrorsAreTheirKinds(t *testing.T) {
 			return ok && refused.Field == field
 		}
 	}
-	passing := func(err error) bool {
+	transient := func(err error) bool {
 		for _, is := range []func(error) bool{
 			driver.IsNotFound, driver.IsNotOwned, driver.IsInvalidConfiguration, driver.IsUnauthorized,
 			driver.IsQuotaExceeded, driver.IsInsufficientCapacity, driver.IsRateLimited,
@@ -65,18 +65,18 @@ func TestErrorsAreTheirKinds(t *testing.T) {
 		hcloud.ErrorCodePrimaryIPDatacenterMismatch: {nil, invalidField("spec.publicIPv4")},
 		hcloud.ErrorCodePrimaryIPVersionMismatch:    {nil, invalidField("spec.publicIPv4")},
 		hcloud.ErrorCodePrivateNetOnlyServer:        {nil, invalidField("spec.firewalls")},
-		hcloud.ErrorCodePrimaryIPAssigned:           {nil, passing},
-		hcloud.ErrorCodeNoSubnetAvailable:           {nil, passing},
-		hcloud.ErrorCodeLocked:                      {nil, passing},
-		hcloud.ErrorCodeConflict:                    {nil, passing},
-		hcloud.ErrorCodeMaintenance:                 {nil, passing},
-		hcloud.ErrorCodeUniquenessError:             {nil, passing},
-		hcloud.ErrorCodeProtected:                   {nil, passing},
-		hcloud.ErrorCodeServiceError:                {nil, passing},
-		hcloud.ErrorCodeServerError:                 {nil, passing},
-		hcloud.ErrorCodeTimeout:                     {nil, passing},
-		hcloud.ErrorCodeNotFound:                    {nil, passing},
-		"something_new":                             {nil, passing},
+		hcloud.ErrorCodePrimaryIPAssigned:           {nil, transient},
+		hcloud.ErrorCodeNoSubnetAvailable:           {nil, transient},
+		hcloud.ErrorCodeLocked:                      {nil, transient},
+		hcloud.ErrorCodeConflict:                    {nil, transient},
+		hcloud.ErrorCodeMaintenance:                 {nil, transient},
+		hcloud.ErrorCodeUniquenessError:             {nil, transient},
+		hcloud.ErrorCodeProtected:                   {nil, transient},
+		hcloud.ErrorCodeServiceError:                {nil, transient},
+		hcloud.ErrorCodeServerError:                 {nil, transient},
+		hcloud.ErrorCodeTimeout:                     {nil, transient},
+		hcloud.ErrorCodeNotFound:                    {nil, transient},
+		"something_new":                             {nil, transient},
 	} {
 		t.Run(string(code), func(t *testing.T) {
 			t.Parallel()
@@ -95,7 +95,7 @@ func TestErrorsAreTheirKinds(t *testing.T) {
 	}
 }
 
-func TestCapacityNamesThePlace(t *testing.T) {
+func TestCapacityErrorHasTypeAndLocation(t *testing.T) {
 	t.Parallel()
 	for location, want := range map[string]string{"fsn1": "fsn1", "": "any location"} {
 		err := toError(hcloud.Error{Code: hcloud.ErrorCodeResourceUnavailable}, Config{ServerType: "cx33", Location: location}, time.Now())
@@ -114,14 +114,14 @@ func TestRetryAfter(t *testing.T) {
 		reset time.Time
 		want  time.Duration
 	}{
-		"takes seconds":                             {"17", time.Time{}, 17 * time.Second},
-		"takes a date":                              {now.Add(8 * time.Second).UTC().Format(http.TimeFormat), time.Time{}, 8 * time.Second},
-		"prefers what was said over the reset":      {"17", now.Add(time.Hour), 17 * time.Second},
+		"reads seconds":                             {"17", time.Time{}, 17 * time.Second},
+		"reads a date":                              {now.Add(8 * time.Second).UTC().Format(http.TimeFormat), time.Time{}, 8 * time.Second},
+		"prefers Retry-After to the reset":          {"17", now.Add(time.Hour), 17 * time.Second},
 		"waits for a reset that is near":            {"", now.Add(5 * time.Second), 5 * time.Second},
-		"does not wait an hour for the full budget": {"", now.Add(time.Hour), maxPause},
-		"does not wait for what has passed":         {"", now.Add(-time.Hour), 0},
-		"leaves it to the caller without a hint":    {"", time.Time{}, 0},
-		"does not believe what it cannot read":      {"soon", time.Time{}, 0},
+		"does not wait an hour for the full budget": {"", now.Add(time.Hour), maxRetryAfter},
+		"does not wait for a reset in the past":     {"", now.Add(-time.Hour), 0},
+		"is zero without a header":                  {"", time.Time{}, 0},
+		"ignores an invalid header":                 {"soon", time.Time{}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -138,8 +138,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestNetworkErrorsAreStable: what ends up in conditions must not differ from one failure to the next.
-func TestNetworkErrorsAreStable(t *testing.T) {
+// TestStableError: messages in conditions must not differ from failure to failure.
+func TestStableError(t *testing.T) {
 	t.Parallel()
 	reset := errors.New("connection reset by peer")
 	text := func(port int) string {

@@ -18,28 +18,28 @@ import (
 	"drover.io/infra-providers/internal/faulttest"
 )
 
-// TestFaultInjection takes machines with volumes and networks through their lives in a slow project, where every
-// request may go wrong. Their location is full at times; another is not.
+// TestFaultInjection creates and deletes machines with volumes and networks in a slow project, where every request may fail.
+// At times their location has no capacity; another has.
 func TestFaultInjection(t *testing.T) {
 	t.Parallel()
-	faulttest.Run(t, func(t *testing.T, dice *faulttest.Rand) faulttest.World[*infrav1.HetznerMachine, hetzner.Config] {
-		cloud := start(t, hetznerfake.Options{Slow: 3})
+	faulttest.Run(t, func(t *testing.T, random *faulttest.Rand) faulttest.World[*infrav1.HetznerMachine, hetzner.Config] {
+		cloud := newWorld(t, hetznerfake.Options{ActionDelay: 3})
 		now := time.Now()
-		wire := &http.Client{Transport: &faulttest.Wire{Rand: dice, Next: http.DefaultTransport, Refuse: refuse}}
-		described := hetzner.Cloud()
-		described.Connect = func(context.Context, driver.Account, driver.Credentials) (driver.Driver[hetzner.Config], error) {
+		client := &http.Client{Transport: &faulttest.Wire{Rand: random, Next: http.DefaultTransport, Refuse: refuse}}
+		cloudDescription := hetzner.Cloud()
+		cloudDescription.Connect = func(context.Context, driver.Account, driver.Credentials) (driver.Driver[hetzner.Config], error) {
 			return hetzner.New(hcloud.NewClient(
-				hcloud.WithEndpoint(cloud.Endpoint), hcloud.WithToken(hetznerfake.Token), hcloud.WithHTTPClient(wire), hcloud.WithRetryOpts(hcloud.RetryOpts{MaxRetries: 0}),
-			), func() time.Time { return now }), nil
+				hcloud.WithEndpoint(cloud.Endpoint), hcloud.WithToken(hetznerfake.Token), hcloud.WithHTTPClient(client), hcloud.WithRetryOpts(hcloud.RetryOpts{MaxRetries: 0}),
+			), clockFunc(func() time.Time { return now })), nil
 		}
 		return faulttest.World[*infrav1.HetznerMachine, hetzner.Config]{
-			Cloud: described,
+			Cloud: cloudDescription,
 			Machine: func() *infrav1.HetznerMachine {
-				spec := everything()
+				spec := newSpec()
 				spec.Fallbacks = []infrav1.HetznerFallback{{ServerType: "cx43"}, {Location: "nbg1"}}
 				return &infrav1.HetznerMachine{Spec: spec}
 			},
-			Hooks: conformance(t, cloud),
+			Hooks: conformanceWorld(t, cloud),
 			Pass:  func(passed time.Duration) { now = now.Add(passed) },
 		}
 	})

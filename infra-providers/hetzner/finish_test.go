@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hetznercloud/hcloud-go/v2/hcloud"
+	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
@@ -39,8 +40,8 @@ func (r refusing) RoundTrip(request *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// TestAServerThatExistsIsNoShortage: the caller requests another server after a shortage.
-func TestAServerThatExistsIsNoShortage(t *testing.T) {
+// TestRefusalOfAnExistingServerIsTransient: the caller requests another server after a shortage.
+func TestRefusalOfAnExistingServerIsTransient(t *testing.T) {
 	t.Parallel()
 	for action, test := range map[string]struct {
 		code   string
@@ -52,23 +53,23 @@ func TestAServerThatExistsIsNoShortage(t *testing.T) {
 	} {
 		t.Run(action, func(t *testing.T) {
 			t.Parallel()
-			cloud := start(t, hetznerfake.Options{})
-			spec := everything()
+			cloud := newWorld(t, hetznerfake.Options{})
+			spec := newSpec()
 			spec.Volumes, spec.Backups = nil, ptr.To(true)
 			spec.Networks = []infrav1.HetznerNetwork{{Name: "private", IP: "10.0.0.77"}}
 			refused := 0
 			d := hetzner.New(hcloud.NewClient(
 				hcloud.WithEndpoint(cloud.Endpoint), hcloud.WithToken(hetznerfake.Token), hcloud.WithRetryOpts(hcloud.RetryOpts{MaxRetries: 0}),
 				hcloud.WithHTTPClient(&http.Client{Transport: refusing{action, test.code, test.status, &refused}}),
-			), func() time.Time { return time.Now().Add(-inflight.Window) })
+			), clocktesting.NewFakePassiveClock(time.Now().Add(-inflight.Window)))
 			for range 50 {
-				_, err := d.Create(t.Context(), request(t, "m", spec))
+				_, err := d.Create(t.Context(), newRequest(t, "m", spec))
 				if err == nil || driver.IsQuotaExceeded(err) || driver.IsInsufficientCapacity(err) {
-					t.Fatalf("with %d servers: got %v", len(cloud.Orders()), err)
+					t.Fatalf("with %d servers: got %v", len(cloud.CreatedServers()), err)
 				}
 			}
-			if refused == 0 || len(cloud.Orders()) != 1 {
-				t.Errorf("%d refusals and %d servers, want one server that is refused something", refused, len(cloud.Orders()))
+			if refused == 0 || len(cloud.CreatedServers()) != 1 {
+				t.Errorf("%d refusals and %d servers, want one server that is refused something", refused, len(cloud.CreatedServers()))
 			}
 		})
 	}

@@ -17,73 +17,73 @@ import (
 )
 
 // clock is one that a test moves.
-type clock struct{ passed atomic.Int64 }
+type fakeClock struct{ passed atomic.Int64 }
 
-func (c *clock) now() time.Time       { return time.Unix(c.passed.Load(), 0) }
-func (c *clock) pass(d time.Duration) { c.passed.Add(int64(d / time.Second)) }
+func (c *fakeClock) now() time.Time          { return time.Unix(c.passed.Load(), 0) }
+func (c *fakeClock) advance(d time.Duration) { c.passed.Add(int64(d / time.Second)) }
 
-// wantUnknown fails if a read proves that there is no server.
-func wantUnknown(t *testing.T, d *hetzner.Driver, id driver.Identity) {
+// wantTransientError requires that a read neither finds a server nor proves its absence.
+func wantTransientError(t *testing.T, d *hetzner.Driver, id driver.Identity) {
 	t.Helper()
 	if found, err := d.Get(t.Context(), id); err == nil || driver.IsNotFound(err) || driver.IsInvalidConfiguration(err) {
-		t.Fatalf("got %+v and %v, want an error that passes", found, err)
+		t.Fatalf("got %+v and %v, want a transient error", found, err)
 	}
 }
 
-func wantGone(t *testing.T, d *hetzner.Driver, id driver.Identity) {
+func wantNotFound(t *testing.T, d *hetzner.Driver, id driver.Identity) {
 	t.Helper()
 	if _, err := d.Get(t.Context(), id); !driver.IsNotFound(err) {
 		t.Fatalf("got %v, want a NotFoundError", err)
 	}
 }
 
-// TestADeletionWaitsForWhatIsInFlight: a request without an answer is carried out after the machine was deleted.
-func TestADeletionWaitsForWhatIsInFlight(t *testing.T) {
+// TestUnansweredRequestIsNotAbsent: a request without an answer is carried out after the machine was deleted.
+func TestUnansweredRequestIsNotAbsent(t *testing.T) {
 	t.Parallel()
 	plain := infrav1.HetznerMachineSpec{ServerType: "cx33", Location: "fsn1", Image: "ubuntu-24.04"}
 	for name, test := range map[string]struct {
 		operation string
 		spec      infrav1.HetznerMachineSpec
-		// next is who deletes.
-		next func(cloud *hetznerfake.Cloud, asked *hetzner.Driver, watch *clock) *hetzner.Driver
+		// next returns the driver that deletes.
+		next func(cloud *hetznerfake.Cloud, requester *hetzner.Driver, watch *fakeClock) *hetzner.Driver
 	}{
-		"a server": {"POST /servers", plain, func(_ *hetznerfake.Cloud, asked *hetzner.Driver, _ *clock) *hetzner.Driver { return asked }},
-		"a server, after a restart": {"POST /servers", plain, func(cloud *hetznerfake.Cloud, _ *hetzner.Driver, watch *clock) *hetzner.Driver {
-			return connectAt(cloud, watch.now)
+		"a server": {"POST /servers", plain, func(_ *hetznerfake.Cloud, requester *hetzner.Driver, _ *fakeClock) *hetzner.Driver { return requester }},
+		"a server, after a restart": {"POST /servers", plain, func(cloud *hetznerfake.Cloud, _ *hetzner.Driver, watch *fakeClock) *hetzner.Driver {
+			return connectRestarted(cloud, clockFunc(watch.now))
 		}},
-		"a volume": {"POST /volumes", everything(), func(_ *hetznerfake.Cloud, asked *hetzner.Driver, _ *clock) *hetzner.Driver { return asked }},
+		"a volume": {"POST /volumes", newSpec(), func(_ *hetznerfake.Cloud, requester *hetzner.Driver, _ *fakeClock) *hetzner.Driver { return requester }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cloud, watch := start(t, hetznerfake.Options{}), &clock{}
-			d, id := connectAt(cloud, watch.now), identity("m")
-			watch.pass(inflight.Window)
-			arrive := cloud.Hold(test.operation)
-			if _, err := d.Create(t.Context(), request(t, "m", test.spec)); err == nil {
+			cloud, watch := newWorld(t, hetznerfake.Options{}), &fakeClock{}
+			d, id := connectRestarted(cloud, clockFunc(watch.now)), identity("m")
+			watch.advance(inflight.Window)
+			release := cloud.Hold(test.operation)
+			if _, err := d.Create(t.Context(), newRequest(t, "m", test.spec)); err == nil {
 				t.Fatal("the request was answered")
 			}
 			d = test.next(cloud, d, watch)
 			if err := d.Delete(t.Context(), id); err != nil {
 				t.Fatal(err)
 			}
-			wantUnknown(t, d, id)
-			if err := arrive(); err != nil {
+			wantTransientError(t, d, id)
+			if err := release(); err != nil {
 				t.Fatal(err)
 			}
 			if err := d.Delete(t.Context(), id); err != nil {
 				t.Fatal(err)
 			}
-			wantNothing(t, cloud)
-			watch.pass(inflight.Window - 1)
-			wantUnknown(t, d, id)
-			watch.pass(inflight.Window)
-			wantGone(t, d, id)
+			wantNoLeftovers(t, cloud)
+			watch.advance(inflight.Window - 1)
+			wantTransientError(t, d, id)
+			watch.advance(inflight.Window)
+			wantNotFound(t, d, id)
 		})
 	}
 }
 
-// TestAnAnswerLeavesNothingInFlight: who knows that there is no server does not wait.
-func TestAnAnswerLeavesNothingInFlight(t *testing.T) {
+// TestRefusedRequestIsNotInFlight: a refused request created no server.
+func TestRefusedRequestIsNotInFlight(t *testing.T) {
 	t.Parallel()
 	for name, refused := range map[string]struct {
 		status int
@@ -97,27 +97,27 @@ func TestAnAnswerLeavesNothingInFlight(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cloud, watch := start(t, hetznerfake.Options{}), &clock{}
-			d := connectAt(cloud, watch.now)
-			watch.pass(inflight.Window)
+			cloud, watch := newWorld(t, hetznerfake.Options{}), &fakeClock{}
+			d := connectRestarted(cloud, clockFunc(watch.now))
+			watch.advance(inflight.Window)
 			cloud.RefuseServer(refused.status, refused.code, "")
-			if _, err := d.Create(t.Context(), request(t, "m", everything())); err == nil {
+			if _, err := d.Create(t.Context(), newRequest(t, "m", newSpec())); err == nil {
 				t.Fatal("the creation succeeded")
 			}
-			wantGone(t, d, identity("m"))
+			wantNotFound(t, d, identity("m"))
 		})
 	}
 }
 
-// TestAServerThatIsKnownIsMissedAtOnce: its request was answered.
-func TestAServerThatIsKnownIsMissedAtOnce(t *testing.T) {
+// TestServerWithProviderIDIsNotInFlight: its request was answered.
+func TestServerWithProviderIDIsNotInFlight(t *testing.T) {
 	t.Parallel()
-	cloud, watch := start(t, hetznerfake.Options{}), &clock{}
-	d := connectAt(cloud, watch.now)
-	made, err := d.Create(t.Context(), request(t, "m", infrav1.HetznerMachineSpec{ServerType: "cx33", Location: "fsn1", Image: "ubuntu-24.04"}))
+	cloud, watch := newWorld(t, hetznerfake.Options{}), &fakeClock{}
+	d := connectRestarted(cloud, clockFunc(watch.now))
+	created, err := d.Create(t.Context(), newRequest(t, "m", infrav1.HetznerMachineSpec{ServerType: "cx33", Location: "fsn1", Image: "ubuntu-24.04"}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	cloud.Remove("m")
-	wantGone(t, d, made.Identity)
+	wantNotFound(t, d, created.Identity)
 }

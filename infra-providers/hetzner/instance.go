@@ -17,17 +17,17 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// scheme starts a provider ID, as the cloud's own cloud controller manager writes it.
-const scheme = "hcloud://"
+// providerIDPrefix is that of the cloud controller manager of Hetzner Cloud.
+const providerIDPrefix = "hcloud://"
 
-// poll is how soon a server that changes is looked at again.
-const poll = 5 * time.Second
+// pollInterval is when a server that starts or stops is read again.
+const pollInterval = 5 * time.Second
 
-func providerID(id int64) string { return scheme + strconv.FormatInt(id, 10) }
+func providerID(id int64) string { return providerIDPrefix + strconv.FormatInt(id, 10) }
 
-// instanceID is the reverse of providerID; ok is false without one that this cloud could have given.
-func instanceID(providerID string) (id int64, ok bool) {
-	digits, ok := strings.CutPrefix(providerID, scheme)
+// parseProviderID is the reverse of providerID; ok is false for one that no server can have.
+func parseProviderID(providerID string) (id int64, ok bool) {
+	digits, ok := strings.CutPrefix(providerID, providerIDPrefix)
 	if !ok {
 		return 0, false
 	}
@@ -35,15 +35,12 @@ func instanceID(providerID string) (id int64, ok bool) {
 	return id, err == nil && id > 0
 }
 
-// owned converts a server that must belong to an identity.
-func owned(server *hcloud.Server, id driver.Identity) (driver.Instance, error) {
-	instance := toInstance(server)
-	if err := id.Check(instance.Identity); err != nil {
-		return driver.Instance{}, err
-	}
-	return instance, nil
+// toImage converts an image.
+func toImage(found *hcloud.Image) driver.Image {
+	return driver.Image{ID: strconv.FormatInt(found.ID, 10), Architecture: architectures[found.Architecture]}
 }
 
+// toInstance converts a server.
 func toInstance(server *hcloud.Server) driver.Instance {
 	identity, _ := driver.FromTags(server.Labels)
 	identity.ProviderID = providerID(server.ID)
@@ -52,20 +49,20 @@ func toInstance(server *hcloud.Server) driver.Instance {
 		ProviderID: identity.ProviderID,
 		Identity:   identity,
 		State:      toState(server.Status),
-		Addresses:  addresses(server),
+		Addresses:  toAddresses(server),
 		Created:    server.Created,
 	}
 	if server.Location != nil {
 		instance.FailureDomain = server.Location.Name
 	}
 	if instance.State == driver.Pending || instance.State == driver.Stopping {
-		instance.PollAfter = poll
+		instance.PollAfter = pollInterval
 		instance.Message = "server is " + string(server.Status)
 	}
 	return instance
 }
 
-// toState does not take a server for gone or stopped whose state the cloud itself does not know.
+// toState converts the status of a server. An unknown status counts neither as deleted nor as stopped.
 func toState(status hcloud.ServerStatus) driver.State {
 	switch status {
 	case hcloud.ServerStatusRunning:
@@ -79,8 +76,8 @@ func toState(status hcloud.ServerStatus) driver.State {
 	}
 }
 
-// addresses are those that the cloud controller manager gives the Node, and the private ones.
-func addresses(server *hcloud.Server) []clusterv1.MachineAddress {
+// toAddresses returns those that the cloud controller manager gives the Node, and the private ones.
+func toAddresses(server *hcloud.Server) []clusterv1.MachineAddress {
 	all := []clusterv1.MachineAddress{{Type: clusterv1.MachineHostName, Address: server.Name}}
 	private := slices.SortedFunc(slices.Values(server.PrivateNet), func(a, b hcloud.ServerPrivateNet) int {
 		return cmp.Compare(a.Network.ID, b.Network.ID)
@@ -99,7 +96,7 @@ func addresses(server *hcloud.Server) []clusterv1.MachineAddress {
 	return all
 }
 
-// firstHost is the address that a server has of its public network: the network's own address plus one.
+// firstHost returns the address of a server in its public network: the network's address plus one.
 func firstHost(network net.IP) net.IP {
 	host := slices.Clone(network.To16())
 	host[len(host)-1]++

@@ -18,9 +18,9 @@ import (
 func TestToInstance(t *testing.T) {
 	t.Parallel()
 	id := driver.Identity{UID: "u", Name: "m", Owner: driver.Owner{UID: "c", Namespace: "n", Name: "home"}}
-	made := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	created := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	server := &hcloud.Server{
-		ID: 42, Name: "m", Status: hcloud.ServerStatusRunning, Created: made, Labels: id.Tags(), Location: &hcloud.Location{Name: "fsn1"},
+		ID: 42, Name: "m", Status: hcloud.ServerStatusRunning, Created: created, Labels: id.Tags(), Location: &hcloud.Location{Name: "fsn1"},
 		PublicNet: hcloud.ServerPublicNet{
 			IPv4: hcloud.ServerPublicNetIPv4{IP: net.ParseIP("203.0.113.7")},
 			IPv6: hcloud.ServerPublicNetIPv6{IP: net.ParseIP("2001:db8:1::")},
@@ -32,7 +32,7 @@ func TestToInstance(t *testing.T) {
 	identity := id
 	identity.ProviderID = "hcloud://42"
 	want := driver.Instance{
-		ID: "42", ProviderID: "hcloud://42", Identity: identity, State: driver.Running, FailureDomain: "fsn1", Created: made,
+		ID: "42", ProviderID: "hcloud://42", Identity: identity, State: driver.Running, FailureDomain: "fsn1", Created: created,
 		Addresses: []clusterv1.MachineAddress{
 			{Type: clusterv1.MachineHostName, Address: "m"},
 			{Type: clusterv1.MachineInternalIP, Address: "10.1.0.2"},
@@ -46,15 +46,15 @@ func TestToInstance(t *testing.T) {
 	}
 }
 
-func TestAServerWithoutPublicAddressesHasNone(t *testing.T) {
+func TestServerWithoutPublicAddresses(t *testing.T) {
 	t.Parallel()
 	want := []clusterv1.MachineAddress{{Type: clusterv1.MachineHostName, Address: "m"}}
-	if diff := cmp.Diff(want, addresses(&hcloud.Server{Name: "m"})); diff != "" {
+	if diff := cmp.Diff(want, toAddresses(&hcloud.Server{Name: "m"})); diff != "" {
 		t.Errorf("addresses (-want +got):\n%s", diff)
 	}
 }
 
-func TestStates(t *testing.T) {
+func TestToState(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[hcloud.ServerStatus]driver.State{
 		hcloud.ServerStatusInitializing: driver.Pending,
@@ -78,13 +78,13 @@ func TestStates(t *testing.T) {
 	}
 }
 
-func TestProviderIDs(t *testing.T) {
+func TestParseProviderID(t *testing.T) {
 	t.Parallel()
-	if id, ok := instanceID(providerID(42)); !ok || id != 42 {
+	if id, ok := parseProviderID(providerID(42)); !ok || id != 42 {
 		t.Errorf("got %d, %t", id, ok)
 	}
 	for _, foreign := range []string{"", "hcloud://", "hcloud://0", "hcloud://-1", "hcloud://bm-7", "aws:///a/42", "42", "hcloud://99999999999999999999"} {
-		if id, ok := instanceID(foreign); ok {
+		if id, ok := parseProviderID(foreign); ok {
 			t.Errorf("%q was taken for server %d", foreign, id)
 		}
 	}

@@ -19,89 +19,18 @@ import (
 	"drover.io/infra-providers/openstack/lookup"
 )
 
-// Restart implements driver.Restarter. Nova's hard reboot also starts a server that is off, so one that somebody
-// stops between the read and the reboot is started again.
-func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
-	found, err := driver.Restartable(d.Get(ctx, id))
-	if err != nil {
-		return err
-	}
-	services, err := d.services(ctx)
-	if err != nil {
-		return err
-	}
-	err = servers.Reboot(ctx, services.Compute, found.ID, servers.RebootOpts{Type: servers.HardReboot}).ExtractErr()
-	if access.Missing(err) {
-		return &driver.NotFoundError{What: "server of " + id.Name}
-	}
-	return toError(err, "", "")
-}
-
-// Tag implements driver.Tagger. The server comes last: what it says counts, so that a failure before is made
-// good by the next attempt. Nova takes metadata only of a server that is neither being made nor in error. A
-// server group keeps its name.
-func (d *Driver) Tag(ctx context.Context, id driver.Identity) error {
-	found, err := d.Get(ctx, id)
-	if err != nil {
-		return err
-	}
-	services, err := d.services(ctx)
-	if err != nil {
-		return err
-	}
-	now := driver.Identity{UID: found.Identity.UID, Name: found.Identity.Name, Owner: id.Owner}
-	for _, things := range attachments.Kinds(services) {
-		if err := things.Tag(ctx, now); err != nil {
-			return toError(err, "", "")
-		}
-	}
-	_, err = servers.UpdateMetadata(ctx, services.Compute, found.ID, servers.MetadataOpts(attachments.Tags(now))).Extract()
-	if access.Missing(err) {
-		return &driver.NotFoundError{What: "server of " + id.Name}
-	}
-	return toError(err, "", "")
-}
-
-// Remains implements driver.Remainder.
-func (d *Driver) Remains(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Remain, error] {
-	return func(yield func(driver.Remain, error) bool) {
-		services, err := d.services(ctx)
-		if err != nil {
-			yield(driver.Remain{}, err)
-			return
-		}
-		for _, things := range attachments.Kinds(services) {
-			all, err := things.Remains(ctx)
-			if err != nil {
-				yield(driver.Remain{}, toError(err, "", ""))
-				return
-			}
-			for _, thing := range all {
-				if (owner.UID == "" || thing.Identity.Owner.UID == owner.UID) && !yield(thing, nil) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// architectures are Kubernetes' names for what images call their architecture.
+// architectures maps the names in the properties of images to Kubernetes' names.
 var architectures = map[string]string{
 	"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64", "ppc64le": "ppc64le", "s390x": "s390x",
 }
 
-// FindImage implements driver.ImageFinder. Images tell their architecture only where somebody gave them that
-// property.
-func (d *Driver) FindImage(ctx context.Context, config Config) (driver.Image, error) {
+// AccountID implements driver.AccountIdentifier. It is the project in the region, and the host of its identity service.
+func (d *Driver) AccountID(ctx context.Context) (string, error) {
 	services, err := d.services(ctx)
 	if err != nil {
-		return driver.Image{}, err
+		return "", err
 	}
-	found, err := lookup.Image(ctx, services.Image, config.Spec.Image)
-	if err != nil {
-		return driver.Image{}, toError(fmt.Errorf("looking up image: %w", err), "", "")
-	}
-	return driver.Image{ID: found.ID, Architecture: architectures[lookup.Property(found, "architecture")]}, nil
+	return services.Account, nil
 }
 
 // Size implements driver.Sizer from the flavor, the root volume and the image's properties.
@@ -132,4 +61,83 @@ func (d *Driver) Size(ctx context.Context, config Config) (driver.Size, error) {
 		size.Capacity[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(disk*gibi, resource.BinarySI)
 	}
 	return size, nil
+}
+
+// FindImage implements driver.ImageFinder. The architecture is empty for an image without that property.
+func (d *Driver) FindImage(ctx context.Context, config Config) (driver.Image, error) {
+	services, err := d.services(ctx)
+	if err != nil {
+		return driver.Image{}, err
+	}
+	found, err := lookup.Image(ctx, services.Image, config.Spec.Image)
+	if err != nil {
+		return driver.Image{}, toError(fmt.Errorf("looking up image: %w", err), "", "")
+	}
+	return toImage(found), nil
+}
+
+// Tag implements driver.Tagger. The server is tagged last, because its metadata decides whether Tag is complete:
+// after a failure the next attempt repeats all of it. Nova accepts metadata only for a server that is neither being
+// created nor in error. A server group keeps its name.
+func (d *Driver) Tag(ctx context.Context, id driver.Identity) error {
+	found, err := d.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	services, err := d.services(ctx)
+	if err != nil {
+		return err
+	}
+	now := driver.Identity{UID: found.Identity.UID, Name: found.Identity.Name, Owner: id.Owner}
+	for _, kind := range attachments.Kinds(services) {
+		if err := kind.Tag(ctx, now); err != nil {
+			return toError(err, "", "")
+		}
+	}
+	_, err = servers.UpdateMetadata(ctx, services.Compute, found.ID, servers.MetadataOpts(attachments.Tags(now))).Extract()
+	if access.Missing(err) {
+		return &driver.NotFoundError{What: "server of " + id.Name}
+	}
+	return toError(err, "", "")
+}
+
+// Restart implements driver.Restarter. Nova's hard reboot also starts a server that is off, so one that is stopped
+// between the read and the reboot is started again.
+func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
+	found, err := driver.Restartable(d.Get(ctx, id))
+	if err != nil {
+		return err
+	}
+	services, err := d.services(ctx)
+	if err != nil {
+		return err
+	}
+	err = servers.Reboot(ctx, services.Compute, found.ID, servers.RebootOpts{Type: servers.HardReboot}).ExtractErr()
+	if access.Missing(err) {
+		return &driver.NotFoundError{What: "server of " + id.Name}
+	}
+	return toError(err, "", "")
+}
+
+// Remains implements driver.Remainder.
+func (d *Driver) Remains(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Remain, error] {
+	return func(yield func(driver.Remain, error) bool) {
+		services, err := d.services(ctx)
+		if err != nil {
+			yield(driver.Remain{}, err)
+			return
+		}
+		for _, kind := range attachments.Kinds(services) {
+			all, err := kind.Remains(ctx)
+			if err != nil {
+				yield(driver.Remain{}, toError(err, "", ""))
+				return
+			}
+			for _, remain := range all {
+				if (owner.UID == "" || remain.Identity.Owner.UID == owner.UID) && !yield(remain, nil) {
+					return
+				}
+			}
+		}
+	}
 }

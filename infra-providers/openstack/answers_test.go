@@ -21,7 +21,7 @@ import (
 // TestAnswersOfEmptyObjectsAreNotDecoded: an empty object of three bytes becomes a server of some KiB.
 func TestAnswersOfEmptyObjectsAreNotDecoded(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newWorld(t)
 	d := r.connect(t)
 	r.faults.Fail(reads("/servers/detail"), http.StatusOK, `{"servers":[`+strings.Repeat("{},", 60_000)+`{}]}`)
 	var last error
@@ -56,8 +56,8 @@ func (e *endless) RoundTrip(request *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// TestPagesWithoutEndAreLeft: what a list shows is kept until its end, and the server decides where that is.
-func TestPagesWithoutEndAreLeft(t *testing.T) {
+// TestListsWithoutEndAreAborted: what a list shows is kept until its end, and the server decides where that is.
+func TestListsWithoutEndAreAborted(t *testing.T) {
 	t.Parallel()
 	id := driver.Identity{UID: "u", Name: "m", Owner: driver.Owner{UID: "o", Namespace: "n", Name: "c"}}
 	var tags, metadata []string
@@ -82,13 +82,13 @@ func TestPagesWithoutEndAreLeft(t *testing.T) {
 			return err
 		}},
 		"flavors/detail": {`{"id":"x"}`, func(d driver.Driver[openstack.Config]) error {
-			_, err := d.Create(t.Context(), asking(t, small()))
+			_, err := d.Create(t.Context(), newRequest(t, minimalSpec()))
 			return err
 		}},
 	} {
 		t.Run(strings.TrimSuffix(path, "/detail"), func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t)
+			r := newWorld(t)
 			list := &endless{next: r.faults, path: path, entry: test.entry}
 			err := test.ask(connect(t, list, driver.Account{SecretName: "cloud"}, r.secret))
 			if _, ok := errors.AsType[*access.TooManyError](err); !ok {

@@ -4,9 +4,9 @@
 // Package openstack is the driver of OpenStack: a server of Nova with ports and a floating IP of Neutron
 // and volumes of Cinder.
 //
-// The four files are the same in every cloud: config.go, driver.go, instance.go, errors.go. Package access
-// logs in, package lookup resolves names, package beside keeps what a server needs beside itself and holds
-// the proof that a server is made once.
+// The files are the same in every driver: config.go, driver.go, abilities.go, instance.go, errors.go; server.go has the
+// steps of a creation. Package access logs in, package lookup resolves names, package attachments manages what a server
+// needs and ensures that it is created once, and package shortage caches where the cloud has no capacity.
 package openstack
 
 import (
@@ -28,28 +28,28 @@ import (
 	"drover.io/infra-providers/openstack/lookup"
 )
 
-// metadataLimit is how long Nova lets a value of the metadata be.
+// metadataLimit is the maximum length of a value of Nova's metadata.
 const metadataLimit = 255
 
-// userDataLimit is how long Nova lets the user data be, in base64.
+// userDataLimit is the maximum length of Nova's user data, in base64.
 const userDataLimit = 65535
 
-// Config is what OpenStack is asked for.
+// Config is the configuration of one server.
 type Config struct {
 	Spec infrav1.OpenStackMachineSpec
-	// Zone is the availability zone; empty leaves it to the cloud.
+	// Zone is the availability zone; empty means that the cloud chooses it.
 	Zone string
-	// Pinned is true for a zone that the Machine was given, which no fallback may change.
+	// Pinned is true for the failure domain of a Machine, which no fallback may change.
 	Pinned bool
 }
 
-// NewConfig defaults and validates the spec of a machine. What the API server's rules refuse is refused
-// here too only where it would do harm.
+// NewConfig defaults and validates the spec of a machine. It repeats a rule of the API server only where a violation would
+// do harm.
 func NewConfig(machine *infrav1.OpenStackMachine, zone string) (Config, error) {
 	config := Config{Spec: *machine.Spec.DeepCopy(), Zone: cmp.Or(zone, machine.Spec.AvailabilityZone), Pinned: zone != ""}
 	spec := &config.Spec
 	if len(spec.Ports) == 0 || len(spec.Ports) > attachments.MaxPorts {
-		return Config{}, &driver.InvalidConfigurationError{Field: "spec.ports", Err: fmt.Errorf("a machine has 1 to %d ports, not %d", attachments.MaxPorts, len(spec.Ports))}
+		return Config{}, invalid("spec.ports", "a machine has 1 to %d ports, not %d", attachments.MaxPorts, len(spec.Ports))
 	}
 	for at := range spec.Ports {
 		port := &spec.Ports[at]
@@ -58,14 +58,19 @@ func NewConfig(machine *infrav1.OpenStackMachine, zone string) (Config, error) {
 		}
 	}
 	if config.Zone == "" && slices.ContainsFunc(volumes(config), func(v infrav1.OpenStackDataVolume) bool { return ptr.Deref(v.InMachineZone, false) }) {
-		return Config{}, &driver.InvalidConfigurationError{Field: "spec.availabilityZone", Err: fmt.Errorf("a volume is wanted in the machine's zone, but the machine has neither a failure domain nor an availabilityZone")}
+		return Config{}, invalid("spec.availabilityZone", "a volume has inMachineZone, but the machine has neither a failure domain nor an availabilityZone")
 	}
 	return config, nil
 }
 
-// place is what is short when the cloud has no room. A flavor that finds no host under a rule of the user's
-// own may find one without.
-func place(config Config) (flavor, zone string) {
+// toAccount returns the account and the region of a machine.
+func toAccount(machine *infrav1.OpenStackMachine) driver.Account {
+	return driver.Account{SecretName: machine.Spec.CredentialsSecretName, Region: machine.Spec.Region}
+}
+
+// toPlace returns what lacks capacity when a server finds no host. A flavor that finds no host under a scheduling rule of
+// the user may find one without.
+func toPlace(config Config) (flavor, zone string) {
 	flavor = config.Spec.Flavor
 	if group := config.Spec.ServerGroup; group.Group != "" || group.Policy == "affinity" || group.Policy == "anti-affinity" {
 		flavor += " in " + cmp.Or(group.Group, group.Policy)
@@ -76,7 +81,7 @@ func place(config Config) (flavor, zone string) {
 	return flavor[:min(len(flavor), metadataLimit)], config.Zone
 }
 
-// alternatives are what to ask for instead, in order.
+// alternatives returns the configurations of the fallbacks, in their order.
 func alternatives(config Config) []Config {
 	var others []Config
 	seen := map[[2]string]bool{{config.Spec.Flavor, config.Zone}: true}
@@ -95,7 +100,7 @@ func alternatives(config Config) []Config {
 	return others
 }
 
-// volumes are all volumes of a machine, the root first.
+// volumes returns all volumes of a machine, the root volume first.
 func volumes(config Config) []infrav1.OpenStackDataVolume {
 	var all []infrav1.OpenStackDataVolume
 	if config.Spec.RootVolume.SizeGiB > 0 {
@@ -104,8 +109,8 @@ func volumes(config Config) []infrav1.OpenStackDataVolume {
 	return append(all, config.Spec.Volumes...)
 }
 
-// wantedVolumes are the volumes as Cinder is asked for them.
-func wantedVolumes(config Config, imageID string) []attachments.Volume {
+// volumeOptions returns the volumes to create.
+func volumeOptions(config Config, imageID string) []attachments.Volume {
 	var wanted []attachments.Volume
 	for _, volume := range volumes(config) {
 		want := attachments.Volume{
@@ -126,15 +131,15 @@ func wantedVolumes(config Config, imageID string) []attachments.Volume {
 	return wanted
 }
 
-// parts are what a server is made of.
+// parts are the ports, the volumes and the user data of a server.
 type parts struct {
 	ports    []ports.Port
 	disks    []string
 	userData []byte
 }
 
-// wantedServer is the server as Nova is asked for it.
-func wantedServer(req driver.Request[Config], plan lookup.Plan, of parts) (servers.CreateOpts, servers.SchedulerHintOpts) {
+// serverOptions returns the options of the creation of a server.
+func serverOptions(req driver.Request[Config], plan lookup.Plan, of parts) (servers.CreateOpts, servers.SchedulerHintOpts) {
 	config, id := req.Config, req.Identity
 	options := servers.CreateOpts{
 		Name:             id.Name,
@@ -162,19 +167,19 @@ func wantedServer(req driver.Request[Config], plan lookup.Plan, of parts) (serve
 	return options, hints
 }
 
-// metadata says whose the server is and what was asked for.
+// metadata returns the metadata of the user, the ownership tags, and the flavor and the zone of the request.
 func metadata(config Config, id driver.Identity) map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, config.Spec.Metadata)
 	maps.Copy(all, attachments.Tags(id))
-	all[flavorKey], all[zoneKey] = place(config)
+	all[flavorKey], all[zoneKey] = toPlace(config)
 	if config.Spec.ServerGroup.Policy != "" {
 		all[groupKey] = string(id.Owner.UID)
 	}
 	return all
 }
 
-// blockDevices are the disks of a server: the root, on a volume or on the host, and the volumes besides.
+// blockDevices returns the disks of a server: the root disk, on a volume or on the host, and the other volumes.
 func blockDevices(config Config, imageID string, disks []string) []servers.BlockDevice {
 	if len(disks) == 0 {
 		return nil
@@ -183,7 +188,7 @@ func blockDevices(config Config, imageID string, disks []string) []servers.Block
 	if config.Spec.RootVolume.SizeGiB == 0 {
 		all = append(all, servers.BlockDevice{SourceType: servers.SourceImage, UUID: imageID, DestinationType: servers.DestinationLocal, DeleteOnTermination: true})
 	}
-	for at, volume := range wantedVolumes(config, imageID) {
+	for at, volume := range volumeOptions(config, imageID) {
 		device := servers.BlockDevice{SourceType: servers.SourceVolume, DestinationType: servers.DestinationVolume, UUID: disks[at], BootIndex: -1, DeleteOnTermination: !volume.Kept}
 		if volume.Name == attachments.Root {
 			device.BootIndex = 0
@@ -193,23 +198,28 @@ func blockDevices(config Config, imageID string, disks []string) []servers.Block
 	return all
 }
 
-// userData is the user data as Nova takes it: in base64, and compressed where it would be too long
-// otherwise and the reader can take it. Cloud-init does, Ignition does not.
-func userData(data []byte, format string) ([]byte, error) {
+// invalid returns an InvalidConfigurationError of a field.
+func invalid(field, format string, values ...any) error {
+	return &driver.InvalidConfigurationError{Field: field, Err: fmt.Errorf(format, values...)}
+}
+
+// encodeUserData encodes user data in base64. Data that is too long is compressed for cloud-init, which decompresses gzip.
+// Ignition does not.
+func encodeUserData(data []byte, format string) ([]byte, error) {
 	encoded := []byte(base64.StdEncoding.EncodeToString(data))
 	if len(encoded) <= userDataLimit {
 		return encoded, nil
 	}
 	if format == "" || format == "cloud-config" {
-		var small bytes.Buffer
-		// Writing into a buffer cannot fail.
-		writer := gzip.NewWriter(&small)
+		var compressed bytes.Buffer
+		// A write to a buffer cannot fail.
+		writer := gzip.NewWriter(&compressed)
 		_, _ = writer.Write(data)
 		_ = writer.Close()
-		encoded = []byte(base64.StdEncoding.EncodeToString(small.Bytes()))
+		encoded = []byte(base64.StdEncoding.EncodeToString(compressed.Bytes()))
 	}
 	if len(encoded) > userDataLimit {
-		return nil, &driver.InvalidConfigurationError{Field: "bootstrap data", Err: fmt.Errorf("the user data has %d characters in base64, and Nova takes %d: let it fetch the rest from elsewhere", len(encoded), userDataLimit)}
+		return nil, invalid("bootstrap data", "the user data has %d characters in base64, and Nova accepts %d: download the rest during the bootstrap", len(encoded), userDataLimit)
 	}
 	return encoded, nil
 }

@@ -20,7 +20,7 @@ import (
 	"drover.io/infra-providers/openstack/attachments"
 )
 
-func TestTheZoneOfTheMachineWins(t *testing.T) {
+func TestFailureDomainTakesPrecedence(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		given, own string
@@ -82,7 +82,7 @@ func TestNewConfigRefuses(t *testing.T) {
 	}
 }
 
-func TestAlternativesFollowTheirOrder(t *testing.T) {
+func TestAlternatives(t *testing.T) {
 	t.Parallel()
 	fallbacks := []infrav1.OpenStackFallback{
 		{AvailabilityZone: "b"}, {Flavor: "large"}, {Flavor: "small", AvailabilityZone: "a"}, {Flavor: "large", AvailabilityZone: "c"},
@@ -103,7 +103,7 @@ func TestAlternativesFollowTheirOrder(t *testing.T) {
 			}
 			var got [][2]string
 			for _, other := range alternatives(config) {
-				flavor, zone := place(other)
+				flavor, zone := toPlace(other)
 				got = append(got, [2]string{flavor, zone})
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
@@ -113,7 +113,7 @@ func TestAlternativesFollowTheirOrder(t *testing.T) {
 	}
 }
 
-func TestWhatRunsShortHasAName(t *testing.T) {
+func TestToPlace(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		change func(*infrav1.OpenStackMachineSpec)
@@ -134,7 +134,7 @@ func TestWhatRunsShortHasAName(t *testing.T) {
 			t.Parallel()
 			spec := infrav1.OpenStackMachineSpec{Flavor: "m1.small"}
 			test.change(&spec)
-			flavor, zone := place(Config{Spec: spec, Zone: "zone-b"})
+			flavor, zone := toPlace(Config{Spec: spec, Zone: "zone-b"})
 			if flavor != test.want || zone != "zone-b" {
 				t.Errorf("got %q in %q, want %q", flavor, zone, test.want)
 			}
@@ -142,7 +142,7 @@ func TestWhatRunsShortHasAName(t *testing.T) {
 	}
 }
 
-func TestVolumesAreAskedForInTheirZone(t *testing.T) {
+func TestVolumeOptionsHaveTheirZone(t *testing.T) {
 	t.Parallel()
 	spec := infrav1.OpenStackMachineSpec{
 		Ports:      []infrav1.OpenStackPort{{Network: "n"}},
@@ -157,12 +157,12 @@ func TestVolumesAreAskedForInTheirZone(t *testing.T) {
 		{Name: attachments.Root, ImageID: "image", SizeGiB: 20, Type: "fast", Zone: "z"},
 		{Name: "data", SizeGiB: 5, Zone: "v", Kept: true},
 	}
-	if diff := cmp.Diff(want, wantedVolumes(config, "image")); diff != "" {
+	if diff := cmp.Diff(want, volumeOptions(config, "image")); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func TestUserDataFits(t *testing.T) {
+func TestEncodeUserData(t *testing.T) {
 	t.Parallel()
 	noise := make([]byte, 60_000)
 	_, _ = rand.Read(noise)
@@ -182,7 +182,7 @@ func TestUserDataFits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := userData(test.data, test.format)
+			got, err := encodeUserData(test.data, test.format)
 			if !test.fits {
 				if !driver.IsInvalidConfiguration(err) {
 					t.Errorf("got %v", err)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"k8s.io/utils/ptr"
 
@@ -18,20 +19,20 @@ import (
 	"drover.io/infra-providers/openstack/openstackfake"
 )
 
-// rig is a fake cloud behind a transport that can fail.
-type rig struct {
+// world is a fake cloud behind a transport that injects faults.
+type world struct {
 	*openstackfake.Cloud
 	faults *openstackfake.Faults
 	secret driver.Credentials
 }
 
-func newRig(t *testing.T) *rig {
+func newWorld(t *testing.T) *world {
 	t.Helper()
 	cloud := openstackfake.New()
 	server := httptest.NewServer(cloud)
 	t.Cleanup(server.Close)
 	cloud.Serve(server.URL)
-	return &rig{
+	return &world{
 		Cloud:  cloud,
 		faults: &openstackfake.Faults{Transport: server.Client().Transport},
 		secret: driver.Credentials{
@@ -41,19 +42,19 @@ func newRig(t *testing.T) *rig {
 	}
 }
 
-// only returns the only thing of a kind.
-func (r *rig) only(t *testing.T, kind string) map[string]any {
+// only returns the only resource of a kind.
+func (r *world) only(t *testing.T, kind string) map[string]any {
 	t.Helper()
-	return must[map[string]any](t)(r.Thing(kind))
+	return must[map[string]any](t)(r.Resource(kind))
 }
 
-func (r *rig) connect(t *testing.T) driver.Driver[openstack.Config] {
+func (r *world) connect(t *testing.T) driver.Driver[openstack.Config] {
 	t.Helper()
 	return connect(t, r.faults, driver.Account{SecretName: "cloud"}, r.secret)
 }
 
-// small is the least that a machine may ask for.
-func small() infrav1.OpenStackMachineSpec {
+// minimalSpec returns a spec with the required fields.
+func minimalSpec() infrav1.OpenStackMachineSpec {
 	return infrav1.OpenStackMachineSpec{
 		Flavor: "m1.small",
 		Image:  infrav1.OpenStackImage{Name: "ubuntu"},
@@ -61,9 +62,9 @@ func small() infrav1.OpenStackMachineSpec {
 	}
 }
 
-// rich has one of everything that is made beside a server.
-func rich() infrav1.OpenStackMachineSpec {
-	spec := small()
+// fullSpec returns a spec with every kind of attachment but volumes.
+func fullSpec() infrav1.OpenStackMachineSpec {
+	spec := minimalSpec()
 	spec.Ports = append(spec.Ports, infrav1.OpenStackPort{Network: "net", FixedIPs: []infrav1.OpenStackFixedIP{{Subnet: "sub6"}}})
 	spec.FloatingIP.Network = "public"
 	spec.ServerGroup.Policy = "soft-anti-affinity"
@@ -73,38 +74,41 @@ func rich() infrav1.OpenStackMachineSpec {
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	for name, spec := range map[string]infrav1.OpenStackMachineSpec{"small": small(), "rich": rich()} {
+	for name, spec := range map[string]infrav1.OpenStackMachineSpec{"minimal": minimalSpec(), "full": fullSpec()} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			drivertest.Run(t, func(t *testing.T) drivertest.World[openstack.Config] { return conformance(t, newRig(t), spec) })
+			drivertest.Run(t, func(t *testing.T) drivertest.World[openstack.Config] { return conformanceWorld(t, newWorld(t), spec) })
 		})
 	}
 }
 
-func conformance(t *testing.T, r *rig, spec infrav1.OpenStackMachineSpec) drivertest.World[openstack.Config] {
+func conformanceWorld(t *testing.T, r *world, spec infrav1.OpenStackMachineSpec) drivertest.World[openstack.Config] {
 	t.Helper()
-	elsewhere := spec
-	elsewhere.AvailabilityZone = "zone-b"
-	other := configOf(t, elsewhere)
+	otherZone := spec
+	otherZone.AvailabilityZone = "zone-b"
+	other := newConfig(t, otherZone)
 	return drivertest.World[openstack.Config]{
-		Driver:    r.connect(t),
-		Config:    configOf(t, spec),
-		Other:     &other,
-		Invalid:   invalid(t, spec),
-		NoImage:   imageless(t, spec),
-		ImageOf:   func(driver.Instance) string { return fmt.Sprint(r.Asked()["server"].(map[string]any)["imageRef"]) },
+		Driver:  r.connect(t),
+		Config:  newConfig(t, spec),
+		Other:   &other,
+		Invalid: invalidConfigs(t, spec),
+		NoImage: withoutImage(t, spec),
+		ImageOf: func(driver.Instance) string {
+			return fmt.Sprint(r.ServerRequest()["server"].(map[string]any)["imageRef"])
+		},
 		Reconnect: func() driver.Driver[openstack.Config] { return r.connect(t) },
 		Lose:      func() { r.faults.Lose(openstackfake.Changes) },
 		Interrupt: func() { r.faults.Fail(openstackfake.Creates("servers"), http.StatusInternalServerError, "") },
-		Attach:    func(made driver.Instance) func() bool { return r.Attach(made.ID) },
-		Untag:     func(made driver.Instance, keys ...string) func() bool { return r.Untag(made.ID, keys...) },
-		Leftovers: r.Things,
+		Attach:    func(created driver.Instance) func() bool { return r.Attach(created.ID) },
+		Untag:     func(created driver.Instance, keys ...string) func() bool { return r.Untag(created.ID, keys...) },
+		Leftovers: r.Leftovers,
 		Stop:      func() { r.Change("servers", func(server map[string]any) { server["status"] = "SHUTOFF" }) },
 		Restarts:  r.Reboots,
+		Changes:   r.Changes,
 		Refuse: map[drivertest.Refusal]func(){
 			drivertest.Unauthorized: func() { r.refuseLogin() },
-			drivertest.RateLimited:  func() { r.faults.Fail(anything, http.StatusTooManyRequests, "") },
-			drivertest.ServerError:  func() { r.faults.Fail(anything, http.StatusInternalServerError, "") },
+			drivertest.RateLimited:  func() { r.faults.Fail(anyRequest, http.StatusTooManyRequests, "") },
+			drivertest.ServerError:  func() { r.faults.Fail(anyRequest, http.StatusInternalServerError, "") },
 			drivertest.QuotaExceeded: func() {
 				r.faults.Fail(openstackfake.Creates("servers"), http.StatusForbidden, quotaExceeded)
 				r.faults.Fail(reads("/limits"), http.StatusOK, noRoom)
@@ -114,13 +118,19 @@ func conformance(t *testing.T, r *rig, spec infrav1.OpenStackMachineSpec) driver
 	}
 }
 
-// refuseLogin makes the next call fail for its token, and the login after it for its password.
-func (r *rig) refuseLogin() {
-	r.faults.Fail(anything, http.StatusUnauthorized, refusedToken)
+// refuseLogin refuses the token of the next request and the password of the login after it.
+func (r *world) refuseLogin() {
+	r.faults.Fail(anyRequest, http.StatusUnauthorized, refusedToken)
 	r.faults.Fail(openstackfake.Creates("tokens"), http.StatusUnauthorized, refusedToken)
 }
 
-func anything(*http.Request) bool { return true }
+func anyRequest(*http.Request) bool { return true }
+
+// clockFunc is a clock.
+type clockFunc func() time.Time
+
+func (c clockFunc) Now() time.Time                  { return c() }
+func (c clockFunc) Since(t time.Time) time.Duration { return c().Sub(t) }
 
 func reads(path string) func(*http.Request) bool {
 	return func(request *http.Request) bool {
@@ -128,9 +138,9 @@ func reads(path string) func(*http.Request) bool {
 	}
 }
 
-// What the services answer, word for word as the real ones were seen or documented to.
+// Answers of the services, as documented or observed.
 const (
-	refusedToken  = `{"error": {"code": 401, "title": "Unauthorized", "message": "The request you have made requires authentication."}}`
+	refusedToken  = `{"error": {"code": 401, "title": "Unauthorized", "message": "The request you have created requires authentication."}}`
 	quotaExceeded = `{"forbidden": {"code": 403, "message": "Quota exceeded for instances: Requested 1, but already used 10 of 10 instances"}}`
 	forbidden     = `{"forbidden": {"code": 403, "message": "Policy doesn't allow os_compute_api:servers:create to be performed."}}`
 	noRoom        = `{"limits": {"absolute": {"maxTotalInstances": 10, "totalInstancesUsed": 10, "maxTotalCores": -1, "maxTotalRAMSize": -1, "maxServerGroups": -1}}}`

@@ -22,7 +22,7 @@ import (
 	"drover.io/infra-providers/openstack/attachments"
 )
 
-func said(status int, retryAfter, body string) error {
+func answerError(status int, retryAfter, body string) error {
 	header := http.Header{}
 	if retryAfter != "" {
 		header.Set("Retry-After", retryAfter)
@@ -42,30 +42,30 @@ func transient(err error) bool {
 	return err != nil
 }
 
-func TestAnswersAreTheirKinds(t *testing.T) {
+func TestToError(t *testing.T) {
 	t.Parallel()
-	again := &gophercloud.ErrUnableToReauthenticate{ErrOriginal: said(401, "", ""), ErrReauth: said(401, "", "")}
-	away := &gophercloud.ErrUnableToReauthenticate{ErrOriginal: said(401, "", ""), ErrReauth: said(503, "", "")}
+	again := &gophercloud.ErrUnableToReauthenticate{ErrOriginal: answerError(401, "", ""), ErrReauth: answerError(401, "", "")}
+	away := &gophercloud.ErrUnableToReauthenticate{ErrOriginal: answerError(401, "", ""), ErrReauth: answerError(503, "", "")}
 	for name, test := range map[string]struct {
 		err error
 		is  func(error) bool
 	}{
-		"takes 401 for credentials":                       {said(401, "", ""), driver.IsUnauthorized},
-		"takes a refused login for credentials":           {again, driver.IsUnauthorized},
-		"takes a login service that is away for passing":  {away, transient},
-		"takes 403 for a permission":                      {said(403, "", `{"forbidden": {"message": "Policy doesn't allow it"}}`), driver.IsUnauthorized},
-		"takes Neutron's OverQuota for a quota":           {said(409, "", `{"NeutronError": {"type": "OverQuota", "message": "m"}}`), driver.IsQuotaExceeded},
-		"takes a network without addresses for capacity":  {said(409, "", `{"NeutronError": {"type": "IpAddressGenerationFailure", "message": "m"}}`), driver.IsInsufficientCapacity},
-		"takes another conflict of Neutron for passing":   {said(409, "", `{"NeutronError": {"type": "IpAddressInUse", "message": "m"}}`), transient},
-		"takes Cinder's limit without a hint for a quota": {said(413, "0", `{"overLimit": {"message": "VolumeLimitExceeded", "code": 413}}`), driver.IsQuotaExceeded},
-		"takes Cinder's limit with a hint for a rate":     {said(413, "7", `{"overLimit": {"message": "This request was rate-limited.", "code": 413}}`), driver.IsRateLimited},
-		"takes 413 alone for a rate":                      {said(413, "", ""), driver.IsRateLimited},
-		"takes 429 for a rate":                            {said(429, "7", ""), driver.IsRateLimited},
-		"takes 400 of a read for passing":                 {said(400, "", `{"badRequest": {"message": "marker not found"}}`), transient},
-		"takes 404 of a read for passing":                 {said(404, "", "<html>"), transient},
-		"takes 500 for passing":                           {said(500, "", ""), transient},
-		"takes a network that is away for passing":        {&url.Error{Op: "Get", URL: "x", Err: errors.New("no route")}, transient},
-		"keeps the end of a context":                      {fmt.Errorf("listing: %w", context.Canceled), func(err error) bool { return errors.Is(err, context.Canceled) }},
+		"401 is Unauthorized":                                 {answerError(401, "", ""), driver.IsUnauthorized},
+		"a refused login is Unauthorized":                     {again, driver.IsUnauthorized},
+		"a login service that is away is transient":           {away, transient},
+		"403 without permission is Unauthorized":              {answerError(403, "", `{"forbidden": {"message": "Policy doesn't allow it"}}`), driver.IsUnauthorized},
+		"Neutron's OverQuota is QuotaExceeded":                {answerError(409, "", `{"NeutronError": {"type": "OverQuota", "message": "m"}}`), driver.IsQuotaExceeded},
+		"a network without addresses is InsufficientCapacity": {answerError(409, "", `{"NeutronError": {"type": "IpAddressGenerationFailure", "message": "m"}}`), driver.IsInsufficientCapacity},
+		"another conflict of Neutron is transient":            {answerError(409, "", `{"NeutronError": {"type": "IpAddressInUse", "message": "m"}}`), transient},
+		"Cinder's limit without a hint is QuotaExceeded":      {answerError(413, "0", `{"overLimit": {"message": "VolumeLimitExceeded", "code": 413}}`), driver.IsQuotaExceeded},
+		"Cinder's limit with a hint is RateLimited":           {answerError(413, "7", `{"overLimit": {"message": "This request was rate-limited.", "code": 413}}`), driver.IsRateLimited},
+		"413 alone is RateLimited":                            {answerError(413, "", ""), driver.IsRateLimited},
+		"429 is RateLimited":                                  {answerError(429, "7", ""), driver.IsRateLimited},
+		"400 of a read is transient":                          {answerError(400, "", `{"badRequest": {"message": "marker not found"}}`), transient},
+		"404 of a read is transient":                          {answerError(404, "", "<html>"), transient},
+		"500 is transient":                                    {answerError(500, "", ""), transient},
+		"a network that is away is transient":                 {&url.Error{Op: "Get", URL: "x", Err: errors.New("no route")}, transient},
+		"keeps the end of a context":                          {fmt.Errorf("listing: %w", context.Canceled), func(err error) bool { return errors.Is(err, context.Canceled) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -81,18 +81,18 @@ func TestAnswersAreTheirKinds(t *testing.T) {
 	}
 }
 
-func TestHintsAreKept(t *testing.T) {
+func TestRetryAfter(t *testing.T) {
 	t.Parallel()
-	if got := driver.RetryAfter(toError(said(429, "7", ""), "", "")); got != 7*time.Second {
+	if got := driver.RetryAfter(toError(answerError(429, "7", ""), "", "")); got != 7*time.Second {
 		t.Errorf("got %s, want 7s", got)
 	}
-	full, ok := errors.AsType[*driver.InsufficientCapacityError](toError(said(409, "", `{"NeutronError": {"type": "IpAddressGenerationFailure", "message": "m"}}`), "f", "z"))
+	full, ok := errors.AsType[*driver.InsufficientCapacityError](toError(answerError(409, "", `{"NeutronError": {"type": "IpAddressGenerationFailure", "message": "m"}}`), "f", "z"))
 	if !ok || full.InstanceType != "f" || full.Zone != "z" {
 		t.Errorf("got %+v", full)
 	}
 }
 
-func TestOnlyCreationsAreInvalid(t *testing.T) {
+func TestOnlyCreationErrorsAreInvalidConfiguration(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]bool{400: true, 404: true, 409: false, 500: false} {
 		for body, own := range map[string]bool{
@@ -100,8 +100,8 @@ func TestOnlyCreationsAreInvalid(t *testing.T) {
 			`{"itemNotFound": {"message": "m", "code": 404}}`: true,
 			"": false, "<html><h1>404 Not Found</h1></html>": false, `{"message": "no Route matched with those values"}`: false,
 		} {
-			created := refused("spec.ports", &attachments.CreationError{What: "port", Err: said(status, "", body)}, Config{})
-			listed := refused("spec.ports", fmt.Errorf("listing: %w", said(status, "", body)), Config{})
+			created := toCreateError("spec.ports", &attachments.CreationError{What: "port", Err: answerError(status, "", body)}, Config{})
+			listed := toCreateError("spec.ports", fmt.Errorf("listing: %w", answerError(status, "", body)), Config{})
 			if driver.IsInvalidConfiguration(created) != (want && own) || driver.IsInvalidConfiguration(listed) {
 				t.Errorf("%d %s: creating gives %v, listing gives %v", status, body, created, listed)
 			}
@@ -110,7 +110,7 @@ func TestOnlyCreationsAreInvalid(t *testing.T) {
 }
 
 // TestTextsAreStable: what differs between two calls must not reach a condition.
-func TestTextsAreStable(t *testing.T) {
+func TestStableError(t *testing.T) {
 	t.Parallel()
 	dial := func(port int) error {
 		return &url.Error{Op: "Get", URL: "http://10.0.0.1", Err: &net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: port}, Err: syscall.ECONNRESET}}
@@ -118,13 +118,13 @@ func TestTextsAreStable(t *testing.T) {
 	if a, b := toError(dial(1), "", "").Error(), toError(dial(2), "", "").Error(); a != b {
 		t.Errorf("%q became %q", a, b)
 	}
-	got := toError(fmt.Errorf("listing servers: %w", said(500, "", `{"computeFault": {"message": "oops", "code": 500}}`)), "", "")
+	got := toError(fmt.Errorf("listing servers: %w", answerError(500, "", `{"computeFault": {"message": "oops", "code": 500}}`)), "", "")
 	if want := "listing servers: 500 Internal Server Error: oops"; got.Error() != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-func TestLimitsTellWhatIsFull(t *testing.T) {
+func TestIsQuotaReached(t *testing.T) {
 	t.Parallel()
 	flavor := flavors.Flavor{VCPUs: 4, RAM: 1024}
 	none := limits.Absolute{MaxTotalInstances: -1, MaxTotalCores: -1, MaxTotalRAMSize: -1, MaxServerGroups: -1}
@@ -143,7 +143,7 @@ func TestLimitsTellWhatIsFull(t *testing.T) {
 			t.Parallel()
 			has := none
 			test.change(&has)
-			if got := full(has, flavor); got != test.full {
+			if got := isQuotaReached(has, flavor); got != test.full {
 				t.Errorf("got %t", got)
 			}
 		})

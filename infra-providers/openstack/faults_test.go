@@ -17,24 +17,24 @@ import (
 	"drover.io/infra-providers/openstack/openstackfake"
 )
 
-// TestFaultInjection takes machines with ports, volumes, floating IPs and a server group through their lives, while
-// every request may go wrong. Their zone is full at times; another is not.
+// TestFaultInjection creates and deletes machines with ports, volumes, floating IPs and a server group, while every request
+// may fail. At times their zone has no capacity; another has.
 func TestFaultInjection(t *testing.T) {
 	t.Parallel()
-	faulttest.Run(t, func(t *testing.T, dice *faulttest.Rand) faulttest.World[*infrav1.OpenStackMachine, openstack.Config] {
-		spec := rich()
+	faulttest.Run(t, func(t *testing.T, random *faulttest.Rand) faulttest.World[*infrav1.OpenStackMachine, openstack.Config] {
+		spec := fullSpec()
 		spec.CredentialsSecretName = "cloud"
 		spec.RootVolume = infrav1.OpenStackVolume{SizeGiB: 20}
 		spec.AvailabilityZone = "nova"
 		spec.Fallbacks = []infrav1.OpenStackFallback{{AvailabilityZone: "zone-b"}}
-		r := newRig(t)
+		r := newWorld(t)
 		now := time.Now()
-		wire := &faulttest.Wire{Rand: dice, Next: r.faults, Changes: openstackfake.Changes, Refuse: refuse}
+		transport := &faulttest.Wire{Rand: random, Next: r.faults, Changes: openstackfake.Changes, Refuse: refuse}
 		return faulttest.World[*infrav1.OpenStackMachine, openstack.Config]{
-			Cloud:   openstack.Cloud(openstack.Options{Transport: wire, Now: func() time.Time { return now }}),
+			Cloud:   openstack.Cloud(openstack.Options{Transport: transport, Clock: clockFunc(func() time.Time { return now })}),
 			Secret:  &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "cloud"}, Data: r.secret},
 			Machine: func() *infrav1.OpenStackMachine { return &infrav1.OpenStackMachine{Spec: spec} },
-			Hooks:   conformance(t, r, spec),
+			Hooks:   conformanceWorld(t, r, spec),
 			Pass:    func(passed time.Duration) { now = now.Add(passed) },
 		}
 	})

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"net/http"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -15,49 +14,48 @@ import (
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/gophercloud/gophercloud/v2/openstack/image/v2/images"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/openstack/attachments"
+	"drover.io/infra-providers/openstack/lookup"
 )
 
-// Metadata of a server besides the ownership tags. All of it starts with drover.io, which users may not.
+// Metadata of a server besides the ownership tags. The prefix drover.io is reserved.
 const (
 	// regionKey holds the region of a server whose provider ID names it.
 	regionKey = "drover.io:region"
-	// flavorKey and zoneKey hold the place that was asked for.
+	// flavorKey and zoneKey hold the flavor and the zone of the request.
 	flavorKey, zoneKey = "drover.io:flavor", "drover.io:zone"
-	// groupKey marks a server in a group that the provider keeps and holds the Cluster that it is called after.
+	// groupKey marks a server in a group that the provider manages, and holds the UID of the Cluster in the group's name.
 	groupKey = "drover.io:server-group"
 )
 
-// How soon to look again while a server starts or stops.
-const pendingPoll, stoppingPoll = 5 * time.Second, 2 * time.Second
+// When a server that starts or stops is read again.
+const pendingPollInterval, stoppingPollInterval = 5 * time.Second, 2 * time.Second
 
-var providerIDForm = regexp.MustCompile(`^openstack://[^/]*/([^/]+)$`)
+var providerIDPattern = regexp.MustCompile(`^openstack://[^/]*/([^/]+)$`)
 
-// instanceID is the server that a provider ID names; empty when it names none.
-func instanceID(providerID string) string {
-	if match := providerIDForm.FindStringSubmatch(providerID); match != nil {
+// parseProviderID returns the ID of the server; empty for one that no server can have.
+func parseProviderID(providerID string) string {
+	if match := providerIDPattern.FindStringSubmatch(providerID); match != nil {
 		return match[1]
 	}
 	return ""
 }
 
-// providerID is what cloud-provider-openstack writes: openstack:///<id>, with the region if it is told so.
+// providerID is that of cloud-provider-openstack: openstack:///<id>, with the region if it is configured so.
 func providerID(server servers.Server) string {
 	return fmt.Sprintf("openstack://%s/%s", server.Metadata[regionKey], server.ID)
 }
 
-// owned converts a server that must belong to an identity.
-func owned(server servers.Server, id driver.Identity) (driver.Instance, error) {
-	instance := toInstance(server)
-	if err := id.Check(instance.Identity); err != nil {
-		return driver.Instance{}, err
-	}
-	return instance, nil
+// toImage converts an image.
+func toImage(found images.Image) driver.Image {
+	return driver.Image{ID: found.ID, Architecture: architectures[lookup.Property(found, "architecture")]}
 }
 
+// toInstance converts a server.
 func toInstance(server servers.Server) driver.Instance {
 	identity, _ := attachments.Identity(server.Metadata)
 	identity.ProviderID = providerID(server)
@@ -66,22 +64,22 @@ func toInstance(server servers.Server) driver.Instance {
 		ProviderID:    identity.ProviderID,
 		Identity:      identity,
 		State:         toState(server),
-		Addresses:     addresses(server),
+		Addresses:     toAddresses(server),
 		FailureDomain: server.AvailabilityZone,
 		Created:       server.Created,
 	}
 	switch instance.State {
 	case driver.Pending:
-		instance.PollAfter = pendingPoll
+		instance.PollAfter = pendingPollInterval
 	case driver.Stopping:
-		instance.PollAfter, instance.Message = stoppingPoll, server.Status
+		instance.PollAfter, instance.Message = stoppingPollInterval, server.Status
 	case driver.Stopped:
 		instance.Message = server.Status
 	}
 	if server.Status == "ERROR" {
-		// Nova says why a moment after it says so.
+		// Nova reports the cause a moment after the failure.
 		instance.Message = strings.TrimSuffix("ERROR: "+server.Fault.Message, ": ")
-		// What never started never will: Nova does not try again.
+		// A server that never started never will: Nova does not retry.
 		if server.LaunchedAt.IsZero() {
 			instance.Guest = &driver.Guest{Failed: true, Message: server.Fault.Message}
 		}
@@ -92,6 +90,7 @@ func toInstance(server servers.Server) driver.Instance {
 	return instance
 }
 
+// toState converts the status of a server.
 func toState(server servers.Server) driver.State {
 	switch server.TaskState {
 	case "deleting", "soft-deleting":
@@ -109,12 +108,12 @@ func toState(server servers.Server) driver.State {
 	}
 }
 
-// addresses are typed as cloud-provider-openstack does: fixed ones are internal, floating ones and the
-// access addresses are external. The host is called what the server is called.
-func addresses(server servers.Server) []clusterv1.MachineAddress {
+// toAddresses returns the addresses with the types of cloud-provider-openstack: fixed ones are internal, floating ones and
+// the access addresses are external. The host name is the server's name.
+func toAddresses(server servers.Server) []clusterv1.MachineAddress {
 	var internal, external []clusterv1.MachineAddress
 	for _, network := range slices.Sorted(maps.Keys(server.Addresses)) {
-		for _, known := range shown(server.Addresses[network]) {
+		for _, known := range networkAddresses(server.Addresses[network]) {
 			if known.floating {
 				external = append(external, clusterv1.MachineAddress{Type: clusterv1.MachineExternalIP, Address: known.String()})
 				continue
@@ -128,7 +127,7 @@ func addresses(server servers.Server) []clusterv1.MachineAddress {
 		}
 	}
 	all := append(internal, external...)
-	slices.SortStableFunc(all, func(a, b clusterv1.MachineAddress) int { return order(a) - order(b) })
+	slices.SortStableFunc(all, func(a, b clusterv1.MachineAddress) int { return internalFirst(a) - internalFirst(b) })
 	return append(slices.Compact(all), clusterv1.MachineAddress{Type: clusterv1.MachineHostName, Address: server.Name})
 }
 
@@ -139,9 +138,9 @@ type address struct {
 	floating bool
 }
 
-// shown are the addresses in one network. Nova keeps the order of a server's ports, but
-// not that of a port's addresses: IPv4 comes first.
-func shown(in any) (all []address) {
+// networkAddresses returns the addresses in one network. Nova keeps the order of a server's ports, but not that of a port's
+// addresses: IPv4 is first.
+func networkAddresses(in any) (all []address) {
 	entries, _ := in.([]any)
 	ports := map[string]int{}
 	for _, entry := range entries {
@@ -159,17 +158,10 @@ func shown(in any) (all []address) {
 	return all
 }
 
-// order puts internal addresses before external ones.
-func order(address clusterv1.MachineAddress) int {
+// internalFirst sorts internal addresses before external ones.
+func internalFirst(address clusterv1.MachineAddress) int {
 	if address.Type == clusterv1.MachineInternalIP {
 		return 0
 	}
 	return 1
-}
-
-// shortOf is true for a server that the scheduler found no host for. Nova accepts a server first and looks
-// for room afterwards; it has no error code for the lack of it. What tells is that the server failed with
-// the scheduler's status before any host had it: no host and no start.
-func shortOf(server servers.Server) bool {
-	return server.Status == "ERROR" && server.HostID == "" && server.LaunchedAt.IsZero() && server.Fault.Code == http.StatusInternalServerError
 }

@@ -15,14 +15,14 @@ import (
 	"drover.io/infra-providers/openstack/attachments"
 )
 
-func TestServersBecomeInstances(t *testing.T) {
+func TestToInstance(t *testing.T) {
 	t.Parallel()
-	born := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	created := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	id := driver.Identity{UID: "u", Name: "m", Owner: driver.Owner{UID: "c", Namespace: "n", Name: "home"}}
 	metadata := attachments.Tags(id)
 	metadata[regionKey] = "R1"
 	got := toInstance(servers.Server{
-		ID: "s", Name: "m", Status: "ACTIVE", Created: born, LaunchedAt: born, Metadata: metadata, AvailabilityZone: "az", AccessIPv6: "2001:db8::1",
+		ID: "s", Name: "m", Status: "ACTIVE", Created: created, LaunchedAt: created, Metadata: metadata, AvailabilityZone: "az", AccessIPv6: "2001:db8::1",
 		Addresses: map[string]any{
 			"b": []any{
 				map[string]any{"addr": "10.0.0.2", "OS-EXT-IPS:type": "fixed"},
@@ -37,7 +37,7 @@ func TestServersBecomeInstances(t *testing.T) {
 	})
 	id.ProviderID = "openstack://R1/s"
 	want := driver.Instance{
-		ID: "s", ProviderID: "openstack://R1/s", Identity: id, State: driver.Running, FailureDomain: "az", Created: born,
+		ID: "s", ProviderID: "openstack://R1/s", Identity: id, State: driver.Running, FailureDomain: "az", Created: created,
 		Addresses: []clusterv1.MachineAddress{
 			{Type: clusterv1.MachineInternalIP, Address: "10.1.0.9"},
 			{Type: clusterv1.MachineInternalIP, Address: "fd00::1"},
@@ -53,7 +53,7 @@ func TestServersBecomeInstances(t *testing.T) {
 	}
 }
 
-func TestStatesOfServers(t *testing.T) {
+func TestToState(t *testing.T) {
 	t.Parallel()
 	for want, all := range map[driver.State][]servers.Server{
 		driver.Pending:    {{Status: "BUILD"}, {Status: "REBUILD"}, {Status: "something new"}},
@@ -70,8 +70,8 @@ func TestStatesOfServers(t *testing.T) {
 	}
 }
 
-// TestADeletionThatHangsSaysWhere: Nova ignores another request, so somebody has to look at the server.
-func TestADeletionThatHangsSaysWhere(t *testing.T) {
+// TestMessageOfADeletionHasTheTask: Nova ignores further requests, so an administrator needs the task of the server.
+func TestMessageOfADeletionHasTheTask(t *testing.T) {
 	t.Parallel()
 	for want, server := range map[string]servers.Server{
 		"ACTIVE (deleting)": {Status: "ACTIVE", TaskState: "deleting"},
@@ -83,7 +83,7 @@ func TestADeletionThatHangsSaysWhere(t *testing.T) {
 	}
 }
 
-func TestAServerThatNeverStartedFailed(t *testing.T) {
+func TestServerThatNeverStartedHasFailed(t *testing.T) {
 	t.Parallel()
 	broken := servers.Server{Status: "ERROR", Fault: servers.Fault{Code: 500, Message: "No valid host was found."}}
 	if got := toInstance(broken); got.Guest == nil || !got.Guest.Failed || got.Message == "" {
@@ -95,31 +95,7 @@ func TestAServerThatNeverStartedFailed(t *testing.T) {
 	}
 }
 
-func TestRoomIsToldFromOtherFaults(t *testing.T) {
-	t.Parallel()
-	short := servers.Server{Status: "ERROR", Fault: servers.Fault{Code: 500}}
-	for name, test := range map[string]struct {
-		change func(*servers.Server)
-		want   bool
-	}{
-		"is short without a host":        {func(*servers.Server) {}, true},
-		"is not while it builds":         {func(s *servers.Server) { s.Status = "BUILD" }, false},
-		"is not after a host took it":    {func(s *servers.Server) { s.HostID = "h" }, false},
-		"is not after it ran":            {func(s *servers.Server) { s.LaunchedAt = time.Now() }, false},
-		"is not after a fault of others": {func(s *servers.Server) { s.Fault.Code = 409 }, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server := short
-			test.change(&server)
-			if got := shortOf(server); got != test.want {
-				t.Errorf("got %t", got)
-			}
-		})
-	}
-}
-
-func TestProviderIDsNameServers(t *testing.T) {
+func TestParseProviderID(t *testing.T) {
 	t.Parallel()
 	for id, want := range map[string]string{
 		"openstack:///s":       "s",
@@ -129,7 +105,7 @@ func TestProviderIDsNameServers(t *testing.T) {
 		"openstack:///a/b":     "",
 		"s":                    "",
 	} {
-		if got := instanceID(id); got != want {
+		if got := parseProviderID(id); got != want {
 			t.Errorf("%q names %q, want %q", id, got, want)
 		}
 	}

@@ -17,18 +17,18 @@ import (
 	"drover.io/infra-providers/openstack/openstackfake"
 )
 
-// TestRealFaultInjection takes machines through their lives on real services while everything fails at random
-// that a transport can make fail. DROVER_SOAK_LIFECYCLES says how many.
+// TestRealFaultInjection creates and deletes machines with real services and a transport that fails at random.
+// DROVER_SOAK_LIFECYCLES sets their number.
 func TestRealFaultInjection(t *testing.T) {
 	real(t)
 	faulttest.Run(t, func(t *testing.T, _ *faulttest.Rand) faulttest.World[*infrav1.OpenStackMachine, openstack.Config] {
 		faults := &openstackfake.Faults{}
-		// Time passes faster than the services know, so that a claim ages whose holder was killed. A server
-		// that was asked for under it is listed by then: no call of the rig is still on its way.
+		// The driver's clock is faster than that of the services, so that the claim of a stopped process expires. A server
+		// that was requested under it is listed by then: no request of the test is in progress.
 		var passed atomic.Int64
-		cloud := openstack.Cloud(openstack.Options{Transport: faults, Now: func() time.Time { return time.Now().Add(time.Duration(passed.Load())) }})
+		cloud := openstack.Cloud(openstack.Options{Transport: faults, Clock: clockFunc(func() time.Time { return time.Now().Add(time.Duration(passed.Load())) })})
 		var machines []*infrav1.OpenStackMachine
-		calm := connect(t, nil, driver.Account{}, nil)
+		reliable := connect(t, nil, driver.Account{}, nil)
 		cinder := inProject(t).Volume != nil
 		return faulttest.World[*infrav1.OpenStackMachine, openstack.Config]{
 			Cloud: cloud,
@@ -42,12 +42,12 @@ func TestRealFaultInjection(t *testing.T) {
 			},
 			Pass: func(more time.Duration) { passed.Add(int64(more)) },
 			Hooks: drivertest.World[openstack.Config]{
-				Driver:    calm,
+				Driver:    reliable,
 				Lose:      func() { faults.Lose(openstackfake.Changes) },
 				Interrupt: func() { faults.Fail(openstackfake.Creates("servers"), http.StatusInternalServerError, "") },
 				Refuse: map[drivertest.Refusal]func(){
-					drivertest.RateLimited: func() { faults.Fail(anything, http.StatusTooManyRequests, "") },
-					drivertest.ServerError: func() { faults.Fail(anything, http.StatusServiceUnavailable, "") },
+					drivertest.RateLimited: func() { faults.Fail(anyRequest, http.StatusTooManyRequests, "") },
+					drivertest.ServerError: func() { faults.Fail(anyRequest, http.StatusServiceUnavailable, "") },
 				},
 				Leftovers: func() []string {
 					var uids []string

@@ -33,13 +33,13 @@ import (
 	"drover.io/infra-providers/openstack/access"
 )
 
-// project is the real project, asked beside the driver and with the rights of an ordinary member.
+// project is the real project, accessed without the driver and with the rights of a member.
 type project struct {
 	*access.Services
 	t *testing.T
 }
 
-// loggedIn is one login for all that is asked beside the driver.
+// loggedIn is the login of all requests without the driver.
 var loggedIn = sync.OnceValues(func() (*access.Services, error) {
 	session, err := access.Open(driver.Account{}, nil, nil, nil)
 	if err != nil {
@@ -64,8 +64,8 @@ func must[T any](t *testing.T) func(T, error) T {
 	}
 }
 
-// later ends something when the test ends, whether it went well or not.
-func (p project) later(what string, end func(context.Context) error) {
+// offset ends something when the test ends, whether it went well or not.
+func (p project) offset(what string, end func(context.Context) error) {
 	p.t.Cleanup(func() {
 		if err := end(context.Background()); err != nil {
 			p.t.Errorf("removing %s: %v", what, err)
@@ -73,49 +73,49 @@ func (p project) later(what string, end func(context.Context) error) {
 	})
 }
 
-// network makes a network with a subnet for each prefix; the subnets are called after their IP version.
+// network creates a network with a subnet for each prefix; the names of the subnets have their IP version.
 func (p project) network(name string, prefixes ...string) *networks.Network {
 	p.t.Helper()
-	made := must[*networks.Network](p.t)(networks.Create(p.t.Context(), p.Network, networks.CreateOpts{Name: name}).Extract())
-	p.later(name, func(ctx context.Context) error { return networks.Delete(ctx, p.Network, made.ID).ExtractErr() })
+	created := must[*networks.Network](p.t)(networks.Create(p.t.Context(), p.Network, networks.CreateOpts{Name: name}).Extract())
+	p.offset(name, func(ctx context.Context) error { return networks.Delete(ctx, p.Network, created.ID).ExtractErr() })
 	for _, prefix := range prefixes {
 		version := gophercloud.IPv4
 		if strings.Contains(prefix, ":") {
 			version = gophercloud.IPv6
 		}
-		options := subnets.CreateOpts{NetworkID: made.ID, CIDR: prefix, IPVersion: version, Name: fmt.Sprintf("%s-v%d", name, version)}
+		options := subnets.CreateOpts{NetworkID: created.ID, CIDR: prefix, IPVersion: version, Name: fmt.Sprintf("%s-v%d", name, version)}
 		must[*subnets.Subnet](p.t)(subnets.Create(p.t.Context(), p.Network, options).Extract())
 	}
-	return made
+	return created
 }
 
 func (p project) securityGroup(name string) *groups.SecGroup {
 	p.t.Helper()
-	made := must[*groups.SecGroup](p.t)(groups.Create(p.t.Context(), p.Network, groups.CreateOpts{Name: name}).Extract())
-	p.later(name, func(ctx context.Context) error { return groups.Delete(ctx, p.Network, made.ID).ExtractErr() })
-	return made
+	created := must[*groups.SecGroup](p.t)(groups.Create(p.t.Context(), p.Network, groups.CreateOpts{Name: name}).Extract())
+	p.offset(name, func(ctx context.Context) error { return groups.Delete(ctx, p.Network, created.ID).ExtractErr() })
+	return created
 }
 
 func (p project) keyPair(name string) {
 	p.t.Helper()
 	must[*keypairs.KeyPair](p.t)(keypairs.Create(p.t.Context(), p.Compute, keypairs.CreateOpts{Name: name, PublicKey: publicKey}).Extract())
-	p.later(name, func(ctx context.Context) error { return keypairs.Delete(ctx, p.Compute, name, nil).ExtractErr() })
+	p.offset(name, func(ctx context.Context) error { return keypairs.Delete(ctx, p.Compute, name, nil).ExtractErr() })
 }
 
 // publicKey belongs to a key that was thrown away.
 const publicKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGf3GQq0J9O1lGkHk0N1d7n1c1m0J1h1b3bD0h5mQk2V nobody"
 
-// image makes an image that nothing can boot from.
+// image creates an image that cannot be booted.
 func (p project) image(options images.CreateOpts) *images.Image {
 	p.t.Helper()
 	private := images.ImageVisibilityPrivate
 	options.ContainerFormat, options.DiskFormat, options.Visibility = "bare", "raw", &private
-	made := must[*images.Image](p.t)(images.Create(p.t.Context(), p.Image, options).Extract())
-	p.later(options.Name, func(ctx context.Context) error { return images.Delete(ctx, p.Image, made.ID).ExtractErr() })
-	if err := imagedata.Upload(p.t.Context(), p.Image, made.ID, strings.NewReader(strings.Repeat("\x00", 512))).ExtractErr(); err != nil {
+	created := must[*images.Image](p.t)(images.Create(p.t.Context(), p.Image, options).Extract())
+	p.offset(options.Name, func(ctx context.Context) error { return images.Delete(ctx, p.Image, created.ID).ExtractErr() })
+	if err := imagedata.Upload(p.t.Context(), p.Image, created.ID, strings.NewReader(strings.Repeat("\x00", 512))).ExtractErr(); err != nil {
 		p.t.Fatal(err)
 	}
-	return made
+	return created
 }
 
 // has reports whether Neutron has an extension.

@@ -50,29 +50,29 @@ func TestRealConformance(t *testing.T) {
 	real(t)
 	drivertest.Run(t, func(t *testing.T) drivertest.World[openstack.Config] {
 		faults := &openstackfake.Faults{}
-		salt := hex.EncodeToString([]byte{byte(rand.N(256)), byte(rand.N(256)), byte(rand.N(256)), byte(rand.N(256))})
+		suffix := hex.EncodeToString([]byte{byte(rand.N(256)), byte(rand.N(256)), byte(rand.N(256)), byte(rand.N(256))})
 		connect := func() driver.Driver[openstack.Config] {
-			return salted{connect(t, faults, driver.Account{}, nil), salt[:4] + "-4" + salt[4:7]}
+			return suffixed{connect(t, faults, driver.Account{}, nil), suffix[:4] + "-4" + suffix[4:7]}
 		}
-		driven := connect()
+		d := connect()
 		t.Cleanup(func() {
-			for _, left := range leftovers(t, salt[:4]+"-4"+salt[4:7]) {
+			for _, left := range leftovers(t, suffix[:4]+"-4"+suffix[4:7]) {
 				t.Logf("removing %s", left)
 			}
-			sweep(t, driven)
+			deleteAll(t, d)
 		})
-		p, ours := inProject(t), salt[:4]+"-4"+salt[4:7]
+		p, ours := inProject(t), suffix[:4]+"-4"+suffix[4:7]
 		var attach func(driver.Instance) func() bool
 		if p.Volume != nil {
 			attach = p.attach
 		}
 		return drivertest.World[openstack.Config]{
-			Driver:    driven,
-			Config:    configOf(t, realSpec()),
+			Driver:    d,
+			Config:    newConfig(t, realSpec()),
 			Attach:    attach,
-			Invalid:   invalid(t, realSpec()),
-			NoImage:   imageless(t, realSpec()),
-			ImageOf:   func(made driver.Instance) string { return fmt.Sprint(p.server(made.ID).Image["id"]) },
+			Invalid:   invalidConfigs(t, realSpec()),
+			NoImage:   withoutImage(t, realSpec()),
+			ImageOf:   func(created driver.Instance) string { return fmt.Sprint(p.server(created.ID).Image["id"]) },
 			Stop:      func() { p.stop(ours) },
 			Restarts:  func() int { return p.restarts(ours) },
 			Reconnect: connect,
@@ -84,21 +84,21 @@ func TestRealConformance(t *testing.T) {
 }
 
 // sweep deletes what a failed test left.
-func sweep(t *testing.T, driven driver.Driver[openstack.Config]) {
+func deleteAll(t *testing.T, d driver.Driver[openstack.Config]) {
 	t.Helper()
-	for instance, err := range driven.List(context.Background(), driver.Owner{}) {
+	for instance, err := range d.List(context.Background(), driver.Owner{}) {
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		if err := driven.Delete(context.Background(), instance.Identity); err != nil {
+		if err := d.Delete(context.Background(), instance.Identity); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
 // invalid are configurations that only the cloud can refuse.
-func invalid(t *testing.T, spec infrav1.OpenStackMachineSpec) map[string]openstack.Config {
+func invalidConfigs(t *testing.T, spec infrav1.OpenStackMachineSpec) map[string]openstack.Config {
 	t.Helper()
 	return changed(t, spec, map[string]func(*infrav1.OpenStackMachineSpec){
 		"unknown flavor":  func(s *infrav1.OpenStackMachineSpec) { s.Flavor = "nonsense" },
@@ -111,14 +111,14 @@ func invalid(t *testing.T, spec infrav1.OpenStackMachineSpec) map[string]opensta
 		"unknown floating pool":  func(s *infrav1.OpenStackMachineSpec) { s.FloatingIP.Network = "nonsense" },
 		"unknown zone":           func(s *infrav1.OpenStackMachineSpec) { s.AvailabilityZone = "nonsense" },
 		"unknown key pair":       func(s *infrav1.OpenStackMachineSpec) { s.KeyPair = "nonsense" },
-		"an address elsewhere": func(s *infrav1.OpenStackMachineSpec) {
+		"an address otherZone": func(s *infrav1.OpenStackMachineSpec) {
 			s.Ports[0].AllowedAddressPairs = []infrav1.OpenStackAddressPair{{Address: "nonsense"}}
 		},
 	})
 }
 
 // imageless are configurations without an image to boot from.
-func imageless(t *testing.T, spec infrav1.OpenStackMachineSpec) map[string]openstack.Config {
+func withoutImage(t *testing.T, spec infrav1.OpenStackMachineSpec) map[string]openstack.Config {
 	t.Helper()
 	return changed(t, spec, map[string]func(*infrav1.OpenStackMachineSpec){
 		"unknown image": func(s *infrav1.OpenStackMachineSpec) { s.Image.Name = "nonsense" },
@@ -135,7 +135,7 @@ func changed(t *testing.T, spec infrav1.OpenStackMachineSpec, changes map[string
 	for what, change := range changes {
 		changed := spec.DeepCopy()
 		change(changed)
-		all[what] = configOf(t, *changed)
+		all[what] = newConfig(t, *changed)
 	}
 	return all
 }
@@ -149,7 +149,7 @@ func connect(t *testing.T, transport http.RoundTripper, account driver.Account, 
 	return connected
 }
 
-func configOf(t *testing.T, spec infrav1.OpenStackMachineSpec) openstack.Config {
+func newConfig(t *testing.T, spec infrav1.OpenStackMachineSpec) openstack.Config {
 	t.Helper()
 	config, err := openstack.NewConfig(&infrav1.OpenStackMachine{Spec: spec}, "")
 	if err != nil {
@@ -161,41 +161,40 @@ func configOf(t *testing.T, spec infrav1.OpenStackMachineSpec) openstack.Config 
 // unique returns a UID that no other run uses.
 func unique() types.UID { return types.UID(uuid.NewString()) }
 
-// salted gives each rule of the suite, which all use the same UIDs, UIDs of its own.
-type salted struct {
+// suffixed gives each rule of the suite, which all use the same UIDs, UIDs of its own.
+type suffixed struct {
 	driver.Driver[openstack.Config]
-	salt string
+	suffix string
 }
 
 const plain = "0000-4000"
 
-func (s salted) in(uid types.UID) types.UID {
-	return types.UID(strings.Replace(string(uid), plain, s.salt, 1))
+func (s suffixed) in(uid types.UID) types.UID {
+	return types.UID(strings.Replace(string(uid), plain, s.suffix, 1))
 }
 
-func (s salted) out(uid types.UID) types.UID {
-	return types.UID(strings.Replace(string(uid), s.salt, plain, 1))
+func (s suffixed) out(uid types.UID) types.UID {
+	return types.UID(strings.Replace(string(uid), s.suffix, plain, 1))
 }
 
-func (s salted) identity(id driver.Identity, change func(types.UID) types.UID) driver.Identity {
+func (s suffixed) identity(id driver.Identity, change func(types.UID) types.UID) driver.Identity {
 	id.UID, id.Owner.UID = change(id.UID), change(id.Owner.UID)
 	return id
 }
 
-func (s salted) instance(found driver.Instance, err error) (driver.Instance, error) {
+func (s suffixed) instance(found driver.Instance, err error) (driver.Instance, error) {
 	found.Identity = s.identity(found.Identity, s.out)
 	return found, err
 }
 
-// Create asks again, as the reconciler does, when a service was too slow for one call and while the claim of
-// such a call still counts.
-func (s salted) Create(ctx context.Context, req driver.Request[openstack.Config]) (driver.Instance, error) {
+// Create retries, as the reconciler does, after a timeout and while a claim is valid.
+func (s suffixed) Create(ctx context.Context, req driver.Request[openstack.Config]) (driver.Instance, error) {
 	req.Identity = s.identity(req.Identity, s.in)
 	for began := time.Now(); ; {
-		made, err := s.Driver.Create(ctx, req)
+		created, err := s.Driver.Create(ctx, req)
 		passes := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, attachments.ErrBusy)
 		if !passes || ctx.Err() != nil || time.Since(began) > 2*realPatience {
-			return s.instance(made, err)
+			return s.instance(created, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -204,13 +203,12 @@ func (s salted) Create(ctx context.Context, req driver.Request[openstack.Config]
 	}
 }
 
-func (s salted) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
+func (s suffixed) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
 	return s.instance(s.Driver.Get(ctx, s.identity(id, s.in)))
 }
 
-// Delete asks again when a service failed in passing, as the reconciler does: a busy installation on
-// SQLite answers 500 to a deletion now and then.
-func (s salted) Delete(ctx context.Context, id driver.Identity) error {
+// Delete retries after transient errors of a service, as the reconciler does.
+func (s suffixed) Delete(ctx context.Context, id driver.Identity) error {
 	var err error
 	for range 5 {
 		if err = s.Driver.Delete(ctx, s.identity(id, s.in)); err == nil || ctx.Err() != nil || driver.IsNotOwned(err) {
@@ -220,11 +218,11 @@ func (s salted) Delete(ctx context.Context, id driver.Identity) error {
 	return err
 }
 
-func (s salted) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Instance, error] {
+func (s suffixed) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Instance, error] {
 	return func(yield func(driver.Instance, error) bool) {
 		owner.UID = s.in(owner.UID)
 		for instance, err := range s.Driver.List(ctx, owner) {
-			if err == nil && !strings.Contains(string(instance.Identity.UID), s.salt) {
+			if err == nil && !strings.Contains(string(instance.Identity.UID), s.suffix) {
 				continue
 			}
 			if !yield(s.instance(instance, err)) {
@@ -234,8 +232,8 @@ func (s salted) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.I
 	}
 }
 
-// Tag asks again while Nova still makes the server, as the reconciler does.
-func (s salted) Tag(ctx context.Context, id driver.Identity) error {
+// Tag retries while Nova creates the server, as the reconciler does.
+func (s suffixed) Tag(ctx context.Context, id driver.Identity) error {
 	id = s.identity(id, s.in)
 	for running := false; ; {
 		err := s.Driver.(driver.Tagger).Tag(ctx, id)
@@ -250,24 +248,24 @@ func (s salted) Tag(ctx context.Context, id driver.Identity) error {
 	}
 }
 
-func (s salted) Restart(ctx context.Context, id driver.Identity) error {
+func (s suffixed) Restart(ctx context.Context, id driver.Identity) error {
 	return s.Driver.(driver.Restarter).Restart(ctx, s.identity(id, s.in))
 }
 
-func (s salted) FindImage(ctx context.Context, config openstack.Config) (driver.Image, error) {
+func (s suffixed) FindImage(ctx context.Context, config openstack.Config) (driver.Image, error) {
 	return s.Driver.(driver.ImageFinder[openstack.Config]).FindImage(ctx, config)
 }
 
-func (s salted) Size(ctx context.Context, config openstack.Config) (driver.Size, error) {
+func (s suffixed) Size(ctx context.Context, config openstack.Config) (driver.Size, error) {
 	return s.Driver.(driver.Sizer[openstack.Config]).Size(ctx, config)
 }
 
-// Remains leaves out what other rules made.
-func (s salted) Remains(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Remain, error] {
+// Remains leaves out what other rules created.
+func (s suffixed) Remains(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Remain, error] {
 	return func(yield func(driver.Remain, error) bool) {
 		owner.UID = s.in(owner.UID)
 		for left, err := range s.Driver.(driver.Remainder).Remains(ctx, owner) {
-			if err == nil && !strings.Contains(string(left.Identity.UID), s.salt) {
+			if err == nil && !strings.Contains(string(left.Identity.UID), s.suffix) {
 				continue
 			}
 			left.Identity = s.identity(left.Identity, s.out)

@@ -39,7 +39,7 @@ func withVolumes(t *testing.T) project {
 	return p
 }
 
-// volumeSpec boots from a volume and has one more that goes with the machine.
+// volumeSpec boots from a volume and has another one that is deleted with the machine.
 func volumeSpec() infrav1.OpenStackMachineSpec {
 	spec := realSpec()
 	spec.RootVolume = infrav1.OpenStackVolume{SizeGiB: 2}
@@ -56,7 +56,7 @@ func (p project) volumes(part string) []volumes.Volume {
 
 // attach attaches an empty volume to a server, as a CSI driver does. What it returns reports whether the volume is
 // still there once the server is gone, and removes it.
-func (p project) attach(made driver.Instance) func() bool {
+func (p project) attach(created driver.Instance) func() bool {
 	p.t.Helper()
 	ctx := context.Background()
 	name := "pvc-" + string(unique())
@@ -72,7 +72,7 @@ func (p project) attach(made driver.Instance) func() bool {
 		}, realPatience, time.Second).Should(gomega.Equal(wanted))
 	}
 	is("available")
-	must[*volumeattach.VolumeAttachment](p.t)(volumeattach.Create(ctx, p.Compute, made.ID, volumeattach.CreateOpts{VolumeID: volume.ID}).Extract())
+	must[*volumeattach.VolumeAttachment](p.t)(volumeattach.Create(ctx, p.Compute, created.ID, volumeattach.CreateOpts{VolumeID: volume.ID}).Extract())
 	is("in-use")
 	return func() bool {
 		is("available")
@@ -84,16 +84,16 @@ func (p project) attach(made driver.Instance) func() bool {
 	}
 }
 
-// TestRealVolumes boots from a volume, with one beside it that goes and one that stays.
+// TestRealVolumes boots from a volume, with one volume that is deleted with the machine and one that is kept.
 func TestRealVolumes(t *testing.T) {
 	p := withVolumes(t)
-	driven := connect(t, nil, driver.Account{}, nil)
+	d := connect(t, nil, driver.Account{}, nil)
 	spec := volumeSpec()
 	spec.Volumes = append(spec.Volumes, infrav1.OpenStackDataVolume{Name: "kept", OpenStackVolume: infrav1.OpenStackVolume{SizeGiB: 1, DeleteOnTermination: ptr.To(false)}})
 	types := every(p, volumetypes.List(p.Volume, nil), volumetypes.ExtractVolumeTypes)
 	spec.Volumes[0].Type = types[0].Name
 	var uid string
-	// It runs after the machine has gone.
+	// It runs after the deletion of the machine.
 	t.Cleanup(func() {
 		left := p.volumes(uid)
 		if len(left) != 1 || !strings.HasSuffix(left[0].Name, "-kept") {
@@ -102,11 +102,11 @@ func TestRealVolumes(t *testing.T) {
 			t.Errorf("the volume to keep is %s: %v", left[0].Status, err)
 		}
 	})
-	req := realAsking(t, driven, spec)
+	req := newRealRequest(t, d, spec)
 	uid = string(req.Identity.UID)
-	made := born(t, driven, req)
-	if made.State != driver.Running {
-		t.Fatalf("got %+v", made)
+	created := mustReachState(t, d, req)
+	if created.State != driver.Running {
+		t.Fatalf("got %+v", created)
 	}
 
 	type disk struct {
@@ -121,7 +121,7 @@ func TestRealVolumes(t *testing.T) {
 			Goes bool `json:"delete_on_termination"`
 		} `json:"os-extended-volumes:volumes_attached"`
 	}
-	if err := servers.Get(t.Context(), p.Compute, made.ID).ExtractInto(&server); err != nil {
+	if err := servers.Get(t.Context(), p.Compute, created.ID).ExtractInto(&server); err != nil {
 		t.Fatal(err)
 	}
 	goes := map[string]bool{}
@@ -149,19 +149,19 @@ func TestRealVolumes(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("volumes (-want +got):\n%s", diff)
 	}
-	if image := p.server(made.ID).Image; len(image) > 0 {
+	if image := p.server(created.ID).Image; len(image) > 0 {
 		t.Errorf("the server boots from image %v, not from its volume", image)
 	}
-	if diff := cmp.Diff(map[string]int{"port": 1, "volume": 2}, remaining(t, driven, req.Identity)); diff != "" {
+	if diff := cmp.Diff(map[string]int{"port": 1, "volume": 2}, remaining(t, d, req.Identity)); diff != "" {
 		t.Errorf("what is to go with the machine (-want +got):\n%s", diff)
 	}
 }
 
-// remaining counts what the driver lists of a machine beside its server, by kind.
-func remaining(t *testing.T, driven driver.Driver[openstack.Config], id driver.Identity) map[string]int {
+// remaining counts the attachments of a machine that the driver lists, by kind.
+func remaining(t *testing.T, d driver.Driver[openstack.Config], id driver.Identity) map[string]int {
 	t.Helper()
 	kinds := map[string]int{}
-	for thing, err := range driven.(driver.Remainder).Remains(t.Context(), id.Owner) {
+	for thing, err := range d.(driver.Remainder).Remains(t.Context(), id.Owner) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,8 +176,8 @@ func remaining(t *testing.T, driven driver.Driver[openstack.Config], id driver.I
 func TestRealVolumesWithoutAServer(t *testing.T) {
 	withVolumes(t)
 	faults := &openstackfake.Faults{}
-	driven := connect(t, faults, driver.Account{}, nil)
-	req := realAsking(t, driven, volumeSpec())
+	d := connect(t, faults, driver.Account{}, nil)
+	req := newRealRequest(t, d, volumeSpec())
 	asked := false
 	faults.Fail(func(request *http.Request) bool {
 		fits := openstackfake.Creates("servers")(request)
@@ -185,27 +185,27 @@ func TestRealVolumesWithoutAServer(t *testing.T) {
 		return fits
 	}, http.StatusInternalServerError, "")
 	gomega.NewWithT(t).Eventually(func() bool {
-		if _, err := driven.Create(t.Context(), req); driver.IsInvalidConfiguration(err) {
+		if _, err := d.Create(t.Context(), req); driver.IsInvalidConfiguration(err) {
 			t.Fatal(err)
 		}
 		return asked
 	}, realPatience, time.Second).Should(gomega.BeTrue())
-	if diff := cmp.Diff(map[string]int{"port": 1, "volume": 2}, remaining(t, driven, req.Identity)); diff != "" {
+	if diff := cmp.Diff(map[string]int{"port": 1, "volume": 2}, remaining(t, d, req.Identity)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-// TestRealVolumesAreMadeOnce lets several callers ask for one machine at once.
-func TestRealVolumesAreMadeOnce(t *testing.T) {
+// TestRealVolumesAreCreatedOnce has several concurrent callers for one machine.
+func TestRealVolumesAreCreatedOnce(t *testing.T) {
 	p := withVolumes(t)
-	req := realAsking(t, connect(t, nil, driver.Account{}, nil), volumeSpec())
+	req := newRealRequest(t, connect(t, nil, driver.Account{}, nil), volumeSpec())
 	const callers = 4
 	ends := make(chan error, callers)
 	for range callers {
-		driven := connect(t, nil, driver.Account{}, nil)
+		d := connect(t, nil, driver.Account{}, nil)
 		go func() {
 			for late := time.Now().Add(realPatience); ; {
-				_, err := driven.Create(t.Context(), req)
+				_, err := d.Create(t.Context(), req)
 				if err == nil || driver.IsInvalidConfiguration(err) || time.Now().After(late) {
 					ends <- err
 					return
@@ -225,8 +225,8 @@ func TestRealVolumesAreMadeOnce(t *testing.T) {
 	}
 }
 
-// TestRealVolumesThatCannotBe asks for what Cinder refuses.
-func TestRealVolumesThatCannotBe(t *testing.T) {
+// TestRealInvalidVolumes requests volumes that Cinder refuses.
+func TestRealInvalidVolumes(t *testing.T) {
 	withVolumes(t)
 	for what, test := range map[string]struct {
 		change func(*infrav1.OpenStackVolume)
@@ -237,13 +237,13 @@ func TestRealVolumesThatCannotBe(t *testing.T) {
 		"no quota":     {func(v *infrav1.OpenStackVolume) { v.SizeGiB = 16000 }, driver.IsQuotaExceeded},
 	} {
 		t.Run(what, func(t *testing.T) {
-			driven := connect(t, nil, driver.Account{}, nil)
+			d := connect(t, nil, driver.Account{}, nil)
 			spec := volumeSpec()
 			test.change(&spec.Volumes[0].OpenStackVolume)
-			req := realAsking(t, driven, spec)
+			req := newRealRequest(t, d, spec)
 			var refusal error
 			gomega.NewWithT(t).Eventually(func() bool {
-				_, refusal = driven.Create(t.Context(), req)
+				_, refusal = d.Create(t.Context(), req)
 				return refusal != nil && !errors.Is(refusal, attachments.ErrBusy)
 			}, realPatience, time.Second).Should(gomega.BeTrue())
 			if !test.is(refusal) {

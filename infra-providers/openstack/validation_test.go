@@ -62,7 +62,7 @@ func wantRefusal(t *testing.T, err error, text string) {
 	}
 }
 
-func TestVolumesGoWithTheMachineByDefault(t *testing.T) {
+func TestVolumesAreDeletedByDefault(t *testing.T) {
 	t.Parallel()
 	want := full()
 	want.RootVolume.DeleteOnTermination, want.Volumes[0].DeleteOnTermination = ptr.To(true), ptr.To(true)
@@ -71,34 +71,34 @@ func TestVolumesGoWithTheMachineByDefault(t *testing.T) {
 	}
 }
 
-func TestSpecsAreImmutable(t *testing.T) {
+func TestSpecIsImmutable(t *testing.T) {
 	t.Parallel()
 	type change = func(*infrav1.OpenStackMachineSpec)
 	for name, test := range map[string]struct {
 		change change
 		refuse string
 	}{
-		"keeps providerID":                  {func(s *infrav1.OpenStackMachineSpec) { s.ProviderID = "openstack:///t" }, "providerID is set once"},
-		"does not drop providerID":          {func(s *infrav1.OpenStackMachineSpec) { s.ProviderID = "" }, "providerID is set once"},
-		"lets credentialsSecretName change": {func(s *infrav1.OpenStackMachineSpec) { s.CredentialsSecretName = "new" }, ""},
-		"keeps a credentialsSecretName":     {func(s *infrav1.OpenStackMachineSpec) { s.CredentialsSecretName = "" }, "credentialsSecretName may name another Secret and must not be removed"},
-		"keeps region":                      {func(s *infrav1.OpenStackMachineSpec) { s.Region = "" }, "region is immutable"},
-		"keeps regionalProviderID":          {func(s *infrav1.OpenStackMachineSpec) { s.RegionalProviderID = ptr.To(true) }, "regionalProviderID is immutable"},
-		"keeps flavor":                      {func(s *infrav1.OpenStackMachineSpec) { s.Flavor = "g" }, "flavor is immutable"},
-		"keeps image":                       {func(s *infrav1.OpenStackMachineSpec) { s.Image.Name = "j" }, "image is immutable"},
-		"keeps ports":                       {func(s *infrav1.OpenStackMachineSpec) { s.Ports[0].FixedIPs = nil }, "ports are immutable"},
-		"keeps securityGroups":              {func(s *infrav1.OpenStackMachineSpec) { s.SecurityGroups = nil }, "securityGroups is immutable"},
-		"keeps floatingIP":                  {func(s *infrav1.OpenStackMachineSpec) { s.FloatingIP.Network = "p" }, "floatingIP is immutable"},
-		"keeps serverGroup":                 {func(s *infrav1.OpenStackMachineSpec) { s.ServerGroup.Policy = "affinity" }, "serverGroup is immutable"},
-		"keeps availabilityZone":            {func(s *infrav1.OpenStackMachineSpec) { s.AvailabilityZone = "" }, "availabilityZone is immutable"},
-		"keeps rootVolume":                  {func(s *infrav1.OpenStackMachineSpec) { s.RootVolume.SizeGiB = 30 }, "rootVolume is immutable"},
-		"keeps volumes":                     {func(s *infrav1.OpenStackMachineSpec) { s.Volumes = nil }, "volumes is immutable"},
-		"keeps keyPair":                     {func(s *infrav1.OpenStackMachineSpec) { s.KeyPair = "l" }, "keyPair is immutable"},
-		"keeps metadata":                    {func(s *infrav1.OpenStackMachineSpec) { s.Metadata["a"] = "c" }, "metadata is immutable"},
-		"keeps tags":                        {func(s *infrav1.OpenStackMachineSpec) { s.Tags = nil }, "tags is immutable"},
-		"keeps configDrive":                 {func(s *infrav1.OpenStackMachineSpec) { s.ConfigDrive = nil }, "configDrive is immutable"},
-		"keeps schedulerHints":              {func(s *infrav1.OpenStackMachineSpec) { s.SchedulerHints = nil }, "schedulerHints is immutable"},
-		"keeps fallbacks":                   {func(s *infrav1.OpenStackMachineSpec) { s.Fallbacks[0].Flavor = "h" }, "fallbacks is immutable"},
+		"keeps providerID":              {func(s *infrav1.OpenStackMachineSpec) { s.ProviderID = "openstack:///t" }, "providerID is set once"},
+		"does not drop providerID":      {func(s *infrav1.OpenStackMachineSpec) { s.ProviderID = "" }, "providerID is set once"},
+		"changes credentialsSecretName": {func(s *infrav1.OpenStackMachineSpec) { s.CredentialsSecretName = "new" }, ""},
+		"keeps a credentialsSecretName": {func(s *infrav1.OpenStackMachineSpec) { s.CredentialsSecretName = "" }, "credentialsSecretName may name another Secret and must not be removed"},
+		"keeps region":                  {func(s *infrav1.OpenStackMachineSpec) { s.Region = "" }, "region is immutable"},
+		"keeps regionalProviderID":      {func(s *infrav1.OpenStackMachineSpec) { s.RegionalProviderID = ptr.To(true) }, "regionalProviderID is immutable"},
+		"keeps flavor":                  {func(s *infrav1.OpenStackMachineSpec) { s.Flavor = "g" }, "flavor is immutable"},
+		"keeps image":                   {func(s *infrav1.OpenStackMachineSpec) { s.Image.Name = "j" }, "image is immutable"},
+		"keeps ports":                   {func(s *infrav1.OpenStackMachineSpec) { s.Ports[0].FixedIPs = nil }, "ports are immutable"},
+		"keeps securityGroups":          {func(s *infrav1.OpenStackMachineSpec) { s.SecurityGroups = nil }, "securityGroups is immutable"},
+		"keeps floatingIP":              {func(s *infrav1.OpenStackMachineSpec) { s.FloatingIP.Network = "p" }, "floatingIP is immutable"},
+		"keeps serverGroup":             {func(s *infrav1.OpenStackMachineSpec) { s.ServerGroup.Policy = "affinity" }, "serverGroup is immutable"},
+		"keeps availabilityZone":        {func(s *infrav1.OpenStackMachineSpec) { s.AvailabilityZone = "" }, "availabilityZone is immutable"},
+		"keeps rootVolume":              {func(s *infrav1.OpenStackMachineSpec) { s.RootVolume.SizeGiB = 30 }, "rootVolume is immutable"},
+		"keeps volumes":                 {func(s *infrav1.OpenStackMachineSpec) { s.Volumes = nil }, "volumes is immutable"},
+		"keeps keyPair":                 {func(s *infrav1.OpenStackMachineSpec) { s.KeyPair = "l" }, "keyPair is immutable"},
+		"keeps metadata":                {func(s *infrav1.OpenStackMachineSpec) { s.Metadata["a"] = "c" }, "metadata is immutable"},
+		"keeps tags":                    {func(s *infrav1.OpenStackMachineSpec) { s.Tags = nil }, "tags is immutable"},
+		"keeps configDrive":             {func(s *infrav1.OpenStackMachineSpec) { s.ConfigDrive = nil }, "configDrive is immutable"},
+		"keeps schedulerHints":          {func(s *infrav1.OpenStackMachineSpec) { s.SchedulerHints = nil }, "schedulerHints is immutable"},
+		"keeps fallbacks":               {func(s *infrav1.OpenStackMachineSpec) { s.Fallbacks[0].Flavor = "h" }, "fallbacks is immutable"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -109,7 +109,7 @@ func TestSpecsAreImmutable(t *testing.T) {
 	}
 }
 
-func TestNonsenseIsRefused(t *testing.T) {
+func TestInvalidSpecsAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		change func(*infrav1.OpenStackMachineSpec)
@@ -126,15 +126,15 @@ func TestNonsenseIsRefused(t *testing.T) {
 		"a volume in two zones": {func(s *infrav1.OpenStackMachineSpec) {
 			s.RootVolume.AvailabilityZone, s.RootVolume.InMachineZone = "z", ptr.To(true)
 		}, "either the availabilityZone"},
-		"metadata that says whose it is":     {func(s *infrav1.OpenStackMachineSpec) { s.Metadata["drover.io:machine"] = "x" }, "are taken"},
-		"metadata that a database reads so":  {func(s *infrav1.OpenStackMachineSpec) { s.Metadata["Drover.IO:machine"] = "x" }, "are taken"},
-		"metadata that Nova does not take":   {func(s *infrav1.OpenStackMachineSpec) { s.Metadata["a/b"] = "x" }, "keys have letters"},
-		"a tag that says whose it is":        {func(s *infrav1.OpenStackMachineSpec) { s.Tags = []string{"drover-x"} }, "are taken"},
-		"a tag that Nova does not take":      {func(s *infrav1.OpenStackMachineSpec) { s.Tags = []string{"a/b"} }, "spec.tags"},
+		"reserved metadata":                  {func(s *infrav1.OpenStackMachineSpec) { s.Metadata["drover.io:machine"] = "x" }, "are taken"},
+		"reserved metadata in another case":  {func(s *infrav1.OpenStackMachineSpec) { s.Metadata["Drover.IO:machine"] = "x" }, "are taken"},
+		"metadata with an invalid key":       {func(s *infrav1.OpenStackMachineSpec) { s.Metadata["a/b"] = "x" }, "keys have letters"},
+		"a reserved tag":                     {func(s *infrav1.OpenStackMachineSpec) { s.Tags = []string{"drover-x"} }, "are taken"},
+		"an invalid tag":                     {func(s *infrav1.OpenStackMachineSpec) { s.Tags = []string{"a/b"} }, "spec.tags"},
 		"the group as a hint":                {func(s *infrav1.OpenStackMachineSpec) { s.SchedulerHints["group"] = "x" }, "belongs in serverGroup"},
 		"a fallback that changes nothing":    {func(s *infrav1.OpenStackMachineSpec) { s.Fallbacks[0].Flavor = "" }, "spec.fallbacks"},
 		"an address pair with a wrong MAC":   {func(s *infrav1.OpenStackMachineSpec) { s.Ports[0].AllowedAddressPairs[0].MACAddress = "x" }, "macAddress"},
-		"a volume of nothing":                {func(s *infrav1.OpenStackMachineSpec) { s.Volumes[0].SizeGiB = -1 }, "sizeGiB"},
+		"a volume without a size":            {func(s *infrav1.OpenStackMachineSpec) { s.Volumes[0].SizeGiB = -1 }, "sizeGiB"},
 		"an unknown kind of virtual network": {func(s *infrav1.OpenStackMachineSpec) { s.Ports[0].VNICType = "x" }, "vnicType"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package qemu is the driver for virtual machines on the provider's own host, under QEMU. There is no cloud and
-// there are no credentials: it is for laptops, labs and bare hosts, and for trying images out.
+// Package qemu is the driver of virtual machines on the provider's own host, with QEMU. There is no cloud and there are no
+// credentials: it is for laptops, labs and bare hosts, and for tests of images.
 //
-// The four files are the same in every cloud: config.go, driver.go, instance.go, errors.go. The machines
-// themselves are package host.
+// The files are the same in every driver: config.go, driver.go, abilities.go, instance.go, errors.go. Package vm describes
+// the machines, package host runs them.
 package qemu
 
 import (
@@ -19,12 +19,12 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
-	"drover.io/infra-providers/qemu/host"
 	"drover.io/infra-providers/qemu/image"
+	"drover.io/infra-providers/qemu/vm"
 )
 
-// Config is what the host is asked for. Identity, addresses and time are filled in by the driver.
-type Config = host.Spec
+// Config is the configuration of one machine. The driver adds the identity, the addresses and the time.
+type Config = vm.Spec
 
 const mebibyte = 1 << 20
 
@@ -38,12 +38,12 @@ func NewConfig(machine *infrav1.QEMUMachine, zone, hostName string) (Config, err
 		Architecture: cmp.Or(spec.Architecture, "amd64"),
 		Acceleration: string(cmp.Or(spec.Acceleration, infrav1.QEMUAccelerationAuto)),
 		CPUs:         ptr.Deref(spec.CPUs, 2),
-		Image:        source(spec.Image.QEMUFile),
+		Image:        toSource(spec.Image.QEMUFile),
 		ImageFormat:  cmp.Or(spec.Image.Format, "qcow2"),
-		Kernel:       source(spec.Kernel.Image),
-		Initrd:       source(spec.Kernel.Initrd),
+		Kernel:       toSource(spec.Kernel.Image),
+		Initrd:       toSource(spec.Kernel.Initrd),
 		CommandLine:  spec.Kernel.CommandLine,
-		Firmware:     source(spec.Firmware),
+		Firmware:     toSource(spec.Firmware),
 		Bridge:       spec.Network.Bridge,
 		Grace:        time.Duration(ptr.Deref(spec.ShutdownGracePeriodSeconds, 60)) * time.Second,
 	}
@@ -69,15 +69,19 @@ func NewConfig(machine *infrav1.QEMUMachine, zone, hostName string) (Config, err
 		if err != nil {
 			return Config{}, invalid(fmt.Sprintf("spec.network.forwards[%d].hostAddress", i), "%q is not an address", f.HostAddress)
 		}
-		config.Forwards = append(config.Forwards, host.Forward{Protocol: cmp.Or(f.Protocol, "TCP"), Address: address, HostPort: f.HostPort, Port: f.Port})
+		config.Forwards = append(config.Forwards, vm.Forward{Protocol: cmp.Or(f.Protocol, "TCP"), Address: address, HostPort: f.HostPort, Port: f.Port})
 	}
 	return config, nil
 }
 
-func source(f infrav1.QEMUFile) image.Source {
+func toSource(f infrav1.QEMUFile) image.Source {
 	return image.Source{Path: f.Path, URL: f.URL, SHA256: f.SHA256}
 }
 
+// toAccount returns the account of a machine, which is always the host.
+func toAccount(*infrav1.QEMUMachine) driver.Account { return driver.Account{} }
+
+// invalid returns an InvalidConfigurationError of a field.
 func invalid(field, format string, args ...any) error {
 	return &driver.InvalidConfigurationError{Field: field, Err: fmt.Errorf(format, args...)}
 }

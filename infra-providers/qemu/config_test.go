@@ -17,8 +17,8 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/qemu"
-	"drover.io/infra-providers/qemu/host"
 	"drover.io/infra-providers/qemu/image"
+	"drover.io/infra-providers/qemu/vm"
 )
 
 func TestNewConfig(t *testing.T) {
@@ -50,7 +50,7 @@ func TestNewConfig(t *testing.T) {
 				Architecture: "arm64", Acceleration: "TCG", CPUs: 3, MemoryMiB: 1024,
 				Image: image.Source{URL: "http://a/b", SHA256: "00"}, ImageFormat: "raw", DiskBytes: 20 << 30, Disks: []int64{1 << 20, 2 << 20},
 				Kernel: image.Source{Path: "k"}, Initrd: image.Source{Path: "i"}, CommandLine: "quiet", Firmware: image.Source{Path: "f"},
-				Forwards: []host.Forward{{Protocol: "TCP", Address: netip.MustParseAddr("127.0.0.1"), HostPort: 2222, Port: 22}},
+				Forwards: []vm.Forward{{Protocol: "TCP", Address: netip.MustParseAddr("127.0.0.1"), HostPort: 2222, Port: 22}},
 			},
 		},
 	} {
@@ -83,7 +83,7 @@ func TestNewConfigRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			machine := small()
+			machine := newMachine()
 			if test.change != nil {
 				test.change(&machine.Spec)
 			}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/utils/ptr"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
@@ -17,11 +18,11 @@ import (
 	"drover.io/infra-providers/driver/drivertest"
 	"drover.io/infra-providers/qemu"
 	"drover.io/infra-providers/qemu/host"
-	"drover.io/infra-providers/qemu/standin"
+	"drover.io/infra-providers/qemu/qemufake"
 )
 
 func TestMain(m *testing.M) {
-	standin.Main()
+	qemufake.Main()
 	code := m.Run()
 	if cluster != nil {
 		_ = cluster.Stop()
@@ -31,22 +32,21 @@ func TestMain(m *testing.M) {
 
 const hostName = "lab-1"
 
-// TestConformance runs every rule against processes of the real QEMU where it is installed, and against the
-// stand-in's otherwise.
+// TestConformance runs the suite with processes of QEMU if it is installed, and otherwise with those of the fake.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	drivertest.Run(t, func(t *testing.T) drivertest.World[qemu.Config] {
-		machines := open(t, places(t, realQEMU()))
-		missing := config(t, small())
-		missing.Image.Path = "nowhere.raw"
-		unbridged := config(t, small())
+		machines := openHost(t, newOptions(t, realQEMU()))
+		missing := newConfig(t, newMachine())
+		missing.Image.Path = "none.raw"
+		unbridged := newConfig(t, newMachine())
 		unbridged.Bridge = "nobridge0"
 		return drivertest.World[qemu.Config]{
 			Driver:    connect(t, machines),
-			Config:    config(t, small()),
+			Config:    newConfig(t, newMachine()),
 			Invalid:   map[string]qemu.Config{"no such bridge": unbridged},
 			NoImage:   map[string]qemu.Config{"no such image": missing},
-			ImageOf:   func(made driver.Instance) string { return booted(machines, made) },
+			ImageOf:   func(created driver.Instance) string { return imageOf(machines, created) },
 			Reconnect: func() driver.Driver[qemu.Config] { return connect(t, machines) },
 			Leftovers: func() []string { return leftovers(machines) },
 		}
@@ -62,8 +62,8 @@ func realQEMU() bool {
 	return true
 }
 
-// places are folders for a host with one image that boots nothing. Their paths are short enough for a socket.
-func places(t *testing.T, real bool) host.Options {
+// newOptions returns folders of a host with one empty image. Their paths are short enough for a socket.
+func newOptions(t *testing.T, real bool) host.Options {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "drover-qemu-")
 	if err != nil {
@@ -80,26 +80,26 @@ func places(t *testing.T, real bool) host.Options {
 	}
 	if !real {
 		options.Programs = folder
-		if err := standin.Programs(folder); err != nil {
+		if err := qemufake.Programs(folder); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return options
 }
 
-// open opens a host and, when the test ends, deletes whatever it still has.
-func open(t *testing.T, options host.Options) *host.Host {
+// openHost opens a host and deletes its machines when the test ends.
+func openHost(t *testing.T, options host.Options) *host.Host {
 	t.Helper()
 	machines, err := host.Open(options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { finish(t, machines) })
+	t.Cleanup(func() { deleteAll(t, machines) })
 	return machines
 }
 
-// finish deletes whatever a host has and closes it.
-func finish(t *testing.T, machines *host.Host) {
+// deleteAll deletes all machines of a host and closes it.
+func deleteAll(t *testing.T, machines *host.Host) {
 	t.Helper()
 	for _, m := range machines.List() {
 		if err := machines.Delete(m.ID); err != nil {
@@ -117,8 +117,8 @@ func finish(t *testing.T, machines *host.Host) {
 	}
 }
 
-func booted(machines *host.Host, made driver.Instance) string {
-	known, _ := machines.Get(made.ID)
+func imageOf(machines *host.Host, created driver.Instance) string {
+	known, _ := machines.Get(created.ID)
 	return known.Image.Path
 }
 
@@ -129,7 +129,7 @@ func leftovers(machines *host.Host) (left []string) {
 	return left
 }
 
-func small() *infrav1.QEMUMachine {
+func newMachine() *infrav1.QEMUMachine {
 	return &infrav1.QEMUMachine{Spec: infrav1.QEMUMachineSpec{
 		Acceleration:               infrav1.QEMUAccelerationTCG,
 		CPUs:                       ptr.To[int32](1),
@@ -148,11 +148,32 @@ func connect(t *testing.T, machines *host.Host) driver.Driver[qemu.Config] {
 	return connected
 }
 
-func config(t *testing.T, machine *infrav1.QEMUMachine) qemu.Config {
+func newConfig(t *testing.T, machine *infrav1.QEMUMachine) qemu.Config {
 	t.Helper()
 	config, err := qemu.NewConfig(machine, "", hostName)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return config
+}
+
+// TestTagKeepsTheUID: the identity of a machine may lack its UID.
+func TestTagKeepsTheUID(t *testing.T) {
+	t.Parallel()
+	d := connect(t, openHost(t, newOptions(t, false)))
+	id := driver.Identity{UID: "u", Name: "m", Owner: driver.Owner{UID: "c", Namespace: "n", Name: "home"}}
+	created, err := d.Create(t.Context(), driver.Request[qemu.Config]{Identity: id, Config: newConfig(t, newMachine())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	withoutUID := id
+	withoutUID.UID, withoutUID.ProviderID = "", created.ProviderID
+	if err := d.(driver.Tagger).Tag(t.Context(), withoutUID); err != nil {
+		t.Fatal(err)
+	}
+	got, err := d.Get(t.Context(), id)
+	id.ProviderID = created.ProviderID
+	if diff := cmp.Diff(id, got.Identity); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
 }

@@ -9,11 +9,12 @@ import (
 
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/qemu/host"
+	"drover.io/infra-providers/qemu/vm"
 )
 
-// toError gives an error of the host the kind that the generic code acts on. Anything else may pass.
+// toError converts an error of the host. Any other error is transient.
 func toError(err error) error {
-	field, isField := errors.AsType[*host.FieldError](err)
+	field, isField := errors.AsType[*vm.FieldError](err)
 	switch {
 	case err == nil:
 		return nil

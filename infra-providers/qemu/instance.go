@@ -16,12 +16,15 @@ import (
 	"drover.io/infra-providers/qemu/host"
 )
 
-const scheme = "qemu:///"
+const providerIDPrefix = "qemu:///"
 
-// providerID is what the Node carries too. The machine's ID is unique over all hosts.
-func providerID(hostName, id string) string { return scheme + hostName + "/" + id }
+// When a machine that starts or stops is read again.
+const pendingPollInterval, stoppingPollInterval = 5 * time.Second, time.Second
 
-// instanceID derives the machine's ID from the identity, which is what makes creation idempotent.
+// providerID is also that of the Node. The machine's ID is unique over all hosts.
+func providerID(hostName, id string) string { return providerIDPrefix + hostName + "/" + id }
+
+// instanceID derives the machine's ID from the identity, which makes the creation idempotent.
 func instanceID(id driver.Identity) string {
 	if id.ProviderID != "" {
 		return path.Base(id.ProviderID)
@@ -29,69 +32,66 @@ func instanceID(id driver.Identity) string {
 	return "vm-" + string(id.UID)
 }
 
-// otherHost is the host that a provider ID names, unless that is ours. A provider that looked only at its own
-// machines would take those of another host for gone.
-func otherHost(id driver.Identity, ours string) string {
-	named, found := strings.CutPrefix(id.ProviderID, scheme)
-	if !found || path.Dir(named) == ours {
+// otherHost returns the host in a provider ID, unless it is this one. Without it a provider would report the machines of
+// another host as not found.
+func otherHost(id driver.Identity, hostName string) string {
+	named, found := strings.CutPrefix(id.ProviderID, providerIDPrefix)
+	if !found || path.Dir(named) == hostName {
 		return ""
 	}
 	return path.Dir(named)
 }
 
-// hardwareAddress derives an address of QEMU's range from the ID, so that it stays the same over restarts.
-func hardwareAddress(id string) string {
+// macAddress derives an address in QEMU's range from the ID, so that it is the same after a restart.
+func macAddress(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return net.HardwareAddr{0x52, 0x54, 0x00, sum[0], sum[1], sum[2]}.String()
 }
 
-// owned converts a machine that must belong to an identity.
-func (d *Driver) owned(found host.Machine, id driver.Identity) (driver.Instance, error) {
-	instance := d.toInstance(found)
-	if err := id.Check(instance.Identity); err != nil {
-		return driver.Instance{}, err
-	}
-	return instance, nil
-}
-
+// toInstance converts a machine.
 func (d *Driver) toInstance(found host.Machine) driver.Instance {
 	identity, _ := driver.FromTags(found.Tags)
 	identity.ProviderID = found.ProviderID
-	state, poll := toState(found.Phase)
-	var addresses, reported []clusterv1.MachineAddress
-	address := clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: found.Address}
-	switch {
-	case found.Address == "":
-	case found.Bridge != "":
-		// The host's neighbour table has what the guest announces, which may be the address of another machine.
-		reported = append(reported, address)
-	default:
-		addresses = append(addresses, address)
-	}
+	state, pollAfter := toState(found.Phase)
+	addresses, reported := toAddresses(found)
 	return driver.Instance{
 		ID:            found.ID,
 		ProviderID:    found.ProviderID,
 		Identity:      identity,
 		State:         state,
-		Addresses:     append(addresses, clusterv1.MachineAddress{Type: clusterv1.MachineHostName, Address: found.Hostname}),
+		Addresses:     addresses,
 		Reported:      reported,
 		FailureDomain: d.hostName,
 		Created:       found.Created,
 		Message:       found.Message,
-		PollAfter:     poll,
+		PollAfter:     pollAfter,
 	}
 }
 
-// toState translates a phase. Changes are told; the pause is for a caller that missed one.
+// toAddresses returns the addresses that the host assigned and those that the guest reports. On a bridge, the host's
+// neighbour table has the address that the guest announces, which may be that of another machine.
+func toAddresses(found host.Machine) (assigned, reported []clusterv1.MachineAddress) {
+	internal := clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: found.Address}
+	switch {
+	case found.Address == "":
+	case found.Bridge != "":
+		reported = append(reported, internal)
+	default:
+		assigned = append(assigned, internal)
+	}
+	return append(assigned, clusterv1.MachineAddress{Type: clusterv1.MachineHostName, Address: found.Hostname}), reported
+}
+
+// toState converts a phase, and returns when to read the machine again in case the caller missed a notification.
 func toState(phase host.Phase) (driver.State, time.Duration) {
 	switch phase {
 	case host.Running:
 		return driver.Running, 0
 	case host.Stopped:
 		return driver.Stopped, 0
-	case host.Ending:
-		return driver.Stopping, time.Second
+	case host.Deleting:
+		return driver.Stopping, stoppingPollInterval
 	default:
-		return driver.Pending, 5 * time.Second
+		return driver.Pending, pendingPollInterval
 	}
 }

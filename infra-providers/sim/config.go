@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sim is the driver of the simulated cloud: machines without virtual machines, whose hosts take
-// their bootstrap data seriously. It is for trying Drover out, for tests and for measuring at scale.
+// Package sim is the driver of the simulated cloud: machines without virtual machines, whose simulated hosts join by their
+// bootstrap data. It is for first steps with Drover, for tests and for measurements at scale.
 //
-// The four files are the same in every cloud: config.go, driver.go, instance.go, errors.go. The cloud
-// itself is package hypervisor.
+// The files are the same in every driver: config.go, driver.go, abilities.go, instance.go, errors.go. The cloud is package
+// hypervisor.
 package sim
 
 import (
@@ -24,10 +24,13 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// defaultZone is the zone of machines for which nobody chose one.
+// defaultZone is the zone of machines without one.
 const defaultZone = "zone-a"
 
-// Config is what the simulated cloud is asked for.
+// defaultInstanceType is the instance type of machines without one.
+const defaultInstanceType = "small"
+
+// Config is the configuration of one instance.
 type Config struct {
 	InstanceType string
 	Size         driver.Size
@@ -36,7 +39,7 @@ type Config struct {
 	Faults       infrav1.SimFaults
 }
 
-// sizes are the instance types there are.
+// sizes are the instance types.
 var sizes = map[string]driver.Size{
 	"small":      size("2", "4Gi", "amd64"),
 	"medium":     size("4", "8Gi", "amd64"),
@@ -60,17 +63,23 @@ func size(cpu, memory, architecture string) driver.Size {
 // NewConfig decodes, defaults and validates the spec of a machine.
 func NewConfig(machine *infrav1.SimMachine, zone string) (Config, error) {
 	spec := machine.Spec
-	kind := cmp.Or(spec.InstanceType, "small")
-	known, ok := sizes[kind]
+	instanceType := cmp.Or(spec.InstanceType, defaultInstanceType)
+	known, ok := sizes[instanceType]
 	if !ok {
 		types := strings.Join(slices.Sorted(maps.Keys(sizes)), ", ")
-		return Config{}, &driver.InvalidConfigurationError{Field: "spec.instanceType", Err: fmt.Errorf("%q is not one of %s", kind, types)}
+		return Config{}, &driver.InvalidConfigurationError{Field: "spec.instanceType", Err: fmt.Errorf("%q is not one of %s", instanceType, types)}
 	}
 	return Config{
-		InstanceType: kind,
+		InstanceType: instanceType,
 		Size:         known,
 		Zone:         cmp.Or(zone, spec.Zone, defaultZone),
 		BootDelay:    time.Duration(ptr.Deref(spec.BootDelaySeconds, 0)) * time.Second,
 		Faults:       spec.Faults,
 	}, nil
 }
+
+// toAccount returns the account of a machine, which is always the hypervisor.
+func toAccount(*infrav1.SimMachine) driver.Account { return driver.Account{} }
+
+// toPlace returns the instance type and the zone, which may lack capacity.
+func toPlace(config Config) (instanceType, zone string) { return config.InstanceType, config.Zone }

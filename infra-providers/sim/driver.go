@@ -19,7 +19,7 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=simmachinetemplates,verbs=get;list;watch
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=simmachinetemplates/status,verbs=patch
 
-// Cloud describes the simulated cloud that runs on a hypervisor. It needs no credentials and has no regions.
+// Cloud returns the description of the simulated cloud of a hypervisor. It needs no credentials and has no regions.
 func Cloud(on *hypervisor.Hypervisor) driver.Cloud[*infrav1.SimMachine, Config] {
 	return driver.Cloud[*infrav1.SimMachine, Config]{
 		Name:           "sim",
@@ -27,21 +27,21 @@ func Cloud(on *hypervisor.Hypervisor) driver.Cloud[*infrav1.SimMachine, Config] 
 		NewMachineList: func() driver.MachineList { return &infrav1.SimMachineList{} },
 		NewTemplate:    func() driver.Template[*infrav1.SimMachine] { return &infrav1.SimMachineTemplate{} },
 		Config:         NewConfig,
-		Place:          func(c Config) (string, string) { return c.InstanceType, c.Zone },
+		Place:          toPlace,
 		NoCredentials:  true,
-		Account:        func(*infrav1.SimMachine) driver.Account { return driver.Account{} },
+		Account:        toAccount,
 		Connect: func(context.Context, driver.Account, driver.Credentials) (driver.Driver[Config], error) {
-			return &Driver{cloud: on}, nil
+			return &Driver{api: on}, nil
 		},
 	}
 }
 
 // Driver implements driver.Driver, driver.AccountIdentifier, driver.Sizer, driver.Tagger, driver.Restarter and
 // driver.Notifier.
-type Driver struct{ cloud cloud }
+type Driver struct{ api api }
 
-// cloud is what is used of the hypervisor.
-type cloud interface {
+// api lists the calls of the hypervisor in use.
+type api interface {
 	Name() string
 	Create(spec hypervisor.Spec, userData []byte) (hypervisor.Instance, error)
 	Get(id string) (hypervisor.Instance, bool)
@@ -50,11 +50,6 @@ type cloud interface {
 	List() []hypervisor.Instance
 	Tag(id string, tags map[string]string) error
 	Notify(changed func(hypervisor.Instance))
-}
-
-// AccountID implements driver.AccountIdentifier: the hypervisor's state directory is the account.
-func (d *Driver) AccountID(ctx context.Context) (string, error) {
-	return "sim/" + d.cloud.Name(), ctx.Err()
 }
 
 // Create implements driver.Driver.
@@ -66,7 +61,7 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[Config]) (driver
 		return driver.Instance{}, err
 	}
 	id := instanceID(req.Identity)
-	made, err := d.cloud.Create(hypervisor.Spec{
+	created, err := d.api.Create(hypervisor.Spec{
 		ID:           id,
 		ProviderID:   providerID(req.Config.Zone, id),
 		Hostname:     req.Identity.Name,
@@ -82,7 +77,7 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[Config]) (driver
 	if err != nil {
 		return driver.Instance{}, err
 	}
-	return owned(made, req.Identity)
+	return req.Identity.Checked(toInstance(created))
 }
 
 // Get implements driver.Driver.
@@ -90,11 +85,11 @@ func (d *Driver) Get(ctx context.Context, id driver.Identity) (driver.Instance, 
 	if err := ctx.Err(); err != nil {
 		return driver.Instance{}, err
 	}
-	found, ok := d.cloud.Get(instanceID(id))
+	found, ok := d.api.Get(instanceID(id))
 	if !ok {
 		return driver.Instance{}, &driver.NotFoundError{What: "instance " + instanceID(id)}
 	}
-	return owned(found, id)
+	return id.Checked(toInstance(found))
 }
 
 // Delete implements driver.Driver.
@@ -106,22 +101,13 @@ func (d *Driver) Delete(ctx context.Context, id driver.Identity) error {
 	if err != nil {
 		return err
 	}
-	return d.cloud.Delete(instanceID(id))
-}
-
-// Restart implements driver.Restarter. The instance stays Running while its host boots again.
-func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
-	found, err := driver.Restartable(d.Get(ctx, id))
-	if err != nil {
-		return err
-	}
-	return d.cloud.Restart(found.ID)
+	return d.api.Delete(instanceID(id))
 }
 
 // List implements driver.Driver.
 func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Instance, error] {
 	return func(yield func(driver.Instance, error) bool) {
-		for _, found := range d.cloud.List() {
+		for _, found := range d.api.List() {
 			if err := ctx.Err(); err != nil {
 				yield(driver.Instance{}, err)
 				return
@@ -135,24 +121,4 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 			}
 		}
 	}
-}
-
-// Size implements driver.Sizer.
-func (d *Driver) Size(_ context.Context, config Config) (driver.Size, error) {
-	return config.Size, nil
-}
-
-// Tag implements driver.Tagger.
-func (d *Driver) Tag(ctx context.Context, id driver.Identity) error {
-	found, err := d.Get(ctx, id)
-	if err != nil {
-		return err
-	}
-	id.UID = found.Identity.UID
-	return d.cloud.Tag(found.ID, id.Tags())
-}
-
-// Notify implements driver.Notifier.
-func (d *Driver) Notify(changed func(driver.Identity)) {
-	d.cloud.Notify(func(instance hypervisor.Instance) { changed(toInstance(instance).Identity) })
 }

@@ -18,10 +18,10 @@ import (
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	drivertest.Run(t, func(t *testing.T) drivertest.World[sim.Config] { return world(t, open(t)) })
+	drivertest.Run(t, func(t *testing.T) drivertest.World[sim.Config] { return newWorld(t, openHypervisor(t)) })
 }
 
-func open(t *testing.T) *hypervisor.Hypervisor {
+func openHypervisor(t *testing.T) *hypervisor.Hypervisor {
 	t.Helper()
 	hosts, err := hypervisor.Open(t.TempDir())
 	if err != nil {
@@ -35,11 +35,11 @@ func open(t *testing.T) *hypervisor.Hypervisor {
 	return hosts
 }
 
-func world(t *testing.T, hosts *hypervisor.Hypervisor) drivertest.World[sim.Config] {
+func newWorld(t *testing.T, hosts *hypervisor.Hypervisor) drivertest.World[sim.Config] {
 	t.Helper()
 	return drivertest.World[sim.Config]{
 		Driver:    connect(t, hosts),
-		Config:    config(t, &infrav1.SimMachine{}),
+		Config:    newConfig(t, &infrav1.SimMachine{}),
 		Reconnect: func() driver.Driver[sim.Config] { return connect(t, hosts) },
 		Leftovers: func() (left []string) {
 			for _, instance := range hosts.List() {
@@ -50,7 +50,7 @@ func world(t *testing.T, hosts *hypervisor.Hypervisor) drivertest.World[sim.Conf
 	}
 }
 
-func TestFaultsAreTheirKinds(t *testing.T) {
+func TestToError(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		faults infrav1.SimFaults
@@ -69,7 +69,7 @@ func TestFaultsAreTheirKinds(t *testing.T) {
 			defer hosts.Close() //nolint:errcheck // nothing runs
 			req := driver.Request[sim.Config]{
 				Identity: driver.Identity{UID: "u", Name: "m"},
-				Config:   config(t, &infrav1.SimMachine{Spec: infrav1.SimMachineSpec{Faults: test.faults}}),
+				Config:   newConfig(t, &infrav1.SimMachine{Spec: infrav1.SimMachineSpec{Faults: test.faults}}),
 			}
 			if _, err := connect(t, hosts).Create(t.Context(), req); !test.is(err) {
 				t.Errorf("got %v", err)
@@ -88,14 +88,14 @@ func TestNewConfig(t *testing.T) {
 		zone string
 		want [2]string
 	}{
-		"defaults everything":                  {infrav1.SimMachineSpec{}, "", [2]string{"small", "zone-a"}},
-		"takes the zone of the spec":           {infrav1.SimMachineSpec{Zone: "zone-b"}, "", [2]string{"small", "zone-b"}},
-		"prefers the Machine's failure domain": {infrav1.SimMachineSpec{Zone: "zone-b"}, "zone-c", [2]string{"small", "zone-c"}},
-		"takes the type of the spec":           {infrav1.SimMachineSpec{InstanceType: "large"}, "", [2]string{"large", "zone-a"}},
+		"defaults everything":                       {infrav1.SimMachineSpec{}, "", [2]string{"small", "zone-a"}},
+		"uses the zone of the spec":                 {infrav1.SimMachineSpec{Zone: "zone-b"}, "", [2]string{"small", "zone-b"}},
+		"prefers the failure domain of the Machine": {infrav1.SimMachineSpec{Zone: "zone-b"}, "zone-c", [2]string{"small", "zone-c"}},
+		"uses the type of the spec":                 {infrav1.SimMachineSpec{InstanceType: "large"}, "", [2]string{"large", "zone-a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := config(t, &infrav1.SimMachine{Spec: test.spec})
+			got := newConfig(t, &infrav1.SimMachine{Spec: test.spec})
 			if test.zone != "" {
 				var err error
 				if got, err = sim.NewConfig(&infrav1.SimMachine{Spec: test.spec}, test.zone); err != nil {
@@ -126,11 +126,32 @@ func connect(t *testing.T, hosts *hypervisor.Hypervisor) driver.Driver[sim.Confi
 	return connected
 }
 
-func config(t *testing.T, machine *infrav1.SimMachine) sim.Config {
+func newConfig(t *testing.T, machine *infrav1.SimMachine) sim.Config {
 	t.Helper()
 	config, err := sim.NewConfig(machine, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return config
+}
+
+// TestTagKeepsTheUID: the identity of a machine may lack its UID.
+func TestTagKeepsTheUID(t *testing.T) {
+	t.Parallel()
+	d := connect(t, openHypervisor(t))
+	id := driver.Identity{UID: "u", Name: "m", Owner: driver.Owner{UID: "c", Namespace: "n", Name: "home"}}
+	created, err := d.Create(t.Context(), driver.Request[sim.Config]{Identity: id, Config: newConfig(t, &infrav1.SimMachine{})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	withoutUID := id
+	withoutUID.UID, withoutUID.ProviderID = "", created.ProviderID
+	if err := d.(driver.Tagger).Tag(t.Context(), withoutUID); err != nil {
+		t.Fatal(err)
+	}
+	got, err := d.Get(t.Context(), id)
+	id.ProviderID = created.ProviderID
+	if diff := cmp.Diff(id, got.Identity); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
 }

@@ -11,8 +11,8 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// toError returns the failure that the machine's faults ask for. The simulated cloud itself fails only
-// when its state directory does, which may pass.
+// toError returns the error of the machine's simulated faults, or nil. Other errors come from the state directory and are
+// transient.
 func toError(config Config) error {
 	faults := config.Faults
 	switch {

@@ -14,11 +14,11 @@ import (
 func TestFaultInjection(t *testing.T) {
 	t.Parallel()
 	faulttest.Run(t, func(t *testing.T, _ *faulttest.Rand) faulttest.World[*infrav1.SimMachine, sim.Config] {
-		hosts := open(t)
+		hosts := openHypervisor(t)
 		return faulttest.World[*infrav1.SimMachine, sim.Config]{
 			Cloud:   sim.Cloud(hosts),
 			Machine: func() *infrav1.SimMachine { return &infrav1.SimMachine{} },
-			Hooks:   world(t, hosts),
+			Hooks:   newWorld(t, hosts),
 		}
 	})
 }

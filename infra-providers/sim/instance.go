@@ -13,10 +13,12 @@ import (
 	"drover.io/infra-providers/sim/hypervisor"
 )
 
-// providerID is what the host's Node carries too. The instance's ID is unique over all zones.
-func providerID(zone, id string) string { return "sim:///" + zone + "/" + id }
+const providerIDPrefix = "sim:///"
 
-// instanceID derives the instance's ID from the identity, which is what makes creation idempotent.
+// providerID is also that of the Node. The instance's ID is unique over all zones.
+func providerID(zone, id string) string { return providerIDPrefix + zone + "/" + id }
+
+// instanceID derives the instance's ID from the identity, which makes the creation idempotent.
 func instanceID(id driver.Identity) string {
 	if id.ProviderID != "" {
 		return path.Base(id.ProviderID)
@@ -24,35 +26,35 @@ func instanceID(id driver.Identity) string {
 	return "sim-" + string(id.UID)
 }
 
-// owned converts an instance that must belong to an identity.
-func owned(found hypervisor.Instance, id driver.Identity) (driver.Instance, error) {
-	instance := toInstance(found)
-	if err := id.Check(instance.Identity); err != nil {
-		return driver.Instance{}, err
-	}
-	return instance, nil
-}
-
+// toInstance converts an instance.
 func toInstance(found hypervisor.Instance) driver.Instance {
 	identity, _ := driver.FromTags(found.Tags)
 	identity.ProviderID = found.ProviderID
-	state := driver.Pending
-	if found.Running {
-		state = driver.Running
-	}
 	return driver.Instance{
-		ID:         found.ID,
-		ProviderID: found.ProviderID,
-		Identity:   identity,
-		State:      state,
-		Addresses: []clusterv1.MachineAddress{
-			{Type: clusterv1.MachineInternalIP, Address: found.InternalIP},
-			{Type: clusterv1.MachineHostName, Address: found.Hostname},
-		},
+		ID:            found.ID,
+		ProviderID:    found.ProviderID,
+		Identity:      identity,
+		State:         toState(found),
+		Addresses:     toAddresses(found),
 		FailureDomain: found.Zone,
 		Created:       found.Created,
 		PollAfter:     found.BootsIn,
 		Guest:         &driver.Guest{Joined: found.Joined, Failed: found.Failed, Message: found.Message},
+	}
+}
+
+// toState converts the state of an instance.
+func toState(found hypervisor.Instance) driver.State {
+	if found.Running {
+		return driver.Running
+	}
+	return driver.Pending
+}
+
+func toAddresses(found hypervisor.Instance) []clusterv1.MachineAddress {
+	return []clusterv1.MachineAddress{
+		{Type: clusterv1.MachineInternalIP, Address: found.InternalIP},
+		{Type: clusterv1.MachineHostName, Address: found.Hostname},
 	}
 }
 

@@ -13,11 +13,54 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/vsphere/setup"
+	"drover.io/infra-providers/vsphere/vcenter"
 )
 
 var errTagging = errors.New("the new record is being written")
 
-// Restart implements driver.Restarter. It starts the task and leaves it to itself.
+// AccountID implements driver.AccountIdentifier: the vCenter, by the UUID that it was installed with.
+func (d *Driver) AccountID(ctx context.Context) (string, error) {
+	client, err := d.session.Client(ctx)
+	if err != nil {
+		return "", toError(err, Config{})
+	}
+	id := client.ServiceContent.About.InstanceUuid
+	if id == "" {
+		return "", errors.New("the server does not report the UUID of a vCenter: it may be a host without one")
+	}
+	return vcenter.ID(id), nil
+}
+
+// Provision implements driver.Provisioner: the next step that is written into the virtual machine, or the clone again
+// after it failed.
+func (d *Driver) Provision(ctx context.Context, id driver.Identity) (driver.Instance, error) {
+	found, err := d.provision(ctx, id)
+	return found, toError(err, Config{})
+}
+
+func (d *Driver) provision(ctx context.Context, id driver.Identity) (driver.Instance, error) {
+	client, err := d.session.Client(ctx)
+	if err != nil {
+		return driver.Instance{}, err
+	}
+	s, err := d.observe(ctx, client, id)
+	switch {
+	case err != nil:
+		return driver.Instance{}, err
+	case s.retry != nil:
+		return d.startClone(ctx, client, s.retry.request)
+	case !s.instance.StepDue || s.instance.State == driver.Stopping:
+		return s.instance, nil
+	}
+	progress, err := d.steps.Next(ctx, client, *s.vm, setup.Up)
+	if err != nil {
+		return driver.Instance{}, err
+	}
+	return toInstance(*s.vm, s.instance.Identity, false, progress), nil
+}
+
+// Restart implements driver.Restarter. It starts the task and does not wait for its end.
 func (d *Driver) Restart(ctx context.Context, id driver.Identity) error {
 	return toError(d.reset(ctx, id), Config{})
 }
@@ -53,13 +96,13 @@ func (d *Driver) Size(_ context.Context, config Config) (driver.Size, error) {
 	return driver.Size{Capacity: capacity, Architecture: "amd64", OperatingSystem: "linux"}, nil
 }
 
-// FindImage implements driver.ImageFinder: the template, which does not say for which architecture it is.
+// FindImage implements driver.ImageFinder: the template. Its architecture is not known.
 func (d *Driver) FindImage(ctx context.Context, config Config) (driver.Image, error) {
-	found, err := d.session.Template(ctx, config.Wish)
+	found, err := d.session.Template(ctx, config.References)
 	if err != nil {
 		return driver.Image{}, toError(err, config)
 	}
-	if err := cloneable(found); err != nil {
+	if err := checkTemplate(found); err != nil {
 		return driver.Image{}, err
 	}
 	return driver.Image{ID: found.Template.Reference().Value}, nil
@@ -82,9 +125,9 @@ func (d *Driver) tag(ctx context.Context, id driver.Identity) error {
 			return err
 		}
 		if !ok {
-			return d.untaggable(ctx, client, id)
+			return d.explainMissing(ctx, client, id)
 		}
-		full, found, err := read(vm)
+		full, found, err := parse(vm)
 		if err != nil {
 			return err
 		}
@@ -102,12 +145,12 @@ func (d *Driver) tag(ctx context.Context, id driver.Identity) error {
 	return errTagging
 }
 
-// untaggable says why there is no virtual machine to tag.
-func (d *Driver) untaggable(ctx context.Context, client *vim25.Client, id driver.Identity) error {
+// explainMissing returns why there is no virtual machine to tag.
+func (d *Driver) explainMissing(ctx context.Context, client *vim25.Client, id driver.Identity) error {
 	if under, ok := d.clones.Get(instanceID(id)); ok && under.Task != nil {
 		return errTagging
 	}
-	_, ok, err := d.appeared(ctx, client, id)
+	_, ok, err := d.findAfterUnknownClones(ctx, client, id)
 	switch {
 	case err != nil:
 		return err

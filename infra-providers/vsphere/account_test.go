@@ -9,8 +9,8 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// TestTheAccountIsTheVCenter: what a machine remembers must not change with an address or a user.
-func TestTheAccountIsTheVCenter(t *testing.T) {
+// TestAccountID: what a machine remembers must not change with an address or a user.
+func TestAccountID(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	got, err := any(w.connect()).(driver.AccountIdentifier).AccountID(t.Context())

@@ -16,9 +16,9 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// TestMachinesKeepApart follows a rule from its birth with the second machine to its end with the last but
+// TestAntiAffinityRule follows a rule from its birth with the second machine to its end with the last but
 // one.
-func TestMachinesKeepApart(t *testing.T) {
+func TestAntiAffinityRule(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d := w.connect()
@@ -50,9 +50,9 @@ func TestMachinesKeepApart(t *testing.T) {
 	}
 }
 
-// TestRulesOfClustersStayApart: names of namespaces and Clusters have hyphens, and another management cluster has the
+// TestRulesOfClustersAreSeparate: names of namespaces and Clusters have hyphens, and another management cluster has the
 // same ones. No rule is shared with a Cluster that another tenant chose the name of.
-func TestRulesOfClustersStayApart(t *testing.T) {
+func TestRulesOfClustersAreSeparate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d := w.connect()
@@ -73,8 +73,8 @@ func TestRulesOfClustersStayApart(t *testing.T) {
 	}
 }
 
-// TestManyMachinesJoinAtOnce: rules are read, changed and written back, so races would lose members.
-func TestManyMachinesJoinAtOnce(t *testing.T) {
+// TestMachinesJoinARuleConcurrently: rules are read, changed and written back, so races would lose members.
+func TestMachinesJoinARuleConcurrently(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d := w.connect()
@@ -89,7 +89,7 @@ func TestManyMachinesJoinAtOnce(t *testing.T) {
 				return
 			}
 			until(t, "running worker-"+n, func() bool {
-				found, err := d.Get(t.Context(), identity(n))
+				found, err := d.Provision(t.Context(), identity(n))
 				return err == nil && found.State == driver.Running
 			})
 		})
@@ -98,7 +98,7 @@ func TestManyMachinesJoinAtOnce(t *testing.T) {
 	w.wantRule("drover-team-home-web-0a0b0c0d", want)
 }
 
-func TestAVMGroupIsJoinedAndLeft(t *testing.T) {
+func TestVMGroup(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d, id := w.connect(), identity("1")
@@ -127,8 +127,8 @@ func TestAVMGroupIsJoinedAndLeft(t *testing.T) {
 	}
 }
 
-// TestFailureDomainsArePlaces: a zone is a compute cluster, or what the machine says it is.
-func TestFailureDomainsArePlaces(t *testing.T) {
+// TestFailureDomains: a zone is a compute cluster, or what the machine says it is.
+func TestFailureDomains(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d := w.connect()

@@ -3,10 +3,11 @@
 
 // Package vsphere is the driver of VMware vSphere: virtual machines cloned from templates by a vCenter.
 //
-// The four files are the same in every cloud: config.go, driver.go, instance.go, errors.go. Beside them
-// package vcenter keeps the sessions and reads, package clone writes what a clone is to be, package
-// guestinfo what its guest is told, package setup takes it from clone to running and away again, and
-// package flight remembers the tasks under way.
+// Five files are the same in every cloud: config.go, driver.go, abilities.go, instance.go, errors.go. observe.go reads
+// how a virtual machine and its tasks stand, and clone.go starts clones. Package vcenter keeps the sessions and reads,
+// package clone writes the specification of a clone, package guestinfo the data for its guest, package setup takes the
+// steps from a clone to a virtual machine that runs and those that remove it, and package tasks records the tasks under
+// way.
 package vsphere
 
 import (
@@ -28,10 +29,10 @@ import (
 
 // Config is what vSphere is asked for.
 type Config struct {
-	Zone     string
-	Wish     vcenter.Wish
-	Shape    clone.Shape
-	Hardware int32
+	Zone       string
+	References vcenter.References
+	Shape      clone.Shape
+	Hardware   int32
 	// AntiAffinityGroup names the machines of one Cluster that keep apart.
 	AntiAffinityGroup string
 }
@@ -46,7 +47,7 @@ func NewConfig(machine *infrav1.VSphereMachine, zone string) (Config, error) {
 	linked := spec.CloneMode == infrav1.VSphereLinkedClone
 	config := Config{
 		Zone: zone,
-		Wish: vcenter.Wish{
+		References: vcenter.References{
 			VSpherePlacement: placement,
 			Template:         spec.Template,
 			Snapshot:         spec.Snapshot,
@@ -97,7 +98,7 @@ func place(spec infrav1.VSphereMachineSpec, zone string) (infrav1.VSpherePlaceme
 	return placement, fmt.Errorf("the Machine's failure domain %q is none of %s", zone, strings.Join(known, ", "))
 }
 
-// merge lets a domain win. What it sets of the compute side or of the storage side replaces that side as a
+// merge overrides the own placement by that of a domain. What it sets of the compute side or of the storage side replaces that side as a
 // whole, so that a pool of one cluster is never looked for in another.
 func merge(own, domain infrav1.VSpherePlacement) infrav1.VSpherePlacement {
 	merged := own
@@ -127,8 +128,8 @@ func bare(pool string) string {
 // mostCredential is how many bytes each part of the credentials may have.
 const mostCredential = 64 << 10
 
-// accountOf returns where a machine lives: a datacenter, and a server if the spec names one.
-func accountOf(machine *infrav1.VSphereMachine) driver.Account {
+// toAccount returns the account of a machine: a datacenter, and a server if the spec names one.
+func toAccount(machine *infrav1.VSphereMachine) driver.Account {
 	return driver.Account{SecretName: machine.Spec.CredentialsSecretName, Endpoint: machine.Spec.Server, Region: machine.Spec.Datacenter}
 }
 
@@ -196,8 +197,8 @@ func check(found vcenter.Account, source string) error {
 	return nil
 }
 
-// guest returns the advanced parameters that carry user data.
-func guest(req driver.Request[Config]) (map[string]string, error) {
+// userDataValues returns the advanced parameters that hold the user data.
+func userDataValues(req driver.Request[Config]) (map[string]string, error) {
 	if field, err := guestinfo.Check(req.Format, req.Config.Shape.Networks); err != nil {
 		return nil, &driver.InvalidConfigurationError{Field: field, Err: err}
 	}
@@ -208,22 +209,22 @@ func guest(req driver.Request[Config]) (map[string]string, error) {
 	return values, nil
 }
 
-// specify writes the clone's specification, with its record and plan in it.
-func specify(what cloning, place vcenter.Place, values map[string]string) (types.VirtualMachineCloneSpec, error) {
-	id, config := what.request.Identity, what.request.Config
-	record := setup.Record{Tags: id.Tags(), Created: what.created, Zone: config.Zone, Group: config.Wish.VMGroup}
+// toCloneSpec returns the specification of a clone, with its record and plan in it.
+func toCloneSpec(asked cloneRequest, place vcenter.Place, values map[string]string) (types.VirtualMachineCloneSpec, error) {
+	id, config := asked.request.Identity, asked.request.Config
+	record := setup.Record{Tags: id.Tags(), Created: asked.created, Zone: config.Zone, Group: config.References.VMGroup}
 	if config.AntiAffinityGroup != "" {
 		record.Rule = setup.RuleName(id.Owner, config.AntiAffinityGroup)
 	}
-	stands, err := setup.Values(record, setup.Plan{
+	written, err := setup.Values(record, setup.Plan{
 		UUID:           instanceID(id),
 		Name:           id.Name,
-		ProviderID:     scheme + instanceID(id),
+		ProviderID:     providerIDPrefix + instanceID(id),
 		CPUs:           config.Shape.CPUs,
 		CoresPerSocket: config.Shape.CoresPerSocket,
 		MemoryMiB:      config.Shape.MemoryMiB,
 		Hardware:       config.Hardware,
-		CloudInit:      what.request.Format != guestinfo.Ignition,
+		CloudInit:      asked.request.Format != guestinfo.Ignition,
 		Networks:       config.Shape.Networks,
 		Tags:           place.Tags,
 		Attributes:     place.Attributes,
@@ -235,6 +236,6 @@ func specify(what cloning, place vcenter.Place, values map[string]string) (types
 	shape.UUID = instanceID(id)
 	shape.ExtraConfig = maps.Clone(shape.ExtraConfig)
 	maps.Copy(shape.ExtraConfig, values)
-	maps.Copy(shape.ExtraConfig, stands)
+	maps.Copy(shape.ExtraConfig, written)
 	return clone.Spec(shape, place)
 }

@@ -26,7 +26,7 @@ import (
 
 func now() time.Time { return time.Now() }
 
-func TestAFailureDomainWins(t *testing.T) {
+func TestFailureDomainOverridesTheSpec(t *testing.T) {
 	t.Parallel()
 	own := infrav1.VSpherePlacement{Folder: "f", ComputeCluster: "a", ResourcePool: "pool", Host: "h", DatastoreCluster: "pod", StoragePolicy: "gold"}
 	domains := []infrav1.VSphereFailureDomain{
@@ -53,7 +53,7 @@ func TestAFailureDomainWins(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(test.want, got.Wish.VSpherePlacement); diff != "" {
+			if diff := cmp.Diff(test.want, got.References.VSpherePlacement); diff != "" {
 				t.Errorf("placement (-want +got):\n%s", diff)
 			}
 		})
@@ -62,7 +62,7 @@ func TestAFailureDomainWins(t *testing.T) {
 	wantField(t, err, "spec.failureDomains")
 }
 
-func TestSizeIsTheSpecs(t *testing.T) {
+func TestSize(t *testing.T) {
 	t.Parallel()
 	config, err := vsphere.NewConfig(&infrav1.VSphereMachine{Spec: infrav1.VSphereMachineSpec{CPUs: 4, MemoryMiB: 8192, DiskGiB: 40}}, "")
 	if err != nil {
@@ -83,9 +83,9 @@ func TestSizeIsTheSpecs(t *testing.T) {
 	}
 }
 
-// TestConnectReadsCredentials connects through the cloud's own description; the environment is the
+// TestLogin connects through the cloud's own description; the environment is the
 // process's, so this test does not run beside others.
-func TestConnectReadsCredentials(t *testing.T) {
+func TestLogin(t *testing.T) {
 	full := driver.Credentials{"username": []byte("u"), "password": []byte("p"), "server": []byte("vc")}
 	without := func(key string) driver.Credentials {
 		some := driver.Credentials{}
@@ -132,8 +132,8 @@ func TestConnectReadsCredentials(t *testing.T) {
 	}
 }
 
-// TestASecretNamesNoFile: the path of a certificate is not the certificate, even where the host has one there.
-func TestASecretNamesNoFile(t *testing.T) {
+// TestSecretIsNoFileName: the path of a certificate is not the certificate, even where the host has one there.
+func TestSecretIsNoFileName(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	t.Cleanup(server.Close)
@@ -151,9 +151,9 @@ func TestASecretNamesNoFile(t *testing.T) {
 	}
 }
 
-// TestOwnCredentialsGoOnlyToTheirOwnServer: a tenant who names a server and no Secret must not get the password of
+// TestOwnCredentialsAreSentToTheirOwnServerOnly: a tenant who names a server and no Secret must not get the password of
 // the provider sent there.
-func TestOwnCredentialsGoOnlyToTheirOwnServer(t *testing.T) {
+func TestOwnCredentialsAreSentToTheirOwnServerOnly(t *testing.T) {
 	for key, value := range map[string]string{"VSPHERE_SERVER": "127.0.0.1:1", "VSPHERE_USERNAME": "u", "VSPHERE_PASSWORD": "p", "VSPHERE_INSECURE": "true"} {
 		t.Setenv(key, value)
 	}

@@ -71,5 +71,6 @@ func (w *world) conformance() drivertest.World[vsphere.Config] {
 			}
 		},
 		Restarts: func() int { return w.wire.count("ResetVM_Task") },
+		Changes:  w.wire.changes,
 	}
 }

@@ -27,8 +27,8 @@ import (
 	"drover.io/infra-providers/vsphere"
 )
 
-// TestCreateMakesWhatWasAskedFor asks for everything at once and reads it back from vcsim.
-func TestCreateMakesWhatWasAskedFor(t *testing.T) {
+// TestCreate asks for everything at once and reads it back from vcsim.
+func TestCreate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	folders, err := w.finder.DefaultFolder(t.Context())
@@ -136,7 +136,7 @@ func TestCreateMakesWhatWasAskedFor(t *testing.T) {
 	}
 }
 
-func TestCreateTakesTheDatastoreThatStorageDRSRecommends(t *testing.T) {
+func TestCreateWithStorageDRS(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	datastore, err := w.finder.Datastore(t.Context(), "LocalDS_0")
@@ -161,7 +161,7 @@ func TestCreateTakesTheDatastoreThatStorageDRSRecommends(t *testing.T) {
 	}
 }
 
-func TestCreateGivesIgnitionItsConfiguration(t *testing.T) {
+func TestCreateWithIgnition(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d, id := w.connect(), identity("1")
@@ -183,8 +183,8 @@ func TestCreateGivesIgnitionItsConfiguration(t *testing.T) {
 	}
 }
 
-// TestCreateRefusesBeforeAnythingIsMade: what cannot work is told before a clone is asked for.
-func TestCreateRefusesBeforeAnythingIsMade(t *testing.T) {
+// TestCreateValidatesBeforeTheClone: what cannot work is told before a clone is asked for.
+func TestCreateValidatesBeforeTheClone(t *testing.T) {
 	t.Parallel()
 	noise := make([]byte, 1<<20)
 	_, _ = rand.New(rand.NewSource(1)).Read(noise)
@@ -214,8 +214,8 @@ func TestCreateRefusesBeforeAnythingIsMade(t *testing.T) {
 	}
 }
 
-// TestSeveralNetworkCards: IPv4 and IPv6 addresses of all cards count, bridges in the guest do not.
-func TestSeveralNetworkCards(t *testing.T) {
+// TestReportedAddresses: IPv4 and IPv6 addresses of all cards count, bridges in the guest do not.
+func TestReportedAddresses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d, id := w.connect(), identity("1")
@@ -244,8 +244,8 @@ func TestSeveralNetworkCards(t *testing.T) {
 	}
 }
 
-// TestACopyIsNotOurs: whoever clones a worker by hand copies its record too.
-func TestACopyIsNotOurs(t *testing.T) {
+// TestCopyIsNotOurs: whoever clones a worker by hand copies its record too.
+func TestCopyIsNotOurs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d, id := w.connect(), identity("1")
@@ -359,8 +359,8 @@ func (w *world) report(name, host string, cards [][]string, bridge string) {
 	})
 }
 
-// TestAMachineIsNoTemplate: the disks of a machine hold its keys, and a template is named by whoever writes a spec.
-func TestAMachineIsNoTemplate(t *testing.T) {
+// TestMachineAsTemplateIsRefused: the disks of a machine hold its keys, and a template is named by whoever writes a spec.
+func TestMachineAsTemplateIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d := w.connect()

@@ -21,7 +21,7 @@ import (
 // toError gives an error its kind: by the types of our own and of vSphere's faults, never by the text.
 // Whatever has none is transient.
 func toError(err error, config Config) error {
-	if err == nil || known(err) {
+	if err == nil || hasKind(err) {
 		return err
 	}
 	if named, ok := errors.AsType[*vcenter.ReferenceError](err); ok {
@@ -34,28 +34,28 @@ func toError(err error, config Config) error {
 		return &driver.RateLimitedError{RetryAfter: busy.After, Err: err}
 	}
 	switch {
-	case refused(err):
+	case isUnauthorized(err):
 		return &driver.UnauthorizedError{Err: err}
-	case full(err):
+	case isOutOfResources(err):
 		// Of the pool, the datastore and the hosts that the request names: not those of another request.
 		return &driver.InsufficientCapacityError{InstanceType: instanceType(config), Zone: config.Zone, OfRequest: true, Err: err}
-	case is[types.BaseNotEnoughLicenses](err):
+	case hasFault[types.BaseNotEnoughLicenses](err):
 		return &driver.QuotaExceededError{Err: err}
 	}
-	if property, ok := invalid(err); ok {
+	if property, ok := invalidProperty(err); ok {
 		return &driver.InvalidConfigurationError{Field: "spec", Err: fmt.Errorf("vSphere refuses %s: %w", cmp.Or(property, "the virtual machine"), err)}
 	}
 	return err
 }
 
-// known reports whether an error has its kind already.
-func known(err error) bool {
+// hasKind reports whether an error has its kind already.
+func hasKind(err error) bool {
 	return driver.IsNotFound(err) || driver.IsNotOwned(err) || driver.IsInvalidConfiguration(err) || driver.IsUnauthorized(err) ||
 		driver.IsQuotaExceeded(err) || driver.IsInsufficientCapacity(err) || driver.IsRateLimited(err) || driver.IsAccountMismatch(err)
 }
 
-// refused reports whether the credentials were not taken, lack a privilege, or the server is not trusted.
-func refused(err error) bool {
+// isUnauthorized reports whether the credentials were refused, lack a privilege, or the server is not trusted.
+func isUnauthorized(err error) bool {
 	if vcenter.Answered(err, http.StatusUnauthorized) || vcenter.Answered(err, http.StatusForbidden) {
 		return true
 	}
@@ -63,17 +63,17 @@ func refused(err error) bool {
 	_, other := errors.AsType[x509.HostnameError](err)
 	_, expired := errors.AsType[x509.CertificateInvalidError](err)
 	return unknown || other || expired ||
-		is[types.BaseInvalidLogin](err) || is[types.BaseNoPermission](err) || is[*types.NotAuthenticated](err)
+		hasFault[types.BaseInvalidLogin](err) || hasFault[types.BaseNoPermission](err) || hasFault[*types.NotAuthenticated](err)
 }
 
-// full reports whether there is no room: on hosts, in pools, on datastores, or for failover.
-func full(err error) bool {
-	return is[types.BaseInsufficientResourcesFault](err) || is[*types.NoDiskSpace](err) || is[*types.InsufficientStorageSpace](err) ||
-		is[*types.NoCompatibleHost](err)
+// isOutOfResources reports whether there is no room: on hosts, in pools, on datastores, or for failover.
+func isOutOfResources(err error) bool {
+	return hasFault[types.BaseInsufficientResourcesFault](err) || hasFault[*types.NoDiskSpace](err) || hasFault[*types.InsufficientStorageSpace](err) ||
+		hasFault[*types.NoCompatibleHost](err)
 }
 
-// invalid reports whether vSphere will never take what was asked for, and which property is at fault.
-func invalid(err error) (property string, ok bool) {
+// invalidProperty reports whether vSphere will never accept what was asked for, and which property is at fault.
+func invalidProperty(err error) (property string, ok bool) {
 	var argument types.BaseInvalidArgument
 	if _, ok := fault.As(err, &argument); ok {
 		return argument.GetInvalidArgument().InvalidProperty, true
@@ -82,11 +82,14 @@ func invalid(err error) (property string, ok bool) {
 	if _, ok := fault.As(err, &config); ok {
 		return config.GetInvalidVmConfig().Property, true
 	}
-	return "", is[types.BaseNotSupported](err) || is[*types.InvalidName](err) || is[*types.UnsupportedVmxLocation](err)
+	return "", hasFault[types.BaseNotSupported](err) || hasFault[*types.InvalidName](err) || hasFault[*types.UnsupportedVmxLocation](err)
 }
 
-// is reports whether a fault of a type is in an error.
-func is[F any](err error) bool {
+// isNotFound reports whether a managed object does not exist.
+func isNotFound(err error) bool { return hasFault[*types.ManagedObjectNotFound](err) }
+
+// hasFault reports whether a fault of a type is in an error.
+func hasFault[F any](err error) bool {
 	if err == nil {
 		return false
 	}

@@ -19,10 +19,10 @@ import (
 	"drover.io/infra-providers/vsphere/vcenter"
 )
 
-func passing(err error) bool { return err != nil && !known(err) }
+func passing(err error) bool { return err != nil && !hasKind(err) }
 
-// TestKind gives each fault its kind, whether a call or a task failed with it.
-func TestKind(t *testing.T) {
+// TestToError gives each fault its kind, whether a call or a task failed with it.
+func TestToError(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		fault types.BaseMethodFault
@@ -63,7 +63,7 @@ func TestKind(t *testing.T) {
 	}
 }
 
-func TestKindOfOurOwn(t *testing.T) {
+func TestToErrorOfOwnErrors(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("cause")
 	for name, test := range map[string]struct {
@@ -91,8 +91,8 @@ func TestKindOfOurOwn(t *testing.T) {
 	}
 }
 
-// TestUUIDs: the providerID is known before there is a virtual machine, and outlives the UID.
-func TestUUIDs(t *testing.T) {
+// TestInstanceID: the providerID is known before there is a virtual machine, and outlives the UID.
+func TestInstanceID(t *testing.T) {
 	t.Parallel()
 	const uid = "0A0B0C0D-0000-4000-8000-000000000001"
 	for name, test := range map[string]struct {

@@ -64,9 +64,9 @@ func result(method, inner string) *answer {
 		`<` + method + `Response xmlns="urn:vim25"><returnval>` + inner + `</returnval></` + method + `Response></soapenv:Body></soapenv:Envelope>`}
 }
 
-// TestAnswersOfTheWrongTypeEndNothing: the SDK panics at a property whose value has another type than it has in vCenter,
+// TestAnswerOfTheWrongTypeIsAnError: the SDK panics at a property whose value has another type than it has in vCenter,
 // and in vCenter's place a server answers that a tenant's Secret names.
-func TestAnswersOfTheWrongTypeEndNothing(t *testing.T) {
+func TestAnswerOfTheWrongTypeIsAnError(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.wire.add(&rule{methods: []string{"RetrievePropertiesEx"}, forever: true, answer: result("RetrievePropertiesEx",

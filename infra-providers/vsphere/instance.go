@@ -19,18 +19,18 @@ import (
 )
 
 const (
-	// scheme starts a providerID as vSphere's cloud controller manager writes it.
-	scheme = "vsphere://"
-	// soon is when to look again while something is under way.
-	soon = 3 * time.Second
-	// later is when to look again for the addresses that VMware Tools has yet to report.
-	later = 15 * time.Second
+	// providerIDPrefix starts a providerID as vSphere's cloud controller manager writes it.
+	providerIDPrefix = "vsphere://"
+	// taskPollInterval is for a virtual machine with a task under way or a step due.
+	taskPollInterval = 3 * time.Second
+	// addressPollInterval is for one whose addresses VMware Tools has not reported yet.
+	addressPollInterval = 15 * time.Second
 )
 
 // instanceID is the UUID of the virtual machine of an identity, known before there is one. A UID that is no
 // UUID gets one that derives from it.
 func instanceID(id driver.Identity) string {
-	if rest, ok := strings.CutPrefix(id.ProviderID, scheme); ok {
+	if rest, ok := strings.CutPrefix(id.ProviderID, providerIDPrefix); ok {
 		return strings.ToLower(rest)
 	}
 	if known, err := uuid.Parse(string(id.UID)); err == nil {
@@ -39,9 +39,9 @@ func instanceID(id driver.Identity) string {
 	return uuid.NewSHA1(uuid.NameSpaceURL, []byte("drover.io/"+string(id.UID))).String()
 }
 
-// read adds what stands in a virtual machine to what vCenter says of it. Only a virtual machine that has
-// the UUID of its record is ours: copies of it carry the record too.
-func read(vm vcenter.VM) (setup.VM, driver.Identity, error) {
+// parse reads the record and the plan in a virtual machine. Only a virtual machine that has the UUID of its record is
+// ours: copies of it carry the record too.
+func parse(vm vcenter.VM) (setup.VM, driver.Identity, error) {
 	record, plan, err := setup.Parse(vm)
 	if err != nil {
 		return setup.VM{}, driver.Identity{}, err
@@ -49,7 +49,7 @@ func read(vm vcenter.VM) (setup.VM, driver.Identity, error) {
 	full := setup.VM{VM: vm, Record: record, Plan: plan}
 	found := driver.Identity{}
 	if vm.Config != nil {
-		found.ProviderID = scheme + strings.ToLower(vm.Config.InstanceUuid)
+		found.ProviderID = providerIDPrefix + strings.ToLower(vm.Config.InstanceUuid)
 	}
 	id, ok := driver.FromTags(record.Tags)
 	if !ok || vm.Config == nil || vm.Config.Template || instanceID(id) != strings.ToLower(vm.Config.InstanceUuid) {
@@ -59,68 +59,69 @@ func read(vm vcenter.VM) (setup.VM, driver.Identity, error) {
 	return full, id, nil
 }
 
-// cloneable refuses a machine as the template of another: its disks hold keys, and whoever writes a spec may name any
-// virtual machine that the account sees. A copy of a machine is none.
-func cloneable(place vcenter.Place) error {
-	_, id, err := read(place.Source)
+// checkTemplate refuses a machine as the template of another: its disks hold keys, and whoever writes a spec may name
+// any virtual machine that the account can read. A copy of a machine is no machine.
+func checkTemplate(place vcenter.Place) error {
+	_, id, err := parse(place.Source)
 	if err == nil && id.UID == "" {
 		return nil
 	}
 	return &driver.InvalidConfigurationError{Field: "spec.template", Err: fmt.Errorf("virtual machine %q is a machine, and its disks are its own: make a template of a copy", place.Source.Name)}
 }
 
-// toInstance converts a virtual machine. The words are what its last task said, if it failed.
-func toInstance(vm setup.VM, id driver.Identity, leaving bool, words string) driver.Instance {
-	made := driver.Instance{
+// toInstance converts a virtual machine, with the progress of its set-up or removal.
+func toInstance(vm setup.VM, id driver.Identity, deleting bool, progress setup.Progress) driver.Instance {
+	found := driver.Instance{
 		ID:            instanceID(id),
 		ProviderID:    id.ProviderID,
 		Identity:      id,
-		Reported:      reported(vm.Guest),
+		Reported:      toReportedAddresses(vm.Guest),
 		FailureDomain: vm.Record.Zone,
 		Created:       vm.Record.Created,
-		Message:       words,
+		Message:       progress.Failure,
+		StepDue:       (deleting || vm.Plan != nil) && progress.Due(),
 	}
 	switch {
-	case leaving:
-		made.State, made.PollAfter = driver.Stopping, soon
+	case deleting:
+		found.State, found.PollAfter = driver.Stopping, taskPollInterval
 	case vm.Runtime.PowerState == types.VirtualMachinePowerStatePoweredOn:
-		made.State = driver.Running
+		found.State = driver.Running
 		if vm.Plan != nil {
-			made.PollAfter = soon
-		} else if len(made.Reported) == 0 {
-			made.PollAfter = later
+			found.PollAfter = taskPollInterval
+		} else if len(found.Reported) == 0 {
+			found.PollAfter = addressPollInterval
 		}
 	case vm.Plan != nil:
-		made.State, made.PollAfter = driver.Pending, soon
+		found.State, found.PollAfter = driver.Pending, taskPollInterval
 	default:
-		made.State = driver.Stopped
+		found.State = driver.Stopped
 		if vm.Runtime.PowerState == types.VirtualMachinePowerStateSuspended {
-			made.Message = "it is suspended"
+			found.Message = "it is suspended"
 		}
 	}
-	return made
+	return found
 }
 
-// pending is a virtual machine that is being cloned and not to be seen yet.
-func pending(what cloning) driver.Instance {
-	id := what.request.Identity
-	id.ProviderID = scheme + instanceID(id)
+// pendingInstance is a virtual machine that is being cloned and does not exist yet.
+func pendingInstance(clone cloneRequest) driver.Instance {
+	id := clone.request.Identity
+	id.ProviderID = providerIDPrefix + instanceID(id)
 	return driver.Instance{
 		ID:            instanceID(id),
 		ProviderID:    id.ProviderID,
 		Identity:      id,
 		State:         driver.Pending,
-		FailureDomain: what.request.Config.Zone,
-		Created:       what.created,
+		FailureDomain: clone.request.Config.Zone,
+		Created:       clone.created,
 		Message:       "the template is being cloned",
-		PollAfter:     soon,
+		PollAfter:     taskPollInterval,
 	}
 }
 
-// reported are the addresses that VMware Tools report of the network cards that vSphere made, as the cloud controller
+// toReportedAddresses are the addresses that VMware Tools report of the network cards that vSphere made, as the cloud controller
 // manager takes them: the first of each family is the external one too. Bridges inside the guest do not count. Root in
 // the guest chooses all of them, and the host name.
-func reported(guest *types.GuestInfo) []clusterv1.MachineAddress {
+func toReportedAddresses(guest *types.GuestInfo) []clusterv1.MachineAddress {
 	if guest == nil {
 		return nil
 	}

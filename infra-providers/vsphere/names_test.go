@@ -15,8 +15,8 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// TestANameThatStandsForNothingIsTold: by its field, before anything is made, and the machine can go.
-func TestANameThatStandsForNothingIsTold(t *testing.T) {
+// TestUnknownNamesInTheSpec: by its field, before anything is made, and the machine can go.
+func TestUnknownNamesInTheSpec(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d, id := w.connect(), identity("1")
@@ -54,8 +54,8 @@ func TestANameThatStandsForNothingIsTold(t *testing.T) {
 	}
 }
 
-// TestMachinesGoWhereTheyAreSent reads back from vcsim where a machine is.
-func TestMachinesGoWhereTheyAreSent(t *testing.T) {
+// TestPlacement reads back from vcsim where a machine is.
+func TestPlacement(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		change func(*infrav1.VSphereMachineSpec)

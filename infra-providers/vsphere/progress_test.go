@@ -32,7 +32,7 @@ type clone struct {
 func (w *world) holdClone() *clone {
 	w.t.Helper()
 	held := &clone{end: make(chan types.BaseMethodFault)}
-	// vcsim locks what a task is about, so this one is about a virtual machine that nobody can read.
+	// vcsim locks what a task is about, so this one is about a virtual machine that that does not exist.
 	bystander := types.ManagedObjectReference{Type: "VirtualMachine", Value: "vm-bystander"}
 	held.task = simulator.CreateTask(bystander, "clone", func(*simulator.Task) (types.AnyType, types.BaseMethodFault) {
 		return nil, <-held.end
@@ -50,9 +50,9 @@ func (c *clone) fail(fault types.BaseMethodFault) {
 	c.task.Wait()
 }
 
-// TestNobodyWaitsForAClone: while vCenter clones, the machine is pending, is listed and has its provider
-// ID, and nothing claims that it does not exist.
-func TestNobodyWaitsForAClone(t *testing.T) {
+// TestPendingClone: while vCenter clones, the machine is pending, is listed and has its provider ID, and no call returns
+// NotFound.
+func TestPendingClone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d, id := w.connect(), identity("1")
@@ -89,9 +89,8 @@ func TestNobodyWaitsForAClone(t *testing.T) {
 	held.fail(&types.RequestCanceled{})
 }
 
-// TestARestartDuringACloneNeverFindsNothing: another process does not know the clone that is under way, so
-// it must not say that there is none.
-func TestARestartDuringACloneNeverFindsNothing(t *testing.T) {
+// TestRestartDuringAClone: another process has no record of the clone that is under way, so it must not return NotFound.
+func TestRestartDuringAClone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := identity("1")
@@ -104,7 +103,7 @@ func TestARestartDuringACloneNeverFindsNothing(t *testing.T) {
 		t.Errorf("reading: got %v, want a passing error", err)
 	}
 	if err := restarted.Delete(t.Context(), id); err == nil {
-		t.Error("deleting succeeded before anybody could know what there is")
+		t.Error("deleting succeeded before it was certain what exists")
 	}
 	held.fail(&types.RequestCanceled{})
 	if _, err := restarted.Get(t.Context(), id); !driver.IsNotFound(err) {
@@ -115,9 +114,9 @@ func TestARestartDuringACloneNeverFindsNothing(t *testing.T) {
 	}
 }
 
-// TestACloneThatEndsWhileOneLooksIsSeen: it is not there when it is looked for, and its task has ended when that is
-// looked for.
-func TestACloneThatEndsWhileOneLooksIsSeen(t *testing.T) {
+// TestCloneThatEndsDuringARead: the virtual machine does not exist when it is read, and its task has ended when that is
+// read.
+func TestCloneThatEndsDuringARead(t *testing.T) {
 	t.Parallel()
 	for verb, look := range map[string]func(*vsphere.Driver, driver.Identity) error{
 		"get": func(d *vsphere.Driver, id driver.Identity) error {
@@ -150,8 +149,8 @@ func TestACloneThatEndsWhileOneLooksIsSeen(t *testing.T) {
 	}
 }
 
-// TestACloneWhoseAnswerWasLostIsNotForgotten: nobody knows its task, so nothing can be said before it ends.
-func TestACloneWhoseAnswerWasLostIsNotForgotten(t *testing.T) {
+// TestCloneWithALostAnswer: its task is not known, so that reads fail until it has ended.
+func TestCloneWithALostAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d, id, other := w.connect(), identity("1"), identity("2")
@@ -167,7 +166,7 @@ func TestACloneWhoseAnswerWasLostIsNotForgotten(t *testing.T) {
 		t.Errorf("reading: got %v, want a passing error", err)
 	}
 	if err := d.Delete(t.Context(), id); err == nil {
-		t.Error("deleting succeeded before anybody could know what there is")
+		t.Error("deleting succeeded before it was certain what exists")
 	}
 	held.fail(&types.RequestCanceled{})
 	if _, err := d.Get(t.Context(), id); !driver.IsNotFound(err) {
@@ -175,8 +174,8 @@ func TestACloneWhoseAnswerWasLostIsNotForgotten(t *testing.T) {
 	}
 }
 
-// TestAKnownCloneRaisesNoDoubt: it is another machine's.
-func TestAKnownCloneRaisesNoDoubt(t *testing.T) {
+// TestKnownCloneOfAnotherMachine: it is another machine's.
+func TestKnownCloneOfAnotherMachine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d := w.connect()
@@ -190,13 +189,13 @@ func TestAKnownCloneRaisesNoDoubt(t *testing.T) {
 		}
 	}
 	if got := w.wire.count("CurrentTime"); got != 1 {
-		t.Errorf("doubt was settled %d times, want once", got)
+		t.Errorf("clones under way were read %d times, want once", got)
 	}
 	held.fail(&types.RequestCanceled{})
 }
 
-// TestACloneThatFailedIsToldAndRepeated: nobody calls Create again once there is a provider ID.
-func TestACloneThatFailedIsToldAndRepeated(t *testing.T) {
+// TestFailedCloneIsRepeated by Provision: Create is not called again once there is a provider ID.
+func TestFailedCloneIsRepeated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.stopClock()
@@ -217,14 +216,41 @@ func TestACloneThatFailedIsToldAndRepeated(t *testing.T) {
 		t.Errorf("%d clones were asked for before the pause was over, want 1", got)
 	}
 	w.ahead.Add(int64(time.Minute))
+	if found, err := d.Get(t.Context(), id); err != nil || found.State != driver.Pending || !found.StepDue {
+		t.Errorf("after the pause: got %+v and %v, want it to be Pending with a step due", found, err)
+	}
+	if got := w.wire.count("CloneVM_Task"); got != 1 {
+		t.Errorf("%d clones were asked for by reading, want 1", got)
+	}
 	await(t, d, id, driver.Running)
 	if got := w.wire.count("CloneVM_Task"); got != 2 {
 		t.Errorf("%d clones were asked for, want 2", got)
 	}
 }
 
-// TestDeletingDuringAClone cancels it, where vCenter lets it, and does not repeat it.
-func TestDeletingDuringAClone(t *testing.T) {
+// TestFailedCloneIsNotListed: the inventory answers from lists, and only a read returns the failure.
+func TestFailedCloneIsNotListed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	d, id := w.connect(), identity("1")
+	held := w.holdClone()
+	if _, err := d.Create(t.Context(), req(w, id)); err != nil {
+		t.Fatal(err)
+	}
+	if found := listed(t, d, string(id.UID)); found.State != driver.Pending || found.StepDue {
+		t.Errorf("listed as %+v while the clone is under way, want it to be Pending with no step due", found)
+	}
+	held.fail(&types.InsufficientMemoryResourcesFault{})
+	if found := listed(t, d, string(id.UID)); found.ID != "" {
+		t.Errorf("listed as %+v after the clone failed, want nothing", found)
+	}
+	if _, err := d.Get(t.Context(), id); !driver.IsInsufficientCapacity(err) {
+		t.Errorf("got %v, want an InsufficientCapacityError", err)
+	}
+}
+
+// TestDeleteDuringAClone cancels it, where vCenter permits that, and does not repeat it.
+func TestDeleteDuringAClone(t *testing.T) {
 	t.Parallel()
 	for _, cancelable := range []bool{true, false} {
 		t.Run(fmt.Sprintf("cancelable %t", cancelable), func(t *testing.T) {
@@ -259,8 +285,8 @@ func TestDeletingDuringAClone(t *testing.T) {
 	}
 }
 
-// TestAForeignNameIsLeftAlone: the folder holds a virtual machine of that name that is not ours.
-func TestAForeignNameIsLeftAlone(t *testing.T) {
+// TestForeignVirtualMachineOfTheSameName: the folder holds a virtual machine of that name that is not ours.
+func TestForeignVirtualMachineOfTheSameName(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d, id := w.connect(), identity("1")
@@ -290,8 +316,8 @@ func TestAForeignNameIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestAHalfMadeMachineIsFinishedByAnotherProcess kills the driver at each step: the next one goes on.
-func TestAHalfMadeMachineIsFinishedByAnotherProcess(t *testing.T) {
+// TestProvisionByAnotherProcess takes each step with another process.
+func TestProvisionByAnotherProcess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := identity("1")
@@ -299,9 +325,9 @@ func TestAHalfMadeMachineIsFinishedByAnotherProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	id.ProviderID = "vsphere://" + string(id.UID)
-	looks := 0
-	for ; looks < 20; looks++ {
-		found, err := w.restart().Get(t.Context(), id)
+	steps := 0
+	for ; steps < 20; steps++ {
+		found, err := w.restart().Provision(t.Context(), id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -309,8 +335,8 @@ func TestAHalfMadeMachineIsFinishedByAnotherProcess(t *testing.T) {
 			break
 		}
 	}
-	if looks == 0 || looks == 20 {
-		t.Errorf("it took %d looks", looks)
+	if steps == 0 || steps == 20 {
+		t.Errorf("it took %d steps", steps)
 	}
 	if got := w.wire.count("CloneVM_Task"); got != 1 {
 		t.Errorf("%d clones were asked for, want 1", got)
@@ -325,38 +351,38 @@ func TestAHalfMadeMachineIsFinishedByAnotherProcess(t *testing.T) {
 	}
 }
 
-// TestListsMoveHalfMadeMachinesOn: the inventory asks for lists only.
-func TestListsMoveHalfMadeMachinesOn(t *testing.T) {
+// TestReadsTakeNoStep: only Provision changes a virtual machine that is not finished.
+func TestReadsTakeNoStep(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d, id := w.connect(), identity("1")
 	if _, err := d.Create(t.Context(), req(w, id)); err != nil {
 		t.Fatal(err)
 	}
+	before := w.wire.changes()
 	for range 10 {
-		for _, err := range d.List(t.Context(), driver.Owner{}) {
-			if err != nil {
-				t.Fatal(err)
-			}
+		if found := listed(t, d, string(id.UID)); found.State != driver.Pending || !found.StepDue {
+			t.Fatalf("listed as %+v, want it to be Pending with a step due", found)
+		}
+		if found, err := d.Get(t.Context(), id); err != nil || found.State != driver.Pending || !found.StepDue {
+			t.Fatalf("got %+v and %v, want it to be Pending with a step due", found, err)
 		}
 	}
-	machine := w.machine("worker-1")
-	if machine.Runtime.PowerState != types.VirtualMachinePowerStatePoweredOn || option(machine, "drover.plan") != "" {
-		t.Errorf("it is %s with the plan %q", machine.Runtime.PowerState, option(machine, "drover.plan"))
+	if got := w.wire.changes() - before; got != 0 {
+		t.Errorf("reading made %d changes, want none", got)
 	}
+	await(t, d, id, driver.Running)
+	until(t, "the end of the plan", func() bool { return option(w.machine("worker-1"), "drover.plan") == "" })
+	listed(t, d, string(id.UID)) // which reads the task of the last step once
 	w.wire.reset()
-	for _, err := range d.List(t.Context(), driver.Owner{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	listed(t, d, string(id.UID))
 	if got := w.wire.total(); got != 3 {
 		t.Errorf("a list of settled machines costs %d calls, want 3: view, page, end of the view", got)
 	}
 }
 
-// TestOwnDisksGoWithTheMachine: only what others attached is taken off first.
-func TestOwnDisksGoWithTheMachine(t *testing.T) {
+// TestOwnDisksAreDeleted: only what others attached is taken off first.
+func TestOwnDisksAreDeleted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d, id := w.connect(), identity("1")
@@ -382,8 +408,8 @@ func TestOwnDisksGoWithTheMachine(t *testing.T) {
 	}
 }
 
-// TestAStepThatFailsIsTold: the machine stays pending and says why, and the step is repeated later.
-func TestAStepThatFailsIsTold(t *testing.T) {
+// TestFailedStepIsRepeated: the machine stays pending with the cause, and the step is repeated later.
+func TestFailedStepIsRepeated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.stopClock()
@@ -392,16 +418,16 @@ func TestAStepThatFailsIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.wire.add(&rule{methods: []string{"PowerOnVM_Task"}, answer: fault("InsufficientFailoverResourcesFault"), forever: true})
-	said := ""
+	message := ""
 	for range 10 {
-		found, err := d.Get(t.Context(), id)
+		found, err := d.Provision(t.Context(), id)
 		if err != nil || found.State != driver.Pending {
 			t.Fatalf("got %+v and %v, want Pending", found, err)
 		}
-		said = found.Message
+		message = found.Message
 	}
-	if said == "" {
-		t.Error("nothing was said about the failure")
+	if message == "" {
+		t.Error("the instance has no message about the failure")
 	}
 	if got := w.wire.count("PowerOnVM_Task"); got != 1 {
 		t.Errorf("%d attempts before the pause was over, want 1", got)
@@ -409,12 +435,12 @@ func TestAStepThatFailsIsTold(t *testing.T) {
 	w.wire.clear()
 	w.ahead.Add(int64(time.Minute))
 	if got := await(t, d, id, driver.Running); got.Message != "" {
-		t.Errorf("it still says %q", got.Message)
+		t.Errorf("it still has the message %q", got.Message)
 	}
 }
 
-// TestAMachineThatSomebodyStopped is not started again: only what never ran is.
-func TestAMachineThatSomebodyStopped(t *testing.T) {
+// TestStoppedMachineIsNotStarted is not started again: only what never ran is.
+func TestStoppedMachineIsNotStarted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d, id := w.connect(), identity("1")
@@ -430,8 +456,8 @@ func TestAMachineThatSomebodyStopped(t *testing.T) {
 	}
 }
 
-// TestAnUnhonouredUUIDIsCorrected: the host must know itself by the UUID of its provider ID before it boots.
-func TestAnUnhonouredUUIDIsCorrected(t *testing.T) {
+// TestWrongUUIDIsCorrected: the host must know itself by the UUID of its provider ID before it boots.
+func TestWrongUUIDIsCorrected(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d, id := w.connect(), identity("1")

@@ -18,8 +18,8 @@ import (
 	"drover.io/infra-providers/vsphere/vcenter"
 )
 
-// TestOneSessionServesAll: vCenter has few sessions to give.
-func TestOneSessionServesAll(t *testing.T) {
+// TestOneSessionPerAccount: vCenter has few sessions to give.
+func TestOneSessionPerAccount(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var workers sync.WaitGroup
@@ -45,8 +45,8 @@ func TestOneSessionServesAll(t *testing.T) {
 	}
 }
 
-// TestOneConnectionServesManyCalls: a new one for each call would cost a TLS handshake each time.
-func TestOneConnectionServesManyCalls(t *testing.T) {
+// TestConnectionIsReused: a new one for each call would cost a TLS handshake each time.
+func TestConnectionIsReused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d := w.connect()
@@ -70,8 +70,8 @@ func TestOneConnectionServesManyCalls(t *testing.T) {
 	}
 }
 
-// TestASessionThatEndedIsRenewed: by the first call that notices, once for all.
-func TestASessionThatEndedIsRenewed(t *testing.T) {
+// TestEndedSessionIsRenewed: by the first call that notices, once for all.
+func TestEndedSessionIsRenewed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d := w.connect()
@@ -95,7 +95,7 @@ func TestASessionThatEndedIsRenewed(t *testing.T) {
 	}
 }
 
-func TestCredentialsAreProvenByTheFirstCall(t *testing.T) {
+func TestFirstCallLogsIn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: w.server.Certificate().Raw})
@@ -140,9 +140,9 @@ func failed(err error) bool { return err != nil && !driver.IsNotFound(err) }
 // attachTag is the call of the REST API that attaches a tag.
 const attachTag = "POST /rest/com/vmware/cis/tagging/tag-association"
 
-// TestALifeUnderSessionsThatEnd: whatever is the next call, be it of the SOAP or of the REST API, it may be the
+// TestLifecycleWithEndedSessions: whatever is the next call, be it of the SOAP or of the REST API, it may be the
 // one that finds its session gone.
-func TestALifeUnderSessionsThatEnd(t *testing.T) {
+func TestLifecycleWithEndedSessions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.tag("cost", "green")
@@ -157,7 +157,7 @@ func TestALifeUnderSessionsThatEnd(t *testing.T) {
 		w.endSessions()
 		w.wire.clear()
 		w.wire.add(&rule{methods: []string{attachTag}, answer: &answer{status: http.StatusUnauthorized}})
-		found, err := d.Get(t.Context(), id)
+		found, err := d.Provision(t.Context(), id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,9 +189,9 @@ func TestALifeUnderSessionsThatEnd(t *testing.T) {
 	}
 }
 
-// TestAPasswordThatChangedIsToldOnce: a renewal that is refused is no reason to try again and again, which
+// TestChangedPasswordCausesOneLogin: a renewal that is refused is no reason to try again and again, which
 // would lock the account.
-func TestAPasswordThatChangedIsToldOnce(t *testing.T) {
+func TestChangedPasswordCausesOneLogin(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	d := w.connect()
@@ -213,8 +213,8 @@ func TestAPasswordThatChangedIsToldOnce(t *testing.T) {
 	}
 }
 
-// TestTheRESTAPIMayRefuseToo: it has a login of its own.
-func TestTheRESTAPIMayRefuseToo(t *testing.T) {
+// TestRESTAPIRefusesTheCredentials: it has a login of its own.
+func TestRESTAPIRefusesTheCredentials(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.wire.add(&rule{methods: []string{"POST /rest/com/vmware/cis/session"}, answer: &answer{status: http.StatusUnauthorized}})

@@ -89,7 +89,19 @@ func (w *wire) count(name string) int {
 	return w.calls[name]
 }
 
-// reset forgets the counts.
+// changes returns how many calls there were that change something.
+func (w *wire) changes() (sum int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for name, n := range w.calls {
+		if strings.HasSuffix(name, "_Task") || name == "SetField" || name == "CancelTask" || name == attachTag {
+			sum += n
+		}
+	}
+	return sum
+}
+
+// reset sets all counts to zero.
 func (w *wire) reset() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -311,7 +311,7 @@ func identity(n string) driver.Identity {
 // patience bounds every wait: how quick a simulated vCenter is depends on what else the host does.
 const patience = 4 * time.Minute
 
-// until looks until it is done. Looking is what moves virtual machines on.
+// until repeats a function until it reports success.
 func until(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !done(); time.Sleep(time.Millisecond) {
@@ -321,7 +321,23 @@ func until(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// await looks until the instance is as wanted.
+// proceed takes the step that is due of an instance, as the generic reconciler does.
+func proceed(t *testing.T, with *vsphere.Driver, id driver.Identity, found driver.Instance) {
+	t.Helper()
+	var err error
+	switch {
+	case !found.StepDue:
+	case found.State == driver.Stopping:
+		err = with.Delete(t.Context(), id)
+	default:
+		_, err = with.Provision(t.Context(), id)
+	}
+	if err != nil {
+		t.Fatalf("taking the next step of %s: %v", id.Name, err)
+	}
+}
+
+// await reads the instance, and takes the steps that are due, until it is as wanted.
 func await(t *testing.T, from *vsphere.Driver, id driver.Identity, want driver.State) (found driver.Instance) {
 	t.Helper()
 	until(t, fmt.Sprintf("%s %s", want, id.Name), func() bool {
@@ -333,6 +349,7 @@ func await(t *testing.T, from *vsphere.Driver, id driver.Identity, want driver.S
 		if err != nil {
 			t.Fatalf("reading %s: %v", id.Name, err)
 		}
+		proceed(t, from, id, found)
 		return found.State == want && (want != driver.Running || found.PollAfter == 0 || len(found.Reported) == 0 && found.PollAfter > 10e9)
 	})
 	return found

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package egress bounds where a manager connects to on behalf of whoever may name a server: in a kubeconfig, or in a
-// Secret with credentials of a cloud.
+// Package egress bounds where a manager connects to where tenants name the server: in a kubeconfig, or in a Secret with
+// credentials of a cloud.
 package egress
 
 import (
@@ -19,13 +19,13 @@ import (
 	"time"
 )
 
-// ErrRedirected means that a server redirects. Following would have the manager ask any host, and without TLS.
+// ErrRedirected means that a server redirects. Following would make the manager send requests to any host, and without TLS.
 var ErrRedirected = errors.New("the server redirects, which is not followed: name the address that it redirects to")
 
 // NoRedirects is the CheckRedirect of a client that follows none.
 func NoRedirects(*http.Request, []*http.Request) error { return ErrRedirected }
 
-// ForbiddenError means that a server has an address that no server of anybody has.
+// ForbiddenError means that a server has an address that is never that of a server.
 type ForbiddenError struct{ Address string }
 
 func (e *ForbiddenError) Error() string {
@@ -85,9 +85,9 @@ var metadata = []netip.Addr{
 	netip.MustParseAddr("100.100.100.200"),    // Alibaba Cloud
 }
 
-// Proxy is the Proxy of a transport whose server somebody names: through a proxy, Dial sees only the address of the
-// proxy. It refuses addresses that Dial refuses, however they are written, and names that lead there by what this host
-// knows of them; what a proxy makes of a name that only it knows is the proxy's to restrict. A nil next is no proxy.
+// Proxy is the Proxy of a transport whose server a tenant names: through a proxy, Dial sees only the address of the proxy.
+// It refuses addresses that Dial refuses, however they are written, and names that this host resolves to such addresses. A
+// name that only the proxy resolves is for the proxy to restrict. A nil next is no proxy.
 func Proxy(next func(*http.Request) (*url.URL, error)) func(*http.Request) (*url.URL, error) {
 	return func(request *http.Request) (*url.URL, error) {
 		if next == nil {
@@ -101,7 +101,7 @@ func Proxy(next func(*http.Request) (*url.URL, error)) func(*http.Request) (*url
 	}
 }
 
-// lookUp bounds the look-up of a name that a proxy is asked for.
+// lookUp bounds the look-up of a name that is requested from a proxy.
 const lookUp = 2 * time.Second
 
 func checkHost(ctx context.Context, host string) error {
@@ -111,7 +111,7 @@ func checkHost(ctx context.Context, host string) error {
 		}
 		return nil
 	}
-	// 2852039166, 0xa9fea9fe and 0251.0376.0251.0376 are addresses for some proxies and names for nobody.
+	// 2852039166, 0xa9fea9fe and 0251.0376.0251.0376 are addresses for some proxies, and no names.
 	labels := strings.Split(strings.TrimSuffix(host, "."), ".")
 	if last := labels[len(labels)-1]; last == "" || strings.Trim(last, "0123456789") == "" || strings.HasPrefix(strings.ToLower(last), "0x") {
 		return &ForbiddenError{host}
@@ -120,7 +120,7 @@ func checkHost(ctx context.Context, host string) error {
 	defer cancel()
 	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	if err != nil {
-		return nil // behind a proxy, names of others are often not known
+		return nil // behind a proxy, names are often resolved only by it
 	}
 	for _, ip := range found {
 		if ip = ip.Unmap(); forbidden(ip) {
@@ -130,7 +130,7 @@ func checkHost(ctx context.Context, host string) error {
 	return nil
 }
 
-// Dial is the DialContext of a transport whose server somebody names.
+// Dial is the DialContext of a transport whose server a tenant names.
 func Dial(dialer net.Dialer) func(ctx context.Context, network, address string) (net.Conn, error) {
 	dialer.Control = Control
 	return dialer.DialContext

@@ -32,8 +32,8 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestANameLeadsToNoForbiddenAddress: what counts is where it leads.
-func TestANameLeadsToNoForbiddenAddress(t *testing.T) {
+// TestNamesOfForbiddenAddressesAreRefused: what counts is where it leads.
+func TestNamesOfForbiddenAddressesAreRefused(t *testing.T) {
 	t.Parallel()
 	_, err := egress.Dial(net.Dialer{})(t.Context(), "tcp", "0.0.0.0:1")
 	if _, forbidden := errors.AsType[*egress.ForbiddenError](err); !forbidden {
@@ -61,8 +61,8 @@ func TestNoRedirects(t *testing.T) {
 	}
 }
 
-// TestAProxyReachesNoForbiddenAddress either, however the address is written.
-func TestAProxyReachesNoForbiddenAddress(t *testing.T) {
+// TestForbiddenAddressesAreRefusedThroughAProxy either, however the address is written.
+func TestForbiddenAddressesAreRefusedThroughAProxy(t *testing.T) {
 	t.Parallel()
 	at, err := url.Parse("http://proxy.example:3128")
 	if err != nil {

@@ -38,10 +38,7 @@ func (l *Limiter[K]) Allow(key K) bool {
 
 // Remaining returns how long the next step of a key has to wait. It is zero if the step is due.
 func (l *Limiter[K]) Remaining(key K) time.Duration {
-	next, waiting := l.steps().Get(key)
-	if !waiting {
-		return 0
-	}
+	next, _ := l.steps().Get(key) // the zero time, which is past, if there is none
 	return max(0, next.Sub(l.next.now()))
 }
 

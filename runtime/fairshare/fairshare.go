@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fairshare divides what there is a fixed number of, such as workers or memory, among holders that do not trust
-// each other, such as the namespaces of tenants.
+// Package fairshare divides a fixed number of places, such as workers or parts of memory, among holders, such as the
+// namespaces of tenants, so that none can take them from the others.
 package fairshare
 
 import "sync"

@@ -14,7 +14,7 @@ func TestPlaces(t *testing.T) {
 	for name, test := range map[string]struct {
 		places  int
 		holders []string
-		// gets is how many places each gets in turns until nobody gets one.
+		// gets is how many places each gets in turns until none is left.
 		gets map[string]int
 	}{
 		"one alone gets half":        {10, []string{"a"}, map[string]int{"a": 5}},

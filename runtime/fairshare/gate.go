@@ -17,7 +17,7 @@ const (
 
 // Gate divides the workers of a controller among holders, such as namespaces, as Places divides places. Turns that are
 // short are waited for, so that a holder alone loses little; while one of a holder's turns is late, because what it calls
-// hangs, others of that holder are sent away at once, and hold no worker. The nil Gate lets everybody pass.
+// hangs, others of that holder are refused at once, and occupy no worker. The nil Gate refuses none.
 type Gate struct {
 	late, patience time.Duration
 	places         *Places[string]

@@ -26,8 +26,8 @@ func enter(g *Gate, holder string) (leave []func()) {
 	}
 }
 
-// TestTurnsThatHangHoldAShareOfTheWorkers: others find some, and the next of the same holder is sent away.
-func TestTurnsThatHangHoldAShareOfTheWorkers(t *testing.T) {
+// TestGateLimitsTurnsThatHangToAShare: others find some, and the next of the same holder is refused.
+func TestGateLimitsTurnsThatHangToAShare(t *testing.T) {
 	t.Parallel()
 	g := gate(0, time.Hour) // every turn is late at once
 	a, b, c := enter(g, "a"), enter(g, "b"), enter(g, "c")
@@ -45,8 +45,8 @@ func TestTurnsThatHangHoldAShareOfTheWorkers(t *testing.T) {
 	}
 }
 
-// TestShortTurnsAreWaitedFor: a holder alone loses nothing but time.
-func TestShortTurnsAreWaitedFor(t *testing.T) {
+// TestGateWaitsForShortTurns: a holder alone loses nothing but time.
+func TestGateWaitsForShortTurns(t *testing.T) {
 	t.Parallel()
 	g := gate(time.Hour, time.Hour)
 	first, _ := g.Enter("a")
@@ -64,14 +64,14 @@ func TestShortTurnsAreWaitedFor(t *testing.T) {
 	}
 }
 
-// TestPatienceHasAnEnd: a worker that waits serves nobody.
-func TestPatienceHasAnEnd(t *testing.T) {
+// TestGateWaitsForALimitedTime: a worker that waits is of no use.
+func TestGateWaitsForALimitedTime(t *testing.T) {
 	t.Parallel()
 	g := gate(time.Hour, 0)
 	if all := enter(g, "a"); len(all) != 2 {
 		t.Errorf("a holder alone has %d of four", len(all))
 	}
 	if leave, ok := (*Gate)(nil).Enter("a"); !ok || leave == nil {
-		t.Error("no gate lets nobody pass")
+		t.Error("the nil Gate refuses")
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// AtLeast wants a number or a duration not below the least.
+// AtLeast accepts a number or a duration not below the least.
 func AtLeast[T cmp.Ordered](flag string, value, least T) error {
 	if value >= least {
 		return nil
@@ -23,7 +23,7 @@ func AtLeast[T cmp.Ordered](flag string, value, least T) error {
 	return fmt.Errorf("%s must be at least %v, not %v", flag, least, value)
 }
 
-// OffOrAtLeast wants zero, which turns something off, or a value not below the least.
+// OffOrAtLeast accepts zero, which turns something off, or a value not below the least.
 func OffOrAtLeast[T cmp.Ordered](flag string, value, least T) error {
 	var off T
 	if value == off || value >= least {
@@ -32,7 +32,7 @@ func OffOrAtLeast[T cmp.Ordered](flag string, value, least T) error {
 	return fmt.Errorf("%s must be 0 or at least %v, not %v", flag, least, value)
 }
 
-// Namespace wants the name of a namespace, or nothing.
+// Namespace accepts the name of a namespace, or nothing.
 func Namespace(flag, value string) error {
 	if value == "" || len(validation.IsDNS1123Label(value)) == 0 {
 		return nil
@@ -40,7 +40,7 @@ func Namespace(flag, value string) error {
 	return fmt.Errorf("%s must be the name of a namespace, with at most 63 lower-case letters, digits and inner dashes, not %q", flag, value)
 }
 
-// LabelValue wants the value of a label, or nothing.
+// LabelValue accepts the value of a label, or nothing.
 func LabelValue(flag, value string) error {
 	if len(validation.IsValidLabelValue(value)) == 0 {
 		return nil
@@ -48,7 +48,7 @@ func LabelValue(flag, value string) error {
 	return fmt.Errorf("%s must be the value of a label, with at most 63 letters, digits and inner dashes, underscores and dots, not %q", flag, value)
 }
 
-// Address wants host:port, with any host or none, or 0 for no listener.
+// Address accepts host:port, with any host or none, or 0 for no listener.
 func Address(flag, value string) error {
 	if value == "0" {
 		return nil
@@ -59,7 +59,7 @@ func Address(flag, value string) error {
 	return fmt.Errorf(`%s must be an address such as ":8080" or "127.0.0.1:8080" with a port up to 65535, or "0" to turn it off, not %q`, flag, value)
 }
 
-// OptionalAddress wants what [Address] wants, or nothing for no listener.
+// OptionalAddress accepts what [Address] accepts, or nothing for no listener.
 func OptionalAddress(flag, value string) error {
 	if value == "" {
 		return nil
@@ -77,7 +77,7 @@ func isHost(host string) bool {
 	return host == "" || net.ParseIP(bare) != nil || len(validation.IsDNS1123Subdomain(strings.ToLower(host))) == 0
 }
 
-// NoArguments wants nothing beside flags.
+// NoArguments accepts only flags.
 func NoArguments(arguments []string) error {
 	if len(arguments) == 0 {
 		return nil

@@ -21,7 +21,7 @@ func (e *TooManyElementsError) Error() string {
 	return fmt.Sprintf("the server's answer has more than %d elements", e.Limit)
 }
 
-// ContentTypeError is the error of an answer in a format that nobody asked for.
+// ContentTypeError is the error of an answer in a format that was not requested.
 type ContentTypeError struct{ ContentType string }
 
 func (e *ContentTypeError) Error() string {
@@ -31,8 +31,8 @@ func (e *ContentTypeError) Error() string {
 // WrapJSON returns a RoundTripper for the API of Kubernetes whose answers fail with a [TooLargeError] where they have more
 // bytes than allowed, after decompression by next, and with a [TooManyElementsError] where they have more elements: objects,
 // arrays, and commas between values. A watch has no end, and its reader holds one event at a time: there both hold for each
-// event by itself. An answer that is not JSON fails with a [ContentTypeError], because decoders are chosen by what a server
-// says, except for text, which nothing decodes. An answer that refuses a request has 64 KiB at most.
+// event by itself. An answer that is not JSON fails with a [ContentTypeError], because the decoder is
+// chosen by its Content-Type, except for text, which nothing decodes. An answer that refuses a request has 64 KiB at most.
 func WrapJSON(next http.RoundTripper, bytes int64, elements int) http.RoundTripper {
 	return &counted{next, bytes, elements}
 }
@@ -66,14 +66,14 @@ func (c *counted) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// WrappedRoundTripper lets client-go find the transport below.
+// WrappedRoundTripper returns the transport below, for client-go.
 func (c *counted) WrappedRoundTripper() http.RoundTripper { return c.next }
 
 // maxRefusal is how many bytes an answer may have that refuses a request: a Status of Kubernetes, with its reasons.
 const maxRefusal = 64 << 10
 
 // readable reports whether an answer of this type is JSON, or text, which nothing decodes. One without a type is what was
-// asked for, which is JSON.
+// requested, which is JSON.
 func readable(contentType string) (text, ok bool) {
 	kind, _, _ := strings.Cut(contentType, ";")
 	kind = strings.ToLower(strings.TrimSpace(kind))
@@ -110,7 +110,7 @@ func (b *jsonBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// take counts one byte. Whatever is not JSON fails in the decoder at the place where this loses its way.
+// take counts one byte. Content that is not JSON is counted wrongly, and fails in the decoder.
 func (b *jsonBody) take(c byte) {
 	b.bytes++
 	switch {

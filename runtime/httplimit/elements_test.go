@@ -106,8 +106,8 @@ func TestEventsAreBounded(t *testing.T) {
 	}
 }
 
-// TestWhatIsDecodedIsNotForTheServerToChoose: client-go chooses the decoder of a watch by the type, however broken it is.
-func TestWhatIsDecodedIsNotForTheServerToChoose(t *testing.T) {
+// TestServerCannotChooseTheDecoder: client-go chooses the decoder of a watch by the type, however broken it is.
+func TestServerCannotChooseTheDecoder(t *testing.T) {
 	t.Parallel()
 	for sent, want := range map[string]string{
 		"application/json;stream=watch;/": "application/json", "": "application/json", "text/plain; charset=utf-8": "text/plain; charset=utf-8",
@@ -129,8 +129,8 @@ func TestWhatIsDecodedIsNotForTheServerToChoose(t *testing.T) {
 	}
 }
 
-// TestRefusalsAreShort: what an API server says stands in conditions.
-func TestRefusalsAreShort(t *testing.T) {
+// TestErrorAnswersAreBounded: messages of API servers are written into conditions.
+func TestErrorAnswersAreBounded(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusForbidden)

@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package httplimit bounds the size of HTTP answers. Whoever may name a server, in a kubeconfig or a
-// Secret, could otherwise have a manager read an answer without end into memory, and with it stop
-// what the manager does for everybody else.
+// Package httplimit bounds the size of HTTP answers. The author of a kubeconfig, or of a Secret that names a server, could
+// otherwise make a manager read an answer without end into memory, and so stop it for all other tenants.
 package httplimit
 
 import (
@@ -64,5 +63,5 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// WrappedRoundTripper lets client-go find the transport below.
+// WrappedRoundTripper returns the transport below, for client-go.
 func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.next }

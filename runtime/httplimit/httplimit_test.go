@@ -54,8 +54,8 @@ func read(c *http.Client, request *http.Request) (string, error) {
 	return string(got), errors.Join(err, response.Body.Close())
 }
 
-// TestAnAnswerWithoutEndEnds reads from a server that never stops.
-func TestAnAnswerWithoutEndEnds(t *testing.T) {
+// TestEndlessAnswerIsBounded reads from a server that never stops.
+func TestEndlessAnswerIsBounded(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for r.Context().Err() == nil {

@@ -69,7 +69,7 @@ func (p *placed) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// WrappedRoundTripper lets client-go find the transport below.
+// WrappedRoundTripper returns the transport below, for client-go.
 func (p *placed) WrappedRoundTripper() http.RoundTripper { return p.next }
 
 // placedBody is an answer; it is read and closed by one goroutine at a time, as every body is.

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package kubeconfig reads the kubeconfigs of workload clusters from their Secrets. Tenants write these Secrets, so it
-// refuses whatever would make a manager read its own files, run programs, or talk to a server that it cannot verify.
+// refuses what would make a manager read its own files, run programs, or connect to a server that it cannot verify.
 package kubeconfig
 
 import (
@@ -96,8 +96,8 @@ func ClusterKey(secret client.ObjectKey) (client.ObjectKey, bool) {
 
 // Rules are what a manager accepts. The zero value accepts the least but for RequireCA.
 type Rules struct {
-	// AllowProxy accepts a proxy-url. By such a URL whoever may write the Secret lets the manager send plain text of
-	// their choice to any host that it can reach.
+	// AllowProxy accepts a proxy-url. By such a URL the author of the Secret makes the manager send plain text of their
+	// choice to any host that it can reach.
 	AllowProxy bool
 	// AllowInsecureTLS accepts servers that are not verified, and plain HTTP.
 	AllowInsecureTLS bool
@@ -111,7 +111,7 @@ func (r Rules) RESTConfig(content string) (*rest.Config, error) {
 	parsed, err := clientcmd.Load([]byte(content))
 	if err != nil {
 		// The parser's error may quote the content, and that is secret.
-		return nil, invalid("data.%s of the Secret is not a kubeconfig; `kubectl --kubeconfig <file> config view` says why", secretKey)
+		return nil, invalid("data.%s of the Secret is not a kubeconfig; `kubectl --kubeconfig <file> config view` shows why", secretKey)
 	}
 	current, found := parsed.Contexts[parsed.CurrentContext]
 	if !found {
@@ -145,9 +145,8 @@ func (r Rules) RESTConfig(content string) (*rest.Config, error) {
 	return config, nil
 }
 
-// objectionToUser refuses what would run programs in our process or read our
-// files. A path could be that of our own ServiceAccount token, and would send
-// it to whoever wrote the kubeconfig.
+// objectionToUser refuses what would run programs in the manager's process or read its files. A path could be that of its
+// own ServiceAccount token, and would send it to the author of the kubeconfig.
 func objectionToUser(user *clientcmdapi.AuthInfo) string {
 	switch {
 	case user.Exec != nil:
@@ -170,9 +169,9 @@ func (r Rules) objectionToCluster(cluster *clientcmdapi.Cluster) string {
 	case cluster.CertificateAuthority != "":
 		return fileObjection("clusters[].cluster.certificate-authority", "certificate-authority-data")
 	case cluster.ProxyURL != "" && !r.AllowProxy:
-		return "clusters[].cluster.proxy-url is refused, because it lets the manager connect to any host; remove it, set the manager's own proxy (HTTPS_PROXY), or start the manager with --allow-kubeconfig-proxy"
+		return "clusters[].cluster.proxy-url is refused, because the manager could be made to connect to any host by it; remove it, set the manager's own proxy (HTTPS_PROXY), or start the manager with --allow-kubeconfig-proxy"
 	case cluster.InsecureSkipTLSVerify && !r.AllowInsecureTLS:
-		return "clusters[].cluster.insecure-skip-tls-verify is refused, because it gives the credentials to anybody on the way; use certificate-authority-data"
+		return "clusters[].cluster.insecure-skip-tls-verify is refused, because any host on the way could read the credentials; use certificate-authority-data"
 	case r.RequireCA && !hasCertificate(cluster.CertificateAuthorityData):
 		return "clusters[].cluster.certificate-authority-data has no certificate, and the machines need the CA of the API server"
 	default:

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestLevelsWithSecretsAreRefused: beyond level 7 client-go logs the bodies of requests.
-func TestLevelsWithSecretsAreRefused(t *testing.T) {
+// TestLevelsThatLogSecretsAreRefused: beyond level 7 client-go logs the bodies of requests.
+func TestLevelsThatLogSecretsAreRefused(t *testing.T) {
 	t.Parallel()
 	for argument, accepted := range map[string]bool{
 		"-v=2": true, "-v7": true, "--v=3": true, "--vmodule=controller=4,a*=7": true,

@@ -27,7 +27,7 @@ import (
 	"drover.io/runtime/version"
 )
 
-// Main runs a program until it ends by itself, or is asked to by SIGTERM or SIGINT, and ends the process: with status 0,
+// Main runs a program until it ends by itself or by SIGTERM or SIGINT, and ends the process: with status 0,
 // or with 1 after an error, which it prints on one line after the name of the program.
 func Main(program string, run func(ctx context.Context, args []string) error) {
 	os.Exit(status(os.Stderr, program, run(ctrl.SetupSignalHandler(), os.Args[1:])))

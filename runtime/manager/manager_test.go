@@ -34,7 +34,7 @@ func TestExitStatus(t *testing.T) {
 	}
 }
 
-func TestFlagsDecide(t *testing.T) {
+func TestManagerUsesItsFlags(t *testing.T) {
 	t.Parallel()
 	o, err := Parse("program", []string{
 		"--namespace=ns", "--metrics-bind-address=0", "--health-probe-bind-address=", "--leader-elect=false", "--leader-election-namespace=leases",
@@ -73,7 +73,7 @@ func TestBuildInfo(t *testing.T) {
 	}
 }
 
-func TestEachProcessIsAnother(t *testing.T) {
+func TestIdentityIsUniquePerProcess(t *testing.T) {
 	t.Parallel()
 	one, err := Identity()
 	other, again := Identity()

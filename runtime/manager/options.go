@@ -51,7 +51,7 @@ type Options struct {
 }
 
 // AllowKubeconfigProxyUsage is the text of --allow-kubeconfig-proxy, which the managers have that connect to workload clusters.
-const AllowKubeconfigProxyUsage = "accept a proxy-url in the kubeconfigs of workload clusters; whoever may write such a Secret can then have the manager connect to any host that it reaches"
+const AllowKubeconfigProxyUsage = "accept a proxy-url in the kubeconfigs of workload clusters; the author of such a Secret can then make the manager connect to any host that it reaches"
 
 // Parse reads the arguments of a program: the flags that every manager has, and those that add adds. Its error is one
 // line that names the flag, or [ErrDone] after --help and --version, which are answered on standard output.

@@ -38,7 +38,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestBadFlagsAreNamed(t *testing.T) {
+func TestParseNamesInvalidFlags(t *testing.T) {
 	t.Parallel()
 	for flag, value := range map[string]string{
 		"--namespace": "Bad_NS", "--watch-filter": "a,b", "--leader-election-namespace": "a.b", "--kube-api-qps": "0", "--kube-api-burst": "0",
@@ -64,7 +64,7 @@ func TestBadFlagsAreNamed(t *testing.T) {
 	}
 }
 
-func TestVersionAndHelpAreAnswered(t *testing.T) {
+func TestParsePrintsVersionAndHelp(t *testing.T) {
 	t.Parallel()
 	for argument, want := range map[string]string{"--version": "program unreleased (revision ", "--help": "--worker-count"} {
 		out := &bytes.Buffer{}

@@ -22,7 +22,7 @@ import (
 // The empty value is a manager that has all objects to itself.
 type WatchFilter string
 
-// Matches reports whether the manager reconciles the object. One without the label is nobody's.
+// Matches reports whether the manager reconciles the object. One without the label is of no manager.
 func (w WatchFilter) Matches(object metav1.Object) bool {
 	return w == "" || object.GetLabels()[clusterv1.WatchLabel] == string(w)
 }
@@ -63,7 +63,7 @@ func (w WatchFilter) CheckForeign(kind string, object metav1.Object) error {
 	return &ForeignError{Kind: kind, Name: object.GetName(), Value: object.GetLabels()[clusterv1.WatchLabel], Own: w}
 }
 
-// ForeignError says that an object is labelled for another manager.
+// ForeignError means that an object is labelled for another manager.
 type ForeignError struct {
 	Kind, Name, Value string
 	Own               WatchFilter
@@ -75,7 +75,7 @@ func (e *ForeignError) Error() string {
 }
 
 // Inherit returns the labels of an object that is made for the parent: with the parent's
-// watch-filter label, whatever the labels say, so that whoever reconciles the parent sees the
+// watch-filter label, whatever the labels of its template are, so that the manager of the parent sees the
 // child. A parent without the label leaves the labels as they are.
 func Inherit(labels map[string]string, parent metav1.Object) map[string]string {
 	value, labelled := parent.GetLabels()[clusterv1.WatchLabel]
@@ -96,7 +96,7 @@ func Inherited(child, parent metav1.Object) bool {
 	return !labelled || child.GetLabels()[clusterv1.WatchLabel] == value
 }
 
-// FilterReconciler lets the reconciler see the objects that are the manager's, whatever event or mapping
+// FilterReconciler passes to the reconciler only the objects that are the manager's, whatever event or mapping
 // a request came from.
 func FilterReconciler[T client.Object](w WatchFilter, r reconcile.ObjectReconciler[T]) reconcile.ObjectReconciler[T] {
 	return only[T]{w, r}

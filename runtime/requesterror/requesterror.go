@@ -44,13 +44,13 @@ func IsUnanswered(err error) bool {
 }
 
 // IsUnavailable reports whether a request got no usable answer: none at all, one that was cut off or refused by a limit,
-// or the API server's own word that it cannot answer now. Conflicts, objects that do not exist and the like are answers.
+// or a status by which the API server cannot answer now. Conflicts, objects that do not exist and the like are answers.
 func IsUnavailable(err error) bool {
-	var network net.Error
+	_, network := errors.AsType[net.Error](err)
 	_, large := errors.AsType[*httplimit.TooLargeError](err)
 	_, many := errors.AsType[*httplimit.TooManyElementsError](err)
 	_, kind := errors.AsType[*httplimit.ContentTypeError](err)
-	return large || many || kind || IsUnanswered(err) || errors.As(err, &network) || isTLS(err) ||
+	return large || many || kind || IsUnanswered(err) || network || isTLS(err) ||
 		errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) ||
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) ||
 		apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) ||
@@ -63,7 +63,7 @@ func isTLS(err error) bool {
 	return verification || known
 }
 
-// Describe returns what went wrong without what changes each time: our own port number, the present time, the path and
+// Describe returns what went wrong without what changes each time: the local port number, the present time, the path and
 // timeout of the request.
 func Describe(err error) string { return Truncate(describe(err)) }
 
@@ -71,11 +71,10 @@ func describe(err error) string {
 	if text, known := describeTLS(err); known {
 		return text
 	}
-	var timeout interface{ Timeout() bool }
 	if lookup, is := errors.AsType[*net.DNSError](err); is && lookup.IsNotFound {
 		return fmt.Sprintf("host name %q is not known", lookup.Name)
 	}
-	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() {
+	if timeout, is := errors.AsType[net.Error](err); errors.Is(err, context.DeadlineExceeded) || is && timeout.Timeout() {
 		return "no answer in time"
 	}
 	if operation, is := errors.AsType[*net.OpError](err); is && operation.Err != nil {

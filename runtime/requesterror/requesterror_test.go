@@ -74,7 +74,7 @@ func TestIsUnavailable(t *testing.T) {
 	}
 }
 
-func TestWhatAnAPIServerSaysIsTruncated(t *testing.T) {
+func TestDescribeTruncatesLongMessages(t *testing.T) {
 	t.Parallel()
 	got := Describe(errors.New(strings.Repeat("é", MaxMessage)))
 	if len(got) > MaxMessage+len("…") || !utf8.ValidString(got) || !strings.HasSuffix(got, "…") {

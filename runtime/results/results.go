@@ -14,8 +14,8 @@ import (
 // conflictRetry is how soon a write is tried again after a conflict.
 const conflictRetry = time.Second
 
-// IgnoreNotFoundOrConflict returns nil for the errors after which an event is certain to come: the object was written or
-// removed by somebody else. It is for objects all of whose changes are watched.
+// IgnoreNotFoundOrConflict returns nil for the errors after which an event is certain to come: another client has written
+// or deleted the object. It is for objects all of whose changes are watched.
 func IgnoreNotFoundOrConflict(err error) error {
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return nil

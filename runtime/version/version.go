@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package version knows which version of the project a binary was built from.
+// Package version has the version of the project that a binary was built from.
 package version
 
 import (
@@ -22,7 +22,7 @@ type Info struct {
 	Go string
 }
 
-// Get returns what is known of this binary.
+// Get returns the Info of this binary.
 func Get() Info {
 	build, ok := debug.ReadBuildInfo()
 	if !ok {

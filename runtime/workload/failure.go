@@ -35,11 +35,11 @@ type Failure struct {
 
 // Classify returns the Failure of a request to the API server at host that ended with an error.
 func Classify(host string, err error) Failure {
-	status := &apierrors.StatusError{}
+	status, answered := errors.AsType[*apierrors.StatusError](err)
 	switch {
 	case apierrors.IsUnauthorized(err):
 		return failure(Unauthorized, "API server %s refuses the credentials in the kubeconfig; renew them in the Secret", host)
-	case apierrors.IsForbidden(err) && errors.As(err, &status):
+	case answered && apierrors.IsForbidden(err):
 		return failure(Forbidden, "API server %s: %s", host, status.Status().Message)
 	case requesterror.IsUnavailable(err):
 		return failure(Unavailable, "API server %s: %s", host, requesterror.Describe(err))

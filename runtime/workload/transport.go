@@ -84,7 +84,7 @@ func (n noRetry) RoundTrip(request *http.Request) (*http.Response, error) {
 	if response != nil {
 		response.Header.Del("Retry-After")
 	}
-	if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() && request.URL.Query().Has("watch") {
+	if timeout, is := errors.AsType[net.Error](err); is && timeout.Timeout() && request.URL.Query().Has("watch") {
 		// client-go takes a watch that was never answered for one that ended without an event, again and again.
 		err = Opaque(err)
 	}

@@ -288,8 +288,8 @@ func TestUnansweredWatchIsNoTimeout(t *testing.T) {
 	client := HTTPClient(open(t, Options{AnswerTimeout: 50 * time.Millisecond}, config), 0)
 	for path, want := range map[string]bool{"/api/v1/nodes": true, "/api/v1/nodes?watch=true": false} {
 		_, err := get(t, client, server.URL+path)
-		timeout := net.Error(nil)
-		if got := errors.As(err, &timeout) && timeout.Timeout(); err == nil || got != want {
+		timeout, is := errors.AsType[net.Error](err)
+		if got := is && timeout.Timeout(); err == nil || got != want {
 			t.Errorf("%s ends with %v, which is a timeout: %t, want %t", path, err, got, want)
 		}
 	}
@@ -385,5 +385,17 @@ func TestCloseIdleKeepsTheTransportUsable(t *testing.T) {
 	end <- struct{}{}
 	if err := <-ended; err != nil {
 		t.Errorf("a new request ends with %v", err)
+	}
+}
+
+func TestDialerHasDefaults(t *testing.T) {
+	t.Parallel()
+	want := Options{DialTimeout: 5 * time.Second, AnswerTimeout: time.Minute, MaxElements: 100_000}
+	if got := NewDialer(Options{}).options; got != want {
+		t.Errorf("got %+v", got)
+	}
+	set := Options{UserAgent: "a", DialTimeout: 1, AnswerTimeout: 2, MaxElements: 3}
+	if got := NewDialer(set).options; got != set {
+		t.Errorf("what is set becomes %+v", got)
 	}
 }

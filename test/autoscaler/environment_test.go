@@ -26,10 +26,10 @@ import (
 //go:embed rbac.yaml
 var rbac []byte
 
-// timeout bounds a story; it is no measure of how long one takes.
+// timeout bounds a workflow; it does not measure how long one takes.
 const timeout = 15 * time.Minute
 
-// environment is a story with an autoscaler beside it.
+// environment is a workflow with an autoscaler.
 type environment struct {
 	*workflow.Workflow
 	*Provider
@@ -37,13 +37,13 @@ type environment struct {
 	ctx context.Context
 
 	mu sync.Mutex
-	// lives are the states that each Machine has gone through, by UID.
+	// lives are the states of each Machine in order, by UID.
 	lives map[string][]State
 	// identities are the providerIDs that were ever seen, with the UIDs that had them.
 	identities map[string][]string
 }
 
-// start starts a stack and lets the autoscaler in, under permissions of its own.
+// start starts a stack and an autoscaler with permissions of its own.
 func start(t *testing.T) *environment {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
@@ -69,7 +69,7 @@ func start(t *testing.T) *environment {
 	w.must(err)
 	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
 	w.must(err)
-	config.QPS, config.Burst = 100, 200 // the autoscaler's flags say so
+	config.QPS, config.Burst = 100, 200 // as with the autoscaler's flags
 	w.Provider, err = Start(ctx, config, stack.Workload.AdminConfig())
 	w.must(err)
 	w.must(w.OnMachine(w.record))

@@ -26,7 +26,7 @@ const (
 	others  = "demo-others"
 )
 
-// TestAutoscaler lets the autoscaler scale two pools of one Cluster through everything that
+// TestAutoscaler scales two pools of one Cluster with the autoscaler through everything that
 // it does: discovery, up, down, a rollout, a machine that never joins, to none and from none.
 func TestAutoscaler(t *testing.T) {
 	w := start(t)
@@ -46,7 +46,7 @@ func TestAutoscaler(t *testing.T) {
 		{"ends the rollout for the autoscaler too", w.rolled},
 		{"leaves a paused pool alone", w.pausedPool},
 		{"scales to none and from none", w.none},
-		{"told the story of each machine in order", w.inOrder},
+		{"saw the states of each machine in order", w.inOrder},
 	} {
 		t.Log("it " + step.it)
 		step.do()
@@ -109,13 +109,13 @@ func (w *environment) up() {
 	w.must(w.pool(workers).Increase(w.ctx, 3))
 	w.awaitRunning(workers, 5)
 	if err := w.pool(workers).Increase(w.ctx, 2); err == nil {
-		w.t.Error("more than the maximum was asked for")
+		w.t.Error("more than the maximum was requested")
 	}
 }
 
-// named waits until every Node says what the autoscaler reads of it.
+// named waits until every Node has what the autoscaler reads of it.
 func (w *environment) named() {
-	w.await("Nodes to say whose they are", func() (string, error) {
+	w.await("Nodes to have their owner", func() (string, error) {
 		for _, node := range w.Registered() {
 			known, err := w.HasInstance(node)
 			if err != nil || !known {
@@ -268,7 +268,7 @@ func (w *environment) pausedPool() {
 	w.awaitRunning(others, 2)
 }
 
-// none lets the autoscaler take every machine away, and imagine a Node where there is none.
+// none scales a pool to zero with the autoscaler, and from zero by the template's capacity.
 func (w *environment) none() {
 	w.change(workers, func(md *clusterv1.MachineDeployment) {
 		md.Spec.Template.Spec.Taints = []clusterv1.MachineTaint{{

@@ -70,7 +70,7 @@ func share(config *rest.Config) (*httptest.Server, error) {
 	return proxy, nil
 }
 
-// through is a kubeconfig for one cluster behind the proxy, which itself knows who is asking.
+// through is a kubeconfig for one cluster behind the proxy, which identifies the cluster by it.
 func through(proxy *httptest.Server, cluster string) ([]byte, error) {
 	certificate := proxy.Certificate()
 	if certificate == nil {

@@ -81,8 +81,8 @@ func (c core) start(ctx context.Context, peers *peer.Peers, full bool, port int)
 	return framework.Start(ctx, options)
 }
 
-// record makes both clusters log what the managers ask, and keeps the workload cluster's controllers
-// from taking Nodes that nobody renews for dead.
+// record makes both clusters log the managers' requests, and prevents the workload cluster's controllers
+// from marking Nodes without heartbeats as unreachable.
 func record(options *controlplane.Options) {
 	if options.Name == "management" {
 		options.AuditPolicy = audit.Policy("userGroups", "system:serviceaccounts:drover-system", "system:serviceaccounts:capi-system")
@@ -92,7 +92,7 @@ func record(options *controlplane.Options) {
 	options.ControllerManagerArgs = []string{"--controllers=*,-node-lifecycle-controller"}
 }
 
-// freePort returns a port of loopback that nobody listens on.
+// freePort returns a free port on loopback.
 func freePort() (int, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -98,7 +98,7 @@ func (f *fleet) foundOne(ctx context.Context, cluster string, reach func(cluster
 	return framework.Apply(ctx, f.stack.ManagementClient, documents.Bytes())
 }
 
-// scale asks for so many machines in each cluster.
+// scale sets the number of machines in each cluster.
 func (f *fleet) scale(ctx context.Context, each int) error {
 	return f.change(ctx, func(md *clusterv1.MachineDeployment) { md.Spec.Replicas = ptr.To(int32(each)) }) //nolint:gosec // small
 }
@@ -133,7 +133,7 @@ func (f *fleet) change(ctx context.Context, do func(*clusterv1.MachineDeployment
 	return nil
 }
 
-// running waits until there are exactly so many machines, all Running, and every MachineDeployment says so.
+// running waits until there are exactly so many machines, all Running, and every MachineDeployment reports them.
 func (f *fleet) running(ctx context.Context, want int) error {
 	return f.await(ctx, fmt.Sprintf("%d Machines to run", want), func(ctx context.Context) (string, error) {
 		machines := &clusterv1.MachineList{}
@@ -153,7 +153,7 @@ func (f *fleet) running(ctx context.Context, want int) error {
 	})
 }
 
-// counted reports what MachineDeployments do not know yet. It asks the API server, because a watch may not
+// counted returns what MachineDeployments do not report yet. It reads from the API server, because a watch may not
 // have brought the latest order.
 func (f *fleet) counted(ctx context.Context, want int32) (string, error) {
 	list := &clusterv1.MachineDeploymentList{}
@@ -175,7 +175,7 @@ func (f *fleet) counted(ctx context.Context, want int32) (string, error) {
 	return "", nil
 }
 
-// await asks until nothing is missing any more.
+// await polls until nothing is missing.
 func (f *fleet) await(ctx context.Context, what string, missing func(context.Context) (string, error)) error {
 	var last string
 	err := wait.PollUntilContextCancel(ctx, look, true, func(ctx context.Context) (bool, error) {

@@ -26,7 +26,7 @@ import (
 	"drover.io/test/interop/peer"
 )
 
-// choice is what the user wants to know.
+// choice has the user's options.
 type choice struct {
 	scenarios, cores, args, from []string
 	rounds                       int
@@ -67,7 +67,7 @@ func (c choice) run(ctx context.Context) error {
 	if len(runs) == 0 {
 		return err
 	}
-	// Hours of measuring are not lost to a fleet that failed, but the documentation tells of whole runs only.
+	// Results of hours are kept if one run failed, but the documentation has complete runs only.
 	fmt.Printf("%s", report.Tables(runs))
 	if err != nil {
 		c.docs = ""
@@ -89,7 +89,7 @@ func (c choice) read(context.Context) (runs []report.Run, err error) {
 
 func (c choice) measure(ctx context.Context) (runs []report.Run, err error) {
 	if c.docs != "" && c.until != report.Delete {
-		return nil, fmt.Errorf("--docs: the documentation tells of whole runs only: leave out --until=%s", c.until)
+		return nil, fmt.Errorf("--docs: the documentation has complete runs only: omit --until=%s", c.until)
 	}
 	fleets, err := find(c.scenarios, c.idle, c.until)
 	if err != nil {

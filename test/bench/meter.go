@@ -19,10 +19,10 @@ import (
 	"drover.io/test/framework"
 )
 
-// quiet is how long nobody may have asked anything until a phase counts as over.
+// quiet is the time without requests after which a phase ends.
 const quiet = 3 * time.Second
 
-// meter says what each phase cost: requests by the audit logs of both clusters, processor and memory
+// meter measures the cost of each phase: requests by the audit logs of both clusters, processor and memory
 // by the operating system, and reconciles by the core's own metrics.
 type meter struct {
 	core    core
@@ -42,7 +42,7 @@ func newMeter(core core, stack *framework.Stack, port int) *meter {
 	}
 }
 
-// settle waits until nobody has asked anything for a while.
+// settle waits until there were no requests for a while.
 func (m *meter) settle(ctx context.Context) error {
 	var last int64
 	since := time.Now()
@@ -96,7 +96,7 @@ func (m *meter) measure(ctx context.Context, name string, do func(context.Contex
 	if err != nil {
 		return phase, err
 	}
-	if phase.Reconciles = reconciles - m.reconciles; phase.Reconciles < 0 { // it was started anew
+	if phase.Reconciles = reconciles - m.reconciles; phase.Reconciles < 0 { // it was restarted
 		phase.Reconciles = reconciles
 	}
 	m.reconciles = reconciles
@@ -182,7 +182,7 @@ func written(call audit.Call, n int) int {
 	return 0
 }
 
-// reconciled asks the core how many reconciles it has run.
+// reconciled reads the number of reconciles from the core's metrics.
 func (m *meter) reconciled(ctx context.Context) (float64, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, m.metrics, nil)
 	if err != nil {

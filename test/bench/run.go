@@ -32,7 +32,7 @@ func run(ctx context.Context, core core, of scenario, peers *peer.Peers) (result
 	if err != nil {
 		return result, err
 	}
-	closed := func() {} // once nobody asks any more
+	closed := func() {} // once there are no more requests
 	defer func() {
 		err = errors.Join(err, stack.Stop())
 		closed()
@@ -68,7 +68,7 @@ type phase struct {
 	do   func(context.Context) error
 }
 
-// phases lists a fleet's life.
+// phases lists the phases of a run.
 func phases(f *fleet, m *meter, kubeconfig func(string) ([]byte, error)) []phase {
 	n := f.scenario.machines
 	total := f.scenario.total()

@@ -32,7 +32,7 @@ type cloud struct {
 	sizes [2][]string
 	// providerID is how the cloud's controller manager would write it.
 	providerID *regexp.Regexp
-	// budget is how often a call that changes something is made for each machine that lives.
+	// budget is how often a call that changes something is made for each machine.
 	budget map[string]int
 	// read is the call that reads one machine, reads how often it may do so.
 	read  string
@@ -62,7 +62,7 @@ func (c *cloud) open(t *testing.T, program, dir string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(running.Kill)
-	await(t, "the cloud to say where it is", func() bool {
+	await(t, "the cloud to print its address", func() bool {
 		said, err := os.ReadFile(log)
 		line, _, whole := bytes.Cut(said, []byte("\n"))
 		var at struct{ API, Desk string }

@@ -23,11 +23,11 @@ import (
 	"drover.io/test/workflow"
 )
 
-// patience bounds every wait; it is no measure of how long anything takes.
+// patience bounds every wait; it is not a measure of how long anything takes.
 const patience = 5 * time.Minute
 
 // worlds are the clouds. The budgets are the changes that one machine costs, and the reads of one
-// at most: before it is deleted and until it is gone, with one more for each time that the cloud says to come again.
+// at most: before it is deleted and until it is gone, with one more for each time that the cloud requires a retry.
 var worlds = []*cloud{
 	{
 		name: "aws", kind: "AWSMachineTemplate", sizes: [2][]string{{"m7i.large"}, {"m7i.xlarge"}},
@@ -60,7 +60,7 @@ var worlds = []*cloud{
 }
 
 // TestMachineDeployments brings up two machines in each cloud, rolls them once, scales to zero and deletes the
-// Cluster: nothing is left, and the cloud was asked for no more than it had to be.
+// Cluster: nothing is left, and the cloud got no unnecessary calls.
 func TestMachineDeployments(t *testing.T) {
 	root, err := binaries.Root()
 	if err != nil {
@@ -101,7 +101,7 @@ func TestMachineDeployments(t *testing.T) {
 // pollPeriod is how often drivers want an instance to be read that starts or stops, at most.
 const pollPeriod = 5 * time.Second
 
-// live is the story.
+// live is the workflow.
 func live(t *testing.T, stack *framework.Stack, c *cloud) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
@@ -149,7 +149,7 @@ func live(t *testing.T, stack *framework.Stack, c *cloud) {
 	}
 }
 
-// steps yields the story step by step.
+// steps yields the workflow step by step.
 func steps(told *workflow.Workflow, c *cloud) func(yield func(string, func(context.Context) error) bool) {
 	use := func(size int) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -177,11 +177,11 @@ func steps(told *workflow.Workflow, c *cloud) func(yield func(string, func(conte
 			yield("a template", use(0)) && yield("two are wanted", scale(2)) && yield("two machines run", running(2)) &&
 			yield("another template", use(1)) && yield("two others run", running(2)) &&
 			yield("none is wanted", scale(0)) && yield("none is left", running(0)) &&
-			yield("the Cluster goes", told.Delete) && yield("nothing is left", told.AwaitNothingLeft)
+			yield("the Cluster is deleted", told.Delete) && yield("nothing is left", told.AwaitNothingLeft)
 	}
 }
 
-// check compares what a machine that runs says about itself.
+// check compares the status of a running machine.
 func (c *cloud) check(t *testing.T, m *clusterv1.Machine) {
 	t.Helper()
 	if !c.providerID.MatchString(m.Spec.ProviderID) {

@@ -3,5 +3,5 @@
 
 // Package clouds takes a MachineDeployment of each simulated cloud through the whole stack: a real control
 // plane on either side, our managers and the cloud's provider as processes under the permissions that we
-// ship, and the cloud's API on loopback. It owns no code, only that story.
+// ship, and the cloud's API on loopback. It contains only that test.
 package clouds

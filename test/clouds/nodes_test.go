@@ -44,7 +44,7 @@ func (k *kubelets) run(ctx context.Context) {
 	}
 }
 
-// beat registers the Node of a machine, or says that it is Ready still.
+// beat registers the Node of a machine, or renews its Ready condition.
 func (k *kubelets) beat(ctx context.Context, m *clusterv1.Machine) error {
 	work := k.told.Stack.WorkloadClient
 	provisioned := ptr.Deref(m.Status.Initialization.InfrastructureProvisioned, false)

@@ -21,7 +21,7 @@ import (
 // adminUser is the user who may do everything, as a member of system:masters.
 const adminUser = "kubernetes-admin"
 
-// tokenSeconds is how long a ServiceAccount token is asked to last: longer than
+// tokenSeconds is the requested validity of a ServiceAccount token: longer than
 // any test or demonstration.
 const tokenSeconds = 7 * 24 * 3600
 
@@ -67,7 +67,7 @@ func (c *ControlPlane) AdminKubeconfig() []byte {
 }
 
 // Kubeconfig returns a kubeconfig with a fresh client certificate that names
-// user and groups. What they may do is for RBAC to say.
+// user and groups. RBAC decides their permissions.
 func (c *ControlPlane) Kubeconfig(user string, groups ...string) ([]byte, error) {
 	if user == "" {
 		return nil, errors.New("making a kubeconfig: the user has no name")
@@ -100,7 +100,7 @@ func (c *ControlPlane) server() string {
 	return "https://" + c.apiServer.port.address()
 }
 
-// clientCertificate says that user proves who it is with pair.
+// clientCertificate configures user to authenticate with pair.
 func clientCertificate(user string, pair keyPair) (string, *clientcmdapi.AuthInfo) {
 	return user, &clientcmdapi.AuthInfo{ClientCertificateData: pair.cert, ClientKeyData: pair.key}
 }

@@ -57,7 +57,7 @@ func TestKubeconfigNamesUserAndGroups(t *testing.T) {
 
 func TestKubeconfigIsBoundByRBAC(t *testing.T) {
 	t.Parallel()
-	raw, err := sharedCluster(t).Kubeconfig("nobody-in-particular")
+	raw, err := sharedCluster(t).Kubeconfig("user-without-permissions")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestKubeconfigIsBoundByRBAC(t *testing.T) {
 func TestKubeconfigNeedsAUser(t *testing.T) {
 	t.Parallel()
 	if _, err := sharedCluster(t).Kubeconfig(""); err == nil {
-		t.Error("made a kubeconfig for nobody")
+		t.Error("made a kubeconfig without a user")
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// pollInterval is how often a starting program is asked whether it serves.
+	// pollInterval is how often a starting program is probed.
 	pollInterval = 50 * time.Millisecond
 
 	// probeTimeout bounds one such question.
@@ -30,7 +30,7 @@ const (
 	portAttempts = 8
 )
 
-// component is one program of a cluster: how to start it, how to tell that it
+// component is one program of a cluster: how to start it, how to check that it
 // serves, and its process while it runs.
 type component struct {
 	name string
@@ -47,12 +47,12 @@ type component struct {
 	ready func(ctx context.Context) error
 
 	process *process.Process
-	started bool // has served once: clients know the port
+	started bool // has served once: clients use the port
 }
 
 // start starts the program unless it runs and waits until it serves. If
-// somebody else took its port it moves to another, once only: later starts
-// keep the port that clients know.
+// another process took its port it moves to another, once only: later starts
+// keep the port that clients use.
 func (c *component) start(ctx context.Context) error {
 	if c.process.Running() {
 		return nil
@@ -86,7 +86,7 @@ func (c *component) launch(ctx context.Context) error {
 	return nil
 }
 
-// await returns once p serves, or an error with the end of its log if it died
+// await returns once p serves, or an error with the end of its log if it ended
 // or ctx ended first.
 func (c *component) await(ctx context.Context, p *process.Process) error {
 	tick := time.NewTicker(pollInterval)
@@ -108,7 +108,7 @@ func (c *component) await(ctx context.Context, p *process.Process) error {
 	}
 }
 
-// stop ends the program. The error says that it had died by itself.
+// stop ends the program. It returns an error if the program had ended by itself.
 func (c *component) stop() error {
 	p := c.process
 	if p == nil {
@@ -122,7 +122,7 @@ func (c *component) stop() error {
 	return nil
 }
 
-// exitError describes the end of p that nobody asked for.
+// exitError describes an unexpected end of p.
 func (c *component) exitError(p *process.Process) error {
 	tail := process.Tail(c.log)
 	err := fmt.Errorf("%s ended by itself: %s%s", c.name, p.State(), tail)
@@ -137,7 +137,7 @@ func (c *component) pause() error {
 	return c.signal(syscall.SIGSTOP)
 }
 
-// resume lets a frozen program go on.
+// resume continues a stopped program.
 func (c *component) resume() error {
 	return c.signal(syscall.SIGCONT)
 }

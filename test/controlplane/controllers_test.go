@@ -234,13 +234,13 @@ func awaitHealthy(t *testing.T, admin kubernetes.Interface, n int32) {
 	})
 }
 
-// evict asks for the eviction of a Pod.
+// evict requests the eviction of a Pod.
 func evict(t *testing.T, admin kubernetes.Interface, pod string) error {
 	t.Helper()
 	return admin.CoreV1().Pods("default").EvictV1(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod, Namespace: "default"}})
 }
 
-// absent returns nil if err says that an object is gone.
+// absent returns nil if err is that an object does not exist.
 func absent(err error) error {
 	switch {
 	case apierrors.IsNotFound(err):

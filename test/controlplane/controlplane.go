@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package controlplane owns real Kubernetes control planes on loopback: etcd,
-// kube-apiserver and, when asked, kube-controller-manager as child processes,
+// kube-apiserver and optionally kube-controller-manager as child processes,
 // any number of clusters side by side, each with certificate authorities and
 // keys of its own. It hands out credentials for any user or ServiceAccount and
 // can take an API server away and bring it back. It has no nodes and no
@@ -27,10 +27,10 @@ import (
 // takes, even on a busy machine.
 const startTimeout = 3 * time.Minute
 
-// Options says what cluster to start. The zero value is an etcd and an API
+// Options configure the cluster to start. The zero value is an etcd and an API
 // server.
 type Options struct {
-	// Name tells clusters apart in certificates, kubeconfigs and directory
+	// Name distinguishes clusters in certificates, kubeconfigs and directory
 	// names. Default "cluster".
 	Name string
 
@@ -79,15 +79,15 @@ type ControlPlane struct {
 
 // Binaries returns the directory that holds etcd, kube-apiserver and
 // kube-controller-manager: KUBEBUILDER_ASSETS if set, bin/k8s of this
-// repository otherwise. The error says what is missing and how to get it.
+// repository otherwise. The error has what is missing and how to get it.
 func Binaries() (string, error) {
 	return binaries.Dir()
 }
 
 // Start starts a cluster and returns once it serves; with a controller manager,
 // once Pods can be created in the default namespace. ctx bounds the start only:
-// the cluster lives until Stop is called or the calling process dies. When a
-// program dies early the error holds the last lines that it logged.
+// the cluster runs until Stop is called or the calling process ends. When a
+// program ends early the error has the last lines of its log.
 func Start(ctx context.Context, options Options) (*ControlPlane, error) {
 	c, err := prepare(options)
 	if err != nil {
@@ -174,7 +174,7 @@ func (c *ControlPlane) start(ctx context.Context) error {
 
 // Stop ends the processes, last started first, and removes the temporary
 // directory. It may be called again. The error names every component that had
-// died by itself before.
+// ended by itself before.
 func (c *ControlPlane) Stop() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -215,7 +215,7 @@ func (c *ControlPlane) PauseAPIServer() error {
 	return c.apiServer.pause()
 }
 
-// ResumeAPIServer lets a frozen API server go on where it was.
+// ResumeAPIServer continues a stopped API server.
 func (c *ControlPlane) ResumeAPIServer() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

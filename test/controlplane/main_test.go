@@ -27,7 +27,7 @@ const patience = 2 * time.Minute
 const parentVariable = "CONTROLPLANE_TEST_PARENT"
 
 // shared is one cluster with a controller manager, for the tests that only
-// add objects of their own. It starts when the first of them asks.
+// add objects of their own. The first of them starts it.
 var shared struct {
 	once    sync.Once
 	cluster *ControlPlane

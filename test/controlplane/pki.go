@@ -20,8 +20,8 @@ const (
 	// validity of every certificate: longer than any test or demonstration.
 	validity = 365 * 24 * time.Hour
 
-	// backdate forgives clocks that are behind, and lets the certificates that
-	// the controller manager backdates fall into the lifetime of their issuer.
+	// backdate tolerates clocks that are behind. Certificates that the
+	// controller manager backdates are then within the validity of their issuer.
 	backdate = time.Hour
 )
 

@@ -24,7 +24,7 @@ const (
 // loopback is where everything listens.
 const loopback = "127.0.0.1"
 
-// errPortTaken says that a program did not start because its port was taken.
+// errPortTaken means that a program did not start because its port was taken.
 var errPortTaken = errors.New("port is taken")
 
 // port is a TCP port on loopback that is ours until released. While no program

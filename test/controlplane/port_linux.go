@@ -11,8 +11,8 @@ type claim struct {
 }
 
 // claimPort claims a port. It binds twice: first exclusively, which fails if
-// anybody has the port, listening or not; then in a way that lets the program
-// the port is for bind and listen beside the claim. Nobody else who asks
+// any process has the port, listening or not; then in a way that permits the program
+// of the port to bind and listen beside the claim. No other process that binds
 // exclusively gets the port meanwhile.
 func claimPort(number int) (*claim, error) {
 	exclusive, err := bind(number, false)

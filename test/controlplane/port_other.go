@@ -11,7 +11,7 @@ import (
 )
 
 // claim is empty: on this system a port cannot be kept for another program.
-// Whoever loses the race for it tries another.
+// A caller that loses the race for it tries another.
 type claim struct{}
 
 // claimPort checks that a port is free.

@@ -28,7 +28,7 @@ func TestPortRefusesConnectionsUntilItIsServed(t *testing.T) {
 	t.Parallel()
 	p := claimedPort(t)
 	if _, err := net.Dial("tcp", p.address()); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("nobody listens: got %v, want %v", err, syscall.ECONNREFUSED)
+		t.Errorf("without a listener: got %v, want %v", err, syscall.ECONNREFUSED)
 	}
 	listener, err := net.Listen("tcp", p.address())
 	if err != nil {
@@ -36,7 +36,7 @@ func TestPortRefusesConnectionsUntilItIsServed(t *testing.T) {
 	}
 	defer listener.Close() //nolint:errcheck // nothing is written
 	if _, err := net.Dial("tcp", p.address()); err != nil {
-		t.Errorf("somebody listens: %v", err)
+		t.Errorf("with a listener: %v", err)
 	}
 }
 

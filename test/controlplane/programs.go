@@ -19,7 +19,7 @@ import (
 	"drover.io/test/controlplane/binaries"
 )
 
-// authentication lets anonymous requests ask for health and for nothing else.
+// authentication permits anonymous requests for health endpoints only.
 const authentication = `apiVersion: apiserver.config.k8s.io/v1
 kind: AuthenticationConfiguration
 anonymous:
@@ -78,7 +78,7 @@ func (c *ControlPlane) copyData(to string) error {
 	return errors.Join(err, c.etcd.resume())
 }
 
-// newEtcd plans etcd: a member alone, so that nobody dials its peer address
+// newEtcd plans etcd: a single member, so that its peer address is not used
 // and it can elect itself at once.
 func (c *ControlPlane) newEtcd() (*component, error) {
 	port, err := newPort()
@@ -98,7 +98,7 @@ func (c *ControlPlane) newEtcd() (*component, error) {
 		return []string{
 			"--name=" + member,
 			"--data-dir=" + c.file(etcdData),
-			// The member of a copy has another address than its data knows.
+			// The member of a copy has another address than the one in its data.
 			fmt.Sprintf("--force-new-cluster=%t", c.options.CopyOf != nil),
 			"--unsafe-no-fsync",
 			"--listen-client-urls=https://" + port.address(),
@@ -219,7 +219,7 @@ func admitsPods(ctx context.Context, client kubernetes.Interface) error {
 }
 
 // healthy returns a question that is answered without error once the server on
-// port says OK at path. A server of another cluster is not believed.
+// port answers OK at path. Answers of a server of another cluster do not count.
 func healthy(port *port, path string, server *authority, client ...tls.Certificate) func(context.Context) error {
 	roots := x509.NewCertPool()
 	roots.AddCert(server.cert)

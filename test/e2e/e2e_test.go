@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package e2e tells the main job with every process real: two control planes, the managers
+// Package e2e runs the main workflow with real processes: two control planes, the managers
 // under the permissions that we ship, simulated hosts that read their bootstrap data. Each
-// test starts a stack of its own, so that one story's leftovers cannot hide in another's.
+// test starts a stack of its own, so that leftovers of one are not hidden in another.
 package e2e
 
 import (
@@ -15,10 +15,10 @@ import (
 	"drover.io/test/workflow"
 )
 
-// timeout bounds a story; it is no measure of how long one takes.
+// timeout bounds a workflow; it does not measure how long one takes.
 const timeout = 4 * time.Minute
 
-// start starts a stack and returns a story to tell in it.
+// start starts a stack and returns a workflow in it.
 func start(t *testing.T, options framework.Options) (context.Context, *workflow.Workflow) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)

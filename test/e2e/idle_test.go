@@ -10,26 +10,26 @@ import (
 	"drover.io/test/framework"
 )
 
-// TestNothingIsWrittenWhenIdle brings machines up and then looks whether anything is still written: nothing
+// TestNothingIsWrittenWhenIdle brings machines up and then checks whether anything is still written: nothing
 // may be, neither by heartbeats of the Nodes nor by a restart of every manager.
 func TestNothingIsWrittenWhenIdle(t *testing.T) {
-	ctx, told := start(t, framework.Options{})
-	run(ctx, t, func(ctx context.Context) error { return told.Create(ctx, 3) }, running(told, 3))
+	ctx, flow := start(t, framework.Options{})
+	run(ctx, t, func(ctx context.Context) error { return flow.Create(ctx, 3) }, running(flow, 3))
 
-	settled, err := told.AwaitNoWrites(ctx)
+	settled, err := flow.AwaitNoWrites(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range told.Stack.Managers() {
+	for _, m := range flow.Stack.Managers() {
 		m.Stop()
 		if err := m.Start(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := told.AwaitHeartbeats(ctx, 2); err != nil {
+	if err := flow.AwaitHeartbeats(ctx, 2); err != nil {
 		t.Fatal(err)
 	}
-	after, err := told.ResourceVersions(ctx)
+	after, err := flow.ResourceVersions(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}

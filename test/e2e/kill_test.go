@@ -16,28 +16,28 @@ import (
 
 var (
 	seed  = flag.Uint64("seed", 1, "seed of the moments at which managers are killed")
-	kills = flag.Int("kills", 4, "how often each manager is killed during its story")
+	kills = flag.Int("kills", 4, "how often each manager is killed during its workflow")
 )
 
-// events is how many changes of Machines every story has; the moments lie among them.
+// events is the least number of changes of Machines in a workflow; the kills are among them.
 const events = 60
 
 // TestKill kills one manager again and again, without warning and at random moments of the
-// story, counted in changes of Machines, and starts it again. The story must end as ever.
+// workflow, counted in changes of Machines, and starts it again. The workflow must end as usual.
 func TestKill(t *testing.T) {
 	for i, name := range []string{"machine-controller", "bootstrap", "infra-sim"} {
 		t.Run(name, func(t *testing.T) {
-			ctx, told := start(t, framework.Options{})
+			ctx, flow := start(t, framework.Options{})
 			moments := rand.New(rand.NewPCG(*seed, uint64(i)))
 			watching, stop := context.WithCancel(ctx)
 			done := make(chan error, 1)
-			go func() { done <- killAt(watching, told, manager(told, name), moments) }()
+			go func() { done <- killAt(watching, flow, manager(flow, name), moments) }()
 			run(ctx, t,
-				func(ctx context.Context) error { return told.Create(ctx, 3) }, running(told, 3),
-				scale(told, 5), running(told, 5),
-				func(ctx context.Context) error { return told.Roll(ctx, "medium") }, running(told, 5),
-				scale(told, 0), running(told, 0),
-				told.Delete, told.AwaitNothingLeft,
+				func(ctx context.Context) error { return flow.Create(ctx, 3) }, running(flow, 3),
+				scale(flow, 5), running(flow, 5),
+				func(ctx context.Context) error { return flow.Roll(ctx, "medium") }, running(flow, 5),
+				scale(flow, 0), running(flow, 0),
+				flow.Delete, flow.AwaitNothingLeft,
 			)
 			stop()
 			if err := <-done; err != nil {
@@ -47,8 +47,8 @@ func TestKill(t *testing.T) {
 	}
 }
 
-func manager(told *workflow.Workflow, name string) *framework.Manager {
-	for _, m := range told.Stack.Managers() {
+func manager(flow *workflow.Workflow, name string) *framework.Manager {
+	for _, m := range flow.Stack.Managers() {
 		if m.Name == name {
 			return m
 		}
@@ -57,14 +57,14 @@ func manager(told *workflow.Workflow, name string) *framework.Manager {
 }
 
 // killAt ends the manager whenever the number of changes seen reaches one of the moments.
-func killAt(ctx context.Context, told *workflow.Workflow, victim *framework.Manager, moments *rand.Rand) error {
+func killAt(ctx context.Context, flow *workflow.Workflow, victim *framework.Manager, moments *rand.Rand) error {
 	due := map[int]bool{}
 	for range *kills {
 		due[1+moments.IntN(events)] = true
 	}
 	victim.AllowExit(true)
 	defer victim.AllowExit(false)
-	changes, err := told.MachineChanges(ctx)
+	changes, err := flow.MachineChanges(ctx)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func killAt(ctx context.Context, told *workflow.Workflow, victim *framework.Mana
 		}
 	}
 	if killed == 0 {
-		return fmt.Errorf("the story had only %d changes: %s was never killed", seen, victim.Name)
+		return fmt.Errorf("the workflow had only %d changes: %s was never killed", seen, victim.Name)
 	}
 	return victim.Err()
 }

@@ -11,20 +11,20 @@ import (
 	"testing"
 )
 
-// TestQuickstart runs the quickstart as a person would, unattended: the story ends well and
-// leaves no file behind; a story that is not given the time for it ends with the reason.
+// TestQuickstart runs the quickstart unattended: the workflow succeeds and
+// leaves no file behind; with a short timeout it ends with the reason.
 func TestQuickstart(t *testing.T) {
 	quickstart := filepath.Join(t.TempDir(), "quickstart")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", quickstart, "../quickstart").CombinedOutput(); err != nil {
 		t.Fatalf("building the quickstart: %v\n%s", err, out)
 	}
 	for name, test := range map[string]struct {
-		args []string
-		ends int
-		says string
+		args   []string
+		status int
+		output string
 	}{
-		"tells the story to its end": {[]string{"--once", "--timeout=4m"}, 0, "nothing is left"},
-		"says what it waited for":    {[]string{"--once", "--timeout=1ms"}, 1, "quickstart: "},
+		"runs to the end":            {[]string{"--once", "--timeout=4m"}, 0, "nothing is left"},
+		"reports what it waited for": {[]string{"--once", "--timeout=1ms"}, 1, "quickstart: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scratch := t.TempDir()
@@ -32,8 +32,8 @@ func TestQuickstart(t *testing.T) {
 			command.Dir = "."
 			command.Env = append(os.Environ(), "TMPDIR="+scratch)
 			out, _ := command.CombinedOutput()
-			if got := command.ProcessState.ExitCode(); got != test.ends || !strings.Contains(string(out), test.says) {
-				t.Errorf("it ended with %d, want %d and %q:\n%s", got, test.ends, test.says, out)
+			if got := command.ProcessState.ExitCode(); got != test.status || !strings.Contains(string(out), test.output) {
+				t.Errorf("the exit status is %d, want %d and %q in the output:\n%s", got, test.status, test.output, out)
 			}
 			left, err := os.ReadDir(scratch)
 			if err != nil {

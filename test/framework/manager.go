@@ -30,7 +30,7 @@ type Manager struct {
 
 	command process.Command
 
-	mu      sync.Mutex // guards process: whoever kills a manager is not the one who looks at it
+	mu      sync.Mutex // guards process: one goroutine kills a manager while another reads it
 	process *process.Process
 }
 
@@ -147,17 +147,16 @@ func (m *Manager) current() *process.Process {
 	return m.process
 }
 
-// AllowExit says whether the manager may be down without anything being wrong: somebody is
-// about to kill it, and will start it again.
+// AllowExit sets whether the manager may end without failing the test, because the test kills and restarts it.
 func (m *Manager) AllowExit(yes bool) { m.exitAllowed.Store(yes) }
 
-// ExitAllowed reports what Expend has said.
+// ExitAllowed reports what AllowExit has set.
 func (m *Manager) ExitAllowed() bool { return m.exitAllowed.Load() }
 
 // Tail is the end of the manager's log.
 func (m *Manager) Tail() string { return m.Name + process.Tail(m.Log) }
 
-// Err says how the manager ended, with the end of its log; nil while it runs.
+// Err is the exit status of the manager, with the end of its log; nil while it runs.
 func (m *Manager) Err() error {
 	p := m.current()
 	if p.Running() {

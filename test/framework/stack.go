@@ -4,7 +4,7 @@
 // Package framework runs the whole of Drover for the quickstart, the scenarios and the benchmark:
 // a management cluster and a workload cluster, each a real control plane, and the managers
 // as separate processes with the ServiceAccounts and permissions that we ship. It owns the
-// processes and their folder; what happens in the clusters is its callers' story.
+// processes and their folder. Its callers use the clusters.
 package framework
 
 import (
@@ -28,17 +28,17 @@ import (
 	"drover.io/test/controlplane/binaries"
 )
 
-// Namespace is where the managers' ServiceAccounts live.
+// Namespace is the namespace of the managers' ServiceAccounts.
 const Namespace = "drover-system"
 
-// Options say what to run.
+// Options configure a stack.
 type Options struct {
 	// Dir gets kubeconfigs, logs and the simulated cloud's state. Default: a temporary
 	// folder, which Stop removes.
 	Dir string
-	// Progress is told what is being done, if set.
+	// Progress is called with each step, if set.
 	Progress func(step string)
-	// LeaderElection lets the managers elect a leader, as they do in production. A manager
+	// LeaderElection turns leader election on, as in production. A manager
 	// that is killed then leaves a lease behind, which its successor has to wait for.
 	LeaderElection bool
 	// ControlPlane may change how the cluster called "management" or "workload" is started, if set.
@@ -65,7 +65,7 @@ type Stack struct {
 	ManagementClient, WorkloadClient client.Client
 	// Dir holds everything that the stack writes.
 	Dir string
-	// APIServerURLs says where a manager, by the name of its binary, finds the management API
+	// APIServerURLs are the URLs at which a manager, by the name of its binary, reaches the management API
 	// server, if not where it is. Options.Prepare may fill it in.
 	APIServerURLs map[string]string
 
@@ -98,16 +98,16 @@ func (s *Stack) start(ctx context.Context) error {
 		}
 	}
 	for _, step := range []struct {
-		says string
-		do   func(context.Context) error
+		title string
+		do    func(context.Context) error
 	}{
 		{"starting two control planes: etcd, kube-apiserver, kube-controller-manager", s.startClusters},
 		{"installing the kinds and permissions that Drover ships", s.install},
 		{"", s.prepare},
 		{"starting machine-controller, bootstrap and infra-sim under their ServiceAccounts", s.startManagers},
 	} {
-		if step.says != "" {
-			s.options.Progress(step.says)
+		if step.title != "" {
+			s.options.Progress(step.title)
 		}
 		if err := step.do(ctx); err != nil {
 			return err

@@ -16,7 +16,7 @@ const clockTick = 10 * time.Millisecond
 
 // Usage is what a process has used so far.
 type Usage struct {
-	// PID tells a process from its successor.
+	// PID distinguishes a process from its successor.
 	PID int
 	// CPU is processor time, of user and kernel.
 	CPU time.Duration
@@ -24,7 +24,7 @@ type Usage struct {
 	RSS, PeakRSS int64
 }
 
-// Since is what was used after an earlier look. A process that has been started anew since
+// Since is the usage after an earlier reading. A process that has been restarted since
 // then counts from its start.
 func (u Usage) Since(before Usage) Usage {
 	if u.PID == before.PID {

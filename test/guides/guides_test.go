@@ -3,7 +3,7 @@
 
 // Package guides runs the commands of the guides exactly as they are written, one guide after
 // the other, on the cluster that the tutorial leaves behind. A command that fails fails the
-// test; what the guides say around the commands is for people to judge.
+// test. The text around the commands is not tested.
 package guides
 
 import (
@@ -20,7 +20,7 @@ import (
 	"drover.io/test/workflow"
 )
 
-// guideTime bounds a guide; it is no measure of how long one takes.
+// guideTime bounds a guide; it does not measure how long one takes.
 const guideTime = 8 * time.Minute
 
 func TestGuides(t *testing.T) {
@@ -37,8 +37,8 @@ func TestGuides(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	told := &workflow.Workflow{Stack: stack, Namespace: "default", Cluster: "demo"}
-	if err := told.Create(t.Context(), 3); err != nil {
+	flow := &workflow.Workflow{Stack: stack, Namespace: "default", Cluster: "demo"}
+	if err := flow.Create(t.Context(), 3); err != nil {
 		t.Fatal(err)
 	}
 	environment := append(os.Environ(),
@@ -49,7 +49,7 @@ func TestGuides(t *testing.T) {
 		t.Run(guide, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), guideTime)
 			defer cancel()
-			if err := told.AwaitRunning(ctx, 3); err != nil {
+			if err := flow.AwaitRunning(ctx, 3); err != nil {
 				t.Fatal(err)
 			}
 			text, err := os.ReadFile(filepath.Join(root, "docs", "guides", guide+".md"))

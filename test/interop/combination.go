@@ -16,7 +16,7 @@ import (
 	"drover.io/test/interop/peer"
 )
 
-// noKubelet is what a simulated host says that got kubeadm's data: it boots from its data
+// noKubelet is the message of a simulated host with kubeadm's data: it boots from its data
 // alone, and kubeadm's data counts on an image with a kubelet, its unit and kubeadm in it.
 const noKubelet = "kubelet does not start: there is no unit"
 
@@ -27,7 +27,7 @@ type combination struct {
 	tell func(*cell.World, context.Context) error
 }
 
-// runOptions says how everything is tried.
+// runOptions are the options of a run.
 type runOptions struct {
 	// keep is the folder for logs and kubeconfigs, if they are to be kept.
 	keep    string
@@ -60,7 +60,7 @@ func combinations() []combination {
 	)
 }
 
-// runReported starts the cell, tells its story, and says in one line how it ended.
+// runReported runs the workflow with a cell and prints the result in one line.
 func (t combination) runReported(ctx context.Context, peers *peer.Peers, how runOptions) (line string, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, how.timeout)
 	defer cancel()
@@ -90,6 +90,6 @@ func (t combination) run(ctx context.Context, peers *peer.Peers, how runOptions)
 	if err != nil {
 		return err
 	}
-	defer w.Stack.Stop() //nolint:errcheck // the story has been told
+	defer w.Stack.Stop() //nolint:errcheck // the result of the workflow is what counts
 	return t.tell(w, ctx)
 }

@@ -5,7 +5,7 @@
 // mixture of our core and upstream's, our simulated cloud and upstream's in-memory provider,
 // our bootstrap and upstream's kubeadm bootstrap on real control planes, then upstream's
 // clusterctl against ours, and prints one line for each. It exits non-zero if one ended
-// otherwise than docs/reference/interop.md says.
+// differently from docs/reference/interop.md.
 package main
 
 import (

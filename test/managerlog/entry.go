@@ -66,6 +66,9 @@ func parse(line []byte) (Entry, error) {
 			e.Message = fmt.Sprint(value)
 		default:
 			e.Values[key] = text(value)
+			if nanoseconds, ok := value.(float64); ok && key == "after" {
+				e.Values[key] = time.Duration(nanoseconds).String()
+			}
 		}
 	}
 	return e, nil

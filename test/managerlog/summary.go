@@ -5,11 +5,13 @@ package managerlog
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // machineKinds are the kinds whose objects have the name of their Machine.
@@ -21,8 +23,17 @@ var otherKinds = []string{"MachineSet", "MachineDeployment", "MachineHealthCheck
 // addedKeys are the keys that controller-runtime adds to each line of a reconcile.
 var addedKeys = []string{"controller", "controllerGroup", "controllerKind", "namespace", "name", "reconcileID", "logger"}
 
-// coalescedPhases are the phases of a Machine that a fast machine passes between two writes of its status.
-var coalescedPhases = []string{"Provisioning", "Provisioned"}
+// coalesced are the phases by message that a fast machine passes between two writes of its status.
+var coalesced = map[string][]string{
+	"Machine phase changed":  {"Provisioning", "Provisioned"},
+	"instance state changed": {"Pending", "Running"},
+}
+
+// timing are the keys by message whose values depend on the speed of a machine.
+var timing = map[string]string{"created instance": "phase", "Machine phase changed": "previousPhase"}
+
+// warning matches warnings of the API server, which client-go logs once per process.
+var warning = regexp.MustCompile(`^(metadata|spec|status)\.`)
 
 // variable are the parts of values that differ between two runs, with their replacements, in order.
 var variable = []struct {
@@ -43,7 +54,7 @@ func Summary(entries []Entry) string {
 	lines := map[string][]string{}
 	for _, e := range slices.SortedStableFunc(slices.Values(entries), func(a, b Entry) int { return a.Time.Compare(b.Time) }) {
 		object := subject(e)
-		if object == "" || e.Error || e.Level > 0 || slices.Contains(coalescedPhases, e.Values["phase"]) {
+		if object == "" || e.Error || e.Level > 0 || warning.MatchString(e.Message) || slices.Contains(coalesced[e.Message], e.Values["phase"]) {
 			continue
 		}
 		lines[object] = append(lines[object], names.replace(line(e, object)))
@@ -61,6 +72,47 @@ func Summary(entries []Entry) string {
 	}
 	slices.Sort(all)
 	return strings.Join(all, "\n")
+}
+
+// Messages returns the messages of the lines in a summary, sorted.
+func Messages(entries []Entry) []string {
+	messages := map[string]bool{}
+	for _, e := range entries {
+		if subject(e) != "" && !e.Error && e.Level == 0 && !warning.MatchString(e.Message) {
+			messages[e.Message] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(messages))
+}
+
+// CheckOrder returns an error unless each Machine has lines with all messages, the first of each in the given order.
+func CheckOrder(entries []Entry, messages ...string) error {
+	first := map[string]map[string]time.Time{}
+	for _, e := range entries {
+		machine, found := strings.CutPrefix(subject(e), "Machine ")
+		if !found || e.Level > 0 {
+			continue
+		}
+		if first[machine] == nil {
+			first[machine] = map[string]time.Time{}
+		}
+		if at, seen := first[machine][e.Message]; !seen || e.Time.Before(at) {
+			first[machine][e.Message] = e.Time
+		}
+	}
+	var errs []error
+	for _, machine := range slices.Sorted(maps.Keys(first)) {
+		for i, message := range messages {
+			at, found := first[machine][message]
+			switch {
+			case !found:
+				errs = append(errs, fmt.Errorf("the log of Machine %s lacks %q", machine, message))
+			case i > 0 && at.Before(first[machine][messages[i-1]]):
+				errs = append(errs, fmt.Errorf("the log of Machine %s has %q before %q", machine, message, messages[i-1]))
+			}
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // subject returns the kind and name of the object that a line is about. Objects of a Machine count as the Machine.
@@ -95,10 +147,7 @@ func line(e Entry, object string) string {
 	}
 	_, name, _ := strings.Cut(object, " ")
 	for key, value := range values {
-		if key == "previousPhase" && slices.Contains(append(coalescedPhases, "Pending", ""), value) {
-			values[key] = "EARLIER"
-		}
-		if strings.HasSuffix("/"+value, "/"+name) {
+		if key == timing[e.Message] || strings.HasSuffix("/"+value, "/"+name) {
 			delete(values, key)
 		}
 	}

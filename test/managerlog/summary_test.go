@@ -25,7 +25,7 @@ const (
 	infraRun = `{"ts":"2026-01-01T00:00:04Z","v":0,"msg":"created instance","controller":"simmachine","SimMachine":{"name":"pool-aaaaaaaaaa-bbbbb","namespace":"ns"},"providerID":"sim:///zone-a/sim-0f8fad5b-d9cb-469f-a165-70867728950e"}
 {"ts":"2026-01-01T00:00:07Z","v":0,"msg":"created instance","controller":"simmachine","SimMachine":{"name":"pool-aaaaaaaaaa-ccccc","namespace":"ns"},"providerID":"sim:///zone-a/sim-7c9e6679-7425-40de-944b-e07fc1f90ae7"}`
 	want = `Machine MACHINE-OF-SET-1: 2
-  core/machine: Machine phase changed phase="Running" previousPhase="EARLIER"
+  core/machine: Machine phase changed phase="Running"
   core/machineset: created Machine MachineSet="ns/SET-1"
   infra/simmachine: created instance providerID="sim:///zone-a/sim-UID"
 
@@ -88,12 +88,29 @@ func TestReadRefusesWhatIsNotJSON(t *testing.T) {
 func TestTextOfValues(t *testing.T) {
 	t.Parallel()
 	entries, err := Read("core", strings.NewReader(
-		`{"ts":"2026-01-01T00:00:01Z","v":0,"msg":"m","Node":{"name":"n"},"Machine":{"name":"m","namespace":"ns"},"Cluster":"ns/c","count":3,"other":{"x":1}}`))
+		`{"ts":"2026-01-01T00:00:01Z","v":0,"msg":"m","Node":{"name":"n"},"Machine":{"name":"m","namespace":"ns"},"Cluster":"ns/c","count":3,"after":1.8e+12,"other":{"x":1}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{"Node": "n", "Machine": "ns/m", "Cluster": "ns/c", "count": "3", "other": "map[x:1]"}
+	want := map[string]string{"Node": "n", "Machine": "ns/m", "Cluster": "ns/c", "count": "3", "after": "30m0s", "other": "map[x:1]"}
 	if diff := cmp.Diff(want, entries[0].Values); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestCheckOrder(t *testing.T) {
+	t.Parallel()
+	core, err := Read("core", strings.NewReader(coreRun))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := CheckOrder(core, "created Machine", "Machine phase changed"); err != nil {
+		t.Error(err)
+	}
+	if err := CheckOrder(core, "Machine phase changed", "created Machine"); err == nil || !strings.Contains(err.Error(), `"created Machine" before "Machine phase changed"`) {
+		t.Errorf("in the wrong order: %v", err)
+	}
+	if err := CheckOrder(core, "created Machine", "created instance"); err == nil || !strings.Contains(err.Error(), `lacks "created instance"`) {
+		t.Errorf("without a message: %v", err)
 	}
 }

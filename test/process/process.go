@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package process runs child processes that never outlive us: they die with this process,
-// however it dies, and a Ctrl-C in the terminal reaches us first and them through us. The
-// control plane and the managers under test are started with it. It knows nothing of what
+// however it ends, and a Ctrl-C in the terminal reaches this process, which stops them. The
+// control plane and the managers under test are started with it. It is independent of what
 // it runs.
 package process
 
@@ -90,7 +90,7 @@ func (p *Process) run(started chan<- error) {
 // Exited is closed once the child is gone.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Running says whether the child lives. A nil Process does not.
+// Running reports whether the child is running. A nil Process is not.
 func (p *Process) Running() bool {
 	if p == nil {
 		return false
@@ -103,7 +103,7 @@ func (p *Process) Running() bool {
 	}
 }
 
-// End asks the child to end, insists after grace, and returns once it is gone.
+// End sends SIGTERM to the child, and SIGKILL after grace, and returns once it is gone.
 func (p *Process) End(grace time.Duration) {
 	_ = p.Signal(syscall.SIGTERM) // gone already: exited is closed
 	_ = p.Signal(syscall.SIGCONT) // a frozen child would not hear the first
@@ -130,7 +130,7 @@ func (p *Process) Signal(s syscall.Signal) error {
 	return err
 }
 
-// State waits for the child's end and says how it ended.
+// State waits for the child's end and returns its exit status.
 func (p *Process) State() string {
 	<-p.exited
 	if p.err != nil {

@@ -61,8 +61,8 @@ func TestChildOutlivesTheThreadThatAskedForIt(t *testing.T) {
 func TestEnd(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ script, want string }{
-		"lets a child that listens end by itself": {"trap 'exit 7' TERM; echo ready; while :; do sleep 0.1; done", "exit status 7"},
-		"insists where a child does not listen":   {"trap '' TERM; echo ready; while :; do sleep 0.1; done", "signal: killed"},
+		"waits for a child that handles SIGTERM": {"trap 'exit 7' TERM; echo ready; while :; do sleep 0.1; done", "exit status 7"},
+		"insists where a child does not listen":  {"trap '' TERM; echo ready; while :; do sleep 0.1; done", "signal: killed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -99,11 +99,11 @@ func onDyingThread(f func()) (thread int) {
 	return thread
 }
 
-// says returns nil if the file at path holds word.
+// says returns nil if the file at path contains word.
 func says(path, word string) error {
 	content, err := os.ReadFile(path)
 	if err == nil && !strings.Contains(string(content), word) {
-		err = fmt.Errorf("it says %q", content)
+		err = fmt.Errorf("it contains %q", content)
 	}
 	return err
 }

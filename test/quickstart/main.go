@@ -56,13 +56,15 @@ func run(ctx context.Context, once bool, timeout time.Duration) (err error) {
 	return runInteractive(ctx, demo, out)
 }
 
-// runOnce creates machines, changes them and deletes them.
-func runOnce(ctx context.Context, demo *workflow.Workflow, out *view) error {
-	began := time.Now()
-	for _, step := range []struct {
-		title string
-		do    func(context.Context) error
-	}{
+// step is a part of the demo. Steps without a title belong to the one before.
+type step struct {
+	title string
+	do    func(context.Context) error
+}
+
+// steps creates machines, changes them and deletes them.
+func steps(demo *workflow.Workflow) []step {
+	return []step{
 		{"creating a Cluster and a MachineDeployment with 3 replicas", func(ctx context.Context) error { return demo.Create(ctx, 3) }},
 		{"", func(ctx context.Context) error { return demo.AwaitRunning(ctx, 3) }},
 		{"scaling to 5", func(ctx context.Context) error { return demo.Scale(ctx, 5) }},
@@ -73,7 +75,13 @@ func runOnce(ctx context.Context, demo *workflow.Workflow, out *view) error {
 		{"", func(ctx context.Context) error { return demo.AwaitRunning(ctx, 0) }},
 		{"deleting the Cluster", demo.Delete},
 		{"checking that no object, Node, token or simulated host is left", demo.AwaitNothingLeft},
-	} {
+	}
+}
+
+// runOnce runs all steps.
+func runOnce(ctx context.Context, demo *workflow.Workflow, out *view) error {
+	began := time.Now()
+	for _, step := range steps(demo) {
 		if step.title != "" {
 			out.printStep(step.title)
 		}

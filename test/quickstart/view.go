@@ -37,7 +37,7 @@ func newView(out *os.File) *view {
 	return &view{out: out, terminal: term.IsTerminal(int(out.Fd())), began: time.Now(), last: map[string]string{}}
 }
 
-// printStep prints a step of the story, above the table.
+// printStep prints a step of the workflow, above the table.
 func (v *view) printStep(step string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

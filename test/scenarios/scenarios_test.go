@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scenarios plays the stories of its folders on real control planes with our real
-// managers. README.md says how a story is told.
+// Package scenarios runs the scenarios of its folders on real control planes with Drover's real
+// managers. README.md describes the format.
 package scenarios
 
 import (
@@ -19,10 +19,10 @@ import (
 	"drover.io/test/scenarios/internal/runner"
 )
 
-// patience bounds each wait; it is no measure of how long one takes.
+// patience bounds each wait; it does not measure how long one takes.
 var patience = flag.Duration("patience", 3*time.Minute, "how long something may take to become true")
 
-// parallelScenarios is how many stories are played side by side: most of them wait most of the time.
+// parallelScenarios is how many scenarios run at the same time: most of them wait most of the time.
 const parallelScenarios = "8"
 
 // shortTimeouts makes the manager give a workload cluster up sooner than it should where people
@@ -46,7 +46,7 @@ func TestScenarios(t *testing.T) {
 		t.Fatal(err)
 	}
 	stack := start(t)
-	t.Run("stories", func(t *testing.T) {
+	t.Run("scenarios", func(t *testing.T) {
 		for _, readme := range folders {
 			name := filepath.Base(filepath.Dir(readme))
 			t.Run(name, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestScenarios(t *testing.T) {
 }
 
 // checkLogs looks for errors of reconciles that were only about a workload cluster that is down.
-// The connection to it says so, once.
+// The connection reports that, once.
 func checkLogs(t *testing.T, stack *framework.Stack) {
 	t.Helper()
 	for _, m := range stack.Managers() {
@@ -84,7 +84,7 @@ func checkLogs(t *testing.T, stack *framework.Stack) {
 	}
 }
 
-// start starts what the stories share.
+// start starts what the scenarios share.
 func start(t *testing.T) *framework.Stack {
 	t.Helper()
 	stack, err := framework.Start(t.Context(), framework.Options{Args: map[string][]string{"machine-controller": shortTimeouts}})
@@ -104,7 +104,7 @@ func start(t *testing.T) *framework.Stack {
 	return stack
 }
 
-// run plays the story of a folder to its end.
+// run runs the scenario of a folder.
 func run(t *testing.T, stack *framework.Stack, name string) {
 	s := &runner.Runner{Stack: stack, Namespace: name, Patience: *patience, Progress: t.Logf}
 	if err := s.Open(t.Context()); err != nil {

@@ -90,7 +90,7 @@ func (c *Container) Boot() error {
 	return err
 }
 
-// Err says how the container ended; nil while it runs.
+// Err is the exit status of the container; nil while it runs.
 func (c *Container) Err() error {
 	if c.process.Running() {
 		return nil
@@ -132,7 +132,7 @@ func (c *Container) Stop() error {
 	return errors.Join(append(errs, os.RemoveAll(c.Root))...)
 }
 
-// removeGroup removes a control group with those below it, once the kernel has let go of their processes.
+// removeGroup removes a cgroup with those below it, once their processes have ended.
 func removeGroup(group string) error {
 	var err error
 	for range 50 {

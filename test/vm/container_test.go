@@ -23,7 +23,7 @@ import (
 	"drover.io/test/vm"
 )
 
-// containerPatience bounds the life of a container on a busy host.
+// containerPatience bounds the lifecycle of a container on a busy host.
 const containerPatience = 15 * time.Minute
 
 // provider is what the tests' own provider calls its machines, whose place the tests take.
@@ -69,7 +69,7 @@ func TestAWrongChecksumFailsVisibly(t *testing.T) {
 	wrong := choice{Container: true, Checksum: strings.Repeat("0", 64)}
 	l.begin(ctx, wrong)
 	c := l.boot(ctx, wrong)
-	l.await(ctx, "cloud-init says what is wrong", func(context.Context) (string, error) {
+	l.await(ctx, "cloud-init reports the error", func(context.Context) (string, error) {
 		output, err := os.ReadFile(filepath.Join(c.Root, "var/log/cloud-init-output.log"))
 		if err == nil && strings.Contains(string(output), "does not have the checksum sha256:"+wrong.Checksum) {
 			return "", nil
@@ -184,7 +184,7 @@ func (l *environment) systemctl(c *vm.Container, args ...string) {
 	}
 }
 
-// ignite has the real Ignition write what it is told into the root, as it would before the first boot.
+// ignite runs the real Ignition, which writes its configuration into the root, as it would before the first boot.
 func (l *environment) ignite(c *vm.Container, data []byte) {
 	l.t.Helper()
 	scratch := l.t.TempDir()
@@ -204,7 +204,7 @@ func (l *environment) ignite(c *vm.Container, data []byte) {
 	l.systemctl(c, "enable", "fixture.service")
 }
 
-// restartKubelet proves that the kubelet still believes the API server with what it wrote down itself.
+// restartKubelet proves that the kubelet still verifies the API server with its own kubeconfig.
 func (l *environment) restartKubelet(ctx context.Context, c *vm.Container, node string) {
 	l.t.Helper()
 	l.must(c.Run(ctx, "systemctl", "restart", "kubelet.service"))

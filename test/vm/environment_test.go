@@ -53,7 +53,7 @@ type environment struct {
 // packages are Debian's for programs of other names.
 var packages = map[string]string{"systemd-nspawn": "systemd-container", "qemu-system-x86_64": "qemu-system-x86", "qemu-img": "qemu-utils", "ip": "iproute2"}
 
-// require skips the test unless it was asked for, fails it where it cannot run, and returns the folder of the guest.
+// require skips the test unless it is enabled, fails it where it cannot run, and returns the folder of the guest.
 func require(t *testing.T, variable string, programs ...string) (root, guest string) {
 	t.Helper()
 	if os.Getenv(variable) == "" {
@@ -168,7 +168,7 @@ func (l *environment) launch(ctx context.Context) {
 	l.must(err)
 }
 
-// choice is what the manifests say differently from one test to another.
+// choice has the values of the manifests that differ between tests.
 type choice struct {
 	// Container is for a machine that is a container, Ignition for Flatcar's format, Kubeadm for a join by it.
 	Container, Ignition, Kubeadm bool
@@ -205,10 +205,10 @@ func (l *environment) must(err error) {
 	}
 }
 
-// step prints how long after the machine was asked for something came.
+// step prints the time since the machine was requested.
 func (l *environment) step(what string) { l.t.Logf("%6.1fs  %s", time.Since(l.began).Seconds(), what) }
 
-// await looks until nothing is missing, and tells that.
+// await polls until nothing is missing, and logs that.
 func (l *environment) await(ctx context.Context, what string, missing func(context.Context) (string, error)) {
 	l.t.Helper()
 	var last string
@@ -246,7 +246,7 @@ func (l *environment) logs() []string {
 	return logs
 }
 
-// consoles is what the machines said last.
+// consoles is the end of the machines' consoles.
 func (l *environment) consoles() string {
 	said := ""
 	for _, log := range l.logs() {
@@ -255,7 +255,7 @@ func (l *environment) consoles() string {
 	return said
 }
 
-// failed tells whether a step of a machine's bootstrap failed: no Node will come.
+// failed reports whether a step of a machine's bootstrap failed: no Node will come.
 func (l *environment) failed() bool {
 	return slices.ContainsFunc(l.logs(), func(log string) bool {
 		content, err := os.ReadFile(log)

@@ -51,13 +51,13 @@ func (l *environment) kubeadmCluster(ctx context.Context) {
 	l.step("the workload cluster has what kubeadm leaves in a cluster")
 }
 
-// joinedByKubeadm wants to see what kubeadm said, and the files that only kubeadm writes.
+// joinedByKubeadm checks the output of kubeadm, and the files that only kubeadm writes.
 func (l *environment) joinedByKubeadm(c *vm.Container) {
 	l.t.Helper()
 	said, err := os.ReadFile(filepath.Join(c.Root, "var/log/cloud-init-output.log"))
 	l.must(err)
 	if !strings.Contains(string(said), "This node has joined the cluster") {
-		l.t.Errorf("kubeadm did not say that the node has joined:\n%s", said)
+		l.t.Errorf("kubeadm did not report that the node has joined:\n%s", said)
 	}
 	for path, want := range map[string]string{
 		"var/lib/kubelet/kubeadm-flags.env":    "--register-with-taints=node.cluster.x-k8s.io/uninitialized",

@@ -29,7 +29,7 @@ import (
 	"drover.io/test/vm"
 )
 
-// patience bounds the whole life of an emulated machine on a busy host.
+// patience bounds the whole lifecycle of an emulated machine on a busy host.
 const patience = 40 * time.Minute
 
 // TestVirtualMachine is the whole way with nothing simulated: a MachineDeployment becomes a virtual machine that
@@ -130,7 +130,7 @@ func (l *environment) killProvider() {
 	}
 }
 
-// sameProcess is asked when the new provider has long been at work.
+// sameProcess is checked when the new provider has reconciled the machine.
 func (l *environment) sameProcess() {
 	l.t.Helper()
 	if now := l.read(filepath.Join(l.machines, "machines", "*", "qemu.pid")); now != l.process {
@@ -168,7 +168,7 @@ func budget() *policyv1.PodDisruptionBudget {
 	}
 }
 
-// run has a pod run there, whose image comes through a mirror, under a budget that does not let it go.
+// run creates a pod there, whose image comes through a mirror, under a budget that permits no eviction.
 func (l *environment) run(ctx context.Context, node string) {
 	l.t.Helper()
 	l.must(l.stack.WorkloadClient.Create(ctx, budget()))

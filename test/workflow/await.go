@@ -46,7 +46,7 @@ func (w *Workflow) AwaitRunning(ctx context.Context, replicas int) error {
 	})
 }
 
-// missing says what a machine still lacks to be running as its MachineDeployment wants it.
+// missing describes what a machine still lacks to run as its MachineDeployment specifies.
 func (w *Workflow) missing(md *clusterv1.MachineDeployment, m *clusterv1.Machine, nodes map[string]*corev1.Node) string {
 	for _, condition := range []string{clusterv1.MachineUpToDateCondition, clusterv1.MachineAvailableCondition} {
 		if !isTrue(m, condition) {
@@ -82,7 +82,7 @@ func (w *Workflow) AwaitNothingLeft(ctx context.Context) error {
 	})
 }
 
-// Machines are the Machines of the story's Cluster.
+// Machines are the Machines of the workflow's Cluster.
 func (w *Workflow) Machines(ctx context.Context) ([]clusterv1.Machine, error) {
 	list := &clusterv1.MachineList{}
 	err := w.Stack.ManagementClient.List(ctx, list, client.InNamespace(w.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: w.Cluster})
@@ -102,7 +102,7 @@ func (w *Workflow) Nodes(ctx context.Context) (map[string]*corev1.Node, error) {
 	return nodes, nil
 }
 
-// Remaining names everything that is left of the story's machines.
+// Remaining names everything that is left of the workflow's machines.
 func (w *Workflow) Remaining(ctx context.Context) ([]string, error) {
 	var left []string
 	for _, kind := range []client.ObjectList{

@@ -20,12 +20,12 @@ type ObjectWithConditions interface {
 	conditions.Getter
 }
 
-// MachineDeployment is the story's MachineDeployment, to be read.
+// MachineDeployment is the workflow's MachineDeployment, to be read.
 func (w *Workflow) MachineDeployment() *clusterv1.MachineDeployment {
 	return &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: w.Deployment()}}
 }
 
-// ClusterObject is the story's Cluster, to be read.
+// ClusterObject is the workflow's Cluster, to be read.
 func (w *Workflow) ClusterObject() *clusterv1.Cluster {
 	return &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: w.Cluster}}
 }
@@ -33,7 +33,7 @@ func (w *Workflow) ClusterObject() *clusterv1.Cluster {
 // AwaitCondition waits until a condition of the object has the status, if one is given, and
 // a message that contains the words.
 func (w *Workflow) AwaitCondition(ctx context.Context, object ObjectWithConditions, kind string, status metav1.ConditionStatus, words string) error {
-	what := fmt.Sprintf("condition %s of %s to be %s and say %q", kind, object.GetName(), status, words)
+	what := fmt.Sprintf("condition %s of %s to be %s with %q in the message", kind, object.GetName(), status, words)
 	return w.await(ctx, what, func(ctx context.Context) (string, error) {
 		if err := w.Stack.ManagementClient.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 			return "", err

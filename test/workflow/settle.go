@@ -47,7 +47,7 @@ func (w *Workflow) MachineChanges(ctx context.Context) (<-chan struct{}, error) 
 }
 
 // ResourceVersions are the resource versions of everything that our managers write: in the
-// management cluster every object of the story, in the workload cluster Nodes' metadata and
+// management cluster every object of the workflow, in the workload cluster Nodes' metadata and
 // tokens are left out, as kubelets write Nodes too and tokens are gone by then.
 func (w *Workflow) ResourceVersions(ctx context.Context) (map[string]string, error) {
 	versions := map[string]string{}

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package workflow is the main job told in steps: machines join a cluster, scale, roll and go
-// away again, and nothing is left of them. The quickstart tells it to a person, and the
-// scenario tests tell it while they break things. It speaks to the clusters as a user would,
+// Package workflow has the main workflow in steps: machines join a cluster, scale, roll and are
+// deleted, and nothing is left of them. The quickstart shows it, and the
+// scenario tests run it while they cause failures. It uses the clusters as a user would,
 // through the API alone, and waits by looking.
 package workflow
 
@@ -43,7 +43,7 @@ type Workflow struct {
 	Server string
 }
 
-// Deployment is the name of the story's MachineDeployment.
+// Deployment is the name of the workflow's MachineDeployment.
 func (w *Workflow) Deployment() string { return w.Cluster + "-workers" }
 
 func (w *Workflow) key(name string) client.ObjectKey {
@@ -149,7 +149,7 @@ func (w *Workflow) Delete(ctx context.Context) error {
 }
 
 // await looks until what is awaited has come, which an empty answer means, or ctx is over;
-// the error then says what was seen last. Errors of the API server only delay.
+// the error then has the last state. Errors of the API server only delay.
 func (w *Workflow) await(ctx context.Context, what string, missing func(context.Context) (string, error)) error {
 	var last string
 	err := wait.PollUntilContextCancel(ctx, pollPeriod, true, func(ctx context.Context) (bool, error) {

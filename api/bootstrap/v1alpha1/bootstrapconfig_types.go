@@ -44,7 +44,7 @@ const (
 	Ignition Format = "ignition"
 )
 
-// BootstrapConfigSpec says how a machine becomes a Node. The bootstrap data is rendered from it once, before
+// BootstrapConfigSpec describes how a machine becomes a Node. The bootstrap data is rendered from it once, before
 // the machine is made: a change after that has no effect on this machine. Every field may be changed until then.
 // +kubebuilder:validation:XValidation:rule="!has(self.format) || (self.operatingSystem == 'flatcar') == (self.format == 'ignition')",message="flatcar goes with format ignition, the other operating systems with cloud-config: leave format empty",fieldPath=".format"
 // +kubebuilder:validation:XValidation:rule="self.operatingSystem != 'flatcar' || !has(self.packages) && !has(self.packageUpgrade)",message="flatcar has no packages: use binaries, and flatcar.updates",fieldPath=".operatingSystem"
@@ -63,7 +63,7 @@ type BootstrapConfigSpec struct {
 	// +kubebuilder:validation:Enum=cloud-config;ignition
 	Format Format `json:"format,omitempty"`
 
-	// join says how the machine reaches and trusts the API server of its cluster.
+	// join describes how the machine reaches and trusts the API server of its cluster.
 	// +optional
 	Join Join `json:"join,omitempty,omitzero"`
 
@@ -90,7 +90,7 @@ type BootstrapConfigSpec struct {
 	// +kubebuilder:validation:items:Pattern=`^[A-Za-z0-9][A-Za-z0-9.+:~=_-]*$`
 	Packages []string `json:"packages,omitempty"`
 
-	// packageUpgrade says whether all packages are brought up to date at the first boot, before the machine
+	// packageUpgrade configures whether all packages are upgraded at the first boot, before the machine
 	// joins, with a reboot if that needs one: Never or OnFirstBoot. Default Never.
 	// +optional
 	// +kubebuilder:validation:Enum=Never;OnFirstBoot
@@ -191,7 +191,7 @@ const (
 	HostnameFromMachine HostnameSource = "Machine"
 )
 
-// PackageUpgrade says when all packages are brought up to date.
+// PackageUpgrade is when all packages are upgraded.
 type PackageUpgrade string
 
 const (
@@ -213,7 +213,7 @@ type BootstrapConfigStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// initialization tells the core when the bootstrap data exists.
+	// initialization reports when the bootstrap data exists.
 	// +optional
 	Initialization BootstrapConfigInitialization `json:"initialization,omitempty,omitzero"`
 
@@ -237,7 +237,7 @@ type BootstrapConfigInitialization struct {
 	DataSecretCreated *bool `json:"dataSecretCreated,omitempty"`
 }
 
-// BootstrapConfig says how one machine becomes a Node of its cluster, and is rendered into the user data of
+// BootstrapConfig describes how one machine becomes a Node of its cluster, and is rendered into the user data of
 // that machine.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=bootstrapconfigs,scope=Namespaced,categories=cluster-api
@@ -259,7 +259,7 @@ type BootstrapConfig struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says how the machine becomes a Node.
+	// spec describes how the machine becomes a Node.
 	// +required
 	Spec BootstrapConfigSpec `json:"spec,omitempty,omitzero"`
 

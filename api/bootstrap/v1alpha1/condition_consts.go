@@ -27,7 +27,7 @@ const (
 	// ClusterUnreachableReason means that the API server of the workload cluster does not answer.
 	ClusterUnreachableReason = "ClusterUnreachable"
 
-	// ClusterForbiddenReason means that the workload cluster refuses what is needed to let machines join.
+	// ClusterForbiddenReason means that the workload cluster refuses requests that are needed for machines to join.
 	ClusterForbiddenReason = "ClusterForbidden"
 
 	// InvalidSpecReason means that a field cannot be made into bootstrap data; the message names it.
@@ -36,7 +36,7 @@ const (
 	// NotMadeByKubeadmReason means that the workload cluster lacks what kubeadm join reads from it.
 	NotMadeByKubeadmReason = "NotMadeByKubeadm"
 
-	// DataSecretConflictReason means that a Secret of somebody else has the name of the data Secret.
+	// DataSecretConflictReason means that a Secret of another owner has the name of the data Secret.
 	DataSecretConflictReason = "DataSecretConflict"
 
 	// DataSecretLostReason means that the data Secret is gone although its machine may still need the token in it.

@@ -14,7 +14,7 @@ type Disk struct {
 	// +kubebuilder:validation:Pattern=`^/dev(/[A-Za-z0-9][A-Za-z0-9._:+@-]*)+$`
 	Device string `json:"device,omitempty"`
 
-	// partitionTable says what is written to the disk before the file system: None puts the file system on the
+	// partitionTable is the partition table that is written before the file system: None puts the file system on the
 	// whole disk, GPT makes a partition table with one partition over the whole disk. Default None.
 	// +optional
 	// +kubebuilder:validation:Enum=None;GPT
@@ -51,7 +51,7 @@ type Disk struct {
 	MountOptions []string `json:"mountOptions,omitempty"`
 }
 
-// PartitionTable says what is on a disk below the file system.
+// PartitionTable is the partition table of a disk.
 type PartitionTable string
 
 const (

@@ -158,7 +158,7 @@ type File struct {
 	// +kubebuilder:validation:MaxLength=65536
 	Content *string `json:"content,omitempty"`
 
-	// encoding says how content is written here: Plain or Base64. Default Plain. It does not apply to contentFrom.
+	// encoding is the encoding of content: Plain or Base64. Default Plain. It does not apply to contentFrom.
 	// +optional
 	// +kubebuilder:validation:Enum=Plain;Base64
 	Encoding Encoding `json:"encoding,omitempty"`
@@ -168,7 +168,7 @@ type File struct {
 	ContentFrom SecretKeyReference `json:"contentFrom,omitempty,omitzero"`
 }
 
-// Encoding says how bytes are written in a field.
+// Encoding is the encoding of bytes in a field.
 type Encoding string
 
 const (
@@ -285,15 +285,15 @@ type Proxy struct {
 // FlatcarOptions are for Flatcar Container Linux.
 // +kubebuilder:validation:MinProperties=1
 type FlatcarOptions struct {
-	// updates says what the update engine may do: Reboot installs updates and reboots, Download installs them
-	// for the next reboot, which somebody else decides on, Off installs none. Default Download: a reboot that
-	// nobody drained the Node for is a disruption.
+	// updates configures the update engine: Reboot installs updates and reboots, Download installs them
+	// for the next reboot, which another component starts, Off installs none. Default Download: a reboot
+	// without a drain of the Node is a disruption.
 	// +optional
 	// +kubebuilder:validation:Enum=Reboot;Download;Off
 	Updates FlatcarUpdates `json:"updates,omitempty"`
 }
 
-// FlatcarUpdates says what the update engine may do.
+// FlatcarUpdates is a setting of the update engine.
 type FlatcarUpdates string
 
 const (

@@ -8,10 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Join says how a machine reaches and trusts the API server of its cluster.
+// Join describes how a machine reaches and trusts the API server of its cluster.
 // +kubebuilder:validation:MinProperties=1
 type Join struct {
-	// method is how the machine joins: KubeletTLSBootstrap has the kubelet ask for its certificate itself, and works
+	// method is how the machine joins: with KubeletTLSBootstrap the kubelet requests its certificate itself, which works
 	// with every cluster; Kubeadm runs kubeadm join, and works with clusters made by kubeadm. The kubelet is then
 	// configured by the cluster's ConfigMap kubelet-config, over which kubelet.configuration is merged. Default
 	// KubeletTLSBootstrap.
@@ -61,7 +61,7 @@ type Join struct {
 type JoinMethod string
 
 const (
-	// JoinKubeletTLSBootstrap has the kubelet ask for its certificate itself.
+	// JoinKubeletTLSBootstrap means that the kubelet requests its certificate itself.
 	JoinKubeletTLSBootstrap JoinMethod = "KubeletTLSBootstrap"
 
 	// JoinKubeadm runs kubeadm join.
@@ -130,8 +130,8 @@ type Kubelet struct {
 	// +kubebuilder:validation:Enum=None;External
 	CloudProvider CloudProvider `json:"cloudProvider,omitempty"`
 
-	// credentialProviders are programs that the kubelet asks for the credentials of registries when it pulls
-	// images. They are asked in this order. Default: none.
+	// credentialProviders are programs that provide the credentials of registries when the kubelet pulls
+	// images. They are called in this order. Default: none.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -157,7 +157,7 @@ type CredentialProvider struct {
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._-]*$`
 	Name string `json:"name,omitempty"`
 
-	// matchImages are the images that the program is asked for, such as *.dkr.ecr.*.amazonaws.com.
+	// matchImages are the images for which the program is called, such as *.dkr.ecr.*.amazonaws.com.
 	// +required
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -176,7 +176,7 @@ type CredentialProvider struct {
 	// +kubebuilder:validation:MaxItems=2
 	Binary []Download `json:"binary,omitempty"`
 
-	// cacheSeconds is how long credentials are kept where the program does not say. Default 43200. Unit: seconds.
+	// cacheSeconds is how long credentials are cached if the program does not set it. Default 43200. Unit: seconds.
 	// +optional
 	// +default=43200
 	// +kubebuilder:validation:Minimum=0
@@ -199,7 +199,7 @@ type CredentialProvider struct {
 	Env map[string]string `json:"env,omitempty"`
 }
 
-// CloudProvider says whether a cloud controller manager initialises Nodes.
+// CloudProvider is the component that initialises Nodes.
 type CloudProvider string
 
 const (

@@ -40,7 +40,7 @@ type AWSSelector struct {
 
 // AWSImage names an AMI by its ID, or the newest one that matches.
 // +kubebuilder:validation:XValidation:rule="has(self.id) != has(self.name)",message="exactly one of id and name must be set"
-// +kubebuilder:validation:XValidation:rule="has(self.name) == has(self.owners)",message="name needs owners, so that nobody else can offer an image of that name, and owners need name"
+// +kubebuilder:validation:XValidation:rule="has(self.name) == has(self.owners)",message="name and owners must be set together, so that an image of that name by another owner is not used"
 // +kubebuilder:validation:XValidation:rule="has(self.name) || !has(self.architecture)",message="architecture needs name"
 type AWSImage struct {
 	// id is the AMI's ID.
@@ -138,7 +138,7 @@ type AWSSpot struct {
 	MaxPrice string `json:"maxPrice,omitempty"`
 }
 
-// AWSFallback changes what to ask for; what it leaves out stays as in the spec.
+// AWSFallback is an alternative; fields that are not set have the values of the spec.
 // +kubebuilder:validation:MinProperties=1
 type AWSFallback struct {
 	// instanceType is another instance type. The image must fit it.
@@ -195,7 +195,7 @@ type AWSVolume struct {
 	// +kubebuilder:validation:Maximum=2000
 	ThroughputMiBps *int32 `json:"throughputMiBps,omitempty"`
 
-	// encrypted asks for encryption. Default the image's or the account's setting.
+	// encrypted requests encryption. Default the image's or the account's setting.
 	// +optional
 	Encrypted *bool `json:"encrypted,omitempty"`
 

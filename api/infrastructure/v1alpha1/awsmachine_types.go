@@ -131,13 +131,13 @@ type AWSMachineSpec struct {
 	// +kubebuilder:validation:MaxLength=255
 	KeyName string `json:"keyName,omitempty"`
 
-	// spot asks for a spot instance, which EC2 may reclaim at any time. Without it the instance is on demand.
+	// spot requests a spot instance, which EC2 may reclaim at any time. Without it the instance is on demand.
 	// Immutable.
 	// +optional
 	Spot *AWSSpot `json:"spot,omitempty"`
 
-	// fallbacks are what to ask for instead, in order, when EC2 has no capacity or the account no quota for
-	// what the spec asks for. Those with another zone than the Machine's failure domain are left out.
+	// fallbacks are the alternatives, in order, if EC2 has no capacity or the account no quota for
+	// the spec. Those with another zone than the Machine's failure domain are left out.
 	// Immutable.
 	// +optional
 	// +listType=atomic
@@ -201,7 +201,7 @@ type AWSMachineSpec struct {
 // +kubebuilder:printcolumn:name="Zone",type="string",JSONPath=".status.failureDomain",description="Zone the instance is in"
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since creation"
 // +kubebuilder:printcolumn:name="Reason",type="string",JSONPath=".status.conditions[?(@.type==\"Ready\")].reason",priority=10,description="Reason of the Ready condition"
-// +kubebuilder:printcolumn:name="InstanceType",type="string",JSONPath=".spec.instanceType",priority=10,description="Instance type asked for"
+// +kubebuilder:printcolumn:name="InstanceType",type="string",JSONPath=".spec.instanceType",priority=10,description="Requested instance type"
 type AWSMachine struct {
 	metav1.TypeMeta `json:",inline"`
 

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package v1alpha1 holds the kinds of infrastructure.drover.io: one <Cloud>Machine and one
-// <Cloud>MachineTemplate per cloud. A <Cloud>Machine keeps the InfraMachine contract of Cluster API
-// v1beta2, so any core that speaks this contract can drive it. A RestartRemediation is of no cloud of its own: the
+// <Cloud>MachineTemplate per cloud. A <Cloud>Machine follows the InfraMachine contract of Cluster API
+// v1beta2, so any core with this contract can use it. A RestartRemediation is independent of the cloud: the
 // provider of its Machine acts on it.
 //
 // It owns types, defaults and validation, and no behaviour beyond the accessors that the generic

@@ -140,7 +140,7 @@ type HetznerMachineSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="backups is immutable: roll out a new HetznerMachineTemplate instead"
 	Backups *bool `json:"backups,omitempty"`
 
-	// labels are put on the server and its volumes, beside those by which Drover knows them. Values have at
+	// labels are set on the server and its volumes, in addition to Drover's own. Values have at
 	// most 63 letters, digits, dashes, underscores and dots. Immutable.
 	// +optional
 	// +kubebuilder:validation:MinProperties=1
@@ -219,7 +219,7 @@ type HetznerPublicIP struct {
 
 // HetznerVolume is a disk beside the server's own.
 type HetznerVolume struct {
-	// name tells the volumes of a machine apart.
+	// name distinguishes the volumes of a machine.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=24

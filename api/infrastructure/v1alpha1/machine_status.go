@@ -18,9 +18,9 @@ const (
 	// cluster, where the object gets a new UID but must keep its instance.
 	IdentityAnnotation = "infrastructure.drover.io/identity"
 
-	// ChoiceAnnotation records which of the configurations that a machine may have is asked for: 0, or
-	// without the annotation, the first. It is written before the cloud is asked, so that an answer that
-	// was lost is asked for again instead of another configuration.
+	// ChoiceAnnotation records which of the configurations of a machine is requested: 0, or
+	// without the annotation, the first. It is written before the cloud is called, so that after
+	// a lost answer the same configuration is requested again.
 	ChoiceAnnotation = "infrastructure.drover.io/choice"
 
 	// AccountAnnotation records the account of the cloud that the instance is in, as status.account does. It is
@@ -28,12 +28,12 @@ const (
 	// lost. Credentials that lead to another account are not used for this machine.
 	AccountAnnotation = "infrastructure.drover.io/account"
 
-	// ReleaseAnnotation lets a machine go without its instance, where nobody can tell any more whether the instance
+	// ReleaseAnnotation removes a machine without its instance, if it is no longer known whether the instance
 	// is this machine's. Its value is the providerID of the instance, which stays in the cloud and is the user's
 	// from then on.
 	ReleaseAnnotation = "infrastructure.drover.io/release-instance"
 
-	// OwnCredentialsLabel on a Namespace lets machines and templates in it use the provider's own credentials, if
+	// OwnCredentialsLabel on a Namespace permits machines and templates in it to use the provider's own credentials, if
 	// its value is OwnCredentialsAllowed.
 	OwnCredentialsLabel = "infrastructure.drover.io/own-credentials"
 
@@ -44,7 +44,7 @@ const (
 // MachineStatus is the observed state of an infrastructure machine of any cloud.
 // +kubebuilder:validation:MinProperties=1
 type MachineStatus struct {
-	// initialization tells the core when the machine's infrastructure is complete.
+	// initialization reports when the machine's infrastructure is complete.
 	// +optional
 	Initialization MachineInitialization `json:"initialization,omitempty,omitzero"`
 
@@ -63,7 +63,7 @@ type MachineStatus struct {
 	Addresses []clusterv1.MachineAddress `json:"addresses,omitempty"`
 
 	// vouchedAddresses are those of addresses that the cloud itself gave to the instance. The others are what the guest
-	// reports, as VMware Tools do: whoever is root there chooses them, so no certificate is approved for them.
+	// reports, as VMware Tools do: root in the guest chooses them, so no certificate is approved for them.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=256
@@ -100,7 +100,7 @@ type MachineInitialization struct {
 	Provisioned *bool `json:"provisioned,omitempty"`
 }
 
-// MachineTemplateStatus tells whether machines can be made from a template, and what one would offer, so that the
+// MachineTemplateStatus reports whether machines can be created from a template, and their capacity, so that the
 // cluster autoscaler can scale a group up from zero.
 // +kubebuilder:validation:MinProperties=1
 type MachineTemplateStatus struct {

@@ -46,7 +46,7 @@ type OpenStackMachineSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	CredentialsSecretName string `json:"credentialsSecretName,omitempty"`
 
-	// region is the region of the services to ask. Default is the one that the credentials name, or the
+	// region is the region of the services to use. Default is the one that the credentials name, or the
 	// only one there is. Immutable.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -128,7 +128,7 @@ type OpenStackMachineSpec struct {
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=64
 	// +kubebuilder:validation:XValidation:rule="self.all(key, key.matches('^[a-zA-Z0-9-_:. ]{1,255}$') && size(self[key]) <= 255)",message="keys have letters, digits, -, _, :, . and spaces; keys and values have at most 255 characters"
-	// +kubebuilder:validation:XValidation:rule="self.all(key, !key.matches('^(?i)drover[.]io'))",message="keys that start with drover.io, in whatever case, say whose the server is and are taken"
+	// +kubebuilder:validation:XValidation:rule="self.all(key, !key.matches('^(?i)drover[.]io'))",message="keys that start with drover.io, in upper or lower case, are reserved"
 	Metadata map[string]string `json:"metadata,omitempty"`
 
 	// tags are put on the server. Immutable.
@@ -139,7 +139,7 @@ type OpenStackMachineSpec struct {
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=60
 	// +kubebuilder:validation:items:Pattern=`^[^,/]+$`
-	// +kubebuilder:validation:XValidation:rule="self.all(tag, tag != 'drover' && !tag.startsWith('drover-'))",message="tags that start with drover say whose the server is and are taken"
+	// +kubebuilder:validation:XValidation:rule="self.all(tag, tag != 'drover' && !tag.startsWith('drover-'))",message="tags that start with drover are reserved"
 	Tags []string `json:"tags,omitempty"`
 
 	// configDrive gives the server its metadata on a disk besides the metadata service. Default is the
@@ -154,7 +154,7 @@ type OpenStackMachineSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(key, key != 'group' && size(key) <= 255 && size(self[key]) <= 255)",message="keys and values have at most 255 characters, and the group belongs in serverGroup"
 	SchedulerHints map[string]string `json:"schedulerHints,omitempty"`
 
-	// fallbacks are asked for in their order where the cloud has no room or quota for what was asked first.
+	// fallbacks are requested in their order if the cloud has no capacity or quota for the spec.
 	// Immutable.
 	// +optional
 	// +listType=atomic

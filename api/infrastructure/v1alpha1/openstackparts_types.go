@@ -61,7 +61,7 @@ type OpenStackPort struct {
 	// +kubebuilder:validation:items:MaxLength=255
 	SecurityGroups []string `json:"securityGroups,omitempty"`
 
-	// disablePortSecurity lets any packet through: no security groups and no anti-spoofing. The network
+	// disablePortSecurity turns security groups and anti-spoofing off. The network
 	// must be the project's own. Default false.
 	// +optional
 	DisablePortSecurity *bool `json:"disablePortSecurity,omitempty"`
@@ -79,7 +79,7 @@ type OpenStackPort struct {
 	VNICType string `json:"vnicType,omitempty"`
 }
 
-// OpenStackFixedIP asks for an address.
+// OpenStackFixedIP is a requested address.
 type OpenStackFixedIP struct {
 	// subnet is the ID or name of a subnet of the port's network.
 	// +required
@@ -109,7 +109,7 @@ type OpenStackAddressPair struct {
 	MACAddress string `json:"macAddress,omitempty"`
 }
 
-// OpenStackFloatingIP asks for a floating IP.
+// OpenStackFloatingIP is a requested floating IP.
 type OpenStackFloatingIP struct {
 	// network is the ID or name of the external network that the address comes from.
 	// +required
@@ -124,7 +124,7 @@ type OpenStackFloatingIP struct {
 	Subnet string `json:"subnet,omitempty"`
 }
 
-// OpenStackServerGroup is a server group that exists, or a policy for one that the provider keeps.
+// OpenStackServerGroup is an existing server group, or a policy for one that the provider manages.
 // +kubebuilder:validation:MinProperties=1
 // +kubebuilder:validation:XValidation:rule="has(self.group) != has(self.policy)",message="give either the group or a policy"
 type OpenStackServerGroup struct {
@@ -134,7 +134,7 @@ type OpenStackServerGroup struct {
 	// +kubebuilder:validation:MaxLength=255
 	Group string `json:"group,omitempty"`
 
-	// policy asks for a group of all machines of this Cluster that name this policy. The provider makes the
+	// policy requests a group of all machines of this Cluster with this policy. The provider creates the
 	// group with the first machine and removes it with the last.
 	// +optional
 	// +kubebuilder:validation:Enum=affinity;anti-affinity;soft-affinity;soft-anti-affinity
@@ -162,12 +162,12 @@ type OpenStackVolume struct {
 	// +kubebuilder:validation:MaxLength=255
 	AvailabilityZone string `json:"availabilityZone,omitempty"`
 
-	// inMachineZone makes the volume in the zone that the server is asked for in, for clouds that attach
+	// inMachineZone creates the volume in the zone of the server's request, for clouds that attach
 	// volumes within a zone only. Default false.
 	// +optional
 	InMachineZone *bool `json:"inMachineZone,omitempty"`
 
-	// deleteOnTermination removes the volume with the server. What is kept is nobody's: remove it yourself.
+	// deleteOnTermination deletes the volume with the server. A volume that is kept has no owner: delete it yourself.
 	// Default true.
 	// +optional
 	// +default=true
@@ -176,7 +176,7 @@ type OpenStackVolume struct {
 
 // OpenStackDataVolume is a volume besides the root.
 type OpenStackDataVolume struct {
-	// name tells the volumes of a machine apart.
+	// name distinguishes the volumes of a machine.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -186,7 +186,7 @@ type OpenStackDataVolume struct {
 	OpenStackVolume `json:",inline"`
 }
 
-// OpenStackFallback is what to ask for instead.
+// OpenStackFallback is an alternative.
 // +kubebuilder:validation:MinProperties=1
 type OpenStackFallback struct {
 	// flavor replaces the machine's flavor.

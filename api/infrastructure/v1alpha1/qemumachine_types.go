@@ -32,7 +32,7 @@ type QEMUMachineSpec struct {
 	// +kubebuilder:validation:Enum=amd64;arm64
 	Architecture string `json:"architecture,omitempty"`
 
-	// acceleration says how the CPU is made: KVM uses the host's, TCG emulates one, which works everywhere and
+	// acceleration configures the CPU: KVM uses the host's, TCG emulates one, which works everywhere and
 	// is some ten times slower, Auto takes KVM where the host has it. Default Auto. Immutable.
 	// +optional
 	// +default="Auto"
@@ -80,7 +80,7 @@ type QEMUMachineSpec struct {
 	Firmware QEMUFile `json:"firmware,omitempty,omitzero"`
 
 	// network is how the machine reaches the world. Default: user networking, in which it reaches whatever the
-	// host does, the host itself at 10.0.2.2, and nobody reaches it. Immutable.
+	// host does, and the host itself at 10.0.2.2, and cannot be reached. Immutable.
 	// +optional
 	Network QEMUNetwork `json:"network,omitempty,omitzero"`
 
@@ -93,7 +93,7 @@ type QEMUMachineSpec struct {
 	ShutdownGracePeriodSeconds *int32 `json:"shutdownGracePeriodSeconds,omitempty"`
 }
 
-// QEMUAcceleration says how the CPU of a machine is made.
+// QEMUAcceleration is the accelerator of a machine's CPU.
 type QEMUAcceleration string
 
 const (
@@ -174,7 +174,7 @@ type QEMUKernel struct {
 // +kubebuilder:validation:XValidation:rule="!(has(self.bridge) && has(self.forwards))",message="forwards are for user networking: on a bridge the machine is reached directly"
 type QEMUNetwork struct {
 	// bridge is a bridge of the host that the machine is attached to. Addresses there are the business of
-	// whoever serves DHCP. Default: none, user networking.
+	// the DHCP server. Default: none, user networking.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=15

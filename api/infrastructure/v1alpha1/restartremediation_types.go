@@ -27,12 +27,12 @@ type RestartRemediationSpec struct {
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
 }
 
-// RestartRemediationPhase is where a remediation stands.
+// RestartRemediationPhase is the phase of a remediation.
 // +kubebuilder:validation:Enum=Restarting;Waiting;HandedBack
 type RestartRemediationPhase string
 
 const (
-	// RestartRemediationRestarting means that the cloud is being asked for a restart, and has not answered yet.
+	// RestartRemediationRestarting means that the restart is being requested from the cloud.
 	RestartRemediationRestarting RestartRemediationPhase = "Restarting"
 	// RestartRemediationWaiting means that the cloud took the restart; the Machine has its time to become healthy.
 	RestartRemediationWaiting RestartRemediationPhase = "Waiting"
@@ -50,11 +50,11 @@ type RestartRemediationStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// phase is where the remediation stands: Restarting, Waiting or HandedBack; empty before the first restart.
+	// phase is the phase of the remediation: Restarting, Waiting or HandedBack; empty before the first restart.
 	// +optional
 	Phase RestartRemediationPhase `json:"phase,omitempty"`
 
-	// attempts is how many restarts were begun. It is written before the cloud is asked.
+	// attempts is the number of started restarts. It is written before the cloud is called.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Attempts *int32 `json:"attempts,omitempty"`
@@ -64,7 +64,7 @@ type RestartRemediationStatus struct {
 	LastRestartTime metav1.Time `json:"lastRestartTime,omitempty,omitzero"`
 }
 
-// RestartRemediation asks for the restart of the instance of the Machine that owns it. A MachineHealthCheck whose
+// RestartRemediation requests the restart of the instance of the Machine that owns it. A MachineHealthCheck whose
 // spec.remediation.templateRef names a RestartRemediationTemplate creates one, under the Machine's name, while the
 // Machine is unhealthy, and deletes it when the Machine is healthy again.
 // +kubebuilder:object:root=true
@@ -73,7 +73,7 @@ type RestartRemediationStatus struct {
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1alpha1"
 // +kubebuilder:metadata:labels="clusterctl.cluster.x-k8s.io="
 // +kubebuilder:printcolumn:name="Cluster",type="string",JSONPath=".metadata.labels['cluster\\.x-k8s\\.io/cluster-name']",description="Cluster"
-// +kubebuilder:printcolumn:name="Phase",type="string",JSONPath=".status.phase",description="Where the remediation stands"
+// +kubebuilder:printcolumn:name="Phase",type="string",JSONPath=".status.phase",description="Phase of the remediation"
 // +kubebuilder:printcolumn:name="Attempts",type="integer",JSONPath=".status.attempts",description="Restarts that were begun"
 // +kubebuilder:printcolumn:name="Limit",type="integer",JSONPath=".spec.retryLimit",description="Restarts that are tried"
 // +kubebuilder:printcolumn:name="Restarted",type="date",JSONPath=".status.lastRestartTime",description="Time since the last restart"

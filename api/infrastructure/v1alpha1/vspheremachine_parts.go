@@ -76,7 +76,7 @@ type VSpherePlacement struct {
 // VSphereFailureDomain is one place to spread machines over.
 // +kubebuilder:validation:XValidation:rule="!has(self.datastore) || !has(self.datastoreCluster)",message="datastore and datastoreCluster exclude each other"
 type VSphereFailureDomain struct {
-	// name is what the Machine's failureDomain says.
+	// name is the value of the Machine's failureDomain.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
@@ -113,7 +113,7 @@ type VSphereDisk struct {
 	Provisioning VSphereDiskProvisioning `json:"provisioning,omitempty"`
 }
 
-// VSphereNetwork is a network card. Addresses are told to cloud-init; with Ignition they belong into the
+// VSphereNetwork is a network card. Addresses are passed to cloud-init; with Ignition they belong into the
 // Ignition configuration. Without dhcp4, dhcp6 and addresses the card uses DHCP for IPv4.
 // +kubebuilder:validation:XValidation:rule="has(self.addresses) || (!has(self.gateway4) && !has(self.gateway6))",message="a gateway needs addresses"
 type VSphereNetwork struct {
@@ -134,11 +134,11 @@ type VSphereNetwork struct {
 	// +kubebuilder:validation:Pattern=`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`
 	MACAddress string `json:"macAddress,omitempty"`
 
-	// dhcp4 asks for an IPv4 address by DHCP.
+	// dhcp4 requests an IPv4 address by DHCP.
 	// +optional
 	DHCP4 *bool `json:"dhcp4,omitempty"`
 
-	// dhcp6 asks for an IPv6 address by DHCP.
+	// dhcp6 requests an IPv6 address by DHCP.
 	// +optional
 	DHCP6 *bool `json:"dhcp6,omitempty"`
 

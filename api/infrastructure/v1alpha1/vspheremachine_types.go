@@ -74,7 +74,7 @@ type VSphereMachineSpec struct {
 
 	VSpherePlacement `json:",inline"`
 
-	// failureDomains say where machines go whose Machine names a failure domain. What a domain sets wins
+	// failureDomains are the placements for the failure domains of Machines. A value of a failure domain takes precedence
 	// over the machine's own placement. Without any, a failure domain is the name of a compute cluster.
 	// Immutable.
 	// +optional

@@ -34,13 +34,13 @@ const (
 	SelectedTwiceReason = "SelectedTwice"
 )
 
-// FrozenCondition of a MachineDeployment, or of a MachineSet that stands alone, is True while no
+// FrozenCondition of a MachineDeployment, or of a stand-alone MachineSet, is True while no
 // Machines are created or replaced for it, and absent otherwise.
 const FrozenCondition = "Frozen"
 
 // Reasons of the Frozen condition.
 const (
-	// OvershootReason means that there are more Machines than anybody asked for.
+	// OvershootReason means that there are more Machines than requested.
 	OvershootReason = "Overshoot"
 
 	// FrozenByAnnotationReason means that the annotation drover.io/freeze is "true".
@@ -51,7 +51,7 @@ const (
 )
 
 // ProgressingCondition is a condition of MachineDeployments: False while one has been on its
-// way to what was asked for without progress for longer than its policy allows.
+// way to the desired state without progress for longer than its policy permits.
 const ProgressingCondition = "Progressing"
 
 const (
@@ -72,12 +72,12 @@ const AnnotationsValidCondition = "AnnotationsValid"
 // InvalidValueReason means that an annotation has a value that is not understood.
 const InvalidValueReason = "InvalidValue"
 
-// FrozenLabel is on a MachineDeployment, or a MachineSet that stands alone, while it is frozen
-// for an overshoot. It is Drover's own record of the freeze; to freeze or thaw by hand, use
+// FrozenLabel is on a MachineDeployment, or a stand-alone MachineSet, while it is frozen
+// for an overshoot. It is Drover's own record of the freeze; to freeze or unfreeze by hand, use
 // FreezeAnnotation.
 const FrozenLabel = "drover.io/frozen"
 
-// FreezeAnnotation on a MachineDeployment, or a MachineSet that stands alone, is the operator's word on
+// FreezeAnnotation on a MachineDeployment, or a stand-alone MachineSet, is the operator's setting of
 // freezing: "true" freezes it for as long as the annotation is there, "false" keeps it from being frozen. Any
 // other value freezes too.
 const FreezeAnnotation = "drover.io/freeze"
@@ -108,7 +108,7 @@ const (
 // off again. The lists in annotations of the Node, which upstream keeps there, are for root on the host to change.
 const RestrictedOnNodeAnnotation = "drover.io/restricted-on-node"
 
-// TakeOverAnnotation on a Cluster lets this management cluster take the claim on the workload cluster over from the
+// TakeOverAnnotation on a Cluster permits this management cluster to take the claim on the workload cluster over from the
 // holder that is its value; the message of the ManagementClaimed condition has it. It is meant for a management
 // cluster that was restored after its original was lost for good, and has no effect on any other holder.
 const TakeOverAnnotation = "drover.io/take-over"

@@ -3,7 +3,7 @@
 
 package v1alpha1
 
-// FreezeOrder is what FreezeAnnotation asks for.
+// FreezeOrder is the meaning of FreezeAnnotation.
 type FreezeOrder string
 
 const (
@@ -14,7 +14,7 @@ const (
 	// FreezeOff means that the annotation is "false".
 	FreezeOff FreezeOrder = "Off"
 	// FreezeUnclear means that the annotation has another value, such as "True", "yes" or "". It freezes:
-	// whoever wrote it meant to stop something, and nothing is lost by waiting.
+	// its author wanted to stop something, and waiting does no harm.
 	FreezeUnclear FreezeOrder = "Unclear"
 )
 

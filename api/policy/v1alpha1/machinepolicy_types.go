@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// MachinePolicySpec says what a policy is for, and what it allows. What it leaves out is as if there were no policy.
+// MachinePolicySpec is the desired state of a MachinePolicy. Fields that are not set have the defaults.
 type MachinePolicySpec struct {
 	// selector selects MachineDeployments, and MachineSets that no MachineDeployment owns, of this namespace by
 	// their labels. {} selects all of them. If several policies select one object, the oldest is in force for it;
@@ -20,7 +20,7 @@ type MachinePolicySpec struct {
 	// +optional
 	Replacement ReplacementBudget `json:"replacement,omitempty,omitzero"`
 
-	// overshoot says when there are so many Machines that something must be wrong, and no more are made.
+	// overshoot limits how many Machines there may be beyond the desired number before it is frozen.
 	// +optional
 	Overshoot OvershootLimits `json:"overshoot,omitempty,omitzero"`
 
@@ -28,11 +28,11 @@ type MachinePolicySpec struct {
 	// +optional
 	Creation CreationLimits `json:"creation,omitempty,omitzero"`
 
-	// rollout says when a MachineDeployment that gets nowhere is to be called that.
+	// rollout configures the progress deadline of a MachineDeployment.
 	// +optional
 	Rollout RolloutPolicy `json:"rollout,omitempty,omitzero"`
 
-	// drain says what MachineDrainRules and the Machine's own timeouts cannot.
+	// drain has settings of a drain for which MachineDrainRules and the Machine's timeouts have no field.
 	// +optional
 	Drain DrainPolicy `json:"drain,omitempty,omitzero"`
 }
@@ -42,7 +42,7 @@ type MachinePolicySpec struct {
 // nothing.
 // +kubebuilder:validation:MinProperties=1
 type ReplacementBudget struct {
-	// maxPerDeployment is how many Machines of one MachineDeployment, or of one MachineSet that stands alone, are
+	// maxPerDeployment is how many Machines of one MachineDeployment, or of one stand-alone MachineSet, are
 	// replaced at once. A percentage is of spec.replicas. Default: spec.remediation.maxInFlight of the
 	// MachineDeployment, or 10%.
 	// +optional
@@ -75,7 +75,7 @@ type ReplacementBudget struct {
 	StopAboveUnhealthy *intstr.IntOrString `json:"stopAboveUnhealthy,omitempty"`
 }
 
-// OvershootLimits say when a MachineDeployment, or a MachineSet that stands alone, is frozen: no Machines are created
+// OvershootLimits configure when a MachineDeployment, or a stand-alone MachineSet, is frozen: no Machines are created
 // and none are replaced. Machines that are being deleted do not count.
 // +kubebuilder:validation:MinProperties=1
 // +kubebuilder:validation:XValidation:rule="!has(self.up) || !has(self.down) || self.down <= self.up",message="down must not be greater than up",fieldPath=".down"
@@ -87,7 +87,7 @@ type OvershootLimits struct {
 	// +kubebuilder:validation:Maximum=100000
 	Up *int32 `json:"up,omitempty"`
 
-	// down is how many fewer than at the limit there must be to thaw. Default: the flag --safety-down of the manager,
+	// down is how many fewer than at the limit there must be to unfreeze. Default: the flag --safety-down of the manager,
 	// which is 1 unless set.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
@@ -98,7 +98,7 @@ type OvershootLimits struct {
 // CreationLimits limit how many Machines may be pending: created, not being deleted, and without a Node.
 // +kubebuilder:validation:MinProperties=1
 type CreationLimits struct {
-	// maxPendingPerDeployment is how many Machines of one MachineDeployment, or of one MachineSet that stands alone,
+	// maxPendingPerDeployment is how many Machines of one MachineDeployment, or of one stand-alone MachineSet,
 	// may be pending. Default: no limit.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
@@ -113,7 +113,7 @@ type CreationLimits struct {
 	MaxPendingPerCluster *int32 `json:"maxPendingPerCluster,omitempty"`
 }
 
-// RolloutPolicy says what is expected of a MachineDeployment on its way to what was asked for.
+// RolloutPolicy configures rollouts of a MachineDeployment.
 // +kubebuilder:validation:MinProperties=1
 type RolloutPolicy struct {
 	// progressDeadlineSeconds is how long a MachineDeployment may make no progress, while it rolls out or scales up,
@@ -124,7 +124,7 @@ type RolloutPolicy struct {
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 }
 
-// DrainPolicy says how Nodes are drained.
+// DrainPolicy configures how Nodes are drained.
 // +kubebuilder:validation:MinProperties=1
 type DrainPolicy struct {
 	// forceAfterSeconds is how long after the drain began the last Pod must have ended. Pods are deleted past their
@@ -150,7 +150,7 @@ type MachinePolicyStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// selected is how many MachineDeployments, and MachineSets that stand alone, the selector selects.
+	// selected is the number of MachineDeployments and stand-alone MachineSets that the selector selects.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Selected *int32 `json:"selected,omitempty"`
@@ -161,7 +161,7 @@ type MachinePolicyStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
-// MachinePolicy says how carefully the Machines of the MachineDeployments and MachineSets that it selects are made,
+// MachinePolicy configures how the Machines of the MachineDeployments and MachineSets that it selects are created,
 // replaced and drained. Without one the defaults apply.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=machinepolicies,scope=Namespaced,categories=cluster-api
@@ -179,7 +179,7 @@ type MachinePolicy struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what the policy says.
+	// spec is the desired state of the policy.
 	// +required
 	Spec MachinePolicySpec `json:"spec,omitempty,omitzero"`
 

@@ -52,7 +52,7 @@ type SelectorRequirement struct {
 	Values []LabelText `json:"values,omitempty"`
 }
 
-// AsSelector is the selector in the form that is asked.
+// AsSelector returns the selector as a labels.Selector.
 func (s Selector) AsSelector() (labels.Selector, error) {
 	full := &metav1.LabelSelector{MatchLabels: make(map[string]string, len(s.MatchLabels))}
 	for key, value := range s.MatchLabels {

@@ -18,7 +18,6 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -29,7 +28,7 @@ import (
 	"drover.io/runtime/envtest"
 )
 
-// bench is a Reconciler with a clock in the test's hand, whose writes are counted. Nobody else reconciles its
+// bench is a Reconciler with the clock of a test, whose writes are counted. No other one reconciles its
 // BootstrapConfig: it has a management cluster without a manager.
 type bench struct {
 	*Reconciler
@@ -91,7 +90,7 @@ func another(t *testing.T, kubeconfig []byte) *bench {
 	create(b.machine)
 	b.config.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(b.machine, clusterv1.GroupVersion.WithKind("Machine"))}
 	create(b.config)
-	cluster.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
+	cluster.Status.Initialization.InfrastructureProvisioned = new(true)
 	if err := api.Status().Update(t.Context(), cluster); err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +99,7 @@ func another(t *testing.T, kubeconfig []byte) *bench {
 	b.events = recorder.Events
 	b.Reconciler = &Reconciler{
 		Client: c, Live: c, Connections: workload.NewConnections(c, b.clock),
-		Recorder: recorder, Clock: b.clock, NewToken: token.New,
+		Events: recorder, Clock: b.clock, NewToken: token.New,
 	}
 	return b
 }
@@ -189,7 +188,7 @@ func TestCountsItsWrites(t *testing.T) {
 	}
 }
 
-func TestRenewsTheTokenOnlyWhileItIsNeeded(t *testing.T) {
+func TestTokenIsRenewedOnlyWhileItIsNeeded(t *testing.T) {
 	b := newBench(t, workloads.Kubeconfig)
 	next, _ := b.reconcile()
 	if want := 15 * time.Minute; next != want {
@@ -229,7 +228,7 @@ func TestRenewsTheTokenOnlyWhileItIsNeeded(t *testing.T) {
 	}
 }
 
-func TestDoesNotHangWhenTheWorkloadClusterIsGone(t *testing.T) {
+func TestDeletionDoesNotWaitForAnUnreachableCluster(t *testing.T) {
 	b := newBench(t, changed(t, func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.Server = "https://" + deadPort(t) }))
 	if err := b.setFinalizer(t.Context(), b.config, true); err != nil {
 		t.Fatal(err)
@@ -248,11 +247,11 @@ func TestDoesNotHangWhenTheWorkloadClusterIsGone(t *testing.T) {
 	select {
 	case <-b.events:
 	default:
-		t.Error("no event tells that the token is left to expire")
+		t.Error("no event reports that the token is left to expire")
 	}
 }
 
-func TestAsksAnUnreachableClusterLessAndLess(t *testing.T) {
+func TestUnreachableClusterIsTriedWithBackoff(t *testing.T) {
 	b := newBench(t, changed(t, func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) { c.Server = "https://" + deadPort(t) }))
 	first, writes := b.reconcile()
 	if writes != 3 {
@@ -269,7 +268,7 @@ func TestAsksAnUnreachableClusterLessAndLess(t *testing.T) {
 	}
 }
 
-func TestTakesAnotherTokenWhenTheIDIsTaken(t *testing.T) {
+func TestTokenIsReplacedWhenItsIDIsTaken(t *testing.T) {
 	b := newBench(t, workloads.Kubeconfig)
 	taken := token.Token{ID: "taken1", Secret: "0123456789abcdef"}
 	theirs := &corev1.Secret{
@@ -282,21 +281,21 @@ func TestTakesAnotherTokenWhenTheIDIsTaken(t *testing.T) {
 	}
 	b.NewToken = func() (token.Token, error) { return taken, nil }
 	if _, err := b.Reconcile(t.Context(), b.config.DeepCopy()); err == nil {
-		t.Fatal("used an id that belongs to somebody else")
+		t.Fatal("used an id that is taken")
 	}
 	b.NewToken = token.New
 	b.reconcile()
 	if got := b.token(); got.Name == theirs.Name {
-		t.Error("uses the token of somebody else")
+		t.Error("uses the token of another")
 	}
 	if err := workloads.Client.Get(t.Context(), types.NamespacedName{Namespace: theirs.Namespace, Name: theirs.Name}, theirs); err != nil || string(theirs.Data["token-secret"]) != "fedcba9876543210" {
-		t.Errorf("the token of somebody else was touched: %v", err)
+		t.Errorf("the token of another was changed: %v", err)
 	}
 }
 
-// TestDataFollowsWhatIsCorrected has a kubeconfig with the CA of another API server, which is corrected while nobody has
-// seen the data yet: a host that boots with the old one would never join.
-func TestDataFollowsWhatIsCorrected(t *testing.T) {
+// TestUnpublishedDataFollowsCorrections has a kubeconfig with the CA of another API server, which is corrected before the data is
+// published: a host that boots with the old one would never join.
+func TestUnpublishedDataFollowsCorrections(t *testing.T) {
 	b := newBench(t, changed(t, func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) {
 		c.CertificateAuthorityData = management.Admin.CAData
 	}))
@@ -331,9 +330,9 @@ func TestDataFollowsWhatIsCorrected(t *testing.T) {
 	}
 }
 
-// TestAccessIsLookedAtAgain: a workload cluster may be restored from a backup that is older than what lets hosts ask for
+// TestAccessIsCheckedPeriodically: a workload cluster may be restored from a backup that is older than the bindings by which hosts request
 // certificates.
-func TestAccessIsLookedAtAgain(t *testing.T) {
+func TestAccessIsCheckedPeriodically(t *testing.T) {
 	b := newBench(t, workloads.Kubeconfig)
 	known := func() bool {
 		t.Helper()

@@ -18,28 +18,28 @@ import (
 	"drover.io/runtime/predicates"
 )
 
-// waiting ends a reconcile: something is missing, and the condition says what and from whom.
+// waiting ends a reconcile: something is missing, and the condition has what is awaited and from whom.
 type waiting struct {
 	reason, message string
 
-	// wrong says that somebody must change something, other than that something is not there yet.
+	// wrong means that a user must change something, rather than that something does not exist yet.
 	wrong bool
 
-	// after is when to look again; zero waits for a change of an object that is watched.
+	// after is when to reconcile again; zero waits for a change of an object that is watched.
 	after time.Duration
 }
 
-// Error is for logs; people read the condition.
+// Error is for logs; users read the condition.
 func (w *waiting) Error() string { return w.reason + ": " + w.message }
 
-// poll is how often to look for what cannot be watched.
+// poll is how often to read what cannot be watched.
 const poll = 20 * time.Second
 
 func waitForMachine() error {
 	return &waiting{reason: bootstrapv1.WaitingForMachineReason, message: "waiting for a Machine to become the controller owner of this BootstrapConfig"}
 }
 
-func machineGoes(name string) error {
+func machineDeleted(name string) error {
 	return &waiting{reason: bootstrapv1.WaitingForMachineReason, message: fmt.Sprintf("Machine %q is being deleted and needs no bootstrap data", name)}
 }
 
@@ -59,11 +59,11 @@ func waitForEndpoint(cluster string) error {
 	return &waiting{reason: bootstrapv1.WaitingForClusterReason, message: fmt.Sprintf("waiting for spec.controlPlaneEndpoint of Cluster %q", cluster)}
 }
 
-func waitForGarbage(secret string) error {
+func waitForGarbageCollection(secret string) error {
 	return &waiting{reason: bootstrapv1.DataSecretConflictReason, message: fmt.Sprintf("waiting for Secret %q of an earlier BootstrapConfig of this name to be garbage-collected", secret), after: time.Second}
 }
 
-func secretTaken(secret string) error {
+func secretConflict(secret string) error {
 	return &waiting{wrong: true, reason: bootstrapv1.DataSecretConflictReason, message: fmt.Sprintf("Secret %q exists and does not belong to this BootstrapConfig: delete or rename it", secret), after: poll}
 }
 
@@ -91,8 +91,8 @@ func clusterUnreachable(message string, after time.Duration) error {
 	return &waiting{reason: bootstrapv1.ClusterUnreachableReason, message: message, after: max(after, time.Second)}
 }
 
-// setWaiting says what is missing: for the data as long as there is none, then for the token. It returns whether
-// that is news.
+// setWaiting sets the condition of what is missing: of the data as long as there is none, then of the token. It reports
+// whether the condition changed.
 func setWaiting(config *bootstrapv1.BootstrapConfig, w *waiting) bool {
 	kind := clusterv1.ReadyCondition
 	if created := config.Status.Initialization.DataSecretCreated; created != nil && *created {

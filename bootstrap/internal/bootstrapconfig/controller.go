@@ -53,13 +53,13 @@ type Reconciler struct {
 	Live client.Reader
 
 	Connections *workload.Connections
-	Recorder    events.EventRecorder
+	Events      events.EventRecorder
 	Clock       clock.PassiveClock
 
 	// NewToken makes a random bootstrap token.
 	NewToken func() (token.Token, error)
 
-	// Watch says which objects are the manager's.
+	// Watch selects the objects of this manager.
 	Watch predicates.WatchFilter
 
 	// Workers is how many BootstrapConfigs are reconciled at a time. One namespace gets half of them.
@@ -68,7 +68,7 @@ type Reconciler struct {
 	share *fairshare.Gate
 }
 
-// busyRetry is the least time after which a BootstrapConfig is looked at again whose namespace has its share of the
+// busyRetry is the least time after which a BootstrapConfig is reconciled again whose namespace has its share of the
 // workers. API servers that do not answer hold a worker for seconds.
 const busyRetry = 5 * time.Second
 
@@ -92,44 +92,44 @@ func (r *Reconciler) Register(mgr ctrl.Manager) error {
 }
 
 // Reconcile brings one BootstrapConfig a step further. It writes the status once, and only if it changed.
-func (r *Reconciler) Reconcile(ctx context.Context, config *bootstrapv1.BootstrapConfig) (ctrl.Result, error) {
+func (r *Reconciler) Reconcile(ctx context.Context, config *bootstrapv1.BootstrapConfig) (reconcile.Result, error) {
 	leave, ok := r.share.Enter(config.Namespace)
 	if !ok {
-		ctrl.LoggerFrom(ctx).V(1).Info("the namespace has its share of the workers")
-		return ctrl.Result{RequeueAfter: wait.Jitter(busyRetry, 0.5)}, nil
+		ctrl.LoggerFrom(ctx).V(1).Info("postponed: the namespace has its share of the workers")
+		return reconcile.Result{RequeueAfter: wait.Jitter(busyRetry, 0.5)}, nil
 	}
 	defer leave()
 	observed := config.Status.DeepCopy()
 	s, err := r.observe(ctx, config)
 	if err != nil {
-		return ctrl.Result{}, err
+		return reconcile.Result{}, err
 	}
+	ctx = ctrl.LoggerInto(ctx, s.logger(ctx))
 	if setPaused(config, s.cluster) {
-		return ctrl.Result{}, r.writeStatus(ctx, config, observed)
+		return reconcile.Result{}, r.writeStatus(ctx, config, observed)
 	}
 	if !config.DeletionTimestamp.IsZero() {
 		return r.finalize(ctx, s)
 	}
 	if s.machine == nil && machineOwner(config) != nil {
-		return ctrl.Result{}, nil // not in the cache yet, which wakes us; or gone, and then so are we soon
+		return reconcile.Result{}, nil // an event follows: the Machine appears in the cache, or this object is deleted, too
 	}
 	config.Status.ObservedGeneration = config.Generation
 	result, err := r.runPhases(ctx, s)
-	var unmet *waiting
-	if errors.As(err, &unmet) {
+	if unmet, is := errors.AsType[*waiting](err); is {
 		if setWaiting(config, unmet) {
-			blocked(r.Recorder, config, unmet)
+			blocked(r.Events, config, unmet)
 		}
-		result, err = ctrl.Result{RequeueAfter: unmet.after}, nil
+		result, err = reconcile.Result{RequeueAfter: unmet.after}, nil
 	}
 	if apierrors.IsConflict(err) {
-		result, err = ctrl.Result{RequeueAfter: time.Second}, nil // read from a cache that was behind
+		result, err = reconcile.Result{RequeueAfter: time.Second}, nil // read from a cache that was behind
 	}
 	return result, errors.Join(err, r.writeStatus(ctx, config, observed))
 }
 
-func (r *Reconciler) runPhases(ctx context.Context, s *state) (ctrl.Result, error) {
-	var result ctrl.Result
+func (r *Reconciler) runPhases(ctx context.Context, s *state) (reconcile.Result, error) {
+	var result reconcile.Result
 	for _, p := range []phase{
 		&ownership{r.Watch},            // a Machine owns it and its Cluster exists
 		&data{reconciler: r},           // the data Secret exists, with a token in it
@@ -138,7 +138,7 @@ func (r *Reconciler) runPhases(ctx context.Context, s *state) (ctrl.Result, erro
 	} {
 		next, err := p.reconcile(ctx, s)
 		if err != nil {
-			return ctrl.Result{}, err
+			return reconcile.Result{}, err
 		}
 		if next > 0 && (result.RequeueAfter == 0 || next < result.RequeueAfter) {
 			result.RequeueAfter = next
@@ -147,24 +147,25 @@ func (r *Reconciler) runPhases(ctx context.Context, s *state) (ctrl.Result, erro
 	return result, nil
 }
 
-// finalize deletes what may be left of the token. It never waits for long: a token that cannot be deleted now
-// expires by itself, as nobody renews it any more.
-func (r *Reconciler) finalize(ctx context.Context, s *state) (ctrl.Result, error) {
+// finalize deletes the token. It waits for revokeGrace at most: a token that cannot be deleted is not renewed any more, and
+// expires by itself.
+func (r *Reconciler) finalize(ctx context.Context, s *state) (reconcile.Result, error) {
 	if !hasFinalizer(s.config) {
-		return ctrl.Result{}, nil
+		return reconcile.Result{}, nil
 	}
 	err := r.revoke(ctx, s)
 	if err != nil && r.Clock.Since(s.config.DeletionTimestamp.Time) < revokeGrace {
-		ctrl.LoggerFrom(ctx).V(1).Info("bootstrap token cannot be deleted yet", "cause", err.Error())
-		return ctrl.Result{RequeueAfter: revokeRetry}, nil
+		ctrl.LoggerFrom(ctx).V(1).Info("could not delete bootstrap token yet", "message", err.Error())
+		return reconcile.Result{RequeueAfter: revokeRetry}, nil
 	}
 	if err != nil {
-		tokenLeft(r.Recorder, s.config, tokenTTL(s.config))
+		ctrl.LoggerFrom(ctx).Info("left bootstrap token to expire", "after", tokenTTL(s.config), "message", err.Error())
+		tokenLeft(r.Events, s.config, tokenTTL(s.config))
 	}
 	if err := r.setFinalizer(ctx, s.config, false); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	return ctrl.Result{}, nil
+	return reconcile.Result{}, nil
 }
 
 func (r *Reconciler) configsOfCluster(ctx context.Context, cluster client.Object) []reconcile.Request {

@@ -18,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,8 +40,8 @@ const (
 	tokenKey  = "token"
 )
 
-// data writes the data Secret, for the last time before it is published. The Secret comes before the token: whatever dies in between, the next
-// reconcile finds in it which token to make, and no token is ever made that is not written down.
+// data writes the data Secret, for the last time before it is published. The Secret is created before the token: after a
+// crash in between, the next reconcile reads the token from it, and no token exists that is in no Secret.
 type data struct {
 	reconciler *Reconciler
 }
@@ -57,12 +58,12 @@ func (d *data) reconcile(ctx context.Context, s *state) (time.Duration, error) {
 		s.found, _ = token.Parse(string(secret.Data[tokenKey]))
 	}
 	if s.published() || s.booted() {
-		return 0, nil // nobody can use new data; the next phases cope without
+		return 0, nil // new data would not be used
 	}
 	return 0, d.write(ctx, s, secret)
 }
 
-// needsToken tells whether the token must be looked at: renewed, or deleted.
+// needsToken reports whether the token may have to be renewed or deleted.
 func needsToken(s *state) bool { return s.mayStillJoin() || s.joined() && hasFinalizer(s.config) }
 
 // read returns the data Secret, or nil if there is none.
@@ -77,15 +78,15 @@ func (d *data) read(ctx context.Context, s *state) (*corev1.Secret, error) {
 	}
 	if owner := metav1.GetControllerOf(secret); owner == nil || owner.UID != s.config.UID {
 		if owner != nil && owner.Kind == "BootstrapConfig" && owner.Name == s.config.Name {
-			return nil, waitForGarbage(secret.Name) // of a BootstrapConfig of the same name that is gone
+			return nil, waitForGarbageCollection(secret.Name) // of a BootstrapConfig of the same name that is gone
 		}
-		return nil, secretTaken(secret.Name)
+		return nil, secretConflict(secret.Name)
 	}
 	return secret, nil
 }
 
-// write creates the data Secret, or another in the place of one that nobody has seen and that is no longer right: the
-// kubeconfig, the Cluster or the spec may have been corrected since. The token stays.
+// write creates the data Secret, or replaces one that is not published and is out of date: the kubeconfig, the Cluster or
+// the spec may have been corrected since. The token stays.
 func (d *data) write(ctx context.Context, s *state, before *corev1.Secret) error {
 	if err := ready(s); err != nil {
 		return err
@@ -125,7 +126,11 @@ func (d *data) write(ctx context.Context, s *state, before *corev1.Secret) error
 	if err := r.Client.Create(ctx, secret); err != nil {
 		return fmt.Errorf("creating data Secret: %w", err)
 	}
-	ctrl.LoggerFrom(ctx).Info("created bootstrap data", "bytes", len(secret.Data[valueKey]))
+	if before == nil {
+		ctrl.LoggerFrom(ctx).Info("created bootstrap data", "Secret", klog.KObj(secret))
+	} else {
+		ctrl.LoggerFrom(ctx).Info("replaced bootstrap data", "Secret", klog.KObj(secret))
+	}
 	return nil
 }
 
@@ -194,8 +199,7 @@ func newSecret(s *state, secrets map[bootstrapv1.SecretKeyReference][]byte, serv
 		in.ServiceCIDR = ranges[0]
 	}
 	value, format, err := render.Data(in)
-	var field *node.InvalidError
-	if errors.As(err, &field) {
+	if field, is := errors.AsType[*node.InvalidError](err); is {
 		return nil, invalidSpec(field)
 	}
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"drover.io/bootstrap/internal/token"
 )
 
-// blocked is for what somebody must change. The text is that of the condition, which never holds a secret.
+// blocked is for what a user must change. The text is that of the condition, which never holds a secret.
 func blocked(recorder events.EventRecorder, config *bootstrapv1.BootstrapConfig, w *waiting) {
 	if w.wrong {
 		recorder.Eventf(config, nil, corev1.EventTypeWarning, w.reason, "Bootstrap", "%s", w.message)
@@ -22,10 +22,10 @@ func blocked(recorder events.EventRecorder, config *bootstrapv1.BootstrapConfig,
 
 func tokenLeft(recorder events.EventRecorder, config *bootstrapv1.BootstrapConfig, ttl time.Duration) {
 	recorder.Eventf(config, nil, corev1.EventTypeWarning, "TokenNotDeleted", "Delete",
-		"the workload cluster could not be asked to delete the bootstrap token: it expires by itself within %s", ttl)
+		"the bootstrap token could not be deleted in the workload cluster: it expires by itself within %s", ttl)
 }
 
-func approvedBlindly(recorder events.EventRecorder, config *bootstrapv1.BootstrapConfig) {
+func autoApproved(recorder events.EventRecorder, config *bootstrapv1.BootstrapConfig) {
 	recorder.Eventf(config, nil, corev1.EventTypeWarning, "ClientCertificatesApprovedBlindly", "Bootstrap",
-		"the workload cluster approves every client certificate that the holder of a bootstrap token asks for, so a stolen token is good for every Node: remove the binding of the ClusterRole system:certificates.k8s.io:certificatesigningrequests:nodeclient to the group system:bootstrappers or %s; Drover approves those of its Machines", token.Group)
+		"the workload cluster approves every client certificate that the holder of a bootstrap token requests, so a stolen token is good for every Node: remove the binding of the ClusterRole system:certificates.k8s.io:certificatesigningrequests:nodeclient to the group system:bootstrappers or %s; Drover approves those of its Machines", token.Group)
 }

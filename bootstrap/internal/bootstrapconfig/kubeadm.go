@@ -13,7 +13,7 @@ import (
 	"drover.io/bootstrap/internal/workload"
 )
 
-// checkKubeadm looks for the ConfigMaps that kubeadm join reads, so that no machine is made that could not join.
+// checkKubeadm checks that the ConfigMaps exist that kubeadm join reads, so that no machine is created that cannot join.
 func checkKubeadm(ctx context.Context, s *state, connection *workload.Connection) error {
 	if s.config.Spec.Join.Method != bootstrapv1.JoinKubeadm {
 		return nil
@@ -24,7 +24,7 @@ func checkKubeadm(ctx context.Context, s *state, connection *workload.Connection
 			return notMadeByKubeadm(name)
 		}
 		if err != nil {
-			return explain(connection, err)
+			return toWaiting(connection, err)
 		}
 	}
 	return nil

@@ -17,7 +17,7 @@ import (
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 )
 
-func TestJoinsByKubeadmOnlyWhatKubeadmMade(t *testing.T) {
+func TestKubeadmJoinNeedsAClusterMadeByKubeadm(t *testing.T) {
 	f := newFixture(t)
 	machine := f.machine("m1")
 	config := f.config(machine, func(c *bootstrapv1.BootstrapConfig) { c.Spec.Join.Method = bootstrapv1.JoinKubeadm })
@@ -42,7 +42,7 @@ func TestJoinsByKubeadmOnlyWhatKubeadmMade(t *testing.T) {
 	if len(made) != 1 {
 		t.Fatalf("%d tokens, want one", len(made))
 	}
-	// Not kubeadm's own group: clusters made by kubeadm approve whatever a member of that asks for.
+	// Not kubeadm's own group: clusters made by kubeadm approve every request of a member of that.
 	want := "system:bootstrappers:drover"
 	if got := string(made[0].Data[bootstrapapi.BootstrapTokenExtraGroupsKey]); got != want {
 		t.Errorf("groups = %s, want %s", got, want)

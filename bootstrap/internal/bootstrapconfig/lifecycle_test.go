@@ -24,7 +24,7 @@ import (
 	"drover.io/runtime/envtest"
 )
 
-func TestMakesDataAndTokenAndDeletesTheTokenAtJoin(t *testing.T) {
+func TestTokenIsDeletedOnceTheNodeHasJoined(t *testing.T) {
 	f := newFixture(t)
 	machine := f.machine("m1")
 	config := f.config(machine, nil)
@@ -62,7 +62,7 @@ func TestMakesDataAndTokenAndDeletesTheTokenAtJoin(t *testing.T) {
 	f.Eventually(func() bool { return apierrors.IsNotFound(f.get(config)) }).Should(gomega.BeTrue())
 }
 
-// identity asks the workload cluster who the holder of a token is.
+// identity returns whom the workload cluster authenticates by a token.
 func identity(t *testing.T, tok token.Token) []string {
 	t.Helper()
 	config := rest.AnonymousClientConfig(workloads.Admin)
@@ -86,7 +86,7 @@ func identity(t *testing.T, tok token.Token) []string {
 	return review.Status.UserInfo.Groups
 }
 
-func TestUsesTheDataThatACrashLeft(t *testing.T) {
+func TestDataIsReusedAfterACrash(t *testing.T) {
 	f := newFixture(t)
 	machine := f.machine("m1")
 	config := f.config(machine, func(c *bootstrapv1.BootstrapConfig) {
@@ -108,7 +108,7 @@ func TestUsesTheDataThatACrashLeft(t *testing.T) {
 	}
 }
 
-// leftData is the data Secret of a controller that died before it told anybody.
+// leftData is the data Secret of a controller that crashed before it published it.
 func (f *fixture) leftData(config *bootstrapv1.BootstrapConfig, tok string) *corev1.Secret {
 	f.t.Helper()
 	secret := &corev1.Secret{
@@ -123,10 +123,10 @@ func (f *fixture) leftData(config *bootstrapv1.BootstrapConfig, tok string) *cor
 	return secret
 }
 
-func TestRebuildsItsStatusAfterAMove(t *testing.T) {
+func TestStatusIsRebuiltAfterAMove(t *testing.T) {
 	f := newFixture(t)
 	machine := f.machine("m1")
-	machine.Spec.Bootstrap.DataSecretName = ptr.To("m1")
+	machine.Spec.Bootstrap.DataSecretName = new("m1")
 	f.Expect(management.Client.Update(t.Context(), machine)).To(gomega.Succeed())
 	f.join(machine)
 	config := f.config(machine, nil)
@@ -144,7 +144,7 @@ func TestRebuildsItsStatusAfterAMove(t *testing.T) {
 	}
 }
 
-func TestDeletesTheTokenOfAMachineThatNeverJoined(t *testing.T) {
+func TestTokenOfAMachineThatNeverJoinedIsDeleted(t *testing.T) {
 	f := newFixture(t)
 	machine := f.machine("m1")
 	config := f.config(machine, nil)
@@ -159,7 +159,7 @@ func TestDeletesTheTokenOfAMachineThatNeverJoined(t *testing.T) {
 	}
 }
 
-func TestGoesWhenClusterAndKubeconfigAreGone(t *testing.T) {
+func TestDeletionSucceedsWithoutClusterAndKubeconfig(t *testing.T) {
 	for name, gone := range map[string]func(*fixture) client.Object{
 		"Cluster": func(f *fixture) client.Object { return f.cluster },
 		"kubeconfig": func(f *fixture) client.Object {
@@ -177,7 +177,7 @@ func TestGoesWhenClusterAndKubeconfigAreGone(t *testing.T) {
 	}
 }
 
-func TestMakesNoDataForAMachineThatIsBeingDeleted(t *testing.T) {
+func TestMachineThatIsBeingDeletedGetsNoData(t *testing.T) {
 	f := newFixture(t)
 	machine := f.machine("m1")
 	machine.Finalizers = []string{"example.test/keep"}

@@ -6,11 +6,9 @@ package bootstrapconfig
 import (
 	"context"
 	"time"
-
-	"k8s.io/utils/ptr"
 )
 
-// publication tells the core where the data is. It comes last: no host can boot before its token exists.
+// publication sets in the status where the data is. It is the last phase: no host can boot before its token exists.
 type publication struct{}
 
 func (*publication) reconcile(_ context.Context, s *state) (time.Duration, error) {
@@ -24,7 +22,7 @@ func (*publication) reconcile(_ context.Context, s *state) (time.Duration, error
 		name = *known
 	}
 	s.config.Status.DataSecretName = name
-	s.config.Status.Initialization.DataSecretCreated = ptr.To(true)
+	s.config.Status.Initialization.DataSecretCreated = new(true)
 	setReady(s.config)
 	return 0, nil
 }

@@ -10,21 +10,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 )
 
-func TestRefusesBeforeThereIsATokenOrAMachine(t *testing.T) {
+func TestInvalidSpecCreatesNoToken(t *testing.T) {
 	cases := map[string]struct {
 		secret *corev1.Secret
 		change func(*bootstrapv1.BootstrapConfigSpec)
 		field  string
 	}{
 		"data over the limit": {
-			change: func(s *bootstrapv1.BootstrapConfigSpec) { s.MaxSizeBytes = ptr.To[int32](4096) },
+			change: func(s *bootstrapv1.BootstrapConfigSpec) { s.MaxSizeBytes = new(int32(4096)) },
 			field:  "spec.maxSizeBytes",
 		},
 		"registry credentials that cannot be read": {

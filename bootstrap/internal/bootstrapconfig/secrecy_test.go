@@ -16,7 +16,6 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -43,7 +42,7 @@ func (m *tokens) next() (token.Token, error) {
 	return t, err
 }
 
-// assertKept looks for all secrets of all tests where anybody may look: in the logs, in the events of
+// assertKept looks for all secrets of all tests where others may read: in the logs, in the events of
 // both clusters, and in the objects that are no Secrets.
 func assertKept(ctx context.Context) error {
 	secrets := map[string]string{"a password": password}
@@ -75,19 +74,19 @@ func assertKept(ctx context.Context) error {
 			places[fmt.Sprintf("a %T of the %s cluster", list, cluster)] = string(content)
 		}
 	}
-	var told []error
+	var found []error
 	for where, content := range places {
 		for what, secret := range secrets {
 			if strings.Contains(content, secret) {
-				told = append(told, fmt.Errorf("%s is told in %s", what, where))
+				found = append(found, fmt.Errorf("%s is in %s", what, where))
 			}
 		}
 	}
-	return errors.Join(told...)
+	return errors.Join(found...)
 }
 
 // Secrets of every kind take the way to data that is made and to data that is refused; the rest is for assertKept.
-func TestPutsSecretsIntoTheDataAlone(t *testing.T) {
+func TestSecretsAreOnlyInTheData(t *testing.T) {
 	f := newFixture(t)
 	f.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "keys", Namespace: f.namespace}, Data: map[string][]byte{
 		"activation": []byte(password + "-activation"),
@@ -113,7 +112,7 @@ func TestPutsSecretsIntoTheDataAlone(t *testing.T) {
 		}
 	}
 	for name, change := range map[string]func(*bootstrapv1.BootstrapConfigSpec){
-		"over-the-limit": func(s *bootstrapv1.BootstrapConfigSpec) { s.MaxSizeBytes = ptr.To[int32](4096) },
+		"over-the-limit": func(s *bootstrapv1.BootstrapConfigSpec) { s.MaxSizeBytes = new(int32(4096)) },
 		"broken":         func(s *bootstrapv1.BootstrapConfigSpec) { s.Containerd.RegistryCredentialsFrom = from("broken") },
 		"missing":        func(s *bootstrapv1.BootstrapConfigSpec) { s.Files[0].ContentFrom = from("none") },
 	} {

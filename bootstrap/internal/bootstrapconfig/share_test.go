@@ -12,9 +12,9 @@ import (
 	"drover.io/runtime/fairshare"
 )
 
-// TestANamespaceWhoseClustersHangHoldsAShareOfTheWorkers: the others of that namespace come back later, and other
+// TestNamespaceWhoseClustersHangHasAShareOfTheWorkers: the others of that namespace come back later, and other
 // namespaces are served.
-func TestANamespaceWhoseClustersHangHoldsAShareOfTheWorkers(t *testing.T) {
+func TestNamespaceWhoseClustersHangHasAShareOfTheWorkers(t *testing.T) {
 	hanging, other := newBench(t, workloads.Kubeconfig), another(t, workloads.Kubeconfig)
 	gate := fairshare.NewGate(2)
 	hanging.share, other.share = gate, gate

@@ -8,25 +8,28 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	"drover.io/bootstrap/internal/token"
 	"drover.io/runtime/predicates"
 )
 
-// phase is one step. It returns after how long to look again, if nothing happens before; a *waiting error ends
-// the reconcile with a condition.
+// phase is one step. It returns after how long to reconcile again, if no event comes before; a *waiting error ends the
+// reconcile with a condition.
 type phase interface {
 	reconcile(ctx context.Context, s *state) (time.Duration, error)
 }
 
-// state is what the phases look at. A phase may change the status of config, and found.
+// state is what a reconcile has read. A phase may change the status of config, and found.
 type state struct {
 	config  *bootstrapv1.BootstrapConfig
 	machine *clusterv1.Machine // nil: no Machine owns it, or it is gone
@@ -36,7 +39,7 @@ type state struct {
 	found token.Token
 }
 
-// target gathers the Machine and the Cluster of a BootstrapConfig.
+// observe reads the Machine and the Cluster of a BootstrapConfig.
 func (r *Reconciler) observe(ctx context.Context, config *bootstrapv1.BootstrapConfig) (*state, error) {
 	s := &state{config: config}
 	if owner := machineOwner(config); owner != nil {
@@ -64,6 +67,19 @@ func (r *Reconciler) observe(ctx context.Context, config *bootstrapv1.BootstrapC
 	return s, nil
 }
 
+// logger returns the context's logger with the objects that belong to the BootstrapConfig.
+func (s *state) logger(ctx context.Context) logr.Logger {
+	log := ctrl.LoggerFrom(ctx).WithValues("Cluster", klog.KRef(s.config.Namespace, s.clusterName()))
+	if s.machine == nil {
+		return log
+	}
+	log = log.WithValues("Machine", klog.KObj(s.machine))
+	if s.joined() {
+		log = log.WithValues("Node", klog.KRef("", s.machine.Status.NodeRef.Name))
+	}
+	return log
+}
+
 func machineOwner(config *bootstrapv1.BootstrapConfig) *metav1.OwnerReference {
 	owner := metav1.GetControllerOf(config)
 	if owner == nil || owner.Kind != "Machine" {
@@ -89,25 +105,25 @@ func (s *state) clusterKey() types.NamespacedName {
 	return types.NamespacedName{Namespace: s.config.Namespace, Name: s.clusterName()}
 }
 
-// published tells whether the core may already have handed the data to a host.
+// published reports whether a host may already have the data.
 func (s *state) published() bool {
 	return ptr.Deref(s.config.Status.Initialization.DataSecretCreated, false)
 }
 
-// joined tells whether the Node is known: nobody needs the token any more.
+// joined reports whether the Node exists: the token is not needed any more.
 func (s *state) joined() bool { return s.machine.Status.NodeRef.Name != "" }
 
-// booted tells whether an instance exists: new data would not reach it.
+// booted reports whether an instance exists: new data would not reach it.
 func (s *state) booted() bool {
 	return s.joined() || ptr.Deref(s.machine.Status.Initialization.InfrastructureProvisioned, false)
 }
 
-// mayStillJoin tells whether the host may yet need the token.
+// mayStillJoin reports whether the host may still need the token.
 func (s *state) mayStillJoin() bool {
 	return !s.joined() && s.machine.DeletionTimestamp.IsZero() && !infrastructureGone(s.machine)
 }
 
-// infrastructureGone tells whether the core has seen the instance's object disappear.
+// infrastructureGone reports whether the Machine's infrastructure object was deleted.
 func infrastructureGone(machine *clusterv1.Machine) bool {
 	c := meta.FindStatusCondition(machine.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition)
 	return c != nil && c.Reason == clusterv1.MachineInfrastructureDeletedReason
@@ -122,7 +138,7 @@ func (o *ownership) reconcile(_ context.Context, s *state) (time.Duration, error
 	case s.machine == nil:
 		return 0, waitForMachine()
 	case !s.machine.DeletionTimestamp.IsZero() && !s.published():
-		return 0, machineGoes(s.machine.Name)
+		return 0, machineDeleted(s.machine.Name)
 	case s.cluster == nil:
 		return 0, waitForCluster(s.clusterName())
 	case !o.watch.Matches(s.cluster):

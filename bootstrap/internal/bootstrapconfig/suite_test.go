@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -96,7 +95,7 @@ func startManager(ctx context.Context, stopped chan<- error) error {
 		Client:      mgr.GetClient(),
 		Live:        mgr.GetAPIReader(),
 		Connections: workload.NewConnections(mgr.GetAPIReader(), clock.RealClock{}),
-		Recorder:    mgr.GetEventRecorder("drover-bootstrap"),
+		Events:      mgr.GetEventRecorder("drover-bootstrap"),
 		Clock:       clock.RealClock{},
 		NewToken:    made.next,
 		Workers:     4,
@@ -108,7 +107,7 @@ func startManager(ctx context.Context, stopped chan<- error) error {
 	return nil
 }
 
-// logBuffer keeps all that is logged, at every level that the manager can be told to log.
+// logBuffer keeps all that is logged, at every level that the manager has.
 type logBuffer struct {
 	mu  sync.Mutex
 	all bytes.Buffer
@@ -176,7 +175,7 @@ func (f *fixture) newCluster() {
 
 func (f *fixture) infrastructureProvisioned() {
 	f.t.Helper()
-	f.cluster.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
+	f.cluster.Status.Initialization.InfrastructureProvisioned = new(true)
 	if err := management.Client.Status().Update(f.t.Context(), f.cluster); err != nil {
 		f.t.Fatal(err)
 	}
@@ -280,7 +279,7 @@ func (f *fixture) tokens(machine *clusterv1.Machine) []corev1.Secret {
 func (f *fixture) join(machine *clusterv1.Machine) {
 	f.t.Helper()
 	machine.Status.NodeRef.Name = machine.Name
-	machine.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
+	machine.Status.Initialization.InfrastructureProvisioned = new(true)
 	if err := management.Client.Status().Update(f.t.Context(), machine); err != nil {
 		f.t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,7 +27,7 @@ import (
 const (
 	defaultTTL = 30 * time.Minute
 
-	// A deleted BootstrapConfig asks this long and this often before it leaves the token to expire.
+	// revokeGrace is how long the deletion of a token is tried, and revokeRetry how often, before it is left to expire.
 	revokeGrace = 30 * time.Second
 	revokeRetry = 5 * time.Second
 
@@ -61,22 +62,22 @@ func (b *bootstrapToken) reconcile(ctx context.Context, s *state) (time.Duration
 	if err != nil {
 		return 0, err
 	}
-	// The finalizer is there unless somebody took it off, or the object was moved without it.
+	// The finalizer is absent where it was removed by a user, or the object was moved without it.
 	if err := r.setFinalizer(ctx, s.config, true); err != nil {
 		return 0, fmt.Errorf("adding finalizer: %w", err)
 	}
 	next, err := b.ensure(ctx, s, connection)
 	if errors.Is(err, token.ErrTaken) && !s.published() {
-		return 0, b.startOver(ctx, s)
+		return 0, b.discardData(ctx, s)
 	}
 	if err != nil {
-		return 0, explain(connection, err)
+		return 0, toWaiting(connection, err)
 	}
 	setTokenReady(s.config)
 	return max(next, time.Second), nil
 }
 
-// ensure makes the token valid, and now and then that its holder may join.
+// ensure makes the token valid, and periodically ensures that its holder may join.
 func (b *bootstrapToken) ensure(ctx context.Context, s *state, c *workload.Connection) (time.Duration, error) {
 	method := s.config.Spec.Join.Method
 	if check := accessCheck + string(method); c.CheckDue(check) {
@@ -97,21 +98,21 @@ func (b *bootstrapToken) ensure(ctx context.Context, s *state, c *workload.Conne
 	})
 }
 
-// checkApproval warns where the workload cluster approves client certificates by itself. A warning must not keep hosts
-// from joining, where the permission to ask is missing for example.
+// checkApproval warns where the workload cluster approves client certificates by itself. Hosts can join also where the
+// check fails, for lack of the permission for example.
 func (b *bootstrapToken) checkApproval(ctx context.Context, s *state, c *workload.Connection) {
-	blindly, err := token.ApprovesBlindly(ctx, c.Authorization)
+	auto, err := token.AutoApproves(ctx, c.Authorization)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).V(1).Info("cannot find out who approves client certificates", "cause", err.Error())
+		ctrl.LoggerFrom(ctx).V(1).Info("could not check who approves client certificates", "message", err.Error())
 		return
 	}
-	if blindly {
-		approvedBlindly(b.reconciler.Recorder, s.config)
+	if auto {
+		autoApproved(b.reconciler.Events, s.config)
 	}
 	c.MarkChecked(approvalCheck, approvalPeriod)
 }
 
-// retire deletes the token of a Machine whose Node has joined. The finalizer tells whether that was done.
+// retire deletes the token of a Machine whose Node has joined. The finalizer is present until that is done.
 func (b *bootstrapToken) retire(ctx context.Context, s *state) error {
 	if !hasFinalizer(s.config) {
 		return nil
@@ -121,30 +122,30 @@ func (b *bootstrapToken) retire(ctx context.Context, s *state) error {
 		return err
 	}
 	if err := token.Revoke(ctx, connection.Core, s.machine.UID, s.found); err != nil {
-		return explain(connection, err)
+		return toWaiting(connection, err)
 	}
 	setTokenReady(s.config)
-	ctrl.LoggerFrom(ctx).Info("deleted bootstrap token: the Node has joined", "node", s.machine.Status.NodeRef.Name)
 	return b.reconciler.setFinalizer(ctx, s.config, false)
 }
 
-// startOver drops data that nobody has seen and whose token id belongs to somebody else.
-func (b *bootstrapToken) startOver(ctx context.Context, s *state) error {
+// discardData deletes data that is not published and whose token id is that of another token.
+func (b *bootstrapToken) discardData(ctx context.Context, s *state) error {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: s.config.Name, Namespace: s.config.Namespace}}
 	if err := b.reconciler.Client.Delete(ctx, secret); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting data Secret: %w", err)
 	}
-	return fmt.Errorf("making bootstrap token: %w", token.ErrTaken)
+	ctrl.LoggerFrom(ctx).Info("deleted bootstrap data", "Secret", klog.KObj(secret), "reason", "the id of its token is taken")
+	return fmt.Errorf("creating bootstrap token: %w", token.ErrTaken)
 }
 
-// revoke deletes the tokens of a BootstrapConfig that goes. What is gone already needs no call.
+// revoke deletes the tokens of a BootstrapConfig that is being deleted. It makes no call where there can be none any more.
 func (r *Reconciler) revoke(ctx context.Context, s *state) error {
 	if s.cluster == nil {
 		return nil
 	}
 	connection, err := r.Connections.Get(ctx, s.clusterKey())
 	if bad, is := errors.AsType[*kubeconfig.Error](err); is && bad.Problem == kubeconfig.Missing {
-		return nil // taken away with the Cluster
+		return nil // deleted with the Cluster
 	}
 	if err != nil {
 		return err
@@ -154,7 +155,7 @@ func (r *Reconciler) revoke(ctx context.Context, s *state) error {
 	}
 	owner := machineOwner(s.config)
 	if owner == nil {
-		return nil // never owned, so no token was made
+		return nil // never owned, so no token was created
 	}
 	return token.Revoke(ctx, connection.Core, owner.UID, s.found)
 }
@@ -171,7 +172,7 @@ func (r *Reconciler) findToken(ctx context.Context, s *state) error {
 	return nil
 }
 
-// connect reaches the workload cluster, or says in a condition why not.
+// connect returns the connection to the workload cluster. An error that a condition has to report is a *waiting.
 func (r *Reconciler) connect(ctx context.Context, s *state) (*workload.Connection, error) {
 	connection, err := r.Connections.Get(ctx, s.clusterKey())
 	if bad, is := errors.AsType[*kubeconfig.Error](err); is {
@@ -180,8 +181,8 @@ func (r *Reconciler) connect(ctx context.Context, s *state) (*workload.Connectio
 	return connection, err
 }
 
-// explain turns an error from the workload cluster into a condition where it says something of that cluster.
-func explain(connection *workload.Connection, err error) error {
+// toWaiting turns an error from the workload cluster into a *waiting where it is about that cluster as a whole.
+func toWaiting(connection *workload.Connection, err error) error {
 	failure := connection.Classify(err)
 	switch failure.Kind {
 	case runtimeworkload.Unauthorized, runtimeworkload.Forbidden:
@@ -200,7 +201,7 @@ func hasFinalizer(config *bootstrapv1.BootstrapConfig) bool {
 	return controllerutil.ContainsFinalizer(config, bootstrapv1.TokenFinalizer)
 }
 
-// setFinalizer puts the finalizer on or takes it off, and leaves the status in memory alone.
+// setFinalizer adds the finalizer or removes it, and leaves the status in memory alone.
 func (r *Reconciler) setFinalizer(ctx context.Context, config *bootstrapv1.BootstrapConfig, on bool) error {
 	if hasFinalizer(config) == on {
 		return nil

@@ -16,7 +16,7 @@ import (
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 )
 
-func TestTheAPIServerRefuses(t *testing.T) {
+func TestAPIServerRefuses(t *testing.T) {
 	t.Parallel()
 	f := newNamespace(t)
 	cases := map[string]struct {
@@ -33,17 +33,17 @@ func TestTheAPIServerRefuses(t *testing.T) {
 		}, "spec.operatingSystem"},
 		"options of flatcar for ubuntu": {func(s *bootstrapv1.BootstrapConfigSpec) { s.Flatcar.Updates = bootstrapv1.FlatcarUpdatesOff }, "spec.flatcar"},
 		"a relative path": {func(s *bootstrapv1.BootstrapConfigSpec) {
-			s.Files = []bootstrapv1.File{{Path: "etc/a", Content: ptr.To("")}}
+			s.Files = []bootstrapv1.File{{Path: "etc/a", Content: new("")}}
 		}, "spec.files[0].path"},
 		"a path with dots": {func(s *bootstrapv1.BootstrapConfigSpec) {
-			s.Files = []bootstrapv1.File{{Path: "/etc/../a", Content: ptr.To("")}}
+			s.Files = []bootstrapv1.File{{Path: "/etc/../a", Content: new("")}}
 		}, "spec.files[0].path"},
 		"the same path twice": {func(s *bootstrapv1.BootstrapConfigSpec) {
-			s.Files = []bootstrapv1.File{{Path: "/a", Content: ptr.To("")}, {Path: "/a", Content: ptr.To("")}}
+			s.Files = []bootstrapv1.File{{Path: "/a", Content: new("")}, {Path: "/a", Content: new("")}}
 		}, "spec.files[1]"},
 		"a file without content": {func(s *bootstrapv1.BootstrapConfigSpec) { s.Files = []bootstrapv1.File{{Path: "/a"}} }, "spec.files[0]"},
 		"permissions that are not octal": {func(s *bootstrapv1.BootstrapConfigSpec) {
-			s.Files = []bootstrapv1.File{{Path: "/a", Content: ptr.To(""), Permissions: "0888"}}
+			s.Files = []bootstrapv1.File{{Path: "/a", Content: new(""), Permissions: "0888"}}
 		}, "spec.files[0].permissions"},
 		"an SSH key that is none": {func(s *bootstrapv1.BootstrapConfigSpec) {
 			s.Users = []bootstrapv1.User{{Name: "admin", SSHAuthorizedKeys: []string{"not a key"}}}
@@ -76,7 +76,7 @@ func TestTheAPIServerRefuses(t *testing.T) {
 		"a credential provider with a path": {func(s *bootstrapv1.BootstrapConfigSpec) {
 			s.Kubelet.CredentialProviders = []bootstrapv1.CredentialProvider{{Name: "../sh", MatchImages: []string{"*"}}}
 		}, "spec.kubelet.credentialProviders[0].name"},
-		"a token that lives too long": {func(s *bootstrapv1.BootstrapConfigSpec) { s.Join.TokenTTLSeconds = ptr.To[int32](90000) }, "spec.join.tokenTTLSeconds"},
+		"a token that lives too long": {func(s *bootstrapv1.BootstrapConfigSpec) { s.Join.TokenTTLSeconds = new(int32(90000)) }, "spec.join.tokenTTLSeconds"},
 		"a user's key on two lines": {func(s *bootstrapv1.BootstrapConfigSpec) {
 			s.Users = []bootstrapv1.User{{Name: "a", SSHAuthorizedKeys: []string{"a\nb"}}}
 		}, "spec.users[0].sshAuthorizedKeys[0]"},
@@ -90,8 +90,8 @@ func TestTheAPIServerRefuses(t *testing.T) {
 			}
 			c.change(&config.Spec)
 			err := management.Client.Create(t.Context(), config)
-			var status apierrors.APIStatus
-			if !errors.As(err, &status) || !apierrors.IsInvalid(err) {
+			status, is := errors.AsType[*apierrors.StatusError](err)
+			if !is || !apierrors.IsInvalid(err) {
 				t.Fatalf("err = %v, want Invalid", err)
 			}
 			var fields []string
@@ -105,7 +105,7 @@ func TestTheAPIServerRefuses(t *testing.T) {
 	}
 }
 
-func TestTheAPIServerSetsDefaults(t *testing.T) {
+func TestAPIServerSetsDefaults(t *testing.T) {
 	t.Parallel()
 	f := newNamespace(t)
 	config := &bootstrapv1.BootstrapConfig{
@@ -128,7 +128,7 @@ func TestTheAPIServerSetsDefaults(t *testing.T) {
 	}
 }
 
-func TestATemplateIsImmutable(t *testing.T) {
+func TestTemplateIsImmutable(t *testing.T) {
 	t.Parallel()
 	f := newNamespace(t)
 	template := &bootstrapv1.BootstrapConfigTemplate{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: f.namespace}}

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
@@ -36,7 +35,7 @@ func changed(t *testing.T, change func(*clientcmdapi.Cluster, *clientcmdapi.Auth
 	return data
 }
 
-// deadPort is an address of loopback on which nobody listens.
+// deadPort is an address of loopback on which no process listens.
 func deadPort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -50,7 +49,7 @@ func deadPort(t *testing.T) string {
 	return address
 }
 
-func TestSaysWhatIsWrongWithTheKubeconfig(t *testing.T) {
+func TestConditionHasTheProblemOfTheKubeconfig(t *testing.T) {
 	cases := map[string]struct {
 		kubeconfig func(*testing.T) []byte
 		reason     string
@@ -122,7 +121,7 @@ func TestSaysWhatIsWrongWithTheKubeconfig(t *testing.T) {
 	}
 }
 
-func TestSaysWhatIsWrongWithTheSpec(t *testing.T) {
+func TestConditionHasTheProblemOfTheSpec(t *testing.T) {
 	f := newFixture(t)
 	cases := map[string]struct {
 		change  func(*bootstrapv1.BootstrapConfigSpec)
@@ -136,7 +135,7 @@ func TestSaysWhatIsWrongWithTheSpec(t *testing.T) {
 		},
 		"reserved-file": {
 			change: func(s *bootstrapv1.BootstrapConfigSpec) {
-				s.Files = []bootstrapv1.File{{Path: "/etc/kubernetes/pki/ca.crt", Content: ptr.To("x")}}
+				s.Files = []bootstrapv1.File{{Path: "/etc/kubernetes/pki/ca.crt", Content: new("x")}}
 			},
 			message: "spec.files[0].path: /etc/kubernetes/pki/ca.crt: the file is written by the controller",
 		},
@@ -162,7 +161,7 @@ func TestSaysWhatIsWrongWithTheSpec(t *testing.T) {
 	}
 }
 
-func TestWaitsAndGoesOn(t *testing.T) {
+func TestWaitsForItsPrerequisites(t *testing.T) {
 	t.Parallel()
 	f := newNamespace(t)
 	config := f.config(&clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "m1", Namespace: f.namespace, Labels: map[string]string{clusterv1.ClusterNameLabel: "c1"}}},
@@ -178,10 +177,10 @@ func TestWaitsAndGoesOn(t *testing.T) {
 	f.Expect(management.Client.Update(t.Context(), config)).To(gomega.Succeed())
 	waits(bootstrapv1.WaitingForClusterReason, `Cluster "c1" to exist`)
 
-	f.cluster = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "c1", Namespace: f.namespace}, Spec: clusterv1.ClusterSpec{Paused: ptr.To(true)}}
+	f.cluster = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "c1", Namespace: f.namespace}, Spec: clusterv1.ClusterSpec{Paused: new(true)}}
 	f.create(f.cluster)
 	f.eventually(config, clusterv1.PausedCondition, metav1.ConditionTrue, clusterv1.PausedReason)
-	f.cluster.Spec.Paused = ptr.To(false)
+	f.cluster.Spec.Paused = new(false)
 	f.Expect(management.Client.Update(t.Context(), f.cluster)).To(gomega.Succeed())
 	waits(bootstrapv1.WaitingForClusterReason, "infrastructure of Cluster")
 
@@ -205,7 +204,7 @@ func TestWaitsForTheKubeconfig(t *testing.T) {
 	}
 }
 
-func TestLeavesASecretOfSomebodyElseAlone(t *testing.T) {
+func TestForeignSecretIsNotChanged(t *testing.T) {
 	f := newFixture(t)
 	f.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "m1", Namespace: f.namespace}, Data: map[string][]byte{"mine": []byte("x")}})
 	config := f.config(f.machine("m1"), nil)

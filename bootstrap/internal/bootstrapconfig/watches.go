@@ -13,26 +13,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
-// ownersChanged lets updates through that change owner references: an owner may come late.
+// ownersChanged passes updates that change owner references: the owner may be set after the creation.
 func ownersChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return !equality.Semantic.DeepEqual(e.ObjectOld.GetOwnerReferences(), e.ObjectNew.GetOwnerReferences())
 	}}
 }
 
-// machineChanged lets updates through that matter here: most changes of a Machine do not.
+// machineChanged passes updates of the fields of a Machine that a reconcile reads: most changes are of others.
 func machineChanged() predicate.Predicate {
 	type view struct {
-		node                string
-		provisioned, going  bool
-		infrastructureGone  bool
-		config, clusterName string
+		node                 string
+		provisioned, deleted bool
+		infrastructureGone   bool
+		config, clusterName  string
 	}
 	see := func(m *clusterv1.Machine) view {
 		return view{
 			node:               m.Status.NodeRef.Name,
 			provisioned:        ptr.Deref(m.Status.Initialization.InfrastructureProvisioned, false),
-			going:              !m.DeletionTimestamp.IsZero(),
+			deleted:            !m.DeletionTimestamp.IsZero(),
 			infrastructureGone: infrastructureGone(m),
 			config:             m.Spec.Bootstrap.ConfigRef.Name,
 			clusterName:        m.Spec.ClusterName,
@@ -45,7 +45,7 @@ func machineChanged() predicate.Predicate {
 	}}
 }
 
-// clusterChanged lets updates through that may end a wait.
+// clusterChanged passes updates of the fields of a Cluster that a reconcile reads.
 func clusterChanged() predicate.Predicate {
 	type view struct {
 		paused, provisioned bool

@@ -41,7 +41,7 @@ import (
 )
 
 // Shared by all tests of this package: a management cluster with the controller running under the RBAC that ships
-// with it, and a workload cluster in which nobody else approves.
+// with it, and a workload cluster in which no other controller approves.
 var management, workloads *testenv.Cluster
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -88,7 +88,7 @@ func startManager(ctx context.Context, stopped chan<- error) error {
 	r := &Reconciler{
 		Client:      mgr.GetClient(),
 		Connections: workload.NewConnections(mgr.GetAPIReader(), clock.RealClock{}),
-		Recorder:    mgr.GetEventRecorder("drover-bootstrap"),
+		Events:      mgr.GetEventRecorder("drover-bootstrap"),
 		Live:        mgr.GetAPIReader(),
 		Resolve: func(_ context.Context, host string) ([]string, error) {
 			if host == "api.example.test" {
@@ -168,8 +168,8 @@ func create(t *testing.T, c client.Client, object client.Object) {
 	}
 }
 
-// ask makes a kubelet's request for a serving certificate, as the Node itself.
-func ask(t *testing.T, node string, addresses ...string) *certificatesv1.CertificateSigningRequest {
+// requestServing makes a kubelet's request for a serving certificate, as the Node itself.
+func requestServing(t *testing.T, node string, addresses ...string) *certificatesv1.CertificateSigningRequest {
 	t.Helper()
 	request := &x509.CertificateRequest{DNSNames: []string{node}}
 	for _, a := range addresses {
@@ -219,19 +219,19 @@ func decision(t *testing.T, csr *certificatesv1.CertificateSigningRequest) strin
 	return ""
 }
 
-func TestApprovesTheServingCertificateOfAMachine(t *testing.T) {
+func TestServingCertificateIsApproved(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
 	newMachine(t, "approved-1")
-	csr := ask(t, "approved-1", "10.9.0.1")
+	csr := requestServing(t, "approved-1", "10.9.0.1")
 	g.Eventually(func() string { return decision(t, csr) }, time.Minute, 100*time.Millisecond).Should(gomega.Equal("Approved: MachineVerified"))
 }
 
-func TestLeavesARequestForAForeignAddressAlone(t *testing.T) {
+func TestRequestForAForeignAddressIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
 	machine := newMachine(t, "refused-1")
-	csr := ask(t, "refused-1", "10.9.0.1", "10.9.0.99")
+	csr := requestServing(t, "refused-1", "10.9.0.1", "10.9.0.99")
 	g.Eventually(func() string { return notes(t, machine.Namespace) }, time.Minute, 100*time.Millisecond).Should(gomega.ContainSubstring(
 		"CertificateRequestLeftAlone: certificate request " + csr.Name + " of the workload cluster was not approved: the Machine does not have the address 10.9.0.99"))
 	if got := decision(t, csr); got != "" {
@@ -239,7 +239,7 @@ func TestLeavesARequestForAForeignAddressAlone(t *testing.T) {
 	}
 }
 
-func TestApprovesOnceTheNodeIsKnown(t *testing.T) {
+func TestRequestIsApprovedOnceTheMachineHasItsNode(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
 	machine := newMachine(t, "late-1")
@@ -247,7 +247,7 @@ func TestApprovesOnceTheNodeIsKnown(t *testing.T) {
 	if err := management.Client.Status().Update(t.Context(), machine); err != nil {
 		t.Fatal(err)
 	}
-	csr := ask(t, "late-1", "10.9.0.1")
+	csr := requestServing(t, "late-1", "10.9.0.1")
 	machine.Status.NodeRef.Name = "late-1"
 	if err := management.Client.Status().Update(t.Context(), machine); err != nil {
 		t.Fatal(err)
@@ -268,7 +268,7 @@ func notes(t *testing.T, namespace string) string {
 	return strings.Join(all, "\n")
 }
 
-func TestSaysThatItMayNotSeeRequests(t *testing.T) {
+func TestMissingPermissionToWatchIsReported(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
 	config, err := clientcmd.Load(workloads.Kubeconfig)

@@ -57,7 +57,7 @@ func askFirst(t *testing.T, as *rest.Config, node string) *certificatesv1.Certif
 	return send(t, as, node, &x509.CertificateRequest{}, certificatesv1.KubeAPIServerClientKubeletSignerName, certificatesv1.UsageClientAuth)
 }
 
-func TestApprovesTheFirstClientCertificateOfAMachine(t *testing.T) {
+func TestFirstClientCertificateIsApproved(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
 	_, kubelet := waitingMachine(t, "first-1")
@@ -65,7 +65,7 @@ func TestApprovesTheFirstClientCertificateOfAMachine(t *testing.T) {
 	g.Eventually(func() string { return decision(t, csr) }, 2*time.Minute, 100*time.Millisecond).Should(gomega.Equal("Approved: MachineVerified"))
 }
 
-func TestLeavesARequestForTheNameOfAnotherMachineAlone(t *testing.T) {
+func TestRequestForTheNameOfAnotherMachineIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
 	machine, kubelet := waitingMachine(t, "greedy-1")
@@ -77,7 +77,7 @@ func TestLeavesARequestForTheNameOfAnotherMachineAlone(t *testing.T) {
 	}
 }
 
-// refusal waits for the event that says why a request was left alone.
+// refusal waits for the event by which a request was left alone.
 func refusal(t *testing.T, machine *clusterv1.Machine, csr *certificatesv1.CertificateSigningRequest, why string) {
 	t.Helper()
 	g := gomega.NewWithT(t)
@@ -88,8 +88,8 @@ func refusal(t *testing.T, machine *clusterv1.Machine, csr *certificatesv1.Certi
 	}
 }
 
-// Whoever steals a token after its host has used it has another key.
-func TestATokenGetsOneKeyACertificate(t *testing.T) {
+// A thief of a token has another key than the host that has used it.
+func TestTokenIsGoodForOneKey(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
 	machine, kubelet := waitingMachine(t, "once-1")
@@ -98,15 +98,15 @@ func TestATokenGetsOneKeyACertificate(t *testing.T) {
 	refusal(t, machine, askFirst(t, kubelet, "once-1"), "the bootstrap token of the Machine has been used for another Node or key")
 }
 
-// A Node of the Machine's name may be one of the control plane, or one that somebody has made to look like it.
-func TestATokenIsNotForANodeThatExists(t *testing.T) {
+// A Node of the Machine's name may be one of the control plane, or one that was made to look like it.
+func TestTokenIsNotGoodForAnExistingNode(t *testing.T) {
 	t.Parallel()
 	machine, kubelet := waitingMachine(t, "there-1")
 	create(t, workloads.Client, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "there-1"}})
 	refusal(t, machine, askFirst(t, kubelet, "there-1"), `the Node "there-1" exists already`)
 }
 
-func TestATokenIsNotForAMachineThatHasJoined(t *testing.T) {
+func TestTokenIsNotGoodForAMachineThatHasJoined(t *testing.T) {
 	t.Parallel()
 	machine, kubelet := waitingMachine(t, "joined-1")
 	machine.Status.NodeRef.Name = "joined-1"
@@ -116,39 +116,39 @@ func TestATokenIsNotForAMachineThatHasJoined(t *testing.T) {
 	refusal(t, machine, askFirst(t, kubelet, "joined-1"), `the Machine already has the Node "joined-1"`)
 }
 
-// Whoever holds any client certificate of a Node can register it with the Machine's providerID: the core then takes it for
+// The holder of any client certificate of a Node can register it with the Machine's providerID: the core then takes it for
 // the Machine's Node.
-func TestTheNameOfANodeIsNotBelieved(t *testing.T) {
+func TestNodeNameIsNoProof(t *testing.T) {
 	t.Parallel()
 	machine := newMachine(t, "posing-1")
 	machine.Status.NodeRef.Name = "posing-1.evil.test"
 	if err := management.Client.Status().Update(t.Context(), machine); err != nil {
 		t.Fatal(err)
 	}
-	refusal(t, machine, ask(t, "posing-1.evil.test", "10.9.0.1"), `the Machine does not have the name "posing-1.evil.test"`)
+	refusal(t, machine, requestServing(t, "posing-1.evil.test", "10.9.0.1"), `the Machine does not have the name "posing-1.evil.test"`)
 }
 
-// Root on a worker adds the virtual IP of the control plane, or anybody's, to its network card.
-func TestWhatTheGuestReportsIsNotBelieved(t *testing.T) {
+// Root on a worker adds the virtual IP of the control plane, or any other address, to its network card.
+func TestReportedAddressesAreNoProof(t *testing.T) {
 	t.Parallel()
 	machine := newMachine(t, "reporting-1")
 	machine.Status.Addresses = append(machine.Status.Addresses, clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: "10.9.0.7"})
 	if err := management.Client.Status().Update(t.Context(), machine); err != nil {
 		t.Fatal(err)
 	}
-	refusal(t, machine, ask(t, "reporting-1", "10.9.0.7"), "the Machine does not have the address 10.9.0.7, or only its guest reports it")
+	refusal(t, machine, requestServing(t, "reporting-1", "10.9.0.7"), "the Machine does not have the address 10.9.0.7, or only its guest reports it")
 }
 
 // The cloud vouches for an address that the endpoint of the Cluster resolves to: a tenant chose it, or it is a mistake.
-func TestTheAddressOfTheEndpointIsNobodysElse(t *testing.T) {
+func TestAddressOfTheEndpointIsReserved(t *testing.T) {
 	t.Parallel()
 	machine := newMachine(t, "endpoint-1")
 	vouch(t, machine, "10.9.0.250")
-	refusal(t, machine, ask(t, "endpoint-1", "10.9.0.250"), "the address 10.9.0.250 belongs to the control plane or to another Machine")
+	refusal(t, machine, requestServing(t, "endpoint-1", "10.9.0.250"), "the address 10.9.0.250 belongs to the control plane or to another Machine")
 }
 
 // A guest that reports what is another Machine's must not keep that one from its certificates.
-func TestAGuestCannotTakeTheAddressOfAnother(t *testing.T) {
+func TestGuestCannotClaimTheAddressOfAnother(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
 	victim := newMachine(t, "victim-1")
@@ -160,6 +160,6 @@ func TestAGuestCannotTakeTheAddressOfAnother(t *testing.T) {
 	if err := management.Client.Status().Update(t.Context(), thief); err != nil {
 		t.Fatal(err)
 	}
-	csr := ask(t, "victim-1", "10.9.0.1")
+	csr := requestServing(t, "victim-1", "10.9.0.1")
 	g.Eventually(func() string { return decision(t, csr) }, time.Minute, 100*time.Millisecond).Should(gomega.Equal("Approved: MachineVerified"))
 }

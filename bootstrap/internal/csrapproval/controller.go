@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package csrapproval approves the certificate requests of kubelets in workload clusters: serving certificates,
-// which nobody else approves, and first client certificates where the cluster does not do so by itself. It
-// approves only what provably comes from a Machine of the management cluster and names nothing but that Machine.
-// Everything else it leaves alone: it never denies, as others may approve for reasons of their own. The manager
+// which no controller of Kubernetes approves, and first client certificates where the cluster does not do so by itself.
+// It approves only requests that provably come from a Machine of the management cluster and name only that Machine.
+// It leaves all others alone and never denies one, as other approvers may have reasons of their own. The manager
 // registers it.
 package csrapproval
 
@@ -19,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -36,22 +37,22 @@ import (
 	"drover.io/runtime/predicates"
 )
 
-// recheck is how often a kubeconfig is looked at for changes, and an unreachable cluster tried again.
-const recheck = time.Minute
+// recheckPeriod is how often a kubeconfig is read for changes, and an unreachable cluster tried again.
+const recheckPeriod = time.Minute
 
 // Reconciler watches the requests in the workload cluster of every Cluster that has BootstrapConfigs.
 type Reconciler struct {
 	Client      client.Client
 	Connections *workload.Connections
-	Recorder    events.EventRecorder
+	Events      events.EventRecorder
 	// Live reads without a cache.
 	Live client.Reader
-	// TrustReported believes addresses that only the guest reports, unless they belong to somebody else.
+	// TrustReported accepts addresses that only the guest reports, unless they are those of another host.
 	TrustReported bool
 	// Resolve looks up the addresses of a host name, of the control plane's endpoint; nil looks nothing up.
 	Resolve func(ctx context.Context, host string) ([]string, error)
 
-	// Watch says which objects are the manager's: requests are those of its Machines only.
+	// Watch selects the objects of this manager: only requests of its Machines are approved.
 	Watch predicates.WatchFilter
 
 	// places are those of the open requests of all workload clusters.
@@ -63,45 +64,45 @@ type Reconciler struct {
 
 // Register adds the controller and its watches to a manager.
 func (r *Reconciler) Register(mgr ctrl.Manager) error {
-	r.watches, r.places = map[types.NamespacedName]*watch{}, fairshare.New[string](ofAllClusters)
-	bornOrGone := predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
-	if err := mgr.Add(manager.RunnableFunc(r.endAll)); err != nil {
+	r.watches, r.places = map[types.NamespacedName]*watch{}, fairshare.New[string](maxRequests)
+	createdOrDeleted := predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
+	if err := mgr.Add(manager.RunnableFunc(r.stopAll)); err != nil {
 		return err
 	}
-	// A Cluster that loses its label must wake us once more, to end its watch.
+	// A Cluster that loses its label is reconciled once more, to stop its watch.
 	changed := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{})
 	return ctrl.NewControllerManagedBy(mgr).Named("csrapproval").
 		For(&clusterv1.Cluster{}, builder.WithPredicates(changed)).
-		Watches(&bootstrapv1.BootstrapConfig{}, handler.EnqueueRequestsFromMapFunc(clusterOf), builder.WithPredicates(r.Watch.MatchingPredicate(), bornOrGone)).
-		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(clusterOf), builder.WithPredicates(r.Watch.MatchingPredicate(), knownBetter())).
+		Watches(&bootstrapv1.BootstrapConfig{}, handler.EnqueueRequestsFromMapFunc(clusterOf), builder.WithPredicates(r.Watch.MatchingPredicate(), createdOrDeleted)).
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(clusterOf), builder.WithPredicates(r.Watch.MatchingPredicate(), hostChanged())).
 		Complete(r)
 }
 
-// Reconcile starts, renews or ends the watch of one workload cluster.
-func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	cluster, err := r.wanted(ctx, request.NamespacedName)
+// Reconcile starts, replaces or stops the watch of one workload cluster.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	cluster, err := r.observe(ctx, request.NamespacedName)
 	if err != nil {
-		return ctrl.Result{}, err
+		return reconcile.Result{}, err
 	}
 	if cluster == nil {
-		r.end(request.NamespacedName)
+		r.stop(request.NamespacedName)
 		r.Connections.Forget(request.NamespacedName)
-		return ctrl.Result{}, nil
+		return reconcile.Result{}, nil
 	}
 	connection, err := r.Connections.Get(ctx, request.NamespacedName)
 	if _, bad := errors.AsType[*kubeconfig.Error](err); bad {
-		r.end(request.NamespacedName)
-		return ctrl.Result{RequeueAfter: recheck}, nil // the BootstrapConfigs of the Cluster say so
+		r.stop(request.NamespacedName)
+		return reconcile.Result{RequeueAfter: recheckPeriod}, nil // the conditions of the BootstrapConfigs have the error
 	}
 	if err != nil {
-		return ctrl.Result{}, err
+		return reconcile.Result{}, err
 	}
-	r.begin(ctx, cluster, connection).lookAgain()
-	return ctrl.Result{RequeueAfter: recheck}, nil
+	r.start(cluster, connection).requeueAll()
+	return reconcile.Result{RequeueAfter: recheckPeriod}, nil
 }
 
-// wanted returns the Cluster if it has machines that we bootstrap.
-func (r *Reconciler) wanted(ctx context.Context, key types.NamespacedName) (*clusterv1.Cluster, error) {
+// observe returns the Cluster if it has BootstrapConfigs of this manager, and nil otherwise.
+func (r *Reconciler) observe(ctx context.Context, key types.NamespacedName) (*clusterv1.Cluster, error) {
 	cluster := &clusterv1.Cluster{}
 	if err := r.Client.Get(ctx, key, cluster); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -124,7 +125,8 @@ func (r *Reconciler) wanted(ctx context.Context, key types.NamespacedName) (*clu
 	return nil, nil
 }
 
-func (r *Reconciler) begin(ctx context.Context, cluster *clusterv1.Cluster, connection *workload.Connection) *watch {
+// start returns the watch of a workload cluster by a connection. One by an earlier connection is stopped.
+func (r *Reconciler) start(cluster *clusterv1.Cluster, connection *workload.Connection) *watch {
 	key := client.ObjectKeyFromObject(cluster)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -134,12 +136,15 @@ func (r *Reconciler) begin(ctx context.Context, cluster *clusterv1.Cluster, conn
 		}
 		running.stop()
 	}
-	started := startWatch(&approver{client: r.Client, watch: r.Watch, recorder: r.Recorder, cluster: cluster, connection: connection, log: ctrl.LoggerFrom(ctx), live: r.Live, resolve: r.Resolve, trustReported: r.TrustReported}, r.places)
-	r.watches[key] = started
-	return started
+	r.watches[key] = startWatch(&approver{
+		client: r.Client, watch: r.Watch, events: newRecorder(r.Events), cluster: cluster, connection: connection,
+		log:  ctrl.Log.WithName("csrapproval").WithValues("Cluster", klog.KObj(cluster)),
+		live: r.Live, resolve: r.Resolve, trustReported: r.TrustReported,
+	}, r.places)
+	return r.watches[key]
 }
 
-func (r *Reconciler) end(key types.NamespacedName) {
+func (r *Reconciler) stop(key types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if running := r.watches[key]; running != nil {
@@ -148,8 +153,8 @@ func (r *Reconciler) end(key types.NamespacedName) {
 	}
 }
 
-// endAll ends all watches when the manager stops.
-func (r *Reconciler) endAll(ctx context.Context) error {
+// stopAll stops all watches when the manager stops.
+func (r *Reconciler) stopAll(ctx context.Context) error {
 	<-ctx.Done()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -159,8 +164,8 @@ func (r *Reconciler) endAll(ctx context.Context) error {
 	return nil
 }
 
-// knownBetter lets updates of Machines through that say more of their hosts.
-func knownBetter() predicate.Predicate {
+// hostChanged passes updates of Machines that change their Node or their addresses.
+func hostChanged() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
 		DeleteFunc: func(event.DeleteEvent) bool { return false },

@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// controlPlaneFreshness is how long what is known of the control plane is believed.
+	// controlPlaneFreshness is how long the names and addresses of the control plane are valid after they were read.
 	controlPlaneFreshness = time.Minute
 	// resolveTimeout bounds the look-up of the control plane's names.
 	resolveTimeout = 2 * time.Second
@@ -33,9 +33,9 @@ const (
 
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=*,verbs=get
 
-// host is what is known of a Machine for certain. Its own name counts: providers name instances after it, and nobody
-// else can take it. Beside that count the addresses that its infrastructure vouches for. The name of its Node does not
-// count by itself: whoever registers a Node chooses name and providerID.
+// host returns the names and addresses that are certain to be those of a Machine. Its own name is one: providers name
+// instances after it, and it is unique. Others are the addresses that its infrastructure vouches for. The name of its Node
+// is none by itself: a Node's name and providerID are the choice of the host that registers it.
 func (a *approver) host(ctx context.Context, m *clusterv1.Machine, all []clusterv1.Machine) (policy.Host, error) {
 	h := policy.Host{NodeName: m.Status.NodeRef.Name, Names: []string{m.Name}}
 	vouched, err := a.vouched(ctx, m)
@@ -61,17 +61,17 @@ func (a *approver) host(ctx context.Context, m *clusterv1.Machine, all []cluster
 		}
 		h.Taken.Names = append(h.Taken.Names, other.Name)
 		if a.trustReported {
-			// What guests report counts for both, so what two of them report is nobody's. Where the cloud vouches for
-			// addresses, a guest must not be able to keep another Machine from its own.
+			// What two guests report is of neither. Where the cloud vouches for addresses, a guest must not be able to
+			// keep another Machine from its own.
 			add(&h.Taken, other.Status.Addresses)
 		}
 	}
 	return h, nil
 }
 
-// vouched are the names and addresses of a Machine that are not its guest's choice, from one live read: neither a copy
-// nor a cache shows what was reported a moment ago as vouched for. Infrastructure providers of others do not say what
-// they vouch for, and some pass on what the guest reports, so nothing of theirs counts unless that is trusted.
+// vouched returns the names and addresses of a Machine that are not its guest's choice, by one live read: a copy or a
+// cache may be older than a change of what is vouched for. Infrastructure providers of other projects have no such field,
+// and some pass on what the guest reports, so nothing of theirs is accepted unless reported addresses are.
 func (a *approver) vouched(ctx context.Context, m *clusterv1.Machine) ([]string, error) {
 	var all []string
 	if a.trustReported {
@@ -152,8 +152,8 @@ func (a *approver) controlPlane(ctx context.Context) (policy.Taken, error) {
 	return taken, nil
 }
 
-// mostAddresses is how many addresses of one host name count.
-const mostAddresses = 64
+// maxAddresses is how many addresses of one host name are used.
+const maxAddresses = 64
 
 // addressesOf looks a host name up. Where that fails, what was found before stands.
 func (a *approver) addressesOf(ctx context.Context, host string) []string {
@@ -164,12 +164,12 @@ func (a *approver) addressesOf(ctx context.Context, host string) []string {
 	defer cancel()
 	found, err := a.resolve(ctx, host)
 	if err != nil {
-		a.log.V(1).Info("cannot look up the control plane's endpoint", "host", host, "cause", err.Error())
+		a.log.V(1).Info("could not resolve the control plane's endpoint", "host", host, "message", err.Error())
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		return a.resolved[host]
 	}
-	return found[:min(len(found), mostAddresses)]
+	return found[:min(len(found), maxAddresses)]
 }
 
 func add(taken *policy.Taken, addresses clusterv1.MachineAddresses) {

@@ -21,26 +21,26 @@ import (
 )
 
 const (
-	// largestRequest is how many bytes a request may have. That of a kubelet has some 2,000.
-	largestRequest = 8 << 10
+	// maxRequestBytes is how many bytes a request may have. That of a kubelet has some 2,000.
+	maxRequestBytes = 8 << 10
 	// pageSize is how many requests are listed at once: any page of what an API server accepts is an answer that is
 	// read whole.
 	pageSize = 40
 	// pageTimeout is how long a page may take.
 	pageTimeout = 30 * time.Second
-	// mostPages is how many pages of a list are read.
-	mostPages = 2_500
-	// ofOneRequester is how many open requests of one requester are kept, the newest. A kubelet whose request is
+	// maxPages is how many pages of a list are read.
+	maxPages = 2_500
+	// maxPerRequester is how many open requests of one requester are kept, the newest. A kubelet whose request is
 	// refused makes another every few minutes.
-	ofOneRequester = 20
-	// ofOneCluster is how many open requests of one workload cluster are kept.
-	ofOneCluster = 2_000
-	// ofAllClusters is how many open requests are kept of all workload clusters. Namespaces share them.
-	ofAllClusters = 8_000
+	maxPerRequester = 20
+	// maxPerCluster is how many open requests of one workload cluster are kept.
+	maxPerCluster = 2_000
+	// maxRequests is how many open requests are kept of all workload clusters. Namespaces share them.
+	maxRequests = 8_000
 )
 
-// openRequests are the requests of kubelets of one workload cluster that wait for a decision. What else its API server
-// sends is not kept, so it cannot fill the memory of the manager.
+// openRequests are the requests of kubelets of one workload cluster that are neither approved nor denied. Nothing else
+// that its API server sends is kept, so it cannot fill the memory of the manager. It is the store of a Reflector.
 type openRequests struct {
 	// namespace holds places of the requests of all workload clusters.
 	namespace string
@@ -49,26 +49,26 @@ type openRequests struct {
 	opened func(name string)
 	// relist is called when there may be room for requests that were not kept.
 	relist func()
-	// crowded is called when there is no room for a request, once until there is room again. It must not block.
-	crowded func()
+	// full is called when there is no room for a request, once until there is room again. It must not block.
+	full func()
 
 	mu     sync.Mutex
 	byName map[string]*certificatesv1.CertificateSigningRequest
-	// byRequester are the names, by the user who asks, from the oldest on.
+	// byRequester are the names by the requester, from the oldest on.
 	byRequester map[string][]string
 	missed      bool
 }
 
 func newOpenRequests(namespace string, places *fairshare.Places[string]) *openRequests {
 	return &openRequests{
-		namespace: namespace, places: places, opened: func(string) {}, relist: func() {}, crowded: func() {},
+		namespace: namespace, places: places, opened: func(string) {}, relist: func() {}, full: func() {},
 		byName: map[string]*certificatesv1.CertificateSigningRequest{}, byRequester: map[string][]string{},
 	}
 }
 
-// isOpen reports whether a request is one of a kubelet that waits for a decision.
+// isOpen reports whether a request is one of a kubelet that is neither approved nor denied.
 func isOpen(csr *certificatesv1.CertificateSigningRequest) bool {
-	return len(csr.Status.Conditions) == 0 && csr.Size() <= largestRequest && policy.NodeOf(csr) != ""
+	return len(csr.Status.Conditions) == 0 && csr.Size() <= maxRequestBytes && policy.NodeOf(csr) != ""
 }
 
 // names returns those of all requests.
@@ -92,7 +92,7 @@ func (r *openRequests) get(name string) *certificatesv1.CertificateSigningReques
 // Add keeps a request that is open.
 func (r *openRequests) Add(o any) error { return r.Update(o) }
 
-// Update keeps a request that is open, and forgets one that is not any more.
+// Update keeps a request that is open, and drops one that is not any more.
 func (r *openRequests) Update(o any) error {
 	if csr, ok := o.(*certificatesv1.CertificateSigningRequest); ok && r.put(csr) {
 		r.opened(csr.Name)
@@ -100,7 +100,7 @@ func (r *openRequests) Update(o any) error {
 	return nil
 }
 
-// Delete forgets a request.
+// Delete drops a request.
 func (r *openRequests) Delete(o any) error {
 	if csr, ok := o.(*certificatesv1.CertificateSigningRequest); ok {
 		r.mu.Lock()
@@ -119,20 +119,20 @@ func (r *openRequests) Replace(items []any, _ string) error {
 	return nil
 }
 
-// Resync has every request decided on again, and asks for the list where something was not kept that there may be room
-// for by now. The Reflector calls it from time to time.
+// Resync queues every request again, and lists again where a request was not kept for which there may be room by now.
+// The Reflector calls it periodically.
 func (r *openRequests) Resync() error {
 	r.reopen()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.missed && len(r.byName) <= ofOneCluster/2 {
+	if r.missed && len(r.byName) <= maxPerCluster/2 {
 		r.missed = false
 		r.relist()
 	}
 	return nil
 }
 
-// reopen has every request decided on again.
+// reopen queues every request again.
 func (r *openRequests) reopen() {
 	for _, name := range r.names() {
 		r.opened(name)
@@ -155,12 +155,12 @@ func (r *openRequests) put(csr *certificatesv1.CertificateSigningRequest) (kept 
 	if r.drop(csr.Name); !open {
 		return false
 	}
-	if others := r.byRequester[csr.Spec.Username]; len(others) >= ofOneRequester {
+	if others := r.byRequester[csr.Spec.Username]; len(others) >= maxPerRequester {
 		r.drop(others[0])
 	}
-	if len(r.byName) >= ofOneCluster || !r.places.Take(r.namespace) {
+	if len(r.byName) >= maxPerCluster || !r.places.Take(r.namespace) {
 		if !r.missed {
-			r.crowded()
+			r.full()
 		}
 		r.missed = true
 		return false
@@ -170,7 +170,7 @@ func (r *openRequests) put(csr *certificatesv1.CertificateSigningRequest) (kept 
 	return true
 }
 
-// drop forgets a request. The caller holds the lock.
+// drop drops a request. The caller holds the lock.
 func (r *openRequests) drop(name string) {
 	known := r.byName[name]
 	if known == nil {
@@ -189,7 +189,7 @@ func (r *openRequests) drop(name string) {
 	}
 }
 
-// clear forgets everything.
+// clear drops all requests.
 func (r *openRequests) clear() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -244,7 +244,7 @@ func (s *source) list(ctx context.Context) (*certificatesv1.CertificateSigningRe
 	open := newest{of: map[string][]int{}}
 	next := ""
 	var last metav1.ListMeta
-	for range mostPages {
+	for range maxPages {
 		page, err := s.page(ctx, next)
 		if err != nil {
 			return nil, err
@@ -291,12 +291,12 @@ func (n *newest) add(csr certificatesv1.CertificateSigningRequest) {
 	requester := csr.Spec.Username
 	mine := n.of[requester]
 	switch {
-	case len(mine) >= ofOneRequester:
+	case len(mine) >= maxPerRequester:
 		oldest := slices.MinFunc(mine, func(a, b int) int { return byAge(n.requests[a], n.requests[b]) })
 		if byAge(n.requests[oldest], csr) < 0 {
 			n.requests[oldest] = csr
 		}
-	case len(n.requests) >= ofOneCluster:
+	case len(n.requests) >= maxPerCluster:
 		n.missed = true
 	default:
 		n.of[requester] = append(mine, len(n.requests))

@@ -40,9 +40,9 @@ func TestOnlyOpenRequestsOfKubeletsAreKept(t *testing.T) {
 		}, false},
 		"one of another signer": {func(csr *certificatesv1.CertificateSigningRequest) { csr.Spec.SignerName = "example.org/x" }, false},
 		"one of a user":         {func(csr *certificatesv1.CertificateSigningRequest) { csr.Spec.Username = "jane" }, false},
-		"a large one":           {func(csr *certificatesv1.CertificateSigningRequest) { csr.Spec.Request = make([]byte, largestRequest) }, false},
+		"a large one":           {func(csr *certificatesv1.CertificateSigningRequest) { csr.Spec.Request = make([]byte, maxRequestBytes) }, false},
 		"one with a large annotation": {func(csr *certificatesv1.CertificateSigningRequest) {
-			csr.Annotations = map[string]string{"a": string(make([]byte, largestRequest))}
+			csr.Annotations = map[string]string{"a": string(make([]byte, maxRequestBytes))}
 		}, false},
 	} {
 		opened := 0
@@ -68,17 +68,17 @@ func TestOnlyOpenRequestsOfKubeletsAreKept(t *testing.T) {
 	}
 }
 
-// TestOneRequesterTakesNoRoomFromOthers: of its requests the newest are kept.
-func TestOneRequesterTakesNoRoomFromOthers(t *testing.T) {
+// TestRequestsOfOneRequesterAreBounded: of its requests the newest are kept.
+func TestRequestsOfOneRequesterAreBounded(t *testing.T) {
 	t.Parallel()
 	requests := newOpenRequests("team", fairshare.New[string](0))
-	for n := range 3 * ofOneRequester {
+	for n := range 3 * maxPerRequester {
 		_ = requests.Add(from("greedy", fmt.Sprintf("csr-%03d", n)))
 	}
 	_ = requests.Add(from("modest", "csr-modest"))
 	kept := requests.names()
 	slices.Sort(kept)
-	if len(kept) != ofOneRequester+1 || kept[0] != fmt.Sprintf("csr-%03d", 2*ofOneRequester) || requests.get("csr-modest") == nil {
+	if len(kept) != maxPerRequester+1 || kept[0] != fmt.Sprintf("csr-%03d", 2*maxPerRequester) || requests.get("csr-modest") == nil {
 		t.Errorf("%d are kept, from %q on", len(kept), kept[0])
 	}
 }
@@ -87,14 +87,14 @@ func TestOneRequesterTakesNoRoomFromOthers(t *testing.T) {
 // as there is room.
 func TestRequestsOfAClusterAreBounded(t *testing.T) {
 	t.Parallel()
-	places := fairshare.New[string](ofOneCluster)
+	places := fairshare.New[string](maxPerCluster)
 	listed, crowded := 0, 0
 	one, two, other := newOpenRequests("team", places), newOpenRequests("team", places), newOpenRequests("other", places)
-	two.relist, one.crowded = func() { listed++ }, func() { crowded++ }
-	for n := range ofOneCluster {
+	two.relist, one.full = func() { listed++ }, func() { crowded++ }
+	for n := range maxPerCluster {
 		_ = one.Add(from(fmt.Sprint("n", n), fmt.Sprint("csr-", n)))
 	}
-	if kept := len(one.names()); kept != ofOneCluster/2 || crowded != 1 {
+	if kept := len(one.names()); kept != maxPerCluster/2 || crowded != 1 {
 		t.Errorf("%d are kept, want half of all; told %d times, want once", kept, crowded)
 	}
 	_ = two.Add(from("n", "two"))
@@ -110,16 +110,16 @@ func TestRequestsOfAClusterAreBounded(t *testing.T) {
 		t.Errorf("listed %d times, %d are kept, want once and one", listed, len(two.names()))
 	}
 	alone := newOpenRequests("team", fairshare.New[string](0))
-	for n := range 2 * ofOneCluster {
+	for n := range 2 * maxPerCluster {
 		_ = alone.Add(from(fmt.Sprint("n", n), fmt.Sprint("csr-", n)))
 	}
-	if kept := len(alone.names()); kept != ofOneCluster {
-		t.Errorf("%d are kept, want %d", kept, ofOneCluster)
+	if kept := len(alone.names()); kept != maxPerCluster {
+		t.Errorf("%d are kept, want %d", kept, maxPerCluster)
 	}
 }
 
-// TestAListIsReadInPages from an API server that heeds no limit, and has no end.
-func TestAListIsReadInPages(t *testing.T) {
+// TestListIsReadInPages from an API server that heeds no limit, and has no end.
+func TestListIsReadInPages(t *testing.T) {
 	t.Parallel()
 	pages := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -146,16 +146,16 @@ func TestAListIsReadInPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if pages != mostPages || len(list.Items) != ofOneCluster || missed != 1 || list.Continue != "" || list.ResourceVersion != "7" {
+	if pages != maxPages || len(list.Items) != maxPerCluster || missed != 1 || list.Continue != "" || list.ResourceVersion != "7" {
 		t.Errorf("%d pages and %d requests were read, %d times some were missed, then %q at %q", pages, len(list.Items), missed, list.Continue, list.ResourceVersion)
 	}
 }
 
-// TestOneRequesterHidesNobodyFromAList: its requests come first, and are more than are kept of all. Its newest are listed.
-func TestOneRequesterHidesNobodyFromAList(t *testing.T) {
+// TestRequestsOfOneRequesterInAListAreBounded: its requests come first, and are more than are kept of all. Its newest are listed.
+func TestRequestsOfOneRequesterInAListAreBounded(t *testing.T) {
 	t.Parallel()
 	page := certificatesv1.CertificateSigningRequestList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}}
-	for n := range ofOneCluster + 1 {
+	for n := range maxPerCluster + 1 {
 		csr := from("greedy", fmt.Sprint("a-", n))
 		csr.CreationTimestamp = metav1.Unix(int64(1000+n), 0)
 		page.Items = append(page.Items, *csr)
@@ -173,10 +173,10 @@ func TestOneRequesterHidesNobodyFromAList(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := len(list.Items)
-	if got != ofOneRequester+1 || list.Items[got-1].Name != "z" || missed != 0 {
+	if got != maxPerRequester+1 || list.Items[got-1].Name != "z" || missed != 0 {
 		t.Errorf("%d are listed, the last is %q, %d times some were missed", got, list.Items[got-1].Name, missed)
 	}
-	if first, want := list.Items[0].Name, fmt.Sprint("a-", ofOneCluster+1-ofOneRequester); first != want {
+	if first, want := list.Items[0].Name, fmt.Sprint("a-", maxPerCluster+1-maxPerRequester); first != want {
 		t.Errorf("the first is %q, want %q", first, want)
 	}
 }

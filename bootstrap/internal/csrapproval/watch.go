@@ -8,6 +8,7 @@ import (
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
@@ -15,14 +16,14 @@ import (
 	"drover.io/runtime/fairshare"
 )
 
-// again is how often requests that are still open are looked at anew, from memory, whatever happens.
-const again = 15 * time.Second
+// resyncPeriod is how often requests that are still open are reviewed again, from memory.
+const resyncPeriod = 15 * time.Second
 
-// retries are the pauses before a request that could not be decided on is looked at anew.
-const firstRetry, lastRetry = time.Second, again
+// minRetry and maxRetry bound the time until a request that could not be decided on is reviewed again.
+const minRetry, maxRetry = time.Second, resyncPeriod
 
-// watch is the watch of one workload cluster. One request after the other is looked at, by a worker of its own: a
-// cluster that answers slowly, or has many requests, holds up no other.
+// watch is the watch of one workload cluster. A worker of its own reviews one request after the other: a cluster that
+// answers slowly, or has many requests, delays no other.
 type watch struct {
 	connection *workload.Connection
 	stop       context.CancelFunc
@@ -30,21 +31,21 @@ type watch struct {
 	queue      workqueue.TypedRateLimitingInterface[string]
 }
 
-// lookAgain has the requests looked at that are still open: a Machine's addresses or its Node have become known.
-func (w *watch) lookAgain() {
+// requeueAll queues the requests that are still open: a Machine's addresses or its Node may have been set.
+func (w *watch) requeueAll() {
 	w.requests.reopen()
 }
 
-// add queues a request. What finds no place, because an API server makes up names faster than they are looked at, is
-// queued by the next look at everything that is open.
+// add queues a request. One for which there is no room, because an API server returns new names faster than they are
+// reviewed, is queued by the next resync.
 func (w *watch) add(name string) {
-	if w.queue.Len() < 2*ofOneCluster {
+	if w.queue.Len() < 2*maxPerCluster {
 		w.queue.Add(name)
 	}
 }
 
-// work looks at requests until the watch is stopped.
-func (w *watch) work(ctx context.Context, look func(ctx context.Context, csr *certificatesv1.CertificateSigningRequest) error) {
+// work reviews requests until the watch is stopped.
+func (w *watch) work(ctx context.Context, review func(ctx context.Context, csr *certificatesv1.CertificateSigningRequest) error) {
 	for {
 		name, stopped := w.queue.Get()
 		if stopped {
@@ -52,7 +53,7 @@ func (w *watch) work(ctx context.Context, look func(ctx context.Context, csr *ce
 		}
 		var err error
 		if request := w.requests.get(name); request != nil {
-			err = look(ctx, request)
+			err = review(ctx, request)
 		}
 		if err != nil {
 			w.queue.AddRateLimited(name)
@@ -65,28 +66,36 @@ func (w *watch) work(ctx context.Context, look func(ctx context.Context, csr *ce
 
 func startWatch(a *approver, places *fairshare.Places[string]) *watch {
 	ctx, stop := context.WithCancel(context.Background())
-	queue := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry))
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](minRetry, maxRetry))
 	requests := newOpenRequests(a.cluster.Namespace, places)
 	w := &watch{connection: a.connection, requests: requests, queue: queue}
-	requests.opened, requests.crowded = w.add, a.tooMany
+	requests.opened, requests.full = w.add, func() { a.events.tooManyRequests(a.cluster) }
 	w.stop = func() {
 		stop()
 		queue.ShutDown()
 	}
 	go w.follow(ctx, a)
-	go w.work(ctx, a.look)
+	go w.work(ctx, a.review)
 	return w
 }
 
-// follow lists and watches requests until ctx is done, and lists them anew when the store asks for it.
+// follow lists and watches requests until ctx is done, and lists them again when the store calls relist.
 func (w *watch) follow(ctx context.Context, a *approver) {
 	defer w.requests.clear()
 	for ctx.Err() == nil {
 		once, end := context.WithCancel(ctx)
 		w.requests.onRelist(end)
-		listed := newSource(a.connection.Certificates.CertificateSigningRequests(), a.cannotWatch, w.requests.incomplete)
-		reflector := cache.NewReflectorWithOptions(listed, &certificatesv1.CertificateSigningRequest{}, w.requests, cache.ReflectorOptions{ResyncPeriod: again})
+		listed := newSource(a.connection.Certificates.CertificateSigningRequests(), a.watchFailed, w.requests.incomplete)
+		reflector := cache.NewReflectorWithOptions(listed, &certificatesv1.CertificateSigningRequest{}, w.requests, cache.ReflectorOptions{ResyncPeriod: resyncPeriod})
 		reflector.RunWithContext(once)
 		end()
+	}
+}
+
+// watchFailed notes why requests could not be listed or watched.
+func (a *approver) watchFailed(err error) {
+	a.log.V(1).Info("could not watch certificate requests", "message", err.Error())
+	if apierrors.IsForbidden(err) {
+		a.events.watchForbidden(a.cluster)
 	}
 }

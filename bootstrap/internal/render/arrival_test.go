@@ -46,7 +46,7 @@ func texts(v any) []string {
 // scripts are those that bash has read already.
 var scripts sync.Map
 
-// read are the strings that a file says to whoever reads it in its own language.
+// read are the strings that a reader of a file in its own language gets.
 func read(t *testing.T, path string, content []byte) []string {
 	t.Helper()
 	all := []string{path, string(content)}
@@ -77,7 +77,7 @@ func read(t *testing.T, path string, content []byte) []string {
 	return append(all, texts(document)...)
 }
 
-// arrived are the strings that a host is told, each as the program reads it that it is for. Units are read by
+// arrived are the strings that a host gets, each as the program reads it that it is for. Units are read by
 // systemd itself.
 func arrived(t *testing.T, described *node.Node) []string {
 	t.Helper()
@@ -105,9 +105,9 @@ func holds(all []string, written string) bool {
 	})
 }
 
-// TestWhatIsWrittenArrives puts each hostile string into each field that takes it, and reads every file and unit as
+// TestWrittenFilesRoundTrip puts each hostile string into each field that takes it, and reads every file and unit as
 // its program does.
-func TestWhatIsWrittenArrives(t *testing.T) {
+func TestWrittenFilesRoundTrip(t *testing.T) {
 	t.Parallel()
 	for host := range hosts {
 		t.Run(host, func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestWhatIsWrittenArrives(t *testing.T) {
 	}
 }
 
-// unused are the fields that a host leaves out because another says the same.
+// unused are the fields that a host leaves out because another has the same.
 var unused = map[string][]string{
 	"ubuntu":         {".Endpoint", ".TLSServerName", ".ServiceCIDR", ".Version"},
 	"ubuntu-kubeadm": {".Spec.kubelet.clusterDNS[0]"}, // the control plane's kubeadm says it
@@ -213,20 +213,20 @@ func TestHostsBootWithHostileStrings(t *testing.T) {
 				t.Parallel()
 				in.Version = "v1.36.3"
 				in.Spec.Kubelet.ProviderID = "{{ ds.meta_data.provider_id }}" // makes a template of the whole
-				said := boot(t, in)
+				output := boot(t, in)
 				t.Cleanup(func() {
 					if t.Failed() {
-						t.Log(strings.Join(said["LOG"], "\n"))
+						t.Log(strings.Join(output["LOG"], "\n"))
 					}
 				})
-				if said["CANARY"] != nil {
+				if output["CANARY"] != nil {
 					t.Error("a string of the specification was executed")
 				}
-				if diff := cmp.Diff([]string{"success"}, said["SUCCESS"]); diff != "" {
+				if diff := cmp.Diff([]string{"success"}, output["SUCCESS"]); diff != "" {
 					t.Errorf("success file (-want +got):\n%s", diff)
 				}
-				assertUsers(t, in, said)
-				assertDownloads(t, in, said["CALL"])
+				assertUsers(t, in, output)
+				assertDownloads(t, in, output["CALL"])
 			})
 		}
 	}
@@ -250,15 +250,15 @@ func TestHostsBootWithHostileStrings(t *testing.T) {
 	}
 }
 
-func assertUsers(t *testing.T, in node.Input, said map[string][]string) {
+func assertUsers(t *testing.T, in node.Input, output map[string][]string) {
 	t.Helper()
 	for _, u := range in.Spec.Users {
-		if u.Sudo != "" && !holds(said["SUDO"], u.Sudo) {
-			t.Errorf("sudo rules %q lack %q", said["SUDO"], u.Sudo)
+		if u.Sudo != "" && !holds(output["SUDO"], u.Sudo) {
+			t.Errorf("sudo rules %q lack %q", output["SUDO"], u.Sudo)
 		}
 		for _, key := range u.SSHAuthorizedKeys {
-			if !holds(said["KEY"], key) {
-				t.Errorf("SSH keys %q lack %q", said["KEY"], key)
+			if !holds(output["KEY"], key) {
+				t.Errorf("SSH keys %q lack %q", output["KEY"], key)
 			}
 		}
 	}

@@ -57,7 +57,7 @@ func check(t *testing.T, folder, files string) string {
 	return out.String()
 }
 
-func TestCloudInitAcceptsWhatWeRender(t *testing.T) {
+func TestCloudInitAcceptsTheData(t *testing.T) {
 	t.Parallel()
 	folder, files := cloudInit(t), filepath.Join(t.TempDir(), "files")
 	if err := os.Mkdir(files, 0o700); err != nil {
@@ -89,7 +89,7 @@ func TestCloudInitAcceptsWhatWeRender(t *testing.T) {
 	checkKeys(t, folder, files)
 }
 
-// checkKeys looks for what the schema lets pass: expressions without a value, and modules that do not exist.
+// checkKeys looks for what the schema accepts: expressions without a value, and modules that do not exist.
 func checkKeys(t *testing.T, folder, files string) {
 	t.Helper()
 	known := knownKeys(t, folder)
@@ -117,7 +117,7 @@ func checkKeys(t *testing.T, folder, files string) {
 	}
 }
 
-// knownKeys are the top-level keys of cloud-config. The schema lets unknown ones pass.
+// knownKeys are the top-level keys of cloud-config. The schema accepts unknown ones.
 func knownKeys(t *testing.T, folder string) map[string]bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "usr/lib/python3/dist-packages/cloudinit/config/schemas/schema-cloud-config-v1.json"))

@@ -17,7 +17,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/utils/ptr"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	"drover.io/bootstrap/internal/render"
@@ -71,10 +70,10 @@ func all(in node.Input) node.Input {
 		Binaries: bootstrapv1.Binaries{Kubelet: download("kubelet"), CNIPlugins: download("cni.tgz"), Crictl: download("crictl.tgz")},
 		Hostname: bootstrapv1.HostnameFromMachine,
 		Files: []bootstrapv1.File{
-			{Path: "/etc/motd", Content: ptr.To("Welcome to {{ this }} node\n")},
-			{Path: "/etc/example/binary", Content: ptr.To("AAECAwQ="), Encoding: bootstrapv1.Base64, Permissions: "0755", Owner: "admin:admin"},
+			{Path: "/etc/motd", Content: new("Welcome to {{ this }} node\n")},
+			{Path: "/etc/example/binary", Content: new("AAECAwQ="), Encoding: bootstrapv1.Base64, Permissions: "0755", Owner: "admin:admin"},
 			{Path: "/etc/example/password", ContentFrom: key},
-			{Path: "/etc/example/large", Content: ptr.To(strings.Repeat("a line that compresses well\n", 64))},
+			{Path: "/etc/example/large", Content: new(strings.Repeat("a line that compresses well\n", 64))},
 		},
 		Users:        []bootstrapv1.User{{Name: "admin", Groups: []string{"adm"}, Sudo: "ALL=(ALL) NOPASSWD:ALL", SSHAuthorizedKeys: []string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJxl1nS9l3a1 admin"}}},
 		NTP:          bootstrapv1.NTP{Servers: []string{"ntp1.example.test", "ntp2.example.test"}},
@@ -86,7 +85,7 @@ func all(in node.Input) node.Input {
 	return in
 }
 
-// registries asks for credentials in both ways.
+// registries has credentials in both ways.
 func registries(in node.Input) node.Input {
 	key := bootstrapv1.SecretKeyReference{Name: "pull", Key: ".dockerconfigjson"}
 	in.Secrets = map[bootstrapv1.SecretKeyReference][]byte{key: []byte(
@@ -116,7 +115,7 @@ func disks(in node.Input) node.Input {
 	return in
 }
 
-// kubeadm joins by kubeadm, with everything that it is told in its own way.
+// kubeadm joins by kubeadm, with everything that it has in its own form.
 func kubeadm(in node.Input) node.Input {
 	in.TLSServerName = "kubernetes.default"
 	in.Spec.Join.Method = bootstrapv1.JoinKubeadm
@@ -222,7 +221,7 @@ func TestGolden(t *testing.T) {
 
 // Some clouds take compressed user data; then everything that an operating system needs must leave room for what
 // the operator adds.
-func TestStaysSmall(t *testing.T) {
+func TestDataIsSmall(t *testing.T) {
 	t.Parallel()
 	const limit = 12 << 10
 	for name, in := range cases() {
@@ -246,13 +245,13 @@ func TestStaysSmall(t *testing.T) {
 	}
 }
 
-func TestRefusesDataOverTheLimit(t *testing.T) {
+func TestDataOverTheLimitIsRefused(t *testing.T) {
 	t.Parallel()
 	in := input(bootstrapv1.Ubuntu)
-	in.Spec.MaxSizeBytes = ptr.To[int32](4096)
+	in.Spec.MaxSizeBytes = new(int32(4096))
 	_, _, err := render.Data(in)
-	var invalid *node.InvalidError
-	if !errors.As(err, &invalid) || invalid.Field != "spec.maxSizeBytes" {
+	invalid, is := errors.AsType[*node.InvalidError](err)
+	if !is || invalid.Field != "spec.maxSizeBytes" {
 		t.Errorf("err = %v, want an InvalidError for spec.maxSizeBytes", err)
 	}
 }

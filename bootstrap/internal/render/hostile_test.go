@@ -19,7 +19,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/utils/ptr"
 
 	"drover.io/api/crds"
 
@@ -163,7 +162,7 @@ func full(system bootstrapv1.OperatingSystem, method bootstrapv1.JoinMethod) nod
 		in.Spec.Join.IgnorePreflightErrors, in.Spec.Binaries.Kubeadm = []string{"SystemVerification"}, download()
 	}
 	in.Spec.Hostname = bootstrapv1.HostnameFromMachine
-	in.Spec.Files = []bootstrapv1.File{{Path: "/etc/example", Content: ptr.To("x"), Permissions: "0600", Owner: "root:root", Encoding: bootstrapv1.Plain}, {Path: "/etc/secret", ContentFrom: file}}
+	in.Spec.Files = []bootstrapv1.File{{Path: "/etc/example", Content: new("x"), Permissions: "0600", Owner: "root:root", Encoding: bootstrapv1.Plain}, {Path: "/etc/secret", ContentFrom: file}}
 	in.Spec.Users = []bootstrapv1.User{{Name: "admin", Groups: []string{"adm"}, Sudo: "ALL=(ALL) NOPASSWD:ALL", Shell: "/bin/sh", SSHAuthorizedKeys: []string{"ssh-ed25519 AAAAC3Nz admin"}}}
 	in.Spec.NTP.Servers = []string{"ntp.example.test"}
 	in.Spec.TrustedCAs = string(in.CA)
@@ -185,7 +184,7 @@ func withDisk(in node.Input) node.Input {
 	return in
 }
 
-// byCluster joins by what the Cluster says, where the specification says nothing.
+// byCluster joins by the fields of the Cluster, where those of the specification are empty.
 func byCluster(in node.Input) node.Input {
 	in.Spec.Join, in.Spec.Kubelet.ClusterDNS = bootstrapv1.Join{}, nil
 	return in
@@ -244,8 +243,8 @@ func isFree(path string) bool {
 	return slices.ContainsFunc(free, func(prefix string) bool { return strings.HasPrefix(withoutIndexes(path), prefix) })
 }
 
-// TestEveryFieldIsTried fails when a field is added that no host of this test has.
-func TestEveryFieldIsTried(t *testing.T) {
+// TestEveryFieldIsInAGolden fails when a field is added that no host of this test has.
+func TestEveryFieldIsInAGolden(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for _, make := range hosts {
@@ -261,7 +260,7 @@ func TestEveryFieldIsTried(t *testing.T) {
 }
 
 // schema is the one that an API server checks BootstrapConfigs by. Its rules are not looked at: what they refuse must
-// be harmless where an older API server has let it in.
+// be harmless where an older API server has accepted it.
 var schema = sync.OnceValues(func() (validation.SchemaValidator, error) {
 	definitions, err := crds.Definitions()
 	if err != nil {
@@ -311,7 +310,7 @@ func try(t testing.TB, host string, l leaf, s string) *node.Input {
 	if !admitted(t, in) {
 		return nil
 	}
-	in.Spec.MaxSizeBytes = ptr.To[int32](1 << 20)
+	in.Spec.MaxSizeBytes = new(int32(1 << 20))
 	_, _, err := render.Data(in)
 	if err == nil {
 		return &in
@@ -370,7 +369,7 @@ func batches(t *testing.T, host string, n int) []node.Input {
 	var all []node.Input
 	for i := range n {
 		in := hosts[host]()
-		in.Spec.MaxSizeBytes = ptr.To[int32](1 << 20)
+		in.Spec.MaxSizeBytes = new(int32(1 << 20))
 		for _, l := range leavesOf(in) {
 			if strings := taken[l.path]; len(strings) > 0 && !slices.Contains(exist, l.path) {
 				l.set(&in, strings[(i*13+len(l.path))%len(strings)])

@@ -52,7 +52,7 @@ func apply(t *testing.T, in node.Input) string {
 	return root
 }
 
-func TestIgnitionWritesTheHost(t *testing.T) {
+func TestIgnitionWritesTheFiles(t *testing.T) {
 	t.Parallel()
 	everything := cases()["flatcar-all"]
 	everything.Spec.Users = nil // useradd needs a whole distribution below the root directory

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package render chooses the renderer for a Node and holds its output against the size limit. It is pure. The
-// controller calls it; what is written is the business of packages cloudinit and ignition.
+// Package render chooses the renderer for a Node and enforces the size limit. It is pure. Package bootstrapconfig calls it;
+// packages cloudinit and ignition write the formats.
 package render
 
 import (
@@ -14,10 +14,10 @@ import (
 	"drover.io/bootstrap/node"
 )
 
-// DefaultMaxSize is what user data may have where the spec does not say: what every cloud takes.
+// DefaultMaxSize is how many bytes user data may have by default: what every cloud accepts.
 const DefaultMaxSize = 16384
 
-// Data describes the Node and writes it in its format. An error that the operator can mend is a
+// Data describes the Node and writes it in its format. An error that the operator can fix is a
 // *node.InvalidError.
 func Data(in node.Input) ([]byte, bootstrapv1.Format, error) {
 	n, err := node.Describe(in)

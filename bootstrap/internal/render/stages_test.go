@@ -15,7 +15,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/utils/ptr"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	"drover.io/bootstrap/internal/render"
@@ -66,15 +65,15 @@ func boot(t *testing.T, in node.Input) map[string][]string {
 	if err := command.Run(); err != nil {
 		t.Fatalf("booting: %v\n%s%s", err, problems.String(), out.String())
 	}
-	said := map[string][]string{}
+	output := map[string][]string{}
 	for line := range strings.Lines(out.String()) {
 		kind, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-		said[kind] = append(said[kind], text)
+		output[kind] = append(output[kind], text)
 	}
-	return said
+	return output
 }
 
-func TestCloudInitBringsTheHostUp(t *testing.T) {
+func TestCloudInitBootsTheHost(t *testing.T) {
 	t.Parallel()
 	metadata := cases()["ubuntu-metadata"]
 	everything := all(input(bootstrapv1.Ubuntu))
@@ -100,30 +99,30 @@ func TestCloudInitBringsTheHostUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			said := boot(t, c.in)
+			output := boot(t, c.in)
 			t.Cleanup(func() {
 				if t.Failed() {
-					t.Log(strings.Join(said["LOG"], "\n"))
+					t.Log(strings.Join(output["LOG"], "\n"))
 				}
 			})
-			if got := strings.Join(said["RESULT"], ""); !strings.Contains(got, `"errors":[]`) {
+			if got := strings.Join(output["RESULT"], ""); !strings.Contains(got, `"errors":[]`) {
 				t.Errorf("result = %s, want no errors", got)
 			}
-			if diff := cmp.Diff([]string{"success"}, said["SUCCESS"]); diff != "" {
+			if diff := cmp.Diff([]string{"success"}, output["SUCCESS"]); diff != "" {
 				t.Errorf("success file (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff([]string{c.hostname}, said["HOSTNAME"]); diff != "" {
+			if diff := cmp.Diff([]string{c.hostname}, output["HOSTNAME"]); diff != "" {
 				t.Errorf("hostname (-want +got):\n%s", diff)
 			}
 			ours := []string{"modprobe -a overlay br_netfilter", "sysctl --quiet --load /etc/sysctl.d/99-drover.conf", "swapoff -a", "systemctl mask --quiet swap.target"}
 			order := slices.Concat(c.first, ours, c.calls, []string{"systemctl restart containerd.service", "systemctl restart kubelet.service"})
-			assertOrder(t, order, said["CALL"])
-			assertFiles(t, c.in, said["FILE"])
+			assertOrder(t, order, output["CALL"])
+			assertFiles(t, c.in, output["FILE"])
 		})
 	}
 }
 
-// named is a host that has the name of its Machine, whatever the cloud says.
+// named is a host that has the name of its Machine, whatever name the cloud gives it.
 func named(in node.Input) node.Input {
 	spec := *in.Spec
 	spec.Hostname = bootstrapv1.HostnameFromMachine
@@ -171,27 +170,27 @@ func assertFiles(t *testing.T, in node.Input, got []string) {
 	}
 }
 
-// TestMakesAndMountsAFileSystem does so on a real block device, by cloud-init's own module and our script; what was
+// TestFileSystemIsCreatedAndMounted does so on a real block device, by cloud-init's own module and our script; what was
 // written below the mount before is found on it afterwards.
-func TestMakesAndMountsAFileSystem(t *testing.T) {
+func TestFileSystemIsCreatedAndMounted(t *testing.T) {
 	t.Parallel()
 	in := input(bootstrapv1.Ubuntu)
 	in.Spec.Disks = []bootstrapv1.Disk{{Device: loopDevice(t), Label: "data", MountPath: "/srv/data", MountOptions: []string{"noatime"}}}
-	in.Spec.Files = []bootstrapv1.File{{Path: "/srv/data/before", Content: ptr.To("the mount\n")}}
-	said := boot(t, in)
+	in.Spec.Files = []bootstrapv1.File{{Path: "/srv/data/before", Content: new("the mount\n")}}
+	output := boot(t, in)
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Log(strings.Join(said["LOG"], "\n"))
+			t.Log(strings.Join(output["LOG"], "\n"))
 		}
 	})
-	if diff := cmp.Diff([]string{"/srv/data ext4 data"}, said["MOUNT"]); diff != "" {
+	if diff := cmp.Diff([]string{"/srv/data ext4 data"}, output["MOUNT"]); diff != "" {
 		t.Errorf("mount (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"success"}, said["SUCCESS"]); diff != "" {
+	if diff := cmp.Diff([]string{"success"}, output["SUCCESS"]); diff != "" {
 		t.Errorf("success file (-want +got):\n%s", diff)
 	}
-	assertOrder(t, []string{"systemctl enable --quiet srv-data.mount", "systemctl start srv-data.mount", "systemctl restart containerd.service"}, said["CALL"])
-	assertFiles(t, in, said["FILE"])
+	assertOrder(t, []string{"systemctl enable --quiet srv-data.mount", "systemctl start srv-data.mount", "systemctl restart containerd.service"}, output["CALL"])
+	assertFiles(t, in, output["FILE"])
 }
 
 // loopDevice is an empty disk.
@@ -220,18 +219,18 @@ func loopDevice(t *testing.T) string {
 	return device
 }
 
-func TestAStepThatFailsIsSeen(t *testing.T) {
+func TestFailedStepIsReported(t *testing.T) {
 	t.Parallel()
 	in := input(bootstrapv1.Ubuntu)
 	in.Spec.PreCommands = []string{"echo will fail; false"}
-	said := boot(t, in)
-	if got := strings.Join(said["RESULT"], ""); strings.Contains(got, `"errors":[]`) {
+	output := boot(t, in)
+	if got := strings.Join(output["RESULT"], ""); strings.Contains(got, `"errors":[]`) {
 		t.Errorf("result = %s, want an error", got)
 	}
-	if diff := cmp.Diff([]string{""}, said["SUCCESS"]); diff != "" {
+	if diff := cmp.Diff([]string{""}, output["SUCCESS"]); diff != "" {
 		t.Errorf("success file (-want +got):\n%s", diff)
 	}
-	for _, call := range said["CALL"] {
+	for _, call := range output["CALL"] {
 		if strings.Contains(call, "kubelet") {
 			t.Errorf("went on after the failure: %s", call)
 		}

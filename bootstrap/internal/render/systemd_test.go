@@ -15,17 +15,17 @@ import (
 
 func itoa(i int) string { return strconv.Itoa(i) }
 
-// nobody is a user without rights: systemd tests no units as root.
-const nobody = 65534
+// unprivileged is a user without rights: systemd tests no units as root.
+const unprivileged = 65534
 
-// load has systemd read units, start nothing, and say the arguments of their commands, by the name of the unit.
+// load has systemd read units, start nothing, and print the arguments of their commands, by the name of the unit.
 func load(t *testing.T, program, units, runtime string) map[string][]string {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), program, "--test", "--user", "--unit=all.target", "--no-pager")
 	command.Env = []string{"HOME=" + runtime, "XDG_RUNTIME_DIR=" + runtime, "SYSTEMD_UNIT_PATH=" + units + ":", "PATH=" + os.Getenv("PATH")}
 	if os.Geteuid() == 0 {
-		command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-		if err := os.Chown(runtime, nobody, nobody); err != nil {
+		command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: unprivileged, Gid: unprivileged}}
+		if err := os.Chown(runtime, unprivileged, unprivileged); err != nil {
 			t.Fatal(err)
 		}
 		for folder := units; len(folder) > len(os.TempDir()); folder = filepath.Dir(folder) {

@@ -16,30 +16,32 @@ import (
 	authorizationv1client "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	rbacv1client "k8s.io/client-go/kubernetes/typed/rbac/v1"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 // Group is what the holders of our tokens are members of.
 const Group = "system:bootstrappers:drover"
 
 const (
-	// nodeClientRole lets kube-controller-manager approve the client certificate of any Node for its holders. A token
-	// whose group has it is good for every identity in the cluster, control plane Nodes included.
+	// nodeClientRole makes kube-controller-manager approve the client certificate of any Node for its holders. A token
+	// whose group has it is good for every Node's identity, control plane Nodes included.
 	nodeClientRole = "system:certificates.k8s.io:certificatesigningrequests:nodeclient"
-	// nodeClientBinding gave it to Group in versions before it was known to be too much.
+	// nodeClientBinding gave it to Group in earlier versions.
 	nodeClientBinding = "drover:approve-node-client"
 	// kubeadmJoin is the name of the roles, and of their bindings, that kubeadm join needs.
 	kubeadmJoin = "drover:kubeadm-join"
 )
 
-// grants are what a joining host needs: to ask for a client certificate, which the approver of this project decides
-// on, and to renew it later as the Node that it has become.
+// grants are what a joining host needs: to request a client certificate, which the approver of this project decides
+// on, and to renew it later as a Node.
 var grants = []struct{ name, role, group string }{
 	{"drover:node-bootstrapper", "system:node-bootstrapper", Group},
 	{"drover:approve-node-client-renewal", "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient", "system:nodes"},
 }
 
 // kubeadmRules are what kubeadm join reads with its token. kubeadm's own group has the same rights, but clusters made
-// by kubeadm approve every client certificate that a member of it asks for.
+// by kubeadm approve every client certificate that a member of it requests.
 var kubeadmRules = struct{ inKubeSystem, anywhere []rbacv1.PolicyRule }{
 	inKubeSystem: []rbacv1.PolicyRule{{
 		APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"kubeadm-config", "kubelet-config", "kube-proxy"}, Verbs: []string{"get"},
@@ -47,9 +49,9 @@ var kubeadmRules = struct{ inKubeSystem, anywhere []rbacv1.PolicyRule }{
 	anywhere: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get"}}},
 }
 
-// EnsureAccess creates the ClusterRoleBindings that let hosts join, where they do not exist, and with kubeadm the roles
-// that kubeadm join needs. It never changes one: they are the operator's to narrow down. It removes the one that
-// earlier versions made and that is too much.
+// EnsureAccess creates the ClusterRoleBindings that joining hosts need, where they do not exist, and with kubeadm the
+// roles that kubeadm join needs. It never changes one: an operator may have narrowed it down. It deletes the one that
+// earlier versions created and that permits too much.
 func EnsureAccess(ctx context.Context, rbac rbacv1client.RbacV1Interface, kubeadm bool) error {
 	if err := removeNodeClient(ctx, rbac); err != nil {
 		return err
@@ -65,8 +67,8 @@ func EnsureAccess(ctx context.Context, rbac rbacv1client.RbacV1Interface, kubead
 	return ensureKubeadmJoin(ctx, rbac)
 }
 
-// removeNodeClient deletes the binding that let the cluster approve whatever a token asks for, if it is still as we
-// made it. One that somebody has changed is somebody else's; ApprovesBlindly finds it.
+// removeNodeClient deletes the binding that makes the cluster approve every request made with a token, if it is still as
+// earlier versions created it. One that was changed since is left to the operator; AutoApproves finds it.
 func removeNodeClient(ctx context.Context, rbac rbacv1client.RbacV1Interface) error {
 	found, err := rbac.ClusterRoleBindings().Get(ctx, nodeClientBinding, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -82,8 +84,9 @@ func removeNodeClient(ctx context.Context, rbac rbacv1client.RbacV1Interface) er
 		Preconditions: &metav1.Preconditions{UID: &found.UID, ResourceVersion: &found.ResourceVersion},
 	})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting ClusterRoleBinding %q, which lets a stolen token become any Node: %w", nodeClientBinding, err)
+		return fmt.Errorf("deleting ClusterRoleBinding %q, by which a stolen token can become any Node: %w", nodeClientBinding, err)
 	}
+	ctrl.LoggerFrom(ctx).Info("deleted ClusterRoleBinding", "ClusterRoleBinding", klog.KRef("", nodeClientBinding))
 	return nil
 }
 
@@ -95,6 +98,9 @@ func ensureBinding(ctx context.Context, rbac rbacv1client.RbacV1Interface, name,
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 			Subjects:   subjects(group),
 		}, metav1.CreateOptions{})
+		if err == nil {
+			ctrl.LoggerFrom(ctx).Info("created ClusterRoleBinding", "ClusterRoleBinding", klog.KRef("", name))
+		}
 	}
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("ensuring ClusterRoleBinding %q: %w", name, err)
@@ -107,17 +113,18 @@ func ensureKubeadmJoin(ctx context.Context, rbac rbacv1client.RbacV1Interface) e
 	meta := metav1.ObjectMeta{Name: kubeadmJoin}
 	roles, bindings := rbac.Roles(metav1.NamespaceSystem), rbac.RoleBindings(metav1.NamespaceSystem)
 	for _, step := range []struct {
-		what         string
+		object       klog.ObjectRef
+		kind         string
 		read, create func() error
 	}{
-		{"Role", func() error {
+		{klog.KRef(metav1.NamespaceSystem, kubeadmJoin), "Role", func() error {
 			_, err := roles.Get(ctx, kubeadmJoin, metav1.GetOptions{})
 			return err
 		}, func() error {
 			_, err := roles.Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: kubeadmRules.inKubeSystem}, metav1.CreateOptions{})
 			return err
 		}},
-		{"RoleBinding", func() error {
+		{klog.KRef(metav1.NamespaceSystem, kubeadmJoin), "RoleBinding", func() error {
 			_, err := bindings.Get(ctx, kubeadmJoin, metav1.GetOptions{})
 			return err
 		}, func() error {
@@ -127,7 +134,7 @@ func ensureKubeadmJoin(ctx context.Context, rbac rbacv1client.RbacV1Interface) e
 			}, metav1.CreateOptions{})
 			return err
 		}},
-		{"ClusterRole", func() error {
+		{klog.KRef("", kubeadmJoin), "ClusterRole", func() error {
 			_, err := rbac.ClusterRoles().Get(ctx, kubeadmJoin, metav1.GetOptions{})
 			return err
 		}, func() error {
@@ -137,18 +144,20 @@ func ensureKubeadmJoin(ctx context.Context, rbac rbacv1client.RbacV1Interface) e
 	} {
 		err := step.read()
 		if apierrors.IsNotFound(err) {
-			err = step.create()
+			if err = step.create(); err == nil {
+				ctrl.LoggerFrom(ctx).Info("created "+step.kind, step.kind, step.object)
+			}
 		}
 		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("ensuring %s %q: %w", step.what, kubeadmJoin, err)
+			return fmt.Errorf("ensuring %s %q: %w", step.kind, kubeadmJoin, err)
 		}
 	}
 	return ensureBinding(ctx, rbac, kubeadmJoin, kubeadmJoin, Group)
 }
 
-// ApprovesBlindly reports whether the workload cluster approves by itself every client certificate that the holder of a
-// token asks for, by a binding that is not ours: then a stolen token is good for every Node.
-func ApprovesBlindly(ctx context.Context, authorization authorizationv1client.AuthorizationV1Interface) (bool, error) {
+// AutoApproves reports whether the workload cluster approves by itself every client certificate that the holder of a
+// token requests, by a binding that is not of this project: then a stolen token is good for every Node.
+func AutoApproves(ctx context.Context, authorization authorizationv1client.AuthorizationV1Interface) (bool, error) {
 	review, err := authorization.SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User:   bootstrapapi.BootstrapUserPrefix + "drover",
 		Groups: []string{bootstrapapi.BootstrapDefaultGroup, Group, "system:authenticated"},
@@ -157,7 +166,7 @@ func ApprovesBlindly(ctx context.Context, authorization authorizationv1client.Au
 		},
 	}}, metav1.CreateOptions{})
 	if err != nil {
-		return false, fmt.Errorf("asking who approves client certificates: %w", err)
+		return false, fmt.Errorf("reviewing who approves client certificates: %w", err)
 	}
 	return review.Status.Allowed, nil
 }

@@ -24,8 +24,8 @@ import (
 )
 
 // A cluster whose administrator applied config/workload needs no more than that manifest grants, and what
-// EnsureAccess makes elsewhere is the same as what the manifest says.
-func TestTheWorkloadManifestIsEnough(t *testing.T) {
+// EnsureAccess creates elsewhere is the same as what the manifest has.
+func TestWorkloadManifestIsSufficient(t *testing.T) {
 	t.Parallel()
 	cluster, err := testenv.StartWorkload()
 	if err != nil {
@@ -109,7 +109,7 @@ func TestTheWorkloadManifestIsEnough(t *testing.T) {
 	}
 }
 
-// bindings are the ClusterRoleBindings that let machines join.
+// bindings are the ClusterRoleBindings that joining machines need.
 func bindings(t *testing.T, cluster *testenv.Cluster) []rbacv1.ClusterRoleBinding {
 	t.Helper()
 	list := &rbacv1.ClusterRoleBindingList{}
@@ -146,7 +146,7 @@ func kubeadmRules(t *testing.T, cluster *testenv.Cluster) []any {
 	return []any{role.Rules, bound.RoleRef, bound.Subjects, everywhere.Rules}
 }
 
-// binding gives a group what makes the cluster approve every client certificate that its members ask for.
+// binding gives a group what makes the cluster approve every client certificate that its members request.
 func binding(name, group string) *rbacv1.ClusterRoleBinding {
 	return &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -155,8 +155,8 @@ func binding(name, group string) *rbacv1.ClusterRoleBinding {
 	}
 }
 
-// A token is good for one Node only if nothing in the cluster approves by itself what its holder asks for.
-func TestNothingApprovesByItself(t *testing.T) {
+// A token is good for one Node only if nothing in the cluster approves by itself what its holder requests.
+func TestClusterDoesNotAutoApprove(t *testing.T) {
 	t.Parallel()
 	cluster, err := testenv.StartWorkload()
 	if err != nil {
@@ -188,7 +188,7 @@ func TestNothingApprovesByItself(t *testing.T) {
 		if err := token.EnsureAccess(t.Context(), rbac, true); err != nil {
 			t.Fatal(err)
 		}
-		got, err := token.ApprovesBlindly(t.Context(), authorization)
+		got, err := token.AutoApproves(t.Context(), authorization)
 		if err != nil || got != step.blindly {
 			t.Errorf("%s: approves blindly = %t, %v", step.name, got, err)
 		}

@@ -16,11 +16,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 )
 
-// ErrTaken says that somebody else's token has the same id.
+// ErrTaken means that another token has the same id.
 var ErrTaken = errors.New("the id of the bootstrap token is taken")
 
 // Request is a token that should be valid.
@@ -45,6 +47,7 @@ func Ensure(ctx context.Context, core corev1client.CoreV1Interface, r Request) (
 		if err != nil {
 			return 0, fmt.Errorf("creating bootstrap token: %w", err)
 		}
+		ctrl.LoggerFrom(ctx).Info("created bootstrap token", "Secret", secretRef(secretName(r.Token)), "after", r.TTL)
 		return r.TTL / 2, nil
 	}
 	if err != nil {
@@ -68,6 +71,7 @@ func Ensure(ctx context.Context, core corev1client.CoreV1Interface, r Request) (
 	if _, err := secrets.Patch(ctx, secret.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		return 0, fmt.Errorf("renewing bootstrap token: %w", err)
 	}
+	ctrl.LoggerFrom(ctx).Info("renewed bootstrap token", "Secret", secretRef(secret.Name), "after", r.TTL)
 	return r.TTL / 2, nil
 }
 
@@ -79,26 +83,33 @@ func Revoke(ctx context.Context, core corev1client.CoreV1Interface, machine type
 	if err != nil {
 		return fmt.Errorf("listing bootstrap tokens: %w", err)
 	}
-	doomed := marked.Items
+	tokens := marked.Items
 	if t != (Token{}) {
 		given, err := secrets.Get(ctx, secretName(t), metav1.GetOptions{})
 		switch {
 		case err == nil && holds(given, t):
-			doomed = append(doomed, *given)
+			tokens = append(tokens, *given)
 		case err != nil && !apierrors.IsNotFound(err):
 			return fmt.Errorf("reading bootstrap token: %w", err)
 		}
 	}
-	for _, s := range doomed {
+	for _, s := range tokens {
 		if s.Type != corev1.SecretTypeBootstrapToken {
-			continue // the label alone does not make it a token of ours
+			continue // the label alone does not make it a token
 		}
-		if err := secrets.Delete(ctx, s.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		err := secrets.Delete(ctx, s.Name, metav1.DeleteOptions{})
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
 			return fmt.Errorf("deleting bootstrap token: %w", err)
 		}
+		ctrl.LoggerFrom(ctx).Info("deleted bootstrap token", "Secret", secretRef(s.Name))
 	}
 	return nil
 }
+
+func secretRef(name string) klog.ObjectRef { return klog.KRef(metav1.NamespaceSystem, name) }
 
 func secretName(t Token) string { return bootstrapapi.BootstrapTokenSecretPrefix + t.ID }
 
@@ -122,7 +133,7 @@ func newSecret(r Request) *corev1.Secret {
 			bootstrapapi.BootstrapTokenExpirationKey:       expiration(r),
 			bootstrapapi.BootstrapTokenUsageAuthentication: "true",
 			bootstrapapi.BootstrapTokenExtraGroupsKey:      Group,
-			bootstrapapi.BootstrapTokenDescriptionKey:      "lets Machine " + r.Machine + " join; deleted when it has",
+			bootstrapapi.BootstrapTokenDescriptionKey:      "bootstrap token of Machine " + r.Machine + ", deleted when its Node has joined",
 		},
 	}
 }

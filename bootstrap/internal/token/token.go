@@ -3,8 +3,8 @@
 
 // Package token keeps bootstrap tokens: one per Machine, a Secret bootstrap-token-<id> in the kube-system
 // namespace of the workload cluster, and what its holder may do there. Tokens are random, short-lived and
-// marked with the UID of their Machine. When to make, renew or delete one is for the controller to say, which
-// is the only caller.
+// marked with the UID of their Machine. Package bootstrapconfig, the only caller, decides when to create, renew or
+// delete one.
 package token
 
 import (

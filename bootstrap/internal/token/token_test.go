@@ -29,7 +29,7 @@ func TestNewTokensAreValidAndDiffer(t *testing.T) {
 }
 
 // With bytes from 0 to 251 once, each letter must come up equally often; 252 to 255 must be passed over.
-func TestLettersAreEquallyLikely(t *testing.T) {
+func TestTokenCharactersAreUniform(t *testing.T) {
 	t.Parallel()
 	var every []byte
 	for b := range 256 {
@@ -56,7 +56,7 @@ func TestLettersAreEquallyLikely(t *testing.T) {
 	}
 }
 
-func TestFailsWithoutRandomness(t *testing.T) {
+func TestNewFailsWithoutRandomness(t *testing.T) {
 	t.Parallel()
 	if _, err := read(strings.NewReader("short")); err == nil {
 		t.Error("made a token of too few random bytes")
@@ -80,7 +80,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestIsNotPrinted(t *testing.T) {
+func TestTokenIsNotPrinted(t *testing.T) {
 	t.Parallel()
 	tok := Token{"abcdef", "0123456789abcdef"}
 	for _, printed := range []string{fmt.Sprint(tok), fmt.Sprintf("%v %+v %#v %s", tok, tok, tok, tok), fmt.Sprintf("%+v", struct{ T Token }{tok})} {

@@ -11,26 +11,31 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/utils/clock"
 
 	"drover.io/runtime/httplimit"
+	"drover.io/runtime/requesterror"
 )
 
-// How long calls fail at once after the API server did not answer: doubled each time up to the limit.
+// minPause and maxPause bound how long calls fail at once after the API server did not answer: the pause doubles each time.
 const (
-	firstPause = 5 * time.Second
-	lastPause  = 2 * time.Minute
+	minPause = 5 * time.Second
+	maxPause = 2 * time.Minute
 )
 
-// breaker keeps a workload cluster that does not answer from holding up the workers, which serve the others too.
-// All clients of a connection share it.
+// breaker keeps a workload cluster that does not answer from occupying the workers, which serve the others too. All clients
+// of a connection share it.
 type breaker struct {
 	clock clock.PassiveClock
+	log   logr.Logger
 
 	mu    sync.Mutex
 	until time.Time
 	pause time.Duration
 	cause error
+	// connected is true after an answer, until there is none.
+	connected bool
 }
 
 func (b *breaker) wrap(next http.RoundTripper) http.RoundTripper {
@@ -50,7 +55,7 @@ func (b *guarded) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	response, err := b.next.RoundTrip(request)
 	if err != nil && errors.Is(request.Context().Err(), context.Canceled) {
-		return response, err // the caller went away, which says nothing of the server
+		return response, err // the caller gave up, which is no failure of the server
 	}
 	if err != nil || response.Body == nil || request.URL.Query().Get("watch") != "" {
 		b.note(err)
@@ -60,8 +65,8 @@ func (b *guarded) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// answer is one that counts as given when it was read to its end: a server that sends half of it and hangs holds its
-// callers as long as one that sends nothing.
+// answer counts as one when it was read to its end: a server that sends half of it and hangs blocks its callers as long as
+// one that sends nothing.
 type answer struct {
 	io.ReadCloser
 	request *http.Request
@@ -73,7 +78,7 @@ func (a *answer) Read(into []byte) (int, error) {
 	n, err := a.ReadCloser.Read(into)
 	_, busy := errors.AsType[*httplimit.BusyError](err)
 	switch {
-	case busy: // it is ours not to read on
+	case busy: // a limit of this process, not a failure of the server
 	case errors.Is(err, io.EOF):
 		a.breaker.note(nil)
 	case err != nil && !errors.Is(a.request.Context().Err(), context.Canceled):
@@ -95,14 +100,23 @@ func (b *breaker) note(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err == nil {
-		b.pause, b.until, b.cause = 0, time.Time{}, nil
+		if !b.connected {
+			b.log.Info("connected to workload cluster")
+		}
+		b.pause, b.until, b.cause, b.connected = 0, time.Time{}, nil, true
 		return
 	}
 	if b.clock.Now().Before(b.until) {
 		return // calls that ran together count once
 	}
-	b.pause = min(max(2*b.pause, firstPause), lastPause)
+	b.pause = min(max(2*b.pause, minPause), maxPause)
 	b.until, b.cause = b.clock.Now().Add(b.pause), err
+	if b.connected {
+		b.log.Info("disconnected from workload cluster", "message", requesterror.Describe(err), "after", b.pause)
+	} else {
+		b.log.V(1).Info("could not connect to workload cluster", "message", requesterror.Describe(err), "after", b.pause)
+	}
+	b.connected = false
 }
 
 func (b *breaker) remaining() time.Duration {

@@ -42,8 +42,8 @@ func call(ctx context.Context, t *testing.T, transport http.RoundTripper) error 
 	return err
 }
 
-// TestHalfAnAnswerIsNone has a server send the beginning of an answer, then hang; and a watch that ends.
-func TestHalfAnAnswerIsNone(t *testing.T) {
+// TestIncompleteAnswerCountsAsNone has a server send the beginning of an answer, then hang; and a watch that ends.
+func TestIncompleteAnswerCountsAsNone(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		ctx    func() context.Context
@@ -78,7 +78,7 @@ func TestHalfAnAnswerIsNone(t *testing.T) {
 	}
 }
 
-func TestDoesNotCallAServerThatDidNotAnswer(t *testing.T) {
+func TestUnresponsiveServerIsNotCalled(t *testing.T) {
 	t.Parallel()
 	clock := clocktesting.NewFakeClock(time.Now())
 	b := &breaker{clock: clock}
@@ -107,7 +107,7 @@ func TestDoesNotCallAServerThatDidNotAnswer(t *testing.T) {
 	}
 }
 
-func TestACallerThatGivesUpSaysNothingOfTheServer(t *testing.T) {
+func TestCanceledCallIsNoFailureOfTheServer(t *testing.T) {
 	t.Parallel()
 	b := &breaker{clock: clocktesting.NewFakeClock(time.Now())}
 	ctx, cancel := context.WithCancel(t.Context())

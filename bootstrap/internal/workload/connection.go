@@ -3,8 +3,8 @@
 
 // Package workload connects to the workload cluster of a Cluster, with the kubeconfig in its Secret. A
 // connection is small: no cache, no discovery, short timeouts, and while the API server does not answer, calls
-// fail at once instead of each waiting for a timeout. It knows nothing of tokens and Nodes; the controllers of
-// this module use it.
+// fail at once instead of each waiting for a timeout. What is read and written by it is decided by the controllers of this
+// module.
 package workload
 
 import (
@@ -20,7 +20,9 @@ import (
 	discoveryv1client "k8s.io/client-go/kubernetes/typed/discovery/v1"
 	rbacv1client "k8s.io/client-go/kubernetes/typed/rbac/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/runtime/expiring"
@@ -38,7 +40,7 @@ const timeout = 10 * time.Second
 // maxChecks bounds the keys of what is checked periodically on a connection.
 const maxChecks = 100
 
-// Server is what a kubeconfig says of the API server.
+// Server is the API server of a kubeconfig.
 type Server struct {
 	// URL is where this process reaches the API server.
 	URL string
@@ -57,7 +59,7 @@ type Connection struct {
 	RBAC   rbacv1client.RbacV1Interface
 	// Discovery reads EndpointSlices.
 	Discovery discoveryv1client.DiscoveryV1Interface
-	// Authorization asks what somebody else may do.
+	// Authorization reviews what another user may do.
 	Authorization authorizationv1client.AuthorizationV1Interface
 
 	// Certificates has no timeout of its own, so that it can watch: bound other calls by their context.
@@ -69,7 +71,7 @@ type Connection struct {
 	checks    expiring.Limiter[string]
 }
 
-// RetryAfter is how long it makes no sense to call again.
+// RetryAfter returns how long every call fails at once.
 func (c *Connection) RetryAfter() time.Duration { return c.breaker.remaining() }
 
 // CheckDue reports whether the last call of MarkChecked with this key on this connection is longer ago than its period:
@@ -89,8 +91,8 @@ type Connections struct {
 	mu          sync.Mutex
 	connections map[types.NamespacedName]*Connection
 
-	// AllowProxy accepts kubeconfigs with a proxy-url: whoever may write one can then have this
-	// process connect to any host. Set it before the first Get.
+	// AllowProxy accepts kubeconfigs with a proxy-url: by such a URL the author of a kubeconfig makes this process connect
+	// to any host. Set it before the first Get.
 	AllowProxy bool
 }
 
@@ -123,7 +125,7 @@ func (c *Connections) Get(ctx context.Context, cluster types.NamespacedName) (*C
 	if err != nil {
 		return nil, err
 	}
-	connection, err := c.connect(config, cluster.Namespace)
+	connection, err := c.connect(config, cluster)
 	if err != nil {
 		return nil, &kubeconfig.Error{Problem: kubeconfig.Invalid, Message: "kubeconfig: its CA, certificate or key is not valid"}
 	}
@@ -148,12 +150,12 @@ func (c *Connections) drop(cluster types.NamespacedName) {
 	}
 }
 
-func (c *Connections) connect(config *rest.Config, namespace string) (*Connection, error) {
-	transport, err := c.dialer.Open(config, namespace)
+func (c *Connections) connect(config *rest.Config, cluster types.NamespacedName) (*Connection, error) {
+	transport, err := c.dialer.Open(config, cluster.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	b := &breaker{clock: c.clock}
+	b := &breaker{clock: c.clock, log: ctrl.Log.WithName("workload").WithValues("Cluster", klog.KRef(cluster.Namespace, cluster.Name))}
 	guarded := b.wrap(transport.WithPlaces())
 	limited := transport.Config()
 	limited.QPS, limited.Burst = 50, 100

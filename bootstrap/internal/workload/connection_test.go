@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
@@ -31,7 +32,7 @@ func TestAnswersOfEmptyObjectsAreNotDecoded(t *testing.T) {
 				_, _ = w.Write([]byte(test.answer))
 			}))
 			t.Cleanup(server.Close)
-			c, err := NewConnections(nil, clock.RealClock{}).connect(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{CAData: certificate(server)}}, "team")
+			c, err := NewConnections(nil, clock.RealClock{}).connect(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{CAData: certificate(server)}}, types.NamespacedName{Namespace: "team", Name: "c"})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
@@ -30,7 +31,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	t.Cleanup(server.Close)
 	connect := func() *Connection {
 		config := &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{CAData: certificate(server)}}
-		c, err := NewConnections(nil, clock.RealClock{}).connect(config, "team")
+		c, err := NewConnections(nil, clock.RealClock{}).connect(config, types.NamespacedName{Namespace: "team", Name: "c"})
 		if err != nil {
 			t.Fatal(err)
 		}

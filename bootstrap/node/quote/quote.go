@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package quote writes strings that somebody else chose into the languages of a host, so that they arrive as what they
+// Package quote writes strings of users into the languages of a host, so that they arrive as what they
 // are and never as code. There is one function for each language; package node calls them wherever a value of a spec
 // ends in a script, a unit, a configuration or an environment file. YAML and JSON are written by their encoders.
 package quote

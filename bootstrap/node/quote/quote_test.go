@@ -97,7 +97,7 @@ func TestTOML(t *testing.T) {
 	}
 }
 
-// TestSystemd writes what systemd's manual says; package render has systemd itself read what is in a unit.
+// TestSystemd writes what systemd's manual documents; package render has systemd itself read what is in a unit.
 func TestSystemd(t *testing.T) {
 	t.Parallel()
 	for s, want := range map[string]string{

@@ -52,7 +52,7 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/xml;charset=UTF-8")
-	_, _ = w.Write(body) // the client may be gone
+	_, _ = w.Write(body) // the client may have closed the connection
 }
 
 // fault returns the fault of a call.
@@ -197,5 +197,5 @@ func (c *Cloud) fail(w http.ResponseWriter, action string, err error) {
 		Message   string   `xml:"Errors>Error>Message"`
 		RequestID string   `xml:"RequestID"`
 	}{Code: answer.code, Message: answer.message, RequestID: fmt.Sprintf("request-%d", id)}
-	_ = xml.NewEncoder(w).Encode(body) // the client may be gone
+	_ = xml.NewEncoder(w).Encode(body) // the client may have closed the connection
 }

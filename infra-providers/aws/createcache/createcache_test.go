@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"drover.io/infra-providers/aws/createcache"
 	"drover.io/infra-providers/driver"
@@ -44,9 +45,9 @@ func TestCache(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			now := time.Unix(0, 0)
-			c := createcache.New(func() time.Time { return now })
-			test.steps(c, func(d time.Duration) { now = now.Add(d) })
+			clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
+			c := createcache.New(clock)
+			test.steps(c, func(d time.Duration) { clock.SetTime(clock.Now().Add(d)) })
 			var got state
 			_, got.ByUID = c.Instance(byUID)
 			_, got.ByID = c.Instance(byID)
@@ -61,10 +62,10 @@ func TestCache(t *testing.T) {
 
 func TestAddMismatchReturnsItsDuration(t *testing.T) {
 	t.Parallel()
-	now := time.Unix(0, 0)
-	c := createcache.New(func() time.Time { return now })
+	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
+	c := createcache.New(clock)
 	first := c.AddMismatch("u")
-	now = now.Add(time.Minute)
+	clock.SetTime(clock.Now().Add(time.Minute))
 	c.AddUnanswered("other", "")
 	again := c.AddMismatch("u")
 	c.AddCreated(driver.Instance{Identity: driver.Identity{UID: "u"}})

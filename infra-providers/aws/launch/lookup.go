@@ -10,20 +10,24 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"k8s.io/utils/clock"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/runtime/expiring"
 )
 
 // cacheTTL is how long an answer is cached: long enough for a burst of machines, short enough for a new image or subnet
 // to be found soon.
 const cacheTTL = time.Minute
+
+// maxAnswers bounds the cached answers of an account.
+const maxAnswers = 1000
 
 var (
 	errNoImage = errors.New("no available image of these owners matches")
@@ -40,21 +44,15 @@ type API interface {
 
 // Lookup finds things by their filters.
 type Lookup struct {
-	api API
-	now func() time.Time
-
-	mu      sync.Mutex
-	answers map[string]answer
-}
-
-type answer struct {
-	value any
-	until time.Time
+	api     API
+	answers expiring.Map[string, any]
 }
 
 // NewLookup returns a Lookup with an empty cache.
-func NewLookup(api API, now func() time.Time) *Lookup {
-	return &Lookup{api: api, now: now, answers: map[string]answer{}}
+func NewLookup(api API, clock clock.PassiveClock) *Lookup {
+	l := &Lookup{api: api}
+	l.answers.Clock, l.answers.TTL, l.answers.Max = clock, cacheTTL, maxAnswers
+	return l
 }
 
 // Image returns the image of a spec: by its ID, or the newest one that matches. An ID that does not exist is EC2's
@@ -139,32 +137,21 @@ func (l *Lookup) securityGroups(ctx context.Context, filters []types.Filter) ([]
 }
 
 // cached returns the cached answer of a query, or reads it and caches it if that succeeds. Two callers may read at the
-// same time: no lock is held during the call.
+// same time.
 func cached[T any](l *Lookup, kind string, query any, read func() (T, error)) (T, error) {
 	text, err := json.Marshal(query)
 	if err != nil {
 		return *new(T), err
 	}
 	key := kind + string(text)
-	l.mu.Lock()
-	known, ok := l.answers[key]
-	l.mu.Unlock()
-	if ok && l.now().Before(known.until) {
-		return known.value.(T), nil
+	if known, ok := l.answers.Get(key); ok {
+		return known.(T), nil
 	}
 	value, err := read()
-	if err != nil {
-		return value, err
+	if err == nil {
+		l.answers.Set(key, value)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for other, expired := range l.answers {
-		if !l.now().Before(expired.until) {
-			delete(l.answers, other)
-		}
-	}
-	l.answers[key] = answer{value: value, until: l.now().Add(cacheTTL)}
-	return value, nil
+	return value, err
 }
 
 func toFilters(from []infrav1.AWSFilter) (to []types.Filter) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"drover.io/infra-providers/internal/provider"
 	"drover.io/infra-providers/qemu"
@@ -56,6 +57,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	places.ImageLimits.Bytes = size.Value()
+	places.Logger = ctrl.Log
 	machines, err := host.Open(places)
 	if err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// retag follows a Cluster that moved and has another UID, as the collection of orphans must.
+// retag writes the UID of a Cluster that moved into the tags.
 func retag[C any](t *testing.T, world World[C]) {
 	tagger, ok := world.Driver.(driver.Tagger)
 	if !ok {
@@ -50,17 +50,17 @@ func retag[C any](t *testing.T, world World[C]) {
 	wantOne(t, world, moved)
 }
 
-// restart asks for the reset of an instance that hangs, and of what is not there or not this machine's.
+// restart restarts an instance, and one that does not exist or is not this machine's.
 func restart[C any](t *testing.T, world World[C]) {
 	restarter := restarterOf(t, world)
 	id := identity(1)
 	if err := restarter.Restart(t.Context(), id); !driver.IsNotFound(err) {
 		t.Errorf("restarting what does not exist: got %v, want a NotFoundError", err)
 	}
-	made := create(t, world, id)
+	created := create(t, world, id)
 	wantRunning(t, world, id)
 	left := leftovers(world)
-	byProvider := driver.Identity{Name: id.Name, Owner: id.Owner, ProviderID: made.ProviderID}
+	byProvider := driver.Identity{Name: id.Name, Owner: id.Owner, ProviderID: created.ProviderID}
 	for by, ask := range map[string]driver.Identity{"UID": id, "provider ID alone": byProvider} {
 		wantRestarted(t, world, restarter, ask, by)
 	}
@@ -69,8 +69,8 @@ func restart[C any](t *testing.T, world World[C]) {
 	}
 	otherName, otherUID, otherCluster := id, id, id
 	otherName.Name = "somebody-else"
-	otherUID.UID, otherUID.ProviderID = uid(1, 9), made.ProviderID
-	otherCluster.Owner.Name, otherCluster.ProviderID = "away", made.ProviderID
+	otherUID.UID, otherUID.ProviderID = uid(1, 9), created.ProviderID
+	otherCluster.Owner.Name, otherCluster.ProviderID = "away", created.ProviderID
 	for who, ask := range map[string]driver.Identity{"another name": otherName, "another UID": otherUID, "another cluster": otherCluster} {
 		if err := restarter.Restart(t.Context(), ask); !driver.IsNotOwned(err) {
 			t.Errorf("restarting under %s: got %v, want a NotOwnedError", who, err)
@@ -85,7 +85,7 @@ func restart[C any](t *testing.T, world World[C]) {
 		t.Errorf("restarted %d times after refusals, want 2", world.Restarts())
 	}
 	wantRunning(t, world, id)
-	if diff := same(made, wantOne(t, world, id)); diff != "" {
+	if diff := same(created, wantOne(t, world, id)); diff != "" {
 		t.Errorf("the restart changed the instance (-before +after):\n%s", diff)
 	}
 	if diff := cmp.Diff(left, leftovers(world)); diff != "" {
@@ -96,7 +96,7 @@ func restart[C any](t *testing.T, world World[C]) {
 func restartStopped[C any](t *testing.T, world World[C]) {
 	restarter := restarterOf(t, world)
 	if world.Stop == nil {
-		t.Skip("nobody can stop an instance of this cloud")
+		t.Skip("instances of this cloud cannot be stopped")
 	}
 	id := identity(1)
 	id.ProviderID = create(t, world, id).ProviderID
@@ -122,7 +122,7 @@ func restarterOf[C any](t *testing.T, world World[C]) driver.Restarter {
 	return restarter
 }
 
-// wantRestarted asks until the cloud takes it: it may be busy with the restart before.
+// wantRestarted restarts until the cloud accepts it: it may be busy with the restart before.
 func wantRestarted[C any](t *testing.T, world World[C], restarter driver.Restarter, id driver.Identity, by string) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; {

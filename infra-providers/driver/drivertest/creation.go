@@ -16,22 +16,22 @@ import (
 
 func createAndRead[C any](t *testing.T, world World[C]) {
 	id := identity(1)
-	made := create(t, world, id)
-	if made.ProviderID == "" || made.ID == "" {
-		t.Fatalf("instance has no ProviderID or ID: %+v", made)
+	created := create(t, world, id)
+	if created.ProviderID == "" || created.ID == "" {
+		t.Fatalf("instance has no ProviderID or ID: %+v", created)
 	}
-	if path := made.ProviderID[strings.LastIndex(made.ProviderID, "/")+1:]; path == "" {
-		t.Errorf("provider ID %q has an empty last segment", made.ProviderID)
+	if path := created.ProviderID[strings.LastIndex(created.ProviderID, "/")+1:]; path == "" {
+		t.Errorf("provider ID %q has an empty last segment", created.ProviderID)
 	}
-	if made.State != driver.Pending && made.State != driver.Running {
-		t.Errorf("a new instance is %s", made.State)
+	if created.State != driver.Pending && created.State != driver.Running {
+		t.Errorf("a new instance is %s", created.State)
 	}
-	if made.Created.IsZero() {
+	if created.Created.IsZero() {
 		t.Error("instance has no creation time")
 	}
 	want := id
-	want.ProviderID = made.ProviderID
-	if diff := cmp.Diff(want, made.Identity); diff != "" {
+	want.ProviderID = created.ProviderID
+	if diff := cmp.Diff(want, created.Identity); diff != "" {
 		t.Errorf("identity from the tags (-want +got):\n%s", diff)
 	}
 	for at, ask := range map[string]driver.Identity{"UID": id, "UID and provider ID": want} {
@@ -39,11 +39,11 @@ func createAndRead[C any](t *testing.T, world World[C]) {
 		if err != nil {
 			t.Fatalf("reading by %s: %v", at, err)
 		}
-		if diff := same(made, got); diff != "" {
+		if diff := same(created, got); diff != "" {
 			t.Errorf("reading by %s (-created +read):\n%s", at, diff)
 		}
 	}
-	if diff := same(made, wantOne(t, world, id)); diff != "" {
+	if diff := same(created, wantOne(t, world, id)); diff != "" {
 		t.Errorf("listing (-created +listed):\n%s", diff)
 	}
 }
@@ -106,14 +106,14 @@ func createInvalid[C any](t *testing.T, world World[C]) {
 		}
 	}
 	if err := world.Driver.Delete(t.Context(), identity(1)); err != nil {
-		t.Errorf("deleting what was never made: %v", err)
+		t.Errorf("deleting what was never created: %v", err)
 	}
 	wantNothing(t, world)
 }
 
 func createInterrupted[C any](t *testing.T, world World[C]) {
 	if world.Interrupt == nil {
-		t.Skip("nothing can be half made in this cloud")
+		t.Skip("nothing can be half created in this cloud")
 	}
 	id := identity(1)
 	world.Interrupt()
@@ -132,15 +132,15 @@ func createInterrupted[C any](t *testing.T, world World[C]) {
 
 func createResumed[C any](t *testing.T, world World[C]) {
 	if world.Interrupt == nil {
-		t.Skip("nothing can be half made in this cloud")
+		t.Skip("nothing can be half created in this cloud")
 	}
 	id := identity(1)
 	world.Interrupt()
 	if _, err := world.Driver.Create(t.Context(), request(world, id)); err == nil {
 		t.Fatal("the interrupted creation succeeded")
 	}
-	made := create(t, world, id)
-	id.ProviderID = made.ProviderID
+	created := create(t, world, id)
+	id.ProviderID = created.ProviderID
 	if err := world.Driver.Delete(t.Context(), id); err != nil {
 		t.Fatalf("deleting: %v", err)
 	}
@@ -166,11 +166,11 @@ func createOther[C any](t *testing.T, world World[C]) {
 		}
 		other := world
 		other.Config = *world.Other
-		made := create(t, other, id)
-		if diff := same(made, create(t, other, id)); diff != "" {
+		created := create(t, other, id)
+		if diff := same(created, create(t, other, id)); diff != "" {
 			t.Errorf("another instance (-first +again):\n%s", diff)
 		}
-		if diff := same(made, wantOne(t, world, id)); diff != "" {
+		if diff := same(created, wantOne(t, world, id)); diff != "" {
 			t.Errorf("listing (-created +listed):\n%s", diff)
 		}
 		if err := world.Driver.Delete(t.Context(), id); err != nil {
@@ -181,11 +181,11 @@ func createOther[C any](t *testing.T, world World[C]) {
 	}
 }
 
-// adopt finds an instance after a restore that lost its UID, in the installation that it was made by and in no other.
+// adopt finds an instance after a restore that lost its UID, in the installation that it was created by and in no other.
 func adopt[C any](t *testing.T, world World[C]) {
 	id := identity(1)
-	made := create(t, world, id)
-	lost := driver.Identity{Name: id.Name, Owner: id.Owner, ProviderID: made.ProviderID}
+	created := create(t, world, id)
+	lost := driver.Identity{Name: id.Name, Owner: id.Owner, ProviderID: created.ProviderID}
 	elsewhere := lost
 	elsewhere.Owner.UID = uid(2, 7)
 	if _, err := world.Driver.Get(t.Context(), elsewhere); !driver.IsNotOwned(err) {

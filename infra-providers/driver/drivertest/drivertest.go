@@ -5,9 +5,9 @@
 // with a function that returns a fresh cloud of its own, real or simulated; every rule of
 // docs/contracts/driver.md is one subtest.
 //
-// The suite speaks to the driver only. What a cloud can do besides (lose an answer, refuse a call, count
-// what is left) it offers as functions of its World; a rule whose function is missing is not tested, so
-// a driver with a simulated cloud should offer them all.
+// The suite uses the driver only. What else a rule needs of a cloud (lose an answer, refuse a call, count what is left)
+// is a function of its World; a rule whose function is nil is not tested, so the test of a driver with a simulated cloud
+// should have them all.
 package drivertest
 
 import (
@@ -26,36 +26,38 @@ type World[C any] struct {
 	// Other is a configuration that the cloud accepts too, in another zone or of another type as far as it
 	// has such; nil where there is no choice.
 	Other *C
-	// Invalid are configurations that only the cloud itself can refuse, by what is wrong with them.
+	// Invalid are configurations that only the cloud itself can refuse, by the cause.
 	Invalid map[string]C
-	// NoImage are those whose image does not exist or is not the only one, by what is wrong with them.
+	// NoImage are those whose image does not exist or is not the only one, by the cause.
 	NoImage map[string]C
 
-	// Reconnect returns a driver as another process would have, without anything remembered.
+	// Reconnect returns a driver as another process would have, without any memory of earlier calls.
 	Reconnect func() driver.Driver[C]
 	// Lose makes the next call that changes something take effect and its answer get lost.
 	Lose func()
 	// Refuse makes the next call fail in the cloud's own way.
 	Refuse map[Refusal]func()
-	// Interrupt makes the next Create fail after its first secondary resource was made.
+	// Interrupt makes the next Create fail after its first secondary resource was created.
 	Interrupt func()
 	// Hide makes the next instance that is created missing from lists for a while.
 	Hide func()
-	// Attach attaches a disk of somebody else to an instance that runs, as a CSI driver does, and returns a
-	// function that reports whether the disk is still there and then removes it.
-	Attach func(made driver.Instance) func() bool
-	// Untag takes tags off an instance and off everything that was made beside it, as somebody who tidies up would,
-	// and returns a function that reports whether all of it is still there and then removes it.
-	Untag func(made driver.Instance, keys ...string) func() bool
+	// Attach attaches a disk of another owner to an instance that runs, as a CSI driver does, and returns a
+	// function that reports whether the disk still exists and then removes it.
+	Attach func(created driver.Instance) func() bool
+	// Untag removes tags from an instance and from everything that was created beside it, as another client of the cloud
+	// would, and returns a function that reports whether all of it still exists and then removes it.
+	Untag func(created driver.Instance, keys ...string) func() bool
 	// UniqueNames is true for a cloud where only one instance can have a name, so that a second machine of the same
 	// name waits.
 	UniqueNames bool
-	// ImageOf returns the ID of the image that an instance was made from.
+	// ImageOf returns the ID of the image that an instance was created from.
 	ImageOf func(driver.Instance) string
-	// Stop stops every instance as somebody with access to the cloud would.
+	// Stop stops every instance, as another client of the cloud would.
 	Stop func()
 	// Restarts counts how often instances were restarted.
 	Restarts func() int
+	// Changes counts the requests of drivers that change something in the cloud.
+	Changes func() int
 	// Leftovers names everything of ours that exists in the cloud, instances included.
 	Leftovers func() []string
 }
@@ -80,34 +82,37 @@ const (
 func Run[C any](t *testing.T, open func(t *testing.T) World[C]) {
 	rules := map[string]func(*testing.T, World[C]){
 		"creates an instance that reads back the same":            createAndRead[C],
-		"creates once however often it is asked":                  createRepeatedly[C],
+		"creates once however often it is called":                 createRepeatedly[C],
 		"creates once when callers race":                          createConcurrently[C],
 		"creates once when the answer was lost":                   createLost[C],
-		"refuses what the cloud cannot do as invalid":             createInvalid[C],
+		"returns InvalidConfiguration for what the cloud refuses": createInvalid[C],
 		"cleans up a creation that failed half-way":               createInterrupted[C],
 		"finishes a creation that failed half-way":                createResumed[C],
 		"finds an instance by its provider ID alone":              adopt[C],
-		"says not found only when there is nothing":               missing[C],
-		"leaves alone what belongs to another machine or cluster": foreign[C],
-		"deletes everything, and may be asked again":              deleteTwice[C],
+		"returns NotFound only when there is no instance":         missing[C],
+		"touches nothing of another machine or cluster":           foreign[C],
+		"deletes everything, and may be called again":             deleteTwice[C],
 		"deletes once when the answer was lost":                   deleteLost[C],
-		"deletes no disk that somebody else attached":             deleteSparing[C],
+		"deletes no disk that others attached":                    deleteSparing[C],
 		"lists what an owner has, over all pages":                 list[C],
 		"lists again from the start after a caller stopped early": listBreak[C],
 		"reads by identity what a list does not show yet":         hidden[C],
 		"stops when the context ends":                             cancelled[C],
-		"tells refusals apart and never takes one for absence":    refusals[C],
-		"tells quota from capacity":                               shortages[C],
-		"moves what it made to another owner of the same name":    retag[C],
+		"returns the kind of each refusal, and never NotFound":    refusals[C],
+		"distinguishes quota and capacity":                        shortages[C],
+		"moves what it created to another owner of the same name": retag[C],
 		"restarts what runs and nothing else":                     restart[C],
-		"never starts what somebody stopped":                      restartStopped[C],
+		"never starts what was stopped":                           restartStopped[C],
 		"creates one of another kind after a definite refusal":    createOther[C],
 		"finds the image that a creation takes":                   findImage[C],
-		"says that there is no image only when there is none":     missImage[C],
+		"returns that there is no image only when there is none":  missImage[C],
 		"touches nothing without tags":                            untagged[C],
 		"names the account that its credentials lead to":          accountID[C],
+		"reads without changing anything":                         readOnly[C],
+		"finishes an instance in steps, whoever takes them":       provision[C],
+		"takes no step of what is finished, stopped or deleted":   provisionNothing[C],
 	}
-	maps.Copy(rules, besides[C]())
+	maps.Copy(rules, otherMachineRules[C]())
 	for name, rule := range rules {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -131,11 +136,11 @@ func request[C any](world World[C], id driver.Identity) driver.Request[C] {
 
 func create[C any](t *testing.T, world World[C], id driver.Identity) driver.Instance {
 	t.Helper()
-	made, err := world.Driver.Create(t.Context(), request(world, id))
+	created, err := world.Driver.Create(t.Context(), request(world, id))
 	if err != nil {
 		t.Fatalf("creating %s: %v", id.Name, err)
 	}
-	return made
+	return created
 }
 
 func all[C any](ctx context.Context, from driver.Driver[C], owner driver.Owner) ([]driver.Instance, error) {

@@ -15,7 +15,7 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// patience bounds the wait for a cloud to forget an instance.
+// patience bounds the wait for a cloud to start or remove an instance.
 const patience = 4 * time.Minute
 
 func uid(kind, n int) types.UID {
@@ -37,13 +37,34 @@ func wantOne[C any](t *testing.T, world World[C], id driver.Identity) driver.Ins
 	return found[0]
 }
 
-// wantRunning waits until the instance runs.
+// proceed takes the step that is due, as the generic reconciler does: Delete for what is being deleted, Provision for all
+// else.
+func proceed[C any](t *testing.T, world World[C], id driver.Identity, found driver.Instance) error {
+	t.Helper()
+	switch {
+	case !found.StepDue:
+		return nil
+	case found.State == driver.Stopping:
+		return world.Driver.Delete(t.Context(), id)
+	}
+	provisioner, able := world.Driver.(driver.Provisioner)
+	if !able {
+		t.Fatalf("a step of %+v is due and the driver is no Provisioner", found)
+	}
+	_, err := provisioner.Provision(t.Context(), id)
+	return err
+}
+
+// wantRunning waits until the instance runs and no step is due.
 func wantRunning[C any](t *testing.T, world World[C], id driver.Identity) driver.Instance {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; {
 		found, err := world.Driver.Get(t.Context(), id)
-		if err == nil && found.State == driver.Running {
+		if err == nil && found.State == driver.Running && !found.StepDue {
 			return found
+		}
+		if err == nil {
+			err = proceed(t, world, id, found)
 		}
 		if err != nil || time.Now().After(deadline) {
 			t.Fatalf("the instance is %q and %v, want it to be %s", found.State, err, driver.Running)
@@ -62,7 +83,7 @@ func wantNothing[C any](t *testing.T, world World[C]) {
 	}
 }
 
-// wantGone waits until a read says that the instance is gone.
+// wantGone waits until a read proves that the instance does not exist any more.
 func wantGone[C any](t *testing.T, world World[C], id driver.Identity) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; {
@@ -73,7 +94,7 @@ func wantGone[C any](t *testing.T, world World[C], id driver.Identity) {
 		if err != nil {
 			t.Fatalf("reading a deleted instance: %v", err)
 		}
-		if instance.State != driver.Stopping { // a cloud may give a deletion up, and is asked again then
+		if instance.State != driver.Stopping || instance.StepDue { // a cloud may lose a deletion, which is repeated then
 			if err := world.Driver.Delete(t.Context(), id); err != nil {
 				t.Fatalf("deleting what is %s again: %v", instance.State, err)
 			}
@@ -92,18 +113,19 @@ func leftovers[C any](world World[C]) []string {
 	return slices.Sorted(slices.Values(world.Leftovers()))
 }
 
-// same compares two readings of one instance, the earlier first. Its state and what follows from that may
-// move on, and a cloud that chooses the zone by itself may do so later.
+// same compares two readings of one instance, the earlier first. Its state and what follows from that may change, and a
+// cloud that chooses the zone by itself may do so later.
 func same(a, b driver.Instance) string {
 	if a.FailureDomain == "" {
 		b.FailureDomain = ""
 	}
-	return cmp.Diff(steady(a), steady(b))
+	return cmp.Diff(stableParts(a), stableParts(b))
 }
 
-// steady is what of an instance does not move on.
-func steady(instance driver.Instance) driver.Instance {
+// stableParts is what of an instance does not change while it starts, runs and stops.
+func stableParts(instance driver.Instance) driver.Instance {
 	instance.State, instance.PollAfter, instance.Message, instance.Guest, instance.Addresses, instance.Reported = "", 0, "", nil, nil, nil
+	instance.StepDue = false
 	instance.Created = instance.Created.UTC()
 	return instance
 }

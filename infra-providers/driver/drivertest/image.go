@@ -25,10 +25,10 @@ func findImage[C any](t *testing.T, world World[C]) {
 		t.Errorf("architecture %q is none of Kubernetes' words %q", want.Architecture, words[1:])
 	}
 	wantNothing(t, world)
-	made := create(t, world, identity(1))
+	created := create(t, world, identity(1))
 	if world.ImageOf != nil {
-		if got := world.ImageOf(made); got != want.ID {
-			t.Errorf("the instance was made from image %q, found was %q", got, want.ID)
+		if got := world.ImageOf(created); got != want.ID {
+			t.Errorf("the instance was created from image %q, found was %q", got, want.ID)
 		}
 	}
 	if world.Reconnect != nil {
@@ -45,7 +45,7 @@ func findImage[C any](t *testing.T, world World[C]) {
 func missImage[C any](t *testing.T, world World[C]) {
 	finder := imageFinder(t, world.Driver)
 	if _, err := world.Driver.Get(t.Context(), identity(1)); !driver.IsNotFound(err) { // where one logs in first
-		t.Fatalf("reading what was never made: %v", err)
+		t.Fatalf("reading what was never created: %v", err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -23,7 +23,7 @@ func (c *Cloud) Remains(ctx context.Context, owner driver.Owner) iter.Seq2[drive
 		err := c.call(ctx, Call{Operation: "list"}, func() error {
 			for uid, left := range c.disks {
 				if owner.UID == "" || left.owner.Owner.UID == owner.UID {
-					all = append(all, driver.Remain{Kind: "disk", ID: string(uid), Identity: left.owner, Created: left.born})
+					all = append(all, driver.Remain{Kind: "disk", ID: string(uid), Identity: left.owner, Created: left.created})
 				}
 			}
 			return nil
@@ -67,11 +67,11 @@ func (c *Cloud) FindImage(ctx context.Context, config Config) (found driver.Imag
 	return found, err
 }
 
-// image is the look-up of a creation, which is no call of its own. What was made needs none any more.
+// image is the look-up of a creation, which is no call of its own. An instance that exists needs none any more.
 func (c *Cloud) image(req driver.Request[Config]) (driver.Image, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.asked(Call{Identity: req.Identity, Config: req.Config}) != nil {
+	if c.findCreated(Call{Identity: req.Identity, Config: req.Config}) != nil {
 		return driver.Image{}, nil
 	}
 	return c.imageOf(req.Config)
@@ -91,6 +91,27 @@ func (c *Cloud) Notify(changed func(driver.Identity)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.changed = changed
+}
+
+// Provision implements driver.Provisioner.
+func (c *Cloud) Provision(ctx context.Context, id driver.Identity) (found driver.Instance, err error) {
+	err = c.call(ctx, Call{Operation: "provision", Identity: id}, func() error {
+		known := c.find(id)
+		if known == nil {
+			return &driver.NotFoundError{What: "instance of " + id.Name}
+		}
+		if err := id.Check(known.instance.Identity); err != nil {
+			return err
+		}
+		if known.instance.State == driver.Pending && known.instance.StepDue {
+			known.provisions--
+			c.provisioned++
+			known.instance.StepDue = false
+		}
+		found = known.instance
+		return nil
+	})
+	return found, err
 }
 
 // Tag implements driver.Tagger.

@@ -6,10 +6,10 @@
 // refuse it, or let it happen and lose the answer.
 //
 // It promises no more than a cloud has to: a creation is idempotent for one identity and one configuration,
-// as under a token that covers the whole request. Who asks for the same identity with another configuration
-// gets another instance, and the census tells.
+// as under a token that covers the whole request. A creation of the same identity with another configuration makes
+// another instance, which a Snapshot shows.
 //
-// It owns no policy and is for tests: of the generic reconcilers, of the conformance suite itself, and of
+// It has no policy and is for tests: of the generic reconcilers, of the conformance suite itself, and of
 // whatever else is built on the driver seam.
 package fake
 
@@ -40,7 +40,7 @@ type Config struct {
 
 // Call is one call of the cloud's API, as a Faults function sees it.
 type Call struct {
-	// Operation is create, disk, get, delete, restart, tag, list, image or account. A disk is made inside create, before
+	// Operation is create, disk, get, delete, provision, restart, tag, list, image or account. A disk is made inside create, before
 	// the instance.
 	Operation string
 	Identity  driver.Identity
@@ -52,20 +52,23 @@ type Call struct {
 type Fault struct {
 	// Err is returned to the caller; nil means that nothing goes wrong.
 	Err error
-	// Lost lets the call take effect first.
+	// Lost is true when the call takes effect and its answer is lost.
 	Lost bool
 }
 
-// ErrLost is a handy cause for a Fault whose answer was lost.
+// ErrLost is a cause for a Fault whose answer was lost.
 var ErrLost = errors.New("connection reset by peer")
 
-// Options are the habits of the cloud.
+// Options are the settings of the cloud.
 type Options struct {
-	// Faults is asked at every call; nil means none.
+	// Faults is called at every call; nil means none.
 	Faults func(Call) Fault
 	// BootReads is how many reads an instance stays Pending for, DeleteReads how long it stays Stopping.
 	BootReads, DeleteReads int
-	// DisksStay leaves the disk of an instance that ends, until it is asked for its deletion once more.
+	// Steps is how many calls of Provision an instance needs before it starts, and how many of Delete before it stops;
+	// zero for a cloud that does both in one go.
+	Steps int
+	// DisksStay keeps the disk of an instance that was deleted until Delete is called once more.
 	DisksStay bool
 	// ListLag is how many lists a new instance is missing from.
 	ListLag int
@@ -87,30 +90,35 @@ type Cloud struct {
 	// images are the images there are, by name.
 	images  map[string]driver.Image
 	changed func(driver.Identity)
-	// hide is for how many lists the next instance is missing.
+	// hide is how many lists the next instance is missing from.
 	hide int
-	// counts by operation what was asked of the cloud.
+	// counts has the number of calls by operation.
 	counts map[string]int
+	// provisioned counts the steps that were taken.
+	provisioned int
 	// restarts counts by instance how often it was restarted.
 	restarts map[types.UID]int
 }
 
 // disk is made for an instance, in its zone.
 type disk struct {
-	owner driver.Identity
-	zone  string
-	born  time.Time
+	owner   driver.Identity
+	zone    string
+	created time.Time
 }
 
 type server struct {
 	instance driver.Instance
 	config   Config
 	image    string
-	boot     int
-	stop     int
-	hidden   int
-	gone     bool
-	userData []byte
+	// bootReads and deleteReads are how many reads are left until the instance runs, or does not exist any more.
+	bootReads, deleteReads int
+	// provisions and deletes are how many steps are left.
+	provisions, deletes int
+	// hiddenLists is how many more lists do not show the instance.
+	hiddenLists int
+	removed     bool
+	userData    []byte
 }
 
 var (
@@ -118,6 +126,7 @@ var (
 	_ driver.Sizer[Config]       = (*Cloud)(nil)
 	_ driver.ImageFinder[Config] = (*Cloud)(nil)
 	_ driver.Notifier            = (*Cloud)(nil)
+	_ driver.Provisioner         = (*Cloud)(nil)
 	_ driver.Remainder           = (*Cloud)(nil)
 	_ driver.Tagger              = (*Cloud)(nil)
 	_ driver.Restarter           = (*Cloud)(nil)
@@ -153,8 +162,8 @@ func (c *Cloud) call(ctx context.Context, call Call, act func() error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.counts[call.Operation]++
-	if short := driver.IsInsufficientCapacity(fault.Err) || driver.IsQuotaExceeded(fault.Err); short && c.asked(call) != nil {
-		fault = Fault{} // what was made needs no more room
+	if short := driver.IsInsufficientCapacity(fault.Err) || driver.IsQuotaExceeded(fault.Err); short && c.findCreated(call) != nil {
+		fault = Fault{} // what exists needs no more room
 	}
 	if fault.Err != nil && !fault.Lost {
 		return fault.Err
@@ -174,37 +183,37 @@ func (c *Cloud) Create(ctx context.Context, req driver.Request[Config]) (driver.
 	if err != nil {
 		return driver.Instance{}, err
 	}
-	if err := c.call(ctx, Call{"disk", req.Identity, req.Config}, func() error { return c.format(req) }); err != nil {
+	if err := c.call(ctx, Call{"disk", req.Identity, req.Config}, func() error { return c.createDisk(req) }); err != nil {
 		return driver.Instance{}, err
 	}
-	var made driver.Instance
+	var created driver.Instance
 	err = c.call(ctx, Call{"create", req.Identity, req.Config}, func() error {
-		known := c.asked(Call{Identity: req.Identity, Config: req.Config})
+		known := c.findCreated(Call{Identity: req.Identity, Config: req.Config})
 		if known == nil {
-			known = c.boot(req, image)
+			known = c.createServer(req, image)
 		}
-		made = known.instance
-		return req.Identity.Check(made.Identity)
+		created = known.instance
+		return req.Identity.Check(created.Identity)
 	})
 	if err != nil {
 		return driver.Instance{}, err
 	}
-	return made, nil
+	return created, nil
 }
 
-// format makes the disk, again where an earlier attempt left it in another zone.
-func (c *Cloud) format(req driver.Request[Config]) error {
+// createDisk makes the disk, again where an earlier attempt created it in another zone.
+func (c *Cloud) createDisk(req driver.Request[Config]) error {
 	if known, ok := c.disks[req.Identity.UID]; ok {
 		if err := req.Identity.Check(known.owner); err != nil || known.zone == req.Config.Zone {
 			return err
 		}
 	}
-	c.disks[req.Identity.UID] = disk{owner: req.Identity, zone: req.Config.Zone, born: c.options.Now()}
+	c.disks[req.Identity.UID] = disk{owner: req.Identity, zone: req.Config.Zone, created: c.options.Now()}
 	return nil
 }
 
-// asked returns the instance that the same creation made before.
-func (c *Cloud) asked(creation Call) *server {
+// findCreated returns the instance that the same creation made before.
+func (c *Cloud) findCreated(creation Call) *server {
 	for _, known := range c.servers {
 		if known.instance.Identity.UID == creation.Identity.UID && known.config == creation.Config {
 			return known
@@ -213,12 +222,12 @@ func (c *Cloud) asked(creation Call) *server {
 	return nil
 }
 
-func (c *Cloud) boot(req driver.Request[Config], image driver.Image) *server {
+func (c *Cloud) createServer(req driver.Request[Config], image driver.Image) *server {
 	c.serial++
 	id := fmt.Sprintf("i-%06d", c.serial)
 	identity := req.Identity
 	identity.ProviderID = fmt.Sprintf("fake:///%s/%s", req.Config.Zone, id)
-	made := &server{
+	created := &server{
 		instance: driver.Instance{
 			ID:            id,
 			ProviderID:    identity.ProviderID,
@@ -228,19 +237,21 @@ func (c *Cloud) boot(req driver.Request[Config], image driver.Image) *server {
 			FailureDomain: req.Config.Zone,
 			Created:       c.options.Now(),
 		},
-		config:   req.Config,
-		image:    image.ID,
-		boot:     c.options.BootReads,
-		stop:     c.options.DeleteReads,
-		hidden:   max(c.options.ListLag, c.hide),
-		userData: slices.Clone(req.UserData),
+		config:      req.Config,
+		image:       image.ID,
+		bootReads:   c.options.BootReads,
+		deleteReads: c.options.DeleteReads,
+		provisions:  c.options.Steps,
+		deletes:     max(c.options.Steps, 1),
+		hiddenLists: max(c.options.ListLag, c.hide),
+		userData:    slices.Clone(req.UserData),
 	}
-	if made.boot > 0 {
-		made.instance.State, made.instance.PollAfter = driver.Pending, time.Millisecond
+	if created.bootReads > 0 || created.provisions > 0 {
+		created.instance.State, created.instance.PollAfter = driver.Pending, time.Millisecond
 	}
 	c.hide = 0
-	c.servers = append(c.servers, made)
-	return made
+	c.servers = append(c.servers, created)
+	return created
 }
 
 // Get implements driver.Driver.
@@ -251,7 +262,7 @@ func (c *Cloud) Get(ctx context.Context, id driver.Identity) (driver.Instance, e
 		if known == nil {
 			return &driver.NotFoundError{What: "instance of " + id.Name}
 		}
-		if c.age(known); known.gone {
+		if c.advance(known); known.removed {
 			return &driver.NotFoundError{What: "instance of " + id.Name}
 		}
 		found = known.instance
@@ -276,9 +287,12 @@ func (c *Cloud) Delete(ctx context.Context, id driver.Identity) error {
 		if err := id.Check(known.instance.Identity); err != nil {
 			return err
 		}
-		known.instance.State, known.instance.PollAfter = driver.Stopping, time.Millisecond
-		if known.stop == 0 {
-			c.forget(known)
+		if known.instance.State != driver.Stopping || known.instance.StepDue {
+			known.deletes--
+		}
+		known.instance.State, known.instance.StepDue, known.instance.PollAfter = driver.Stopping, false, time.Millisecond
+		if known.deletes <= 0 && known.deleteReads == 0 {
+			c.remove(known)
 		}
 		return nil
 	})
@@ -313,12 +327,11 @@ func (c *Cloud) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.I
 func (c *Cloud) visible(owner driver.Owner) []driver.Instance {
 	var all []driver.Instance
 	for _, known := range slices.Clone(c.servers) {
-		// A list is the passing of time, as a read is.
-		if c.age(known); known.gone {
+		if c.advance(known); known.removed {
 			continue
 		}
-		if known.hidden > 0 {
-			known.hidden--
+		if known.hiddenLists > 0 {
+			known.hiddenLists--
 			continue
 		}
 		if owner.UID == "" || known.instance.Identity.Owner.UID == owner.UID {
@@ -337,22 +350,28 @@ func (c *Cloud) find(id driver.Identity) *server {
 	return nil
 }
 
-// age lets a read be the passing of time.
-func (c *Cloud) age(known *server) {
+// advance makes a read the passing of time: what the cloud accepted goes on. It takes no step that is due.
+func (c *Cloud) advance(known *server) {
 	switch known.instance.State {
 	case driver.Pending:
-		if known.boot--; known.boot <= 0 {
+		if known.instance.StepDue = known.provisions > 0; known.instance.StepDue {
+			return
+		}
+		if known.bootReads--; known.bootReads <= 0 {
 			known.instance.State, known.instance.PollAfter = driver.Running, 0
 		}
 	case driver.Stopping:
-		if known.stop--; known.stop <= 0 {
-			c.forget(known)
+		if known.instance.StepDue = known.deletes > 0; known.instance.StepDue {
+			return
+		}
+		if known.deleteReads--; known.deleteReads <= 0 {
+			c.remove(known)
 		}
 	}
 }
 
-func (c *Cloud) forget(known *server) {
-	known.gone = true
+func (c *Cloud) remove(known *server) {
+	known.removed = true
 	c.servers = slices.DeleteFunc(c.servers, func(s *server) bool { return s == known })
 	if !c.options.DisksStay {
 		delete(c.disks, known.instance.Identity.UID)

@@ -13,8 +13,9 @@ import (
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	habits := map[string]fake.Options{
-		"at once": {},
-		"slowly":  {BootReads: 2, DeleteReads: 3},
+		"at once":  {},
+		"slowly":   {BootReads: 2, DeleteReads: 3},
+		"in steps": {Steps: 3, BootReads: 1, DeleteReads: 1},
 	}
 	for name, options := range habits {
 		t.Run(name, func(t *testing.T) {

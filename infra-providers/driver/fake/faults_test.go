@@ -20,7 +20,7 @@ func TestFaultInjection(t *testing.T) {
 	faulttest.Run(t, func(_ *testing.T, dice *faulttest.Rand) faulttest.World[*infrav1.SimMachine, fake.Config] {
 		now := time.Now()
 		hooks := fake.World(fake.Options{
-			BootReads: 2, DeleteReads: 2, ListLag: 2,
+			BootReads: 2, DeleteReads: 2, ListLag: 2, Steps: 2,
 			Now:    func() time.Time { return now },
 			Faults: func(call fake.Call) fake.Fault { return fault(dice, call) },
 		})

@@ -11,25 +11,25 @@ import (
 	"drover.io/infra-providers/driver/drivertest"
 )
 
-// World returns a fake cloud for the conformance suite: what a hook arms strikes the next call it fits, once,
-// before the fault function of the options is asked.
+// World returns a fake cloud for the conformance suite. What a hook arms is the fault of the next call that it fits,
+// once; all other calls have the fault of the options.
 func World(options Options) drivertest.World[Config] {
 	var armed atomic.Pointer[func(Call) (Fault, bool)]
-	arm := func(strike func(Call) (Fault, bool)) func() {
-		return func() { armed.Store(&strike) }
+	arm := func(fits func(Call) (Fault, bool)) func() {
+		return func() { armed.Store(&fits) }
 	}
-	usual := options.Faults
+	faults := options.Faults
 	options.Faults = func(call Call) Fault {
-		if strike := armed.Load(); strike != nil {
-			if fault, strikes := (*strike)(call); strikes {
+		if fits := armed.Load(); fits != nil {
+			if fault, ok := (*fits)(call); ok {
 				armed.Store(nil)
 				return fault
 			}
 		}
-		if usual == nil {
+		if faults == nil {
 			return Fault{}
 		}
-		return usual(call)
+		return faults(call)
 	}
 	always := func(err error) func() {
 		return arm(func(Call) (Fault, bool) { return Fault{Err: err}, true })
@@ -50,7 +50,9 @@ func World(options Options) drivertest.World[Config] {
 		Invalid: map[string]Config{"unknown type": {InstanceType: "huge", Zone: "zone-a"}},
 		NoImage: map[string]Config{"unknown image": {InstanceType: "small", Zone: "zone-a", Image: "none"}},
 		ImageOf: cloud.ImageOf,
-		Untag:   func(made driver.Instance, keys ...string) func() bool { return cloud.Untag(made.ProviderID, keys...) },
+		Untag: func(created driver.Instance, keys ...string) func() bool {
+			return cloud.Untag(created.ProviderID, keys...)
+		},
 		Lose: arm(func(call Call) (Fault, bool) {
 			if call.Operation != "create" && call.Operation != "delete" {
 				return Fault{}, false
@@ -67,22 +69,23 @@ func World(options Options) drivertest.World[Config] {
 		Interrupt: on("create", Fault{Err: errors.New("internal error")}),
 		Hide:      cloud.HideNext,
 		Stop: func() {
-			for uid := range cloud.Census().Instances {
+			for uid := range cloud.Snapshot().Instances {
 				cloud.Set(uid, func(instance *driver.Instance) { instance.State = driver.Stopped })
 			}
 		},
 		Restarts: func() (count int) {
-			for _, times := range cloud.Census().Restarts {
+			for _, times := range cloud.Snapshot().Restarts {
 				count += times
 			}
 			return count
 		},
+		Changes: cloud.Changes,
 		Leftovers: func() (left []string) {
-			census := cloud.Census()
-			for uid := range census.Instances {
+			snapshot := cloud.Snapshot()
+			for uid := range snapshot.Instances {
 				left = append(left, "instance "+string(uid))
 			}
-			for uid := range census.Disks {
+			for uid := range snapshot.Disks {
 				left = append(left, "disk "+string(uid))
 			}
 			return left

@@ -3,51 +3,45 @@
 
 // Package catalog finds in a Hetzner Cloud project what a machine's spec names: the server type, the image
 // for its architecture, keys, networks, firewalls, placement groups and Primary IPs. It creates nothing
-// but the group that identifies the project. What does not exist is an InvalidConfigurationError that names the field; other errors are the SDK's own.
-// The driver asks it each time it orders a server, because all but server types may change meanwhile.
+// but the group that identifies the project. What does not exist is an InvalidConfigurationError of the field; other
+// errors are the SDK's own. The driver calls it before each creation of a server, because all but server types may change.
 package catalog
 
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/hetznercloud/hcloud-go/v2/hcloud"
+	"k8s.io/utils/clock"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/runtime/expiring"
 )
 
-// freshness is how long a server type is remembered.
-const freshness = 10 * time.Minute
+// typeTTL is how long a server type is cached.
+const typeTTL = 10 * time.Minute
+
+// maxTypes bounds the cached server types. A project has some dozens.
+const maxTypes = 1000
 
 // Catalog finds things in one project.
 type Catalog struct {
 	client *hcloud.Client
-	now    func() time.Time
-
-	mu    sync.Mutex
-	types map[string]seen
+	types  expiring.Map[string, *hcloud.ServerType]
 }
 
-// seen is a server type and when it was read.
-type seen struct {
-	serverType *hcloud.ServerType
-	at         time.Time
-}
-
-// New returns a Catalog of the project that a client speaks to.
-func New(client *hcloud.Client, now func() time.Time) *Catalog {
-	return &Catalog{client: client, now: now, types: map[string]seen{}}
+// New returns a Catalog of the project of a client.
+func New(client *hcloud.Client, clock clock.PassiveClock) *Catalog {
+	c := &Catalog{client: client}
+	c.types.Clock, c.types.TTL, c.types.Max = clock, typeTTL, maxTypes
+	return c
 }
 
 // ServerType finds a server type by its name.
 func (c *Catalog) ServerType(ctx context.Context, name string) (*hcloud.ServerType, error) {
-	c.mu.Lock()
-	known, ok := c.types[name]
-	c.mu.Unlock()
-	if ok && c.now().Sub(known.at) < freshness {
-		return known.serverType, nil
+	if known, ok := c.types.Get(name); ok {
+		return known, nil
 	}
 	found, _, err := c.client.ServerType.GetByName(ctx, name)
 	if err != nil {
@@ -56,9 +50,7 @@ func (c *Catalog) ServerType(ctx context.Context, name string) (*hcloud.ServerTy
 	if found == nil {
 		return nil, invalid("spec.serverType", "the cloud has no server type %q", name)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.types[name] = seen{found, c.now()}
+	c.types.Set(name, found)
 	return found, nil
 }
 

@@ -14,10 +14,10 @@ import (
 	"github.com/hetznercloud/hcloud-go/v2/hcloud"
 )
 
-// spread is the number of servers that a placement group holds.
-const spread = 10
+// groupSize is the maximum number of servers in a placement group.
+const groupSize = 10
 
-// errNoneFree is passing: servers that are deleted make room.
+// errNoneFree is transient: the deletion of a server frees one.
 var errNoneFree = errors.New("all are in use")
 
 // Image finds an image for an architecture: by its ID, by the name of a system image, or as the newest
@@ -52,7 +52,7 @@ func (c *Catalog) imageByID(ctx context.Context, id int64, architecture hcloud.A
 	return found, nil
 }
 
-// newest finds the youngest snapshot that can be used.
+// newest finds the newest snapshot that is available.
 func (c *Catalog) newest(ctx context.Context, selector string, architecture hcloud.Architecture) (*hcloud.Image, error) {
 	found, _, err := c.client.Image.List(ctx, hcloud.ImageListOpts{
 		ListOpts:     hcloud.ListOpts{LabelSelector: selector, PerPage: 1},
@@ -70,7 +70,7 @@ func (c *Catalog) newest(ctx context.Context, selector string, architecture hclo
 	return found[0], nil
 }
 
-// PlacementGroup finds a group by name or ID, or the emptiest of a label selector.
+// PlacementGroup finds a group by name or ID, or the one with the fewest servers of a label selector.
 func (c *Catalog) PlacementGroup(ctx context.Context, name, selector string) (*hcloud.PlacementGroup, error) {
 	if selector == "" {
 		found, err := one(ctx, "spec.placementGroup", name, c.client.PlacementGroup.Get)
@@ -83,7 +83,7 @@ func (c *Catalog) PlacementGroup(ctx context.Context, name, selector string) (*h
 	if err != nil {
 		return nil, fmt.Errorf("reading placement groups of %q: %w", selector, err)
 	}
-	// A selector such as !pool fits the group that identifies the project.
+	// A selector such as !pool matches the group that identifies the project.
 	found = slices.DeleteFunc(found, func(group *hcloud.PlacementGroup) bool { return group.Name == MarkerName })
 	if len(found) == 0 {
 		return nil, invalid("spec.placementGroupSelector", "the project has no placement group of %q", selector)
@@ -91,7 +91,7 @@ func (c *Catalog) PlacementGroup(ctx context.Context, name, selector string) (*h
 	emptiest := slices.MinFunc(found, func(a, b *hcloud.PlacementGroup) int {
 		return cmp.Or(cmp.Compare(len(a.Servers), len(b.Servers)), cmp.Compare(a.ID, b.ID))
 	})
-	if len(emptiest.Servers) >= spread {
+	if len(emptiest.Servers) >= groupSize {
 		return nil, fmt.Errorf("choosing a placement group of %q: %w", selector, errNoneFree)
 	}
 	return emptiest, nil
@@ -104,12 +104,12 @@ type Address struct {
 	Kind  hcloud.PrimaryIPType
 	// Name or ID, or Selector.
 	Name, Selector string
-	// Location is where it has to be; empty for anywhere.
+	// Location is its location; empty means any.
 	Location string
 }
 
-// PrimaryIP finds a Primary IP by name or ID, or one that no server has of a label selector. It returns nil
-// when none is asked for.
+// PrimaryIP finds a Primary IP by name or ID, or an unassigned one of a label selector. It returns nil when the address
+// names neither.
 func (c *Catalog) PrimaryIP(ctx context.Context, want Address) (*hcloud.PrimaryIP, error) {
 	switch {
 	case want.Name != "":

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hetznerfake is a Hetzner Cloud project for tests: the part of the HTTP API that Drover uses, with
-// state, served on loopback to the real SDK. Every request is checked against the cloud's own OpenAPI
-// description. It can be slow, refuse, throttle, lag and lose answers. Time passes by requests, not by the
-// clock, so tests do not wait.
+// Package hetznerfake is a fake of a Hetzner Cloud project: the part of the HTTP API that Drover uses, with state, served
+// on loopback to the real SDK. Every request is checked against the cloud's own OpenAPI description. Actions may take
+// time, requests may be refused and throttled, lists may be stale and answers lost. Time is counted in requests, so
+// tests do not wait.
 package hetznerfake
 
 import (
@@ -25,11 +25,11 @@ import (
 // Token is the API token of the project.
 const Token = "fake-token"
 
-// Options say how the cloud behaves.
+// Options configure the fake.
 type Options struct {
-	// Slow is how many requests pass until an action is done. Meanwhile what it works on is locked.
-	Slow int
-	// ReadOnly makes the token one that may only read.
+	// ActionDelay is the number of requests until an action completes. Its resource is locked until then.
+	ActionDelay int
+	// ReadOnly makes the token read-only.
 	ReadOnly bool
 }
 
@@ -43,7 +43,7 @@ type Cloud struct {
 	router  routers.Router
 
 	mu         sync.Mutex
-	tick       int
+	requests   int
 	calls      []string
 	violations []string
 	resets     int
@@ -62,7 +62,7 @@ type Cloud struct {
 	placementGroups []*schema.PlacementGroup
 }
 
-// server is one server and what happens to it next.
+// server is a server with its pending action.
 type server struct {
 	schema.Server
 	UserData  string
@@ -73,7 +73,7 @@ type server struct {
 	hidden    bool
 }
 
-// volume is one volume and what happens to it next.
+// volume is a volume with its pending action.
 type volume struct {
 	schema.Volume
 	Automount bool
@@ -81,13 +81,13 @@ type volume struct {
 	detaching bool
 }
 
-// Start serves a project with nothing of ours in it.
+// Start serves a project with the default resources.
 func Start(options Options) (*Cloud, error) {
 	c := &Cloud{
 		options: options,
 		servers: map[int64]*server{}, volumes: map[int64]*volume{}, primaryIPs: map[int64]*schema.PrimaryIP{},
 	}
-	c.seed()
+	c.addDefaults()
 	c.http = httptest.NewServer(c)
 	c.Endpoint = c.http.URL + "/v1"
 	router, err := newRouter(c.Endpoint)
@@ -99,33 +99,33 @@ func Start(options Options) (*Cloud, error) {
 	return c, nil
 }
 
-// Close ends the service.
+// Close stops the server.
 func (c *Cloud) Close() { c.http.Close() }
 
-// Calls are the requests so far, as method and path without IDs.
+// Calls returns the requests so far, as method and path without IDs.
 func (c *Cloud) Calls() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.calls)
 }
 
-// Violations are the requests that break the description.
+// Violations returns the requests that violate the description.
 func (c *Cloud) Violations() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.violations)
 }
 
-// Leftovers are everything that is made and paid for by the project: servers, volumes, and the addresses
-// that were made with a server.
+// Leftovers returns everything that was created and is billed: servers, volumes, and the addresses that were created
+// with a server.
 func (c *Cloud) Leftovers() (left []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, made := range c.servers {
-		left = append(left, "server "+made.Name)
+	for _, created := range c.servers {
+		left = append(left, "server "+created.Name)
 	}
-	for _, made := range c.volumes {
-		left = append(left, "volume "+made.Name)
+	for _, created := range c.volumes {
+		left = append(left, "volume "+created.Name)
 	}
 	for _, ip := range c.primaryIPs {
 		if ip.AutoDelete {
@@ -136,8 +136,8 @@ func (c *Cloud) Leftovers() (left []string) {
 	return left
 }
 
-// Order is what a server was ordered with.
-type Order struct {
+// CreatedServer is a server with the parameters of its creation.
+type CreatedServer struct {
 	Server    schema.Server
 	UserData  string
 	SSHKeys   []int64
@@ -145,21 +145,21 @@ type Order struct {
 	Volumes   []schema.Volume
 }
 
-// Orders are the servers that exist, in the order they were made.
-func (c *Cloud) Orders() (all []Order) {
+// CreatedServers returns the servers that exist, in the order of their creation.
+func (c *Cloud) CreatedServers() (all []CreatedServer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, made := range c.sorted() {
-		order := Order{Server: made.Server, UserData: made.UserData, SSHKeys: made.SSHKeys, Firewalls: made.Firewalls}
-		for _, id := range made.Volumes {
-			order.Volumes = append(order.Volumes, c.volumes[id].Volume)
+	for _, created := range c.sorted() {
+		server := CreatedServer{Server: created.Server, UserData: created.UserData, SSHKeys: created.SSHKeys, Firewalls: created.Firewalls}
+		for _, id := range created.Volumes {
+			server.Volumes = append(server.Volumes, c.volumes[id].Volume)
 		}
-		all = append(all, order)
+		all = append(all, server)
 	}
 	return all
 }
 
-// Volumes are the volumes that exist.
+// Volumes returns the volumes that exist.
 func (c *Cloud) Volumes() (all []schema.Volume) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,7 +169,7 @@ func (c *Cloud) Volumes() (all []schema.Volume) {
 	return all
 }
 
-// ImageOf returns the ID of the image that a server was made from.
+// ImageOf returns the ID of the image that a server was created from.
 func (c *Cloud) ImageOf(id string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -181,40 +181,40 @@ func (c *Cloud) ImageOf(id string) string {
 	return ""
 }
 
-// Change changes a server behind everybody's back.
+// Change changes a server without a request.
 func (c *Cloud) Change(name string, change func(*schema.Server)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, made := range c.servers {
-		if made.Name == name {
-			change(&made.Server)
+	for _, created := range c.servers {
+		if created.Name == name {
+			change(&created.Server)
 		}
 	}
 }
 
-// Stop powers all servers off as an operator would, at once.
+// Stop powers off all servers immediately, as an operator would.
 func (c *Cloud) Stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, made := range c.servers {
-		made.Status, made.Locked, made.busy, made.next = "off", false, 0, ""
+	for _, created := range c.servers {
+		created.Status, created.Locked, created.busy, created.next = "off", false, 0, ""
 	}
 }
 
-// Resets counts the servers that were reset.
+// Resets returns the number of resets of servers.
 func (c *Cloud) Resets() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.resets
 }
 
-// Remove deletes a server as somebody else would, at once.
+// Remove deletes a server immediately, as another client of the project would.
 func (c *Cloud) Remove(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, made := range c.sorted() {
-		if made.Name == name {
-			c.drop(made)
+	for _, created := range c.sorted() {
+		if created.Name == name {
+			c.deleteServer(created)
 		}
 	}
 }
@@ -223,72 +223,72 @@ func (c *Cloud) sorted() []*server {
 	return slices.SortedFunc(maps.Values(c.servers), func(a, b *server) int { return cmp.Compare(a.ID, b.ID) })
 }
 
-// lastID counts for all projects: the cloud gives no ID twice, in whatever project.
+// lastID is shared by all projects: IDs are unique over all projects of the cloud.
 var lastID atomic.Int64
 
 func newID() int64 { return 1000 + lastID.Add(1) }
 
-// settle ends the actions whose time has come.
-func (c *Cloud) settle() {
-	for _, made := range c.sorted() {
-		if made.busy == 0 || made.busy > c.tick {
+// finishActions completes the actions that are due.
+func (c *Cloud) finishActions() {
+	for _, created := range c.sorted() {
+		if created.busy == 0 || created.busy > c.requests {
 			continue
 		}
-		made.busy, made.Locked = 0, false
-		if made.next == "gone" {
-			c.drop(made)
-		} else if made.next != "" {
-			made.Status = made.next
+		created.busy, created.Locked = 0, false
+		if created.next == "deleted" {
+			c.deleteServer(created)
+		} else if created.next != "" {
+			created.Status = created.next
 		}
-		made.next = ""
+		created.next = ""
 	}
-	for _, made := range c.volumes {
-		if made.busy == 0 || made.busy > c.tick {
+	for _, created := range c.volumes {
+		if created.busy == 0 || created.busy > c.requests {
 			continue
 		}
-		made.busy, made.Status = 0, "available"
-		if made.detaching {
-			c.detach(made)
+		created.busy, created.Status = 0, "available"
+		if created.detaching {
+			c.detach(created)
 		}
 	}
 }
 
-// work starts an action on a server, which ends in a status; an empty one stays as it is.
-func (c *Cloud) work(on *server, command, meanwhile, then string) schema.Action {
+// startAction starts an action on a server and sets the status during and after it; an empty status is no change.
+func (c *Cloud) startAction(on *server, command, meanwhile, then string) schema.Action {
 	action := c.action(command, schema.ActionResourceReference{ID: on.ID, Type: "server"})
 	if meanwhile != "" {
 		on.Status = meanwhile
 	}
-	on.busy, on.next, on.Locked = c.tick+c.options.Slow, then, true
-	c.settle()
+	on.busy, on.next, on.Locked = c.requests+c.options.ActionDelay, then, true
+	c.finishActions()
 	return action
 }
 
 func (c *Cloud) action(command string, on schema.ActionResourceReference) schema.Action {
 	action := schema.Action{ID: newID(), Status: "running", Command: command, Started: time.Now(), Resources: []schema.ActionResourceReference{on}}
-	if c.options.Slow == 0 {
+	if c.options.ActionDelay == 0 {
 		action.Status, action.Progress = "success", 100
 	}
 	return action
 }
 
-// drop removes a server and what goes with it.
-func (c *Cloud) drop(gone *server) {
-	delete(c.servers, gone.ID)
+// deleteServer deletes a server with its addresses and detaches its volumes.
+func (c *Cloud) deleteServer(deleted *server) {
+	delete(c.servers, deleted.ID)
 	for _, attached := range c.volumes {
-		if attached.Server != nil && *attached.Server == gone.ID {
+		if attached.Server != nil && *attached.Server == deleted.ID {
 			attached.Server, attached.detaching = nil, false
 		}
 	}
 	for id, ip := range c.primaryIPs {
-		if ip.AssigneeID != nil && *ip.AssigneeID == gone.ID {
+		if ip.AssigneeID != nil && *ip.AssigneeID == deleted.ID {
 			if ip.AssigneeID = nil; ip.AutoDelete {
 				delete(c.primaryIPs, id)
 			}
 		}
 	}
 	for _, group := range c.placementGroups {
-		group.Servers = slices.DeleteFunc(group.Servers, func(id int64) bool { return id == gone.ID })
+		group.Servers = slices.DeleteFunc(group.Servers, func(id int64) bool { return id == deleted.ID })
 	}
 }
 
@@ -299,7 +299,7 @@ func (c *Cloud) detach(from *volume) {
 	from.Server, from.detaching = nil, false
 }
 
-// withoutIDs names an operation.
+// withoutIDs returns the name of an operation.
 func withoutIDs(method, path string) string {
 	parts := strings.Split(strings.TrimPrefix(path, "/v1"), "/")
 	for i, part := range parts {

@@ -13,26 +13,26 @@ import (
 	"net/http/httptest"
 )
 
-// held is a request whose connection broke before it was carried out.
+// held is a request whose connection was closed before it was carried out.
 type held struct {
 	operation string
 	request   *http.Request
 	body      []byte
 }
 
-// keep ends the connection without an answer.
+// keep closes the connection without an answer.
 func (h *held) keep(r *http.Request) {
 	if h.request == nil {
-		// A body that cannot be read is one that breaks the description.
+		// A body that cannot be read violates the description.
 		h.body, _ = io.ReadAll(r.Body)
 		h.request = r.Clone(context.Background())
 	}
 	panic(http.ErrAbortHandler)
 }
 
-// Hold makes the next request of an operation, such as POST /servers, have no answer, and returns a function that
-// carries it out. Until then requests of that operation have no answer either.
-func (c *Cloud) Hold(operation string) (arrive func() error) {
+// Hold leaves the next request of an operation, such as POST /servers, without an answer, and returns a function that
+// carries it out. Until then further requests of that operation have no answer either.
+func (c *Cloud) Hold(operation string) (release func() error) {
 	next := &held{operation: operation}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// IDs of what every project has.
+// IDs of the default resources of every project.
 const (
 	// ImageX86 and ImageARM are both called ubuntu-24.04.
 	ImageX86 = 101
@@ -39,8 +39,8 @@ const (
 	PrimaryIPTwo = 602
 )
 
-func (c *Cloud) seed() {
-	made := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+func (c *Cloud) addDefaults() {
+	created := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	c.locations = []schema.Location{
 		{ID: 1, Name: "fsn1", NetworkZone: "eu-central"}, {ID: 2, Name: "nbg1", NetworkZone: "eu-central"}, {ID: 3, Name: "hel1", NetworkZone: "eu-central"},
 	}
@@ -50,24 +50,24 @@ func (c *Cloud) seed() {
 		{ID: 13, Name: "cax21", Cores: 4, Memory: 8, Disk: 80, Architecture: "arm"},
 	}
 	c.images = []schema.Image{
-		{ID: ImageX86, Name: ptr.To("ubuntu-24.04"), Type: "system", Status: "available", Architecture: "x86", Created: &made},
-		{ID: ImageARM, Name: ptr.To("ubuntu-24.04"), Type: "system", Status: "available", Architecture: "arm", Created: &made},
-		{ID: SnapshotOld, Type: "snapshot", Status: "available", Architecture: "x86", Created: ptr.To(made.AddDate(0, 1, 0)), Labels: map[string]string{"os": "node"}},
-		{ID: SnapshotNew, Type: "snapshot", Status: "available", Architecture: "x86", Created: ptr.To(made.AddDate(0, 2, 0)), Labels: map[string]string{"os": "node"}},
+		{ID: ImageX86, Name: ptr.To("ubuntu-24.04"), Type: "system", Status: "available", Architecture: "x86", Created: &created},
+		{ID: ImageARM, Name: ptr.To("ubuntu-24.04"), Type: "system", Status: "available", Architecture: "arm", Created: &created},
+		{ID: SnapshotOld, Type: "snapshot", Status: "available", Architecture: "x86", Created: ptr.To(created.AddDate(0, 1, 0)), Labels: map[string]string{"os": "node"}},
+		{ID: SnapshotNew, Type: "snapshot", Status: "available", Architecture: "x86", Created: ptr.To(created.AddDate(0, 2, 0)), Labels: map[string]string{"os": "node"}},
 	}
 	c.networks = []schema.Network{
-		{ID: NetworkPrivate, Name: "private", IPRange: "10.0.0.0/16", Created: made, Subnets: []schema.NetworkSubnet{
+		{ID: NetworkPrivate, Name: "private", IPRange: "10.0.0.0/16", Created: created, Subnets: []schema.NetworkSubnet{
 			{Type: "cloud", IPRange: "10.0.0.0/24", NetworkZone: "eu-central"}, {Type: "cloud", IPRange: "10.0.1.0/24", NetworkZone: "eu-central"}}},
-		{ID: NetworkStorage, Name: "storage", IPRange: "10.9.0.0/16", Created: made, Subnets: []schema.NetworkSubnet{{Type: "cloud", IPRange: "10.9.0.0/24", NetworkZone: "eu-central"}}},
+		{ID: NetworkStorage, Name: "storage", IPRange: "10.9.0.0/16", Created: created, Subnets: []schema.NetworkSubnet{{Type: "cloud", IPRange: "10.9.0.0/24", NetworkZone: "eu-central"}}},
 	}
-	c.firewalls = []schema.Firewall{{ID: FirewallWorkers, Name: "workers", Created: made}}
-	c.sshKeys = []schema.SSHKey{{ID: SSHKeyAlice, Name: "alice", Created: made}}
+	c.firewalls = []schema.Firewall{{ID: FirewallWorkers, Name: "workers", Created: created}}
+	c.sshKeys = []schema.SSHKey{{ID: SSHKeyAlice, Name: "alice", Created: created}}
 	for i, id := range []int64{PlacementGroupOne, PlacementGroupTwo} {
 		c.placementGroups = append(c.placementGroups, &schema.PlacementGroup{
-			ID: id, Name: fmt.Sprintf("spread-%d", i+1), Type: "spread", Created: made, Labels: map[string]string{"pool": "workers"}, Servers: []int64{}})
+			ID: id, Name: fmt.Sprintf("spread-%d", i+1), Type: "spread", Created: created, Labels: map[string]string{"pool": "workers"}, Servers: []int64{}})
 	}
 	for i, id := range []int64{PrimaryIPOne, PrimaryIPTwo} {
 		c.primaryIPs[id] = &schema.PrimaryIP{ID: id, Name: fmt.Sprintf("static-%d", i+1), Type: "ipv4", IP: fmt.Sprintf("198.51.100.%d", i+1),
-			AssigneeType: "server", Created: made, Location: c.locations[0], Labels: map[string]string{"pool": "edge"}}
+			AssigneeType: "server", Created: created, Location: c.locations[0], Labels: map[string]string{"pool": "edge"}}
 	}
 }

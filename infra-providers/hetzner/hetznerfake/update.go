@@ -10,21 +10,21 @@ import (
 	"github.com/hetznercloud/hcloud-go/v2/hcloud/schema"
 )
 
-// relabel reads the labels of an update. They replace those there were.
-func relabel(body []byte, labels *map[string]string) *refusal {
-	var asked struct {
+// replaceLabels replaces labels by those of an update.
+func replaceLabels(body []byte, labels *map[string]string) *refusal {
+	var requested struct {
 		Labels *map[string]string `json:"labels"`
 	}
-	if err := json.Unmarshal(body, &asked); err != nil {
+	if err := json.Unmarshal(body, &requested); err != nil {
 		return &refusal{status: http.StatusBadRequest, code: "json_error", message: err.Error()}
 	}
-	if asked.Labels == nil {
+	if requested.Labels == nil {
 		return nil
 	}
-	if denied := checkLabels(*asked.Labels); denied != nil {
-		return denied
+	if refused := checkLabels(*requested.Labels); refused != nil {
+		return refused
 	}
-	*labels = *asked.Labels
+	*labels = *requested.Labels
 	return nil
 }
 
@@ -33,8 +33,8 @@ func updateServer(c *Cloud, r request) (any, *refusal) {
 	if found == nil {
 		return nil, notFound("server")
 	}
-	denied := relabel(r.body, &found.Labels)
-	return schema.ServerUpdateResponse{Server: found.Server}, denied
+	refused := replaceLabels(r.body, &found.Labels)
+	return schema.ServerUpdateResponse{Server: found.Server}, refused
 }
 
 func updateVolume(c *Cloud, r request) (any, *refusal) {
@@ -42,6 +42,6 @@ func updateVolume(c *Cloud, r request) (any, *refusal) {
 	if found == nil {
 		return nil, notFound("volume")
 	}
-	denied := relabel(r.body, &found.Labels)
-	return schema.VolumeUpdateResponse{Volume: found.Volume}, denied
+	refused := replaceLabels(r.body, &found.Labels)
+	return schema.VolumeUpdateResponse{Volume: found.Volume}, refused
 }

@@ -15,18 +15,18 @@ import (
 )
 
 func createVolume(c *Cloud, r request) (any, *refusal) {
-	var asked schema.VolumeCreateRequest
-	if err := json.Unmarshal(r.body, &asked); err != nil {
+	var requested schema.VolumeCreateRequest
+	if err := json.Unmarshal(r.body, &requested); err != nil {
 		return nil, &refusal{status: http.StatusBadRequest, code: "json_error", message: err.Error()}
 	}
-	place := slices.IndexFunc(c.locations, func(l schema.Location) bool { return asked.Location != nil && l.Name == asked.Location.Name })
-	taken := func(id int64) bool { return c.volumes[id].Name == asked.Name }
+	place := slices.IndexFunc(c.locations, func(l schema.Location) bool { return requested.Location != nil && l.Name == requested.Location.Name })
+	taken := func(id int64) bool { return c.volumes[id].Name == requested.Name }
 	switch {
 	case place < 0:
 		return nil, badInput("location", "does not exist")
-	case asked.Size < 10 || asked.Size > 10240:
+	case requested.Size < 10 || requested.Size > 10240:
 		return nil, badInput("size", "is not between 10 and 10240")
-	case len(asked.Name) > 64:
+	case len(requested.Name) > 64:
 		return nil, badInput("name", "is too long")
 	}
 	for id := range c.volumes {
@@ -34,22 +34,22 @@ func createVolume(c *Cloud, r request) (any, *refusal) {
 			return nil, &refusal{status: http.StatusConflict, code: "uniqueness_error", message: "volume name is already used", field: "name"}
 		}
 	}
-	made := &volume{Volume: schema.Volume{
-		ID: newID(), Name: asked.Name, Size: asked.Size, Format: asked.Format, Location: c.locations[place], Status: "creating",
-		Labels: ptr.Deref(asked.Labels, nil), Created: time.Now().Truncate(time.Second),
-	}, Automount: ptr.Deref(asked.Automount, false)}
-	if denied := checkLabels(made.Labels); denied != nil {
-		return nil, denied
+	created := &volume{Volume: schema.Volume{
+		ID: newID(), Name: requested.Name, Size: requested.Size, Format: requested.Format, Location: c.locations[place], Status: "creating",
+		Labels: ptr.Deref(requested.Labels, nil), Created: time.Now().Truncate(time.Second),
+	}, Automount: ptr.Deref(requested.Automount, false)}
+	if refused := checkLabels(created.Labels); refused != nil {
+		return nil, refused
 	}
-	c.volumes[made.ID] = made
-	return schema.VolumeCreateResponse{Volume: made.Volume, Action: c.workOn(made, "create_volume")}, nil
+	c.volumes[created.ID] = created
+	return schema.VolumeCreateResponse{Volume: created.Volume, Action: c.startVolumeAction(created, "create_volume")}, nil
 }
 
-// workOn starts an action on a volume.
-func (c *Cloud) workOn(on *volume, command string) *schema.Action {
+// startVolumeAction starts an action on a volume.
+func (c *Cloud) startVolumeAction(on *volume, command string) *schema.Action {
 	action := c.action(command, schema.ActionResourceReference{ID: on.ID, Type: "volume"})
-	on.busy = c.tick + c.options.Slow
-	c.settle()
+	on.busy = c.requests + c.options.ActionDelay
+	c.finishActions()
 	return &action
 }
 
@@ -79,32 +79,32 @@ func detachVolume(c *Cloud, r request) (any, *refusal) {
 		return nil, badInput("volume", "is not attached")
 	}
 	found.detaching = true
-	return schema.VolumeActionDetachVolumeResponse{Action: *c.workOn(found, "detach_volume")}, nil
+	return schema.VolumeActionDetachVolumeResponse{Action: *c.startVolumeAction(found, "detach_volume")}, nil
 }
 
-// Attach attaches a new volume that nobody labelled to a server, and returns a function that reports whether the
-// volume is still there and then removes it.
+// Attach attaches a new volume without labels to a server, and returns a function that reports whether the volume still
+// exists and then deletes it.
 func (c *Cloud) Attach(server int64) func() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	holder := c.servers[server]
-	made := &volume{Volume: schema.Volume{
+	created := &volume{Volume: schema.Volume{
 		ID: newID(), Name: "pvc-1", Size: 10, Location: c.locations[0], Status: "available", Server: &holder.ID,
 		Created: time.Now().Truncate(time.Second),
 	}}
-	c.volumes[made.ID] = made
-	holder.Volumes = append(holder.Volumes, made.ID)
+	c.volumes[created.ID] = created
+	holder.Volumes = append(holder.Volumes, created.ID)
 	return func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		_, there := c.volumes[made.ID]
-		delete(c.volumes, made.ID)
+		_, there := c.volumes[created.ID]
+		delete(c.volumes, created.ID)
 		return there
 	}
 }
 
-// Untag takes labels off a server and its volumes, as somebody who tidies up would, and returns a function that reports
-// whether all of it is still there and then removes it.
+// Untag removes labels from a server and its volumes, as an operator might, and returns a function that reports whether
+// all of them still exist and then deletes them.
 func (c *Cloud) Untag(server int64, keys ...string) func() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,7 +123,7 @@ func (c *Cloud) Untag(server int64, keys ...string) func() bool {
 			there = there && ok && attached.Server != nil
 			delete(c.volumes, id)
 		}
-		c.drop(holder)
+		c.deleteServer(holder)
 		return there
 	}
 }

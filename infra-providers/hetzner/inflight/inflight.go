@@ -1,56 +1,45 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package inflight remembers for a while which requests to make something had no answer. The cloud may still carry
-// such a request out: until that is past, a server that is not found may be about to appear, and to take that for
-// absence would leak it.
+// Package inflight records which requests to create something had no answer. The cloud may still carry out such a
+// request: within the window a server that is not found may appear later, and to take that for absence would leak it.
 //
-// What it remembers only ever makes a driver more patient. It is empty after a restart, and an earlier process may
-// have asked for something: until the window has passed, everything may be in flight.
+// The record only delays conclusions about absence. It is empty after a restart, and an earlier process may have made
+// requests: until the window has passed, every machine may have one in flight. The hetzner driver calls it.
 package inflight
 
 import (
-	"maps"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/runtime/expiring"
 )
 
-// Window is how long after its answer was lost a request may take effect. It is seconds as a rule.
+// Window is how long a request may take effect after its answer was lost. Usually it takes seconds.
 const Window = 2 * time.Minute
 
-// Requests are those whose answers were lost.
+// Requests are the requests of one process. They are safe for concurrent use.
 type Requests struct {
-	now   func() time.Time
-	began time.Time
-
-	mu   sync.Mutex
-	lost map[types.UID]time.Time
+	clock      clock.PassiveClock
+	started    time.Time
+	unanswered expiring.Map[types.UID, struct{}]
 }
 
-// New returns the requests of a process that begins.
-func New(now func() time.Time) *Requests {
-	return &Requests{now: now, began: now(), lost: map[types.UID]time.Time{}}
+// New returns the requests of a process that starts now.
+func New(clock clock.PassiveClock) *Requests {
+	r := &Requests{clock: clock, started: clock.Now()}
+	r.unanswered.Clock, r.unanswered.TTL = clock, Window
+	return r
 }
 
-// Lost notes that there was no answer to a request for a machine.
-func (r *Requests) Lost(uid types.UID) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	maps.DeleteFunc(r.lost, func(_ types.UID, at time.Time) bool { return !r.recent(at) })
-	r.lost[uid] = r.now()
-}
+// AddUnanswered records a request for a machine that had no answer.
+func (r *Requests) AddUnanswered(uid types.UID) { r.unanswered.Set(uid, struct{}{}) }
 
-// Any reports whether a request for a machine may still take effect. There is none for a machine with a providerID,
-// which was answered.
-func (r *Requests) Any(id driver.Identity) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	at, ok := r.lost[id.UID]
-	return id.ProviderID == "" && (ok && r.recent(at) || r.recent(r.began))
+// InFlight reports whether a request for a machine may still take effect. For a machine with a provider ID none can: its
+// request was answered.
+func (r *Requests) InFlight(id driver.Identity) bool {
+	return id.ProviderID == "" && (r.unanswered.Has(id.UID) || r.clock.Since(r.started) < Window)
 }
-
-func (r *Requests) recent(at time.Time) bool { return r.now().Sub(at) < Window }

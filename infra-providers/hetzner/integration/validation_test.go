@@ -15,8 +15,8 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 )
 
-// full is a spec with every field, but for those that exclude one another.
-func full() infrav1.HetznerMachineSpec {
+// fullSpec returns a spec with every field that can be combined with the others.
+func fullSpec() infrav1.HetznerMachineSpec {
 	return infrav1.HetznerMachineSpec{
 		ProviderID: "hcloud://42", CredentialsSecretName: "hcloud", ServerType: "cx33", Location: "fsn1", Image: "ubuntu-24.04",
 		SSHKeys:    []string{"alice"},
@@ -33,22 +33,22 @@ func minimal() infrav1.HetznerMachineSpec {
 	return infrav1.HetznerMachineSpec{ServerType: "cx33", Image: "ubuntu-24.04"}
 }
 
-func TestHetznerMachineIsDefaulted(t *testing.T) {
+func TestDefaults(t *testing.T) {
 	t.Parallel()
-	spec := full()
+	spec := fullSpec()
 	spec.PublicIPv4.Enabled = ptr.To(true)
 	for name, test := range map[string][2]infrav1.HetznerMachineSpec{
-		"a spec with little":     {minimal(), {ServerType: "cx33", Image: "ubuntu-24.04", Backups: ptr.To(false)}},
-		"a spec with everything": {full(), spec},
+		"a minimal spec": {minimal(), {ServerType: "cx33", Image: "ubuntu-24.04", Backups: ptr.To(false)}},
+		"a full spec":    {fullSpec(), spec},
 	} {
-		if diff := cmp.Diff(test[1], machine(t, test[0]).Spec); diff != "" {
+		if diff := cmp.Diff(test[1], newMachine(t, test[0]).Spec); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
 }
 
-// TestHetznerMachineSpecIsImmutable proves the CEL rules: field by field, added, changed and removed.
-func TestHetznerMachineSpecIsImmutable(t *testing.T) {
+// TestSpecIsImmutable adds, changes and removes each field.
+func TestSpecIsImmutable(t *testing.T) {
 	t.Parallel()
 	type spec = infrav1.HetznerMachineSpec
 	change := map[string]struct {
@@ -86,26 +86,26 @@ func TestHetznerMachineSpecIsImmutable(t *testing.T) {
 	for name, test := range change {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			made := machine(t, full())
-			test.change(&made.Spec)
-			wantRefusal(t, cluster.Client.Update(t.Context(), made), test.refuse)
+			created := newMachine(t, fullSpec())
+			test.change(&created.Spec)
+			wantRefusal(t, cluster.Client.Update(t.Context(), created), test.refuse)
 		})
 	}
 	t.Run("lets providerID be set", func(t *testing.T) {
 		t.Parallel()
-		made := machine(t, minimal())
-		made.Spec.ProviderID = "hcloud://42"
-		wantRefusal(t, cluster.Client.Update(t.Context(), made), "")
+		created := newMachine(t, minimal())
+		created.Spec.ProviderID = "hcloud://42"
+		wantRefusal(t, cluster.Client.Update(t.Context(), created), "")
 	})
 	t.Run("does not add volumes", func(t *testing.T) {
 		t.Parallel()
-		made := machine(t, minimal())
-		made.Spec.Volumes = full().Volumes
-		wantRefusal(t, cluster.Client.Update(t.Context(), made), "volumes are immutable")
+		created := newMachine(t, minimal())
+		created.Spec.Volumes = fullSpec().Volumes
+		wantRefusal(t, cluster.Client.Update(t.Context(), created), "volumes are immutable")
 	})
 }
 
-func TestHetznerMachineRefusesNonsense(t *testing.T) {
+func TestInvalidSpecsAreRefused(t *testing.T) {
 	t.Parallel()
 	type spec = infrav1.HetznerMachineSpec
 	for name, test := range map[string]struct {
@@ -118,55 +118,55 @@ func TestHetznerMachineRefusesNonsense(t *testing.T) {
 		"two placement groups":       {func(s *spec) { s.PlacementGroup, s.PlacementGroupSelector = "a", "b" }, "at most one of placementGroup"},
 		"another cloud's providerID": {func(s *spec) { s.ProviderID = "aws:///a/i-1" }, "spec.providerID"},
 		"a datacenter for location":  {func(s *spec) { s.Location = "FSN1.dc14" }, "spec.location"},
-		"a subnet that is none":      {func(s *spec) { s.Networks = []infrav1.HetznerNetwork{{Name: "n", Subnet: "10.0.0.0"}} }, "subnet must be an IP range"},
-		"an address that is none":    {func(s *spec) { s.Networks = []infrav1.HetznerNetwork{{Name: "n", IP: "ten"}} }, "ip must be an IP address"},
-		"an alias that is none":      {func(s *spec) { s.Networks = []infrav1.HetznerNetwork{{Name: "n", AliasIPs: []string{"ten"}}} }, "aliasIPs must be IP addresses"},
+		"an invalid subnet":          {func(s *spec) { s.Networks = []infrav1.HetznerNetwork{{Name: "n", Subnet: "10.0.0.0"}} }, "subnet must be an IP range"},
+		"an invalid address":         {func(s *spec) { s.Networks = []infrav1.HetznerNetwork{{Name: "n", IP: "ten"}} }, "ip must be an IP address"},
+		"an invalid alias":           {func(s *spec) { s.Networks = []infrav1.HetznerNetwork{{Name: "n", AliasIPs: []string{"ten"}}} }, "aliasIPs must be IP addresses"},
 		"a network twice":            {func(s *spec) { s.Networks = []infrav1.HetznerNetwork{{Name: "n"}, {Name: "n"}} }, "Duplicate value"},
 		"a small volume":             {func(s *spec) { s.Volumes = []infrav1.HetznerVolume{{Name: "v", SizeGB: 1}} }, "sizeGB"},
 		"an unknown file system":     {func(s *spec) { s.Volumes = []infrav1.HetznerVolume{{Name: "v", SizeGB: 10, Format: "ntfs"}} }, "format"},
-		"a label of ours":            {func(s *spec) { s.Labels = map[string]string{"drover.io/machine": "x"} }, "reserved"},
+		"a label of Drover":          {func(s *spec) { s.Labels = map[string]string{"drover.io/machine": "x"} }, "reserved"},
 		"a Primary IP that is off": {func(s *spec) {
 			s.PublicIPv4 = infrav1.HetznerPublicIP{Enabled: ptr.To(false), PrimaryIP: "static"}
 		}, "need enabled"},
-		"no way to reach it": {func(s *spec) {
+		"no address": {func(s *spec) {
 			s.PublicIPv4, s.PublicIPv6 = infrav1.HetznerPublicIP{Enabled: ptr.To(false)}, infrav1.HetznerPublicIP{Enabled: ptr.To(false)}
 		}, "a server needs"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			made := &infrav1.HetznerMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace(t), Name: "m"}, Spec: minimal()}
-			test.change(&made.Spec)
-			wantRefusal(t, cluster.Client.Create(t.Context(), made), test.refuse)
+			created := &infrav1.HetznerMachine{ObjectMeta: metav1.ObjectMeta{Namespace: newNamespace(t), Name: "m"}, Spec: minimal()}
+			test.change(&created.Spec)
+			wantRefusal(t, cluster.Client.Create(t.Context(), created), test.refuse)
 		})
 	}
 }
 
-func TestHetznerMachineTemplateIsImmutable(t *testing.T) {
+func TestTemplateIsImmutable(t *testing.T) {
 	t.Parallel()
-	made := &infrav1.HetznerMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace(t), Name: "t"}}
-	made.Spec.Template.Spec = minimal()
-	if err := cluster.Client.Create(t.Context(), made); err != nil {
+	created := &infrav1.HetznerMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: newNamespace(t), Name: "t"}}
+	created.Spec.Template.Spec = minimal()
+	if err := cluster.Client.Create(t.Context(), created); err != nil {
 		t.Fatal(err)
 	}
-	edited := made.DeepCopy()
+	edited := created.DeepCopy()
 	edited.Spec.Template.Spec.ServerType = "cx43"
 	wantRefusal(t, cluster.Client.Update(t.Context(), edited), "create a HetznerMachineTemplate of another name")
-	other := &infrav1.HetznerMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: made.Namespace, Name: "other"}}
-	other.Spec.Template.Spec = full()
+	other := &infrav1.HetznerMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: created.Namespace, Name: "other"}}
+	other.Spec.Template.Spec = fullSpec()
 	wantRefusal(t, cluster.Client.Create(t.Context(), other), "belongs to one machine")
 }
 
-func machine(t *testing.T, spec infrav1.HetznerMachineSpec) *infrav1.HetznerMachine {
+func newMachine(t *testing.T, spec infrav1.HetznerMachineSpec) *infrav1.HetznerMachine {
 	t.Helper()
-	made := &infrav1.HetznerMachine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace(t), Name: "m"}, Spec: spec}
-	if err := cluster.Client.Create(t.Context(), made); err != nil {
+	created := &infrav1.HetznerMachine{ObjectMeta: metav1.ObjectMeta{Namespace: newNamespace(t), Name: "m"}, Spec: spec}
+	if err := cluster.Client.Create(t.Context(), created); err != nil {
 		t.Fatal(err)
 	}
-	return made
+	return created
 }
 
-// namespace is one that no provider of another test would touch.
-func namespace(t *testing.T) string {
+// newNamespace returns a namespace that no provider watches.
+func newNamespace(t *testing.T) string {
 	t.Helper()
 	name, err := cluster.Namespace(t.Context(), "rules")
 	if err != nil {

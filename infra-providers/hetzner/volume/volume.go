@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package volume keeps the volumes that belong to one machine: made before its server, because the cloud
-// takes them by ID when it makes the server, and removed before it, because a volume that outlives its
-// server would have nobody to come back for it. A volume's name derives from the machine's identity and is
-// unique in the project, so it is made once. Errors are the SDK's own or one of package driver.
+// Package volume manages the volumes of one machine. They are created before its server, because the creation of the
+// server takes their IDs, and deleted before it, because no later call would delete a volume without a server. A
+// volume's name derives from the machine's identity and is unique in the project, so it is created once. Errors are the
+// SDK's own or of package driver. The hetzner driver calls it.
 package volume
 
 import (
@@ -15,16 +15,17 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/go-logr/logr"
 	"github.com/hetznercloud/hcloud-go/v2/hcloud"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 )
 
-// PageSize is the most that the cloud lists at once.
+// PageSize is the maximum page size of the API.
 const PageSize = 50
 
-// api is what is used of the SDK.
+// api lists the calls of the SDK in use.
 type api interface {
 	List(ctx context.Context, opts hcloud.VolumeListOpts) ([]*hcloud.Volume, *hcloud.Response, error)
 	GetByName(ctx context.Context, name string) (*hcloud.Volume, *hcloud.Response, error)
@@ -34,13 +35,13 @@ type api interface {
 	Delete(ctx context.Context, volume *hcloud.Volume) (*hcloud.Response, error)
 }
 
-// Store is the volumes of one project.
+// Store has the volumes of one project.
 type Store struct{ api api }
 
-// NewStore returns the volumes of the project that a client speaks to.
+// NewStore returns the volumes of the project of a client.
 func NewStore(client *hcloud.Client) *Store { return &Store{api: &client.Volume} }
 
-// Wanted is what a machine wants.
+// Wanted describes the volumes of a machine.
 type Wanted struct {
 	Identity driver.Identity
 	Location string
@@ -48,7 +49,7 @@ type Wanted struct {
 	Volumes  []infrav1.HetznerVolume
 }
 
-// Ensure makes the volumes that a machine lacks and returns all that it wants.
+// Ensure creates the volumes that a machine lacks and returns all of them.
 func (s *Store) Ensure(ctx context.Context, want Wanted) ([]*hcloud.Volume, error) {
 	if len(want.Volumes) == 0 {
 		return nil, nil
@@ -64,20 +65,21 @@ func (s *Store) Ensure(ctx context.Context, want Wanted) ([]*hcloud.Volume, erro
 	for _, spec := range want.Volumes {
 		found, err := s.ensure(ctx, want, spec, known[name(want.Identity, spec)])
 		if err != nil {
-			return nil, fmt.Errorf("making volume %q: %w", spec.Name, err)
+			return nil, fmt.Errorf("creating volume %q: %w", spec.Name, err)
 		}
 		all = append(all, found)
 	}
 	return all, nil
 }
 
-// ensure makes one volume, or returns the one there is.
+// ensure creates one volume, or returns the existing one.
 func (s *Store) ensure(ctx context.Context, want Wanted, spec infrav1.HetznerVolume, known *hcloud.Volume) (*hcloud.Volume, error) {
 	if known != nil && known.Server == nil && known.Location.Name != want.Location {
-		// An attempt in another location, where there was no room for the server, left it.
+		// It is from an earlier attempt in another location, which had no capacity for the server.
 		if _, err := s.api.Delete(ctx, known); err != nil {
 			return nil, err
 		}
+		logr.FromContextOrDiscard(ctx).Info("deleted volume", "volume", known.Name)
 		known = nil
 	}
 	if known != nil {
@@ -93,16 +95,19 @@ func (s *Store) ensure(ctx context.Context, want Wanted, spec infrav1.HetznerVol
 	if spec.Format != "" {
 		opts.Format = &spec.Format
 	}
-	made, _, err := s.api.Create(ctx, opts)
+	created, _, err := s.api.Create(ctx, opts)
 	if hcloud.IsError(err, hcloud.ErrorCodeUniquenessError) {
-		return s.taken(ctx, want.Identity, opts.Name, err)
+		return s.findNamesake(ctx, want.Identity, opts.Name, err)
 	}
-	return made.Volume, err
+	if err == nil {
+		logr.FromContextOrDiscard(ctx).Info("created volume", "volume", opts.Name)
+	}
+	return created.Volume, err
 }
 
-// taken returns the volume of a name that is in use: ours, made by a call whose answer was lost, or by
-// another that was faster.
-func (s *Store) taken(ctx context.Context, id driver.Identity, name string, cause error) (*hcloud.Volume, error) {
+// findNamesake returns the volume whose name is in use if it is the machine's: created by a call whose answer was lost, or
+// by a concurrent caller.
+func (s *Store) findNamesake(ctx context.Context, id driver.Identity, name string, cause error) (*hcloud.Volume, error) {
 	found, _, err := s.api.GetByName(ctx, name)
 	if err != nil {
 		return nil, err
@@ -114,7 +119,7 @@ func (s *Store) taken(ctx context.Context, id driver.Identity, name string, caus
 	return found, id.Check(identity)
 }
 
-// Tag puts the identity of a machine into the labels of its volumes.
+// Tag sets the labels of the identity of a machine on its volumes.
 func (s *Store) Tag(ctx context.Context, id driver.Identity) error {
 	for volume, err := range s.owned(ctx, id) {
 		if err != nil {
@@ -127,53 +132,60 @@ func (s *Store) Tag(ctx context.Context, id driver.Identity) error {
 	return nil
 }
 
-// Labels are those of the user and those of an identity, which win.
+// Labels returns the labels of the user and those of an identity, which take precedence.
 func Labels(user map[string]string, id driver.Identity) map[string]string {
 	all := id.Tags()
 	for key, value := range user {
-		if _, ours := all[key]; !ours {
+		if _, reserved := all[key]; !reserved {
 			all[key] = value
 		}
 	}
 	return all
 }
 
-// Release removes the volumes of a machine that no server has, and detaches the others. It reports whether
-// all are gone; if not, it has to be called again once they are detached. Without UID and Cluster nobody
-// can say whose a volume is, so none is touched.
-func (s *Store) Release(ctx context.Context, id driver.Identity) (gone bool, err error) {
-	gone = true
+// Delete deletes the volumes of a machine that are not attached, and detaches the others. It reports whether all are
+// deleted; if not, it has to be called again once they are detached. Without UID and Cluster the owner of a volume is
+// unknown, so none is deleted.
+func (s *Store) Delete(ctx context.Context, id driver.Identity) (deleted bool, err error) {
+	deleted = true
 	if id.UID == "" && id.Owner.Name == "" {
-		return gone, nil
+		return deleted, nil
 	}
 	for volume, err := range s.owned(ctx, id) {
 		if err != nil {
 			return false, err
 		}
-		removed, err := s.remove(ctx, volume)
+		done, err := s.delete(ctx, volume)
 		if err != nil {
-			return false, fmt.Errorf("removing volume %q: %w", volume.Name, err)
+			return false, fmt.Errorf("deleting volume %q: %w", volume.Name, err)
 		}
-		gone = gone && removed
+		deleted = deleted && done
 	}
-	return gone, nil
+	return deleted, nil
 }
 
-func (s *Store) remove(ctx context.Context, volume *hcloud.Volume) (removed bool, err error) {
+func (s *Store) delete(ctx context.Context, volume *hcloud.Volume) (deleted bool, err error) {
 	if volume.Server != nil {
 		action, _, err := s.api.Detach(ctx, volume)
+		if err == nil {
+			logr.FromContextOrDiscard(ctx).Info("detached volume", "volume", volume.Name)
+		}
 		if err != nil || action.Status != hcloud.ActionStatusSuccess {
 			return false, err
 		}
 	}
-	if _, err := s.api.Delete(ctx, volume); err != nil && !hcloud.IsError(err, hcloud.ErrorCodeNotFound) {
+	_, err = s.api.Delete(ctx, volume)
+	if err != nil && !hcloud.IsError(err, hcloud.ErrorCodeNotFound) {
 		return false, err
+	}
+	if err == nil {
+		logr.FromContextOrDiscard(ctx).Info("deleted volume", "volume", volume.Name)
 	}
 	return true, nil
 }
 
-// owned yields the volumes of a machine. One of another machine that carries the same UID is left alone; one that lacks
-// labels fails, as nobody can say whose it is. A failure comes last.
+// owned yields the volumes of a machine, and a failure last. A volume of another machine with the same UID is left out; one
+// that lacks labels is a failure, as its owner is unknown.
 func (s *Store) owned(ctx context.Context, id driver.Identity) iter.Seq2[*hcloud.Volume, error] {
 	return func(yield func(*hcloud.Volume, error) bool) {
 		for volume, err := range s.List(ctx, Selector(id)) {
@@ -194,11 +206,11 @@ func (s *Store) owned(ctx context.Context, id driver.Identity) iter.Seq2[*hcloud
 	}
 }
 
-// List yields the volumes of a label selector over all pages. A failure comes last.
+// List yields the volumes of a label selector over all pages, and a failure last.
 func (s *Store) List(ctx context.Context, selector string) iter.Seq2[*hcloud.Volume, error] {
 	return func(yield func(*hcloud.Volume, error) bool) {
-		// All pages are read before a volume is handed out: a caller that deletes what it is handed would
-		// make the following pages move up.
+		// All pages are read before the first volume is yielded: a caller that deletes volumes would shift the
+		// following pages.
 		var all []*hcloud.Volume
 		for page := 1; page != 0; {
 			found, response, err := s.api.List(ctx, hcloud.VolumeListOpts{ListOpts: hcloud.ListOpts{Page: page, PerPage: PageSize, LabelSelector: selector}, Sort: []string{"id:asc"}})
@@ -224,14 +236,13 @@ func nextPage(response *hcloud.Response) int {
 	return response.Meta.Pagination.NextPage
 }
 
-// Remain describes a volume as what was made beside an instance.
+// Remain converts a volume.
 func Remain(volume *hcloud.Volume) driver.Remain {
 	identity, _ := driver.FromTags(volume.Labels)
 	return driver.Remain{Kind: "volume", ID: strconv.FormatInt(volume.ID, 10), Identity: identity, Created: volume.Created}
 }
 
-// Selector is the label selector of what belongs to a machine: its UID, or where that was lost its name
-// and Cluster.
+// Selector returns the label selector of what belongs to a machine: its UID, or without that its name and Cluster.
 func Selector(id driver.Identity) string {
 	labels := id.Tags()
 	delete(labels, driver.TagClusterUID)

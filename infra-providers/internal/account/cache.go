@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package account keeps one connected driver per cloud account and region. It reads the credentials that
-// machines refer to, notices when they were rotated, and wraps every driver in what all clouds need
-// alike: metrics, deadlines, a throttle and an inventory.
+// machines refer to, connects again when they were rotated, and wraps every driver in what all clouds need: metrics,
+// deadlines, a throttle and an inventory.
 //
 // It also keeps accounts apart: the provider's own credentials are for namespaces that the operator allows and for
 // the provider's own endpoint, a machine that is pinned to an account is served by no other, and an account that does
-// not answer holds only a share of the workers, however many of them one namespace has. It decides nothing else about machines; the reconcilers of this
-// module ask it for a driver.
+// not answer holds only a share of the workers, however many of them one namespace has. It decides nothing else about
+// machines; the reconcilers of this module get their drivers here.
 package account
 
 import (
@@ -30,18 +30,18 @@ import (
 )
 
 const (
-	// freshness is how long credentials are trusted before their Secret is read again.
+	// freshness is how long credentials are used before their Secret is read again.
 	freshness = time.Minute
 	// unsettled is the time between two lists while instances start or stop.
 	unsettled = 5 * time.Second
-	// idle is how long an account is kept that no machine and no template asks for.
-	idle = time.Hour
-	// ofNamespace is how many instances are kept in memory of all accounts of the Secrets of one namespace: the servers
-	// that they name may show any number.
-	ofNamespace = 50_000
+	// idleTimeout is how long an account is kept that no machine and no template uses.
+	idleTimeout = time.Hour
+	// maxPerNamespace is how many instances are kept in memory of all accounts of the Secrets of one namespace: the
+	// servers that they name may return any number.
+	maxPerNamespace = 50_000
 )
 
-// Cache hands out drivers.
+// Cache has the drivers of all accounts.
 type Cache[M driver.Machine, C any] struct {
 	cloud      driver.Cloud[M, C]
 	options    Options
@@ -73,7 +73,7 @@ func (k key) source() string {
 
 // entry is what is kept of one account.
 type entry[C any] struct {
-	// used is when a driver was last asked for; the Book's lock guards it.
+	// used is when the account was last used; the Cache's lock guards it.
 	used time.Time
 	// kept is how many instances its inventory has.
 	kept atomic.Int64
@@ -85,9 +85,11 @@ type entry[C any] struct {
 	connected *connection[C]
 	version   string
 	read      time.Time
+	// refused is true once the cloud refused the credentials of that version.
+	refused bool
 }
 
-// Options are the dependencies of a Book.
+// Options are the dependencies of a Cache.
 type Options struct {
 	// Secrets reads without a cache: whole Secrets must not pile up in memory.
 	Secrets client.Reader
@@ -97,7 +99,7 @@ type Options struct {
 	// EveryNamespace.
 	OwnCredentials []string
 	Now            func() time.Time
-	// Changed is called when a cloud says, or a list shows, that an instance changed.
+	// Changed is called when a cloud reports, or a list shows, that an instance changed.
 	Changed func(driver.Identity)
 	// Interval is the time between two lists of an account; zero reads each instance by itself.
 	Interval time.Duration
@@ -105,7 +107,7 @@ type Options struct {
 	Workers int
 }
 
-// NewCache returns an empty Book for a cloud.
+// NewCache returns an empty Cache for a cloud.
 func NewCache[M driver.Machine, C any](cloud driver.Cloud[M, C], options Options) *Cache[M, C] {
 	return &Cache[M, C]{
 		cloud:      cloud,
@@ -131,7 +133,7 @@ func (c *Cache[M, C]) Driver(ctx context.Context, machine M) (Account[C], error)
 	if k.Endpoint != "" && k.SecretName == "" {
 		return Account[C]{}, driver.EndpointWithoutSecret(k.Account)
 	}
-	if k.SecretName == "" && !c.cloud.NoCredentials && !holds(machine, pinned) {
+	if k.SecretName == "" && !c.cloud.NoCredentials && !hasInstance(machine, pinned) {
 		if err := c.permission.check(ctx, machine.GetNamespace()); err != nil {
 			return Account[C]{}, err
 		}
@@ -149,10 +151,10 @@ func (c *Cache[M, C]) Driver(ctx context.Context, machine M) (Account[C], error)
 	return connected.account(), nil
 }
 
-// holds reports whether a machine has an instance to look after, or to delete, in the account that it is pinned to, by
-// its status: that a namespace lost the permission to use credentials stops creations and no clean-up. An annotation is
-// not enough, because the machine's owner may write it.
-func holds(machine driver.Machine, pinned string) bool {
+// hasInstance reports whether a machine may have an instance in the account that it is pinned to, by its status: a
+// namespace that loses the permission to use credentials can create no instances and can still delete those that it has.
+// An annotation is not enough, because the machine's owner may write it.
+func hasInstance(machine driver.Machine, pinned string) bool {
 	return pinned != "" && machine.GetStatus().Account == pinned &&
 		(machine.GetProviderID() != "" || !machine.GetDeletionTimestamp().IsZero())
 }
@@ -162,45 +164,46 @@ func (c *Cache[M, C]) connection(ctx context.Context, k key) (*connection[C], er
 	return c.present(ctx, k, c.entry(k))
 }
 
-func (c *Cache[M, C]) present(ctx context.Context, k key, p *entry[C]) (*connection[C], error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err := c.renew(ctx, k, p); err != nil {
+// present is connection for an entry.
+func (c *Cache[M, C]) present(ctx context.Context, k key, e *entry[C]) (*connection[C], error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := c.renew(ctx, k, e); err != nil {
 		return nil, err
 	}
-	return p.connected, nil
+	return e.connected, nil
 }
 
 func (c *Cache[M, C]) entry(k key) *entry[C] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p := c.entries[k]
-	if p == nil {
-		p = &entry[C]{guard: &guard{cloud: c.cloud.Name, account: k.String(), namespace: k.namespace}}
-		c.entries[k] = p
+	e := c.entries[k]
+	if e == nil {
+		e = &entry[C]{guard: &guard{cloud: c.cloud.Name, account: k.String(), namespace: k.namespace}}
+		c.entries[k] = e
 	}
-	p.used = c.options.Now()
-	return p
+	e.used = c.options.Now()
+	return e
 }
 
-// renew makes sure that a page has the connection of its present credentials. One that leads to another account than
+// renew makes sure that an entry has the connection of its present credentials. One that leads to another account than
 // before is replaced, so that machines are compared with the account that it leads to now. The caller holds its lock.
-func (c *Cache[M, C]) renew(ctx context.Context, k key, p *entry[C]) error {
-	if p.guard.moved.Swap(false) {
-		p.connected, p.version = nil, ""
+func (c *Cache[M, C]) renew(ctx context.Context, k key, e *entry[C]) error {
+	if e.guard.moved.Swap(false) {
+		e.connected, e.version = nil, ""
 	}
-	if p.connected != nil && (k.SecretName == "" || c.options.Now().Sub(p.read) < freshness) {
+	if e.connected != nil && (k.SecretName == "" || c.options.Now().Sub(e.read) < freshness) {
 		return nil
 	}
 	credentials, version, err := c.credentials(ctx, k)
 	if driver.IsUnauthorized(err) {
-		c.drop(k, p)
+		c.drop(ctx, k, e, err)
 	}
 	if err != nil {
 		return err
 	}
-	if p.connected != nil && p.version == version {
-		p.read = c.options.Now()
+	if e.connected != nil && e.version == version {
+		e.read = c.options.Now()
 		return nil
 	}
 	var connected driver.Driver[C]
@@ -208,45 +211,61 @@ func (c *Cache[M, C]) renew(ctx context.Context, k key, p *entry[C]) error {
 		connected, err = c.cloud.Connect(ctx, k.Account, credentials)
 		return err
 	})
-	p.guard.note(ctx, "connect", err)
+	e.guard.note(ctx, "connect", err)
 	if err != nil {
 		return fmt.Errorf("connecting to %s: %w", c.cloud.Name, err)
 	}
-	p.connected, p.version, p.read = c.open(k, p, connected), version, c.options.Now()
+	if e.connected == nil {
+		logAccount(ctx, k, "added account")
+	} else {
+		logAccount(ctx, k, "replaced credentials of account")
+	}
+	e.connected, e.version, e.read, e.refused = c.open(k, e, connected), version, c.options.Now(), false
 	return nil
 }
 
-// drop forgets an account, with its driver, inventory and credentials. Whoever waits for the page gets nothing of it.
-func (c *Cache[M, C]) drop(k key, p *entry[C]) {
-	p.connected, p.version, p.read = nil, "", time.Time{}
+// drop removes an account, with its driver, inventory and credentials. A caller that waits for the entry gets none of
+// these.
+func (c *Cache[M, C]) drop(ctx context.Context, k key, e *entry[C], cause error) {
+	if e.connected != nil {
+		logAccount(ctx, k, "removed account", "message", cause.Error())
+	}
+	e.connected, e.version, e.read, e.refused = nil, "", time.Time{}, false
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.entries[k] == p {
+	if c.entries[k] == e {
 		delete(c.entries, k)
 	}
 }
 
-// Refused makes the next Driver call read the credentials of a machine's account again.
-func (c *Cache[M, C]) Refused(machine M) {
-	c.permission.forget(machine.GetNamespace())
+// Refused makes the next Driver call read the credentials of a machine's account again. It logs the first refusal of
+// credentials.
+func (c *Cache[M, C]) Refused(ctx context.Context, machine M, cause error) {
+	c.permission.reset(machine.GetNamespace())
+	k := keyOf(c.cloud.Account(machine), machine.GetNamespace())
 	c.mu.Lock()
-	known := c.entries[keyOf(c.cloud.Account(machine), machine.GetNamespace())]
+	e := c.entries[k]
 	c.mu.Unlock()
-	if known != nil {
-		known.mu.Lock()
-		known.read = time.Time{}
-		known.mu.Unlock()
+	if e == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.read = time.Time{}
+	if e.connected != nil && !e.refused && driver.IsUnauthorized(cause) {
+		e.refused = true
+		logAccount(ctx, k, "account refused", "message", cause.Error())
 	}
 }
 
 // All returns every account that is connected.
 func (c *Cache[M, C]) All() (all []Account[C]) {
-	for _, p := range c.snapshot() {
-		p.mu.Lock()
-		if p.connected != nil {
-			all = append(all, p.connected.account())
+	for _, e := range c.snapshot() {
+		e.mu.Lock()
+		if e.connected != nil {
+			all = append(all, e.connected.account())
 		}
-		p.mu.Unlock()
+		e.mu.Unlock()
 	}
 	return all
 }
@@ -256,10 +275,10 @@ func (c *Cache[M, C]) room(of key) int {
 	if of.namespace == "" {
 		return math.MaxInt
 	}
-	left := ofNamespace
-	for k, p := range c.snapshot() {
+	left := maxPerNamespace
+	for k, e := range c.snapshot() {
 		if k.namespace == of.namespace && k != of {
-			left -= int(p.kept.Load())
+			left -= int(e.kept.Load())
 		}
 	}
 	return max(left, 0)
@@ -269,8 +288,8 @@ func (c *Cache[M, C]) snapshot() map[key]*entry[C] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := make(map[key]*entry[C], len(c.entries))
-	for k, p := range c.entries {
-		all[k] = p
+	for k, e := range c.entries {
+		all[k] = e
 	}
 	return all
 }
@@ -284,7 +303,7 @@ func (c *Cache[M, C]) credentials(ctx context.Context, k key) (driver.Credential
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
 		return nil, "", &driver.UnauthorizedError{Err: fmt.Errorf("reading credentials: %w", err)}
-	case err != nil: // the API server's own trouble says nothing about them
+	case err != nil: // a failure of the API server, which is no property of the credentials
 		return nil, "", fmt.Errorf("reading credentials: %w", err)
 	}
 	return secret.Data, string(secret.UID) + secret.ResourceVersion, nil

@@ -93,7 +93,7 @@ func TestConnectsOncePerAccount(t *testing.T) {
 	d.want(t, machine("b", ""), 3)      // which is the same for everybody
 }
 
-func TestNoticesRotatedCredentials(t *testing.T) {
+func TestRotatedCredentials(t *testing.T) {
 	t.Parallel()
 	d := newDesk(0)
 	key := client.ObjectKey{Namespace: "a", Name: "cloud"}
@@ -106,7 +106,7 @@ func TestNoticesRotatedCredentials(t *testing.T) {
 	d.now = d.now.Add(time.Minute)
 	d.want(t, machine("a", "cloud"), 2) // the same Secret is not a reason to connect again
 	d.secrets[key] = "newest"
-	d.Refused(machine("a", "cloud"))
+	d.Refused(t.Context(), machine("a", "cloud"), &driver.UnauthorizedError{Err: errors.New("token refused")})
 	d.want(t, machine("a", "cloud"), 3) // at once, when the cloud refused the present ones
 }
 
@@ -125,7 +125,7 @@ func (down) Get(context.Context, client.ObjectKey, client.Object, ...client.GetO
 	return apierrors.NewTimeoutError("etcd is slow", 1)
 }
 
-func TestTroubleOfTheAPIServerSaysNothingAboutCredentials(t *testing.T) {
+func TestFailureOfTheAPIServerKeepsTheAccount(t *testing.T) {
 	t.Parallel()
 	cache := account.NewCache(driver.Cloud[*infrav1.SimMachine, fake.Config]{
 		Account: func(*infrav1.SimMachine) driver.Account { return driver.Account{SecretName: "cloud"} },
@@ -135,7 +135,7 @@ func TestTroubleOfTheAPIServerSaysNothingAboutCredentials(t *testing.T) {
 	}
 }
 
-func TestQuestionsCountAsCalls(t *testing.T) {
+func TestAbilitiesCountAsCalls(t *testing.T) {
 	t.Parallel()
 	cache := account.NewCache(driver.Cloud[*infrav1.SimMachine, fake.Config]{
 		Account: func(*infrav1.SimMachine) driver.Account { return driver.Account{} },
@@ -159,7 +159,7 @@ func TestQuestionsCountAsCalls(t *testing.T) {
 	}
 }
 
-func TestAChangeInTheCloudIsToldAndReadDirectly(t *testing.T) {
+func TestChangeInTheCloudIsReadDirectly(t *testing.T) {
 	t.Parallel()
 	d := newDesk(time.Minute)
 	connected, err := d.Driver(t.Context(), machine("a", ""))

@@ -44,8 +44,8 @@ func identityIn(namespace string) driver.Identity {
 	return driver.Identity{UID: "u", Name: "worker", Owner: driver.Owner{UID: "c", Namespace: namespace, Name: "home"}, ProviderID: "fake:///a/" + namespace}
 }
 
-// TestAServerOfATenantWakesNoMachineOfOthers: it shows instances with the tags of another namespace.
-func TestAServerOfATenantWakesNoMachineOfOthers(t *testing.T) {
+// TestTenantServerReportsOnlyItsNamespace: it shows instances with the tags of another namespace.
+func TestTenantServerReportsOnlyItsNamespace(t *testing.T) {
 	t.Parallel()
 	woken, now := map[string]int{}, clock()
 	server := &restless{Driver: fake.New(fake.Options{})}

@@ -24,15 +24,17 @@ type Account[C any] struct {
 	Direct driver.Driver[C]
 	// ID names the account that the credentials lead to; empty for a cloud that has no such name.
 	ID func(ctx context.Context) (string, error)
-	// Shortage tells where there was no room or quota for the machines of a namespace a moment ago.
+	// Shortage returns why the place of a configuration had no room or quota for the machines of a namespace a moment ago.
 	Shortage func(namespace string, config C) throttle.Shortage
+	// Provision takes the next step of an instance; nil for a cloud without that ability.
+	Provision func(ctx context.Context, id driver.Identity) (driver.Instance, error)
 	// Tag puts the owner of an identity into the tags of what exists; nil for a cloud without that ability.
 	Tag func(ctx context.Context, id driver.Identity) error
 	// Restart restarts the instance of an identity; nil for a cloud without that ability.
 	Restart func(ctx context.Context, id driver.Identity) error
 	// Remainder is nil for a cloud without that ability.
 	Remainder driver.Remainder
-	// Size and FindImage ask under the account's limits; each is nil for a cloud without that ability.
+	// Size and FindImage are nil for a cloud without that ability.
 	Size      func(ctx context.Context, config C) (driver.Size, error)
 	FindImage func(ctx context.Context, config C) (driver.Image, error)
 }
@@ -42,16 +44,16 @@ type connection[C any] struct {
 	driver    Account[C]
 	inventory *inventory.Inventory[C]
 	enter     func(namespace string) (leave func(), err error)
-	// ask asks the cloud for the name of the account; nil where it has none.
-	ask func(ctx context.Context) (string, error)
+	// accountID reads the name of the account from the cloud; nil where it has none.
+	accountID func(ctx context.Context) (string, error)
 
-	// identifying is held while asking, by no more callers than the account's share.
+	// identifying is held during that call, by no more callers than the account's share.
 	identifying sync.Mutex
 	mu          sync.Mutex
 	id          string
 }
 
-// account returns what callers get; nothing of no connection.
+// account returns what callers get; the zero Account of no connection.
 func (c *connection[C]) account() Account[C] {
 	if c == nil {
 		return Account[C]{}
@@ -59,9 +61,9 @@ func (c *connection[C]) account() Account[C] {
 	return c.driver
 }
 
-// identify returns the name of the account. The cloud is asked once.
+// identify returns the name of the account, which is read from the cloud once.
 func (c *connection[C]) identify(ctx context.Context) (string, error) {
-	if id := c.known(); id != "" || c.ask == nil {
+	if id := c.known(); id != "" || c.accountID == nil {
 		return id, nil
 	}
 	leave, err := c.enter("")
@@ -74,7 +76,7 @@ func (c *connection[C]) identify(ctx context.Context) (string, error) {
 	if id := c.known(); id != "" {
 		return id, nil
 	}
-	id, err := c.ask(ctx)
+	id, err := c.accountID(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -90,14 +92,14 @@ func (c *connection[C]) known() string {
 	return c.id
 }
 
-// open wraps a connected driver. From the outside in: the share in the workers, the inventory, so that what it
-// answers is not a call, the throttle, and deadlines and metrics.
-func (c *Cache[M, C]) open(k key, p *entry[C], connected driver.Driver[C]) *connection[C] {
+// open wraps a connected driver. From the outside in: the share in the workers; the inventory, so that its answers are
+// not calls; the throttle; deadlines and metrics.
+func (c *Cache[M, C]) open(k key, e *entry[C], connected driver.Driver[C]) *connection[C] {
 	var remainder driver.Remainder
 	if able, ok := connected.(driver.Remainder); ok {
-		remainder = bounded{able, p.guard}
+		remainder = bounded{able, e.guard}
 	}
-	meter := &metered[C]{Driver: connected, cloud: c.cloud.Name, guard: p.guard}
+	meter := &metered[C]{Driver: connected, cloud: c.cloud.Name, guard: e.guard}
 	direct := throttle.New(driver.Driver[C](meter), throttle.Options[C]{
 		Limits: c.cloud.Limits,
 		Place:  c.cloud.Place,
@@ -107,19 +109,19 @@ func (c *Cache[M, C]) open(k key, p *entry[C], connected driver.Driver[C]) *conn
 	opened := &connection[C]{enter: func(namespace string) (func(), error) { return c.gate.enter(k, namespace) }}
 	opened.driver = Account[C]{Name: k.String(), Namespace: k.namespace, Direct: direct, ID: opened.identify, Shortage: direct.Shortage, Remainder: remainder}
 	changed := c.changed(k)
-	answering, notified := driver.Driver[C](direct), changed
+	outer, notified := driver.Driver[C](direct), changed
 	if c.options.Interval > 0 {
 		opened.inventory = inventory.New[C](direct, inventory.Options{
 			Interval: c.options.Interval, Unsettled: unsettled, Now: c.options.Now, Changed: changed,
-			Most: func() int { return c.room(k) }, Kept: &p.kept,
+			Max: func() int { return c.room(k) }, Kept: &e.kept,
 		})
-		answering = opened.inventory
+		outer = opened.inventory
 		notified = func(id driver.Identity) {
 			opened.touch(id)
 			changed(id)
 		}
 	}
-	opened.driver.Driver = &gated[C]{Driver: answering, enter: opened.enter}
+	opened.driver.Driver = &gated[C]{Driver: outer, enter: opened.enter}
 	opened.abilities(connected, direct, meter)
 	if notifier, ok := connected.(driver.Notifier); ok {
 		notifier.Notify(notified)
@@ -146,7 +148,7 @@ func (c *connection[C]) abilities(connected driver.Driver[C], direct *throttle.T
 		c.driver.FindImage = limited(c, direct, meter.guard.calls("image"), finder.FindImage)
 	}
 	if identifier, ok := connected.(driver.AccountIdentifier); ok {
-		c.ask = func(ctx context.Context) (id string, err error) {
+		c.accountID = func(ctx context.Context) (id string, err error) {
 			err = direct.Do(func() error {
 				return meter.within(ctx, "account", callTime, func(ctx context.Context) (err error) {
 					id, err = identifier.AccountID(ctx)
@@ -156,11 +158,38 @@ func (c *connection[C]) abilities(connected driver.Driver[C], direct *throttle.T
 			return id, err
 		}
 	}
+	if provisioner, ok := connected.(driver.Provisioner); ok {
+		c.driver.Provision = c.provision(direct, meter, provisioner)
+	}
 	if tagger, ok := connected.(driver.Tagger); ok {
 		c.driver.Tag = c.change(direct, meter, "tag", tagger.Tag)
 	}
 	if restarter, ok := connected.(driver.Restarter); ok {
 		c.driver.Restart = c.change(direct, meter, "restart", restarter.Restart)
+	}
+}
+
+// provision makes a step of an instance count as a call of the account. The inventory takes over the answer.
+func (c *connection[C]) provision(direct *throttle.Throttle[C], meter *metered[C], provisioner driver.Provisioner) func(context.Context, driver.Identity) (driver.Instance, error) {
+	return func(ctx context.Context, id driver.Identity) (found driver.Instance, err error) {
+		leave, err := c.enter(id.Owner.Namespace)
+		if err != nil {
+			return driver.Instance{}, err
+		}
+		defer leave()
+		err = direct.Do(func() error {
+			return meter.within(ctx, "provision", callTime, func(ctx context.Context) (err error) {
+				found, err = provisioner.Provision(ctx, id)
+				return err
+			})
+		})
+		switch {
+		case err != nil:
+			c.touch(id)
+		case c.inventory != nil:
+			c.inventory.Keep(found)
+		}
+		return found, err
 	}
 }
 
@@ -179,8 +208,8 @@ func (c *connection[C]) change(direct *throttle.Throttle[C], meter *metered[C], 
 	}
 }
 
-// limited makes a question to the cloud count as a call of the account.
-func limited[C, A any](c *connection[C], under *throttle.Throttle[C], within boundedCall, ask func(context.Context, C) (A, error)) func(context.Context, C) (A, error) {
+// limited makes a call that reads count as one of the account.
+func limited[C, A any](c *connection[C], under *throttle.Throttle[C], within boundedCall, call func(context.Context, C) (A, error)) func(context.Context, C) (A, error) {
 	return func(ctx context.Context, config C) (answer A, err error) {
 		leave, err := c.enter("")
 		if err != nil {
@@ -189,7 +218,7 @@ func limited[C, A any](c *connection[C], under *throttle.Throttle[C], within bou
 		defer leave()
 		err = under.Do(func() error {
 			return within(ctx, func(ctx context.Context) (err error) {
-				answer, err = ask(ctx, config)
+				answer, err = call(ctx, config)
 				return err
 			})
 		})

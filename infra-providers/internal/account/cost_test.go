@@ -17,9 +17,9 @@ import (
 
 var home = driver.Owner{UID: "c", Namespace: "a", Name: "home"}
 
-// TestAThousandMachinesCostTheirPages counts the calls of a cloud with pages of a hundred, while each of a
+// TestCallsOfAThousandMachines counts the calls of a cloud with pages of a hundred, while each of a
 // thousand machines is looked at in every interval.
-func TestAThousandMachinesCostTheirPages(t *testing.T) {
+func TestCallsOfAThousandMachines(t *testing.T) {
 	t.Parallel()
 	const many = 1000
 	d := newDesk(time.Minute)
@@ -40,7 +40,7 @@ func TestAThousandMachinesCostTheirPages(t *testing.T) {
 	for n := range many {
 		create(n)
 	}
-	before := d.cloud.Census().Calls
+	before := d.cloud.Snapshot().Calls
 	const intervals = 5
 	for range intervals {
 		d.now = d.now.Add(time.Minute)
@@ -53,7 +53,7 @@ func TestAThousandMachinesCostTheirPages(t *testing.T) {
 		}
 	}
 	want := map[string]int{"create": many, "disk": many, "list": before["list"] + intervals*many/100}
-	if diff := cmp.Diff(want, d.cloud.Census().Calls); diff != "" {
+	if diff := cmp.Diff(want, d.cloud.Snapshot().Calls); diff != "" {
 		t.Errorf("calls after %d intervals (-want +got):\n%s", intervals, diff)
 	}
 
@@ -68,7 +68,7 @@ func TestAThousandMachinesCostTheirPages(t *testing.T) {
 	want["disk"]++
 	want["delete"]++
 	want["get"]++
-	if diff := cmp.Diff(want, d.cloud.Census().Calls); diff != "" {
+	if diff := cmp.Diff(want, d.cloud.Snapshot().Calls); diff != "" {
 		t.Errorf("calls after one more life (-want +got):\n%s", diff)
 	}
 }

@@ -7,7 +7,7 @@ import "context"
 
 // Tidy does at once what Start spreads over an interval.
 func (c *Cache[M, C]) Tidy(ctx context.Context) {
-	for _, next := range c.due() {
+	for _, next := range c.due(ctx) {
 		next(ctx)
 	}
 }

@@ -74,7 +74,7 @@ func last[T any](list iter.Seq2[T, error]) (err error) {
 	return err
 }
 
-func TestAPanicOfADriverIsAnError(t *testing.T) {
+func TestPanicOfADriverIsAnError(t *testing.T) {
 	t.Parallel()
 	cache := account.NewCache(cloudOf(func(driver.Account) driver.Driver[fake.Config] { return panicking{} }), account.Options{
 		OwnCredentials: []string{account.EveryNamespace}, Now: time.Now, Changed: func(driver.Identity) {}, Interval: time.Hour, Workers: 10,
@@ -118,9 +118,9 @@ func TestAPanicOfADriverIsAnError(t *testing.T) {
 	}
 }
 
-// TestAPanicEndsNoGoroutineOfTheCache: lists of an account are read by goroutines of the cache, where a panic would end
+// TestPanicInARefreshIsLogged: lists of an account are read by goroutines of the cache, where a panic would end
 // the process.
-func TestAPanicEndsNoGoroutineOfTheCache(t *testing.T) {
+func TestPanicInARefreshIsLogged(t *testing.T) {
 	t.Parallel()
 	cache := account.NewCache(cloudOf(func(at driver.Account) driver.Driver[fake.Config] {
 		if at.Endpoint == "connect" {

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +16,8 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/throttle"
+	"drover.io/runtime/expiring"
 )
 
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
@@ -24,28 +25,24 @@ import (
 // EveryNamespace allows every namespace to use the provider's own credentials.
 const EveryNamespace = "*"
 
-// remembered is how long the label of a Namespace is believed.
-const remembered = 30 * time.Second
+// permissionTTL is how long the label of a Namespace is kept.
+const permissionTTL = 30 * time.Second
 
-// permission answers which namespaces may use the provider's own credentials: those that a flag names, and those that
-// a label allows, which only who may change Namespaces can set.
+// permission decides which namespaces may use the provider's own credentials: those that a flag names, and those with a
+// label, which only a user who may change Namespaces can set.
 type permission struct {
 	named      []string
 	namespaces client.Reader
-	now        func() time.Time
-
-	mu    sync.Mutex
-	known map[string]answer
-}
-
-// answer is what was read of a Namespace; nothing is wrong with one that is allowed.
-type answer struct {
-	refusal error
-	read    time.Time
+	// refusals are by namespace; nil for one that is allowed.
+	refusals expiring.Map[string, error]
 }
 
 func newPermission(options Options) *permission {
-	return &permission{named: options.OwnCredentials, namespaces: options.Namespaces, now: options.Now, known: map[string]answer{}}
+	return &permission{
+		named:      options.OwnCredentials,
+		namespaces: options.Namespaces,
+		refusals:   expiring.Map[string, error]{Clock: throttle.Clock(options.Now), TTL: permissionTTL},
+	}
 }
 
 // check fails with UnauthorizedError unless a namespace may use the provider's own credentials.
@@ -56,8 +53,8 @@ func (p *permission) check(ctx context.Context, namespace string) error {
 	if p.namespaces == nil {
 		return refused(namespace, "")
 	}
-	if known, ok := p.recall(namespace); ok {
-		return known.refusal
+	if refusal, ok := p.refusals.Get(namespace); ok {
+		return refusal
 	}
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
@@ -67,12 +64,12 @@ func (p *permission) check(ctx context.Context, namespace string) error {
 		err = refused(namespace, "; the label cannot be read, because the provider may not get namespaces")
 	case apierrors.IsNotFound(err):
 		err = refused(namespace, "")
-	case err != nil: // the API server's own trouble says nothing about the permission
+	case err != nil: // a failure of the API server, which is neither a permission nor a refusal
 		return fmt.Errorf("reading namespace %q: %w", namespace, err)
 	case object.Labels[infrav1.OwnCredentialsLabel] != infrav1.OwnCredentialsAllowed:
 		err = refused(namespace, "")
 	}
-	p.remember(namespace, err)
+	p.refusals.Set(namespace, err)
 	return err
 }
 
@@ -82,28 +79,5 @@ func refused(namespace, note string) error {
 		namespace, infrav1.OwnCredentialsLabel, infrav1.OwnCredentialsAllowed, note)}
 }
 
-func (p *permission) recall(namespace string) (answer, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	known, ok := p.known[namespace]
-	return known, ok && p.now().Sub(known.read) < remembered
-}
-
-// remember also forgets what is too old, so that namespaces that come and go leave nothing behind.
-func (p *permission) remember(namespace string, refusal error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	now := p.now()
-	for name, known := range p.known {
-		if now.Sub(known.read) >= remembered {
-			delete(p.known, name)
-		}
-	}
-	p.known[namespace] = answer{refusal: refusal, read: now}
-}
-
-func (p *permission) forget(namespace string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.known, namespace)
-}
+// reset makes the next check read the Namespace again.
+func (p *permission) reset(namespace string) { p.refusals.Delete(namespace) }

@@ -13,16 +13,16 @@ import (
 )
 
 // Start lists every account once per interval until ctx is done, each by itself and spread over the interval, and
-// forgets those that nobody asks for and those whose Secret is gone.
+// removes those that are not used and those whose Secret does not exist any more.
 func (c *Cache[M, C]) Start(ctx context.Context) error {
 	interval := c.options.Interval
 	if interval <= 0 {
 		interval = freshness
 	}
 	for {
-		due := c.due()
+		due := c.due(ctx)
 		pause := time.NewTicker(max(interval/time.Duration(len(due)+1), time.Millisecond))
-		for _, next := range append(due, func(context.Context) {}) { // the last part of the interval is for nobody
+		for _, next := range append(due, func(context.Context) {}) { // a pause after the last one too
 			select {
 			case <-ctx.Done():
 				pause.Stop()
@@ -35,37 +35,38 @@ func (c *Cache[M, C]) Start(ctx context.Context) error {
 	}
 }
 
-// due forgets the accounts that nobody asks for and returns what is to be done for each of the others.
-func (c *Cache[M, C]) due() (all []func(context.Context)) {
-	for k, p := range c.snapshot() {
-		if c.idle(k, p) {
+// due removes the accounts that are not used and returns what is to be done for each of the others.
+func (c *Cache[M, C]) due(ctx context.Context) (all []func(context.Context)) {
+	for k, e := range c.snapshot() {
+		if c.removeIdle(ctx, k, e) {
 			continue
 		}
 		all = append(all, func(ctx context.Context) {
-			err := panicerror.Call(func() error { return c.refresh(ctx, k, p) })
-			p.guard.note(ctx, "refresh", err)
+			err := panicerror.Call(func() error { return c.refresh(ctx, k, e) })
+			e.guard.note(ctx, "refresh", err)
 			if err != nil && ctx.Err() == nil {
-				ctrl.LoggerFrom(ctx).Error(err, "refreshing inventory", "cloud", c.cloud.Name)
+				ctrl.LoggerFrom(ctx).Error(err, "refreshing inventory")
 			}
 		})
 	}
 	return all
 }
 
-// idle forgets an account that nobody asked for in a while.
-func (c *Cache[M, C]) idle(k key, p *entry[C]) bool {
+// removeIdle removes an account that was not used for a while.
+func (c *Cache[M, C]) removeIdle(ctx context.Context, k key, e *entry[C]) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.options.Now().Sub(p.used) < idle {
+	if c.options.Now().Sub(e.used) < idleTimeout {
 		return false
 	}
 	delete(c.entries, k)
+	logAccount(ctx, k, "removed account", "message", "it was not used")
 	return true
 }
 
 // refresh reads the credentials of an account again where they are not fresh, and then lists it.
-func (c *Cache[M, C]) refresh(ctx context.Context, k key, p *entry[C]) error {
-	connected, err := c.present(ctx, k, p)
+func (c *Cache[M, C]) refresh(ctx context.Context, k key, e *entry[C]) error {
+	connected, err := c.present(ctx, k, e)
 	if err != nil || connected == nil || connected.inventory == nil {
 		return err
 	}

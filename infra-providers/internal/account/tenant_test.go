@@ -60,7 +60,7 @@ func cloudOf(connect func(driver.Account) driver.Driver[fake.Config]) driver.Clo
 
 func clock() time.Time { return time.Unix(1_000_000, 0) }
 
-func TestWhoMayUseTheProvidersOwnCredentials(t *testing.T) {
+func TestPermissionForOwnCredentials(t *testing.T) {
 	t.Parallel()
 	forbidden := apierrors.NewForbidden(corev1.Resource("namespaces"), "team", errors.New("not permitted"))
 	for name, test := range map[string]struct {
@@ -102,8 +102,8 @@ func TestWhoMayUseTheProvidersOwnCredentials(t *testing.T) {
 	}
 }
 
-// TestAPermissionThatIsTakenBackStopsCreationsAndNoCleanUp: of machines that have an instance in that account.
-func TestAPermissionThatIsTakenBackStopsCreationsAndNoCleanUp(t *testing.T) {
+// TestRevokedPermission prevents creations, and no deletion of an instance in that account.
+func TestRevokedPermission(t *testing.T) {
 	t.Parallel()
 	pin := map[string]string{infrav1.AccountAnnotation: "here"}
 	leaving, here := metav1.Now(), infrav1.MachineStatus{Account: "here"}
@@ -133,8 +133,8 @@ func TestAPermissionThatIsTakenBackStopsCreationsAndNoCleanUp(t *testing.T) {
 	}
 }
 
-// TestAnEndpointNeedsCredentialsOfItsOwn: the provider's never go there, so nothing is connected.
-func TestAnEndpointNeedsCredentialsOfItsOwn(t *testing.T) {
+// TestEndpointNeedsASecret: the provider's own credentials are never sent there, so nothing is connected.
+func TestEndpointNeedsASecret(t *testing.T) {
 	t.Parallel()
 	var connected []driver.Account
 	cache := account.NewCache(cloudOf(func(at driver.Account) driver.Driver[fake.Config] {
@@ -174,9 +174,9 @@ func (d *deaf) List(ctx context.Context, _ driver.Owner) iter.Seq2[driver.Instan
 	}
 }
 
-// TestAnAccountThatHangsHoldsAShareOfTheWorkers has as many workers as there are ask a cloud that never answers, and
+// TestHangingAccountHoldsAShareOfTheWorkers has all workers call a cloud that never answers, and
 // others ask one that does.
-func TestAnAccountThatHangsHoldsAShareOfTheWorkers(t *testing.T) {
+func TestHangingAccountHoldsAShareOfTheWorkers(t *testing.T) {
 	t.Parallel()
 	const workers = 10
 	for name, interval := range map[string]time.Duration{"with an inventory": time.Minute, "without": 0} {
@@ -225,9 +225,9 @@ func TestAnAccountThatHangsHoldsAShareOfTheWorkers(t *testing.T) {
 	}
 }
 
-// TestManyAccountsThatHangHoldAShareOfTheWorkers has all Secrets of one namespace lead to a cloud that never answers, and
+// TestHangingAccountsOfANamespaceHoldAShareOfTheWorkers has all Secrets of one namespace lead to a cloud that never answers, and
 // then those of as many namespaces as there are workers.
-func TestManyAccountsThatHangHoldAShareOfTheWorkers(t *testing.T) {
+func TestHangingAccountsOfANamespaceHoldAShareOfTheWorkers(t *testing.T) {
 	t.Parallel()
 	const workers = 12
 	for name, test := range map[string]struct {
@@ -321,8 +321,8 @@ func (endless) List(context.Context, driver.Owner) iter.Seq2[driver.Instance, er
 	}
 }
 
-// TestListsWithoutEndHaveOne: however many Secrets of a namespace lead to such clouds.
-func TestListsWithoutEndHaveOne(t *testing.T) {
+// TestListsWithoutEndAreAborted, however many Secrets of a namespace lead to such clouds.
+func TestListsWithoutEndAreAborted(t *testing.T) {
 	t.Parallel()
 	all := secrets{}
 	cache := account.NewCache(cloudOf(func(driver.Account) driver.Driver[fake.Config] {
@@ -341,8 +341,8 @@ func TestListsWithoutEndHaveOne(t *testing.T) {
 	}
 }
 
-// TestManyAccountsComeAndGo: what nobody asks for is forgotten, and so is what has no Secret any more.
-func TestManyAccountsComeAndGo(t *testing.T) {
+// TestUnusedAccountsAreRemoved, and so are those whose Secret does not exist any more.
+func TestUnusedAccountsAreRemoved(t *testing.T) {
 	t.Parallel()
 	d := newDesk(time.Minute)
 	for n := range 10_000 {
@@ -374,8 +374,8 @@ func TestManyAccountsComeAndGo(t *testing.T) {
 	}
 }
 
-// TestAnAccountWithoutItsSecretIsGoneAtOnce: from the moment when that was noticed.
-func TestAnAccountWithoutItsSecretIsGoneAtOnce(t *testing.T) {
+// TestAccountWithoutItsSecretIsRemoved as soon as the Secret was found missing.
+func TestAccountWithoutItsSecretIsRemoved(t *testing.T) {
 	t.Parallel()
 	d := newDesk(time.Minute)
 	key := client.ObjectKey{Namespace: "a", Name: "cloud"}

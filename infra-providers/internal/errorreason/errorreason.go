@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package errorreason says what an error of a driver means, in the words that all conditions share: a reason, a way
-// out, and when to try again. It knows no kind of object; what only one of them advises is added there.
+// Package errorreason converts an error of a driver to what all conditions share: a reason, an advice, and when to try
+// again. It is independent of the kind of object; advice for one kind is added by its reconciler.
 package errorreason
 
 import (
@@ -15,9 +15,9 @@ import (
 const (
 	// InvalidConfiguration: the spec cannot work.
 	InvalidConfiguration = "InvalidConfiguration"
-	// InstanceNotOwned: the instance belongs to something else.
+	// InstanceNotOwned: the instance belongs to another owner.
 	InstanceNotOwned = "InstanceNotOwned"
-	// InstanceTagsMissing: the instance lacks ownership tags, so nobody can tell whose it is.
+	// InstanceTagsMissing: the instance lacks ownership tags, so that its owner is not known.
 	InstanceTagsMissing = "InstanceTagsMissing"
 	// AccountMismatch: the credentials lead to another account.
 	AccountMismatch = "AccountMismatch"
@@ -27,9 +27,9 @@ const (
 	QuotaExceeded = "QuotaExceeded"
 	// InsufficientCapacity: the cloud has no room for the instance type in the zone.
 	InsufficientCapacity = "InsufficientCapacity"
-	// RateLimited: the account asks the cloud too often.
+	// RateLimited: the account calls the cloud too often.
 	RateLimited = "RateLimited"
-	// InstancePending: the cloud is at work, and nothing failed.
+	// InstancePending: the cloud is still at work, and nothing failed.
 	InstancePending = "InstancePending"
 	// CloudError: the cloud failed in a way that may pass.
 	CloudError = "CloudError"
@@ -38,19 +38,19 @@ const (
 // Problem is what a failure means.
 type Problem struct {
 	Reason string
-	// Advice completes the message with a way out.
+	// Advice completes the message with what to do.
 	Advice string
 	// Retry is the pause before the next attempt; zero leaves it to exponential back-off.
 	Retry time.Duration
 	// Terminal failures do not pass by themselves.
 	Terminal bool
-	// Passing failures say nothing about what was found before.
+	// Passing failures may pass by themselves and do not change what was found before.
 	Passing bool
-	// Silent failures are this process's own and are told nowhere.
+	// Silent failures are those of this process alone and are not reported.
 	Silent bool
 }
 
-// Of turns an error into a verdict: one line per kind.
+// Of is the problem of an error: one line per kind.
 func Of(err error) Problem {
 	switch {
 	case driver.IsBusy(err):
@@ -78,7 +78,7 @@ func Of(err error) Problem {
 	}
 }
 
-// Truncate keeps a message within what the API server takes.
+// Truncate cuts a message to the length that the API server accepts.
 func Truncate(message string) string {
 	const limit = 4096
 	return message[:min(len(message), limit)]

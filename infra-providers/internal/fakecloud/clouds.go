@@ -18,11 +18,11 @@ import (
 // cloud is a simulated cloud.
 type cloud struct {
 	handler http.Handler
-	// left names what was made in it and is still there.
+	// left names what was created in it and still exists.
 	left func() []string
 }
 
-// clouds opens each, to be reached at an address.
+// clouds start each cloud, to be served at an address.
 var clouds = map[string]func(address string) (cloud, error){
 	"aws":       openAWS,
 	"hetzner":   openHetzner,
@@ -39,21 +39,21 @@ func openAWS(string) (cloud, error) {
 }
 
 func openHetzner(string) (cloud, error) {
-	project, err := hetznerfake.Start(hetznerfake.Options{Slow: 1})
+	project, err := hetznerfake.Start(hetznerfake.Options{ActionDelay: 1})
 	if err != nil {
 		return cloud{}, err
 	}
-	handler, err := to(project.Endpoint)
+	handler, err := proxyTo(project.Endpoint)
 	return cloud{handler, func() []string { return append(project.Leftovers(), project.Violations()...) }}, err
 }
 
 func openOpenStack(address string) (cloud, error) {
 	services := openstackfake.New()
 	services.Serve(address)
-	return cloud{services, services.Things}, nil
+	return cloud{services, services.Leftovers}, nil
 }
 
-// openVSphere starts vcsim. What is ours there are the virtual machines that the model did not have.
+// openVSphere starts vcsim. All virtual machines but those of its model are ours.
 func openVSphere(string) (cloud, error) {
 	model := simulator.VPX()
 	model.Autostart, model.Host, model.Cluster = false, 0, 1
@@ -62,7 +62,7 @@ func openVSphere(string) (cloud, error) {
 	}
 	model.Service.Listen = &url.URL{User: url.UserPassword("drover", "secret")}
 	before := model.Map().All("VirtualMachine")
-	handler, err := to(model.Service.NewServer().URL.String())
+	handler, err := proxyTo(model.Service.NewServer().URL.String())
 	return cloud{handler, func() (left []string) {
 		known := map[string]bool{}
 		for _, vm := range before {
@@ -77,8 +77,8 @@ func openVSphere(string) (cloud, error) {
 	}}, err
 }
 
-// to passes requests on to the host of a server that listens already.
-func to(server string) (http.Handler, error) {
+// proxyTo forwards requests to a server that is running.
+func proxyTo(server string) (http.Handler, error) {
 	target, err := url.Parse(server)
 	if err != nil {
 		return nil, err

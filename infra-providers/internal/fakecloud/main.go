@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command fakecloud is one of the simulated clouds as a process of its own, for tests that run the providers
-// as processes too. It serves the cloud's API on loopback through a meter of calls, and, beside it, what a
-// test wants to know: GET /calls and GET /left. On its first line of output it says where both are.
+// Command fakecloud is one of the simulated clouds as a process of its own, for tests that run the providers as processes
+// too. It serves the cloud's API on loopback, and on another port the number of calls and what is left: GET /calls and
+// GET /left. The first line of its output has both addresses.
 //
-// As qemu it serves nothing: it fills a folder with programs that stand in for QEMU's, and with an image.
+// As qemu it serves nothing: it fills a folder with doubles of QEMU's programs, and with an image.
 package main
 
 import (
@@ -16,11 +16,11 @@ import (
 	"os"
 	"path/filepath"
 
-	"drover.io/infra-providers/qemu/standin"
+	"drover.io/infra-providers/qemu/qemufake"
 )
 
 func main() {
-	standin.Main()
+	qemufake.Main()
 	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "fakecloud:", err)
 		os.Exit(1)
@@ -30,7 +30,7 @@ func main() {
 func run(args []string) error {
 	switch {
 	case len(args) == 2 && args[0] == "qemu":
-		return furnish(args[1])
+		return writeQEMU(args[1])
 	case len(args) == 1 && clouds[args[0]] != nil:
 		return serve(clouds[args[0]])
 	default:
@@ -38,9 +38,9 @@ func run(args []string) error {
 	}
 }
 
-// furnish makes a folder with the programs and the image of a host.
-func furnish(folder string) error {
-	if err := standin.Programs(folder); err != nil {
+// writeQEMU makes a folder with the programs and the image of a host.
+func writeQEMU(folder string) error {
+	if err := qemufake.Programs(folder); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(folder, "empty.raw"), make([]byte, 1<<20), 0o600)
@@ -48,25 +48,25 @@ func furnish(folder string) error {
 
 // serve runs a cloud until the process is killed.
 func serve(open func(address string) (cloud, error)) error {
-	meter := &meter{}
-	front := httptest.NewServer(meter)
+	calls := &callCounter{}
+	front := httptest.NewServer(calls)
 	opened, err := open(front.URL)
 	if err != nil {
 		return err
 	}
-	meter.pass(opened.handler)
-	desk := http.NewServeMux()
+	calls.forwardTo(opened.handler)
+	inspection := http.NewServeMux()
 	for path, answer := range map[string]func() any{
-		"GET /calls": func() any { return meter.calls() },
+		"GET /calls": func() any { return calls.counts() },
 		"GET /left":  func() any { return append([]string{}, opened.left()...) },
 	} {
-		desk.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
+		inspection.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
-			_ = json.NewEncoder(w).Encode(answer()) // the asker may be gone
+			_ = json.NewEncoder(w).Encode(answer()) // the caller may have closed the connection
 		})
 	}
-	beside := httptest.NewServer(desk)
-	where, err := json.Marshal(map[string]string{"api": front.URL, "desk": beside.URL})
+	inspector := httptest.NewServer(inspection)
+	where, err := json.Marshal(map[string]string{"api": front.URL, "desk": inspector.URL})
 	if err != nil {
 		return err
 	}

@@ -19,16 +19,16 @@ import (
 
 var errKilled = errors.New("killed")
 
-// apiserver is what one process of a reconciler has of the API server: a client whose writes die, and a cache of
-// machines that is behind. The rig is the only other writer, so that the cache is filled with what it knows and with
-// what writes answer instead of by reads: a life would cost a hundred of them.
+// apiserver is the API server for one process of a reconciler: a client whose writes fail, and a cache of machines that is
+// behind. The test is the only other writer, so that the cache is filled from its own objects and from the answers of
+// writes instead of by reads: a lifecycle would need a hundred of them.
 type apiserver[M driver.Machine] struct {
 	rand *Rand
 	// latest returns a machine as it is; false when it is gone.
 	latest func(client.ObjectKey) (M, bool)
-	// shown is what the cache showed last. It is never newer than the API server and never goes back.
+	// shown is what the cache returned last. It is never newer than the API server and never older than before.
 	shown map[client.ObjectKey]M
-	// belongings are the Clusters and Machines, which nobody changes.
+	// belongings are the Clusters and Machines, which do not change.
 	belongings map[string]client.Object
 	// answer is the machine as the last write left it; nothing before a write.
 	answer *M
@@ -36,7 +36,7 @@ type apiserver[M driver.Machine] struct {
 	unsure bool
 }
 
-// begin forgets what was written before.
+// begin drops the answer of the last write.
 func (a *apiserver[M]) begin() {
 	a.answer, a.unsure = nil, false
 }
@@ -53,7 +53,7 @@ func (a *apiserver[M]) wrap(direct client.WithWatch) client.WithWatch {
 	})
 }
 
-// write dies before the write arrived, or after, when only its answer is lost.
+// write fails before the write, or after it, when only its answer is lost.
 func (a *apiserver[M]) write(object client.Object, do func() error) error {
 	if a.rand.happens(8, "write died") {
 		return errKilled

@@ -1,11 +1,10 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package faulttest takes many machines of any cloud through their lives while everything fails at random:
-// the cloud refuses calls, loses answers, has no room, throttles and lags; writes to the API server die;
-// reads of it are behind, as a cache is; the reconciler is killed and starts anew. Instances of other tenants,
-// which are called the same, are in the account all the while. At the end nothing may be leaked, doubled or
-// stuck, and nothing of the others touched.
+// Package faulttest takes many machines of any cloud through their lifecycles while everything fails at random: the cloud
+// refuses calls, loses answers, has no room, throttles and lags; writes to the API server fail or lose their answers; reads
+// of it are behind, as a cache is; the reconciler is restarted. Instances of other tenants with the same names are in the
+// account all the time. At the end nothing may be leaked, doubled or stuck, and nothing of the others touched.
 //
 // A driver's test calls Run with a simulated cloud, next to the conformance suite of package drivertest,
 // whose hooks it shares. The API server is a real one. A run is a function of its seed as far as the
@@ -29,29 +28,29 @@ import (
 )
 
 const (
-	// crowd is how many machines live at the same time.
+	// concurrentMachines is how many machines exist at the same time.
 	concurrentMachines = 12
-	// milestone is how many lifecycles are worth a word.
-	milestone = 500
+	// progressInterval is after how many lifecycles the progress is logged.
+	progressInterval = 500
 )
 
 // World is a simulated cloud with nothing in it.
 type World[M driver.Machine, C any] struct {
-	// Cloud is the cloud as it ships. Its Connect reaches the simulated one.
+	// Cloud is the cloud as it ships, with a Connect to the simulated one.
 	Cloud driver.Cloud[M, C]
-	// Machine returns a machine with a spec that the cloud accepts. The rig names it.
+	// Machine returns a machine with a spec that the cloud accepts. The test names it.
 	Machine func() M
-	// Secret holds the credentials that the machines name; nil without. The rig gives it its namespace.
+	// Secret holds the credentials that the machines name; nil without. The test sets its namespace.
 	Secret *corev1.Secret
 	// Hooks are those of the conformance suite over the same simulated cloud. Driver and Leftovers are
 	// needed; Lose, Refuse, Interrupt and Hide are used where they are there.
 	Hooks drivertest.World[C]
-	// Pass lets time pass in the simulated cloud; nil where it passes by itself or by reads.
+	// Pass moves the clock of the simulated cloud; nil where time passes by itself or by reads.
 	Pass func(time.Duration)
 }
 
-// Run takes machines through their lives and fails the test if anything is leaked, doubled or stuck.
-// A simulated cloud may throw the dice at each request it gets, to fail in the middle of a call too.
+// Run takes machines through their lifecycles and fails the test if anything is leaked, doubled or stuck. A simulated cloud
+// may use the Rand at each request, to fail in the middle of a call too.
 func Run[M driver.Machine, C any](t *testing.T, open func(t *testing.T, rand *Rand) World[M, C]) {
 	t.Helper()
 	cluster, err := testenv.Start()
@@ -75,12 +74,12 @@ func Run[M driver.Machine, C any](t *testing.T, open func(t *testing.T, rand *Ra
 		if begun >= lives || time.Now().After(end) {
 			return false
 		}
-		if begun%milestone == milestone-1 {
+		if begun%progressInterval == progressInterval-1 {
 			t.Logf("lifecycle %d begins", begun+1)
 		}
 		return true
 	})
-	t.Logf("%d lifecycles with seed %d; %d reconciles; calls of the driver: %v; what went wrong: %v", s.lived, seed, s.steps, s.answers.calls, rand.thrown)
+	t.Logf("%d lifecycles with seed %d; %d reconciles; calls of the driver: %v; faults: %v", s.lived, seed, s.steps, s.answers.calls, rand.thrown)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +87,7 @@ func Run[M driver.Machine, C any](t *testing.T, open func(t *testing.T, rand *Ra
 		t.Fatal(err)
 	}
 	if s.lived == 0 {
-		t.Fatal("no machine lived, so this proves nothing")
+		t.Fatal("no machine completed its lifecycle, so this proves nothing")
 	}
 	t.Log("0 leaked, 0 doubled, 0 stuck, 0 of others touched")
 }

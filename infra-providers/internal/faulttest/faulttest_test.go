@@ -167,7 +167,7 @@ func (d *refusesAfterCreating) Create(ctx context.Context, req driver.Request[fa
 type deletesByName struct{ *fake.Cloud }
 
 func (d *deletesByName) Delete(ctx context.Context, id driver.Identity) error {
-	for _, known := range d.Census().Instances {
+	for _, known := range d.Snapshot().Instances {
 		if known.Name == id.Name && known.UID != id.UID {
 			_ = d.Cloud.Delete(ctx, known)
 		}
@@ -179,7 +179,7 @@ func (d *deletesByName) Delete(ctx context.Context, id driver.Identity) error {
 type adoptsForeign struct{ *fake.Cloud }
 
 func (d *adoptsForeign) Create(ctx context.Context, req driver.Request[fake.Config]) (driver.Instance, error) {
-	for _, known := range d.Census().Instances {
+	for _, known := range d.Snapshot().Instances {
 		if known.Owner.Owns(req.Identity.Owner) && known.Owner.UID != req.Identity.Owner.UID {
 			known.Owner.UID = req.Identity.Owner.UID
 			_ = d.Tag(ctx, known)
@@ -200,7 +200,7 @@ func (d *trustsNames) Delete(ctx context.Context, id driver.Identity) error {
 }
 
 func (d *trustsNames) named(id driver.Identity) driver.Identity {
-	for _, known := range d.Census().Instances {
+	for _, known := range d.Snapshot().Instances {
 		if known.Name == id.Name && known.ProviderID == id.ProviderID {
 			return known
 		}

@@ -22,7 +22,7 @@ var (
 	errOften  = errors.New("slow down")
 )
 
-// shaky is a driver whose every call may fail on its way, which any driver has to bear.
+// faultyDriver is a driver any call of which may fail.
 type faultyDriver[C any] struct {
 	driver.Driver[C]
 	rand    *Rand
@@ -46,7 +46,7 @@ func (s *faultyDriver[C]) Create(ctx context.Context, req driver.Request[C]) (dr
 	return made, err
 }
 
-// short refuses what does not exist yet where the die says that there is no room.
+// short refuses the creation of an instance that does not exist yet, at random, for lack of capacity.
 func (s *faultyDriver[C]) short(ctx context.Context, req driver.Request[C]) (refusal error) {
 	if s.place == nil || !s.rand.happens(15, Short) {
 		return nil
@@ -85,6 +85,32 @@ func (s *faultyDriver[C]) AccountID(ctx context.Context) (id string, err error) 
 	return id, err
 }
 
+// provisioning is a faulty driver of a cloud whose instances are finished in steps.
+type provisioning[C any] struct {
+	*faultyDriver[C]
+	provisioner driver.Provisioner
+}
+
+// faulty wraps a driver, with its ability to provision.
+func faulty[C any](connected driver.Driver[C], of faultyDriver[C]) driver.Driver[C] {
+	of.Driver = connected
+	if provisioner, able := connected.(driver.Provisioner); able {
+		return &provisioning[C]{&of, provisioner}
+	}
+	return &of
+}
+
+// Provision implements driver.Provisioner.
+func (p *provisioning[C]) Provision(ctx context.Context, id driver.Identity) (found driver.Instance, err error) {
+	p.answers.count("provision")
+	err = p.call(true, func() (err error) {
+		found, err = p.provisioner.Provision(ctx, id)
+		p.answers.see(found, err)
+		return err
+	})
+	return found, err
+}
+
 // Delete implements driver.Driver.
 func (s *faultyDriver[C]) Delete(ctx context.Context, id driver.Identity) error {
 	s.answers.count("delete")
@@ -115,7 +141,7 @@ func (s *faultyDriver[C]) List(ctx context.Context, owner driver.Owner) iter.Seq
 	}
 }
 
-// call lets a call happen, or not, and its answer arrive, or not.
+// call makes a call, or not, and returns its answer, or not.
 func (s *faultyDriver[C]) call(changes bool, do func() error) error {
 	switch s.rand.Fault(changes) {
 	case Lost:
@@ -129,12 +155,12 @@ func (s *faultyDriver[C]) call(changes bool, do func() error) error {
 	}
 }
 
-// ledger keeps what the cloud ever said, whether the answer arrived or not.
+// answers are all answers of the cloud, whether they arrived or not.
 type answers struct {
 	calls map[string]int
 	// seen are the provider IDs of the instances there are.
 	seen map[types.UID]string
-	// twins are the machines that have two.
+	// twins are the machines that have two instances.
 	twins []string
 }
 
@@ -157,7 +183,7 @@ func (l *answers) see(instance driver.Instance, err error) {
 
 func (l *answers) forget(uid types.UID) { delete(l.seen, uid) }
 
-// later is a clock that stands still between the steps of the rig.
+// later is a clock that stands still between two steps.
 type later struct{ now time.Time }
 
 func (l *later) time() time.Time { return l.now }

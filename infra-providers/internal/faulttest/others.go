@@ -17,17 +17,17 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// errTouched is what a storm may find besides: something of somebody else is gone or changed.
-var errTouched = errors.New("touched what is somebody else's")
+// errTouched means that something of another tenant was deleted or changed.
+var errTouched = errors.New("touched what belongs to another tenant")
 
-// settling bounds the wait for the instances of others to run, before the storm begins.
-const settling = 4 * time.Minute
+// startTimeout bounds the wait for the instances of others to run, before the first fault.
+const startTimeout = 4 * time.Minute
 
-// others are the instances of other tenants in the same account. They are called as machines of the storm are, where the
-// cloud lets two instances have one name, and nobody reconciles them.
+// others are the instances of other tenants in the same account. They have the names of machines of the test, where the
+// cloud permits equal names, and are not reconciled.
 type others[C any] struct {
 	made []driver.Instance
-	// things are what exists of them by the cloud's own account.
+	// things are what exists of them by Hooks.Leftovers.
 	things []string
 }
 
@@ -41,8 +41,8 @@ func (s *run[M, C]) owners() []driver.Owner {
 	}
 }
 
-// settle lets the other tenants have what they have before the storm begins.
-func (s *run[M, C]) settle(ctx context.Context) (err error) {
+// createOthers creates the instances of the other tenants, before the first fault.
+func (s *run[M, C]) createOthers(ctx context.Context) (err error) {
 	connected, err := s.connect(ctx)
 	if err != nil {
 		return err
@@ -78,13 +78,16 @@ func (s *run[M, C]) connect(ctx context.Context) (driver.Driver[C], error) {
 	return s.world.Cloud.Connect(ctx, s.world.Cloud.Account(s.world.Machine()), credentials)
 }
 
-// raise creates an instance and waits until it runs.
+// createAndWait creates an instance and waits until it runs.
 func (s *run[M, C]) createAndWait(ctx context.Context, connected driver.Driver[C], req driver.Request[C]) (found driver.Instance, err error) {
-	for deadline := time.Now().Add(settling); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(startTimeout); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if found, err = connected.Create(ctx, req); err == nil {
 			found, err = connected.Get(ctx, found.Identity)
 		}
-		if err == nil && found.State == driver.Running {
+		if provisioner, able := connected.(driver.Provisioner); able && err == nil && found.StepDue {
+			found, err = provisioner.Provision(ctx, found.Identity)
+		}
+		if err == nil && found.State == driver.Running && !found.StepDue {
 			return found, nil
 		}
 		if s.world.Pass != nil {
@@ -95,9 +98,9 @@ func (s *run[M, C]) createAndWait(ctx context.Context, connected driver.Driver[C
 	return found, fmt.Errorf("the instance is %q: %w", found.State, errors.Join(err, context.DeadlineExceeded))
 }
 
-// forge makes the first machines of the storm claim the instances of the others, as whoever may write such an object
-// can, under the other's name and, where that tells them apart from a machine that moved, the other's UID. They get
-// nothing of it and can be deleted.
+// createForged makes the first machines claim the instances of the others, as a tenant could who writes such objects, with
+// the other's name and, where that differs from a machine that moved, the other's UID. They must not reach the instance,
+// and must be deletable.
 func (s *run[M, C]) createForged(machine M, n int) bool {
 	if n >= len(s.others.made) {
 		return false

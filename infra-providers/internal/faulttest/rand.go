@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Fault is what goes wrong with one request to a simulated cloud.
+// Fault is the fault of one request to a simulated cloud.
 type Fault string
 
 // The faults that a simulated cloud may be asked to show.
@@ -22,13 +22,13 @@ const (
 	Broken Fault = "broken"
 	// Throttled: the account asks too often.
 	Throttled Fault = "throttled"
-	// Short: there is no room. Only a request for what does not exist yet can meet it.
+	// Short: there is no room. Only a request for what does not exist yet can have it.
 	Short Fault = "short"
 	// Stale: what is shown is behind.
 	Stale Fault = "stale"
 )
 
-// Rand decide what goes wrong, from a seed.
+// Rand decides which faults happen, from a seed.
 type Rand struct {
 	mu     sync.Mutex
 	random *rand.Rand
@@ -54,7 +54,7 @@ func (d *Rand) Fault(changes bool) Fault {
 	}
 }
 
-// happens reports whether a fault strikes, which it does that often in a hundred.
+// happens reports whether a fault happens, with a probability in percent.
 func (d *Rand) happens(percent int, fault Fault) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -75,7 +75,7 @@ func (d *Rand) UpTo(n int) int {
 // seconds returns a time from one second to n.
 func (d *Rand) seconds(n int) time.Duration { return time.Duration(1+d.UpTo(n)) * time.Second }
 
-// rest runs a function while nothing goes wrong.
+// rest runs a function without faults.
 func (d *Rand) rest(do func()) {
 	set := func(calm bool) {
 		d.mu.Lock()

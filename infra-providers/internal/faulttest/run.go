@@ -24,18 +24,19 @@ import (
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/account"
 	"drover.io/infra-providers/internal/inframachine"
+	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/infra-providers/internal/testenv"
 )
 
-// What a storm may find.
+// The failures that a run may find.
 var (
 	errLeaked  = errors.New("leaked")
 	errDoubled = errors.New("doubled")
 	errStuck   = errors.New("stuck")
-	errGivenUp = errors.New("given up without a cause")
+	errGivenUp = errors.New("terminal condition without a cause")
 )
 
-// storm is a Cluster with machines, and a reconciler that is called by hand.
+// run is a Cluster with machines, and a reconciler that is called by the test.
 type run[M driver.Machine, C any] struct {
 	cluster *testenv.Cluster
 	// direct is a client without a cache that never fails.
@@ -47,7 +48,7 @@ type run[M driver.Machine, C any] struct {
 	clock   later
 	// patience is how many reconciles one machine may take before it counts as stuck.
 	patience int
-	// hooks are the ways in which the simulated cloud can be hurt, in a stable order.
+	// hooks inject faults into the simulated cloud, in a stable order.
 	hooks []func()
 
 	server     *apiserver[M]
@@ -55,11 +56,11 @@ type run[M driver.Machine, C any] struct {
 	steps      int
 	alive      []*lifecycle[M]
 	others     others[C]
-	// lived counts the machines that are gone.
+	// lived counts the machines that completed their lifecycle.
 	lived int
 }
 
-// life is one machine on its way.
+// lifecycle is one machine and how far it is.
 type lifecycle[M driver.Machine] struct {
 	machine M
 	owner   *clusterv1.Machine
@@ -68,13 +69,13 @@ type lifecycle[M driver.Machine] struct {
 	deleted     bool
 	// forged is true for one that claims the instance of another tenant.
 	forged bool
-	// gone is true once the API server no longer has it.
+	// gone is true once it does not exist in the API server any more.
 	gone bool
 }
 
 func newRun[M driver.Machine, C any](ctx context.Context, cluster *testenv.Cluster, rand *Rand, world World[M, C]) (*run[M, C], error) {
 	if world.Hooks.Leftovers == nil || world.Hooks.Driver == nil {
-		return nil, errors.New("the rig needs a driver of its own and the cloud's leftovers")
+		return nil, errors.New("Hooks.Driver and Hooks.Leftovers are needed")
 	}
 	direct, err := client.NewWithWatch(cluster.Config, client.Options{Scheme: cluster.Client.Scheme()})
 	if err != nil {
@@ -104,19 +105,22 @@ func newRun[M driver.Machine, C any](ctx context.Context, cluster *testenv.Clust
 	for _, refusal := range slices.Sorted(maps.Keys(world.Hooks.Refuse)) {
 		s.hooks = append(s.hooks, world.Hooks.Refuse[refusal])
 	}
-	if err := s.settle(ctx); err != nil {
+	if err := s.createOthers(ctx); err != nil {
 		return nil, err
 	}
 	s.restart()
 	return s, nil
 }
 
-// restart kills the reconciler: accounts, inventories and caches are gone.
+// restart replaces the reconciler: accounts, inventories and caches are empty.
 func (s *run[M, C]) restart() {
 	described := s.world.Cloud
 	described.Connect = func(ctx context.Context, at driver.Account, credentials driver.Credentials) (driver.Driver[C], error) {
 		connected, err := s.world.Cloud.Connect(ctx, at, credentials)
-		return &faultyDriver[C]{Driver: connected, rand: s.rand, answers: s.answers, place: described.Place}, err
+		if err != nil {
+			return nil, err
+		}
+		return faulty(connected, faultyDriver[C]{rand: s.rand, answers: s.answers, place: described.Place}), nil
 	}
 	s.server = &apiserver[M]{rand: s.rand, latest: s.latest, shown: map[client.ObjectKey]M{}, belongings: map[string]client.Object{}}
 	shaken := s.server.wrap(s.direct)
@@ -133,7 +137,7 @@ func (s *run[M, C]) restart() {
 	})
 }
 
-// run begins and ends machines as long as more are wanted after those that have begun, and until all have ended.
+// run begins lifecycles as long as more are wanted, and returns when all have ended.
 func (s *run[M, C]) run(ctx context.Context, more func(begun int) bool) error {
 	for begun := 0; ; {
 		for len(s.alive) < concurrentMachines && more(begun) {
@@ -160,7 +164,7 @@ func (s *run[M, C]) begin(ctx context.Context, n int) error {
 	return err
 }
 
-// step lets some time pass, something go wrong, and one machine be reconciled.
+// step moves the clock, injects faults, and reconciles one machine.
 func (s *run[M, C]) step(ctx context.Context) error {
 	s.steps++
 	passed := s.rand.seconds(15)
@@ -189,7 +193,7 @@ func (s *run[M, C]) step(ctx context.Context) error {
 	}
 	var failure error
 	if !one.gone {
-		// What fails is tried again at some later step, as a queue would.
+		// A failure is retried at some later step, as a queue does it.
 		s.server.begin()
 		_, failure = s.reconciler.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(one.machine)})
 		if err := s.follow(ctx, one); err != nil {
@@ -202,8 +206,8 @@ func (s *run[M, C]) step(ctx context.Context) error {
 	return s.check(one, failure)
 }
 
-// jolt restarts the instance of a machine now and then, wherever it stands, as a remediation would that judged by
-// what is no longer so. Nearly every answer is right, as there may be nothing that runs.
+// injectFault restarts the instance of a machine at random, in any state, as a remediation would that is out of date.
+// Nearly every error is permitted, because the instance need not run.
 func (s *run[M, C]) injectFault(ctx context.Context, one *lifecycle[M]) error {
 	restarter, able := s.world.Hooks.Driver.(driver.Restarter)
 	if !able || !s.rand.happens(3, "restart of an instance") {
@@ -221,8 +225,7 @@ func (s *run[M, C]) identity(one *lifecycle[M]) driver.Identity {
 	return driver.Identity{UID: one.machine.GetUID(), Name: one.machine.GetName(), Owner: owner}
 }
 
-// follow takes over what the writes of a reconcile made of a machine. That it is gone, or what became of a write
-// that failed, only a read can tell.
+// follow takes the machine from the answer of the last write. Its removal, and the outcome of a write that failed, are read.
 func (s *run[M, C]) follow(ctx context.Context, one *lifecycle[M]) error {
 	answer := s.server.answer
 	switch {
@@ -234,7 +237,7 @@ func (s *run[M, C]) follow(ctx context.Context, one *lifecycle[M]) error {
 	return nil
 }
 
-// read takes over what the API server has of a machine.
+// read reads a machine from the API server.
 func (s *run[M, C]) read(ctx context.Context, one *lifecycle[M]) error {
 	key := client.ObjectKeyFromObject(one.machine)
 	err := s.retry(ctx, func() error { return s.direct.Get(ctx, key, one.machine) })
@@ -242,7 +245,7 @@ func (s *run[M, C]) read(ctx context.Context, one *lifecycle[M]) error {
 	return client.IgnoreNotFound(err)
 }
 
-// latest is what a cache without a delay would have.
+// latest is what a cache without a delay would return.
 func (s *run[M, C]) latest(key client.ObjectKey) (machine M, ok bool) {
 	for _, one := range s.alive {
 		if !one.gone && client.ObjectKeyFromObject(one.machine) == key {
@@ -252,7 +255,7 @@ func (s *run[M, C]) latest(key client.ObjectKey) (machine M, ok bool) {
 	return machine, false
 }
 
-// insist repeats what only a busy API server fails. The faults of the rig are not among these.
+// retry repeats what fails because the API server is busy, which is no fault of the test.
 func (s *run[M, C]) retry(ctx context.Context, do func() error) (err error) {
 	waited := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 4*time.Minute, true, func(context.Context) (bool, error) {
 		err = do()
@@ -264,7 +267,7 @@ func (s *run[M, C]) retry(ctx context.Context, do func() error) (err error) {
 	return err
 }
 
-// check is what must hold at every moment.
+// check is what must be true at every moment.
 func (s *run[M, C]) check(one *lifecycle[M], failure error) error {
 	name, status := one.machine.GetName(), one.machine.GetStatus()
 	if one.steps > s.patience {
@@ -274,7 +277,7 @@ func (s *run[M, C]) check(one *lifecycle[M], failure error) error {
 		return fmt.Errorf("%w: %s", errDoubled, strings.Join(twins, "; "))
 	}
 	if one.forged {
-		return nil // it waits with an instance that is not its own until it is deleted
+		return nil // it never gets an instance, and waits until it is deleted
 	}
 	made := s.answers.seen[one.machine.GetUID()]
 	if id := one.machine.GetProviderID(); id != "" && id != made {
@@ -285,14 +288,14 @@ func (s *run[M, C]) check(one *lifecycle[M], failure error) error {
 		return nil
 	}
 	switch ready.Reason {
-	case inframachine.InstanceMissingReason, inframachine.InstanceNotOwnedReason, inframachine.InvalidConfigurationReason:
+	case machinestatus.InstanceMissingReason, machinestatus.InstanceNotOwnedReason, machinestatus.InvalidConfigurationReason:
 		return fmt.Errorf("%w: machine %q: %s", errGivenUp, name, ready.Message)
 	default:
 		return nil
 	}
 }
 
-// bury proves by a direct read that a machine that is gone left no instance, and tidies the API server.
+// awaitDeleted proves by a direct read that a machine that was removed has no instance, and deletes its other objects.
 func (s *run[M, C]) awaitDeleted(ctx context.Context, one *lifecycle[M]) error {
 	s.alive = slices.DeleteFunc(s.alive, func(other *lifecycle[M]) bool { return other == one })
 	id := s.identity(one)
@@ -316,7 +319,7 @@ func (s *run[M, C]) awaitDeleted(ctx context.Context, one *lifecycle[M]) error {
 	return errors.Join(s.direct.Delete(ctx, one.owner), s.direct.Delete(ctx, testenv.BootstrapSecret(one.owner)))
 }
 
-// census fails if anything is left in the cloud but what others had there, or if that was touched.
+// census fails if anything is left in the cloud but what others created, or if that was touched.
 func (s *run[M, C]) census(ctx context.Context) error {
 	if err := s.verify(ctx); err != nil {
 		return err

@@ -10,14 +10,13 @@ import (
 	"strings"
 )
 
-// Wire is a transport between an SDK and a simulated cloud that throws the dice at each request, so that a
-// call of the driver fails in its middle too.
+// Wire is a transport between an SDK and a simulated cloud with faults at random, so that a call of the driver fails in its
+// middle too.
 type Wire struct {
 	Rand *Rand
 	// Next carries what arrives.
 	Next http.RoundTripper
-	// Changes tells which requests change something, and so can lose their answer to any effect; nil is
-	// every request but GET.
+	// Changes reports which requests change something, so that a lost answer has an effect; nil is every request but GET.
 	Changes func(*http.Request) bool
 	// Refuse is the cloud's answer to a request that is Broken or Throttled: status and body.
 	Refuse func(Fault) (status int, body string)

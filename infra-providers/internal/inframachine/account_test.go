@@ -14,13 +14,19 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/fake"
-	"drover.io/infra-providers/internal/inframachine"
+	"drover.io/infra-providers/internal/machinestatus"
 )
 
-// newAccountRig is a rig whose Secret leads to the cloud while its token is home, and to another account otherwise.
-func newAccountRig(t *testing.T) (*rig, *corev1.Secret) {
+// newAccountFixture is a fixture whose Secret leads to the cloud while its token is home, and to another account otherwise.
+func newAccountFixture(t *testing.T) (*fixture, *corev1.Secret) {
 	t.Helper()
-	r := newRig(t, fake.Options{})
+	return newAccountFixtureOf(t, fake.Options{})
+}
+
+// newAccountFixtureOf has a cloud with other settings.
+func newAccountFixtureOf(t *testing.T, options fake.Options) (*fixture, *corev1.Secret) {
+	t.Helper()
+	r := newFixture(t, options)
 	r.secret, r.elsewhere = "cloud", fake.New(fake.Options{})
 	r.restart()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: r.home.Namespace, Name: "cloud"}, StringData: map[string]string{"token": "home"}}
@@ -30,19 +36,19 @@ func newAccountRig(t *testing.T) (*rig, *corev1.Secret) {
 	return r, secret
 }
 
-func (r *rig) rotate(secret *corev1.Secret, token string) {
+func (r *fixture) rotate(secret *corev1.Secret, token string) {
 	r.t.Helper()
 	r.update(secret, func() { secret.StringData = map[string]string{"token": token} })
 	r.restart()
 }
 
-// TestCredentialsOfAnotherAccountAreNotUsed rotates a Secret to another project and back.
-func TestCredentialsOfAnotherAccountAreNotUsed(t *testing.T) {
+// TestCredentialsOfAnotherAccount rotates a Secret to another project and back.
+func TestCredentialsOfAnotherAccount(t *testing.T) {
 	t.Parallel()
 	for name, deleted := range map[string]bool{"for a machine that runs": false, "for a machine that is deleted": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, secret := newAccountRig(t)
+			r, secret := newAccountFixture(t)
 			machine, _ := r.machine("worker")
 			r.settle(machine)
 			pinned := machine.Status.Account
@@ -54,28 +60,28 @@ func TestCredentialsOfAnotherAccountAreNotUsed(t *testing.T) {
 				r.delete(machine)
 			}
 			r.settle(machine)
-			r.wantReason(machine, clusterv1.ReadyCondition, inframachine.AccountMismatchReason)
+			r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.AccountMismatchReason)
 			r.wantMessage(machine, pinned, `Secret "cloud"`, infrav1.AccountAnnotation)
-			r.wantCensus(1)
-			if calls := r.elsewhere.Census().Calls; calls["get"]+calls["delete"]+calls["create"] > 0 {
+			r.wantInCloud(1)
+			if calls := r.elsewhere.Snapshot().Calls; calls["get"]+calls["delete"]+calls["create"] > 0 {
 				t.Errorf("the other account was asked %v", calls)
 			}
 			r.rotate(secret, "home")
 			r.settle(machine)
 			if deleted {
 				r.wantGone(machine)
-				r.wantCensus(0)
+				r.wantInCloud(0)
 				return
 			}
-			r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstanceRunningReason)
+			r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason)
 		})
 	}
 }
 
-// TestTheAccountIsStoredBeforeAnythingIsCreated: the credentials cannot be proven when the machine is claimed.
-func TestTheAccountIsStoredBeforeAnythingIsCreated(t *testing.T) {
+// TestAccountIsStoredBeforeCreation: the credentials cannot be proven when the machine is claimed.
+func TestAccountIsStoredBeforeCreation(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{})
+	r := newFixture(t, fake.Options{})
 	var broken error = &driver.UnauthorizedError{Err: errors.New("the token is not valid")}
 	r.faults = func(call fake.Call) fake.Fault {
 		if call.Operation == "account" {
@@ -93,18 +99,18 @@ func TestTheAccountIsStoredBeforeAnythingIsCreated(t *testing.T) {
 	}
 	machine, _ := r.machine("worker")
 	r.settle(machine)
-	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.UnauthorizedReason)
-	r.wantCensus(0)
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.UnauthorizedReason)
+	r.wantInCloud(0)
 	broken = nil
 	r.settle(machine)
-	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstanceRunningReason)
-	r.wantCensus(1)
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason)
+	r.wantInCloud(1)
 }
 
-// TestAMachineOfAnEarlierReleaseIsPinnedWhenItsInstanceIsFound and not before.
-func TestAMachineOfAnEarlierReleaseIsPinnedWhenItsInstanceIsFound(t *testing.T) {
+// TestAccountOfAMachineOfAnEarlierRelease and not before.
+func TestAccountOfAMachineOfAnEarlierRelease(t *testing.T) {
 	t.Parallel()
-	r, _ := newAccountRig(t)
+	r, _ := newAccountFixture(t)
 	machine, _ := r.machine("worker")
 	r.settle(machine)
 	pinned := machine.Status.Account

@@ -5,15 +5,15 @@
 // InfraMachine contract: it gives each object exactly one instance through a driver, reports it, and
 // removes the instance before the object goes.
 //
-// It knows no cloud: clouds come as a driver.Cloud. It does not install an operating system or look at
-// Nodes; bootstrap data is handed through as it is.
+// Nothing here is about one cloud: a cloud is a driver.Cloud. Conditions and events are those of package machinestatus. It does not install an operating system or read
+// Nodes; bootstrap data is passed on as it is.
 //
 //	no Machine ─ no cluster ─ no bootstrap data ─┐ (waiting)
 //	      finalizer and identity written         │
 //	                                             ▼
 //	                create ─► providerID ─► Pending ─► Running (provisioned, for good)
 //	                                             │          │
-//	                        deletion: ask, verify by reading, remove the finalizer
+//	                        deletion: delete, verify by reading, remove the finalizer
 package inframachine
 
 import (
@@ -34,6 +34,8 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/account"
+	"drover.io/infra-providers/internal/machinestatus"
+	"drover.io/runtime/expiring"
 	"drover.io/runtime/predicates"
 )
 
@@ -45,22 +47,23 @@ type Reconciler[M driver.Machine, C any] struct {
 	Live     client.Reader
 	Accounts *account.Cache[M, C]
 	Events   events.EventRecorder
-	// Changes triggers machines whose cloud said that they changed.
+	// Changes triggers the reconcile of machines whose instances changed in the cloud.
 	Changes *Changes
-	// Creating is called with the UID of each instance before the cloud is asked for it; nil is nobody.
+	// Creating is called with the UID of each instance before its creation; nil for no call.
 	Creating func(uid types.UID)
 	// WatchFilter limits the objects to those whose watch-filter label has this value; empty means all.
 	WatchFilter predicates.WatchFilter
 	Workers     int
-	// Resync is how often a settled instance is looked at.
+	// Resync is how often a settled instance is read.
 	Resync time.Duration
 
-	// quiet are the machines of which this process knows that nothing they asked of the cloud is unanswered: they
-	// were claimed here and not asked for yet, or the cloud refused for good. What a process before this one asked,
-	// it does not know.
-	quiet set
-	// made has the providerIDs that the cloud returned and the cache did not show yet.
-	made providerIDs
+	// outcomeKnown are the machines none of whose creations has an unknown outcome: they were claimed by this process
+	// and no creation was asked for since, or the last one was refused for good. Creations of an earlier process have an
+	// unknown outcome, and so has a machine whose entry was evicted.
+	outcomeKnown expiring.Map[types.UID, struct{}]
+	// createdIDs are the providerIDs that Create returned and that the cache does not show yet. Without its entry a
+	// machine finds its instance by its identity.
+	createdIDs expiring.Map[types.UID, string]
 }
 
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines;clusters,verbs=get;list;watch
@@ -72,8 +75,8 @@ func (r *Reconciler[M, C]) Register(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(r.Cloud.Name+"machine").
 		For(r.Cloud.NewMachine(), forPredicates(r.WatchFilter)).
-		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.ofMachine), onMachineChange()).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.ofCluster), onClusterChange()).
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.requestsOfMachine), onMachineChange()).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.requestsOfCluster), onClusterChange()).
 		WatchesRawSource(r.Changes).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers}).
 		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
@@ -89,29 +92,31 @@ func (r *Reconciler[M, C]) Reconcile(ctx context.Context, machine M) (ctrl.Resul
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	result, err := r.advance(ctx, s)
-	return r.save(ctx, before, s, outcome{result, err})
+	ctx = s.withLogger(ctx)
+	result, err := r.runPhases(ctx, s)
+	return r.save(ctx, before, s, result, err)
 }
 
-// advance runs the ordered phases until one has to wait.
-func (r *Reconciler[M, C]) advance(ctx context.Context, s *state[M, C]) (ctrl.Result, error) {
-	if setPaused(s.machine, s.cluster) {
+// runPhases runs the ordered phases until one has to wait.
+func (r *Reconciler[M, C]) runPhases(ctx context.Context, s *state[M, C]) (ctrl.Result, error) {
+	if machinestatus.SetPaused(s.machine, s.cluster) {
 		return ctrl.Result{}, nil
 	}
 	if !s.machine.GetDeletionTimestamp().IsZero() {
 		return r.finalize(ctx, s)
 	}
 	for _, phase := range []phase[M, C]{
-		r.waitForOwner,     // a Machine owns this object
-		r.claim,            // the finalizer and the identity are on the object
-		r.waitForCluster,   // the Cluster's own infrastructure is there
-		r.waitForBootstrap, // the Machine names its bootstrap data
-		r.pin,              // the account is on the object
-		r.checkpoint,       // what was claimed is stored before anything exists in the cloud
-		r.bootstrap,        // the bootstrap data is read
-		r.instance,         // the instance exists and its providerID is known
-		r.report,           // the status says what the cloud says
-		r.retag,            // the tags name the Cluster that there is now
+		r.waitForOwner,      // a Machine owns this object
+		r.claim,             // the finalizer and the identity are on the object
+		r.waitForCluster,    // the infrastructure of the Cluster is provisioned
+		r.waitForBootstrap,  // the Machine names its bootstrap data
+		r.pinAccount,        // the account is on the object
+		r.storeClaim,        // finalizer, identity and account are stored before anything exists in the cloud
+		r.readBootstrapData, // the bootstrap data is read
+		r.ensureInstance,    // the instance exists and its providerID is known
+		r.provision,         // the next step is taken of an instance that is finished in steps
+		r.setStatus,         // the status shows the instance as the cloud reports it
+		r.retag,             // the tags of the instance name the present Cluster
 	} {
 		if result, err := phase(ctx, s); err != nil || s.waiting || result.RequeueAfter > 0 {
 			return result, err
@@ -120,32 +125,28 @@ func (r *Reconciler[M, C]) advance(ctx context.Context, s *state[M, C]) (ctrl.Re
 	return ctrl.Result{RequeueAfter: r.Resync}, nil
 }
 
-// finalize deletes the instance and lets the object go once a read proved that it is gone.
+// finalize deletes the instance and removes the finalizer once a read has proved that it does not exist any more.
 func (r *Reconciler[M, C]) finalize(ctx context.Context, s *state[M, C]) (ctrl.Result, error) {
 	if !controllerutil.ContainsFinalizer(s.machine, infrav1.MachineFinalizer) {
 		return ctrl.Result{}, nil
 	}
 	if claimed(s.machine) && s.clusterName() == "" {
-		return s.wait(ClusterUnknownReason, clusterUnknown)
+		return s.wait(machinestatus.ClusterUnknownReason, machinestatus.ClusterUnknown)
 	}
-	gone, result, err := r.remove(ctx, s)
-	if err != nil && mayRelease(err) && s.machine.GetAnnotations()[infrav1.ReleaseAnnotation] == releaseWord(s.machine) {
-		s.end = released(releaseWord(s.machine), err)
+	gone, result, err := r.deleteInstance(ctx, s)
+	if err != nil && machinestatus.MayRelease(err) && s.machine.GetAnnotations()[infrav1.ReleaseAnnotation] == machinestatus.ReleaseValue(s.machine) {
+		s.removal = machinestatus.InstanceReleased(machinestatus.ReleaseValue(s.machine), err)
 		gone, err = true, nil
 	}
 	if err != nil {
-		return r.failed(s, fmt.Errorf("deleting instance: %w", err))
+		return r.failed(ctx, s, fmt.Errorf("deleting instance: %w", err))
 	}
 	if gone {
-		r.quiet.remove(s.machine.GetUID())
-		r.made.remove(s.machine.GetUID())
+		r.outcomeKnown.Delete(s.machine.GetUID())
+		r.createdIDs.Delete(s.machine.GetUID())
 		controllerutil.RemoveFinalizer(s.machine, infrav1.MachineFinalizer)
 		return ctrl.Result{}, nil
 	}
-	words := "waiting for the cloud to delete the instance"
-	if said := s.observed.Message; said != "" {
-		words += ", which says: " + said
-	}
-	setWaiting(s.machine, DeletingReason, words)
+	machinestatus.SetWaiting(s.machine, machinestatus.DeletingReason, machinestatus.Describe("waiting for the cloud to delete the instance", s.observed.Message))
 	return result, nil
 }

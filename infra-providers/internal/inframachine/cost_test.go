@@ -16,15 +16,15 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/fake"
-	"drover.io/infra-providers/internal/inframachine"
+	"drover.io/infra-providers/internal/machinestatus"
 )
 
-// TestManyMachinesCostTheirPages counts what is asked of a cloud whose lists have pages of ten. Package
+// TestCallsPerListPage counts what is asked of a cloud whose lists have pages of ten. Package
 // account does so for a thousand machines, without an API server.
-func TestManyMachinesCostTheirPages(t *testing.T) {
+func TestCallsPerListPage(t *testing.T) {
 	t.Parallel()
 	const many = 30
-	r := newRig(t, fake.Options{Page: 10})
+	r := newFixture(t, fake.Options{Page: 10})
 	r.interval = time.Minute
 	r.restart()
 	var all []*infrav1.SimMachine
@@ -33,7 +33,7 @@ func TestManyMachinesCostTheirPages(t *testing.T) {
 		r.settle(machine)
 		all = append(all, machine)
 	}
-	r.wantCensus(many)
+	r.wantInCloud(many)
 	for interval := range 3 {
 		r.later += time.Hour // far more than the test itself can take
 		calls := r.spent(func() {
@@ -59,17 +59,17 @@ func TestManyMachinesCostTheirPages(t *testing.T) {
 	}
 }
 
-// TestWhatIsShownAsTerminatedIsReadOnce: EC2 shows instances for an hour after they are gone.
-func TestWhatIsShownAsTerminatedIsReadOnce(t *testing.T) {
+// TestTerminatedInstanceIsReadOnce: EC2 lists instances for an hour after their termination.
+func TestTerminatedInstanceIsReadOnce(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{DeleteReads: 9})
+	r := newFixture(t, fake.Options{DeleteReads: 9})
 	machine, _ := r.machine("worker")
 	r.settle(machine)
 	r.delete(machine)
 	if _, err := r.reconcile(machine); err != nil {
 		t.Fatal(err)
 	}
-	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.DeletingReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.DeletingReason)
 	r.cloud.Set(machine.UID, func(i *driver.Instance) { i.State = driver.Terminated })
 	calls := r.spent(func() { _, _ = r.reconcile(machine) })
 	if diff := cmp.Diff(map[string]int{"get": 1}, calls); diff != "" {
@@ -79,11 +79,11 @@ func TestWhatIsShownAsTerminatedIsReadOnce(t *testing.T) {
 }
 
 // spent returns the calls of the cloud that something took.
-func (r *rig) spent(do func()) map[string]int {
-	before := r.cloud.Census().Calls
+func (r *fixture) spent(do func()) map[string]int {
+	before := r.cloud.Snapshot().Calls
 	do()
 	spent := map[string]int{}
-	for operation, count := range r.cloud.Census().Calls {
+	for operation, count := range r.cloud.Snapshot().Calls {
 		if count > before[operation] {
 			spent[operation] = count - before[operation]
 		}
@@ -91,10 +91,10 @@ func (r *rig) spent(do func()) map[string]int {
 	return spent
 }
 
-// TestACacheThatIsBehindCostsNoCall: the machine comes again before its own providerID does.
-func TestACacheThatIsBehindCostsNoCall(t *testing.T) {
+// TestStaleCacheCostsNoCall: the machine is reconciled again before the cache shows its providerID.
+func TestStaleCacheCostsNoCall(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{})
+	r := newFixture(t, fake.Options{})
 	machine, _ := r.machine("worker")
 	for machine.Annotations[infrav1.IdentityAnnotation] == "" {
 		if _, err := r.reconcile(machine); err != nil {
@@ -112,13 +112,13 @@ func TestACacheThatIsBehindCostsNoCall(t *testing.T) {
 	}
 	r.behind = nil
 	r.settle(machine)
-	if got := r.cloud.Census().Calls["create"]; got != 1 {
+	if got := r.cloud.Snapshot().Calls["create"]; got != 1 {
 		t.Errorf("%d creations were asked for, want 1", got)
 	}
 }
 
-// TestAProviderIDIsNeverLost has every write of the providerID fail for a while, and counts what is asked of the cloud.
-func TestAProviderIDIsNeverLost(t *testing.T) {
+// TestFailedWriteOfTheProviderID has every write of the providerID fail for a while, and counts what is asked of the cloud.
+func TestFailedWriteOfTheProviderID(t *testing.T) {
 	t.Parallel()
 	for name, refusal := range map[string]error{
 		"when the write dies":           errKilled,
@@ -127,7 +127,7 @@ func TestAProviderIDIsNeverLost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, fake.Options{})
+			r := newFixture(t, fake.Options{})
 			machine, _ := r.machine("worker")
 			for machine.Annotations[infrav1.IdentityAnnotation] == "" {
 				_, _ = r.reconcile(machine)
@@ -140,23 +140,23 @@ func TestAProviderIDIsNeverLost(t *testing.T) {
 				t.Fatal("the providerID was written, so this proves nothing")
 			}
 			if apierrors.IsForbidden(refusal) {
-				r.wantReason(machine, clusterv1.ReadyCondition, inframachine.ProviderIDNotStoredReason)
+				r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.ProviderIDNotStoredReason)
 			}
 			r.refusal = nil
 			r.settle(machine)
-			r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstanceRunningReason)
-			if got := r.cloud.Census().Calls["create"]; got != 1 {
+			r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason)
+			if got := r.cloud.Snapshot().Calls["create"]; got != 1 {
 				t.Errorf("%d creations were asked for, want 1", got)
 			}
 		})
 	}
 }
 
-// TestAStatusThatTheCacheDoesNotShowCostsNoCreation: the claim is two writes, and its second one must not cost the
+// TestStaleStatusAfterTheClaim: the claim is two writes, and its second one must not cost the
 // providerID, for which nothing but the instance counts.
-func TestAStatusThatTheCacheDoesNotShowCostsNoCreation(t *testing.T) {
+func TestStaleStatusAfterTheClaim(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{})
+	r := newFixture(t, fake.Options{})
 	machine, _ := r.machine("worker")
 	for machine.Annotations[infrav1.IdentityAnnotation] == "" {
 		if _, err := r.reconcile(machine); err != nil {
@@ -176,15 +176,15 @@ func TestAStatusThatTheCacheDoesNotShowCostsNoCreation(t *testing.T) {
 	}
 	r.behind = nil
 	r.settle(machine)
-	if got := r.cloud.Census().Calls["create"]; got != 1 {
+	if got := r.cloud.Snapshot().Calls["create"]; got != 1 {
 		t.Errorf("%d creations were asked for, want 1", got)
 	}
 }
 
-// TestAnObjectOfTheSameNameGetsNoOthersProviderID: the object was replaced while the cloud was asked.
-func TestAnObjectOfTheSameNameGetsNoOthersProviderID(t *testing.T) {
+// TestReplacedObjectGetsNoProviderID: the object was replaced during the creation.
+func TestReplacedObjectGetsNoProviderID(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{})
+	r := newFixture(t, fake.Options{})
 	machine, _ := r.machine("worker")
 	for machine.Annotations[infrav1.IdentityAnnotation] == "" {
 		if _, err := r.reconcile(machine); err != nil {
@@ -201,7 +201,7 @@ func TestAnObjectOfTheSameNameGetsNoOthersProviderID(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _ = r.reconcile(replaced)
-	r.wantCensus(1)
+	r.wantInCloud(1)
 	if replaced.Spec.ProviderID != "" || len(replaced.Status.Conditions) > 0 {
 		t.Errorf("the new object got providerID %q and conditions %+v", replaced.Spec.ProviderID, replaced.Status.Conditions)
 	}

@@ -13,53 +13,55 @@ import (
 
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/account"
+	"drover.io/infra-providers/internal/machinestatus"
 )
 
-// create asks the cloud for the instance, in the configuration that is stored as the machine's choice. What
-// is to be asked for instead is stored first, by ending the reconcile, and asked for in the next.
+// create creates the instance, in the configuration that is stored as the machine's choice. Another choice is stored
+// first, by ending the reconcile, and created by the next.
 func (r *Reconciler[M, C]) create(ctx context.Context, s *state[M, C], cloud account.Account[C]) (ctrl.Result, error) {
 	configs, err := r.configs(s)
 	if err != nil {
-		return r.failed(s, err)
+		return r.failed(ctx, s, err)
 	}
-	if made := r.made.get(s.machine.GetUID()); made != "" {
-		return r.findCreated(ctx, s, cloud, made)
+	if createdID, ok := r.createdIDs.Get(s.machine.GetUID()); ok {
+		return r.findCreated(ctx, s, cloud, createdID)
 	}
-	look := r.outlook(s, cloud, configs)
-	if choice, rest := look.choose(); rest > 0 || choice != look.stored {
-		return r.nextConfig(s, look)
+	options := r.choices(s, cloud, configs)
+	if choice, wait := options.next(); wait > 0 || choice != options.stored {
+		return r.storeChoice(s, options)
 	}
 	if len(configs) > 1 {
-		if current, err := r.current(ctx, s, len(configs)); err != nil || !current {
+		if current, err := r.isCurrent(ctx, s, len(configs)); err != nil || !current {
 			return ctrl.Result{RequeueAfter: time.Second}, err
 		}
 	}
-	r.quiet.remove(s.machine.GetUID())
+	r.outcomeKnown.Delete(s.machine.GetUID())
 	if r.Creating != nil {
 		r.Creating(s.identity().UID)
 	}
 	s.observed, err = cloud.Create(ctx, driver.Request[C]{
 		Identity: s.identity(),
-		Config:   configs[look.stored],
+		Config:   configs[options.stored],
 		UserData: s.userData,
 		Format:   s.format,
 		Since:    s.since(),
 	})
 	switch {
 	case r.Cloud.Place != nil && (driver.IsInsufficientCapacity(err) || driver.IsQuotaExceeded(err)):
-		r.quiet.add(s.machine.GetUID())
-		return r.nextConfig(s, r.outlook(s, cloud, configs))
+		r.outcomeKnown.Set(s.machine.GetUID(), struct{}{})
+		return r.storeChoice(s, r.choices(s, cloud, configs))
 	case err != nil:
-		return r.failed(s, fmt.Errorf("creating instance: %w", err))
+		return r.failed(ctx, s, fmt.Errorf("creating instance: %w", err))
 	}
-	r.made.add(s.machine.GetUID(), s.observed.ProviderID)
+	s.created = true
+	r.createdIDs.Set(s.machine.GetUID(), s.observed.ProviderID)
 	s.machine.SetProviderID(s.observed.ProviderID)
 	return ctrl.Result{}, nil
 }
 
-// recall goes on with an instance that was created and whose providerID the object does not show: because the cache
-// is behind, or because the providerID could not be written, which is tried again.
-func (r *Reconciler[M, C]) findCreated(ctx context.Context, s *state[M, C], cloud account.Account[C], made string) (ctrl.Result, error) {
+// findCreated continues with an instance that was created and whose providerID the object does not show: because the
+// cache is behind, or because the providerID could not be written, which is tried again.
+func (r *Reconciler[M, C]) findCreated(ctx context.Context, s *state[M, C], cloud account.Account[C], createdID string) (ctrl.Result, error) {
 	live := r.Cloud.NewMachine()
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(s.machine), live); err != nil {
 		return ctrl.Result{RequeueAfter: time.Second}, client.IgnoreNotFound(err)
@@ -67,11 +69,12 @@ func (r *Reconciler[M, C]) findCreated(ctx context.Context, s *state[M, C], clou
 	if live.GetUID() != s.machine.GetUID() || live.GetProviderID() != "" {
 		return ctrl.Result{RequeueAfter: time.Second}, nil
 	}
-	s.machine.SetProviderID(made)
-	return r.read(ctx, s, cloud)
+	s.created = true
+	s.machine.SetProviderID(createdID)
+	return r.readInstance(ctx, s, cloud)
 }
 
-// configs returns what may be asked for, in order.
+// configs returns the configurations that may be created, in order.
 func (r *Reconciler[M, C]) configs(s *state[M, C]) ([]C, error) {
 	config, err := r.Cloud.Config(s.machine, s.zone())
 	if err != nil || r.Cloud.Alternatives == nil {
@@ -80,29 +83,29 @@ func (r *Reconciler[M, C]) configs(s *state[M, C]) ([]C, error) {
 	return append([]C{config}, r.Cloud.Alternatives(config)...), nil
 }
 
-func (r *Reconciler[M, C]) outlook(s *state[M, C], cloud account.Account[C], configs []C) outlook {
-	look := outlook{stored: stored(s.machine, len(configs)), quiet: r.quiet.has(s.machine.GetUID())}
+func (r *Reconciler[M, C]) choices(s *state[M, C], cloud account.Account[C], configs []C) choices {
+	found := choices{stored: storedChoice(s.machine, len(configs)), outcomeKnown: r.outcomeKnown.Has(s.machine.GetUID())}
 	for _, config := range configs {
-		look.shortages = append(look.shortages, cloud.Shortage(s.machine.GetNamespace(), config))
+		found.shortages = append(found.shortages, cloud.Shortage(s.machine.GetNamespace(), config))
 	}
-	return look
+	return found
 }
 
-// turn ends the reconcile with another choice to store, or with the wait for room.
-func (r *Reconciler[M, C]) nextConfig(s *state[M, C], look outlook) (ctrl.Result, error) {
-	choice, rest := look.choose()
-	if rest > 0 {
-		setShortage(s.machine, look.shortages, fmt.Sprintf("tried again at %s", look.shortages[choice].Until.UTC().Format(time.RFC3339)))
-		return ctrl.Result{RequeueAfter: rest}, nil
+// storeChoice ends the reconcile with another choice to store, or with a pause until there is room.
+func (r *Reconciler[M, C]) storeChoice(s *state[M, C], options choices) (ctrl.Result, error) {
+	choice, wait := options.next()
+	if wait > 0 {
+		machinestatus.SetShortage(s.machine, options.shortages, fmt.Sprintf("tried again at %s", options.shortages[choice].Until.UTC().Format(time.RFC3339)))
+		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	place := look.shortages[choice].Place
-	setShortage(s.machine, look.shortages, fmt.Sprintf("%q in %q is next", place.InstanceType, place.Zone))
+	place := options.shortages[choice].Place
+	machinestatus.SetShortage(s.machine, options.shortages, fmt.Sprintf("%q in %q is next", place.InstanceType, place.Zone))
 	setChoice(s.machine, choice)
 	s.waiting = true
 	return ctrl.Result{}, nil
 }
 
-// firstChoice passes over places that are known to be short, which only a machine that never asked may do.
+// firstChoice passes over places that are known to be short, which is safe only before the first creation.
 func (r *Reconciler[M, C]) firstChoice(ctx context.Context, s *state[M, C]) int {
 	configs, err := r.configs(s)
 	if err != nil || len(configs) == 1 {
@@ -110,24 +113,24 @@ func (r *Reconciler[M, C]) firstChoice(ctx context.Context, s *state[M, C]) int 
 	}
 	cloud, err := r.Accounts.Driver(ctx, s.machine)
 	if err != nil {
-		return 0 // whoever asks later tells what is wrong
+		return 0 // a later phase reports the error
 	}
-	look := r.outlook(s, cloud, configs)
-	look.quiet = true
-	if choice, rest := look.choose(); rest == 0 {
+	options := r.choices(s, cloud, configs)
+	options.outcomeKnown = true
+	if choice, wait := options.next(); wait == 0 {
 		return choice
 	}
 	return 0
 }
 
-// current reports whether the API server itself agrees that there is no instance yet, and on the choice. A cache
-// that is behind shows an earlier one, and asking for that would make a second instance; or it does not show the
-// providerID that was just written, and asking again would cost a call.
-func (r *Reconciler[M, C]) current(ctx context.Context, s *state[M, C], choices int) (bool, error) {
+// isCurrent reports whether the API server itself shows no instance and the same choice. A cache that is behind shows an
+// earlier choice, whose creation would make a second instance; or it does not show the providerID that was just written,
+// and another creation would cost a call.
+func (r *Reconciler[M, C]) isCurrent(ctx context.Context, s *state[M, C], choices int) (bool, error) {
 	live := r.Cloud.NewMachine()
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(s.machine), live); err != nil {
 		return false, client.IgnoreNotFound(err)
 	}
 	return live.GetUID() == s.machine.GetUID() && live.GetProviderID() == "" && live.GetDeletionTimestamp().IsZero() &&
-		stored(live, choices) == stored(s.machine, choices), nil
+		storedChoice(live, choices) == storedChoice(s.machine, choices), nil
 }

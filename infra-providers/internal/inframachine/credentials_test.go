@@ -19,7 +19,7 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/fake"
-	"drover.io/infra-providers/internal/inframachine"
+	"drover.io/infra-providers/internal/machinestatus"
 )
 
 // locked is a connection with credentials, which the cloud may stop to take.
@@ -35,7 +35,7 @@ func (l *locked) refused() error {
 	return &driver.UnauthorizedError{Err: errors.New("the token is not valid")}
 }
 
-// Notify does nothing: what somebody else does has to be noticed by looking.
+// Notify does nothing: changes by others are found by reading.
 func (l *locked) Notify(func(driver.Identity)) {}
 
 func (l *locked) Create(ctx context.Context, req driver.Request[fake.Config]) (driver.Instance, error) {
@@ -59,11 +59,11 @@ func (l *locked) Delete(ctx context.Context, id driver.Identity) error {
 	return l.Cloud.Delete(ctx, id)
 }
 
-// TestTakesRotatedCredentialsWithoutARestart rotates the token in the cloud first, then in the Secret, both
+// TestRotatedCredentials rotates the token in the cloud first, then in the Secret, both
 // before a creation and before a deletion.
-func TestTakesRotatedCredentialsWithoutARestart(t *testing.T) {
+func TestRotatedCredentials(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{})
+	r := newFixture(t, fake.Options{})
 	r.secret, r.token = "cloud", "new"
 	r.restart()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: r.home.Namespace, Name: "cloud"}, StringData: map[string]string{"token": "old"}}
@@ -74,11 +74,11 @@ func TestTakesRotatedCredentialsWithoutARestart(t *testing.T) {
 	for range 3 {
 		_, _ = r.reconcile(machine)
 	}
-	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.UnauthorizedReason)
-	r.wantCensus(0)
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.UnauthorizedReason)
+	r.wantInCloud(0)
 	r.update(secret, func() { secret.StringData = map[string]string{"token": "new"} })
 	r.settle(machine)
-	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstanceRunningReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason)
 
 	r.token = "newest"
 	r.delete(machine)
@@ -86,31 +86,31 @@ func TestTakesRotatedCredentialsWithoutARestart(t *testing.T) {
 	if err != nil || result.RequeueAfter != time.Minute {
 		t.Errorf("got %+v and %v, want another try after a minute", result, err)
 	}
-	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.UnauthorizedReason)
-	r.wantCensus(1)
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.UnauthorizedReason)
+	r.wantInCloud(1)
 	r.update(secret, func() { secret.StringData = map[string]string{"token": "newest"} })
 	r.settle(machine)
 	r.wantGone(machine)
-	r.wantCensus(0)
+	r.wantInCloud(0)
 }
 
-func TestAMissingSecretIsTold(t *testing.T) {
+func TestMissingSecret(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{})
+	r := newFixture(t, fake.Options{})
 	r.secret = "nowhere"
 	r.restart()
 	machine, _ := r.machine("worker")
 	for range 2 {
 		_, _ = r.reconcile(machine)
 	}
-	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.UnauthorizedReason)
-	r.wantCensus(0)
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.UnauthorizedReason)
+	r.wantInCloud(0)
 }
 
-// TestNoticesWithinAnInterval has an inventory and somebody else who deletes one instance and stops another.
-func TestNoticesWithinAnInterval(t *testing.T) {
+// TestChangesByOthersWithAnInventory: one instance is deleted and another is stopped.
+func TestChangesByOthersWithAnInventory(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{})
+	r := newFixture(t, fake.Options{})
 	r.interval = time.Minute
 	r.restart()
 	deleted, _ := r.machine("deleted")
@@ -122,37 +122,37 @@ func TestNoticesWithinAnInterval(t *testing.T) {
 	r.later += time.Minute
 	r.settle(deleted)
 	r.settle(stopped)
-	r.wantReason(deleted, clusterv1.ReadyCondition, inframachine.InstanceMissingReason)
-	r.wantReason(stopped, clusterv1.ReadyCondition, inframachine.InstanceStoppedReason)
+	r.wantReason(deleted, clusterv1.ReadyCondition, machinestatus.InstanceMissingReason)
+	r.wantReason(stopped, clusterv1.ReadyCondition, machinestatus.InstanceStoppedReason)
 	if stopped.Status.InstanceState != "Stopped" || deleted.Status.InstanceState != "Missing" {
 		t.Errorf("the states are %q and %q", stopped.Status.InstanceState, deleted.Status.InstanceState)
 	}
-	r.wantCensus(1)
+	r.wantInCloud(1)
 	r.cloud.Set(stopped.UID, func(i *driver.Instance) { i.State = driver.Running })
 	r.later += time.Minute
 	r.settle(stopped)
-	r.wantReason(stopped, clusterv1.ReadyCondition, inframachine.InstanceRunningReason)
+	r.wantReason(stopped, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason)
 }
 
-// TestACloudThatTookTheInstanceBackIsQuoted: that a spot instance was reclaimed is no riddle to solve.
-func TestACloudThatTookTheInstanceBackIsQuoted(t *testing.T) {
+// TestTerminatedInstanceHasTheMessageOfTheCloud, such as that a spot instance was reclaimed.
+func TestTerminatedInstanceHasTheMessageOfTheCloud(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{})
+	r := newFixture(t, fake.Options{})
 	machine, _ := r.machine("spot")
 	r.settle(machine)
 	r.cloud.Set(machine.UID, func(i *driver.Instance) { i.State, i.Message = driver.Terminated, "reclaimed" })
 	r.settle(machine)
-	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstanceMissingReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceMissingReason)
 	ready := meta.FindStatusCondition(machine.Status.Conditions, clusterv1.ReadyCondition)
 	if ready == nil || !strings.HasSuffix(ready.Message, ": reclaimed") {
 		t.Errorf("Ready does not quote the cloud: %+v", ready)
 	}
 }
 
-// TestAPausedMachineIsNotTouched pauses one that runs, deletes it, and only then lets it go on.
-func TestAPausedMachineIsNotTouched(t *testing.T) {
+// TestPausedMachineIsNotDeleted pauses a machine, deletes it, and unpauses it then.
+func TestPausedMachineIsNotDeleted(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{})
+	r := newFixture(t, fake.Options{})
 	machine, _ := r.machine("worker")
 	r.settle(machine)
 	r.update(r.home, func() { r.home.Spec.Paused = ptr.To(true) })
@@ -164,31 +164,31 @@ func TestAPausedMachineIsNotTouched(t *testing.T) {
 	r.update(r.home, func() { r.home.Spec.Paused = nil })
 	r.settle(machine)
 	r.wantGone(machine)
-	r.wantCensus(0)
+	r.wantInCloud(0)
 }
 
-// TestAMachineThatNeverAskedGoesWithoutACall deletes one before there was bootstrap data.
-func TestAMachineThatNeverAskedGoesWithoutACall(t *testing.T) {
+// TestDeletionBeforeCreationNeedsNoCall deletes one before there was bootstrap data.
+func TestDeletionBeforeCreationNeedsNoCall(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{})
+	r := newFixture(t, fake.Options{})
 	machine, owner := r.machine("worker")
 	r.update(owner, func() {
 		owner.Spec.Bootstrap = clusterv1.Bootstrap{ConfigRef: clusterv1.ContractVersionedObjectReference{APIGroup: "bootstrap.drover.io", Kind: "BootstrapConfig", Name: "b"}}
 	})
 	r.settle(machine)
-	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.WaitingForBootstrapReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.WaitingForBootstrapReason)
 	r.delete(machine)
 	r.settle(machine)
 	r.wantGone(machine)
-	if made := r.cloud.Census().Calls["create"]; made > 0 {
+	if made := r.cloud.Snapshot().Calls["create"]; made > 0 {
 		t.Errorf("%d creations were asked for", made)
 	}
 }
 
-// TestABadSpecIsToldAndCanBeDeleted has a configuration that cannot be, and one that the cloud refuses.
-func TestABadSpecIsToldAndCanBeDeleted(t *testing.T) {
+// TestInvalidSpecCanBeDeleted has a configuration that cannot be, and one that the cloud refuses.
+func TestInvalidSpecCanBeDeleted(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{})
+	r := newFixture(t, fake.Options{})
 	machine, _ := r.machine("worker", func(m *infrav1.SimMachine) { m.Spec.InstanceType = "xlarge" })
 	result, err := r.reconcile(machine)
 	for range 3 {
@@ -197,9 +197,9 @@ func TestABadSpecIsToldAndCanBeDeleted(t *testing.T) {
 	if err != nil || result.RequeueAfter > 0 {
 		t.Errorf("got %+v and %v, want no other try", result, err)
 	}
-	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InvalidConfigurationReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InvalidConfigurationReason)
 	r.delete(machine)
 	r.settle(machine)
 	r.wantGone(machine)
-	r.wantCensus(0)
+	r.wantInCloud(0)
 }

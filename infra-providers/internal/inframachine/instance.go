@@ -19,80 +19,78 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/account"
+	"drover.io/infra-providers/internal/machinestatus"
 )
 
-// settle is the pause before a deletion is verified again when the cloud gives no hint.
-const settle = 5 * time.Second
+// verifyInterval is the pause before a deletion is verified again when the driver sets no PollAfter.
+const verifyInterval = 5 * time.Second
 
-// errIdentityUnknown means that a machine may have an instance and nothing says which.
-var errIdentityUnknown = errors.New("neither the machine's annotation nor its providerID says which instance was made for it")
-
-// instance makes sure that the machine has its instance. With a providerID there was one: it is read and
-// never made again. Without one it is created, which finds it when an earlier answer was lost.
-func (r *Reconciler[M, C]) instance(ctx context.Context, s *state[M, C]) (ctrl.Result, error) {
+// ensureInstance makes sure that the machine has its instance. With a providerID there was one: it is read and never
+// created again. Without one it is created, which finds it when an earlier answer was lost.
+func (r *Reconciler[M, C]) ensureInstance(ctx context.Context, s *state[M, C]) (ctrl.Result, error) {
 	cloud, err := r.Accounts.Driver(ctx, s.machine)
 	if err != nil {
-		return r.failed(s, err)
+		return r.failed(ctx, s, err)
 	}
 	if pinned := account.Pinned(s.machine); pinned != "" {
-		setAccount(s.machine, pinned) // the credentials lead there, or there would be an error
+		setAccount(s.machine, pinned) // the credentials lead there: Accounts.Driver has checked it
 	}
 	if s.machine.GetProviderID() == "" {
 		return r.create(ctx, s, cloud)
 	}
-	r.made.remove(s.machine.GetUID())
-	return r.read(ctx, s, cloud)
+	r.createdIDs.Delete(s.machine.GetUID())
+	return r.readInstance(ctx, s, cloud)
 }
 
-// read observes the instance that the providerID names.
-func (r *Reconciler[M, C]) read(ctx context.Context, s *state[M, C], cloud account.Account[C]) (_ ctrl.Result, err error) {
+// readInstance reads the instance that the providerID names.
+func (r *Reconciler[M, C]) readInstance(ctx context.Context, s *state[M, C], cloud account.Account[C]) (_ ctrl.Result, err error) {
 	s.observed, err = cloud.Get(ctx, s.identity())
 	switch {
 	case driver.IsNotFound(err):
 		s.observed = driver.Instance{State: driver.Terminated}
 		return ctrl.Result{}, nil
 	case err != nil:
-		return r.failed(s, fmt.Errorf("reading instance: %w", err))
+		return r.failed(ctx, s, fmt.Errorf("reading instance: %w", err))
 	}
 	if s.machine.GetAnnotations()[infrav1.IdentityAnnotation] == "" {
-		// A restore lost the annotation; the tags still know who this is.
+		// A restore lost the annotation; the tags still have the identity.
 		setIdentity(s.machine, s.observed.Identity.UID)
 	}
 	if account.Pinned(s.machine) != "" {
 		return ctrl.Result{}, nil
 	}
-	// An earlier release made it. It was found here, so it is in this account.
+	// An earlier release created it. It was found here, so it is in this account.
 	id, err := cloud.ID(ctx)
 	if err != nil {
-		return r.failed(s, fmt.Errorf("identifying the account: %w", err))
+		return r.failed(ctx, s, fmt.Errorf("identifying the account: %w", err))
 	}
 	setAccount(s.machine, id)
 	return ctrl.Result{}, nil
 }
 
-// report writes what the cloud says into the status.
-func (r *Reconciler[M, C]) report(_ context.Context, s *state[M, C]) (ctrl.Result, error) {
-	status, seen := s.machine.GetStatus(), s.observed
-	setInstance(s.machine, seen)
-	setGuest(s.machine, seen.Guest)
-	if seen.State == driver.Terminated {
+// setStatus writes the instance that was observed into the status.
+func (r *Reconciler[M, C]) setStatus(_ context.Context, s *state[M, C]) (ctrl.Result, error) {
+	status, observed := s.machine.GetStatus(), s.observed
+	machinestatus.SetInstance(s.machine, observed)
+	machinestatus.SetGuest(s.machine, observed.Guest)
+	if observed.State == driver.Terminated {
 		status.InstanceState = "Missing"
 		return ctrl.Result{}, nil
 	}
-	status.InstanceState = string(seen.State)
-	status.Addresses = slices.Concat(seen.Addresses, seen.Reported)
-	status.VouchedAddresses = vouched(seen)
-	status.FailureDomain = seen.FailureDomain
-	if seen.State == driver.Running {
+	status.InstanceState = string(observed.State)
+	status.Addresses = slices.Concat(observed.Addresses, observed.Reported)
+	status.VouchedAddresses = vouchedAddresses(observed)
+	status.FailureDomain = observed.FailureDomain
+	if observed.State == driver.Running {
 		status.Initialization.Provisioned = ptr.To(true)
 	}
-	return ctrl.Result{RequeueAfter: seen.PollAfter}, nil
+	return ctrl.Result{RequeueAfter: observed.PollAfter}, nil
 }
 
-// vouched are the addresses that the cloud itself gave to an instance, each once.
-func vouched(seen driver.Instance) []string {
+// vouchedAddresses are the addresses that the cloud itself gave to an instance, each once.
+func vouchedAddresses(observed driver.Instance) []string {
 	var all []string
-	for _, address := range seen.Addresses {
+	for _, address := range observed.Addresses {
 		if !slices.Contains(all, address.Address) {
 			all = append(all, address.Address)
 		}
@@ -100,131 +98,134 @@ func vouched(seen driver.Instance) []string {
 	return all
 }
 
-// remove asks the cloud to delete the instance and reads whether it is gone. Once it is, job.end says what became
-// of it.
-func (r *Reconciler[M, C]) remove(ctx context.Context, s *state[M, C]) (gone bool, result ctrl.Result, err error) {
+// deleteInstance deletes the instance and reads whether it still exists. It sets state.removal for the event.
+func (r *Reconciler[M, C]) deleteInstance(ctx context.Context, s *state[M, C]) (gone bool, result ctrl.Result, err error) {
 	if !claimed(s.machine) {
-		// Nothing was asked for, so nothing in the cloud is this machine's, whatever its spec names.
-		s.end = unclaimed(s.machine.GetProviderID())
+		// No creation was asked for, so nothing in the cloud is this machine's, whatever its spec names.
+		s.removal = machinestatus.InstanceNeverCreated(s.machine.GetProviderID())
 		return true, ctrl.Result{}, nil
 	}
 	id := s.identity()
-	id.ProviderID = cmp.Or(id.ProviderID, r.made.get(s.machine.GetUID()))
+	createdID, _ := r.createdIDs.Get(s.machine.GetUID())
+	id.ProviderID = cmp.Or(id.ProviderID, createdID)
 	if id.UID == "" && id.ProviderID == "" {
-		return false, ctrl.Result{}, errIdentityUnknown
+		return false, ctrl.Result{}, machinestatus.ErrIdentityUnknown
 	}
-	s.end = deleted(id.ProviderID)
+	s.removal = machinestatus.InstanceDeleted(id.ProviderID)
 	cloud, err := r.Accounts.Driver(ctx, s.machine)
 	if err != nil {
 		return false, ctrl.Result{}, err
 	}
-	if asked(s.machine) {
-		if done, gone, result, err := r.awaitEnd(ctx, s, cloud, id); done {
+	if deletionRequested(s.machine) {
+		if done, gone, result, err := r.continueDeletion(ctx, s, cloud, id); done {
 			return gone, result, err
 		}
 	}
-	id, others, err := ask(ctx, cloud, id)
+	id, notOwned, err := requestDeletion(ctx, cloud, id)
 	switch {
 	case err != nil:
 		return false, ctrl.Result{}, err
-	case others != nil:
-		s.end = foreign(others)
+	case notOwned != nil:
+		s.removal = machinestatus.InstanceNotOwned(notOwned)
 	}
-	left, err := cloud.Get(ctx, id)
+	found, err := cloud.Get(ctx, id)
 	switch {
-	case ended(left, err), others != nil && driver.IsNotOwned(err) && !driver.IsUntagged(err):
+	case isGone(found, err), notOwned != nil && driver.IsNotOwned(err) && !driver.IsUntagged(err):
 		return true, ctrl.Result{}, nil
 	case err != nil:
 		return false, ctrl.Result{}, fmt.Errorf("verifying: %w", err)
 	}
-	s.observed = left
-	s.machine.GetStatus().InstanceState = string(left.State)
-	return false, after(left), nil
+	s.observed = found
+	s.machine.GetStatus().InstanceState = string(found.State)
+	return false, verifyAfter(found), nil
 }
 
-// awaitEnd reads what became of an instance that was asked to be deleted. It is done unless the deletion has to be asked
-// for again.
-func (r *Reconciler[M, C]) awaitEnd(ctx context.Context, s *state[M, C], cloud driver.Driver[C], id driver.Identity) (done, gone bool, result ctrl.Result, err error) {
-	left, err := cloud.Get(ctx, id)
+// continueDeletion reads an instance whose deletion was requested before. It is done unless the deletion has to be
+// requested again.
+func (r *Reconciler[M, C]) continueDeletion(ctx context.Context, s *state[M, C], cloud driver.Driver[C], id driver.Identity) (done, gone bool, result ctrl.Result, err error) {
+	found, err := cloud.Get(ctx, id)
 	switch {
 	case driver.IsNotFound(err):
-		// What was made beside it may have waited for its end: the cloud is asked once more.
-		_, others, err := ask(ctx, cloud, id)
-		return err != nil || others == nil, err == nil, ctrl.Result{}, err
-	case ended(left, err):
+		// What was created beside it may be deletable only now: Delete is called once more.
+		_, notOwned, err := requestDeletion(ctx, cloud, id)
+		return err != nil || notOwned == nil, err == nil, ctrl.Result{}, err
+	case isGone(found, err):
 		return true, true, ctrl.Result{}, nil
-	case err == nil && left.State == driver.Stopping:
-		s.observed = left
-		return true, false, after(left), nil
+	case err == nil && found.State == driver.Stopping && found.StepDue:
+		// The removal takes several steps, and Delete takes the next one.
+		_, notOwned, err := requestDeletion(ctx, cloud, id)
+		s.observed = found
+		return err != nil || notOwned == nil, false, verifyAfter(found), err
+	case err == nil && found.State == driver.Stopping:
+		s.observed = found
+		return true, false, verifyAfter(found), nil
 	}
 	return false, false, ctrl.Result{}, nil
 }
 
-// ended reports whether a read proves that an instance is gone.
-func ended(left driver.Instance, err error) bool {
-	return driver.IsNotFound(err) || err == nil && left.State == driver.Terminated
+// isGone reports whether a read proves that an instance does not exist any more.
+func isGone(found driver.Instance, err error) bool {
+	return driver.IsNotFound(err) || err == nil && found.State == driver.Terminated
 }
 
-// ask deletes the instance and returns the identity under which it is verified to be gone. A providerID that names
-// somebody else's instance is dropped, and ours, if any, is deleted by its UID; others is what it named. One that
-// names an instance without tags may be ours, so it is not dropped; ours by UID is deleted all the same.
-func ask[C any](ctx context.Context, cloud driver.Driver[C], id driver.Identity) (_ driver.Identity, others *driver.NotOwnedError, err error) {
+// requestDeletion deletes the instance and returns the identity under which its deletion is verified. A providerID that
+// names the instance of another owner is dropped, and the machine's own, if any, is deleted by its UID; notOwned is what
+// the providerID named. One that names an instance without tags may be the machine's own, so it is not dropped; the one
+// with its UID is deleted all the same.
+func requestDeletion[C any](ctx context.Context, cloud driver.Driver[C], id driver.Identity) (_ driver.Identity, notOwned *driver.NotOwnedError, err error) {
 	err = cloud.Delete(ctx, id)
-	if !errors.As(err, &others) {
+	if !errors.As(err, &notOwned) {
 		return id, nil, err
 	}
 	recorded := id.ProviderID != ""
 	if id.UID == "" || !recorded {
-		if others.Untagged() {
+		if notOwned.Untagged() {
 			return id, nil, err
 		}
-		return id, others, nil
+		return id, notOwned, nil
 	}
 	id.ProviderID = ""
-	again := cloud.Delete(ctx, id)
+	byUID := cloud.Delete(ctx, id)
 	switch {
-	case again != nil && !driver.IsNotOwned(again), driver.IsUntagged(again):
-		return id, nil, again
-	case others.Untagged():
+	case byUID != nil && !driver.IsNotOwned(byUID), driver.IsUntagged(byUID):
+		return id, nil, byUID
+	case notOwned.Untagged():
 		return id, nil, err
 	default:
-		return id, others, nil
+		return id, notOwned, nil
 	}
 }
 
-// asked reports whether the deletion was already asked for, so that a slow cloud is not asked each time.
-func asked[M driver.Machine](machine M) bool {
+// deletionRequested reports whether the deletion was requested before, so that a slow cloud is not called each time.
+func deletionRequested[M driver.Machine](machine M) bool {
 	ready := meta.FindStatusCondition(machine.GetStatus().Conditions, clusterv1.ReadyCondition)
-	return ready != nil && ready.Reason == DeletingReason
+	return ready != nil && ready.Reason == machinestatus.DeletingReason
 }
 
-func after(left driver.Instance) ctrl.Result {
-	if left.PollAfter > 0 {
-		return ctrl.Result{RequeueAfter: left.PollAfter}
-	}
-	return ctrl.Result{RequeueAfter: settle}
+func verifyAfter(found driver.Instance) ctrl.Result {
+	return ctrl.Result{RequeueAfter: cmp.Or(max(found.PollAfter, 0), verifyInterval)}
 }
 
-// failed tells a failure in the Ready condition and decides when to try again. What may pass by itself
-// says nothing about an instance that runs, so it does not touch the condition then.
-func (r *Reconciler[M, C]) failed(s *state[M, C], err error) (ctrl.Result, error) {
-	says := judge(s.machine, err)
-	if says.Silent {
-		return ctrl.Result{RequeueAfter: says.Retry}, nil
+// failed writes a failure into the Ready condition and decides when to try again. A failure that may pass by itself does
+// not change the condition of an instance that runs.
+func (r *Reconciler[M, C]) failed(ctx context.Context, s *state[M, C], err error) (ctrl.Result, error) {
+	problem := machinestatus.ProblemOf(s.machine, err)
+	if problem.Silent {
+		return ctrl.Result{RequeueAfter: problem.Retry}, nil
 	}
 	running := ptr.Deref(s.machine.GetStatus().Initialization.Provisioned, false) && s.machine.GetDeletionTimestamp().IsZero()
-	if !says.Passing || !running {
-		setWaiting(s.machine, says.Reason, err.Error()+says.Advice)
+	if !problem.Passing || !running {
+		machinestatus.SetWaiting(s.machine, problem.Reason, err.Error()+problem.Advice)
 	}
-	if says.Reason == UnauthorizedReason || says.Reason == AccountMismatchReason {
-		r.Accounts.Refused(s.machine)
+	if problem.Reason == machinestatus.UnauthorizedReason || problem.Reason == machinestatus.AccountMismatchReason {
+		r.Accounts.Refused(ctx, s.machine, err)
 	}
 	switch {
-	case says.Terminal:
+	case problem.Terminal:
 		s.waiting = true
 		return ctrl.Result{}, nil
-	case says.Retry > 0:
-		return ctrl.Result{RequeueAfter: says.Retry}, nil
+	case problem.Retry > 0:
+		return ctrl.Result{RequeueAfter: problem.Retry}, nil
 	default:
 		return ctrl.Result{}, err
 	}

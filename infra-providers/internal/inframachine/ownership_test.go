@@ -15,79 +15,79 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/fake"
-	"drover.io/infra-providers/internal/inframachine"
+	"drover.io/infra-providers/internal/machinestatus"
 )
 
-// strip takes the ownership tags off an instance, as somebody who tidies up tags would.
-func (r *rig) strip(machine *infrav1.SimMachine) {
+// strip removes the ownership tags from an instance, as another client of the cloud would.
+func (r *fixture) strip(machine *infrav1.SimMachine) {
 	r.cloud.Set(machine.UID, func(i *driver.Instance) { i.Identity = driver.Identity{ProviderID: i.ProviderID} })
 }
 
-// wantMessage fails unless Ready says all of the words.
-func (r *rig) wantMessage(machine *infrav1.SimMachine, words ...string) {
+// wantMessage fails unless the message of Ready has all parts.
+func (r *fixture) wantMessage(machine *infrav1.SimMachine, parts ...string) {
 	r.t.Helper()
 	ready := meta.FindStatusCondition(machine.Status.Conditions, clusterv1.ReadyCondition)
-	for _, word := range words {
-		if ready == nil || !strings.Contains(ready.Message, word) {
-			r.t.Errorf("Ready is %+v, which lacks %q", ready, word)
+	for _, part := range parts {
+		if ready == nil || !strings.Contains(ready.Message, part) {
+			r.t.Errorf("Ready is %+v, which lacks %q", ready, part)
 		}
 	}
 }
 
-// wantTold fails unless exactly one event has the reason, and none of those that must not be.
-func (r *rig) wantTold(reason string, not ...string) {
+// wantEvent fails unless exactly one event has the reason, and none has one of the others.
+func (r *fixture) wantEvent(reason string, not ...string) {
 	r.t.Helper()
-	count, all := 0, r.told()
-	for _, told := range all {
-		if strings.Contains(told, " "+reason+" ") {
+	count, all := 0, r.events()
+	for _, e := range all {
+		if strings.Contains(e, " "+reason+" ") {
 			count++
 		}
 		for _, wrong := range not {
-			if strings.Contains(told, " "+wrong+" ") {
-				r.t.Errorf("told %q", told)
+			if strings.Contains(e, " "+wrong+" ") {
+				r.t.Errorf("event %q", e)
 			}
 		}
 	}
 	if count != 1 {
-		r.t.Errorf("%s was told %d times among %q, want once", reason, count, all)
+		r.t.Errorf("%s has %d events among %q, want one", reason, count, all)
 	}
 }
 
-// TestAnInstanceWithoutTagsIsHeld: it may be the machine's own and cost money, so the machine does not go.
-func TestAnInstanceWithoutTagsIsHeld(t *testing.T) {
+// TestDeletionOfAnUntaggedInstance: it may be the machine's own and cost money, so the finalizer stays.
+func TestDeletionOfAnUntaggedInstance(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		out  func(*rig, *infrav1.SimMachine, driver.Identity)
-		told string
-		left int
+		out    func(*fixture, *infrav1.SimMachine, driver.Identity)
+		reason string
+		left   int
 	}{
-		"until its tags are back": {func(r *rig, m *infrav1.SimMachine, was driver.Identity) {
-			r.cloud.Restore(m.Spec.ProviderID, was)
+		"until its tags are back": {func(r *fixture, m *infrav1.SimMachine, was driver.Identity) {
+			r.cloud.RestoreTags(m.Spec.ProviderID, was)
 		}, "InstanceDeleted", 0},
-		"until somebody deletes it in the cloud": {func(r *rig, m *infrav1.SimMachine, was driver.Identity) {
-			r.cloud.Restore(m.Spec.ProviderID, was)
+		"until it is deleted in the cloud": {func(r *fixture, m *infrav1.SimMachine, was driver.Identity) {
+			r.cloud.RestoreTags(m.Spec.ProviderID, was)
 			r.cloud.Destroy(was.UID)
 		}, "InstanceDeleted", 0},
-		"until it is released": {func(r *rig, m *infrav1.SimMachine, _ driver.Identity) {
+		"until it is released": {func(r *fixture, m *infrav1.SimMachine, _ driver.Identity) {
 			r.update(m, func() { m.Annotations[infrav1.ReleaseAnnotation] = m.Spec.ProviderID })
 		}, "InstanceReleased", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, fake.Options{})
+			r := newFixture(t, fake.Options{})
 			machine, _ := r.machine("worker")
 			r.settle(machine)
-			was := r.cloud.Census().Instances[machine.UID]
+			was := r.cloud.Snapshot().Instances[machine.UID]
 			r.strip(machine)
 			r.delete(machine)
 			r.settle(machine)
-			r.told()
+			r.events()
 			for range 2 {
 				if result, err := r.reconcile(machine); err != nil || result.RequeueAfter == 0 {
 					t.Fatalf("got %+v and %v, want another look later", result, err)
 				}
-				r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstanceTagsMissingReason)
-				r.wantMessage(machine, machine.Spec.ProviderID, "last seen Running", "put back its tags", string(machine.UID), infrav1.ReleaseAnnotation)
+				r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceTagsMissingReason)
+				r.wantMessage(machine, machine.Spec.ProviderID, "last known state is Running", "put back its tags", string(machine.UID), infrav1.ReleaseAnnotation)
 			}
 			r.update(machine, func() { machine.Annotations[infrav1.ReleaseAnnotation] = "another" })
 			if _, _ = r.reconcile(machine); machine.ResourceVersion == "" {
@@ -96,45 +96,45 @@ func TestAnInstanceWithoutTagsIsHeld(t *testing.T) {
 			test.out(r, machine, was)
 			r.settle(machine)
 			r.wantGone(machine)
-			if got := len(r.cloud.Census().Instances); got != test.left {
+			if got := len(r.cloud.Snapshot().Instances); got != test.left {
 				t.Errorf("the cloud has %d instances, want %d", got, test.left)
 			}
 			wrong := map[string]string{"InstanceDeleted": "InstanceReleased", "InstanceReleased": "InstanceDeleted"}
-			r.wantTold(test.told, wrong[test.told])
+			r.wantEvent(test.reason, wrong[test.reason])
 		})
 	}
 }
 
-// TestAnInstanceThatLosesItsTagsIsTold while its machine lives, and goes on once they are back.
-func TestAnInstanceThatLosesItsTagsIsTold(t *testing.T) {
+// TestUntaggedInstanceOfARunningMachine is reported until its tags are restored.
+func TestUntaggedInstanceOfARunningMachine(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{})
+	r := newFixture(t, fake.Options{})
 	machine, _ := r.machine("worker")
 	r.settle(machine)
-	was := r.cloud.Census().Instances[machine.UID]
+	was := r.cloud.Snapshot().Instances[machine.UID]
 	r.strip(machine)
 	r.settle(machine)
-	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstanceTagsMissingReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceTagsMissingReason)
 	r.wantMessage(machine, machine.Spec.ProviderID, "put back its tags")
-	r.cloud.Restore(machine.Spec.ProviderID, was)
+	r.cloud.RestoreTags(machine.Spec.ProviderID, was)
 	r.settle(machine)
-	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstanceRunningReason)
-	r.wantCensus(1)
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason)
+	r.wantInCloud(1)
 }
 
-// TestAnotherOnesInstanceIsNotReportedDeleted: the recorded providerID names an instance of somebody else, and the
+// TestForeignInstanceIsNotReportedAsDeleted: the recorded providerID names an instance of another owner, and the
 // machine has one of its own or none.
-func TestAnotherOnesInstanceIsNotReportedDeleted(t *testing.T) {
+func TestForeignInstanceIsNotReportedAsDeleted(t *testing.T) {
 	t.Parallel()
 	for name, own := range map[string]bool{"beside its own": true, "without its own": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, fake.Options{})
+			r := newFixture(t, fake.Options{})
 			victim, _ := r.machine("victim")
 			r.settle(victim)
 			machine, _ := r.machine("worker")
 			r.settle(machine)
-			r.wantCensus(2)
+			r.wantInCloud(2)
 			if !own {
 				r.cloud.Destroy(machine.UID)
 			}
@@ -146,22 +146,22 @@ func TestAnotherOnesInstanceIsNotReportedDeleted(t *testing.T) {
 			if err := cluster.Client.Create(t.Context(), wrong); err != nil {
 				t.Fatal(err)
 			}
-			r.told()
+			r.events()
 			r.delete(wrong)
 			r.settle(wrong)
 			r.wantGone(wrong)
-			r.wantCensus(1)
-			if _, ok := r.cloud.Census().Instances[victim.UID]; !ok {
+			r.wantInCloud(1)
+			if _, ok := r.cloud.Snapshot().Instances[victim.UID]; !ok {
 				t.Error("the victim lost its instance")
 			}
-			r.wantTold(inframachine.InstanceNotOwnedReason, "InstanceDeleted")
+			r.wantEvent(machinestatus.InstanceNotOwnedReason, "InstanceDeleted")
 		})
 	}
 }
 
-// TestAMachineWithoutItsIdentityIsHeld: the answer to the creation was written nowhere, and somebody removed the
-// annotation that says under which name it was asked for.
-func TestAMachineWithoutItsIdentityIsHeld(t *testing.T) {
+// TestDeletionWithoutAnIdentity: the answer to the creation was stored nowhere, and the annotation with the
+// identity was removed.
+func TestDeletionWithoutAnIdentity(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		out  string
@@ -172,33 +172,33 @@ func TestAMachineWithoutItsIdentityIsHeld(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, fake.Options{})
+			r := newFixture(t, fake.Options{})
 			machine, _ := r.machine("worker")
 			for range 6 {
 				r.refusal = errKilled
 				_, _ = r.reconcile(machine)
 			}
-			r.wantCensus(1)
+			r.wantInCloud(1)
 			r.refusal = nil
 			r.update(machine, func() { delete(machine.Annotations, infrav1.IdentityAnnotation) })
 			r.restart()
 			r.delete(machine)
 			r.settle(machine)
-			r.wantReason(machine, clusterv1.ReadyCondition, inframachine.IdentityUnknownReason)
+			r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.IdentityUnknownReason)
 			r.wantMessage(machine, infrav1.IdentityAnnotation, driver.TagMachineUID, string(machine.UID), infrav1.ReleaseAnnotation)
-			r.wantCensus(1)
+			r.wantInCloud(1)
 			r.update(machine, func() { metav1.SetMetaDataAnnotation(&machine.ObjectMeta, test.out, string(machine.UID)) })
 			r.settle(machine)
 			r.wantGone(machine)
-			r.wantCensus(test.left)
+			r.wantInCloud(test.left)
 		})
 	}
 }
 
-// TestACloudThatIsGoneCanBeLeft: it cannot be told from one that comes back, so somebody has to say so.
-func TestACloudThatIsGoneCanBeLeft(t *testing.T) {
+// TestReleaseWhileTheCloudFails: only the user knows that a cloud does not come back.
+func TestReleaseWhileTheCloudFails(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{})
+	r := newFixture(t, fake.Options{})
 	machine, _ := r.machine("worker")
 	r.settle(machine)
 	r.faults = func(fake.Call) fake.Fault { return fake.Fault{Err: errors.New("no such host")} }
@@ -206,18 +206,18 @@ func TestACloudThatIsGoneCanBeLeft(t *testing.T) {
 	if _, err := r.reconcile(machine); err == nil {
 		t.Fatal("the failure was swallowed")
 	}
-	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.CloudErrorReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.CloudErrorReason)
 	r.wantMessage(machine, "no such host", "if the cloud never answers again", infrav1.ReleaseAnnotation+"="+machine.Spec.ProviderID)
 	r.update(machine, func() { machine.Annotations[infrav1.ReleaseAnnotation] = machine.Spec.ProviderID })
 	r.settle(machine)
 	r.wantGone(machine)
-	r.wantTold("InstanceReleased", "InstanceDeleted")
+	r.wantEvent("InstanceReleased", "InstanceDeleted")
 }
 
-// TestWhatWaitsForTheEndOfAnInstanceIsDeletedToo: a volume that the cloud fails to delete with its server.
-func TestWhatWaitsForTheEndOfAnInstanceIsDeletedToo(t *testing.T) {
+// TestDeletesWhatIsLeftBesideTheInstance: a volume that the cloud fails to delete with its server.
+func TestDeletesWhatIsLeftBesideTheInstance(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{DeleteReads: 2, DisksStay: true})
+	r := newFixture(t, fake.Options{DeleteReads: 2, DisksStay: true})
 	machine, _ := r.machine("worker")
 	r.settle(machine)
 	r.delete(machine)
@@ -227,8 +227,8 @@ func TestWhatWaitsForTheEndOfAnInstanceIsDeletedToo(t *testing.T) {
 		}
 	}
 	r.wantGone(machine)
-	r.wantCensus(0)
-	if left := r.cloud.Census().Disks; len(left) > 0 {
+	r.wantInCloud(0)
+	if left := r.cloud.Snapshot().Disks; len(left) > 0 {
 		t.Errorf("left are the disks %v", left)
 	}
 }

@@ -20,28 +20,31 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/account"
+	"drover.io/infra-providers/internal/machinestatus"
+	"errors"
 )
 
-// secretRetry is the pause before a bootstrap Secret that could not be used is read again: Secrets are
-// not watched.
+// secretRetry is the pause before a bootstrap Secret that could not be used is read again: Secrets are not watched.
 const secretRetry = 10 * time.Second
+
+var errNoBootstrapValue = errors.New(`it has no data under "value"`)
 
 func (r *Reconciler[M, C]) waitForOwner(_ context.Context, s *state[M, C]) (ctrl.Result, error) {
 	if s.owner != nil {
 		return ctrl.Result{}, nil
 	}
-	return s.wait(WaitingForMachineReason, "waiting for a Machine to own this object")
+	return s.wait(machinestatus.WaitingForMachineReason, "waiting for a Machine to own this object")
 }
 
-// claim puts the finalizer, the identity and the first choice on the object. They are stored at the end of
-// this reconcile, and checkpoint lets nothing be created before.
+// claim puts the finalizer, the identity and the first choice on the object. They are stored at the end of this
+// reconcile, and storeClaim prevents a creation before.
 func (r *Reconciler[M, C]) claim(ctx context.Context, s *state[M, C]) (ctrl.Result, error) {
-	s.unclaimed = controllerutil.AddFinalizer(s.machine, infrav1.MachineFinalizer)
+	s.claimChanged = controllerutil.AddFinalizer(s.machine, infrav1.MachineFinalizer)
 	if s.machine.GetAnnotations()[infrav1.IdentityAnnotation] == "" && s.machine.GetProviderID() == "" {
 		setIdentity(s.machine, s.machine.GetUID())
 		setChoice(s.machine, r.firstChoice(ctx, s))
-		s.fresh, s.unclaimed = s.unclaimed, true
-		// Where the account can be told already it is written with the claim. Where not, pin says why.
+		s.newlyClaimed, s.claimChanged = s.claimChanged, true
+		// The account is written with the claim where it is known already. Otherwise pinAccount reports why.
 		if cloud, err := r.Accounts.Driver(ctx, s.machine); err == nil {
 			if id, err := cloud.ID(ctx); err == nil {
 				setAccount(s.machine, id)
@@ -51,30 +54,30 @@ func (r *Reconciler[M, C]) claim(ctx context.Context, s *state[M, C]) (ctrl.Resu
 	return ctrl.Result{}, nil
 }
 
-// pin puts the account on an object before anything is created there, and goes on with what is stored.
-func (r *Reconciler[M, C]) pin(ctx context.Context, s *state[M, C]) (ctrl.Result, error) {
+// pinAccount puts the account on an object before anything is created there, and continues with one that is stored.
+func (r *Reconciler[M, C]) pinAccount(ctx context.Context, s *state[M, C]) (ctrl.Result, error) {
 	if pinned := account.Pinned(s.machine); pinned != "" {
 		annotateAccount(s.machine, pinned)
 		return ctrl.Result{}, nil
 	}
 	if s.machine.GetProviderID() != "" {
-		return ctrl.Result{}, nil // read finds out where it is
+		return ctrl.Result{}, nil // readInstance pins it once the instance was found
 	}
 	cloud, err := r.Accounts.Driver(ctx, s.machine)
 	if err != nil {
-		return r.failed(s, err)
+		return r.failed(ctx, s, err)
 	}
 	id, err := cloud.ID(ctx)
 	if err != nil {
-		return r.failed(s, fmt.Errorf("identifying the account: %w", err))
+		return r.failed(ctx, s, fmt.Errorf("identifying the account: %w", err))
 	}
-	s.unclaimed = setAccount(s.machine, id) || s.unclaimed
+	s.claimChanged = setAccount(s.machine, id) || s.claimChanged
 	return ctrl.Result{}, nil
 }
 
 // setAccount pins a machine to the account that its credentials were found to lead to, in the annotation that outlives a
-// move and in the status, which its owner cannot write. It reports whether the annotation changed. A cloud that has no
-// name for its accounts leaves nothing.
+// move and in the status, which its owner cannot write. It reports whether the annotation changed. A cloud without
+// names for its accounts changes nothing.
 func setAccount[M driver.Machine](machine M, id string) (changed bool) {
 	if id == "" {
 		return false
@@ -83,7 +86,7 @@ func setAccount[M driver.Machine](machine M, id string) (changed bool) {
 	return annotateAccount(machine, id)
 }
 
-// annotateAccount brings back the annotation of a machine that has lost it.
+// annotateAccount writes the annotation of a machine that has lost it.
 func annotateAccount[M driver.Machine](machine M, id string) (changed bool) {
 	if machine.GetAnnotations()[infrav1.AccountAnnotation] == id {
 		return false
@@ -92,10 +95,10 @@ func annotateAccount[M driver.Machine](machine M, id string) (changed bool) {
 	return true
 }
 
-// checkpoint ends a reconcile that claimed: the stored claim comes back as an event, so no instance can
-// exist that the API server does not know of.
-func (r *Reconciler[M, C]) checkpoint(_ context.Context, s *state[M, C]) (ctrl.Result, error) {
-	s.waiting = s.unclaimed
+// storeClaim ends a reconcile that changed the claim. The write causes a watch event, and the next reconcile continues
+// with what is stored, so that no instance can exist without a record in the API server.
+func (r *Reconciler[M, C]) storeClaim(_ context.Context, s *state[M, C]) (ctrl.Result, error) {
+	s.waiting = s.claimChanged
 	return ctrl.Result{}, nil
 }
 
@@ -117,9 +120,9 @@ func (r *Reconciler[M, C]) waitForCluster(_ context.Context, s *state[M, C]) (ct
 	case s.machine.GetProviderID() != "":
 		return ctrl.Result{}, nil
 	case s.cluster == nil:
-		return s.wait(WaitingForClusterReason, fmt.Sprintf("waiting for Cluster %q to exist", s.clusterName()))
+		return s.wait(machinestatus.WaitingForClusterReason, fmt.Sprintf("waiting for Cluster %q to exist", s.clusterName()))
 	case !ptr.Deref(s.cluster.Status.Initialization.InfrastructureProvisioned, false):
-		return s.wait(WaitingForClusterReason, fmt.Sprintf("waiting for the infrastructure of Cluster %q to be provisioned", s.cluster.Name))
+		return s.wait(machinestatus.WaitingForClusterReason, fmt.Sprintf("waiting for the infrastructure of Cluster %q to be provisioned", s.cluster.Name))
 	default:
 		return ctrl.Result{}, nil
 	}
@@ -130,10 +133,11 @@ func (r *Reconciler[M, C]) waitForBootstrap(_ context.Context, s *state[M, C]) (
 	if s.machine.GetProviderID() != "" || ptr.Deref(s.owner.Spec.Bootstrap.DataSecretName, "") != "" {
 		return ctrl.Result{}, nil
 	}
-	return s.wait(WaitingForBootstrapReason, fmt.Sprintf("waiting for Machine %q to have spec.bootstrap.dataSecretName", s.owner.Name))
+	return s.wait(machinestatus.WaitingForBootstrapReason, fmt.Sprintf("waiting for Machine %q to have spec.bootstrap.dataSecretName", s.owner.Name))
 }
 
-func (r *Reconciler[M, C]) bootstrap(ctx context.Context, s *state[M, C]) (ctrl.Result, error) {
+// readBootstrapData reads the user data from the Secret that the Machine names.
+func (r *Reconciler[M, C]) readBootstrapData(ctx context.Context, s *state[M, C]) (ctrl.Result, error) {
 	if s.machine.GetProviderID() != "" {
 		return ctrl.Result{}, nil
 	}
@@ -146,7 +150,7 @@ func (r *Reconciler[M, C]) bootstrap(ctx context.Context, s *state[M, C]) (ctrl.
 		return ctrl.Result{}, fmt.Errorf("reading bootstrap data: %w", err)
 	}
 	if err != nil {
-		setWaiting(s.machine, BootstrapDataInvalidReason, fmt.Sprintf("using bootstrap Secret %q: %v", name, err))
+		machinestatus.SetWaiting(s.machine, machinestatus.BootstrapDataInvalidReason, fmt.Sprintf("using bootstrap Secret %q: %v", name, err))
 		return ctrl.Result{RequeueAfter: secretRetry}, nil
 	}
 	s.userData, s.format = secret.Data["value"], string(secret.Data["format"])

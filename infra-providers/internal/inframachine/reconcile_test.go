@@ -19,13 +19,13 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/fake"
-	"drover.io/infra-providers/internal/inframachine"
+	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/infra-providers/internal/testenv"
 )
 
-func TestCreatesOneInstanceAndReportsIt(t *testing.T) {
+func TestCreatesOneInstance(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{BootReads: 1})
+	r := newFixture(t, fake.Options{BootReads: 1})
 	machine, owner := r.machine("worker")
 	r.update(owner, func() { owner.Spec.FailureDomain = "zone-q" })
 
@@ -35,12 +35,12 @@ func TestCreatesOneInstanceAndReportsIt(t *testing.T) {
 	if diff := cmp.Diff([]string{infrav1.MachineFinalizer}, machine.Finalizers); diff != "" {
 		t.Errorf("finalizers after the first reconcile (-want +got):\n%s", diff)
 	}
-	r.wantCensus(0) // nothing is created before the finalizer is stored
+	r.wantInCloud(0) // nothing is created before the finalizer is stored
 	if _, err := r.reconcile(machine); err != nil {
 		t.Fatal(err)
 	}
-	r.wantCensus(1)
-	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstancePendingReason)
+	r.wantInCloud(1)
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstancePendingReason)
 	if ptr.Deref(machine.Status.Initialization.Provisioned, false) {
 		t.Error("provisioned while the instance is pending")
 	}
@@ -65,7 +65,7 @@ func TestCreatesOneInstanceAndReportsIt(t *testing.T) {
 	if want := "fake:///zone-q/i-000001"; machine.Spec.ProviderID != want {
 		t.Errorf("providerID is %q, want %q", machine.Spec.ProviderID, want)
 	}
-	id := r.cloud.Census().Instances[machine.UID]
+	id := r.cloud.Snapshot().Instances[machine.UID]
 	if diff := cmp.Diff(driver.Owner{UID: r.home.UID, Namespace: r.home.Namespace, Name: "home"}, id.Owner); diff != "" {
 		t.Errorf("tags (-want +got):\n%s", diff)
 	}
@@ -76,15 +76,15 @@ func TestCreatesOneInstanceAndReportsIt(t *testing.T) {
 		`Normal InstanceCreated created instance "fake:///zone-q/i-000001"`,
 		"Normal InstanceRunning instance runs",
 	}
-	if diff := cmp.Diff(wantEvents, r.told()); diff != "" {
+	if diff := cmp.Diff(wantEvents, r.events()); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
 
-// TestWhatIsNotReadyYetIsNoFailure: a volume that the cloud still fills, say.
-func TestWhatIsNotReadyYetIsNoFailure(t *testing.T) {
+// TestUnfinishedCreationIsNoFailure has a volume that is still being created.
+func TestUnfinishedCreationIsNoFailure(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{})
+	r := newFixture(t, fake.Options{})
 	r.faults = func(call fake.Call) fake.Fault {
 		if call.Operation != "create" {
 			return fake.Fault{}
@@ -99,19 +99,19 @@ func TestWhatIsNotReadyYetIsNoFailure(t *testing.T) {
 	if result, err := r.reconcile(machine); err != nil || result.RequeueAfter != 5*time.Second {
 		t.Errorf("got %+v and %v, want another try in 5 seconds", result, err)
 	}
-	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstancePendingReason)
-	if told := r.told(); len(told) > 0 {
-		t.Errorf("events %q", told)
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstancePendingReason)
+	if got := r.events(); len(got) > 0 {
+		t.Errorf("events %q", got)
 	}
 	r.faults = nil
 	r.restart()
 	r.settle(machine)
-	r.wantCensus(1)
+	r.wantInCloud(1)
 }
 
 func TestWritesNothingWhenNothingChanged(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{})
+	r := newFixture(t, fake.Options{})
 	machine, _ := r.machine("worker")
 	r.settle(machine)
 	writes, version := r.writes.Load(), machine.ResourceVersion
@@ -122,13 +122,13 @@ func TestWritesNothingWhenNothingChanged(t *testing.T) {
 		}
 	}
 	if r.writes.Load() != writes || machine.ResourceVersion != version {
-		t.Errorf("%d writes in a quiet period", r.writes.Load()-writes)
+		t.Errorf("%d writes while nothing changed", r.writes.Load()-writes)
 	}
 }
 
-func TestNeedsFewWrites(t *testing.T) {
+func TestWritesPerMachine(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{})
+	r := newFixture(t, fake.Options{})
 	machine, _ := r.machine("worker")
 	r.settle(machine)
 	// The claim and its status, the providerID and its status.
@@ -140,36 +140,36 @@ func TestNeedsFewWrites(t *testing.T) {
 func TestWaits(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		given func(*rig, *infrav1.SimMachine, *clusterv1.Machine)
+		given func(*fixture, *infrav1.SimMachine, *clusterv1.Machine)
 		want  string
 	}{
 		"for a Machine to own it": {
-			func(r *rig, infra *infrav1.SimMachine, _ *clusterv1.Machine) {
+			func(r *fixture, infra *infrav1.SimMachine, _ *clusterv1.Machine) {
 				r.update(infra, func() { infra.OwnerReferences = nil })
-			}, inframachine.WaitingForMachineReason},
+			}, machinestatus.WaitingForMachineReason},
 		"for the Cluster to exist": {
-			func(r *rig, _ *infrav1.SimMachine, _ *clusterv1.Machine) { r.delete(r.home) },
-			inframachine.WaitingForClusterReason},
+			func(r *fixture, _ *infrav1.SimMachine, _ *clusterv1.Machine) { r.delete(r.home) },
+			machinestatus.WaitingForClusterReason},
 		"for the Cluster's infrastructure": {
-			func(r *rig, _ *infrav1.SimMachine, _ *clusterv1.Machine) {
+			func(r *fixture, _ *infrav1.SimMachine, _ *clusterv1.Machine) {
 				r.home.Status.Initialization.InfrastructureProvisioned = ptr.To(false)
 				if err := cluster.Client.Status().Update(r.t.Context(), r.home); err != nil {
 					r.t.Fatal(err)
 				}
-			}, inframachine.WaitingForClusterReason},
+			}, machinestatus.WaitingForClusterReason},
 		"for bootstrap data that does not exist": {
-			func(r *rig, _ *infrav1.SimMachine, owner *clusterv1.Machine) {
+			func(r *fixture, _ *infrav1.SimMachine, owner *clusterv1.Machine) {
 				r.update(owner, func() { owner.Spec.Bootstrap.DataSecretName = ptr.To("nowhere") })
-			}, inframachine.BootstrapDataInvalidReason},
+			}, machinestatus.BootstrapDataInvalidReason},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, fake.Options{})
+			r := newFixture(t, fake.Options{})
 			machine, owner := r.machine("worker")
 			test.given(r, machine, owner)
 			r.settle(machine)
 			r.wantReason(machine, clusterv1.ReadyCondition, test.want)
-			calls := r.cloud.Census().Calls
+			calls := r.cloud.Snapshot().Calls
 			delete(calls, "account") // which costs one call for all machines of an account
 			if len(calls) > 0 {
 				t.Errorf("the cloud was asked: %v", calls)
@@ -180,22 +180,22 @@ func TestWaits(t *testing.T) {
 
 func TestPauses(t *testing.T) {
 	t.Parallel()
-	for name, pause := range map[string]func(*rig, *infrav1.SimMachine){
-		"with the Cluster": func(r *rig, _ *infrav1.SimMachine) {
+	for name, pause := range map[string]func(*fixture, *infrav1.SimMachine){
+		"with the Cluster": func(r *fixture, _ *infrav1.SimMachine) {
 			r.update(r.home, func() { r.home.Spec.Paused = ptr.To(true) })
 		},
-		"by its annotation": func(r *rig, machine *infrav1.SimMachine) {
+		"by its annotation": func(r *fixture, machine *infrav1.SimMachine) {
 			r.update(machine, func() { machine.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, fake.Options{})
+			r := newFixture(t, fake.Options{})
 			machine, _ := r.machine("worker")
 			pause(r, machine)
 			r.settle(machine)
 			r.wantReason(machine, clusterv1.PausedCondition, clusterv1.PausedReason)
-			r.wantCensus(0)
+			r.wantInCloud(0)
 			if len(machine.Finalizers) > 0 {
 				t.Errorf("a paused machine got finalizers %q", machine.Finalizers)
 			}
@@ -203,9 +203,9 @@ func TestPauses(t *testing.T) {
 	}
 }
 
-func TestLeavesToOthersWhatItsFilterDoesNotMatch(t *testing.T) {
+func TestIgnoresMachinesOutsideTheWatchFilter(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{})
+	r := newFixture(t, fake.Options{})
 	r.watchFilter = "mine"
 	r.restart()
 	theirs, _ := r.machine("theirs")
@@ -214,20 +214,20 @@ func TestLeavesToOthersWhatItsFilterDoesNotMatch(t *testing.T) {
 	r.settle(theirs)
 	r.settle(mine)
 	if len(theirs.Finalizers) > 0 || len(theirs.Status.Conditions) > 0 {
-		t.Errorf("somebody else's machine was touched: %+v", theirs)
+		t.Errorf("a machine of another provider was touched: %+v", theirs)
 	}
-	r.wantCensus(1)
+	r.wantInCloud(1)
 }
 
-// TestSurvivesDyingAtAnyWrite kills the reconciler at its first, second, … write, both while the machine
+// TestContinuesAfterAnyFailedWrite kills the reconciler at its first, second, … write, both while the machine
 // comes and while it goes, with and without losing the cloud's answers too.
-func TestSurvivesDyingAtAnyWrite(t *testing.T) {
+func TestContinuesAfterAnyFailedWrite(t *testing.T) {
 	t.Parallel()
 	for death := range int32(6) {
 		for _, lost := range []bool{false, true} {
 			t.Run(fmt.Sprintf("write %d, answers lost %t", death, lost), func(t *testing.T) {
 				t.Parallel()
-				r := newRig(t, fake.Options{BootReads: 1, DeleteReads: 1})
+				r := newFixture(t, fake.Options{BootReads: 1, DeleteReads: 1})
 				answers := map[string]bool{}
 				r.faults = func(call fake.Call) fake.Fault {
 					if !lost || answers[call.Operation] || call.Operation == "get" {
@@ -240,12 +240,12 @@ func TestSurvivesDyingAtAnyWrite(t *testing.T) {
 				r.dieAt.Store(death)
 				r.settle(machine)
 				r.restart()
-				r.wantCensus(1)
+				r.wantInCloud(1)
 				r.delete(machine)
 				r.writes.Store(0)
 				r.settle(machine)
 				r.wantGone(machine)
-				r.wantCensus(0)
+				r.wantInCloud(0)
 			})
 		}
 	}
@@ -256,29 +256,29 @@ func TestAdoptsByProviderIDAfterAMove(t *testing.T) {
 	for name, keepsAnnotations := range map[string]bool{"with its annotations": true, "without its annotations": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, fake.Options{})
+			r := newFixture(t, fake.Options{})
 			machine, owner := r.machine("worker")
 			r.settle(machine)
 			moved := r.move(machine, owner, keepsAnnotations)
 			r.settle(moved)
-			r.wantCensus(1)
-			r.wantReason(moved, clusterv1.ReadyCondition, inframachine.InstanceRunningReason)
+			r.wantInCloud(1)
+			r.wantReason(moved, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason)
 			if !ptr.Deref(moved.Status.Initialization.Provisioned, false) {
 				t.Error("not provisioned after the move")
 			}
 			r.delete(moved)
 			r.settle(moved)
 			r.wantGone(moved)
-			r.wantCensus(0)
+			r.wantInCloud(0)
 		})
 	}
 }
 
-// TestFollowsAClusterThatMoved gives the Cluster another UID, as a move does, and expects the tags to follow,
+// TestRetagsAfterAMoveOfTheCluster gives the Cluster another UID, as a move does, and expects the tags to follow,
 // at the cost of one call.
-func TestFollowsAClusterThatMoved(t *testing.T) {
+func TestRetagsAfterAMoveOfTheCluster(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{})
+	r := newFixture(t, fake.Options{})
 	machine, owner := r.machine("worker")
 	r.settle(machine)
 	before := r.home.UID
@@ -300,25 +300,25 @@ func TestFollowsAClusterThatMoved(t *testing.T) {
 	if err == nil {
 		t.Error("the refusal was swallowed")
 	}
-	r.wantReason(moved, clusterv1.ReadyCondition, inframachine.InstanceRunningReason) // it runs all the same
+	r.wantReason(moved, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason) // it runs all the same
 	r.faults = nil
-	calls := r.cloud.Census().Calls["tag"]
+	calls := r.cloud.Snapshot().Calls["tag"]
 	r.settle(moved)
 	r.settle(moved)
-	census := r.cloud.Census()
-	if got := census.Instances[machine.UID].Owner.UID; got != r.home.UID || got == before {
+	snapshot := r.cloud.Snapshot()
+	if got := snapshot.Instances[machine.UID].Owner.UID; got != r.home.UID || got == before {
 		t.Errorf("the instance is tagged for the Cluster %q, want %q", got, r.home.UID)
 	}
-	if got := census.Disks[machine.UID].Owner.UID; got != r.home.UID {
+	if got := snapshot.Disks[machine.UID].Owner.UID; got != r.home.UID {
 		t.Errorf("the disk is tagged for the Cluster %q, want %q", got, r.home.UID)
 	}
-	if got := census.Calls["tag"] - calls; got != 1 {
+	if got := snapshot.Calls["tag"] - calls; got != 1 {
 		t.Errorf("%d calls to tag, want 1", got)
 	}
 }
 
 // move removes the objects without deleting the instance and creates them again, as clusterctl does.
-func (r *rig) move(machine *infrav1.SimMachine, owner *clusterv1.Machine, keepsAnnotations bool) *infrav1.SimMachine {
+func (r *fixture) move(machine *infrav1.SimMachine, owner *clusterv1.Machine, keepsAnnotations bool) *infrav1.SimMachine {
 	r.t.Helper()
 	r.update(machine, func() { machine.Finalizers = nil })
 	secret := testenv.BootstrapSecret(owner)
@@ -332,15 +332,15 @@ func (r *rig) move(machine *infrav1.SimMachine, owner *clusterv1.Machine, keepsA
 	return moved
 }
 
-func TestNoticesThatSomebodyDeletedTheInstance(t *testing.T) {
+func TestInstanceDeletedByOthers(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{})
+	r := newFixture(t, fake.Options{})
 	machine, _ := r.machine("worker")
 	r.settle(machine)
 	r.cloud.Destroy(machine.UID)
 	r.settle(machine)
-	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstanceMissingReason)
-	r.wantCensus(0)
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceMissingReason)
+	r.wantInCloud(0)
 	if !ptr.Deref(machine.Status.Initialization.Provisioned, false) {
 		t.Error("provisioned went back to false")
 	}
@@ -349,25 +349,25 @@ func TestNoticesThatSomebodyDeletedTheInstance(t *testing.T) {
 	r.wantGone(machine)
 }
 
-func TestTellsFailuresApart(t *testing.T) {
+func TestReasonsOfFailures(t *testing.T) {
 	t.Parallel()
-	cause := errors.New("the cloud says no")
+	cause := errors.New("refused by the cloud")
 	for name, test := range map[string]struct {
 		err    error
 		reason string
 		retry  time.Duration
 		fails  bool
 	}{
-		"quota":         {&driver.QuotaExceededError{Err: cause}, inframachine.QuotaExceededReason, 3 * time.Minute, false},
-		"capacity":      {&driver.InsufficientCapacityError{InstanceType: "small", Zone: "z", Err: cause}, inframachine.InsufficientCapacityReason, 2 * time.Minute, false},
-		"credentials":   {&driver.UnauthorizedError{Err: cause}, inframachine.UnauthorizedReason, time.Minute, false},
-		"rate limit":    {&driver.RateLimitedError{RetryAfter: 17 * time.Second, Err: cause}, inframachine.RateLimitedReason, 17 * time.Second, false},
-		"configuration": {&driver.InvalidConfigurationError{Field: "spec.image", Err: cause}, inframachine.InvalidConfigurationReason, 0, false},
-		"anything else": {cause, inframachine.CloudErrorReason, 0, true},
+		"quota":         {&driver.QuotaExceededError{Err: cause}, machinestatus.QuotaExceededReason, 3 * time.Minute, false},
+		"capacity":      {&driver.InsufficientCapacityError{InstanceType: "small", Zone: "z", Err: cause}, machinestatus.InsufficientCapacityReason, 2 * time.Minute, false},
+		"credentials":   {&driver.UnauthorizedError{Err: cause}, machinestatus.UnauthorizedReason, time.Minute, false},
+		"rate limit":    {&driver.RateLimitedError{RetryAfter: 17 * time.Second, Err: cause}, machinestatus.RateLimitedReason, 17 * time.Second, false},
+		"configuration": {&driver.InvalidConfigurationError{Field: "spec.image", Err: cause}, machinestatus.InvalidConfigurationReason, 0, false},
+		"anything else": {cause, machinestatus.CloudErrorReason, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, fake.Options{})
+			r := newFixture(t, fake.Options{})
 			r.faults = func(call fake.Call) fake.Fault {
 				if call.Operation == "create" {
 					return fake.Fault{Err: test.err}
@@ -383,43 +383,43 @@ func TestTellsFailuresApart(t *testing.T) {
 				t.Errorf("got %+v and %v, want a retry after %s and failure %t", result, err, test.retry, test.fails)
 			}
 			r.wantReason(machine, clusterv1.ReadyCondition, test.reason)
-			r.told()
+			r.events()
 			_, _ = r.reconcile(machine)
-			if again := r.told(); len(again) > 0 {
-				t.Errorf("the same failure is told again: %q", again)
+			if again := r.events(); len(again) > 0 {
+				t.Errorf("the same failure has another event: %q", again)
 			}
 			r.later = time.Hour // a rate limit counts for the whole account, deletions included
 			r.delete(machine)
 			r.settle(machine)
 			r.wantGone(machine)
-			r.wantCensus(0)
+			r.wantInCloud(0)
 		})
 	}
 }
 
-func TestAPassingFailureDoesNotMakeARunningInstanceUnready(t *testing.T) {
+func TestTransientFailureKeepsReady(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{})
+	r := newFixture(t, fake.Options{})
 	machine, _ := r.machine("worker")
 	r.settle(machine)
 	r.faults = func(fake.Call) fake.Fault { return fake.Fault{Err: errors.New("gateway timeout")} }
 	if _, err := r.reconcile(machine); err == nil {
 		t.Error("the failure was swallowed")
 	}
-	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.InstanceRunningReason)
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason)
 }
 
 func TestDeletes(t *testing.T) {
 	t.Parallel()
-	for name, given := range map[string]func(*rig, *infrav1.SimMachine, *clusterv1.Machine){
-		"a machine that runs": func(*rig, *infrav1.SimMachine, *clusterv1.Machine) {},
-		"a machine whose Cluster and Machine are gone": func(r *rig, _ *infrav1.SimMachine, owner *clusterv1.Machine) {
+	for name, given := range map[string]func(*fixture, *infrav1.SimMachine, *clusterv1.Machine){
+		"a machine that runs": func(*fixture, *infrav1.SimMachine, *clusterv1.Machine) {},
+		"a machine whose Cluster and Machine are gone": func(r *fixture, _ *infrav1.SimMachine, owner *clusterv1.Machine) {
 			r.delete(r.home, owner)
 		},
-		"a machine that lost its label": func(r *rig, machine *infrav1.SimMachine, _ *clusterv1.Machine) {
+		"a machine that lost its label": func(r *fixture, machine *infrav1.SimMachine, _ *clusterv1.Machine) {
 			r.update(machine, func() { machine.Labels = nil })
 		},
-		"a machine that lost its status": func(r *rig, machine *infrav1.SimMachine, _ *clusterv1.Machine) {
+		"a machine that lost its status": func(r *fixture, machine *infrav1.SimMachine, _ *clusterv1.Machine) {
 			machine.Status = infrav1.MachineStatus{InstanceState: "Lost"}
 			if err := cluster.Client.Status().Update(r.t.Context(), machine); err != nil {
 				r.t.Fatal(err)
@@ -428,7 +428,7 @@ func TestDeletes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, fake.Options{DeleteReads: 2})
+			r := newFixture(t, fake.Options{DeleteReads: 2})
 			machine, owner := r.machine("worker")
 			r.settle(machine)
 			given(r, machine, owner)
@@ -436,43 +436,43 @@ func TestDeletes(t *testing.T) {
 			if _, err := r.reconcile(machine); err != nil {
 				t.Fatal(err)
 			}
-			r.wantReason(machine, clusterv1.ReadyCondition, inframachine.DeletingReason)
-			r.wantCensus(1) // the finalizer stays while a read still finds the instance
+			r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.DeletingReason)
+			r.wantInCloud(1) // the finalizer stays while a read still finds the instance
 			for range 3 {
 				if _, err := r.reconcile(machine); err != nil {
 					t.Fatal(err)
 				}
 			}
 			r.wantGone(machine)
-			r.wantCensus(0)
-			if got := r.cloud.Census().Calls["delete"]; got != 2 {
+			r.wantInCloud(0)
+			if got := r.cloud.Snapshot().Calls["delete"]; got != 2 {
 				t.Errorf("%d deletions were asked for, want one of the instance and one of what outlives it", got)
 			}
 		})
 	}
 }
 
-// TestAMachineWithoutAClusterIsHeld: without the name of its Cluster nothing is known to be a machine's own.
-func TestAMachineWithoutAClusterIsHeld(t *testing.T) {
+// TestDeletionWithoutACluster: without the name of its Cluster no instance can be proven to be the machine's.
+func TestDeletionWithoutACluster(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{})
+	r := newFixture(t, fake.Options{})
 	machine, owner := r.machine("worker")
 	r.settle(machine)
 	r.update(machine, func() { machine.Labels = nil })
 	r.delete(owner, machine)
 	r.settle(machine)
-	r.wantReason(machine, clusterv1.ReadyCondition, inframachine.ClusterUnknownReason)
-	r.wantCensus(1)
+	r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.ClusterUnknownReason)
+	r.wantInCloud(1)
 	r.update(machine, func() { machine.Labels = map[string]string{clusterv1.ClusterNameLabel: "home"} })
 	r.settle(machine)
 	r.wantGone(machine)
-	r.wantCensus(0)
+	r.wantInCloud(0)
 }
 
-// TestADeletionThatHangsSaysWhy: in the words of the cloud.
-func TestADeletionThatHangsSaysWhy(t *testing.T) {
+// TestPendingDeletionHasTheMessageOfTheCloud in its Ready condition.
+func TestPendingDeletionHasTheMessageOfTheCloud(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{DeleteReads: 5})
+	r := newFixture(t, fake.Options{DeleteReads: 5})
 	machine, _ := r.machine("worker")
 	r.settle(machine)
 	r.cloud.Set(machine.UID, func(i *driver.Instance) { i.Message = "the disk is locked" })
@@ -481,7 +481,7 @@ func TestADeletionThatHangsSaysWhy(t *testing.T) {
 		if _, err := r.reconcile(machine); err != nil {
 			t.Fatal(err)
 		}
-		r.wantReason(machine, clusterv1.ReadyCondition, inframachine.DeletingReason)
+		r.wantReason(machine, clusterv1.ReadyCondition, machinestatus.DeletingReason)
 		ready := meta.FindStatusCondition(machine.Status.Conditions, clusterv1.ReadyCondition)
 		if ready == nil || !strings.Contains(ready.Message, "the disk is locked") {
 			t.Errorf("Ready is %+v", ready)
@@ -489,11 +489,11 @@ func TestADeletionThatHangsSaysWhy(t *testing.T) {
 	}
 }
 
-// TestAForgedMachineReachesNothing has the sequence of a tenant who knows the name and the providerID of another
+// TestForgedMachineTouchesNoForeignInstance has the sequence of a tenant with the name and the providerID of another
 // one's machine: an object with the finalizer and without any label, owner or annotation, or with forged ones.
-func TestAForgedMachineReachesNothing(t *testing.T) {
+func TestForgedMachineTouchesNoForeignInstance(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{})
+	r := newFixture(t, fake.Options{})
 	victim, _ := r.machine("worker")
 	r.settle(victim)
 	evil, err := cluster.Namespace(t.Context(), "evil")
@@ -518,35 +518,35 @@ func TestAForgedMachineReachesNothing(t *testing.T) {
 			r.delete(forged)
 			calls := r.spent(func() { r.settle(forged) })
 			r.wantGone(forged)
-			r.wantCensus(1)
+			r.wantInCloud(1)
 			if len(calls) > 0 && forged.Annotations == nil {
 				t.Errorf("the cloud was asked %v", calls)
 			}
 		})
 	}
 	r.settle(victim)
-	r.wantReason(victim, clusterv1.ReadyCondition, inframachine.InstanceRunningReason)
+	r.wantReason(victim, clusterv1.ReadyCondition, machinestatus.InstanceRunningReason)
 }
 
-func TestLeavesAloneWhatBelongsToSomebodyElse(t *testing.T) {
+func TestForeignInstanceIsNotTouched(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{})
+	r := newFixture(t, fake.Options{})
 	victim, _ := r.machine("victim")
 	r.settle(victim)
 	thief, _ := r.machine("thief", func(m *infrav1.SimMachine) { m.Spec.ProviderID = victim.Spec.ProviderID })
 	r.settle(thief)
-	r.wantReason(thief, clusterv1.ReadyCondition, inframachine.InstanceNotOwnedReason)
+	r.wantReason(thief, clusterv1.ReadyCondition, machinestatus.InstanceNotOwnedReason)
 	copied, _ := r.machine("copied", func(m *infrav1.SimMachine) { m.Annotations = victim.Annotations })
 	r.settle(copied)
-	r.wantReason(copied, clusterv1.ReadyCondition, inframachine.InstanceNotOwnedReason)
+	r.wantReason(copied, clusterv1.ReadyCondition, machinestatus.InstanceNotOwnedReason)
 
 	r.delete(thief, copied)
 	r.settle(thief)
 	r.settle(copied)
 	r.wantGone(thief)
 	r.wantGone(copied)
-	r.wantCensus(1)
-	if _, ok := r.cloud.Census().Instances[victim.UID]; !ok {
+	r.wantInCloud(1)
+	if _, ok := r.cloud.Snapshot().Instances[victim.UID]; !ok {
 		t.Error("the victim lost its instance")
 	}
 }

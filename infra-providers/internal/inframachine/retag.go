@@ -13,9 +13,9 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// retag follows a Cluster that moved to another management cluster and has another UID here. Without it the
-// collector of orphans would take what a machine leaves behind for somebody else's. An instance runs no
-// worse under old tags, so a failure is retried and says nothing about Ready.
+// retag writes the UID of a Cluster that moved to another management cluster into the tags. With the old UID the
+// collector of orphans would not delete what a machine leaves behind. An instance runs as well with old tags, so a
+// failure is retried and does not change Ready.
 func (r *Reconciler[M, C]) retag(ctx context.Context, s *state[M, C]) (ctrl.Result, error) {
 	if s.cluster == nil || s.observed.State == driver.Terminated || s.observed.Identity.Owner.UID == s.cluster.UID {
 		return ctrl.Result{}, nil

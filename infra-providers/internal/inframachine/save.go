@@ -20,31 +20,25 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/machinestatus"
 )
 
-// outcome is what the phases came to.
-type outcome struct {
-	result ctrl.Result
-	err    error
-}
-
-// save writes what changed: at most one patch of the object and one of its status, then tells the events that
-// follow from the difference.
-func (r *Reconciler[M, C]) save(ctx context.Context, before M, s *state[M, C], came outcome) (ctrl.Result, error) {
+// save writes what changed: at most one patch of the object and one of its status, then the logs and events that follow
+// from the difference. It returns the result and the error of the phases.
+func (r *Reconciler[M, C]) save(ctx context.Context, before M, s *state[M, C], result ctrl.Result, failure error) (ctrl.Result, error) {
 	err := r.write(ctx, before, s.machine)
 	switch {
 	case apierrors.IsConflict(err):
-		// The cache was behind; everything is found again from the newer object.
-		return ctrl.Result{RequeueAfter: time.Second}, came.err
+		// The cache was behind; the next reconcile continues from the newer object.
+		return ctrl.Result{RequeueAfter: time.Second}, failure
 	case err != nil:
-		return ctrl.Result{}, kerrors.NewAggregate([]error{came.err, err})
+		return ctrl.Result{}, kerrors.NewAggregate([]error{failure, err})
 	}
-	if s.fresh {
-		r.quiet.add(s.machine.GetUID())
+	if s.newlyClaimed {
+		r.outcomeKnown.Set(s.machine.GetUID(), struct{}{})
 	}
-	r.announce(ctx, before, s)
-	return came.result, came.err
+	r.record(ctx, before, s)
+	return result, failure
 }
 
 func (r *Reconciler[M, C]) write(ctx context.Context, before, after M) error {
@@ -54,15 +48,15 @@ func (r *Reconciler[M, C]) write(ctx context.Context, before, after M) error {
 	if err := r.writeMetadata(ctx, before, after); err != nil {
 		return err
 	}
-	if gone(after) {
+	if machinestatus.IsRemoved(after) {
 		return nil
 	}
 	return r.writeStatus(ctx, before, after)
 }
 
-// writeProviderID names the UID of the object and no version: whatever else changed meanwhile, the instance is there
-// and is this machine's. A write that the API server refuses for good is told in Ready; until it succeeds, the
-// providerID is remembered by this process, and found again by the identity after that.
+// writeProviderID names the UID of the object and no version: whatever else changed meanwhile, the instance exists and
+// is this machine's. A write that the API server refuses for good is shown in Ready; until it succeeds, the providerID is
+// in createdIDs, and another process finds the instance by its identity.
 func (r *Reconciler[M, C]) writeProviderID(ctx context.Context, before, after M) error {
 	if before.GetProviderID() == after.GetProviderID() {
 		return nil
@@ -80,13 +74,13 @@ func (r *Reconciler[M, C]) writeProviderID(ctx context.Context, before, after M)
 		return apierrors.NewConflict(schema.GroupResource{}, after.GetName(), errReplaced)
 	}
 	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
-		setWaiting(after, ProviderIDNotStoredReason, fmt.Sprintf("storing providerID %q: %v", after.GetProviderID(), err))
+		machinestatus.SetWaiting(after, machinestatus.ProviderIDNotStoredReason, fmt.Sprintf("storing providerID %q: %v", after.GetProviderID(), err))
 		err = errors.Join(err, r.writeStatus(ctx, before, after))
 	}
 	return client.IgnoreNotFound(err)
 }
 
-var errReplaced = errors.New("there is another object of the same name")
+var errReplaced = errors.New("the object was replaced by another of the same name")
 
 // replaced reports whether a patch was refused because the object has another UID than the patch names.
 func replaced(err error) bool {
@@ -97,7 +91,7 @@ func replaced(err error) bool {
 	return slices.ContainsFunc(status.ErrStatus.Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }
 
-// writeMetadata writes finalizers and annotations, unless somebody else changed the object since it was read.
+// writeMetadata writes finalizers and annotations, unless the object was changed since it was read.
 func (r *Reconciler[M, C]) writeMetadata(ctx context.Context, before, after M) error {
 	if equality.Semantic.DeepEqual(before.GetFinalizers(), after.GetFinalizers()) &&
 		equality.Semantic.DeepEqual(before.GetAnnotations(), after.GetAnnotations()) {
@@ -121,7 +115,15 @@ func (r *Reconciler[M, C]) writeStatus(ctx context.Context, before, after M) err
 	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, patched, client.MergeFrom(base)))
 }
 
-// gone reports whether the API server forgets the object once its finalizers are written.
-func gone[M driver.Machine](machine M) bool {
-	return !machine.GetDeletionTimestamp().IsZero() && len(machine.GetFinalizers()) == 0
+// record logs what happened and creates its events, once it is stored.
+func (r *Reconciler[M, C]) record(ctx context.Context, before M, s *state[M, C]) {
+	log := ctrl.LoggerFrom(ctx)
+	for _, e := range machinestatus.EventsOf(before, s.machine, s.removal) {
+		if e.Log != "" {
+			log.Info(e.Log, e.Values...)
+		}
+		if e.Type != "" {
+			r.Events.Eventf(s.machine, nil, e.Type, e.Reason, e.Action, "%s", e.Note)
+		}
+	}
 }

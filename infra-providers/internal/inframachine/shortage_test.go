@@ -11,11 +11,11 @@ import (
 	"drover.io/infra-providers/driver/fake"
 )
 
-// TestAShortageOfOneNamespaceDelaysNoOther: both use the provider's own account, and the cloud refuses what the machines of
+// TestShortageDelaysNoOtherNamespace: both use the provider's own account, and the cloud refuses what the machines of
 // one of them ask for.
-func TestAShortageOfOneNamespaceDelaysNoOther(t *testing.T) {
+func TestShortageDelaysNoOtherNamespace(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, fake.Options{})
+	r := newFixture(t, fake.Options{})
 	theirs := r.home
 	namespace, err := cluster.Namespace(t.Context(), "other")
 	if err != nil {

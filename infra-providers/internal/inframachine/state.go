@@ -10,40 +10,44 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/machinestatus"
 )
 
-// phase is one step of a reconcile. It may change the machine it was handed and ends the reconcile by
-// setting job.waiting, by asking to be called again, or by failing.
+// phase is one step of a reconcile. It may change the machine of the state, and ends the reconcile by setting
+// state.waiting, by a result with a requeue, or by an error.
 type phase[M driver.Machine, C any] func(context.Context, *state[M, C]) (ctrl.Result, error)
 
-// state is what one reconcile works on.
+// state is what one reconcile has read and found.
 type state[M driver.Machine, C any] struct {
 	machine M
-	// owner is the Machine; nil when there is none yet or any more.
+	// owner is the Machine; nil when it does not exist yet or any more.
 	owner *clusterv1.Machine
-	// cluster is nil when it is not known or gone.
+	// cluster is nil when it is not known or does not exist.
 	cluster *clusterv1.Cluster
 
-	// waiting ends the reconcile; an event starts the next one.
+	// waiting ends the reconcile; a watch event starts the next one.
 	waiting bool
-	// unclaimed is true while the finalizer and the identity are not stored.
-	unclaimed bool
-	// fresh is true when neither was there before, so that nothing can have been asked for.
-	fresh    bool
-	userData []byte
-	format   string
-	observed driver.Instance
-	// end is what became of the instance of a machine that goes.
-	end notice
+	// claimChanged is true when this reconcile set the finalizer, the identity or the account, so that it is not stored.
+	claimChanged bool
+	// newlyClaimed is true when neither finalizer nor identity was stored before, so that no instance can exist.
+	newlyClaimed bool
+	userData     []byte
+	format       string
+	observed     driver.Instance
+	// created is true when this reconcile created the instance, so that its providerID is not stored yet.
+	created bool
+	// removal is the event for a machine whose finalizer is removed.
+	removal machinestatus.Event
 }
 
-// observe reads what the machine belongs to.
+// observe reads the Machine and the Cluster that the machine belongs to.
 func (r *Reconciler[M, C]) observe(ctx context.Context, machine M) (*state[M, C], error) {
 	owner, err := r.ownerOf(ctx, machine)
 	if err != nil {
@@ -90,6 +94,18 @@ func OwnerReference(object metav1.Object) *metav1.OwnerReference {
 	return nil
 }
 
+// withLogger returns a context whose logger has the objects that the machine belongs to.
+func (s *state[M, C]) withLogger(ctx context.Context) context.Context {
+	var values []any
+	if name := s.clusterName(); name != "" {
+		values = append(values, "Cluster", klog.KRef(s.machine.GetNamespace(), name))
+	}
+	if s.owner != nil {
+		values = append(values, "Machine", klog.KObj(s.owner))
+	}
+	return ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx, values...))
+}
+
 func (s *state[M, C]) clusterName() string {
 	if name := s.machine.GetLabels()[clusterv1.ClusterNameLabel]; name != "" {
 		return name
@@ -100,7 +116,7 @@ func (s *state[M, C]) clusterName() string {
 	return ""
 }
 
-// claimed reports whether a machine may have asked for an instance.
+// claimed reports whether an instance may have been created for a machine.
 func claimed[M driver.Machine](machine M) bool {
 	return machine.GetAnnotations()[infrav1.IdentityAnnotation] != "" || machine.GetStatus().Account != ""
 }
@@ -115,7 +131,7 @@ func (s *state[M, C]) identity() driver.Identity {
 }
 
 // Identity names the instance of a machine. The UID comes from the annotation, because that outlives a move; it is
-// empty for a machine that has a providerID and lost its annotation, and for one that asked for no instance yet.
+// empty for a machine that has a providerID and lost its annotation, and for one without an instance.
 func Identity(machine driver.Machine, owner driver.Owner) driver.Identity {
 	return driver.Identity{
 		UID:        types.UID(machine.GetAnnotations()[infrav1.IdentityAnnotation]),
@@ -125,7 +141,7 @@ func Identity(machine driver.Machine, owner driver.Owner) driver.Identity {
 	}
 }
 
-// zone is the failure domain that the Machine was given.
+// zone is the failure domain of the Machine.
 func (s *state[M, C]) zone() string {
 	if s.owner == nil {
 		return ""
@@ -133,15 +149,15 @@ func (s *state[M, C]) zone() string {
 	return s.owner.Spec.FailureDomain
 }
 
-// wait ends the reconcile; an event will start the next one.
+// wait ends the reconcile; a watch event starts the next one.
 func (s *state[M, C]) wait(reason, message string) (ctrl.Result, error) {
-	setWaiting(s.machine, reason, message)
+	machinestatus.SetWaiting(s.machine, reason, message)
 	s.waiting = true
 	return ctrl.Result{}, nil
 }
 
-// since is when the machine was made, unless it came from another management cluster or a backup: then its instance
-// may have been asked for before.
+// since is when the machine was created, unless it came from another management cluster or a backup: then its instance
+// may have been created before.
 func (s *state[M, C]) since() time.Time {
 	if s.identity().UID != s.machine.GetUID() {
 		return time.Time{}

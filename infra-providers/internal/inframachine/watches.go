@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -24,8 +25,8 @@ import (
 	"drover.io/runtime/predicates"
 )
 
-// ofMachine finds the infrastructure machine that a Machine refers to.
-func (r *Reconciler[M, C]) ofMachine(_ context.Context, object client.Object) []ctrl.Request {
+// requestsOfMachine is the infrastructure machine that a Machine refers to.
+func (r *Reconciler[M, C]) requestsOfMachine(_ context.Context, object client.Object) []ctrl.Request {
 	machine := object.(*clusterv1.Machine)
 	kind, err := apiutil.GVKForObject(r.Cloud.NewMachine(), r.Client.Scheme())
 	ref := machine.Spec.InfrastructureRef
@@ -35,18 +36,18 @@ func (r *Reconciler[M, C]) ofMachine(_ context.Context, object client.Object) []
 	return []ctrl.Request{{NamespacedName: client.ObjectKey{Namespace: machine.Namespace, Name: ref.Name}}}
 }
 
-// ofCluster finds the infrastructure machines of a Cluster.
-func (r *Reconciler[M, C]) ofCluster(ctx context.Context, cluster client.Object) []ctrl.Request {
+// requestsOfCluster are the infrastructure machines of a Cluster.
+func (r *Reconciler[M, C]) requestsOfCluster(ctx context.Context, cluster client.Object) []ctrl.Request {
 	list := r.Cloud.NewMachineList()
 	inCluster := client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.GetName()}
 	if err := r.Client.List(ctx, list, client.InNamespace(cluster.GetNamespace()), inCluster); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "listing the machines of a cluster")
+		ctrl.LoggerFrom(ctx).Error(err, "listing the machines of a Cluster", "Cluster", klog.KObj(cluster))
 		return nil
 	}
 	return requests(list)
 }
 
-// forPredicates lets through what a user or the core may change; the status is ours and needs no echo.
+// forPredicates accepts changes that a user or the core may make. This controller itself writes the status.
 func forPredicates(watch predicates.WatchFilter) builder.Predicates {
 	return builder.WithPredicates(
 		watch.MatchingPredicate(),
@@ -54,7 +55,7 @@ func forPredicates(watch predicates.WatchFilter) builder.Predicates {
 	)
 }
 
-// ownersChanged lets through the adoption by a Machine and the stored claim.
+// ownersChanged accepts the adoption by a Machine and the stored claim.
 func ownersChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return OwnerReference(e.ObjectOld) == nil && OwnerReference(e.ObjectNew) != nil ||
@@ -62,19 +63,19 @@ func ownersChanged() predicate.Predicate {
 	}}
 }
 
-// onMachineChange lets through only what this controller takes from a Machine. Any reconcile of a machine that has
-// its instance reads it from the cloud, and the providerID that was just reported is no reason to, nor is the
-// deletion of the Machine before that of the infrastructure machine.
+// onMachineChange accepts only changes of what this controller reads from a Machine. Any reconcile of a machine that has
+// its instance reads it from the cloud. Neither the providerID in the Machine nor the deletion of the Machine before that
+// of the infrastructure machine is a reason to.
 func onMachineChange() builder.Predicates {
 	return builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return needs(e.ObjectOld) != needs(e.ObjectNew)
+		return machineInputsOf(e.ObjectOld) != machineInputsOf(e.ObjectNew)
 	}})
 }
 
-// needs is all of a Machine that an infrastructure machine is made from.
-func needs(object client.Object) machineNeeds {
+// machineInputsOf is all of a Machine that an infrastructure machine is created from.
+func machineInputsOf(object client.Object) machineInputs {
 	machine := object.(*clusterv1.Machine)
-	return machineNeeds{
+	return machineInputs{
 		uid:               machine.UID,
 		clusterName:       machine.Spec.ClusterName,
 		bootstrapData:     ptr.Deref(machine.Spec.Bootstrap.DataSecretName, ""),
@@ -83,7 +84,7 @@ func needs(object client.Object) machineNeeds {
 	}
 }
 
-type machineNeeds struct {
+type machineInputs struct {
 	uid                                       types.UID
 	clusterName, bootstrapData, failureDomain string
 	infrastructureRef                         clusterv1.ContractVersionedObjectReference
@@ -91,12 +92,12 @@ type machineNeeds struct {
 
 func onClusterChange() builder.Predicates {
 	return builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return gate(e.ObjectOld) != gate(e.ObjectNew)
+		return clusterInputsOf(e.ObjectOld) != clusterInputsOf(e.ObjectNew)
 	}})
 }
 
-// gate is all of a Cluster that machines wait for.
-func gate(object client.Object) [2]bool {
+// clusterInputsOf is all of a Cluster that machines wait for.
+func clusterInputsOf(object client.Object) [2]bool {
 	cluster := object.(*clusterv1.Cluster)
 	return [2]bool{
 		ptr.Deref(cluster.Spec.Paused, false),
@@ -113,8 +114,8 @@ func requests(list client.ObjectList) []ctrl.Request {
 	return out
 }
 
-// Changes is the source of machines whose cloud said that they changed. The zero value is ready; what is
-// told before the controller started is dropped, because the controller looks at every machine then.
+// Changes is the source of machines whose instances changed in the cloud. The zero value is ready. A change before the
+// start of the controller is dropped, because the controller reconciles every machine at its start.
 type Changes struct {
 	mu    sync.Mutex
 	queue workqueue.TypedRateLimitingInterface[ctrl.Request]
@@ -128,8 +129,8 @@ func (c *Changes) Start(_ context.Context, queue workqueue.TypedRateLimitingInte
 	return nil
 }
 
-// Tell makes the machine of an instance be looked at.
-func (c *Changes) Tell(id driver.Identity) {
+// Notify queues the machine of an instance.
+func (c *Changes) Notify(id driver.Identity) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.queue != nil {

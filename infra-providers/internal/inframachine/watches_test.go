@@ -12,8 +12,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// TestAMachineCausesNoReadWithoutNeed: each change that is let through is a read of an instance in the cloud.
-func TestAMachineCausesNoReadWithoutNeed(t *testing.T) {
+// TestMachinePredicate: each accepted change is a read of an instance in the cloud.
+func TestMachinePredicate(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		change func(*clusterv1.Machine)
@@ -36,7 +36,7 @@ func TestAMachineCausesNoReadWithoutNeed(t *testing.T) {
 		before := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "worker", UID: "one"}, Spec: clusterv1.MachineSpec{ClusterName: "home"}}
 		after := before.DeepCopy()
 		test.change(after)
-		if got := needs(before) != needs(after); got != test.want {
+		if got := machineInputsOf(before) != machineInputsOf(after); got != test.want {
 			t.Errorf("%s: reconciled = %t, want %t", name, got, test.want)
 		}
 	}

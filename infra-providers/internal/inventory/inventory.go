@@ -5,16 +5,16 @@
 // lists everything of ours in one account and region per interval and answers Get from that, together with
 // the answers of its own writes.
 //
-// It is safe where lists lag: an instance that a complete list does not show counts as gone only after a
-// direct read, a list never overrules what was written or read after it began, and a list that failed
-// half-way counts for nothing. It decides nothing; package account puts one around each driver.
+// It is safe where lists lag: an instance that a complete list does not show counts as missing only after a direct read,
+// a list never replaces what was written or read after it began, and a list that failed half-way has no effect. It decides
+// nothing; package account puts one around each driver.
 //
-// A deletion is proven by one direct read. Where instances go at once, that is right after the deletion; where
-// one was seen to take its time, all later ones are waited for together, by the lists:
+// A deletion is proven by one direct read. Where instances are removed at once, that is right after the deletion; once one
+// took a while, the lists show the progress of all later ones:
 //
-//	Delete ─► stopping ─► a list shows it ─► still stopping
-//	             │        a list shows it running: the list is behind, or the cloud forgot ─► read
-//	             └──────► a list misses it ─────────────────────────────────────────────────► read
+//	Delete ─► stopping ─► a list shows it stopping ─► still stopping
+//	             │        a list shows it running: the list is behind, or the cloud lost the deletion ─► read
+//	             └──────► no list shows it ────────────────────────────────────────────────────────────► read
 package inventory
 
 import (
@@ -29,19 +29,19 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// Options are the habits of an inventory.
+// Options are the settings of an inventory.
 type Options struct {
 	// Interval is the time between lists while every instance is settled.
 	Interval time.Duration
-	// Unsettled is the time between lists while somebody asks for an instance that starts or stops.
+	// Unsettled is the time between lists while an instance is read that starts or stops.
 	Unsettled time.Duration
 	Now       func() time.Time
 	// Changed is called for each instance that a list shows in another state, or no longer.
 	Changed func(driver.Identity)
-	// Most returns how many instances may be kept; nil is no limit. While the cloud has more, nothing is kept and
+	// Max returns how many instances may be kept; nil for no limit. While the cloud has more, nothing is kept and
 	// every instance is read by itself.
-	Most func() int
-	// Kept is how many are kept, as far as lists tell; nil is of no interest.
+	Max func() int
+	// Kept is set to how many are kept; nil for none.
 	Kept *atomic.Int64
 }
 
@@ -66,19 +66,18 @@ type Inventory[C any] struct {
 	listed, next time.Time
 	// refused is why the last list failed, where that will not pass by itself.
 	refused error
-	// lingers is true once an instance was still there right after its deletion; look is when that one was to
-	// be looked at again.
-	lingers bool
-	observe time.Duration
+	// lingers is true once an instance still existed right after its deletion; pollAfter is that instance's.
+	lingers   bool
+	pollAfter time.Duration
 }
 
 type entry struct {
 	instance driver.Instance
 	// fresh is when the instance was last written or read by itself.
 	fresh time.Time
-	// doubtful means that only a direct read counts: it was just changed, or a list is behind.
-	doubtful bool
-	// deleted is true after a deletion that the cloud took.
+	// stale means that only a direct read counts: it was just changed, or a list is behind.
+	stale bool
+	// deleted is true after a deletion that the cloud accepted.
 	deleted bool
 }
 
@@ -87,30 +86,29 @@ func New[C any](of driver.Driver[C], options Options) *Inventory[C] {
 	return &Inventory[C]{Driver: of, options: options, entries: map[string]*entry{}, byUID: map[types.UID]map[*entry]struct{}{}}
 }
 
-// Create implements driver.Driver and notes the answer.
+// Create implements driver.Driver and keeps the answer.
 func (v *Inventory[C]) Create(ctx context.Context, req driver.Request[C]) (driver.Instance, error) {
-	made, err := v.Driver.Create(ctx, req)
+	created, err := v.Driver.Create(ctx, req)
 	if err != nil {
-		v.doubt(req.Identity)
-		return made, err
+		v.markStale(req.Identity)
+		return created, err
 	}
-	v.note(made)
-	return made, nil
+	v.keep(created)
+	return created, nil
 }
 
 // Delete implements driver.Driver. The next Get reads directly, which verifies the deletion, unless that is
 // known to be too early.
 func (v *Inventory[C]) Delete(ctx context.Context, id driver.Identity) error {
 	if err := v.Driver.Delete(ctx, id); err != nil {
-		v.doubt(id)
+		v.markStale(id)
 		return err
 	}
-	v.leave(id)
+	v.markDeleted(id)
 	return nil
 }
 
-// Get implements driver.Driver from the last list. What the list does not show, or what changed since, is
-// read directly.
+// Get implements driver.Driver from the last list. What the list does not show, or what changed since, is read directly.
 func (v *Inventory[C]) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
 	if err := v.refreshIfDue(ctx, id); err != nil {
 		return driver.Instance{}, err
@@ -124,15 +122,18 @@ func (v *Inventory[C]) Get(ctx context.Context, id driver.Identity) (driver.Inst
 	found, err := v.Driver.Get(ctx, id)
 	switch {
 	case driver.IsNotFound(err), err == nil && found.State == driver.Terminated:
-		v.forget(id)
+		v.drop(id)
 	case err == nil:
-		v.note(found)
+		v.keep(found)
 	}
 	return found, err
 }
 
 // Touch makes the next Get of an instance read directly.
-func (v *Inventory[C]) Touch(id driver.Identity) { v.doubt(id) }
+func (v *Inventory[C]) Touch(id driver.Identity) { v.markStale(id) }
+
+// Keep keeps the instance that a call returned that is not one of driver.Driver.
+func (v *Inventory[C]) Keep(found driver.Instance) { v.keep(found) }
 
 // Refresh lists now, unless a list is under way or was refused a moment ago.
 func (v *Inventory[C]) Refresh(ctx context.Context) error {
@@ -143,8 +144,8 @@ func (v *Inventory[C]) Refresh(ctx context.Context) error {
 	return v.refresh(ctx)
 }
 
-// refreshIfDue lists if the list is too old for this identity. While somebody else lists, what is known is
-// good enough; only before the first list everybody waits.
+// refreshIfDue lists if the list is too old for this identity. While another caller lists, the entries are used as they
+// are; only the first list is waited for.
 func (v *Inventory[C]) refreshIfDue(ctx context.Context, id driver.Identity) error {
 	never, due := v.due(id)
 	switch {
@@ -157,7 +158,7 @@ func (v *Inventory[C]) refreshIfDue(ctx context.Context, id driver.Identity) err
 	}
 	defer v.refreshing.Unlock()
 	if _, due := v.due(id); due {
-		// A list that failed in a passing way leaves what is known standing.
+		// After a transient failure of a list, the entries are used as they are.
 		if err := v.refresh(ctx); err != nil && !errors.Is(err, ErrTooMany) && (never || ctx.Err() != nil) {
 			return err
 		}
@@ -173,7 +174,7 @@ func (v *Inventory[C]) due(id driver.Identity) (never, due bool) {
 		return false, false
 	}
 	since, age := v.listed, v.options.Interval
-	if known := v.lookup(id); known != nil && !known.doubtful && unsettled(known.instance) {
+	if known := v.lookup(id); known != nil && !known.stale && unsettled(known.instance) {
 		age = v.options.Unsettled
 		if known.deleted && known.fresh.After(since) {
 			since = known.fresh

@@ -16,8 +16,8 @@ import (
 	"drover.io/infra-providers/driver/fake"
 )
 
-// bench is an inventory over a fake cloud with a clock in the test's hand.
-type bench struct {
+// fixture is an inventory over a fake cloud, with a clock that the test moves.
+type fixture struct {
 	*testing.T
 	*Inventory[fake.Config]
 	cloud   *fake.Cloud
@@ -26,9 +26,9 @@ type bench struct {
 	changed []string
 }
 
-func newBench(t *testing.T, options fake.Options) *bench {
+func newFixture(t *testing.T, options fake.Options) *fixture {
 	t.Helper()
-	b := &bench{T: t, now: time.Unix(1_000_000, 0)}
+	b := &fixture{T: t, now: time.Unix(1_000_000, 0)}
 	options.Now = func() time.Time { return b.now }
 	options.Faults = func(call fake.Call) fake.Fault {
 		if b.fault == nil {
@@ -46,8 +46,8 @@ func newBench(t *testing.T, options fake.Options) *bench {
 	return b
 }
 
-// make creates n instances behind the inventory's back.
-func (b *bench) make(n int) {
+// make creates n instances without the inventory.
+func (b *fixture) make(n int) {
 	b.Helper()
 	for i := range n {
 		if _, err := b.cloud.Create(b.Context(), request(i)); err != nil {
@@ -56,9 +56,9 @@ func (b *bench) make(n int) {
 	}
 }
 
-func (b *bench) get(n int) (driver.Instance, error) { return b.Get(b.Context(), request(n).Identity) }
+func (b *fixture) get(n int) (driver.Instance, error) { return b.Get(b.Context(), request(n).Identity) }
 
-func (b *bench) want(n int, state driver.State) {
+func (b *fixture) want(n int, state driver.State) {
 	b.Helper()
 	instance, err := b.get(n)
 	if err != nil || instance.State != state {
@@ -66,14 +66,14 @@ func (b *bench) want(n int, state driver.State) {
 	}
 }
 
-func (b *bench) wantCalls(operation string, want int) {
+func (b *fixture) wantCalls(operation string, want int) {
 	b.Helper()
-	if got := b.cloud.Census().Calls[operation]; got != want {
+	if got := b.cloud.Snapshot().Calls[operation]; got != want {
 		b.Errorf("%d calls of %s, want %d", got, operation, want)
 	}
 }
 
-func (b *bench) pass(d time.Duration) { b.now = b.now.Add(d) }
+func (b *fixture) pass(d time.Duration) { b.now = b.now.Add(d) }
 
 func request(n int) driver.Request[fake.Config] {
 	return driver.Request[fake.Config]{
@@ -82,9 +82,9 @@ func request(n int) driver.Request[fake.Config] {
 	}
 }
 
-func TestOneListAnswersForAllMachines(t *testing.T) {
+func TestOneListForAllMachines(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, fake.Options{})
+	b := newFixture(t, fake.Options{})
 	b.make(100)
 	for range 3 {
 		for n := range 100 {
@@ -101,9 +101,9 @@ func TestOneListAnswersForAllMachines(t *testing.T) {
 	b.wantCalls("list", 100)
 }
 
-func TestALifeCostsOneConfirmingRead(t *testing.T) {
+func TestLifecycleCostsOneDirectRead(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, fake.Options{})
+	b := newFixture(t, fake.Options{})
 	b.make(1)
 	b.want(0, driver.Running)
 	if _, err := b.Create(t.Context(), request(1)); err != nil {
@@ -120,9 +120,9 @@ func TestALifeCostsOneConfirmingRead(t *testing.T) {
 	b.wantCalls("get", 1)
 }
 
-func TestAbsenceFromAListIsNotAbsence(t *testing.T) {
+func TestMissingInAListIsReadDirectly(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, fake.Options{ListLag: 3})
+	b := newFixture(t, fake.Options{ListLag: 3})
 	b.make(1)
 	b.want(0, driver.Running) // the list does not show it: read directly
 	b.wantCalls("get", 1)
@@ -132,9 +132,9 @@ func TestAbsenceFromAListIsNotAbsence(t *testing.T) {
 	}
 }
 
-func TestAListThatBeganEarlierDoesNotUndoAWrite(t *testing.T) {
+func TestListThatBeganBeforeAWrite(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, fake.Options{})
+	b := newFixture(t, fake.Options{})
 	b.make(1)
 	b.want(0, driver.Running)
 	b.pass(time.Minute)
@@ -151,14 +151,40 @@ func TestAListThatBeganEarlierDoesNotUndoAWrite(t *testing.T) {
 		return fake.Fault{}
 	}
 	b.want(0, driver.Running)
-	b.want(7, driver.Running) // what the list said about it is older than the write
+	b.want(7, driver.Running) // what the list shows is older than the write
 	b.pass(time.Minute)
 	b.want(7, driver.Stopped)
 }
 
-func TestNoticesWhatSomebodyElseDid(t *testing.T) {
+// TestListDoesNotDropWhatWasCreatedMeanwhile: the list began before the creation, so that it does not show the instance.
+func TestListDoesNotDropWhatWasCreatedMeanwhile(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, fake.Options{})
+	b := newFixture(t, fake.Options{})
+	b.make(4)
+	b.want(0, driver.Running)
+	b.pass(time.Minute)
+	pages := 0
+	b.fault = func(call fake.Call) fake.Fault {
+		if call.Operation == "list" {
+			if pages++; pages == 2 {
+				if _, err := b.Create(t.Context(), request(7)); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		return fake.Fault{}
+	}
+	b.want(0, driver.Running)
+	b.want(7, driver.Running)
+	b.wantCalls("get", 0)
+	if len(b.changed) > 0 {
+		t.Errorf("changed %q, want none", b.changed)
+	}
+}
+
+func TestChangesByOthers(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t, fake.Options{})
 	b.make(3)
 	b.want(0, driver.Running)
 	b.cloud.Destroy("uid-1")
@@ -169,7 +195,7 @@ func TestNoticesWhatSomebodyElseDid(t *testing.T) {
 	}
 	slices.Sort(b.changed)
 	if !slices.Equal(b.changed, []string{"m1", "m2"}) {
-		t.Errorf("told about %q, want m1 and m2", b.changed)
+		t.Errorf("changed %q, want m1 and m2", b.changed)
 	}
 	if _, err := b.get(1); !driver.IsNotFound(err) {
 		t.Errorf("got %v, want a NotFoundError", err)
@@ -177,9 +203,9 @@ func TestNoticesWhatSomebodyElseDid(t *testing.T) {
 	b.want(2, driver.Stopped)
 }
 
-func TestABrokenListCountsForNothing(t *testing.T) {
+func TestFailedListHasNoEffect(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, fake.Options{})
+	b := newFixture(t, fake.Options{})
 	b.make(4)
 	b.want(0, driver.Running)
 	b.pass(time.Minute)
@@ -198,13 +224,13 @@ func TestABrokenListCountsForNothing(t *testing.T) {
 	b.wantCalls("get", 0)
 	b.wantCalls("list", 4) // two pages at first, two of the broken list, and then the cloud is spared
 	if len(b.changed) > 0 {
-		t.Errorf("told about %q", b.changed)
+		t.Errorf("changed %q", b.changed)
 	}
 }
 
-func TestRefusedCredentialsAreTold(t *testing.T) {
+func TestRefusedCredentials(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, fake.Options{})
+	b := newFixture(t, fake.Options{})
 	b.make(1)
 	b.want(0, driver.Running)
 	b.pass(time.Minute)
@@ -219,9 +245,9 @@ func TestRefusedCredentialsAreTold(t *testing.T) {
 	b.want(0, driver.Running)
 }
 
-func TestARateLimitIsHonoured(t *testing.T) {
+func TestRateLimit(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, fake.Options{})
+	b := newFixture(t, fake.Options{})
 	b.make(1)
 	b.want(0, driver.Running)
 	b.pass(time.Minute)
@@ -235,9 +261,9 @@ func TestARateLimitIsHonoured(t *testing.T) {
 	b.wantCalls("list", 2)
 }
 
-func TestListsMoreOftenWhileAnInstanceStarts(t *testing.T) {
+func TestUnsettledInterval(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, fake.Options{BootReads: 1})
+	b := newFixture(t, fake.Options{BootReads: 1})
 	if _, err := b.Create(t.Context(), request(0)); err != nil {
 		t.Fatal(err)
 	}
@@ -249,11 +275,11 @@ func TestListsMoreOftenWhileAnInstanceStarts(t *testing.T) {
 	b.wantCalls("get", 0)
 }
 
-// TestWhatLingersIsWaitedForByLists: the first instance that takes its time teaches it, at the cost of a read.
-func TestWhatLingersIsWaitedForByLists(t *testing.T) {
+// TestSlowDeletionsAreListed: after the first instance that takes a while to be removed, which costs a read, lists show the others.
+func TestSlowDeletionsAreListed(t *testing.T) {
 	t.Parallel()
 	const many = 6
-	b := newBench(t, fake.Options{DeleteReads: 2, Page: 100})
+	b := newFixture(t, fake.Options{DeleteReads: 2, Page: 100})
 	b.make(many)
 	b.want(0, driver.Running)
 	end := func(n int) {
@@ -275,7 +301,7 @@ func TestWhatLingersIsWaitedForByLists(t *testing.T) {
 		b.want(n, driver.Stopping)
 	}
 	b.wantCalls("get", 2)
-	lists := b.cloud.Census().Calls["list"]
+	lists := b.cloud.Snapshot().Calls["list"]
 	for range 2 {
 		b.pass(5 * time.Second)
 		for n := 1; n < many; n++ {
@@ -289,22 +315,97 @@ func TestWhatLingersIsWaitedForByLists(t *testing.T) {
 	b.wantCalls("get", 2+many-1+many-1) // each once when a list missed it, and once more by wantGone
 }
 
-// TestADeletionIsNotTakenOnTrust: a list may be behind, and a cloud may forget what it was asked for. Only a
-// read tells which.
-func TestADeletionIsNotTakenOnTrust(t *testing.T) {
+// TestStepOfADeletionIsReadDirectly: it may have been the last one, and the caller repeats Delete while a step is due.
+func TestStepOfADeletionIsReadDirectly(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t, fake.Options{Steps: 2, DeleteReads: 1})
+	b.make(2)
+	for n := range 2 {
+		b.cloud.Set(request(n).Identity.UID, func(i *driver.Instance) { i.State = driver.Running })
+	}
+	b.want(0, driver.Running)
+	end := func(n, reads int) {
+		t.Helper()
+		if err := b.Delete(t.Context(), request(n).Identity); err != nil {
+			t.Fatal(err)
+		}
+		b.want(n, driver.Stopping)
+		b.wantCalls("get", reads)
+	}
+	end(0, 1) // from now on deletions are known to take a while
+	end(1, 1)
+	b.pass(5 * time.Second)
+	if found, err := b.get(1); err != nil || !found.StepDue {
+		t.Fatalf("got %+v and %v, want a step to be due", found, err)
+	}
+	if err := b.Delete(t.Context(), request(1).Identity); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.get(1); !driver.IsNotFound(err) {
+		t.Errorf("after the last step: got %v, want a NotFoundError", err)
+	}
+	b.wantCalls("get", 2)
+}
+
+// TestDueStepIsAChange: the machine is reconciled as soon as a list shows it, and not at its next poll.
+func TestDueStepIsAChange(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t, fake.Options{Steps: 1})
+	if _, err := b.Create(t.Context(), request(0)); err != nil {
+		t.Fatal(err)
+	}
+	b.make(2) // the first list, which reports nothing
+	b.want(1, driver.Pending)
+	b.cloud.Set(request(1).Identity.UID, func(i *driver.Instance) { i.StepDue = true })
+	b.changed = nil
+	for range 2 {
+		b.pass(time.Minute)
+		if err := b.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(b.changed, []string{"m0"}) {
+		t.Errorf("changed %q, want m0, whose step became due after its creation", b.changed)
+	}
+}
+
+// TestUIDOfSeveralInstancesIsReadDirectly: the driver decides which one is the machine's own.
+func TestUIDOfSeveralInstancesIsReadDirectly(t *testing.T) {
+	t.Parallel()
+	b := newFixture(t, fake.Options{})
+	b.make(1)
+	found, err := b.get(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.wantCalls("get", 0)
+	b.cloud.Copy(found.ProviderID)
+	b.pass(time.Minute)
+	b.want(0, driver.Running)
+	b.wantCalls("get", 1)
+	byProviderID := request(0).Identity
+	byProviderID.ProviderID = found.ProviderID
+	if got, err := b.Get(t.Context(), byProviderID); err != nil || got.ProviderID != found.ProviderID {
+		t.Errorf("got %+v and %v, want %s", got, err, found.ProviderID)
+	}
+	b.wantCalls("get", 1)
+}
+
+// TestDeletionIsVerified by a read: a list may be behind, and a cloud may lose a deletion.
+func TestDeletionIsVerified(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		state driver.State
-		// reads are how often it is read before that is believed.
+		// reads are how often it is read until that counts.
 		reads int
 	}{
-		"it runs all the same":            {driver.Running, 1},
+		"it still runs":                   {driver.Running, 1},
 		"it was stopped already":          {driver.Stopped, 1},
 		"it is listed until it is reaped": {driver.Terminated, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, fake.Options{DeleteReads: 100})
+			b := newFixture(t, fake.Options{DeleteReads: 100})
 			b.make(2)
 			b.want(0, driver.Running)
 			for n := range 2 {
@@ -325,10 +426,10 @@ func TestADeletionIsNotTakenOnTrust(t *testing.T) {
 	}
 }
 
-// TestWhatIsListedAfterItsEndIsRead: nothing more is to be waited for, so a deletion is verified at once.
-func TestWhatIsListedAfterItsEndIsRead(t *testing.T) {
+// TestTerminatedInstanceIsReadAfterDelete, at once.
+func TestTerminatedInstanceIsReadAfterDelete(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, fake.Options{DeleteReads: 100})
+	b := newFixture(t, fake.Options{DeleteReads: 100})
 	b.make(2)
 	b.want(0, driver.Running)
 	end := func(n int, state driver.State) {
@@ -349,7 +450,7 @@ func TestWhatIsListedAfterItsEndIsRead(t *testing.T) {
 	b.wantCalls("get", 2)
 }
 
-func (b *bench) wantGone(n int) {
+func (b *fixture) wantGone(n int) {
 	b.Helper()
 	if instance, err := b.get(n); !driver.IsNotFound(err) {
 		b.Errorf("instance %d: got %q and %v, want a NotFoundError", n, instance.State, err)

@@ -35,20 +35,20 @@ func (v *Inventory[C]) refresh(ctx context.Context) error {
 	return nil
 }
 
-// list reads the whole list. What was read of it counts as kept meanwhile.
+// list reads the whole list. What was read of it counts as kept.
 func (v *Inventory[C]) list(ctx context.Context) (map[string]driver.Instance, error) {
-	const often = 1000 // instances
-	listed, seen, cost, most := map[string]driver.Instance{}, 0, 0, math.MaxInt
+	const checkEvery = 1000 // instances
+	listed, seen, cost, limit := map[string]driver.Instance{}, 0, 0, math.MaxInt
 	for instance, err := range v.List(ctx, driver.Owner{}) {
 		if err != nil {
 			return nil, err
 		}
-		if seen%often == 0 && v.options.Most != nil {
-			v.count(cost)
-			most = v.options.Most()
+		if seen%checkEvery == 0 && v.options.Max != nil {
+			v.reportKept(cost)
+			limit = v.options.Max()
 		}
 		seen++
-		if cost += costOf(instance); cost > most {
+		if cost += costOf(instance); cost > limit {
 			return nil, ErrTooMany
 		}
 		listed[instance.ProviderID] = instance
@@ -56,8 +56,8 @@ func (v *Inventory[C]) list(ctx context.Context) (map[string]driver.Instance, er
 	return listed, nil
 }
 
-// merge takes over a complete list and returns what it changed. What it misses is forgotten, so that only a direct
-// read tells what became of it.
+// merge replaces the entries by a complete list and returns what changed. An entry that it does not show is dropped, so
+// that the next Get reads it directly.
 func (v *Inventory[C]) merge(began time.Time, listed map[string]driver.Instance) (changed []driver.Identity) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -68,14 +68,14 @@ func (v *Inventory[C]) merge(began time.Time, listed map[string]driver.Instance)
 		if known != nil && !known.fresh.Before(began) {
 			continue
 		}
-		if known != nil && known.deleted && !leaving(instance.State) {
-			known.doubtful = true
+		if known != nil && known.deleted && !isEnding(instance.State) {
+			known.stale = true
 			continue
 		}
 		if !first && (known == nil || !same(known.instance, instance)) {
 			changed = append(changed, instance.Identity)
 		}
-		v.put(&entry{instance: instance, deleted: known != nil && known.deleted, doubtful: instance.Unread})
+		v.put(&entry{instance: instance, deleted: known != nil && known.deleted})
 	}
 	for providerID, known := range v.entries {
 		if _, ok := listed[providerID]; ok || !known.fresh.Before(began) {
@@ -84,17 +84,17 @@ func (v *Inventory[C]) merge(began time.Time, listed map[string]driver.Instance)
 		v.remove(known)
 		changed = append(changed, known.instance.Identity)
 	}
-	v.keep(0)
+	v.setKept(0)
 	return changed
 }
 
-func leaving(state driver.State) bool { return state == driver.Stopping || state == driver.Terminated }
+func isEnding(state driver.State) bool { return state == driver.Stopping || state == driver.Terminated }
 
 func same(a, b driver.Instance) bool {
-	return a.State == b.State && equality.Semantic.DeepEqual(a.Addresses, b.Addresses) && equality.Semantic.DeepEqual(a.Reported, b.Reported) && equality.Semantic.DeepEqual(a.Guest, b.Guest)
+	return a.State == b.State && a.StepDue == b.StepDue && equality.Semantic.DeepEqual(a.Addresses, b.Addresses) && equality.Semantic.DeepEqual(a.Reported, b.Reported) && equality.Semantic.DeepEqual(a.Guest, b.Guest)
 }
 
-// crowd notes a list that has too many instances, as one that shows none.
+// noteOverflow records a list that has too many instances, as one that shows none.
 func (v *Inventory[C]) noteOverflow(began time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -102,14 +102,14 @@ func (v *Inventory[C]) noteOverflow(began time.Time) {
 	for _, known := range v.entries {
 		v.remove(known)
 	}
-	v.keep(0)
+	v.setKept(0)
 }
 
-// fail notes a list that did not complete and spares the cloud for a while.
+// fail records a list that did not complete, and postpones the next one.
 func (v *Inventory[C]) fail(now time.Time, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.keep(0)
+	v.setKept(0)
 	v.next = now.Add(max(v.options.Unsettled, driver.RetryAfter(err)))
 	v.refused = nil
 	if driver.IsUnauthorized(err) {
@@ -123,19 +123,19 @@ func (v *Inventory[C]) refusal() error {
 	return v.refused
 }
 
-// find returns what is known for sure.
+// find returns an entry that is not stale.
 func (v *Inventory[C]) find(id driver.Identity) (driver.Instance, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	known := v.lookup(id)
-	if known == nil || known.doubtful {
+	if known == nil || known.stale {
 		return driver.Instance{}, false
 	}
 	return known.instance, true
 }
 
-// lookup returns what is known of an identity: of its provider ID, and of its UID where that is all there is. Where
-// several instances have the tags of one machine, as copies do, the UID alone does not tell which one is meant.
+// lookup returns the entry of an identity: of its provider ID, or of its UID where that is all there is. Where several
+// instances have the tags of one machine, as copies do, the UID alone does not identify one.
 func (v *Inventory[C]) lookup(id driver.Identity) *entry {
 	if id.ProviderID != "" {
 		return v.entries[id.ProviderID]
@@ -148,7 +148,7 @@ func (v *Inventory[C]) lookup(id driver.Identity) *entry {
 	return nil
 }
 
-// matching returns all that may be meant by an identity.
+// matching returns all entries that an identity may mean.
 func (v *Inventory[C]) matching(id driver.Identity) []*entry {
 	if id.ProviderID == "" {
 		return slices.Collect(maps.Keys(v.byUID[id.UID]))
@@ -159,14 +159,14 @@ func (v *Inventory[C]) matching(id driver.Identity) []*entry {
 	return nil
 }
 
-// note takes over what the cloud said about one instance.
-func (v *Inventory[C]) note(instance driver.Instance) {
+// keep replaces the entry of one instance by what a call returned.
+func (v *Inventory[C]) keep(instance driver.Instance) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	known := v.entries[instance.ProviderID]
-	deleted := known != nil && known.deleted && leaving(instance.State)
+	deleted := known != nil && known.deleted && isEnding(instance.State)
 	if deleted && instance.State == driver.Stopping {
-		v.lingers, v.observe = true, instance.PollAfter
+		v.lingers, v.pollAfter = true, instance.PollAfter
 	}
 	v.put(&entry{instance: instance, fresh: v.options.Now(), deleted: deleted})
 }
@@ -194,15 +194,15 @@ func (v *Inventory[C]) remove(e *entry) {
 	}
 }
 
-// count reports how many instances are kept, with those of a list that is being read.
-func (v *Inventory[C]) count(listed int) {
+// reportKept reports how many instances are kept, with those of a list that is being read.
+func (v *Inventory[C]) reportKept(listed int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.keep(listed)
+	v.setKept(listed)
 }
 
-// keep is count for a caller who holds the lock.
-func (v *Inventory[C]) keep(listed int) {
+// setKept is reportKept for a caller that holds the lock.
+func (v *Inventory[C]) setKept(listed int) {
 	if v.options.Kept != nil {
 		v.options.Kept.Store(int64(v.cost + listed))
 	}
@@ -219,30 +219,30 @@ func costOf(instance driver.Instance) int {
 	return 1 + bytes/1024
 }
 
-func (v *Inventory[C]) doubt(id driver.Identity) {
+func (v *Inventory[C]) markStale(id driver.Identity) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, known := range v.matching(id) {
-		known.doubtful, known.fresh = true, v.options.Now()
+		known.stale, known.fresh = true, v.options.Now()
 	}
 }
 
-// leave notes a deletion that the cloud took.
-func (v *Inventory[C]) leave(id driver.Identity) {
+// markDeleted records a deletion that the cloud accepted.
+func (v *Inventory[C]) markDeleted(id driver.Identity) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, known := range v.matching(id) {
 		known.deleted, known.fresh = true, v.options.Now()
-		if !v.lingers || known.instance.State == driver.Terminated {
-			known.doubtful = true
+		if !v.lingers || known.instance.State == driver.Terminated || known.instance.StepDue {
+			known.stale = true // after the last step of a removal nothing may be left
 		}
-		if !known.doubtful {
-			known.instance.State, known.instance.PollAfter = driver.Stopping, v.observe
+		if !known.stale {
+			known.instance.State, known.instance.PollAfter = driver.Stopping, v.pollAfter
 		}
 	}
 }
 
-func (v *Inventory[C]) forget(id driver.Identity) {
+func (v *Inventory[C]) drop(id driver.Identity) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, known := range v.matching(id) {

@@ -17,7 +17,7 @@ import (
 	"drover.io/infra-providers/internal/errorreason"
 )
 
-// Reasons of the Ready condition, beside those of package verdict.
+// Reasons of the Ready condition, beside those of package errorreason.
 const (
 	// ValidReason: the spec can work, and the cloud has what it names.
 	ValidReason = "Valid"
@@ -25,8 +25,8 @@ const (
 	ArchitectureMismatchReason = "ArchitectureMismatch"
 )
 
-// replaced is the way out of what no time mends: a template is immutable.
-const replaced = "make a template of another name and refer to it"
+// replaceAdvice is for an error in the spec: a template is immutable.
+const replaceAdvice = "make a template of another name and refer to it"
 
 // mismatchError means that the instance type cannot run the image.
 type mismatchError struct{ offer }
@@ -39,23 +39,23 @@ func (e *mismatchError) Error() string {
 	return fmt.Sprintf("the image %q is for %s and %s is %s", e.image.ID, e.image.Architecture, kind, e.size.Architecture)
 }
 
-// judge says what an error means for a template.
-func judge(err error) errorreason.Problem {
+// problemOf is what an error means for a template.
+func problemOf(err error) errorreason.Problem {
 	if _, ok := errors.AsType[*mismatchError](err); ok {
 		return errorreason.Problem{
 			Reason:   ArchitectureMismatchReason,
-			Advice:   "; choose an image and an instance type of one architecture: " + replaced,
+			Advice:   "; choose an image and an instance type of one architecture: " + replaceAdvice,
 			Terminal: true,
 		}
 	}
-	says := errorreason.Of(err)
-	if says.Reason == errorreason.InvalidConfiguration {
-		says.Advice = "; " + replaced + ", or give the cloud what is missing"
+	problem := errorreason.Of(err)
+	if problem.Reason == errorreason.InvalidConfiguration {
+		problem.Advice = "; " + replaceAdvice + ", or give the cloud what is missing"
 	}
-	return says
+	return problem
 }
 
-// setValid tells that machines can be made, and from which image where that is known.
+// setValid sets that machines can be created, and from which image where that is known.
 func setValid[M driver.Machine](template driver.Template[M], found offer) {
 	message := ""
 	if found.image.ID != "" {
@@ -64,15 +64,15 @@ func setValid[M driver.Machine](template driver.Template[M], found offer) {
 	setReady(template, metav1.ConditionTrue, ValidReason, message)
 }
 
-// setUnusable tells why no machines can be made. What may pass by itself says nothing about a template that was
-// judged before.
-func setUnusable[M driver.Machine](template driver.Template[M], says errorreason.Problem, cause error) {
-	message := describe(cause) + says.Advice
+// setInvalid sets why no machines can be created. A failure that may pass by itself does not change the condition of a
+// template that was inspected before.
+func setInvalid[M driver.Machine](template driver.Template[M], problem errorreason.Problem, cause error) {
+	message := describe(cause) + problem.Advice
 	switch known := ready(template.GetStatus()); {
-	case !says.Passing:
-		setReady(template, metav1.ConditionFalse, says.Reason, message)
+	case !problem.Passing:
+		setReady(template, metav1.ConditionFalse, problem.Reason, message)
 	case known.Status == "" || known.Status == metav1.ConditionUnknown || known.ObservedGeneration != template.GetGeneration():
-		setReady(template, metav1.ConditionUnknown, says.Reason, message)
+		setReady(template, metav1.ConditionUnknown, problem.Reason, message)
 	}
 }
 

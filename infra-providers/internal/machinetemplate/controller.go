@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package machinetemplate is the one reconciler for the infrastructure machine templates of every cloud. It
-// tells in the condition Ready whether machines can be made from a template, as far as that can be found out
-// without making one, and writes status.capacity and status.nodeInfo, which the cluster autoscaler reads to
-// scale a group up from zero. It creates nothing.
+// sets in the condition Ready whether machines can be created from a template, as far as that can be found out without
+// creating one, and writes status.capacity and status.nodeInfo, which the cluster autoscaler reads to scale a group up
+// from zero. It creates nothing.
 package machinetemplate
 
 import (
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,10 +25,10 @@ import (
 )
 
 const (
-	// recheck is how often a template that is fine is looked at: images get deregistered.
-	recheck = 30 * time.Minute
-	// hope is how often one is that is not: a missing image may get uploaded.
-	hope = 5 * time.Minute
+	// readyInterval is how often a template that is ready is inspected: images get deregistered.
+	readyInterval = 30 * time.Minute
+	// notReadyInterval is how often another is: a missing image may get uploaded.
+	notReadyInterval = 5 * time.Minute
 )
 
 // Reconciler reconciles the templates of one cloud.
@@ -51,7 +52,7 @@ func (r *Reconciler[M, C]) Register(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// Reconcile writes what a machine of the template would be, and whether there can be one.
+// Reconcile writes the capacity of a machine of the template, and whether one can be created.
 func (r *Reconciler[M, C]) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	template := r.Cloud.NewTemplate()
 	if err := r.Client.Get(ctx, request.NamespacedName, template); err != nil {
@@ -70,33 +71,33 @@ func (r *Reconciler[M, C]) Reconcile(ctx context.Context, request ctrl.Request) 
 	return result, cause
 }
 
-// settle sets Ready and says when to look again. A cause that comes back is retried with back-off.
+// settle sets Ready and returns when to inspect the template again. A cause that is returned is retried with back-off.
 func (r *Reconciler[M, C]) settle(template driver.Template[M], offer offer, cause error) (ctrl.Result, error) {
 	if cause == nil {
 		setValid(template, offer)
-		return r.after(recheck), nil
+		return r.after(readyInterval), nil
 	}
-	says := judge(cause)
-	if says.Silent {
-		return ctrl.Result{RequeueAfter: says.Retry}, nil
+	problem := problemOf(cause)
+	if problem.Silent {
+		return ctrl.Result{RequeueAfter: problem.Retry}, nil
 	}
-	setUnusable(template, says, cause)
+	setInvalid(template, problem, cause)
 	switch {
-	case says.Terminal:
-		return r.after(hope), nil
-	case says.Retry > 0:
-		return r.after(says.Retry), nil
+	case problem.Terminal:
+		return r.after(notReadyInterval), nil
+	case problem.Retry > 0:
+		return r.after(problem.Retry), nil
 	default:
 		return ctrl.Result{}, cause
 	}
 }
 
-// after adds up to a fifth to a pause, so that templates do not ask all at once.
+// after adds up to a fifth to a pause, so that not all templates are inspected at the same time.
 func (r *Reconciler[M, C]) after(pause time.Duration) ctrl.Result {
 	return ctrl.Result{RequeueAfter: pause + time.Duration(r.Jitter()*float64(pause/5))}
 }
 
-// save writes what changed, and logs what that means.
+// save writes what changed, and logs a change of Ready.
 func (r *Reconciler[M, C]) save(ctx context.Context, before, after driver.Template[M]) error {
 	if equality.Semantic.DeepEqual(before.GetStatus(), after.GetStatus()) {
 		return nil
@@ -105,7 +106,11 @@ func (r *Reconciler[M, C]) save(ctx context.Context, before, after driver.Templa
 		return client.IgnoreNotFound(err)
 	}
 	if was, is := ready(before.GetStatus()), ready(after.GetStatus()); was.Status != is.Status || was.Reason != is.Reason {
-		ctrl.LoggerFrom(ctx).Info("judged template", "ready", is.Status, "reason", is.Reason, "message", is.Message)
+		message := "template became not ready"
+		if is.Status == metav1.ConditionTrue {
+			message = "template became ready"
+		}
+		ctrl.LoggerFrom(ctx).Info(message, "reason", is.Reason, "message", is.Message)
 	}
 	return nil
 }

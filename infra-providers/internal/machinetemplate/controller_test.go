@@ -156,7 +156,7 @@ func (s *shop) want(template *infrav1.SimMachineTemplate, status metav1.Conditio
 	}
 }
 
-func TestTellsWhatAMachineWouldOffer(t *testing.T) {
+func TestCapacityAndNodeInfo(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, fake.New(fake.Options{}))
 	template, err := s.template(infrav1.SimMachineSpec{InstanceType: "large"}, nil)
@@ -182,7 +182,7 @@ func TestTellsWhatAMachineWouldOffer(t *testing.T) {
 	}
 }
 
-func TestReadySaysWhy(t *testing.T) {
+func TestReasonsOfReady(t *testing.T) {
 	t.Parallel()
 	refused := error(&driver.UnauthorizedError{Err: errors.New("token refused")})
 	const way = "make a template of another name and refer to it"
@@ -255,7 +255,7 @@ func TestReadySaysWhy(t *testing.T) {
 	}
 }
 
-func TestNoticesThatAnImageComesAndGoes(t *testing.T) {
+func TestImageThatIsAddedAndRemoved(t *testing.T) {
 	t.Parallel()
 	cloud := fake.New(fake.Options{})
 	s := newShop(t, cloud)
@@ -265,7 +265,7 @@ func TestNoticesThatAnImageComesAndGoes(t *testing.T) {
 	}
 	offered := template.Status.DeepCopy()
 	s.want(template, metav1.ConditionTrue, "Valid", `the image is "image-1"`)
-	cloud.Deregister("linux")
+	cloud.DeregisterImage("linux")
 	if err := s.again(template); err != nil {
 		t.Fatal(err)
 	}
@@ -274,14 +274,14 @@ func TestNoticesThatAnImageComesAndGoes(t *testing.T) {
 	if diff := cmp.Diff(offered.Capacity, template.Status.Capacity); diff != "" {
 		t.Errorf("capacity (-before +after):\n%s", diff)
 	}
-	cloud.Register("linux", driver.Image{ID: "image-9", Architecture: "amd64"})
+	cloud.RegisterImage("linux", driver.Image{ID: "image-9", Architecture: "amd64"})
 	if err := s.again(template); err != nil {
 		t.Fatal(err)
 	}
 	s.want(template, metav1.ConditionTrue, "Valid", `the image is "image-9"`)
 }
 
-func TestWhatMayPassKeepsTheVerdict(t *testing.T) {
+func TestTransientErrorKeepsReady(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("gateway timeout")
 	for name, test := range map[string]struct {
@@ -311,7 +311,7 @@ func TestWhatMayPassKeepsTheVerdict(t *testing.T) {
 	}
 }
 
-func TestIsUnknownUntilTheCloudAnswers(t *testing.T) {
+func TestReadyIsUnknownAtFirst(t *testing.T) {
 	t.Parallel()
 	trouble := errors.New("gateway timeout")
 	cause := trouble
@@ -331,7 +331,7 @@ func TestIsUnknownUntilTheCloudAnswers(t *testing.T) {
 	s.want(template, metav1.ConditionTrue, "Valid", `the image is "image-1"`)
 }
 
-func TestLeavesToOthersWhatItsFilterDoesNotMatch(t *testing.T) {
+func TestIgnoresTemplatesOutsideTheWatchFilter(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, fake.New(fake.Options{}))
 	s.WatchFilter = "mine"
@@ -346,7 +346,7 @@ func TestLeavesToOthersWhatItsFilterDoesNotMatch(t *testing.T) {
 	}
 }
 
-func TestATemplateThatIsGoneIsNoFailure(t *testing.T) {
+func TestDeletedTemplateIsNoFailure(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, fake.New(fake.Options{}))
 	if _, err := s.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: s.namespace, Name: "gone"}}); err != nil {

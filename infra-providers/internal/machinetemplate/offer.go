@@ -11,15 +11,14 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// offer is what a machine of a template would be. What the cloud cannot tell is zero.
+// offer is what a machine of a template would be. What is not known is zero.
 type offer struct {
 	instanceType string
 	size         driver.Size
 	image        driver.Image
 }
 
-// inspect asks the cloud for what a template names, as far as it can tell. What was found before a failure
-// counts.
+// inspect reads from the cloud what a template names. What was found before a failure counts.
 func (r *Reconciler[M, C]) inspect(ctx context.Context, template driver.Template[M]) (found offer, err error) {
 	machine := template.Machine()
 	machine.SetNamespace(template.GetNamespace())
@@ -38,7 +37,7 @@ func (r *Reconciler[M, C]) inspect(ctx context.Context, template driver.Template
 		found.image, err = cloud.FindImage(ctx, config)
 	}
 	if driver.IsUnauthorized(err) {
-		r.Accounts.Refused(machine)
+		r.Accounts.Refused(ctx, machine, err)
 	}
 	offered, needed := found.size.Architecture, found.image.Architecture
 	if err == nil && offered != "" && needed != "" && offered != needed {

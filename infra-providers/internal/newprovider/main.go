@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command newprovider scaffolds the provider of a new cloud: its kinds, the four files of its driver over a
+// Command newprovider scaffolds the provider of a new cloud: its kinds, the five files of its driver over a
 // cloud in memory, the conformance suite and the fault rig, its command, manifests and reference page. What
 // all clouds have alike is copied from the simulated one, so that there is one place to change it.
 //
@@ -64,6 +64,7 @@ var (
 		"types.go.tmpl":       "api/infrastructure/v1alpha1/acmemachine_types.go",
 		"config.go.tmpl":      "infra-providers/acme/config.go",
 		"driver.go.tmpl":      "infra-providers/acme/driver.go",
+		"abilities.go.tmpl":   "infra-providers/acme/abilities.go",
 		"instance.go.tmpl":    "infra-providers/acme/instance.go",
 		"errors.go.tmpl":      "infra-providers/acme/errors.go",
 		"driver_test.go.tmpl": "infra-providers/acme/driver_test.go",
@@ -74,7 +75,6 @@ var (
 	}
 	copies = []string{
 		"api/infrastructure/v1alpha1/simmachinetemplate_types.go",
-		"infra-providers/config/manager/sim/kustomization.yaml",
 		"infra-providers/config/rbac/sim/aggregate.yaml",
 		"infra-providers/config/rbac/sim/kustomization.yaml",
 		"infra-providers/config/rbac/sim/leader_election.yaml",
@@ -112,7 +112,7 @@ func (c cloud) scaffold(root string) error {
 	proof := fmt.Sprintf("| `%s` | in memory | nobody yet | 40 lives |\n", c.name)
 	for path, line := range map[string]func(string) (string, error){
 		"api/infrastructure/v1alpha1/groupversion.go": before("\t)\n\tmetav1.AddToGroupVersion", kind),
-		"docs/reference/providers.md":                 both(before("\n## What was proven", row), before("\n- **Conformance**", proof)),
+		"docs/reference/providers.md":                 both(before("\n## Test coverage", row), before("\n- **Conformance**", proof)),
 	} {
 		content, err := os.ReadFile(filepath.Join(root, path))
 		if err != nil {

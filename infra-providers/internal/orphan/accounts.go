@@ -18,19 +18,21 @@ import (
 )
 
 const (
-	// holderTime bounds what one holder of accounts is asked for in one part of a sweep.
+	// holderTime bounds the calls to the accounts of one holder in one part of a sweep.
 	holderTime = 15 * time.Minute
-	// holderMost is how many things are looked at in all accounts of one holder together.
-	holderMost = 100_000
+	// maxPerHolder is how many things are read of all accounts of one holder together.
+	maxPerHolder = 100_000
 )
 
-// errTooMany means that more is in the accounts of one holder than is looked at.
-var errTooMany = fmt.Errorf("the lists have more than %d entries", holderMost)
+// errTooMany means that the accounts of one holder have more than that.
+var errTooMany = fmt.Errorf("the lists have more than %d entries", maxPerHolder)
 
-// listed is one account that was looked through.
+// listed is one account with its list.
 type listed[C any] struct {
 	name, namespace string
 	cloud           driver.Driver[C]
+	// inSteps is true for a cloud where a removal may take several calls of Delete.
+	inSteps bool
 	// complete is false if the list broke off.
 	complete bool
 }
@@ -46,12 +48,12 @@ func holderOf(namespace, account string) string {
 	return "namespace " + namespace
 }
 
-// look lists what is ours in every account. Nothing is returned of one whose list breaks off.
+// listAccounts lists what is ours in every account. Nothing is returned of one whose list breaks off.
 func (c *Collector[M, C]) listAccounts(ctx context.Context) (accounts map[string]*listed[C], found []Found, err error) {
 	accounts = map[string]*listed[C]{}
 	holders := map[string][]account.Account[C]{}
 	for _, connected := range c.Accounts.All() {
-		one := &listed[C]{name: connected.Name, namespace: connected.Namespace, cloud: connected.Direct}
+		one := &listed[C]{name: connected.Name, namespace: connected.Namespace, cloud: connected.Direct, inSteps: connected.Provision != nil}
 		accounts[one.name] = one
 		holders[one.holder()] = append(holders[one.holder()], connected)
 	}
@@ -60,7 +62,7 @@ func (c *Collector[M, C]) listAccounts(ctx context.Context) (accounts map[string
 	err = concurrently(ctx, holders, func(ctx context.Context, connected account.Account[C]) error {
 		one := accounts[connected.Name]
 		mu.Lock()
-		left := holderMost - count[one.holder()]
+		left := maxPerHolder - count[one.holder()]
 		mu.Unlock()
 		things, err := everything(ctx, connected, left)
 		if err != nil {
@@ -106,8 +108,8 @@ func concurrently[T any](ctx context.Context, holders map[string][]T, do func(co
 	return errors.Join(failures...)
 }
 
-// everything lists what is ours in one account, so many things at most. In an account whose credentials are those of one
-// namespace, that is only what belongs to the namespace: what such an account shows of others is not believed.
+// everything lists what is ours in one account, up to a maximum. In an account whose credentials are those of one
+// namespace, that is only what belongs to the namespace: its server could return any tags of others.
 func everything[C any](ctx context.Context, connected account.Account[C], most int) ([]Found, error) {
 	var all []Found
 	seen := 0
@@ -128,7 +130,7 @@ func everything[C any](ctx context.Context, connected account.Account[C], most i
 		if err := count(err); err != nil {
 			return nil, fmt.Errorf("listing instances: %w", err)
 		}
-		if made.State == driver.Stopping || made.State == driver.Terminated {
+		if made.State == driver.Terminated || made.State == driver.Stopping && !made.StepDue {
 			continue
 		}
 		instances[made.Identity.UID] = append(instances[made.Identity.UID], made.ProviderID)

@@ -76,34 +76,34 @@ func (f *fixture) showing(owner driver.Owner, more int) func(context.Context) it
 	}
 }
 
-// TestAServerOfATenantKeepsNoOrphanAlive: it shows older orphans of the tenant than there are deletions in a sweep, lets
+// TestTenantServerProtectsNoOrphan: it shows older orphans of the tenant than there are deletions in a sweep, lets
 // none of them go, and shows what is in the provider's own account under the same IDs.
-func TestAServerOfATenantKeepsNoOrphanAlive(t *testing.T) {
+func TestTenantServerProtectsNoOrphan(t *testing.T) {
 	t.Parallel()
-	f, theirs := newAttic(t, usual), newAttic(t, usual)
+	f, theirs := newFixture(t, usual), newFixture(t, usual)
 	server := &tenantServer{Driver: fake.New(fake.Options{})}
 	server.list = f.showing(theirs.owner(), 2*usual.Cap)
 	f.connectServer(theirs.home.Namespace, secretPrefix+theirs.home.Namespace, server)
-	f.leave("lost")
+	f.createOrphan("lost")
 	f.sweep(3)
-	f.wantCensus(0, 0)
+	f.wantInCloud(0, 0)
 	if len(server.deleted) == 0 {
 		t.Error("nothing was asked of the tenant's server, so this proves nothing")
 	}
 }
 
-// TestAServerOfATenantSaysNothingOfOthers: it shows a newer instance of another tenant's Cluster, which would stop
+// TestTenantServerListsOnlyItsNamespace: it shows a newer instance of another tenant's Cluster, which would stop
 // everything in that Cluster from being collected, and an old one, which would be deleted.
-func TestAServerOfATenantSaysNothingOfOthers(t *testing.T) {
+func TestTenantServerListsOnlyItsNamespace(t *testing.T) {
 	t.Parallel()
-	f, theirs := newAttic(t, usual), newAttic(t, usual)
+	f, theirs := newFixture(t, usual), newFixture(t, usual)
 	f.others["u"] = true
 	server := &tenantServer{Driver: fake.New(fake.Options{})}
 	server.list = f.showing(f.owner(), 2)
 	f.connectServer(theirs.home.Namespace, secretPrefix+theirs.home.Namespace, server)
-	f.leave("lost")
+	f.createOrphan("lost")
 	f.sweep(3)
-	f.wantCensus(0, 0)
+	f.wantInCloud(0, 0)
 	if len(server.deleted) > 0 {
 		t.Errorf("the tenant's server was asked to delete %q", server.deleted)
 	}
@@ -114,10 +114,10 @@ func TestAServerOfATenantSaysNothingOfOthers(t *testing.T) {
 	}
 }
 
-// TestAccountsAreLookedThroughAtTheSameTime: the list of each namespace goes on when that of the other has begun.
-func TestAccountsAreLookedThroughAtTheSameTime(t *testing.T) {
+// TestAccountsAreListedConcurrently: the list of each namespace goes on when that of the other has begun.
+func TestAccountsAreListedConcurrently(t *testing.T) {
 	t.Parallel()
-	f, other := newAttic(t, usual), newAttic(t, usual)
+	f, other := newFixture(t, usual), newFixture(t, usual)
 	began := map[string]chan struct{}{"one": make(chan struct{}), "two": make(chan struct{})}
 	for name, next := range map[string]string{"one": "two", "two": "one"} {
 		once := sync.OnceFunc(func() { close(began[name]) })
@@ -139,10 +139,10 @@ func TestAccountsAreLookedThroughAtTheSameTime(t *testing.T) {
 	}
 }
 
-// TestAListWithoutEndIsLeft has a server that shows instances for ever.
-func TestAListWithoutEndIsLeft(t *testing.T) {
+// TestListWithoutEndIsAborted has a server that shows instances for ever.
+func TestListWithoutEndIsAborted(t *testing.T) {
 	t.Parallel()
-	f, theirs := newAttic(t, usual), newAttic(t, usual)
+	f, theirs := newFixture(t, usual), newFixture(t, usual)
 	server := &tenantServer{Driver: fake.New(fake.Options{})}
 	server.list = func(context.Context) iter.Seq2[driver.Instance, error] {
 		return func(yield func(driver.Instance, error) bool) {
@@ -151,12 +151,12 @@ func TestAListWithoutEndIsLeft(t *testing.T) {
 		}
 	}
 	f.connectServer(theirs.home.Namespace, secretPrefix+theirs.home.Namespace, server)
-	f.leave("lost")
+	f.createOrphan("lost")
 	for range 2 {
 		f.now = f.now.Add(21 * time.Minute)
 		if err := f.Sweep(t.Context()); !errors.Is(err, errTooMany) {
 			t.Errorf("got %v", err)
 		}
 	}
-	f.wantCensus(0, 0)
+	f.wantInCloud(0, 0)
 }

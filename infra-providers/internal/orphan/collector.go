@@ -4,14 +4,14 @@
 // Package orphan finds what is left in a cloud without a machine that owns it, and collects it with every
 // guard there is: only what has all tags of a Cluster that we know by UID, namespace and name, is older than a
 // grace period, was found twice a grace period apart, and has no machine in a live read of the API server; never
-// more than a few per sweep, never while the Cluster is paused or one of its fleets is frozen, never on a list
+// more than a few per sweep, never while the Cluster is paused or one of its MachineDeployments or MachineSets is frozen, never on a list
 // that broke off. It reports before it acts, and in dry-run mode it only reports.
 //
-//	found ─► nobody owns it ─► suspected, told ─► still so a grace later ─► live read agrees ─► deleted
+//	found ─► no machine owns it ─► suspected, reported ─► still so a grace later ─► confirmed by a live read ─► deleted
 //
 // What belongs to a Cluster that is not here, and a second instance of a machine, are reported and never deleted.
 //
-// It is the safety net under the inframachine reconciler, which is meant to leave it nothing to do.
+// It is the safety net of the inframachine reconciler, which is meant to leave no orphans.
 package orphan
 
 import (
@@ -33,11 +33,17 @@ import (
 	"drover.io/runtime/predicates"
 )
 
-// soon is when the first sweep comes, which deletes nothing because nothing is suspected yet.
-const soon = time.Minute
+// firstSweep is when the first sweep is, which deletes nothing because nothing is suspected yet.
+const firstSweep = time.Minute
 
-// errUnread means that nobody can tell yet what this installation has created.
-var errUnread = errors.New("the provider's heartbeat has not been read yet")
+const (
+	// finishTime bounds the time for the steps of one removal, and pollMin is the shortest pause between two.
+	finishTime = 2 * time.Minute
+	pollMin    = time.Second
+)
+
+// errHeartbeatUnknown means that it is not known yet what this installation has created.
+var errHeartbeatUnknown = errors.New("the provider's heartbeat has not been read yet")
 
 // Options are the flags of the collector.
 type Options struct {
@@ -58,15 +64,16 @@ type Collector[M driver.Machine, C any] struct {
 	Events  events.EventRecorder
 	Clock   clock.Clock
 	Options Options
-	// WatchFilter says which Clusters are the provider's; what is in others is not its to judge.
+	// WatchFilter selects the Clusters of this provider; instances of others are foreign.
 	WatchFilter predicates.WatchFilter
 	// Namespace is the only one that the provider watches; empty for all.
 	Namespace string
-	// Memory is what is known of the times at which a provider of this installation was running.
-	Memory Recollection
+	// Memory has the times at which a provider of this installation was running.
+	Memory Creations
 	// Core names the Lease by which machine-controller is elected.
 	Core client.ObjectKey
 
+	// suspects are since when things had no owner.
 	suspects map[string]time.Time
 	// tried are the things that were to be deleted by earlier sweeps.
 	tried map[string]bool
@@ -77,8 +84,8 @@ type Collector[M driver.Machine, C any] struct {
 	missing map[driver.Owner]bool
 }
 
-// Recollection is what a Memory answers.
-type Recollection interface {
+// Creations is what a Memory has.
+type Creations interface {
 	// Known reports whether there is an answer.
 	Known() bool
 	// Ours reports whether a provider of this installation may have created something.
@@ -87,12 +94,12 @@ type Recollection interface {
 
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinedeployments;machinesets,verbs=list
 
-// Start sweeps soon and then once per period until ctx is done.
+// Start sweeps for the first time after a minute, and then once per period until ctx is done.
 func (c *Collector[M, C]) Start(ctx context.Context) error {
 	if c.Options.Period <= 0 {
 		return nil
 	}
-	timer := c.Clock.NewTimer(min(soon, c.Options.Period))
+	timer := c.Clock.NewTimer(min(firstSweep, c.Options.Period))
 	defer timer.Stop()
 	for {
 		select {
@@ -101,16 +108,16 @@ func (c *Collector[M, C]) Start(ctx context.Context) error {
 		case <-timer.C():
 			timer.Reset(c.Options.Period)
 			if err := c.Sweep(ctx); err != nil && ctx.Err() == nil {
-				ctrl.LoggerFrom(ctx).Error(err, "sweeping for orphans", "cloud", c.Cloud.Name)
+				ctrl.LoggerFrom(ctx).Error(err, "sweeping for orphans")
 			}
 		}
 	}
 }
 
-// Sweep looks through every account once. An account whose list breaks off is left alone this time.
+// Sweep lists every account once. Nothing is deleted in one whose list breaks off.
 func (c *Collector[M, C]) Sweep(ctx context.Context) error {
 	if !c.Memory.Known() {
-		return errUnread
+		return errHeartbeatUnknown
 	}
 	clusters, err := c.clusters(ctx)
 	if err != nil {
@@ -125,7 +132,7 @@ func (c *Collector[M, C]) Sweep(ctx context.Context) error {
 	if err := c.observe(ctx, &in); err != nil {
 		return errors.Join(append(failures, err)...)
 	}
-	c.remember(in, accounts)
+	c.markElsewhere(in, accounts)
 	if in.Clusters, err = c.standings(ctx, in, clusters); err != nil {
 		return errors.Join(append(failures, err)...)
 	}
@@ -136,9 +143,9 @@ func (c *Collector[M, C]) Sweep(ctx context.Context) error {
 	return errors.Join(failures...)
 }
 
-// recollect notes of what is found whether this installation can have created it. What was not seen because the list of
-// its account broke off is not forgotten.
-func (c *Collector[M, C]) remember(in Input, accounts map[string]*listed[C]) {
+// markElsewhere marks of what is found whether another management cluster created it. What an owner was found for before
+// is kept while the list of its account breaks off.
+func (c *Collector[M, C]) markElsewhere(in Input, accounts map[string]*listed[C]) {
 	owned := map[string]map[string]bool{}
 	for name, account := range accounts {
 		if !account.complete {
@@ -158,7 +165,7 @@ func (c *Collector[M, C]) remember(in Input, accounts map[string]*listed[C]) {
 	c.owned = owned
 }
 
-// report remembers every orphan, and says so when it is first found.
+// report keeps every orphan as a suspect, and records it when it is first found.
 func (c *Collector[M, C]) report(ctx context.Context, judged []Judged, clusters map[driver.Owner]*clusterv1.Cluster) {
 	suspects := map[string]time.Time{}
 	counts := map[Verdict]int{}
@@ -171,7 +178,7 @@ func (c *Collector[M, C]) report(ctx context.Context, judged []Judged, clusters 
 		}
 		if !before {
 			since = c.Clock.Now()
-			c.notify(cluster, c.noticeOf(thing))
+			c.record(ctx, cluster, thing.Found, c.foundEvent(thing))
 		}
 		suspects[thing.key()] = since
 	}
@@ -199,17 +206,17 @@ func (c *Collector[M, C]) act(ctx context.Context, judged []Judged, clusters map
 	}
 	c.tried = tried
 	return concurrently(ctx, orphans, func(ctx context.Context, thing Found) error {
-		done, err := c.collect(ctx, thing, accounts[thing.Account].cloud)
+		done, err := c.collect(ctx, thing, accounts[thing.Account])
 		if done {
-			c.notify(clusters[thing.Identity.Owner], collected(thing))
+			c.record(ctx, clusters[thing.Identity.Owner], thing, deletedOrphan(thing))
 			collectedTotal.WithLabelValues(c.Cloud.Name).Inc()
 		}
 		return err
 	})
 }
 
-// collect deletes one orphan unless the API server itself, asked without a cache, knows better.
-func (c *Collector[M, C]) collect(ctx context.Context, thing Found, cloud driver.Driver[C]) (done bool, err error) {
+// collect deletes one orphan, if reads of the API server without a cache confirm that it is one.
+func (c *Collector[M, C]) collect(ctx context.Context, thing Found, in *listed[C]) (done bool, err error) {
 	owner := thing.Identity.Owner
 	cluster := &clusterv1.Cluster{}
 	if err := c.Live.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: owner.Name}, cluster); err != nil {
@@ -233,8 +240,33 @@ func (c *Collector[M, C]) collect(ctx context.Context, thing Found, cloud driver
 	if thing.referred(references) {
 		return false, nil
 	}
-	if err := cloud.Delete(ctx, thing.Identity); err != nil {
+	if err := in.cloud.Delete(ctx, thing.Identity); err != nil {
 		return false, fmt.Errorf("deleting %s %q: %w", thing.Kind, thing.ID, err)
 	}
-	return true, nil
+	if in.inSteps {
+		err = c.finish(ctx, thing, in.cloud)
+	}
+	return true, err
+}
+
+// finish takes the remaining steps of a removal for a while. What is left then is found by the next sweep.
+func (c *Collector[M, C]) finish(ctx context.Context, thing Found, cloud driver.Driver[C]) error {
+	for end := c.Clock.Now().Add(finishTime); c.Clock.Now().Before(end); {
+		left, err := cloud.Get(ctx, thing.Identity)
+		if err == nil && left.State == driver.Stopping && left.StepDue {
+			err = cloud.Delete(ctx, thing.Identity)
+		}
+		switch {
+		case driver.IsNotFound(err), err == nil && left.State != driver.Stopping:
+			return nil
+		case err != nil:
+			return fmt.Errorf("deleting the rest of %s %q: %w", thing.Kind, thing.ID, err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-c.Clock.After(max(left.PollAfter, pollMin)):
+		}
+	}
+	return nil
 }

@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// attic is a fake cloud with one Cluster and one machine that owns an instance, and whatever a test leaves.
+// fixture is a fake cloud with one Cluster, and what a test creates in it.
 type fixture struct {
 	*testing.T
 	*Collector[*infrav1.SimMachine, fake.Config]
@@ -51,28 +51,34 @@ type fixture struct {
 	elsewhere *fake.Cloud
 	// named are the clouds that Secrets lead to, by the Secret's name.
 	named map[string]driver.Driver[fake.Config]
-	// hidden makes the cache not know any machine, blind makes live lists fail.
-	hidden, blind bool
-	now           time.Time
+	// hidden makes the cache not know any machine, liveFails makes live lists fail.
+	hidden, liveFails bool
+	now               time.Time
 	// others are what another management cluster has created.
 	others map[types.UID]bool
-	// amnesia is true while the heartbeat was not read.
-	amnesia bool
+	// heartbeatUnknown is true while the heartbeat was not read.
+	heartbeatUnknown bool
 	// timers is the clock of timers, which runs by itself only when a test steps it.
 	timers *clocktesting.FakeClock
 }
 
-// atticClock tells the time of an attic.
-type atticClock struct {
+// fixtureClock tells the time of a fixture.
+type fixtureClock struct {
 	clock.Clock
 	fixture *fixture
 }
 
-func (c atticClock) Now() time.Time { return c.fixture.now }
+func (c fixtureClock) Now() time.Time { return c.fixture.now }
 
-func newAttic(t *testing.T, options Options) *fixture {
+func newFixture(t *testing.T, options Options) *fixture {
 	t.Helper()
-	namespace, err := cluster.Namespace(t.Context(), "attic")
+	return newFixtureOf(t, options, fake.Options{})
+}
+
+// newFixtureOf has a cloud with other settings.
+func newFixtureOf(t *testing.T, options Options, of fake.Options) *fixture {
+	t.Helper()
+	namespace, err := cluster.Namespace(t.Context(), "orphan")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,15 +87,14 @@ func newAttic(t *testing.T, options Options) *fixture {
 		t.Fatal(err)
 	}
 	f := &fixture{T: t, home: home, recorder: events.NewFakeRecorder(100), now: time.Unix(1_000_000, 0), timers: clocktesting.NewFakeClock(time.Unix(1_000_000, 0)), others: map[types.UID]bool{}}
-	f.cloud = fake.New(fake.Options{
-		Now: func() time.Time { return f.now },
-		Faults: func(call fake.Call) fake.Fault {
-			if f.fault == nil {
-				return fake.Fault{}
-			}
-			return f.fault(call)
-		},
-	})
+	of.Now = func() time.Time { return f.now }
+	of.Faults = func(call fake.Call) fake.Fault {
+		if f.fault == nil {
+			return fake.Fault{}
+		}
+		return f.fault(call)
+	}
+	f.cloud = fake.New(of)
 	described := driver.Cloud[*infrav1.SimMachine, fake.Config]{
 		Name:           "fake",
 		NewMachine:     func() *infrav1.SimMachine { return &infrav1.SimMachine{} },
@@ -136,7 +141,7 @@ func newAttic(t *testing.T, options Options) *fixture {
 	})
 	live := interceptor.NewClient(direct, interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-			if f.blind {
+			if f.liveFails {
 				return errors.New("the API server is gone")
 			}
 			return c.List(ctx, list, options...)
@@ -144,8 +149,8 @@ func newAttic(t *testing.T, options Options) *fixture {
 	})
 	f.Collector = &Collector[*infrav1.SimMachine, fake.Config]{
 		Cloud: described, Accounts: accounts, Client: cached, Live: live,
-		Events: f.recorder, Clock: atticClock{f.timers, f}, Options: options,
-		Memory: recollection{f}, Core: client.ObjectKey{Namespace: namespace, Name: "core"},
+		Events: f.recorder, Clock: fixtureClock{f.timers, f}, Options: options,
+		Memory: creations{f}, Core: client.ObjectKey{Namespace: namespace, Name: "core"},
 	}
 	return f
 }
@@ -153,12 +158,12 @@ func newAttic(t *testing.T, options Options) *fixture {
 // secretPrefix begins the names of the Secrets that machines name in place of an instance type.
 const secretPrefix = "secret-"
 
-// recollection remembers everything but what others have created.
-type recollection struct{ *fixture }
+// creations are all instances but those that others have created.
+type creations struct{ *fixture }
 
-func (r recollection) Known() bool { return !r.amnesia }
+func (r creations) Known() bool { return !r.heartbeatUnknown }
 
-func (r recollection) Ours(uid types.UID, _ time.Time) bool { return !r.others[uid] }
+func (r creations) Ours(uid types.UID, _ time.Time) bool { return !r.others[uid] }
 
 // elsewhereZone is what machines of the other account name.
 func (f *fixture) elsewhereZone() string { return f.home.Namespace + "-elsewhere" }
@@ -168,8 +173,8 @@ var usual = Options{Period: time.Hour, Grace: 20 * time.Minute, Cap: 5}
 // lost is the UID of a machine that nobody knows; the other tests share the API server.
 func (f *fixture) lost(name string) types.UID { return types.UID(f.home.Namespace + "-" + name) }
 
-// leave makes an instance that no machine owns.
-func (f *fixture) leave(name string) types.UID {
+// createOrphan creates an instance that no machine owns.
+func (f *fixture) createOrphan(name string) types.UID {
 	f.Helper()
 	id := driver.Identity{UID: f.lost(name), Name: name, Owner: driver.Owner{UID: f.home.UID, Namespace: f.home.Namespace, Name: "home"}}
 	if _, err := f.cloud.Create(f.Context(), driver.Request[fake.Config]{Identity: id, Config: fake.Config{InstanceType: "small", Zone: "z"}}); err != nil {
@@ -178,8 +183,8 @@ func (f *fixture) leave(name string) types.UID {
 	return id.UID
 }
 
-// own makes a machine with an instance.
-func (f *fixture) own(name string) types.UID {
+// createOwned creates a machine with an instance.
+func (f *fixture) createOwned(name string) types.UID {
 	f.Helper()
 	machine := &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Namespace: f.home.Namespace, Name: name}}
 	if err := cluster.Client.Create(f.Context(), machine); err != nil {
@@ -214,36 +219,81 @@ func (f *fixture) sweep(n int) {
 	}
 }
 
-func (f *fixture) wantCensus(instances, disks int) {
+func (f *fixture) wantInCloud(instances, disks int) {
 	f.Helper()
-	census := f.cloud.Census()
-	if len(census.Instances) != instances || len(census.Disks) != disks {
-		f.Errorf("the cloud has %d instances and %d disks, want %d and %d", len(census.Instances), len(census.Disks), instances, disks)
+	snapshot := f.cloud.Snapshot()
+	if len(snapshot.Instances) != instances || len(snapshot.Disks) != disks {
+		f.Errorf("the cloud has %d instances and %d disks, want %d and %d", len(snapshot.Instances), len(snapshot.Disks), instances, disks)
 	}
 }
 
-func TestCollectsWhatNobodyOwnsAtSecondSight(t *testing.T) {
+func TestDeletesAnOrphanInTheSecondSweep(t *testing.T) {
 	t.Parallel()
-	f := newAttic(t, usual)
-	f.leave("lost")
-	kept := f.own("kept")
+	f := newFixture(t, usual)
+	f.createOrphan("lost")
+	kept := f.createOwned("kept")
 	f.sweep(1)
-	f.wantCensus(2, 2)
+	f.wantInCloud(2, 2)
 	if told := <-f.recorder.Events; !strings.Contains(told, "OrphanFound") || !strings.Contains(told, `machine "lost" has no owner`) {
 		t.Errorf("told %q", told)
 	}
 	f.sweep(1)
-	f.wantCensus(1, 1)
-	if _, ok := f.cloud.Census().Instances[kept]; !ok {
+	f.wantInCloud(1, 1)
+	if _, ok := f.cloud.Snapshot().Instances[kept]; !ok {
 		t.Error("the machine lost its instance")
 	}
 	f.sweep(3)
-	f.wantCensus(1, 1)
+	f.wantInCloud(1, 1)
 }
 
-func TestCollectsADiskWithoutAnInstance(t *testing.T) {
+// TestCollectsInSteps has a cloud where a removal takes several calls of Delete.
+func TestCollectsInSteps(t *testing.T) {
 	t.Parallel()
-	f := newAttic(t, usual)
+	f := newFixtureOf(t, usual, fake.Options{Steps: 3, DeleteReads: 1})
+	f.createOrphan("lost")
+	f.sweep(1)
+	f.wantInCloud(1, 1)
+	ticking, stop := context.WithCancel(t.Context())
+	defer stop()
+	go func() {
+		for ; ticking.Err() == nil; time.Sleep(time.Millisecond) {
+			if f.timers.HasWaiters() {
+				f.timers.Step(time.Second)
+			}
+		}
+	}()
+	f.sweep(1)
+	f.wantInCloud(0, 0)
+	if got := f.cloud.Snapshot().Calls["delete"]; got < 3 {
+		t.Errorf("Delete was called %d times, want once for each of 3 steps", got)
+	}
+}
+
+// TestFinishesARemovalInTheNextSweep: a step that fails ends the work on an orphan for this sweep only.
+func TestFinishesARemovalInTheNextSweep(t *testing.T) {
+	t.Parallel()
+	f := newFixtureOf(t, usual, fake.Options{Steps: 2})
+	f.createOrphan("lost")
+	f.sweep(1)
+	f.fault = func(call fake.Call) fake.Fault {
+		if call.Operation == "get" {
+			return fake.Fault{Err: errors.New("internal error")}
+		}
+		return fake.Fault{}
+	}
+	f.now = f.now.Add(21 * time.Minute)
+	if err := f.Sweep(t.Context()); err == nil {
+		t.Error("the failure of a step was not returned")
+	}
+	f.wantInCloud(1, 1)
+	f.fault = nil
+	f.sweep(2)
+	f.wantInCloud(0, 0)
+}
+
+func TestDeletesADiskWithoutAnInstance(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, usual)
 	f.fault = func(call fake.Call) fake.Fault {
 		if call.Operation == "create" {
 			return fake.Fault{Err: errors.New("internal error")}
@@ -254,19 +304,19 @@ func TestCollectsADiskWithoutAnInstance(t *testing.T) {
 	if _, err := f.cloud.Create(t.Context(), driver.Request[fake.Config]{Identity: id, Config: fake.Config{InstanceType: "small"}}); err == nil {
 		t.Fatal("the creation succeeded")
 	}
-	f.wantCensus(0, 1)
+	f.wantInCloud(0, 1)
 	f.sweep(2)
-	f.wantCensus(0, 0)
+	f.wantInCloud(0, 0)
 }
 
-// TestOneForeignInstanceProtectsTheWholeCluster leaves an orphan of ours beside what another management cluster made.
-func TestOneForeignInstanceProtectsTheWholeCluster(t *testing.T) {
+// TestForeignInstanceProtectsTheCluster leaves an orphan of ours beside what another management cluster made.
+func TestForeignInstanceProtectsTheCluster(t *testing.T) {
 	t.Parallel()
-	f := newAttic(t, usual)
-	f.leave("lost")
-	f.others[f.leave("theirs")] = true
+	f := newFixture(t, usual)
+	f.createOrphan("lost")
+	f.others[f.createOrphan("theirs")] = true
 	f.sweep(3)
-	f.wantCensus(2, 2)
+	f.wantInCloud(2, 2)
 	for range 2 { // the instance and its disk
 		if told := <-f.recorder.Events; !strings.Contains(told, "OrphanOfAnotherManagementCluster") || !strings.Contains(told, `machine "theirs"`) {
 			t.Errorf("told %q", told)
@@ -277,8 +327,8 @@ func TestOneForeignInstanceProtectsTheWholeCluster(t *testing.T) {
 	}
 }
 
-// TestCollectsNothing breaks each precondition in turn.
-func TestCollectsNothing(t *testing.T) {
+// TestDeletesNothing breaks each precondition in turn.
+func TestDeletesNothing(t *testing.T) {
 	t.Parallel()
 	dry := usual
 	dry.DryRun = true
@@ -325,9 +375,9 @@ func TestCollectsNothing(t *testing.T) {
 			f.hidden = true
 			f.refer("lost", "home")
 		}, false},
-		"while the heartbeat was not read": {usual, func(f *fixture) { f.amnesia = true }, true},
+		"while the heartbeat was not read": {usual, func(f *fixture) { f.heartbeatUnknown = true }, true},
 		"when the tags lack something": {usual, func(f *fixture) {
-			f.cloud.Untag(f.cloud.Census().Instances[f.lost("lost")].ProviderID, driver.TagCluster)
+			f.cloud.Untag(f.cloud.Snapshot().Instances[f.lost("lost")].ProviderID, driver.TagCluster)
 		}, false},
 		"when the Cluster is gone": {usual, func(f *fixture) {
 			if err := cluster.Client.Delete(f.Context(), f.home); err != nil {
@@ -357,7 +407,7 @@ func TestCollectsNothing(t *testing.T) {
 			}
 		}, false},
 		"when the Cluster is labelled for no provider": {usual, func(f *fixture) { f.WatchFilter = "ours" }, false},
-		"while the fleets cannot be read":              {usual, func(f *fixture) { f.blind = true }, true},
+		"while the fleets cannot be read":              {usual, func(f *fixture) { f.liveFails = true }, true},
 		"when the Cluster was replaced by one of the same name": {usual, func(f *fixture) {
 			if err := cluster.Client.Delete(f.Context(), f.home); err != nil {
 				f.Fatal(err)
@@ -388,8 +438,8 @@ func TestCollectsNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newAttic(t, test.options)
-			f.leave("lost")
+			f := newFixture(t, test.options)
+			f.createOrphan("lost")
 			test.given(f)
 			for range 3 {
 				f.now = f.now.Add(21 * time.Minute)
@@ -397,7 +447,7 @@ func TestCollectsNothing(t *testing.T) {
 					t.Errorf("got %v, want failure %t", err, test.fails)
 				}
 			}
-			f.wantCensus(1, 1)
+			f.wantInCloud(1, 1)
 			for len(f.recorder.Events) > 0 {
 				if told := <-f.recorder.Events; strings.Contains(told, "OrphanDeleted") {
 					t.Errorf("told %q", told)
@@ -440,34 +490,34 @@ func (f *fixture) fleet(object client.Object, label, word string) {
 	}
 }
 
-// TestAFleetThatThawedIsNoHindrance has fleets that are not frozen, one of them by the operator's word.
-func TestAFleetThatThawedIsNoHindrance(t *testing.T) {
+// TestUnfrozenOwner has fleets that are not frozen, one of them by the operator's word.
+func TestUnfrozenOwner(t *testing.T) {
 	t.Parallel()
-	f := newAttic(t, usual)
-	f.leave("lost")
+	f := newFixture(t, usual)
+	f.createOrphan("lost")
 	f.fleet(&clusterv1.MachineDeployment{}, "", "")
 	f.fleet(&clusterv1.MachineDeployment{}, policyv1.FrozenLabel, "false")
 	f.sweep(2)
-	f.wantCensus(0, 0)
+	f.wantInCloud(0, 0)
 }
 
-// TestReadsNoFleetsWhileAllIsWell counts the live lists of a sweep that finds no orphan.
-func TestReadsNoFleetsWhileAllIsWell(t *testing.T) {
+// TestReadsNoOwnersWithoutAnOrphan counts the live lists of a sweep that finds no orphan.
+func TestReadsNoOwnersWithoutAnOrphan(t *testing.T) {
 	t.Parallel()
-	f := newAttic(t, usual)
-	f.own("kept")
-	f.blind = true // a live list would fail
+	f := newFixture(t, usual)
+	f.createOwned("kept")
+	f.liveFails = true // a live list would fail
 	f.sweep(3)
-	f.wantCensus(1, 1)
+	f.wantInCloud(1, 1)
 }
 
-// TestOneOrphanThatStaysHoldsUpNoOther has the cloud refuse to delete the oldest orphan.
-func TestOneOrphanThatStaysHoldsUpNoOther(t *testing.T) {
+// TestOrphanThatCannotBeDeletedDelaysNoOther has the cloud refuse to delete the oldest orphan.
+func TestOrphanThatCannotBeDeletedDelaysNoOther(t *testing.T) {
 	t.Parallel()
-	f := newAttic(t, usual)
-	stays := f.leave("stays")
+	f := newFixture(t, usual)
+	stays := f.createOrphan("stays")
 	f.now = f.now.Add(time.Minute)
-	f.leave("goes")
+	f.createOrphan("goes")
 	f.fault = func(call fake.Call) fake.Fault {
 		if call.Operation == "delete" && call.Identity.UID == stays {
 			return fake.Fault{Err: errors.New("internal error")}
@@ -479,43 +529,43 @@ func TestOneOrphanThatStaysHoldsUpNoOther(t *testing.T) {
 	if err := f.Sweep(t.Context()); err == nil {
 		t.Error("the failure was swallowed")
 	}
-	f.wantCensus(1, 1)
-	if _, left := f.cloud.Census().Instances[stays]; !left {
+	f.wantInCloud(1, 1)
+	if _, left := f.cloud.Snapshot().Instances[stays]; !left {
 		t.Error("the wrong one is gone")
 	}
 }
 
-// TestOneAccountThatFailsHoldsUpNoOther has a second account whose list never completes.
-func TestOneAccountThatFailsHoldsUpNoOther(t *testing.T) {
+// TestAccountThatFailsDelaysNoOther has a second account whose list never completes.
+func TestAccountThatFailsDelaysNoOther(t *testing.T) {
 	t.Parallel()
-	f := newAttic(t, usual)
+	f := newFixture(t, usual)
 	f.elsewhere = fake.New(fake.Options{Faults: func(fake.Call) fake.Fault { return fake.Fault{Err: errors.New("gateway timeout")} }})
 	if _, err := f.Accounts.Driver(t.Context(), &infrav1.SimMachine{Spec: infrav1.SimMachineSpec{Zone: f.elsewhereZone()}}); err != nil {
 		t.Fatal(err)
 	}
-	f.leave("lost")
+	f.createOrphan("lost")
 	for range 2 {
 		f.now = f.now.Add(21 * time.Minute)
 		if err := f.Sweep(t.Context()); err == nil {
 			t.Error("the failure was swallowed")
 		}
 	}
-	f.wantCensus(0, 0)
+	f.wantInCloud(0, 0)
 }
 
-func TestCollectsNoMoreThanTheCap(t *testing.T) {
+func TestDeletesUpToTheCap(t *testing.T) {
 	t.Parallel()
 	options := usual
 	options.Cap = 2
-	f := newAttic(t, options)
+	f := newFixture(t, options)
 	for n := range 3 {
-		f.leave(fmt.Sprint("lost-", n))
+		f.createOrphan(fmt.Sprint("lost-", n))
 	}
 	f.sweep(2)
 	// An instance takes its disk with it, and both were counted, so one instance is all that fits.
-	if left := len(f.cloud.Census().Instances); left < 1 {
+	if left := len(f.cloud.Snapshot().Instances); left < 1 {
 		t.Errorf("%d instances are left, want at least 1", left)
 	}
 	f.sweep(5)
-	f.wantCensus(0, 0)
+	f.wantInCloud(0, 0)
 }

@@ -11,49 +11,67 @@ import (
 	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"drover.io/infra-providers/driver"
 )
 
-// notice is one event to tell.
-type notice struct{ reason, action, note string }
+// event is a line of the log and an event of a Cluster about one thing.
+type event struct{ log, reason, action, note string }
 
-func (c *Collector[M, C]) notify(cluster *clusterv1.Cluster, n notice) {
-	c.Events.Eventf(cluster, nil, corev1.EventTypeWarning, n.reason, n.action, "%s", n.note)
+// record logs what happened to a thing, and creates the event of its Cluster.
+func (c *Collector[M, C]) record(ctx context.Context, cluster *clusterv1.Cluster, thing Found, e event) {
+	values := []any{"Cluster", klog.KObj(cluster), c.machineKind(), klog.KRef(thing.Identity.Owner.Namespace, thing.Identity.Name)}
+	if thing.Kind == instance {
+		values = append(values, "providerID", thing.Identity.ProviderID)
+	} else {
+		values = append(values, "resource", thing.Kind+"/"+thing.ID)
+	}
+	ctrl.LoggerFrom(ctx).Info(e.log, append(values, "reason", e.reason)...)
+	c.Events.Eventf(cluster, nil, corev1.EventTypeWarning, e.reason, e.action, "%s", e.note)
 }
 
-// noticeOf tells what was found for the first time.
-func (c *Collector[M, C]) noticeOf(thing Judged) notice {
+// machineKind is the kind of the cloud's machines, as the key of the log.
+func (c *Collector[M, C]) machineKind() string {
+	kind, err := apiutil.GVKForObject(c.Cloud.NewMachine(), c.Client.Scheme())
+	if err != nil {
+		return "Machine"
+	}
+	return kind.Kind
+}
+
+// foundEvent is for a thing that is found for the first time.
+func (c *Collector[M, C]) foundEvent(thing Judged) event {
 	switch thing.Verdict {
 	case Foreign:
-		return elsewhere(thing.Found)
+		return foundElsewhere(thing.Found)
 	case Extra:
-		return extra(thing.Found)
+		return foundExtra(thing.Found)
 	}
-	return suspected(thing.Found, c.Options)
+	return foundOrphan(thing.Found, c.Options)
 }
 
-func elsewhere(thing Found) notice {
-	return notice{"OrphanOfAnotherManagementCluster", "Sweep", fmt.Sprintf(
+func foundElsewhere(thing Found) event {
+	return event{"found orphan of another management cluster", "OrphanOfAnotherManagementCluster", "Sweep", fmt.Sprintf(
 		"%s %q of machine %q was created while no provider of this management cluster was running: this management cluster, or another that knows this Cluster, was restored from a snapshot; nothing of the Cluster is collected as an orphan",
 		thing.Kind, thing.ID, thing.Identity.Name)}
 }
 
-func suspected(thing Found, options Options) notice {
+func foundOrphan(thing Found, options Options) event {
 	next := fmt.Sprintf("it is deleted if that is still so in %s; pause the Cluster to prevent this", options.Grace)
 	if options.DryRun {
 		next = "nothing is deleted in dry-run mode"
 	}
-	return notice{"OrphanFound", "Sweep", fmt.Sprintf("%s %q of machine %q has no owner: %s", thing.Kind, thing.ID, thing.Identity.Name, next)}
+	return event{"found orphan", "OrphanFound", "Sweep", fmt.Sprintf("%s %q of machine %q has no owner: %s", thing.Kind, thing.ID, thing.Identity.Name, next)}
 }
 
-func extra(thing Found) notice {
-	return notice{"ExtraInstance", "Sweep", fmt.Sprintf(
+func foundExtra(thing Found) event {
+	return event{"found extra instance", "ExtraInstance", "Sweep", fmt.Sprintf(
 		"%s %q carries the tags of machine %q, whose instance is another: it is not deleted by itself; delete it in the cloud, or take the tags off it if it is to stay",
 		thing.Kind, thing.ID, thing.Identity.Name)}
 }
 
-// reportMissing logs once what belongs to Clusters that are not here. There is no object for an event.
+// reportMissing logs once what belongs to Clusters that do not exist here. There is no object for an event.
 func (c *Collector[M, C]) reportMissing(ctx context.Context, judged []Judged) {
 	missing, things := map[driver.Owner]bool{}, map[driver.Owner][]string{}
 	for _, thing := range judged {
@@ -64,13 +82,13 @@ func (c *Collector[M, C]) reportMissing(ctx context.Context, judged []Judged) {
 	}
 	for owner, found := range things {
 		if !c.missing[owner] {
-			ctrl.LoggerFrom(ctx).Info("found what belongs to a Cluster that is not in this management cluster, and left it alone",
-				"cloud", c.Cloud.Name, "cluster", klog.KRef(owner.Namespace, owner.Name), "clusterUID", owner.UID, "found", found)
+			ctrl.LoggerFrom(ctx).Info("found instances of a Cluster that does not exist in this management cluster",
+				"Cluster", klog.KRef(owner.Namespace, owner.Name), "clusterUID", owner.UID, "count", len(found), "resources", found)
 		}
 	}
 	c.missing = missing
 }
 
-func collected(thing Found) notice {
-	return notice{"OrphanDeleted", "Collect", fmt.Sprintf("deleted %s %q, which machine %q left behind", thing.Kind, thing.ID, thing.Identity.Name)}
+func deletedOrphan(thing Found) event {
+	return event{"deleted orphan", "OrphanDeleted", "Collect", fmt.Sprintf("deleted %s %q, which machine %q left behind", thing.Kind, thing.ID, thing.Identity.Name)}
 }

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -21,20 +22,20 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// coreSilence is how long machine-controller may leave its Lease alone and count as running.
-const coreSilence = 2 * time.Minute
+// coreTimeout is how long machine-controller counts as running after it renewed its Lease.
+const coreTimeout = 2 * time.Minute
 
-// standings tells of the Clusters known whose they are and which nothing may be collected in: those that are paused,
-// those whose API server is known to be silent, those that another management cluster acts on, all while
-// machine-controller does not run, and those with a fleet that is frozen. More Machines than anybody asked for may be
-// the work of a cache that is wrong, and then so may be the belief that nobody owns an instance. Only Clusters in which
-// something has no owner are looked at closely, so nothing is read while all is well.
+// standings returns which Clusters are another provider's, and in which nothing may be deleted: those that are paused,
+// those whose API server does not answer, those that another management cluster acts on, all while machine-controller does
+// not run, and those with a MachineDeployment or MachineSet that is frozen. More Machines than were asked for may be
+// the effect of a stale cache, and so may be an instance without an owner. Leases and freezes are read only for Clusters in
+// which something has no owner.
 func (c *Collector[M, C]) standings(ctx context.Context, in Input, clusters map[driver.Owner]*clusterv1.Cluster) (map[driver.Owner]Standing, error) {
 	standings := map[driver.Owner]Standing{}
 	for owner, cluster := range clusters {
 		standings[owner] = Standing{
 			Foreign: !c.WatchFilter.Matches(cluster),
-			Frozen:  paused(cluster) || silent(cluster) || claimedElsewhere(cluster),
+			Frozen:  paused(cluster) || isUnreachable(cluster) || claimedElsewhere(cluster),
 		}
 	}
 	for _, thing := range in.Found {
@@ -43,14 +44,14 @@ func (c *Collector[M, C]) standings(ctx context.Context, in Input, clusters map[
 			standings[thing.Identity.Owner] = standing
 		}
 	}
-	looked := map[driver.Owner]bool{}
+	checked := map[driver.Owner]bool{}
 	for _, thing := range in.Found {
 		owner := thing.Identity.Owner
 		standing, known := standings[owner]
-		if !known || standing.Foreign || standing.Frozen || looked[owner] || in.wants(thing) {
+		if !known || standing.Foreign || standing.Frozen || checked[owner] || in.wants(thing) {
 			continue
 		}
-		looked[owner] = true
+		checked[owner] = true
 		var err error
 		if standing.Frozen, err = c.frozenNow(ctx, clusters[owner]); err != nil {
 			return nil, err
@@ -60,7 +61,7 @@ func (c *Collector[M, C]) standings(ctx context.Context, in Input, clusters map[
 	return standings, nil
 }
 
-// frozenNow looks closely at one Cluster.
+// frozenNow reads whether nothing may be deleted in one Cluster.
 func (c *Collector[M, C]) frozenNow(ctx context.Context, cluster *clusterv1.Cluster) (bool, error) {
 	if stopped, err := c.stopped(ctx); stopped || err != nil {
 		return stopped, err
@@ -68,9 +69,8 @@ func (c *Collector[M, C]) frozenNow(ctx context.Context, cluster *clusterv1.Clus
 	return c.frozenOwner(ctx, cluster)
 }
 
-// stopped reports whether machine-controller is known not to run, so that what it wrote into conditions may no longer
-// be so. Where its Lease is not to be seen, because it is elsewhere or another controller is used, conditions are all
-// there is.
+// stopped reports whether machine-controller is known not to run, so that the conditions that it wrote may be out of date.
+// Where its Lease cannot be read, because it is elsewhere or another controller is used, the conditions alone count.
 func (c *Collector[M, C]) stopped(ctx context.Context) (bool, error) {
 	lease := &coordinationv1.Lease{}
 	err := c.Live.Get(ctx, c.Core, lease)
@@ -80,24 +80,24 @@ func (c *Collector[M, C]) stopped(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("reading Lease %q: %w", c.Core, err)
 	}
-	if lease.Spec.RenewTime != nil && c.Clock.Now().Sub(lease.Spec.RenewTime.Time) < coreSilence {
+	if lease.Spec.RenewTime != nil && c.Clock.Now().Sub(lease.Spec.RenewTime.Time) < coreTimeout {
 		return false, nil
 	}
-	ctrl.LoggerFrom(ctx).V(1).Info("collecting nothing: machine-controller does not run", "lease", c.Core)
+	ctrl.LoggerFrom(ctx).V(1).Info("deleting no orphans: machine-controller does not run", "Lease", klog.KRef(c.Core.Namespace, c.Core.Name))
 	return true, nil
 }
 
-// frozenFleet reports whether a MachineDeployment or MachineSet of a Cluster is frozen, read without a cache.
+// frozenOwner reports whether a MachineDeployment or MachineSet of a Cluster is frozen, read without a cache.
 func (c *Collector[M, C]) frozenOwner(ctx context.Context, cluster *clusterv1.Cluster) (bool, error) {
 	for _, kind := range []string{"MachineDeploymentList", "MachineSetList"} {
-		fleets := &metav1.PartialObjectMetadataList{}
-		fleets.SetGroupVersionKind(clusterv1.GroupVersion.WithKind(kind))
+		owners := &metav1.PartialObjectMetadataList{}
+		owners.SetGroupVersionKind(clusterv1.GroupVersion.WithKind(kind))
 		inCluster := client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name}
-		if err := c.Live.List(ctx, fleets, client.InNamespace(cluster.Namespace), inCluster); err != nil {
-			return false, fmt.Errorf("listing the fleets of cluster %q: %w", cluster.Name, err)
+		if err := c.Live.List(ctx, owners, client.InNamespace(cluster.Namespace), inCluster); err != nil {
+			return false, fmt.Errorf("listing the MachineDeployments and MachineSets of cluster %q: %w", cluster.Name, err)
 		}
-		for _, fleet := range fleets.Items {
-			if isFrozen(fleet) {
+		for _, owner := range owners.Items {
+			if isFrozen(owner) {
 				return true, nil
 			}
 		}
@@ -105,23 +105,23 @@ func (c *Collector[M, C]) frozenOwner(ctx context.Context, cluster *clusterv1.Cl
 	return false, nil
 }
 
-// isFrozen reports whether a fleet is frozen: by its annotation, whose value freezes unless it is "false", and
+// isFrozen reports whether a MachineDeployment or MachineSet is frozen: by its annotation, whose value freezes unless it is "false", and
 // without one by the label that records an overshoot.
-func isFrozen(fleet metav1.PartialObjectMetadata) bool {
-	order := policyv1.FreezeOrderOf(fleet.Annotations)
-	_, labelled := fleet.Labels[policyv1.FrozenLabel]
+func isFrozen(owner metav1.PartialObjectMetadata) bool {
+	order := policyv1.FreezeOrderOf(owner.Annotations)
+	_, labelled := owner.Labels[policyv1.FrozenLabel]
 	return order.Freezes() || labelled && order != policyv1.FreezeOff
 }
 
-// silent reports whether a workload cluster that worked once is not known to answer: nothing is to be destroyed
-// in an outage.
-func silent(cluster *clusterv1.Cluster) bool {
+// isUnreachable reports whether a workload cluster that was initialized does not answer: nothing is deleted during an
+// outage.
+func isUnreachable(cluster *clusterv1.Cluster) bool {
 	return ptr.Deref(cluster.Status.Initialization.ControlPlaneInitialized, false) &&
 		!meta.IsStatusConditionTrue(cluster.Status.Conditions, clusterv1.ClusterRemoteConnectionProbeCondition)
 }
 
-// claimedElsewhere reports whether another management cluster acts on the workload cluster, or may do so: what it has
-// made is unknown here.
+// claimedElsewhere reports whether another management cluster acts on the workload cluster, or may do so: the machines
+// that it created are not known here.
 func claimedElsewhere(cluster *clusterv1.Cluster) bool {
 	claimed := meta.FindStatusCondition(cluster.Status.Conditions, policyv1.ManagementClaimedCondition)
 	return claimed != nil && claimed.Status != metav1.ConditionTrue

@@ -13,9 +13,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"drover.io/runtime/expiring"
 )
 
 const (
@@ -26,13 +29,13 @@ const (
 	// memorySlack is how much longer the provider before this one may have run than its last heartbeat says, and
 	// how far the cloud's clock may be off.
 	memorySlack = 2 * heartbeat
-	// createdFor is how long a Memory keeps what this process has created.
-	createdFor = 24 * time.Hour
+	// createdTTL is how long a Memory keeps what this process has created.
+	createdTTL = 24 * time.Hour
 )
 
-// Memory is what this API server knows of the times at which a provider of this installation was running. What was
-// created in the cloud at any other time was created by somebody else, although it is tagged for a Cluster that we
-// know: this management cluster is a copy of another, restored from a snapshot, or the other is a copy of this one.
+// Memory has the times at which a provider of this installation was running, as far as this API server has them. What was
+// created in the cloud at any other time was created by another management cluster, although it has the tags of a Cluster
+// of this one: one of them is a copy of the other, restored from a snapshot.
 //
 // It is a Lease whose renewTime is a heartbeat. All exported fields are required.
 type Memory struct {
@@ -47,15 +50,15 @@ type Memory struct {
 	mu    sync.Mutex
 	known bool
 	until time.Time
-	// created are the UIDs that this process has asked for; order has them from the oldest on.
-	created map[types.UID]bool
-	order   []creation
+
+	setUp sync.Once
+	// created are the UIDs of the instances that this process has created, or tried to.
+	created *expiring.Map[types.UID, struct{}]
 }
 
-// creation is when this process has asked for something.
-type creation struct {
-	uid types.UID
-	at  time.Time
+func (m *Memory) creations() *expiring.Map[types.UID, struct{}] {
+	m.setUp.Do(func() { m.created = &expiring.Map[types.UID, struct{}]{Clock: m.Clock, TTL: createdTTL} })
+	return m.created
 }
 
 // Start reads when the provider before this one was last running, and renews the heartbeat until ctx is done. The
@@ -64,7 +67,7 @@ func (m *Memory) Start(ctx context.Context) error {
 	for {
 		pause := heartbeat
 		if err := m.Renew(ctx); err != nil && ctx.Err() == nil {
-			ctrl.LoggerFrom(ctx).Error(err, "renewing the provider's heartbeat", "lease", m.Key)
+			ctrl.LoggerFrom(ctx).Error(err, "renewing the provider's heartbeat", "Lease", klog.KRef(m.Key.Namespace, m.Key.Name))
 			pause = heartbeatTimeout
 		}
 		timer := m.Clock.NewTimer(pause)
@@ -77,7 +80,7 @@ func (m *Memory) Start(ctx context.Context) error {
 	}
 }
 
-// Renew writes one heartbeat. The first call takes over what the last provider left.
+// Renew writes one heartbeat. The first call reads the one of the provider before.
 func (m *Memory) Renew(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, heartbeatTimeout)
 	defer cancel()
@@ -110,24 +113,8 @@ func (m *Memory) Renew(ctx context.Context) error {
 	return nil
 }
 
-// Created notes that this process asks the cloud for what the UID identifies.
-func (m *Memory) Created(uid types.UID) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := m.Clock.Now()
-	for len(m.order) > 0 && now.Sub(m.order[0].at) >= createdFor {
-		delete(m.created, m.order[0].uid)
-		m.order = m.order[1:]
-	}
-	if m.created[uid] {
-		return
-	}
-	if m.created == nil {
-		m.created = map[types.UID]bool{}
-	}
-	m.created[uid] = true
-	m.order = append(m.order, creation{uid, now})
-}
+// Created records that this process creates the instance of a UID.
+func (m *Memory) Created(uid types.UID) { m.creations().Set(uid, struct{}{}) }
 
 // Known reports whether it was read when the provider before this one was running.
 func (m *Memory) Known() bool {
@@ -138,10 +125,10 @@ func (m *Memory) Known() bool {
 
 // Ours reports whether something in the cloud may have been created by a provider of this installation.
 func (m *Memory) Ours(uid types.UID, created time.Time) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.created[uid] {
+	if m.creations().Has(uid) {
 		return true
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	return m.known && !created.IsZero() && !created.After(m.until.Add(memorySlack))
 }

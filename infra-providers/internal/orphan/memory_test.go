@@ -4,7 +4,7 @@
 package orphan
 
 import (
-	"strings"
+	"fmt"
 	"testing"
 	"time"
 
@@ -69,23 +69,25 @@ func TestMemory(t *testing.T) {
 	clock.SetTime(noon.Add(3 * time.Hour))
 	renew(second)
 	if second.Ours("x", noon.Add(30*time.Minute)) {
-		t.Error("a heartbeat of its own made it remember more")
+		t.Error("a heartbeat of its own changed the time before it")
 	}
 }
 
-func TestMemoryOfCreationsHasAnEnd(t *testing.T) {
+func TestCreationsExpire(t *testing.T) {
 	t.Parallel()
 	clock := clocktesting.NewFakeClock(time.Unix(1_000_000, 0))
 	m := &Memory{Clock: clock}
-	for range 1000 {
-		m.Created(types.UID(strings.Repeat("x", 1+len(m.order))))
+	for n := range 1000 {
+		m.Created(types.UID(fmt.Sprint("uid-", n)))
 		m.Created("again")
-		clock.Step(createdFor / 100)
+		clock.Step(createdTTL / 100)
 	}
-	if len(m.created) != len(m.order) || len(m.order) > 202 {
-		t.Errorf("%d creations are remembered, %d in order", len(m.created), len(m.order))
+	if got := m.creations().Len(); got > 102 {
+		t.Errorf("%d creations are kept, want those of the last %s", got, createdTTL)
 	}
-	if !m.Ours("again", time.Time{}) {
-		t.Error("the latest is forgotten")
+	for uid, want := range map[types.UID]bool{"again": true, "uid-999": true, "uid-901": true, "uid-899": false} {
+		if got := m.Ours(uid, time.Time{}); got != want {
+			t.Errorf("%s: got ours %t, want %t", uid, got, want)
+		}
 	}
 }

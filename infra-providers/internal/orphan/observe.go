@@ -18,17 +18,16 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// connect asks for the accounts of all machines and templates, so that each is swept whoever else asked for it since
-// the start, and none is forgotten while something names it. That an account cannot be used is shown by the conditions
-// of what names it.
+// connect connects the accounts of all machines and templates, so that each is swept, and none is removed as idle while an
+// object names it. The conditions of these objects show that an account cannot be used.
 func (c *Collector[M, C]) connect(ctx context.Context) error {
-	asked, holders := map[accountKey]bool{}, map[string][]M{}
+	connected, holders := map[accountKey]bool{}, map[string][]M{}
 	add := func(machine M) {
 		key := accountKey{machine.GetNamespace(), c.Cloud.Account(machine), machine.GetProviderID() != ""}
-		if !c.WatchFilter.Matches(machine) || asked[key] {
+		if !c.WatchFilter.Matches(machine) || connected[key] {
 			return
 		}
-		asked[key] = true
+		connected[key] = true
 		holder := holderOf(machine.GetNamespace(), "")
 		holders[holder] = append(holders[holder], machine)
 	}
@@ -52,8 +51,8 @@ func (c *Collector[M, C]) connect(ctx context.Context) error {
 		unlisted = fmt.Errorf("listing templates: %w", unlisted)
 	}
 	return errors.Join(unlisted, concurrently(ctx, holders, func(ctx context.Context, machine M) error {
-		if _, err := c.Accounts.Driver(ctx, machine); err != nil && !shown(err) {
-			return fmt.Errorf("asking for the account of %q: %w", client.ObjectKeyFromObject(machine), err)
+		if _, err := c.Accounts.Driver(ctx, machine); err != nil && !isShown(err) {
+			return fmt.Errorf("connecting the account of %q: %w", client.ObjectKeyFromObject(machine), err)
 		}
 		return nil
 	}))
@@ -67,8 +66,8 @@ type accountKey struct {
 	hasInstance bool
 }
 
-// shown reports whether an error is one that a machine or template shows in its conditions, or one that passes.
-func shown(err error) bool {
+// isShown reports whether an error is one that a machine or template shows in its conditions, or one that passes.
+func isShown(err error) bool {
 	return driver.IsUnauthorized(err) || driver.IsInvalidConfiguration(err) || driver.IsAccountMismatch(err) ||
 		driver.IsBusy(err) || driver.IsRateLimited(err)
 }
@@ -91,12 +90,12 @@ func (c *Collector[M, C]) newTemplateList() (client.ObjectList, error) {
 	kind.Kind += "List"
 	list, err := c.Client.Scheme().New(kind)
 	if err != nil {
-		return nil, fmt.Errorf("making a list of templates: %w", err)
+		return nil, fmt.Errorf("creating a list of templates: %w", err)
 	}
 	return list.(client.ObjectList), nil
 }
 
-// clusters returns all Clusters, by what the tags of their instances are.
+// clusters returns all Clusters, by the owner in the tags of their instances.
 func (c *Collector[M, C]) clusters(ctx context.Context) (map[driver.Owner]*clusterv1.Cluster, error) {
 	list := &clusterv1.ClusterList{}
 	if err := c.Client.List(ctx, list); err != nil {

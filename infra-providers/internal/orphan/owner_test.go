@@ -44,15 +44,15 @@ func (f *fixture) refer(name, cluster string) {
 	f.create(&clusterv1.Machine{
 		ObjectMeta: metav1.ObjectMeta{Namespace: f.home.Namespace, Name: name + "-of-" + cluster},
 		Spec: clusterv1.MachineSpec{
-			ClusterName: cluster, ProviderID: f.cloud.Census().Instances[f.lost(name)].ProviderID,
+			ClusterName: cluster, ProviderID: f.cloud.Snapshot().Instances[f.lost(name)].ProviderID,
 			Bootstrap:         clusterv1.Bootstrap{DataSecretName: ptr.To("data")},
 			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "SimMachine", Name: name},
 		},
 	})
 }
 
-// TestSweepsTheAccountsThatSomethingNames has accounts that nobody asked for since the start.
-func TestSweepsTheAccountsThatSomethingNames(t *testing.T) {
+// TestSweepsTheAccountsOfMachinesAndTemplates has accounts that nobody asked for since the start.
+func TestSweepsTheAccountsOfMachinesAndTemplates(t *testing.T) {
 	t.Parallel()
 	for name, naming := range map[string]func(f *fixture) client.Object{
 		"a machine": func(f *fixture) client.Object {
@@ -66,7 +66,7 @@ func TestSweepsTheAccountsThatSomethingNames(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newAttic(t, usual)
+			f := newFixture(t, usual)
 			f.elsewhere = fake.New(fake.Options{Now: func() time.Time { return f.now }})
 			object := naming(f)
 			object.SetNamespace(f.home.Namespace)
@@ -77,18 +77,18 @@ func TestSweepsTheAccountsThatSomethingNames(t *testing.T) {
 				t.Fatal(err)
 			}
 			f.sweep(2)
-			if left := f.elsewhere.Census().Instances; len(left) > 0 {
+			if left := f.elsewhere.Snapshot().Instances; len(left) > 0 {
 				t.Errorf("the other account has %v", left)
 			}
 		})
 	}
 }
 
-// TestTheFirstSweepComesSoon after the start, and not after a whole period.
-func TestTheFirstSweepComesSoon(t *testing.T) {
+// TestFirstSweep after the start, and not after a whole period.
+func TestFirstSweep(t *testing.T) {
 	t.Parallel()
-	f := newAttic(t, usual)
-	f.leave("lost")
+	f := newFixture(t, usual)
+	f.createOrphan("lost")
 	f.now = f.now.Add(24 * time.Hour)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
@@ -96,7 +96,7 @@ func TestTheFirstSweepComesSoon(t *testing.T) {
 	for !f.timers.HasWaiters() {
 		runtime.Gosched()
 	}
-	f.timers.Step(soon)
+	f.timers.Step(firstSweep)
 	if told := <-f.recorder.Events; !strings.Contains(told, "OrphanFound") {
 		t.Errorf("told %q", told)
 	}
@@ -104,35 +104,35 @@ func TestTheFirstSweepComesSoon(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	f.wantCensus(1, 1)
+	f.wantInCloud(1, 1)
 }
 
-// TestTheFirstSweepOnlyReports whatever the age of what it finds.
-func TestTheFirstSweepOnlyReports(t *testing.T) {
+// TestFirstSweepOnlyReports whatever the age of what it finds.
+func TestFirstSweepOnlyReports(t *testing.T) {
 	t.Parallel()
-	f := newAttic(t, Options{Period: time.Hour, Grace: time.Second, Cap: 5})
-	f.leave("lost")
+	f := newFixture(t, Options{Period: time.Hour, Grace: time.Second, Cap: 5})
+	f.createOrphan("lost")
 	f.now = f.now.Add(24 * time.Hour)
 	if err := f.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	f.wantCensus(1, 1)
+	f.wantInCloud(1, 1)
 	if told := <-f.recorder.Events; !strings.Contains(told, "OrphanFound") {
 		t.Errorf("told %q", told)
 	}
 }
 
-// TestAClaimElsewhereKeepsNothing: what somebody writes into an object of another namespace, or under another name, or
+// TestClaimOfAnotherObject: what somebody writes into an object of another namespace, or under another name, or
 // of another Cluster, does not make an orphan wanted.
-func TestAClaimElsewhereKeepsNothing(t *testing.T) {
+func TestClaimOfAnotherObject(t *testing.T) {
 	t.Parallel()
-	f := newAttic(t, usual)
-	uid := f.leave("lost")
+	f := newFixture(t, usual)
+	uid := f.createOrphan("lost")
 	forged := func(namespace, name string) *infrav1.SimMachine {
 		machine := &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: name, Annotations: map[string]string{infrav1.IdentityAnnotation: string(uid)},
 		}}
-		machine.Spec.ProviderID = f.cloud.Census().Instances[uid].ProviderID
+		machine.Spec.ProviderID = f.cloud.Snapshot().Instances[uid].ProviderID
 		return machine
 	}
 	other, err := cluster.Namespace(t.Context(), "evil")
@@ -143,19 +143,19 @@ func TestAClaimElsewhereKeepsNothing(t *testing.T) {
 	f.create(forged(f.home.Namespace, "not-lost"))
 	f.refer("lost", "away")
 	f.sweep(2)
-	f.wantCensus(0, 0)
+	f.wantInCloud(0, 0)
 }
 
-// TestReportsASecondInstance of a machine, and deletes neither.
-func TestReportsASecondInstance(t *testing.T) {
+// TestReportsAnExtraInstance of a machine, and deletes neither.
+func TestReportsAnExtraInstance(t *testing.T) {
 	t.Parallel()
-	f := newAttic(t, usual)
-	uid := f.own("kept")
+	f := newFixture(t, usual)
+	uid := f.createOwned("kept")
 	machine := &infrav1.SimMachine{}
 	if err := cluster.Client.Get(t.Context(), client.ObjectKey{Namespace: f.home.Namespace, Name: "kept"}, machine); err != nil {
 		t.Fatal(err)
 	}
-	machine.Spec.ProviderID = f.cloud.Census().Instances[uid].ProviderID
+	machine.Spec.ProviderID = f.cloud.Snapshot().Instances[uid].ProviderID
 	if err := cluster.Client.Update(t.Context(), machine); err != nil {
 		t.Fatal(err)
 	}
@@ -178,11 +178,11 @@ func (f *fixture) owner() driver.Owner {
 	return driver.Owner{UID: f.home.UID, Namespace: f.home.Namespace, Name: "home"}
 }
 
-// TestCollectsWhileTheCoreRuns and the workload cluster is known to answer.
-func TestCollectsWhileTheCoreRuns(t *testing.T) {
+// TestDeletesOnlyWhileMachineControllerRuns and the workload cluster is known to answer.
+func TestDeletesOnlyWhileMachineControllerRuns(t *testing.T) {
 	t.Parallel()
-	f := newAttic(t, usual)
-	f.leave("lost")
+	f := newFixture(t, usual)
+	f.createOrphan("lost")
 	f.home.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
 	f.home.Status.Conditions = []metav1.Condition{{
 		Type: clusterv1.ClusterRemoteConnectionProbeCondition, Status: metav1.ConditionTrue,
@@ -193,14 +193,14 @@ func TestCollectsWhileTheCoreRuns(t *testing.T) {
 	}
 	f.elect(42 * time.Minute)
 	f.sweep(2)
-	f.wantCensus(0, 0)
+	f.wantInCloud(0, 0)
 }
 
-// TestWhatAMachineOwnedIsOurs however long ago it was created: the memory of creations has an end.
-func TestWhatAMachineOwnedIsOurs(t *testing.T) {
+// TestInstanceThatAMachineOwnedIsOurs however long ago it was created: the memory of creations has an end.
+func TestInstanceThatAMachineOwnedIsOurs(t *testing.T) {
 	t.Parallel()
-	f := newAttic(t, usual)
-	uid := f.own("lost")
+	f := newFixture(t, usual)
+	uid := f.createOwned("lost")
 	f.others[uid] = true
 	f.sweep(1)
 	f.fault = func(call fake.Call) fake.Fault {
@@ -218,16 +218,16 @@ func TestWhatAMachineOwnedIsOurs(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.sweep(2)
-	f.wantCensus(0, 0)
+	f.wantInCloud(0, 0)
 }
 
-// TestAnotherProvidersClusterGetsNoEvent and is judged by nobody but that provider.
-func TestAnotherProvidersClusterGetsNoEvent(t *testing.T) {
+// TestNoEventForAClusterOfAnotherProvider and is judged by nobody but that provider.
+func TestNoEventForAClusterOfAnotherProvider(t *testing.T) {
 	t.Parallel()
-	f := newAttic(t, usual)
+	f := newFixture(t, usual)
 	f.WatchFilter = "ours"
-	f.leave("lost")
-	f.others[f.leave("theirs")] = true
+	f.createOrphan("lost")
+	f.others[f.createOrphan("theirs")] = true
 	f.sweep(2)
 	if len(f.recorder.Events) > 0 {
 		t.Errorf("told %q", <-f.recorder.Events)
@@ -238,11 +238,11 @@ func TestAnotherProvidersClusterGetsNoEvent(t *testing.T) {
 	}
 }
 
-// TestAMissingClusterIsReportedOnce with all that is found of it.
-func TestAMissingClusterIsReportedOnce(t *testing.T) {
+// TestMissingClusterIsReportedOnce with all that is found of it.
+func TestMissingClusterIsReportedOnce(t *testing.T) {
 	t.Parallel()
-	f := newAttic(t, usual)
-	f.leave("lost")
+	f := newFixture(t, usual)
+	f.createOrphan("lost")
 	if err := cluster.Client.Delete(t.Context(), f.home); err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +254,7 @@ func TestAMissingClusterIsReportedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f.wantCensus(1, 1)
+	f.wantInCloud(1, 1)
 	if len(lines) != 1 || !strings.Contains(lines[0], string(f.home.UID)) || !strings.Contains(lines[0], "instance/fake:///z/") {
 		t.Errorf("logged %q, want one line with the Cluster and what was found", lines)
 	}

@@ -100,8 +100,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestAClusterOfANamespaceThatIsNotWatchedIsNotMissing where a provider watches one namespace.
-func TestAClusterOfANamespaceThatIsNotWatchedIsNotMissing(t *testing.T) {
+// TestClusterOutsideTheWatchedNamespace where a provider watches one namespace.
+func TestClusterOutsideTheWatchedNamespace(t *testing.T) {
 	t.Parallel()
 	for namespace, want := range map[string]Verdict{"": ClusterMissing, "team": ClusterMissing, "other": Foreign} {
 		found := Found{Kind: instance, ID: "a", Identity: driver.Identity{
@@ -113,8 +113,8 @@ func TestAClusterOfANamespaceThatIsNotWatchedIsNotMissing(t *testing.T) {
 	}
 }
 
-// TestNamespacesTakeTurns: neither the older orphans of another namespace nor those that never go use up the cap.
-func TestNamespacesTakeTurns(t *testing.T) {
+// TestCapIsSharedByNamespaces: neither the older orphans of another namespace nor those that never go use up the cap.
+func TestCapIsSharedByNamespaces(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_000_000, 0)
 	in := Input{Now: now, Grace: time.Minute, Cap: 2, Clusters: map[driver.Owner]Standing{}, Suspects: map[string]time.Time{}, Tried: map[string]bool{}}

@@ -15,12 +15,12 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
-	"drover.io/infra-providers/internal/inframachine"
+	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/infra-providers/internal/testenv"
 )
 
-// TestHostsThatDoNotJoinSayWhy gives hosts bootstrap data and faults that keep them from joining.
-func TestHostsThatDoNotJoinSayWhy(t *testing.T) {
+// TestHostsThatDoNotJoin gives hosts bootstrap data and faults that keep them from joining.
+func TestHostsThatDoNotJoin(t *testing.T) {
 	t.Parallel()
 	home := given(t)
 	serve(t, home, t.TempDir(), cluster.Config)
@@ -44,20 +44,20 @@ func TestHostsThatDoNotJoinSayWhy(t *testing.T) {
 			g.Expect(err).NotTo(gomega.HaveOccurred())
 			g.Eventually(func(g gomega.Gomega) {
 				fetch(g, machine)
-				joined := meta.FindStatusCondition(machine.Status.Conditions, inframachine.HostJoinedCondition)
+				joined := meta.FindStatusCondition(machine.Status.Conditions, machinestatus.HostJoinedCondition)
 				g.Expect(joined).NotTo(gomega.BeNil())
-				g.Expect(joined.Reason).To(gomega.Equal(inframachine.HostFailedReason))
+				g.Expect(joined.Reason).To(gomega.Equal(machinestatus.HostFailedReason))
 				g.Expect(joined.Message).To(gomega.ContainSubstring(test.want))
 			}, patience).Should(gomega.Succeed())
-			g.Expect(reason(machine, clusterv1.ReadyCondition)).To(gomega.Equal(inframachine.InstanceRunningReason))
+			g.Expect(reason(machine, clusterv1.ReadyCondition)).To(gomega.Equal(machinestatus.InstanceRunningReason))
 			g.Expect(gone(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})).To(gomega.BeTrue())
 		})
 	}
 }
 
-// TestAHostThatDiesFallsSilent proves that the control plane itself finds the Node not ready, and that a restart of
+// TestFailedHost proves that the control plane itself finds the Node not ready, and that a restart of
 // the instance mends that.
-func TestAHostThatDiesFallsSilent(t *testing.T) {
+func TestFailedHost(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
 	home := given(t)
@@ -70,7 +70,7 @@ func TestAHostThatDiesFallsSilent(t *testing.T) {
 	g.Eventually(func() corev1.ConditionStatus { return ready(node) }, patience).Should(gomega.Equal(corev1.ConditionTrue))
 	g.Eventually(func(g gomega.Gomega) {
 		fetch(g, machine)
-		g.Expect(reason(machine, inframachine.HostJoinedCondition)).To(gomega.Equal(inframachine.HostFailedReason))
+		g.Expect(reason(machine, machinestatus.HostJoinedCondition)).To(gomega.Equal(machinestatus.HostFailedReason))
 	}, patience).Should(gomega.Succeed())
 	g.Eventually(func() corev1.ConditionStatus { return ready(node) }, patience).Should(gomega.Equal(corev1.ConditionUnknown))
 
@@ -80,7 +80,7 @@ func TestAHostThatDiesFallsSilent(t *testing.T) {
 	g.Expect(node.UID).To(gomega.Equal(before), "the Node is another one")
 	g.Eventually(func(g gomega.Gomega) {
 		fetch(g, machine)
-		g.Expect(reason(machine, inframachine.HostJoinedCondition)).To(gomega.Equal(inframachine.JoinedReason))
+		g.Expect(reason(machine, machinestatus.HostJoinedCondition)).To(gomega.Equal(machinestatus.JoinedReason))
 	}, patience).Should(gomega.Succeed())
 }
 
@@ -96,8 +96,8 @@ func ready(node *corev1.Node) corev1.ConditionStatus {
 	return ""
 }
 
-// TestTemplatesTellWhatAMachineOffers is what the autoscaler needs to scale up from zero.
-func TestTemplatesTellWhatAMachineOffers(t *testing.T) {
+// TestTemplateCapacity is what the autoscaler needs to scale up from zero.
+func TestTemplateCapacity(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
 	home := given(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-func TestBadFlagsAreNamed(t *testing.T) {
+func TestInvalidFlags(t *testing.T) {
 	t.Parallel()
 	if o, err := Parse("infra-test", nil, nil); err != nil || o.WorkerCount != 20 {
 		t.Fatalf("the defaults are refused: %v", err)
@@ -26,7 +26,7 @@ func TestBadFlagsAreNamed(t *testing.T) {
 	}
 }
 
-func TestAProvidersOwnFlagsAreRead(t *testing.T) {
+func TestFlagsOfOneProvider(t *testing.T) {
 	t.Parallel()
 	own := ""
 	if _, err := Parse("infra-test", []string{"--own=x"}, func(flags *pflag.FlagSet) { flags.StringVar(&own, "own", "", "") }); err != nil || own != "x" {

@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package provider turns one cloud into one running manager: the flags all providers share, the caches
-// they may have, and the generic reconcilers. It holds no behaviour of its own; the binaries under cmd
-// call it with their cloud.
+// Package provider runs the manager of one cloud: the flags that all providers share, the caches, and the generic
+// reconcilers. It has no behaviour of its own; the binaries under cmd call it with their cloud.
 package provider
 
 import (
@@ -54,7 +53,7 @@ func Register[M driver.Machine, C any](mgr ctrl.Manager, cloud driver.Cloud[M, C
 		Namespaces:     mgr.GetAPIReader(),
 		OwnCredentials: options.ownCredentials(),
 		Now:            time.Now,
-		Changed:        changes.Tell,
+		Changed:        changes.Notify,
 		Interval:       options.InventoryInterval,
 		Workers:        options.WorkerCount,
 	})
@@ -124,7 +123,7 @@ func Register[M driver.Machine, C any](mgr ctrl.Manager, cloud driver.Cloud[M, C
 // coreLease is the name of the Lease by which machine-controller is elected, in the provider's own namespace.
 const coreLease = "drover-machine-controller"
 
-// newMemory adds to the manager what remembers when a provider of this installation was running.
+// newMemory adds the Memory to the manager.
 func newMemory(mgr ctrl.Manager, cloud string, options *Options) (*orphan.Memory, error) {
 	live, err := manager.UncachedClient(mgr)
 	if err != nil {
@@ -143,7 +142,7 @@ func newMemory(mgr ctrl.Manager, cloud string, options *Options) (*orphan.Memory
 	return memory, mgr.Add(memory)
 }
 
-// Scheme knows the kinds a provider works with.
+// Scheme has the kinds that a provider uses.
 func Scheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	builder := runtime.NewSchemeBuilder(corev1scheme.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme)

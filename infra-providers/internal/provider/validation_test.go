@@ -55,7 +55,7 @@ func TestSimMachineSpecIsImmutable(t *testing.T) {
 	}
 }
 
-func TestSimMachineRefusesNonsense(t *testing.T) {
+func TestSimMachineValidation(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		spec   infrav1.SimMachineSpec
@@ -95,8 +95,8 @@ func TestSimMachineTemplateHasNoProviderID(t *testing.T) {
 	wantRefusal(t, cluster.Client.Create(t.Context(), template), "belongs to one machine")
 }
 
-// TestSimMachineCanAlwaysLoseItsFinalizer: deleting is never refused because of validation.
-func TestSimMachineCanAlwaysLoseItsFinalizer(t *testing.T) {
+// TestSimMachineFinalizerCanAlwaysBeRemoved: deleting is never refused because of validation.
+func TestSimMachineFinalizerCanAlwaysBeRemoved(t *testing.T) {
 	t.Parallel()
 	machine := simMachine(t, infrav1.SimMachineSpec{Zone: "zone-a"})
 	machine.Finalizers = []string{infrav1.MachineFinalizer}

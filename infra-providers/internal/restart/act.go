@@ -21,11 +21,11 @@ import (
 	"drover.io/runtime/results"
 )
 
-// again is the pause after a write that met another.
-const again = time.Second
+// conflictRetry is the pause after a conflict of two writes.
+const conflictRetry = time.Second
 
-// begin stores the intent of one more restart, and only then asks the cloud: a process that dies in between finds
-// it, and repeats the one call at most.
+// begin stores the intent of one more restart, and calls the cloud after that: a process that dies in between finds the
+// intent, and repeats the one call at most.
 func (r *Reconciler[M, C]) begin(ctx context.Context, s *state[M, C]) (ctrl.Result, error) {
 	status := &s.remediation.Status
 	status.Phase = infrav1.RestartRemediationRestarting
@@ -33,12 +33,12 @@ func (r *Reconciler[M, C]) begin(ctx context.Context, s *state[M, C]) (ctrl.Resu
 	status.LastRestartTime = metav1.NewTime(r.Now())
 	setProgressing(s.remediation, step{status: metav1.ConditionTrue, reason: RestartingReason, message: count(s.remediation) + ": asking the cloud"})
 	if err := r.write(ctx, s, locked(s)); err != nil {
-		return results.RequeueOnConflict(err) // somebody has written meanwhile, or the Machine is well and the remediation gone
+		return results.RequeueOnConflict(err) // it was written meanwhile, or the Machine is healthy and the remediation deleted
 	}
 	return r.ask(ctx, s)
 }
 
-// ask asks the cloud for the restart and stores its answer.
+// ask requests the restart from the cloud and stores the answer.
 func (r *Reconciler[M, C]) ask(ctx context.Context, s *state[M, C]) (ctrl.Result, error) {
 	err := s.cloudErr
 	if err == nil {
@@ -51,34 +51,34 @@ func (r *Reconciler[M, C]) ask(ctx context.Context, s *state[M, C]) (ctrl.Result
 	s.remediation.Status.LastRestartTime = metav1.NewTime(r.Now())
 	next := waiting(s.remediation, timeout(s.remediation))
 	setProgressing(s.remediation, next)
-	// The cloud has done it, whatever was written here meanwhile.
+	// The cloud has accepted it, whatever was written here meanwhile.
 	if err := client.IgnoreNotFound(r.write(ctx, s, client.MergeFrom(s.before))); err != nil {
 		return ctrl.Result{}, err
 	}
-	restarted(ctx, r.Events, s.machine, count(s.remediation))
+	recordRestart(ctx, r.Events, s.machine, count(s.remediation))
 	return ctrl.Result{RequeueAfter: next.wake}, nil
 }
 
-// refused tells why the cloud did not restart, and tries again or gives up.
+// refused writes why the cloud did not restart, and tries again or hands the Machine back.
 func (r *Reconciler[M, C]) refused(ctx context.Context, s *state[M, C], cause error) (ctrl.Result, error) {
-	says := judge(cause)
-	if says.Silent {
-		return ctrl.Result{RequeueAfter: says.Retry}, nil
+	problem := problemOf(cause)
+	if problem.Silent {
+		return ctrl.Result{RequeueAfter: problem.Retry}, nil
 	}
 	if driver.IsUnauthorized(cause) {
-		r.Accounts.Refused(s.infra)
+		r.Accounts.Refused(ctx, s.infra, cause)
 	}
-	if says.Terminal {
-		return r.handBack(ctx, s, back(says.Reason, cause.Error()))
+	if problem.Terminal {
+		return r.handBack(ctx, s, back(problem.Reason, cause.Error()))
 	}
-	setProgressing(s.remediation, held(says.Reason, count(s.remediation)+": "+cause.Error()+says.Advice))
+	setProgressing(s.remediation, held(problem.Reason, count(s.remediation)+": "+cause.Error()+problem.Advice))
 	result, err := r.save(ctx, s)
 	left := since(s.facts(r.Now())).Add(timeout(s.remediation)).Sub(r.Now())
-	return results.Earliest(result, ctrl.Result{RequeueAfter: max(min(says.Retry, left), again)}), err
+	return results.Earliest(result, ctrl.Result{RequeueAfter: max(min(problem.Retry, left), conflictRetry)}), err
 }
 
-// handBack asks the owner of the Machine to replace it. The Machine is told first: a process that dies in between
-// does so again, which changes nothing.
+// handBack requests that the owner of the Machine replaces it. The Machine is written first: a process that dies in
+// between writes it again, which changes nothing.
 func (r *Reconciler[M, C]) handBack(ctx context.Context, s *state[M, C], because step) (ctrl.Result, error) {
 	before := s.machine.DeepCopy()
 	if !meta.IsStatusConditionFalse(before.Status.Conditions, clusterv1.MachineOwnerRemediatedCondition) {
@@ -97,16 +97,16 @@ func (r *Reconciler[M, C]) handBack(ctx context.Context, s *state[M, C], because
 	if err := r.write(ctx, s, locked(s)); err != nil {
 		return results.RequeueOnConflict(err)
 	}
-	handedBack(ctx, r.Events, s.machine, because)
+	recordHandBack(ctx, r.Events, s.machine, because)
 	return ctrl.Result{}, nil
 }
 
-// save stores what changed, unless somebody else has changed the remediation since it was read.
+// save stores what changed, unless the remediation was changed since it was read.
 func (r *Reconciler[M, C]) save(ctx context.Context, s *state[M, C]) (ctrl.Result, error) {
 	return results.RequeueOnConflict(r.write(ctx, s, locked(s)))
 }
 
-// locked is a patch that fails when somebody else has changed the remediation since it was read.
+// locked is a patch that fails when the remediation was changed since it was read.
 func locked[M driver.Machine, C any](s *state[M, C]) client.Patch {
 	return client.MergeFromWithOptions(s.before, client.MergeFromWithOptimisticLock{})
 }

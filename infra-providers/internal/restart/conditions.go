@@ -13,20 +13,20 @@ import (
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/errorreason"
-	"drover.io/infra-providers/internal/inframachine"
+	"drover.io/infra-providers/internal/machinestatus"
 )
 
 // ProgressingCondition is true while a restart is under way, and false while nothing is done or can be done.
 const ProgressingCondition = "Progressing"
 
-// Reasons of the Progressing condition, beside those of package verdict for a cloud that refuses: what may pass is
-// retried while the restart has time, and the rest is handed back.
+// Reasons of the Progressing condition, beside those of package errorreason for a cloud that refuses: what may pass is
+// retried until the timeout of the restart, and the rest is handed back.
 const (
-	// RestartingReason: the cloud is being asked.
+	// RestartingReason: the restart is requested from the cloud.
 	RestartingReason = "Restarting"
-	// WaitingForHealthReason: the cloud took the restart, and the Machine has its time to become healthy.
+	// WaitingForHealthReason: the cloud accepted the restart, and the Machine has until the timeout to become healthy.
 	WaitingForHealthReason = "WaitingForHealth"
-	// MachineNotUnhealthyReason: nobody says that the Machine is unhealthy, so it is not restarted.
+	// MachineNotUnhealthyReason: no MachineHealthCheck reports the Machine as unhealthy, so it is not restarted.
 	MachineNotUnhealthyReason = "MachineNotUnhealthy"
 	// MachineDeletingReason: the Machine, its infrastructure or its Cluster is being deleted.
 	MachineDeletingReason = "MachineDeleting"
@@ -39,16 +39,16 @@ const (
 	// RestartNotSupportedReason: the cloud has no restart. Handed back.
 	RestartNotSupportedReason = "RestartNotSupported"
 	// InstanceMissingReason: there is no instance. Handed back.
-	InstanceMissingReason = inframachine.InstanceMissingReason
-	// InstanceStoppedReason: somebody stopped the instance. Handed back.
-	InstanceStoppedReason = inframachine.InstanceStoppedReason
+	InstanceMissingReason = machinestatus.InstanceMissingReason
+	// InstanceStoppedReason: the instance was stopped. Handed back.
+	InstanceStoppedReason = machinestatus.InstanceStoppedReason
 	// InstancePendingReason: the instance starts, and is restarted once it runs.
-	InstancePendingReason = inframachine.InstancePendingReason
+	InstancePendingReason = machinestatus.InstancePendingReason
 )
 
-// judge says what a refusal of the cloud means for a restart. The pause before the cloud is asked again is long
-// enough for a restart whose answer was lost to be seen under way.
-func judge(err error) errorreason.Problem {
+// problemOf is what a refusal of the cloud means for a restart. The pause before the next call is long enough for a
+// restart whose answer was lost to become visible.
+func problemOf(err error) errorreason.Problem {
 	if off, ok := errors.AsType[*driver.NotRunningError](err); ok {
 		if off.State == driver.Pending {
 			return errorreason.Problem{Reason: InstancePendingReason, Retry: 10 * time.Second}
@@ -58,15 +58,15 @@ func judge(err error) errorreason.Problem {
 	if driver.IsNotFound(err) {
 		return errorreason.Problem{Reason: InstanceMissingReason, Terminal: true}
 	}
-	says := errorreason.Of(err)
-	if says.Retry == 0 && !says.Terminal {
-		says.Advice, says.Retry = "; asked again", 15*time.Second
+	problem := errorreason.Of(err)
+	if problem.Retry == 0 && !problem.Terminal {
+		problem.Advice, problem.Retry = "; asked again", 15*time.Second
 	}
-	return says
+	return problem
 }
 
-func setProgressing(remediation *infrav1.RestartRemediation, says step) {
-	set(remediation, metav1.Condition{Type: ProgressingCondition, Status: says.status, Reason: says.reason, Message: errorreason.Truncate(says.message)})
+func setProgressing(remediation *infrav1.RestartRemediation, problem step) {
+	set(remediation, metav1.Condition{Type: ProgressingCondition, Status: problem.status, Reason: problem.reason, Message: errorreason.Truncate(problem.message)})
 }
 
 func set(remediation *infrav1.RestartRemediation, condition metav1.Condition) {

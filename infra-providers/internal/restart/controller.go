@@ -5,13 +5,13 @@
 // through the driver of its cloud and, where that does not help, hands the Machine back to its owner, who replaces
 // it. Each provider acts only on Machines of its own cloud.
 //
-// It does not judge the Machine's health: whoever created the remediation does, and deletes it once the Machine is
-// well. Whether a Machine may be remediated now was decided before the remediation was made.
+// It does not decide on the Machine's health: a MachineHealthCheck creates the remediation, and deletes it once the Machine
+// is healthy. Whether a Machine may be remediated now was decided before the remediation was made.
 //
-//	intent stored (Restarting) ─► cloud asked ─► Waiting ─► Machine well: remediation deleted
+//	intent stored (Restarting) ─► requested ─► Waiting ─► Machine healthy: remediation deleted
 //	        ▲                         │             │
-//	        └── time over, limit not reached ◄──────┤
-//	                                  └─► HandedBack ◄── time over, limit reached
+//	        └── timeout, limit not reached ◄────────┤
+//	                                  └─► HandedBack ◄── timeout, limit reached
 package restart
 
 import (
@@ -78,6 +78,7 @@ func (r *Reconciler[M, C]) Reconcile(ctx context.Context, request ctrl.Request) 
 	if err != nil || s == nil {
 		return ctrl.Result{}, err
 	}
+	ctx = s.withLogger(ctx)
 	paused := s.pausedCondition()
 	set(remediation, paused)
 	if paused.Status == metav1.ConditionTrue {
@@ -86,7 +87,7 @@ func (r *Reconciler[M, C]) Reconcile(ctx context.Context, request ctrl.Request) 
 	step := decide(s.facts(r.Now()))
 	if refusal := s.foreign(r.WatchFilter); refusal != "" {
 		step = held(ForeignMachineReason, refusal)
-		step.wake = time.Minute // that it is labelled anew may be no event here
+		step.wake = time.Minute // a change of the label may cause no watch event here
 	}
 	switch step.action {
 	case begin:
@@ -95,7 +96,7 @@ func (r *Reconciler[M, C]) Reconcile(ctx context.Context, request ctrl.Request) 
 		return r.ask(ctx, s)
 	case handBack:
 		return r.handBack(ctx, s, step)
-	case rest:
+	case wait:
 	}
 	setProgressing(remediation, step)
 	result, err := r.save(ctx, s)

@@ -20,9 +20,9 @@ import (
 	"drover.io/infra-providers/internal/restart"
 )
 
-func TestRestartsAsOftenAsAllowedAndThenHandsBack(t *testing.T) {
+func TestRestartsUpToTheLimitAndHandsBack(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 2)
+	r := newFixture(t, 2)
 	for attempt := range 2 {
 		r.step(minute)
 		r.want(infrav1.RestartRemediationWaiting, int32(attempt+1), restart.WaitingForHealthReason)
@@ -52,7 +52,7 @@ func TestRestartsAsOftenAsAllowedAndThenHandsBack(t *testing.T) {
 
 func TestWritesNothingWhenNothingChanged(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1)
+	r := newFixture(t, 1)
 	r.step(minute)
 	writes := r.writes
 	for range 3 {
@@ -63,8 +63,8 @@ func TestWritesNothingWhenNothingChanged(t *testing.T) {
 	}
 }
 
-// TestAProcessThatDiesRepeatsOneCallAtMost kills the reconciler at each of its writes.
-func TestAProcessThatDiesRepeatsOneCallAtMost(t *testing.T) {
+// TestFailedWriteRepeatsOneCallAtMost kills the reconciler at each of its writes.
+func TestFailedWriteRepeatsOneCallAtMost(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ dieAt, after, restarts int }{
 		"before the intent is stored nothing was asked":  {0, 0, 1},
@@ -75,7 +75,7 @@ func TestAProcessThatDiesRepeatsOneCallAtMost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, 1)
+			r := newFixture(t, 1)
 			r.dieAt = test.dieAt
 			for range 4 {
 				if _, err := r.reconcile(); errors.Is(err, errKilled) {
@@ -103,10 +103,10 @@ func TestAProcessThatDiesRepeatsOneCallAtMost(t *testing.T) {
 	}
 }
 
-// TestTheIntentIsStoredFirst looks at what is stored at the moment that the cloud is asked.
-func TestTheIntentIsStoredFirst(t *testing.T) {
+// TestIntentIsStoredFirst reads what is stored when the cloud is called.
+func TestIntentIsStoredFirst(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1)
+	r := newFixture(t, 1)
 	r.faults = func(call fake.Call) fake.Fault {
 		if call.Operation == "restart" {
 			stored := &infrav1.RestartRemediation{}
@@ -123,34 +123,34 @@ func TestTheIntentIsStoredFirst(t *testing.T) {
 func TestHandsBackAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		given  func(*rig)
+		given  func(*fixture)
 		reason string
 		begun  int32
 	}{
-		"what somebody stopped": {func(r *rig) {
+		"what somebody stopped": {func(r *fixture) {
 			r.cloud.Set("worker-uid", func(i *driver.Instance) { i.State = driver.Stopped })
 		}, restart.InstanceStoppedReason, 1},
-		"what stops": {func(r *rig) {
+		"what stops": {func(r *fixture) {
 			r.cloud.Set("worker-uid", func(i *driver.Instance) { i.State = driver.Stopping })
 		}, restart.InstanceStoppedReason, 1},
-		"what is gone": {func(r *rig) { r.cloud.Destroy("worker-uid") }, restart.InstanceMissingReason, 1},
-		"what belongs to somebody else": {func(r *rig) {
+		"what is gone": {func(r *fixture) { r.cloud.Destroy("worker-uid") }, restart.InstanceMissingReason, 1},
+		"what belongs to somebody else": {func(r *fixture) {
 			r.cloud.Set("worker-uid", func(i *driver.Instance) { i.Identity.Name = "theirs" })
 		}, errorreason.InstanceNotOwned, 1},
-		"what never had an instance": {func(r *rig) {
+		"what never had an instance": {func(r *fixture) {
 			r.must(cluster.Client.Delete(r.t.Context(), r.infra))
 			r.infra = &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Namespace: r.infra.Namespace, Name: r.infra.Name}}
 			r.must(cluster.Client.Create(r.t.Context(), r.infra))
 		}, restart.InstanceMissingReason, 0},
-		"what has no infrastructure": {func(r *rig) { r.must(cluster.Client.Delete(r.t.Context(), r.infra)) }, restart.InstanceMissingReason, 0},
-		"where the cloud cannot restart": {func(r *rig) {
+		"what has no infrastructure": {func(r *fixture) { r.must(cluster.Client.Delete(r.t.Context(), r.infra)) }, restart.InstanceMissingReason, 0},
+		"where the cloud cannot restart": {func(r *fixture) {
 			r.unable = true
 			r.restart()
 		}, restart.RestartNotSupportedReason, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, 3)
+			r := newFixture(t, 3)
 			test.given(r)
 			for range 2 {
 				r.step(0)
@@ -165,7 +165,7 @@ func TestHandsBackAtOnce(t *testing.T) {
 	}
 }
 
-func TestAsksAgainWhatMayPass(t *testing.T) {
+func TestRetriesTransientErrors(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		fault    fake.Fault
@@ -181,7 +181,7 @@ func TestAsksAgainWhatMayPass(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, 1)
+			r := newFixture(t, 1)
 			struck := false
 			r.faults = func(call fake.Call) fake.Fault {
 				if call.Operation != "restart" || struck {
@@ -201,10 +201,10 @@ func TestAsksAgainWhatMayPass(t *testing.T) {
 	}
 }
 
-// TestACloudThatNeverAnswersUsesTheAttemptUp proves that trouble with the cloud does not hold a Machine for ever.
-func TestACloudThatNeverAnswersUsesTheAttemptUp(t *testing.T) {
+// TestHangingCloudUsesUpTheAttempt: a failure of the cloud does not hold a Machine for ever.
+func TestHangingCloudUsesUpTheAttempt(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1)
+	r := newFixture(t, 1)
 	r.faults = func(fake.Call) fake.Fault { return fake.Fault{Err: errors.New("internal error")} }
 	for range 4 {
 		r.step(15 * time.Second)
@@ -219,54 +219,54 @@ func TestACloudThatNeverAnswersUsesTheAttemptUp(t *testing.T) {
 func TestDoesNothing(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		given  func(*rig)
+		given  func(*fixture)
 		reason string
 	}{
-		"for a Machine that nobody calls unhealthy": {func(r *rig) { r.judge(metav1.ConditionTrue) }, restart.MachineNotUnhealthyReason},
-		"while the workload cluster does not answer": {func(r *rig) {
+		"for a Machine that nobody calls unhealthy": {func(r *fixture) { r.setHealth(metav1.ConditionTrue) }, restart.MachineNotUnhealthyReason},
+		"while the workload cluster does not answer": {func(r *fixture) {
 			r.connection(metav1.ConditionFalse)
 		}, restart.ClusterUnreachableReason},
-		"for a Machine that is being deleted": {func(r *rig) {
+		"for a Machine that is being deleted": {func(r *fixture) {
 			r.update(r.owner, func() { r.owner.Finalizers = []string{"test.drover.io/hold"} })
 			r.must(cluster.Client.Delete(r.t.Context(), r.owner))
 		}, restart.MachineDeletingReason},
-		"while the infrastructure is being deleted": {func(r *rig) {
+		"while the infrastructure is being deleted": {func(r *fixture) {
 			r.update(r.infra, func() { r.infra.Finalizers = []string{"test.drover.io/hold"} })
 			r.must(cluster.Client.Delete(r.t.Context(), r.infra))
 		}, restart.MachineDeletingReason},
-		"without a Cluster":   {func(r *rig) { r.must(cluster.Client.Delete(r.t.Context(), r.home)) }, restart.MachineDeletingReason},
-		"without its Machine": {func(r *rig) { r.must(cluster.Client.Delete(r.t.Context(), r.owner)) }, ""},
-		"for a Machine of its name that came later": {func(r *rig) {
+		"without a Cluster":   {func(r *fixture) { r.must(cluster.Client.Delete(r.t.Context(), r.home)) }, restart.MachineDeletingReason},
+		"without its Machine": {func(r *fixture) { r.must(cluster.Client.Delete(r.t.Context(), r.owner)) }, ""},
+		"for a Machine of its name that came later": {func(r *fixture) {
 			r.must(cluster.Client.Delete(r.t.Context(), r.owner))
 			later := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: r.owner.Namespace, Name: r.owner.Name}, Spec: r.owner.Spec}
 			r.must(cluster.Client.Create(r.t.Context(), later))
 		}, ""},
-		"without an owner": {func(r *rig) {
+		"without an owner": {func(r *fixture) {
 			r.update(r.remediation, func() { r.remediation.OwnerReferences = nil })
 		}, ""},
-		"for a Machine of another cloud": {func(r *rig) {
+		"for a Machine of another cloud": {func(r *fixture) {
 			r.update(r.owner, func() { r.owner.Spec.InfrastructureRef.Kind = "OtherMachine" })
 		}, ""},
-		"for a Machine that is labelled for another provider": {func(r *rig) {
+		"for a Machine that is labelled for another provider": {func(r *fixture) {
 			r.WatchFilter = "ours"
 			r.update(r.remediation, func() { r.remediation.Labels = map[string]string{clusterv1.WatchLabel: "ours"} })
 			r.update(r.owner, func() { r.owner.Labels = map[string]string{clusterv1.WatchLabel: "theirs"} })
 		}, restart.ForeignMachineReason},
-		"for infrastructure that is labelled for another provider": {func(r *rig) {
+		"for infrastructure that is labelled for another provider": {func(r *fixture) {
 			r.WatchFilter = "ours"
 			r.update(r.remediation, func() { r.remediation.Labels = map[string]string{clusterv1.WatchLabel: "ours"} })
 			r.update(r.infra, func() { r.infra.Labels = map[string]string{clusterv1.WatchLabel: "theirs"} })
 		}, restart.ForeignMachineReason},
-		"for a remediation that its filter does not match": {func(r *rig) { r.WatchFilter = "mine" }, ""},
-		"for a remediation that is being deleted": {func(r *rig) {
+		"for a remediation that its filter does not match": {func(r *fixture) { r.WatchFilter = "mine" }, ""},
+		"for a remediation that is being deleted": {func(r *fixture) {
 			r.update(r.remediation, func() { r.remediation.Finalizers = []string{"test.drover.io/hold"} })
 			r.must(cluster.Client.Delete(r.t.Context(), r.remediation))
 		}, ""},
-		"for a remediation that is gone": {func(r *rig) { r.must(cluster.Client.Delete(r.t.Context(), r.remediation)) }, ""},
+		"for a remediation that is gone": {func(r *fixture) { r.must(cluster.Client.Delete(r.t.Context(), r.remediation)) }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, 1)
+			r := newFixture(t, 1)
 			test.given(r)
 			var wake time.Duration
 			if test.reason == restart.ForeignMachineReason {
@@ -287,17 +287,17 @@ func TestDoesNothing(t *testing.T) {
 func TestPauses(t *testing.T) {
 	t.Parallel()
 	annotated := map[string]string{clusterv1.PausedAnnotation: ""}
-	for name, pause := range map[string]func(*rig){
-		"with the Cluster": func(r *rig) { r.update(r.home, func() { r.home.Spec.Paused = ptr.To(true) }) },
-		"with its own annotation": func(r *rig) {
+	for name, pause := range map[string]func(*fixture){
+		"with the Cluster": func(r *fixture) { r.update(r.home, func() { r.home.Spec.Paused = ptr.To(true) }) },
+		"with its own annotation": func(r *fixture) {
 			r.update(r.remediation, func() { r.remediation.Annotations = annotated })
 		},
-		"with the Machine":        func(r *rig) { r.update(r.owner, func() { r.owner.Annotations = annotated }) },
-		"with the infrastructure": func(r *rig) { r.update(r.infra, func() { r.infra.Annotations[clusterv1.PausedAnnotation] = "" }) },
+		"with the Machine":        func(r *fixture) { r.update(r.owner, func() { r.owner.Annotations = annotated }) },
+		"with the infrastructure": func(r *fixture) { r.update(r.infra, func() { r.infra.Annotations[clusterv1.PausedAnnotation] = "" }) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, 1)
+			r := newFixture(t, 1)
 			pause(r)
 			r.step(0)
 			r.wantRestarts(0)
@@ -308,10 +308,10 @@ func TestPauses(t *testing.T) {
 	}
 }
 
-// TestAnOutageTakesNoTimeFromARestart: while the workload cluster is silent nobody sees that the Machine is well.
-func TestAnOutageTakesNoTimeFromARestart(t *testing.T) {
+// TestOutageExtendsTheTimeout: while the workload cluster does not answer the health of the Machine is not known.
+func TestOutageExtendsTheTimeout(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 2)
+	r := newFixture(t, 2)
 	r.step(minute)
 	r.connection(metav1.ConditionFalse)
 	r.now = r.now.Add(2 * minute)
@@ -326,29 +326,29 @@ func TestAnOutageTakesNoTimeFromARestart(t *testing.T) {
 	r.wantRestarts(2)
 }
 
-// TestAHealthyMachineStartsOver: its remediation is deleted, and the next one counts from the start.
-func TestAHealthyMachineStartsOver(t *testing.T) {
+// TestCountRestartsAfterRecovery: its remediation is deleted, and the next one counts from the start.
+func TestCountRestartsAfterRecovery(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1)
+	r := newFixture(t, 1)
 	r.step(minute)
-	r.judge(metav1.ConditionTrue)
+	r.setHealth(metav1.ConditionTrue)
 	r.now = r.now.Add(2 * minute)
 	r.step(0)
 	r.want(infrav1.RestartRemediationWaiting, 1, restart.MachineNotUnhealthyReason)
 	r.must(cluster.Client.Delete(t.Context(), r.remediation))
 	r.step(0)
 	r.wantOwner(false)
-	r.judge(metav1.ConditionFalse)
+	r.setHealth(metav1.ConditionFalse)
 	r.request(1)
 	r.step(minute)
 	r.want(infrav1.RestartRemediationWaiting, 1, restart.WaitingForHealthReason)
 	r.wantRestarts(2)
 }
 
-// TestAnIntentThatMetAnotherWriteIsNotActedUpon: who wrote meanwhile may have paused the remediation.
-func TestAnIntentThatMetAnotherWriteIsNotActedUpon(t *testing.T) {
+// TestConflictPreventsTheRestart: the other write may have paused the remediation.
+func TestConflictPreventsTheRestart(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1)
+	r := newFixture(t, 1)
 	r.Live = &meanwhile{Reader: cluster.Client, then: func() {
 		r.update(r.remediation, func() { r.remediation.Annotations = map[string]string{"somebody": "was here"} })
 	}}
@@ -358,20 +358,20 @@ func TestAnIntentThatMetAnotherWriteIsNotActedUpon(t *testing.T) {
 	r.wantRestarts(1)
 }
 
-// TestAMachineThatIsWellMeanwhileIsNotRestarted: its remediation is gone when the intent is to be stored.
-func TestAMachineThatIsWellMeanwhileIsNotRestarted(t *testing.T) {
+// TestDeletedRemediationPreventsTheRestart: the Machine became healthy before the intent was stored.
+func TestDeletedRemediationPreventsTheRestart(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1)
+	r := newFixture(t, 1)
 	r.Live = &meanwhile{Reader: cluster.Client, then: func() { r.must(cluster.Client.Delete(t.Context(), r.remediation)) }}
 	r.step(0)
 	r.wantRestarts(0)
 	r.wantOwner(false)
 }
 
-// TestKeepsTheOwnersAnswer: what the owner said about the replacement stays.
-func TestKeepsTheOwnersAnswer(t *testing.T) {
+// TestKeepsTheConditionOfTheOwner about the replacement.
+func TestKeepsTheConditionOfTheOwner(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1)
+	r := newFixture(t, 1)
 	r.cloud.Destroy("worker-uid")
 	r.owner.Status.Conditions = append(r.owner.Status.Conditions, metav1.Condition{
 		Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse,

@@ -21,49 +21,49 @@ type facts struct {
 	// machine and cluster are nil when they do not exist.
 	machine *clusterv1.Machine
 	cluster *clusterv1.Cluster
-	// leaving is true while the infrastructure machine is being deleted.
-	leaving bool
+	// deleting is true while the infrastructure machine is being deleted.
+	deleting bool
 	// instance is false when there is nothing that could have an instance.
 	instance bool
-	// able is false when the cloud is known to have no restart.
-	able bool
-	now  time.Time
+	// supported is false when the cloud is known to have no restart.
+	supported bool
+	now       time.Time
 }
 
 // action is what to do next.
 type action int
 
 const (
-	// rest does nothing until something happens, or until step.wake.
-	rest action = iota
+	// wait does nothing until a watch event, or until step.wake.
+	wait action = iota
 	// begin stores the intent to restart once more, and then asks the cloud.
 	begin
-	// ask asks the cloud for the restart whose intent is stored.
+	// ask requests the restart whose intent is stored.
 	ask
 	// handBack gives the Machine to its owner.
 	handBack
 )
 
-// step is what comes next, and how it is told.
+// step is the next action, with its condition.
 type step struct {
 	action          action
 	status          metav1.ConditionStatus
 	reason, message string
-	// wake is when to look again though nothing happened; zero for never.
+	// wake is when to reconcile again without a watch event; zero for never.
 	wake time.Duration
 }
 
-// decide returns the next step: what the first rule says that applies.
+// decide returns the step of the first rule that applies.
 func decide(f facts) step {
 	for _, rule := range []func(facts) (step, bool){
-		done,    // the owner has the Machine
-		leaving, // what is being deleted is left alone
-		well,    // nobody says that the Machine is unhealthy
-		silent,  // nobody could tell whether a restart helps
-		missing, // there is nothing to restart
-		unable,  // the cloud cannot
-		running, // a restart was begun and has its time
-		spent,   // as many restarts as allowed did not help
+		handedBack,       // the Machine was handed back to its owner
+		deleting,         // the Machine, its infrastructure or its Cluster is being deleted
+		notUnhealthy,     // no MachineHealthCheck reports the Machine as unhealthy
+		unreachable,      // the workload cluster does not answer, so the effect of a restart could not be observed
+		instanceMissing,  // there is no instance to restart
+		notSupported,     // the cloud has no restart
+		inProgress,       // a restart was begun and its timeout is not over
+		retriesExhausted, // as many restarts as allowed did not help
 	} {
 		if next, applies := rule(f); applies {
 			return next
@@ -72,7 +72,7 @@ func decide(f facts) step {
 	return step{action: begin}
 }
 
-func done(f facts) (step, bool) {
+func handedBack(f facts) (step, bool) {
 	known := meta.FindStatusCondition(f.remediation.Status.Conditions, ProgressingCondition)
 	if f.remediation.Status.Phase != infrav1.RestartRemediationHandedBack || known == nil {
 		return step{}, false
@@ -80,34 +80,34 @@ func done(f facts) (step, bool) {
 	return step{status: known.Status, reason: known.Reason, message: known.Message}, true
 }
 
-func leaving(f facts) (step, bool) {
+func deleting(f facts) (step, bool) {
 	gone := f.machine == nil || !f.machine.DeletionTimestamp.IsZero() || f.cluster == nil || !f.cluster.DeletionTimestamp.IsZero()
-	return held(MachineDeletingReason, "the Machine, or what it belongs to, is being deleted or gone"), gone || f.leaving
+	return held(MachineDeletingReason, "the Machine, or what it belongs to, is being deleted or gone"), gone || f.deleting
 }
 
-func well(f facts) (step, bool) {
+func notUnhealthy(f facts) (step, bool) {
 	unhealthy := meta.IsStatusConditionFalse(f.machine.Status.Conditions, clusterv1.MachineHealthCheckSucceededCondition)
-	return held(MachineNotUnhealthyReason, "no MachineHealthCheck says that the Machine is unhealthy"), !unhealthy
+	return held(MachineNotUnhealthyReason, "no MachineHealthCheck reports the Machine as unhealthy"), !unhealthy
 }
 
-// silent is true while a workload cluster that worked once does not answer: nobody sees its Nodes then.
-func silent(f facts) (step, bool) {
-	unreachable := ptr.Deref(f.cluster.Status.Initialization.ControlPlaneInitialized, false) &&
+// unreachable is true while a workload cluster that was initialized does not answer: its Nodes are not observed then.
+func unreachable(f facts) (step, bool) {
+	applies := ptr.Deref(f.cluster.Status.Initialization.ControlPlaneInitialized, false) &&
 		meta.IsStatusConditionFalse(f.cluster.Status.Conditions, clusterv1.ClusterRemoteConnectionProbeCondition)
-	return held(ClusterUnreachableReason, "the workload cluster does not answer, so nobody can tell whether the Machine is well"), unreachable
+	return held(ClusterUnreachableReason, "the workload cluster does not answer, so that the health of the Machine is not known"), applies
 }
 
-func missing(f facts) (step, bool) {
+func instanceMissing(f facts) (step, bool) {
 	return back(InstanceMissingReason, "there is no instance to restart"), !f.instance
 }
 
-func unable(f facts) (step, bool) {
-	return back(RestartNotSupportedReason, "this cloud does not restart instances"), !f.able
+func notSupported(f facts) (step, bool) {
+	return back(RestartNotSupportedReason, "this cloud does not restart instances"), !f.supported
 }
 
-// running is true while the last restart has time left: for the cloud to take it, and then for the Machine to
-// become healthy.
-func running(f facts) (step, bool) {
+// inProgress is true until the timeout of the last restart: for the cloud to accept it, and then for the Machine to become
+// healthy.
+func inProgress(f facts) (step, bool) {
 	left := since(f).Add(timeout(f.remediation)).Sub(f.now)
 	switch {
 	case f.remediation.Status.Phase == "" || left <= 0:
@@ -119,16 +119,16 @@ func running(f facts) (step, bool) {
 	}
 }
 
-func spent(f facts) (step, bool) {
+func retriesExhausted(f facts) (step, bool) {
 	message := fmt.Sprintf("the Machine did not become healthy within %s of any of %d restarts", timeout(f.remediation), limit(f.remediation))
 	if f.remediation.Status.Phase == infrav1.RestartRemediationRestarting {
-		message = fmt.Sprintf("the cloud did not take the last of %d restarts within %s", limit(f.remediation), timeout(f.remediation))
+		message = fmt.Sprintf("the cloud did not accept the last of %d restarts within %s", limit(f.remediation), timeout(f.remediation))
 	}
 	return back(RetriesSpentReason, message), attempts(f.remediation) >= limit(f.remediation)
 }
 
-// since is when the time of the last restart began: with the restart, or when the connection to the workload
-// cluster came back later, because nobody saw the Machine before.
+// since is when the timeout of the last restart began: with the restart, or when the connection to the workload cluster
+// came back later, because the Machine was not observed before.
 func since(f facts) time.Time {
 	began := f.remediation.Status.LastRestartTime.Time
 	probe := meta.FindStatusCondition(f.cluster.Status.Conditions, clusterv1.ClusterRemoteConnectionProbeCondition)
@@ -149,11 +149,11 @@ func back(reason, message string) step {
 func waiting(remediation *infrav1.RestartRemediation, left time.Duration) step {
 	return step{
 		status: metav1.ConditionTrue, reason: WaitingForHealthReason, wake: left,
-		message: count(remediation) + ": the cloud took it, waiting for the Machine to become healthy",
+		message: count(remediation) + ": the cloud accepted it, waiting for the Machine to become healthy",
 	}
 }
 
-// count says which of how many restarts this is.
+// count is the number of this restart, of how many.
 func count(remediation *infrav1.RestartRemediation) string {
 	return fmt.Sprintf("restart %d of %d", attempts(remediation), limit(remediation))
 }

@@ -12,14 +12,14 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// The events of Machines.
-
-func restarted(ctx context.Context, recorder events.EventRecorder, machine *clusterv1.Machine, which string) {
-	ctrl.LoggerFrom(ctx).Info("restarted instance", "machine", machine.Name, "restart", which)
+// recordRestart logs that the cloud accepted a restart, and creates the event of the Machine.
+func recordRestart(ctx context.Context, recorder events.EventRecorder, machine *clusterv1.Machine, which string) {
+	ctrl.LoggerFrom(ctx).Info("restarted instance", "providerID", machine.Spec.ProviderID, "message", which)
 	recorder.Eventf(machine, nil, corev1.EventTypeNormal, "InstanceRestarted", "Restart", "%s: the Machine is unhealthy", which)
 }
 
-func handedBack(ctx context.Context, recorder events.EventRecorder, machine *clusterv1.Machine, because step) {
-	ctrl.LoggerFrom(ctx).Info("handed machine back", "machine", machine.Name, "reason", because.reason)
+// recordHandBack logs that the owner is to replace the Machine, and creates the event of the Machine.
+func recordHandBack(ctx context.Context, recorder events.EventRecorder, machine *clusterv1.Machine, because step) {
+	ctrl.LoggerFrom(ctx).Info("handed Machine back to its owner", "reason", because.reason, "message", because.message)
 	recorder.Eventf(machine, nil, corev1.EventTypeWarning, "RemediationHandedBack", "HandBack", "restarting is over, the owner is to replace the Machine: %s", because.message)
 }

@@ -10,7 +10,9 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
@@ -21,7 +23,7 @@ import (
 	"drover.io/runtime/predicates"
 )
 
-// state is what one reconcile works on.
+// state is what one reconcile has read.
 type state[M driver.Machine, C any] struct {
 	// before is the remediation as it is stored.
 	before, remediation *infrav1.RestartRemediation
@@ -36,8 +38,8 @@ type state[M driver.Machine, C any] struct {
 	cloudErr error
 }
 
-// observe reads what a remediation is about. It returns nothing for one that is not about a machine of this cloud,
-// or whose Machine is gone: then the remediation goes too.
+// observe reads what a remediation is about. It returns nil for one of a machine of another cloud, or whose Machine does
+// not exist any more: then the remediation is deleted too.
 func (r *Reconciler[M, C]) observe(ctx context.Context, remediation *infrav1.RestartRemediation) (*state[M, C], error) {
 	machine, err := r.ownerOf(ctx, remediation)
 	if err != nil || machine == nil {
@@ -87,15 +89,22 @@ func (r *Reconciler[M, C]) read(ctx context.Context, namespace, name string, obj
 	return true, nil
 }
 
+// withLogger returns a context whose logger has the objects that the remediation is about.
+func (s *state[M, C]) withLogger(ctx context.Context) context.Context {
+	ref := s.machine.Spec.InfrastructureRef
+	return ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx,
+		"Cluster", klog.KRef(s.machine.Namespace, s.machine.Spec.ClusterName), "Machine", klog.KObj(s.machine), ref.Kind, klog.KRef(s.machine.Namespace, ref.Name)))
+}
+
 func (s *state[M, C]) facts(now time.Time) facts {
 	id := s.identity()
 	return facts{
 		remediation: s.remediation,
 		machine:     s.machine,
 		cluster:     s.cluster,
-		leaving:     s.found && !s.infra.GetDeletionTimestamp().IsZero(),
+		deleting:    s.found && !s.infra.GetDeletionTimestamp().IsZero(),
 		instance:    s.found && (id.UID != "" || id.ProviderID != ""),
-		able:        s.cloudErr != nil || s.cloud.Restart != nil,
+		supported:   s.cloudErr != nil || s.cloud.Restart != nil,
 		now:         now,
 	}
 }
@@ -109,7 +118,7 @@ func (s *state[M, C]) identity() driver.Identity {
 	return inframachine.Identity(s.infra, owner)
 }
 
-// foreign says what of the remediation is labelled for another provider, or nothing.
+// foreign returns what of the remediation is labelled for another provider, or "".
 func (s *state[M, C]) foreign(watch predicates.WatchFilter) string {
 	for _, one := range []struct {
 		what   string

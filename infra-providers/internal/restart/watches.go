@@ -34,7 +34,7 @@ func (r *Reconciler[M, C]) ofCluster(ctx context.Context, cluster client.Object)
 	list := &infrav1.RestartRemediationList{}
 	inCluster := client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.GetName()}
 	if err := r.Client.List(ctx, list, client.InNamespace(cluster.GetNamespace()), inCluster); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "listing the remediations of a cluster")
+		ctrl.LoggerFrom(ctx).Error(err, "listing the remediations of a Cluster")
 		return nil
 	}
 	for _, remediation := range list.Items {

@@ -13,8 +13,8 @@ import (
 	"drover.io/infra-providers/internal/errorreason"
 )
 
-// mostAside is how many places are remembered of an account: whoever writes a spec names them.
-const mostAside = 10_000
+// maxShortages is how many are kept of an account: the authors of specs name the places.
+const maxShortages = 10_000
 
 // Place is an instance type in a zone.
 type Place struct{ InstanceType, Zone string }
@@ -22,14 +22,14 @@ type Place struct{ InstanceType, Zone string }
 // Shortage is why, and for how long, a place is put aside. The zero value is none.
 type Shortage struct {
 	Place Place
-	// Cause is what the cloud said last: InsufficientCapacityError or QuotaExceededError.
+	// Cause is the last error of the cloud: InsufficientCapacityError or QuotaExceededError.
 	Cause error
 	Until time.Time
 	// Left is the time until then; zero for a place that is not put aside.
 	Left time.Duration
 }
 
-// scope is what a shortage counts for: one namespace, because the words of the cloud are about its machines, and in that
+// scope is what a shortage counts for: one namespace, because the answer of the cloud is about its machines, and in that
 // a place, or one request for the place.
 type scope struct {
 	namespace string
@@ -38,24 +38,22 @@ type scope struct {
 	request [sha256.Size]byte
 }
 
-// shortage is what is remembered of one.
+// shortage is the record of one.
 type shortage struct {
 	backoff
 	cause error
 }
 
-// Shortage tells whether the place of a configuration is put aside for the machines of a namespace. It spares nobody the
-// call: whose earlier creation may have succeeded must ask again all the same.
+// Shortage returns whether the place of a configuration is put aside for the machines of a namespace. It does not prevent
+// the call: a caller whose earlier creation may have succeeded must create again all the same.
 func (t *Throttle[C]) Shortage(namespace string, config C) Shortage {
 	if t.options.Place == nil {
 		return Shortage{}
 	}
 	at, now := t.place(config), t.options.Now()
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	short := Shortage{Place: at}
 	for _, of := range []scope{{namespace: namespace, place: at}, {namespace, at, digest(config)}} {
-		known, ok := t.aside.Get(of)
+		known, ok := t.shortages.Get(of)
 		if left := known.left(now); ok && (short.Cause == nil || left > short.Left) {
 			short = Shortage{Place: at, Cause: known.cause, Until: known.until, Left: left}
 		}
@@ -63,8 +61,8 @@ func (t *Throttle[C]) Shortage(namespace string, config C) Shortage {
 	return short
 }
 
-// remember puts a place aside, for longer each time that it is short again after that.
-func (t *Throttle[C]) remember(namespace string, config C, err error) {
+// recordShortage puts a place aside, for longer each time that it has no room again soon after that.
+func (t *Throttle[C]) recordShortage(namespace string, config C, err error) {
 	if t.options.Place == nil {
 		return
 	}
@@ -75,8 +73,8 @@ func (t *Throttle[C]) remember(namespace string, config C, err error) {
 	full, isFull := errors.AsType[*driver.InsufficientCapacityError](err)
 	switch {
 	case err == nil:
-		t.aside.Delete(of)
-		t.aside.Delete(own)
+		t.shortages.Delete(of)
+		t.shortages.Delete(own)
 	case isFull && full.OfRequest:
 		t.putAside(own, err)
 	case isFull || driver.IsQuotaExceeded(err):
@@ -85,13 +83,14 @@ func (t *Throttle[C]) remember(namespace string, config C, err error) {
 }
 
 func (t *Throttle[C]) putAside(of scope, err error) {
-	known, _ := t.aside.Get(of) // one that expired has nothing to do with this one
+	known, _ := t.shortages.Get(of)
 	known.cause = shortened(err)
 	// Many machines may be refused at once; that is one shortage, not many.
 	if now := t.options.Now(); known.left(now) == 0 {
 		known.grow(now, asideMin, asideMax, t.options.Jitter())
 	}
-	t.aside.SetUntil(of, known, known.until.Add(asideMax))
+	// A shortage that comes later has nothing to do with this one, and begins with the shortest time again.
+	t.shortages.SetUntil(of, known, known.until.Add(asideMax))
 }
 
 // shortened keeps of an error what a condition has room for: the server of an account chooses its length.
@@ -120,12 +119,3 @@ func (t *Throttle[C]) place(config C) Place {
 	instanceType, zone := t.options.Place(config)
 	return Place{instanceType, zone}
 }
-
-// clock is the clock of a map.
-type clock func() time.Time
-
-// Now implements clock.PassiveClock.
-func (c clock) Now() time.Time { return c() }
-
-// Since implements clock.PassiveClock.
-func (c clock) Since(t time.Time) time.Duration { return c().Sub(t) }

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package throttle spares a cloud account what cannot succeed now: calls over the account's rate and calls
-// while the cloud asked for a pause or answers nothing. It never waits: what must not be called fails at once with the kind of
-// error that says when to come back. It also remembers where there was no room or no quota a moment ago, and
-// leaves it to the caller what to make of that. Package account puts one around each driver.
+// Package throttle prevents calls to a cloud account that cannot succeed now: calls over the account's rate and calls
+// while the cloud asked for a pause or does not answer. It never waits: a call that is prevented fails at once with a
+// RateLimitedError, which has the time to wait. It also records where there was no room or no quota a moment ago, for the
+// caller to choose another place. Package account puts one around each driver.
 package throttle
 
 import (
@@ -22,10 +22,10 @@ import (
 )
 
 const (
-	// pauseMin and pauseMax bound the pause after a cloud said that it was asked too often.
+	// pauseMin and pauseMax bound the pause after the cloud limited the rate of calls.
 	pauseMin, pauseMax = 2 * time.Second, 2 * time.Minute
-	// hintMax bounds the pause that a cloud asks for. What answers with a day, such as the maintenance page in front of a
-	// service, is asked again earlier, by one call.
+	// hintMax bounds the pause that a cloud asks for. Some answers ask for a day, such as that of a maintenance page in
+	// front of a service; one call is made earlier.
 	hintMax = 10 * time.Minute
 	// asideMin and asideMax bound the time for which a type in a zone is put aside.
 	asideMin, asideMax = time.Minute, 30 * time.Minute
@@ -50,10 +50,20 @@ type Throttle[C any] struct {
 
 	mu    sync.Mutex
 	pause backoff
-	// because is why there is a pause.
-	because error
-	aside   expiring.Map[scope, shortage]
+	// cause is why there is a pause.
+	cause error
+	// shortages are the places that are put aside, and those that were a while ago.
+	shortages expiring.Map[scope, shortage]
 }
+
+// Clock is a function that returns the time, as a clock.PassiveClock.
+type Clock func() time.Time
+
+// Now implements clock.PassiveClock.
+func (c Clock) Now() time.Time { return c() }
+
+// Since implements clock.PassiveClock.
+func (c Clock) Since(t time.Time) time.Duration { return c().Sub(t) }
 
 // New returns a throttle around a driver.
 func New[C any](of driver.Driver[C], options Options[C]) *Throttle[C] {
@@ -61,7 +71,7 @@ func New[C any](of driver.Driver[C], options Options[C]) *Throttle[C] {
 	if options.Limits.PerSecond > 0 {
 		limiter = rate.NewLimiter(rate.Limit(options.Limits.PerSecond), max(options.Limits.Burst, 1))
 	}
-	return &Throttle[C]{of: of, options: options, limiter: limiter, aside: expiring.Map[scope, shortage]{Clock: clock(options.Now), Max: mostAside}}
+	return &Throttle[C]{of: of, options: options, limiter: limiter, shortages: expiring.Map[scope, shortage]{Clock: Clock(options.Now), Max: maxShortages}}
 }
 
 // Create implements driver.Driver.
@@ -69,10 +79,10 @@ func (t *Throttle[C]) Create(ctx context.Context, req driver.Request[C]) (driver
 	if err := t.admit(); err != nil {
 		return driver.Instance{}, err
 	}
-	made, err := t.of.Create(ctx, req)
-	t.learn(err)
-	t.remember(req.Identity.Owner.Namespace, req.Config, err)
-	return made, err
+	created, err := t.of.Create(ctx, req)
+	t.recordPause(err)
+	t.recordShortage(req.Identity.Owner.Namespace, req.Config, err)
+	return created, err
 }
 
 // Get implements driver.Driver.
@@ -81,7 +91,7 @@ func (t *Throttle[C]) Get(ctx context.Context, id driver.Identity) (driver.Insta
 		return driver.Instance{}, err
 	}
 	found, err := t.of.Get(ctx, id)
-	t.learn(err)
+	t.recordPause(err)
 	return found, err
 }
 
@@ -91,7 +101,7 @@ func (t *Throttle[C]) Delete(ctx context.Context, id driver.Identity) error {
 		return err
 	}
 	err := t.of.Delete(ctx, id)
-	t.learn(err)
+	t.recordPause(err)
 	return err
 }
 
@@ -104,7 +114,7 @@ func (t *Throttle[C]) List(ctx context.Context, owner driver.Owner) iter.Seq2[dr
 		}
 		for instance, err := range t.of.List(ctx, owner) {
 			if err != nil {
-				t.learn(err)
+				t.recordPause(err)
 			}
 			if !yield(instance, err) {
 				return
@@ -113,13 +123,13 @@ func (t *Throttle[C]) List(ctx context.Context, owner driver.Owner) iter.Seq2[dr
 	}
 }
 
-// Do makes a call that is not one of driver.Driver's under the same limits.
+// Do makes a call that is not one of driver.Driver under the same limits.
 func (t *Throttle[C]) Do(call func() error) error {
 	if err := t.admit(); err != nil {
 		return err
 	}
 	err := call()
-	t.learn(err)
+	t.recordPause(err)
 	return err
 }
 
@@ -132,14 +142,14 @@ func (e *SilentError) Error() string {
 
 var errBusy = errors.New("the account's rate of calls is used up")
 
-// admit lets a call through or says when to come back.
+// admit returns an error with the time to wait for a call that must not be made now.
 func (t *Throttle[C]) admit() error {
 	now := t.options.Now()
 	t.mu.Lock()
-	left, because := t.pause.left(now), t.because
+	left, cause := t.pause.left(now), t.cause
 	t.mu.Unlock()
 	if left > 0 {
-		return &driver.RateLimitedError{RetryAfter: left, Err: because}
+		return &driver.RateLimitedError{RetryAfter: left, Err: cause}
 	}
 	reservation := t.limiter.ReserveN(now, 1)
 	if delay := reservation.DelayFrom(now); delay > 0 {
@@ -149,17 +159,17 @@ func (t *Throttle[C]) admit() error {
 	return nil
 }
 
-// learn takes a pause from an answer, or ends it.
-func (t *Throttle[C]) learn(err error) {
+// recordPause begins a pause after an answer that limits the rate, and ends it after one that succeeded.
+func (t *Throttle[C]) recordPause(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	silent, isSilent := errors.AsType[*SilentError](err)
 	switch {
 	case isSilent:
 		t.pause.grow(t.options.Now(), pauseMin, pauseMax, t.options.Jitter())
-		t.because = silent
+		t.cause = silent
 	case driver.IsRateLimited(err):
-		t.because = errBusy
+		t.cause = errBusy
 		t.pause.grow(t.options.Now(), pauseMin, pauseMax, t.options.Jitter())
 		t.pause.atLeast(t.options.Now().Add(min(driver.RetryAfter(err), hintMax)))
 	case err == nil:

@@ -56,9 +56,9 @@ func (b *bench) get() error {
 	return err
 }
 
-func (b *bench) calls(operation string) int { return b.cloud.Census().Calls[operation] }
+func (b *bench) calls(operation string) int { return b.cloud.Snapshot().Calls[operation] }
 
-func TestKeepsTheRate(t *testing.T) {
+func TestRateOfCalls(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, driver.Limits{PerSecond: 2, Burst: 3})
 	for range 10 {
@@ -80,7 +80,7 @@ func TestKeepsTheRate(t *testing.T) {
 	}
 }
 
-func TestPausesWhenAsked(t *testing.T) {
+func TestPauseAfterARateLimit(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, driver.Limits{})
 	b.fails = &driver.RateLimitedError{RetryAfter: time.Minute * 9, Err: errors.New("slow down")}
@@ -100,8 +100,8 @@ func TestPausesWhenAsked(t *testing.T) {
 	}
 }
 
-// TestAPauseHasAnEnd: a maintenance page may ask for a day.
-func TestAPauseHasAnEnd(t *testing.T) {
+// TestPauseIsBounded: a maintenance page may ask for a day.
+func TestPauseIsBounded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, driver.Limits{})
 	b.fails = &driver.RateLimitedError{RetryAfter: 24 * time.Hour, Err: errors.New("maintenance")}
@@ -116,7 +116,7 @@ func TestAPauseHasAnEnd(t *testing.T) {
 	}
 }
 
-func TestPausesLongerEachTime(t *testing.T) {
+func TestPauseGrows(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, driver.Limits{})
 	b.fails = &driver.RateLimitedError{Err: errors.New("slow down")}
@@ -129,7 +129,7 @@ func TestPausesLongerEachTime(t *testing.T) {
 	}
 }
 
-func TestRemembersWhereThereIsNoRoom(t *testing.T) {
+func TestShortage(t *testing.T) {
 	t.Parallel()
 	for name, cause := range map[string]error{
 		"for lack of capacity": &driver.InsufficientCapacityError{InstanceType: "small", Zone: "a", Err: errors.New("full")},
@@ -156,7 +156,7 @@ func TestRemembersWhereThereIsNoRoom(t *testing.T) {
 	}
 }
 
-func TestAPlaceThatStaysShortIsPutAsideForLonger(t *testing.T) {
+func TestShortageGrows(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, driver.Limits{})
 	b.fails = &driver.InsufficientCapacityError{InstanceType: "small", Zone: "a", Err: errors.New("full")}
@@ -165,14 +165,14 @@ func TestAPlaceThatStaysShortIsPutAsideForLonger(t *testing.T) {
 			_ = b.create(10*n+m, "small", "a")
 		}
 		if got := b.Shortage("n", fake.Config{InstanceType: "small", Zone: "a"}).Left; got != want {
-			t.Errorf("put aside for %s the %d. time, want %s", got, n+1, want)
+			t.Errorf("put shortages for %s the %d. time, want %s", got, n+1, want)
 		}
 		b.now = b.now.Add(want)
 	}
 	b.now = b.now.Add(time.Hour)
 	_ = b.create(99, "small", "a")
 	if got := b.Shortage("n", fake.Config{InstanceType: "small", Zone: "a"}).Left; got != time.Minute {
-		t.Errorf("put aside for %s long after the last time, want 1m", got)
+		t.Errorf("put shortages for %s long after the last time, want 1m", got)
 	}
 }
 
@@ -183,9 +183,9 @@ func (b *bench) wantShortage(instanceType, zone string, want Shortage) {
 	}
 }
 
-// TestAShortageOfARequestIsItsOwn: what only a price, a subnet or a placement group lacks says nothing about other requests
+// TestShortageOfARequest: what only a price, a subnet or a placement group lacks says nothing about other requests
 // for the same type in the same zone.
-func TestAShortageOfARequestIsItsOwn(t *testing.T) {
+func TestShortageOfARequest(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, driver.Limits{})
 	b.fails = &driver.InsufficientCapacityError{InstanceType: "small", Zone: "a", OfRequest: true, Err: errors.New("the price is too low")}
@@ -204,8 +204,8 @@ func TestAShortageOfARequestIsItsOwn(t *testing.T) {
 	}
 }
 
-// TestNamespacesShareNoShortage: the words of the cloud about machines of one namespace are for no other.
-func TestNamespacesShareNoShortage(t *testing.T) {
+// TestShortageIsOfOneNamespace: the words of the cloud about machines of one namespace are for no other.
+func TestShortageIsOfOneNamespace(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, driver.Limits{})
 	for _, b.fails = range []error{
@@ -219,22 +219,22 @@ func TestNamespacesShareNoShortage(t *testing.T) {
 	}
 }
 
-// TestPlacesAreForgotten: whoever writes a spec names them, and the server of the account chooses its words.
-func TestPlacesAreForgotten(t *testing.T) {
+// TestShortagesAreBounded: whoever writes a spec names them, and the server of the account chooses its words.
+func TestShortagesAreBounded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, driver.Limits{})
 	b.fails = &driver.QuotaExceededError{Err: errors.New(strings.Repeat("x", 1<<20))}
-	for n := range mostAside + 100 {
+	for n := range maxShortages + 100 {
 		_ = b.create(n, "small", fmt.Sprint(n))
 	}
-	if got := b.aside.Len(); got > mostAside {
-		t.Errorf("%d places are kept, want %d at most", got, mostAside)
+	if got := b.shortages.Len(); got > maxShortages {
+		t.Errorf("%d places are kept, want %d at most", got, maxShortages)
 	}
-	if kept := b.Shortage("n", fake.Config{InstanceType: "small", Zone: fmt.Sprint(mostAside)}).Cause; !driver.IsQuotaExceeded(kept) || len(kept.Error()) > 4096 {
+	if kept := b.Shortage("n", fake.Config{InstanceType: "small", Zone: fmt.Sprint(maxShortages)}).Cause; !driver.IsQuotaExceeded(kept) || len(kept.Error()) > 4096 {
 		t.Errorf("%d bytes of an error are kept", len(kept.Error()))
 	}
 	b.now = b.now.Add(asideMin + asideMax)
-	if got := b.aside.Len(); got != 0 {
+	if got := b.shortages.Len(); got != 0 {
 		t.Errorf("%d places are kept long after they were short", got)
 	}
 }

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package access turns credentials into the clients of the services that the driver asks: Nova, Neutron,
-// Glance and, where there is one, Cinder. It owns where credentials come from and when a login happens,
-// and knows nothing of machines.
+// Package access returns the clients of the services in use for credentials: Nova, Neutron, Glance and, where it exists,
+// Cinder. It owns the sources of credentials and the logins, and is independent of machines. The openstack driver calls
+// it.
 package access
 
 import (
@@ -27,20 +27,20 @@ import (
 const (
 	// CloudsKey holds a clouds.yaml.
 	CloudsKey = "clouds.yaml"
-	// CloudKey names one of its clouds; it may be left out where there is only one.
+	// CloudKey names one of its clouds; it is optional if there is only one.
 	CloudKey = "cloud"
 	// AuthorityKey holds the certificates of the authority that signed the services' own, in PEM.
 	AuthorityKey = "cacert"
 )
 
-// login is all that is needed to log in.
+// login is the data of a login.
 type login struct {
 	auth     gophercloud.AuthOptions
 	endpoint gophercloud.EndpointOpts
 	tls      *tls.Config
 }
 
-// read finds out how to log in: from a Secret, or without one from the environment.
+// read reads a login from a Secret, or without one from the environment.
 func read(account driver.Account, secret driver.Credentials) (login, error) {
 	var found login
 	var err error
@@ -71,13 +71,13 @@ func read(account driver.Account, secret driver.Credentials) (login, error) {
 	return found, nil
 }
 
-// fromClouds reads a clouds.yaml. It is handed over by a tenant, so it may not name files of this host.
+// fromClouds reads a clouds.yaml. It comes from a tenant, so it must not name files of this host.
 func fromClouds(secret driver.Credentials) (login, error) {
 	name, chosen, err := chooseCloud(secret)
 	if err != nil {
 		return login{}, err
 	}
-	// What was checked is written anew for the SDK, so that it reads nothing that was not.
+	// The checked content is written again for the SDK, so that it reads nothing else.
 	checked, err := yaml.Marshal(clouds.Clouds{Clouds: map[string]clouds.Cloud{name: chosen}})
 	if err != nil {
 		return login{}, fmt.Errorf("the cloud %q of the key %q cannot be used", name, CloudsKey)
@@ -97,11 +97,11 @@ func fromClouds(secret driver.Credentials) (login, error) {
 	return found, err
 }
 
-// chooseCloud returns the cloud of a clouds.yaml that a Secret names, without anything of it that this provider
-// makes no use of. It fails for one that cannot do without files of this host.
+// chooseCloud returns the cloud of a clouds.yaml that a Secret names, reduced to the fields in use. It fails for one that
+// needs files of this host.
 func chooseCloud(secret driver.Credentials) (name string, chosen clouds.Cloud, err error) {
 	var named clouds.Clouds
-	// The SDK's own parser: another one may read the same text otherwise.
+	// It is the SDK's own parser, because another one may read the same text differently.
 	if err := yaml.Unmarshal(secret[CloudsKey], &named); err != nil {
 		return "", chosen, fmt.Errorf("the key %q is not YAML", CloudsKey)
 	}
@@ -119,12 +119,12 @@ func chooseCloud(secret driver.Credentials) (name string, chosen clouds.Cloud, e
 		return "", chosen, fmt.Errorf("the key %q has no cloud %q", CloudsKey, name)
 	case found.AuthInfo == nil:
 		return "", chosen, fmt.Errorf("the cloud %q has no auth", name)
-	case !knownLogin(string(found.AuthType)):
-		return "", chosen, fmt.Errorf("the cloud %q has the %q %q, which the provider does not know: use a password or an application credential", name, "auth_type", found.AuthType)
+	case !isSupportedAuth(string(found.AuthType)):
+		return "", chosen, fmt.Errorf("the cloud %q has the %q %q, which the provider does not support: use a password or an application credential", name, "auth_type", found.AuthType)
 	}
 	for _, refers := range [][2]string{{"profile", found.Profile}, {"cloud", found.Cloud}} {
 		if refers[1] != "" {
-			return "", chosen, fmt.Errorf("the cloud %q refers by %q to a profile, which the provider does not have: write out its auth_url", name, refers[0])
+			return "", chosen, fmt.Errorf("the cloud %q refers by %q to a profile, which the provider does not have: set its auth_url", name, refers[0])
 		}
 	}
 	for _, file := range [][2]string{{"cacert", found.CACertFile}, {"cert", found.ClientCertFile}, {"key", found.ClientKeyFile}} {
@@ -138,13 +138,13 @@ func chooseCloud(secret driver.Credentials) (name string, chosen clouds.Cloud, e
 	}, nil
 }
 
-// namesFile refuses what names a file of the provider's host, from which nothing is read for a Secret.
+// namesFile returns the error for a key that names a file of the provider's host. None is read for a Secret.
 func namesFile(key string) error {
 	return fmt.Errorf("%q names a file, and the provider reads none for a Secret: remove it, and put the certificate of the authority into the key %q", key, AuthorityKey)
 }
 
-// knownLogin reports whether the SDK knows how to log in so.
-func knownLogin(kind string) bool {
+// isSupportedAuth reports whether the SDK supports a type of authentication.
+func isSupportedAuth(kind string) bool {
 	switch clouds.AuthType(kind) {
 	case "", clouds.AuthPassword, clouds.AuthToken, clouds.AuthV2Password, clouds.AuthV2Token, clouds.AuthV3Password, clouds.AuthV3Token, clouds.AuthV3ApplicationCredential:
 		return true
@@ -152,7 +152,7 @@ func knownLogin(kind string) bool {
 	return false
 }
 
-// fromSecretVariables reads what an openrc file sets from a Secret. None of it may be a file of this host.
+// fromSecretVariables reads the variables of an openrc file from a Secret. None of them may name a file of this host.
 func fromSecretVariables(secret driver.Credentials) (login, error) {
 	for _, key := range []string{"OS_CACERT", "OS_CERT", "OS_KEY"} {
 		if len(secret[key]) > 0 {
@@ -164,13 +164,13 @@ func fromSecretVariables(secret driver.Credentials) (login, error) {
 			return login{}, fmt.Errorf("%q refers to files of the provider, which reads none for a Secret: put the file into the key %q", key, CloudsKey)
 		}
 	}
-	if kind := string(secret["OS_AUTH_TYPE"]); !knownLogin(kind) {
-		return login{}, fmt.Errorf("%q is %q, which the provider does not know: use a password or an application credential", "OS_AUTH_TYPE", kind)
+	if kind := string(secret["OS_AUTH_TYPE"]); !isSupportedAuth(kind) {
+		return login{}, fmt.Errorf("%q is %q, which the provider does not support: use a password or an application credential", "OS_AUTH_TYPE", kind)
 	}
 	return fromVariables(func(name string) string { return string(secret[name]) })
 }
 
-// fromVariables reads what an openrc file sets.
+// fromVariables reads the variables of an openrc file.
 func fromVariables(get func(string) string) (login, error) {
 	id, named, secret := get("OS_APPLICATION_CREDENTIAL_ID"), get("OS_APPLICATION_CREDENTIAL_NAME"), get("OS_APPLICATION_CREDENTIAL_SECRET")
 	auth := gophercloud.AuthOptions{
@@ -206,7 +206,7 @@ func fromVariables(get func(string) string) (login, error) {
 	}}, nil
 }
 
-// scope is the project of a user; an application credential brings its own.
+// scope returns the project of a user; an application credential has its own.
 func scope(get func(string) string) *gophercloud.AuthScope {
 	if id := cmp.Or(get("OS_PROJECT_ID"), get("OS_TENANT_ID")); id != "" {
 		return &gophercloud.AuthScope{ProjectID: id}

@@ -44,18 +44,18 @@ func TestCredentialsOfASecret(t *testing.T) {
 		region  string
 		reach   gophercloud.Availability
 	}{
-		"takes the cloud that is named": {
+		"uses the cloud of the key": {
 			fromSecret, map[string]string{CloudsKey: twoClouds, CloudKey: "one"},
 			gophercloud.AuthOptions{IdentityEndpoint: "https://one/v3", ApplicationCredentialID: "id", ApplicationCredentialSecret: "s", AllowReauth: true}, "R1", "public",
 		},
-		"takes a user with project and domains": {
+		"reads a user with project and domains": {
 			fromSecret, map[string]string{CloudsKey: twoClouds, CloudKey: "two"},
 			gophercloud.AuthOptions{
 				IdentityEndpoint: "https://two/v3", Username: "u", Password: "p", DomainName: "D", TenantName: "team", AllowReauth: true,
 				Scope: &gophercloud.AuthScope{ProjectName: "team", DomainName: "E"},
 			}, "", "internal",
 		},
-		"takes the only cloud": {
+		"uses the only cloud": {
 			fromSecret, map[string]string{CloudsKey: oneCloud},
 			gophercloud.AuthOptions{IdentityEndpoint: "https://only/v3", ApplicationCredentialID: "id", ApplicationCredentialSecret: "s", AllowReauth: true}, "", "public",
 		},
@@ -63,11 +63,11 @@ func TestCredentialsOfASecret(t *testing.T) {
 			driver.Account{SecretName: "cloud", Region: "R9"}, map[string]string{CloudsKey: twoClouds, CloudKey: "one"},
 			gophercloud.AuthOptions{IdentityEndpoint: "https://one/v3", ApplicationCredentialID: "id", ApplicationCredentialSecret: "s", AllowReauth: true}, "R9", "public",
 		},
-		"takes an application credential": {
+		"reads an application credential": {
 			fromSecret, map[string]string{"OS_AUTH_URL": "https://x/v3", "OS_APPLICATION_CREDENTIAL_ID": "id", "OS_APPLICATION_CREDENTIAL_SECRET": "s", "OS_REGION_NAME": "R", "OS_INTERFACE": "internalURL"},
 			byID, "R", "internal",
 		},
-		"takes an openrc file": {
+		"reads the variables of an openrc file": {
 			fromSecret, map[string]string{"OS_AUTH_URL": "https://x/v3", "OS_USERNAME": "u", "OS_PASSWORD": "p", "OS_PROJECT_NAME": "team", "OS_USER_DOMAIN_NAME": "D", "OS_PROJECT_DOMAIN_ID": "e"},
 			gophercloud.AuthOptions{IdentityEndpoint: "https://x/v3", Username: "u", Password: "p", DomainName: "D", AllowReauth: true, Scope: &gophercloud.AuthScope{ProjectName: "team", DomainID: "e"}}, "", "public",
 		},
@@ -86,20 +86,20 @@ func TestCredentialsOfASecret(t *testing.T) {
 	}
 }
 
-func TestCredentialsThatCannotWork(t *testing.T) {
+func TestInvalidCredentials(t *testing.T) {
 	t.Parallel()
 	for name, secret := range map[string]map[string]string{
-		"an empty Secret":           {},
-		"no secret":                 {"OS_AUTH_URL": "https://x", "OS_APPLICATION_CREDENTIAL_ID": "id"},
-		"no password":               {"OS_AUTH_URL": "https://x", "OS_USERNAME": "u"},
-		"nobody":                    {"OS_AUTH_URL": "https://x"},
-		"several clouds to choose":  {CloudsKey: twoClouds},
-		"a cloud that is not there": {CloudsKey: twoClouds, CloudKey: "three"},
-		"no YAML":                   {CloudsKey: "{"},
-		"a cloud without auth":      {CloudsKey: "clouds: {x: {region_name: R}}"},
-		"a file of the provider":    {CloudsKey: "clouds: {x: {auth: {auth_url: https://x}, cacert: /etc/passwd}}"},
-		"a profile":                 {CloudsKey: "clouds: {x: {auth: {auth_url: https://x}, profile: vendor}}"},
-		"no certificate":            {CloudsKey: oneCloud, AuthorityKey: "nonsense"},
+		"an empty Secret":          {},
+		"no secret":                {"OS_AUTH_URL": "https://x", "OS_APPLICATION_CREDENTIAL_ID": "id"},
+		"no password":              {"OS_AUTH_URL": "https://x", "OS_USERNAME": "u"},
+		"no user":                  {"OS_AUTH_URL": "https://x"},
+		"several clouds to choose": {CloudsKey: twoClouds},
+		"an unknown cloud":         {CloudsKey: twoClouds, CloudKey: "three"},
+		"no YAML":                  {CloudsKey: "{"},
+		"a cloud without auth":     {CloudsKey: "clouds: {x: {region_name: R}}"},
+		"a file of the provider":   {CloudsKey: "clouds: {x: {auth: {auth_url: https://x}, cacert: /etc/passwd}}"},
+		"a profile":                {CloudsKey: "clouds: {x: {auth: {auth_url: https://x}, profile: vendor}}"},
+		"no certificate":           {CloudsKey: oneCloud, AuthorityKey: "nonsense"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -153,9 +153,9 @@ func credentials(plain map[string]string) driver.Credentials {
 	return all
 }
 
-// TestASecretNamesNothingOfTheHost has files of the host that a Secret names in every way there is. What is refused
-// names the key; what another parser would read otherwise than the check is not used as it was read by the other.
-func TestASecretNamesNothingOfTheHost(t *testing.T) {
+// TestSecretCannotNameFilesOfTheHost has a Secret name files of the host in every possible way. The error has the key;
+// content that another parser reads differently is used only as the check read it.
+func TestSecretCannotNameFilesOfTheHost(t *testing.T) {
 	folder := t.TempDir()
 	t.Setenv("HOME", folder)
 	t.Setenv("XDG_CONFIG_HOME", folder)
@@ -207,8 +207,8 @@ func TestASecretNamesNothingOfTheHost(t *testing.T) {
 	}
 }
 
-// TestAPasswordIsWhatStandsThere: a number is not read as one.
-func TestAPasswordIsWhatStandsThere(t *testing.T) {
+// TestPasswordIsNotConverted: a password of digits stays text.
+func TestPasswordIsNotConverted(t *testing.T) {
 	t.Parallel()
 	for _, password := range []string{"0123", "1e10", "yes", "12345678901234567890123", "'no: {'", "0x1F"} {
 		text := "clouds: {x: {auth: {auth_url: https://x/v3, username: u, password: " + password + ", project_name: team}}}"

@@ -12,9 +12,9 @@ import (
 	"drover.io/runtime/egress"
 )
 
-// TestNoOtherServerIsAsked has the identity service of a Secret redirect to a host of the provider's network, and be at
+// TestNoRequestsToOtherHosts has the identity service of a Secret redirect to a host of the provider's network, and be at
 // an address where the metadata service of the provider's host would answer.
-func TestNoOtherServerIsAsked(t *testing.T) {
+func TestNoRequestsToOtherHosts(t *testing.T) {
 	t.Parallel()
 	asked := false
 	inside := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))

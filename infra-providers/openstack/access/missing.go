@@ -11,8 +11,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 )
 
-// Missing reports whether Nova, Cinder or Neutron itself answered that something does not exist. Any proxy answers 404
-// too, to everything, while a service is moved or its address is wrong; that says nothing about what was asked for.
+// Missing reports whether Nova, Cinder or Neutron itself answered that a resource does not exist. A proxy also answers 404,
+// to every request, while a service is moved or its address is wrong; that is no statement about the resource.
 func Missing(err error) bool {
 	body := notFound(err)
 	_, fault := body["itemNotFound"] // Nova and Cinder

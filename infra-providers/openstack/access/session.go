@@ -26,17 +26,17 @@ import (
 	"drover.io/runtime/httplimit"
 )
 
-// computeMicroversion is the Nova API that the driver is written for: 2.52 takes tags with the creation,
-// 2.61 shows what a flavor demands, 2.64 gives a server group one policy. Rocky (2018) has it.
+// computeMicroversion is the version of the Nova API in use: 2.52 has tags in the creation, 2.61 the extra specs of a
+// flavor, 2.64 one policy of a server group. Rocky (2018) has it.
 const computeMicroversion = "2.64"
 
-// userAgent is how the driver introduces itself.
+// userAgent is that of the driver's requests.
 const userAgent = "drover-infra-openstack"
 
-// patience bounds one call of a service, however patient the caller is.
-const patience = time.Minute
+// callTimeout bounds one call of a service, also without a deadline of the caller.
+const callTimeout = time.Minute
 
-// maxAnswer is how many bytes one answer of a service may have.
+// maxAnswer is the maximum size in bytes of an answer of a service.
 const maxAnswer = 64 << 20
 
 // What an answer may have of a service that a Secret names: several times what a page of 500 servers, or a list of 1000
@@ -50,28 +50,28 @@ const (
 // Secrets name. One namespace alone gets half of them.
 func NewLongAnswers() *httplimit.Places { return httplimit.NewPlaces(8, 16<<10) }
 
-// Session logs in when it is first needed and again when the token ran out. It is safe for concurrent use.
+// Session logs in at the first use and again when the token has expired. It is safe for concurrent use.
 type Session struct {
 	login     login
 	transport http.RoundTripper
 
-	// turn is held while logging in; unlike a mutex it can be waited for together with a context.
-	turn     chan struct{}
-	services atomic.Pointer[Services]
+	// loggingIn is held during a login; unlike a mutex it can be awaited together with a context.
+	loggingIn chan struct{}
+	services  atomic.Pointer[Services]
 }
 
 // Services are the clients of one project in one region. Volume is nil where there is no Cinder.
 type Services struct {
 	Compute, Network, Image, Volume *gophercloud.ServiceClient
-	// Account names the project in its cloud: the host of the identity service, the ID of the project, and the region,
-	// because what is in one region is found in no other.
+	// Account identifies the project in its cloud: the host of the identity service, the ID of the project, and the
+	// region, because resources of one region are not found in another.
 	Account string
-	// Region is the region that the services are in.
+	// Region is the region of the services.
 	Region string
 }
 
-// Open reads credentials and asks nobody. A nil transport is the usual one. Long answers of services that a Secret names
-// take places; nil is places of its own. It fails with UnauthorizedError.
+// Open reads credentials and makes no call. A nil transport means the default. Long answers of services that a Secret
+// names take places; nil means places of its own. It fails with UnauthorizedError.
 func Open(account driver.Account, secret driver.Credentials, transport http.RoundTripper, long *httplimit.Places) (*Session, error) {
 	found, err := read(account, secret)
 	if err != nil {
@@ -82,14 +82,14 @@ func Open(account driver.Account, secret driver.Credentials, transport http.Roun
 		return nil, &driver.UnauthorizedError{Err: fmt.Errorf("reading credentials of %s: %w", where, err)}
 	}
 	if transport == nil {
-		usual := http.DefaultTransport.(*http.Transport).Clone()
-		usual.TLSClientConfig = found.tls
-		usual.MaxIdleConnsPerHost = 16
+		base := http.DefaultTransport.(*http.Transport).Clone()
+		base.TLSClientConfig = found.tls
+		base.MaxIdleConnsPerHost = 16
 		if account.SecretName != "" {
-			usual.Proxy = egress.Proxy(usual.Proxy)
-			usual.DialContext = egress.Dial(net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second})
+			base.Proxy = egress.Proxy(base.Proxy)
+			base.DialContext = egress.Dial(net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second})
 		}
-		transport = usual
+		transport = base
 	}
 	limited := httplimit.Wrap(transport, maxAnswer)
 	if account.SecretName != "" {
@@ -98,10 +98,10 @@ func Open(account driver.Account, secret driver.Credentials, transport http.Roun
 		}
 		limited = long.WrapShared(httplimit.WrapDocuments(transport, httplimit.JSON, maxNamedAnswer, maxNamedElements))
 	}
-	return &Session{login: found, transport: limited, turn: make(chan struct{}, 1)}, nil
+	return &Session{login: found, transport: limited, loggingIn: make(chan struct{}, 1)}, nil
 }
 
-// Services returns the clients, after a login if there was none.
+// Services returns the clients, after a login if there was none yet.
 func (s *Session) Services(ctx context.Context) (*Services, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -110,8 +110,8 @@ func (s *Session) Services(ctx context.Context) (*Services, error) {
 		return known, nil
 	}
 	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
+	case s.loggingIn <- struct{}{}:
+		defer func() { <-s.loggingIn }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -131,31 +131,31 @@ func (s *Session) open(ctx context.Context) (*Services, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the identity endpoint: %w", err)
 	}
-	provider.HTTPClient = http.Client{Transport: s.transport, Timeout: patience, CheckRedirect: egress.NoRedirects}
+	provider.HTTPClient = http.Client{Transport: s.transport, Timeout: callTimeout, CheckRedirect: egress.NoRedirects}
 	provider.UserAgent.Prepend(userAgent)
 	if err := openstack.Authenticate(ctx, provider, s.login.auth); err != nil {
 		return nil, fmt.Errorf("logging in: %w", err)
 	}
-	// The SDK asks the endpoints for their versions without a context.
-	provider.HTTPClient.Transport = bound{ctx, s.transport}
+	// The SDK reads the versions of the endpoints without a context.
+	provider.HTTPClient.Transport = contextTransport{ctx, s.transport}
 	defer func() { provider.HTTPClient.Transport = s.transport }()
 	endpoint, err := s.endpoint(provider)
 	if err != nil {
 		return nil, err
 	}
-	found, err := locate(provider, endpoint)
+	found, err := findServices(provider, endpoint)
 	if err != nil {
 		return nil, err
 	}
 	if found.Account, err = accountOf(provider, endpoint.Region); err != nil {
 		return nil, err
 	}
-	stay(provider, found)
+	pinAccount(provider, found)
 	return found, nil
 }
 
-// endpoint is where the services are looked for. The region is part of the account, so where nobody names one the catalog
-// must have only one: otherwise its order would decide.
+// endpoint returns where the services are looked up. The region is part of the account, so where neither the machine nor
+// the credentials name one, the catalog must have only one: otherwise its order would decide.
 func (s *Session) endpoint(provider *gophercloud.ProviderClient) (gophercloud.EndpointOpts, error) {
 	endpoint := s.login.endpoint
 	token, ok := provider.GetAuthResult().(tokens.CreateResult)
@@ -185,9 +185,10 @@ func (s *Session) endpoint(provider *gophercloud.ProviderClient) (gophercloud.En
 	return endpoint, nil
 }
 
-// stay has every new token lead to the same project: credentials that name it by its name, or leave it to the user's
-// default, may lead to another one when the old token runs out, where nothing of this one is found.
-func stay(provider *gophercloud.ProviderClient, found *Services) {
+// pinAccount makes a new login fail unless its token is for the same project: credentials that have the name of the
+// project, or use the user's default, may lead to another one when the token has expired, where no resource of this one is
+// found.
+func pinAccount(provider *gophercloud.ProviderClient, found *Services) {
 	again := provider.ReauthFunc
 	if again == nil {
 		return
@@ -201,13 +202,13 @@ func stay(provider *gophercloud.ProviderClient, found *Services) {
 			err = &driver.AccountMismatchError{Pinned: found.Account, Connected: now, Source: "a new login"}
 		}
 		if err != nil {
-			provider.SetToken("") // so that nobody uses it
+			provider.SetToken("") // no further request may use it
 		}
 		return err
 	}
 }
 
-// accountOf reads from the token which project it is for. Names of projects change, and their IDs do not.
+// accountOf returns the account of the token. The names of projects may change, their IDs do not.
 func accountOf(provider *gophercloud.ProviderClient, region string) (string, error) {
 	token, ok := provider.GetAuthResult().(tokens.CreateResult)
 	if !ok {
@@ -224,19 +225,19 @@ func accountOf(provider *gophercloud.ProviderClient, region string) (string, err
 	return strings.ToLower(identity.Hostname()) + "/" + project.ID + "/" + region, nil
 }
 
-// bound is a transport whose requests end with a context.
-type bound struct {
+// contextTransport is a transport whose requests end with a context.
+type contextTransport struct {
 	ctx context.Context
 	http.RoundTripper
 }
 
 // RoundTrip implements http.RoundTripper.
-func (b bound) RoundTrip(request *http.Request) (*http.Response, error) {
-	return b.RoundTripper.RoundTrip(request.WithContext(b.ctx))
+func (t contextTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	return t.RoundTripper.RoundTrip(request.WithContext(t.ctx))
 }
 
-// locate finds the services in the catalog.
-func locate(provider *gophercloud.ProviderClient, endpoint gophercloud.EndpointOpts) (*Services, error) {
+// findServices finds the services in the catalog.
+func findServices(provider *gophercloud.ProviderClient, endpoint gophercloud.EndpointOpts) (*Services, error) {
 	found := &Services{Region: endpoint.Region}
 	for _, service := range []struct {
 		name     string

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package attachments makes, finds and removes what a server needs beside itself: ports, volumes, a floating IP
-// and a server group. The driver calls it in the order of creation and in the reverse order of deletion.
+// Package attachments creates, finds and deletes what a server needs: ports, volumes, a floating IP and a server group.
+// The driver calls it in the order of creation and in the reverse order of deletion.
 //
-// OpenStack has no idempotency tokens, so everything is found again by a name that derives from the
-// machine's UID and is given in the very call that creates: the name of a port or volume, the description
-// of a floating IP. Ownership tags follow in a second call and are repeated until they are there. Errors of
-// the cloud are returned as they are; the driver knows what they mean.
+// OpenStack has no idempotency tokens, so everything is found again by a name that derives from the machine's UID and is
+// part of the call that creates: the name of a port or volume, the description of a floating IP. Ownership tags follow in
+// a second call, which is repeated until they are set. Errors of the cloud are returned as they are; the driver converts
+// them.
 package attachments
 
 import (
@@ -22,14 +22,14 @@ import (
 	"drover.io/infra-providers/openstack/access"
 )
 
-// NamePrefix is the tag of everything that is ours.
+// NamePrefix is the tag of everything that Drover creates.
 const NamePrefix = "drover"
 
-// ErrBusy means that another caller is making the same machine at this moment, or that something of it is
-// not ready yet. It passes by itself.
+// ErrBusy means that another caller is creating the same machine's server, or that an attachment is not ready yet. It is
+// transient.
 var ErrBusy = errors.New("not ready yet")
 
-// CreationError is what the cloud answered to a call that creates.
+// CreationError is the cloud's error of a call that creates.
 type CreationError struct {
 	What string
 	Err  error
@@ -40,18 +40,18 @@ func (e *CreationError) Error() string { return "creating " + e.What + ": " + e.
 // Unwrap returns the cause.
 func (e *CreationError) Unwrap() error { return e.Err }
 
-// Kind is one kind of thing that machines have beside their servers.
+// Kind is one kind of attachment.
 type Kind interface {
-	// Delete removes every thing of a machine, whose server goes too or is not there. It fails with NotOwnedError,
-	// as Tag does, where one of them carries the tags of another machine.
-	Delete(ctx context.Context, id driver.Identity, serverGoes bool) error
-	// Tag makes every thing of a machine say whose it is.
+	// Delete deletes every attachment of a machine, whose server is being deleted or does not exist. It fails with
+	// NotOwnedError, as Tag does, where one has the tags of another machine.
+	Delete(ctx context.Context, id driver.Identity, serverDeleted bool) error
+	// Tag sets the ownership tags on every attachment of a machine.
 	Tag(ctx context.Context, id driver.Identity) error
-	// Remains returns every thing that is ours and is meant to go with its machine.
+	// Remains returns every attachment that Drover created and that is deleted with its machine.
 	Remains(ctx context.Context) ([]driver.Remain, error)
 }
 
-// Kinds are all there are of a project, in the order of deletion.
+// Kinds returns all kinds of a project, in the order of deletion.
 func Kinds(services *access.Services) []Kind {
 	all := []Kind{FloatingIPs{services.Network}, Ports{services.Network}}
 	if services.Volume != nil {
@@ -60,11 +60,11 @@ func Kinds(services *access.Services) []Kind {
 	return all
 }
 
-// Name is what everything of one machine is called.
+// Name is the common name of the attachments of a machine.
 func Name(uid types.UID) string { return NamePrefix + "-" + string(uid) }
 
-// check returns a NotOwnedError for what is called after the UID of a machine and carries the tags of another. What
-// has no tags yet is known by that name alone, which is given in the call that creates.
+// check fails with NotOwnedError for an attachment with the name of a machine and the tags of another. One without tags
+// yet is identified by its name alone, which is part of the call that creates it.
 func check(id, found driver.Identity, tagged bool) error {
 	if !tagged {
 		return nil
@@ -72,7 +72,7 @@ func check(id, found driver.Identity, tagged bool) error {
 	return id.Check(found)
 }
 
-// Tags are the ownership tags in an alphabet that every service takes: no slash.
+// Tags returns the ownership tags in an alphabet that every service accepts: without a slash.
 func Tags(id driver.Identity) map[string]string {
 	tags := map[string]string{}
 	for key, value := range id.Tags() {
@@ -81,7 +81,7 @@ func Tags(id driver.Identity) map[string]string {
 	return tags
 }
 
-// Identity is the reverse of Tags; ok is false when the tags are not ours.
+// Identity is the reverse of Tags; ok is false without the ownership tags.
 func Identity(tags map[string]string) (id driver.Identity, ok bool) {
 	plain := map[string]string{}
 	for key, value := range tags {
@@ -90,8 +90,8 @@ func Identity(tags map[string]string) (id driver.Identity, ok bool) {
 	return driver.FromTags(plain)
 }
 
-// list writes tags as Neutron keeps them.
-func list(id driver.Identity) []string {
+// toTagList returns the ownership tags in the form of Neutron.
+func toTagList(id driver.Identity) []string {
 	all := []string{NamePrefix}
 	for key, value := range Tags(id) {
 		all = append(all, key+"="+value)
@@ -100,8 +100,8 @@ func list(id driver.Identity) []string {
 	return all
 }
 
-// fromList is the reverse of list.
-func fromList(tags []string) (driver.Identity, bool) {
+// fromTagList is the reverse of toTagList.
+func fromTagList(tags []string) (driver.Identity, bool) {
 	split := map[string]string{}
 	for _, tag := range tags {
 		key, value, _ := strings.Cut(tag, "=")
@@ -110,9 +110,9 @@ func fromList(tags []string) (driver.Identity, bool) {
 	return Identity(split)
 }
 
-// tagged reports whether tags are all there.
-func tagged(have []string, id driver.Identity) bool {
-	for _, tag := range list(id) {
+// isTagged reports whether all ownership tags are set.
+func isTagged(have []string, id driver.Identity) bool {
+	for _, tag := range toTagList(id) {
 		if !slices.Contains(have, tag) {
 			return false
 		}

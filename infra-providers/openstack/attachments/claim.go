@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,86 +20,86 @@ import (
 	"drover.io/infra-providers/driver"
 )
 
-// claimFor is how long a claim counts. It is longer than any call of the services may take, so that a
-// server that was asked for under the claim is listed, or will never be, when somebody else takes over.
-const claimFor = 5 * time.Minute
+// ClaimTTL is how long a claim is valid after it was written. It is longer than any call of the services may take, so a
+// server that was requested under the claim is listed, or will never be, when another caller takes over.
+const ClaimTTL = 5 * time.Minute
 
 const (
 	claimPrefix = "claimed by "
 	claimTime   = " at "
 )
 
-// Claim is the right to make the server of a machine, which one caller has at a time.
+// Claim is the right to create the server of a machine. One caller has it at a time.
 //
-// Nova cannot be asked to make a server only once, and two callers that list nothing would both create. So each
-// caller first makes a port of its own in the first place, writes into its description that it claims the machine,
-// and looks who else does:
+// Nova has no request that creates a server at most once, and two callers that list no server would both create one. So
+// each caller first creates a port of its own with index 0, writes a claim of the machine into its description, and lists
+// the claims of others:
 //
-//	nobody claims ─► make my port ─► claim by it ─► list again ─► alone? ─► the server may be made
-//	      │ somebody does                                           │ somebody else claims too
-//	      └─────────────────────► not mine ◄────────────────────────┘ (I withdraw my port: both may, neither goes on)
+//	no claim ──► create own port ──► write claim ──► list again ──► no other claim ──► the server may be created
+//	   │ another claim                                   │ another claim
+//	   └────────────────────────► ErrBusy ◄──────────────┘ (own port is deleted: both may do so, and neither continues)
 //
-// Of two callers at least one lists after both have claimed, and withdraws. That asks nothing of Neutron but that
-// a list shows what was answered before. Its conditional update (If-Match) is no lock: on MariaDB a busy one repeats
-// updates that waited for each other without their condition, and granted one swap to five callers.
+// Of two callers at least one lists after both have written their claims, and withdraws. This requires of Neutron only
+// that a list includes what was answered before. Neutron's conditional update (If-Match) is not a lock: under load on
+// MariaDB it repeats updates that waited for each other without their condition, and let five callers succeed at once.
 //
-// A caller that died holds the machine up until its claim has aged.
+// After a caller ended without a result its claim blocks the machine until it expires.
 //
-// A request for a server that arrives after its claim aged and was taken over finds its port removed, and is
-// refused. Should this clock and Neutron's differ by more than the age of a claim, there may be two servers all the
-// same: the driver keeps the older and removes the other.
+// A request for a server that arrives after its claim expired and was taken over finds its port deleted, and is refused.
+// If the clocks of the provider and of Neutron differ by more than ClaimTTL, there may be two servers: the driver keeps
+// the older one and deletes the other.
 type Claim struct {
 	Ports Ports
-	// Holder names the caller. Calls under one name for one machine must not overlap, and one whose server
-	// may or may not come must not be followed by another.
+	// Holder is the name of the caller. Calls with one name for one machine must not overlap, and after a call with an
+	// unknown result the name must not be used again.
 	Holder string
 	Now    func() time.Time
 }
 
-// Take claims a machine, makes those of the wanted ports that are missing, removes those that are too many and
-// returns one per place. It fails with ErrBusy when another caller is at it.
+// Take claims a machine, creates the missing ports, deletes surplus ones and returns one per index. It fails with ErrBusy
+// while another caller's claim is valid.
 func (c Claim) Take(ctx context.Context, id driver.Identity, wanted []ports.CreateOptsBuilder) ([]ports.Port, error) {
 	have, err := c.Ports.owned(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	mine, err := c.mine(id.UID, have)
+	own, err := c.findOwnPort(id.UID, have)
 	if err != nil {
 		return nil, err
 	}
-	if mine, err = c.announce(ctx, mine, wanted[0]); err != nil {
+	if own, err = c.claimPort(ctx, own, wanted[0]); err != nil {
 		return nil, err
 	}
 	have, err = c.Ports.Ensure(ctx, id, wanted)
-	if err == nil && c.contested(id.UID, have, mine) {
-		err = fmt.Errorf("another caller claimed the machine too, or made its server: %w", ErrBusy)
+	if err == nil && c.isContested(id.UID, have, own) {
+		err = fmt.Errorf("another caller claimed the machine too, or created its server: %w", ErrBusy)
 	}
 	if errors.Is(err, ErrBusy) {
-		if err := c.Ports.remove(ctx, mine); err != nil {
+		if err := c.Ports.delete(ctx, own); err != nil {
 			return nil, err
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	return c.tidy(ctx, id.UID, have, mine)
+	return c.deleteSurplus(ctx, id.UID, have, own)
 }
 
-// contested reports whether somebody else claims the machine, or has made its server.
-func (c Claim) contested(uid types.UID, have []ports.Port, mine string) bool {
+// isContested reports whether another caller claims the machine, or has created its server.
+func (c Claim) isContested(uid types.UID, have []ports.Port, own string) bool {
 	return slices.ContainsFunc(have, func(port ports.Port) bool {
-		return port.ID != mine && place(port, uid) == 0 && (c.foreign(port) || port.DeviceID != "")
+		return port.ID != own && portIndex(port, uid) == 0 && (c.isForeign(port) || port.DeviceID != "")
 	})
 }
 
-// mine finds the port of an earlier claim of this caller; empty for none. It fails while another's counts.
-func (c Claim) mine(uid types.UID, have []ports.Port) (id string, err error) {
+// findOwnPort returns the port of an earlier claim of this caller; empty for none. It fails while another claim is valid.
+func (c Claim) findOwnPort(uid types.UID, have []ports.Port) (id string, err error) {
 	for _, port := range have {
 		switch {
-		case place(port, uid) != 0:
+		case portIndex(port, uid) != 0:
 		case port.DeviceID != "":
 			return "", fmt.Errorf("port %q belongs to server %q, which is not listed: %w", port.ID, port.DeviceID, ErrBusy)
-		case c.foreign(port):
+		case c.isForeign(port):
 			return "", fmt.Errorf("port %q is %s: %w", port.ID, port.Description, ErrBusy)
 		case id == "" && holder(port) == c.Holder:
 			id = port.ID
@@ -107,29 +108,30 @@ func (c Claim) mine(uid types.UID, have []ports.Port) (id string, err error) {
 	return id, nil
 }
 
-// announce claims the machine by the port of this caller, which it makes if there is none. A port that is there
-// already and nobody's may be about to be claimed by another.
-func (c Claim) announce(ctx context.Context, mine string, options ports.CreateOptsBuilder) (string, error) {
-	if mine == "" {
-		made, err := ports.Create(ctx, c.Ports.Client, options).Extract()
+// claimPort claims the machine by the port of this caller, which it creates if there is none. An existing port without a
+// claim is not used: another caller may be about to claim it.
+func (c Claim) claimPort(ctx context.Context, own string, options ports.CreateOptsBuilder) (string, error) {
+	if own == "" {
+		created, err := ports.Create(ctx, c.Ports.Client, options).Extract()
 		if err != nil {
 			return "", &CreationError{"port 0", err}
 		}
-		mine = made.ID
+		logr.FromContextOrDiscard(ctx).Info("created port", "port", created.ID)
+		own = created.ID
 	}
-	// With the time the words are new, and Neutron notes when something changed.
-	words := claimPrefix + c.Holder + claimTime + c.Now().UTC().Format(time.RFC3339Nano)
-	_, err := ports.Update(ctx, c.Ports.Client, mine, ports.UpdateOpts{Description: &words}).Extract()
+	// The time makes the description unique, so Neutron updates the time of the change.
+	description := claimPrefix + c.Holder + claimTime + c.Now().UTC().Format(time.RFC3339Nano)
+	_, err := ports.Update(ctx, c.Ports.Client, own, ports.UpdateOpts{Description: &description}).Extract()
 	if gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
-		return "", fmt.Errorf("the claimed port is gone again: %w", ErrBusy)
+		return "", fmt.Errorf("the claimed port was deleted meanwhile: %w", ErrBusy)
 	}
 	if err != nil {
 		return "", fmt.Errorf("claiming port: %w", err)
 	}
-	return mine, nil
+	return own, nil
 }
 
-// holder is who claims a machine by a port; empty for nobody.
+// holder returns the name of the caller that claims a machine by a port; empty for none.
 func holder(port ports.Port) string {
 	claim, claimed := strings.CutPrefix(port.Description, claimPrefix)
 	if !claimed {
@@ -139,21 +141,21 @@ func holder(port ports.Port) string {
 	return name
 }
 
-// foreign reports whether a port carries somebody else's claim that still counts.
-func (c Claim) foreign(port ports.Port) bool {
+// isForeign reports whether a port has a valid claim of another caller.
+func (c Claim) isForeign(port ports.Port) bool {
 	by := holder(port)
-	return by != "" && by != c.Holder && c.Now().Sub(port.UpdatedAt) < claimFor
+	return by != "" && by != c.Holder && c.Now().Sub(port.UpdatedAt) < ClaimTTL
 }
 
-// tidy removes all but one port per place. Only the holder of the claim does so.
-func (c Claim) tidy(ctx context.Context, uid types.UID, have []ports.Port, mine string) ([]ports.Port, error) {
+// deleteSurplus deletes all but one port per index. Only the holder of the claim does so.
+func (c Claim) deleteSurplus(ctx context.Context, uid types.UID, have []ports.Port, own string) ([]ports.Port, error) {
 	var kept []ports.Port
 	found := false
 	for _, port := range have {
-		at := place(port, uid)
-		found = found || port.ID == mine
-		if at == 0 && port.ID != mine || len(kept) > 0 && place(kept[len(kept)-1], uid) == at {
-			if err := c.Ports.remove(ctx, port.ID); err != nil {
+		at := portIndex(port, uid)
+		found = found || port.ID == own
+		if at == 0 && port.ID != own || len(kept) > 0 && portIndex(kept[len(kept)-1], uid) == at {
+			if err := c.Ports.delete(ctx, port.ID); err != nil {
 				return nil, err
 			}
 			continue
@@ -161,7 +163,7 @@ func (c Claim) tidy(ctx context.Context, uid types.UID, have []ports.Port, mine 
 		kept = append(kept, port)
 	}
 	if !found {
-		return nil, fmt.Errorf("the claimed port is gone again: %w", ErrBusy)
+		return nil, fmt.Errorf("the claimed port was deleted meanwhile: %w", ErrBusy)
 	}
 	return kept, nil
 }

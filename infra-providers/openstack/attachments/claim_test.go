@@ -56,15 +56,15 @@ func neutron(t *testing.T) (*openstackfake.Cloud, *gophercloud.ServiceClient, []
 	return cloud, services.Network, wanted
 }
 
-func claim(client *gophercloud.ServiceClient, holder string, later time.Duration) attachments.Claim {
-	return attachments.Claim{Ports: attachments.Ports{Client: client}, Holder: holder, Now: func() time.Time { return time.Now().Add(later) }}
+func claim(client *gophercloud.ServiceClient, holder string, offset time.Duration) attachments.Claim {
+	return attachments.Claim{Ports: attachments.Ports{Client: client}, Holder: holder, Now: func() time.Time { return time.Now().Add(offset) }}
 }
 
-func TestOneHolderAtATime(t *testing.T) {
+func TestClaimHasOneHolder(t *testing.T) {
 	t.Parallel()
 	_, client, wanted := neutron(t)
-	take := func(holder string, later time.Duration) error {
-		_, err := claim(client, holder, later).Take(t.Context(), worker, wanted)
+	take := func(holder string, offset time.Duration) error {
+		_, err := claim(client, holder, offset).Take(t.Context(), worker, wanted)
 		return err
 	}
 	if err := take("a", 0); err != nil {
@@ -84,8 +84,8 @@ func TestOneHolderAtATime(t *testing.T) {
 	}
 }
 
-// made is a port of the first place, claimed by words.
-func made(t *testing.T, client *gophercloud.ServiceClient, wanted ports.CreateOptsBuilder, words string) *ports.Port {
+// created is a port of the first place, claimed by words.
+func created(t *testing.T, client *gophercloud.ServiceClient, wanted ports.CreateOptsBuilder, words string) *ports.Port {
 	t.Helper()
 	port, err := ports.Create(t.Context(), client, wanted).Extract()
 	if err != nil {
@@ -97,34 +97,34 @@ func made(t *testing.T, client *gophercloud.ServiceClient, wanted ports.CreateOp
 	return port
 }
 
-// TestTheHolderTidiesUp: another caller's claim has aged, an older port is nobody's.
-func TestTheHolderTidiesUp(t *testing.T) {
+// TestTakeDeletesSurplusPorts: another caller's claim has expired, and an older port has no claim.
+func TestTakeDeletesSurplusPorts(t *testing.T) {
 	t.Parallel()
 	cloud, client, wanted := neutron(t)
-	made(t, client, wanted[0], "")
-	made(t, client, wanted[0], "claimed by b at some time")
+	created(t, client, wanted[0], "")
+	created(t, client, wanted[0], "claimed by b at some time")
 	kept, err := claim(client, "a", 6*time.Minute).Take(t.Context(), worker, wanted)
-	if err != nil || len(kept) != 2 || len(cloud.Things()) != 2 {
-		t.Errorf("%d ports are kept of %q: %v", len(kept), cloud.Things(), err)
+	if err != nil || len(kept) != 2 || len(cloud.Leftovers()) != 2 {
+		t.Errorf("%d ports are kept of %q: %v", len(kept), cloud.Leftovers(), err)
 	}
 }
 
-// TestWhoSeesAnotherClaimWithdraws: another caller claims after this one has looked, and before it looks again.
-func TestWhoSeesAnotherClaimWithdraws(t *testing.T) {
+// TestTakeWithdrawsOnAnotherClaim: another caller claims between the two lists of this one.
+func TestTakeWithdrawsOnAnotherClaim(t *testing.T) {
 	t.Parallel()
 	cloud, client, wanted := neutron(t)
 	var other *ports.Port
-	between := meanwhile{wanted[0], func() { other = made(t, client, wanted[0], "claimed by b at some time") }}
+	between := meanwhile{wanted[0], func() { other = created(t, client, wanted[0], "claimed by b at some time") }}
 	_, err := claim(client, "a", 0).Take(t.Context(), worker, []ports.CreateOptsBuilder{between})
 	if !errors.Is(err, attachments.ErrBusy) {
 		t.Errorf("got %v", err)
 	}
-	if things := cloud.Things(); len(things) != 1 || !strings.HasSuffix(things[0], other.ID) {
+	if things := cloud.Leftovers(); len(things) != 1 || !strings.HasSuffix(things[0], other.ID) {
 		t.Errorf("%q are left, so that nobody can go on", things)
 	}
 }
 
-// meanwhile does something just before a port is made.
+// meanwhile does something just before a port is created.
 type meanwhile struct {
 	ports.CreateOptsBuilder
 	do func()
@@ -135,10 +135,10 @@ func (m meanwhile) ToPortCreateMap() (map[string]any, error) {
 	return m.CreateOptsBuilder.ToPortCreateMap()
 }
 
-func TestAPortOfAServerIsNotClaimed(t *testing.T) {
+func TestPortOfAServerIsNotClaimed(t *testing.T) {
 	t.Parallel()
 	_, client, wanted := neutron(t)
-	port := made(t, client, wanted[0], "claimed by a at some time")
+	port := created(t, client, wanted[0], "claimed by a at some time")
 	if _, err := ports.Update(t.Context(), client, port.ID, ports.UpdateOpts{DeviceID: new("server")}).Extract(); err != nil {
 		t.Fatal(err)
 	}
@@ -147,9 +147,8 @@ func TestAPortOfAServerIsNotClaimed(t *testing.T) {
 	}
 }
 
-// TestManyCallersAreNeverTwo lets callers race from the first port on. A holder keeps others out until it
-// is done, so two that hold at the same moment would be seen.
-func TestManyCallersAreNeverTwo(t *testing.T) {
+// TestConcurrentCallersHaveOneHolder has concurrent callers from the first port on, and counts the holders at any time.
+func TestConcurrentCallersHaveOneHolder(t *testing.T) {
 	t.Parallel()
 	_, client, wanted := neutron(t)
 	var callers sync.WaitGroup
@@ -173,7 +172,7 @@ func TestManyCallersAreNeverTwo(t *testing.T) {
 	}
 }
 
-func TestTagsSurviveTheAlphabet(t *testing.T) {
+func TestTagsRoundTrip(t *testing.T) {
 	t.Parallel()
 	got, ok := attachments.Identity(attachments.Tags(worker))
 	if !ok || got != worker {

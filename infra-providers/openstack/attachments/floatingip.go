@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/go-logr/logr"
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
 
@@ -18,15 +19,14 @@ import (
 // FloatingIPs are the floating IPs of machines.
 type FloatingIPs struct{ Client *gophercloud.ServiceClient }
 
-// Ensure gives a port a floating IP. It is made with the port already named, so there is no moment at
-// which it belongs to nothing.
+// Ensure associates a floating IP with a port. The creation has the ID of the port, so the address is never without one.
 func (f FloatingIPs) Ensure(ctx context.Context, id driver.Identity, portID string, from lookup.Pool) error {
 	have, err := f.find(ctx, id)
 	if err != nil {
 		return err
 	}
 	if len(have) == 0 {
-		made, err := floatingips.Create(ctx, f.Client, floatingips.CreateOpts{
+		created, err := floatingips.Create(ctx, f.Client, floatingips.CreateOpts{
 			Description:       Name(id.UID),
 			FloatingNetworkID: from.NetworkID,
 			SubnetID:          from.SubnetID,
@@ -35,7 +35,8 @@ func (f FloatingIPs) Ensure(ctx context.Context, id driver.Identity, portID stri
 		if err != nil {
 			return &CreationError{"floating IP", err}
 		}
-		have = append(have, *made)
+		logr.FromContextOrDiscard(ctx).Info("created floating IP", "floatingIP", created.ID)
+		have = append(have, *created)
 	}
 	if have[0].PortID != portID {
 		update := floatingips.UpdateOpts{PortID: &portID}
@@ -57,7 +58,7 @@ func (f FloatingIPs) Tag(ctx context.Context, id driver.Identity) error {
 
 func (f FloatingIPs) tag(ctx context.Context, id driver.Identity, all []floatingips.FloatingIP) error {
 	for _, address := range all {
-		if tagged(address.Tags, id) {
+		if isTagged(address.Tags, id) {
 			continue
 		}
 		if err := tag(ctx, f.Client, "floatingips", address.ID, id); err != nil {
@@ -78,6 +79,9 @@ func (f FloatingIPs) Delete(ctx context.Context, id driver.Identity, _ bool) err
 		if err != nil && !access.Missing(err) {
 			return fmt.Errorf("deleting floating IP: %w", err)
 		}
+		if err == nil {
+			logr.FromContextOrDiscard(ctx).Info("deleted floating IP", "floatingIP", address.ID)
+		}
 	}
 	return nil
 }
@@ -90,18 +94,18 @@ func (f FloatingIPs) Remains(ctx context.Context) ([]driver.Remain, error) {
 	}
 	var remains []driver.Remain
 	for _, address := range all {
-		if id, ok := fromList(address.Tags); ok {
+		if id, ok := fromTagList(address.Tags); ok {
 			remains = append(remains, driver.Remain{Kind: "floating IP", ID: address.ID, Identity: id, Created: address.CreatedAt})
 		}
 	}
 	return remains, nil
 }
 
-// find returns the floating IPs of a machine, and fails with NotOwnedError where one carries the tags of another.
+// find returns the floating IPs of a machine, and fails with NotOwnedError where one has the tags of another.
 func (f FloatingIPs) find(ctx context.Context, id driver.Identity) ([]floatingips.FloatingIP, error) {
 	all, err := f.list(ctx, floatingips.ListOpts{Description: Name(id.UID)})
 	for _, address := range all {
-		found, tagged := fromList(address.Tags)
+		found, tagged := fromTagList(address.Tags)
 		if err := check(id, found, tagged); err != nil {
 			return nil, fmt.Errorf("floating IP %q: %w", address.ID, err)
 		}
@@ -111,7 +115,7 @@ func (f FloatingIPs) find(ctx context.Context, id driver.Identity) ([]floatingip
 
 func (f FloatingIPs) list(ctx context.Context, options floatingips.ListOpts) ([]floatingips.FloatingIP, error) {
 	all, err := access.All(ctx, floatingips.List(f.Client, options), floatingips.ExtractFloatingIPs)
-	// A cloud without routers has no floating IPs either, by Neutron's own answer.
+	// A cloud without routers has no floating IPs, by Neutron's own answer.
 	if access.Missing(err) {
 		return nil, nil
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-logr/logr"
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servergroups"
 
@@ -16,14 +17,14 @@ import (
 	"drover.io/infra-providers/openstack/access"
 )
 
-// Groups are the server groups that the provider keeps: one per Cluster and policy.
+// Groups are the server groups that the provider manages: one per Cluster and policy.
 type Groups struct{ Client *gophercloud.ServiceClient }
 
-// groupPrefix is what the groups of a Cluster start with.
+// groupPrefix is the prefix of the names of the groups of a Cluster.
 func groupPrefix(owner driver.Owner) string { return fmt.Sprintf("%s-%s-", NamePrefix, owner.UID) }
 
 // Ensure returns the ID of the group of a Cluster with a policy. Names are not unique: of several the one
-// with the lowest ID counts, and those without members go with a later Delete.
+// with the lowest ID is used, and those without members are deleted by a later Delete.
 func (g Groups) Ensure(ctx context.Context, owner driver.Owner, policy string) (string, error) {
 	all, err := g.list(ctx)
 	if err != nil {
@@ -34,14 +35,15 @@ func (g Groups) Ensure(ctx context.Context, owner driver.Owner, policy string) (
 			return group.ID, nil
 		}
 	}
-	made, err := servergroups.Create(ctx, g.Client, servergroups.CreateOpts{Name: groupPrefix(owner) + policy, Policy: policy}).Extract()
+	created, err := servergroups.Create(ctx, g.Client, servergroups.CreateOpts{Name: groupPrefix(owner) + policy, Policy: policy}).Extract()
 	if err != nil {
 		return "", &CreationError{"server group", err}
 	}
-	return made.ID, nil
+	logr.FromContextOrDiscard(ctx).Info("created server group", "serverGroup", created.Name)
+	return created.ID, nil
 }
 
-// Exists reports whether a group is still there.
+// Exists reports whether a group still exists.
 func (g Groups) Exists(ctx context.Context, id string) (bool, error) {
 	_, err := servergroups.Get(ctx, g.Client, id).Extract()
 	if access.Missing(err) {
@@ -50,7 +52,7 @@ func (g Groups) Exists(ctx context.Context, id string) (bool, error) {
 	return err == nil, err
 }
 
-// Members returns how many servers are in a group.
+// Members returns the number of servers in a group.
 func (g Groups) Members(ctx context.Context, id string) (int, error) {
 	found, err := servergroups.Get(ctx, g.Client, id).Extract()
 	if err != nil {
@@ -59,9 +61,9 @@ func (g Groups) Members(ctx context.Context, id string) (int, error) {
 	return len(found.Members), nil
 }
 
-// Release removes the groups of a Cluster that have no members but a server that goes. A machine that
-// wants the group at this very moment makes it anew.
-func (g Groups) Release(ctx context.Context, owner driver.Owner, going string) error {
+// Delete deletes the groups of a Cluster without members other than a server that is being deleted. A machine that needs
+// the group at the same time creates it again.
+func (g Groups) Delete(ctx context.Context, owner driver.Owner, deletedServer string) error {
 	if owner.UID == "" {
 		return nil
 	}
@@ -70,13 +72,16 @@ func (g Groups) Release(ctx context.Context, owner driver.Owner, going string) e
 		return err
 	}
 	for _, group := range all {
-		others := slices.ContainsFunc(group.Members, func(member string) bool { return member != going })
+		others := slices.ContainsFunc(group.Members, func(member string) bool { return member != deletedServer })
 		if others || !strings.HasPrefix(group.Name, groupPrefix(owner)) {
 			continue
 		}
 		err := servergroups.Delete(ctx, g.Client, group.ID).ExtractErr()
 		if err != nil && !access.Missing(err) {
 			return fmt.Errorf("deleting server group: %w", err)
+		}
+		if err == nil {
+			logr.FromContextOrDiscard(ctx).Info("deleted server group", "serverGroup", group.Name)
 		}
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-logr/logr"
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/attributestags"
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
@@ -20,35 +21,35 @@ import (
 	"drover.io/infra-providers/openstack/access"
 )
 
-// MaxPorts is how many ports a machine may have.
+// MaxPorts is the maximum number of ports of a machine.
 const MaxPorts = 16
 
 // Ports are the ports of machines.
 type Ports struct{ Client *gophercloud.ServiceClient }
 
-// portName is unique by machine and place.
+// portName is unique for a machine and an index.
 func portName(uid types.UID, at int) string { return fmt.Sprintf("%s-%d", Name(uid), at) }
 
-// named asks for all ports that a machine may have. Neutron takes a repeated name as either.
-type named types.UID
+// nameQuery selects all ports that a machine may have. Neutron matches any of several names.
+type nameQuery types.UID
 
 // ToPortListQuery implements ports.ListOptsBuilder.
-func (n named) ToPortListQuery() (string, error) {
+func (q nameQuery) ToPortListQuery() (string, error) {
 	query := url.Values{}
 	for at := range MaxPorts {
-		query.Add("name", portName(types.UID(n), at))
+		query.Add("name", portName(types.UID(q), at))
 	}
 	return "?" + query.Encode(), nil
 }
 
-// Find returns the ports of a machine, in order of place and then of ID.
+// Find returns the ports of a machine, sorted by index and then by ID.
 func (p Ports) Find(ctx context.Context, uid types.UID) ([]ports.Port, error) {
-	all, err := access.All(ctx, ports.List(p.Client, named(uid)), ports.ExtractPorts)
+	all, err := access.All(ctx, ports.List(p.Client, nameQuery(uid)), ports.ExtractPorts)
 	if err != nil {
 		return nil, err
 	}
 	slices.SortFunc(all, func(a, b ports.Port) int {
-		if at := place(a, uid) - place(b, uid); at != 0 {
+		if at := portIndex(a, uid) - portIndex(b, uid); at != 0 {
 			return at
 		}
 		return strings.Compare(a.ID, b.ID)
@@ -56,8 +57,8 @@ func (p Ports) Find(ctx context.Context, uid types.UID) ([]ports.Port, error) {
 	return all, nil
 }
 
-// place is the number in a port's name.
-func place(port ports.Port, uid types.UID) int {
+// portIndex returns the number in a port's name.
+func portIndex(port ports.Port, uid types.UID) int {
 	for at := range MaxPorts {
 		if port.Name == portName(uid, at) {
 			return at
@@ -66,8 +67,8 @@ func place(port ports.Port, uid types.UID) int {
 	return MaxPorts
 }
 
-// Ensure makes the ports that are missing and tags those that are not tagged. It returns all there are,
-// which may be too many when callers raced: Claim sorts that out.
+// Ensure creates the missing ports and tags those without tags. It returns all of them, which may be too many after
+// concurrent calls: Claim deletes the surplus.
 func (p Ports) Ensure(ctx context.Context, id driver.Identity, wanted []ports.CreateOptsBuilder) ([]ports.Port, error) {
 	have, err := p.owned(ctx, id)
 	if err != nil {
@@ -75,14 +76,15 @@ func (p Ports) Ensure(ctx context.Context, id driver.Identity, wanted []ports.Cr
 	}
 	changed := false
 	for at, options := range wanted {
-		if slices.ContainsFunc(have, func(port ports.Port) bool { return place(port, id.UID) == at }) {
+		if slices.ContainsFunc(have, func(port ports.Port) bool { return portIndex(port, id.UID) == at }) {
 			continue
 		}
-		made, err := ports.Create(ctx, p.Client, options).Extract()
+		created, err := ports.Create(ctx, p.Client, options).Extract()
 		if err != nil {
 			return nil, &CreationError{fmt.Sprintf("port %d", at), err}
 		}
-		have, changed = append(have, *made), true
+		logr.FromContextOrDiscard(ctx).Info("created port", "port", created.ID)
+		have, changed = append(have, *created), true
 	}
 	marked, err := p.tag(ctx, id, have)
 	if err != nil {
@@ -94,14 +96,14 @@ func (p Ports) Ensure(ctx context.Context, id driver.Identity, wanted []ports.Cr
 	return p.owned(ctx, id)
 }
 
-// owned returns what Find does, and fails with NotOwnedError where one carries the tags of another machine.
+// owned returns what Find does, and fails with NotOwnedError where one has the tags of another machine.
 func (p Ports) owned(ctx context.Context, id driver.Identity) ([]ports.Port, error) {
 	have, err := p.Find(ctx, id.UID)
 	if err != nil {
 		return nil, fmt.Errorf("listing ports: %w", err)
 	}
 	for _, port := range have {
-		found, tagged := fromList(port.Tags)
+		found, tagged := fromTagList(port.Tags)
 		if err := check(id, found, tagged); err != nil {
 			return nil, fmt.Errorf("port %q: %w", port.ID, err)
 		}
@@ -109,7 +111,7 @@ func (p Ports) owned(ctx context.Context, id driver.Identity) ([]ports.Port, err
 	return have, nil
 }
 
-// PortName is what the port at a place has to be called.
+// PortName is the name of the port with an index.
 func PortName(id driver.Identity, at int) string { return portName(id.UID, at) }
 
 // Tag implements Kind.
@@ -125,7 +127,7 @@ func (p Ports) Tag(ctx context.Context, id driver.Identity) error {
 // tag reports whether a port had other tags.
 func (p Ports) tag(ctx context.Context, id driver.Identity, all []ports.Port) (changed bool, err error) {
 	for _, port := range all {
-		if tagged(port.Tags, id) {
+		if isTagged(port.Tags, id) {
 			continue
 		}
 		if err := tag(ctx, p.Client, "ports", port.ID, id); err != nil {
@@ -143,17 +145,20 @@ func (p Ports) Delete(ctx context.Context, id driver.Identity, _ bool) error {
 		return err
 	}
 	for _, port := range found {
-		if err := p.remove(ctx, port.ID); err != nil {
+		if err := p.delete(ctx, port.ID); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (p Ports) remove(ctx context.Context, id string) error {
+func (p Ports) delete(ctx context.Context, id string) error {
 	err := ports.Delete(ctx, p.Client, id).ExtractErr()
 	if err != nil && !access.Missing(err) {
 		return fmt.Errorf("deleting port: %w", err)
+	}
+	if err == nil {
+		logr.FromContextOrDiscard(ctx).Info("deleted port", "port", id)
 	}
 	return nil
 }
@@ -162,7 +167,7 @@ func (p Ports) remove(ctx context.Context, id string) error {
 func (p Ports) Remains(ctx context.Context) ([]driver.Remain, error) {
 	list := ports.List(p.Client, ports.ListOpts{Tags: NamePrefix, Limit: 500})
 	remains, err := access.Select(ctx, list, ports.ExtractPorts, func(port ports.Port) (driver.Remain, bool) {
-		id, ok := fromList(port.Tags)
+		id, ok := fromTagList(port.Tags)
 		return driver.Remain{Kind: "port", ID: port.ID, Identity: id, Created: port.CreatedAt}, ok
 	})
 	if err != nil {
@@ -171,11 +176,11 @@ func (p Ports) Remains(ctx context.Context) ([]driver.Remain, error) {
 	return remains, nil
 }
 
-// tag puts the ownership tags on something of Neutron.
+// tag sets the ownership tags on a resource of Neutron.
 func tag(ctx context.Context, client *gophercloud.ServiceClient, kind, of string, id driver.Identity) error {
-	_, err := attributestags.ReplaceAll(ctx, client, kind, of, attributestags.ReplaceAllOpts{Tags: list(id)}).Extract()
+	_, err := attributestags.ReplaceAll(ctx, client, kind, of, attributestags.ReplaceAllOpts{Tags: toTagList(id)}).Extract()
 	if gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
-		return fmt.Errorf("it is gone again: %w", ErrBusy)
+		return fmt.Errorf("it was deleted meanwhile: %w", ErrBusy)
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/go-logr/logr"
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
 	"github.com/gophercloud/gophercloud/v2/pagination"
@@ -21,30 +22,30 @@ import (
 // Root is the name of the volume that a server boots from.
 const Root = "root"
 
-// keptKey marks a volume that outlives its machine.
+// keptKey marks a volume that is not deleted with its machine.
 const keptKey = "drover.io:kept"
 
 // Volumes are the volumes of machines.
 type Volumes struct{ Client *gophercloud.ServiceClient }
 
-// Volume is one volume to make.
+// Volume describes a volume to create.
 type Volume struct {
 	// Name is unique in its machine.
 	Name string
-	// ImageID is what it is made from; empty for an empty one.
+	// ImageID is the image that it is created from; empty for an empty volume.
 	ImageID string
 	SizeGiB int
 	Type    string
-	// Zone is where it has to be; empty leaves that to the cloud.
+	// Zone is its zone; empty means that the cloud chooses it.
 	Zone string
-	// Kept is true for a volume that outlives its machine.
+	// Kept is true for a volume that is not deleted with its machine.
 	Kept bool
 }
 
 func volumeName(uid types.UID, name string) string { return Name(uid) + "-" + name }
 
-// Ensure makes the volumes that are missing and returns their IDs, in order. It fails with an
-// UnfinishedError while one of them is not available yet: Nova refuses a volume that is still being made.
+// Ensure creates the missing volumes and returns the IDs of all, in order. It fails with an
+// UnfinishedError while one of them is not available yet: Nova refuses a volume that is still being created.
 func (v Volumes) Ensure(ctx context.Context, id driver.Identity, wanted []Volume) ([]string, error) {
 	if len(wanted) == 0 {
 		return nil, nil
@@ -61,10 +62,10 @@ func (v Volumes) Ensure(ctx context.Context, id driver.Identity, wanted []Volume
 			if err := v.create(ctx, id, want); err != nil {
 				return nil, &CreationError{fmt.Sprintf("volume %q", want.Name), err}
 			}
-			busy = unfinished("volume %q is being made", want.Name)
+			busy = unfinished("volume %q is being created", want.Name)
 			continue
 		}
-		if err := v.fits(ctx, have[at], want); err != nil {
+		if err := v.replaceUnusable(ctx, have[at], want); err != nil {
 			return nil, err
 		}
 		if have[at].Status != "available" {
@@ -80,7 +81,7 @@ func (v Volumes) create(ctx context.Context, id driver.Identity, want Volume) er
 	if want.Kept {
 		metadata[keptKey] = "true"
 	}
-	_, err := volumes.Create(ctx, v.Client, volumes.CreateOpts{
+	created, err := volumes.Create(ctx, v.Client, volumes.CreateOpts{
 		Name:             volumeName(id.UID, want.Name),
 		Description:      fmt.Sprintf("volume %s of machine %s/%s", want.Name, id.Owner.Namespace, id.Name),
 		Size:             want.SizeGiB,
@@ -89,30 +90,33 @@ func (v Volumes) create(ctx context.Context, id driver.Identity, want Volume) er
 		ImageID:          want.ImageID,
 		Metadata:         metadata,
 	}, nil).Extract()
+	if err == nil {
+		logr.FromContextOrDiscard(ctx).Info("created volume", "volume", created.ID)
+	}
 	return err
 }
 
-// fits removes a volume that cannot be used: one that failed, or one in the zone of an earlier attempt.
-func (v Volumes) fits(ctx context.Context, have volumes.Volume, want Volume) error {
+// replaceUnusable deletes a volume that cannot be used: one that failed, or one in the zone of an earlier attempt.
+func (v Volumes) replaceUnusable(ctx context.Context, have volumes.Volume, want Volume) error {
 	failed := have.Status == "error"
 	elsewhere := want.Zone != "" && have.AvailabilityZone != want.Zone && have.Status == "available"
 	if !failed && !elsewhere {
 		return nil
 	}
-	if err := v.remove(ctx, have.ID); err != nil {
+	if err := v.delete(ctx, have.ID); err != nil {
 		return err
 	}
-	return unfinished("volume %q was %s in zone %q and is made anew", want.Name, have.Status, have.AvailabilityZone)
+	return unfinished("volume %q was %s in zone %q and is created again", want.Name, have.Status, have.AvailabilityZone)
 }
 
 func unfinished(format string, of ...any) error {
 	return &driver.UnfinishedError{Err: fmt.Errorf(format+": %w", append(of, ErrBusy)...)}
 }
 
-// Delete implements Kind. Volumes attached to a server that goes are left to Nova, which
-// removes them with it. It fails with an UnfinishedError for those that cannot be removed yet, and with ErrBusy for
-// those that Cinder counts as attached to a server that is gone, which may need somebody's help.
-func (v Volumes) Delete(ctx context.Context, id driver.Identity, serverGoes bool) error {
+// Delete implements Kind. Nova deletes the volumes that are attached to a server with the server. It fails with
+// UnfinishedError for those that cannot be deleted yet, and with ErrBusy for those that Cinder reports as attached to a
+// server that does not exist, which may need an administrator.
+func (v Volumes) Delete(ctx context.Context, id driver.Identity, serverDeleted bool) error {
 	found, err := v.find(ctx, id)
 	if err != nil {
 		return err
@@ -125,10 +129,10 @@ func (v Volumes) Delete(ctx context.Context, id driver.Identity, serverGoes bool
 		switch volume.Status {
 		case "deleting":
 		case "available", "error", "error_deleting", "error_restoring", "error_extending":
-			err = v.remove(ctx, volume.ID)
+			err = v.delete(ctx, volume.ID)
 		case "reserved", "attaching", "in-use", "detaching":
-			if !serverGoes {
-				busy = fmt.Errorf("volume %q is %s, though its server is gone: %w", volume.Name, volume.Status, ErrBusy)
+			if !serverDeleted {
+				busy = fmt.Errorf("volume %q is %s, though its server does not exist: %w", volume.Name, volume.Status, ErrBusy)
 			}
 		default:
 			busy = unfinished("volume %q is %s", volume.Name, volume.Status)
@@ -159,10 +163,13 @@ func (v Volumes) Tag(ctx context.Context, id driver.Identity) error {
 	return nil
 }
 
-func (v Volumes) remove(ctx context.Context, id string) error {
+func (v Volumes) delete(ctx context.Context, id string) error {
 	err := volumes.Delete(ctx, v.Client, id, nil).ExtractErr()
 	if err != nil && !access.Missing(err) {
 		return fmt.Errorf("deleting volume: %w", err)
+	}
+	if err == nil {
+		logr.FromContextOrDiscard(ctx).Info("deleted volume", "volume", id)
 	}
 	return nil
 }
@@ -179,25 +186,25 @@ func (v Volumes) Remains(ctx context.Context) ([]driver.Remain, error) {
 	return remains, nil
 }
 
-// find returns the volumes of a machine, and fails with NotOwnedError where one carries the UID of the machine and
-// other tags of another. A cloud that does not filter by metadata returns more, which is why each is looked at.
+// find returns the volumes of a machine, and fails with NotOwnedError where one has the UID of the machine and
+// other tags of another. A cloud that does not filter by metadata returns more volumes, so each is checked.
 func (v Volumes) find(ctx context.Context, id driver.Identity) ([]volumes.Volume, error) {
 	tags := maps.Clone(Tags(driver.Identity{UID: id.UID}))
 	maps.DeleteFunc(tags, func(_, value string) bool { return value == "" })
-	mine, err := access.Select(ctx, v.list(tags), volumes.ExtractVolumes, func(volume volumes.Volume) (volumes.Volume, bool) {
+	own, err := access.Select(ctx, v.list(tags), volumes.ExtractVolumes, func(volume volumes.Volume) (volumes.Volume, bool) {
 		found, tagged := Identity(volume.Metadata)
 		return volume, tagged && found.UID == id.UID
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing volumes: %w", err)
 	}
-	for _, volume := range mine {
+	for _, volume := range own {
 		found, _ := Identity(volume.Metadata)
 		if err := id.Check(found); err != nil {
 			return nil, fmt.Errorf("volume %q: %w", volume.ID, err)
 		}
 	}
-	return mine, nil
+	return own, nil
 }
 
 func (v Volumes) list(metadata map[string]string) pagination.Pager {

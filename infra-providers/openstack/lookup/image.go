@@ -16,8 +16,7 @@ import (
 	"drover.io/infra-providers/openstack/access"
 )
 
-// Image finds an image by ID, or the newest that fits. Images that are not active cannot be booted from
-// and do not fit.
+// Image finds an image by ID, or the newest that matches. Only an active image can be booted and matches.
 func Image(ctx context.Context, client *gophercloud.ServiceClient, wanted infrav1.OpenStackImage) (images.Image, error) {
 	if wanted.ID != "" {
 		found, err := images.Get(ctx, client, wanted.ID).Extract()
@@ -37,15 +36,15 @@ func Image(ctx context.Context, client *gophercloud.ServiceClient, wanted infrav
 	if err != nil {
 		return images.Image{}, err
 	}
-	fits := slices.DeleteFunc(all, func(i images.Image) bool { return !has(i, wanted.Properties) })
-	if len(fits) == 0 {
-		return images.Image{}, noImage("spec.image", "no active image that the project can see fits name %q, tags %q and properties %q", wanted.Name, wanted.Tags, wanted.Properties)
+	matching := slices.DeleteFunc(all, func(i images.Image) bool { return !hasProperties(i, wanted.Properties) })
+	if len(matching) == 0 {
+		return images.Image{}, noImage("spec.image", "no active image that the project can see matches name %q, tags %q and properties %q", wanted.Name, wanted.Tags, wanted.Properties)
 	}
-	return slices.MaxFunc(fits, func(a, b images.Image) int { return a.CreatedAt.Compare(b.CreatedAt) }), nil
+	return slices.MaxFunc(matching, func(a, b images.Image) int { return a.CreatedAt.Compare(b.CreatedAt) }), nil
 }
 
-// has reports whether an image has all the properties.
-func has(image images.Image, properties map[string]string) bool {
+// hasProperties reports whether an image has all properties.
+func hasProperties(image images.Image, properties map[string]string) bool {
 	for key, value := range properties {
 		if Property(image, key) != value {
 			return false
@@ -62,6 +61,7 @@ func Property(image images.Image, key string) string {
 	return ""
 }
 
+// noImage returns an InvalidConfigurationError of a field of the image.
 func noImage(field, format string, arguments ...any) error {
 	return &driver.InvalidConfigurationError{Field: field, Err: fmt.Errorf(format, arguments...)}
 }

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lookup turns the IDs and names that a user may give into IDs. Nothing is remembered: what a name
-// means may change. A name that fits nothing or several things is an InvalidConfigurationError that names
-// the field; whatever the cloud answers otherwise is returned as it is.
+// Package lookup resolves IDs and names in a spec to IDs. Nothing is cached, because the resource of a name may change. A
+// name of no or of several resources is an InvalidConfigurationError of the field; other errors of the cloud are returned
+// as they are. The openstack driver calls it.
 package lookup
 
 import (
@@ -23,7 +23,7 @@ import (
 	"drover.io/infra-providers/openstack/access"
 )
 
-// Flavor finds a flavor by ID or name. The ID of a flavor may be any text, so it is looked for in the list.
+// Flavor finds a flavor by ID or name. The ID of a flavor may be any text, so it is searched in the list.
 func Flavor(ctx context.Context, compute *gophercloud.ServiceClient, field, ref string) (flavors.Flavor, error) {
 	all, err := access.All(ctx, flavors.ListDetail(compute, nil), flavors.ExtractFlavors)
 	if err != nil {
@@ -32,8 +32,8 @@ func Flavor(ctx context.Context, compute *gophercloud.ServiceClient, field, ref 
 	if at := slices.IndexFunc(all, func(f flavors.Flavor) bool { return f.ID == ref }); at >= 0 {
 		return all[at], nil
 	}
-	fits := slices.DeleteFunc(all, func(f flavors.Flavor) bool { return f.Name != ref })
-	return one(fits, field, "flavor", ref)
+	matching := slices.DeleteFunc(all, func(f flavors.Flavor) bool { return f.Name != ref })
+	return onlyOne(matching, field, "flavor", ref)
 }
 
 // Network finds a network by ID or name.
@@ -46,7 +46,7 @@ func Network(ctx context.Context, network *gophercloud.ServiceClient, field, ref
 	if err != nil {
 		return "", err
 	}
-	found, err := one(all, field, "network", ref)
+	found, err := onlyOne(all, field, "network", ref)
 	return found.ID, err
 }
 
@@ -60,7 +60,7 @@ func Subnet(ctx context.Context, network *gophercloud.ServiceClient, field strin
 	if err != nil {
 		return "", err
 	}
-	found, err := one(all, field, "subnet of the network", of.Subnet)
+	found, err := onlyOne(all, field, "subnet of the network", of.Subnet)
 	return found.ID, err
 }
 
@@ -79,7 +79,7 @@ func SecurityGroups(ctx context.Context, network *gophercloud.ServiceClient, fie
 		if err != nil {
 			return nil, err
 		}
-		found, err := one(all, fmt.Sprintf("%s[%d]", field, at), "security group", ref)
+		found, err := onlyOne(all, fmt.Sprintf("%s[%d]", field, at), "security group", ref)
 		if err != nil {
 			return nil, err
 		}
@@ -94,20 +94,20 @@ func ServerGroup(ctx context.Context, compute *gophercloud.ServiceClient, field,
 	if err != nil {
 		return "", err
 	}
-	fits := slices.DeleteFunc(all, func(g servergroups.ServerGroup) bool { return g.ID != ref && g.Name != ref })
-	found, err := one(fits, field, "server group", ref)
+	matching := slices.DeleteFunc(all, func(g servergroups.ServerGroup) bool { return g.ID != ref && g.Name != ref })
+	found, err := onlyOne(matching, field, "server group", ref)
 	return found.ID, err
 }
 
-// one returns the only element.
-func one[T any](found []T, field, kind, ref string) (T, error) {
+// onlyOne returns the only element.
+func onlyOne[T any](found []T, field, kind, ref string) (T, error) {
 	if len(found) == 1 {
 		return found[0], nil
 	}
 	var none T
 	err := fmt.Errorf("there is no %s %q that the project can see", kind, ref)
 	if len(found) > 1 {
-		err = fmt.Errorf("%d things fit %s %q: name it by its ID", len(found), kind, ref)
+		err = fmt.Errorf("%d resources match %s %q: use its ID", len(found), kind, ref)
 	}
 	return none, &driver.InvalidConfigurationError{Field: field, Err: err}
 }

@@ -23,7 +23,7 @@ import (
 type Plan struct {
 	Flavor flavors.Flavor
 	Image  images.Image
-	// Pool is where the floating IP comes from; without a network there is none to be.
+	// Pool is the pool of the floating IP; without a network there is none.
 	Pool Pool
 	// GroupID is the server group that the spec names; empty without one.
 	GroupID string
@@ -32,7 +32,7 @@ type Plan struct {
 	nics []nic
 }
 
-// Pool is where a floating IP comes from, by ID.
+// Pool is the network and the subnet of a floating IP, by ID.
 type Pool struct{ NetworkID, SubnetID string }
 
 // nic is one port with IDs in place of names.
@@ -42,7 +42,7 @@ type nic struct {
 	securityGroups []string
 }
 
-// Resolve looks up everything that a spec names and changes nothing.
+// Resolve looks up everything that a spec names. It changes nothing.
 func Resolve(ctx context.Context, services *access.Services, spec infrav1.OpenStackMachineSpec) (Plan, error) {
 	found := Plan{spec: spec}
 	var err error
@@ -103,7 +103,7 @@ func resolvePool(ctx context.Context, services *access.Services, from infrav1.Op
 	return Pool{NetworkID: id, SubnetID: subnet}, err
 }
 
-// Ports are the ports as Neutron is asked for them, called as name says.
+// Ports returns the options of the creation of the ports, with the names of name.
 func (p Plan) Ports(name func(at int) string) []ports.CreateOptsBuilder {
 	var all []ports.CreateOptsBuilder
 	for at, nic := range p.nics {
@@ -131,7 +131,7 @@ func (p Plan) Ports(name func(at int) string) []ports.CreateOptsBuilder {
 	return all
 }
 
-// Zones are the availability zones that servers can be made in.
+// Zones returns the available availability zones.
 func Zones(ctx context.Context, services *access.Services) ([]string, error) {
 	all, err := access.All(ctx, availabilityzones.List(services.Compute), availabilityzones.ExtractAvailabilityZones)
 	if err != nil {

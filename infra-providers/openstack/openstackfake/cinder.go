@@ -27,22 +27,22 @@ func (c *Cloud) cinder() {
 		return c.page(r.Request, c.list("volumes", always), "volumes"), nil
 	})
 	c.handle("POST "+root+"/volumes", http.StatusAccepted, func(r call) (object, *refusal) {
-		asked := r.body["volume"].(object)
+		requested := r.body["volume"].(object)
 		known := false
 		for _, kind := range volumeTypes {
-			known = known || asked["volume_type"] == kind
+			known = known || requested["volume_type"] == kind
 		}
 		if !known {
-			return nil, badRequest("Invalid input received: Volume type %v could not be found.", asked["volume_type"])
+			return nil, badRequest("Invalid input received: Volume type %v could not be found.", requested["volume_type"])
 		}
-		made := object{"status": "creating", "created_at": "2026-01-01T00:00:00.000000", "attachments": []object{}}
-		for field, value := range asked {
-			made[field] = value
+		created := object{"status": "creating", "created_at": "2026-01-01T00:00:00.000000", "attachments": []object{}}
+		for field, value := range requested {
+			created[field] = value
 		}
-		if made["availability_zone"] == nil {
-			made["availability_zone"] = "nova"
+		if created["availability_zone"] == nil {
+			created["availability_zone"] = "nova"
 		}
-		return object{"volume": c.put("volumes", made)}, nil
+		return object{"volume": c.put("volumes", created)}, nil
 	})
 	c.handle("PUT "+root+"/volumes/{id}", http.StatusOK, func(r call) (object, *refusal) {
 		known := c.things["volumes"][r.PathValue("id")]

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package openstackfake is an OpenStack in memory that speaks HTTP: the parts of Keystone, Nova, Neutron,
-// Glance and Cinder that the driver uses, written from their published API references. It keeps state,
-// refuses what the services refuse in their words, hands lists out in small pages, lets servers and volumes
-// take their time, and gives a port to one server only.
+// Package openstackfake is a fake of OpenStack over HTTP, in memory: the parts of Keystone, Nova, Neutron, Glance and
+// Cinder that the driver uses, written from their published API references. It has state, refuses what the services
+// refuse with their messages, returns lists in small pages, creates servers and volumes with a delay, and attaches a port
+// to one server only.
 //
-// It is for tests. What it says is checked against real services by running the same suite against both.
+// The same test suite runs against real services, which checks its behaviour.
 package openstackfake
 
 import (
@@ -16,46 +16,48 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// Token and Secret are what a login gives and takes.
+// Credentials of a login, and its token.
 const (
 	User     = "demo"
 	Password = "secret"
 	token    = "token"
 	project  = "0123456789abcdef0123456789abcdef"
-	// Region is where the services are.
+	// Region is the region of the services.
 	Region = "RegionOne"
 )
 
-// object is a thing as the services show it.
+// object is a resource in the form of the services.
 type object = map[string]any
 
 // Cloud is the fake. Its handler serves every service under one address.
 type Cloud struct {
 	mux *http.ServeMux
-	// address is where it is reached.
+	// address is the base URL.
 	address string
 
 	mu     sync.Mutex
 	serial int
-	// things are kept by kind and ID.
+	// things are the resources by kind and ID.
 	things map[string]map[string]object
-	// hidden is what servers have besides what they show, by ID.
-	hidden map[string]*inside
-	// Password is what logs in.
+	// hidden is the state of servers that answers do not have, by ID.
+	hidden map[string]*hiddenState
+	// Password is that of the login.
 	password string
 	logins   int
-	// groupMembers is how many servers a group may have.
+	changes  atomic.Int64
+	// groupMembers is the maximum number of servers in a group.
 	groupMembers int
 	reboots      int
 }
 
 // New returns a cloud with flavors, images and networks, to be served at an address.
 func New() *Cloud {
-	c := &Cloud{mux: http.NewServeMux(), things: map[string]map[string]object{}, hidden: map[string]*inside{}, password: Password, groupMembers: 100}
-	c.furnish()
+	c := &Cloud{mux: http.NewServeMux(), things: map[string]map[string]object{}, hidden: map[string]*hiddenState{}, password: Password, groupMembers: 100}
+	c.addDefaults()
 	c.keystone()
 	c.nova()
 	c.neutron()
@@ -64,13 +66,21 @@ func New() *Cloud {
 	return c
 }
 
-// Serve tells the cloud where it is reached.
+// Serve sets the base URL of the cloud.
 func (c *Cloud) Serve(address string) { c.address = address }
 
 // ServeHTTP implements http.Handler.
-func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.mux.ServeHTTP(w, r) }
+func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if Changes(r) {
+		c.changes.Add(1)
+	}
+	c.mux.ServeHTTP(w, r)
+}
 
-// ChangePassword makes every token and the old password worthless.
+// Changes returns the number of requests that change something.
+func (c *Cloud) Changes() int { return int(c.changes.Load()) }
+
+// ChangePassword invalidates every token and the old password.
 func (c *Cloud) ChangePassword(password string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,57 +88,57 @@ func (c *Cloud) ChangePassword(password string) {
 	c.logins++
 }
 
-// LimitGroups sets how many servers a group may have; 10 is usual.
+// LimitGroups sets the maximum number of servers in a group; 10 is the default of Nova.
 func (c *Cloud) LimitGroups(members int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.groupMembers = members
 }
 
-// Things names everything that a user made, by kind.
-func (c *Cloud) Things() (all []string) {
+// Leftovers returns everything that a user created, by kind.
+func (c *Cloud) Leftovers() (all []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, kind := range []string{"servers", "ports", "floatingips", "volumes", "os-server-groups"} {
 		for _, id := range slices.Sorted(maps.Keys(c.things[kind])) {
-			if made := c.things[kind][id]; made["furnished"] == nil {
-				all = append(all, fmt.Sprintf("%s %v %s", kind, made["name"], id))
+			if created := c.things[kind][id]; created["furnished"] == nil {
+				all = append(all, fmt.Sprintf("%s %v %s", kind, created["name"], id))
 			}
 		}
 	}
 	return all
 }
 
-// Thing returns the only thing of a kind that a user made, as the service shows it. It fails when there is
+// Resource returns the only resource of a kind that a user created, in the form of the service. It fails when there is
 // none or more than one.
-func (c *Cloud) Thing(kind string) (object, error) {
+func (c *Cloud) Resource(kind string) (object, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	made := c.list(kind, func(thing object) bool { return thing["furnished"] == nil })
-	if len(made) != 1 {
-		return nil, fmt.Errorf("there are %d %s, not one", len(made), kind)
+	created := c.list(kind, func(thing object) bool { return thing["furnished"] == nil })
+	if len(created) != 1 {
+		return nil, fmt.Errorf("there are %d %s, not one", len(created), kind)
 	}
-	return maps.Clone(made[0]), nil
+	return maps.Clone(created[0]), nil
 }
 
-// Change changes the things of a kind behind everybody's back, and with them what they were asked for.
+// Change changes the resources of a kind without a request.
 func (c *Cloud) Change(kind string, change func(object)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, made := range c.things[kind] {
-		change(made)
+	for _, created := range c.things[kind] {
+		change(created)
 	}
 }
 
-// Reboots counts the servers that were rebooted.
+// Reboots returns the number of reboots of servers.
 func (c *Cloud) Reboots() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.reboots
 }
 
-// Double adds a younger server of the same machine to the only one.
-func (c *Cloud) Double() {
+// DuplicateServer adds a newer server of the same machine to the only one.
+func (c *Cloud) DuplicateServer() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for id, known := range maps.Clone(c.things["servers"]) {
@@ -140,17 +150,17 @@ func (c *Cloud) Double() {
 	}
 }
 
-// Asked returns the body of the call that made the only server.
-func (c *Cloud) Asked() object {
+// ServerRequest returns the body of the request that created the only server.
+func (c *Cloud) ServerRequest() object {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, made := range c.hidden {
-		return made.asked
+	for _, created := range c.hidden {
+		return created.requested
 	}
 	return nil
 }
 
-// id returns a new UUID; they are handed out in order.
+// id returns a new UUID; they are ascending.
 func (c *Cloud) id() string {
 	c.serial++
 	return fmt.Sprintf("%08x-0000-4000-9000-%012x", c.serial, c.serial)
@@ -167,7 +177,7 @@ func (c *Cloud) put(kind string, thing object) object {
 	return thing
 }
 
-// refusal is an answer that says no.
+// refusal is an error answer.
 type refusal struct {
 	status int
 	body   object
@@ -185,7 +195,7 @@ func notFound(what string) *refusal {
 	return fault(http.StatusNotFound, "itemNotFound", what+" could not be found.")
 }
 
-// call is one call of a service.
+// call is one request of a service.
 type call struct {
 	*http.Request
 	body object
@@ -197,7 +207,7 @@ func (c *Cloud) handle(pattern string, status int, do func(call) (object, *refus
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if r.Header.Get("X-Auth-Token") != c.token() {
-			write(w, http.StatusUnauthorized, object{"error": object{"code": 401, "message": "The request you have made requires authentication."}})
+			write(w, http.StatusUnauthorized, object{"error": object{"code": 401, "message": "The request you have created requires authentication."}})
 			return
 		}
 		in := call{Request: r, body: object{}}
@@ -228,7 +238,7 @@ func write(w http.ResponseWriter, status int, body object) {
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-// page cuts a list into pages of a few and says where the next one is.
+// page returns one small page of a list with the link to the next one.
 func (c *Cloud) page(r *http.Request, all []object, of string) object {
 	const size = 7
 	slices.SortFunc(all, func(a, b object) int {
@@ -255,7 +265,7 @@ func (c *Cloud) page(r *http.Request, all []object, of string) object {
 // shown never encodes as null, which the services never send for a list.
 func shown(all []object) []object { return append([]object{}, all...) }
 
-// list returns the things of a kind that fit.
+// list returns the resources of a kind that match.
 func (c *Cloud) list(kind string, fits func(object) bool) (found []object) {
 	for _, thing := range c.things[kind] {
 		if fits(thing) {

@@ -12,19 +12,19 @@ import (
 	"sync"
 )
 
-// Faults is a transport that lets a call go wrong on its way, to a fake cloud or to a real one.
+// Faults is a transport that injects faults into requests, to a fake cloud or to a real one.
 type Faults struct {
-	// Transport carries what goes right; nil is the usual one.
+	// Transport carries the requests; nil means the default.
 	Transport http.RoundTripper
 
 	mu    sync.Mutex
-	armed []*strike
+	armed []*pendingFault
 }
 
-// Hold keeps the next call that fits on its way: the caller is told that the connection broke, and the call
-// arrives when the function that is returned is called.
-func (f *Faults) Hold(fits func(*http.Request) bool) (arrive func() error) {
-	held := &strike{fits: fits, holds: true}
+// Hold holds the next request that matches: the caller gets a connection error, and the returned function carries the
+// request out.
+func (f *Faults) Hold(fits func(*http.Request) bool) (release func() error) {
+	held := &pendingFault{fits: fits, holds: true}
 	f.arm(held)
 	return func() error {
 		response, err := f.transport().RoundTrip(held.held)
@@ -35,35 +35,35 @@ func (f *Faults) Hold(fits func(*http.Request) bool) (arrive func() error) {
 	}
 }
 
-// strike is something that goes wrong once.
-type strike struct {
+// pendingFault is a fault of one request.
+type pendingFault struct {
 	fits func(*http.Request) bool
 	lost bool
 	// holds keeps the call in held.
 	holds bool
 	held  *http.Request
-	// answer is given instead of asking; nil asks.
+	// answer replaces the request; nil means that it is sent.
 	answer func(*http.Request) *http.Response
 }
 
-// Changes fits every call that changes something, but a login.
+// Changes matches every request that changes something, except a login.
 func Changes(request *http.Request) bool {
 	return request.Method != http.MethodGet && !strings.HasSuffix(request.URL.Path, "/auth/tokens")
 }
 
-// Creates fits the call that creates something of a kind, such as servers.
+// Creates matches the request that creates a resource of a kind, such as servers.
 func Creates(kind string) func(*http.Request) bool {
 	return func(request *http.Request) bool {
 		return request.Method == http.MethodPost && strings.HasSuffix(request.URL.Path, "/"+kind)
 	}
 }
 
-// Lose makes the next call that fits take effect and its answer get lost.
-func (f *Faults) Lose(fits func(*http.Request) bool) { f.arm(&strike{fits: fits, lost: true}) }
+// Lose loses the answer of the next request that matches, after it took effect.
+func (f *Faults) Lose(fits func(*http.Request) bool) { f.arm(&pendingFault{fits: fits, lost: true}) }
 
-// Fail answers the next call that fits with a status and a body, and does not let it through.
+// Fail answers the next request that matches with a status and a body, without sending it.
 func (f *Faults) Fail(fits func(*http.Request) bool, status int, body string) {
-	f.arm(&strike{fits: fits, answer: func(request *http.Request) *http.Response {
+	f.arm(&pendingFault{fits: fits, answer: func(request *http.Request) *http.Response {
 		return &http.Response{
 			Status: http.StatusText(status), StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 			Header: http.Header{"Content-Type": {"application/json"}},
@@ -72,14 +72,14 @@ func (f *Faults) Fail(fits func(*http.Request) bool, status int, body string) {
 	}})
 }
 
-func (f *Faults) arm(s *strike) {
+func (f *Faults) arm(s *pendingFault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.armed = append(f.armed, s)
 }
 
-// next takes the first strike that fits.
-func (f *Faults) next(request *http.Request) *strike {
+// next removes and returns the first fault that matches.
+func (f *Faults) next(request *http.Request) *pendingFault {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for at, s := range f.armed {
@@ -119,7 +119,7 @@ func (f *Faults) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The call is over once its answer was read to the end.
+	// The request is complete once its answer was read to the end.
 	_, _ = io.Copy(io.Discard, response.Body)
 	_ = response.Body.Close()
 	return nil, io.ErrUnexpectedEOF

@@ -12,7 +12,7 @@ import (
 // keystone serves logins by password and the catalog, and every service's version document.
 func (c *Cloud) keystone() {
 	c.mux.HandleFunc("POST /identity/v3/auth/tokens", func(w http.ResponseWriter, r *http.Request) {
-		var asked struct {
+		var requested struct {
 			Auth struct {
 				Identity struct {
 					Password struct {
@@ -23,10 +23,10 @@ func (c *Cloud) keystone() {
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		err := json.NewDecoder(r.Body).Decode(&asked)
-		user := asked.Auth.Identity.Password.User
+		err := json.NewDecoder(r.Body).Decode(&requested)
+		user := requested.Auth.Identity.Password.User
 		if err != nil || user.Name != User || user.Password != c.password {
-			write(w, http.StatusUnauthorized, object{"error": object{"code": 401, "title": "Unauthorized", "message": "The request you have made requires authentication."}})
+			write(w, http.StatusUnauthorized, object{"error": object{"code": 401, "title": "Unauthorized", "message": "The request you have created requires authentication."}})
 			return
 		}
 		w.Header().Set("X-Subject-Token", c.token())
@@ -57,7 +57,7 @@ func (c *Cloud) service(kind, name, path string) object {
 }
 
 // furnish fills the cloud with what an operator provides.
-func (c *Cloud) furnish() {
+func (c *Cloud) addDefaults() {
 	owned := func(kind string, thing object) object {
 		thing["furnished"] = true
 		return c.put(kind, thing)

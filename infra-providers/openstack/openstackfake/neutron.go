@@ -39,7 +39,7 @@ func (c *Cloud) neutron() {
 				return nil, neutronError(http.StatusNotFound, "TagResourceNotFound", "it could not be found")
 			}
 			known["tags"] = words(r.body["tags"])
-			c.revise(known)
+			c.countRevision(known)
 			return object{"tags": known["tags"]}, nil
 		})
 	}
@@ -78,27 +78,27 @@ func (c *Cloud) update(kind string, r call) (object, *refusal) {
 	for field, value := range r.body[name].(object) {
 		known[field] = value
 	}
-	c.revise(known)
+	c.countRevision(known)
 	return object{name: known}, nil
 }
 
 // revise counts a change.
-func (c *Cloud) revise(known object) {
+func (c *Cloud) countRevision(known object) {
 	revision, _ := known["revision_number"].(int)
 	known["revision_number"], known["updated_at"] = revision+1, timestamp()
 }
 
 func (c *Cloud) port(r call) (object, *refusal) {
-	asked := r.body["port"].(object)
-	made := object{"device_id": "", "device_owner": "", "status": "DOWN", "tags": []string{}, "created_at": timestamp(), "description": ""}
-	for field, value := range asked {
-		made[field] = value
+	requested := r.body["port"].(object)
+	created := object{"device_id": "", "device_owner": "", "status": "DOWN", "tags": []string{}, "created_at": timestamp(), "description": ""}
+	for field, value := range requested {
+		created[field] = value
 	}
-	network, _ := asked["network_id"].(string)
+	network, _ := requested["network_id"].(string)
 	if c.things["networks"][network] == nil {
 		return nil, neutronError(http.StatusNotFound, "NetworkNotFound", "Network "+network+" could not be found.")
 	}
-	pairs, _ := asked["allowed_address_pairs"].([]any)
+	pairs, _ := requested["allowed_address_pairs"].([]any)
 	for _, pair := range pairs {
 		address := fmt.Sprint(pair.(object)["ip_address"])
 		_, notRange := netip.ParsePrefix(address)
@@ -106,7 +106,7 @@ func (c *Cloud) port(r call) (object, *refusal) {
 			return nil, neutronError(http.StatusBadRequest, "HTTPBadRequest", "Invalid input for allowed_address_pairs. Reason: '"+address+"' is not a valid IP address.")
 		}
 	}
-	fixed, _ := asked["fixed_ips"].([]any)
+	fixed, _ := requested["fixed_ips"].([]any)
 	if fixed == nil {
 		for _, subnet := range c.list("subnets", func(o object) bool { return o["network_id"] == network }) {
 			fixed = append(fixed, object{"subnet_id": subnet["id"]})
@@ -124,12 +124,12 @@ func (c *Cloud) port(r call) (object, *refusal) {
 		}
 		addresses = append(addresses, object{"subnet_id": subnet["id"], "ip_address": address})
 	}
-	made["fixed_ips"] = addresses
-	c.revise(c.put("ports", made))
-	return object{"port": made}, nil
+	created["fixed_ips"] = addresses
+	c.countRevision(c.put("ports", created))
+	return object{"port": created}, nil
 }
 
-// address4 makes up an address of a subnet.
+// address4 returns a new address of a subnet.
 func (c *Cloud) address4(subnet object) string {
 	c.serial++
 	prefix := netip.MustParsePrefix(subnet["cidr"].(string))
@@ -140,24 +140,24 @@ func (c *Cloud) address4(subnet object) string {
 }
 
 func (c *Cloud) floatingIP(r call) (object, *refusal) {
-	asked := r.body["floatingip"].(object)
-	network := c.things["networks"][fmt.Sprint(asked["floating_network_id"])]
+	requested := r.body["floatingip"].(object)
+	network := c.things["networks"][fmt.Sprint(requested["floating_network_id"])]
 	if network == nil || network["router:external"] != true {
 		return nil, neutronError(http.StatusBadRequest, "BadRequest", "Bad floatingip request: Network is not a valid external network.")
 	}
-	if c.things["ports"][fmt.Sprint(asked["port_id"])] == nil {
+	if c.things["ports"][fmt.Sprint(requested["port_id"])] == nil {
 		return nil, neutronError(http.StatusNotFound, "PortNotFound", "Port could not be found.")
 	}
 	c.serial++
-	made := object{"tags": []string{}, "created_at": timestamp(), "floating_ip_address": fmt.Sprintf("203.0.113.%d", c.serial%250+1), "router_id": "r", "status": "ACTIVE"}
-	for field, value := range asked {
-		made[field] = value
+	created := object{"tags": []string{}, "created_at": timestamp(), "floating_ip_address": fmt.Sprintf("203.0.113.%d", c.serial%250+1), "router_id": "r", "status": "ACTIVE"}
+	for field, value := range requested {
+		created[field] = value
 	}
-	c.revise(c.put("floatingips", made))
-	return object{"floatingip": made}, nil
+	c.countRevision(c.put("floatingips", created))
+	return object{"floatingip": created}, nil
 }
 
-// addressesOf are the addresses of a port as Nova shows them, not in the order that they were asked for in.
+// addressesOf returns the addresses of a port in Nova's form, in another order than requested.
 func (c *Cloud) addressesOf(port object) (all []object) {
 	add := func(address any, kind string) {
 		version := 4

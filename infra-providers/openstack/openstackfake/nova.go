@@ -12,25 +12,25 @@ import (
 	"strings"
 )
 
-// inside is what a server has besides what it shows.
-type inside struct {
-	asked object
-	ports []string
-	// disks are the volumes, and whether each goes with the server.
+// hiddenState is the state of a server that answers do not have.
+type hiddenState struct {
+	requested object
+	ports     []string
+	// disks are the volumes, and whether each is deleted with the server.
 	disks map[string]bool
 	group string
-	// builds is for how many reads the server is still being built.
+	// builds is the number of reads during which the server is being created.
 	builds int
-	// tries is on how many hosts it failed.
+	// tries is the number of hosts on which it failed.
 	tries int
-	// stops is for how many reads it is still being deleted.
+	// stops is the number of reads during which it is being deleted.
 	stops    int
 	stopping bool
-	// fault is what went wrong; a server shows it one read later than that it did.
+	// fault is the cause of the failure; a read returns it one read after the failure.
 	fault string
 }
 
-// Microversion is what the driver has to ask for: the fake knows no other.
+// Microversion is the only version that the fake accepts.
 const microversion = "2.64"
 
 func (c *Cloud) nova() {
@@ -50,13 +50,13 @@ func (c *Cloud) nova() {
 	handle("GET /servers/detail", http.StatusOK, func(r call) (object, *refusal) {
 		wanted := r.URL.Query().Get("tags")
 		for id := range c.things["servers"] {
-			c.age(id)
+			c.advance(id)
 		}
 		listed := c.list("servers", func(o object) bool {
 			return wanted == "" || slices.Contains(o["tags"].([]string), wanted)
 		})
 		for at, server := range listed {
-			// A list does not say why a server failed that no host ever had.
+			// A list does not have the fault of a server that never had a host.
 			if server["hostId"] == "" && server["fault"] != nil {
 				listed[at] = maps.Clone(server)
 				delete(listed[at], "fault")
@@ -65,13 +65,13 @@ func (c *Cloud) nova() {
 		return c.page(r.Request, listed, "servers"), nil
 	})
 	handle("GET /servers/{id}", http.StatusOK, func(r call) (object, *refusal) {
-		c.age(r.PathValue("id"))
+		c.advance(r.PathValue("id"))
 		if known := c.things["servers"][r.PathValue("id")]; known != nil {
 			return object{"server": known}, nil
 		}
 		return nil, notFound("Instance " + r.PathValue("id"))
 	})
-	handle("POST /servers", http.StatusAccepted, c.boot)
+	handle("POST /servers", http.StatusAccepted, c.createServer)
 	handle("DELETE /servers/{id}", http.StatusNoContent, func(r call) (object, *refusal) {
 		known := c.things["servers"][r.PathValue("id")]
 		if known == nil {
@@ -81,7 +81,7 @@ func (c *Cloud) nova() {
 		c.hidden[r.PathValue("id")].stopping = true
 		return nil, nil
 	})
-	handle("POST /servers/{id}/metadata", http.StatusOK, c.describe)
+	handle("POST /servers/{id}/metadata", http.StatusOK, c.updateMetadata)
 	handle("POST /servers/{id}/action", http.StatusAccepted, c.reboot)
 	handle("GET /limits", http.StatusOK, func(call) (object, *refusal) {
 		return object{"limits": object{"absolute": object{"maxTotalInstances": -1, "maxTotalCores": -1, "maxTotalRAMSize": -1, "maxServerGroups": -1, "maxServerGroupMembers": c.groupMembers}}}, nil
@@ -121,8 +121,8 @@ func (c *Cloud) serverGroups(handle func(string, int, func(call) (object, *refus
 		return nil, notFound("Instance group " + r.PathValue("id"))
 	})
 	handle("POST /"+kind, http.StatusOK, func(r call) (object, *refusal) {
-		asked := r.body["server_group"].(object)
-		return object{"server_group": c.put(kind, object{"name": asked["name"], "policy": asked["policy"], "members": []string{}})}, nil
+		requested := r.body["server_group"].(object)
+		return object{"server_group": c.put(kind, object{"name": requested["name"], "policy": requested["policy"], "members": []string{}})}, nil
 	})
 	handle("DELETE /"+kind+"/{id}", http.StatusNoContent, func(r call) (object, *refusal) {
 		if c.things[kind][r.PathValue("id")] == nil {
@@ -135,14 +135,14 @@ func (c *Cloud) serverGroups(handle func(string, int, func(call) (object, *refus
 
 var metadataKey = regexp.MustCompile(`^[a-zA-Z0-9-_:. ]{1,255}$`)
 
-// boot accepts a server. What Nova checks before it accepts is checked here.
-func (c *Cloud) boot(r call) (object, *refusal) {
-	asked := r.body["server"].(object)
-	if no := c.checkServer(asked); no != nil {
+// createServer accepts a server, with the checks that Nova makes before.
+func (c *Cloud) createServer(r call) (object, *refusal) {
+	requested := r.body["server"].(object)
+	if no := c.checkServer(requested); no != nil {
 		return nil, no
 	}
-	hidden := &inside{asked: r.body, disks: map[string]bool{}, builds: 1, stops: 1}
-	networks, _ := asked["networks"].([]any)
+	hidden := &hiddenState{requested: r.body, disks: map[string]bool{}, builds: 1, stops: 1}
+	networks, _ := requested["networks"].([]any)
 	for _, network := range networks {
 		id, _ := network.(object)["port"].(string)
 		port := c.things["ports"][id]
@@ -154,7 +154,7 @@ func (c *Cloud) boot(r call) (object, *refusal) {
 		}
 		hidden.ports = append(hidden.ports, id)
 	}
-	devices, _ := asked["block_device_mapping_v2"].([]any)
+	devices, _ := requested["block_device_mapping_v2"].([]any)
 	for _, device := range devices {
 		disk := device.(object)
 		if disk["source_type"] != "volume" {
@@ -177,29 +177,28 @@ func (c *Cloud) boot(r call) (object, *refusal) {
 		}
 		hidden.group = group
 	}
-	made := c.put("servers", object{
-		"name": asked["name"], "status": "BUILD", "OS-EXT-STS:task_state": "scheduling", "created": timestamp(), "updated": timestamp(),
-		"metadata": asked["metadata"], "tags": words(asked["tags"]), "hostId": "", "OS-EXT-AZ:availability_zone": "",
-		"OS-SRV-USG:launched_at": nil, "OS-SRV-USG:terminated_at": nil, "addresses": object{}, "flavor": object{"original_name": asked["flavorRef"]},
+	created := c.put("servers", object{
+		"name": requested["name"], "status": "BUILD", "OS-EXT-STS:task_state": "scheduling", "created": timestamp(), "updated": timestamp(),
+		"metadata": requested["metadata"], "tags": words(requested["tags"]), "hostId": "", "OS-EXT-AZ:availability_zone": "",
+		"OS-SRV-USG:launched_at": nil, "OS-SRV-USG:terminated_at": nil, "addresses": object{}, "flavor": object{"original_name": requested["flavorRef"]},
 		"accessIPv4": "", "accessIPv6": "", "config_drive": "",
 	})
-	c.hidden[made["id"].(string)] = hidden
+	c.hidden[created["id"].(string)] = hidden
 	if hidden.group != "" {
 		group := c.things["os-server-groups"][hidden.group]
-		group["members"] = append(group["members"].([]string), made["id"].(string))
+		group["members"] = append(group["members"].([]string), created["id"].(string))
 	}
-	return object{"server": object{"id": made["id"], "links": []object{}, "OS-DCF:diskConfig": "MANUAL"}}, nil
+	return object{"server": object{"id": created["id"], "links": []object{}, "OS-DCF:diskConfig": "MANUAL"}}, nil
 }
 
-// reboot is the one action in use. A hard one takes a read, may be asked for again meanwhile, and starts what is
-// off.
+// reboot is the only action. A hard reboot takes one read, may be repeated meanwhile, and starts a server that is off.
 func (c *Cloud) reboot(r call) (object, *refusal) {
 	known := c.things["servers"][r.PathValue("id")]
 	if known == nil {
 		return nil, notFound("Instance " + r.PathValue("id"))
 	}
-	asked, _ := r.body["reboot"].(object)
-	if kind := asked["type"]; len(r.body) != 1 || len(asked) != 1 || kind != "HARD" {
+	requested, _ := r.body["reboot"].(object)
+	if kind := requested["type"]; len(r.body) != 1 || len(requested) != 1 || kind != "HARD" {
 		return nil, badRequest("Invalid input for field/attribute type. Value: %v.", kind)
 	}
 	switch task := known["OS-EXT-STS:task_state"]; {
@@ -211,8 +210,8 @@ func (c *Cloud) reboot(r call) (object, *refusal) {
 	return nil, nil
 }
 
-// describe adds metadata to a server.
-func (c *Cloud) describe(r call) (object, *refusal) {
+// updateMetadata adds metadata to a server.
+func (c *Cloud) updateMetadata(r call) (object, *refusal) {
 	known := c.things["servers"][r.PathValue("id")]
 	if known == nil {
 		return nil, notFound("Instance " + r.PathValue("id"))
@@ -229,40 +228,40 @@ func (c *Cloud) describe(r call) (object, *refusal) {
 	return object{"metadata": all}, nil
 }
 
-func (c *Cloud) checkServer(asked object) *refusal {
-	if c.things["flavors"][fmt.Sprint(asked["flavorRef"])] == nil {
-		return badRequest("Flavor %v could not be found.", asked["flavorRef"])
+func (c *Cloud) checkServer(requested object) *refusal {
+	if c.things["flavors"][fmt.Sprint(requested["flavorRef"])] == nil {
+		return badRequest("Flavor %v could not be found.", requested["flavorRef"])
 	}
-	if flavor := c.things["flavors"][fmt.Sprint(asked["flavorRef"])]; flavor["disk"] == 0 && asked["imageRef"] != "" {
+	if flavor := c.things["flavors"][fmt.Sprint(requested["flavorRef"])]; flavor["disk"] == 0 && requested["imageRef"] != "" {
 		return fault(http.StatusForbidden, "forbidden", "Only volume-backed servers are allowed for flavors with zero disk.")
 	}
-	if image, _ := asked["imageRef"].(string); image != "" && c.things["images"][image] == nil {
+	if image, _ := requested["imageRef"].(string); image != "" && c.things["images"][image] == nil {
 		return badRequest("Can not find requested image")
 	}
-	if zone, _ := asked["availability_zone"].(string); zone != "" && !slices.Contains(zoneNames, zone) {
+	if zone, _ := requested["availability_zone"].(string); zone != "" && !slices.Contains(zoneNames, zone) {
 		return badRequest("The requested availability zone is not available")
 	}
-	if key, _ := asked["key_name"].(string); key != "" && c.things["os-keypairs"][key] == nil {
+	if key, _ := requested["key_name"].(string); key != "" && c.things["os-keypairs"][key] == nil {
 		return badRequest("Invalid key_name provided.")
 	}
-	if data, _ := asked["user_data"].(string); len(data) > 65535 {
+	if data, _ := requested["user_data"].(string); len(data) > 65535 {
 		return badRequest("Invalid input for field/attribute user_data.")
 	}
-	if len(asked["networks"].([]any)) == 0 {
+	if len(requested["networks"].([]any)) == 0 {
 		return badRequest("Invalid input for field/attribute networks.")
 	}
-	return checkLabels(asked)
+	return checkLabels(requested)
 }
 
 // checkLabels checks the alphabets of metadata and tags.
-func checkLabels(asked object) *refusal {
-	metadata, _ := asked["metadata"].(object)
+func checkLabels(requested object) *refusal {
+	metadata, _ := requested["metadata"].(object)
 	for key, value := range metadata {
 		if text, ok := value.(string); !metadataKey.MatchString(key) || !ok || len(text) > 255 {
 			return badRequest("Invalid input for field/attribute metadata. Value: %s.", key)
 		}
 	}
-	for _, tag := range words(asked["tags"]) {
+	for _, tag := range words(requested["tags"]) {
 		if len(tag) > 60 || strings.ContainsAny(tag, ",/") {
 			return badRequest("Invalid input for field/attribute tags. Value: %s.", tag)
 		}
@@ -270,8 +269,8 @@ func checkLabels(asked object) *refusal {
 	return nil
 }
 
-// age lets a read be the passing of time for a server.
-func (c *Cloud) age(id string) {
+// advance counts a read as the passing of time for a server.
+func (c *Cloud) advance(id string) {
 	known, hidden := c.things["servers"][id], c.hidden[id]
 	switch {
 	case known == nil:
@@ -281,7 +280,7 @@ func (c *Cloud) age(id string) {
 		}
 	case known["status"] == "BUILD":
 		if hidden.builds--; hidden.builds < 0 {
-			c.place(known, hidden)
+			c.schedule(known, hidden)
 		}
 	case known["status"] == "HARD_REBOOT":
 		known["status"], known["OS-EXT-STS:task_state"] = "ACTIVE", nil
@@ -290,11 +289,11 @@ func (c *Cloud) age(id string) {
 	}
 }
 
-// place is what the scheduler and the host do with a server.
-func (c *Cloud) place(known object, hidden *inside) {
+// schedule does what the scheduler and the host do with a server.
+func (c *Cloud) schedule(known object, hidden *hiddenState) {
 	known["OS-EXT-STS:task_state"] = nil
-	asked := hidden.asked["server"].(object)
-	if asked["flavorRef"] == "3" || c.crowded(hidden) {
+	requested := hidden.requested["server"].(object)
+	if requested["flavorRef"] == "3" || c.hasNoHostLeft(hidden) {
 		known["status"], hidden.fault = "ERROR", "No valid host was found. There are not enough hosts available."
 		return
 	}
@@ -303,7 +302,7 @@ func (c *Cloud) place(known object, hidden *inside) {
 	for _, id := range hidden.ports {
 		port := c.things["ports"][id]
 		if port != nil && port["device_id"] != "" && hidden.tries < hosts-1 {
-			// Nova tidies up after itself, which takes the port from whoever has it, and tries another host.
+			// Nova detaches the port of any server that has it, and tries another host.
 			port["device_id"], port["device_owner"] = "", ""
 			hidden.tries++
 			known["OS-EXT-STS:task_state"], known["hostId"] = "scheduling", ""
@@ -314,22 +313,22 @@ func (c *Cloud) place(known object, hidden *inside) {
 			return
 		}
 		port["device_id"], port["device_owner"], port["status"] = known["id"], "compute:nova", "ACTIVE"
-		c.revise(port)
+		c.countRevision(port)
 		network := fmt.Sprint(c.things["networks"][port["network_id"].(string)]["name"])
 		addresses[network] = append(entries(addresses[network]), c.addressesOf(port)...)
 	}
 	known["status"], known["addresses"], known["OS-SRV-USG:launched_at"] = "ACTIVE", addresses, "2026-01-01T00:00:00.000000"
 	known["OS-EXT-AZ:availability_zone"] = "nova"
-	if zone, _ := asked["availability_zone"].(string); zone != "" {
+	if zone, _ := requested["availability_zone"].(string); zone != "" {
 		known["OS-EXT-AZ:availability_zone"] = zone
 	}
 }
 
-// hosts is how many there are.
+// hosts is the number of hosts.
 const hosts = 2
 
-// crowded is true for a server whose group wants a host of its own for each, when none is left.
-func (c *Cloud) crowded(of *inside) bool {
+// hasNoHostLeft reports whether the group of a server needs another host for it, and none is left.
+func (c *Cloud) hasNoHostLeft(of *hiddenState) bool {
 	group := c.things["os-server-groups"][of.group]
 	if group == nil || group["policy"] != "anti-affinity" {
 		return false
@@ -348,8 +347,8 @@ func entries(known any) []object {
 	return all
 }
 
-// Attach attaches a new volume that nobody tagged to a server, and returns a function that reports whether the
-// volume is still there and then removes it.
+// Attach attaches a new volume without tags to a server, and returns a function that reports whether the volume still
+// exists and then deletes it.
 func (c *Cloud) Attach(server string) func() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -367,12 +366,12 @@ func (c *Cloud) Attach(server string) func() bool {
 	}
 }
 
-// terminate removes a server and what goes with it.
+// terminate deletes a server with the volumes that are deleted with it.
 func (c *Cloud) terminate(id string) {
 	for _, port := range c.things["ports"] {
 		if port["device_id"] == id {
 			port["device_id"], port["device_owner"] = "", ""
-			c.revise(port)
+			c.countRevision(port)
 		}
 	}
 	for volume, goes := range c.hidden[id].disks {
@@ -398,8 +397,8 @@ func words(list any) []string {
 	return all
 }
 
-// Untag takes tags off a server and off what was made for it, as somebody who tidies up would, and returns a function
-// that reports whether all of it is still there and then removes it.
+// Untag removes the tags of a server and of its attachments, as an operator might, and returns a function that reports
+// whether all of them still exist and then deletes them.
 func (c *Cloud) Untag(server string, keys ...string) func() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

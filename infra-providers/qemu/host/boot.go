@@ -13,16 +13,20 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-logr/logr"
+
+	"drover.io/infra-providers/internal/statedir"
 	"drover.io/infra-providers/qemu/image"
 	"drover.io/infra-providers/qemu/qcow2"
 	"drover.io/infra-providers/qemu/qmp"
+	"drover.io/infra-providers/qemu/vm"
 )
 
-// raise returns a connection to the machine's process, which it starts unless it runs.
-func (s *supervisor) boot(ctx context.Context) (*qmp.Client, error) {
-	lock, err := flock(s.path(lockFile))
+// connect returns a connection to the machine's process, which it starts unless it runs.
+func (s *supervisor) connect(ctx context.Context) (*qmp.Client, error) {
+	lock, err := statedir.Lock(s.path(lockFile))
 	switch {
-	case errors.Is(err, errLocked): // it runs: an earlier provider started it
+	case errors.Is(err, statedir.ErrLocked): // it runs, started by an earlier provider
 	case err != nil:
 		return nil, err
 	default:
@@ -31,7 +35,7 @@ func (s *supervisor) boot(ctx context.Context) (*qmp.Client, error) {
 			return nil, err
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	client, err := qmp.Dial(ctx, s.path(socketFile))
 	if err != nil {
@@ -40,8 +44,8 @@ func (s *supervisor) boot(ctx context.Context) (*qmp.Client, error) {
 	return client, nil
 }
 
-// start makes what is missing and starts the process, which inherits the lock. It returns once the process has
-// everything open and serves its control socket.
+// start creates missing files and starts the process, which inherits the lock. It returns once the process has opened all
+// files and serves its control socket.
 func (s *supervisor) start(ctx context.Context, lock *os.File) error {
 	at, err := s.prepare(ctx)
 	if err != nil {
@@ -50,7 +54,7 @@ func (s *supervisor) start(ctx context.Context, lock *os.File) error {
 	spec := s.spec
 	err = s.launch(spec, at, lock)
 	if err != nil && spec.Acceleration == "Auto" {
-		// Some hosts have a /dev/kvm that does not work, on which QEMU ends instead of going on without.
+		// On some hosts /dev/kvm does not work, and QEMU exits instead of continuing without it.
 		spec.Acceleration = "TCG"
 		err = s.launch(spec, at, lock)
 	}
@@ -58,14 +62,14 @@ func (s *supervisor) start(ctx context.Context, lock *os.File) error {
 }
 
 // launch starts QEMU, which returns once its daemon runs.
-func (s *supervisor) launch(spec Spec, at files, lock *os.File) error {
-	// What an earlier process left must not be taken for the next one's.
+func (s *supervisor) launch(spec vm.Spec, at vm.Files, lock *os.File) error {
+	// Files of an earlier process must not be taken for those of the next one.
 	for _, stale := range []string{pidFile, socketFile} {
 		if err := os.Remove(s.path(stale)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	path, err := s.host.program(program(spec.Architecture))
+	path, err := s.host.program(vm.Program(spec.Architecture))
 	if err != nil {
 		return err
 	}
@@ -74,49 +78,50 @@ func (s *supervisor) launch(spec Spec, at files, lock *os.File) error {
 		return err
 	}
 	defer output.Close() //nolint:errcheck // only read from now on
-	command := exec.Command(path, arguments(spec, at)...)
+	command := exec.Command(path, vm.Arguments(spec, at)...)
 	command.Stdout, command.Stderr = output, output
 	command.ExtraFiles = []*os.File{lock}
 	if err := command.Run(); err != nil {
-		return fmt.Errorf("starting QEMU: %s", complaint(s.path(logFile), err))
+		return fmt.Errorf("starting QEMU: %s", lastLogLine(s.path(logFile), err))
 	}
+	logr.FromContextOrDiscard(s.machineCtx).Info("started QEMU process")
 	return nil
 }
 
-// prepare makes the files of a machine that are missing and says where all are.
-func (s *supervisor) prepare(ctx context.Context) (files, error) {
-	at := files{
-		pid: s.path(pidFile), socket: s.path(socketFile), seed: s.path(seedFile), userData: s.path(userDataFile),
+// prepare creates the missing files of a machine and returns the paths of all.
+func (s *supervisor) prepare(ctx context.Context) (vm.Files, error) {
+	at := vm.Files{
+		PID: s.path(pidFile), Socket: s.path(socketFile), Seed: s.path(seedFile), UserData: s.host.dir.UserData(s.spec.ID),
 	}
 	for _, want := range []struct {
 		source image.Source
 		path   *string
 	}{
-		{s.spec.Image, &at.image}, {s.spec.Kernel, &at.kernel}, {s.spec.Initrd, &at.initrd}, {s.spec.Firmware, &at.firmware},
+		{s.spec.Image, &at.Image}, {s.spec.Kernel, &at.Kernel}, {s.spec.Initrd, &at.Initrd}, {s.spec.Firmware, &at.Firmware},
 	} {
 		if !want.source.Given() {
 			continue
 		}
 		if want.source.URL != "" {
-			s.now(Starting, "fetching "+want.source.URL)
+			s.setPhase(Starting, "downloading "+want.source.URL)
 		}
 		var err error
 		if *want.path, err = s.host.images.Ensure(ctx, want.source); err != nil {
 			return at, err
 		}
 	}
-	if err := inspect(at.image, s.spec.ImageFormat); err != nil {
+	if err := vm.CheckImage(at.Image, s.spec.ImageFormat); err != nil {
 		return at, err
 	}
-	if err := s.makeDisks(ctx, &at); err != nil {
+	if err := s.createDisks(ctx, &at); err != nil {
 		return at, err
 	}
-	if s.spec.Ignition || exists(at.seed) {
+	if s.spec.Ignition || exists(at.Seed) {
 		return at, nil
 	}
-	userData, err := os.ReadFile(at.userData)
+	userData, err := os.ReadFile(at.UserData)
 	if err == nil {
-		err = writeSeed(at.seed, s.spec, userData)
+		err = vm.WriteSeed(at.Seed, s.spec, userData)
 	}
 	if err != nil {
 		return at, fmt.Errorf("writing the seed: %w", err)
@@ -124,28 +129,28 @@ func (s *supervisor) prepare(ctx context.Context) (files, error) {
 	return at, nil
 }
 
-// makeDisks makes the overlay over the image and the empty disks. A disk that exists is never made again: it may
-// hold what the guest wrote.
-func (s *supervisor) makeDisks(ctx context.Context, at *files) error {
-	at.disks = []string{s.path(diskFile)}
-	if err := s.makeDisk(ctx, at.disks[0], "-F", s.spec.ImageFormat, "-b", at.image); err != nil {
-		return fmt.Errorf("making the disk: %w", err)
+// createDisks creates the overlay of the image and the empty disks. An existing disk is never created again: it may have
+// data of the guest.
+func (s *supervisor) createDisks(ctx context.Context, at *vm.Files) error {
+	at.Disks = []string{s.path(diskFile)}
+	if err := s.createDisk(ctx, at.Disks[0], "-F", s.spec.ImageFormat, "-b", at.Image); err != nil {
+		return fmt.Errorf("creating the disk: %w", err)
 	}
-	if err := s.growDisk(ctx, at.disks[0]); err != nil {
+	if err := s.growDisk(ctx, at.Disks[0]); err != nil {
 		return fmt.Errorf("growing the disk: %w", err)
 	}
 	for i, size := range s.spec.Disks {
 		path := s.path(fmt.Sprintf("disk-%d.qcow2", i+1))
-		at.disks = append(at.disks, path)
-		if err := s.makeDisk(ctx, path, strconv.FormatInt(size, 10)); err != nil {
-			return fmt.Errorf("making disk %d: %w", i+1, err)
+		at.Disks = append(at.Disks, path)
+		if err := s.createDisk(ctx, path, strconv.FormatInt(size, 10)); err != nil {
+			return fmt.Errorf("creating disk %d: %w", i+1, err)
 		}
 	}
 	return nil
 }
 
-// makeDisk makes a disk aside and renames it. Options follow the path if they are a size alone.
-func (s *supervisor) makeDisk(ctx context.Context, path string, how ...string) error {
+// createDisk creates a disk under a temporary name and renames it. A single option is the size, which follows the path.
+func (s *supervisor) createDisk(ctx context.Context, path string, how ...string) error {
 	if exists(path) {
 		return nil
 	}
@@ -156,13 +161,13 @@ func (s *supervisor) makeDisk(ctx context.Context, path string, how ...string) e
 	} else {
 		args = append(append(args, how...), partial)
 	}
-	if err := s.image(ctx, args...); err != nil {
+	if err := s.qemuImg(ctx, args...); err != nil {
 		return err
 	}
 	return os.Rename(partial, path)
 }
 
-// growDisk gives the first disk its size, where that is more than the image's. Growing twice is growing once.
+// growDisk grows the first disk to its size if that is more than the image's. It is idempotent.
 func (s *supervisor) growDisk(ctx context.Context, path string) error {
 	if s.spec.DiskBytes == 0 {
 		return nil
@@ -171,29 +176,30 @@ func (s *supervisor) growDisk(ctx context.Context, path string) error {
 	if err != nil || header.Size >= s.spec.DiskBytes {
 		return err
 	}
-	return s.image(ctx, "resize", "-q", "-f", "qcow2", path, strconv.FormatInt(s.spec.DiskBytes, 10))
+	return s.qemuImg(ctx, "resize", "-q", "-f", "qcow2", path, strconv.FormatInt(s.spec.DiskBytes, 10))
 }
 
-// image runs qemu-img.
-func (s *supervisor) image(ctx context.Context, args ...string) error {
+// qemuImg runs qemu-img.
+func (s *supervisor) qemuImg(ctx context.Context, args ...string) error {
 	path, err := s.host.program("qemu-img")
 	if err != nil {
 		return err
 	}
 	output, err := exec.CommandContext(ctx, path, args...).CombinedOutput()
 	if err != nil {
-		return errors.New(said(string(output), err))
+		return errors.New(lastLine(string(output), err))
 	}
 	return nil
 }
 
-// complaint is the last thing that a program wrote, or how it ended.
-func complaint(log string, err error) string {
+// lastLogLine returns the last line that a program wrote, or its exit status.
+func lastLogLine(log string, err error) string {
 	content, _ := os.ReadFile(log) // without it there is still err
-	return said(string(content), err)
+	return lastLine(string(content), err)
 }
 
-func said(output string, err error) string {
+// lastLine returns the last line of an output without the name of the program, or the error.
+func lastLine(output string, err error) string {
 	lines := strings.Split(strings.TrimSpace(output), "\n")
 	if last := lines[len(lines)-1]; last != "" {
 		_, words, found := strings.Cut(last, ": ")

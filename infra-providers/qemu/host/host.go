@@ -1,14 +1,13 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package host runs virtual machines under QEMU on the host that the provider runs on. It keeps one folder per
-// machine in a state directory: what the machine is, its disks, its seed, its console. The processes outlive
-// the provider, as virtual machines outlive a controller: whoever opens the directory again takes them over.
+// Package host runs virtual machines with QEMU on the host of the provider. A state directory has one folder per machine:
+// its specification, disks, seed and console. The processes outlive the provider: the next process that opens the
+// directory takes them over.
 //
-// Whose process is whose is never guessed from names or numbers. Each process inherits a lock on a file in the
-// machine's folder and keeps it to its end, so the kernel says whether it lives; what to do it is told through the
-// control socket in the same folder. The package knows nothing of Machines; tags are opaque to it. The qemu driver
-// calls it.
+// Processes are never identified by names or process IDs. Each inherits a lock on a file in the machine's folder and
+// holds it until it ends, so the lock proves whether it runs; commands go through the control socket in the same folder.
+// The package is independent of Machines; tags are opaque to it. The qemu driver calls it.
 package host
 
 import (
@@ -25,25 +24,31 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
+
+	"drover.io/infra-providers/internal/statedir"
 	"drover.io/infra-providers/qemu/image"
+	"drover.io/infra-providers/qemu/vm"
 )
 
-// Options say where a host keeps what.
+// Options configure a host.
 type Options struct {
-	// StateDir keeps the machines.
+	// StateDir is the state directory.
 	StateDir string
 	// ImageDir is the operator's folder of images.
 	ImageDir string
-	// ImageLimits bound each download; a zero in them is that of image.DefaultLimits.
+	// ImageLimits bound each download; a zero value is that of image.DefaultLimits.
 	ImageLimits image.Limits
-	// Programs is a folder to look for QEMU's programs in before the PATH; empty is the PATH alone.
+	// Programs is a folder that is searched for QEMU's programs before the PATH; empty means the PATH alone.
 	Programs string
+	// Logger receives what the host does outside of a call. The zero value discards it.
+	Logger logr.Logger
 }
 
 // Host runs virtual machines.
 type Host struct {
 	options Options
-	store   *store
+	dir     *statedir.Dir[vm.Spec]
 	name    string
 	images  *image.Cache
 
@@ -52,47 +57,59 @@ type Host struct {
 	changed     []func(Machine)
 }
 
-// ErrNotRunning means that a machine's guest is off, or is not up yet.
-var ErrNotRunning = errors.New("it does not run")
+// ErrNotRunning means that a machine's guest is off or has not started yet.
+var ErrNotRunning = errors.New("the machine is not running")
 
-// plain IDs are safe as names of folders.
-var plain = regexp.MustCompile(`^[A-Za-z0-9-]+$`)
+// Files in the folder of a machine, besides its specification and its user data.
+const (
+	deletingFile = "deleting"
+	lockFile     = "lock"
+	pidFile      = "qemu.pid"
+	logFile      = "qemu.log"
+	consoleFile  = "console.log"
+	socketFile   = "qmp.sock"
+	seedFile     = "seed.iso"
+	diskFile     = "disk.qcow2"
+)
 
-// socketLimit is what the kernel takes as the path of a socket.
+// validID matches IDs that are safe as names of folders.
+var validID = regexp.MustCompile(`^[A-Za-z0-9-]+$`)
+
+// socketLimit is the maximum length of the path of a socket.
 const socketLimit = 107
 
-// Open takes a state directory for this process, takes over the machines that run and starts those that should.
+// Open locks a state directory for this process, takes over the running machines and starts those that should run.
 func Open(options Options) (*Host, error) {
-	store, err := openStore(options.StateDir)
+	dir, err := statedir.Open[vm.Spec](statedir.Options{Path: options.StateDir, Instances: "machines", SpecFile: "machine.json", Sync: true})
 	if err != nil {
 		return nil, fmt.Errorf("opening state directory %q: %w", options.StateDir, err)
 	}
 	h := &Host{
 		options: options,
-		store:   store,
+		dir:     dir,
 		images: &image.Cache{
-			Folder: options.ImageDir, Downloads: filepath.Join(filepath.Dir(store.dir), "downloads"), Limits: options.ImageLimits,
+			Folder: options.ImageDir, Downloads: filepath.Join(filepath.Dir(dir.Path("", "")), "downloads"), Limits: options.ImageLimits,
 		},
 		supervisors: map[string]*supervisor{},
 	}
-	h.name, err = store.name()
+	h.name, err = dir.Name()
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("naming state directory %q: %w", options.StateDir, err), store.close())
+		return nil, errors.Join(fmt.Errorf("naming state directory %q: %w", options.StateDir, err), dir.Close())
 	}
-	specs, err := store.load()
+	specs, err := dir.Load()
 	if err = errors.Join(err, h.images.Sweep()); err != nil {
-		return nil, errors.Join(fmt.Errorf("reading state directory %q: %w", options.StateDir, err), store.close())
+		return nil, errors.Join(fmt.Errorf("reading state directory %q: %w", options.StateDir, err), dir.Close())
 	}
 	for _, spec := range specs {
-		h.keep(spec)
+		h.supervise(spec)
 	}
 	return h, nil
 }
 
-// Name tells this host's state directory from every other one, and stays the same as long as the directory does.
+// Name is unique to this host's state directory and stable.
 func (h *Host) Name() string { return h.name }
 
-// Close lets go of the machines, which run on.
+// Close ends the supervision of the machines, which keep running.
 func (h *Host) Close() error {
 	h.mu.Lock()
 	supervisors := slices.Collect(maps.Values(h.supervisors))
@@ -103,12 +120,12 @@ func (h *Host) Close() error {
 	for _, s := range supervisors {
 		<-s.done
 	}
-	return h.store.close()
+	return h.dir.Close()
 }
 
-// Create writes down the machine with spec.ID and has it made, or returns the one that exists. It does not wait.
-// It fails with a FieldError when this host cannot make such a machine.
-func (h *Host) Create(spec Spec, userData []byte) (Machine, error) {
+// Create stores the machine with spec.ID and starts its creation, or returns the one that exists. It does not wait. It
+// fails with vm.FieldError when this host cannot create such a machine.
+func (h *Host) Create(spec vm.Spec, userData []byte) (Machine, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if known, ok := h.supervisors[spec.ID]; ok {
@@ -118,10 +135,10 @@ func (h *Host) Create(spec Spec, userData []byte) (Machine, error) {
 		return Machine{}, err
 	}
 	spec.Created = time.Now().Round(0)
-	if err := h.store.create(spec, userData); err != nil {
-		return Machine{}, fmt.Errorf("writing down machine %q: %w", spec.ID, err)
+	if err := h.dir.Create(spec.ID, spec, userData); err != nil {
+		return Machine{}, fmt.Errorf("storing machine %q: %w", spec.ID, err)
 	}
-	return h.keep(spec).machine(), nil
+	return h.supervise(spec).machine(), nil
 }
 
 // Get returns the machine with an ID.
@@ -135,20 +152,20 @@ func (h *Host) Get(id string) (Machine, bool) {
 	return known.machine(), true
 }
 
-// Image returns what a machine would boot from: a path in the folder of images, or a URL. It downloads nothing,
-// and fails with a FieldError when the folder has no such file, or when the image is here and must not be used.
-func (h *Host) Image(of Spec) (string, error) {
+// Image returns the image of a machine: a path in the folder of images, or a URL. It downloads nothing, and fails with
+// vm.FieldError when the folder has no such file, or when the image is on this host and must not be used.
+func (h *Host) Image(of vm.Spec) (string, error) {
 	path, err := h.images.Find(of.Image)
 	if err != nil {
-		return "", &FieldError{Field: "spec.image.path", Err: err}
+		return "", &vm.FieldError{Field: "spec.image.path", Err: err}
 	}
 	if path != "" {
-		err = inspect(path, of.ImageFormat)
+		err = vm.CheckImage(path, of.ImageFormat)
 	}
 	return cmp.Or(of.Image.Path, of.Image.URL), err
 }
 
-// Retag gives a machine other tags. It reports false when there is none.
+// Retag replaces the tags of a machine. It reports false when there is none.
 func (h *Host) Retag(id string, tags map[string]string) (bool, error) {
 	h.mu.Lock()
 	known, ok := h.supervisors[id]
@@ -157,12 +174,12 @@ func (h *Host) Retag(id string, tags map[string]string) (bool, error) {
 		return false, nil
 	}
 	if err := known.retag(tags); err != nil {
-		return true, fmt.Errorf("writing down the tags of machine %q: %w", id, err)
+		return true, fmt.Errorf("storing the tags of machine %q: %w", id, err)
 	}
 	return true, nil
 }
 
-// Delete has a machine shut down and removed. It does not wait, and succeeds when there is none.
+// Delete starts the shutdown and deletion of a machine. It does not wait, and succeeds when there is none.
 func (h *Host) Delete(id string) error {
 	h.mu.Lock()
 	known, ok := h.supervisors[id]
@@ -170,15 +187,15 @@ func (h *Host) Delete(id string) error {
 	if !ok {
 		return nil
 	}
-	if err := h.store.markDeleting(id); err != nil {
+	if err := h.markDeleting(id); err != nil {
 		return fmt.Errorf("marking machine %q for deletion: %w", id, err)
 	}
-	known.end()
+	known.startDeletion()
 	return nil
 }
 
-// Restart resets a machine that runs, as its reset button would. It fails with ErrNotRunning when the guest is off,
-// or its process does not serve us yet, and does nothing when there is no machine.
+// Restart resets a running machine. It fails with ErrNotRunning when the guest is off or the connection to its process is
+// not established yet, and does nothing when there is no machine.
 func (h *Host) Restart(ctx context.Context, id string) error {
 	h.mu.Lock()
 	known, ok := h.supervisors[id]
@@ -203,32 +220,49 @@ func (h *Host) List() []Machine {
 	return all
 }
 
-// Notify makes changed be called after every change of a machine.
+// Notify registers a function that is called after every change of a machine.
 func (h *Host) Notify(changed func(Machine)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.changed = append(h.changed, changed)
 }
 
-// Console is the path of a machine's console log, which is bounded: the part before it has the same path and ".1".
-func (h *Host) Console(id string) string { return h.store.path(id, consoleFile) }
+// Console is the path of a machine's console log, which is bounded: the older part has the suffix ".1".
+func (h *Host) Console(id string) string { return h.dir.Path(id, consoleFile) }
 
-// keep starts a keeper. The caller holds mu or is the only one to know h.
-func (h *Host) keep(spec Spec) *supervisor {
+// supervise starts a supervisor. The caller holds mu or has the only reference to h.
+func (h *Host) supervise(spec vm.Spec) *supervisor {
 	s := newSupervisor(spec, h)
 	h.supervisors[spec.ID] = s
 	go s.run()
 	return s
 }
 
-// forget drops a machine of which nothing is left.
-func (h *Host) forget(id string) {
+// remove removes a deleted machine.
+func (h *Host) remove(id string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.supervisors, id)
 }
 
-func (h *Host) tell(m Machine) {
+// markDeleting makes the deletion continue after a restart of the provider.
+func (h *Host) markDeleting(id string) error {
+	if !h.deletingSince(id).IsZero() {
+		return nil
+	}
+	return h.dir.Replace(id, deletingFile, nil)
+}
+
+// deletingSince is when the deletion was requested; zero if it was not.
+func (h *Host) deletingSince(id string) time.Time {
+	info, err := os.Stat(h.dir.Path(id, deletingFile))
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
+}
+
+func (h *Host) notify(m Machine) {
 	h.mu.Lock()
 	changed := slices.Clone(h.changed)
 	h.mu.Unlock()
@@ -237,16 +271,16 @@ func (h *Host) tell(m Machine) {
 	}
 }
 
-// check finds what can be found wrong at once.
-func (h *Host) check(spec Spec) error {
-	if !plain.MatchString(spec.ID) {
+// check fails for a machine that the host cannot create, as far as that is known without a download.
+func (h *Host) check(spec vm.Spec) error {
+	if !validID.MatchString(spec.ID) {
 		return fmt.Errorf("machine ID %q may only have letters, digits and dashes", spec.ID)
 	}
-	if socket := h.store.path(spec.ID, socketFile); len(socket) > socketLimit {
+	if socket := h.dir.Path(spec.ID, socketFile); len(socket) > socketLimit {
 		return fmt.Errorf("the state directory's path is %d bytes too long for a socket in it", len(socket)-socketLimit)
 	}
-	if _, err := h.program(program(spec.Architecture)); err != nil {
-		return &FieldError{Field: "spec.architecture", Err: err}
+	if _, err := h.program(vm.Program(spec.Architecture)); err != nil {
+		return &vm.FieldError{Field: "spec.architecture", Err: err}
 	}
 	if _, err := h.Image(spec); err != nil {
 		return err
@@ -256,19 +290,19 @@ func (h *Host) check(spec Spec) error {
 		"spec.kernel.initrd.path": spec.Initrd, "spec.firmware.path": spec.Firmware,
 	} {
 		if _, err := h.images.Find(source); err != nil {
-			return &FieldError{Field: field, Err: err}
+			return &vm.FieldError{Field: field, Err: err}
 		}
 	}
 	if spec.Bridge == "" {
 		return nil
 	}
 	if _, err := os.Stat(filepath.Join("/sys/class/net", spec.Bridge, "bridge")); err != nil {
-		return &FieldError{Field: "spec.network.bridge", Err: fmt.Errorf("the host has no bridge %q", spec.Bridge)}
+		return &vm.FieldError{Field: "spec.network.bridge", Err: fmt.Errorf("the host has no bridge %q", spec.Bridge)}
 	}
 	return nil
 }
 
-// program finds one of QEMU's programs.
+// program returns the path of one of QEMU's programs.
 func (h *Host) program(name string) (string, error) {
 	if h.options.Programs != "" {
 		if path, err := exec.LookPath(filepath.Join(h.options.Programs, name)); err == nil {
@@ -282,7 +316,7 @@ func (h *Host) program(name string) (string, error) {
 	return path, nil
 }
 
-// pause waits, or returns false when ctx ends first.
+// pause waits, and returns false when ctx ends first.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -19,126 +19,127 @@ import (
 
 	"drover.io/infra-providers/qemu/host"
 	"drover.io/infra-providers/qemu/image"
-	"drover.io/infra-providers/qemu/standin"
+	"drover.io/infra-providers/qemu/qemufake"
+	"drover.io/infra-providers/qemu/vm"
 )
 
 func TestMain(m *testing.M) {
-	standin.Main()
+	qemufake.Main()
 	os.Exit(m.Run())
 }
 
-// lab is a state directory, its images and the stand-in's programs.
-type lab struct {
+// world is a state directory with its images and the fake's programs.
+type world struct {
 	t       *testing.T
 	options host.Options
 	host    *host.Host
 }
 
-func newLab(t *testing.T) *lab {
+func newWorld(t *testing.T) *world {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "drover-host-") // short enough for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &lab{t: t, options: host.Options{StateDir: filepath.Join(folder, "state"), ImageDir: folder, Programs: folder}}
-	l.write(filepath.Join(folder, "empty.raw"), "")
-	if err := standin.Programs(folder); err != nil {
+	w := &world{t: t, options: host.Options{StateDir: filepath.Join(folder, "state"), ImageDir: folder, Programs: folder}}
+	w.write(filepath.Join(folder, "empty.raw"), "")
+	if err := qemufake.Programs(folder); err != nil {
 		t.Fatal(err)
 	}
-	l.open()
+	w.open()
 	t.Cleanup(func() {
-		for _, m := range l.host.List() {
-			l.must(l.host.Delete(m.ID))
+		for _, m := range w.host.List() {
+			w.must(w.host.Delete(m.ID))
 		}
-		l.await("nothing to be left", func() bool { return len(l.host.List()) == 0 })
-		l.must(l.host.Close())
-		l.must(os.RemoveAll(folder))
+		w.await("nothing to be left", func() bool { return len(w.host.List()) == 0 })
+		w.must(w.host.Close())
+		w.must(os.RemoveAll(folder))
 	})
-	return l
+	return w
 }
 
-func (l *lab) open() {
-	l.t.Helper()
-	opened, err := host.Open(l.options)
+func (w *world) open() {
+	w.t.Helper()
+	opened, err := host.Open(w.options)
 	if err != nil {
-		l.t.Fatal(err)
+		w.t.Fatal(err)
 	}
-	l.host = opened
+	w.host = opened
 }
 
-// reopen is what a provider that ends and starts again does.
-func (l *lab) reopen() {
-	l.t.Helper()
-	l.must(l.host.Close())
-	l.open()
+// reopen restarts the provider.
+func (w *world) reopen() {
+	w.t.Helper()
+	w.must(w.host.Close())
+	w.open()
 }
 
-func (l *lab) must(err error) {
-	l.t.Helper()
+func (w *world) must(err error) {
+	w.t.Helper()
 	if err != nil {
-		l.t.Error(err)
+		w.t.Error(err)
 	}
 }
 
-func (l *lab) write(path, content string) {
-	l.t.Helper()
-	l.must(os.WriteFile(path, []byte(content), 0o600))
+func (w *world) write(path, content string) {
+	w.t.Helper()
+	w.must(os.WriteFile(path, []byte(content), 0o600))
 }
 
-func (l *lab) path(name string) string {
-	return filepath.Join(l.options.StateDir, "machines", "vm-1", name)
+func (w *world) path(name string) string {
+	return filepath.Join(w.options.StateDir, "machines", "vm-1", name)
 }
 
-func (l *lab) await(what string, done func() bool) {
-	l.t.Helper()
+func (w *world) await(what string, done func() bool) {
+	w.t.Helper()
 	for deadline := time.Now().Add(4 * time.Minute); !done(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			l.t.Fatalf("waited in vain for %s: %+v", what, l.host.List())
+			w.t.Fatalf("timeout waiting for %s: %+v", what, w.host.List())
 		}
 	}
 }
 
-func (l *lab) awaitPhase(want host.Phase) {
-	l.t.Helper()
-	l.await(string(want), func() bool {
-		m, ok := l.host.Get("vm-1")
+func (w *world) awaitPhase(want host.Phase) {
+	w.t.Helper()
+	w.await(string(want), func() bool {
+		m, ok := w.host.Get("vm-1")
 		return ok && m.Phase == want
 	})
 }
 
-func (l *lab) awaitGone() {
-	l.t.Helper()
-	l.await("the machine to be gone", func() bool {
-		_, ok := l.host.Get("vm-1")
+func (w *world) awaitGone() {
+	w.t.Helper()
+	w.await("the machine to be gone", func() bool {
+		_, ok := w.host.Get("vm-1")
 		return !ok
 	})
 }
 
-// make has a machine made and waits until it runs.
-func (l *lab) make(change func(*host.Spec)) {
-	l.t.Helper()
-	spec := sample()
+// create creates a machine and waits until it runs or is stopped.
+func (w *world) create(change func(*vm.Spec)) {
+	w.t.Helper()
+	spec := newSpec()
 	if change != nil {
 		change(&spec)
 	}
-	if _, err := l.host.Create(spec, []byte("#cloud-config\n")); err != nil {
-		l.t.Fatal(err)
+	if _, err := w.host.Create(spec, []byte("#cloud-config\n")); err != nil {
+		w.t.Fatal(err)
 	}
-	l.await("it to be up", func() bool {
-		m, _ := l.host.Get("vm-1")
+	w.await("it to be up", func() bool {
+		m, _ := w.host.Get("vm-1")
 		return m.Phase == host.Running || m.Phase == host.Stopped
 	})
 }
 
-func (l *lab) pid() int {
-	l.t.Helper()
-	content, err := os.ReadFile(l.path("qemu.pid"))
+func (w *world) pid() int {
+	w.t.Helper()
+	content, err := os.ReadFile(w.path("qemu.pid"))
 	if err != nil {
-		l.t.Fatal(err)
+		w.t.Fatal(err)
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(string(content)))
 	if err != nil {
-		l.t.Fatal(err)
+		w.t.Fatal(err)
 	}
 	return pid
 }
@@ -148,304 +149,304 @@ func alive(pid int) bool {
 	return err == nil && !strings.Contains(string(stat), ") Z ")
 }
 
-func sample() host.Spec {
-	return host.Spec{
+func newSpec() vm.Spec {
+	return vm.Spec{
 		ID: "vm-1", ProviderID: "qemu:///lab/vm-1", Hostname: "worker-1", Architecture: "amd64", Acceleration: "TCG", CPUs: 1, MemoryMiB: 64,
 		Image: image.Source{Path: "empty.raw"}, ImageFormat: "raw", MAC: "52:54:00:01:02:03", Grace: time.Minute,
 	}
 }
 
-func TestARestartedProviderTakesOverWhatRuns(t *testing.T) {
+func TestRestartedProviderTakesOverMachines(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	l.make(nil)
-	before := l.pid()
-	l.reopen()
-	l.awaitPhase(host.Running)
-	if after := l.pid(); after != before || !alive(before) {
+	w := newWorld(t)
+	w.create(nil)
+	before := w.pid()
+	w.reopen()
+	w.awaitPhase(host.Running)
+	if after := w.pid(); after != before || !alive(before) {
 		t.Errorf("process %d became %d", before, after)
 	}
-	l.must(l.host.Delete("vm-1"))
-	l.awaitGone()
+	w.must(w.host.Delete("vm-1"))
+	w.awaitGone()
 	if alive(before) {
 		t.Errorf("process %d outlived its machine", before)
 	}
 }
 
-func TestAMachineWhoseProcessDiedStartsAgain(t *testing.T) {
+func TestMachineIsStartedAgainAfterItsProcessDied(t *testing.T) {
 	t.Parallel()
-	for name, while := range map[string]func(l *lab, kill func()){
-		"while the provider runs":         func(_ *lab, kill func()) { kill() },
-		"while the provider does not run": func(l *lab, kill func()) { l.must(l.host.Close()); kill(); l.open() },
+	for name, while := range map[string]func(w *world, kill func()){
+		"while the provider runs":         func(_ *world, kill func()) { kill() },
+		"while the provider does not run": func(w *world, kill func()) { w.must(w.host.Close()); kill(); w.open() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLab(t)
-			l.make(nil)
-			l.write(l.path("disk.qcow2"), "what the guest wrote")
-			before := l.pid()
-			while(l, func() {
-				l.must(syscall.Kill(before, syscall.SIGKILL))
-				l.await("the process to end", func() bool { return !alive(before) })
+			w := newWorld(t)
+			w.create(nil)
+			w.write(w.path("disk.qcow2"), "what the guest wrote")
+			before := w.pid()
+			while(w, func() {
+				w.must(syscall.Kill(before, syscall.SIGKILL))
+				w.await("the process to end", func() bool { return !alive(before) })
 			})
-			l.await("another process", func() bool {
-				content, err := os.ReadFile(l.path("qemu.pid"))
+			w.await("another process", func() bool {
+				content, err := os.ReadFile(w.path("qemu.pid"))
 				return err == nil && strings.TrimSpace(string(content)) != strconv.Itoa(before)
 			})
-			l.awaitPhase(host.Running)
-			if content, err := os.ReadFile(l.path("disk.qcow2")); err != nil || string(content) != "what the guest wrote" {
-				t.Errorf("the disk was made again: %q, %v", content, err)
+			w.awaitPhase(host.Running)
+			if content, err := os.ReadFile(w.path("disk.qcow2")); err != nil || string(content) != "what the guest wrote" {
+				t.Errorf("the disk was created again: %q, %v", content, err)
 			}
 		})
 	}
 }
 
-func TestAGuestThatPowersOffStaysOff(t *testing.T) {
+func TestPoweredOffGuestStaysOff(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	l.make(func(s *host.Spec) { s.CommandLine = standin.Off })
-	l.awaitPhase(host.Stopped)
-	before := l.pid()
-	l.reopen()
-	l.awaitPhase(host.Stopped)
-	if l.pid() != before {
+	w := newWorld(t)
+	w.create(func(s *vm.Spec) { s.CommandLine = qemufake.PoweredOff })
+	w.awaitPhase(host.Stopped)
+	before := w.pid()
+	w.reopen()
+	w.awaitPhase(host.Stopped)
+	if w.pid() != before {
 		t.Error("it was started again")
 	}
 }
 
-// TestABrokenKVMIsNamed: QEMU calls it an internal error and goes no further.
-func TestABrokenKVMIsNamed(t *testing.T) {
+// TestInternalErrorNamesKVM: QEMU reports a KVM that cannot run the guest as an internal error.
+func TestInternalErrorNamesKVM(t *testing.T) {
 	t.Parallel()
 	for acceleration, want := range map[string]string{
-		"Auto": "QEMU says that it is internal-error, which may be a KVM of the host that cannot run the guest: choose the acceleration TCG",
-		"TCG":  "QEMU says that it is internal-error",
+		"Auto": "QEMU reports the state internal-error, which may be a KVM of the host that cannot run the guest: set the acceleration TCG",
+		"TCG":  "QEMU reports the state internal-error",
 	} {
 		t.Run(acceleration, func(t *testing.T) {
 			t.Parallel()
-			l := newLab(t)
-			l.make(func(s *host.Spec) { s.CommandLine, s.Acceleration = standin.Broken, acceleration })
-			l.awaitPhase(host.Stopped)
-			if m, _ := l.host.Get("vm-1"); m.Message != want {
-				t.Errorf("it says %q, want %q", m.Message, want)
+			w := newWorld(t)
+			w.create(func(s *vm.Spec) { s.CommandLine, s.Acceleration = qemufake.InternalError, acceleration })
+			w.awaitPhase(host.Stopped)
+			if m, _ := w.host.Get("vm-1"); m.Message != want {
+				t.Errorf("the message is %q, want %q", m.Message, want)
 			}
 		})
 	}
 }
 
-// TestDeletionEndsTheProcess has a grace of a minute for guests that obey, which the test's own patience does not
-// outlast twice: an unneeded wait fails it.
+// TestDeletionEndsTheProcess has a grace period of a minute for guests that power off, so an unnecessary wait exceeds the
+// timeout of the test.
 func TestDeletionEndsTheProcess(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*host.Spec){
-		"when the guest powers off":              nil,
-		"when the guest is off already":          func(s *host.Spec) { s.CommandLine = standin.Off },
-		"when the guest has no grace":            func(s *host.Spec) { s.Grace = 0; s.CommandLine = standin.Deaf },
-		"when the guest does not power off":      func(s *host.Spec) { s.Grace = 100 * time.Millisecond; s.CommandLine = standin.Deaf },
-		"after the provider went away over it":   func(s *host.Spec) { s.Grace = 3 * time.Second; s.CommandLine = standin.Deaf },
-		"when it is a process without an answer": nil,
+	for name, change := range map[string]func(*vm.Spec){
+		"when the guest powers off":         nil,
+		"when the guest is off already":     func(s *vm.Spec) { s.CommandLine = qemufake.PoweredOff },
+		"when the guest has no grace":       func(s *vm.Spec) { s.Grace = 0; s.CommandLine = qemufake.IgnoresPowerButton },
+		"when the guest does not power off": func(s *vm.Spec) { s.Grace = 100 * time.Millisecond; s.CommandLine = qemufake.IgnoresPowerButton },
+		"after the provider was restarted":  func(s *vm.Spec) { s.Grace = 3 * time.Second; s.CommandLine = qemufake.IgnoresPowerButton },
+		"when the process does not answer":  nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLab(t)
-			l.make(change)
-			pid := l.pid()
-			if strings.Contains(name, "without an answer") {
-				l.must(syscall.Kill(pid, syscall.SIGSTOP))
+			w := newWorld(t)
+			w.create(change)
+			pid := w.pid()
+			if strings.Contains(name, "does not answer") {
+				w.must(syscall.Kill(pid, syscall.SIGSTOP))
 			}
-			l.must(l.host.Delete("vm-1"))
-			if strings.Contains(name, "went away") {
-				l.reopen()
-				l.awaitPhase(host.Ending)
+			w.must(w.host.Delete("vm-1"))
+			if strings.Contains(name, "was restarted") {
+				w.reopen()
+				w.awaitPhase(host.Deleting)
 			}
-			l.awaitGone()
+			w.awaitGone()
 			if alive(pid) {
 				t.Errorf("process %d is left", pid)
 			}
-			if _, err := os.Stat(l.path("")); !os.IsNotExist(err) {
+			if _, err := os.Stat(w.path("")); !os.IsNotExist(err) {
 				t.Errorf("its folder is left: %v", err)
 			}
 		})
 	}
 }
 
-// TestAHalfMadeMachineIsFinished starts where an earlier provider was killed.
-func TestAHalfMadeMachineIsFinished(t *testing.T) {
+// TestInterruptedCreationIsCompleted starts with the files of a provider that was killed.
+func TestInterruptedCreationIsCompleted(t *testing.T) {
 	t.Parallel()
 	for name, left := range map[string][]string{
-		"right after it was written down": nil,
-		"while it made the disk":          {"disk.qcow2.partial"},
-		"while it wrote the seed":         {"disk.qcow2", "seed.iso.partial"},
-		"before it started the process":   {"disk.qcow2", "seed.iso", "lock"},
-		"after an earlier process":        {"disk.qcow2", "seed.iso", "lock", "qmp.sock", "qemu.pid"},
+		"after it was stored":           nil,
+		"while it created the disk":     {"disk.qcow2.partial"},
+		"while it wrote the seed":       {"disk.qcow2", "seed.iso.partial"},
+		"before it started the process": {"disk.qcow2", "seed.iso", "lock"},
+		"after an earlier process":      {"disk.qcow2", "seed.iso", "lock", "qmp.sock", "qemu.pid"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLab(t)
-			l.must(l.host.Close())
-			l.must(os.MkdirAll(l.path(""), 0o700))
-			l.write(l.path("machine.json"), `{"id":"vm-1","architecture":"amd64","cpus":1,"memoryMiB":64,"image":{"path":"empty.raw"},"imageFormat":"raw"}`)
-			l.write(l.path("user-data"), "#cloud-config\n")
+			w := newWorld(t)
+			w.must(w.host.Close())
+			w.must(os.MkdirAll(w.path(""), 0o700))
+			w.write(w.path("machine.json"), `{"id":"vm-1","architecture":"amd64","cpus":1,"memoryMiB":64,"image":{"path":"empty.raw"},"imageFormat":"raw"}`)
+			w.write(w.path("user-data"), "#cloud-config\n")
 			for _, file := range left {
-				l.write(l.path(file), "half")
+				w.write(w.path(file), "half")
 			}
-			l.open()
-			l.awaitPhase(host.Running)
+			w.open()
+			w.awaitPhase(host.Running)
 		})
 	}
 }
 
-func TestOneProcessHasTheStateDirectory(t *testing.T) {
+func TestStateDirectoryIsLocked(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	if second, err := host.Open(l.options); err == nil {
+	w := newWorld(t)
+	if second, err := host.Open(w.options); err == nil {
 		t.Error("a second one opened it")
-		l.must(second.Close())
+		w.must(second.Close())
 	}
 }
 
-func TestAMachineThatCannotStartSaysWhyAndMayBeDeleted(t *testing.T) {
+func TestMachineThatCannotStartCanBeDeleted(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	spec := sample()
+	w := newWorld(t)
+	spec := newSpec()
 	spec.Image = image.Source{URL: "http://127.0.0.1:1/none", SHA256: strings.Repeat("0", 64)}
-	if _, err := l.host.Create(spec, nil); err != nil {
+	if _, err := w.host.Create(spec, nil); err != nil {
 		t.Fatal(err)
 	}
-	l.await("the reason", func() bool {
-		m, _ := l.host.Get("vm-1")
+	w.await("the reason", func() bool {
+		m, _ := w.host.Get("vm-1")
 		return m.Phase == host.Starting && strings.HasPrefix(m.Message, "downloading http://127.0.0.1:1/none: ")
 	})
-	l.must(l.host.Delete("vm-1"))
-	l.awaitGone()
+	w.must(w.host.Delete("vm-1"))
+	w.awaitGone()
 }
 
-func TestARestartResetsTheGuestAndKeepsTheProcess(t *testing.T) {
+func TestRestartResetsTheGuest(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	l.make(nil)
-	pid := l.pid()
+	w := newWorld(t)
+	w.create(nil)
+	pid := w.pid()
 	for range 2 {
-		l.must(l.host.Restart(t.Context(), "vm-1"))
+		w.must(w.host.Restart(t.Context(), "vm-1"))
 	}
-	l.wantBoots(2)
-	l.reopen()
-	l.awaitPhase(host.Running)
-	l.must(l.host.Restart(t.Context(), "vm-1"))
-	l.wantBoots(3)
-	if now := l.pid(); now != pid {
+	w.wantBoots(2)
+	w.reopen()
+	w.awaitPhase(host.Running)
+	w.must(w.host.Restart(t.Context(), "vm-1"))
+	w.wantBoots(3)
+	if now := w.pid(); now != pid {
 		t.Errorf("process %d became %d", pid, now)
 	}
-	l.must(l.host.Restart(t.Context(), "vm-2"))
+	w.must(w.host.Restart(t.Context(), "vm-2"))
 }
 
-func TestAGuestThatIsOffIsNotReset(t *testing.T) {
+func TestPoweredOffGuestIsNotReset(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	l.make(func(s *host.Spec) { s.CommandLine = standin.Off })
-	if err := l.host.Restart(t.Context(), "vm-1"); !errors.Is(err, host.ErrNotRunning) {
-		t.Errorf("got %v, want that it does not run", err)
+	w := newWorld(t)
+	w.create(func(s *vm.Spec) { s.CommandLine = qemufake.PoweredOff })
+	if err := w.host.Restart(t.Context(), "vm-1"); !errors.Is(err, host.ErrNotRunning) {
+		t.Errorf("got %v, want ErrNotRunning", err)
 	}
-	l.wantBoots(0)
+	w.wantBoots(0)
 }
 
-// wantBoots waits until guests have left on the console that they booted again so many times.
-func (l *lab) wantBoots(want int) {
-	l.t.Helper()
-	l.await("it to boot again", func() bool {
-		content, err := os.ReadFile(l.host.Console("vm-1"))
+// wantBoots waits until the console shows a number of boots after resets.
+func (w *world) wantBoots(want int) {
+	w.t.Helper()
+	w.await("it to boot again", func() bool {
+		content, err := os.ReadFile(w.host.Console("vm-1"))
 		if err != nil && !os.IsNotExist(err) {
-			l.t.Fatal(err)
+			w.t.Fatal(err)
 		}
-		got := strings.Count(string(content), standin.Booted)
+		got := strings.Count(string(content), qemufake.Booted)
 		if got > want {
-			l.t.Fatalf("it booted again %d times, want %d", got, want)
+			w.t.Fatalf("it booted again %d times, want %d", got, want)
 		}
 		return got == want
 	})
 }
 
-// TestWhatTheGuestWritesIsKeptWithoutAProvider: all that its console holds is there once a provider runs again.
-func TestWhatTheGuestWritesIsKeptWithoutAProvider(t *testing.T) {
+// TestConsoleKeepsTheOutputWithoutAProvider: a provider reads the whole buffer of the console.
+func TestConsoleKeepsTheOutputWithoutAProvider(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	l.make(func(s *host.Spec) { s.CommandLine = standin.Chatty })
-	want := strings.Repeat(standin.Line, 1<<20/len(standin.Line))
-	l.await("the console", func() bool {
-		content, _ := os.ReadFile(l.host.Console("vm-1"))
+	w := newWorld(t)
+	w.create(func(s *vm.Spec) { s.CommandLine = qemufake.FullConsole })
+	want := strings.Repeat(qemufake.Line, 1<<20/len(qemufake.Line))
+	w.await("the console", func() bool {
+		content, _ := os.ReadFile(w.host.Console("vm-1"))
 		return string(content) == want
 	})
 }
 
-// TestAnImageThatNamesAnotherFileIsRefused: QEMU would show the guest whatever file, device or URL an image names.
-func TestAnImageThatNamesAnotherFileIsRefused(t *testing.T) {
+// TestImageWithAnotherFileIsRefused: QEMU would give the guest any file, device or URL in the header of an image.
+func TestImageWithAnotherFileIsRefused(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	secret := filepath.Join(l.options.ImageDir, "secret")
-	l.write(secret, "of the host")
-	dataFile := standin.Disk(1<<20, "")
+	w := newWorld(t)
+	secret := filepath.Join(w.options.ImageDir, "secret")
+	w.write(secret, "of the host")
+	dataFile := qemufake.Disk(1<<20, "")
 	dataFile[79] = 0b100
 	for name, content := range map[string]string{
-		"backing.qcow2": string(standin.Disk(1<<20, secret)),
-		"url.qcow2":     string(standin.Disk(1<<20, "nbd://127.0.0.1:1/")),
+		"backing.qcow2": string(qemufake.Disk(1<<20, secret)),
+		"url.qcow2":     string(qemufake.Disk(1<<20, "nbd://127.0.0.1:1/")),
 		"data.qcow2":    string(dataFile),
 		"raw.qcow2":     "not a disk of that format",
 	} {
-		l.write(filepath.Join(l.options.ImageDir, name), content)
-		spec := sample()
+		w.write(filepath.Join(w.options.ImageDir, name), content)
+		spec := newSpec()
 		spec.Image, spec.ImageFormat = image.Source{Path: name}, "qcow2"
-		if _, err := l.host.Create(spec, nil); !isFieldError(err, "spec.image") {
+		if _, err := w.host.Create(spec, nil); !isFieldError(err, "spec.image") {
 			t.Errorf("%s: got %v, want an error about spec.image", name, err)
 		}
-		if found, err := l.host.Image(spec); !isFieldError(err, "spec.image") {
+		if found, err := w.host.Image(spec); !isFieldError(err, "spec.image") {
 			t.Errorf("%s: found %q and %v, want an error about spec.image", name, found, err)
 		}
 	}
-	spec := sample()
+	spec := newSpec()
 	spec.ImageFormat = "vmdk"
-	if _, err := l.host.Create(spec, nil); !isFieldError(err, "spec.image.format") {
+	if _, err := w.host.Create(spec, nil); !isFieldError(err, "spec.image.format") {
 		t.Errorf("vmdk: got %v, want an error about spec.image.format", err)
 	}
-	for name, content := range map[string][]byte{"a disk alone": standin.Disk(1<<20, ""), "a raw disk that looks like one over a file": standin.Disk(1<<20, secret)} {
-		l.write(filepath.Join(l.options.ImageDir, "fine"), string(content))
-		spec := sample()
+	for name, content := range map[string][]byte{"a self-contained disk": qemufake.Disk(1<<20, ""), "a raw disk with the content of one with a backing file": qemufake.Disk(1<<20, secret)} {
+		w.write(filepath.Join(w.options.ImageDir, "fine"), string(content))
+		spec := newSpec()
 		spec.Image, spec.ImageFormat = image.Source{Path: "fine"}, "qcow2"
 		if strings.HasPrefix(name, "a raw") {
 			spec.ImageFormat = "raw"
 		}
-		if _, err := l.host.Image(spec); err != nil {
+		if _, err := w.host.Image(spec); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-// TestADownloadedImageThatNamesAnotherFileIsRefused: there it is known only after the download.
-func TestADownloadedImageThatNamesAnotherFileIsRefused(t *testing.T) {
+// TestDownloadedImageWithAnotherFileIsRefused: its header is known only after the download.
+func TestDownloadedImageWithAnotherFileIsRefused(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	disk := standin.Disk(1<<20, "/etc/hostname")
+	w := newWorld(t)
+	disk := qemufake.Disk(1<<20, "/etc/hostname")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(disk) }))
 	t.Cleanup(server.Close)
 	sum := sha256.Sum256(disk)
-	spec := sample()
+	spec := newSpec()
 	spec.Image, spec.ImageFormat = image.Source{URL: server.URL, SHA256: hex.EncodeToString(sum[:])}, "qcow2"
-	if _, err := l.host.Create(spec, nil); err != nil {
+	if _, err := w.host.Create(spec, nil); err != nil {
 		t.Fatal(err)
 	}
-	l.await("the reason", func() bool {
-		m, _ := l.host.Get("vm-1")
+	w.await("the reason", func() bool {
+		m, _ := w.host.Get("vm-1")
 		return m.Phase == host.Starting && strings.HasPrefix(m.Message, "spec.image: it names a backing file")
 	})
-	if _, err := os.Stat(l.path("disk.qcow2")); !os.IsNotExist(err) {
-		t.Errorf("a disk was made over it: %v", err)
+	if _, err := os.Stat(w.path("disk.qcow2")); !os.IsNotExist(err) {
+		t.Errorf("a disk was created with it: %v", err)
 	}
-	// The next one is refused at once, now that the image is here.
+	// The next one is refused at once, because the image is on the host.
 	spec.ID = "vm-2"
-	if _, err := l.host.Create(spec, nil); !isFieldError(err, "spec.image") {
+	if _, err := w.host.Create(spec, nil); !isFieldError(err, "spec.image") {
 		t.Errorf("got %v, want an error about spec.image", err)
 	}
 }
 
 func isFieldError(err error, field string) bool {
-	found, ok := errors.AsType[*host.FieldError](err)
+	found, ok := errors.AsType[*vm.FieldError](err)
 	return ok && found.Field == field
 }

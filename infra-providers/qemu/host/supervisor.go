@@ -11,65 +11,69 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
+
 	"drover.io/infra-providers/qemu/qmp"
+	"drover.io/infra-providers/qemu/vm"
 )
 
 const (
-	// firstRetry doubles with each failure in a row, up to lastRetry.
+	// firstRetry is doubled with each consecutive failure, up to lastRetry.
 	firstRetry, lastRetry = time.Second, time.Minute
-	// answerTime bounds what a healthy process needs to answer.
-	answerTime = 20 * time.Second
-	// glance is how often a running machine is looked at, besides the events that it sends.
-	glance = 5 * time.Second
+	// commandTimeout bounds one command to a process.
+	commandTimeout = 20 * time.Second
+	// observeInterval is how often a running machine is read, besides its events.
+	observeInterval = 5 * time.Second
 )
 
-// keeper sees to one machine: it makes it, takes it over where it runs already, follows its events, and in the end
-// takes it apart. One goroutine does all of it, so nothing is done to a machine twice at a time.
+// supervisor manages one machine: it creates the machine or takes it over if it runs, follows its events, and deletes it.
+// One goroutine does all of it, so no two steps of a machine run at the same time.
 type supervisor struct {
-	spec Spec
+	spec vm.Spec
 	host *Host
 	done chan struct{}
 
-	// life ends when the provider does, work when the machine is to be deleted.
-	life, work context.Context
-	stop, end  context.CancelFunc
+	// providerCtx ends with the provider, machineCtx when the machine is to be deleted.
+	providerCtx, machineCtx context.Context
+	stop, startDeletion     context.CancelFunc
 
 	mu      sync.Mutex
 	tags    map[string]string
 	phase   Phase
 	message string
 	address string
-	// client speaks to the machine while it is attended.
+	// client is the connection to the process, nil without one.
 	client *qmp.Client
 }
 
-func newSupervisor(spec Spec, h *Host) *supervisor {
+func newSupervisor(spec vm.Spec, h *Host) *supervisor {
 	s := &supervisor{spec: spec, host: h, done: make(chan struct{}), tags: spec.Tags, phase: Starting}
 	if spec.Bridge == "" {
 		s.address = guestAddress
 	}
-	s.life, s.stop = context.WithCancel(context.Background())
-	s.work, s.end = context.WithCancel(s.life)
-	if !h.store.deletingSince(spec.ID).IsZero() {
-		s.end()
+	ctx := logr.NewContext(context.Background(), h.options.Logger.WithValues("machine", spec.ID))
+	s.providerCtx, s.stop = context.WithCancel(ctx)
+	s.machineCtx, s.startDeletion = context.WithCancel(s.providerCtx)
+	if !h.deletingSince(spec.ID).IsZero() {
+		s.startDeletion()
 	}
 	return s
 }
 
-func (s *supervisor) path(name string) string { return s.host.store.path(s.spec.ID, name) }
+func (s *supervisor) path(name string) string { return s.host.dir.Path(s.spec.ID, name) }
 
 func (s *supervisor) machine() Machine {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m := Machine{Spec: s.spec, Phase: s.phase, Message: s.message, Address: s.address}
 	m.Tags = s.tags
-	if s.work.Err() != nil && s.life.Err() == nil {
-		m.Phase = Ending
+	if s.machineCtx.Err() != nil && s.providerCtx.Err() == nil {
+		m.Phase = Deleting
 	}
 	return m
 }
 
-// retag writes the new tags down before anybody sees them.
+// retag stores the new tags before they are visible.
 func (s *supervisor) retag(tags map[string]string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,38 +82,38 @@ func (s *supervisor) retag(tags map[string]string) error {
 	}
 	spec := s.spec
 	spec.Tags = tags
-	if err := s.host.store.rewrite(spec); err != nil {
+	if err := s.host.dir.Save(spec.ID, spec); err != nil {
 		return err
 	}
 	s.tags = tags
 	return nil
 }
 
-// now records what the machine is at, and tells when that is new.
-func (s *supervisor) now(phase Phase, message string) {
+// setPhase sets the phase of the machine, and notifies when it has changed.
+func (s *supervisor) setPhase(phase Phase, message string) {
 	s.mu.Lock()
 	changed := s.phase != phase || s.message != message
 	s.phase, s.message = phase, message
 	s.mu.Unlock()
 	if changed {
-		s.host.tell(s.machine())
+		s.host.notify(s.machine())
 	}
 }
 
 func (s *supervisor) run() {
 	defer close(s.done)
-	s.retry(s.work, Starting, func() error {
-		for s.work.Err() == nil {
-			if err := s.live(); err != nil {
+	s.retry(s.machineCtx, Starting, func() error {
+		for s.machineCtx.Err() == nil {
+			if err := s.superviseProcess(); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	s.retry(s.life, Ending, s.dismantle)
+	s.retry(s.providerCtx, Deleting, s.deleteMachine)
 }
 
-// retry does something until it succeeds or ctx ends.
+// retry repeats a step until it succeeds or ctx ends.
 func (s *supervisor) retry(ctx context.Context, phase Phase, do func() error) {
 	for wait := firstRetry; ctx.Err() == nil; wait = min(2*wait, lastRetry) {
 		began := time.Now()
@@ -117,39 +121,39 @@ func (s *supervisor) retry(ctx context.Context, phase Phase, do func() error) {
 		if err == nil || ctx.Err() != nil {
 			return
 		}
-		if time.Since(began) > lastRetry { // it was well for a while
+		if time.Since(began) > lastRetry { // it succeeded for a while
 			wait = firstRetry
 		}
-		s.now(phase, err.Error())
+		s.setPhase(phase, err.Error())
 		pause(ctx, wait)
 	}
 }
 
-// live brings the machine up, or finds it up, and stays until its process or the work ends.
-func (s *supervisor) live() error {
-	client, err := s.boot(s.work)
+// superviseProcess starts the process unless it runs, and returns when the process or machineCtx ends.
+func (s *supervisor) superviseProcess() error {
+	client, err := s.connect(s.machineCtx)
 	if err != nil {
 		return err
 	}
-	defer client.Close() //nolint:errcheck // the machine goes on
-	s.serves(client)
-	defer s.serves(nil)
-	if err := s.attend(client); err != nil {
+	defer client.Close() //nolint:errcheck // the process keeps running
+	s.setClient(client)
+	defer s.setClient(nil)
+	if err := s.follow(client); err != nil {
 		return err
 	}
-	if s.work.Err() == nil {
-		return errors.New("its process ended, although nobody shut it down")
+	if s.machineCtx.Err() == nil {
+		return errors.New("its process ended without a shutdown")
 	}
 	return nil
 }
 
-func (s *supervisor) serves(client *qmp.Client) {
+func (s *supervisor) setClient(client *qmp.Client) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.client = client
 }
 
-// reset pushes the reset button of a guest that runs. QEMU itself would also reset one that is off.
+// reset resets a running guest. QEMU itself would also reset one that is off.
 func (s *supervisor) reset(ctx context.Context) error {
 	s.mu.Lock()
 	client := s.client
@@ -157,29 +161,29 @@ func (s *supervisor) reset(ctx context.Context) error {
 	if client == nil {
 		return ErrNotRunning
 	}
-	status, err := ask(ctx, client)
+	status, err := queryStatus(ctx, client)
 	if err != nil {
 		return err
 	}
 	if status != "running" {
 		return ErrNotRunning
 	}
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	_, err = client.Execute(ctx, "system_reset", nil)
 	return err
 }
 
-// attend follows a machine until its connection or the work ends.
-func (s *supervisor) attend(client *qmp.Client) error {
-	for s.work.Err() == nil && open(client) {
-		err := s.look(client)
-		if err != nil && open(client) && s.work.Err() == nil {
+// follow observes a machine until its connection or machineCtx ends.
+func (s *supervisor) follow(client *qmp.Client) error {
+	for s.machineCtx.Err() == nil && isOpen(client) {
+		err := s.observe(client)
+		if err != nil && isOpen(client) && s.machineCtx.Err() == nil {
 			return err
 		}
-		timer := time.NewTimer(glance)
+		timer := time.NewTimer(observeInterval)
 		select {
-		case <-s.work.Done():
+		case <-s.machineCtx.Done():
 		case <-client.Done():
 		case <-client.Events():
 		case <-timer.C:
@@ -189,8 +193,8 @@ func (s *supervisor) attend(client *qmp.Client) error {
 	return nil
 }
 
-// open reports whether a process still serves the connection.
-func open(client *qmp.Client) bool {
+// isOpen reports whether the connection is open.
+func isOpen(client *qmp.Client) bool {
 	select {
 	case <-client.Done():
 		return false
@@ -199,13 +203,13 @@ func open(client *qmp.Client) bool {
 	}
 }
 
-// look asks the machine how it is.
-func (s *supervisor) look(client *qmp.Client) error {
-	status, err := ask(s.work, client)
-	if err != nil || s.work.Err() != nil {
+// observe reads the state of the machine and its console.
+func (s *supervisor) observe(client *qmp.Client) error {
+	status, err := queryStatus(s.machineCtx, client)
+	if err != nil || s.machineCtx.Err() != nil {
 		return err
 	}
-	if err := s.drainConsole(s.work, client); err != nil {
+	if err := s.drainConsole(s.machineCtx, client); err != nil {
 		return err
 	}
 	if s.spec.Bridge != "" {
@@ -213,24 +217,24 @@ func (s *supervisor) look(client *qmp.Client) error {
 	}
 	switch status {
 	case "running":
-		s.now(Running, "")
+		s.setPhase(Running, "")
 	case "prelaunch", "inmigrate":
-		s.now(Starting, "")
+		s.setPhase(Starting, "")
 	case "shutdown", "guest-panicked":
-		s.now(Stopped, "its guest powered off")
+		s.setPhase(Stopped, "its guest powered off")
 	default:
-		words := "QEMU says that it is " + status
+		message := "QEMU reports the state " + status
 		if status == "internal-error" && s.spec.Acceleration != "TCG" {
-			words += ", which may be a KVM of the host that cannot run the guest: choose the acceleration TCG"
+			message += ", which may be a KVM of the host that cannot run the guest: set the acceleration TCG"
 		}
-		s.now(Stopped, words)
+		s.setPhase(Stopped, message)
 	}
 	return nil
 }
 
-// findAddress asks the host's own neighbour table.
+// findAddress reads the neighbor table of the host.
 func (s *supervisor) findAddress() {
-	address := neighbour(s.spec.MAC)
+	address := neighborAddress(s.spec.MAC)
 	s.mu.Lock()
 	changed := address != "" && s.address != address
 	if changed {
@@ -238,13 +242,13 @@ func (s *supervisor) findAddress() {
 	}
 	s.mu.Unlock()
 	if changed {
-		s.host.tell(s.machine())
+		s.host.notify(s.machine())
 	}
 }
 
-// ask returns QEMU's word for the state of a machine.
-func ask(ctx context.Context, client *qmp.Client) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
+// queryStatus returns QEMU's status of a machine.
+func queryStatus(ctx context.Context, client *qmp.Client) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	raw, err := client.Execute(ctx, "query-status", nil)
 	if err != nil {

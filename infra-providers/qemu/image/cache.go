@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package image owns the files that machines boot from: those of the operator's folder, which it never writes
-// to, and those that it downloads, verifies and keeps by their checksum. It knows no machine.
+// Package image provides the files that machines boot from: those of the operator's folder, which it never writes to, and
+// those that it downloads, verifies and stores by their checksum. It is independent of machines; package host calls it.
 package image
 
 import (
@@ -23,53 +23,55 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
+
 	"drover.io/runtime/egress"
 )
 
-// partial is in the name of a file that is being downloaded.
+// partial is part of the name of a file that is being downloaded.
 const partial = ".partial-"
 
-// Source is where a file comes from: a path inside the operator's folder, or a URL with a checksum.
+// Source is the source of a file: a path in the operator's folder, or a URL with a checksum.
 type Source struct {
 	Path   string `json:"path,omitempty"`
 	URL    string `json:"url,omitempty"`
 	SHA256 string `json:"sha256,omitempty"`
 }
 
-// Given reports whether there is a file to have.
+// Given reports whether the source names a file.
 func (s Source) Given() bool { return s.Path != "" || s.URL != "" }
 
 // Limits bound one download.
 type Limits struct {
-	// Bytes is the most that a file may have.
+	// Bytes is the maximum size of a file.
 	Bytes int64
-	// Time is the most that a download may take.
+	// Time is the maximum time of a download.
 	Time time.Duration
 }
 
-// DefaultLimits hold where none are given.
+// DefaultLimits apply where none are set.
 var DefaultLimits = Limits{Bytes: 64 << 30, Time: time.Hour}
 
 // Cache finds and downloads files.
 type Cache struct {
-	// Folder is the operator's. Paths never lead out of it, not by a symbolic link either.
+	// Folder is the operator's. Paths never lead out of it, also not by a symbolic link.
 	Folder string
-	// Downloads is where downloaded files are kept.
+	// Downloads is the folder of downloaded files.
 	Downloads string
-	// Limits bound each download; a zero in them is that of DefaultLimits.
+	// Limits bound each download; a zero value is that of DefaultLimits.
 	Limits Limits
 
-	mu    sync.Mutex
-	turns map[Source]*turn
+	mu        sync.Mutex
+	downloads map[Source]*downloadLock
 }
 
-// turn is held by the one who downloads a source.
-type turn struct {
+// downloadLock is held during the download of a source. It exists while a caller holds it or waits for it.
+type downloadLock struct {
 	held    chan struct{}
 	waiting int
 }
 
-// Sweep removes what a process that was killed left half downloaded. Nothing may be downloading.
+// Sweep deletes partial downloads of a process that was killed. No download may be in progress.
 func (c *Cache) Sweep() error {
 	entries, err := os.ReadDir(c.Downloads)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -83,8 +85,8 @@ func (c *Cache) Sweep() error {
 	return err
 }
 
-// Find returns the path of a file that is here, and an empty one for a file that has to be downloaded first. It says
-// what is wrong with a source that can be judged without the network.
+// Find returns the path of a file on this host, and an empty one for a file that has to be downloaded. It fails for a
+// source that is invalid without the network.
 func (c *Cache) Find(s Source) (string, error) {
 	if s.Path != "" {
 		return c.local(s.Path)
@@ -92,7 +94,7 @@ func (c *Cache) Find(s Source) (string, error) {
 	if s.URL == "" {
 		return "", nil
 	}
-	path := c.kept(s)
+	path := c.storedPath(s)
 	_, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
@@ -100,19 +102,19 @@ func (c *Cache) Find(s Source) (string, error) {
 	return path, err
 }
 
-// Ensure returns the path of the file, downloading it first if need be. Callers that want the same file from the same
-// place share one download. Those that want it from another place do not wait for it: whoever names a server that
-// never answers keeps nobody else from the file.
+// Ensure returns the path of the file, and downloads it first if necessary. Callers with the same source share one
+// download. Callers with another source of the same file do not wait for it, so a server that never answers does not block
+// them.
 func (c *Cache) Ensure(ctx context.Context, s Source) (string, error) {
 	if s.Path != "" {
 		return c.local(s.Path)
 	}
-	done, err := c.await(ctx, s)
+	unlock, err := c.lock(ctx, s)
 	if err != nil {
 		return "", err
 	}
-	defer done()
-	final := c.kept(s)
+	defer unlock()
+	final := c.storedPath(s)
 	if _, err := os.Stat(final); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return final, err
 	}
@@ -123,27 +125,31 @@ func (c *Cache) Ensure(ctx context.Context, s Source) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer os.Remove(file.Name()) //nolint:errcheck // gone already when all went well
+	defer os.Remove(file.Name()) //nolint:errcheck // it was renamed if all succeeded
 	err = c.download(ctx, s, file)
 	if err = errors.Join(err, file.Close()); err != nil {
 		return "", fmt.Errorf("downloading %s: %w", s.URL, err)
 	}
-	return final, os.Rename(file.Name(), final)
+	if err := os.Rename(file.Name(), final); err != nil {
+		return "", err
+	}
+	logr.FromContextOrDiscard(ctx).Info("downloaded image", "sha256", s.SHA256)
+	return final, nil
 }
 
-// kept is where a downloaded file is.
-func (c *Cache) kept(s Source) string { return filepath.Join(c.Downloads, s.SHA256) }
+// storedPath is the path of a downloaded file.
+func (c *Cache) storedPath(s Source) string { return filepath.Join(c.Downloads, s.SHA256) }
 
-// await returns once nobody else downloads a source, or with the error of a context that ends first.
-func (c *Cache) await(ctx context.Context, s Source) (done func(), err error) {
+// lock waits until no other caller downloads a source. It fails when the context ends first.
+func (c *Cache) lock(ctx context.Context, s Source) (unlock func(), err error) {
 	c.mu.Lock()
-	if c.turns == nil {
-		c.turns = map[Source]*turn{}
+	if c.downloads == nil {
+		c.downloads = map[Source]*downloadLock{}
 	}
-	t := c.turns[s]
+	t := c.downloads[s]
 	if t == nil {
-		t = &turn{held: make(chan struct{}, 1)}
-		c.turns[s] = t
+		t = &downloadLock{held: make(chan struct{}, 1)}
+		c.downloads[s] = t
 	}
 	t.waiting++
 	c.mu.Unlock()
@@ -151,7 +157,7 @@ func (c *Cache) await(ctx context.Context, s Source) (done func(), err error) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if t.waiting--; t.waiting == 0 {
-			delete(c.turns, s)
+			delete(c.downloads, s)
 		}
 	}
 	select {
@@ -182,7 +188,7 @@ func (c *Cache) local(path string) (string, error) {
 	return filepath.EvalSymlinks(filepath.Join(c.Folder, path))
 }
 
-// download writes what the URL has to a file, and fails unless it has the checksum.
+// download writes the content of the URL to a file, and fails unless it has the checksum.
 func (c *Cache) download(ctx context.Context, s Source, to *os.File) error {
 	limits := Limits{Bytes: cmp.Or(c.Limits.Bytes, DefaultLimits.Bytes), Time: cmp.Or(c.Limits.Time, DefaultLimits.Time)}
 	tooSlow := fmt.Errorf("it took longer than %s, which --image-download-timeout sets", limits.Time)
@@ -194,7 +200,7 @@ func (c *Cache) download(ctx context.Context, s Source, to *os.File) error {
 	case errors.Is(context.Cause(ctx), tooSlow) && err != nil:
 		return tooSlow
 	case err != nil:
-		return plain(err)
+		return stableError(err)
 	case n > limits.Bytes:
 		return fmt.Errorf("it is larger than %d bytes, which --image-max-size sets", limits.Bytes)
 	}
@@ -204,8 +210,8 @@ func (c *Cache) download(ctx context.Context, s Source, to *os.File) error {
 	return to.Sync()
 }
 
-// client connects to no metadata service: a URL is the word of whoever makes a machine. Mirrors redirect, so redirects are
-// followed, each as guarded as the first.
+// client connects to no metadata service, because the author of a machine chooses the URL. Mirrors redirect, so redirects
+// are followed, each with the same restriction.
 var client = func() *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DialContext = egress.Dial(net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second})
@@ -213,7 +219,7 @@ var client = func() *http.Client {
 	return &http.Client{Transport: transport}
 }()
 
-// fetch copies what a URL has, and at most one byte more than the limit.
+// fetch copies the content of a URL, and at most one byte more than the limit.
 func fetch(ctx context.Context, url string, to io.Writer, limit int64) (int64, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -233,8 +239,8 @@ func fetch(ctx context.Context, url string, to io.Writer, limit int64) (int64, e
 	return io.Copy(to, io.LimitReader(response.Body, limit+1))
 }
 
-// plain drops what differs from one attempt to the next, such as the local port.
-func plain(err error) error {
+// stableError leaves out what differs from attempt to attempt, such as the local port.
+func stableError(err error) error {
 	if at, ok := errors.AsType[*net.OpError](err); ok {
 		return at.Err
 	}

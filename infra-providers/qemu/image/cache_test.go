@@ -29,7 +29,7 @@ func sum() string {
 	return hex.EncodeToString(s[:])
 }
 
-func TestEnsureDownloadsOnceForAll(t *testing.T) {
+func TestEnsureDownloadsOnce(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -57,7 +57,7 @@ func TestEnsureDownloadsOnceForAll(t *testing.T) {
 	}
 }
 
-func TestEnsureKeepsNothingItCannotVerify(t *testing.T) {
+func TestEnsureStoresOnlyVerifiedFiles(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]http.HandlerFunc{
 		"with another checksum": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("another disk")) },
@@ -124,8 +124,8 @@ func TestEnsureStaysInItsFolder(t *testing.T) {
 	}
 }
 
-// TestEnsureAsksNoMetadataService: neither by the URL of a machine, nor by a mirror that redirects there.
-func TestEnsureAsksNoMetadataService(t *testing.T) {
+// TestEnsureConnectsToNoMetadataService: neither by the URL of a machine, nor by a mirror that redirects there.
+func TestEnsureConnectsToNoMetadataService(t *testing.T) {
 	t.Parallel()
 	const metadata = "http://169.254.169.254/latest/meta-data/"
 	mirror := httptest.NewServer(http.RedirectHandler(metadata, http.StatusFound))
@@ -185,9 +185,9 @@ func TestEnsureIsBounded(t *testing.T) {
 	}
 }
 
-// TestASlowServerKeepsNobodyElseFromAFile: who waits for a download can give up, and who knows a better place for
-// the same file does not wait.
-func TestASlowServerKeepsNobodyElseFromAFile(t *testing.T) {
+// TestSlowServerBlocksNoOtherSource: a caller that waits for a download can give up, and one with another source of the
+// file does not wait.
+func TestSlowServerBlocksNoOtherSource(t *testing.T) {
 	t.Parallel()
 	asked := make(chan struct{}, 1)
 	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -218,7 +218,7 @@ func TestASlowServerKeepsNobodyElseFromAFile(t *testing.T) {
 	callers.Wait()
 }
 
-func TestSweepRemovesWhatWasLeftHalfDone(t *testing.T) {
+func TestSweepDeletesPartialDownloads(t *testing.T) {
 	t.Parallel()
 	cache := &image.Cache{Downloads: filepath.Join(t.TempDir(), "downloads")}
 	if err := cache.Sweep(); err != nil {

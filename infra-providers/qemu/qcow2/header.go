@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package qcow2 reads the header of a disk in QEMU's format qcow2: how large the disk is, and whether its data are
-// in that file alone. An image comes from somebody who has no rights on the host, and QEMU opens every file, device
-// and URL that a header names, with its own rights. Package host asks before QEMU sees an image. It writes nothing.
+// Package qcow2 reads the header of a disk in QEMU's format qcow2: its size, and whether all of its data is in that file.
+// The author of an image has no rights on the host, and QEMU opens every file, device and URL in a header with its own
+// rights. Package vm checks each image before QEMU opens it. It writes nothing.
 package qcow2
 
 import (
@@ -15,25 +15,25 @@ import (
 	"os"
 )
 
-// Header is what is used of a header.
+// Header has the fields of a header in use.
 type Header struct {
-	// Size is the size of the disk that the guest sees.
+	// Size is the size of the disk for the guest.
 	Size int64
-	// Backing is true when the disk shows the data of another file where it has none of its own.
+	// Backing is true for a disk that has the data of another file where it has none of its own.
 	Backing bool
-	// DataFile is true when the data are in another file.
+	// DataFile is true for a disk whose data is in another file.
 	DataFile bool
-	// Encrypted is true when the data cannot be read without a key.
+	// Encrypted is true for a disk whose data needs a key.
 	Encrypted bool
 }
 
 var (
-	// ErrFormat means that the file is not a qcow2 disk, or one whose header cannot be understood.
+	// ErrFormat means that the file is not a qcow2 disk, or that its header is not supported.
 	ErrFormat = errors.New("it is not a qcow2 disk of version 2 or 3")
 	// ErrBacking means that the disk has a backing file.
-	ErrBacking = errors.New("it names a backing file; make an image without one: qemu-img convert -O qcow2 OLD NEW")
+	ErrBacking = errors.New("it names a backing file; create an image without one: qemu-img convert -O qcow2 OLD NEW")
 	// ErrDataFile means that the disk has its data in another file.
-	ErrDataFile = errors.New("it names an external data file; make an image without one: qemu-img convert -O qcow2 OLD NEW")
+	ErrDataFile = errors.New("it names an external data file; create an image without one: qemu-img convert -O qcow2 OLD NEW")
 	// ErrEncrypted means that the disk needs a key.
 	ErrEncrypted = errors.New("it is encrypted, and there is no way to give a key")
 )
@@ -75,8 +75,8 @@ func Read(path string) (Header, error) {
 	return Parse(content)
 }
 
-// Parse understands the beginning of a disk. It fails with ErrFormat for what it does not know: a feature that
-// readers must know may be one that names another file.
+// Parse parses the first cluster of a disk. It fails with ErrFormat for an unknown incompatible feature, which may refer to
+// another file.
 func Parse(content []byte) (Header, error) {
 	if len(content) < lengthOfVersion2 || !bytes.HasPrefix(content, []byte(magic)) {
 		return Header{}, ErrFormat
@@ -94,9 +94,9 @@ func Parse(content []byte) (Header, error) {
 		return Header{}, ErrFormat
 	}
 	if features&^knownIncompatible != 0 {
-		return Header{}, fmt.Errorf("%w: it has features that are not known here", ErrFormat)
+		return Header{}, fmt.Errorf("%w: it has unknown features", ErrFormat)
 	}
-	named, err := namesDataFile(content[:min(uint64(len(content)), 1<<clusterBits)], length)
+	named, err := hasDataFile(content[:min(uint64(len(content)), 1<<clusterBits)], length)
 	if err != nil {
 		return Header{}, err
 	}
@@ -108,12 +108,12 @@ func Parse(content []byte) (Header, error) {
 	}, nil
 }
 
-// namesDataFile looks through the extensions, which follow the header: a number each, a length, that many bytes, and
-// zeroes up to a multiple of eight.
-func namesDataFile(cluster []byte, at uint64) (bool, error) {
+// hasDataFile searches the extensions, which follow the header: each has a type, a length, that many bytes, and zeroes up
+// to a multiple of eight.
+func hasDataFile(cluster []byte, at uint64) (bool, error) {
 	for {
 		if at+8 > uint64(len(cluster)) {
-			// QEMU stops where the cluster, or the file, ends.
+			// QEMU stops at the end of the cluster or of the file.
 			return false, nil
 		}
 		kind, length := word(cluster, at), uint64(word(cluster, at+4))
@@ -129,8 +129,8 @@ func namesDataFile(cluster []byte, at uint64) (bool, error) {
 	}
 }
 
-// Alone fails unless all of the disk is in its file.
-func (h Header) Alone() error {
+// CheckSelfContained fails unless all data of the disk is in its file.
+func (h Header) CheckSelfContained() error {
 	switch {
 	case h.Backing:
 		return ErrBacking

@@ -47,7 +47,7 @@ func backed(name string) func([]byte) {
 	}
 }
 
-func TestADiskIsJudgedByItsHeader(t *testing.T) {
+func TestParse(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		content []byte
@@ -90,7 +90,7 @@ func TestADiskIsJudgedByItsHeader(t *testing.T) {
 				t.Errorf("header (-want +got):\n%s", diff)
 			}
 			if err == nil {
-				err = got.Alone()
+				err = got.CheckSelfContained()
 			}
 			if !errors.Is(err, test.err) {
 				t.Errorf("got %v, want %v", err, test.err)
@@ -106,7 +106,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(disk(func(c []byte) { c[79] = 0b100 }))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		header, err := qcow2.Parse(content)
-		if err != nil || header.Alone() != nil {
+		if err != nil || header.CheckSelfContained() != nil {
 			return
 		}
 		if len(content) < 72 || header.Size < 0 || binary.BigEndian.Uint64(content[8:]) != 0 {

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package qmp speaks the QEMU Machine Protocol over a unix socket: one JSON object per line, commands with their
-// answers, events in between. It knows no command by name; package host calls it. Libraries for it bring libvirt
-// along, for what is a hundred lines.
+// Package qmp is a client of the QEMU Machine Protocol over a unix socket: one JSON object per line, commands with their
+// answers, and events in between. It has no specific commands; package host calls it. Existing libraries depend on
+// libvirt.
 package qmp
 
 import (
@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// ErrClosed means that the other side ended the connection: the process is gone, or going.
+// ErrClosed means that QEMU closed the connection: the process has ended or is ending.
 var ErrClosed = errors.New("QEMU closed the connection")
 
 // Error is QEMU's refusal of a command.
@@ -29,13 +29,13 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Desc }
 
-// Event is something that happened to the machine.
+// Event is an event of the machine.
 type Event struct {
 	Name string          `json:"event"`
 	Data json.RawMessage `json:"data"`
 }
 
-// Client is a connection. QEMU serves one at a time per socket: others wait for their greeting.
+// Client is a connection. QEMU serves one at a time per socket; others wait for their greeting.
 type Client struct {
 	conn   net.Conn
 	events chan Event
@@ -55,21 +55,21 @@ type message struct {
 	Error  *Error          `json:"error"`
 }
 
-// Dial connects and negotiates. It fails with a system error when nobody listens.
+// Dial connects and negotiates. It fails with a system error when no process listens.
 func Dial(ctx context.Context, path string) (*Client, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
 	if err != nil {
 		return nil, err
 	}
 	c := &Client{conn: conn, events: make(chan Event, 64), done: make(chan struct{}), waiting: map[string]chan message{}}
-	if err := c.greet(ctx); err != nil {
+	if err := c.negotiate(ctx); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	return c, nil
 }
 
-// greet reads the greeting, which comes once the connection is served, and leaves the negotiation mode.
-func (c *Client) greet(ctx context.Context) error {
+// negotiate reads the greeting, which QEMU sends once it serves the connection, and leaves the negotiation mode.
+func (c *Client) negotiate(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { _ = c.conn.SetDeadline(time.Unix(1, 0)) })
 	reader := bufio.NewReader(c.conn)
 	line, err := reader.ReadBytes('\n')
@@ -110,29 +110,29 @@ func (c *Client) Execute(ctx context.Context, command string, arguments any) (js
 		return nil, err
 	}
 	if _, err := c.conn.Write(append(line, '\n')); err != nil {
-		return nil, fmt.Errorf("asking for %s: %w", command, ErrClosed)
+		return nil, fmt.Errorf("executing %s: %w", command, ErrClosed)
 	}
 	select {
 	case got := <-answer:
 		if got.Error != nil {
-			return nil, fmt.Errorf("asking for %s: %w", command, got.Error)
+			return nil, fmt.Errorf("executing %s: %w", command, got.Error)
 		}
 		return got.Return, nil
 	case <-c.done:
-		return nil, fmt.Errorf("asking for %s: %w", command, ErrClosed)
+		return nil, fmt.Errorf("executing %s: %w", command, ErrClosed)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-// Events are what happens to the machine, until the connection ends. A reader that is 64 behind misses some: ask
-// for the status after a pause.
+// Events are the events of the machine until the connection ends. A reader that is 64 events behind misses some, so it
+// must also query the status from time to time.
 func (c *Client) Events() <-chan Event { return c.events }
 
 // Done is closed once the connection has ended.
 func (c *Client) Done() <-chan struct{} { return c.done }
 
-// Close ends the connection. The machine goes on.
+// Close closes the connection. The machine keeps running.
 func (c *Client) Close() error { return c.conn.Close() }
 
 func (c *Client) read(reader *bufio.Reader) {

@@ -68,7 +68,7 @@ func greet(conn net.Conn, lines *bufio.Scanner) {
 	_, _ = fmt.Fprintf(conn, `{"return":{},"id":%q}`+"\n", id(lines))
 }
 
-func TestAnswersFindTheirCommandsAndEventsTheirWay(t *testing.T) {
+func TestAnswersAndEvents(t *testing.T) {
 	t.Parallel()
 	path := listen(t, func(conn net.Conn, lines *bufio.Scanner) {
 		greet(conn, lines)
@@ -110,7 +110,7 @@ func TestAnswersFindTheirCommandsAndEventsTheirWay(t *testing.T) {
 	<-client.Done()
 }
 
-func TestAClosedConnectionEndsWhatWaits(t *testing.T) {
+func TestClosedConnectionEndsCommands(t *testing.T) {
 	t.Parallel()
 	path := listen(t, func(conn net.Conn, lines *bufio.Scanner) {
 		greet(conn, lines)
@@ -126,7 +126,7 @@ func TestAClosedConnectionEndsWhatWaits(t *testing.T) {
 	<-client.Done()
 }
 
-func TestDialDoesNotWaitForEver(t *testing.T) {
+func TestDialEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	path := listen(t, func(_ net.Conn, lines *bufio.Scanner) { lines.Scan() })
 	ctx, cancel := context.WithCancel(t.Context())
@@ -141,7 +141,7 @@ func TestDialDoesNotWaitForEver(t *testing.T) {
 	}
 }
 
-func TestDialTellsThatNobodyListens(t *testing.T) {
+func TestDialFailsWithoutAListener(t *testing.T) {
 	t.Parallel()
 	if _, err := qmp.Dial(t.Context(), filepath.Join(t.TempDir(), "none")); !errors.Is(err, syscall.ENOENT) {
 		t.Errorf("got %v, want ENOENT", err)

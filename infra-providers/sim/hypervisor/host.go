@@ -10,27 +10,28 @@ import (
 	"sync"
 	"time"
 
+	"drover.io/infra-providers/internal/statedir"
 	"drover.io/infra-providers/sim/kubelet"
 	"drover.io/infra-providers/sim/userdata"
 )
 
-// host is the life of one instance in this process.
+// host runs one instance in this process.
 type host struct {
 	spec   Spec
-	store  *store
+	dir    *statedir.Dir[Spec]
 	cancel context.CancelFunc
 	done   chan struct{}
-	tell   func(Instance)
+	notify func(Instance)
 
 	mu sync.Mutex
-	// tags stand in for those of spec once they were changed.
+	// tags replace those of spec after a change.
 	tags    map[string]string
 	joined  bool
 	failed  bool
 	message string
 }
 
-// instance is what the outside sees.
+// instance returns the state of the instance.
 func (h *host) instance() Instance {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -55,38 +56,44 @@ func (h *host) tag(tags map[string]string) {
 	h.tags = tags
 }
 
-// run boots the host and keeps it alive as long as it is meant to live.
+// run boots the host and runs its kubelet until ctx or the simulated fault ends it.
 func (h *host) run(ctx context.Context) {
-	boot := h.boot()
-	if !sleepUntil(ctx, boot) {
+	if !sleepUntil(ctx, h.bootedAt()) {
 		return
 	}
-	h.tell(h.instance())
+	h.notify(h.instance())
 	if h.spec.NeverJoins {
 		h.fail("fault neverJoins: the kubelet is never started")
 		return
 	}
-	disk := disk{h.store, h.spec.ID}
-	config, err := load(disk, h.spec)
+	disk := disk{h.dir, h.spec.ID}
+	config, err := loadKubeletConfig(disk, h.spec)
 	if err != nil {
 		h.fail(err.Error())
 		return
 	}
-	dies := h.spec.Created.Add(h.spec.BootDelay + h.spec.DiesAfter)
-	if h.spec.DiesAfter == 0 || h.spec.Restarted.After(dies) { // a restart is the end of a hang
+	hangs, ok := h.hangsAt()
+	if !ok {
 		h.kubelet(config, disk).Run(ctx)
 		return
 	}
-	alive, cancel := context.WithDeadline(ctx, dies)
+	untilHang, cancel := context.WithDeadline(ctx, hangs)
 	defer cancel()
-	h.kubelet(config, disk).Run(alive)
+	h.kubelet(config, disk).Run(untilHang)
 	if ctx.Err() == nil {
-		h.fail(fmt.Sprintf("fault diesAfterSeconds: the host fell silent after %s", h.spec.DiesAfter))
+		h.fail(fmt.Sprintf("fault diesAfterSeconds: the host stopped responding after %s", h.spec.DiesAfter))
 	}
 }
 
-// boot is when the host is up: the time of its creation or last restart, and as long as booting takes.
-func (h *host) boot() time.Time {
+// hangsAt is when the fault diesAfterSeconds stops the kubelet. ok is false without the fault, and after a restart, which
+// ends a hang.
+func (h *host) hangsAt() (at time.Time, ok bool) {
+	at = h.spec.Created.Add(h.spec.BootDelay + h.spec.DiesAfter)
+	return at, h.spec.DiesAfter != 0 && !h.spec.Restarted.After(at)
+}
+
+// bootedAt is the time of the creation or of the last restart, plus the boot delay.
+func (h *host) bootedAt() time.Time {
 	on := h.spec.Created
 	if h.spec.Restarted.After(on) {
 		on = h.spec.Restarted
@@ -94,9 +101,9 @@ func (h *host) boot() time.Time {
 	return on.Add(h.spec.BootDelay)
 }
 
-// load does what happens on a host before its kubelet runs.
-func load(disk disk, spec Spec) (*kubelet.Config, error) {
-	written, err := userdata.Parse(disk.Load(userDataFile), userdata.Metadata{
+// loadKubeletConfig applies the user data and returns the configuration of the kubelet.
+func loadKubeletConfig(disk disk, spec Spec) (*kubelet.Config, error) {
+	written, err := userdata.Parse(disk.userData(), userdata.Metadata{
 		InstanceID:    spec.ID,
 		LocalHostname: spec.Hostname,
 		ProviderID:    spec.ProviderID,
@@ -124,16 +131,16 @@ func (h *host) kubelet(config *kubelet.Config, disk disk) *kubelet.Kubelet {
 	}, disk, kubelet.Report{
 		Log:     disk.log,
 		Joined:  func() { h.update(func() { h.joined, h.failed, h.message = true, false, "" }) },
-		Failing: func(why string) { h.update(func() { h.failed, h.message = true, why }) },
+		Failing: func(reason string) { h.update(func() { h.failed, h.message = true, reason }) },
 	})
 }
 
-func (h *host) fail(why string) {
-	disk{h.store, h.spec.ID}.log(why)
-	h.update(func() { h.failed, h.message = true, why })
+func (h *host) fail(reason string) {
+	disk{h.dir, h.spec.ID}.log(reason)
+	h.update(func() { h.failed, h.message = true, reason })
 }
 
-// update tells of a change only if there is one.
+// update notifies only if the state has changed.
 func (h *host) update(change func()) {
 	before := h.instance()
 	h.mu.Lock()
@@ -141,11 +148,11 @@ func (h *host) update(change func()) {
 	h.mu.Unlock()
 	after := h.instance()
 	if before.Joined != after.Joined || before.Failed != after.Failed || before.Message != after.Message {
-		h.tell(after)
+		h.notify(after)
 	}
 }
 
-// sleepUntil reports false when ctx ended first.
+// sleepUntil returns false when ctx ends first.
 func sleepUntil(ctx context.Context, moment time.Time) bool {
 	timer := time.NewTimer(time.Until(moment))
 	defer timer.Stop()

@@ -1,13 +1,9 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hypervisor is the simulated cloud. It keeps one folder per instance in a state directory and runs
-// one simulated host per folder. The folders outlive the process: whoever opens the directory again finds
-// the hosts as they were, with their user data and certificates, as virtual machines outlive a controller.
-//
-// An instance exists exactly as long as its folder does: the folder appears complete by one rename and
-// disappears by one rename. The package knows nothing of Machines; tags are opaque to it. The sim driver
-// calls it.
+// Package hypervisor is the simulated cloud. A state directory has one folder per instance, and one simulated host runs
+// per folder. The folders outlive the process: the next process that opens the directory continues the hosts with their
+// user data and certificates. The package is independent of Machines; tags are opaque to it. The sim driver calls it.
 package hypervisor
 
 import (
@@ -23,9 +19,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"drover.io/infra-providers/internal/statedir"
 )
 
-// Spec is what an instance is. Only its tags and Restarted ever change.
+// Spec describes an instance. Only its tags and Restarted change.
 type Spec struct {
 	ID           string              `json:"id"`
 	ProviderID   string              `json:"providerID"`
@@ -39,51 +37,51 @@ type Spec struct {
 	NeverJoins   bool                `json:"neverJoins,omitempty"`
 	DiesAfter    time.Duration       `json:"diesAfter,omitempty"`
 
-	// Created and InternalIP are filled in by Create, Restarted by the last Restart.
+	// Created and InternalIP are set by Create, Restarted by the last Restart.
 	Created    time.Time `json:"created"`
 	InternalIP string    `json:"internalIP"`
 	Restarted  time.Time `json:"restarted,omitzero"`
 }
 
-// Instance is an instance as it is now.
+// Instance is the current state of an instance.
 type Instance struct {
 	Spec
-	// Running is false while it boots; BootsIn is the time that is left.
+	// Running is false while it boots; BootsIn is the remaining time.
 	Running bool
 	BootsIn time.Duration
-	// Joined, Failed and Message are what the host's console tells.
+	// Joined, Failed and Message are the state of the host's bootstrap.
 	Joined, Failed bool
 	Message        string
 }
 
 // Hypervisor runs simulated hosts.
 type Hypervisor struct {
-	store *store
-	name  string
+	dir  *statedir.Dir[Spec]
+	name string
 
 	mu      sync.Mutex
 	hosts   map[string]*host
 	changed []func(Instance)
 }
 
-// plain IDs are safe as names of folders.
-var plain = regexp.MustCompile(`^[A-Za-z0-9-]+$`)
+// validID matches IDs that are safe as names of folders.
+var validID = regexp.MustCompile(`^[A-Za-z0-9-]+$`)
 
-// Open takes a state directory for this process and starts the hosts in it. It fails while another
-// process has the directory.
-func Open(dir string) (*Hypervisor, error) {
-	store, err := openStore(dir)
+// Open locks a state directory for this process and starts the hosts in it. It fails while another process holds the
+// lock.
+func Open(path string) (*Hypervisor, error) {
+	dir, err := statedir.Open[Spec](statedir.Options{Path: path, SpecFile: "instance.json"})
 	if err != nil {
-		return nil, fmt.Errorf("opening state directory %q: %w", dir, err)
+		return nil, fmt.Errorf("opening state directory %q: %w", path, err)
 	}
-	name, err := store.name()
+	name, err := dir.Name()
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("naming state directory %q: %w", dir, err), store.close())
+		return nil, errors.Join(fmt.Errorf("naming state directory %q: %w", path, err), dir.Close())
 	}
-	h := &Hypervisor{store: store, name: name, hosts: map[string]*host{}}
-	specs, err := store.load()
+	h := &Hypervisor{dir: dir, name: name, hosts: map[string]*host{}}
+	specs, err := dir.Load()
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("reading state directory %q: %w", dir, err), store.close())
+		return nil, errors.Join(fmt.Errorf("reading state directory %q: %w", path, err), dir.Close())
 	}
 	for _, spec := range specs {
 		h.start(spec, nil)
@@ -91,7 +89,7 @@ func Open(dir string) (*Hypervisor, error) {
 	return h, nil
 }
 
-// Name tells this hypervisor's state directory from every other one, and stays the same as long as the directory does.
+// Name is unique to this hypervisor's state directory and stable.
 func (h *Hypervisor) Name() string { return h.name }
 
 // Close stops the hosts of this process. Their instances stay.
@@ -106,22 +104,22 @@ func (h *Hypervisor) Close() error {
 	for _, host := range hosts {
 		<-host.done
 	}
-	return h.store.close()
+	return h.dir.Close()
 }
 
-// Create makes the instance with spec.ID and starts its host, or returns the one that exists.
+// Create creates the instance with spec.ID and starts its host, or returns the one that exists.
 func (h *Hypervisor) Create(spec Spec, userData []byte) (Instance, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if known, ok := h.hosts[spec.ID]; ok {
 		return known.instance(), nil
 	}
-	if !plain.MatchString(spec.ID) {
+	if !validID.MatchString(spec.ID) {
 		return Instance{}, fmt.Errorf("instance ID %q may only have letters, digits and dashes", spec.ID)
 	}
 	spec.Created = time.Now().Round(0)
 	spec.InternalIP = h.freeAddress(spec.ID)
-	if err := h.store.create(spec, userData); err != nil {
+	if err := h.dir.Create(spec.ID, spec, userData); err != nil {
 		return Instance{}, fmt.Errorf("creating instance %q: %w", spec.ID, err)
 	}
 	return h.start(spec, nil).instance(), nil
@@ -138,8 +136,8 @@ func (h *Hypervisor) Get(id string) (Instance, bool) {
 	return known.instance(), true
 }
 
-// Delete removes the instance with an ID and everything of it, and returns once its host has ended: what is reported
-// as gone registers no Node any more. It succeeds when there is none.
+// Delete deletes the instance with an ID, and returns once its host has ended, so that a deleted instance registers no
+// Node. It succeeds when there is none.
 func (h *Hypervisor) Delete(id string) error {
 	known, err := h.remove(id)
 	if err != nil || known == nil {
@@ -150,7 +148,7 @@ func (h *Hypervisor) Delete(id string) error {
 	return nil
 }
 
-// remove forgets an instance, and returns its host; nil if there is none.
+// remove deletes the folder of an instance, and returns its host; nil if there is none.
 func (h *Hypervisor) remove(id string) (*host, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -158,16 +156,15 @@ func (h *Hypervisor) remove(id string) (*host, error) {
 	if !ok {
 		return nil, nil
 	}
-	if err := h.store.remove(id); err != nil {
+	if err := h.dir.Delete(id); err != nil {
 		return nil, fmt.Errorf("deleting instance %q: %w", id, err)
 	}
 	delete(h.hosts, id)
 	return known, nil
 }
 
-// Restart pulls the plug of the host of the instance with an ID and puts it back: whatever made the host fall
-// silent is over, and it boots again with the disk that it had. It does not wait, and does nothing when there is no
-// instance.
+// Restart restarts the host of the instance with an ID, which boots again from its disk. A simulated hang ends. It does not
+// wait, and does nothing when there is no instance.
 func (h *Hypervisor) Restart(id string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -177,7 +174,7 @@ func (h *Hypervisor) Restart(id string) error {
 	}
 	spec := known.instance().Spec
 	spec.Restarted = time.Now().Round(0)
-	if err := h.store.save(spec); err != nil {
+	if err := h.dir.Save(id, spec); err != nil {
 		return fmt.Errorf("restarting instance %q: %w", id, err)
 	}
 	known.cancel()
@@ -195,7 +192,7 @@ func (h *Hypervisor) Tag(id string, tags map[string]string) error {
 	}
 	spec := known.instance().Spec
 	spec.Tags = tags
-	if err := h.store.save(spec); err != nil {
+	if err := h.dir.Save(id, spec); err != nil {
 		return fmt.Errorf("tagging instance %q: %w", id, err)
 	}
 	known.tag(tags)
@@ -213,30 +210,29 @@ func (h *Hypervisor) List() []Instance {
 	return all
 }
 
-// Notify makes changed be called after every change of an instance.
+// Notify registers a function that is called after every change of an instance.
 func (h *Hypervisor) Notify(changed func(Instance)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.changed = append(h.changed, changed)
 }
 
-// start runs a host once the one before it has ended, if there is one. The caller holds mu or is the only one to
-// know h.
-func (h *Hypervisor) start(spec Spec, before <-chan struct{}) *host {
+// start runs a host, after the end of its earlier run if there is one. The caller holds mu or has the only reference to h.
+func (h *Hypervisor) start(spec Spec, earlier <-chan struct{}) *host {
 	ctx, cancel := context.WithCancel(context.Background())
-	started := &host{spec: spec, store: h.store, cancel: cancel, done: make(chan struct{}), tell: h.tell}
+	started := &host{spec: spec, dir: h.dir, cancel: cancel, done: make(chan struct{}), notify: h.notify}
 	h.hosts[spec.ID] = started
 	go func() {
 		defer close(started.done)
-		if before != nil {
-			<-before
+		if earlier != nil {
+			<-earlier
 		}
 		started.run(ctx)
 	}()
 	return started
 }
 
-func (h *Hypervisor) tell(instance Instance) {
+func (h *Hypervisor) notify(instance Instance) {
 	h.mu.Lock()
 	changed := slices.Clone(h.changed)
 	h.mu.Unlock()
@@ -245,7 +241,7 @@ func (h *Hypervisor) tell(instance Instance) {
 	}
 }
 
-// freeAddress chooses an address by the ID, or the next one that no other instance has.
+// freeAddress returns the address that derives from the ID, or the next one that no other instance has.
 func (h *Hypervisor) freeAddress(id string) string {
 	taken := map[string]bool{}
 	for _, known := range h.hosts {

@@ -4,6 +4,7 @@
 package hypervisor
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -14,15 +15,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestInstancesOutliveTheProcess(t *testing.T) {
+func TestInstancesPersist(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	first := open(t, dir)
-	made, err := first.Create(Spec{ID: "sim-1", Tags: map[string]string{"a": "b"}, BootDelay: time.Hour}, []byte("data"))
+	created, err := first.Create(Spec{ID: "sim-1", Tags: map[string]string{"a": "b"}, BootDelay: time.Hour}, []byte("data"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	disk := disk{first.store, "sim-1"}
+	disk := disk{first.dir, "sim-1"}
 	if err := disk.Save("kubelet-client.pem", []byte("certificate")); err != nil {
 		t.Fatal(err)
 	}
@@ -34,16 +35,16 @@ func TestInstancesOutliveTheProcess(t *testing.T) {
 	if !ok {
 		t.Fatal("the instance is gone")
 	}
-	if diff := cmp.Diff(made.Spec, found.Spec); diff != "" {
-		t.Errorf("spec (-made +found):\n%s", diff)
+	if diff := cmp.Diff(created.Spec, found.Spec); diff != "" {
+		t.Errorf("spec (-created +found):\n%s", diff)
 	}
-	disk.store = second.store
-	if got := string(disk.Load("kubelet-client.pem")) + string(disk.Load(userDataFile)); got != "certificatedata" {
+	disk.dir = second.dir
+	if got := string(disk.Load("kubelet-client.pem")) + string(disk.userData()); got != "certificatedata" {
 		t.Errorf("the disk has %q", got)
 	}
 }
 
-func TestTagsOutliveTheProcess(t *testing.T) {
+func TestTagsPersist(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	h, err := Open(dir)
@@ -92,7 +93,7 @@ func TestCreateReturnsTheOneThatExists(t *testing.T) {
 	}
 }
 
-func TestCreateRefusesIDsThatAreNotNames(t *testing.T) {
+func TestCreateRefusesInvalidIDs(t *testing.T) {
 	t.Parallel()
 	h := open(t, t.TempDir())
 	for _, id := range []string{"", "..", "a/b", "../../etc", ".unfinished-x"} {
@@ -114,17 +115,17 @@ func TestDeleteLeavesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	wantFiles(t, dir, lockFile)
+	wantFiles(t, dir, "lock")
 	if _, ok := h.Get("sim-1"); ok {
-		t.Error("the instance is still there")
+		t.Error("the instance still exists")
 	}
 }
 
-// TestOpenSweepsWhatAKilledProcessLeft proves that neither a half made nor a half removed instance counts.
-func TestOpenSweepsWhatAKilledProcessLeft(t *testing.T) {
+// TestOpenDeletesUnfinishedInstances proves that partially created and deleted instances are not loaded.
+func TestOpenDeletesUnfinishedInstances(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	for _, half := range []string{unfinished + "made", filepath.Join(unfinished+"removed", "sim-1")} {
+	for _, half := range []string{".unfinished-created", filepath.Join(".unfinished-deleted", "sim-1")} {
 		if err := os.MkdirAll(filepath.Join(dir, half), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -132,10 +133,10 @@ func TestOpenSweepsWhatAKilledProcessLeft(t *testing.T) {
 	if got := open(t, dir).List(); len(got) > 0 {
 		t.Errorf("found %v", got)
 	}
-	wantFiles(t, dir, lockFile)
+	wantFiles(t, dir, "lock")
 }
 
-func TestOpenRefusesADirectoryInUse(t *testing.T) {
+func TestOpenFailsForALockedDirectory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	open(t, dir)
@@ -145,14 +146,14 @@ func TestOpenRefusesADirectoryInUse(t *testing.T) {
 	}
 }
 
-func TestOpenRefusesADamagedInstance(t *testing.T) {
+func TestOpenFailsForADamagedInstance(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "sim-1"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if second, err := Open(dir); err == nil {
-		t.Error("an instance without a spec was ignored, so it would be made a second time")
+		t.Error("an instance without a spec was ignored, so it would be created a second time")
 		_ = second.Close()
 	}
 }
@@ -162,14 +163,14 @@ func TestAddressesAreUnique(t *testing.T) {
 	h := open(t, t.TempDir())
 	seen := map[string]string{}
 	for _, id := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
-		made, err := h.Create(Spec{ID: id, BootDelay: time.Hour}, nil)
+		created, err := h.Create(Spec{ID: id, BootDelay: time.Hour}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if other, ok := seen[made.InternalIP]; ok {
-			t.Errorf("%s and %s have address %s", id, other, made.InternalIP)
+		if other, ok := seen[created.InternalIP]; ok {
+			t.Errorf("%s and %s have address %s", id, other, created.InternalIP)
 		}
-		seen[made.InternalIP] = id
+		seen[created.InternalIP] = id
 	}
 	// An ID whose hash is taken gets the next address.
 	if taken, next := h.hosts["a"].spec.InternalIP, h.freeAddress("a"); taken == next {
@@ -177,7 +178,7 @@ func TestAddressesAreUnique(t *testing.T) {
 	}
 }
 
-func TestHostsSayWhyTheyDoNotJoin(t *testing.T) {
+func TestMessageOfHostsThatDoNotJoin(t *testing.T) {
 	t.Parallel()
 	h := open(t, t.TempDir())
 	told := make(chan Instance, 10)
@@ -193,7 +194,7 @@ func TestHostsSayWhyTheyDoNotJoin(t *testing.T) {
 			break
 		}
 	}
-	if got := string(disk{h.store, "sim-1"}.Load(consoleFile)); got == "" {
+	if got := string(disk{h.dir, "sim-1"}.Load(consoleFile)); got == "" {
 		t.Error("the console is empty")
 	}
 }
@@ -223,13 +224,13 @@ func wantFiles(t *testing.T, dir string, want ...string) {
 	}
 }
 
-func TestARestartBootsAnewFromTheSameDisk(t *testing.T) {
+func TestRestartBootsFromTheSameDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	h := open(t, dir)
 	told := make(chan Instance, 100)
 	h.Notify(func(instance Instance) { told <- instance })
-	made, err := h.Create(Spec{ID: "sim-1", Tags: map[string]string{"owner": "old"}}, []byte("#cloud-config\n"))
+	created, err := h.Create(Spec{ID: "sim-1", Tags: map[string]string{"owner": "old"}}, []byte("#cloud-config\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,24 +252,66 @@ func TestARestartBootsAnewFromTheSameDisk(t *testing.T) {
 	}
 	again := open(t, dir)
 	found, _ := again.Get("sim-1")
-	if !found.Restarted.After(made.Created) {
-		t.Errorf("restarted at %s, created at %s", found.Restarted, made.Created)
+	if !found.Restarted.After(created.Created) {
+		t.Errorf("restarted at %s, created at %s", found.Restarted, created.Created)
 	}
-	want := made.Spec
+	want := created.Spec
 	want.Tags, want.Restarted = map[string]string{"owner": "new"}, found.Restarted
 	if diff := cmp.Diff(want, found.Spec); diff != "" {
 		t.Errorf("spec (-want +found):\n%s", diff)
 	}
-	if got := strings.Count(string(disk{again.store, "sim-1"}.Load(consoleFile)), "kubelet does not start"); got < 3 {
+	if got := strings.Count(string(disk{again.dir, "sim-1"}.Load(consoleFile)), "kubelet does not start"); got < 3 {
 		t.Errorf("the host tried to boot %d times, want 3", got)
 	}
 }
 
-// awaitFailure returns once the host said that it does not start.
+// awaitFailure waits until the host reports that it does not start.
 func awaitFailure(told <-chan Instance) {
 	for instance := range told {
 		if instance.Failed {
 			return
+		}
+	}
+}
+
+// TestDeleteWaitsForTheHost proves that nothing of a deleted instance runs.
+func TestDeleteWaitsForTheHost(t *testing.T) {
+	t.Parallel()
+	h := open(t, t.TempDir())
+	for n := range 20 {
+		id := fmt.Sprintf("sim-%d", n)
+		if _, err := h.Create(Spec{ID: id, BootDelay: time.Hour}, nil); err != nil {
+			t.Fatal(err)
+		}
+		done := h.hosts[id].done
+		if err := h.Delete(id); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-done:
+		default:
+			t.Fatalf("the host of %s still runs", id)
+		}
+	}
+}
+
+func TestRestartEndsAHang(t *testing.T) {
+	t.Parallel()
+	created := time.Unix(1000, 0)
+	hangs := created.Add(3 * time.Minute)
+	for name, test := range map[string]struct {
+		diesAfter time.Duration
+		restarted time.Time
+		want      bool
+	}{
+		"hangs with the fault":            {diesAfter: 2 * time.Minute, want: true},
+		"hangs after an earlier restart":  {diesAfter: 2 * time.Minute, restarted: hangs, want: true},
+		"does not hang after a later one": {diesAfter: 2 * time.Minute, restarted: hangs.Add(1)},
+		"does not hang without the fault": {},
+	} {
+		h := &host{spec: Spec{Created: created, BootDelay: time.Minute, DiesAfter: test.diesAfter, Restarted: test.restarted}}
+		if at, ok := h.hangsAt(); ok != test.want || ok && !at.Equal(hangs) {
+			t.Errorf("%s: got %s, %t", name, at, ok)
 		}
 	}
 }

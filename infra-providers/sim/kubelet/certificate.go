@@ -27,7 +27,7 @@ import (
 // credential is a certificate with its key, as PEM.
 type credential []byte
 
-// parse returns nil when there is no certificate that is still good for a while.
+// parse returns nil unless there is a certificate that is valid for at least a minute.
 func (c credential) parse(now time.Time) *tls.Certificate {
 	if len(c) == 0 {
 		return nil
@@ -39,8 +39,8 @@ func (c credential) parse(now time.Time) *tls.Certificate {
 	return &pair
 }
 
-// rotateAt is when a kubelet asks for the next certificate: after four fifths of the lifetime, or in a
-// minute where that was tried already and failed.
+// rotateAt is when a kubelet requests the next certificate: after four fifths of the lifetime, or in a minute if that has
+// failed.
 func rotateAt(certificate *tls.Certificate, now time.Time) time.Time {
 	leaf := certificate.Leaf
 	due := leaf.NotBefore.Add(leaf.NotAfter.Sub(leaf.NotBefore) * 4 / 5)
@@ -50,12 +50,12 @@ func rotateAt(certificate *tls.Certificate, now time.Time) time.Time {
 	return due
 }
 
-// clientRequest asks for the certificate a kubelet identifies itself with.
+// clientRequest is the request of a client certificate of a kubelet.
 func clientRequest(nodeName string) *x509.CertificateRequest {
 	return &x509.CertificateRequest{Subject: pkix.Name{Organization: []string{"system:nodes"}, CommonName: "system:node:" + nodeName}}
 }
 
-// servingRequest asks for the certificate a kubelet serves with.
+// servingRequest is the request of a serving certificate of a kubelet.
 func servingRequest(nodeName, address string) *x509.CertificateRequest {
 	request := clientRequest(nodeName)
 	request.DNSNames = []string{nodeName}
@@ -75,8 +75,8 @@ func newKey() ([]byte, error) {
 }
 
 // bootstrapKey returns the key that the first client certificate is requested for. It is stored before the request, as
-// the kubelet does (client-go, tools/bootstrap: kubelet-client.key.tmp): a host that is restarted while it waits asks
-// with the same key again, and no other gets a certificate with its token.
+// the kubelet does (client-go, tools/bootstrap: kubelet-client.key.tmp): a host that is restarted while it waits repeats
+// the request with the same key, and no other key gets a certificate with its token.
 func bootstrapKey(store Store) ([]byte, error) {
 	if stored := store.Load(requestedKey); len(stored) > 0 {
 		return stored, nil
@@ -88,8 +88,8 @@ func bootstrapKey(store Store) ([]byte, error) {
 	return key, store.Save(requestedKey, key)
 }
 
-// order creates a CertificateSigningRequest for a key and waits until it is signed or refused.
-func order(ctx context.Context, c *connection, keyPEM []byte, template *x509.CertificateRequest, signer string, usage certificatesv1.KeyUsage) (credential, error) {
+// requestCertificate creates a CertificateSigningRequest for a key and waits until it is signed or denied.
+func requestCertificate(ctx context.Context, c *connection, keyPEM []byte, template *x509.CertificateRequest, signer string, usage certificatesv1.KeyUsage) (credential, error) {
 	key, err := keyutil.ParsePrivateKeyPEM(keyPEM)
 	if err != nil {
 		return nil, err
@@ -109,15 +109,15 @@ func order(ctx context.Context, c *connection, keyPEM []byte, template *x509.Cer
 	if err != nil {
 		return nil, fmt.Errorf("creating certificate signing request: %w", err)
 	}
-	signed, err := signed(ctx, c, created.Name)
+	signed, err := waitForCertificate(ctx, c, created.Name)
 	if err != nil {
 		return nil, err
 	}
 	return slices.Concat(bytes.TrimSpace(signed), []byte("\n"), keyPEM), nil
 }
 
-// signed waits by watching; a watch that ends is started again.
-func signed(ctx context.Context, c *connection, name string) ([]byte, error) {
+// waitForCertificate watches a request until it is signed or denied; a watch that ends is started again.
+func waitForCertificate(ctx context.Context, c *connection, name string) ([]byte, error) {
 	only := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()}
 	for ctx.Err() == nil {
 		watching, err := c.requests.Watch(ctx, only)
@@ -129,9 +129,9 @@ func signed(ctx context.Context, c *connection, name string) ([]byte, error) {
 			if !ok {
 				break
 			}
-			if why := denied(request); why != "" {
+			if reason := denialReason(request); reason != "" {
 				watching.Stop()
-				return nil, fmt.Errorf("certificate signing request %q was refused: %s", name, why)
+				return nil, fmt.Errorf("certificate signing request %q was denied: %s", name, reason)
 			}
 			if len(request.Status.Certificate) > 0 {
 				watching.Stop()
@@ -144,7 +144,7 @@ func signed(ctx context.Context, c *connection, name string) ([]byte, error) {
 	return nil, ctx.Err()
 }
 
-func denied(request *certificatesv1.CertificateSigningRequest) string {
+func denialReason(request *certificatesv1.CertificateSigningRequest) string {
 	for _, condition := range request.Status.Conditions {
 		if condition.Type == certificatesv1.CertificateDenied || condition.Type == certificatesv1.CertificateFailed {
 			return fmt.Sprintf("%s: %s", condition.Reason, condition.Message)

@@ -22,14 +22,14 @@ import (
 	"drover.io/infra-providers/sim/userdata"
 )
 
-// Config is how the host's kubelet was told to run.
+// Config is the configuration of the host's kubelet.
 type Config struct {
 	NodeName   string
 	NodeIP     string
 	ProviderID string
 	Labels     map[string]string
 	Taints     []corev1.Taint
-	// Version is the kubelet's version as far as the user data tells; empty when it does not.
+	// Version is the kubelet's version in the user data; empty without one.
 	Version string
 
 	// Server, CA and Token come from the bootstrap kubeconfig.
@@ -38,14 +38,14 @@ type Config struct {
 	Token  string
 
 	Kubelet kubeletv1beta1.KubeletConfiguration
-	// Warnings are what a real kubelet would log and go on from.
+	// Warnings are what a kubelet would log without failing.
 	Warnings []string
 }
 
-// removedFlags made a kubelet of these days exit at once.
+// removedFlags make a current kubelet exit.
 var removedFlags = []string{"network-plugin", "cni-bin-dir", "cni-conf-dir", "container-runtime", "dynamic-config-dir", "docker-endpoint", "keep-terminated-pod-volumes"}
 
-// Load finds out from the files of a host how its kubelet runs, or why it cannot.
+// Load returns the configuration of the kubelet from the files of a host, or an error if it cannot run.
 func Load(disk *userdata.Disk) (*Config, error) {
 	words, err := systemd.Command(disk.Files, "kubelet.service")
 	if err != nil {
@@ -61,7 +61,7 @@ func Load(disk *userdata.Disk) (*Config, error) {
 		NodeName:   strings.ToLower(cmp.Or(set["hostname-override"], disk.Hostname)),
 		NodeIP:     set["node-ip"],
 		ProviderID: set["provider-id"],
-		Version:    installs(disk),
+		Version:    kubernetesVersion(disk),
 	}
 	for _, step := range []func(*userdata.Disk, map[string]string) error{
 		config.readConfiguration, config.readBootstrap, config.readLabels, config.readTaints,
@@ -204,8 +204,8 @@ func (c *Config) readTaints(_ *userdata.Disk, set map[string]string) error {
 
 var versions = regexp.MustCompile(`(?i)(?:kubelet[\w-]*|kubernetes[\w-]*|k8s|release|dl\.k8s\.io)[=/:_ "']+v?(1\.\d+\.\d+)`)
 
-// installs looks for the version of Kubernetes that the user data installs.
-func installs(disk *userdata.Disk) string {
+// kubernetesVersion returns the version of Kubernetes that the user data installs.
+func kubernetesVersion(disk *userdata.Disk) string {
 	texts := slices.Clone(disk.Commands)
 	for _, name := range slices.Sorted(maps.Keys(disk.Files)) {
 		texts = append(texts, string(disk.Files[name]))

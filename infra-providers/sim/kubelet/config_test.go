@@ -61,7 +61,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-func TestLoadTakesFlagsOverConfiguration(t *testing.T) {
+func TestLoadPrefersFlags(t *testing.T) {
 	t.Parallel()
 	disk := host(map[string]string{
 		unitFile: "[Service]\nExecStart=/bin/kubelet --bootstrap-kubeconfig=" + bootFile + " --config=" + configFile +
@@ -102,7 +102,7 @@ func TestLoadFindsTheVersion(t *testing.T) {
 	}
 }
 
-func TestLoadSaysWhyAHostCannotJoin(t *testing.T) {
+func TestLoadFailsForAnInvalidHost(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		changes map[string]string

@@ -21,9 +21,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// connection is one identity's way to the API server: one HTTP/2 connection and only the clients a
-// kubelet needs, because a process holds thousands of them. client-go's own transport cache never forgets
-// a certificate, so the transport is ours and dies with the connection.
+// connection is a connection to the API server with one identity: one HTTP/2 connection and only the clients that a
+// kubelet needs, because a process has thousands of them. The transport cache of client-go never drops a certificate, so
+// each connection has a transport of its own.
 type connection struct {
 	core      corev1.CoreV1Interface
 	leases    coordinationv1.LeasesGetter
@@ -87,8 +87,8 @@ func clients(settings *rest.Config, transport *http.Transport) (*connection, err
 
 func (c *connection) close() { c.transport.CloseIdleConnections() }
 
-// refused explains failures that will not pass by themselves; ok is false for all others.
-func refused(err error) (why string, ok bool) {
+// permanentReason returns the reason of an error that a retry cannot resolve; ok is false for any other.
+func permanentReason(err error) (reason string, ok bool) {
 	if unknown, is := errors.AsType[x509.UnknownAuthorityError](err); is {
 		return fmt.Sprintf("the API server's certificate is not signed by the CA of the bootstrap kubeconfig: %v", unknown), true
 	}

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kubelet behaves towards an API server as the kubelet of one host would: it trades the bootstrap
-// token for a certificate, registers its Node, renews its Lease, keeps its Ready condition, and reports
-// the pods bound to it as running until they are deleted. It runs no containers.
+// Package kubelet simulates the kubelet of one host towards an API server: it exchanges the bootstrap token for a
+// certificate, registers its Node, renews its Lease, keeps its Ready condition, and reports the pods bound to it as running
+// until they are deleted. It runs no containers.
 //
-// It acts as its node's own identity only, so that everything it does passes the Node authoriser and the
-// NodeRestriction admission. How it runs comes from the files on the host and from nothing else. The
-// hypervisor runs one per instance; a process may hold thousands.
+// It uses only its node's identity, so the Node authorizer and the NodeRestriction admission apply to all of its requests.
+// Its configuration comes only from the files of the host. The hypervisor runs one per instance; a process may have
+// thousands.
 package kubelet
 
 import (
@@ -33,21 +33,21 @@ type Machine struct {
 	Capacity     corev1.ResourceList
 }
 
-// Store keeps a host's certificates over restarts.
+// Store persists the certificates of a host.
 type Store interface {
 	// Load returns nil when there is none.
 	Load(name string) []byte
 	Save(name string, content []byte) error
 }
 
-// Report is how the host tells the outside what happens to it.
+// Report has the callbacks of a kubelet.
 type Report struct {
 	// Log writes a line to the console.
 	Log func(line string)
 	// Joined is called whenever the Node is registered.
 	Joined func()
-	// Failing is called with the reason why the host cannot join as things are.
-	Failing func(why string)
+	// Failing is called with the reason why the host cannot join.
+	Failing func(reason string)
 }
 
 // Kubelet is the kubelet of one host.
@@ -62,11 +62,11 @@ type Kubelet struct {
 const (
 	clientCertificate  = "kubelet-client.pem"
 	servingCertificate = "kubelet-server.pem"
-	// requestedKey is the key of a client certificate that was requested with the bootstrap token and not received yet.
+	// requestedKey is the key of a client certificate that was requested with the bootstrap token and not issued yet.
 	requestedKey = "kubelet-client.key.tmp"
 )
 
-// New returns a kubelet that was not started.
+// New returns a kubelet. Run starts it.
 func New(config *Config, machine Machine, store Store, report Report) *Kubelet {
 	if config.NodeIP == "" {
 		config.NodeIP = machine.InternalIP
@@ -74,7 +74,7 @@ func New(config *Config, machine Machine, store Store, report Report) *Kubelet {
 	return &Kubelet{config: config, machine: machine, store: store, report: report}
 }
 
-// Run returns when ctx is done. Whatever fails is tried again, as the init system of a host would.
+// Run returns when ctx is done. It retries after failures, as the init system of a host would.
 func (k *Kubelet) Run(ctx context.Context) {
 	for _, warning := range k.config.Warnings {
 		k.report.Log("kubelet: " + warning)
@@ -86,7 +86,7 @@ func (k *Kubelet) Run(ctx context.Context) {
 			return
 		}
 		if err != nil {
-			k.complain(err)
+			k.reportError(err)
 		}
 		if joined {
 			backoff = time.Second
@@ -96,18 +96,18 @@ func (k *Kubelet) Run(ctx context.Context) {
 	}
 }
 
-func (k *Kubelet) complain(err error) {
-	why, final := refused(err)
+func (k *Kubelet) reportError(err error) {
+	reason, final := permanentReason(err)
 	if !final {
-		why = err.Error()
+		reason = err.Error()
 	}
-	k.report.Log("kubelet: " + why)
+	k.report.Log("kubelet: " + reason)
 	if final {
-		k.report.Failing(why)
+		k.report.Failing(reason)
 	}
 }
 
-// session is the life of a kubelet with one client certificate.
+// session runs the kubelet with one client certificate.
 func (k *Kubelet) session(ctx context.Context) (joined bool, err error) {
 	certificate, err := k.identify(ctx)
 	if err != nil {
@@ -127,11 +127,11 @@ func (k *Kubelet) session(ctx context.Context) (joined bool, err error) {
 	k.report.Log(fmt.Sprintf("kubelet: registered node %q", node.Name))
 	k.report.Joined()
 
-	var others sync.WaitGroup
-	defer others.Wait()
-	others.Go(func() { newPods(k, c, node).run(ctx) })
+	var background sync.WaitGroup
+	defer background.Wait()
+	background.Go(func() { newPods(k, c, node).run(ctx) })
 	if k.config.Kubelet.ServerTLSBootstrap {
-		others.Go(func() { k.serve(ctx, c) })
+		background.Go(func() { k.serve(ctx, c) })
 	}
 	k.heartbeat(ctx, c, node)
 	if errors.Is(context.Cause(ctx), errRotate) {
@@ -142,7 +142,7 @@ func (k *Kubelet) session(ctx context.Context) (joined bool, err error) {
 
 var errRotate = errors.New("client certificate is due for rotation")
 
-// identify returns the client certificate from disk, or gets one for the bootstrap token.
+// identify returns the stored client certificate, or requests one with the bootstrap token.
 func (k *Kubelet) identify(ctx context.Context) (*tls.Certificate, error) {
 	if known := credential(k.store.Load(clientCertificate)).parse(time.Now()); known != nil {
 		return known, nil
@@ -156,7 +156,7 @@ func (k *Kubelet) identify(ctx context.Context) (*tls.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.report.Log("kubelet: asking for a client certificate")
+	k.report.Log("kubelet: requesting a client certificate")
 	certificate, err := k.obtain(ctx, c, key)
 	if err != nil {
 		return nil, err
@@ -165,7 +165,7 @@ func (k *Kubelet) identify(ctx context.Context) (*tls.Certificate, error) {
 }
 
 func (k *Kubelet) obtain(ctx context.Context, c *connection, key []byte) (*tls.Certificate, error) {
-	fresh, err := order(ctx, c, key, clientRequest(k.config.NodeName), certificatesv1.KubeAPIServerClientKubeletSignerName, certificatesv1.UsageClientAuth)
+	fresh, err := requestCertificate(ctx, c, key, clientRequest(k.config.NodeName), certificatesv1.KubeAPIServerClientKubeletSignerName, certificatesv1.UsageClientAuth)
 	if err != nil {
 		return nil, err
 	}
@@ -176,8 +176,8 @@ func (k *Kubelet) obtain(ctx context.Context, c *connection, key []byte) (*tls.C
 	return certificate, k.store.Save(clientCertificate, fresh)
 }
 
-// rotate gets the next certificate with the present one, within a minute; failing that, the present one
-// is used until it expires.
+// rotate requests the next certificate with the current one, within a minute. After a failure the current one is used until
+// it expires.
 func (k *Kubelet) rotate(c *connection) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -190,7 +190,7 @@ func (k *Kubelet) rotate(c *connection) {
 	}
 }
 
-// serve gets a serving certificate where the configuration asks for one. Approval may take any time.
+// serve requests a serving certificate if the configuration requires one. The approval may take any time.
 func (k *Kubelet) serve(ctx context.Context, c *connection) {
 	if credential(k.store.Load(servingCertificate)).parse(time.Now()) != nil {
 		return
@@ -201,7 +201,7 @@ func (k *Kubelet) serve(ctx context.Context, c *connection) {
 		k.report.Log(fmt.Sprintf("kubelet: generating a key: %v", err))
 		return
 	}
-	certificate, err := order(ctx, c, key, request, certificatesv1.KubeletServingSignerName, certificatesv1.UsageServerAuth)
+	certificate, err := requestCertificate(ctx, c, key, request, certificatesv1.KubeletServingSignerName, certificatesv1.UsageServerAuth)
 	if err == nil {
 		err = k.store.Save(servingCertificate, certificate)
 	}

@@ -21,7 +21,7 @@ import (
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 )
 
-func TestCredentialIsUsableUntilShortlyBeforeItsEnd(t *testing.T) {
+func TestCredentialParse(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(1_700_000_000, 0)
 	known := issue(t, start, start.Add(time.Hour))
@@ -72,7 +72,7 @@ func TestRequestsNameTheNode(t *testing.T) {
 	}
 }
 
-func TestDenied(t *testing.T) {
+func TestDenialReason(t *testing.T) {
 	t.Parallel()
 	for kind, refused := range map[certificatesv1.RequestConditionType]bool{
 		certificatesv1.CertificateApproved: false,
@@ -81,7 +81,7 @@ func TestDenied(t *testing.T) {
 	} {
 		request := &certificatesv1.CertificateSigningRequest{}
 		request.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: kind, Reason: "Why", Message: "because"}}
-		if got := denied(request); (got != "") != refused {
+		if got := denialReason(request); (got != "") != refused {
 			t.Errorf("%s: got %q", kind, got)
 		}
 	}
@@ -158,8 +158,8 @@ func (f files) Save(name string, content []byte) error {
 	return nil
 }
 
-// TestAHostAsksWithOneKey: a bootstrap token gets one key a certificate, and the first answer may be lost.
-func TestAHostAsksWithOneKey(t *testing.T) {
+// TestCertificateRequestsUseOneKey: a bootstrap token gets one key a certificate, and the first answer may be lost.
+func TestCertificateRequestsUseOneKey(t *testing.T) {
 	t.Parallel()
 	store := files{}
 	first, err := bootstrapKey(store)

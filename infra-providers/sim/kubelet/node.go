@@ -20,7 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// register creates the Node, or takes over the one of that name as a kubelet does after a restart.
+// register creates the Node, or updates the one of that name as a kubelet does after a restart.
 func (k *Kubelet) register(ctx context.Context, c *connection) (*corev1.Node, error) {
 	wanted, err := k.node(ctx, c)
 	if err != nil {
@@ -175,7 +175,7 @@ func (k *Kubelet) heartbeat(ctx context.Context, c *connection, node *corev1.Nod
 				k.report.Log(fmt.Sprintf("kubelet: renewing lease: %v", err))
 			}
 		case time.Since(renewed) > lifetime || time.Since(posted) > every:
-			// After a gap the control plane may have called the node unknown, which only a status ends.
+			// After a gap the control plane may have set the conditions to Unknown, which only a new status resets.
 			if err := k.postStatus(ctx, c, k.status(node.Status.NodeInfo.KubeletVersion)); err == nil {
 				posted = time.Now()
 			}
@@ -187,7 +187,7 @@ func (k *Kubelet) heartbeat(ctx context.Context, c *connection, node *corev1.Nod
 	}
 }
 
-// renew writes the Lease; without one in hand it is read or created first.
+// renew updates the Lease, which is read or created first if it is nil.
 func (k *Kubelet) renew(ctx context.Context, c *connection, lease *coordinationv1.Lease, node *corev1.Node, lifetime time.Duration) (*coordinationv1.Lease, error) {
 	leases := c.leases.Leases(corev1.NamespaceNodeLease)
 	now := ptr.To(metav1.NowMicro())

@@ -23,26 +23,26 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// terminationLimit is how long a pod takes to stop at most: nothing runs that needs its whole grace period.
+// terminationLimit is the maximum time of the termination of a pod: no container needs its whole grace period.
 const terminationLimit = time.Second
 
-// pods plays the containers of one host.
+// pods simulates the pods of one host.
 type pods struct {
 	kubelet *Kubelet
 	c       *connection
 	network net.IP
 
 	mu sync.Mutex
-	// ending are the pods whose end is under way.
-	ending map[types.UID]bool
-	serial int
+	// terminating has the pods whose termination is in progress.
+	terminating map[types.UID]bool
+	serial      int
 }
 
 func newPods(k *Kubelet, c *connection, node *corev1.Node) *pods {
-	return &pods{kubelet: k, c: c, network: podNetwork(node), ending: map[types.UID]bool{}}
+	return &pods{kubelet: k, c: c, network: podNetwork(node), terminating: map[types.UID]bool{}}
 }
 
-// podNetwork is the node's own pod range, or one derived from its name.
+// podNetwork returns the pod CIDR of the node, or one that derives from its name.
 func podNetwork(node *corev1.Node) net.IP {
 	if ip, _, err := net.ParseCIDR(node.Spec.PodCIDR); err == nil && ip.To4() != nil {
 		return ip.To4()
@@ -53,7 +53,7 @@ func podNetwork(node *corev1.Node) net.IP {
 	return net.IPv4(100, 64+byte(sum>>16&0x3f), byte(sum>>8), 0).To4()
 }
 
-// run follows the pods bound to the node until ctx is done.
+// run watches the pods bound to the node until ctx is done.
 func (p *pods) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := p.follow(ctx)
@@ -89,7 +89,7 @@ func (p *pods) follow(ctx context.Context) error {
 		case !ok:
 			return errors.New("the watch sent something that is not a pod")
 		case event.Type == watch.Deleted:
-			p.forget(pod.UID)
+			p.removeTerminating(pod.UID)
 		case event.Type != watch.Bookmark:
 			p.handle(ctx, pod)
 		}
@@ -100,7 +100,7 @@ func (p *pods) follow(ctx context.Context) error {
 func (p *pods) handle(ctx context.Context, pod *corev1.Pod) {
 	switch {
 	case pod.DeletionTimestamp != nil:
-		p.end(ctx, pod)
+		p.terminate(ctx, pod)
 	case pod.Status.Phase == corev1.PodPending || pod.Status.Phase == "":
 		if err := p.start(ctx, pod); err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
 			p.kubelet.report.Log(fmt.Sprintf("kubelet: starting pod %s/%s: %v", pod.Namespace, pod.Name, err))
@@ -155,27 +155,27 @@ func (p *pods) address(pod *corev1.Pod) string {
 	return net.IPv4(p.network[0], p.network[1], p.network[2], byte(1+p.serial%253)).String()
 }
 
-// end deletes a pod for good once its grace period, or what a simulated pod needs of it, is over.
-func (p *pods) end(ctx context.Context, pod *corev1.Pod) {
+// terminate deletes a pod after its grace period, or after terminationLimit if that is shorter.
+func (p *pods) terminate(ctx context.Context, pod *corev1.Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.ending[pod.UID] {
+	if p.terminating[pod.UID] {
 		return
 	}
-	p.ending[pod.UID] = true
+	p.terminating[pod.UID] = true
 	grace := time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second
 	time.AfterFunc(min(grace, terminationLimit), func() {
 		now := metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0), Preconditions: &metav1.Preconditions{UID: &pod.UID}}
 		err := p.c.core.Pods(pod.Namespace).Delete(ctx, pod.Name, now)
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			// The next event or the next list of pods tries again.
-			p.forget(pod.UID)
+			// The next event or the next list of pods retries.
+			p.removeTerminating(pod.UID)
 		}
 	})
 }
 
-func (p *pods) forget(uid types.UID) {
+func (p *pods) removeTerminating(uid types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.ending, uid)
+	delete(p.terminating, uid)
 }

@@ -18,9 +18,9 @@ import (
 // option. They are read as files, because the modules do not import each other.
 const rendered = "../../../bootstrap/internal/render/testdata"
 
-// TestUnderstandsWhatTheRenderersWrite has the host's kubelet find its API server, token and name in all of them,
+// TestLoadOfRenderedUserData has the host's kubelet find its API server, token and name in all of them,
 // but for kubeadm join, whose files only a kubeadm could write.
-func TestUnderstandsWhatTheRenderersWrite(t *testing.T) {
+func TestLoadOfRenderedUserData(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat(rendered); err != nil {
 		t.Skipf("this module stands alone here, without the renderers: %v", err)

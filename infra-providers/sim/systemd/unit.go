@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package systemd reads service units as systemd would: drop-ins in order, line continuation, environment
-// files and variables, down to the words of the command line. It starts nothing. The simulated kubelet
-// asks it how it was meant to be started.
+// Package systemd parses service units as systemd does: drop-ins in order, line continuation, environment files and
+// variables, up to the words of the command line. It starts nothing. The simulated kubelet reads its own command line with
+// it.
 package systemd
 
 import (
@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// searchPath is where units live, the most important folder first.
+// searchPath has the folders of units, by precedence.
 var searchPath = []string{"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"}
 
 // Command returns the words of a service's last ExecStart, with variables replaced.
@@ -52,7 +52,7 @@ func load(files map[string][]byte, service string) (*unit, error) {
 	return u, nil
 }
 
-// dropIns lists the drop-ins in the order of their names; of two with one name the more important counts.
+// dropIns lists the drop-ins in the order of their names; of two with one name that with precedence counts.
 func dropIns(files map[string][]byte, service string) []string {
 	chosen := map[string]string{}
 	for _, dir := range slices.Backward(searchPath) {
@@ -137,7 +137,7 @@ func (u *unit) assign(value string) error {
 	return nil
 }
 
-// split cuts a line into words at white space outside quotes.
+// split splits a line into words at white space outside quotes.
 func split(line string) ([]string, error) {
 	var words []string
 	var word strings.Builder

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// cloudConfig is the part of cloud-init's format that decides how a host joins.
+// cloudConfig is the part of cloud-init's format that the bootstrap uses.
 type cloudConfig struct {
 	Hostname         string      `json:"hostname"`
 	FQDN             string      `json:"fqdn"`
@@ -29,7 +29,7 @@ type writeFile struct {
 	Content  string `json:"content"`
 	Encoding string `json:"encoding"`
 	Append   bool   `json:"append"`
-	// Permissions must be a string: YAML reads a bare 0644 as a number, and cloud-init refuses that.
+	// Permissions must be a string: YAML reads a bare 0644 as a number, which cloud-init refuses.
 	Permissions any `json:"permissions"`
 }
 
@@ -118,7 +118,7 @@ func decode(file writeFile) ([]byte, error) {
 	}
 }
 
-// unfold takes the line breaks out of base64.
+// unfold removes the line breaks from base64.
 func unfold(text string) string {
 	return strings.Join(strings.Fields(text), "")
 }

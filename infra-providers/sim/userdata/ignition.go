@@ -14,7 +14,7 @@ import (
 	"encoding/base64"
 )
 
-// ignitionConfig is the part of Ignition 3 that decides how a host joins.
+// ignitionConfig is the part of Ignition 3 that the bootstrap uses.
 type ignitionConfig struct {
 	Ignition struct {
 		Version string `json:"version"`
@@ -92,7 +92,7 @@ func parseIgnition(data []byte, meta Metadata) (*Disk, error) {
 	return disk, nil
 }
 
-// metadataFile is where a Flatcar host finds what its cloud says about it, since Ignition has no templates.
+// metadataFile has the instance metadata on a Flatcar host, since Ignition has no templates.
 const metadataFile = "/run/metadata/flatcar"
 
 func environment(meta Metadata) []byte {
@@ -100,8 +100,8 @@ func environment(meta Metadata) []byte {
 		meta.ProviderID, meta.InstanceID, meta.LocalHostname, meta.Zone)
 }
 
-// read decodes a data URL. Anything that would have to be fetched is what a simulated host does not have:
-// it stays empty, as the binaries of Kubernetes do.
+// read decodes a data URL. A simulated host downloads nothing: any other source is empty, such as the binaries of
+// Kubernetes.
 func (s ignitionSource) read() ([]byte, error) {
 	encoded, ok := strings.CutPrefix(s.Source, "data:")
 	if !ok {

@@ -10,8 +10,7 @@ import (
 	"strings"
 )
 
-// variables are what cloud-init offers to templates: ds.meta_data.*, v1.*, and the keys of v1 by
-// themselves.
+// variables returns cloud-init's variables of templates: ds.meta_data.*, v1.*, and the keys of v1 without prefix.
 func variables(meta Metadata) map[string]string {
 	standard := map[string]string{
 		"instance_id":       meta.InstanceID,
@@ -44,9 +43,9 @@ var (
 	ends       = regexp.MustCompile(`\{%-?\s*endraw\s*-?%\}`)
 )
 
-// render is the part of Jinja that instance metadata needs: comments, raw blocks, string literals,
-// variables by dots or subscripts, and the filter default. Anything else is an error rather than a guess.
-// Like cloud-init it leaves a marker for a variable that does not exist; those are returned too.
+// render implements the part of Jinja that instance metadata needs: comments, raw blocks, string literals, variables by
+// dots or subscripts, and the filter default. Anything else is an error. Like cloud-init it writes a marker for a variable
+// that does not exist; those are also returned.
 func render(text string, known map[string]string) (out string, missing []string, err error) {
 	var b strings.Builder
 	for {

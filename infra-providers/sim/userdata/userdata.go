@@ -1,12 +1,11 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package userdata does to a simulated host's disk what cloud-init would do to a real one: it takes the
-// user data of the instance and its metadata, and comes back with the files, the hostname and the commands
-// that they describe.
+// Package userdata is cloud-init and Ignition for simulated hosts: it returns the files, the hostname and the commands that
+// the user data and the metadata of an instance describe.
 //
-// It runs nothing and touches no network or file system. Formats are one line each in the list of Parse.
-// The hypervisor calls it when a host boots.
+// It runs no command and uses neither network nor file system. Formats are one line each in the list of Parse. The
+// hypervisor calls it when a host boots.
 package userdata
 
 import (
@@ -17,7 +16,7 @@ import (
 	"io"
 )
 
-// Metadata is what the cloud's metadata service tells a host about itself.
+// Metadata is the instance metadata of the cloud's metadata service.
 type Metadata struct {
 	InstanceID    string
 	LocalHostname string
@@ -27,29 +26,29 @@ type Metadata struct {
 	LocalIPv4     string
 }
 
-// Disk is what the user data left on the host.
+// Disk is the result of the user data on the host.
 type Disk struct {
 	// Files by absolute path.
 	Files map[string][]byte
-	// Hostname is the host's name.
+	// Hostname is the name of the host.
 	Hostname string
 	// Commands are the commands that would run, one line each.
 	Commands []string
-	// Warnings are things that a real host would log and go on from.
+	// Warnings are what a host would log without failing.
 	Warnings []string
 }
 
-// limit bounds what compressed data may grow to.
+// limit bounds the size of decompressed data.
 const limit = 64 << 20
 
-// format is one way to write user data.
+// format is one format of user data.
 type format struct {
 	name  string
 	is    func(data []byte) bool
 	parse func(data []byte, meta Metadata) (*Disk, error)
 }
 
-// Parse reads user data, compressed or not, in any format it knows.
+// Parse parses user data in any supported format, compressed or not.
 func Parse(data []byte, meta Metadata) (*Disk, error) {
 	data, err := gunzip(data)
 	if err != nil {

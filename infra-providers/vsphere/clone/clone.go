@@ -27,7 +27,7 @@ const (
 // Shape is what the new virtual machine is to be.
 type Shape struct {
 	// UUID becomes the instance UUID, by which the virtual machine is found, and the BIOS UUID, which is
-	// what its host knows itself by.
+	// the one that its host reads.
 	UUID           string
 	CPUs           int32
 	CoresPerSocket int32

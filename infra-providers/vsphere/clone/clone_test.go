@@ -36,7 +36,7 @@ func place(t *testing.T) vcenter.Place {
 	return vcenter.Place{Devices: append(devices, controller, disk, card), Pool: ref("ResourcePool", "p")}
 }
 
-func TestALinkedCloneSharesDisks(t *testing.T) {
+func TestLinkedClone(t *testing.T) {
 	t.Parallel()
 	at := place(t)
 	snapshot := ref("VirtualMachineSnapshot", "s")
@@ -52,7 +52,7 @@ func TestALinkedCloneSharesDisks(t *testing.T) {
 	}
 }
 
-func TestSpecSaysWhoAndWhere(t *testing.T) {
+func TestSpec(t *testing.T) {
 	t.Parallel()
 	at := place(t)
 	host, datastore := ref("HostSystem", "h"), ref("Datastore", "d")
@@ -148,7 +148,7 @@ func describe(made types.BaseVirtualDeviceConfigSpec) change {
 	return got
 }
 
-func TestSpecRefuses(t *testing.T) {
+func TestSpecErrors(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		shape clone.Shape

@@ -44,8 +44,8 @@ func TestUserData(t *testing.T) {
 	}
 }
 
-// TestUserDataHasALimit: it counts what is sent, so text that compresses may be longer.
-func TestUserDataHasALimit(t *testing.T) {
+// TestUserDataLimit: it counts what is sent, so text that compresses may be longer.
+func TestUserDataLimit(t *testing.T) {
 	t.Parallel()
 	if _, err := guestinfo.UserData(guestinfo.CloudConfig, bytes.Repeat([]byte("drover "), 1<<16)); err != nil {
 		t.Errorf("text that compresses: %v", err)

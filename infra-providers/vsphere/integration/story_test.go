@@ -28,7 +28,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
-	"drover.io/infra-providers/internal/inframachine"
+	"drover.io/infra-providers/internal/machinestatus"
 	"drover.io/infra-providers/internal/provider"
 	"drover.io/infra-providers/internal/testenv"
 	"drover.io/infra-providers/vsphere"
@@ -53,9 +53,9 @@ func TestMain(m *testing.M) {
 // patience bounds every wait: how quick anything is depends on what else the host does.
 const patience = 4 * time.Minute
 
-// TestAMachineLivesAndGoes: created, running with addresses, deleted; machines with bad credentials, a bad
+// TestLifecycle: created, running with addresses, deleted; machines with bad credentials, a bad
 // template or a bad network say so and can be deleted too.
-func TestAMachineLivesAndGoes(t *testing.T) {
+func TestLifecycle(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
 	g.SetDefaultEventuallyTimeout(patience)
@@ -82,7 +82,7 @@ func TestAMachineLivesAndGoes(t *testing.T) {
 
 	running := func(g gomega.Gomega) {
 		fetch(g, good)
-		g.Expect(reason(good)).To(gomega.Equal(inframachine.InstanceRunningReason))
+		g.Expect(reason(good)).To(gomega.Equal(machinestatus.InstanceRunningReason))
 	}
 	g.Eventually(running).Should(gomega.Succeed())
 	g.Expect(good.Spec.ProviderID).To(gomega.Equal("vsphere://" + string(good.UID)))
@@ -94,9 +94,9 @@ func TestAMachineLivesAndGoes(t *testing.T) {
 		machine    *infrav1.VSphereMachine
 		want, says string
 	}{
-		{refused, inframachine.UnauthorizedReason, ""},
-		{invalid, inframachine.InvalidConfigurationReason, "spec.template"},
-		{astray, inframachine.InvalidConfigurationReason, "spec.networks[1].name"},
+		{refused, machinestatus.UnauthorizedReason, ""},
+		{invalid, machinestatus.InvalidConfigurationReason, "spec.template"},
+		{astray, machinestatus.InvalidConfigurationReason, "spec.networks[1].name"},
 	} {
 		g.Eventually(func(g gomega.Gomega) {
 			fetch(g, test.machine)
@@ -123,8 +123,8 @@ func TestAMachineLivesAndGoes(t *testing.T) {
 	}
 }
 
-// TestATemplateTellsItsCapacity: for scaling from zero.
-func TestATemplateTellsItsCapacity(t *testing.T) {
+// TestTemplateCapacity: for scaling from zero.
+func TestTemplateCapacity(t *testing.T) {
 	t.Parallel()
 	g := gomega.NewWithT(t)
 	ctx := t.Context()

@@ -84,7 +84,7 @@ func TestVSphereMachineSpecIsImmutable(t *testing.T) {
 	wantRefusal(t, cluster.Client.Update(t.Context(), bare), "")
 }
 
-func TestVSphereMachineRefusesNonsense(t *testing.T) {
+func TestVSphereMachineValidation(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		spec   infrav1.VSphereMachineSpec

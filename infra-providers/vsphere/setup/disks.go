@@ -15,24 +15,23 @@ import (
 	"drover.io/infra-providers/vsphere/vcenter"
 )
 
-// born returns the UUIDs of the disks of a virtual machine that never ran. Until then nobody has a reason to
-// attach another.
-func born(vm VM) string {
+// initialDisks returns the UUIDs of the disks of a virtual machine that never ran. Until then no other disk is attached.
+func initialDisks(vm VM) string {
 	var uuids []string
 	for _, disk := range disks(vm) {
-		if uuid := uuidOf(disk); uuid != "" {
+		if uuid := diskUUID(disk); uuid != "" {
 			uuids = append(uuids, uuid)
 		}
 	}
 	return strings.Join(uuids, ",")
 }
 
-// detach takes off what others attached, such as a volume of a CSI driver or the disk that a backup reads: who
-// destroys a virtual machine destroys every disk on it.
-func detach(ctx context.Context, client *vim25.Client, vm VM) (Task, error) {
+// detachForeignDisks detaches what others attached, such as a volume of a CSI driver or the disk that a backup reads:
+// the destruction of a virtual machine destroys every disk on it.
+func detachForeignDisks(ctx context.Context, client *vim25.Client, vm VM) (Task, error) {
 	spec := types.VirtualMachineConfigSpec{}
 	for _, disk := range disks(vm) {
-		if foreign(vm, disk) {
+		if isForeign(vm, disk) {
 			// Without a file operation the disk stays where it is stored.
 			spec.DeviceChange = append(spec.DeviceChange, &types.VirtualDeviceConfigSpec{
 				Operation: types.VirtualDeviceConfigSpecOperationRemove,
@@ -46,21 +45,20 @@ func detach(ctx context.Context, client *vim25.Client, vm VM) (Task, error) {
 	return start(object.NewVirtualMachine(client, vm.Self).Reconfigure(ctx, spec))
 }
 
-// foreign reports whether a disk was attached after the virtual machine was made: it is not among those it was
-// born with, or it is a first class disk, which lives longer than any virtual machine and which a template has
-// none of.
-func foreign(vm VM, disk *types.VirtualDisk) bool {
+// isForeign reports whether a disk was attached after the virtual machine was created: it is not among its initial disks,
+// or it is a first class disk, which outlives virtual machines and which a template does not have.
+func isForeign(vm VM, disk *types.VirtualDisk) bool {
 	if disk.VDiskId != nil && disk.VDiskId.Id != "" {
 		return true
 	}
-	uuid := uuidOf(disk)
+	uuid := diskUUID(disk)
 	for _, option := range vm.Config.ExtraConfig {
 		if option.GetOptionValue().Key == vcenter.DisksKey {
 			known, _ := option.GetOptionValue().Value.(string)
 			return uuid != "" && !slices.Contains(strings.Split(known, ","), uuid)
 		}
 	}
-	return false // it never ran
+	return false // it never ran, so that its initial disks are not recorded
 }
 
 func disks(vm VM) (found []*types.VirtualDisk) {
@@ -72,8 +70,8 @@ func disks(vm VM) (found []*types.VirtualDisk) {
 	return found
 }
 
-// uuidOf returns what stays the same of a disk when its file moves; empty for a backing without it.
-func uuidOf(disk *types.VirtualDisk) string {
+// diskUUID returns the UUID of a disk, which stays the same when its file is moved; empty for a backing without one.
+func diskUUID(disk *types.VirtualDisk) string {
 	switch backing := disk.Backing.(type) {
 	case *types.VirtualDiskFlatVer2BackingInfo:
 		return backing.Uuid

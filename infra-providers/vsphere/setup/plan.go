@@ -1,15 +1,14 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package setup takes a cloned virtual machine from its birth to running, and from there to its removal,
-// one task of vCenter at a time. What is still to be done stands in the virtual machine itself, so another
-// process goes on where one died:
+// Package setup sets up a cloned virtual machine, and removes it, with one task of vCenter at a time. What is still to be
+// done is written into the virtual machine itself, so that another process continues where one died:
 //
-//	clone ─► shape ─► hardware ─► DRS ─► tags ─► power on ─► plan cleared
+//	clone ─► reconfigure ─► upgrade hardware ─► join DRS ─► tag ─► power on ─► clear the plan
 //	              leave DRS ─► power off ─► detach what others attached ─► destroy
 //
-// It waits for nothing: each call looks where the virtual machine stands and starts the next task, if none
-// is under way. The driver decides when to look.
+// It never waits: Observe reads how the last task stands, and Next starts the next one, if none is under way. The driver
+// decides when.
 package setup
 
 import (
@@ -23,7 +22,7 @@ import (
 	"drover.io/infra-providers/vsphere/vcenter"
 )
 
-// Record is who a virtual machine is. It changes only when its Cluster moved to another management cluster.
+// Record is the identity of a virtual machine. It changes only when its Cluster moved to another management cluster.
 type Record struct {
 	// Tags are the ownership tags.
 	Tags    map[string]string `json:"tags"`

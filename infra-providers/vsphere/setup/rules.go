@@ -28,7 +28,7 @@ func (s *Steps) join(ctx context.Context, client *vim25.Client, vm VM) (Task, er
 	spec := &types.ClusterConfigSpecEx{}
 	rule := cluster.Rule(vm.Record.ownRule())
 	if name := vm.Record.ownRule(); name != "" && (rule == nil || !slices.Contains(rule.Vm, vm.Self)) {
-		// Whoever joins brings all others along, so a hundred new members cost one change.
+		// All members are added at once, so that a hundred new ones need one change.
 		members, err := s.members(ctx, client, cluster, name)
 		if err != nil {
 			return nil, err
@@ -49,7 +49,7 @@ func (s *Steps) join(ctx context.Context, client *vim25.Client, vm VM) (Task, er
 	return s.change(ctx, client, cluster, spec)
 }
 
-// leave takes the virtual machine out of its rule and group. A rule that keeps nobody apart goes.
+// leave removes the virtual machine from its rule and group. A rule with fewer than two members is removed.
 func (s *Steps) leave(ctx context.Context, client *vim25.Client, vm VM) (Task, error) {
 	if vm.Record.ownRule() == "" && vm.Record.Group == "" {
 		return nil, nil
@@ -86,7 +86,7 @@ func (s *Steps) change(ctx context.Context, client *vim25.Client, cluster vcente
 			return &last, nil
 		}
 		delete(s.busy, cluster.Ref)
-		// What was read before that change ended may be old: look again.
+		// The cluster may have been read before that change ended, and is read again by the next step.
 		return &last, nil
 	}
 	task, err := start(object.NewClusterComputeResource(client, cluster.Ref).Reconfigure(ctx, spec, true))
@@ -135,8 +135,7 @@ func (s *Steps) members(ctx context.Context, client *vim25.Client, cluster vcent
 	return members, nil
 }
 
-// ruleChange brings a rule to its members: two are needed to keep anybody apart. It returns nil when the
-// rule is right.
+// ruleChange changes a rule to its members, of which it needs two. It returns nil when no change is needed.
 func ruleChange(rule *types.ClusterAntiAffinityRuleSpec, name string, members []types.ManagedObjectReference) *types.ClusterRuleSpec {
 	switch {
 	case rule == nil && len(members) < 2:

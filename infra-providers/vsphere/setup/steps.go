@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,7 +29,7 @@ import (
 // Task is a task of vCenter that was started; nil when none was.
 type Task = *types.ManagedObjectReference
 
-// Steps sets virtual machines up and takes them down.
+// Steps takes the steps that set up virtual machines, and those that remove them.
 type Steps struct {
 	Session *vcenter.Session
 	// PageSize is for the lists that rules need.
@@ -37,47 +38,106 @@ type Steps struct {
 	Tasks tasks.Tracker[struct{}]
 
 	mu sync.Mutex
-	// busy has the last task of each compute cluster: its rules are read, changed and written back, so
-	// there must be one change at a time.
+	// busy has the last task of each compute cluster: its rules are read, changed and written, so that there must be
+	// one change at a time.
 	busy map[types.ManagedObjectReference]types.ManagedObjectReference
 }
 
-// VM is a virtual machine with what stands in it.
+// VM is a virtual machine with the record and the plan that are written into it.
 type VM struct {
 	vcenter.VM
 	Record Record
 	Plan   *Plan
 }
 
-// Next starts the next task of a virtual machine, up or down, unless one is under way or failed a moment
-// ago. A failure does not fail the call, because the virtual machine is there: it becomes the words about
-// its state.
-func (s *Steps) Next(ctx context.Context, client *vim25.Client, vm VM, down bool) (words string, err error) {
-	key := strings.ToLower(vm.Config.InstanceUuid)
-	if last, ok := s.Tasks.Get(key); ok && last.Task != nil {
-		infos, err := vcenter.Results(ctx, client, *last.Task)
-		if err != nil {
-			return "", err
-		}
-		info := infos[*last.Task]
-		if vcenter.Running(info) {
-			return say(last.Err), nil
-		}
-		s.ended(key, vcenter.Failure(info))
+// Direction is where the steps lead.
+type Direction bool
+
+// Up is to a virtual machine that runs, Down to its removal.
+const (
+	Up   Direction = false
+	Down Direction = true
+)
+
+// Progress is how the last step of a virtual machine stands. The zero value is one that no step was taken of.
+type Progress struct {
+	// Running is true while the task of the step is under way.
+	Running bool
+	// Paused is true while it is too early to take a step that failed once more.
+	Paused bool
+	// Failure is why the step before failed; empty when it did not.
+	Failure string
+}
+
+// Due reports whether the next step may be taken.
+func (p Progress) Due() bool { return !p.Running && !p.Paused }
+
+// Observe reads how the last step of a virtual machine stands. It changes nothing in vCenter.
+func (s *Steps) Observe(ctx context.Context, client *vim25.Client, uuid string) (Progress, error) {
+	last, ok := s.Tasks.Get(uuid)
+	if !ok || last.Task == nil {
+		return s.Progress(uuid), nil
 	}
-	if !s.Tasks.Paused(key) {
-		next := s.up
-		if down {
-			next = s.down
-		}
-		if task, err := next(ctx, client, vm); task != nil {
-			s.Tasks.Start(key, *task, struct{}{})
-		} else if err != nil {
-			s.ended(key, err)
+	err := s.observe(ctx, client, map[string]types.ManagedObjectReference{uuid: *last.Task})
+	return s.Progress(uuid), err
+}
+
+// ObserveAll is Observe for all virtual machines with a step under way, in one call.
+func (s *Steps) ObserveAll(ctx context.Context, client *vim25.Client) error {
+	running := map[string]types.ManagedObjectReference{}
+	for uuid, last := range s.Tasks.All() {
+		if last.Task != nil {
+			running[uuid] = *last.Task
 		}
 	}
-	last, _ := s.Tasks.Get(key)
-	return say(last.Err), ctx.Err()
+	return s.observe(ctx, client, running)
+}
+
+func (s *Steps) observe(ctx context.Context, client *vim25.Client, running map[string]types.ManagedObjectReference) error {
+	infos, err := vcenter.Results(ctx, client, slices.Collect(maps.Values(running))...)
+	if err != nil {
+		return err
+	}
+	for uuid, task := range running {
+		if info := infos[task]; !vcenter.Running(info) {
+			s.Tasks.Finish(uuid, task, realFailure(vcenter.Failure(info)))
+		}
+	}
+	return nil
+}
+
+// Progress is what the last Observe or Next found.
+func (s *Steps) Progress(uuid string) Progress {
+	last, _ := s.Tasks.Get(uuid)
+	progress := Progress{Running: last.Task != nil, Paused: s.Tasks.Paused(uuid)}
+	if last.Err != nil {
+		progress.Failure = last.Err.Error()
+	}
+	return progress
+}
+
+// Next starts the next task of a virtual machine, unless one is under way or failed a moment ago. A failure does not
+// fail the call, because the virtual machine exists: it becomes part of the progress.
+func (s *Steps) Next(ctx context.Context, client *vim25.Client, vm VM, to Direction) (Progress, error) {
+	uuid := strings.ToLower(vm.Config.InstanceUuid)
+	progress, err := s.Observe(ctx, client, uuid)
+	if err != nil || !progress.Due() {
+		return progress, err
+	}
+	next := s.up
+	if to == Down {
+		next = s.down
+	}
+	task, err := next(ctx, client, vm)
+	switch {
+	case task != nil:
+		s.Tasks.Start(uuid, *task, struct{}{})
+	case realFailure(err) != nil:
+		s.Tasks.Fail(uuid, err)
+	case err != nil:
+		s.Tasks.End(uuid)
+	}
+	return s.Progress(uuid), ctx.Err()
 }
 
 // Retag starts the task that writes other ownership tags into the record of a virtual machine, unless a task of it
@@ -106,27 +166,19 @@ func (s *Steps) Retag(ctx context.Context, client *vim25.Client, vm VM, tags map
 	return nil
 }
 
-// Forget drops what is remembered of the tasks of a virtual machine.
-func (s *Steps) Forget(uuid string) { s.Tasks.End(uuid) }
+// Drop removes what is recorded of the tasks of a virtual machine.
+func (s *Steps) Drop(uuid string) { s.Tasks.End(uuid) }
 
-// ended notes how a task ended. That somebody was quicker, or that the virtual machine is busy or gone, is
-// no failure: the next look sees what is left to do.
-func (s *Steps) ended(key string, err error) {
+// realFailure returns a failure of a step that counts. That the virtual machine was changed meanwhile, is busy or does
+// not exist any more does not: the next read shows what is left to do.
+func realFailure(err error) error {
 	if err == nil || fault.Is(err, &types.TaskInProgress{}) || fault.Is(err, &types.InvalidPowerState{}) || fault.Is(err, &types.ManagedObjectNotFound{}) {
-		s.Tasks.End(key)
-		return
+		return nil
 	}
-	s.Tasks.Fail(key, err)
+	return err
 }
 
-func say(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
-}
-
-// up starts the next task of a virtual machine's plan. Each step is passed over once it is true.
+// up starts the next task of a virtual machine's plan. A step whose aim is reached starts none.
 func (s *Steps) up(ctx context.Context, client *vim25.Client, vm VM) (Task, error) {
 	if vm.Runtime.PowerState == types.VirtualMachinePowerStatePoweredOn {
 		return start(object.NewVirtualMachine(client, vm.Self).Reconfigure(ctx, types.VirtualMachineConfigSpec{
@@ -134,11 +186,11 @@ func (s *Steps) up(ctx context.Context, client *vim25.Client, vm VM) (Task, erro
 		}))
 	}
 	for _, step := range []func(context.Context, *vim25.Client, VM) (Task, error){
-		s.shape,    // CPUs, memory, UUIDs and metadata are as planned
-		s.hardware, // the hardware version is new enough
-		s.join,     // DRS knows whom to keep apart
-		s.mark,     // tags and custom attributes are there
-		s.powerOn,  // it runs
+		s.reconfigure,     // CPUs, memory, UUIDs and metadata are as planned
+		s.upgradeHardware, // the hardware version is new enough
+		s.join,            // the DRS rule and the VM group have it as a member
+		s.tag,             // tags and custom attributes are attached
+		s.powerOn,         // it runs
 	} {
 		if task, err := step(ctx, client, vm); task != nil || err != nil {
 			return task, err
@@ -156,7 +208,7 @@ func (s *Steps) down(ctx context.Context, client *vim25.Client, vm VM) (Task, er
 	if vm.Runtime.PowerState != types.VirtualMachinePowerStatePoweredOff {
 		return start(machine.PowerOff(ctx))
 	}
-	if task, err := detach(ctx, client, vm); task != nil || err != nil {
+	if task, err := detachForeignDisks(ctx, client, vm); task != nil || err != nil {
 		return task, err
 	}
 	return start(machine.Destroy(ctx))
@@ -170,9 +222,9 @@ func start(task *object.Task, err error) (Task, error) {
 	return &ref, nil
 }
 
-// shape corrects what the clone did not take over, and tells the guest the addresses of its cards, which
-// nobody knows before they exist.
-func (s *Steps) shape(ctx context.Context, client *vim25.Client, vm VM) (Task, error) {
+// reconfigure corrects what the clone did not apply, and writes the metadata of the guest with the addresses of its network
+// cards, which do not exist before.
+func (s *Steps) reconfigure(ctx context.Context, client *vim25.Client, vm VM) (Task, error) {
 	plan := vm.Plan
 	spec := types.VirtualMachineConfigSpec{}
 	wrong := false
@@ -192,7 +244,7 @@ func (s *Steps) shape(ctx context.Context, client *vim25.Client, vm VM) (Task, e
 	if err != nil {
 		return nil, err
 	}
-	values[vcenter.DisksKey] = born(vm)
+	values[vcenter.DisksKey] = initialDisks(vm)
 	if !holds(vm.Config.ExtraConfig, values) {
 		spec.ExtraConfig, wrong = clone.Options(values), true
 	}
@@ -252,7 +304,7 @@ func holds(options []types.BaseOptionValue, values map[string]string) bool {
 	return found == len(values)
 }
 
-func (s *Steps) hardware(ctx context.Context, client *vim25.Client, vm VM) (Task, error) {
+func (s *Steps) upgradeHardware(ctx context.Context, client *vim25.Client, vm VM) (Task, error) {
 	now, err := strconv.Atoi(strings.TrimPrefix(vm.Config.Version, "vmx-"))
 	if vm.Plan.Hardware == 0 || err == nil && int32(now) >= vm.Plan.Hardware {
 		return nil, nil
@@ -260,7 +312,7 @@ func (s *Steps) hardware(ctx context.Context, client *vim25.Client, vm VM) (Task
 	return start(object.NewVirtualMachine(client, vm.Self).UpgradeVM(ctx, fmt.Sprintf("vmx-%02d", vm.Plan.Hardware)))
 }
 
-func (s *Steps) mark(ctx context.Context, client *vim25.Client, vm VM) (Task, error) {
+func (s *Steps) tag(ctx context.Context, client *vim25.Client, vm VM) (Task, error) {
 	if err := s.Session.Attach(ctx, vm.Plan.Tags, vm.Self); err != nil {
 		return nil, err
 	}

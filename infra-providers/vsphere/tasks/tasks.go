@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tasks remembers the tasks that were started for virtual machines and not seen to end, so that
-// none is started twice and one that failed is not repeated at once. It is the memory of one process; what
-// must outlive that stands in the virtual machines themselves.
+// Package tasks records the tasks of vCenter that this process started for virtual machines and that have not ended, so
+// that none is started twice and one that failed is not repeated at once. What must outlive the process is written into
+// the virtual machines themselves.
 package tasks
 
 import (
@@ -32,7 +32,7 @@ type Task[T any] struct {
 	Task *types.ManagedObjectReference
 	// Err is why the last task failed; nil when none did.
 	Err error
-	// What is what the task was for.
+	// What the task was started for.
 	What T
 
 	pause time.Duration
@@ -58,7 +58,7 @@ func (t *Tracker[T]) All() map[string]Task[T] {
 	return all
 }
 
-// Start notes a task that was started.
+// Start records a task that was started.
 func (t *Tracker[T]) Start(key string, task types.ManagedObjectReference, what T) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -67,10 +67,28 @@ func (t *Tracker[T]) Start(key string, task types.ManagedObjectReference, what T
 	t.put(key, known)
 }
 
-// Fail notes that the task failed, or could not be started, and how long to leave it.
+// Finish records that a task ended, with the cause if it failed. It does nothing once another task was started.
+func (t *Tracker[T]) Finish(key string, task types.ManagedObjectReference, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	known, ok := t.entries[key]
+	switch {
+	case !ok || known.Task == nil || *known.Task != task:
+	case err == nil:
+		delete(t.entries, key)
+	default:
+		t.fail(key, err)
+	}
+}
+
+// Fail records that a task failed or could not be started, and that it is too early to try again.
 func (t *Tracker[T]) Fail(key string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.fail(key, err)
+}
+
+func (t *Tracker[T]) fail(key string, err error) {
 	known := t.entries[key]
 	known.Task, known.Err = nil, err
 	known.pause = min(max(2*known.pause, first), longest)
@@ -78,14 +96,14 @@ func (t *Tracker[T]) Fail(key string, err error) {
 	t.put(key, known)
 }
 
-// End forgets everything under a key.
+// End drops everything under a key.
 func (t *Tracker[T]) End(key string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.entries, key)
 }
 
-// Paused reports whether a failure is too fresh to try again.
+// Paused reports whether the last failure is too recent to try again.
 func (t *Tracker[T]) Paused(key string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

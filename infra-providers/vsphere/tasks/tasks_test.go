@@ -13,29 +13,56 @@ import (
 	"drover.io/infra-providers/vsphere/tasks"
 )
 
-// TestAFailureIsLeftForAWhile: each time for twice as long, up to a limit, until it is forgotten.
-func TestAFailureIsLeftForAWhile(t *testing.T) {
+// TestPauseAfterFailure doubles with each failure, up to a limit, until the key is dropped.
+func TestPauseAfterFailure(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(0, 0)
-	book := &tasks.Tracker[string]{Now: func() time.Time { return now }}
+	tracker := &tasks.Tracker[string]{Now: func() time.Time { return now }}
 	cause := errors.New("cause")
 	for _, pause := range []time.Duration{5, 10, 20, 40, 80, 160, 300, 300} {
-		book.Start("k", types.ManagedObjectReference{Value: "t"}, "w")
-		book.Fail("k", cause)
-		known, ok := book.Get("k")
+		tracker.Start("k", types.ManagedObjectReference{Value: "t"}, "w")
+		tracker.Fail("k", cause)
+		known, ok := tracker.Get("k")
 		if !ok || known.Task != nil || known.What != "w" || !errors.Is(known.Err, cause) {
 			t.Fatalf("got %+v", known)
 		}
 		now = now.Add(pause*time.Second - 1)
-		if !book.Paused("k") {
-			t.Errorf("it is tried again within %ds", pause)
+		if !tracker.Paused("k") {
+			t.Errorf("it is tried again after less than %ds", pause)
 		}
-		if now = now.Add(1); book.Paused("k") {
-			t.Errorf("it is still left after %ds", pause)
+		if now = now.Add(1); tracker.Paused("k") {
+			t.Errorf("it is still paused after %ds", pause)
 		}
 	}
-	book.End("k")
-	if _, ok := book.Get("k"); ok || book.Paused("k") || len(book.All()) > 0 {
-		t.Error("it was not forgotten")
+	tracker.End("k")
+	if _, ok := tracker.Get("k"); ok || tracker.Paused("k") || len(tracker.All()) > 0 {
+		t.Error("it was not dropped")
+	}
+}
+
+// TestFinishOfAnEarlierTask changes nothing: another caller may have seen its end before and started the next one.
+func TestFinishOfAnEarlierTask(t *testing.T) {
+	t.Parallel()
+	tracker := &tasks.Tracker[string]{Now: time.Now}
+	earlier, later := types.ManagedObjectReference{Value: "t1"}, types.ManagedObjectReference{Value: "t2"}
+	tracker.Start("k", later, "w")
+	for _, err := range []error{nil, errors.New("cause")} {
+		tracker.Finish("k", earlier, err)
+		if known, ok := tracker.Get("k"); !ok || known.Task == nil || *known.Task != later || known.Err != nil || tracker.Paused("k") {
+			t.Errorf("got %+v, want the later task to be under way", known)
+		}
+	}
+	tracker.Finish("k", later, errors.New("cause"))
+	if known, ok := tracker.Get("k"); !ok || known.Task != nil || known.Err == nil || !tracker.Paused("k") {
+		t.Errorf("got %+v, want a failure and a pause", known)
+	}
+	tracker.Start("k", later, "w")
+	tracker.Finish("k", later, nil)
+	if _, ok := tracker.Get("k"); ok {
+		t.Error("a task that succeeded is still recorded")
+	}
+	tracker.Finish("unknown", later, errors.New("cause"))
+	if len(tracker.All()) > 0 {
+		t.Error("a task that was never started is recorded")
 	}
 }

@@ -38,8 +38,8 @@ func (s *Session) List(ctx context.Context, pageSize int32) iter.Seq2[VM, error]
 			return
 		}
 		defer func() {
-			// The view would live as long as the session, so it goes even when the caller's time is over.
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+			// The view would exist as long as the session, so it is destroyed after the caller's deadline too.
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 			defer cancel()
 			_ = all.Destroy(ctx)
 		}()

@@ -34,7 +34,7 @@ func (e *ReferenceError) Error() string { return e.Field + ": " + e.Err.Error() 
 // Unwrap returns the cause.
 func (e *ReferenceError) Unwrap() error { return e.Err }
 
-// refer says which field a failed look-up was for, unless the look-up itself failed.
+// refer adds the field to the error of a look-up that found nothing, and not to one that failed.
 func refer(field string, err error) error {
 	if _, ok := errors.AsType[*find.NotFoundError](err); ok {
 		return &ReferenceError{field, fmt.Errorf("%w; it may be there and hidden from the account", err)}
@@ -51,8 +51,8 @@ func refer(field string, err error) error {
 	return err
 }
 
-// Wish is what a configuration names.
-type Wish struct {
+// References is what a configuration names.
+type References struct {
 	infrav1.VSpherePlacement
 	Template string
 	// Snapshot is the name of a snapshot; Current asks for the current one when it is empty.
@@ -65,10 +65,10 @@ type Wish struct {
 	Attributes map[string]infrav1.VSphereValue
 }
 
-// Place is what the names stand for. Fields that a wish left open are nil where vSphere chooses.
+// Place is what the names stand for. Fields that the references leave open are nil where vSphere chooses.
 type Place struct {
 	Template *object.VirtualMachine
-	// Source is what says whether the template is one of our machines.
+	// Source is the template, by which one of our machines is detected.
 	Source   VM
 	Devices  object.VirtualDeviceList
 	Snapshot *types.ManagedObjectReference
@@ -95,8 +95,8 @@ type resolved struct {
 }
 
 // Resolve looks every name up. The place is shared and must not be changed.
-func (s *Session) Resolve(ctx context.Context, wish Wish) (Place, error) {
-	key, err := json.Marshal(wish)
+func (s *Session) Resolve(ctx context.Context, references References) (Place, error) {
+	key, err := json.Marshal(references)
 	if err != nil {
 		return Place{}, err
 	}
@@ -106,7 +106,7 @@ func (s *Session) Resolve(ctx context.Context, wish Wish) (Place, error) {
 	if ok && time.Now().Before(known.until) {
 		return known.place, nil
 	}
-	place, err := s.resolve(ctx, wish)
+	place, err := s.resolve(ctx, references)
 	if err != nil {
 		return Place{}, err
 	}
@@ -118,8 +118,8 @@ func (s *Session) Resolve(ctx context.Context, wish Wish) (Place, error) {
 }
 
 // Template looks up no more than what is cloned: the template, and that it has the snapshot.
-func (s *Session) Template(ctx context.Context, wish Wish) (Place, error) {
-	r, err := s.resolver(ctx, wish)
+func (s *Session) Template(ctx context.Context, references References) (Place, error) {
+	r, err := s.resolver(ctx, references)
 	if err != nil {
 		return Place{}, err
 	}
@@ -127,8 +127,8 @@ func (s *Session) Template(ctx context.Context, wish Wish) (Place, error) {
 	return r.place, err
 }
 
-func (s *Session) resolve(ctx context.Context, wish Wish) (Place, error) {
-	r, err := s.resolver(ctx, wish)
+func (s *Session) resolve(ctx context.Context, references References) (Place, error) {
+	r, err := s.resolver(ctx, references)
 	if err != nil {
 		return Place{}, err
 	}
@@ -136,7 +136,7 @@ func (s *Session) resolve(ctx context.Context, wish Wish) (Place, error) {
 	return r.place, err
 }
 
-func (s *Session) resolver(ctx context.Context, wish Wish) (*resolver, error) {
+func (s *Session) resolver(ctx context.Context, references References) (*resolver, error) {
 	client, err := s.Client(ctx)
 	if err != nil {
 		return nil, err
@@ -145,17 +145,17 @@ func (s *Session) resolver(ctx context.Context, wish Wish) (*resolver, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &resolver{session: s, client: client, finder: find.NewFinder(client), wish: wish}
+	r := &resolver{session: s, client: client, finder: find.NewFinder(client), references: references}
 	r.finder.SetDatacenter(object.NewDatacenter(client, datacenter))
 	return r, nil
 }
 
 type resolver struct {
-	session *Session
-	client  *vim25.Client
-	finder  *find.Finder
-	wish    Wish
-	place   Place
+	session    *Session
+	client     *vim25.Client
+	finder     *find.Finder
+	references References
+	place      Place
 }
 
 // run takes one step after the other.
@@ -169,7 +169,7 @@ func (r *resolver) run(ctx context.Context, steps ...func(context.Context) error
 }
 
 func (r *resolver) template(ctx context.Context) (err error) {
-	if r.place.Template, err = r.finder.VirtualMachine(ctx, r.wish.Template); err != nil {
+	if r.place.Template, err = r.finder.VirtualMachine(ctx, r.references.Template); err != nil {
 		return refer("spec.template", err)
 	}
 	var content mo.VirtualMachine
@@ -177,11 +177,11 @@ func (r *resolver) template(ctx context.Context) (err error) {
 		return err
 	}
 	if content.Config == nil {
-		return &ReferenceError{"spec.template", fmt.Errorf("%q has no configuration yet", r.wish.Template)}
+		return &ReferenceError{"spec.template", fmt.Errorf("%q has no configuration yet", r.references.Template)}
 	}
 	r.place.Devices = content.Config.Hardware.Device
-	r.place.Source = stands(VM{VirtualMachine: content})
-	if content.Snapshot != nil && r.wish.Current {
+	r.place.Source = withRecord(VM{VirtualMachine: content})
+	if content.Snapshot != nil && r.references.Current {
 		r.place.Snapshot = content.Snapshot.CurrentSnapshot
 	}
 	return nil
@@ -189,36 +189,36 @@ func (r *resolver) template(ctx context.Context) (err error) {
 
 func (r *resolver) snapshot(ctx context.Context) (err error) {
 	switch {
-	case r.wish.Snapshot != "":
+	case r.references.Snapshot != "":
 		var content mo.VirtualMachine
 		if err := r.place.Template.Properties(ctx, r.place.Template.Reference(), []string{"snapshot"}, &content); err != nil {
 			return err
 		}
-		if r.place.Snapshot, err = r.place.Template.FindSnapshot(ctx, r.wish.Snapshot); err != nil {
+		if r.place.Snapshot, err = r.place.Template.FindSnapshot(ctx, r.references.Snapshot); err != nil {
 			return &ReferenceError{"spec.snapshot", err}
 		}
-	case r.wish.Current && r.place.Snapshot == nil:
-		return &ReferenceError{"spec.cloneMode", fmt.Errorf("a linked clone needs a snapshot and %q has none", r.wish.Template)}
+	case r.references.Current && r.place.Snapshot == nil:
+		return &ReferenceError{"spec.cloneMode", fmt.Errorf("a linked clone needs a snapshot and %q has none", r.references.Template)}
 	}
 	return nil
 }
 
 func (r *resolver) folder(ctx context.Context) (err error) {
-	r.place.Folder, err = r.finder.FolderOrDefault(ctx, r.wish.Folder)
+	r.place.Folder, err = r.finder.FolderOrDefault(ctx, r.references.Folder)
 	return refer("spec.folder", err)
 }
 
 func (r *resolver) host(ctx context.Context) error {
-	if r.wish.Host == "" {
+	if r.references.Host == "" {
 		return nil
 	}
-	host, err := r.finder.HostSystem(ctx, r.wish.Host)
+	host, err := r.finder.HostSystem(ctx, r.references.Host)
 	if err != nil {
 		return refer("spec.host", err)
 	}
 	ref := host.Reference()
 	r.place.Host = &ref
-	if r.wish.ResourcePool != "" || r.wish.ComputeCluster != "" {
+	if r.references.ResourcePool != "" || r.references.ComputeCluster != "" {
 		return nil
 	}
 	pool, err := host.ResourcePool(ctx)
@@ -234,14 +234,14 @@ func (r *resolver) pool(ctx context.Context) error {
 	var err error
 	field := "spec.resourcePool"
 	switch {
-	case r.wish.ResourcePool != "" && r.wish.ComputeCluster != "" && !strings.Contains(r.wish.ResourcePool, "/"):
-		pool, err = r.finder.ResourcePool(ctx, path.Join(r.wish.ComputeCluster, "Resources", r.wish.ResourcePool))
-	case r.wish.ResourcePool != "":
-		pool, err = r.finder.ResourcePool(ctx, r.wish.ResourcePool)
-	case r.wish.ComputeCluster != "":
+	case r.references.ResourcePool != "" && r.references.ComputeCluster != "" && !strings.Contains(r.references.ResourcePool, "/"):
+		pool, err = r.finder.ResourcePool(ctx, path.Join(r.references.ComputeCluster, "Resources", r.references.ResourcePool))
+	case r.references.ResourcePool != "":
+		pool, err = r.finder.ResourcePool(ctx, r.references.ResourcePool)
+	case r.references.ComputeCluster != "":
 		field = "spec.computeCluster"
 		var cluster *object.ComputeResource
-		if cluster, err = r.finder.ComputeResource(ctx, r.wish.ComputeCluster); err == nil {
+		if cluster, err = r.finder.ComputeResource(ctx, r.references.ComputeCluster); err == nil {
 			pool, err = cluster.ResourcePool(ctx)
 		}
 	case r.place.Host != nil:
@@ -258,15 +258,15 @@ func (r *resolver) pool(ctx context.Context) error {
 
 func (r *resolver) datastore(ctx context.Context) error {
 	switch {
-	case r.wish.Datastore != "":
-		datastore, err := r.finder.Datastore(ctx, r.wish.Datastore)
+	case r.references.Datastore != "":
+		datastore, err := r.finder.Datastore(ctx, r.references.Datastore)
 		if err != nil {
 			return refer("spec.datastore", err)
 		}
 		ref := datastore.Reference()
 		r.place.Datastore = &ref
-	case r.wish.DatastoreCluster != "":
-		pod, err := r.finder.DatastoreCluster(ctx, r.wish.DatastoreCluster)
+	case r.references.DatastoreCluster != "":
+		pod, err := r.finder.DatastoreCluster(ctx, r.references.DatastoreCluster)
 		if err != nil {
 			return refer("spec.datastoreCluster", err)
 		}
@@ -277,7 +277,7 @@ func (r *resolver) datastore(ctx context.Context) error {
 }
 
 func (r *resolver) networks(ctx context.Context) error {
-	for i, wanted := range r.wish.Networks {
+	for i, wanted := range r.references.Networks {
 		network, err := r.finder.Network(ctx, wanted.Name)
 		if err != nil {
 			return refer(fmt.Sprintf("spec.networks[%d].name", i), err)
@@ -292,7 +292,7 @@ func (r *resolver) networks(ctx context.Context) error {
 }
 
 func (r *resolver) policy(ctx context.Context) error {
-	if r.wish.StoragePolicy == "" {
+	if r.references.StoragePolicy == "" {
 		return nil
 	}
 	client, err := r.session.policies(ctx, r.client)
@@ -303,23 +303,23 @@ func (r *resolver) policy(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading the storage policies: %w", err)
 	}
-	if r.place.Profile = profiles[r.wish.StoragePolicy]; r.place.Profile == "" {
-		return &ReferenceError{"spec.storagePolicy", fmt.Errorf("there is no policy %q", r.wish.StoragePolicy)}
+	if r.place.Profile = profiles[r.references.StoragePolicy]; r.place.Profile == "" {
+		return &ReferenceError{"spec.storagePolicy", fmt.Errorf("there is no policy %q", r.references.StoragePolicy)}
 	}
 	return nil
 }
 
 // group makes sure that a VM group exists before anything is cloned.
 func (r *resolver) group(ctx context.Context) error {
-	if r.wish.VMGroup == "" {
+	if r.references.VMGroup == "" {
 		return nil
 	}
 	cluster, err := ClusterOf(ctx, r.client, r.place.Pool)
 	if err != nil {
 		return err
 	}
-	if cluster.Group(r.wish.VMGroup) == nil {
-		return &ReferenceError{"spec.vmGroup", fmt.Errorf("the compute cluster has no VM group %q", r.wish.VMGroup)}
+	if cluster.Group(r.references.VMGroup) == nil {
+		return &ReferenceError{"spec.vmGroup", fmt.Errorf("the compute cluster has no VM group %q", r.references.VMGroup)}
 	}
 	return nil
 }

@@ -17,15 +17,15 @@ import (
 	"drover.io/runtime/httplimit"
 )
 
-// forgotten is how long the pool knows a session that nobody uses. Who still has it may go on with it.
-const forgotten = 15 * time.Minute
+// poolTTL is how long the pool keeps a session that is not used. A driver that still has it may continue to use it.
+const poolTTL = 15 * time.Minute
 
 // Pool keeps one session per account, so that a vCenter's few sessions are not used up. Rotated credentials
-// are another account; the session of the old ones ends by itself when nobody uses it any more, and is forgotten.
+// are another account; the session of the old ones ends by itself when it is not used any more, and is removed.
 type Pool struct {
 	// Transport wraps how sessions speak HTTP; nil leaves it as it is.
 	Transport func(http.RoundTripper) http.RoundTripper
-	// Now tells the time; nil is the real one.
+	// Now is the clock; nil is the real one.
 	Now func() time.Time
 
 	mu       sync.Mutex
@@ -41,7 +41,7 @@ func (p *Pool) Open(account Account) *Session {
 	if p.Now != nil {
 		now = p.Now()
 	}
-	maps.DeleteFunc(p.sessions, func(_ Account, known *Session) bool { return known.unused(now) > forgotten })
+	maps.DeleteFunc(p.sessions, func(_ Account, known *Session) bool { return known.unused(now) > poolTTL })
 	if known := p.sessions[account]; known != nil && known.open() {
 		known.use(now)
 		return known

@@ -14,8 +14,8 @@ import (
 	"drover.io/runtime/egress"
 )
 
-// TestSessionsOfOldPasswordsAreForgotten has a Secret whose password changes every minute.
-func TestSessionsOfOldPasswordsAreForgotten(t *testing.T) {
+// TestUnusedSessionsAreRemoved has a Secret whose password changes every minute.
+func TestUnusedSessionsAreRemoved(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_000_000, 0)
 	pool := &Pool{Now: func() time.Time { return now }}
@@ -32,9 +32,9 @@ func TestSessionsOfOldPasswordsAreForgotten(t *testing.T) {
 	}
 }
 
-// TestNoOtherServerIsAsked has the server of a Secret redirect to a host of the provider's network
+// TestRedirectsAreNotFollowed has the server of a Secret redirect to a host of the provider's network
 // and name an address where the metadata service of the provider's host would answer.
-func TestNoOtherServerIsAsked(t *testing.T) {
+func TestRedirectsAreNotFollowed(t *testing.T) {
 	t.Parallel()
 	asked := false
 	inside := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))

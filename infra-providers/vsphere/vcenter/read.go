@@ -18,9 +18,9 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// Advanced parameters of a virtual machine that hold what the driver has to know of it.
+// Advanced parameters of a virtual machine that hold the data of the driver.
 const (
-	// RecordKey holds who the virtual machine is.
+	// RecordKey holds the identity.
 	RecordKey = "drover.record"
 	// PlanKey holds what is still to be done before it may run.
 	PlanKey = "drover.plan"
@@ -28,7 +28,7 @@ const (
 	DisksKey = "drover.disks"
 )
 
-// VM is what a read says about a virtual machine. Config is nil while it is being cloned.
+// VM is a virtual machine as it was read. Config is nil while it is being cloned.
 type VM struct {
 	mo.VirtualMachine
 	// Record and Plan are the values of those advanced parameters, or empty.
@@ -175,11 +175,11 @@ func decode(content types.ObjectContent) (VM, error) {
 		return VM{}, err
 	}
 	vm.Self = content.Obj
-	return stands(vm), nil
+	return withRecord(vm), nil
 }
 
-// stands takes the record and the plan out of the advanced parameters, if those were read.
-func stands(vm VM) VM {
+// withRecord takes the record and the plan out of the advanced parameters, if those were read.
+func withRecord(vm VM) VM {
 	if vm.Config == nil {
 		return vm
 	}

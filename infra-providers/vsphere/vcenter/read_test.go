@@ -49,7 +49,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-func TestKeysArePathsOfSingleParameters(t *testing.T) {
+func TestKeyed(t *testing.T) {
 	t.Parallel()
 	if got := keyed(RecordKey); got != `config.extraConfig["drover.record"]` {
 		t.Errorf("got %s", got)

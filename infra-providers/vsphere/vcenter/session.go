@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package vcenter speaks to one vCenter: it keeps one session per account, logs in again when that ends,
-// and reads what the driver needs in few calls. It returns the SDK's errors, its own ReferenceError and
-// BusyError, and AccountMismatchError where another vCenter answers; what the others mean for a machine is the driver's to say.
+// Package vcenter is the client of one vCenter: it keeps one session per account, logs in again when that ends, and reads
+// what the driver needs in few calls. It returns the SDK's errors, its own ReferenceError and BusyError, and
+// AccountMismatchError if another vCenter answers; the driver decides what the others mean for a machine.
 package vcenter
 
 import (
@@ -32,16 +32,16 @@ import (
 )
 
 const (
-	// idle is the pause after which a session is used for its own sake: vCenter ends it after half an hour.
-	idle = 10 * time.Minute
-	// asleep is how long a session is kept that nobody uses.
-	asleep = time.Hour
+	// keepAlive is the pause after which a session is used to keep it: vCenter ends it after half an hour.
+	keepAlive = 10 * time.Minute
+	// unusedTimeout is how long a session is kept that is not used.
+	unusedTimeout = time.Hour
 	// touchTimeout bounds the call that keeps a session.
 	touchTimeout = time.Minute
-	// patience bounds one call, however patient the caller is.
-	patience = time.Minute
-	// farewell bounds the call that ends a view when the caller's time may be over.
-	farewell = 10 * time.Second
+	// callTimeout bounds one call, whatever the deadline of the caller.
+	callTimeout = time.Minute
+	// cleanupTimeout bounds the call that ends a view after the caller's deadline.
+	cleanupTimeout = 10 * time.Second
 	// maxAnswer is how many bytes one answer of a vCenter may have.
 	maxAnswer = 64 << 20
 	// maxNamedAnswer and maxNamedElements are what one answer may have of a server that a Secret names: several times what
@@ -64,7 +64,7 @@ type Account struct {
 	Thumbprint string
 	// Insecure trusts any certificate.
 	Insecure bool
-	// OfSecret is true for what a Secret says, whose writer chooses the server.
+	// OfSecret is true for credentials of a Secret, whose writer chooses the server.
 	OfSecret bool
 	// Datacenter is the name or path of the datacenter; empty for the only one.
 	Datacenter string
@@ -82,7 +82,7 @@ type Session struct {
 	mu     sync.Mutex
 	bare   *vim25.Client
 	client *vim25.Client
-	// login counts the logins and is what a call compares to know whether somebody logged in since.
+	// login counts the logins, so that a call can tell whether there was one since.
 	login int
 	rest  *rest.Client
 	// datacenter is where lists and names start.
@@ -96,7 +96,7 @@ type Session struct {
 
 var (
 	errEnded  = errors.New("the session was closed")
-	errAsleep = errors.New("nobody uses the session")
+	errUnused = errors.New("the session is not used")
 )
 
 // Client returns a client that is logged in.
@@ -124,7 +124,7 @@ func (s *Session) current() (*vim25.Client, int, error) {
 	return s.client, s.login, nil
 }
 
-// renew logs in, unless somebody did since the login of that number.
+// renew logs in, unless another caller did since the login of that number.
 func (s *Session) renew(ctx context.Context, number int) error {
 	select {
 	case s.turn <- struct{}{}:
@@ -223,17 +223,17 @@ func (s *Session) connect(ctx context.Context) (*vim25.Client, error) {
 	}
 	bare.UserAgent = "drover"
 	plain := *bare
-	bare.RoundTripper = keepalive.NewHandlerSOAP(bare.RoundTripper, idle, func() error { return s.touch(&plain) })
+	bare.RoundTripper = keepalive.NewHandlerSOAP(bare.RoundTripper, keepAlive, func() error { return s.touch(&plain) })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.bare = bare
 	return bare, nil
 }
 
-// touch keeps the session from ending, unless nobody uses it any more.
+// touch keeps the session from ending, unless it is not used any more.
 func (s *Session) touch(plain *vim25.Client) error {
-	if s.unused(time.Now()) > asleep {
-		return errAsleep
+	if s.unused(time.Now()) > unusedTimeout {
+		return errUnused
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), touchTimeout)
 	defer cancel()
@@ -241,14 +241,14 @@ func (s *Session) touch(plain *vim25.Client) error {
 	return err
 }
 
-// use notes that somebody has asked for the session.
+// use records that the session was used.
 func (s *Session) use(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.used = now
 }
 
-// unused is how long nobody has used the session.
+// unused is how long the session was not used.
 func (s *Session) unused(now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -267,7 +267,7 @@ func (s *Session) bound(client *soap.Client, format httplimit.Format) {
 		limited = s.long.WrapShared(httplimit.WrapDocuments(next, format, maxNamedAnswer, maxNamedElements))
 	}
 	client.Client.Transport = busy{limited}
-	client.Client.Timeout = patience
+	client.Client.Timeout = callTimeout
 	client.Client.CheckRedirect = egress.NoRedirects
 }
 

@@ -32,7 +32,7 @@ func (s *Session) Attach(ctx context.Context, ids []string, to types.ManagedObje
 
 // tags looks the tags' IDs up.
 func (r *resolver) tags(ctx context.Context) error {
-	if len(r.wish.Tags) == 0 {
+	if len(r.references.Tags) == 0 {
 		return nil
 	}
 	return r.session.Rest(ctx, func(client *rest.Client) error {
@@ -42,7 +42,7 @@ func (r *resolver) tags(ctx context.Context) error {
 			return fmt.Errorf("reading tag categories: %w", err)
 		}
 		var ids []string
-		for i, name := range r.wish.Tags {
+		for i, name := range r.references.Tags {
 			id, err := tagID(ctx, manager, categories, name)
 			if err != nil {
 				return err
@@ -78,7 +78,7 @@ func tagID(ctx context.Context, manager *tags.Manager, categories []tags.Categor
 
 // attributes looks the custom attributes' keys up.
 func (r *resolver) attributes(ctx context.Context) error {
-	if len(r.wish.Attributes) == 0 {
+	if len(r.references.Attributes) == 0 {
 		return nil
 	}
 	fields, err := object.NewCustomFieldsManager(r.client).Field(ctx)
@@ -92,7 +92,7 @@ func (r *resolver) attributes(ctx context.Context) error {
 		}
 	}
 	r.place.Attributes = map[int32]string{}
-	for name, value := range r.wish.Attributes {
+	for name, value := range r.references.Attributes {
 		key, ok := keys[name]
 		if !ok {
 			return &ReferenceError{"spec.customAttributes", fmt.Errorf("there is no custom attribute %q", name)}

@@ -40,8 +40,8 @@ func machine(n int, source string, says *metav1.Condition) *clusterv1.Machine {
 	return m
 }
 
-// TestASumIsThatOfAllMachines, though not all of them are merged: it is what upstream makes of every one.
-func TestASumIsThatOfAllMachines(t *testing.T) {
+// TestTheResultIsThatOfAllMachines, though not all of them are merged: it is what upstream makes of every one.
+func TestTheResultIsThatOfAllMachines(t *testing.T) {
 	t.Parallel()
 	dice := rand.New(rand.NewPCG(1, 2))
 	for round := range 300 {

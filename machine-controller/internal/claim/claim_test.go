@@ -98,17 +98,17 @@ func (m management) claim(c *Claimer) workload.ClaimStatus {
 	return got.Status
 }
 
-func TestOnlyThoseWhoRememberAClaimTakeItOver(t *testing.T) {
+func TestOnlyARecordedClaimIsTakenOver(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		// run returns who claims last.
 		run  func(m management) (management, *Claimer)
 		want workload.ClaimStatus
 	}{
-		"gives it to the first": {func(m management) (management, *Claimer) {
+		"is held by the first": {func(m management) (management, *Claimer) {
 			return m, m.process("a")
 		}, workload.ClaimHeld},
-		"lets the holder renew it": {func(m management) (management, *Claimer) {
+		"is renewed by the holder": {func(m management) (management, *Claimer) {
 			a := m.process("a")
 			m.claim(a)
 			m.advance(a)
@@ -375,10 +375,10 @@ func TestAMemoryThatCannotBeReadIsNotReplaced(t *testing.T) {
 func TestAHistoryHasAnEnd(t *testing.T) {
 	t.Parallel()
 	var history []Mark
-	for n := range 3 * remembered {
+	for n := range 3 * maxHolders {
 		history = advance(history, fmt.Sprint("holder-", n))
 	}
-	if last := history[len(history)-1]; len(history) != remembered || last.Sequence != 3*remembered {
+	if last := history[len(history)-1]; len(history) != maxHolders || last.Sequence != 3*maxHolders {
 		t.Errorf("%d marks, the last is %+v", len(history), last)
 	}
 }

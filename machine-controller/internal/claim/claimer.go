@@ -38,8 +38,8 @@ type Claimer struct {
 	Clock    clock.PassiveClock
 }
 
-// Claim claims the workload cluster of a Cluster, or renews the claim. It fails when nothing is known:
-// the answer before stands then.
+// Claim claims the workload cluster of a Cluster, or renews the claim. It fails when the result is
+// not known: the result before stays valid then.
 func (c *Claimer) Claim(ctx context.Context, remote client.Client, cluster client.ObjectKey) (workload.Claim, error) {
 	mine, err := c.Memory.Mark(ctx)
 	if err != nil {
@@ -113,7 +113,7 @@ func (c *Claimer) stamp(lease *coordinationv1.Lease, cluster client.ObjectKey, m
 	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, ClusterAnnotation, cluster.String())
 }
 
-// markOf reads the mark of a claim; readable is false when somebody has changed it by hand.
+// markOf reads the mark of a claim; readable is false when it was edited by hand.
 func markOf(lease *coordinationv1.Lease) (mark Mark, readable bool) {
 	sequence, err := strconv.ParseInt(lease.Annotations[SequenceAnnotation], 10, 64)
 	mark = Mark{Holder: ptr.Deref(lease.Spec.HolderIdentity, ""), Sequence: sequence}

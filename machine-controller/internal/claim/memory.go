@@ -2,20 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package claim makes sure that one management cluster at a time acts on a workload cluster. A management
-// cluster that is restored from a snapshot and runs beside its original knows the same Clusters, holds the same
-// credentials, and would drain and delete what the original has made since. Nothing in etcd tells the two apart,
+// cluster that is restored from a snapshot and runs beside its original has the same Clusters and the same
+// credentials, and would drain and delete what the original has created since. Nothing in etcd distinguishes the two,
 // so the arbiter is the workload cluster, which both can reach: a Lease there names who acts on it.
 //
 //	management cluster                          workload cluster
 //	Memory: holder and sequence, ─ written ──▶  Lease: holder and sequence,
 //	stored once a minute            after       one for each Cluster object
 //
-// A claim may be taken over only by those who remember it: its holder is in the Memory, with a sequence number
-// that is at least the claim's. A restarted manager remembers what the process before it has claimed. A copy
-// does not remember what the original has claimed since the snapshot, and the original never remembers what the
-// copy claims.
+// A claim may be taken over only by a management cluster that has recorded it: its holder is in the Memory, with a
+// sequence number that is at least the claim's. A restarted manager has the record of the process before it. A copy
+// has no record of what the original has claimed since the snapshot, and the original has none of what the copy claims.
 //
-// The workload connections ask a Claimer; the safety guard and the machine controller act on the answer.
+// The workload connections call a Claimer; the safety guard and the machine controller act on the result.
 package claim
 
 import (
@@ -29,25 +28,26 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 const (
-	// HistoryAnnotation on the Lease in the management cluster holds the marks that it remembers, oldest first.
+	// HistoryAnnotation on the Lease in the management cluster holds the recorded marks, oldest first.
 	HistoryAnnotation = "drover.io/claim-history"
 	// MemoryName is the name of that Lease.
 	MemoryName = "drover-machine-controller-claims"
 	// Period is the time between two marks.
 	Period = time.Minute
-	// remembered is how many holders a Memory keeps: one for each time that another process took the lead.
-	remembered = 200
+	// maxHolders is how many holders a Memory keeps: one for each time that another process became the leader.
+	maxHolders = 200
 	// attemptTimeout bounds one attempt to store a mark.
 	attemptTimeout = 10 * time.Second
 )
 
-// Mark is a moment in the life of one management cluster. The zero Mark is none.
+// Mark is a point in time of one management cluster. The zero Mark is none.
 type Mark struct {
 	// Holder is the process, by a name that is never used again.
 	Holder string `json:"holder"`
@@ -55,7 +55,7 @@ type Mark struct {
 	Sequence int64 `json:"sequence"`
 }
 
-// Memory is what a management cluster remembers of its own claims, in a Lease. All exported fields are required.
+// Memory is the record that a management cluster keeps of its own claims, in a Lease. All exported fields are required.
 type Memory struct {
 	// Client reads and writes without a cache.
 	Client client.Client
@@ -75,7 +75,7 @@ func (m *Memory) Start(ctx context.Context) error {
 	for {
 		pause := Period
 		if err := m.Advance(ctx); err != nil && ctx.Err() == nil {
-			ctrl.LoggerFrom(ctx).Error(err, "storing the sequence number of claims", "lease", m.Namespace+"/"+MemoryName)
+			ctrl.LoggerFrom(ctx).Error(err, "storing the sequence number of claims", "Lease", klog.KRef(m.Namespace, MemoryName))
 			pause = attemptTimeout
 		}
 		timer := m.Clock.NewTimer(pause)
@@ -155,8 +155,8 @@ func (m *Memory) first() chan struct{} {
 func (m *Memory) Remembers(mark Mark) bool {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	return slices.ContainsFunc(m.history, func(known Mark) bool {
-		return known.Holder == mark.Holder && mark.Sequence <= known.Sequence
+	return slices.ContainsFunc(m.history, func(recorded Mark) bool {
+		return recorded.Holder == mark.Holder && mark.Sequence <= recorded.Sequence
 	})
 }
 
@@ -165,11 +165,11 @@ func advance(history []Mark, holder string) []Mark {
 	next := Mark{Holder: holder, Sequence: 1}
 	if last := len(history) - 1; last >= 0 {
 		next.Sequence = history[last].Sequence + 1
-		// A process that was suspended while another led goes on where it was.
-		history = slices.DeleteFunc(slices.Clone(history), func(known Mark) bool { return known.Holder == holder })
+		// A process that was suspended while another was the leader continues where it was.
+		history = slices.DeleteFunc(slices.Clone(history), func(recorded Mark) bool { return recorded.Holder == holder })
 	}
 	history = append(history[:len(history):len(history)], next)
-	return history[max(0, len(history)-remembered):]
+	return history[max(0, len(history)-maxHolders):]
 }
 
 // historyOf decodes the history. One that cannot be read is an error: an empty one would disown every claim.

@@ -18,8 +18,8 @@ import (
 
 // Types and reasons are upstream's.
 
-// truth is a condition of one type that is either true or false, each with its reason.
-func truth(kind string, is bool, reason, otherwise string) metav1.Condition {
+// boolCondition is a condition of one type that is either true or false, each with its reason.
+func boolCondition(kind string, is bool, reason, otherwise string) metav1.Condition {
 	if is {
 		return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reason}
 	}
@@ -38,14 +38,14 @@ func infrastructureReady(s *state) metav1.Condition {
 	if s.infra != nil {
 		object = &s.infra.Object
 	}
-	condition := mirrored(object, s.infraErr, ref, done)
+	condition := mirrorReady(object, s.infraErr, ref, done)
 	condition.Type = clusterv1.ClusterInfrastructureReadyCondition
 	return condition
 }
 
 func controlPlaneInitialized(s *state) metav1.Condition {
 	done := s.cluster.Status.Initialization.ControlPlaneInitialized
-	condition := truth(clusterv1.ClusterControlPlaneInitializedCondition, done != nil && *done,
+	condition := boolCondition(clusterv1.ClusterControlPlaneInitializedCondition, done != nil && *done,
 		clusterv1.ClusterControlPlaneInitializedReason, clusterv1.ClusterControlPlaneNotInitializedReason)
 	if condition.Status == metav1.ConditionFalse && !s.cluster.Spec.ControlPlaneRef.IsDefined() {
 		condition.Message = "Waiting for the first connection to the workload cluster"
@@ -53,18 +53,18 @@ func controlPlaneInitialized(s *state) metav1.Condition {
 	return condition
 }
 
-// controlPlaneAvailable mirrors the control plane object; a control plane that is somebody
-// else's is as available as it answers.
+// controlPlaneAvailable mirrors the control plane object; an externally managed control plane is
+// available while it is connected.
 func controlPlaneAvailable(s *state) metav1.Condition {
 	ref := s.cluster.Spec.ControlPlaneRef
 	if !ref.IsDefined() {
 		if last := conditions.Get(s.cluster, clusterv1.ClusterControlPlaneAvailableCondition); last != nil && connecting(s) {
 			return *last
 		}
-		condition := truth(clusterv1.ClusterControlPlaneAvailableCondition, s.connection.Connected,
+		condition := boolCondition(clusterv1.ClusterControlPlaneAvailableCondition, s.connection.Connected,
 			clusterv1.ClusterControlPlaneAvailableReason, clusterv1.ClusterControlPlaneNotAvailableReason)
 		if !s.connection.Connected {
-			condition.Message = connectionTrouble(s)
+			condition.Message = connectionMessage(s)
 		}
 		return condition
 	}
@@ -73,13 +73,13 @@ func controlPlaneAvailable(s *state) metav1.Condition {
 	if s.controlPlane != nil {
 		object = &s.controlPlane.Object
 	}
-	condition := mirrored(object, s.planeErr, ref, done)
+	condition := mirrorReady(object, s.controlPlaneErr, ref, done)
 	condition.Type = clusterv1.ClusterControlPlaneAvailableCondition
 	return condition
 }
 
-// mirrored is what a referenced object says about itself, or why nothing can be said.
-func mirrored(object *contract.Object, err error, ref clusterv1.ContractVersionedObjectReference, done bool) metav1.Condition {
+// mirrorReady is the Ready condition of a referenced object, or why it could not be read.
+func mirrorReady(object *contract.Object, err error, ref clusterv1.ContractVersionedObjectReference, done bool) metav1.Condition {
 	switch {
 	case apierrors.IsNotFound(err):
 		return metav1.Condition{Status: metav1.ConditionFalse, Reason: clusterv1.ObjectDoesNotExistReason, Message: fmt.Sprintf("%s %q does not exist", ref.Kind, ref.Name)}
@@ -90,9 +90,9 @@ func mirrored(object *contract.Object, err error, ref clusterv1.ContractVersione
 	}
 	ready := object.Ready()
 	if ready == nil {
-		return truth("", done, clusterv1.ReadyReason, clusterv1.NotReadyReason)
+		return boolCondition("", done, clusterv1.ReadyReason, clusterv1.NotReadyReason)
 	}
-	condition := truth("", ready.Status == metav1.ConditionTrue, clusterv1.ReadyReason, clusterv1.NotReadyReason)
+	condition := boolCondition("", ready.Status == metav1.ConditionTrue, clusterv1.ReadyReason, clusterv1.NotReadyReason)
 	if ready.Status == metav1.ConditionUnknown {
 		condition.Status, condition.Reason = metav1.ConditionUnknown, clusterv1.ReadyUnknownReason
 	}
@@ -103,8 +103,8 @@ func mirrored(object *contract.Object, err error, ref clusterv1.ContractVersione
 	return condition
 }
 
-// connecting reports whether no attempt to connect has ended since this process started:
-// what was known before still stands.
+// connecting reports whether no attempt to connect has ended since this process started: the
+// conditions stay as they are until then.
 func connecting(s *state) bool {
 	return !s.connection.Connected && (s.connection.Reason == "" || s.connection.Reason == workload.ReasonConnecting)
 }
@@ -113,23 +113,23 @@ func connectionProbe(s *state) metav1.Condition {
 	if last := conditions.Get(s.cluster, clusterv1.ClusterRemoteConnectionProbeCondition); last != nil && connecting(s) {
 		return *last
 	}
-	condition := truth(clusterv1.ClusterRemoteConnectionProbeCondition, s.connection.Connected && s.connection.Reason == "",
+	condition := boolCondition(clusterv1.ClusterRemoteConnectionProbeCondition, s.connection.Connected && s.connection.Reason == "",
 		clusterv1.ClusterRemoteConnectionProbeSucceededReason, clusterv1.ClusterRemoteConnectionProbeFailedReason)
 	if condition.Status == metav1.ConditionFalse {
-		condition.Message = connectionTrouble(s)
+		condition.Message = connectionMessage(s)
 	}
 	return condition
 }
 
-func connectionTrouble(s *state) string {
+func connectionMessage(s *state) string {
 	if s.connection.Message == "" {
 		return "Not connected to the workload cluster yet"
 	}
 	return fmt.Sprintf("%s: %s", s.connection.Reason, s.connection.Message)
 }
 
-// setClaimed sets ManagementClaimed once an attempt to claim the workload cluster has ended. A claim that a process
-// before this one held is not believed: the cluster may be a copy since.
+// setClaimed sets ManagementClaimed once an attempt to claim the workload cluster has ended. A claim that a
+// process before this one held does not count: the cluster may be a copy since.
 func setClaimed(s *state) {
 	condition := metav1.Condition{Type: policyv1.ManagementClaimedCondition, Status: metav1.ConditionFalse, Message: s.connection.Claim.Message}
 	switch s.connection.Claim.Status {
@@ -206,7 +206,7 @@ func (u sum) of(w workers) metav1.Condition {
 			message = each.name + ": " + condition.Message
 		}
 	}
-	condition := truth(u.target, is, u.yes, u.no)
+	condition := boolCondition(u.target, is, u.yes, u.no)
 	condition.Message = message
 	return condition
 }
@@ -240,7 +240,7 @@ func (w workers) reporters(source string) []reporter {
 }
 
 func deleting(s *state) metav1.Condition {
-	condition := truth(clusterv1.ClusterDeletingCondition, !s.cluster.DeletionTimestamp.IsZero(),
+	condition := boolCondition(clusterv1.ClusterDeletingCondition, !s.cluster.DeletionTimestamp.IsZero(),
 		clusterv1.ClusterDeletingWaitingForWorkersDeletionReason, clusterv1.ClusterNotDeletingReason)
 	if s.deletion.reason != "" {
 		condition.Reason, condition.Message = s.deletion.reason, s.deletion.message

@@ -25,12 +25,12 @@ var (
 	planeRef = clusterv1.ContractVersionedObjectReference{APIGroup: "g", Kind: "P", Name: "p"}
 )
 
-type verdict struct {
+type summary struct {
 	Status          metav1.ConditionStatus
 	Reason, Message string
 }
 
-func verdictOf(c metav1.Condition) verdict { return verdict{c.Status, c.Reason, c.Message} }
+func summaryOf(c metav1.Condition) summary { return summary{c.Status, c.Reason, c.Message} }
 
 // reporting is an object whose Ready condition has the given fields; none reports nothing.
 func reporting(ready map[string]any) *contract.Object {
@@ -42,28 +42,28 @@ func reporting(ready map[string]any) *contract.Object {
 	return &contract.Object{Unstructured: o, Contract: contract.V1Beta2}
 }
 
-func TestMirrored(t *testing.T) {
+func TestMirrorReady(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		object *contract.Object
 		err    error
 		done   bool
-		want   verdict
+		want   summary
 	}{
-		"mirrors a good condition":                    {reporting(map[string]any{"status": "True", "reason": "Fine", "message": "m"}), nil, false, verdict{"True", "Fine", "m"}},
-		"mirrors a bad condition":                     {reporting(map[string]any{"status": "False", "reason": "Quota"}), nil, true, verdict{"False", "Quota", ""}},
-		"mirrors an unknown condition":                {reporting(map[string]any{"status": "Unknown", "reason": "Silent"}), nil, true, verdict{"Unknown", "Silent", ""}},
-		"finds a reason where none is given":          {reporting(map[string]any{"status": "True"}), nil, false, verdict{"True", clusterv1.ReadyReason, ""}},
-		"finds a reason for unknown":                  {reporting(map[string]any{"status": "Unknown"}), nil, false, verdict{"Unknown", clusterv1.ReadyUnknownReason, ""}},
-		"takes being done for being ready":            {reporting(nil), nil, true, verdict{"True", clusterv1.ReadyReason, ""}},
-		"is not ready before it is done":              {reporting(nil), nil, false, verdict{"False", clusterv1.NotReadyReason, ""}},
-		"names an object that does not exist":         {nil, notFound, false, verdict{"False", clusterv1.ObjectDoesNotExistReason, `I "i" does not exist`}},
-		"does not guess when reading failed":          {nil, errors.New("boom"), true, verdict{"Unknown", clusterv1.InternalErrorReason, "boom"}},
-		"does not guess when nothing was read at all": {nil, nil, true, verdict{"Unknown", clusterv1.InternalErrorReason, `I "i" was not read`}},
+		"mirrors a good condition":                    {reporting(map[string]any{"status": "True", "reason": "Fine", "message": "m"}), nil, false, summary{"True", "Fine", "m"}},
+		"mirrors a bad condition":                     {reporting(map[string]any{"status": "False", "reason": "Quota"}), nil, true, summary{"False", "Quota", ""}},
+		"mirrors an unknown condition":                {reporting(map[string]any{"status": "Unknown", "reason": "Silent"}), nil, true, summary{"Unknown", "Silent", ""}},
+		"finds a reason where none is given":          {reporting(map[string]any{"status": "True"}), nil, false, summary{"True", clusterv1.ReadyReason, ""}},
+		"finds a reason for unknown":                  {reporting(map[string]any{"status": "Unknown"}), nil, false, summary{"Unknown", clusterv1.ReadyUnknownReason, ""}},
+		"takes being done for being ready":            {reporting(nil), nil, true, summary{"True", clusterv1.ReadyReason, ""}},
+		"is not ready before it is done":              {reporting(nil), nil, false, summary{"False", clusterv1.NotReadyReason, ""}},
+		"names an object that does not exist":         {nil, notFound, false, summary{"False", clusterv1.ObjectDoesNotExistReason, `I "i" does not exist`}},
+		"does not guess when reading failed":          {nil, errors.New("boom"), true, summary{"Unknown", clusterv1.InternalErrorReason, "boom"}},
+		"does not guess when nothing was read at all": {nil, nil, true, summary{"Unknown", clusterv1.InternalErrorReason, `I "i" was not read`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(test.want, verdictOf(mirrored(test.object, test.err, infraRef, test.done))); diff != "" {
+			if diff := cmp.Diff(test.want, summaryOf(mirrorReady(test.object, test.err, infraRef, test.done))); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -80,25 +80,25 @@ func TestConnectionConditions(t *testing.T) {
 	for name, test := range map[string]struct {
 		state        workload.State
 		known        bool
-		probe, plane verdict
+		probe, plane summary
 	}{
 		"is well when connected": {
-			workload.State{Connected: true}, true, verdict{"True", succeeded, ""}, verdict{"True", available, ""},
+			workload.State{Connected: true}, true, summary{"True", succeeded, ""}, summary{"True", available, ""},
 		},
-		"says that a probe failed while the connection stands": {
+		"reports a failed probe while connected": {
 			workload.State{Connected: true, Reason: workload.ReasonUnreachable, Message: "timeout"}, true,
-			verdict{"False", failed, "Unreachable: timeout"}, verdict{"True", available, ""},
+			summary{"False", failed, "Unreachable: timeout"}, summary{"True", available, ""},
 		},
-		"says why there is no connection": {
+		"reports why there is no connection": {
 			workload.State{Reason: workload.ReasonUnauthorized, Message: "401"}, true,
-			verdict{"False", failed, "Unauthorized: 401"}, verdict{"False", unavailable, "Unauthorized: 401"},
+			summary{"False", failed, "Unauthorized: 401"}, summary{"False", unavailable, "Unauthorized: 401"},
 		},
-		"keeps what was known until the first attempt has ended": {
-			workload.State{Reason: workload.ReasonConnecting, Message: "m"}, true, verdict{"True", "Before", ""}, verdict{"True", "Before", ""},
+		"keeps the conditions until the first attempt has ended": {
+			workload.State{Reason: workload.ReasonConnecting, Message: "m"}, true, summary{"True", "Before", ""}, summary{"True", "Before", ""},
 		},
-		"says that nothing is known when nothing was": {
+		"reports that there is no connection yet": {
 			workload.State{}, false,
-			verdict{"False", failed, "Not connected to the workload cluster yet"}, verdict{"False", unavailable, "Not connected to the workload cluster yet"},
+			summary{"False", failed, "Not connected to the workload cluster yet"}, summary{"False", unavailable, "Not connected to the workload cluster yet"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -109,10 +109,10 @@ func TestConnectionConditions(t *testing.T) {
 					last(clusterv1.ClusterRemoteConnectionProbeCondition), last(clusterv1.ClusterControlPlaneAvailableCondition),
 				}
 			}
-			if diff := cmp.Diff(test.probe, verdictOf(connectionProbe(s))); diff != "" {
+			if diff := cmp.Diff(test.probe, summaryOf(connectionProbe(s))); diff != "" {
 				t.Errorf("probe: %s", diff)
 			}
-			if diff := cmp.Diff(test.plane, verdictOf(controlPlaneAvailable(s))); diff != "" {
+			if diff := cmp.Diff(test.plane, summaryOf(controlPlaneAvailable(s))); diff != "" {
 				t.Errorf("control plane: %s", diff)
 			}
 		})
@@ -157,27 +157,27 @@ func TestSums(t *testing.T) {
 	for name, test := range map[string]struct {
 		target string
 		given  []*clusterv1.MachineDeployment
-		want   verdict
+		want   summary
 	}{
-		"is well without workers": {clusterv1.ClusterWorkerMachinesReadyCondition, nil, verdict{"True", clusterv1.ClusterWorkerMachinesReadyReason, ""}},
+		"is well without workers": {clusterv1.ClusterWorkerMachinesReadyCondition, nil, summary{"True", clusterv1.ClusterWorkerMachinesReadyReason, ""}},
 		"is not well when one is not": {clusterv1.ClusterWorkerMachinesReadyCondition, []*clusterv1.MachineDeployment{
 			deploymentWith("a", ready, "True", ""), deploymentWith("b", ready, "False", "no node"),
-		}, verdict{"False", clusterv1.ClusterWorkerMachinesNotReadyReason, "MachineDeployment b: no node"}},
+		}, summary{"False", clusterv1.ClusterWorkerMachinesNotReadyReason, "MachineDeployment b: no node"}},
 		"is well when all are": {clusterv1.ClusterWorkerMachinesReadyCondition, []*clusterv1.MachineDeployment{
 			deploymentWith("a", ready, "True", ""),
-		}, verdict{"True", clusterv1.ClusterWorkerMachinesReadyReason, ""}},
+		}, summary{"True", clusterv1.ClusterWorkerMachinesReadyReason, ""}},
 		"does not scale when none does": {clusterv1.ClusterScalingUpCondition, []*clusterv1.MachineDeployment{
 			deploymentWith("a", up, "False", ""),
-		}, verdict{"False", clusterv1.ClusterNotScalingUpReason, ""}},
+		}, summary{"False", clusterv1.ClusterNotScalingUpReason, ""}},
 		"scales when one does": {clusterv1.ClusterScalingUpCondition, []*clusterv1.MachineDeployment{
 			deploymentWith("a", up, "False", ""), deploymentWith("b", up, "True", "from 1 to 2"),
-		}, verdict{"True", clusterv1.ClusterScalingUpReason, "MachineDeployment b: from 1 to 2"}},
+		}, summary{"True", clusterv1.ClusterScalingUpReason, "MachineDeployment b: from 1 to 2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, each := range sums {
 				if each.target == test.target {
-					if diff := cmp.Diff(test.want, verdictOf(each.of(workers{deployments: test.given}))); diff != "" {
+					if diff := cmp.Diff(test.want, summaryOf(each.of(workers{deployments: test.given}))); diff != "" {
 						t.Error(diff)
 					}
 				}

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cluster reconciles Clusters: what infrastructure and control plane, if any, say
-// about themselves, whether the workload cluster can be reached, how many workers it has,
-// and the order in which everything goes when the Cluster is deleted. A Cluster without a
-// control plane object is the usual case here: an endpoint and a kubeconfig Secret are all
-// it needs. It makes no kubeconfigs and manages no control planes.
+// Package cluster reconciles Clusters: the reported state of infrastructure and control plane, if
+// there are any, the connection to the workload cluster, the number of workers, and the order in
+// which all of these are deleted. A Cluster without a control plane object is the usual case here:
+// an endpoint and a kubeconfig Secret are all it needs. It creates no kubeconfigs and manages no
+// control planes.
 package cluster
 
 import (
@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -35,8 +34,8 @@ import (
 	"drover.io/runtime/results"
 )
 
-// absentRetry is how often a referenced object that does not exist is looked for.
-const absentRetry = 30 * time.Second
+// objectRetry is how often a referenced object that does not exist is read again.
+const objectRetry = 30 * time.Second
 
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;clusters/status;clusters/finalizers,verbs=get;list;watch;update;patch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinedeployments,verbs=delete
@@ -51,29 +50,21 @@ type Reconciler struct {
 	Events    events.EventRecorder
 	Clock     clock.PassiveClock
 
-	watch  predicates.WatchFilter
-	teller *statuswriter.Writer
-	looks  coalesce.ResyncLimiter
+	phases       []phase
+	statusWriter *statuswriter.Writer
+	resyncs      coalesce.ResyncLimiter
 }
 
-// state is one Cluster and what a reconcile has observed about it.
-type state struct {
-	cluster      *clusterv1.Cluster
-	infra        *contract.InfraCluster
-	infraErr     error
-	controlPlane *contract.ControlPlane
-	planeErr     error
-	connection   workload.State
-	workers      workers
-	deletion     progress
+// A phase reconciles one aspect of a Cluster. It may change the Cluster in the state; of the API it writes only to
+// objects that belong to the Cluster.
+type phase interface {
+	run(ctx context.Context, s *state) (reconcile.Result, error)
 }
 
-// progress says where a deletion stands, in the words of the Deleting condition.
-type progress struct{ reason, message string }
-
-// Register adds the controller to the manager, with everything that can wake a Cluster.
+// Register adds the controller to the manager, with all events that trigger a reconcile.
 func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, options controller.Options) error {
-	r.watch, r.teller, r.looks.Clock = watch, statuswriter.New(r.Client, r.Clock), r.Clock
+	r.setPhases(watch)
+	r.statusWriter, r.resyncs.Clock = statuswriter.New(r.Client, r.Clock), r.Clock
 	children := builder.WithPredicates(watch.ChildPredicate())
 	c, err := builder.ControllerManagedBy(mgr).
 		For(&clusterv1.Cluster{}, builder.WithPredicates(watch.MatchingPredicate())).
@@ -92,109 +83,55 @@ func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, op
 	return nil
 }
 
-// Reconcile brings one Cluster forward.
+// setPhases lists the phases of a Cluster, in order.
+func (r *Reconciler) setPhases(watch predicates.WatchFilter) {
+	r.phases = []phase{
+		infrastructure{r.Client, r.Contract}, // the shared infrastructure exists, if it is referred to
+		controlPlane{r.Client, r.Contract},   // the control plane is initialized, also an externally managed one
+		deletion{r.Client, r.Live, watch},    // workers, then control plane, then infrastructure are deleted
+	}
+}
+
+// Reconcile runs the phases of one Cluster, with at most one write to it and one to its status.
 func (r *Reconciler) Reconcile(ctx context.Context, cluster *clusterv1.Cluster) (reconcile.Result, error) {
 	before := cluster.DeepCopy()
-	s := &state{cluster: cluster, connection: r.Workloads.State(client.ObjectKeyFromObject(cluster))}
+	s := &state{cluster: cluster}
 	if predicates.Paused(cluster, cluster) {
+		ctrl.LoggerFrom(ctx).V(1).Info("skipped the paused Cluster")
 		conditions.Set(cluster, predicates.PausedCondition(cluster, cluster, "Cluster"))
 		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(patch.Status(ctx, r.Client, before, cluster))
 	}
 	if cluster.DeletionTimestamp.IsZero() {
 		controllerutil.AddFinalizer(cluster, clusterv1.ClusterFinalizer)
 	}
-	if due := r.looks.Remaining(cluster.UID); due > 0 {
+	if due := r.resyncs.Remaining(cluster.UID); due > 0 {
 		return reconcile.Result{RequeueAfter: due}, nil
 	}
-	if err := r.countWorkers(ctx, s); err != nil {
-		return reconcile.Result{}, err // nothing is decided, least of all a deletion, without knowing who is left
+	if err := r.observe(ctx, s); err != nil {
+		return reconcile.Result{}, err // nothing is decided, least of all a deletion, while workers may be missing
 	}
-	r.looks.MarkReconciled(cluster.UID, len(s.workers.all))
+	r.resyncs.MarkReconciled(cluster.UID, len(s.workers.all))
 	var errs []error
 	var result reconcile.Result
-	for _, phase := range []func(context.Context, *state) (reconcile.Result, error){
-		r.infrastructure, // the shared infrastructure exists, where it is not somebody else's
-		r.controlPlane,   // the API server answers, whoever runs it
-		r.finalize,       // when deleted: workers, then control plane, then infrastructure
-	} {
-		next, err := phase(ctx, s)
+	for _, phase := range r.phases {
+		next, err := phase.run(ctx, s)
 		result, errs = results.Earliest(result, next), append(errs, err)
 	}
 	if err := patch.Main(ctx, r.Client, before, cluster); err != nil {
 		return reconcile.Result{}, kerrors.NewAggregate(append(errs, results.IgnoreNotFoundOrConflict(fmt.Errorf("patching Cluster: %w", err))))
 	}
+	logWritten(ctx, before, cluster)
 	if !cluster.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(cluster, clusterv1.ClusterFinalizer) {
 		return reconcile.Result{}, kerrors.NewAggregate(errs)
 	}
 	r.setStatus(s)
-	again, err := r.teller.Write(ctx, before, cluster, pressing(before, cluster))
+	version := cluster.ResourceVersion
+	again, err := r.statusWriter.Write(ctx, before, cluster, urgent(before, cluster))
+	if cluster.ResourceVersion != version {
+		logStatusWritten(ctx, before, cluster)
+	}
 	if err := kerrors.NewAggregate(append(errs, results.IgnoreNotFoundOrConflict(err))); err != nil {
 		return reconcile.Result{}, err
 	}
 	return results.Earliest(result, again), nil
-}
-
-// infrastructure follows the InfraCluster. Without one there is nothing to wait for.
-func (r *Reconciler) infrastructure(ctx context.Context, s *state) (reconcile.Result, error) {
-	spec, status := &s.cluster.Spec, &s.cluster.Status
-	if !spec.InfrastructureRef.IsDefined() {
-		status.Initialization.InfrastructureProvisioned = new(true)
-		return reconcile.Result{}, nil
-	}
-	s.infra, s.infraErr = r.Contract.InfraCluster(ctx, s.cluster.Namespace, spec.InfrastructureRef)
-	if s.infraErr != nil {
-		return absent(s.infraErr)
-	}
-	if err := r.adopt(ctx, s.cluster, s.infra.Unstructured); isRefused(err) {
-		s.infra, s.infraErr = nil, err
-		return absent(err)
-	} else if err != nil {
-		return reconcile.Result{}, err
-	}
-	if !s.infra.Provisioned() {
-		return reconcile.Result{}, nil
-	}
-	status.Initialization.InfrastructureProvisioned = new(true)
-	if spec.ControlPlaneEndpoint.Host == "" {
-		spec.ControlPlaneEndpoint = s.infra.Endpoint()
-	}
-	status.FailureDomains = s.infra.FailureDomains()
-	return reconcile.Result{}, nil
-}
-
-// controlPlane follows the ControlPlane. Without one the control plane is somebody else's
-// and counts as initialized once the workload cluster has been reached.
-func (r *Reconciler) controlPlane(ctx context.Context, s *state) (reconcile.Result, error) {
-	spec, status := &s.cluster.Spec, &s.cluster.Status
-	if !spec.ControlPlaneRef.IsDefined() {
-		if s.connection.Connected {
-			status.Initialization.ControlPlaneInitialized = new(true)
-		}
-		return reconcile.Result{}, nil
-	}
-	s.controlPlane, s.planeErr = r.Contract.ControlPlane(ctx, s.cluster.Namespace, spec.ControlPlaneRef)
-	if s.planeErr != nil {
-		return absent(s.planeErr)
-	}
-	if err := r.adopt(ctx, s.cluster, s.controlPlane.Unstructured); isRefused(err) {
-		s.controlPlane, s.planeErr = nil, err
-		return absent(err)
-	} else if err != nil {
-		return reconcile.Result{}, err
-	}
-	if spec.ControlPlaneEndpoint.Host == "" {
-		spec.ControlPlaneEndpoint = s.controlPlane.Endpoint()
-	}
-	if s.controlPlane.Initialized() {
-		status.Initialization.ControlPlaneInitialized = new(true)
-	}
-	return reconcile.Result{}, nil
-}
-
-// absent decides what a reconcile does about an object that could not be read.
-func absent(err error) (reconcile.Result, error) {
-	if apierrors.IsNotFound(err) || contract.IsMisconfigured(err) || isRefused(err) {
-		return reconcile.Result{RequeueAfter: absentRetry}, nil
-	}
-	return reconcile.Result{}, err
 }

@@ -27,7 +27,7 @@ func TestAdoptLeavesWhatBelongsToAnother(t *testing.T) {
 		owners  []metav1.OwnerReference
 		refused string
 	}{
-		"of nobody":                            {nil, ""},
+		"without owners":                       {nil, ""},
 		"of the Cluster":                       {[]metav1.OwnerReference{owner(core, "Cluster", "c", mine, nil)}, ""},
 		"of the Cluster as its controller":     {[]metav1.OwnerReference{owner(core, "Cluster", "c", mine, new(true))}, ""},
 		"of something that does not control":   {[]metav1.OwnerReference{owner("v1", "Secret", "s", other, nil)}, ""},
@@ -53,7 +53,7 @@ func TestAdoptLeavesWhatBelongsToAnother(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := stored.DeepCopy()
-			err := (&Reconciler{Client: api}).adopt(t.Context(), cluster, stored)
+			err := adopt(t.Context(), api, cluster, stored)
 			if isRefused(err) != (test.refused != "") || (test.refused == "" && err != nil) {
 				t.Fatalf("error %v", err)
 			}

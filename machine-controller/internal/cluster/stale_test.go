@@ -12,9 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/machine-controller/internal/testenv"
+	"drover.io/machine-controller/internal/workload"
 )
 
-// unchanged finds every object as it is asked about.
+// unchanged returns every object as it is given.
 type unchanged struct{ client.Reader }
 
 func (unchanged) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
@@ -37,11 +38,11 @@ func TestAClusterThatIsGoneDeletesNothing(t *testing.T) {
 	api := clientWith(t, namespace, testenv.Cluster(namespace), md)
 	before := testenv.Cluster(namespace)
 	before.UID, before.DeletionTimestamp, before.Finalizers = "before", new(metav1.Now()), []string{clusterv1.ClusterFinalizer}
-	s, r := &state{cluster: before}, &Reconciler{Client: api, Live: api}
-	if err := r.countWorkers(t.Context(), s); err != nil || len(s.workers.deployments) != 1 {
+	s, r := &state{cluster: before}, &Reconciler{Client: api, Workloads: workload.New(workload.Options{})}
+	if err := r.observe(t.Context(), s); err != nil || len(s.workers.deployments) != 1 {
 		t.Fatalf("%d deployments are counted, error %v", len(s.workers.deployments), err)
 	}
-	if _, err := r.finalize(t.Context(), s); err != nil {
+	if _, err := (deletion{client: api, live: api}).run(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
 	if err := api.Get(t.Context(), client.ObjectKeyFromObject(md), md); err != nil || md.DeletionTimestamp != nil {

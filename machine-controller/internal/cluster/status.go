@@ -23,8 +23,8 @@ func (r *Reconciler) setStatus(s *state) {
 	c := s.cluster
 	c.Status.ObservedGeneration = c.Generation
 	c.Status.Workers = s.workers.status()
-	if len(s.workers.plane) > 0 {
-		c.Status.ControlPlane = planeStatus(s.workers.plane)
+	if len(s.workers.controlPlane) > 0 {
+		c.Status.ControlPlane = controlPlaneStatus(s.workers.controlPlane)
 	}
 	conditions.Set(c, predicates.PausedCondition(c, c, "Cluster"))
 	if news := annotation.Judge(c, assignRule); news != "" {
@@ -50,26 +50,26 @@ var assignRule = annotation.Rule{
 	Allowed:    `"true" or "false"`, Otherwise: "Machines assign no providerID to Nodes without one",
 }
 
-// sumsUp are the conditions that move with every worker.
-var sumsUp = []string{
+// aggregated are the conditions that can change with every worker.
+var aggregated = []string{
 	clusterv1.ClusterWorkersAvailableCondition, clusterv1.ClusterWorkerMachinesReadyCondition, clusterv1.ClusterWorkerMachinesUpToDateCondition,
 	clusterv1.ClusterRollingOutCondition, clusterv1.ClusterScalingUpCondition, clusterv1.ClusterScalingDownCondition, clusterv1.ClusterRemediatingCondition,
 }
 
-// pressing reports whether the change of the status is more than a step of the workers' counters.
-func pressing(before, after *clusterv1.Cluster) bool {
+// urgent reports whether the change of the status is more than a change of the workers' counters.
+func urgent(before, after *clusterv1.Cluster) bool {
 	var others []string
 	for _, condition := range after.Status.Conditions {
-		if !slices.Contains(sumsUp, condition.Type) {
+		if !slices.Contains(aggregated, condition.Type) {
 			others = append(others, condition.Type)
 		}
 	}
 	return before.Status.ObservedGeneration != after.Status.ObservedGeneration || before.Status.Phase != after.Status.Phase ||
 		!equality.Semantic.DeepEqual(before.Status.Initialization, after.Status.Initialization) ||
-		tally(before).Complete() != tally(after).Complete() || statuswriter.ConditionsChanged(before, after, others...)
+		countsOf(before).Complete() != countsOf(after).Complete() || statuswriter.ConditionsChanged(before, after, others...)
 }
 
-func tally(c *clusterv1.Cluster) statuswriter.Counts {
+func countsOf(c *clusterv1.Cluster) statuswriter.Counts {
 	w := ptr.Deref(c.Status.Workers, clusterv1.WorkersStatus{})
 	return statuswriter.Counts{
 		Desired: ptr.Deref(w.DesiredReplicas, 0), Replicas: ptr.Deref(w.Replicas, 0), Ready: ptr.Deref(w.ReadyReplicas, 0),
@@ -77,7 +77,7 @@ func tally(c *clusterv1.Cluster) statuswriter.Counts {
 	}
 }
 
-func planeStatus(machines []*clusterv1.Machine) *clusterv1.ClusterControlPlaneStatus {
+func controlPlaneStatus(machines []*clusterv1.Machine) *clusterv1.ClusterControlPlaneStatus {
 	var desired, ready, available, upToDate int32
 	for _, m := range machines {
 		desired++
@@ -91,7 +91,7 @@ func planeStatus(machines []*clusterv1.Machine) *clusterv1.ClusterControlPlaneSt
 	}
 }
 
-// phaseOf names the stage of its life that a Cluster is in.
+// phaseOf returns the phase of a Cluster.
 func phaseOf(c *clusterv1.Cluster) clusterv1.ClusterPhase {
 	switch {
 	case !c.DeletionTimestamp.IsZero():

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/machine-controller/internal/testenv"
+	"drover.io/machine-controller/internal/workload"
 )
 
 // TestADeletedClusterDeletesNoWorkerOfAnother has workers of each kind, some labelled for another manager.
@@ -44,15 +45,15 @@ func TestADeletedClusterDeletesNoWorkerOfAnother(t *testing.T) {
 	}
 	s := &state{cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: server.Namespace(t), Name: "c", DeletionTimestamp: new(metav1.Now())}}}
 	api := clientWith(t, s.cluster.Namespace, objects...)
-	r := &Reconciler{Client: api, Live: unchanged{}, watch: "ours"}
-	if err := r.countWorkers(t.Context(), s); err != nil {
+	r, d := &Reconciler{Client: api, Workloads: workload.New(workload.Options{})}, deletion{api, unchanged{}, "ours"}
+	if err := r.observe(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
-	result, err := r.finalize(t.Context(), s)
+	result, err := d.run(t.Context(), s)
 	if err != nil || result.RequeueAfter == 0 || !strings.Contains(s.deletion.message, `MachineDeployment "theirs" has the label`) {
 		t.Errorf("it waits with %v (%v): %q", result, err, s.deletion.message)
 	}
-	if _, err := r.controlPlaneGone(t.Context(), s); err != nil {
+	if _, err := d.controlPlane(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
 	for _, object := range objects {

@@ -13,50 +13,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"drover.io/machine-controller/internal/index"
 	"drover.io/runtime/predicates"
 )
 
-// workers are the objects of a Cluster that make worker machines, each counted at the
-// highest level that speaks for it.
+// workers are the objects of a Cluster that create worker machines, each counted at the highest
+// level of ownership.
 type workers struct {
 	deployments []*clusterv1.MachineDeployment
 	// sets and machines are those that stand alone.
 	sets     []*clusterv1.MachineSet
 	machines []*clusterv1.Machine
-	// plane are the machines of the control plane.
-	plane []*clusterv1.Machine
+	// controlPlane are the machines of the control plane.
+	controlPlane []*clusterv1.Machine
 	// all are the machines of every kind, to wait for when the Cluster is deleted.
 	all []*clusterv1.Machine
-}
-
-// countWorkers finds out how many machines there are, and how they are.
-func (r *Reconciler) countWorkers(ctx context.Context, s *state) error {
-	var err error
-	key := client.ObjectKeyFromObject(s.cluster)
-	if s.workers.deployments, err = index.MachineDeploymentsOfCluster(ctx, r.Client, key); err != nil {
-		return err
-	}
-	sets, err := index.MachineSetsOfCluster(ctx, r.Client, key)
-	if err != nil {
-		return err
-	}
-	for _, set := range sets {
-		if metav1.GetControllerOfNoCopy(set) == nil {
-			s.workers.sets = append(s.workers.sets, set)
-		}
-	}
-	if s.workers.all, err = index.MachinesOfCluster(ctx, r.Client, key); err != nil {
-		return err
-	}
-	for _, m := range s.workers.all {
-		if _, plane := m.Labels[clusterv1.MachineControlPlaneLabel]; plane {
-			s.workers.plane = append(s.workers.plane, m)
-		} else if metav1.GetControllerOfNoCopy(m) == nil {
-			s.workers.machines = append(s.workers.machines, m)
-		}
-	}
-	return nil
 }
 
 // foreign names the first worker that is another manager's; nil if there is none.
@@ -123,12 +93,12 @@ func clusterOf(_ context.Context, object client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: object.GetNamespace(), Name: name}}}
 }
 
-// clusterOfStandalone leaves out what a MachineDeployment or MachineSet speaks for, except
-// while it is being deleted: a Cluster that is deleted waits for the last of them. Machines
-// of a control plane are counted one by one, whoever controls them.
+// clusterOfStandalone leaves out what a MachineDeployment or MachineSet counts, except while it
+// is being deleted: a Cluster that is deleted waits for the last of them. Machines of a control
+// plane are counted one by one, whatever controls them.
 func clusterOfStandalone(ctx context.Context, object client.Object) []reconcile.Request {
-	_, plane := object.GetLabels()[clusterv1.MachineControlPlaneLabel]
-	if metav1.GetControllerOfNoCopy(object) != nil && object.GetDeletionTimestamp() == nil && !plane {
+	_, controlPlane := object.GetLabels()[clusterv1.MachineControlPlaneLabel]
+	if metav1.GetControllerOfNoCopy(object) != nil && object.GetDeletionTimestamp() == nil && !controlPlane {
 		return nil
 	}
 	return clusterOf(ctx, object)

@@ -67,8 +67,8 @@ func TestWorkersAreCountedOnceAtTheHighestLevel(t *testing.T) {
 		machine("of-a-set", "owned", nil, clusterv1.MachineReadyCondition),
 		machine("plane", "kcp", plane, clusterv1.MachineReadyCondition, clusterv1.MachineAvailableCondition),
 		machine("plane-alone", "", plane),
-	)}
-	if err := r.countWorkers(t.Context(), s); err != nil {
+	), Workloads: workload.New(workload.Options{})}
+	if err := r.observe(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
 	want := &clusterv1.WorkersStatus{
@@ -80,25 +80,25 @@ func TestWorkersAreCountedOnceAtTheHighestLevel(t *testing.T) {
 	wantPlane := &clusterv1.ClusterControlPlaneStatus{
 		DesiredReplicas: new(int32(2)), Replicas: new(int32(2)), ReadyReplicas: new(int32(1)), AvailableReplicas: new(int32(1)), UpToDateReplicas: new(int32(0)),
 	}
-	if diff := cmp.Diff(wantPlane, planeStatus(s.workers.plane)); diff != "" {
+	if diff := cmp.Diff(wantPlane, controlPlaneStatus(s.workers.controlPlane)); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func TestStandaloneWakesItsCluster(t *testing.T) {
+func TestStandaloneTriggersItsCluster(t *testing.T) {
 	t.Parallel()
-	gone := machine("m", "s", nil)
-	gone.DeletionTimestamp = new(metav1.Now())
+	deleted := machine("m", "s", nil)
+	deleted.DeletionTimestamp = new(metav1.Now())
 	plane := machine("m", "s", map[string]string{clusterv1.MachineControlPlaneLabel: ""})
-	wake := []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: "ns", Name: "c"}}}
+	request := []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: "ns", Name: "c"}}}
 	for name, test := range map[string]struct {
 		object client.Object
 		want   []reconcile.Request
 	}{
-		"when nothing else speaks for it": {machine("m", "", nil), wake},
+		"when nothing controls it":        {machine("m", "", nil), request},
 		"not when its controller does":    {machine("m", "s", nil), nil},
-		"when it is being deleted":        {gone, wake},
-		"when it is of the control plane": {plane, wake},
+		"when it is being deleted":        {deleted, request},
+		"when it is of the control plane": {plane, request},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -131,18 +131,18 @@ func TestDeletionStages(t *testing.T) {
 		infraStage   = clusterv1.ClusterDeletingWaitingForInfrastructureDeletionReason
 	)
 	for name, test := range map[string]struct {
-		workers  workers
-		refs     bool
-		infra    *contract.InfraCluster
-		infraErr error
-		plane    *contract.ControlPlane
-		planeErr error
-		stage    string
-		deletes  []string
-		goes     bool
+		workers         workers
+		refs            bool
+		infra           *contract.InfraCluster
+		infraErr        error
+		plane           *contract.ControlPlane
+		controlPlaneErr error
+		stage           string
+		deletes         []string
+		done            bool
 	}{
 		"deletes all workers first": {
-			workers: workers{deployments: []*clusterv1.MachineDeployment{md}, sets: []*clusterv1.MachineSet{set}, machines: []*clusterv1.Machine{alone}, all: []*clusterv1.Machine{alone, plane}, plane: []*clusterv1.Machine{plane}},
+			workers: workers{deployments: []*clusterv1.MachineDeployment{md}, sets: []*clusterv1.MachineSet{set}, machines: []*clusterv1.Machine{alone}, all: []*clusterv1.Machine{alone, plane}, controlPlane: []*clusterv1.Machine{plane}},
 			refs:    true, infra: infra, plane: kcp, stage: workersStage, deletes: []string{"md", "set", "alone"},
 		},
 		"does not delete twice": {
@@ -152,35 +152,35 @@ func TestDeletionStages(t *testing.T) {
 			workers: workers{all: []*clusterv1.Machine{machine("m", "set", nil)}}, stage: workersStage,
 		},
 		"deletes the control plane next": {
-			workers: workers{all: []*clusterv1.Machine{plane}, plane: []*clusterv1.Machine{plane}},
+			workers: workers{all: []*clusterv1.Machine{plane}, controlPlane: []*clusterv1.Machine{plane}},
 			refs:    true, infra: infra, plane: kcp, stage: planeStage, deletes: []string{"kcp"},
 		},
 		"does not touch machines of a control plane that cannot be read": {
-			workers: workers{all: []*clusterv1.Machine{plane}, plane: []*clusterv1.Machine{plane}},
-			refs:    true, infra: infra, planeErr: errors.New("boom"), stage: planeStage,
+			workers: workers{all: []*clusterv1.Machine{plane}, controlPlane: []*clusterv1.Machine{plane}},
+			refs:    true, infra: infra, controlPlaneErr: errors.New("boom"), stage: planeStage,
 		},
 		"deletes control plane machines that the control plane left": {
-			workers: workers{all: []*clusterv1.Machine{plane}, plane: []*clusterv1.Machine{plane}},
-			refs:    true, infra: infra, planeErr: notFound, stage: planeStage, deletes: []string{"plane"},
+			workers: workers{all: []*clusterv1.Machine{plane}, controlPlane: []*clusterv1.Machine{plane}},
+			refs:    true, infra: infra, controlPlaneErr: notFound, stage: planeStage, deletes: []string{"plane"},
 		},
 		"deletes control plane machines that stand alone": {
-			workers: workers{all: []*clusterv1.Machine{plane}, plane: []*clusterv1.Machine{plane}}, stage: planeStage, deletes: []string{"plane"},
+			workers: workers{all: []*clusterv1.Machine{plane}, controlPlane: []*clusterv1.Machine{plane}}, stage: planeStage, deletes: []string{"plane"},
 		},
 		"deletes the infrastructure last": {
-			refs: true, infra: infra, planeErr: notFound, stage: infraStage, deletes: []string{"infra"},
+			refs: true, infra: infra, controlPlaneErr: notFound, stage: infraStage, deletes: []string{"infra"},
 		},
 		"waits for infrastructure that cannot be read": {
-			refs: true, infraErr: errors.New("boom"), planeErr: notFound, stage: infraStage,
+			refs: true, infraErr: errors.New("boom"), controlPlaneErr: notFound, stage: infraStage,
 		},
-		"leaves infrastructure of another and goes": {
-			refs: true, infraErr: &foreignError{"I", "i", "Cluster"}, planeErr: notFound, goes: true,
+		"keeps infrastructure of another and is done": {
+			refs: true, infraErr: &foreignError{"I", "i", "Cluster"}, controlPlaneErr: notFound, done: true,
 		},
 		"leaves a control plane of another, and deletes its own machines": {
-			workers: workers{all: []*clusterv1.Machine{plane}, plane: []*clusterv1.Machine{plane}},
-			refs:    true, infra: infra, planeErr: &foreignError{"P", "p", "Cluster"}, stage: planeStage, deletes: []string{"plane"},
+			workers: workers{all: []*clusterv1.Machine{plane}, controlPlane: []*clusterv1.Machine{plane}},
+			refs:    true, infra: infra, controlPlaneErr: &foreignError{"P", "p", "Cluster"}, stage: planeStage, deletes: []string{"plane"},
 		},
-		"goes when all is gone":      {refs: true, infraErr: notFound, planeErr: notFound, goes: true},
-		"goes when nothing was ever": {goes: true},
+		"is done when all is deleted":    {refs: true, infraErr: notFound, controlPlaneErr: notFound, done: true},
+		"is done when there was nothing": {done: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -193,18 +193,18 @@ func TestDeletionStages(t *testing.T) {
 			})
 			s := &state{
 				cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", Finalizers: []string{clusterv1.ClusterFinalizer}, DeletionTimestamp: new(metav1.Now())}},
-				workers: test.workers, infra: test.infra, infraErr: test.infraErr, controlPlane: test.plane, planeErr: test.planeErr,
+				workers: test.workers, infra: test.infra, infraErr: test.infraErr, controlPlane: test.plane, controlPlaneErr: test.controlPlaneErr,
 			}
 			if test.refs {
 				s.cluster.Spec.InfrastructureRef, s.cluster.Spec.ControlPlaneRef = infraRef, planeRef
 			}
-			if _, err := (&Reconciler{Client: c, Live: unchanged{}}).finalize(t.Context(), s); err != nil {
+			if _, err := (deletion{client: c, live: unchanged{}}).run(t.Context(), s); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(test.deletes, deleted, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("deleted: %s", diff)
 			}
-			if gone := len(s.cluster.Finalizers) == 0; gone != test.goes || (!gone && s.deletion.reason != test.stage) {
+			if gone := len(s.cluster.Finalizers) == 0; gone != test.done || (!gone && s.deletion.reason != test.stage) {
 				t.Errorf("stage %q, finalizers %v", s.deletion.reason, s.cluster.Finalizers)
 			}
 		})

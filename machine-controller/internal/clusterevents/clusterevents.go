@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package clusterevents decides which changes of a Cluster wake the reconcilers of its Machines, MachineSets and
+// Package clusterevents decides which changes of a Cluster trigger reconciles of its Machines, MachineSets and
 // MachineDeployments.
 package clusterevents
 
@@ -15,8 +15,8 @@ import (
 )
 
 // StateChanged passes the changes of a Cluster that its Machines, MachineSets and MachineDeployments act on: being
-// paused or resumed, deleted, becoming usable, or letting Machines assign providerIDs. It does not pass that a Cluster
-// is gone, which its owner references show.
+// paused or resumed, deleted, becoming usable, or allowing Machines to assign providerIDs. It does not pass the end
+// of a Cluster: its dependents are deleted then.
 func StateChanged() predicate.Predicate {
 	return predicate.Funcs{
 		DeleteFunc: func(event.DeleteEvent) bool { return false },

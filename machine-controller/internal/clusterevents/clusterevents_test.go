@@ -19,15 +19,15 @@ func TestStateChanged(t *testing.T) {
 		change func(*clusterv1.Cluster)
 		want   bool
 	}{
-		"passes being paused":                 {func(c *clusterv1.Cluster) { c.Spec.Paused = new(true) }, true},
-		"passes being deleted":                {func(c *clusterv1.Cluster) { c.DeletionTimestamp = new(metav1.Now()) }, true},
-		"passes being provisioned":            {func(c *clusterv1.Cluster) { c.Status.Initialization.InfrastructureProvisioned = new(true) }, true},
-		"passes being initialized":            {func(c *clusterv1.Cluster) { c.Status.Initialization.ControlPlaneInitialized = new(true) }, true},
-		"passes letting Machines assign":      {func(c *clusterv1.Cluster) { c.Annotations = map[string]string{annotation.AssignProviderIDs: "true"} }, true},
-		"stops an annotation that says no":    {func(c *clusterv1.Cluster) { c.Annotations = map[string]string{annotation.AssignProviderIDs: "no"} }, false},
-		"stops false where there was nothing": {func(c *clusterv1.Cluster) { c.Spec.Paused = new(false) }, false},
-		"stops conditions and other status":   {func(c *clusterv1.Cluster) { c.Status.Phase, c.ResourceVersion = "x", "9" }, false},
-		"stops what says nothing new at all":  {func(*clusterv1.Cluster) {}, false},
+		"passes being paused":                         {func(c *clusterv1.Cluster) { c.Spec.Paused = new(true) }, true},
+		"passes being deleted":                        {func(c *clusterv1.Cluster) { c.DeletionTimestamp = new(metav1.Now()) }, true},
+		"passes being provisioned":                    {func(c *clusterv1.Cluster) { c.Status.Initialization.InfrastructureProvisioned = new(true) }, true},
+		"passes being initialized":                    {func(c *clusterv1.Cluster) { c.Status.Initialization.ControlPlaneInitialized = new(true) }, true},
+		"passes that Machines may assign providerIDs": {func(c *clusterv1.Cluster) { c.Annotations = map[string]string{annotation.AssignProviderIDs: "true"} }, true},
+		"stops an annotation with the value no":       {func(c *clusterv1.Cluster) { c.Annotations = map[string]string{annotation.AssignProviderIDs: "no"} }, false},
+		"stops false where there was nothing":         {func(c *clusterv1.Cluster) { c.Spec.Paused = new(false) }, false},
+		"stops conditions and other status":           {func(c *clusterv1.Cluster) { c.Status.Phase, c.ResourceVersion = "x", "9" }, false},
+		"stops what has not changed":                  {func(*clusterv1.Cluster) {}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -37,7 +37,7 @@ func owned(kind, name string) *clusterv1.Machine {
 	return m
 }
 
-func TestControllerIsWoken(t *testing.T) {
+func TestControllerIsReconciled(t *testing.T) {
 	t.Parallel()
 	h := Controller("MachineSet")
 	for name, test := range map[string]struct {
@@ -73,9 +73,9 @@ func TestControllerIsWoken(t *testing.T) {
 	}
 }
 
-// The queue merges what is due at the same time, so a series is one wake if every event of
-// it asks for the same request, each after the whole window and none at once.
-func TestASeriesIsOneWake(t *testing.T) {
+// The queue merges what is due at the same time, so a series is one request if every event of
+// it adds the same request, each after the whole window and none at once.
+func TestASeriesOfEventsIsOneRequest(t *testing.T) {
 	t.Parallel()
 	q := &recording{}
 	h := Map(func(context.Context, client.Object) []reconcile.Request {

@@ -3,8 +3,8 @@
 
 // Package contract reads and writes the objects of infrastructure, bootstrap and control
 // plane providers by the Cluster API contract their CRD is labelled with, on unstructured
-// objects: no provider's Go types are known here. It owns where a field of the contract
-// lives in each contract version, which API version of a kind to use, and the watches on
+// objects: it imports no Go types of providers. It owns where a field of the contract is in each
+// contract version, which API version of a kind to use, and the watches on
 // provider kinds that appear while the manager runs. It decides nothing about Machines;
 // the machine, machineset and cluster controllers call it.
 package contract
@@ -30,7 +30,7 @@ const (
 // label is the key of the CRD label that lists the API versions keeping contract v.
 func (v Version) label() string { return "cluster.x-k8s.io/" + string(v) }
 
-// MissingCRDError says that no CRD serves a referenced kind, or none that this manager may see.
+// MissingCRDError means that no CRD serves a referenced kind, or none that this manager may see.
 type MissingCRDError struct {
 	GroupKind schema.GroupKind
 	CRDName   string
@@ -41,7 +41,7 @@ func (e *MissingCRDError) Error() string {
 	return fmt.Sprintf("no CustomResourceDefinition %q for kind %s: install the provider that serves it or correct the reference", e.CRDName, e.GroupKind)
 }
 
-// MissingLabelError says that a CRD carries no label of a contract version understood here.
+// MissingLabelError means that a CRD carries no label of a contract version understood here.
 type MissingLabelError struct {
 	CRDName string
 }
@@ -51,7 +51,7 @@ func (e *MissingLabelError) Error() string {
 	return fmt.Sprintf("CustomResourceDefinition %q has no label %s=<version>: it does not say which contract it keeps", e.CRDName, V1Beta2.label())
 }
 
-// ForbiddenError says that this manager's ServiceAccount may not read a provider kind.
+// ForbiddenError means that this manager's ServiceAccount may not read a provider kind.
 type ForbiddenError struct {
 	GroupKind schema.GroupKind
 	Err       error

@@ -15,11 +15,11 @@ import (
 	"drover.io/runtime/predicates"
 )
 
-// syncTimeout bounds how long a worker waits for the first list of a kind not seen before.
+// syncTimeout bounds how long a worker waits for the first list of a new kind.
 const syncTimeout = 10 * time.Second
 
 // Reader gets provider objects by reference, from a cache that it fills with a watch the
-// first time a kind is asked for.
+// first time a kind is read.
 type Reader struct {
 	Resolver *Resolver
 	// Cached answers gets of unstructured objects from the manager's cache.
@@ -30,7 +30,7 @@ type Reader struct {
 }
 
 // Get returns the referenced object and the contract to read it by. Errors are the API
-// server's (NotFound when the object does not exist) or one that [IsMisconfigured] knows.
+// server's (NotFound when the object does not exist) or one for which [IsMisconfigured] is true.
 func (r *Reader) Get(ctx context.Context, namespace string, ref clusterv1.ContractVersionedObjectReference) (Object, error) {
 	if err := CheckInstance(ref.GroupKind()); err != nil {
 		return Object{}, err

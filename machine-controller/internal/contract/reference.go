@@ -22,10 +22,10 @@ const (
 	coreProvider = "cluster-api"
 )
 
-// InvalidReferenceError says that a reference names a kind that cannot be meant in its place.
+// InvalidReferenceError means that a reference names a kind that is not allowed in its place.
 type InvalidReferenceError struct {
 	GroupKind schema.GroupKind
-	// Want is what the place needs.
+	// Want is what is allowed.
 	Want string
 }
 

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// specOfContract are the spec fields of provider objects that a contract speaks of.
+// specOfContract are the spec fields of provider objects that are part of a contract.
 var specOfContract = []string{"providerID", "failureDomain", "controlPlaneEndpoint", "version", "replicas"}
 
 // Slim is the transform for the manager's cache. It drops from every object what no

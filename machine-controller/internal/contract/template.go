@@ -12,7 +12,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/runtime/predicates"
@@ -72,8 +74,8 @@ func (t *Templates) read(ctx context.Context, namespace string, ref clusterv1.Co
 	return object, nil
 }
 
-// Claim makes the Cluster an owner of the template, so that the template moves and goes with
-// it. A template that has the owner already costs nothing; one that is labelled for another
+// Claim makes the Cluster an owner of the template, so that the template is moved and
+// deleted with it. A template that has the owner already costs nothing; one that is labelled for another
 // manager is only read.
 func (t *Templates) Claim(ctx context.Context, c client.Client, template *Template, cluster *clusterv1.Cluster) error {
 	if t.Watch.Foreign(template) {
@@ -91,14 +93,15 @@ func (t *Templates) Claim(ctx context.Context, c client.Client, template *Templa
 	if err := c.Patch(ctx, template.Unstructured, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("making Cluster %q an owner of %s %q: %w", cluster.Name, template.GetKind(), template.GetName(), err)
 	}
+	ctrl.LoggerFrom(ctx).Info("made the Cluster an owner of the template", template.GetKind(), klog.KObj(template))
 	return nil
 }
 
-// Metadata says what an object made from a template is called and whose it is.
+// Metadata is name, labels and owner of an object made from a template.
 type Metadata struct {
 	Name        string
 	ClusterName string
-	// Labels and Annotations are added to those the template itself asks for.
+	// Labels and Annotations are added to those of the template.
 	Labels, Annotations map[string]string
 	// Owner becomes the controller of the object.
 	Owner metav1.OwnerReference

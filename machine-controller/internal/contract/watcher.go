@@ -30,11 +30,11 @@ type Starter interface {
 	Watch(source.Source) error
 }
 
-// Watcher starts a watch on a provider kind the first time it is needed and lets every
-// change of such an object reconcile its owner.
+// Watcher starts a watch on a provider kind the first time it is needed. Every change of such an
+// object triggers a reconcile of its owner.
 type Watcher struct {
-	// Live asks the API server itself whether the kind can be listed, before a watch on it
-	// is started: an informer without permission would block its readers instead.
+	// Live reads from the API server itself whether the kind can be listed, before a watch on it is
+	// started: an informer without permission would block its readers instead.
 	Live client.Reader
 	// Cache is where the watched objects end up.
 	Cache cache.Cache

@@ -78,7 +78,7 @@ func TestEnsureWatchesOnce(t *testing.T) {
 	}
 }
 
-func TestEnsureRemembersRefusals(t *testing.T) {
+func TestEnsureDoesNotRetryARefusedKind(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
 	resource := schema.GroupResource{Group: "g", Resource: "things"}
@@ -121,7 +121,7 @@ func TestEnsureRemembersRefusals(t *testing.T) {
 	}
 }
 
-func TestEnsureTriesAgainWhatDidNotStart(t *testing.T) {
+func TestEnsureRetriesAWatchThatDidNotStart(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
 	controller := &starter{err: boom}

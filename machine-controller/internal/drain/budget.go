@@ -21,8 +21,8 @@ import (
 )
 
 // budgets reads the PodDisruptionBudgets of a Namespace once per pass, when the first Pod of it is about to be
-// evicted, and foretells the API server's answer. So a blocked Pod costs no eviction request, and the
-// message knows which budget blocks it and whether that will ever change.
+// evicted, and predicts the API server's answer. So a blocked Pod costs no eviction request, and the
+// message names the budget that blocks it and whether that can change.
 type budgets struct {
 	client      client.Reader
 	pageSize    int64
@@ -78,8 +78,8 @@ func (b *budgets) list(ctx context.Context, namespace string) ([]*budget, error)
 	return all, err
 }
 
-// judge foretells whether the API server would evict the Pod, by its own rules. The zero Cause means yes.
-func judge(pod *corev1.Pod, matching []*budget) Cause {
+// predict applies the rules by which the API server decides on an eviction. The zero Cause means that it evicts.
+func predict(pod *corev1.Pod, matching []*budget) Cause {
 	if len(matching) == 0 || finished(pod) || pod.Status.Phase == corev1.PodPending {
 		return Cause{}
 	}
@@ -111,7 +111,7 @@ func (b *budget) block() Cause {
 	return cause
 }
 
-// never says why the budget can never allow a disruption, however healthy its Pods are.
+// never is why the budget can never allow a disruption, even if all its Pods are healthy.
 func (b *budget) never() string {
 	if m := b.Spec.MaxUnavailable; m != nil && (m.String() == "0" || m.String() == "0%") {
 		return "maxUnavailable is " + m.String()
@@ -122,13 +122,13 @@ func (b *budget) never() string {
 	return ""
 }
 
-// syncFailed: the disruption controller cannot tell which Pods count, for example because they have no controller.
+// syncFailed reports whether the disruption controller cannot count the Pods, for example without a controller.
 func (b *budget) syncFailed() bool {
 	c := meta.FindStatusCondition(b.Status.Conditions, policyv1.DisruptionAllowedCondition)
 	return c != nil && c.Status == metav1.ConditionFalse && c.Reason == policyv1.SyncFailedReason
 }
 
-// allowsUnready: a Pod that is not ready may go without being counted.
+// allowsUnready reports whether a Pod that is not ready may be evicted without being counted.
 func (b *budget) allowsUnready() bool {
 	if p := b.Spec.UnhealthyPodEvictionPolicy; p != nil && *p == policyv1.AlwaysAllow {
 		return true
@@ -136,8 +136,8 @@ func (b *budget) allowsUnready() bool {
 	return b.Status.DesiredHealthy > 0 && b.Status.CurrentHealthy >= b.Status.DesiredHealthy
 }
 
-// spend counts an eviction that the API server granted, as it does itself.
-func spend(pod *corev1.Pod, matching []*budget) {
+// countEviction counts an eviction in the budget, as the API server does.
+func countEviction(pod *corev1.Pod, matching []*budget) {
 	free := finished(pod) || pod.Status.Phase == corev1.PodPending
 	if len(matching) != 1 || free || !ready(pod) && matching[0].allowsUnready() {
 		return
@@ -145,8 +145,8 @@ func spend(pod *corev1.Pod, matching []*budget) {
 	matching[0].Status.DisruptionsAllowed--
 }
 
-// exhaust remembers that the API server refused although the budget as it was read had room.
-func exhaust(matching []*budget) Cause {
+// markExhausted records that the API server refused although the budget as it was read allowed a disruption.
+func markExhausted(matching []*budget) Cause {
 	for _, b := range matching {
 		b.Status.DisruptionsAllowed = 0
 	}

@@ -27,7 +27,7 @@ func aBudget(name string, change func(*policyv1.PodDisruptionBudget)) *budget {
 	return &budget{PodDisruptionBudget: pdb}
 }
 
-func TestJudgeForetellsTheAPIServer(t *testing.T) {
+func TestPredict(t *testing.T) {
 	t.Parallel()
 	type pdb = policyv1.PodDisruptionBudget
 	web := []types.NamespacedName{key("web")}
@@ -68,7 +68,7 @@ func TestJudgeForetellsTheAPIServer(t *testing.T) {
 			pod: aPod("p"), change: func(b *pdb) { b.Spec.MaxUnavailable, b.Status.CurrentHealthy = &half, 1 },
 			want: Cause{Kind: BudgetExhausted, Budgets: web},
 		},
-		"tells a budget that cannot be computed": {
+		"names a budget that cannot be computed": {
 			pod: aPod("p"), change: syncFailed, want: Cause{Kind: BudgetUncomputed, Budgets: web},
 		},
 		"allows a pending Pod":  {pod: aPod("p", phase(corev1.PodPending))},
@@ -80,7 +80,7 @@ func TestJudgeForetellsTheAPIServer(t *testing.T) {
 			pod: aPod("p", unready), change: func(b *pdb) { b.Status.CurrentHealthy = 1 },
 			want: Cause{Kind: BudgetExhausted, Budgets: web},
 		},
-		"allows an unready Pod always where the budget says so": {
+		"allows an unready Pod always with the policy AlwaysAllow": {
 			pod: aPod("p", unready), change: func(b *pdb) {
 				b.Spec.UnhealthyPodEvictionPolicy, b.Status.CurrentHealthy = new(policyv1.AlwaysAllow), 0
 			},
@@ -89,26 +89,26 @@ func TestJudgeForetellsTheAPIServer(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(test.want, judge(test.pod, []*budget{aBudget("web", test.change)})); diff != "" {
+			if diff := cmp.Diff(test.want, predict(test.pod, []*budget{aBudget("web", test.change)})); diff != "" {
 				t.Errorf("cause (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestJudgeNamesAllBudgetsThatSelectOnePod(t *testing.T) {
+func TestPredictNamesAllBudgetsThatSelectOnePod(t *testing.T) {
 	t.Parallel()
 	both := []*budget{aBudget("web", nil), aBudget("all", nil)}
 	want := Cause{Kind: BudgetOverlap, Budgets: []types.NamespacedName{key("all"), key("web")}}
-	if diff := cmp.Diff(want, judge(aPod("p"), both)); diff != "" {
+	if diff := cmp.Diff(want, predict(aPod("p"), both)); diff != "" {
 		t.Errorf("cause (-want +got):\n%s", diff)
 	}
-	if cause := judge(aPod("p"), nil); cause.Kind != 0 {
+	if cause := predict(aPod("p"), nil); cause.Kind != 0 {
 		t.Errorf("a Pod that no budget selects is held for %v", cause)
 	}
 }
 
-func TestSpendCountsWhatTheAPIServerCounts(t *testing.T) {
+func TestCountEvictionCountsLikeTheAPIServer(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		pod  *corev1.Pod
@@ -123,7 +123,7 @@ func TestSpendCountsWhatTheAPIServerCounts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := aBudget("web", func(b *policyv1.PodDisruptionBudget) { b.Status.DisruptionsAllowed = 2 })
-			spend(test.pod, []*budget{b})
+			countEviction(test.pod, []*budget{b})
 			if b.Status.DisruptionsAllowed != test.want {
 				t.Errorf("%d disruptions left, want %d", b.Status.DisruptionsAllowed, test.want)
 			}

@@ -23,7 +23,7 @@ type Action string
 const (
 	// Skip leaves the Pod alone and does not wait for it.
 	Skip Action = "Skip"
-	// Evict asks the eviction API, which asks the PodDisruptionBudgets.
+	// Evict uses the eviction API, which observes the PodDisruptionBudgets.
 	Evict Action = "Evict"
 	// Delete deletes the Pod past its PodDisruptionBudget, because the force deadline leaves no more time.
 	Delete Action = "Delete"
@@ -33,7 +33,7 @@ const (
 	AwaitCompletion Action = "AwaitCompletion"
 )
 
-// Reason says which rule decided.
+// Reason is the rule that decided.
 type Reason string
 
 // The reasons. An empty Reason is the default: every other Pod is evicted.
@@ -54,10 +54,10 @@ const (
 	WarningOrphaned  = "its DaemonSet is gone"
 )
 
-// View is all that Classify knows beside the Pods.
+// View is the input of Classify besides the Pods.
 type View struct {
 	Now time.Time
-	// Unreachable: nobody hears from the kubelet, no Pod will be seen to terminate.
+	// Unreachable means that the kubelet does not report, so that no Pod can be observed to terminate.
 	Unreachable bool
 	// ForceDeadline is when the last Pod must have ended; nil: never by force.
 	ForceDeadline *time.Time
@@ -95,18 +95,18 @@ func (v View) decide(pod *corev1.Pod) Decision {
 		v.longTerminating, // no kubelet will ever confirm these
 		v.daemonSet,       // its controller would recreate it at once
 		v.static,          // the API server does not control these
-		v.label,           // the Pod's own word
+		v.label,           // the label of the Pod
 		v.rule,            // the first MachineDrainRule by name
 	} {
 		if d, decided := check(pod); decided {
-			return v.conclude(pod, d)
+			return v.finalDecision(pod, d)
 		}
 	}
-	return v.conclude(pod, Decision{Action: Evict})
+	return v.finalDecision(pod, Decision{Action: Evict})
 }
 
-// conclude turns the verdict of the rules into what is to be done now.
-func (v View) conclude(pod *corev1.Pod, d Decision) Decision {
+// finalDecision applies the state of the Pod and the deadline to the decision of the rules.
+func (v View) finalDecision(pod *corev1.Pod, d Decision) Decision {
 	d.Pod = pod
 	if d.Action == Skip {
 		return d
@@ -153,7 +153,7 @@ func (v View) static(pod *corev1.Pod) (Decision, bool) {
 	return Decision{Action: Skip, Reason: ReasonStatic}, mirror
 }
 
-// label takes "skip" and "wait-completed"; another value is as good as none.
+// label takes "skip" and "wait-completed"; another value is the same as none.
 func (v View) label(pod *corev1.Pod) (Decision, bool) {
 	value := pod.Labels[clusterv1.PodDrainLabel]
 	switch {
@@ -180,7 +180,7 @@ func (v View) rule(pod *corev1.Pod) (Decision, bool) {
 	return d, true
 }
 
-// namespaceLabels falls back on the one label that every Namespace has, for a Namespace that is just gone.
+// namespaceLabels falls back on the one label that every Namespace has, for a Namespace that was deleted meanwhile.
 func (v View) namespaceLabels(name string) labels.Set {
 	if set, found := v.NamespaceLabels[name]; found {
 		return set

@@ -62,7 +62,7 @@ func TestClassify(t *testing.T) {
 		"skips a static Pod, even a finished one": {
 			pod: aPod("p", static, phase(corev1.PodFailed)), want: Decision{Action: Skip, Reason: ReasonStatic},
 		},
-		"skips a DaemonSet Pod before it asks the rules": {
+		"skips a DaemonSet Pod before it applies the rules": {
 			pod: aPod("p", daemon), rules: []clusterv1.MachineDrainRule{drainRule("r", drain)},
 			want: Decision{Action: Skip, Reason: ReasonDaemonSet},
 		},
@@ -93,7 +93,7 @@ func TestClassify(t *testing.T) {
 			pod: aPod("p", phase(corev1.PodSucceeded)), rules: []clusterv1.MachineDrainRule{drainRule("r", complete)},
 			want: Decision{Action: Skip, Reason: ReasonCompleted, Rule: "r"},
 		},
-		"waits for termination of a Pod to complete that somebody deleted": {
+		"waits for termination of a Pod to complete that was deleted": {
 			pod: aPod("p", terminating(noon, 30)), rules: []clusterv1.MachineDrainRule{drainRule("r", complete)},
 			want: Decision{Action: AwaitTermination, Reason: ReasonRule, Rule: "r"},
 		},

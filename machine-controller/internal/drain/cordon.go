@@ -11,8 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	logf "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // Cordon makes the Node unschedulable, with one write if it is not yet. The node may come from a cache and is
@@ -35,6 +36,6 @@ func Cordon(ctx context.Context, c client.Client, node *corev1.Node) error {
 		}
 		return fmt.Errorf("cordoning Node %q: %w", node.Name, err)
 	}
-	logf.FromContext(ctx).Info("cordoned Node", "Node", node.Name)
+	ctrl.LoggerFrom(ctx).Info("cordoned Node", "Node", klog.KObj(node))
 	return nil
 }

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package drain empties the Node of a Machine before its VM goes. It owns which Pods go, in what order, and the
-// words for what blocks; the Machine controller owns when: it calls Drainer.Node for one bounded pass, and again
-// later, until Done. A pass never waits for a Pod, so one worker drains many Nodes. Decisions are the pure
-// functions RulesFor, Classify and MakePlan; budget.go foretells what PodDisruptionBudgets allow.
+// Package drain evicts the Pods from the Node of a Machine before its instance is deleted. It decides which Pods are
+// evicted, in what order, and what the message about blocked ones is; the deletion of the Machine decides when: it calls
+// Drainer.Node for one bounded pass, and again later, until Done. A pass never waits for a Pod, so one worker drains many Nodes. Decisions are the pure
+// functions RulesFor, Classify and MakePlan; budget.go predicts what PodDisruptionBudgets allow.
 //
-// k8s.io/kubectl/pkg/drain is not used: it waits inside the call, evicts by name without the UID, asks for a
+// k8s.io/kubectl/pkg/drain is not used: it waits inside the call, evicts by name without the UID, reads a
 // DaemonSet once per Pod, keeps one warning per Pod, and needs a second, typed client per workload cluster.
 package drain
 
@@ -21,6 +21,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"drover.io/machine-controller/internal/volume"
+	"drover.io/runtime/expiring"
 )
 
 // Drainer drains Nodes. The zero value is ready to use, by any number of workers.
@@ -32,7 +33,8 @@ type Drainer struct {
 	// PageSize of lists; 0 means 110, as many Pods as a Node has by default.
 	PageSize int64
 
-	refused memory
+	// refused are the refusals of the last pass over each Node. They only affect the order of attempts.
+	refused expiring.Map[types.UID, refusals]
 	volumes volume.Waiter
 }
 
@@ -60,14 +62,14 @@ type Request struct {
 // Removal is a Pod that this pass evicted or deleted.
 type Removal struct {
 	Pod types.NamespacedName
-	// Forced: it was deleted for the force deadline, not evicted.
+	// Forced means that it was deleted because of the force deadline, not evicted.
 	Forced   bool
 	Warnings []string
 }
 
 // Result is what a pass did and what is still awaited.
 type Result struct {
-	// Done: every Pod that has to go is gone.
+	// Done means that every Pod that has to be evicted is gone.
 	Done bool
 	// RequeueAfter is when the next pass makes sense, if not Done.
 	RequeueAfter time.Duration
@@ -77,24 +79,28 @@ type Result struct {
 	Removed []Removal
 }
 
-// Node performs one pass. With an error the Result still tells what was done. An InvalidRuleError stays until
-// somebody corrects the rule; any other error is one of the workload cluster and worth a retry.
+// Node performs one pass. The Result is valid together with an error, too. An InvalidRuleError needs a correction of
+// the rule; any other error is one of the workload cluster and may pass.
 func (d *Drainer) Node(ctx context.Context, req Request) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.passTime())
 	defer cancel()
-	pods, view, err := d.look(ctx, req)
+	pods, view, err := d.observe(ctx, req)
 	if err != nil {
 		return Result{}, err
 	}
 	plan := MakePlan(Classify(pods, view))
 	if plan.Done() {
-		d.refused.keep(req.Node.UID, nil)
+		d.refused.Delete(req.Node.UID)
 		return Result{Done: true}, nil
 	}
-	plan.tryLast(d.refused.of(req.Node.UID))
+	refused, _ := d.refused.Get(req.Node.UID)
+	plan.tryLast(refused)
 	p := d.newPass(req, view, pods)
 	err = p.run(ctx, plan)
-	d.refused.keep(req.Node.UID, p.refused)
+	d.refused.Delete(req.Node.UID)
+	if len(p.refused) > 0 {
+		d.refused.Set(req.Node.UID, p.refused)
+	}
 	return p.result(plan), err
 }
 
@@ -102,7 +108,7 @@ func (d *Drainer) Node(ctx context.Context, req Request) (Result, error) {
 func (d *Drainer) Skipped(ctx context.Context, req Request) ([]*corev1.Pod, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.passTime())
 	defer cancel()
-	pods, view, err := d.look(ctx, req)
+	pods, view, err := d.observe(ctx, req)
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ import (
 
 func TestNodeEvictsAndWaitsForTheKubelet(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newTestNode(t)
 	s.pod("web", unmanaged, withEmptyDir)
 	s.pod("job", phase(corev1.PodSucceeded))
 	s.pod("static", static)
@@ -51,7 +51,7 @@ func TestNodeEvictsAndWaitsForTheKubelet(t *testing.T) {
 
 func TestNodeKeepsToTheBudget(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newTestNode(t)
 	pdb := s.budget("web", "web", 1)
 	s.pod("web-1")
 	s.pod("web-2")
@@ -83,7 +83,7 @@ func TestNodeKeepsToTheBudget(t *testing.T) {
 
 func TestNodeNamesMisconfiguredBudgets(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newTestNode(t)
 	s.budget("never", "web", 0, func(b *policyv1.PodDisruptionBudget) {
 		b.Spec.MaxUnavailable, b.Spec.MinAvailable = nil, new(intstr.FromInt32(3))
 		b.Status.DesiredHealthy, b.Status.CurrentHealthy = 3, 3
@@ -105,7 +105,7 @@ func TestNodeNamesMisconfiguredBudgets(t *testing.T) {
 }
 
 // The foretelling would be worthless if the API server decided otherwise.
-func TestJudgeAgreesWithTheAPIServer(t *testing.T) {
+func TestPredictAgreesWithTheAPIServer(t *testing.T) {
 	t.Parallel()
 	type pdb = policyv1.PodDisruptionBudget
 	always := func(b *pdb) { b.Spec.UnhealthyPodEvictionPolicy = new(policyv1.AlwaysAllow) }
@@ -132,7 +132,7 @@ func TestJudgeAgreesWithTheAPIServer(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newStage(t)
+			s := newTestNode(t)
 			pod := s.pod("web", test.options...)
 			s.budget("one", "web", test.allowed, test.change...)
 			if test.second {
@@ -143,7 +143,7 @@ func TestJudgeAgreesWithTheAPIServer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			foretold := judge(pod, matching)
+			foretold := predict(pod, matching)
 			err = evict(t.Context(), impatient(t), Decision{Pod: pod})
 			if granted := err == nil; granted != (foretold.Kind == 0) {
 				t.Errorf("foretold %q, the API server answered %v", foretold, err)
@@ -152,7 +152,7 @@ func TestJudgeAgreesWithTheAPIServer(t *testing.T) {
 	}
 }
 
-// impatient returns a client that does not repeat a request when the API server says when to.
+// impatient returns a client that does not repeat a request with Retry-After.
 func impatient(t *testing.T) client.Client {
 	t.Helper()
 	shared, err := server.Start()
@@ -181,7 +181,7 @@ func (w withoutRetryAfter) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestNodeDrainsInOrder(t *testing.T) {
 	t.Parallel()
 	type pods = clusterv1.MachineDrainRulePodSelector
-	s := newStage(t)
+	s := newTestNode(t)
 	s.pod("db", labelled("app", "db"))
 	s.pod("front", labelled("app", "front"))
 	s.pod("batch", labelled("app", "batch"))
@@ -222,7 +222,7 @@ func TestNodeDrainsInOrder(t *testing.T) {
 	s.wantPods("batch debug")
 }
 
-func (s *stage) finish(name string) {
+func (s *testNode) finish(name string) {
 	s.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Succeeded"}}`))
@@ -231,9 +231,9 @@ func (s *stage) finish(name string) {
 	}
 }
 
-func TestNodeAsksForEachDaemonSetOnce(t *testing.T) {
+func TestNodeReadsEachDaemonSetOnce(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newTestNode(t)
 	agent := &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "owner"},
 		Spec: appsv1.DaemonSetSpec{
@@ -263,16 +263,16 @@ func TestNodeAsksForEachDaemonSetOnce(t *testing.T) {
 			t.Errorf("warnings about %s (-want +got):\n%s", r.Pod, diff)
 		}
 	}
-	// The kinds of the strangers have no API here, and are not asked for where they have one.
+	// The kinds of the strangers have no API here, and are not read where they have one.
 	want := map[string]int{"list Pod": 1, "get DaemonSet": 2, "list PodDisruptionBudget": 1, "evict": 2}
 	if diff := cmp.Diff(want, counted.counts()); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 }
 
-func TestNodeEvictsNoNamesake(t *testing.T) {
+func TestNodeEvictsNoPodOfTheSameNameOnAnotherNode(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newTestNode(t)
 	s.pod("db-0")
 	req := s.request()
 	// Between the list and the eviction, the StatefulSet has moved the Pod.
@@ -293,7 +293,7 @@ func TestNodeEvictsNoNamesake(t *testing.T) {
 
 func TestNodeForcesForTheDeadlineOnly(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newTestNode(t)
 	s.budget("web", "web", 0)
 	s.pod("quick", withGrace(10))
 	s.pod("slow", withGrace(3600))
@@ -332,7 +332,7 @@ func TestNodeForcesForTheDeadlineOnly(t *testing.T) {
 	}
 }
 
-func (s *stage) wantGrace(name string, seconds int64) {
+func (s *testNode) wantGrace(name string, seconds int64) {
 	s.Helper()
 	var pod corev1.Pod
 	if err := s.Get(s.Context(), client.ObjectKey{Namespace: s.namespace, Name: name}, &pod); err != nil {
@@ -345,7 +345,7 @@ func (s *stage) wantGrace(name string, seconds int64) {
 
 func TestNodeWaitsInATerminatingNamespace(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newTestNode(t)
 	s.pod("web")
 	if err := s.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}); err != nil {
 		t.Fatal(err)
@@ -355,9 +355,9 @@ func TestNodeWaitsInATerminatingNamespace(t *testing.T) {
 		"* Pod app/web: the Namespace is being deleted, waiting for kube-controller-manager to delete the Pods in it")
 }
 
-func TestNodeDoesNotGuessAboutAnUnreadableRule(t *testing.T) {
+func TestNodeWaitsForAnInvalidRule(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newTestNode(t)
 	s.pod("web")
 	req := s.request()
 	req.Rules = []clusterv1.MachineDrainRule{drainRule("bad", "Explode")}
@@ -371,7 +371,7 @@ func TestNodeDoesNotGuessAboutAnUnreadableRule(t *testing.T) {
 
 func TestNodeOnAnUnreachableNode(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newTestNode(t)
 	s.node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
 	s.pod("web", withGrace(600))
 	d, req := &Drainer{}, s.request()
@@ -386,7 +386,7 @@ func TestNodeOnAnUnreachableNode(t *testing.T) {
 
 func TestSkippedAreThePodsThatStay(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newTestNode(t)
 	s.pod("web")
 	s.pod("debug", labelled(clusterv1.PodDrainLabel, "skip"))
 	s.pod("static", static)
@@ -406,7 +406,7 @@ func TestSkippedAreThePodsThatStay(t *testing.T) {
 
 func TestCordonWritesOnceAndOnlyToThisNode(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newTestNode(t)
 	counted := counting(s)
 	cached := s.node.DeepCopy()
 	if err := Cordon(t.Context(), counted, s.node); err != nil {

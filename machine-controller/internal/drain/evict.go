@@ -17,19 +17,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// verdict is the answer to one eviction or deletion. The zero verdict means that the Pod is on its way out.
-type verdict struct {
+// outcome is the result of one eviction or deletion. The zero outcome means that the Pod is terminating.
+type outcome struct {
 	// cause for which the Pod is still awaited.
 	cause Cause
-	// gone: there is no such Pod any more.
+	// gone means that the Pod does not exist any more.
 	gone bool
-	// retryAfter: the API server wants no further requests until then.
+	// retryAfter is for how long the API server refuses further requests.
 	retryAfter time.Duration
 	// err ends the pass.
 	err error
 }
 
-// evict asks for this very Pod: a StatefulSet may have made one of the same name on another Node meanwhile.
+// evict has a precondition on the UID: a StatefulSet may have created a Pod of the same name on another Node.
 func evict(ctx context.Context, c client.Client, d Decision) error {
 	return c.SubResource("eviction").Create(ctx, d.Pod, &policyv1.Eviction{
 		ObjectMeta: metav1.ObjectMeta{Namespace: d.Pod.Namespace, Name: d.Pod.Name},
@@ -44,32 +44,32 @@ func remove(ctx context.Context, c client.Client, d Decision) error {
 	return c.Delete(ctx, d.Pod, client.GracePeriodSeconds(*d.GraceSeconds), client.Preconditions{UID: &d.Pod.UID})
 }
 
-// read turns an answer into a verdict. Errors that are no answer of the API server end the pass.
-func read(err error, matching []*budget) verdict {
+// outcomeOf converts the error of a request. Errors that are no answer of the API server end the pass.
+func outcomeOf(err error, matching []*budget) outcome {
 	if err == nil {
-		return verdict{cause: Cause{Kind: Terminating}}
+		return outcome{cause: Cause{Kind: Terminating}}
 	}
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
-		return verdict{err: err}
+		return outcome{err: err}
 	}
 	switch {
 	case apierrors.IsNotFound(err):
-		return verdict{gone: true}
+		return outcome{gone: true}
 	case apierrors.IsConflict(err):
-		return verdict{cause: Cause{Kind: NextPass}} // replaced or changed since it was listed
+		return outcome{cause: Cause{Kind: NextPass}} // replaced or changed since it was listed
 	case apierrors.IsForbidden(err) && apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return verdict{cause: Cause{Kind: NamespaceTerminating}}
+		return outcome{cause: Cause{Kind: NamespaceTerminating}}
 	case apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause):
-		return verdict{cause: exhaust(matching)}
+		return outcome{cause: markExhausted(matching)}
 	case apierrors.IsTooManyRequests(err):
 		seconds, _ := apierrors.SuggestsClientDelay(err)
-		return verdict{cause: Cause{Kind: NextPass}, retryAfter: max(time.Duration(seconds)*time.Second, time.Second)}
+		return outcome{cause: Cause{Kind: NextPass}, retryAfter: max(time.Duration(seconds)*time.Second, time.Second)}
 	}
-	return verdict{cause: Cause{Kind: Refused, Detail: detail(status.Status())}}
+	return outcome{cause: Cause{Kind: Refused, Detail: detail(status.Status())}}
 }
 
-// detail quotes what somebody wrote for humans, and only names what differs with every attempt.
+// detail is the message of an admission webhook or API server, without what differs with every attempt.
 func detail(s metav1.Status) string {
 	switch s.Reason {
 	case metav1.StatusReasonTimeout, metav1.StatusReasonServerTimeout, metav1.StatusReasonInternalError,

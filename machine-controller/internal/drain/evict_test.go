@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestReadTurnsAnswersIntoVerdicts(t *testing.T) {
+func TestOutcomeOf(t *testing.T) {
 	t.Parallel()
 	pods := schema.GroupResource{Resource: "pods"}
 	caused := func(err *apierrors.StatusError, cause metav1.CauseType) error {
@@ -29,45 +29,45 @@ func TestReadTurnsAnswersIntoVerdicts(t *testing.T) {
 	lost := errors.New("connection reset")
 	tests := map[string]struct {
 		err  error
-		want verdict
+		want outcome
 	}{
-		"takes no error for a Pod on its way out": {want: verdict{cause: Cause{Kind: Terminating}}},
-		"knows a Pod that is gone":                {err: apierrors.NewNotFound(pods, "p"), want: verdict{gone: true}},
+		"takes no error for a Pod on its way out": {want: outcome{cause: Cause{Kind: Terminating}}},
+		"knows a Pod that is gone":                {err: apierrors.NewNotFound(pods, "p"), want: outcome{gone: true}},
 		"looks again at a Pod that was replaced": {
-			err: apierrors.NewConflict(pods, "p", errors.New("UID")), want: verdict{cause: Cause{Kind: NextPass}},
+			err: apierrors.NewConflict(pods, "p", errors.New("UID")), want: outcome{cause: Cause{Kind: NextPass}},
 		},
 		"waits for the owner of a terminating Namespace": {
 			err:  caused(apierrors.NewForbidden(pods, "p", nil), corev1.NamespaceTerminatingCause),
-			want: verdict{cause: Cause{Kind: NamespaceTerminating}},
+			want: outcome{cause: Cause{Kind: NamespaceTerminating}},
 		},
 		"names the budget that ran out meanwhile": {
 			err:  caused(apierrors.NewTooManyRequests("no", 0), policyv1.DisruptionBudgetCause),
-			want: verdict{cause: Cause{Kind: BudgetExhausted, Budgets: []types.NamespacedName{key("web")}}},
+			want: outcome{cause: Cause{Kind: BudgetExhausted, Budgets: []types.NamespacedName{key("web")}}},
 		},
 		"pauses when the API server is overloaded": {
 			err:  apierrors.NewTooManyRequests("slow down", 7),
-			want: verdict{cause: Cause{Kind: NextPass}, retryAfter: 7 * time.Second},
+			want: outcome{cause: Cause{Kind: NextPass}, retryAfter: 7 * time.Second},
 		},
 		"quotes a refusal": {
 			err:  apierrors.NewForbidden(pods, "p", errors.New("guarded by its operator")),
-			want: verdict{cause: Cause{Kind: Refused, Detail: `pods "p" is forbidden: guarded by its operator`}},
+			want: outcome{cause: Cause{Kind: Refused, Detail: `pods "p" is forbidden: guarded by its operator`}},
 		},
 		"does not quote what differs with every attempt": {
 			err:  apierrors.NewInternalError(errors.New("dial tcp 10.0.0.1:4711: refused")),
-			want: verdict{cause: Cause{Kind: Refused, Detail: "the API server answered 500 InternalError"}},
+			want: outcome{cause: Cause{Kind: Refused, Detail: "the API server answered 500 InternalError"}},
 		},
 		"quotes not too much": {
 			err:  apierrors.NewBadRequest(strings.Repeat("x", 5000)),
-			want: verdict{cause: Cause{Kind: Refused, Detail: strings.Repeat("x", 300) + "…"}},
+			want: outcome{cause: Cause{Kind: Refused, Detail: strings.Repeat("x", 300) + "…"}},
 		},
-		"ends the pass when there is no answer": {err: lost, want: verdict{err: lost}},
+		"ends the pass when there is no answer": {err: lost, want: outcome{err: lost}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := read(test.err, []*budget{aBudget("web", nil)})
-			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(verdict{}), cmpopts.EquateErrors()); diff != "" {
-				t.Errorf("verdict (-want +got):\n%s", diff)
+			got := outcomeOf(test.err, []*budget{aBudget("web", nil)})
+			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(outcome{}), cmpopts.EquateErrors()); diff != "" {
+				t.Errorf("outcome (-want +got):\n%s", diff)
 			}
 		})
 	}

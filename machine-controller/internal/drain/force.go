@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// forced tells whether the Pod must be deleted now to have ended by the deadline, and with which grace period.
+// forced reports whether the Pod must be deleted now to have ended by the deadline, and with which grace period.
 // A Pod whose deletion is under way is deleted once more only if its grace period reaches past the deadline.
 func (v View) forced(pod *corev1.Pod) (grace int64, due bool) {
 	if v.ForceDeadline == nil {
@@ -25,7 +25,7 @@ func (v View) forced(pod *corev1.Pod) (grace int64, due bool) {
 	return int64(min(left, own) / time.Second), !v.Now.Before(v.ForceDeadline.Add(-own))
 }
 
-// forceDue is when forced will say yes for a Pod that is not yet being deleted.
+// forceDue is when forced becomes true for a Pod that is not yet being deleted.
 func (v View) forceDue(pod *corev1.Pod) (time.Time, bool) {
 	if v.ForceDeadline == nil || pod.DeletionTimestamp != nil {
 		return time.Time{}, false

@@ -21,7 +21,7 @@ import (
 
 func TestNodeEvictsSoManyPerPass(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newTestNode(t)
 	s.pod("a", withPriority(0))
 	s.pod("b")
 	s.pod("c")
@@ -49,9 +49,9 @@ func TestNodeEvictsSoManyPerPass(t *testing.T) {
 	s.wantPods("a! b! c! d! e!")
 }
 
-func TestNodeDoesNotLetAHangingEvictionStarveOthers(t *testing.T) {
+func TestNodeEvictsOthersWhileAnEvictionHangs(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newTestNode(t)
 	s.pod("a")
 	s.pod("b")
 	var tried []string
@@ -84,7 +84,7 @@ func TestNodeDoesNotLetAHangingEvictionStarveOthers(t *testing.T) {
 
 func TestNodeWithoutPermissionToReadBudgets(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newTestNode(t)
 	s.pod("a")
 	s.pod("b", labelled("app", "free"))
 	s.budget("web", "web", 0)
@@ -105,7 +105,7 @@ func TestNodeWithoutPermissionToReadBudgets(t *testing.T) {
 
 func TestNodePausesForAnOverloadedAPIServer(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newTestNode(t)
 	s.pod("a")
 	s.pod("b")
 	req := s.request()
@@ -138,7 +138,7 @@ func TestNodeSurvivesLostRequests(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newStage(t)
+			s := newTestNode(t)
 			s.pod("agent", ownedBy("apps/v1", "DaemonSet"))
 			s.pod("db", withClaim("data"))
 			s.pod("web")
@@ -172,7 +172,7 @@ func TestNodeSurvivesLostRequests(t *testing.T) {
 // The answer to an eviction is lost, its effect is not.
 func TestNodeSurvivesALostAnswer(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newTestNode(t)
 	pod := s.pod("web")
 	req := s.request()
 	req.Client = faulty(s, func(ctx context.Context, verb, _ string) error {
@@ -194,10 +194,10 @@ func TestNodeSurvivesALostAnswer(t *testing.T) {
 	}
 }
 
-// TestNodeEndsAListWithoutEnd asks an API server that always has another page.
+// TestNodeEndsAListWithoutEnd reads from an API server that always has another page.
 func TestNodeEndsAListWithoutEnd(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newTestNode(t)
 	req := s.request()
 	req.Client = interceptor.NewClient(s, interceptor.Funcs{
 		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {

@@ -15,7 +15,7 @@ const (
 	maxCauses = 5
 )
 
-// Message is for the condition: the same state gives the same words. Empty if nothing is awaited.
+// Message is for the condition: the same state gives the same message. It is empty if nothing is awaited.
 func (p Progress) Message() string {
 	if len(p) == 0 {
 		return ""
@@ -34,27 +34,7 @@ func (p Progress) Message() string {
 	return strings.Join(lines, "\n")
 }
 
-// Delays names the kinds of trouble, in the words in which a Machine's Ready condition gives them.
-func (p Progress) Delays() []string {
-	var delays []string
-	for _, d := range []struct {
-		words string
-		kinds []CauseKind
-	}{
-		{"PodDisruptionBudgets", []CauseKind{BudgetMisconfigured, BudgetOverlap, BudgetUncomputed, BudgetExhausted, BudgetUnobserved}},
-		{"Pods not terminating", []CauseKind{Terminating, NamespaceTerminating}},
-		{"Pod eviction errors", []CauseKind{Refused}},
-		{"Pods not completed yet", []CauseKind{Completing}},
-		{"volumes not detached", []CauseKind{VolumesInTurn}},
-	} {
-		if p.Has(d.kinds...) {
-			delays = append(delays, d.words)
-		}
-	}
-	return delays
-}
-
-// String says what is awaited, and from whom where that is known.
+// String is what is awaited, and from which component where that is known.
 func (c Cause) String() string {
 	switch c.Kind {
 	case BudgetMisconfigured:

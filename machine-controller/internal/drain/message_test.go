@@ -36,7 +36,7 @@ func TestMessage(t *testing.T) {
 		progress Progress
 		want     string
 	}{
-		"says nothing when nothing is awaited": {},
+		"is empty when nothing is awaited": {},
 		"names at most three Pods": {
 			progress: progressOf(awaits(Cause{Kind: BudgetExhausted, Budgets: web}, "d", "b", "a", "c", "e")),
 			want: "Draining the Node waits for:\n" +
@@ -116,17 +116,5 @@ func TestMessageDoesNotDependOnTheOrderInWhichPodsAreFound(t *testing.T) {
 	}
 	if diff := cmp.Diff(forward.Message(), backward.Message()); diff != "" {
 		t.Errorf("message depends on the order:\n%s", diff)
-	}
-}
-
-func TestDelays(t *testing.T) {
-	t.Parallel()
-	p := progressOf(
-		awaits(Cause{Kind: Terminating}, "a"), awaits(Cause{Kind: BudgetOverlap}, "b"),
-		awaits(Cause{Kind: Completing}, "c"), awaits(Cause{Kind: NextPass}, "d"),
-	)
-	want := []string{"PodDisruptionBudgets", "Pods not terminating", "Pods not completed yet"}
-	if diff := cmp.Diff(want, p.Delays()); diff != "" {
-		t.Errorf("delays (-want +got):\n%s", diff)
 	}
 }

@@ -9,20 +9,21 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	logf "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// pass carries out a Plan within its limits and notes what is still awaited.
+// pass executes a Plan within its limits and records what is still awaited.
 type pass struct {
-	req     Request
-	view    View
-	budgets budgets
-	turn    turn
+	req         Request
+	view        View
+	budgets     budgets
+	volumeOrder volumeOrder
 
 	left int // evictions this pass may still do
 	// attemptTime bounds one request: a hanging webhook leaves time for other Pods, and client-go's own
-	// repetitions, up to ten times as long as Retry-After says, do not hold the worker.
+	// retries, up to ten times the duration of Retry-After, do not block the worker.
 	attemptTime time.Duration
 	stopped     bool
 	retryAfter  time.Duration
@@ -36,14 +37,14 @@ func (d *Drainer) newPass(req Request, view View, pods []*corev1.Pod) *pass {
 	return &pass{
 		req: req, view: view,
 		budgets:     budgets{client: req.Client, pageSize: d.pageSize(), byNamespace: map[string][]*budget{}},
-		turn:        turn{volumes: &d.volumes, onNode: pods},
+		volumeOrder: volumeOrder{volumes: &d.volumes, onNode: pods},
 		left:        d.maxEvictions(),
 		attemptTime: d.passTime() / 4,
 		refused:     refusals{},
 	}
 }
 
-// run deletes before it evicts, for a deadline does not wait. ctx ends with the pass.
+// run deletes before it evicts, because of the deadline. ctx ends with the pass.
 func (p *pass) run(ctx context.Context, plan Plan) error {
 	for kind, decisions := range map[CauseKind][]Decision{
 		Terminating: plan.Terminating, Completing: plan.Completing, LaterOrder: plan.Later,
@@ -53,21 +54,21 @@ func (p *pass) run(ctx context.Context, plan Plan) error {
 		}
 	}
 	for _, d := range plan.Delete {
-		p.step(ctx, d, p.remove)
+		p.attempt(ctx, d, p.remove)
 	}
 	if p.req.SerialVolumes && !p.view.Unreachable && !p.stopped {
-		if err := p.turn.look(ctx, p.req, plan); err != nil {
+		if err := p.volumeOrder.observe(ctx, p.req, plan); err != nil {
 			p.stop(err)
 		}
 	}
 	for _, d := range plan.Evict {
-		p.step(ctx, d, p.evict)
+		p.attempt(ctx, d, p.evict)
 	}
 	return p.err
 }
 
-// step does nothing more once the pass has stopped, except noting the Pod for the next one.
-func (p *pass) step(ctx context.Context, d Decision, do func(context.Context, Decision)) {
+// attempt does nothing once the pass has stopped, except recording the Pod for the next pass.
+func (p *pass) attempt(ctx context.Context, d Decision, do func(context.Context, Decision)) {
 	if p.stopped || p.left <= 0 && d.Action == Evict || ctx.Err() != nil {
 		p.progress.add(Cause{Kind: NextPass}, d.Pod)
 		return
@@ -78,7 +79,7 @@ func (p *pass) step(ctx context.Context, d Decision, do func(context.Context, De
 func (p *pass) remove(ctx context.Context, d Decision) {
 	ctx, cancel := context.WithTimeout(ctx, p.attemptTime)
 	defer cancel()
-	p.settle(ctx, d, remove(ctx, p.req.Client, d), nil)
+	p.recordOutcome(ctx, d, remove(ctx, p.req.Client, d), nil)
 }
 
 func (p *pass) evict(ctx context.Context, d Decision) {
@@ -88,27 +89,27 @@ func (p *pass) evict(ctx context.Context, d Decision) {
 		p.progress.add(Cause{Kind: NextPass}, d.Pod)
 		return
 	}
-	if cause := judge(d.Pod, matching); cause.Kind != 0 {
+	if cause := predict(d.Pod, matching); cause.Kind != 0 {
 		p.progress.add(cause, d.Pod)
 		return
 	}
-	if cause := p.turn.hold(d.Pod); cause.Kind != 0 {
+	if cause := p.volumeOrder.hold(d.Pod); cause.Kind != 0 {
 		p.progress.add(cause, d.Pod)
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.attemptTime)
 	defer cancel()
-	p.settle(ctx, d, evict(ctx, p.req.Client, d), matching)
+	p.recordOutcome(ctx, d, evict(ctx, p.req.Client, d), matching)
 }
 
-// settle notes what the API server answered. An answer lost is no harm: the next pass sees what became of the Pod.
-func (p *pass) settle(ctx context.Context, d Decision, err error, matching []*budget) {
+// recordOutcome records the answer of the API server. A lost answer does no harm: the next pass reads the Pod again.
+func (p *pass) recordOutcome(ctx context.Context, d Decision, err error, matching []*budget) {
 	if err != nil && ctx.Err() != nil {
 		p.refused[d.Pod.UID] = true
 		p.progress.add(Cause{Kind: Refused, Detail: "no answer in time"}, d.Pod)
 		return
 	}
-	v := read(err, matching)
+	v := outcomeOf(err, matching)
 	switch {
 	case v.err != nil:
 		p.stop(fmt.Errorf("evicting Pod %q in Namespace %q: %w", d.Pod.Name, d.Pod.Namespace, v.err))
@@ -121,26 +122,26 @@ func (p *pass) settle(ctx context.Context, d Decision, err error, matching []*bu
 	case v.cause.Kind == Refused:
 		p.refused[d.Pod.UID] = true
 	case err == nil:
-		p.note(ctx, d)
-		spend(d.Pod, matching)
+		p.recordRemoval(ctx, d)
+		countEviction(d.Pod, matching)
 	}
 	p.progress.add(v.cause, d.Pod)
 }
 
-func (p *pass) note(ctx context.Context, d Decision) {
+func (p *pass) recordRemoval(ctx context.Context, d Decision) {
 	forced := d.Action == Delete
 	key := client.ObjectKeyFromObject(d.Pod)
 	p.removed = append(p.removed, Removal{Pod: key, Forced: forced, Warnings: d.Warnings})
-	log := logf.FromContext(ctx).WithValues("Node", p.req.Node.Name, "Pod", key)
+	log := ctrl.LoggerFrom(ctx).WithValues("Node", klog.KObj(p.req.Node), "Pod", klog.KObj(d.Pod))
 	if len(d.Warnings) > 0 {
 		log = log.WithValues("warnings", d.Warnings)
 	}
 	if forced {
-		log.Info("deleted Pod for the force deadline", "gracePeriodSeconds", *d.GraceSeconds)
+		log.Info("deleted Pod because of the force deadline", "gracePeriodSeconds", *d.GraceSeconds)
 		return
 	}
 	p.left--
-	p.turn.took(d.Pod)
+	p.volumeOrder.evicted(d.Pod)
 	log.Info("evicted Pod")
 }
 

@@ -56,7 +56,7 @@ func MakePlan(decisions []Decision) Plan {
 	return p
 }
 
-// Done says that nothing is left to evict, delete or wait for.
+// Done reports whether nothing is left to evict, delete or wait for.
 func (p Plan) Done() bool {
 	return len(p.Delete)+len(p.Evict)+len(p.Terminating)+len(p.Completing)+len(p.Later) == 0
 }

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// CauseKind says why a Pod is still awaited. The order is that of the message: what needs a human comes first.
+// CauseKind is why a Pod is still awaited. The order is that of the message: what needs a human comes first.
 type CauseKind int
 
 // The kinds of causes.
@@ -48,7 +48,7 @@ type Cause struct {
 	Kind CauseKind
 	// Budgets are those that block.
 	Budgets []types.NamespacedName
-	// Detail adds what is known, free of anything that changes by itself.
+	// Detail adds facts that do not change with every pass.
 	Detail string
 }
 
@@ -61,12 +61,12 @@ type Group struct {
 // Progress is what a drain still waits for, grouped and sorted.
 type Progress []Group
 
-// Has tells whether a Pod is awaited for a cause of one of the kinds.
+// Has reports whether a Pod is awaited for a cause of one of the kinds.
 func (p Progress) Has(kinds ...CauseKind) bool {
 	return slices.ContainsFunc(p, func(g Group) bool { return slices.Contains(kinds, g.Kind) })
 }
 
-// add files the Pod under its cause. Progress stays sorted, so equal states make equal messages.
+// add adds the Pod to the group of its cause. Progress stays sorted, so equal states make equal messages.
 func (p *Progress) add(cause Cause, pod *corev1.Pod) {
 	i, found := slices.BinarySearchFunc(*p, cause, func(g Group, c Cause) int { return g.compare(c) })
 	if !found {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Pods are not watched, so a pass looks again: soon while Pods end, rarely while somebody else must act.
+// Pods are not watched, so passes are repeated: soon while Pods terminate, rarely while another party must act.
 const (
 	soonest = time.Second
 	soon    = 2 * time.Second
@@ -29,7 +29,7 @@ func (p *pass) requeueAfter(plan Plan) time.Duration {
 			after = inTurn
 		}
 		for _, d := range plan.Terminating {
-			after = min(after, p.patience(d))
+			after = min(after, p.terminationWait(d))
 		}
 	}
 	if due, forced := p.nextForce(plan); forced {
@@ -38,8 +38,8 @@ func (p *pass) requeueAfter(plan Plan) time.Duration {
 	return max(after, soonest)
 }
 
-// patience grows with the time that the Pod has been terminating.
-func (p *pass) patience(d Decision) time.Duration {
+// terminationWait grows with the time that the Pod has been terminating.
+func (p *pass) terminationWait(d Decision) time.Duration {
 	began := d.Pod.DeletionTimestamp.Time
 	if grace := d.Pod.DeletionGracePeriodSeconds; grace != nil {
 		began = began.Add(-time.Duration(*grace) * time.Second)

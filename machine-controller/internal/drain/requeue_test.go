@@ -23,7 +23,7 @@ func TestRequeueAfter(t *testing.T) {
 		"looks soon after Pods were evicted":             {pod: aPod("p"), pass: pass{removed: []Removal{{}}}, want: 2 * time.Second},
 		"looks at once when the pass was too short":      {pod: aPod("p"), pass: pass{progress: progressOf(awaits(Cause{Kind: NextPass}, "p"))}, want: time.Second},
 		"gives an overloaded API server its time":        {pod: aPod("p"), pass: pass{retryAfter: 9 * time.Second}, want: 9 * time.Second},
-		"looks rarely when somebody else must act":       {pod: aPod("p"), want: 20 * time.Second},
+		"repeats rarely when another party must act":     {pod: aPod("p"), want: 20 * time.Second},
 		"looks soon for room in a budget":                {pod: aPod("p"), pass: pass{progress: progressOf(awaits(Cause{Kind: BudgetExhausted}, "p"))}, want: 5 * time.Second},
 		"looks rarely at a budget that never has room":   {pod: aPod("p"), pass: pass{progress: progressOf(awaits(Cause{Kind: BudgetMisconfigured}, "p"))}, want: 20 * time.Second},
 		"looks soon at a Pod that just began to end":     {pod: began(0), want: 2 * time.Second},

@@ -17,15 +17,15 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// InvalidRuleError says that a MachineDrainRule which is about this Machine, or may be, cannot be read.
-// Other Machines are not concerned. The drain waits rather than guess, for the rule may protect a Pod.
+// InvalidRuleError means that a MachineDrainRule that selects this Machine, or may select it, is not valid. Other
+// Machines are not affected. The drain waits, because the rule may protect a Pod.
 type InvalidRuleError struct {
 	Rule  string
 	Field string
 	Err   error
 }
 
-// Error names the rule, the field and the way out.
+// Error names the rule, the field and the correction.
 func (e *InvalidRuleError) Error() string {
 	return fmt.Sprintf("MachineDrainRule %q cannot be applied: %s: %v; correct or delete the rule", e.Rule, e.Field, e.Err)
 }
@@ -39,7 +39,7 @@ type Subject struct {
 	ClusterLabels map[string]string
 }
 
-// Rules are the MachineDrainRules about one Machine, in the order in which they are asked: by name.
+// Rules are the MachineDrainRules about one Machine, in the order in which they are applied: by name.
 type Rules []rule
 
 type rule struct {
@@ -144,7 +144,7 @@ func (rs Rules) match(pod *corev1.Pod, namespace labels.Set) (rule, bool) {
 	return rule{}, false
 }
 
-// selectNamespaces tells whether the labels of Namespaces matter at all.
+// selectNamespaces reports whether a rule selects by the labels of Namespaces.
 func (rs Rules) selectNamespaces() bool {
 	return slices.ContainsFunc(rs, func(r rule) bool {
 		return slices.ContainsFunc(r.pods, func(s podSelector) bool { return !s.namespace.Empty() })

@@ -92,12 +92,12 @@ func TestRulesForPicksThoseOfTheMachineByName(t *testing.T) {
 			},
 			invalid: map[string]string{"bad": "spec.machines[0].clusterSelector"},
 		},
-		"ignores an unreadable Machine selector whose other part says no": {
+		"ignores an unreadable Machine selector whose other part does not match": {
 			rules: []clusterv1.MachineDrainRule{
 				drainRule("bad", drain, forMachines(machine{Selector: unreadable(), ClusterSelector: with("stage", "dev")})),
 			},
 		},
-		"ignores an unreadable Machine selector when another one says yes": {
+		"ignores an unreadable Machine selector when another one matches": {
 			rules: []clusterv1.MachineDrainRule{
 				drainRule("fair", drain, forMachines(machine{Selector: unreadable()}, machine{Selector: with("os", "linux")})),
 			},
@@ -176,9 +176,9 @@ func TestRulesMatchTheFirstByName(t *testing.T) {
 		})
 	}
 	if !rules.selectNamespaces() {
-		t.Error("the rules do not ask for labels of Namespaces")
+		t.Error("the rules do not select by labels of Namespaces")
 	}
 	if rules[2:].selectNamespaces() {
-		t.Error("a rule without selectors asks for labels of Namespaces")
+		t.Error("a rule without selectors selects by labels of Namespaces")
 	}
 }

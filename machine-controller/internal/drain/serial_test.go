@@ -20,7 +20,7 @@ func selectingNamespaces() []clusterv1.MachineDrainRule {
 }
 
 // attach makes a PersistentVolume for the claim and reports it attached to the Node of the stage.
-func (s *stage) attach(claim string) *storagev1.VolumeAttachment {
+func (s *testNode) attach(claim string) *storagev1.VolumeAttachment {
 	s.Helper()
 	pv := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: s.namespace + "-" + claim},
@@ -49,7 +49,7 @@ func (s *stage) attach(claim string) *storagev1.VolumeAttachment {
 	return va
 }
 
-func (s *stage) detach(va *storagev1.VolumeAttachment) {
+func (s *testNode) detach(va *storagev1.VolumeAttachment) {
 	s.Helper()
 	if err := s.Delete(s.Context(), va); err != nil {
 		s.Fatal(err)
@@ -58,7 +58,7 @@ func (s *stage) detach(va *storagev1.VolumeAttachment) {
 
 func TestNodeEvictsPodsWithVolumesOneAfterAnother(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newTestNode(t)
 	s.pod("db-0", withClaim("data-0"))
 	s.pod("db-1", withClaim("data-1"))
 	s.pod("web")
@@ -91,9 +91,9 @@ func TestNodeEvictsPodsWithVolumesOneAfterAnother(t *testing.T) {
 	}
 }
 
-func TestNodeEvictsPodsWithVolumesTogetherUnlessAsked(t *testing.T) {
+func TestNodeEvictsPodsWithVolumesTogetherByDefault(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newTestNode(t)
 	s.pod("db-0", withClaim("data-0"))
 	s.pod("db-1", withClaim("data-1"))
 	counted := counting(s)
@@ -106,9 +106,9 @@ func TestNodeEvictsPodsWithVolumesTogetherUnlessAsked(t *testing.T) {
 	}
 }
 
-func TestNodeGivesTheTurnToAPodThatMayGo(t *testing.T) {
+func TestNodeEvictsAnotherPodWithVolumesWhenTheFirstIsBlocked(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newTestNode(t)
 	s.budget("web", "web", 0)
 	s.pod("a", withClaim("a"))
 	s.pod("b", withClaim("b"), labelled("app", "db"))

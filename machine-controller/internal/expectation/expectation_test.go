@@ -4,11 +4,13 @@
 package expectation
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	testingclock "k8s.io/utils/clock/testing"
@@ -103,7 +105,7 @@ func TestVerified(t *testing.T) {
 	} {
 		step.do()
 		if got := tracker.Verified("owner"); got != step.want {
-			t.Errorf("step %d: known is %t, want %t", i, got, step.want)
+			t.Errorf("step %d: verified is %t, want %t", i, got, step.want)
 		}
 	}
 	if count, _ := Unseen(tracker, "owner", []*clusterv1.Machine{}); count != 0 {
@@ -111,7 +113,7 @@ func TestVerified(t *testing.T) {
 	}
 }
 
-// TestOwnersExpire has owners whose finalizers somebody takes off, so that none is ever dropped.
+// TestOwnersExpire has owners whose finalizers are removed by another client, so that none is dropped.
 func TestOwnersExpire(t *testing.T) {
 	t.Parallel()
 	clk := testingclock.NewFakePassiveClock(epoch)
@@ -123,10 +125,61 @@ func TestOwnersExpire(t *testing.T) {
 	for range 3 {
 		clk.SetTime(clk.Now().Add(ownerTTL - time.Minute))
 		if !tracker.Verified("stays") {
-			t.Error("what is asked about was forgotten")
+			t.Error("an owner that is used was dropped")
 		}
 	}
-	if left := len(tracker.owners); left != 1 {
-		t.Errorf("%d owners are remembered, want 1", left)
+	if left := tracker.owners.Len(); left != 1 {
+		t.Errorf("%d owners are kept, want 1", left)
+	}
+}
+
+// reader has one Machine, or fails.
+type reader struct {
+	client.Reader
+	machine *metav1.PartialObjectMetadata
+	err     error
+}
+
+func (r reader) Get(_ context.Context, _ client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	if r.err != nil {
+		return r.err
+	}
+	found, _ := object.(*metav1.PartialObjectMetadata)
+	r.machine.DeepCopyInto(found)
+	return nil
+}
+
+func TestResolve(t *testing.T) {
+	t.Parallel()
+	owned := func(uid, owner types.UID) *metav1.PartialObjectMetadata {
+		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "m", UID: uid, OwnerReferences: []metav1.OwnerReference{{UID: owner, Controller: new(true)}}}}
+	}
+	resource := clusterv1.GroupVersion.WithResource("machines").GroupResource()
+	for name, test := range map[string]struct {
+		reader reader
+		unseen int
+	}{
+		"it awaits an object that exists":                {reader{machine: owned("m", "owner")}, 1},
+		"it awaits an object that cannot be read":        {reader{err: apierrors.NewTimeoutError("slow", 1)}, 1},
+		"it drops an object that does not exist":         {reader{err: apierrors.NewNotFound(resource, "m")}, 0},
+		"it drops an object whose name another one has":  {reader{machine: owned("another", "owner")}, 0},
+		"it drops an object of another owner":            {reader{machine: owned("m", "another")}, 0},
+		"it drops an object that has no controller left": {reader{machine: &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{UID: "m"}}}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			clk := testingclock.NewFakePassiveClock(epoch)
+			tracker := &Tracker{Clock: clk}
+			tracker.Created("owner", machine("m"))
+			clk.SetTime(epoch.Add(verifyAfter + time.Second))
+			_, unverified := Unseen(tracker, "owner", []*clusterv1.Machine{})
+			if len(unverified) != 1 {
+				t.Fatalf("%d objects are unverified, want 1", len(unverified))
+			}
+			tracker.Resolve(t.Context(), test.reader, clusterv1.GroupVersion.WithKind("Machine"), "owner", unverified)
+			if unseen, _ := Unseen(tracker, "owner", []*clusterv1.Machine{}); unseen != test.unseen {
+				t.Errorf("%d objects are unseen, want %d", unseen, test.unseen)
+			}
+		})
 	}
 }

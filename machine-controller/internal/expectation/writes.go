@@ -13,88 +13,72 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"drover.io/runtime/expiring"
 )
 
-// writeTTL is how long a write is remembered that no cache was asked about: its object is gone.
+// writeTTL is how long a write is kept that is not compared with a cache: its object is gone.
 const writeTTL = 10 * time.Minute
 
-// finalized is the version of what our last write has ended: no cache can show anything newer.
+// finalized is the version after the last finalizer was removed: no cache can show a newer one.
 const finalized = ""
 
-// Writes remembers the resource version of our last write to each object, so that a cache that is older
-// can be told from one that shows it, and the echo of a write from news. The zero value needs only a Clock.
+// Writes keeps the resource version of the last write of this manager to each object. It detects a cache that does not show
+// that write yet, and the event of that write. The zero value needs only a Clock.
 type Writes struct {
 	Clock clock.PassiveClock
 
-	mu       sync.Mutex
-	versions map[types.UID]observedWrite
-	swept    time.Time
+	once     sync.Once
+	versions expiring.Map[types.UID, observedWrite]
 }
 
 type observedWrite struct {
 	version string
-	at      time.Time
-	// awaited: somebody found the cache behind, and counts on being woken by the write's echo.
+	// awaited is true once the cache was found to be older: its event must trigger a reconcile.
 	awaited bool
 }
 
-// Note remembers the object's resource version as that of our last write.
-func (w *Writes) Note(object client.Object) { w.note(object, object.GetResourceVersion()) }
-
-// Finalized remembers that our last write took the last finalizer of an object that was being deleted: whatever a
-// cache shows of it from now on is old.
-func (w *Writes) Finalized(object client.Object) { w.note(object, finalized) }
-
-func (w *Writes) note(object client.Object, version string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	now := w.Clock.Now()
-	if w.versions == nil {
-		w.versions = map[types.UID]observedWrite{}
-	}
-	w.versions[object.GetUID()] = observedWrite{version: version, at: now}
-	if now.Sub(w.swept) < writeTTL {
-		return
-	}
-	w.swept = now
-	for uid, each := range w.versions {
-		if now.Sub(each.at) >= writeTTL {
-			delete(w.versions, uid)
-		}
-	}
+// Note records the object's resource version as that of the last write.
+func (w *Writes) Note(object client.Object) {
+	w.entries().Set(object.GetUID(), observedWrite{version: object.GetResourceVersion()})
 }
 
-// Behind reports whether the object, as read from a cache, is older than our last write to it. A write
-// that is seen is forgotten.
+// Finalized records that the last write removed the last finalizer of an object that was being deleted: whatever a cache
+// shows of it is older.
+func (w *Writes) Finalized(object client.Object) {
+	w.entries().Set(object.GetUID(), observedWrite{version: finalized})
+}
+
+func (w *Writes) entries() *expiring.Map[types.UID, observedWrite] {
+	w.once.Do(func() { w.versions.Clock, w.versions.TTL = w.Clock, writeTTL })
+	return &w.versions
+}
+
+// Behind reports whether the object, as read from a cache, is older than the last write to it. A write that the cache shows
+// is dropped.
 func (w *Writes) Behind(object client.Object) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	last, ok := w.versions[object.GetUID()]
-	if !ok {
+	if !w.entries().Has(object.GetUID()) {
 		return false
 	}
-	order, err := resourceversion.CompareResourceVersion(object.GetResourceVersion(), last.version)
-	if last.version == finalized || err == nil && order < 0 {
-		last.awaited = true
-		w.versions[object.GetUID()] = last
-		return true
-	}
-	delete(w.versions, object.GetUID())
-	return false
+	behind := false
+	w.entries().Update(object.GetUID(), func(last observedWrite, found bool) (observedWrite, bool) {
+		order, err := resourceversion.CompareResourceVersion(object.GetResourceVersion(), last.version)
+		behind = found && (last.version == finalized || err == nil && order < 0)
+		return observedWrite{version: last.version, awaited: true}, behind
+	})
+	return behind
 }
 
-// News passes every event but the echoes of our own writes. A controller that derives everything in each pass
-// has nothing to learn from these: what others have changed meanwhile comes with an event of its own. The
-// periodic reminder of what has not changed passes, too.
+// News passes every event except those of writes of this manager. A controller that derives everything in each reconcile
+// needs none for these: a change by another client has an event of its own. The periodic resync passes, too.
 func (w *Writes) News() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return e.ObjectOld.GetResourceVersion() == e.ObjectNew.GetResourceVersion() || !w.echo(e.ObjectNew)
+		return e.ObjectOld.GetResourceVersion() == e.ObjectNew.GetResourceVersion() || !w.isOwn(e.ObjectNew)
 	}}
 }
 
-func (w *Writes) echo(object client.Object) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	last, ok := w.versions[object.GetUID()]
-	return ok && !last.awaited && last.version == object.GetResourceVersion()
+// isOwn reports whether the object is as the last write left it, and no reconcile waits for its event.
+func (w *Writes) isOwn(object client.Object) bool {
+	last, found := w.entries().Get(object.GetUID())
+	return found && !last.awaited && last.version == object.GetResourceVersion()
 }

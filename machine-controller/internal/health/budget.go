@@ -29,8 +29,8 @@ func Limit(maxInFlight *intstr.IntOrString, replicas int) (int, error) {
 	return limit, nil
 }
 
-// Exempt reports whether somebody has taken the Machine out of health checks: it is neither
-// judged nor replaced.
+// Exempt reports whether an annotation excludes the Machine from health checks: it is neither evaluated
+// nor replaced.
 func Exempt(m *clusterv1.Machine) bool {
 	return annotation.Present(m, clusterv1.PausedAnnotation) || annotation.Present(m, clusterv1.MachineSkipRemediationAnnotation)
 }
@@ -43,22 +43,22 @@ func MarkedForOwner(m *clusterv1.Machine) bool {
 	return conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition) && conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition)
 }
 
-// MarkedForOthers reports whether a controller outside was asked to mend the Machine.
+// MarkedForOthers reports whether an external controller is to remediate the Machine.
 func MarkedForOthers(m *clusterv1.Machine) bool {
 	return conditions.IsFalse(m, clusterv1.MachineExternallyRemediatedCondition)
 }
 
-// hopeless reports whether the owner has refused: the Machine goes with a rollout instead.
-func hopeless(m *clusterv1.Machine) bool {
+// refusedByOwner reports whether the owner has refused: the Machine is replaced by a rollout instead.
+func refusedByOwner(m *clusterv1.Machine) bool {
 	return conditions.GetReason(m, clusterv1.MachineOwnerRemediatedCondition) == clusterv1.MachineSetMachineCannotBeRemediatedReason
 }
 
 // Holds reports whether the Machine has a place in the budget: it is marked, or it is a
-// replacement that has not proved itself.
-func Holds(m *clusterv1.Machine) bool { return (Marked(m) && !hopeless(m)) || open(m) }
+// replacement that has not settled.
+func Holds(m *clusterv1.Machine) bool { return (Marked(m) && !refusedByOwner(m)) || unsettled(m) }
 
 // InFlight counts the places of a budget that are taken: by Machines that hold one, and by
-// those that are gone and not replaced yet.
+// those that are deleted and not replaced yet.
 func InFlight(machines []*clusterv1.Machine, vacancies []Vacancy) int {
 	taken := len(Empty(machines, vacancies))
 	for _, m := range machines {

@@ -38,7 +38,7 @@ func nodeConditions(in Input, node *corev1.Node) Finding {
 		}
 		readings = append(readings, r)
 	}
-	return weigh(in, readings, "Node", clusterv1.MachineHealthCheckUnhealthyNodeReason)
+	return evaluateReadings(in, readings, "Node", clusterv1.MachineHealthCheckUnhealthyNodeReason)
 }
 
 func machineConditions(in Input) Finding {
@@ -53,11 +53,11 @@ func machineConditions(in Input) Finding {
 		}
 		readings = append(readings, r)
 	}
-	return weigh(in, readings, "Machine", clusterv1.MachineHealthCheckUnhealthyMachineReason)
+	return evaluateReadings(in, readings, "Machine", clusterv1.MachineHealthCheckUnhealthyMachineReason)
 }
 
-// weigh tells whether any reading has been bad for as long as its timeout.
-func weigh(in Input, readings []reading, object, reason string) Finding {
+// evaluateReadings reports whether any reading has been bad for as long as its timeout.
+func evaluateReadings(in Input, readings []reading, object, reason string) Finding {
 	var over, pending []string
 	var until time.Time
 	for _, r := range readings {
@@ -66,7 +66,7 @@ func weigh(in Input, readings []reading, object, reason string) Finding {
 		}
 		if end := later(r.since, in.Since).Add(r.timeout); in.Now.Before(end) {
 			pending = append(pending, r.kind)
-			until = sooner(until, end)
+			until = earlier(until, end)
 			continue
 		}
 		status := r.status

@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package health decides which Machines are unhealthy and which of those may be replaced
-// now. Verdict judges one Machine, Plan weighs all that a MachineHealthCheck targets against
-// its trigger, the zones and the replacement budgets, and the annotations by which
-// replacements are remembered are read and written here. It has no client and no clock; the
-// machinehealthcheck controller asks it what to mark, the machineset controller what to delete.
+// now. Evaluate evaluates one Machine; Plan applies the trigger of a MachineHealthCheck, the zones
+// and the replacement budgets to all its targets. The annotations that record replacements are read
+// and written here. It has no client and no clock; the machinehealthcheck controller uses it to
+// decide what to mark, the machineset controller what to delete.
 //
 //	                  too many unhealthy, zone down, budget used up, too soon after the last
 //	               ┌────────────────────────────────┐

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// Target is one Machine that a MachineHealthCheck looks after.
+// Target is one Machine that a MachineHealthCheck selects.
 type Target struct {
 	Name    string
 	Finding Finding
 	// Zone is its failure domain; empty where the cloud has none.
 	Zone string
-	// Group names the budget that its replacement takes a place of; empty if nobody can replace it.
+	// Group names the budget that its replacement takes a place of; empty if it cannot be replaced.
 	Group string
-	// Marked says that its replacement is asked for already, Holds that it has a place in the budget.
+	// Marked means that it is marked for replacement already, Holds that it uses a place of the budget.
 	Marked, Holds bool
 	// NotBefore is when it may be replaced; zero is at once.
 	NotBefore time.Time
@@ -30,18 +30,18 @@ type Group struct {
 	Limit, InFlight int
 }
 
-// Situation is all that Plan weighs.
-type Situation struct {
+// PlanInput is all that Plan weighs.
+type PlanInput struct {
 	Targets []Target
 	Groups  map[string]Group
 	Trigger Trigger
 	Now     time.Time
 }
 
-// Hold says why an unhealthy Machine is not replaced now.
+// Hold is why an unhealthy Machine is not replaced now.
 type Hold string
 
-// The holds, in the order in which they are looked at.
+// The holds, in the order in which they are checked.
 const (
 	HeldByTrigger Hold = "the number of unhealthy Machines is outside spec.remediation.triggerIf"
 	HeldByZone    Hold = "every Machine in its failure domain is unhealthy"
@@ -52,7 +52,7 @@ const (
 
 // Decision is what to do about the targets.
 type Decision struct {
-	// Remediate are the Machines whose replacement is wanted, asked for already or not. A
+	// Remediate are the Machines to be replaced, marked already or not. A
 	// marked Machine that is not among them is to be unmarked.
 	Remediate map[string]bool
 	// Held are the unhealthy Machines that must wait, and why.
@@ -60,7 +60,7 @@ type Decision struct {
 	// Expected, Healthy and Unhealthy count the targets. Machines that are about to be
 	// found unhealthy count as such, those that start or are being deleted do not.
 	Expected, Healthy, Unhealthy int
-	// Restricted says that the trigger forbids every replacement.
+	// Restricted means that the trigger forbids every replacement.
 	Restricted bool
 	// Zones are the failure domains that are down, Full the groups that have no place left
 	// for Machines that wait, both sorted.
@@ -72,10 +72,10 @@ type Decision struct {
 }
 
 // Plan decides which of the targets are to be replaced.
-func Plan(s Situation) Decision {
+func Plan(s PlanInput) Decision {
 	d := Decision{Remediate: map[string]bool{}, Held: map[string]Hold{}, Expected: len(s.Targets)}
 	for _, t := range s.Targets {
-		d.Next = sooner(d.Next, t.Finding.Until)
+		d.Next = earlier(d.Next, t.Finding.Until)
 		switch t.Finding.State {
 		case Healthy:
 			d.Healthy++
@@ -101,15 +101,15 @@ func (d *Decision) place(t Target, budgets map[string]Group, now time.Time) {
 	switch {
 	case d.Restricted:
 		d.Held[t.Name] = HeldByTrigger
-	case slices.Contains(d.Zones, t.Zone) && !t.Finding.Ordered():
+	case slices.Contains(d.Zones, t.Zone) && !t.Finding.Requested():
 		d.Held[t.Name] = HeldByZone
 	case t.Group == "":
 		d.Held[t.Name] = HeldByOwner
 	case t.Marked:
 		d.Remediate[t.Name] = true
-	case now.Before(t.NotBefore) && !t.Finding.Ordered():
+	case now.Before(t.NotBefore) && !t.Finding.Requested():
 		d.Held[t.Name] = HeldByBackOff
-		d.Next = sooner(d.Next, t.NotBefore)
+		d.Next = earlier(d.Next, t.NotBefore)
 	case t.Holds && budget.InFlight <= budget.Limit:
 		d.Remediate[t.Name] = true
 	case budget.InFlight < budget.Limit:
@@ -122,7 +122,7 @@ func (d *Decision) place(t Target, budgets map[string]Group, now time.Time) {
 	}
 }
 
-// inOrder are the unhealthy targets: those that a person wants replaced first, then the newest.
+// inOrder are the unhealthy targets: those whose replacement a user requested first, then the newest.
 func inOrder(targets []Target) []Target {
 	var unhealthy []Target
 	for _, t := range targets {
@@ -132,9 +132,9 @@ func inOrder(targets []Target) []Target {
 	}
 	slices.SortFunc(unhealthy, func(a, b Target) int {
 		switch {
-		case a.Finding.Ordered() && !b.Finding.Ordered():
+		case a.Finding.Requested() && !b.Finding.Requested():
 			return -1
-		case b.Finding.Ordered() && !a.Finding.Ordered():
+		case b.Finding.Requested() && !a.Finding.Requested():
 			return 1
 		}
 		return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(a.Name, b.Name))

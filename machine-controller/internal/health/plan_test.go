@@ -99,7 +99,7 @@ func TestPlan(t *testing.T) {
 			want: Decision{Expected: 2, Unhealthy: 2, Restricted: true, Held: map[string]Hold{"Unhealthy-0": HeldByTrigger, "Unhealthy-1": HeldByTrigger}},
 		},
 		"does not count Machines that start or leave as unhealthy": {
-			targets: all(some(1, Unhealthy), some(4, Starting), some(4, Leaving)), group: Group{Limit: 3}, trigger: &Trigger{Most: 1},
+			targets: all(some(1, Unhealthy), some(4, Starting), some(4, Deleting)), group: Group{Limit: 3}, trigger: &Trigger{Most: 1},
 			want: Decision{Expected: 9, Unhealthy: 1, Remediate: map[string]bool{"Unhealthy-0": true}},
 		},
 		"stops in a zone that is down, and goes on elsewhere": {
@@ -155,7 +155,7 @@ func TestPlan(t *testing.T) {
 			if test.trigger != nil {
 				trigger = *test.trigger
 			}
-			got := Plan(Situation{Targets: test.targets, Groups: map[string]Group{"md": test.group}, Trigger: trigger, Now: noon})
+			got := Plan(PlanInput{Targets: test.targets, Groups: map[string]Group{"md": test.group}, Trigger: trigger, Now: noon})
 			if test.want.Remediate == nil {
 				test.want.Remediate = map[string]bool{}
 			}
@@ -174,9 +174,9 @@ func TestPlan(t *testing.T) {
 // why not, and that nothing else is replaced.
 func TestPlanKeepsBudgets(t *testing.T) {
 	t.Parallel()
-	states := []State{Healthy, Starting, Suspect, Unhealthy, Unhealthy, Unhealthy, Leaving, Unjudged}
+	states := []State{Healthy, Starting, Suspect, Unhealthy, Unhealthy, Unhealthy, Deleting, Unevaluated}
 	rapid.Check(t, func(t *rapid.T) {
-		s := Situation{Groups: map[string]Group{}, Now: noon}
+		s := PlanInput{Groups: map[string]Group{}, Now: noon}
 		s.Trigger = Trigger{Least: rapid.IntRange(0, 2).Draw(t, "least"), Most: rapid.IntRange(-1, 30).Draw(t, "most")}
 		holding := map[string]int{}
 		for i := range rapid.IntRange(0, 30).Draw(t, "targets") {
@@ -219,7 +219,7 @@ func TestPlanKeepsBudgets(t *testing.T) {
 			case d.Remediate[target.Name] && !target.Holds:
 				after[target.Group]++
 			}
-			if d.Remediate[target.Name] && !target.Finding.Ordered() && s.Trigger.Most >= 0 && d.Unhealthy > s.Trigger.Most {
+			if d.Remediate[target.Name] && !target.Finding.Requested() && s.Trigger.Most >= 0 && d.Unhealthy > s.Trigger.Most {
 				t.Fatalf("%s is replaced while %d are unhealthy, more than %d", target.Name, d.Unhealthy, s.Trigger.Most)
 			}
 		}

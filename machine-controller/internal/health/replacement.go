@@ -12,26 +12,26 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 )
 
-// The annotations by which replacements are remembered across restarts. What cannot be read
-// counts as absent.
+// The annotations that record replacements across restarts. A value that is not valid counts as
+// absent.
 const (
 	// VacanciesAnnotation, on a MachineSet, lists the Machines that were deleted because
 	// they were unhealthy and whose place is not taken yet.
 	VacanciesAnnotation = "drover.io/vacancies"
-	// ReplacesAnnotation, on a Machine, says whose place it has taken.
+	// ReplacesAnnotation, on a Machine, names the Machine that it has replaced.
 	ReplacesAnnotation = "drover.io/replaces"
 )
 
 const (
 	// Settle is how long a replacement must have been healthy to free its place in the
-	// budget. Trouble that is nobody's fault, such as a network's, ends sooner than Machines
+	// budget. A transient failure, such as that of a network, ends sooner than Machines
 	// are replaced one after another.
 	Settle = 10 * time.Minute
 	// soon is the age up to which the failure of a replacement counts as the next in a row.
 	soon = time.Hour
-	// firstWait doubles with each replacement in a row that fails soon, up to longestWait.
-	firstWait   = 10 * time.Minute
-	longestWait = 4 * time.Hour
+	// firstWait doubles with each replacement in a row that fails soon, up to maxWait.
+	firstWait = 10 * time.Minute
+	maxWait   = 4 * time.Hour
 )
 
 // Vacancy is the place of one Machine that is, or is about to be, deleted as unhealthy.
@@ -44,11 +44,11 @@ type Vacancy struct {
 	Newest metav1.Time `json:"newest"`
 }
 
-// Replacement says whose place a Machine has taken.
+// Replacement records which Machine was replaced.
 type Replacement struct {
 	Machine string `json:"machine"`
 	Attempt int    `json:"attempt"`
-	// Settled says that it has been healthy for long enough.
+	// Settled means that it has been healthy for long enough.
 	Settled bool `json:"settled,omitempty"`
 }
 
@@ -95,30 +95,30 @@ func annotate(object metav1.Object, key string, value any) {
 	object.SetAnnotations(annotations)
 }
 
-// open reports whether the Machine is a replacement that has not proved itself. One that was
+// unsettled reports whether the Machine is a replacement that has not settled. One that was
 // taken out of health checks never will, and must not keep its place in the budget for that.
-func open(m *clusterv1.Machine) bool {
+func unsettled(m *clusterv1.Machine) bool {
 	r, replaces := ReplacementOf(m)
 	return replaces && !r.Settled && !unchecked(m)
 }
 
-// unchecked reports whether somebody has taken the Machine out of health checks.
+// unchecked reports whether an annotation excludes the Machine from health checks.
 func unchecked(m *clusterv1.Machine) bool {
 	_, paused := m.Annotations[clusterv1.PausedAnnotation]
 	_, skipped := m.Annotations[clusterv1.MachineSkipRemediationAnnotation]
 	return paused || skipped
 }
 
-// SettlesAt is when an open replacement will have proved itself; zero while it is not healthy.
+// SettlesAt is when an open replacement will have settled; zero while it is not healthy.
 func SettlesAt(m *clusterv1.Machine) time.Time {
 	succeeded := conditions.Get(m, clusterv1.MachineHealthCheckSucceededCondition)
-	if !open(m) || succeeded == nil || succeeded.Status != metav1.ConditionTrue {
+	if !unsettled(m) || succeeded == nil || succeeded.Status != metav1.ConditionTrue {
 		return time.Time{}
 	}
 	return succeeded.LastTransitionTime.Add(Settle)
 }
 
-// Empty are the vacancies whose Machine is gone and whose place no other has taken.
+// Empty are the vacancies whose Machine is deleted and not replaced.
 func Empty(machines []*clusterv1.Machine, vacancies []Vacancy) []Vacancy {
 	settled := map[string]bool{}
 	for _, m := range machines {
@@ -148,7 +148,7 @@ func NotBefore(m *clusterv1.Machine, now time.Time) time.Time {
 	}
 	wait := firstWait
 	for range attempt - 1 {
-		if wait = min(2*wait, longestWait); wait == longestWait {
+		if wait = min(2*wait, maxWait); wait == maxWait {
 			break
 		}
 	}
@@ -156,7 +156,7 @@ func NotBefore(m *clusterv1.Machine, now time.Time) time.Time {
 }
 
 // failedSoon is the Machine's number among replacements in a row, 0 for one that lived long
-// enough, or that replaced nobody.
+// enough, or that replaced none.
 func failedSoon(m *clusterv1.Machine, now time.Time) int {
 	r, replaces := ReplacementOf(m)
 	failed := now

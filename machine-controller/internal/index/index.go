@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package index names the indexes of the manager's cache and asks them, so that no
-// controller lists what it can look up. It is registered once, before the cache starts;
+// Package index defines the indexes of the manager's cache and reads them, so that no controller
+// lists what an index can find. It is registered once, before the cache starts;
 // every controller reads through it. What it returns is shared with the cache and must not be
 // changed: a caller that wants to write changes a copy.
 package index
@@ -53,52 +53,52 @@ func Register(ctx context.Context, indexer client.FieldIndexer) error {
 
 // MachinesOf returns the Machines that the object with that UID controls.
 func MachinesOf(ctx context.Context, c client.Reader, namespace string, controller types.UID) ([]*clusterv1.Machine, error) {
-	return machines(ctx, c, question{machine, byController, namespace, string(controller)})
+	return machines(ctx, c, query{machine, byController, namespace, string(controller)})
 }
 
 // MachinesWithoutController returns the Machines of a namespace that nothing controls.
 func MachinesWithoutController(ctx context.Context, c client.Reader, namespace string) ([]*clusterv1.Machine, error) {
-	return machines(ctx, c, question{machine, byController, namespace, none})
+	return machines(ctx, c, query{machine, byController, namespace, none})
 }
 
 // MachinesOfCluster returns every Machine of the Cluster.
 func MachinesOfCluster(ctx context.Context, c client.Reader, cluster client.ObjectKey) ([]*clusterv1.Machine, error) {
-	return machines(ctx, c, question{machine, byClusterName, cluster.Namespace, cluster.Name})
+	return machines(ctx, c, query{machine, byClusterName, cluster.Namespace, cluster.Name})
 }
 
 // MachinesByProviderID returns the Machines, of any cluster, whose virtual machine has that ID.
 func MachinesByProviderID(ctx context.Context, c client.Reader, id string) ([]*clusterv1.Machine, error) {
-	return machines(ctx, c, question{machine, byProviderID, everywhere, id})
+	return machines(ctx, c, query{machine, byProviderID, everywhere, id})
 }
 
-func machines(ctx context.Context, c client.Reader, q question) ([]*clusterv1.Machine, error) {
+func machines(ctx context.Context, c client.Reader, q query) ([]*clusterv1.Machine, error) {
 	list := &clusterv1.MachineList{}
 	return find(ctx, c, q, list, &list.Items)
 }
 
 // MachineSetsOf returns the MachineSets that the MachineDeployment with that UID controls.
 func MachineSetsOf(ctx context.Context, c client.Reader, namespace string, controller types.UID) ([]*clusterv1.MachineSet, error) {
-	return machineSets(ctx, c, question{machineSet, byController, namespace, string(controller)})
+	return machineSets(ctx, c, query{machineSet, byController, namespace, string(controller)})
 }
 
 // MachineSetsWithoutController returns the MachineSets of a namespace that nothing controls.
 func MachineSetsWithoutController(ctx context.Context, c client.Reader, namespace string) ([]*clusterv1.MachineSet, error) {
-	return machineSets(ctx, c, question{machineSet, byController, namespace, none})
+	return machineSets(ctx, c, query{machineSet, byController, namespace, none})
 }
 
 // MachineSetsOfCluster returns every MachineSet of the Cluster.
 func MachineSetsOfCluster(ctx context.Context, c client.Reader, cluster client.ObjectKey) ([]*clusterv1.MachineSet, error) {
-	return machineSets(ctx, c, question{machineSet, byClusterName, cluster.Namespace, cluster.Name})
+	return machineSets(ctx, c, query{machineSet, byClusterName, cluster.Namespace, cluster.Name})
 }
 
-func machineSets(ctx context.Context, c client.Reader, q question) ([]*clusterv1.MachineSet, error) {
+func machineSets(ctx context.Context, c client.Reader, q query) ([]*clusterv1.MachineSet, error) {
 	list := &clusterv1.MachineSetList{}
 	return find(ctx, c, q, list, &list.Items)
 }
 
 // MachineDeploymentsOfCluster returns every MachineDeployment of the Cluster.
 func MachineDeploymentsOfCluster(ctx context.Context, c client.Reader, cluster client.ObjectKey) ([]*clusterv1.MachineDeployment, error) {
-	q := question{machineDeployment, byClusterName, cluster.Namespace, cluster.Name}
+	q := query{machineDeployment, byClusterName, cluster.Namespace, cluster.Name}
 	list := &clusterv1.MachineDeploymentList{}
 	return find(ctx, c, q, list, &list.Items)
 }

@@ -165,7 +165,7 @@ func lookups(t *testing.T, c client.Reader) {
 	}
 }
 
-func TestErrorsAreTold(t *testing.T) {
+func TestErrorMessages(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
 	if err := Register(t.Context(), refusing{boom}); !errors.Is(err, boom) {

@@ -14,23 +14,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// everywhere is the namespace of a question about all of them.
+// everywhere is the namespace of a query in all namespaces.
 const everywhere = ""
 
-// A question is what an index of a kind is asked.
-type question struct {
+// A query is a value of an index of a kind.
+type query struct {
 	kind                    client.Object
 	field, namespace, value string
 }
 
-func (q question) options() []client.ListOption {
+func (q query) options() []client.ListOption {
 	return []client.ListOption{client.InNamespace(q.namespace), client.MatchingFields{q.field: q.value}, client.UnsafeDisableDeepCopy}
 }
 
-// key is how an informer knows the answers; no namespace and no value has a line break.
-func (q question) key() string { return q.namespace + "\n" + q.value }
+// key is the key of the query in the index of an informer; no namespace and no value has a line break.
+func (q query) key() string { return q.namespace + "\n" + q.value }
 
-// indexed is a client whose cache can be asked without copying what it holds.
+// indexed is a client whose cache can be read without copies.
 type indexed struct {
 	client.Client
 	informers cache.Informers
@@ -50,7 +50,7 @@ func NewClient(config *rest.Config, options client.Options) (client.Client, erro
 	return c, nil
 }
 
-// add adds one index: as a field, which every reader of the cache can ask for, and to the informer itself, if
+// add adds one index: as a field, which every reader of the cache can select by, and to the informer itself, if
 // there is one informer for the kind.
 func add(ctx context.Context, indexer client.FieldIndexer, object client.Object, field string, extract client.IndexerFunc) error {
 	if err := indexer.IndexField(ctx, object, field, extract); err != nil {
@@ -72,19 +72,19 @@ func add(ctx context.Context, indexer client.FieldIndexer, object client.Object,
 	}})
 }
 
-// keys are those under which the object is found. Virtual machines are looked for in all namespaces, all else in one.
+// keys are those under which the object is found. providerIDs are looked up in all namespaces, all else in one.
 func keys(object client.Object, field string, extract client.IndexerFunc) []string {
 	values, namespace := extract(object), object.GetNamespace()
 	if field == byProviderID {
 		namespace = everywhere
 	}
 	for i, value := range values {
-		values[i] = question{object, field, namespace, value}.key()
+		values[i] = query{object, field, namespace, value}.key()
 	}
 	return values
 }
 
-// shared is what knows all objects of the kind; nil if that is no single informer.
+// shared is the indexer of all objects of the kind; nil if there is no single informer.
 func shared(ctx context.Context, c client.Reader, kind client.Object) toolscache.Indexer {
 	indexed, ok := c.(*indexed)
 	if !ok {
@@ -92,7 +92,7 @@ func shared(ctx context.Context, c client.Reader, kind client.Object) toolscache
 	}
 	informer, err := indexed.informers.GetInformer(ctx, kind)
 	if err != nil {
-		return nil // the list that is asked instead says why
+		return nil // the list that is used instead returns the error
 	}
 	if shared, ok := informer.(toolscache.SharedIndexInformer); ok {
 		return shared.GetIndexer()
@@ -100,8 +100,8 @@ func shared(ctx context.Context, c client.Reader, kind client.Object) toolscache
 	return nil
 }
 
-// look returns what the index holds, which nobody may change.
-func look[T client.Object](indexer toolscache.Indexer, q question) ([]T, error) {
+// lookUp returns the objects of the index, which must not be changed.
+func lookUp[T client.Object](indexer toolscache.Indexer, q query) ([]T, error) {
 	found, err := indexer.ByIndex(q.field, q.key())
 	if err != nil {
 		return nil, fmt.Errorf("looking up %s: %w", q.field, err)
@@ -117,9 +117,9 @@ func look[T client.Object](indexer toolscache.Indexer, q question) ([]T, error) 
 func find[T any, P interface {
 	*T
 	client.Object
-}](ctx context.Context, c client.Reader, q question, list client.ObjectList, items *[]T) ([]P, error) {
+}](ctx context.Context, c client.Reader, q query, list client.ObjectList, items *[]T) ([]P, error) {
 	if indexer := shared(ctx, c, q.kind); indexer != nil {
-		return look[P](indexer, q)
+		return lookUp[P](indexer, q)
 	}
 	if err := c.List(ctx, list, q.options()...); err != nil {
 		return nil, fmt.Errorf("listing %ss: %w", reflect.TypeFor[T]().Name(), err)

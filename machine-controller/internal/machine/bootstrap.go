@@ -7,12 +7,15 @@ import (
 	"context"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/machine/deletion"
+	"drover.io/runtime/results"
 )
 
 // bootstrap copies the name of the Secret with the bootstrap data from the BootstrapConfig to
@@ -52,9 +55,11 @@ func (p bootstrap) run(ctx context.Context, s *state) (reconcile.Result, error) 
 	if spec.DataSecretName == nil && config.DataSecretCreated() && config.DataSecretName() != "" {
 		spec.DataSecretName = new(config.DataSecretName())
 	}
-	if spec.DataSecretName != nil {
-		initialization.BootstrapDataSecretCreated = new(true)
+	if spec.DataSecretName == nil {
+		ctrl.LoggerFrom(ctx).V(1).Info("waiting for bootstrap data", config.GetKind(), klog.KObj(config))
+		return reconcile.Result{}, nil
 	}
+	initialization.BootstrapDataSecretCreated = new(true)
 	return reconcile.Result{}, nil
 }
 
@@ -68,5 +73,5 @@ func readFailed(err error, needed bool) (reconcile.Result, error) {
 	case apierrors.IsNotFound(err):
 		return reconcile.Result{}, nil
 	}
-	return reconcile.Result{}, err
+	return results.RequeueOnConflict(err) // an adoption that conflicts with a write of the provider is tried again
 }

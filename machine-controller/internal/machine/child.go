@@ -13,7 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/machine-controller/internal/contract"
@@ -91,6 +93,7 @@ func adopt(ctx context.Context, c client.Client, machine *clusterv1.Machine, chi
 	if err := c.Patch(ctx, target, client.RawPatch(types.MergePatchType, data)); err != nil {
 		return fmt.Errorf("adopting %s %q: %w", child.GetKind(), child.GetName(), err)
 	}
+	ctrl.LoggerFrom(ctx).Info("adopted provider object", child.GetKind(), klog.KObj(child))
 	child.SetOwnerReferences(references)
 	child.SetResourceVersion(target.GetResourceVersion())
 	return nil

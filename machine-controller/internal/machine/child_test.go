@@ -54,7 +54,7 @@ func TestAdopt(t *testing.T) {
 		writes int
 	}{
 		"leaves what is the machine's already":        {child("c", mine), []metav1.OwnerReference{mine}, 0},
-		"takes what nobody owns":                      {child("c"), []metav1.OwnerReference{mine}, 1},
+		"adopts what has no owner":                    {child("c"), []metav1.OwnerReference{mine}, 1},
 		"puts a lost label back":                      {child("", mine), []metav1.OwnerReference{mine}, 1},
 		"corrects a label that names another cluster": {child("other", mine), []metav1.OwnerReference{mine}, 1},
 		"keeps owners of another kind":                {child("c", foreign), []metav1.OwnerReference{mine, foreign}, 1},
@@ -118,7 +118,7 @@ func TestAdoptRefuses(t *testing.T) {
 	}
 }
 
-func TestAdoptLosesARace(t *testing.T) {
+func TestAdoptFailsOnAConflict(t *testing.T) {
 	t.Parallel()
 	c := shared.management.Client(t)
 	stale := child("c")
@@ -132,7 +132,7 @@ func TestAdoptLosesARace(t *testing.T) {
 	}
 }
 
-// TestAdoptLabelsForTheSameManager lets a child lack the machine's watch-filter label, and have it.
+// TestAdoptLabelsForTheSameManager has objects with and without the machine's watch-filter label.
 func TestAdoptLabelsForTheSameManager(t *testing.T) {
 	t.Parallel()
 	machine := adopter()
@@ -159,5 +159,19 @@ func TestAdoptLabelsForTheSameManager(t *testing.T) {
 	}
 	if read.GetLabels()[clusterv1.WatchLabel] != "ours" || writes != 1 {
 		t.Errorf("after %d writes the labels are %v", writes, read.GetLabels())
+	}
+}
+
+func TestAdoptLeavesAnObjectThatIsBeingDeleted(t *testing.T) {
+	t.Parallel()
+	c := interceptor.NewClient(nil, interceptor.Funcs{
+		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+			return errors.New("an object that is being deleted was patched")
+		},
+	})
+	o := child("c")
+	o.SetDeletionTimestamp(new(metav1.Now()))
+	if err := adopt(t.Context(), c, adopter(), o, "spec.x"); err != nil || len(o.GetOwnerReferences()) != 0 {
+		t.Errorf("owners %v, error %v", o.GetOwnerReferences(), err)
 	}
 }

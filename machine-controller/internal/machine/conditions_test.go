@@ -33,17 +33,17 @@ func reporting(kind string, ready map[string]any) contract.Object {
 	return contract.Object{Unstructured: o, Contract: contract.V1Beta2}
 }
 
-type verdict struct {
+type condition struct {
 	Status          metav1.ConditionStatus
 	Reason, Message string
 }
 
-func verdictOf(m *clusterv1.Machine, kind string) verdict {
+func conditionOf(m *clusterv1.Machine, kind string) condition {
 	c := conditions.Get(m, kind)
 	if c == nil {
-		return verdict{}
+		return condition{}
 	}
-	return verdict{c.Status, c.Reason, c.Message}
+	return condition{c.Status, c.Reason, c.Message}
 }
 
 func TestProviderConditions(t *testing.T) {
@@ -53,61 +53,61 @@ func TestProviderConditions(t *testing.T) {
 		ready          map[string]any
 		absent         error
 		done, deleting bool
-		bootstrap      verdict
-		infra          verdict
+		bootstrap      condition
+		infra          condition
 	}{
 		"mirrors a good condition": {
 			ready:     map[string]any{"status": "True", "reason": "AllGood", "message": "m"},
-			bootstrap: verdict{"True", "AllGood", "m"}, infra: verdict{"True", "AllGood", "m"},
+			bootstrap: condition{"True", "AllGood", "m"}, infra: condition{"True", "AllGood", "m"},
 		},
 		"mirrors a bad condition": {
-			ready:     map[string]any{"status": "False", "reason": "QuotaExceeded", "message": "ask for more"},
-			bootstrap: verdict{"False", "QuotaExceeded", "ask for more"}, infra: verdict{"False", "QuotaExceeded", "ask for more"},
+			ready:     map[string]any{"status": "False", "reason": "QuotaExceeded", "message": "quota is used up"},
+			bootstrap: condition{"False", "QuotaExceeded", "quota is used up"}, infra: condition{"False", "QuotaExceeded", "quota is used up"},
 		},
 		"mirrors an unknown condition": {
 			ready:     map[string]any{"status": "Unknown", "reason": "CloudSilent"},
-			bootstrap: verdict{"Unknown", "CloudSilent", ""}, infra: verdict{"Unknown", "CloudSilent", ""},
+			bootstrap: condition{"Unknown", "CloudSilent", ""}, infra: condition{"Unknown", "CloudSilent", ""},
 		},
 		"finds a reason where the provider gives none": {
 			ready:     map[string]any{"status": "False"},
-			bootstrap: verdict{"False", clusterv1.NotReadyReason, ""}, infra: verdict{"False", clusterv1.NotReadyReason, ""},
+			bootstrap: condition{"False", clusterv1.NotReadyReason, ""}, infra: condition{"False", clusterv1.NotReadyReason, ""},
 		},
 		"reports a status that does not exist": {
 			ready:     map[string]any{"status": "Maybe"},
-			bootstrap: verdict{"Unknown", clusterv1.InvalidConditionReportedReason, `B reports a Ready condition with status "Maybe"`},
-			infra:     verdict{"Unknown", clusterv1.InvalidConditionReportedReason, `I reports a Ready condition with status "Maybe"`},
+			bootstrap: condition{"Unknown", clusterv1.InvalidConditionReportedReason, `B reports a Ready condition with status "Maybe"`},
+			infra:     condition{"Unknown", clusterv1.InvalidConditionReportedReason, `I reports a Ready condition with status "Maybe"`},
 		},
-		"says what is awaited when the provider reports nothing": {
-			bootstrap: verdict{"False", clusterv1.NotReadyReason, "B status.initialization.dataSecretCreated is false"},
-			infra:     verdict{"False", clusterv1.NotReadyReason, "I status.initialization.provisioned is false"},
+		"reports what is awaited when the provider reports nothing": {
+			bootstrap: condition{"False", clusterv1.NotReadyReason, "B status.initialization.dataSecretCreated is false"},
+			infra:     condition{"False", clusterv1.NotReadyReason, "I status.initialization.provisioned is false"},
 		},
 		"is ready when the provider is done and reports nothing": {
 			done:      true,
-			bootstrap: verdict{"True", clusterv1.ReadyReason, ""}, infra: verdict{"True", clusterv1.ReadyReason, ""},
+			bootstrap: condition{"True", clusterv1.ReadyReason, ""}, infra: condition{"True", clusterv1.ReadyReason, ""},
 		},
-		"says that an object does not exist yet": {
+		"reports that an object does not exist": {
 			absent:    notFound,
-			bootstrap: verdict{"False", clusterv1.ObjectDoesNotExistReason, `B "b" does not exist`},
-			infra:     verdict{"False", clusterv1.ObjectDoesNotExistReason, `I "i" does not exist`},
+			bootstrap: condition{"False", clusterv1.ObjectDoesNotExistReason, `B "b" does not exist`},
+			infra:     condition{"False", clusterv1.ObjectDoesNotExistReason, `I "i" does not exist`},
 		},
-		"says that infrastructure was deleted": {
+		"reports that infrastructure was deleted": {
 			absent: notFound, done: true,
-			bootstrap: verdict{"False", clusterv1.ObjectDoesNotExistReason, `B "b" does not exist`},
-			infra:     verdict{"False", clusterv1.ObjectDeletedReason, `I "i" has been deleted`},
+			bootstrap: condition{"False", clusterv1.ObjectDoesNotExistReason, `B "b" does not exist`},
+			infra:     condition{"False", clusterv1.ObjectDeletedReason, `I "i" has been deleted`},
 		},
-		"says that both were deleted with the machine": {
+		"reports that both were deleted with the machine": {
 			absent: notFound, done: true, deleting: true,
-			bootstrap: verdict{"False", clusterv1.ObjectDeletedReason, `B "b" has been deleted`},
-			infra:     verdict{"False", clusterv1.ObjectDeletedReason, `I "i" has been deleted`},
+			bootstrap: condition{"False", clusterv1.ObjectDeletedReason, `B "b" has been deleted`},
+			infra:     condition{"False", clusterv1.ObjectDeletedReason, `I "i" has been deleted`},
 		},
 		"does not guess when reading failed": {
 			absent: boom, done: true,
-			bootstrap: verdict{"Unknown", clusterv1.InternalErrorReason, "boom"}, infra: verdict{"Unknown", clusterv1.InternalErrorReason, "boom"},
+			bootstrap: condition{"Unknown", clusterv1.InternalErrorReason, "boom"}, infra: condition{"Unknown", clusterv1.InternalErrorReason, "boom"},
 		},
 		"names the CRD that is missing": {
 			absent:    &contract.MissingLabelError{CRDName: "crd"},
-			bootstrap: verdict{"Unknown", clusterv1.InternalErrorReason, (&contract.MissingLabelError{CRDName: "crd"}).Error()},
-			infra:     verdict{"Unknown", clusterv1.InternalErrorReason, (&contract.MissingLabelError{CRDName: "crd"}).Error()},
+			bootstrap: condition{"Unknown", clusterv1.InternalErrorReason, (&contract.MissingLabelError{CRDName: "crd"}).Error()},
+			infra:     condition{"Unknown", clusterv1.InternalErrorReason, (&contract.MissingLabelError{CRDName: "crd"}).Error()},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -130,10 +130,10 @@ func TestProviderConditions(t *testing.T) {
 			}
 			setBootstrapConfigReady(s)
 			setInfrastructureReady(s)
-			if diff := cmp.Diff(test.bootstrap, verdictOf(m, clusterv1.MachineBootstrapConfigReadyCondition)); diff != "" {
+			if diff := cmp.Diff(test.bootstrap, conditionOf(m, clusterv1.MachineBootstrapConfigReadyCondition)); diff != "" {
 				t.Errorf("bootstrap: %s", diff)
 			}
-			if diff := cmp.Diff(test.infra, verdictOf(m, clusterv1.MachineInfrastructureReadyCondition)); diff != "" {
+			if diff := cmp.Diff(test.infra, conditionOf(m, clusterv1.MachineInfrastructureReadyCondition)); diff != "" {
 				t.Errorf("infrastructure: %s", diff)
 			}
 		})
@@ -144,8 +144,8 @@ func TestBootstrapDataOfTheUserIsReady(t *testing.T) {
 	t.Parallel()
 	m := &clusterv1.Machine{}
 	setBootstrapConfigReady(&state{machine: m})
-	want := verdict{"True", clusterv1.MachineBootstrapDataSecretProvidedReason, ""}
-	if diff := cmp.Diff(want, verdictOf(m, clusterv1.MachineBootstrapConfigReadyCondition)); diff != "" {
+	want := condition{"True", clusterv1.MachineBootstrapDataSecretProvidedReason, ""}
+	if diff := cmp.Diff(want, conditionOf(m, clusterv1.MachineBootstrapConfigReadyCondition)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -163,22 +163,22 @@ func TestAvailable(t *testing.T) {
 		status metav1.ConditionStatus
 		since  time.Duration
 		least  *int32
-		want   verdict
+		want   condition
 		after  time.Duration
 	}{
-		"is at once where nothing is asked":   {"True", 0, nil, verdict{"True", clusterv1.MachineAvailableReason, ""}, 0},
-		"is at once where no time is asked":   {"True", 0, new(int32(0)), verdict{"True", clusterv1.MachineAvailableReason, ""}, 0},
-		"waits for the rest of the time":      {"True", 4 * time.Second, new(int32(10)), verdict{"False", clusterv1.MachineWaitingForMinReadySecondsReason, ""}, 6 * time.Second},
-		"is when the time is over":            {"True", 10 * time.Second, new(int32(10)), verdict{"True", clusterv1.MachineAvailableReason, ""}, 0},
-		"is not while the machine is unready": {"False", time.Hour, new(int32(10)), verdict{"False", clusterv1.MachineNotReadyReason, ""}, 0},
-		"is not while readiness is unknown":   {"Unknown", time.Hour, nil, verdict{"False", clusterv1.MachineNotReadyReason, ""}, 0},
+		"is at once without minReadySeconds":  {"True", 0, nil, condition{"True", clusterv1.MachineAvailableReason, ""}, 0},
+		"is at once with minReadySeconds 0":   {"True", 0, new(int32(0)), condition{"True", clusterv1.MachineAvailableReason, ""}, 0},
+		"waits for the rest of the time":      {"True", 4 * time.Second, new(int32(10)), condition{"False", clusterv1.MachineWaitingForMinReadySecondsReason, ""}, 6 * time.Second},
+		"is when the time is over":            {"True", 10 * time.Second, new(int32(10)), condition{"True", clusterv1.MachineAvailableReason, ""}, 0},
+		"is not while the machine is unready": {"False", time.Hour, new(int32(10)), condition{"False", clusterv1.MachineNotReadyReason, ""}, 0},
+		"is not while readiness is unknown":   {"Unknown", time.Hour, nil, condition{"False", clusterv1.MachineNotReadyReason, ""}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := ready(epoch.Add(-test.since), test.status)
 			m.Spec.MinReadySeconds = test.least
 			result := setAvailable(m, epoch)
-			if diff := cmp.Diff(test.want, verdictOf(m, clusterv1.MachineAvailableCondition)); diff != "" {
+			if diff := cmp.Diff(test.want, conditionOf(m, clusterv1.MachineAvailableCondition)); diff != "" {
 				t.Error(diff)
 			}
 			if result.RequeueAfter != test.after {
@@ -222,7 +222,7 @@ func TestReady(t *testing.T) {
 		"is not when a health check fails": {
 			[]func(*clusterv1.Machine){set(clusterv1.MachineHealthCheckSucceededCondition, "False", "x")}, "False", clusterv1.MachineNotReadyReason,
 		},
-		"waits for a readiness gate that nobody has reported": {
+		"waits for a readiness gate that is not reported": {
 			[]func(*clusterv1.Machine){func(m *clusterv1.Machine) {
 				m.Spec.ReadinessGates = []clusterv1.MachineReadinessGate{{ConditionType: "Gate"}}
 			}}, "Unknown", clusterv1.MachineReadyUnknownReason,
@@ -254,14 +254,14 @@ func TestReady(t *testing.T) {
 				change(m)
 			}
 			setReady(m, epoch)
-			if got := verdictOf(m, clusterv1.MachineReadyCondition); got.Status != test.status || got.Reason != test.reason {
+			if got := conditionOf(m, clusterv1.MachineReadyCondition); got.Status != test.status || got.Reason != test.reason {
 				t.Errorf("got %+v", got)
 			}
 		})
 	}
 }
 
-func TestReadyTellsOfADeletionWithoutItsDetails(t *testing.T) {
+func TestReadySummarizesADeletion(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		age  time.Duration
@@ -278,10 +278,10 @@ func TestReadyTellsOfADeletionWithoutItsDetails(t *testing.T) {
 			setDeleting(s)
 			setInfrastructureReady(&state{machine: m, infra: observed[contract.InfraMachine]{err: notFound}}) // unremarkable now
 			setReady(m, epoch)
-			if got := verdictOf(m, clusterv1.MachineDeletingCondition); got.Message != "pod-1 is in the way" {
-				t.Errorf("Deleting says %q", got.Message)
+			if got := conditionOf(m, clusterv1.MachineDeletingCondition); got.Message != "pod-1 is in the way" {
+				t.Errorf("the message of Deleting is %q", got.Message)
 			}
-			got := verdictOf(m, clusterv1.MachineReadyCondition)
+			got := conditionOf(m, clusterv1.MachineReadyCondition)
 			if !strings.HasPrefix(got.Message, test.want) || strings.Contains(got.Message, "pod-1") || got.Status != "False" {
 				t.Errorf("Ready is %+v", got)
 			}
@@ -298,13 +298,13 @@ func TestUpToDate(t *testing.T) {
 	for name, test := range map[string]struct {
 		version string
 		after   time.Time
-		want    verdict
+		want    condition
 	}{
-		"is with the template of the MachineDeployment": {"v1.2.3", time.Time{}, verdict{"True", clusterv1.MachineUpToDateReason, ""}},
-		"is not with another, and says what differs":    {"v1.2.2", time.Time{}, verdict{"False", clusterv1.MachineNotUpToDateReason, `* spec.version is "v1.2.2", want "v1.2.3"`}},
-		"is not when a forced rollout has begun":        {"v1.2.3", epoch, verdict{"False", clusterv1.MachineNotUpToDateReason, "* MachineDeployment spec.rollout.after has passed"}},
-		"is while a forced rollout has not begun":       {"v1.2.3", epoch.Add(time.Second), verdict{"True", clusterv1.MachineUpToDateReason, ""}},
-		"is when born after the forced rollout":         {"v1.2.3", epoch.Add(-2 * time.Hour), verdict{"True", clusterv1.MachineUpToDateReason, ""}},
+		"is with the template of the MachineDeployment": {"v1.2.3", time.Time{}, condition{"True", clusterv1.MachineUpToDateReason, ""}},
+		"is not with another, and reports what differs": {"v1.2.2", time.Time{}, condition{"False", clusterv1.MachineNotUpToDateReason, `* spec.version is "v1.2.2", want "v1.2.3"`}},
+		"is not when a forced rollout has begun":        {"v1.2.3", epoch, condition{"False", clusterv1.MachineNotUpToDateReason, "* MachineDeployment spec.rollout.after has passed"}},
+		"is while a forced rollout has not begun":       {"v1.2.3", epoch.Add(time.Second), condition{"True", clusterv1.MachineUpToDateReason, ""}},
+		"is when born after the forced rollout":         {"v1.2.3", epoch.Add(-2 * time.Hour), condition{"True", clusterv1.MachineUpToDateReason, ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -315,7 +315,7 @@ func TestUpToDate(t *testing.T) {
 				s.deployment.Spec.Rollout.After = metav1.NewTime(test.after)
 			}
 			setUpToDate(s, epoch)
-			if diff := cmp.Diff(test.want, verdictOf(s.machine, clusterv1.MachineUpToDateCondition)); diff != "" {
+			if diff := cmp.Diff(test.want, conditionOf(s.machine, clusterv1.MachineUpToDateCondition)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -326,7 +326,7 @@ func TestUpToDate(t *testing.T) {
 	behind.set.CreationTimestamp = born
 	behind.set.Labels = map[string]string{clusterv1.MachineDeploymentUniqueLabel: revision.Identify(behind.deployment, epoch, 1).Label}
 	setUpToDate(behind, epoch)
-	if diff := cmp.Diff(verdict{"True", clusterv1.MachineUpToDateReason, ""}, verdictOf(behind.machine, clusterv1.MachineUpToDateCondition)); diff != "" {
+	if diff := cmp.Diff(condition{"True", clusterv1.MachineUpToDateReason, ""}, conditionOf(behind.machine, clusterv1.MachineUpToDateCondition)); diff != "" {
 		t.Errorf("a set created for the rollout: %s", diff)
 	}
 	alone := &state{machine: &clusterv1.Machine{}}

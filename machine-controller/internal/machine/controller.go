@@ -20,7 +20,6 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -140,10 +139,12 @@ func (r *Reconciler) setPhases() {
 // Reconcile runs the phases of one Machine, with at most one write to it and one to its status.
 func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (reconcile.Result, error) {
 	if r.writes.Behind(m) {
+		ctrl.LoggerFrom(ctx).V(1).Info("waiting for the cache to show the last write", "after", staleCacheRetry)
 		return reconcile.Result{RequeueAfter: staleCacheRetry}, nil // the event of the write triggers a reconcile, too
 	}
 	leave, ok := r.fairShare.Enter(m.Namespace)
 	if !ok {
+		ctrl.LoggerFrom(ctx).V(1).Info("waiting for a worker of the namespace", "after", busyRetry)
 		return reconcile.Result{RequeueAfter: busyRetry}, nil
 	}
 	defer leave()
@@ -154,16 +155,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (recon
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if s.cluster == nil {
-		setClusterMissing(m)
-		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(patch.Status(ctx, r.Client, before, m))
-	}
-	if predicates.Paused(s.cluster, m) {
-		conditions.Set(m, predicates.PausedCondition(s.cluster, m, "Machine"))
-		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(patch.Status(ctx, r.Client, before, m))
-	}
-	if claim := r.Workloads.State(s.clusterKey()).Claim; claim.Status == workload.ClaimForeign {
-		setClaimedElsewhere(m, claim.Message)
+	ctx = withLogger(ctx, s)
+	if r.setSkipped(ctx, s) {
 		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(patch.Status(ctx, r.Client, before, m))
 	}
 	var errs []error
@@ -197,6 +190,7 @@ func (r *Reconciler) finalize(ctx context.Context, s *state) (reconcile.Result, 
 	}
 	s.deletion, err = r.deleter.Run(ctx, s.forDeletion(controlPlaneDeleting))
 	if err != nil || !s.deletion.Done {
+		ctrl.LoggerFrom(ctx).V(1).Info("waiting to delete the Machine", "reason", s.deletion.Reason, "message", s.deletion.Message)
 		return results.Earliest(reconcile.Result{RequeueAfter: s.deletion.RequeueAfter}, controlPlaneRetry(s)), err
 	}
 	controllerutil.RemoveFinalizer(s.machine, clusterv1.MachineFinalizer)
@@ -230,6 +224,7 @@ func (r *Reconciler) write(ctx context.Context, before *clusterv1.Machine, s *st
 	if err := patch.Main(ctx, r.Client, before, s.machine); err != nil {
 		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(fmt.Errorf("patching Machine: %w", err))
 	}
+	logWritten(ctx, before, s.machine)
 	if s.deleting() && len(s.machine.Finalizers) == 0 {
 		r.writes.Finalized(s.machine)
 	} else {
@@ -250,6 +245,7 @@ func (r *Reconciler) write(ctx context.Context, before *clusterv1.Machine, s *st
 		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(fmt.Errorf("patching the status of Machine: %w", err))
 	}
 	r.writes.Note(s.machine)
+	logStatusWritten(ctx, before, s.machine)
 	if s.machine.Status.Phase != before.Status.Phase {
 		metrics.Reached(s.machine.Status.GetTypedPhase(), r.Clock.Since(s.machine.CreationTimestamp.Time))
 	}

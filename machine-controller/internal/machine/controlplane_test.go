@@ -15,8 +15,8 @@ import (
 
 func TestControlPlaneDeleting(t *testing.T) {
 	t.Parallel()
-	l := newLife(t, "m")
-	deleted := l.thing("bootstrap.test.io/v1", "ThingConfig", metav1.ObjectMeta{Namespace: l.machine.Namespace, Name: "deleted"})
+	l := newTestMachine(t, "m")
+	deleted := l.providerObject("bootstrap.test.io/v1", "ThingConfig", metav1.ObjectMeta{Namespace: l.machine.Namespace, Name: "deleted"})
 	l.must(shared.client.Delete(t.Context(), deleted))
 	// Any kind that keeps the contract will do for a control plane.
 	plane := func(kind, name string) func(*state) {

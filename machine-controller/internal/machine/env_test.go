@@ -28,6 +28,7 @@ import (
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/drain"
 	"drover.io/machine-controller/internal/index"
+	"drover.io/machine-controller/internal/logtest"
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/machine-controller/internal/safety/policy"
 	"drover.io/machine-controller/internal/volume"
@@ -35,8 +36,8 @@ import (
 	"drover.io/runtime/envtest"
 )
 
-// patience bounds waiting for real API servers; no test measures time by it.
-const patience = 90 * time.Second
+// eventTimeout bounds waiting for real API servers; no test measures time by it.
+const eventTimeout = 90 * time.Second
 
 // environment is two real API servers and a manager with the Machine controller, shared by
 // the tests of this package and started by the first that wants it.
@@ -47,6 +48,7 @@ type environment struct {
 	writes atomic.Int64
 	client client.Client
 	nodes  client.Client
+	log    logtest.Recorder
 	stop   func()
 }
 
@@ -85,8 +87,8 @@ func (e *environment) start() error {
 
 func (e *environment) startManager(config *rest.Config, s *runtime.Scheme) error {
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		NewClient: index.NewClient,
-		Scheme:    s, Metrics: server.Options{BindAddress: "0"}, Cache: cache.Options{DefaultTransform: contract.Slim},
+		NewClient: index.NewClient, Logger: e.log.Logger(),
+		Scheme: s, Metrics: server.Options{BindAddress: "0"}, Cache: cache.Options{DefaultTransform: contract.Slim},
 		Client: client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 	})
 	if err != nil {

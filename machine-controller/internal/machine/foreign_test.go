@@ -24,8 +24,8 @@ import (
 	"drover.io/machine-controller/internal/testenv"
 )
 
-// second creates another Machine of the same Cluster, and waits until its infrastructure is reported for that reason.
-func (l *life) second(reason string, change func(*clusterv1.Machine)) *life {
+// duplicate creates another Machine of the same Cluster, and waits until its infrastructure is reported for that reason.
+func (l *testMachine) duplicate(reason string, change func(*clusterv1.Machine)) *testMachine {
 	l.Helper()
 	other := *l
 	other.machine = testenv.Machine(l.machine.Namespace, "copy")
@@ -43,8 +43,8 @@ func (l *life) second(reason string, change func(*clusterv1.Machine)) *life {
 	return &other
 }
 
-// end deletes the Machine and waits until it is gone.
-func (l *life) end() {
+// deleteAndWait deletes the Machine and waits until it is gone.
+func (l *testMachine) deleteAndWait() {
 	l.Helper()
 	l.must(shared.client.Delete(l.Context(), l.machine))
 	l.Eventually(func() bool {
@@ -52,8 +52,8 @@ func (l *life) end() {
 	}).Should(gomega.BeTrue())
 }
 
-// untouched checks that the Machine, its objects and its Node are as they were.
-func (l *life) untouched() {
+// expectUnchanged checks that the Machine, its objects and its Node are as they were.
+func (l *testMachine) expectUnchanged() {
 	l.Helper()
 	for _, o := range []*unstructured.Unstructured{l.infra, l.config} {
 		l.must(shared.client.Get(l.Context(), client.ObjectKeyFromObject(o), o))
@@ -69,19 +69,19 @@ func (l *life) untouched() {
 
 func TestAnotherMachinesObjectsAreLeftAlone(t *testing.T) {
 	t.Parallel()
-	l := newLife(t, "m")
-	l.run()
-	thief := l.second(ForeignObjectReason, func(m *clusterv1.Machine) {
+	l := newTestMachine(t, "m")
+	l.provision()
+	duplicate := l.duplicate(ForeignObjectReason, func(m *clusterv1.Machine) {
 		m.Spec.InfrastructureRef = l.machine.Spec.InfrastructureRef
 		m.Spec.Bootstrap = clusterv1.Bootstrap{ConfigRef: l.machine.Spec.Bootstrap.ConfigRef}
 	})
-	if reason := conditions.GetReason(thief.machine, clusterv1.MachineBootstrapConfigReadyCondition); reason != ForeignObjectReason {
+	if reason := conditions.GetReason(duplicate.machine, clusterv1.MachineBootstrapConfigReadyCondition); reason != ForeignObjectReason {
 		t.Errorf("the bootstrap object is reported for reason %s", reason)
 	}
-	if message := conditions.GetMessage(thief.machine, clusterv1.MachineInfrastructureReadyCondition); !strings.Contains(message, "spec.infrastructureRef") || !strings.Contains(message, `Machine "m"`) {
+	if message := conditions.GetMessage(duplicate.machine, clusterv1.MachineInfrastructureReadyCondition); !strings.Contains(message, "spec.infrastructureRef") || !strings.Contains(message, `Machine "m"`) {
 		t.Errorf("the message is %q", message)
 	}
-	if m := thief.machine; m.Spec.ProviderID != "" || m.Spec.Bootstrap.DataSecretName != nil || m.Status.NodeRef.IsDefined() || len(m.Status.Addresses) > 0 {
+	if m := duplicate.machine; m.Spec.ProviderID != "" || m.Spec.Bootstrap.DataSecretName != nil || m.Status.NodeRef.IsDefined() || len(m.Status.Addresses) > 0 {
 		t.Errorf("spec is %+v, status %+v", m.Spec, m.Status)
 	}
 	l.Eventually(func(g gomega.Gomega) {
@@ -95,33 +95,33 @@ func TestAnotherMachinesObjectsAreLeftAlone(t *testing.T) {
 		}
 		g.Expect(refusals).To(gomega.Equal(2), "one of each reference")
 	}).Should(gomega.Succeed())
-	thief.end()
-	l.untouched()
+	duplicate.deleteAndWait()
+	l.expectUnchanged()
 }
 
 func TestAnotherMachinesNodeIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		reason string
-		change func(*clusterv1.Machine, *life)
+		change func(*clusterv1.Machine, *testMachine)
 	}{
-		"that only a user has named": {clusterv1.ObjectDoesNotExistReason, func(*clusterv1.Machine, *life) {}},
-		"that an older manager followed": {clusterv1.ObjectDeletedReason, func(m *clusterv1.Machine, l *life) {
+		"that only a user has named": {clusterv1.ObjectDoesNotExistReason, func(*clusterv1.Machine, *testMachine) {}},
+		"that an older manager followed": {clusterv1.ObjectDeletedReason, func(m *clusterv1.Machine, l *testMachine) {
 			m.Status.Initialization.InfrastructureProvisioned = new(true)
 			m.Status.NodeRef.Name = l.node.Name
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLife(t, "m")
-			l.run()
-			thief := l.second(test.reason, func(m *clusterv1.Machine) {
+			l := newTestMachine(t, "m")
+			l.provision()
+			duplicate := l.duplicate(test.reason, func(m *clusterv1.Machine) {
 				m.Spec.ProviderID = l.machine.Spec.ProviderID
 				m.Spec.InfrastructureRef.APIGroup, m.Spec.InfrastructureRef.Kind = "infrastructure.test.io", "ThingMachine"
 				test.change(m, l)
 			})
-			thief.end()
-			l.untouched()
+			duplicate.deleteAndWait()
+			l.expectUnchanged()
 		})
 	}
 }
@@ -153,8 +153,8 @@ func TestAReferenceOfTheWrongKindIsNotFollowed(t *testing.T) {
 					t.Errorf("%s is %+v", kind, got)
 				}
 			}
-			if told := len(recorded.Events); told != 2 {
-				t.Errorf("%d events", told)
+			if emitted := len(recorded.Events); emitted != 2 {
+				t.Errorf("%d events", emitted)
 			}
 			deleter := deletion.New(deletion.Options{Clock: testingclock.NewFakePassiveClock(epoch)})
 			s.node, s.machine.Status.NodeRef = observed[corev1.Node]{err: notFound}, clusterv1.MachineNodeReference{}

@@ -6,7 +6,9 @@ package machine
 import (
 	"context"
 
+	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -41,6 +43,7 @@ func (p infrastructure) run(ctx context.Context, s *state) (reconcile.Result, er
 		return readFailed(err, !provisioned && !s.deleting())
 	}
 	if !infra.Provisioned() || infra.ProviderID() == "" {
+		ctrl.LoggerFrom(ctx).V(1).Info("waiting for the instance", infra.GetKind(), klog.KObj(infra))
 		return reconcile.Result{}, nil
 	}
 	machine.Spec.ProviderID = infra.ProviderID()

@@ -6,6 +6,7 @@ package machine
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,8 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// life is one Machine, whose provider and kubelet the test plays.
-type life struct {
+// testMachine is one Machine; the test acts as its provider and kubelet.
+type testMachine struct {
 	*testing.T
 	*gomega.WithT
 	machine       *clusterv1.Machine
@@ -29,14 +30,14 @@ type life struct {
 	node          *corev1.Node
 }
 
-// newLife creates a Cluster that reaches the workload cluster, and a Machine with objects that are held by a finalizer.
-func newLife(t *testing.T, name string) *life {
+// newTestMachine creates a Cluster that reaches the workload cluster, and a Machine with objects that are held by a finalizer.
+func newTestMachine(t *testing.T, name string) *testMachine {
 	t.Helper()
 	if err := startEnvironment(); err != nil {
 		t.Fatalf("starting the API servers: %v", err)
 	}
-	l := &life{T: t, WithT: gomega.NewWithT(t)}
-	l.SetDefaultEventuallyTimeout(patience)
+	l := &testMachine{T: t, WithT: gomega.NewWithT(t)}
+	l.SetDefaultEventuallyTimeout(eventTimeout)
 	l.SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "machine-"}}
 	l.must(shared.client.Create(t.Context(), namespace))
@@ -50,7 +51,7 @@ func newLife(t *testing.T, name string) *life {
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: meta.Namespace, Name: "c"}}
 	cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "127.0.0.1", Port: 1}
 	l.must(shared.client.Create(t.Context(), cluster))
-	l.infra, l.config = l.thing("infrastructure.test.io/v1", "ThingMachine", meta), l.thing("bootstrap.test.io/v1", "ThingConfig", meta)
+	l.infra, l.config = l.providerObject("infrastructure.test.io/v1", "ThingMachine", meta), l.providerObject("bootstrap.test.io/v1", "ThingConfig", meta)
 	l.machine = &clusterv1.Machine{ObjectMeta: meta}
 	l.machine.Labels = map[string]string{"node-role.kubernetes.io/worker": ""}
 	l.machine.Spec.ClusterName = "c"
@@ -60,14 +61,14 @@ func newLife(t *testing.T, name string) *life {
 	return l
 }
 
-func (l *life) must(err error) {
+func (l *testMachine) must(err error) {
 	l.Helper()
 	if err != nil {
 		l.Fatal(err)
 	}
 }
 
-func (l *life) thing(apiVersion, kind string, meta metav1.ObjectMeta) *unstructured.Unstructured {
+func (l *testMachine) providerObject(apiVersion, kind string, meta metav1.ObjectMeta) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	o.SetAPIVersion(apiVersion)
 	o.SetKind(kind)
@@ -79,7 +80,7 @@ func (l *life) thing(apiVersion, kind string, meta metav1.ObjectMeta) *unstructu
 }
 
 // report writes into an object of the provider as the provider would.
-func (l *life) report(o *unstructured.Unstructured, change map[string]any, path ...string) {
+func (l *testMachine) report(o *unstructured.Unstructured, change map[string]any, path ...string) {
 	l.Helper()
 	l.must(shared.client.Get(l.Context(), client.ObjectKeyFromObject(o), o))
 	before := o.DeepCopy()
@@ -91,8 +92,8 @@ func (l *life) report(o *unstructured.Unstructured, change map[string]any, path 
 	l.must(shared.client.Patch(l.Context(), o, client.MergeFrom(before)))
 }
 
-// until waits until the Machine is as the test says.
-func (l *life) until(is func(g gomega.Gomega, m *clusterv1.Machine)) {
+// until waits until the assertions about the Machine succeed.
+func (l *testMachine) until(is func(g gomega.Gomega, m *clusterv1.Machine)) {
 	l.Helper()
 	l.Eventually(func(g gomega.Gomega) {
 		g.Expect(shared.client.Get(l.Context(), client.ObjectKeyFromObject(l.machine), l.machine)).To(gomega.Succeed())
@@ -100,8 +101,8 @@ func (l *life) until(is func(g gomega.Gomega, m *clusterv1.Machine)) {
 	}).Should(gomega.Succeed())
 }
 
-// run takes the Machine from its creation to Running.
-func (l *life) run() {
+// provision takes the Machine from its creation to Running.
+func (l *testMachine) provision() {
 	l.Helper()
 	name := l.machine.Namespace
 	l.report(l.config, map[string]any{"initialization": map[string]any{"dataSecretCreated": true}, "dataSecretName": "data"}, "status")
@@ -135,8 +136,8 @@ func (l *life) run() {
 
 func TestFromCreationToRunning(t *testing.T) {
 	t.Parallel()
-	l := newLife(t, "m")
-	l.run()
+	l := newTestMachine(t, "m")
+	l.provision()
 	m := l.machine
 	if m.Spec.ProviderID != "thing://"+m.Namespace || m.Status.NodeRef.Name != l.node.Name || *m.Spec.Bootstrap.DataSecretName != "data" || m.Status.FailureDomain != "z" {
 		t.Errorf("spec is %+v, status %+v", m.Spec, m.Status)
@@ -161,8 +162,8 @@ func TestFromCreationToRunning(t *testing.T) {
 
 // It runs alone, as the writes of other Machines would count.
 func TestNothingToDoWritesNothing(t *testing.T) {
-	l := newLife(t, "m")
-	l.run()
+	l := newTestMachine(t, "m")
+	l.provision()
 	l.must(shared.nodes.Get(t.Context(), client.ObjectKeyFromObject(l.node), l.node))
 	writes, version := shared.writes.Load(), l.node.ResourceVersion
 	for range 3 {
@@ -178,8 +179,8 @@ func TestNothingToDoWritesNothing(t *testing.T) {
 
 func TestDeletionInOrder(t *testing.T) {
 	t.Parallel()
-	l := newLife(t, "m")
-	l.run()
+	l := newTestMachine(t, "m")
+	l.provision()
 	l.must(shared.client.Delete(t.Context(), l.machine))
 	deleting := func(o client.Object) bool {
 		l.must(shared.client.Get(t.Context(), client.ObjectKeyFromObject(o), o))
@@ -222,18 +223,49 @@ func TestDeletionInOrder(t *testing.T) {
 	if err := shared.nodes.Get(t.Context(), client.ObjectKeyFromObject(l.node), l.node); !apierrors.IsNotFound(err) {
 		t.Errorf("the Node is left: %v", err)
 	}
+	l.expectLog()
 }
 
-func TestANodeThatTookTheNameOfAnotherIsSpared(t *testing.T) {
+// expectLog checks that each change from the creation of the Machine to its deletion is one line.
+func (l *testMachine) expectLog() {
+	l.Helper()
+	changes := []string{
+		"adopted provider object", "adopted provider object", "set providerID", "synced labels, annotations and taints to Node", "Node joined",
+		"cordoned Node", "deleted provider object", "deleted provider object", "deleted Node", "deleted Machine",
+	}
+	var logged []string
+	phase := ""
+	for _, line := range shared.log.Lines("Machine=" + l.machine.Namespace + "/" + l.machine.Name + " ") {
+		i := slices.IndexFunc(changes, func(change string) bool { return strings.HasPrefix(line, change+" ") })
+		switch {
+		case strings.HasPrefix(line, "metadata.finalizers: "): // a warning of the API server about upstream's finalizer
+		case i >= 0:
+			logged = append(logged, changes[i])
+		case strings.HasPrefix(line, "Machine phase changed ") && strings.HasSuffix(line, " previousPhase="+phase):
+			phase = strings.Fields(line[strings.Index(line, " phase="):])[0][len("phase="):]
+		default:
+			l.Errorf("unexpected line after phase %q: %s", phase, line)
+		}
+	}
+	// The phases of a fast cloud are merged; Node and status are written in any order.
+	if diff := cmp.Diff(slices.Sorted(slices.Values(changes)), slices.Sorted(slices.Values(logged))); diff != "" {
+		l.Error(diff)
+	}
+	if phase != string(clusterv1.MachinePhaseDeleting) {
+		l.Errorf("the last phase is %q", phase)
+	}
+}
+
+func TestANodeOfAnotherMachineWithTheSameNameIsKept(t *testing.T) {
 	t.Parallel()
-	l := newLife(t, "m")
-	l.run()
+	l := newTestMachine(t, "m")
+	l.provision()
 	l.must(shared.nodes.Delete(t.Context(), l.node))
 	l.until(func(g gomega.Gomega, m *clusterv1.Machine) {
 		g.Expect(conditions.GetReason(m, clusterv1.MachineNodeReadyCondition)).To(gomega.Equal(clusterv1.MachineNodeDeletedReason))
 	})
-	heir := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: l.node.Name}, Spec: corev1.NodeSpec{ProviderID: "thing://another"}}
-	l.must(shared.nodes.Create(t.Context(), heir))
+	successor := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: l.node.Name}, Spec: corev1.NodeSpec{ProviderID: "thing://another"}}
+	l.must(shared.nodes.Create(t.Context(), successor))
 	l.must(shared.client.Delete(t.Context(), l.machine))
 	for _, o := range []*unstructured.Unstructured{l.infra, l.config} {
 		l.must(shared.client.Get(t.Context(), client.ObjectKeyFromObject(o), o))
@@ -245,12 +277,12 @@ func TestANodeThatTookTheNameOfAnotherIsSpared(t *testing.T) {
 		err := shared.client.Get(t.Context(), client.ObjectKeyFromObject(l.machine), l.machine)
 		return apierrors.IsNotFound(err)
 	}).Should(gomega.BeTrue())
-	l.must(shared.nodes.Get(t.Context(), client.ObjectKeyFromObject(heir), heir))
+	l.must(shared.nodes.Get(t.Context(), client.ObjectKeyFromObject(successor), successor))
 }
 
-// TestANodeThatNobodySawIsDeleted deletes a Machine whose host registered its Node after the last look at the cache, and
+// TestAnUnobservedNodeIsDeleted deletes a Machine whose host registered its Node after the last look at the cache, and
 // another whose name is that of a Node of something else.
-func TestANodeThatNobodySawIsDeleted(t *testing.T) {
+func TestAnUnobservedNodeIsDeleted(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		providerID string
@@ -262,8 +294,8 @@ func TestANodeThatNobodySawIsDeleted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLife(t, "m")
-			l.run()
+			l := newTestMachine(t, "m")
+			l.provision()
 			registered := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "unseen-" + l.machine.Namespace}, Spec: corev1.NodeSpec{ProviderID: test.providerID}}
 			if test.want {
 				registered.Spec.ProviderID += "/" + l.machine.Namespace
@@ -289,7 +321,7 @@ func TestANodeThatNobodySawIsDeleted(t *testing.T) {
 // Nothing has to be there for a Machine that stands alone to be deleted after its Cluster.
 func TestAMachineOutlivesItsCluster(t *testing.T) {
 	t.Parallel()
-	l := newLife(t, "m")
+	l := newTestMachine(t, "m")
 	l.until(func(g gomega.Gomega, m *clusterv1.Machine) { g.Expect(m.OwnerReferences).NotTo(gomega.BeEmpty()) })
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: l.machine.Namespace, Name: "c"}}
 	l.must(shared.client.Delete(t.Context(), cluster))
@@ -311,11 +343,11 @@ func TestAMachineOutlivesItsCluster(t *testing.T) {
 	}).Should(gomega.BeTrue())
 }
 
-// TestWhatLeadsToTheNodeIsWrittenFirst deletes a Machine before any status says which Node is its own. It is paused for the
+// TestProviderIDAndNodeRefAreWrittenBeforeTheInstanceIsDeleted deletes a Machine before any status has its Node. It is paused for the
 // controller, so that the test takes the steps.
-func TestWhatLeadsToTheNodeIsWrittenFirst(t *testing.T) {
+func TestProviderIDAndNodeRefAreWrittenBeforeTheInstanceIsDeleted(t *testing.T) {
 	t.Parallel()
-	l := newLife(t, "m")
+	l := newTestMachine(t, "m")
 	l.until(func(g gomega.Gomega, m *clusterv1.Machine) {
 		before := m.DeepCopy()
 		m.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -40,6 +41,7 @@ func (p node) run(ctx context.Context, s *state) (reconcile.Result, error) {
 	if err := p.checkProviderIDConflict(ctx, s); err != nil {
 		s.node.err = err
 		if isProviderIDConflict(err) {
+			ctrl.LoggerFrom(ctx).V(1).Info("skipped the Node of another Machine", "message", err.Error())
 			return reconcile.Result{RequeueAfter: objectRetry}, nil
 		}
 		return reconcile.Result{}, err
@@ -47,6 +49,7 @@ func (p node) run(ctx context.Context, s *state) (reconcile.Result, error) {
 	connection, err := p.workloads.Get(s.clusterKey())
 	if err != nil {
 		s.node.err = err
+		ctrl.LoggerFrom(ctx).V(1).Info("waiting for the connection to the workload cluster", "reason", s.connection.Reason, "message", s.connection.Message)
 		return reconcile.Result{}, nil //nolint:nilerr // the condition reports it, and the connection triggers a reconcile
 	}
 	found, err := byProviderID(connection, s.machine)
@@ -58,6 +61,7 @@ func (p node) run(ctx context.Context, s *state) (reconcile.Result, error) {
 	}
 	s.node = observed[corev1.Node]{found, err}
 	if found == nil {
+		ctrl.LoggerFrom(ctx).V(1).Info("waiting for the Node", "providerID", s.machine.Spec.ProviderID, "message", err.Error())
 		if apierrors.IsNotFound(err) {
 			err = p.assignProviderID(ctx, connection.Client(), s, connection.Node)
 		}

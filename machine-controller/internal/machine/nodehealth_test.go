@@ -64,22 +64,22 @@ func TestNodeHealthy(t *testing.T) {
 			reported{ready: {"Unknown", "u"}, memory: {"True", "m"}, disk: {"False"}, pid: {"False"}},
 			metav1.ConditionFalse, clusterv1.MachineNodeNotHealthyReason, "* Node.Ready: u\n* Node.MemoryPressure: m",
 		},
-		"says what is not reported yet": {
+		"reports a missing condition": {
 			reported{ready: {"True"}},
 			metav1.ConditionUnknown, clusterv1.MachineNodeHealthUnknownReason,
 			"* Node.MemoryPressure: Condition not yet reported\n* Node.DiskPressure: Condition not yet reported\n* Node.PIDPressure: Condition not yet reported",
 		},
-		"says once what every condition says": {
+		"reports a message that every condition has once": {
 			reported{ready: silent, memory: silent, disk: silent, pid: silent},
 			metav1.ConditionUnknown, clusterv1.MachineNodeHealthUnknownReason, "* Node.AllConditions: Kubelet stopped posting node status.",
 		},
-		"does not say all when one is not reported": {
+		"does not merge when a condition is missing": {
 			reported{ready: silent, memory: silent, disk: silent},
 			metav1.ConditionUnknown, clusterv1.MachineNodeHealthUnknownReason,
 			"* Node.Ready: " + silent[1] + "\n* Node.MemoryPressure: " + silent[1] + "\n* Node.DiskPressure: " + silent[1] +
 				"\n* Node.PIDPressure: Condition not yet reported",
 		},
-		"does not say all of a single condition": {
+		"does not merge a single condition": {
 			reported{ready: silent, memory: {"False"}, disk: {"False"}, pid: {"False"}},
 			metav1.ConditionUnknown, clusterv1.MachineNodeHealthUnknownReason, "* Node.Ready: " + silent[1],
 		},
@@ -160,7 +160,7 @@ func TestNodeAbsent(t *testing.T) {
 	}
 }
 
-func TestDisconnectedKeepsWhatWasKnownForTheGracePeriod(t *testing.T) {
+func TestDisconnectedKeepsTheConditionsForTheGracePeriod(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	const grace = 5 * time.Minute
@@ -202,15 +202,15 @@ func TestDisconnectedKeepsWhatWasKnownForTheGracePeriod(t *testing.T) {
 	}
 }
 
-func TestNothingIsKnownBeforeTheControlPlaneIsInitialized(t *testing.T) {
+func TestNothingIsReportedBeforeTheControlPlaneIsInitialized(t *testing.T) {
 	t.Parallel()
 	m := &clusterv1.Machine{Spec: clusterv1.MachineSpec{ProviderID: "sim://1"}}
 	s := &state{machine: m, cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{UID: "c-uid"}}, connection: workload.State{Message: "refused"}}
 	for _, passed := range []time.Duration{0, time.Hour} { // nor does it change with time
 		result := (&Reconciler{RemoteConditionsGracePeriod: time.Minute}).setNodeConditions(s, epoch.Add(passed))
-		want := verdict{"Unknown", clusterv1.MachineNodeInspectionFailedReason,
+		want := condition{"Unknown", clusterv1.MachineNodeInspectionFailedReason,
 			"Waiting for Cluster control plane to be initialized. Not connected to the workload cluster: refused"}
-		if got := verdictOf(m, clusterv1.MachineNodeHealthyCondition); got != want || result.RequeueAfter != 0 {
+		if got := conditionOf(m, clusterv1.MachineNodeHealthyCondition); got != want || result.RequeueAfter != 0 {
 			t.Errorf("got %v and %v, want %v", got, result, want)
 		}
 	}

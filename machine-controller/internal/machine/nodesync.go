@@ -13,7 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	policyv1 "drover.io/api/policy/v1alpha1"
@@ -36,7 +38,11 @@ func (y nodeSync) apply(ctx context.Context, c client.Client, s *state) error {
 	if equality.Semantic.DeepEqual(current.ObjectMeta, wanted.ObjectMeta) && equality.Semantic.DeepEqual(current.Spec, wanted.Spec) {
 		return nil
 	}
-	return c.Patch(ctx, wanted, client.MergeFromWithOptions(current, client.MergeFromWithOptimisticLock{}))
+	if err := c.Patch(ctx, wanted, client.MergeFromWithOptions(current, client.MergeFromWithOptimisticLock{})); err != nil {
+		return err
+	}
+	ctrl.LoggerFrom(ctx).Info("synced labels, annotations and taints to Node", "Node", klog.KObj(current))
+	return nil
 }
 
 // desired returns the Node as it should be, sharing nothing with the one given.

@@ -20,7 +20,7 @@ import (
 	"drover.io/machine-controller/internal/contract"
 )
 
-// synced is a machine with a Node on which the sync has nothing of its own to do but what the test says.
+// synced is a machine with a Node on which the sync has only the changes of the test to apply.
 func synced(change func(*clusterv1.Machine, *corev1.Node)) *state {
 	m := &clusterv1.Machine{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m"},
@@ -31,7 +31,7 @@ func synced(change func(*clusterv1.Machine, *corev1.Node)) *state {
 	return &state{machine: m, node: observed[corev1.Node]{object: n}}
 }
 
-// bookkeeping are the annotations of every synced Node, changed where the test says.
+// bookkeeping are the annotations of every synced Node, with the changes of the test.
 func bookkeeping(changes map[string]string) map[string]string {
 	all := map[string]string{
 		clusterv1.ClusterNameAnnotation:            "c",
@@ -189,20 +189,20 @@ func TestDesiredTaints(t *testing.T) {
 			before: done("a:NoSchedule"),
 			want:   []corev1.Taint{taint("theirs", "1")},
 		},
-		"tells effects apart": {
+		"distinguishes effects": {
 			machine: []clusterv1.MachineTaint{{Key: "a", Effect: corev1.TaintEffectNoExecute, Propagation: always}},
 			node:    []corev1.Taint{taint("a", "")},
 			before:  done("a:NoSchedule"),
 			want:    []corev1.Taint{{Key: "a", Effect: corev1.TaintEffectNoExecute}},
 			owned:   "a:NoExecute",
 		},
-		"lets go of a taint that became an initial one without removing it": {
+		"stops managing a taint that became an initial one without removing it": {
 			machine: []clusterv1.MachineTaint{machineTaint("a", "1", once)},
 			node:    []corev1.Taint{taint("a", "1")},
 			before:  done("a:NoSchedule"),
 			want:    []corev1.Taint{taint("a", "1")},
 		},
-		"forgets the hint of an older revision": {
+		"removes the taint of an outdated revision": {
 			node:   []corev1.Taint{clusterv1.NodeOutdatedRevisionTaint, taint("theirs", "")},
 			before: done(""),
 			want:   []corev1.Taint{taint("theirs", "")},
@@ -299,7 +299,7 @@ func TestInterruptible(t *testing.T) {
 }
 
 // TestWhatAKubeletClaimsIsNotTakenOff has root on a worker that claims, in annotations of its own Node, that what keeps it
-// in quarantine came from the Machine. NodeRestriction lets a kubelet change neither.
+// in quarantine came from the Machine. NodeRestriction allows a kubelet to change neither.
 func TestWhatAKubeletClaimsIsNotTakenOff(t *testing.T) {
 	t.Parallel()
 	const label, own = "node-restriction.kubernetes.io/quarantine", "node-restriction.kubernetes.io/pool"

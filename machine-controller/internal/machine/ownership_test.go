@@ -97,7 +97,7 @@ func TestWithOwnerRenewsItsReference(t *testing.T) {
 	}
 }
 
-// unchanged finds every object as it is asked about.
+// unchanged returns every object as it is given.
 type unchanged struct{ client.Reader }
 
 func (unchanged) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {

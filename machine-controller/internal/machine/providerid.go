@@ -9,7 +9,9 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/machine-controller/internal/annotation"
@@ -30,6 +32,7 @@ func (p node) assignProviderID(ctx context.Context, c client.Client, s *state, l
 	if err := c.Patch(ctx, assigned, client.MergeFromWithOptions(current, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("assigning the providerID to Node %q: %w", current.Name, err)
 	}
+	ctrl.LoggerFrom(ctx).Info("assigned providerID to Node", "Node", klog.KObj(current), "providerID", s.machine.Spec.ProviderID)
 	p.events.providerIDAssigned(s.machine, current.Name)
 	return nil
 }

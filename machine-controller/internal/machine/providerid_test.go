@@ -12,7 +12,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-func TestUnclaimed(t *testing.T) {
+func TestNodeWithoutProviderID(t *testing.T) {
 	t.Parallel()
 	at := func(name, id string, addresses ...string) corev1.Node {
 		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: id}}
@@ -35,7 +35,7 @@ func TestUnclaimed(t *testing.T) {
 		"leaves one whose address is of another kind":        {[]corev1.Node{outside}, ""},
 		"leaves one with its address and another name":       {[]corev1.Node{at("other", "", "10.0.0.1")}, ""},
 		"leaves one that has a providerID":                   {[]corev1.Node{at("m", "cloud://1", "10.0.0.1")}, ""},
-		"takes none of two, as nobody can tell which it is":  {[]corev1.Node{at("m", "", "10.0.0.1"), at("infra", "", "10.0.0.1")}, ""},
+		"takes none of two, as they cannot be distinguished": {[]corev1.Node{at("m", "", "10.0.0.1"), at("infra", "", "10.0.0.1")}, ""},
 		"takes the one of two that has no providerID so far": {[]corev1.Node{at("m", "", "10.0.0.1"), at("infra", "cloud://2", "10.0.0.1")}, "m"},
 		"finds nothing where there is nothing":               {nil, ""},
 	} {

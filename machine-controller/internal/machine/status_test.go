@@ -10,8 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"drover.io/machine-controller/internal/workload"
 	"drover.io/runtime/results"
 )
 
@@ -48,7 +50,7 @@ func TestPhaseOf(t *testing.T) {
 	}
 }
 
-func TestSooner(t *testing.T) {
+func TestEarlier(t *testing.T) {
 	t.Parallel()
 	after := func(d time.Duration) reconcile.Result { return reconcile.Result{RequeueAfter: d} }
 	for name, test := range map[string]struct{ a, b, want reconcile.Result }{
@@ -61,6 +63,34 @@ func TestSooner(t *testing.T) {
 			t.Parallel()
 			if diff := cmp.Diff(test.want, results.Earliest(test.a, test.b)); diff != "" {
 				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestSetSkipped(t *testing.T) {
+	t.Parallel()
+	r := &Reconciler{Workloads: workload.New(workload.Options{})}
+	for name, test := range map[string]struct {
+		change func(*state)
+		want   bool
+		kind   string
+		reason string
+	}{
+		"does not skip a Machine":             {func(*state) {}, false, clusterv1.PausedCondition, ""},
+		"skips a Machine without its Cluster": {func(s *state) { s.cluster = nil }, true, clusterv1.MachineReadyCondition, clusterv1.MachineNotReadyReason},
+		"skips a paused Machine": {func(s *state) { s.machine.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} },
+			true, clusterv1.PausedCondition, clusterv1.PausedReason},
+		"skips a Machine of a paused Cluster": {func(s *state) { s.cluster.Spec.Paused = new(true) }, true, clusterv1.PausedCondition, clusterv1.PausedReason},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := deletingState(test.change)
+			if got := r.setSkipped(t.Context(), s); got != test.want {
+				t.Errorf("skipped is %t", got)
+			}
+			if got := conditions.GetReason(s.machine, test.kind); got != test.reason {
+				t.Errorf("reason of %s is %q", test.kind, got)
 			}
 		})
 	}

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 )
 
-func TestHoldbackCountsFromTheFirstCall(t *testing.T) {
+func TestStatusDebounceCountsFromTheFirstCall(t *testing.T) {
 	t.Parallel()
 	var h statusDebounce
 	for _, step := range []struct {
@@ -59,16 +59,16 @@ func TestUrgent(t *testing.T) {
 			m.DeletionTimestamp = new(metav1.NewTime(epoch))
 			set(clusterv1.MachineReadyCondition, "False")(m)
 		}, false},
-		"is becoming ready":                      {set(clusterv1.MachineReadyCondition, "False"), set(clusterv1.MachineReadyCondition, "True"), true},
-		"is becoming unready":                    {set(clusterv1.MachineReadyCondition, "True"), set(clusterv1.MachineReadyCondition, "Unknown"), true},
-		"is being ready from the start":          {nothing, set(clusterv1.MachineReadyCondition, "True"), true},
-		"is not being unready from the start":    {nothing, set(clusterv1.MachineReadyCondition, "False"), false},
-		"is becoming available":                  {set(clusterv1.MachineAvailableCondition, "False"), set(clusterv1.MachineAvailableCondition, "True"), true},
-		"is becoming outdated":                   {set(clusterv1.MachineUpToDateCondition, "True"), set(clusterv1.MachineUpToDateCondition, "False"), true},
-		"is not being up to date from the start": {nothing, set(clusterv1.MachineUpToDateCondition, "True"), false},
-		"is being resumed":                       {set(clusterv1.PausedCondition, "True"), set(clusterv1.PausedCondition, "False"), true},
-		"is not a condition that nobody acts on": {set(clusterv1.MachineInfrastructureReadyCondition, "False"), set(clusterv1.MachineInfrastructureReadyCondition, "True"), false},
-		"is not a phase":                         {nothing, func(m *clusterv1.Machine) { m.Status.Phase = "Provisioned" }, false},
+		"is becoming ready":                          {set(clusterv1.MachineReadyCondition, "False"), set(clusterv1.MachineReadyCondition, "True"), true},
+		"is becoming unready":                        {set(clusterv1.MachineReadyCondition, "True"), set(clusterv1.MachineReadyCondition, "Unknown"), true},
+		"is being ready from the start":              {nothing, set(clusterv1.MachineReadyCondition, "True"), true},
+		"is not being unready from the start":        {nothing, set(clusterv1.MachineReadyCondition, "False"), false},
+		"is becoming available":                      {set(clusterv1.MachineAvailableCondition, "False"), set(clusterv1.MachineAvailableCondition, "True"), true},
+		"is becoming outdated":                       {set(clusterv1.MachineUpToDateCondition, "True"), set(clusterv1.MachineUpToDateCondition, "False"), true},
+		"is not being up to date from the start":     {nothing, set(clusterv1.MachineUpToDateCondition, "True"), false},
+		"is being resumed":                           {set(clusterv1.PausedCondition, "True"), set(clusterv1.PausedCondition, "False"), true},
+		"is not a condition that triggers no action": {set(clusterv1.MachineInfrastructureReadyCondition, "False"), set(clusterv1.MachineInfrastructureReadyCondition, "True"), false},
+		"is not a phase":                             {nothing, func(m *clusterv1.Machine) { m.Status.Phase = "Provisioned" }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -31,10 +31,10 @@ func awake(requests []reconcile.Request) []string {
 	return names
 }
 
-func TestWhoWakesWhom(t *testing.T) {
+func TestRequestsOfEvents(t *testing.T) {
 	t.Parallel()
 	api := indextest.NewClient(t, shared.management.Client(t))
-	// The manager of other tests only says of these Machines that they have no Cluster.
+	// The manager of other tests only reports that these Machines have no Cluster.
 	a, b := shared.management.Namespace(t), shared.management.Namespace(t)
 	machine := func(name, cluster, id, deployment string, addresses ...string) client.Object {
 		m := testenv.Machine("", name)
@@ -64,16 +64,16 @@ func TestWhoWakesWhom(t *testing.T) {
 		got  []reconcile.Request
 		want []string
 	}{
-		"a Cluster wakes its Machines":                         {r.machinesOfCluster(t.Context(), &clusterv1.Cluster{ObjectMeta: named("c")}), []string{a + "/one", a + "/two"}},
-		"a connection wakes those of its Cluster":              {r.machinesOfConnection(cluster), []string{a + "/one", a + "/two"}},
-		"a MachineDeployment wakes its Machines":               {r.machinesOfDeployment(t.Context(), &clusterv1.MachineDeployment{ObjectMeta: named("md")}), []string{a + "/one", a + "/two"}},
-		"a Node wakes the Machine of its ID in its Cluster":    {r.machinesOfNode(cluster, node("n", "id-1", "", "")), []string{a + "/one"}},
-		"a Node prefers its ID to its annotation":              {r.machinesOfNode(cluster, node("n", "id-1", "two", "")), []string{a + "/one"}},
-		"a Node without an ID wakes whom its annotation names": {r.machinesOfNode(cluster, node("n", "", "two", "")), []string{a + "/two"}},
-		"a Node of an unknown ID, too":                         {r.machinesOfNode(cluster, node("n", "id-9", "two", "")), []string{a + "/two"}},
-		"a Node that says nothing wakes whose it may be":       {r.machinesOfNode(cluster, node("one", "", "", "10.0.0.1")), []string{a + "/one"}},
-		"a Node of another address wakes nobody":               {r.machinesOfNode(cluster, node("one", "", "", "10.0.0.2")), []string{}},
-		"a Node of an ID that is nobody's wakes nobody":        {r.machinesOfNode(cluster, node("one", "id-9", "", "10.0.0.1")), []string{}},
+		"a Cluster triggers its Machines":                                 {r.machinesOfCluster(t.Context(), &clusterv1.Cluster{ObjectMeta: named("c")}), []string{a + "/one", a + "/two"}},
+		"a connection triggers those of its Cluster":                      {r.machinesOfConnection(cluster), []string{a + "/one", a + "/two"}},
+		"a MachineDeployment triggers its Machines":                       {r.machinesOfDeployment(t.Context(), &clusterv1.MachineDeployment{ObjectMeta: named("md")}), []string{a + "/one", a + "/two"}},
+		"a Node triggers the Machine of its ID in its Cluster":            {r.machinesOfNode(cluster, node("n", "id-1", "", "")), []string{a + "/one"}},
+		"a Node prefers its ID to its annotation":                         {r.machinesOfNode(cluster, node("n", "id-1", "two", "")), []string{a + "/one"}},
+		"a Node without an ID triggers the one that its annotation names": {r.machinesOfNode(cluster, node("n", "", "two", "")), []string{a + "/two"}},
+		"a Node of an unknown ID, too":                                    {r.machinesOfNode(cluster, node("n", "id-9", "two", "")), []string{a + "/two"}},
+		"a Node without either triggers the one it may belong to":         {r.machinesOfNode(cluster, node("one", "", "", "10.0.0.1")), []string{a + "/one"}},
+		"a Node of another address triggers none":                         {r.machinesOfNode(cluster, node("one", "", "", "10.0.0.2")), []string{}},
+		"a Node of an unknown ID triggers none":                           {r.machinesOfNode(cluster, node("one", "id-9", "", "10.0.0.1")), []string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -84,7 +84,7 @@ func TestWhoWakesWhom(t *testing.T) {
 	}
 }
 
-func TestRevised(t *testing.T) {
+func TestUpToDateInputChanged(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		change func(*clusterv1.MachineDeployment)
@@ -108,6 +108,6 @@ func TestRevised(t *testing.T) {
 		})
 	}
 	if upToDateInputChanged().Create(event.CreateEvent{Object: &clusterv1.MachineDeployment{}}) || upToDateInputChanged().Delete(event.DeleteEvent{}) {
-		t.Error("a MachineDeployment that comes or goes says nothing of its Machines")
+		t.Error("a MachineDeployment that that is created or deleted does not pass")
 	}
 }

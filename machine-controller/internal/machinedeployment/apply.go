@@ -10,9 +10,13 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"drover.io/machine-controller/internal/inplace"
 	"drover.io/machine-controller/internal/kubeversion"
 	"drover.io/machine-controller/internal/machinename"
 	"drover.io/machine-controller/internal/rollout"
@@ -20,12 +24,11 @@ import (
 	"drover.io/runtime/results"
 )
 
-// attempts bounds the search for a free name; every name taken by something else is tried
-// once, and anything beyond is left to the next reconcile.
+// attempts bounds the search for a free name; each name that another object has is tried once.
 const attempts = 5
 
-// apply does one intent. A conflict, or an object that is gone, means that the decision
-// rests on the past; the event that shows the present brings the next one.
+// apply does one intent. After a conflict, or if the object is gone, the decision was based on an old state; the event of the
+// change triggers another reconcile.
 func (r *Reconciler) apply(ctx context.Context, s *state, intent rollout.Intent) error {
 	if intent.Kind == rollout.CreateCurrent {
 		return r.createSet(ctx, s, intent)
@@ -49,28 +52,39 @@ func (r *Reconciler) apply(ctx context.Context, s *state, intent rollout.Intent)
 	case rollout.EnableCreate:
 		delete(wanted.Annotations, clusterv1.DisableMachineCreateAnnotation)
 	case rollout.Delete:
-		return r.deleteSet(ctx, s, set)
+		return r.deleteIfUnchanged(ctx, s.deployment.UID, set, intent.Reason)
 	}
 	if err := r.updateSet(ctx, set, wanted); err != nil {
 		return results.IgnoreNotFoundOrConflict(fmt.Errorf("updating MachineSet %q: %w", set.Name, err))
 	}
-	if intent.Kind == rollout.Scale {
+	log := ctrl.LoggerFrom(ctx).WithValues("MachineSet", klog.KObj(set), "reason", intent.Reason)
+	switch intent.Kind {
+	case rollout.Scale:
+		log.Info("scaled MachineSet", "previousReplicas", intent.From, "replicas", intent.To)
 		scaled(r.Events, s.deployment, set, intent)
+	case rollout.DisableCreate:
+		log.Info("disabled creation of Machines by MachineSet")
+	case rollout.EnableCreate:
+		log.Info("enabled creation of Machines by MachineSet")
+	case rollout.Record:
+		log.V(1).Info("recorded the size of the MachineDeployment on MachineSet")
+	case rollout.CreateCurrent, rollout.Delete:
 	}
 	return nil
 }
 
-// deleteSet deletes a MachineSet, if nobody has changed it since it was found empty.
-func (r *Reconciler) deleteSet(ctx context.Context, s *state, set *clusterv1.MachineSet) error {
+// deleteIfUnchanged deletes a MachineSet, if it has not changed since it was read.
+func (r *Reconciler) deleteIfUnchanged(ctx context.Context, md types.UID, set *clusterv1.MachineSet, reason string) error {
 	err := r.Client.Delete(ctx, set, client.Preconditions{UID: &set.UID, ResourceVersion: &set.ResourceVersion})
 	if err != nil {
 		return results.IgnoreNotFoundOrConflict(fmt.Errorf("deleting MachineSet %q: %w", set.Name, err))
 	}
-	r.tracker.Deleted(s.deployment.UID, set)
+	r.tracker.Deleted(md, set)
+	ctrl.LoggerFrom(ctx).Info("deleted MachineSet", "MachineSet", klog.KObj(set), "reason", reason)
 	return nil
 }
 
-// updateSet writes a MachineSet only if nobody else has since it was read.
+// updateSet writes a MachineSet if it has not changed since it was read.
 func (r *Reconciler) updateSet(ctx context.Context, set, wanted *clusterv1.MachineSet) error {
 	if err := r.Client.Patch(ctx, wanted, client.MergeFromWithOptions(set, client.MergeFromWithOptimisticLock{})); err != nil {
 		return err
@@ -79,12 +93,12 @@ func (r *Reconciler) updateSet(ctx context.Context, set, wanted *clusterv1.Machi
 	return nil
 }
 
-// createSet makes the MachineSet of the wanted template under a name that is a function of the
-// template, so that a stale cache leads to AlreadyExists and not to a second MachineSet.
+// createSet creates the MachineSet of the wanted template. Its name is a function of the template, so that an old cache
+// leads to AlreadyExists and not to a second MachineSet.
 func (r *Reconciler) createSet(ctx context.Context, s *state, intent rollout.Intent) error {
 	md, now := s.deployment, r.Clock.Now()
 	if s.blocked = machinename.Check(md.Spec.MachineNaming.Template); s.blocked != nil {
-		return nil //nolint:nilerr // it is told in a condition; only a new spec can help
+		return nil //nolint:nilerr // it is in a condition; only a new spec can help
 	}
 	for attempt := range attempts {
 		identity := revision.Identify(md, now, attempt)
@@ -92,6 +106,7 @@ func (r *Reconciler) createSet(ctx context.Context, s *state, intent rollout.Int
 		err := r.Client.Create(ctx, set)
 		if err == nil {
 			r.tracker.Created(md.UID, set)
+			ctrl.LoggerFrom(ctx).Info("created MachineSet", "MachineSet", klog.KObj(set), "replicas", intent.To, "revision", revision.Of(set), "reason", intent.Reason)
 			created(r.Events, md, set)
 			return nil
 		}
@@ -116,7 +131,7 @@ func (r *Reconciler) createSet(ctx context.Context, s *state, intent rollout.Int
 	return s.blocked
 }
 
-// newSet is the MachineSet for the present template.
+// newSet returns the MachineSet for the present template.
 func newSet(s *state, identity revision.Identity, replicas int32) *clusterv1.MachineSet {
 	md := s.deployment
 	set := &clusterv1.MachineSet{
@@ -136,12 +151,12 @@ func newSet(s *state, identity revision.Identity, replicas int32) *clusterv1.Mac
 		},
 	}
 	set.Spec.Template.Spec.Version = kubeversion.Normalize(set.Spec.Template.Spec.Version)
-	set.Spec.Selector.MatchLabels = maps.Clone(selectorLabels(md))
+	set.Spec.Selector.MatchLabels = maps.Clone(inplace.SelectorLabels(md))
 	if set.Spec.Selector.MatchLabels == nil {
 		set.Spec.Selector.MatchLabels = map[string]string{}
 	}
 	set.Spec.Selector.MatchLabels[clusterv1.MachineDeploymentUniqueLabel] = identity.Label
-	propagate(set, md)
+	inplace.MachineSet(set, md)
 	set.Annotations[clusterv1.RevisionAnnotation] = md.Annotations[clusterv1.RevisionAnnotation]
 	return set
 }

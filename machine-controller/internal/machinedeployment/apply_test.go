@@ -30,8 +30,8 @@ func occupiedName(md *clusterv1.MachineDeployment, attempt int, change func(*clu
 	return set
 }
 
-// TestCreateSetRetriesOccupiedNames lets names be taken that the new MachineSet would have: what is its
-// own from an earlier reconcile is found again, and what is somebody else's is passed over.
+// TestCreateSetRetriesOccupiedNames has objects with the names that the new MachineSet would have: what is its
+// own from an earlier reconcile is found again, and what another owner has is passed over.
 func TestCreateSetRetriesOccupiedNames(t *testing.T) {
 	t.Parallel()
 	api := server.Client(t)
@@ -48,7 +48,7 @@ func TestCreateSetRetriesOccupiedNames(t *testing.T) {
 	}{
 		"it takes the first name":                  {nil, 1, false},
 		"it finds what it made before":             {[]func(*clusterv1.MachineSet){own}, 1, false},
-		"it passes over what is somebody else's":   {[]func(*clusterv1.MachineSet){others}, 2, false},
+		"it passes over what another owner has":    {[]func(*clusterv1.MachineSet){others}, 2, false},
 		"it passes over what has another template": {[]func(*clusterv1.MachineSet){of("v1.36.0")}, 2, false},
 		"it passes over what is being deleted":     {[]func(*clusterv1.MachineSet){dying}, 2, false},
 		"it finds its own behind another":          {[]func(*clusterv1.MachineSet){others, own}, 2, false},
@@ -97,12 +97,12 @@ func TestStoredNamingTemplateIsReported(t *testing.T) {
 	s := &state{deployment: md}
 	r := &Reconciler{Clock: clocktesting.NewFakePassiveClock(begun)}
 	if err := r.createSet(t.Context(), s, rollout.Intent{Kind: rollout.CreateCurrent, To: 1}); err != nil {
-		t.Errorf("got %v, but trying again helps nobody", err)
+		t.Errorf("got %v, but a retry cannot help", err)
 	}
 	md.Status.AvailableReplicas = new(int32(0))
 	setAvailable(s)
-	if said := conditions.GetMessage(md, clusterv1.MachineDeploymentAvailableCondition); !strings.Contains(said, "spec.machineNaming.template") || !strings.Contains(said, "{{ .random }}") {
-		t.Errorf("the condition says %q", said)
+	if message := conditions.GetMessage(md, clusterv1.MachineDeploymentAvailableCondition); !strings.Contains(message, "spec.machineNaming.template") || !strings.Contains(message, "{{ .random }}") {
+		t.Errorf("the condition is %q", message)
 	}
 	set := newSet(s, revision.Identify(md, begun, 0), 1)
 	if set.Spec.MachineNaming.Template != "" {

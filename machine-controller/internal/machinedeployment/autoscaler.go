@@ -11,25 +11,23 @@ import (
 	"strings"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/machine-controller/internal/annotation"
+	"drover.io/machine-controller/internal/inplace"
 	"drover.io/machine-controller/internal/rollout"
 )
 
-const (
-	// capacityLabels is where the cluster autoscaler looks for the labels of the Nodes of a
-	// group that has none. Releases up to 1.36 find them nowhere else.
-	capacityLabels = "capacity.cluster-autoscaler.kubernetes.io/labels"
-	// managedCapacityLabels remembers what we wrote there, to tell it from what a user wrote.
-	managedCapacityLabels = "drover.io/shown-labels"
-)
+// capacityLabels is the annotation from which the cluster autoscaler reads the labels of the Nodes of a group that has none.
+// Releases up to 1.36 have no other source.
+const capacityLabels = "capacity.cluster-autoscaler.kubernetes.io/labels"
 
-// setCapacityLabels shows the autoscaler which labels of the template its Nodes will have. What a
-// user has written there stands.
+// setCapacityLabels writes the labels of the template that Nodes will have into the annotation that the autoscaler reads. A
+// value that a user has written is kept.
 func setCapacityLabels(md *clusterv1.MachineDeployment) {
-	if md.Annotations[capacityLabels] != md.Annotations[managedCapacityLabels] {
-		delete(md.Annotations, managedCapacityLabels)
+	if md.Annotations[capacityLabels] != md.Annotations[inplace.ManagedCapacityLabels] {
+		delete(md.Annotations, inplace.ManagedCapacityLabels)
 		return
 	}
 	var pairs []string
@@ -42,16 +40,15 @@ func setCapacityLabels(md *clusterv1.MachineDeployment) {
 	}
 	if len(pairs) == 0 {
 		delete(md.Annotations, capacityLabels)
-		delete(md.Annotations, managedCapacityLabels)
+		delete(md.Annotations, inplace.ManagedCapacityLabels)
 		return
 	}
 	md.Annotations[capacityLabels] = strings.Join(pairs, ",")
-	md.Annotations[managedCapacityLabels] = md.Annotations[capacityLabels]
+	md.Annotations[inplace.ManagedCapacityLabels] = md.Annotations[capacityLabels]
 }
 
-// defaultReplicas fills in spec.replicas where the user leaves it to the cluster autoscaler, or to nobody. It is
-// written alone, and only if nobody else has written the deployment since it was read: somebody may have set it.
-// Without a default the condition Available says why.
+// defaultReplicas sets spec.replicas where it is left out. It is written alone, and only if the deployment has not changed
+// since it was read: spec.replicas may be set now. Without a default the condition Available has the reason.
 func (r *Reconciler) defaultReplicas(ctx context.Context, s *state) error {
 	md := s.deployment
 	if md.Spec.Replicas != nil {
@@ -59,13 +56,14 @@ func (r *Reconciler) defaultReplicas(ctx context.Context, s *state) error {
 	}
 	replicas, err := annotation.DefaultReplicas(md, rollout.LastReplicas(s.sets))
 	if err != nil {
-		return nil //nolint:nilerr // package rollout comes to the same
+		return nil //nolint:nilerr // package rollout returns the same error
 	}
 	before := md.DeepCopy()
 	md.Spec.Replicas = &replicas
 	if err := r.Client.Patch(ctx, md, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("setting the default of spec.replicas: %w", err)
 	}
+	ctrl.LoggerFrom(ctx).Info("set default replicas of MachineDeployment", "replicas", replicas)
 	return nil
 }
 

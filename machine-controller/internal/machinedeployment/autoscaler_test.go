@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"drover.io/machine-controller/internal/inplace"
 )
 
 func TestSetCapacityLabels(t *testing.T) {
@@ -22,21 +24,21 @@ func TestSetCapacityLabels(t *testing.T) {
 	const shown = "node-role.kubernetes.io/worker=,pool.node-restriction.kubernetes.io/name=a,x.node.cluster.x-k8s.io/y=z"
 	for name, test := range map[string]struct{ annotations, want map[string]string }{
 		"it shows the labels that reach Nodes": {
-			map[string]string{scaled: "3"}, map[string]string{scaled: "3", capacityLabels: shown, managedCapacityLabels: shown},
+			map[string]string{scaled: "3"}, map[string]string{scaled: "3", capacityLabels: shown, inplace.ManagedCapacityLabels: shown},
 		},
 		"it follows the template": {
-			map[string]string{scaled: "3", capacityLabels: "old=1", managedCapacityLabels: "old=1"},
-			map[string]string{scaled: "3", capacityLabels: shown, managedCapacityLabels: shown},
+			map[string]string{scaled: "3", capacityLabels: "old=1", inplace.ManagedCapacityLabels: "old=1"},
+			map[string]string{scaled: "3", capacityLabels: shown, inplace.ManagedCapacityLabels: shown},
 		},
 		"it leaves what a user wrote": {
 			map[string]string{scaled: "3", capacityLabels: "mine=1"}, map[string]string{scaled: "3", capacityLabels: "mine=1"},
 		},
 		"it leaves what a user wrote over ours": {
-			map[string]string{scaled: "3", capacityLabels: "mine=1", managedCapacityLabels: shown}, map[string]string{scaled: "3", capacityLabels: "mine=1"},
+			map[string]string{scaled: "3", capacityLabels: "mine=1", inplace.ManagedCapacityLabels: shown}, map[string]string{scaled: "3", capacityLabels: "mine=1"},
 		},
 		"it shows nothing where nothing is scaled": {map[string]string{}, map[string]string{}},
 		"it takes its own away again": {
-			map[string]string{capacityLabels: shown, managedCapacityLabels: shown}, map[string]string{},
+			map[string]string{capacityLabels: shown, inplace.ManagedCapacityLabels: shown}, map[string]string{},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -36,7 +36,7 @@ func definition(group, kind string) *unstructured.Unstructured {
 }
 
 // TestMissingTemplateBlocksTheRollout changes a deployment to templates that do not exist yet: no MachineSet
-// is created and none gives up a Machine until both of them do, and the deployment says which is missing.
+// is created and none removes a Machine until both of them do, and the condition has the missing one.
 func TestMissingTemplateBlocksTheRollout(t *testing.T) {
 	t.Parallel()
 	md := selecting()
@@ -73,11 +73,11 @@ func TestMissingTemplateBlocksTheRollout(t *testing.T) {
 		sets := r.resourceVersions(t, md.Namespace)
 		message := conditions.GetMessage(md, clusterv1.MachineDeploymentRollingOutCondition)
 		if (len(sets) == 1) != (step.missing != "") || !strings.Contains(message, step.missing) {
-			t.Errorf("MachineSets %v, RollingOut says %q, want %q", sets, message, step.missing)
+			t.Errorf("MachineSets %v, RollingOut is %q, want %q", sets, message, step.missing)
 		}
 		scaling := conditions.GetMessage(md, clusterv1.MachineDeploymentScalingUpCondition)
 		if strings.Contains(scaling, "would be blocked") != (step.missing != "") || !strings.Contains(scaling, step.missing) {
-			t.Errorf("ScalingUp says %q, want %q", scaling, step.missing)
+			t.Errorf("ScalingUp is %q, want %q", scaling, step.missing)
 		}
 		want := stringMap{"revision": "6", "replicas": "3"}
 		if step.missing == "" {

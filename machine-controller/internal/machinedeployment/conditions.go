@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -19,42 +18,31 @@ import (
 	"drover.io/machine-controller/internal/rollout/revision"
 )
 
-// RolledBackCondition is False after an annotation asked for an earlier revision in vain, until
-// the spec changes or another attempt succeeds.
+// RolledBackCondition is False after a requested rollback has failed, until the spec changes or another attempt succeeds.
+// All other types and reasons are upstream's; those that MachineSets and MachineDeployments share are in package
+// machineowner.
 const RolledBackCondition = "RolledBack"
 
 // Reasons of the RolledBack condition.
 const (
-	// RevisionNotKeptReason means that there is no such revision; the message says which there are.
+	// RevisionNotKeptReason means that there is no such revision; the message lists those that exist.
 	RevisionNotKeptReason = "RevisionNotKept"
-	// RollbackRefusedReason means that the API server does not accept that revision's template any more.
+	// RollbackRefusedReason means that the API server refuses the template of that revision.
 	RollbackRefusedReason = "Refused"
 )
 
-func setNotRolledBack(md *clusterv1.MachineDeployment, reason string, why error) {
-	conditions.Set(md, metav1.Condition{Type: RolledBackCondition, Status: metav1.ConditionFalse, Reason: reason, Message: why.Error()})
+func setNotRolledBack(md *clusterv1.MachineDeployment, reason string, failure error) {
+	conditions.Set(md, metav1.Condition{Type: RolledBackCondition, Status: metav1.ConditionFalse, Reason: reason, Message: failure.Error()})
 }
 
-// clearRolledBack drops what was said about an attempt on a spec that is not this one any more.
+// clearRolledBack removes the condition of an attempt on an earlier spec.
 func clearRolledBack(md *clusterv1.MachineDeployment) {
-	if said := conditions.Get(md, RolledBackCondition); said != nil && said.ObservedGeneration != md.Generation {
+	if c := conditions.Get(md, RolledBackCondition); c != nil && c.ObservedGeneration != md.Generation {
 		conditions.Delete(md, RolledBackCondition)
 	}
 }
 
-// All other types and reasons are upstream's.
-
-// setClusterMissing reports a deployment that cannot be reconciled for want of its Cluster.
-func setClusterMissing(md *clusterv1.MachineDeployment) {
-	conditions.Set(md, metav1.Condition{
-		Type:    clusterv1.MachineDeploymentAvailableCondition,
-		Status:  metav1.ConditionUnknown,
-		Reason:  clusterv1.MachineDeploymentAvailableInternalErrorReason,
-		Message: fmt.Sprintf("Cluster %q does not exist: create it, or delete this MachineDeployment", md.Spec.ClusterName),
-	})
-}
-
-// setAvailable compares the available Machines with the least that the strategy allows.
+// setAvailable compares the number of available Machines with the minimum that the strategy allows.
 func setAvailable(s *state) {
 	md := s.deployment
 	condition := metav1.Condition{Type: clusterv1.MachineDeploymentAvailableCondition, Status: metav1.ConditionTrue, Reason: clusterv1.MachineDeploymentAvailableReason}
@@ -64,7 +52,7 @@ func setAvailable(s *state) {
 	switch {
 	case s.blocked != nil || err != nil:
 		condition.Status, condition.Reason = metav1.ConditionFalse, clusterv1.MachineDeploymentNotAvailableReason
-		condition.Message = fmt.Sprint(firstError(s.blocked, err))
+		condition.Message = fmt.Sprint(cmp.Or(s.blocked, err))
 	case available < least:
 		condition.Status, condition.Reason = metav1.ConditionFalse, clusterv1.MachineDeploymentNotAvailableReason
 		condition.Message = fmt.Sprintf("%d available replicas, at least %d required", available, least)
@@ -75,8 +63,7 @@ func setAvailable(s *state) {
 	conditions.Set(md, condition)
 }
 
-// setRollingOut reports whether Machines of an older template are left, and what the
-// rollout is waiting for.
+// setRollingOut reports whether Machines of an older template are left, and what the rollout waits for.
 func setRollingOut(s *state) {
 	condition := metav1.Condition{Type: clusterv1.MachineDeploymentRollingOutCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineDeploymentNotRollingOutReason}
 	if old := superseded(s); old > 0 {
@@ -85,8 +72,8 @@ func setRollingOut(s *state) {
 		if wait := s.decision.Wait; wait.Message != "" && wait.On != rollout.WaitCache && wait.On != rollout.WaitMachineSet {
 			condition.Message += "; " + wait.Message
 		}
-		for _, why := range differences(s) {
-			condition.Message += "\n* " + why
+		for _, difference := range differences(s) {
+			condition.Message += "\n* " + difference
 		}
 	}
 	conditions.Set(s.deployment, condition)
@@ -160,67 +147,10 @@ func setScalingUp(s *state) {
 	conditions.Set(s.deployment, condition)
 }
 
-// slowDeletionAfter is when a Machine's deletion is remarkable enough to be told by its owner.
-const slowDeletionAfter = 15 * time.Minute
-
-func setScalingDown(s *state, now time.Time) {
-	condition := metav1.Condition{Type: clusterv1.MachineDeploymentScalingDownCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineDeploymentNotScalingDownReason}
-	desired, current := desiredReplicas(s.deployment), *s.deployment.Status.Replicas
-	if current > desired {
-		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.MachineDeploymentScalingDownReason
-		condition.Message = fmt.Sprintf("Scaling down from %d to %d replicas", current, desired)
-	}
-	stale := 0
-	for _, m := range s.machines {
-		if !m.DeletionTimestamp.IsZero() && now.Sub(m.DeletionTimestamp.Time) > slowDeletionAfter {
-			stale++
-		}
-	}
-	if stale > 0 {
-		if condition.Message != "" {
-			condition.Message += "; "
-		}
-		condition.Message += fmt.Sprintf("%d Machines have been deleting for more than 15m", stale)
-	}
-	conditions.Set(s.deployment, condition)
-}
-
-// setRemediating reports whether an unhealthy Machine is being replaced.
-func setRemediating(s *state) {
-	condition := metav1.Condition{Type: clusterv1.MachineDeploymentRemediatingCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineDeploymentNotRemediatingReason}
-	for _, m := range s.machines {
-		if conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition) {
-			condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.MachineDeploymentRemediatingReason
-		}
-	}
-	conditions.Set(s.deployment, condition)
-}
-
-func setDeleting(s *state) {
-	condition := metav1.Condition{Type: clusterv1.MachineDeploymentDeletingCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineDeploymentNotDeletingReason}
-	if !s.deployment.DeletionTimestamp.IsZero() {
-		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.MachineDeploymentDeletingReason
-		condition.Message = fmt.Sprintf("Deleting %d MachineSets with %d Machines", len(s.sets), len(s.machines))
-		if s.blocked != nil {
-			condition.Message += ": " + s.blocked.Error()
-		}
-	}
-	conditions.Set(s.deployment, condition)
-}
-
-// desiredReplicas is none for a deployment that is being deleted.
+// desiredReplicas is 0 for a MachineDeployment that is being deleted.
 func desiredReplicas(md *clusterv1.MachineDeployment) int32 {
 	if !md.DeletionTimestamp.IsZero() || md.Spec.Replicas == nil {
 		return 0
 	}
 	return *md.Spec.Replicas
-}
-
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

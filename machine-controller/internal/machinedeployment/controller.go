@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package machinedeployment reconciles MachineDeployments: it keeps one MachineSet per
-// template, and moves replicas from old ones to the current one as package rollout decides.
-// It gathers, asks and applies; the arithmetic of a rollout is not here, and neither are
-// Machines: the MachineSets make and delete those.
+// Package machinedeployment reconciles MachineDeployments: it keeps one MachineSet per template, and moves replicas from old
+// ones to the current one as package rollout decides. It reads the state and applies the decision; the arithmetic of a
+// rollout is in package rollout, and Machines are created and deleted by the machineset controller.
 package machinedeployment
 
 import (
@@ -17,7 +16,6 @@ import (
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -31,10 +29,10 @@ import (
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/expectation"
+	"drover.io/machine-controller/internal/machineowner"
 	"drover.io/machine-controller/internal/ownerref"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/rollout"
-	"drover.io/machine-controller/internal/rollout/revision"
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/machine-controller/internal/safety/freeze"
 	"drover.io/machine-controller/internal/statuswriter"
@@ -43,15 +41,15 @@ import (
 	"drover.io/runtime/results"
 )
 
-// stepPeriod is the least time between two steps of a rollout, so that Machines that become available
-// one after the other are one step and not many.
-const stepPeriod = time.Second
-
-// unseenRetry is how soon to look again for our own writes in the cache.
-const unseenRetry = time.Second
-
-// deletionRequeue is how often a deletion that waits for others is looked at, besides at their events.
-const deletionRequeue = 10 * time.Second
+const (
+	// stepPeriod is the least time between two steps of a rollout, so that Machines that become available one after the
+	// other are one step and not many.
+	stepPeriod = time.Second
+	// unseenRetry is how soon to check again whether the cache shows the writes of this manager.
+	unseenRetry = time.Second
+	// deletionRequeue is how often a deletion that waits for others is checked, besides at their events.
+	deletionRequeue = 10 * time.Second
+)
 
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinedeployments;machinedeployments/status;machinedeployments/finalizers,verbs=get;list;watch;update;patch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinesets,verbs=create;delete
@@ -59,7 +57,7 @@ const deletionRequeue = 10 * time.Second
 // Reconciler reconciles MachineDeployments. All fields are required.
 type Reconciler struct {
 	Client client.Client
-	// Live reads the API server itself.
+	// Live reads from the API server, where a decision may not be based on the cache.
 	Live      client.Reader
 	Templates *contract.Templates
 	Guard     *safety.Guard
@@ -74,7 +72,7 @@ type Reconciler struct {
 	steps        *expiring.Limiter[types.UID]
 }
 
-// state is one MachineDeployment with its MachineSets and their Machines.
+// state is what a reconcile knows of one MachineDeployment.
 type state struct {
 	deployment *clusterv1.MachineDeployment
 	cluster    *clusterv1.Cluster
@@ -82,17 +80,18 @@ type state struct {
 	machines   []*clusterv1.Machine
 	decision   rollout.Decision
 	freeze     freeze.Decision
-	// deadline is how long the rollout may stand still; 0 is for ever.
+	// deadline is how long the rollout may make no progress; 0 is no limit.
 	deadline time.Duration
-	// rolloutBlocked is why no MachineSet of a new template may be created, and none may replace another; empty if nothing is in the way.
+	// rolloutBlocked is why no MachineSet of a new template may be created, and none may replace another; empty if nothing
+	// blocks it.
 	rolloutBlocked string
-	// missingTemplate is which template new Machines cannot be made from; empty if nothing is known to be missing.
+	// missingTemplate is which template new Machines cannot be created from; empty if none is known to be missing.
 	missingTemplate string
-	// blocked is why the rollout cannot be decided.
+	// blocked is why the MachineSets cannot be reconciled.
 	blocked error
 }
 
-// Register adds the controller to the manager, with everything that can wake a MachineDeployment.
+// Register adds the controller to the manager, with all watches that trigger a reconcile.
 func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, options controller.Options) error {
 	r.watch, r.tracker, r.writes = watch, &expectation.Tracker{Clock: r.Clock}, &expectation.Writes{Clock: r.Clock}
 	r.statusWriter, r.looks.Clock = statuswriter.New(r.Client, r.Clock), r.Clock
@@ -111,14 +110,14 @@ func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, op
 	return nil
 }
 
-// Reconcile brings one MachineDeployment forward.
+// Reconcile brings one MachineDeployment in line with its spec.
 func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeployment) (reconcile.Result, error) {
 	before := md.DeepCopy()
-	s := &state{deployment: md, cluster: &clusterv1.Cluster{}}
-	key := client.ObjectKey{Namespace: md.Namespace, Name: md.Spec.ClusterName}
-	if err := r.Client.Get(ctx, key, s.cluster); client.IgnoreNotFound(err) != nil {
-		return reconcile.Result{}, fmt.Errorf("reading Cluster %q: %w", key.Name, err)
+	ctx, cluster, err := machineowner.Observe(ctx, r.Client, md.Namespace, md.Spec.ClusterName)
+	if err != nil {
+		return reconcile.Result{}, err
 	}
+	s := &state{deployment: md, cluster: cluster}
 	if predicates.Paused(s.cluster, md) {
 		return r.reconcilePaused(ctx, before, s)
 	}
@@ -133,7 +132,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeploym
 		return r.finalize(ctx, before, s)
 	}
 	if s.cluster.UID == "" {
-		setClusterMissing(md)
+		machineowner.SetClusterMissing(md, clusterv1.MachineDeploymentAvailableCondition, clusterv1.MachineDeploymentAvailableInternalErrorReason, md.Spec.ClusterName)
 		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(patch.Status(ctx, r.Client, before, md))
 	}
 	if err := r.rollBack(ctx, s); err != nil {
@@ -149,7 +148,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeploym
 		return reconcile.Result{RequeueAfter: unseenRetry}, err
 	}
 	before = md.DeepCopy()
-	ensureMetadata(s, r.Clock.Now())
+	setMetadata(s, r.Clock.Now())
 	if err := r.freeze(ctx, before, s); err != nil {
 		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(err)
 	}
@@ -161,13 +160,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeploym
 	return results.Earliest(result, again), nil
 }
 
-// rollOut asks what to do about the MachineSets, and does it.
+// rollOut decides what to do about the MachineSets, and does it.
 func (r *Reconciler) rollOut(ctx context.Context, s *state) (reconcile.Result, error) {
 	if s.blocked = predicates.CheckNoneForeign(r.watch, "MachineSet", s.sets); s.blocked != nil {
-		return reconcile.Result{RequeueAfter: deletionRequeue}, nil //nolint:nilerr // it is in a condition; no plan is right for some of the MachineSets only
+		return reconcile.Result{RequeueAfter: deletionRequeue}, nil //nolint:nilerr // it is in a condition; no plan is right without all MachineSets
 	}
-	if unseen, doubtful := expectation.Unseen(r.tracker, s.deployment.UID, s.sets); unseen > 0 {
-		r.resolveUnseen(ctx, s.deployment.UID, doubtful)
+	if r.countUnseen(ctx, s) > 0 {
 		return reconcile.Result{RequeueAfter: unseenRetry}, nil
 	}
 	if err := r.propagateToSets(ctx, s); err != nil {
@@ -184,13 +182,16 @@ func (r *Reconciler) rollOut(ctx context.Context, s *state) (reconcile.Result, e
 	})
 	if err != nil {
 		s.blocked = err
-		return reconcile.Result{}, nil //nolint:nilerr // it is told in a condition; only a new spec can help
+		return reconcile.Result{}, nil //nolint:nilerr // it is in a condition; only a new spec can help
 	}
-	if shown, err := r.deleteAnnotationsObserved(ctx, s, state); err != nil || !shown {
+	if observed, err := r.deleteAnnotationsObserved(ctx, s, state); err != nil || !observed {
 		return reconcile.Result{RequeueAfter: coalesce.Window}, err
 	}
 	s.decision = rollout.Plan(state)
 	if len(s.decision.Intents) == 0 {
+		if wait := s.decision.Wait; wait.On != "" {
+			ctrl.LoggerFrom(ctx).V(1).Info("rollout is waiting", "reason", string(wait.On), "message", wait.Message)
+		}
 		return r.nextRequeue(s), nil
 	}
 	if due := r.steps.Remaining(s.deployment.UID); due > 0 {
@@ -215,7 +216,7 @@ func (r *Reconciler) deleteAnnotationsObserved(ctx context.Context, s *state, st
 	return true, nil
 }
 
-// nextRequeue is when time alone, or a write of ours that is not seen yet, changes the decision.
+// nextRequeue is when time alone, or a write of this manager that the cache does not show yet, changes the decision.
 func (r *Reconciler) nextRequeue(s *state) reconcile.Result {
 	var result reconcile.Result
 	switch s.decision.Wait.On {
@@ -238,32 +239,25 @@ func (r *Reconciler) nextRequeue(s *state) reconcile.Result {
 	return result
 }
 
-// finalize deletes every MachineSet and lets the MachineDeployment go after the last. One that
-// is deleted with --cascade=orphan leaves its MachineSets: the garbage collector takes the
-// owner reference off them before it lets the MachineDeployment go. Without the finalizer
-// nothing is deleted, since that may have happened already and not be seen yet.
+// finalize deletes every MachineSet, and removes the finalizer after the last. A MachineDeployment that is deleted with
+// --cascade=orphan leaves its MachineSets: the garbage collector removes the owner reference from them before the
+// MachineDeployment is gone. Without the finalizer nothing is deleted: that may have happened already, and the cache does
+// not show it yet.
 func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineDeployment, s *state) (reconcile.Result, error) {
 	if controllerutil.ContainsFinalizer(s.deployment, metav1.FinalizerOrphanDependents) {
-		r.tracker.Drop(s.deployment.UID)
-		controllerutil.RemoveFinalizer(s.deployment, clusterv1.MachineDeploymentFinalizer)
-		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(patch.Main(ctx, r.Client, before, s.deployment))
+		return reconcile.Result{}, r.removeFinalizer(ctx, before, s, "Orphan")
 	}
 	if !controllerutil.ContainsFinalizer(s.deployment, clusterv1.MachineDeploymentFinalizer) {
 		return reconcile.Result{}, nil
 	}
-	unseen, doubtful := expectation.Unseen(r.tracker, s.deployment.UID, s.sets)
-	r.resolveUnseen(ctx, s.deployment.UID, doubtful)
-	if len(s.sets) == 0 && unseen == 0 {
-		r.tracker.Drop(s.deployment.UID)
-		controllerutil.RemoveFinalizer(s.deployment, clusterv1.MachineDeploymentFinalizer)
-		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(patch.Main(ctx, r.Client, before, s.deployment))
+	if r.countUnseen(ctx, s) == 0 && len(s.sets) == 0 {
+		return reconcile.Result{}, r.removeFinalizer(ctx, before, s, "NoMachineSetsLeft")
 	}
 	s.blocked = predicates.CheckNoneForeign(r.watch, "MachineSet", s.sets)
 	var errs []error
 	for _, set := range s.sets {
 		if set.DeletionTimestamp.IsZero() && !r.watch.Foreign(set) {
-			as := client.Preconditions{UID: &set.UID, ResourceVersion: &set.ResourceVersion} // it may be released meanwhile
-			errs = append(errs, results.IgnoreNotFoundOrConflict(r.Client.Delete(ctx, set, as)))
+			errs = append(errs, r.deleteIfUnchanged(ctx, s.deployment.UID, set, "MachineDeploymentDeleted")) // it may have been released
 		}
 	}
 	again, err := r.writeStatus(ctx, before, s)
@@ -273,27 +267,14 @@ func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineDepl
 	return results.Earliest(again, reconcile.Result{RequeueAfter: deletionRequeue}), nil
 }
 
-// ensureMetadata keeps the MachineDeployment's finalizer, its cluster label, the owner reference to
-// its Cluster, its selector, and the annotations that others read.
-func ensureMetadata(s *state, now time.Time) {
-	md := s.deployment
-	controllerutil.AddFinalizer(md, clusterv1.MachineDeploymentFinalizer)
-	if md.Labels == nil {
-		md.Labels = map[string]string{}
+func (r *Reconciler) removeFinalizer(ctx context.Context, before *clusterv1.MachineDeployment, s *state, reason string) error {
+	r.tracker.Drop(s.deployment.UID)
+	if !controllerutil.RemoveFinalizer(s.deployment, clusterv1.MachineDeploymentFinalizer) {
+		return nil
 	}
-	md.Labels[clusterv1.ClusterNameLabel] = md.Spec.ClusterName
-	reference := metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: s.cluster.Name, UID: s.cluster.UID}
-	if !hasOwner(md.OwnerReferences, reference.UID) {
-		md.OwnerReferences = append(md.OwnerReferences, reference)
+	if err := patch.Main(ctx, r.Client, before, s.deployment); err != nil {
+		return results.IgnoreNotFoundOrConflict(err)
 	}
-	if md.Annotations == nil {
-		md.Annotations = map[string]string{}
-	}
-	fillSelector(md)
-	setCapacityLabels(md)
-	current, olds := revision.FindCurrent(md, s.sets, now)
-	if current == nil && (s.rolloutBlocked != "" || ptr.Deref(md.Spec.Paused, false)) {
-		return // a new revision begins with its MachineSet: until then no Node is of an outdated one
-	}
-	md.Annotations[clusterv1.RevisionAnnotation] = fmt.Sprint(revision.Next(current, olds))
+	ctrl.LoggerFrom(ctx).Info("removed finalizer from MachineDeployment", "reason", reason)
+	return nil
 }

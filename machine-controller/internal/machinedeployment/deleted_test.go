@@ -68,7 +68,7 @@ func TestDeletedClusterIsNoOwner(t *testing.T) {
 	}
 }
 
-// TestRefusedMachineSetIsReported has a quota, which lets no MachineSet pass.
+// TestRefusedMachineSetIsReported has a quota, which admits no MachineSet.
 func TestRefusedMachineSetIsReported(t *testing.T) {
 	t.Parallel()
 	md := selecting()

@@ -22,14 +22,6 @@ func scaled(recorder events.EventRecorder, md *clusterv1.MachineDeployment, set 
 		"Scaled MachineSet %s from %d to %d: %s", set.Name, intent.From, intent.To, intent.Reason)
 }
 
-func freezeBegan(recorder events.EventRecorder, md *clusterv1.MachineDeployment, why string) {
-	recorder.Eventf(md, nil, corev1.EventTypeWarning, "Frozen", "Freeze", "%s", why)
-}
-
-func freezeEnded(recorder events.EventRecorder, md *clusterv1.MachineDeployment) {
-	recorder.Eventf(md, nil, corev1.EventTypeNormal, "Thawed", "Thaw", "Machines are created and replaced again")
-}
-
 func rolledBack(recorder events.EventRecorder, md *clusterv1.MachineDeployment, set *clusterv1.MachineSet) {
 	recorder.Eventf(md, nil, corev1.EventTypeNormal, "RolledBack", "Rollback",
 		"Rolled the template back to revision %d, of MachineSet %s", revision.Of(set), set.Name)
@@ -37,8 +29,4 @@ func rolledBack(recorder events.EventRecorder, md *clusterv1.MachineDeployment, 
 
 func notRolledBack(recorder events.EventRecorder, md *clusterv1.MachineDeployment, err error) {
 	recorder.Eventf(md, nil, corev1.EventTypeWarning, "RollbackFailed", "Rollback", "%v", err)
-}
-
-func annotationInvalid(recorder events.EventRecorder, md *clusterv1.MachineDeployment, why string) {
-	recorder.Eventf(md, nil, corev1.EventTypeWarning, "InvalidAnnotation", "ReadAnnotation", "%s", why)
 }

@@ -8,23 +8,25 @@ import (
 	"fmt"
 	"math"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"drover.io/machine-controller/internal/annotation"
+	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/index"
+	"drover.io/machine-controller/internal/inplace"
 	"drover.io/machine-controller/internal/ownerref"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/rollout/revision"
 )
 
-// historyLimit reads the annotation. A value that is not a number keeps everything: what is deleted cannot be
-// gone back to.
+// historyLimit reads the annotation. A value that is not a number keeps all MachineSets: one that is deleted cannot be
+// restored.
 func historyLimit(md *clusterv1.MachineDeployment) int32 {
 	value, present := md.Annotations[revision.HistoryAnnotation]
 	if !present {
@@ -44,26 +46,9 @@ var annotationRules = append([]annotation.Rule{annotation.Freeze, {
 	Allowed:    "a number from 0", Otherwise: "no superseded MachineSet is deleted",
 }}, annotation.NodeGroupSizes...)
 
-// selectorLabels are the labels that select the Machines of the deployment. A selector that
-// says nothing stands for the deployment's own labels, as upstream's webhook would have
-// filled in.
-func selectorLabels(md *clusterv1.MachineDeployment) map[string]string {
-	if len(md.Spec.Selector.MatchLabels) > 0 || len(md.Spec.Selector.MatchExpressions) > 0 {
-		return md.Spec.Selector.MatchLabels
-	}
-	return map[string]string{
-		clusterv1.ClusterNameLabel:           md.Spec.ClusterName,
-		clusterv1.MachineDeploymentNameLabel: md.Name,
-	}
-}
-
-// fillSelector writes down what an empty selector stands for: whoever reads only the selector,
-// as the cluster autoscaler does, would take it for every Machine of the Cluster.
-func fillSelector(md *clusterv1.MachineDeployment) { md.Spec.Selector.MatchLabels = selectorLabels(md) }
-
 // selector selects the deployment's MachineSets and Machines.
 func selector(md *clusterv1.MachineDeployment) (labels.Selector, error) {
-	full := metav1.LabelSelector{MatchLabels: selectorLabels(md), MatchExpressions: md.Spec.Selector.MatchExpressions}
+	full := metav1.LabelSelector{MatchLabels: inplace.SelectorLabels(md), MatchExpressions: md.Spec.Selector.MatchExpressions}
 	selector, err := metav1.LabelSelectorAsSelector(&full)
 	if err != nil {
 		return nil, fmt.Errorf("spec.selector: %w", err)
@@ -71,7 +56,7 @@ func selector(md *clusterv1.MachineDeployment) (labels.Selector, error) {
 	return selector, nil
 }
 
-// gather reads the MachineSets and Machines of the deployment, adopting MachineSets without
+// observe reads the MachineSets and Machines of the deployment, adopting MachineSets without
 // a controller that match its selector.
 func (r *Reconciler) observe(ctx context.Context, s *state) error {
 	var err error
@@ -94,6 +79,7 @@ func (r *Reconciler) observe(ctx context.Context, s *state) error {
 	return nil
 }
 
+// adopt makes the deployment the controller of the MachineSets that match its selector and have none.
 func (r *Reconciler) adopt(ctx context.Context, s *state) error {
 	md := s.deployment
 	matches, err := selector(md)
@@ -120,12 +106,13 @@ func (r *Reconciler) adopt(ctx context.Context, s *state) error {
 		if err := patch.Main(ctx, r.Client, set, adopted); err != nil {
 			return fmt.Errorf("adopting MachineSet %q: %w", set.Name, err)
 		}
+		ctrl.LoggerFrom(ctx).Info("adopted MachineSet", "MachineSet", klog.KObj(adopted))
 		s.sets = append(s.sets, adopted)
 	}
 	return nil
 }
 
-// unseenSets are the MachineSets that the cache shows older than our last write.
+// unseenSets names the MachineSets that the cache shows older than the last write of this manager.
 func (r *Reconciler) unseenSets(sets []*clusterv1.MachineSet) []string {
 	var unseen []string
 	for _, set := range sets {
@@ -136,23 +123,11 @@ func (r *Reconciler) unseenSets(sets []*clusterv1.MachineSet) []string {
 	return unseen
 }
 
-// resolveUnseen asks the API server about MachineSets that were created but never seen.
-func (r *Reconciler) resolveUnseen(ctx context.Context, md types.UID, doubtful map[types.UID]client.ObjectKey) {
-	for uid, key := range doubtful {
-		found := &metav1.PartialObjectMetadata{}
-		found.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("MachineSet"))
-		err := r.Live.Get(ctx, key, found)
-		// One that was taken out before it was seen is awaited no more either.
-		if apierrors.IsNotFound(err) || (err == nil && (found.UID != uid || !controlled(found, md))) {
-			r.tracker.Forget(md, uid)
-		}
-	}
-}
-
-// controlled reports whether the object's controller has the UID.
-func controlled(object client.Object, by types.UID) bool {
-	controller := metav1.GetControllerOfNoCopy(object)
-	return controller != nil && controller.UID == by
+// countUnseen counts the created and deleted MachineSets that the cache does not show yet.
+func (r *Reconciler) countUnseen(ctx context.Context, s *state) int {
+	unseen, unverified := expectation.Unseen(r.tracker, s.deployment.UID, s.sets)
+	r.tracker.Resolve(ctx, r.Live, clusterv1.GroupVersion.WithKind("MachineSet"), s.deployment.UID, unverified)
+	return unseen
 }
 
 func (r *Reconciler) deploymentsOfCluster(ctx context.Context, cluster client.Object) []reconcile.Request {
@@ -167,21 +142,12 @@ func (r *Reconciler) deploymentsOfCluster(ctx context.Context, cluster client.Ob
 	return found
 }
 
-// deploymentOfMachine names the MachineDeployment of a Machine: what it may do next depends on which
-// Machines are available, and MachineSets tell that late.
+// deploymentOfMachine returns the MachineDeployment of a Machine: the next step of a rollout depends on which Machines are
+// available, and the status of a MachineSet shows that later.
 func deploymentOfMachine(_ context.Context, m client.Object) []reconcile.Request {
 	name := m.GetLabels()[clusterv1.MachineDeploymentNameLabel]
 	if name == "" {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: m.GetNamespace(), Name: name}}}
-}
-
-func hasOwner(references []metav1.OwnerReference, uid types.UID) bool {
-	for _, reference := range references {
-		if reference.UID == uid {
-			return true
-		}
-	}
-	return false
 }

@@ -75,7 +75,7 @@ func TestPausedDeploymentWritesDelayedStatus(t *testing.T) {
 	}
 }
 
-// TestRefusedRollbackIsReported lets the API server refuse the template of the revision.
+// TestRefusedRollbackIsReported has the API server refuse the template of the revision.
 func TestRefusedRollbackIsReported(t *testing.T) {
 	t.Parallel()
 	gone := apierrors.NewInvalid(clusterv1.GroupVersion.WithKind("MachineDeployment").GroupKind(), "md",
@@ -89,10 +89,10 @@ func TestRefusedRollbackIsReported(t *testing.T) {
 		answer error
 		want   outcome
 	}{
-		"it says that the API server refuses":      {"2", gone, outcome{Reason: RollbackRefusedReason, Event: "RollbackFailed", Version: "v1.36.2"}},
-		"it says that there is no such revision":   {"5", nil, outcome{Reason: RevisionNotKeptReason, Event: "RollbackFailed", Version: "v1.36.2"}},
-		"it says nothing but the event on success": {"2", nil, outcome{Event: "RolledBack", Version: "v1.36.1"}},
-		"it tries again what has had no answer":    {"2", apierrors.NewServerTimeout(clusterv1.GroupVersion.WithResource("x").GroupResource(), "patch", 1), outcome{Version: "v1.36.2", Asked: true}},
+		"it reports the refusal of the API server":  {"2", gone, outcome{Reason: RollbackRefusedReason, Event: "RollbackFailed", Version: "v1.36.2"}},
+		"it reports that there is no such revision": {"5", nil, outcome{Reason: RevisionNotKeptReason, Event: "RollbackFailed", Version: "v1.36.2"}},
+		"it has only an event on success":           {"2", nil, outcome{Event: "RolledBack", Version: "v1.36.1"}},
+		"it tries again what has had no answer":     {"2", apierrors.NewServerTimeout(clusterv1.GroupVersion.WithResource("x").GroupResource(), "patch", 1), outcome{Version: "v1.36.2", Asked: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -112,8 +112,8 @@ func TestRefusedRollbackIsReported(t *testing.T) {
 			_, asked := md.Annotations[revision.RollbackAnnotation]
 			got := outcome{Reason: conditions.GetReason(md, RolledBackCondition), Version: md.Spec.Template.Spec.Version, Asked: asked}
 			select {
-			case said := <-r.Events.(*events.FakeRecorder).Events:
-				got.Event = strings.Fields(said)[1]
+			case event := <-r.Events.(*events.FakeRecorder).Events:
+				got.Event = strings.Fields(event)[1]
 			default:
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {

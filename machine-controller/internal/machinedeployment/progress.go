@@ -15,7 +15,7 @@ import (
 	"drover.io/machine-controller/internal/rollout"
 )
 
-// setProgressing says whether the deployment gets on with what was asked for.
+// setProgressing sets the condition Progressing.
 func setProgressing(s *state, now time.Time) {
 	condition := metav1.Condition{Type: policyv1.ProgressingCondition, Status: metav1.ConditionTrue, Reason: policyv1.CompleteReason}
 	if inProgress(s) {
@@ -28,8 +28,8 @@ func setProgressing(s *state, now time.Time) {
 	conditions.Set(s.deployment, condition)
 }
 
-// untilOverdue is how long until the lack of progress is to be told, if it lasts: negative
-// once it is, and 0 where nobody waits for any.
+// untilOverdue is how long until the lack of progress is reported, if it lasts: negative once it is, and 0 where no progress
+// is expected.
 func (s *state) untilOverdue(now time.Time) time.Duration {
 	paused := s.deployment.Spec.Paused
 	if s.deadline == 0 || !inProgress(s) || (paused != nil && *paused) {
@@ -41,8 +41,8 @@ func (s *state) untilOverdue(now time.Time) time.Duration {
 	return -1
 }
 
-// inProgress is true while Machines of older templates are left, some are missing, or some have
-// not joined yet. A Machine that has joined and falls ill later is no matter of progress.
+// inProgress is true while Machines of older templates are left, some are missing, or some have not joined yet. A Machine
+// that has joined and becomes unhealthy later does not count.
 func inProgress(s *state) bool {
 	md := s.deployment
 	if !md.DeletionTimestamp.IsZero() {
@@ -56,9 +56,8 @@ func inProgress(s *state) bool {
 	return superseded(s) > 0 || int32(len(s.machines)) < desiredReplicas(md)
 }
 
-// lastProgress is when something last went forward: a MachineSet or a Machine was created, a
-// Machine became available or was told to go, a rollout or a change of size began. All of it
-// stands in the objects, so a new leader comes to the same answer.
+// lastProgress is when there was progress last: a MachineSet or a Machine was created, a Machine became available or was
+// deleted, a rollout or a change of size began. All of it is read from objects, so a new leader gets the same result.
 func lastProgress(s *state) time.Time {
 	last := s.deployment.CreationTimestamp.Time
 	seen := func(at time.Time) {
@@ -86,7 +85,7 @@ func lastProgress(s *state) time.Time {
 	return last
 }
 
-// waitMessage says what is missing, in the words of whoever knows best.
+// waitMessage describes what the rollout waits for.
 func waitMessage(s *state) string {
 	if wait := s.decision.Wait; wait.Message != "" && wait.On != rollout.WaitCache {
 		return wait.Message

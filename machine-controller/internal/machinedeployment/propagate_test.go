@@ -60,53 +60,6 @@ func propagatedLabels(hash string) stringMap {
 	}
 }
 
-func TestPropagate(t *testing.T) {
-	t.Parallel()
-	md := deployment()
-	given := md.DeepCopy()
-	set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{
-		Labels:      stringMap{clusterv1.MachineDeploymentUniqueLabel: "hash", "old": "1"},
-		Annotations: stringMap{"own": "1", "carried": "0", clusterv1.DesiredReplicasAnnotation: "3"},
-	}}
-	set.Spec.Template.Labels = stringMap{"old": "1"}
-	set.Spec.Template.Spec.Version = "v1.36.1"
-	for range 2 { // the second time finds nothing to do
-		propagate(set, md)
-	}
-	want := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{
-		Labels:      propagatedLabels("hash"),
-		Annotations: stringMap{"own": "1", "carried": "1", propagatedAnnotations: "carried", clusterv1.DesiredReplicasAnnotation: "3"},
-	}}
-	want.Spec.Template.Labels, want.Spec.Template.Annotations = propagatedLabels("hash"), stringMap{"a": "1"}
-	want.Spec.Template.Spec = clusterv1.MachineSpec{
-		Version:        "v1.36.1", // this takes another MachineSet
-		ReadinessGates: md.Spec.Template.Spec.ReadinessGates, MinReadySeconds: new(int32(5)), Taints: md.Spec.Template.Spec.Taints,
-		Deletion: clusterv1.MachineDeletionSpec{NodeDrainTimeoutSeconds: new(int32(6))},
-	}
-	want.Spec.Deletion.Order, want.Spec.MachineNaming = clusterv1.OldestMachineSetDeletionOrder, md.Spec.MachineNaming
-	if diff := cmp.Diff(want, set); diff != "" {
-		t.Error(diff)
-	}
-	set.Spec.Template.Annotations["a"], *set.Spec.Template.Spec.MinReadySeconds, set.Labels["l"] = "changed", 0, "changed"
-	if diff := cmp.Diff(given, md); diff != "" {
-		t.Errorf("the MachineDeployment was changed: %s", diff)
-	}
-	if set.Spec.Template.Labels["l"] == "changed" {
-		t.Error("the labels of the set and of its template are one map")
-	}
-}
-
-func TestPropagateDeletionChangesNothingElse(t *testing.T) {
-	t.Parallel()
-	set, want := &clusterv1.MachineSet{}, &clusterv1.MachineSet{}
-	propagateDeletion(set, deployment())
-	want.Spec.Deletion.Order = clusterv1.OldestMachineSetDeletionOrder
-	want.Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds = new(int32(6))
-	if diff := cmp.Diff(want, set); diff != "" {
-		t.Error(diff)
-	}
-}
-
 // TestSupersededSetsAreUpdatedInPlace edits taints and labels during a rollout: the Nodes that are left of the
 // old template have them as well, and the old MachineSet keeps its template and its revision.
 func TestSupersededSetsAreUpdatedInPlace(t *testing.T) {
@@ -153,7 +106,7 @@ func TestSetKeepsSelectingItsMachines(t *testing.T) {
 	}
 }
 
-// setOf is a MachineSet of the deployment's, of revision 6, that was told nothing yet.
+// setOf is a MachineSet of the deployment's, of revision 6, to which nothing was propagated yet.
 func setOf(md *clusterv1.MachineDeployment, name, version string) *clusterv1.MachineSet {
 	set := setOfRevision("6", version)
 	set.Name, set.Spec.ClusterName = name, md.Spec.ClusterName
@@ -171,10 +124,10 @@ func TestRevisionBeginsWithItsSet(t *testing.T) {
 		change func(*state)
 		want   string
 	}{
-		"at once":                       {func(*state) {}, "7"},
-		"not while spec.paused":         {func(s *state) { s.deployment.Spec.Paused = new(true) }, "6"},
-		"not while something holds it":  {func(s *state) { s.rolloutBlocked = "no template" }, "6"},
-		"whatever holds what has begun": {func(s *state) { s.rolloutBlocked = "silence"; s.sets[0].Spec.Template.Spec.Version = "v1.36.2" }, "6"},
+		"at once":                 {func(*state) {}, "7"},
+		"not while spec.paused":   {func(s *state) { s.deployment.Spec.Paused = new(true) }, "6"},
+		"not while it is blocked": {func(s *state) { s.rolloutBlocked = "no template" }, "6"},
+		"even if a rollout that has begun is blocked": {func(s *state) { s.rolloutBlocked = "silence"; s.sets[0].Spec.Template.Spec.Version = "v1.36.2" }, "6"},
 		"and a paused rollback is a new one": {func(s *state) {
 			s.sets = append(s.sets, setOfRevision("9", "v1.36.3"))
 			s.sets[0].Spec.Template.Spec.Version = "v1.36.2"
@@ -187,7 +140,7 @@ func TestRevisionBeginsWithItsSet(t *testing.T) {
 			md.Annotations[clusterv1.RevisionAnnotation] = "6"
 			s := &state{deployment: md, cluster: testenv.Cluster("ns"), sets: []*clusterv1.MachineSet{setOfRevision("6", "v1.36.1")}}
 			test.change(s)
-			ensureMetadata(s, epoch)
+			setMetadata(s, epoch)
 			if got := md.Annotations[clusterv1.RevisionAnnotation]; got != test.want {
 				t.Errorf("revision %s, want %s", got, test.want)
 			}
@@ -202,7 +155,7 @@ func TestNewSet(t *testing.T) {
 	got := newSet(s, revision.Identity{Name: "md-hash", Label: "hash"}, 2)
 	want := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: "md-hash", Labels: propagatedLabels("hash"), Finalizers: []string{clusterv1.MachineSetFinalizer},
-		Annotations: stringMap{"carried": "1", propagatedAnnotations: "carried", clusterv1.RevisionAnnotation: "7", clusterv1.DesiredReplicasAnnotation: "3", clusterv1.MaxReplicasAnnotation: "4"},
+		Annotations: stringMap{"carried": "1", "drover.io/annotations-from-deployment": "carried", clusterv1.RevisionAnnotation: "7", clusterv1.DesiredReplicasAnnotation: "3", clusterv1.MaxReplicasAnnotation: "4"},
 		OwnerReferences: []metav1.OwnerReference{{
 			APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineDeployment", Name: "md", UID: "md-uid", Controller: new(true), BlockOwnerDeletion: new(true),
 		}},
@@ -226,8 +179,8 @@ func TestSelector(t *testing.T) {
 		given metav1.LabelSelector
 		want  string // none is an error
 	}{
-		"is what the user says": {metav1.LabelSelector{MatchLabels: stringMap{"x": "1"}}, "x=1"},
-		"is the deployment's own labels where the user says nothing": {
+		"is what the user sets": {metav1.LabelSelector{MatchLabels: stringMap{"x": "1"}}, "x=1"},
+		"is the deployment's own labels where the user sets nothing": {
 			metav1.LabelSelector{}, "cluster.x-k8s.io/cluster-name=c,cluster.x-k8s.io/deployment-name=md",
 		},
 		"may be expressions alone": {
@@ -296,18 +249,5 @@ func TestUnseen(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TestRemovedAnnotationsAreRemovedFromSets takes away what the deployment has lost, and nothing else.
-func TestRemovedAnnotationsAreRemovedFromSets(t *testing.T) {
-	t.Parallel()
-	own := stringMap{"own": "1", "left": "1", "stays": "1", propagatedAnnotations: "left,stays"}
-	got := annotations(own, stringMap{"stays": "2", "comes": "1", revision.HistoryAnnotation: "3"})
-	if diff := cmp.Diff(stringMap{"own": "1", "stays": "2", "comes": "1", propagatedAnnotations: "comes,stays"}, got); diff != "" {
-		t.Error(diff)
-	}
-	if got := annotations(got, nil); len(got) != 1 || got["own"] != "1" {
-		t.Errorf("after all have left: %v", got)
 	}
 }

@@ -63,7 +63,7 @@ func TestRemovedReplicas(t *testing.T) {
 	}
 }
 
-// TestDefaultReplicasUsesOptimisticLock has somebody set spec.replicas after the deployment was read.
+// TestDefaultReplicasUsesOptimisticLock sets spec.replicas after the deployment was read.
 func TestDefaultReplicasUsesOptimisticLock(t *testing.T) {
 	t.Parallel()
 	md, sets := withoutReplicas()

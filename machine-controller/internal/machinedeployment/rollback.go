@@ -8,7 +8,9 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/rollout/revision"
@@ -21,13 +23,14 @@ func (r *Reconciler) rollBack(ctx context.Context, s *state) error {
 	if _, requested := md.Annotations[revision.RollbackAnnotation]; !requested {
 		return nil
 	}
-	wanted := md.DeepCopy()
+	wanted, previous := md.DeepCopy(), revision.Of(md)
 	set, failure := revision.Restore(wanted, s.sets)
 	reason := RevisionNotKeptReason
 	if failure == nil {
 		err := patch.Main(ctx, r.Client, md, wanted)
 		if err == nil {
 			*md = *wanted
+			ctrl.LoggerFrom(ctx).Info("rolled back MachineDeployment", "MachineSet", klog.KObj(set), "revision", revision.Of(set), "previousRevision", previous)
 			rolledBack(r.Events, md, set)
 			return nil
 		}
@@ -52,6 +55,7 @@ func (r *Reconciler) reportRollbackFailed(ctx context.Context, md *clusterv1.Mac
 	if err := patch.Main(ctx, r.Client, before, md); err != nil {
 		return fmt.Errorf("patching MachineDeployment: %w", err)
 	}
+	ctrl.LoggerFrom(ctx).Info("rejected rollback of MachineDeployment", "reason", reason, "message", failure.Error())
 	notRolledBack(r.Events, md, failure)
 	return nil
 }

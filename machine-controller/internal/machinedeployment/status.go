@@ -5,40 +5,61 @@ package machinedeployment
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
-	"drover.io/machine-controller/internal/aggregate"
-	"drover.io/machine-controller/internal/annotation"
 	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/kubeversion"
+	"drover.io/machine-controller/internal/machineowner"
 	"drover.io/machine-controller/internal/rollout/revision"
 	"drover.io/machine-controller/internal/statuswriter"
 	"drover.io/runtime/predicates"
 	"drover.io/runtime/results"
 )
 
-// writeStatus writes the status, unless that can wait: only when it cannot are the conditions of all
-// Machines summed up, which is most of the work.
+// writeStatus writes the status, unless that can wait.
 func (r *Reconciler) writeStatus(ctx context.Context, before *clusterv1.MachineDeployment, s *state) (reconcile.Result, error) {
 	setStatus(s, r.Clock.Now())
-	if news := annotation.Judge(s.deployment, annotationRules...); news != "" {
-		annotationInvalid(r.Events, s.deployment, news)
+	written, result, err := machineowner.Write(ctx, r.statusWriter, r.Events, machineowner.Status{
+		Before: before, After: s.deployment, Machines: s.machines, Rules: annotationRules, Urgent: func() bool { return urgent(before, s.deployment) },
+	})
+	if written {
+		logTransitions(ctx, before, s)
 	}
-	again, err := r.statusWriter.WriteSummary(ctx, before, s.deployment, urgent(before, s.deployment), statuswriter.Summary{Machines: len(s.machines), Set: func() {
-		conditions.Set(s.deployment, aggregate.Ready(s.machines, clusterv1.MachineDeploymentMachinesReadyCondition))
-		conditions.Set(s.deployment, aggregate.UpToDate(s.machines, clusterv1.MachineDeploymentMachinesUpToDateCondition))
-	}})
-	return again, results.IgnoreNotFoundOrConflict(err)
+	return result, err
 }
 
-// reconcilePaused keeps the counters of a deployment that is paused true: what was counted last may not
-// have been written yet, and MachineSets go on living. Nothing else is touched.
+// logTransitions logs which conditions about the Machines have changed with the status.
+func logTransitions(ctx context.Context, before *clusterv1.MachineDeployment, s *state) {
+	log, md := ctrl.LoggerFrom(ctx), s.deployment
+	machineowner.LogFreeze(log, before, md, ptr.Deref(md.Status.Replicas, 0), int(desiredReplicas(md)))
+	switch began, ended := machineowner.Changed(before, md, clusterv1.MachineDeploymentRollingOutCondition); {
+	case began:
+		log.Info("started rollout", "revision", revision.Of(md), "previousRevision", previousRevision(s), "replicas", desiredReplicas(md), "count", superseded(s))
+	case ended:
+		log.Info("finished rollout", "revision", revision.Of(md), "replicas", desiredReplicas(md))
+	}
+}
+
+// previousRevision is the highest revision of the superseded MachineSets that have Machines.
+func previousRevision(s *state) int64 {
+	previous := int64(0)
+	for _, set := range s.sets {
+		if supersededSet(s, set) && ptr.Deref(set.Status.Replicas, 0) > 0 {
+			previous = max(previous, revision.Of(set))
+		}
+	}
+	return previous
+}
+
+// reconcilePaused keeps the counters of a paused deployment current: the last ones may not have been written yet, and the
+// MachineSets still change. Nothing else is done.
 func (r *Reconciler) reconcilePaused(ctx context.Context, before *clusterv1.MachineDeployment, s *state) (reconcile.Result, error) {
 	var err error
 	if s.sets, err = index.MachineSetsOf(ctx, r.Client, s.deployment.Namespace, s.deployment.UID); err != nil {
@@ -50,7 +71,7 @@ func (r *Reconciler) reconcilePaused(ctx context.Context, before *clusterv1.Mach
 	return again, results.IgnoreNotFoundOrConflict(err)
 }
 
-// setStatus sums up the MachineSets and derives the conditions, but for those that sum up others.
+// setStatus sums up the MachineSets and derives the conditions, except those that sum up others.
 func setStatus(s *state, now time.Time) {
 	status := &s.deployment.Status
 	status.ObservedGeneration = s.deployment.Generation
@@ -63,9 +84,11 @@ func setStatus(s *state, now time.Time) {
 	setAvailable(s)
 	setRollingOut(s)
 	setScalingUp(s)
-	setScalingDown(s, now)
-	setRemediating(s)
-	setDeleting(s)
+	machineowner.SetScalingDown(s.deployment, machineowner.ScaleDown{
+		Desired: int(desiredReplicas(s.deployment)), Current: int(*s.deployment.Status.Replicas), Machines: s.machines, Now: now,
+	})
+	machineowner.SetRemediating(s.deployment, s.machines)
+	machineowner.SetDeleting(s.deployment, fmt.Sprintf("%d MachineSets with %d Machines", len(s.sets), len(s.machines)), s.blocked)
 	setProgressing(s, now)
 	clearRolledBack(s.deployment)
 	status.SetTypedPhase(phaseOf(s.deployment))
@@ -80,13 +103,11 @@ func setCounts(s *state, now time.Time) {
 	status.Versions = versions(s.sets)
 }
 
-// urgent reports whether somebody waits to read the status: whoever waits for the order to be seen, or
-// for the fleet to be complete, or must know that it is not available.
+// urgent reports whether the status cannot wait: clients wait until their change is observed or all Machines are complete,
+// or must be notified that too few are available.
 func urgent(before, after *clusterv1.MachineDeployment) bool {
-	return before.Status.ObservedGeneration != after.Status.ObservedGeneration ||
-		replicaCounts(before).Urgent(replicaCounts(after)) ||
-		statuswriter.ConditionsChanged(before, after, clusterv1.PausedCondition, clusterv1.MachineDeploymentDeletingCondition,
-			clusterv1.MachineDeploymentAvailableCondition, policyv1.FrozenCondition, policyv1.AnnotationsValidCondition)
+	return machineowner.Urgent(before.Status.ObservedGeneration != after.Status.ObservedGeneration,
+		replicaCounts(before), replicaCounts(after), before, after, clusterv1.MachineDeploymentAvailableCondition)
 }
 
 func replicaCounts(md *clusterv1.MachineDeployment) statuswriter.Counts {
@@ -97,8 +118,7 @@ func replicaCounts(md *clusterv1.MachineDeployment) statuswriter.Counts {
 	}
 }
 
-// phaseOf names what the deployment is doing, by the number of its Machines alone: whether they are available is
-// a condition.
+// phaseOf is the phase, by the number of Machines alone: whether they are available is a condition.
 func phaseOf(md *clusterv1.MachineDeployment) clusterv1.MachineDeploymentPhase {
 	switch {
 	case !md.DeletionTimestamp.IsZero():
@@ -113,8 +133,8 @@ func phaseOf(md *clusterv1.MachineDeployment) clusterv1.MachineDeploymentPhase {
 	return clusterv1.MachineDeploymentPhaseRunning
 }
 
-// currentSets is the MachineSet that the deployment is rolling out, if there is one yet. No other has
-// Machines that are up to date, even while these do not know that they are not any more.
+// currentSets is the MachineSet with the wanted template, if there is one yet. Only its Machines count as up to date, even
+// before the condition of the others is updated.
 func currentSets(s *state, now time.Time) []*clusterv1.MachineSet {
 	if set, _ := revision.FindCurrent(s.deployment, s.sets, now); set != nil {
 		return []*clusterv1.MachineSet{set}

@@ -72,7 +72,7 @@ func TestStatus(t *testing.T) {
 			phase: clusterv1.MachineDeploymentPhaseScalingUp,
 		},
 		"rolling": {
-			sets: []*clusterv1.MachineSet{setWith("6", 2, 2), setWith("7", 2, 1)}, wait: rollout.Wait{On: rollout.WaitMachineSet, Message: "not told"},
+			sets: []*clusterv1.MachineSet{setWith("6", 2, 2), setWith("7", 2, 1)}, wait: rollout.Wait{On: rollout.WaitMachineSet, Message: "not shown"},
 			available: statusAndReason{"True", good, ""},
 			rest: [3]statusAndReason{{"True", rolling, "Rolling out 2 not up-to-date replicas" +
 				"\n* spec.version is \"\", want \"v1.36.2\"\n* spec.bootstrap.dataSecretName is \"\", want \"data\"\n* spec.infrastructureRef is \"\", want \"ThingTemplate.things.test/t\""}, {"False", notUp, ""}, {"True", downReason, "Scaling down from 4 to 3 replicas"}},

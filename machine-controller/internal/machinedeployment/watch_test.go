@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"drover.io/machine-controller/internal/expectation"
+	"drover.io/machine-controller/internal/inplace"
 	"drover.io/machine-controller/internal/testenv"
 	"drover.io/runtime/expiring"
 )
@@ -55,7 +56,7 @@ func labelledDeployment() *clusterv1.MachineDeployment {
 	return md
 }
 
-// TestDeploymentWithForeignSetIsBlocked lets one of its MachineSets be labelled for another manager.
+// TestDeploymentWithForeignSetIsBlocked has a MachineSet that is labelled for another manager.
 func TestDeploymentWithForeignSetIsBlocked(t *testing.T) {
 	t.Parallel()
 	md := labelledDeployment()
@@ -96,7 +97,7 @@ func TestDeletedDeploymentKeepsForeignSet(t *testing.T) {
 		t.Errorf("deleted at %v and %v", mine.DeletionTimestamp, theirs.DeletionTimestamp)
 	}
 	if message := conditions.GetMessage(md, clusterv1.MachineDeploymentDeletingCondition); !strings.Contains(message, `MachineSet "b" has the label`) {
-		t.Errorf("condition Deleting says %q", message)
+		t.Errorf("condition Deleting is %q", message)
 	}
 }
 
@@ -122,12 +123,12 @@ func TestSetsInheritWatchLabel(t *testing.T) {
 	md := labelledDeployment()
 	md.Spec.Template.Labels[clusterv1.WatchLabel] = "template"
 	set := &clusterv1.MachineSet{}
-	propagate(set, md)
+	inplace.MachineSet(set, md)
 	if set.Labels[clusterv1.WatchLabel] != "ours" || set.Spec.Template.Labels[clusterv1.WatchLabel] != "ours" {
 		t.Errorf("the labels are %v, those of the template %v", set.Labels, set.Spec.Template.Labels)
 	}
 	old := &clusterv1.MachineSet{}
-	propagateDeletion(old, md)
+	inplace.MachineSetDeletion(old, md)
 	if old.Labels[clusterv1.WatchLabel] != "ours" {
 		t.Errorf("the labels of a superseded set are %v", old.Labels)
 	}

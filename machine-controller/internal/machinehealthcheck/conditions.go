@@ -14,29 +14,30 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	"drover.io/machine-controller/internal/health"
+	"drover.io/machine-controller/internal/machinehealthcheck/external"
 )
 
 // Types and reasons are upstream's, and those below; docs/reference/machinehealthcheck.md lists them all.
 const (
-	// FailureDomainsHealthyCondition is false while all Machines of a failure domain are unwell.
+	// FailureDomainsHealthyCondition is false while all Machines of a failure domain are unhealthy.
 	FailureDomainsHealthyCondition = "FailureDomainsHealthy"
 	// FailureDomainsHealthyReason and FailureDomainDownReason are its reasons.
 	FailureDomainsHealthyReason = "FailureDomainsHealthy"
 	FailureDomainDownReason     = "FailureDomainDown"
 
-	// TargetsExclusiveCondition is false while an older check looks after some of the selected Machines.
+	// TargetsExclusiveCondition is false while an older check selects some of the same Machines.
 	TargetsExclusiveCondition = "TargetsExclusive"
 	// TargetsExclusiveReason and TargetsOverlapReason are its reasons.
 	TargetsExclusiveReason = "TargetsExclusive"
 	TargetsOverlapReason   = "TargetsOverlap"
 
-	// BudgetUsedReason says that unhealthy Machines wait for the replacement of others.
+	// BudgetUsedReason means that unhealthy Machines wait for the replacement of others.
 	BudgetUsedReason = "ReplacementBudgetUsed"
-	// NotConnectedReason says that nothing is judged for want of a connection.
+	// NotConnectedReason means that no Machine is evaluated because there is no connection.
 	NotConnectedReason = "NotConnected"
-	// InvalidSpecReason says that a field of the spec cannot be used.
+	// InvalidSpecReason means that a field of the spec cannot be used.
 	InvalidSpecReason = "InvalidSpec"
-	// ClusterMissingReason says that the Cluster does not exist.
+	// ClusterMissingReason means that the Cluster does not exist.
 	ClusterMissingReason = "ClusterDoesNotExist"
 )
 
@@ -51,12 +52,12 @@ func forbid(check *clusterv1.MachineHealthCheck, reason, message string) {
 	})
 }
 
-func setRemediationAllowed(s *ward) {
+func setRemediationAllowed(s *state) {
 	switch {
-	case s.trouble != nil:
-		forbid(s.check, InvalidSpecReason, s.trouble.Error())
-	case s.blind != "":
-		forbid(s.check, NotConnectedReason, s.blind+"; nothing is judged, and timers start anew with the connection")
+	case s.specError != nil:
+		forbid(s.check, InvalidSpecReason, s.specError.Error())
+	case s.disconnected != "":
+		forbid(s.check, NotConnectedReason, s.disconnected+"; no Machine is evaluated, and timeouts start again with the connection")
 	case !s.decided:
 	case s.decision.Restricted:
 		forbid(s.check, clusterv1.MachineHealthCheckTooManyUnhealthyReason, fmt.Sprintf(
@@ -73,12 +74,12 @@ func setRemediationAllowed(s *ward) {
 	}
 }
 
-func triggerText(s *ward) string {
+func triggerText(s *state) string {
 	trigger, _ := health.ParseTrigger(s.check.Spec.Remediation.TriggerIf, len(s.targets))
 	return "spec.remediation.triggerIf." + trigger.Text
 }
 
-func fullText(s *ward) string {
+func fullText(s *state) string {
 	var texts []string
 	for _, name := range s.decision.Full {
 		texts = append(texts, fmt.Sprintf("%d of %s", s.groups[name].limit, name))
@@ -86,31 +87,31 @@ func fullText(s *ward) string {
 	return strings.Join(texts, ", ")
 }
 
-func setFailureDomainsHealthy(s *ward) {
+func setFailureDomainsHealthy(s *state) {
 	if !s.decided {
 		return
 	}
 	condition := metav1.Condition{Type: FailureDomainsHealthyCondition, Status: metav1.ConditionTrue, Reason: FailureDomainsHealthyReason}
 	if zones := s.decision.Zones; len(zones) > 0 {
 		condition.Status, condition.Reason = metav1.ConditionFalse, FailureDomainDownReason
-		condition.Message = fmt.Sprintf("No Machine in failure domain %s is well, so none of them is replaced: look there first; the annotation %s replaces a Machine all the same",
+		condition.Message = fmt.Sprintf("No Machine in failure domain %s is healthy, so none of them is replaced: check the failure domain first; the annotation %s replaces a Machine nevertheless",
 			strings.Join(zones, ", "), clusterv1.RemediateMachineAnnotation)
 	}
 	conditions.Set(s.check, condition)
 }
 
-func setTargetsExclusive(s *ward) {
-	if s.yielded == nil {
+func setTargetsExclusive(s *state) {
+	if s.overlapping == nil {
 		return
 	}
 	condition := metav1.Condition{Type: TargetsExclusiveCondition, Status: metav1.ConditionTrue, Reason: TargetsExclusiveReason}
-	if len(s.yielded) > 0 {
+	if len(s.overlapping) > 0 {
 		var texts []string
-		for _, elder := range slices.Sorted(maps.Keys(s.yielded)) {
-			texts = append(texts, fmt.Sprintf("%d by %s", len(s.yielded[elder]), elder))
+		for _, olderCheck := range slices.Sorted(maps.Keys(s.overlapping)) {
+			texts = append(texts, fmt.Sprintf("%d by %s", len(s.overlapping[olderCheck]), olderCheck))
 		}
 		condition.Status, condition.Reason = metav1.ConditionFalse, TargetsOverlapReason
-		condition.Message = "Some of the selected Machines are looked after by older MachineHealthChecks: " + strings.Join(texts, ", ") + "; narrow one of the selectors"
+		condition.Message = "Some of the selected Machines are also selected by older MachineHealthChecks: " + strings.Join(texts, ", ") + "; narrow one of the selectors"
 	}
 	conditions.Set(s.check, condition)
 }
@@ -135,7 +136,7 @@ func setUnhealthy(m *clusterv1.Machine, finding health.Finding, held health.Hold
 	})
 }
 
-// setWaitingForOwner asks the owner for replacement, unless it has answered already.
+// setWaitingForOwner marks the Machine for replacement by its owner, unless it is marked already.
 func setWaitingForOwner(m *clusterv1.Machine) {
 	if conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition) {
 		return
@@ -145,8 +146,8 @@ func setWaitingForOwner(m *clusterv1.Machine) {
 	})
 }
 
-// setWaitingForOthers asks a controller outside, whose own word on success stays.
-func setWaitingForOthers(m *clusterv1.Machine) {
+// setWaitingForExternal marks the Machine for an external controller, whose own reasons are kept.
+func setWaitingForExternal(m *clusterv1.Machine) {
 	if conditions.IsFalse(m, clusterv1.MachineExternallyRemediatedCondition) {
 		return
 	}
@@ -155,18 +156,18 @@ func setWaitingForOthers(m *clusterv1.Machine) {
 	})
 }
 
-// setRequested tells what came of the request to a controller outside.
+// setRequested reports whether the remediation request could be created.
 func setRequested(m *clusterv1.Machine, err error) {
 	condition := metav1.Condition{
 		Type: clusterv1.MachineExternallyRemediatedCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineExternallyRemediatedWaitingForRemediationReason,
 	}
 	switch {
-	case isTemplateMissing(err):
+	case external.IsTemplateMissing(err):
 		condition.Reason, condition.Message = clusterv1.MachineExternallyRemediatedRemediationTemplateNotFoundReason, err.Error()
 	case err != nil:
 		condition.Reason, condition.Message = clusterv1.MachineExternallyRemediatedRemediationRequestCreationFailedReason, err.Error()
 	case !slices.Contains(failed, conditions.GetReason(m, condition.Type)):
-		return // its own words stay
+		return // the reason of the external controller is kept
 	}
 	conditions.Set(m, condition)
 }
@@ -184,19 +185,18 @@ var withdrawable = []string{
 	clusterv1.MachineSetMachineRemediationDeferredReason,
 }
 
-// dropMark takes a request to the owner back that the owner has not acted upon. Requests to
-// controllers outside end only when the Machine is healthy.
-func dropMark(m *clusterv1.Machine) {
-	external := conditions.Has(m, clusterv1.MachineExternallyRemediatedCondition)
-	if !external && slices.Contains(withdrawable, conditions.GetReason(m, clusterv1.MachineOwnerRemediatedCondition)) {
+// removeMark removes a mark that the owner has not acted upon. Remediation requests to external
+// controllers end only when the Machine is healthy.
+func removeMark(m *clusterv1.Machine) {
+	isExternal := conditions.Has(m, clusterv1.MachineExternallyRemediatedCondition)
+	if !isExternal && slices.Contains(withdrawable, conditions.GetReason(m, clusterv1.MachineOwnerRemediatedCondition)) {
 		conditions.Delete(m, clusterv1.MachineOwnerRemediatedCondition)
 	}
 }
 
-// unmark takes everything back that health checks have said of a Machine: nobody judges it
-// any more. Its owner deletes only what it has seen unchanged, so that even a request on
-// which it was about to act is taken back in time. Where another kind of owner is at work,
-// what it says stays.
+// unmark removes all conditions of health checks from a Machine that no check evaluates any more. Its
+// owner deletes only a Machine that is as it was read, so that even a mark on which it was about to
+// act is removed in time. The reasons of another kind of owner are kept.
 func unmark(m *clusterv1.Machine) {
 	if !m.DeletionTimestamp.IsZero() {
 		return

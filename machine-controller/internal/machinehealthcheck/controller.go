@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package machinehealthcheck reconciles MachineHealthChecks: it judges the Machines that a
-// check selects by their Nodes and conditions, writes the verdicts into them, and asks for
-// the replacement of as many unhealthy ones as trigger, zones and budgets allow. It deletes
-// no Machine: their owner does, or a controller outside whose request it creates from a
-// template. What is unhealthy, and who may be replaced, package health decides.
+// Package machinehealthcheck reconciles MachineHealthChecks: it evaluates the Machines that a check
+// selects by their Nodes and conditions, writes the findings to their conditions, and marks as many
+// unhealthy ones for remediation as trigger, zones and budgets allow. It deletes no Machine: their
+// owner does, or an external controller for which package external creates a request. Package health
+// decides what is unhealthy, and what may be remediated.
 package machinehealthcheck
 
 import (
@@ -15,6 +15,7 @@ import (
 
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -37,10 +38,12 @@ import (
 )
 
 const (
-	// unseenRetry is how soon to look again for writes of ours that the cache does not show.
-	unseenRetry = time.Second
-	// lookAgain is how often what no event tells of is looked at.
-	lookAgain = 10 * time.Second
+	// staleCacheRetry is how long to wait at most until the cache shows the last write of this process.
+	staleCacheRetry = time.Second
+	// recheckPeriod is how often what triggers no reconcile is checked again.
+	recheckPeriod = 10 * time.Second
+	// templateRetry is how often a remediation template that does not exist is read again.
+	templateRetry = 30 * time.Second
 )
 
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinehealthchecks;machinehealthchecks/status;machinehealthchecks/finalizers,verbs=get;list;watch;update;patch
@@ -51,22 +54,30 @@ type Reconciler struct {
 	// Live reads remediation templates and requests, which are not cached.
 	Live      client.Reader
 	Workloads *workload.Connections
-	// Guard knows the replacement budgets, and since when the management cluster answers.
+	// Guard has the replacement budgets, and since when the management cluster answers.
 	Guard  *safety.Guard
 	Events events.EventRecorder
 	Clock  clock.PassiveClock
 
 	watch  predicates.WatchFilter
 	writes *expectation.Writes
+	phases []phase
 }
 
-// Register adds the controller to the manager, with everything that can wake a MachineHealthCheck.
+// A phase reconciles one aspect of a MachineHealthCheck. It may change the state, and of the API it writes only the
+// conditions of Machines and remediation requests.
+type phase interface {
+	run(ctx context.Context, s *state) (reconcile.Result, error)
+}
+
+// Register adds the controller to the manager, with all events that trigger a reconcile.
 func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, options controller.Options) error {
 	r.watch, r.writes = watch, &expectation.Writes{Clock: r.Clock}
+	r.setPhases()
 	err := builder.ControllerManagedBy(mgr).
 		For(&clusterv1.MachineHealthCheck{}, builder.WithPredicates(watch.MatchingPredicate())).
-		Watches(&clusterv1.MachineHealthCheck{}, coalesce.Map(r.rivals), builder.WithPredicates(watch.MatchingPredicate(), predicate.GenerationChangedPredicate{})).
-		Watches(&clusterv1.Machine{}, coalesce.Map(r.checksOfMachine), builder.WithPredicates(watch.ChildPredicate(), telling())).
+		Watches(&clusterv1.MachineHealthCheck{}, coalesce.Map(r.otherChecks), builder.WithPredicates(watch.MatchingPredicate(), predicate.GenerationChangedPredicate{})).
+		Watches(&clusterv1.Machine{}, coalesce.Map(r.checksOfMachine), builder.WithPredicates(watch.ChildPredicate(), healthInputChanged())).
 		Watches(&clusterv1.MachineDeployment{}, coalesce.Map(r.checksOfDeployment), builder.WithPredicates(watch.ChildPredicate(), predicate.GenerationChangedPredicate{})).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.checksOfCluster), builder.WithPredicates(clusterevents.StateChanged())).
 		WatchesRawSource(aggregated(r.Workloads.NodeEvents(r.checksOfNode))).
@@ -79,68 +90,82 @@ func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, op
 	return (&unmarker{r.Client, r.writes}).register(mgr, watch, options)
 }
 
-// Reconcile judges the Machines of one MachineHealthCheck.
+// setPhases lists the phases of a MachineHealthCheck, in order.
+func (r *Reconciler) setPhases() {
+	writer := machineWriter{r.Client, r.Live, r.Events, r.writes}
+	r.phases = []phase{
+		exemption{writer},           // exempt Machines have no conditions of a health check
+		nodes{r.Workloads, r.Guard}, // the Nodes of the targets are observed
+		evaluation{r.Clock},         // it is decided which targets are unhealthy, and which may be remediated
+		admission{r.Guard},          // no freeze, outage or wider budget forbids an external remediation
+		remediation{writer},         // findings are written, and Machines marked for remediation
+	}
+}
+
+// Reconcile evaluates the Machines of one MachineHealthCheck.
 func (r *Reconciler) Reconcile(ctx context.Context, check *clusterv1.MachineHealthCheck) (reconcile.Result, error) {
 	before := check.DeepCopy()
 	if !check.DeletionTimestamp.IsZero() {
-		return reconcile.Result{}, nil // the unmarker takes care of its Machines
+		return reconcile.Result{}, nil // the unmarker handles its Machines
 	}
-	s := &ward{check: check, cluster: &clusterv1.Cluster{}}
+	s := &state{check: check, cluster: &clusterv1.Cluster{}}
 	key := client.ObjectKey{Namespace: check.Namespace, Name: check.Spec.ClusterName}
 	if err := r.Client.Get(ctx, key, s.cluster); client.IgnoreNotFound(err) != nil {
 		return reconcile.Result{}, fmt.Errorf("reading Cluster %q: %w", key.Name, err)
 	}
+	log := ctrl.LoggerFrom(ctx).WithValues("Cluster", klog.KRef(key.Namespace, key.Name))
+	ctx = ctrl.LoggerInto(ctx, log)
 	if predicates.Paused(s.cluster, check) {
+		log.V(1).Info("skipped the paused MachineHealthCheck")
 		conditions.Set(check, predicates.PausedCondition(s.cluster, check, "MachineHealthCheck"))
 		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(patch.Status(ctx, r.Client, before, check))
 	}
 	if s.cluster.UID == "" {
+		log.V(1).Info("waiting for the Cluster to exist")
 		setClusterMissing(check)
 		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(patch.Status(ctx, r.Client, before, check))
 	}
-	own(s)
+	setOwner(s)
 	if err := patch.Main(ctx, r.Client, before, check); err != nil {
 		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(fmt.Errorf("patching MachineHealthCheck: %w", err))
 	}
-	result, err := r.round(ctx, s)
+	result, err := r.runPhases(ctx, s)
 	setStatus(s)
 	report(r.Events, before, check)
-	statusErr := results.IgnoreNotFoundOrConflict(patch.Status(ctx, r.Client, before, check))
+	statusErr := patch.Status(ctx, r.Client, before, check)
+	if statusErr == nil {
+		logStatusWritten(ctx, before, check)
+	}
+	statusErr = results.IgnoreNotFoundOrConflict(statusErr)
 	if err := kerrors.NewAggregate([]error{err, statusErr}); err != nil {
 		return reconcile.Result{}, err
 	}
 	return result, nil
 }
 
-// round gathers what is known, asks what to do, and does it. Nothing is done while the
-// workload cluster cannot be seen, or the cache is older than our own last write.
-func (r *Reconciler) round(ctx context.Context, s *ward) (reconcile.Result, error) {
+// runPhases runs the phases until one fails. Nothing is done with a spec that is not valid, while the cache is older than
+// the last write of this process, or while the Nodes cannot be observed.
+func (r *Reconciler) runPhases(ctx context.Context, s *state) (reconcile.Result, error) {
 	if err := r.observe(ctx, s); err != nil {
 		return reconcile.Result{}, err
 	}
-	if s.trouble != nil {
-		return reconcile.Result{}, nil //nolint:nilerr // it is told in a condition; only a new spec can help
+	if s.specError != nil {
+		return reconcile.Result{}, nil //nolint:nilerr // a condition reports it; only a new spec can help
 	}
 	if r.behind(s.all) {
 		s.stale = true
-		return reconcile.Result{RequeueAfter: unseenRetry}, nil
+		ctrl.LoggerFrom(ctx).V(1).Info("waiting for the cache to show the last write", "after", staleCacheRetry)
+		return reconcile.Result{RequeueAfter: staleCacheRetry}, nil
 	}
-	spared, err := r.spare(ctx, s)
-	if err != nil {
-		return reconcile.Result{}, err
+	var result reconcile.Result
+	for _, phase := range r.phases {
+		next, err := phase.run(ctx, s)
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		if result = results.Earliest(result, next); s.disconnected != "" {
+			break
+		}
 	}
-	if !r.see(s) {
-		return results.Earliest(spared, reconcile.Result{RequeueAfter: lookAgain}), nil
-	}
-	decide(s, r.Clock.Now())
-	wake, err := r.admit(ctx, s)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	result, err := r.treat(ctx, s)
-	result = results.Earliest(results.Earliest(result, wake), spared)
-	if at := s.decision.Next; !at.IsZero() {
-		result = results.Earliest(result, reconcile.Result{RequeueAfter: max(at.Sub(r.Clock.Now()), time.Millisecond)})
-	}
-	return result, err
+	return result, nil
 }

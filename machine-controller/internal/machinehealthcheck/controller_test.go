@@ -22,8 +22,8 @@ import (
 	"drover.io/machine-controller/internal/health"
 )
 
-// told is what an object's conditions say, as "Type=Status Reason".
-func told(object conditions.Getter, kinds ...string) []string {
+// conditionsOf are an object's conditions, as "Type=Status Reason".
+func conditionsOf(object conditions.Getter, kinds ...string) []string {
 	var all []string
 	for _, kind := range kinds {
 		condition := conditions.Get(object, kind)
@@ -36,36 +36,36 @@ func told(object conditions.Getter, kinds ...string) []string {
 	return all
 }
 
-// says waits until a Machine's verdict and its remediation read like that.
-func (w *world) says(machine string, want ...string) {
+// expectConditions waits until the conditions of a Machine are as expected.
+func (w *environment) expectConditions(machine string, want ...string) {
 	w.Helper()
 	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: machine}}
 	w.Eventually(func() string {
 		if err := w.Get(w.T.Context(), client.ObjectKeyFromObject(m), m); err != nil {
 			return err.Error()
 		}
-		return cmp.Diff(want, told(m, clusterv1.MachineHealthCheckSucceededCondition, clusterv1.MachineOwnerRemediatedCondition, clusterv1.MachineExternallyRemediatedCondition))
+		return cmp.Diff(want, conditionsOf(m, clusterv1.MachineHealthCheckSucceededCondition, clusterv1.MachineOwnerRemediatedCondition, clusterv1.MachineExternallyRemediatedCondition))
 	}).Should(gomega.BeEmpty(), "the conditions of Machine %s", machine)
 }
 
-// reports waits until a check's conditions read like that.
-func (w *world) reports(check *clusterv1.MachineHealthCheck, want ...string) {
+// expectCheck waits until a check's conditions read like that.
+func (w *environment) expectCheck(check *clusterv1.MachineHealthCheck, want ...string) {
 	w.Helper()
 	w.Eventually(func() string {
 		if err := w.Get(w.T.Context(), client.ObjectKeyFromObject(check), check); err != nil {
 			return err.Error()
 		}
-		return cmp.Diff(want, told(check, clusterv1.MachineHealthCheckRemediationAllowedCondition, FailureDomainsHealthyCondition, TargetsExclusiveCondition))
+		return cmp.Diff(want, conditionsOf(check, clusterv1.MachineHealthCheckRemediationAllowedCondition, FailureDomainsHealthyCondition, TargetsExclusiveCondition))
 	}).Should(gomega.BeEmpty(), "the conditions of MachineHealthCheck %s", check.Name)
 }
 
 const (
-	good     = "HealthCheckSucceeded=True HealthCheckSucceeded"
-	badNode  = "HealthCheckSucceeded=False UnhealthyNode"
-	nodeGone = "HealthCheckSucceeded=False NodeDeleted"
-	asked    = "OwnerRemediated=False WaitingForRemediation"
-	notAsked = "OwnerRemediated absent"
-	alone    = "ExternallyRemediated absent"
+	good           = "HealthCheckSucceeded=True HealthCheckSucceeded"
+	badNode        = "HealthCheckSucceeded=False UnhealthyNode"
+	nodeGone       = "HealthCheckSucceeded=False NodeDeleted"
+	markedForOwner = "OwnerRemediated=False WaitingForRemediation"
+	notMarked      = "OwnerRemediated absent"
+	alone          = "ExternallyRemediated absent"
 
 	allowed    = "RemediationAllowed=True RemediationAllowed"
 	budgetUsed = "RemediationAllowed=False ReplacementBudgetUsed"
@@ -75,7 +75,7 @@ const (
 
 func TestMarksWithinTheBudget(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, true)
+	w := newEnvironment(t, true)
 	for _, name := range []string{"m-0", "m-1", "m-2"} {
 		w.machine(name, "pool")
 	}
@@ -83,9 +83,9 @@ func TestMarksWithinTheBudget(t *testing.T) {
 	w.change(skipped, func() { skipped.Annotations = map[string]string{clusterv1.MachineSkipRemediationAnnotation: ""} })
 	check := w.check("check")
 	for _, name := range []string{"m-0", "m-1", "m-2"} {
-		w.says(name, good, notAsked, alone)
+		w.expectConditions(name, good, notMarked, alone)
 	}
-	w.reports(check, allowed, zonesFine, exclusive)
+	w.expectCheck(check, allowed, zonesFine, exclusive)
 	status := check.Status
 	got := []any{*status.ExpectedMachines, *status.CurrentHealthy, *status.RemediationsAllowed, strings.Join(status.Targets, " "), status.ObservedGeneration}
 	if diff := cmp.Diff([]any{int32(3), int32(3), int32(1), "m-0 m-1 m-2", int64(1)}, got); diff != "" {
@@ -93,11 +93,11 @@ func TestMarksWithinTheBudget(t *testing.T) {
 	}
 
 	w.Expect(w.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: w.node("m-0")}})).To(gomega.Succeed())
-	w.says("m-0", nodeGone, asked, alone)
+	w.expectConditions("m-0", nodeGone, markedForOwner, alone)
 	w.ready("m-1", corev1.ConditionFalse)
-	w.says("m-1", badNode, notAsked, alone)
-	w.reports(check, budgetUsed, zonesFine, exclusive)
-	w.says("m-2", good, notAsked, alone)
+	w.expectConditions("m-1", badNode, notMarked, alone)
+	w.expectCheck(check, budgetUsed, zonesFine, exclusive)
+	w.expectConditions("m-2", good, notMarked, alone)
 	held := &clusterv1.Machine{}
 	w.Expect(w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "m-1"}, held)).To(gomega.Succeed())
 	if message := conditions.GetMessage(held, clusterv1.MachineHealthCheckSucceededCondition); !strings.Contains(message, string(health.HeldByBudget)) {
@@ -105,27 +105,27 @@ func TestMarksWithinTheBudget(t *testing.T) {
 	}
 
 	w.ready("m-1", corev1.ConditionTrue)
-	w.says("m-1", good, notAsked, alone)
-	w.reports(check, allowed, zonesFine, exclusive)
+	w.expectConditions("m-1", good, notMarked, alone)
+	w.expectCheck(check, allowed, zonesFine, exclusive)
 }
 
-func TestTakesItsMarkBack(t *testing.T) {
+func TestRemovesItsMark(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, true)
+	w := newEnvironment(t, true)
 	w.machine("m-0", "pool")
 	w.check("check")
-	w.says("m-0", good, notAsked, alone)
+	w.expectConditions("m-0", good, notMarked, alone)
 	w.ready("m-0", corev1.ConditionFalse)
-	w.says("m-0", badNode, asked, alone)
+	w.expectConditions("m-0", badNode, markedForOwner, alone)
 	w.ready("m-0", corev1.ConditionTrue)
-	w.says("m-0", good, notAsked, alone)
+	w.expectConditions("m-0", good, notMarked, alone)
 }
 
 // TestReplaces goes all the way: the MachineSet deletes what the check has marked, one at a
 // time, and remembers whose place the new Machine has taken.
 func TestReplaces(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, true)
+	w := newEnvironment(t, true)
 	template := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "infrastructure.drover.io/v1alpha1", "kind": "SimMachineTemplate",
 		"metadata": map[string]any{"namespace": w.namespace, "name": "t"},
@@ -147,7 +147,7 @@ func TestReplaces(t *testing.T) {
 	}
 	check := w.check("check")
 	for _, m := range machines {
-		w.says(m.Name, good, notAsked, alone)
+		w.expectConditions(m.Name, good, notMarked, alone)
 	}
 
 	w.ready(machines[0].Name, corev1.ConditionFalse)
@@ -160,8 +160,8 @@ func TestReplaces(t *testing.T) {
 		t.Errorf("reason of OwnerRemediated: %q", reason)
 	}
 	w.ready(machines[1].Name, corev1.ConditionFalse)
-	w.says(machines[1].Name, badNode, notAsked, alone)
-	w.reports(check, budgetUsed, zonesFine, exclusive)
+	w.expectConditions(machines[1].Name, badNode, notMarked, alone)
+	w.expectCheck(check, budgetUsed, zonesFine, exclusive)
 
 	w.change(victim, func() { victim.Finalizers = nil })
 	var successor clusterv1.Machine
@@ -180,13 +180,13 @@ func TestReplaces(t *testing.T) {
 		g.Expect(health.Vacancies(set)).To(gomega.BeEmpty())
 	}).Should(gomega.Succeed())
 	w.join(&successor)
-	w.says(successor.Name, good, notAsked, alone)
-	w.says(machines[1].Name, badNode, notAsked, alone)
-	w.reports(check, budgetUsed, zonesFine, exclusive) // the successor has yet to prove itself
+	w.expectConditions(successor.Name, good, notMarked, alone)
+	w.expectConditions(machines[1].Name, badNode, notMarked, alone)
+	w.expectCheck(check, budgetUsed, zonesFine, exclusive) // the successor has yet to prove itself
 }
 
 // machines waits for as many Machines as that.
-func (w *world) machines(n int) []clusterv1.Machine {
+func (w *environment) machines(n int) []clusterv1.Machine {
 	w.Helper()
 	list := &clusterv1.MachineList{}
 	w.Eventually(func() (int, error) {
@@ -196,9 +196,9 @@ func (w *world) machines(n int) []clusterv1.Machine {
 	return list.Items
 }
 
-func TestAsksOthers(t *testing.T) {
+func TestCreatesExternalRequests(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, true)
+	w := newEnvironment(t, true)
 	w.machine("m-0", "pool-a")
 	w.machine("m-1", "pool-b")
 	check := w.check("check", func(c *clusterv1.MachineHealthCheck) {
@@ -206,8 +206,8 @@ func TestAsksOthers(t *testing.T) {
 	})
 	w.ready("m-0", corev1.ConditionFalse)
 	w.ready("m-1", corev1.ConditionFalse)
-	w.says("m-0", badNode, notAsked, "ExternallyRemediated=False RemediationTemplateNotFound")
-	w.says("m-1", badNode, notAsked, "ExternallyRemediated=False RemediationTemplateNotFound")
+	w.expectConditions("m-0", badNode, notMarked, "ExternallyRemediated=False RemediationTemplateNotFound")
+	w.expectConditions("m-1", badNode, notMarked, "ExternallyRemediated=False RemediationTemplateNotFound")
 
 	w.create(&unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "mend.test/v1", "kind": "MendRemediationTemplate",
@@ -216,8 +216,8 @@ func TestAsksOthers(t *testing.T) {
 	}})
 	w.change(check, func() { check.Annotations = map[string]string{"look": "again"} })
 	const waiting = "ExternallyRemediated=False WaitingForRemediation"
-	w.says("m-0", badNode, notAsked, waiting)
-	w.says("m-1", badNode, notAsked, waiting)
+	w.expectConditions("m-0", badNode, notMarked, waiting)
+	w.expectConditions("m-1", badNode, notMarked, waiting)
 	m, request := &clusterv1.Machine{}, mend(w.namespace, "m-0")
 	w.Expect(w.Get(t.Context(), client.ObjectKeyFromObject(request), request)).To(gomega.Succeed())
 	w.Expect(w.Get(t.Context(), client.ObjectKeyFromObject(request), m)).To(gomega.Succeed())
@@ -229,7 +229,7 @@ func TestAsksOthers(t *testing.T) {
 	}
 
 	w.ready("m-0", corev1.ConditionTrue)
-	w.says("m-0", good, notAsked, alone)
+	w.expectConditions("m-0", good, notMarked, alone)
 	if err := w.Get(t.Context(), client.ObjectKeyFromObject(request), request); !apierrors.IsNotFound(err) {
 		t.Errorf("the request of a healthy Machine: %v", err)
 	}
@@ -245,20 +245,20 @@ func mend(namespace, name string) *unstructured.Unstructured {
 	return request
 }
 
-func TestTheOldestCheckLooksAfterAMachine(t *testing.T) {
+func TestTheOldestCheckRemediatesAMachine(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, true)
+	w := newEnvironment(t, true)
 	w.machine("m-0", "pool")
-	elder := w.check("b-elder")
-	w.reports(elder, allowed, zonesFine, exclusive)
+	olderCheck := w.check("b-older")
+	w.expectCheck(olderCheck, allowed, zonesFine, exclusive)
 	younger := newCheck(w.namespace, "z-younger")
 	w.create(younger)
-	w.reports(younger, allowed, zonesFine, "TargetsExclusive=False TargetsOverlap")
+	w.expectCheck(younger, allowed, zonesFine, "TargetsExclusive=False TargetsOverlap")
 	if len(younger.Status.Targets) != 0 {
 		t.Errorf("targets of the younger check: %v", younger.Status.Targets)
 	}
-	w.Expect(w.Delete(t.Context(), elder)).To(gomega.Succeed())
-	w.reports(younger, allowed, zonesFine, exclusive)
+	w.Expect(w.Delete(t.Context(), olderCheck)).To(gomega.Succeed())
+	w.expectCheck(younger, allowed, zonesFine, exclusive)
 	if diff := cmp.Diff([]string{"m-0"}, younger.Status.Targets); diff != "" {
 		t.Errorf("targets of the younger check (-want +got):\n%s", diff)
 	}
@@ -266,52 +266,52 @@ func TestTheOldestCheckLooksAfterAMachine(t *testing.T) {
 
 func TestStopsWhenTooManyAreUnhealthy(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, true)
+	w := newEnvironment(t, true)
 	w.machine("m-0", "pool-a")
 	w.machine("m-1", "pool-b")
 	check := w.check("check", func(c *clusterv1.MachineHealthCheck) {
 		c.Spec.Remediation.TriggerIf.UnhealthyLessThanOrEqualTo = new(intstr.FromString("50%"))
 	})
 	w.ready("m-0", corev1.ConditionFalse)
-	w.says("m-0", badNode, asked, alone)
+	w.expectConditions("m-0", badNode, markedForOwner, alone)
 	w.ready("m-1", corev1.ConditionFalse)
-	w.says("m-0", badNode, notAsked, alone)
-	w.says("m-1", badNode, notAsked, alone)
-	w.reports(check, "RemediationAllowed=False TooManyUnhealthy", zonesFine, exclusive)
+	w.expectConditions("m-0", badNode, notMarked, alone)
+	w.expectConditions("m-1", badNode, notMarked, alone)
+	w.expectCheck(check, "RemediationAllowed=False TooManyUnhealthy", zonesFine, exclusive)
 }
 
 func TestStopsInAZoneThatIsDown(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, true)
+	w := newEnvironment(t, true)
 	for _, name := range []string{"m-0", "m-1"} {
 		m := w.machine(name, "pool-"+name)
 		w.changeStatus(m, func() { m.Status.FailureDomain = "a" })
 		w.ready(name, corev1.ConditionFalse)
 	}
 	check := w.check("check")
-	w.says("m-0", badNode, notAsked, alone)
-	w.says("m-1", badNode, notAsked, alone)
-	w.reports(check, allowed, "FailureDomainsHealthy=False FailureDomainDown", exclusive)
+	w.expectConditions("m-0", badNode, notMarked, alone)
+	w.expectConditions("m-1", badNode, notMarked, alone)
+	w.expectCheck(check, allowed, "FailureDomainsHealthy=False FailureDomainDown", exclusive)
 
 	ordered := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "m-1"}}
 	w.change(ordered, func() { ordered.Annotations = map[string]string{clusterv1.RemediateMachineAnnotation: ""} })
-	w.says("m-1", "HealthCheckSucceeded=False HasRemediateAnnotation", asked, alone)
-	w.says("m-0", badNode, notAsked, alone)
+	w.expectConditions("m-1", "HealthCheckSucceeded=False HasRemediateAnnotation", markedForOwner, alone)
+	w.expectConditions("m-0", badNode, notMarked, alone)
 }
 
-func TestJudgesNothingWithoutAConnection(t *testing.T) {
+func TestEvaluatesNothingWithoutAConnection(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, false)
+	w := newEnvironment(t, false)
 	m := w.machine("m-0", "pool")
 	w.change(m, func() { m.Annotations = map[string]string{clusterv1.RemediateMachineAnnotation: ""} })
 	check := w.check("check")
-	w.reports(check, "RemediationAllowed=False NotConnected", "FailureDomainsHealthy absent", exclusive)
-	w.says("m-0", "HealthCheckSucceeded absent", notAsked, alone)
+	w.expectCheck(check, "RemediationAllowed=False NotConnected", "FailureDomainsHealthy absent", exclusive)
+	w.expectConditions("m-0", "HealthCheckSucceeded absent", notMarked, alone)
 }
 
-func TestPauses(t *testing.T) {
+func TestPausedCheckDoesNothing(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, true)
+	w := newEnvironment(t, true)
 	w.machine("m-0", "pool")
 	w.ready("m-0", corev1.ConditionFalse)
 	check := w.check("check", func(c *clusterv1.MachineHealthCheck) {
@@ -321,7 +321,7 @@ func TestPauses(t *testing.T) {
 		g.Expect(w.Get(t.Context(), client.ObjectKeyFromObject(check), check)).To(gomega.Succeed())
 		g.Expect(conditions.IsTrue(check, clusterv1.PausedCondition)).To(gomega.BeTrue())
 	}).Should(gomega.Succeed())
-	w.says("m-0", "HealthCheckSucceeded absent", notAsked, alone)
+	w.expectConditions("m-0", "HealthCheckSucceeded absent", notMarked, alone)
 	w.change(check, func() { check.Annotations = nil })
-	w.says("m-0", badNode, asked, alone)
+	w.expectConditions("m-0", badNode, markedForOwner, alone)
 }

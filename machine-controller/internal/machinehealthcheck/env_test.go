@@ -34,8 +34,8 @@ import (
 	"drover.io/runtime/envtest"
 )
 
-// patience is how long the tests wait for a real API server; none is in a hurry.
-const patience = 60 * time.Second
+// eventTimeout is how long the tests wait for a real API server.
+const eventTimeout = 60 * time.Second
 
 // management is the API server that the tests of this package share, which is the workload cluster too.
 var management = &envtest.Server{
@@ -62,18 +62,19 @@ func loose(kind, plural string) *apiextensionsv1.CustomResourceDefinition {
 	}
 }
 
-// world is a Cluster "c" in a namespace of its own, with a manager that runs the
+// environment is a Cluster "c" in a namespace of its own, with a manager that runs the
 // machinehealthcheck and machineset controllers. Whatever other controllers would do, the
 // test does.
-type world struct {
+type environment struct {
 	*testing.T
 	*gomega.WithT
 	client.Client
 	namespace string
+	workloads *workload.Connections
 }
 
-// newWorld starts a manager. Without a kubeconfig the Cluster is never connected.
-func newWorld(t *testing.T, connected bool) *world {
+// newEnvironment starts a manager. Without a kubeconfig the Cluster is never connected.
+func newEnvironment(t *testing.T, connected bool) *environment {
 	t.Helper()
 	config, err := management.Start()
 	if err != nil {
@@ -84,8 +85,8 @@ func newWorld(t *testing.T, connected bool) *world {
 	if err := c.Create(t.Context(), namespace); err != nil {
 		t.Fatal(err)
 	}
-	w := &world{T: t, WithT: gomega.NewWithT(t), Client: c, namespace: namespace.Name}
-	w.SetDefaultEventuallyTimeout(patience)
+	w := &environment{T: t, WithT: gomega.NewWithT(t), Client: c, namespace: namespace.Name}
+	w.SetDefaultEventuallyTimeout(eventTimeout)
 	w.SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
 	if connected {
 		kubeconfig, err := envtest.Kubeconfig(config)
@@ -102,7 +103,7 @@ func newWorld(t *testing.T, connected bool) *world {
 	return w
 }
 
-func (w *world) cluster() {
+func (w *environment) cluster() {
 	w.Helper()
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "c"}}
 	cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "127.0.0.1", Port: 6443}
@@ -115,7 +116,7 @@ func (w *world) cluster() {
 	w.Expect(w.Status().Update(w.T.Context(), cluster)).To(gomega.Succeed())
 }
 
-func (w *world) start(config *rest.Config, s *runtime.Scheme) {
+func (w *environment) start(config *rest.Config, s *runtime.Scheme) {
 	w.Helper()
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		NewClient:  index.NewClient,
@@ -127,20 +128,20 @@ func (w *world) start(config *rest.Config, s *runtime.Scheme) {
 	w.Expect(err).NotTo(gomega.HaveOccurred())
 	ctx, cancel := context.WithCancel(context.Background())
 	w.Expect(index.Register(ctx, mgr.GetFieldIndexer())).To(gomega.Succeed())
-	workloads := workload.New(workload.Options{Namespace: w.namespace, Registerer: prometheus.NewRegistry()})
-	w.Expect(workloads.Register(mgr)).To(gomega.Succeed())
+	w.workloads = workload.New(workload.Options{Namespace: w.namespace, Registerer: prometheus.NewRegistry()})
+	w.Expect(w.workloads.Register(mgr)).To(gomega.Succeed())
 	recorder := mgr.GetEventRecorder("test")
 	reach := safety.Reachability{}.Probed(true, time.Now(), time.Minute)
 	guard := &safety.Guard{
-		Reader: mgr.GetClient(), Workload: workloads.State, Management: func() safety.Reachability { return reach },
+		Reader: mgr.GetClient(), Workload: w.workloads.State, Management: func() safety.Reachability { return reach },
 		Default: policy.Default(), Period: time.Minute, Clock: clock.RealClock{},
 	}
 	checks := &Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Workloads: workloads, Guard: guard, Events: recorder, Clock: clock.RealClock{},
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Workloads: w.workloads, Guard: guard, Events: recorder, Clock: clock.RealClock{},
 	}
 	w.Expect(checks.Register(mgr, "", controller.Options{})).To(gomega.Succeed())
 	sets := &machineset.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Guard: guard, Workloads: workloads, Events: recorder, Clock: clock.RealClock{},
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Guard: guard, Workloads: w.workloads, Events: recorder, Clock: clock.RealClock{},
 		Templates: &contract.Templates{Resolver: &contract.Resolver{Reader: mgr.GetClient()}, Live: mgr.GetAPIReader()},
 	}
 	w.Expect(sets.Register(mgr, "", controller.Options{})).To(gomega.Succeed())
@@ -154,7 +155,7 @@ func (w *world) start(config *rest.Config, s *runtime.Scheme) {
 	})
 }
 
-func (w *world) create(object client.Object) {
+func (w *environment) create(object client.Object) {
 	w.Helper()
 	if err := w.Create(w.T.Context(), object); err != nil {
 		w.Fatalf("creating %T: %v", object, err)
@@ -163,7 +164,7 @@ func (w *world) create(object client.Object) {
 
 // machine creates a Machine of the labels that the check named "check" selects, controlled by
 // the owner of that name, which need not exist, and joined as a Node that is ready.
-func (w *world) machine(name, owner string) *clusterv1.Machine {
+func (w *environment) machine(name, owner string) *clusterv1.Machine {
 	w.Helper()
 	m := &clusterv1.Machine{
 		ObjectMeta: metav1.ObjectMeta{
@@ -186,7 +187,7 @@ func (w *world) machine(name, owner string) *clusterv1.Machine {
 }
 
 // join gives a Machine a Node that is ready.
-func (w *world) join(m *clusterv1.Machine) {
+func (w *environment) join(m *clusterv1.Machine) {
 	w.Helper()
 	providerID := "test://" + w.namespace + "/" + m.Name
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: w.node(m.Name)}, Spec: corev1.NodeSpec{ProviderID: providerID}}
@@ -201,10 +202,10 @@ func (w *world) join(m *clusterv1.Machine) {
 	w.changeStatus(m, func() { m.Status.NodeRef.Name = node.Name })
 }
 
-func (w *world) node(machine string) string { return w.namespace + "-" + machine }
+func (w *environment) node(machine string) string { return w.namespace + "-" + machine }
 
 // ready sets the Ready condition of a Machine's Node.
-func (w *world) ready(machine string, status corev1.ConditionStatus) {
+func (w *environment) ready(machine string, status corev1.ConditionStatus) {
 	w.Helper()
 	node := &corev1.Node{}
 	w.Eventually(func() error {
@@ -217,7 +218,7 @@ func (w *world) ready(machine string, status corev1.ConditionStatus) {
 }
 
 // change and changeStatus write an object, reading it anew as often as others write it too.
-func (w *world) change(object client.Object, do func()) {
+func (w *environment) change(object client.Object, do func()) {
 	w.Helper()
 	w.Eventually(func() error {
 		if err := w.Get(w.T.Context(), client.ObjectKeyFromObject(object), object); err != nil {
@@ -228,7 +229,7 @@ func (w *world) change(object client.Object, do func()) {
 	}).Should(gomega.Succeed())
 }
 
-func (w *world) changeStatus(object client.Object, do func()) {
+func (w *environment) changeStatus(object client.Object, do func()) {
 	w.Helper()
 	w.Eventually(func() error {
 		if err := w.Get(w.T.Context(), client.ObjectKeyFromObject(object), object); err != nil {
@@ -240,7 +241,7 @@ func (w *world) changeStatus(object client.Object, do func()) {
 }
 
 // check creates a MachineHealthCheck to which a Node that is not ready is unhealthy at once.
-func (w *world) check(name string, changes ...func(*clusterv1.MachineHealthCheck)) *clusterv1.MachineHealthCheck {
+func (w *environment) check(name string, changes ...func(*clusterv1.MachineHealthCheck)) *clusterv1.MachineHealthCheck {
 	w.Helper()
 	check := newCheck(w.namespace, name)
 	for _, change := range changes {

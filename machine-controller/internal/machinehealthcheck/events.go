@@ -16,7 +16,7 @@ func markedUnhealthy(recorder events.EventRecorder, m *clusterv1.Machine) {
 		"Machine %s is to be replaced: %s", m.Name, conditions.GetMessage(m, clusterv1.MachineHealthCheckSucceededCondition))
 }
 
-// report tells once that replacement has come to a halt, as a whole or in a failure domain.
+// report emits an event once when remediation is restricted, as a whole or in a failure domain.
 func report(recorder events.EventRecorder, before, after *clusterv1.MachineHealthCheck) {
 	for kind, reason := range map[string]string{
 		clusterv1.MachineHealthCheckRemediationAllowedCondition: "RemediationRestricted",

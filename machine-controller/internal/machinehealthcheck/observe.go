@@ -8,9 +8,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,91 +17,34 @@ import (
 
 	"drover.io/machine-controller/internal/health"
 	"drover.io/machine-controller/internal/index"
-	"drover.io/machine-controller/internal/workload"
 	"drover.io/runtime/predicates"
 )
 
-// ward is one MachineHealthCheck with its Machines, and all that is known about them.
-type ward struct {
-	check   *clusterv1.MachineHealthCheck
-	cluster *clusterv1.Cluster
-	// all are the Machines of the Cluster; targets are those of the check, by name.
-	all, targets []*clusterv1.Machine
-	// exempt are the selected Machines that somebody has taken out of health checks.
-	exempt []*clusterv1.Machine
-	// yielded are the selected Machines that an older check looks after, by its name.
-	yielded map[string][]string
-	groups  map[string]*group
-	// sets are the MachineSets of the Cluster, by UID.
-	sets map[types.UID]*clusterv1.MachineSet
-	// groupOf names the group of each Machine that somebody could replace.
-	groupOf map[types.UID]string
-
-	// trouble is what in the spec prevents any decision.
-	trouble error
-	// stale says that the cache is older than our own writes.
-	stale bool
-	// blind says why the workload cluster cannot be seen; empty if it can.
-	blind string
-	since time.Time
-	nodes map[types.UID][]*corev1.Node
-
-	findings map[string]health.Finding
-	decision health.Decision
-	decided  bool
-}
-
-// group are the Machines that share a replacement budget, with its limit. The fleet is the
-// MachineDeployment or MachineSet that the budget is of; nil where something else owns them.
-type group struct {
-	fleet     client.Object
-	replicas  *int32
-	machines  []*clusterv1.Machine
-	vacancies []health.Vacancy
-	limit     int
-}
-
-// own keeps the check's cluster label and the owner reference to its Cluster.
-func own(s *ward) {
-	if s.check.Labels == nil {
-		s.check.Labels = map[string]string{}
-	}
-	s.check.Labels[clusterv1.ClusterNameLabel] = s.cluster.Name
-	for _, reference := range s.check.OwnerReferences {
-		if reference.UID == s.cluster.UID {
-			return
-		}
-	}
-	s.check.OwnerReferences = append(s.check.OwnerReferences, metav1.OwnerReference{
-		APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: s.cluster.Name, UID: s.cluster.UID,
-	})
-}
-
-// gather reads the Machines of the Cluster and sorts them by check and by budget.
-func (r *Reconciler) observe(ctx context.Context, s *ward) error {
+// observe reads the Machines of the Cluster and groups them by check and by budget.
+func (r *Reconciler) observe(ctx context.Context, s *state) error {
 	key := client.ObjectKeyFromObject(s.cluster)
 	var err error
 	if s.all, err = index.MachinesOfCluster(ctx, r.Client, key); err != nil {
 		return err
 	}
-	if _, s.trouble = selector(s.check); s.trouble != nil {
-		return nil //nolint:nilerr // it is told in a condition
+	if _, s.specError = selector(s.check); s.specError != nil {
+		return nil //nolint:nilerr // a condition reports it
 	}
-	elders, err := r.elders(ctx, s.check)
+	older, err := r.olderChecks(ctx, s.check)
 	if err != nil {
 		return err
 	}
-	s.choose(r.watch, elders)
-	if _, s.trouble = health.ParseTrigger(s.check.Spec.Remediation.TriggerIf, len(s.targets)); s.trouble != nil {
-		return nil //nolint:nilerr // it is told in a condition
+	s.choose(r.watch, older)
+	if _, s.specError = health.ParseTrigger(s.check.Spec.Remediation.TriggerIf, len(s.targets)); s.specError != nil {
+		return nil //nolint:nilerr // a condition reports it
 	}
 	return r.group(ctx, s, key)
 }
 
 // choose picks the targets: the selected Machines, without those of another manager, those that
-// are paused or exempt and those that an older check looks after.
-func (s *ward) choose(watch predicates.WatchFilter, elders []*clusterv1.MachineHealthCheck) {
-	s.yielded = map[string][]string{}
+// are paused or exempt and those that an older check selects.
+func (s *state) choose(watch predicates.WatchFilter, older []*clusterv1.MachineHealthCheck) {
+	s.overlapping = map[string][]string{}
 	for _, m := range s.all {
 		if !watch.Matches(m) || !selects(s.check, m) {
 			continue
@@ -112,9 +53,9 @@ func (s *ward) choose(watch predicates.WatchFilter, elders []*clusterv1.MachineH
 			s.exempt = append(s.exempt, m)
 			continue
 		}
-		elder := slices.IndexFunc(elders, func(e *clusterv1.MachineHealthCheck) bool { return selects(e, m) })
-		if elder >= 0 {
-			s.yielded[elders[elder].Name] = append(s.yielded[elders[elder].Name], m.Name)
+		olderCheck := slices.IndexFunc(older, func(e *clusterv1.MachineHealthCheck) bool { return selects(e, m) })
+		if olderCheck >= 0 {
+			s.overlapping[older[olderCheck].Name] = append(s.overlapping[older[olderCheck].Name], m.Name)
 			continue
 		}
 		s.targets = append(s.targets, m)
@@ -139,32 +80,32 @@ func selects(check *clusterv1.MachineHealthCheck, m *clusterv1.Machine) bool {
 	return err == nil && check.Namespace == m.Namespace && check.Spec.ClusterName == m.Spec.ClusterName && matches.Matches(labels.Set(m.Labels))
 }
 
-// elders are the checks that come before this one where both select a Machine: older ones
+// older are the checks that come before this one where both select a Machine: older ones
 // and, of those that are equally old, those whose name sorts first. One that is being
-// deleted comes before nobody.
-func (r *Reconciler) elders(ctx context.Context, check *clusterv1.MachineHealthCheck) ([]*clusterv1.MachineHealthCheck, error) {
+// deleted does not count.
+func (r *Reconciler) olderChecks(ctx context.Context, check *clusterv1.MachineHealthCheck) ([]*clusterv1.MachineHealthCheck, error) {
 	list := &clusterv1.MachineHealthCheckList{}
 	if err := r.Client.List(ctx, list, client.InNamespace(check.Namespace)); err != nil {
 		return nil, fmt.Errorf("listing MachineHealthChecks: %w", err)
 	}
-	var elders []*clusterv1.MachineHealthCheck
+	var older []*clusterv1.MachineHealthCheck
 	for i := range list.Items {
 		other := &list.Items[i]
-		if r.watch.Matches(other) && other.UID != check.UID && other.DeletionTimestamp.IsZero() && seniority(other, check) < 0 {
-			elders = append(elders, other)
+		if r.watch.Matches(other) && other.UID != check.UID && other.DeletionTimestamp.IsZero() && compareAge(other, check) < 0 {
+			older = append(older, other)
 		}
 	}
-	slices.SortFunc(elders, seniority)
-	return elders, nil
+	slices.SortFunc(older, compareAge)
+	return older, nil
 }
 
-func seniority(a, b *clusterv1.MachineHealthCheck) int {
+func compareAge(a, b *clusterv1.MachineHealthCheck) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
 // group sorts the Machines by the budget that their replacement takes from: that of their
 // MachineDeployment, or of whatever else controls them.
-func (r *Reconciler) group(ctx context.Context, s *ward, key client.ObjectKey) error {
+func (r *Reconciler) group(ctx context.Context, s *state, key client.ObjectKey) error {
 	sets, err := index.MachineSetsOfCluster(ctx, r.Client, key)
 	if err != nil {
 		return err
@@ -177,7 +118,7 @@ func (r *Reconciler) group(ctx context.Context, s *ward, key client.ObjectKey) e
 		g := s.groupNamed(above[set.UID])
 		g.vacancies = append(g.vacancies, health.Vacancies(set)...)
 		if metav1.GetControllerOfNoCopy(set) == nil {
-			g.fleet, g.replicas = set, set.Spec.Replicas
+			g.owner, g.replicas = set, set.Spec.Replicas
 		}
 	}
 	for _, m := range s.all {
@@ -200,23 +141,23 @@ func (r *Reconciler) group(ctx context.Context, s *ward, key client.ObjectKey) e
 	}
 	for _, md := range deployments {
 		if g := s.groups["MachineDeployment "+md.Name]; g != nil {
-			g.fleet, g.replicas = md, md.Spec.Replicas
+			g.owner, g.replicas = md, md.Spec.Replicas
 		}
 	}
 	return r.limit(ctx, s)
 }
 
-// limit asks for the budget of each group that a target is of.
-func (r *Reconciler) limit(ctx context.Context, s *ward) error {
-	asked := map[string]bool{"": true}
+// limit reads the budget of each group that has a target.
+func (r *Reconciler) limit(ctx context.Context, s *state) error {
+	done := map[string]bool{"": true}
 	for _, m := range s.targets {
 		name := s.groupOf[m.UID]
-		if asked[name] {
+		if done[name] {
 			continue
 		}
-		asked[name] = true
+		done[name] = true
 		g := s.groups[name]
-		policy, err := r.Guard.PolicyFor(ctx, g.fleet)
+		policy, err := r.Guard.PolicyFor(ctx, g.owner)
 		if err != nil {
 			return err
 		}
@@ -229,7 +170,7 @@ func (r *Reconciler) limit(ctx context.Context, s *ward) error {
 	return nil
 }
 
-func (s *ward) groupNamed(name string) *group {
+func (s *state) groupNamed(name string) *group {
 	if s.groups[name] == nil {
 		s.groups[name] = &group{}
 	}
@@ -242,49 +183,6 @@ func nameOf(object client.Object, fallback string) string {
 		return owner.Kind + " " + owner.Name
 	}
 	return fallback
-}
-
-// see looks at the Nodes of the targets. It reports whether they can be seen as they are.
-func (r *Reconciler) see(s *ward) bool {
-	key := client.ObjectKeyFromObject(s.cluster)
-	known := r.Workloads.State(key)
-	connection, err := r.Workloads.Get(key)
-	reach := r.Guard.Management()
-	switch {
-	case !reach.Reachable():
-		s.blind = "The management cluster does not answer"
-	case err != nil && known.Message != "":
-		s.blind = "Not connected to the workload cluster: " + known.Message
-	case err != nil:
-		s.blind = "Not connected to the workload cluster yet"
-	case !connection.Synced():
-		s.blind = "The Nodes of the workload cluster cannot be listed and watched"
-	}
-	if s.blind != "" {
-		return false
-	}
-	s.since, s.nodes = known.ConnectedSince, map[types.UID][]*corev1.Node{}
-	if reach.Since.After(s.since) {
-		s.since = reach.Since
-	}
-	for _, m := range s.targets {
-		s.nodes[m.UID] = nodesOf(connection, m)
-	}
-	return true
-}
-
-// nodesOf finds a Machine's Node by providerID. A Node of the name that is known, without
-// any providerID, has just registered again.
-func nodesOf(connection *workload.Connection, m *clusterv1.Machine) []*corev1.Node {
-	if m.Spec.ProviderID != "" {
-		if nodes := connection.NodesByProviderID(m.Spec.ProviderID); len(nodes) > 0 {
-			return nodes
-		}
-	}
-	if node, found := connection.Node(m.Status.NodeRef.Name); found && node.Spec.ProviderID == "" {
-		return []*corev1.Node{node}
-	}
-	return nil
 }
 
 // behind reports whether the cache shows any of the Machines older than our last write.

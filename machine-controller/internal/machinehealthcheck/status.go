@@ -9,15 +9,15 @@ import (
 	"drover.io/runtime/predicates"
 )
 
-// maxTargets is how many names the API lets status.targets hold.
+// maxTargets is how many names the API allows in status.targets.
 const maxTargets = 10000
 
 // setStatus counts the targets and derives the conditions. Counts that could not be taken
 // stay as they were.
-func setStatus(s *ward) {
+func setStatus(s *state) {
 	status := &s.check.Status
 	status.ObservedGeneration = s.check.Generation
-	if s.trouble == nil {
+	if s.specError == nil {
 		status.ExpectedMachines = new(int32(len(s.targets)))
 		status.Targets = nil
 		for _, m := range s.targets[:min(len(s.targets), maxTargets)] {

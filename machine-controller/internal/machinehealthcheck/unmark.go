@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -25,10 +26,10 @@ import (
 	"drover.io/runtime/results"
 )
 
-// unmarker takes the verdicts of health checks back from Machines that no check selects any
-// more, since its selector, their labels or the check itself has changed or gone: nobody
-// would correct them, and a MachineSet would act upon them. It goes by the Machines, so that
-// what happened while no manager ran is found as well.
+// unmarker removes the conditions of health checks from Machines that no check selects any more,
+// because its selector, their labels or the check itself has changed or was deleted: nothing would
+// correct them, and a MachineSet would act upon them. It reconciles the Machines, so that changes
+// while no manager ran are found as well.
 type unmarker struct {
 	client client.Client
 	writes *expectation.Writes
@@ -47,7 +48,7 @@ func (u *unmarker) register(mgr ctrl.Manager, watch predicates.WatchFilter, opti
 	return nil
 }
 
-// Reconcile takes what checks have said of a Machine back, unless one selects it.
+// Reconcile removes the conditions of health checks from a Machine, unless a check selects it.
 func (u *unmarker) Reconcile(ctx context.Context, m *clusterv1.Machine) (reconcile.Result, error) {
 	if !marked(m) || !m.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil
@@ -76,18 +77,19 @@ func (u *unmarker) Reconcile(ctx context.Context, m *clusterv1.Machine) (reconci
 	if err := patch.Status(ctx, u.client, m, wanted); err != nil {
 		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(fmt.Errorf("patching the status of Machine %q: %w", m.Name, err))
 	}
+	ctrl.LoggerFrom(ctx).Info("removed health check conditions from Machine", "Cluster", klog.KRef(m.Namespace, m.Spec.ClusterName))
 	u.writes.Note(wanted)
 	return reconcile.Result{}, nil
 }
 
-// marked passes Machines of which a health check has said something.
+// marked passes Machines with a condition of a health check.
 func marked(object client.Object) bool {
 	m, ok := object.(*clusterv1.Machine)
 	return ok && (conditions.Has(m, clusterv1.MachineHealthCheckSucceededCondition) ||
 		conditions.Has(m, clusterv1.MachineExternallyRemediatedCondition))
 }
 
-// markedMachines are those that a check which has come, changed or gone may have let go.
+// markedMachines are those that a check may not select any more after it was created, changed or deleted.
 func (u *unmarker) markedMachines(ctx context.Context, object client.Object) []reconcile.Request {
 	check, ok := object.(*clusterv1.MachineHealthCheck)
 	if !ok {

@@ -16,7 +16,7 @@ import (
 func TestTargetsAreTheManagersOwn(t *testing.T) {
 	t.Parallel()
 	check := newCheck("ns", "check")
-	s := &ward{check: check}
+	s := &state{check: check}
 	for _, watch := range []string{"ours", "theirs", ""} {
 		m := testenv.Machine("ns", "m-"+watch)
 		m.Labels = map[string]string{}
@@ -55,13 +55,13 @@ func TestAnothersCheckTakesNoPrecedence(t *testing.T) {
 	mine := newCheck(namespace, "c-mine") // which never was created, for it has no UID: all are older
 	mine.CreationTimestamp.Time = mine.CreationTimestamp.AddDate(9999, 0, 0)
 	r := &Reconciler{Client: api, watch: "ours"}
-	elders, err := r.elders(t.Context(), mine)
+	older, err := r.olderChecks(t.Context(), mine)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var names []string
-	for _, elder := range elders {
-		names = append(names, elder.Name)
+	for _, olderCheck := range older {
+		names = append(names, olderCheck.Name)
 	}
 	if diff := cmp.Diff([]string{"a-ours", "c-mine"}, names); diff != "" {
 		t.Errorf("checks that come first (-want +got):\n%s", diff)

@@ -20,8 +20,8 @@ import (
 	"drover.io/machine-controller/internal/index"
 )
 
-// The mappers below answer from the cache; one that cannot answer wakes nobody, and the
-// periodic resync makes up for it.
+// The mappers below read from the cache. One that fails triggers no reconcile; the periodic resync
+// makes up for it.
 
 // checks are the requests for the checks of a namespace that pass.
 func (r *Reconciler) checks(ctx context.Context, namespace string, pass func(*clusterv1.MachineHealthCheck) bool) []reconcile.Request {
@@ -56,9 +56,9 @@ func (r *Reconciler) checksOfDeployment(_ context.Context, object client.Object)
 	return r.checksOfConnection(client.ObjectKey{Namespace: md.Namespace, Name: md.Spec.ClusterName})
 }
 
-// rivals are the other checks of the same Cluster: a check that comes, changes or goes may
-// take Machines from them, or leave some to them.
-func (r *Reconciler) rivals(ctx context.Context, object client.Object) []reconcile.Request {
+// otherChecks are the other checks of the same Cluster: a check that is created, changed or deleted
+// can change which Machines are their targets.
+func (r *Reconciler) otherChecks(ctx context.Context, object client.Object) []reconcile.Request {
 	check, ok := object.(*clusterv1.MachineHealthCheck)
 	if !ok {
 		return nil
@@ -76,8 +76,8 @@ func (r *Reconciler) checksOfMachine(ctx context.Context, object client.Object) 
 	return r.checks(ctx, m.Namespace, func(c *clusterv1.MachineHealthCheck) bool { return selects(c, m) })
 }
 
-// checksOfNode goes by the Machines of the Node: by providerID or, for a Node that has none,
-// by the annotation that tells its Machine.
+// checksOfNode maps the Node to its Machines, by providerID or, for a Node that has none, by the
+// annotation that names its Machine, and these to their checks.
 func (r *Reconciler) checksOfNode(cluster client.ObjectKey, node *corev1.Node) []reconcile.Request {
 	ctx := context.Background()
 	var machines []*clusterv1.Machine
@@ -103,23 +103,23 @@ func (r *Reconciler) checksOfNode(cluster client.ObjectKey, node *corev1.Node) [
 	return requests
 }
 
-// gathered lets many events of a source become one request.
+// aggregated merges many events of a source into one request.
 func aggregated(from source.Source) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		return from.Start(ctx, patient{queue})
+		return from.Start(ctx, delayedQueue{queue})
 	})
 }
 
-// patient is a queue that lets what is added wait for more of the same.
-type patient struct {
+// delayedQueue is a queue that delays what is added, to merge it with more of the same.
+type delayedQueue struct {
 	workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
 
 // Add adds the request after a moment.
-func (p patient) Add(request reconcile.Request) { p.AddAfter(request, coalesce.Window) }
+func (q delayedQueue) Add(request reconcile.Request) { q.AddAfter(request, coalesce.Window) }
 
-// telling passes the changes of a Machine that a verdict, or a budget, can depend on.
-func telling() predicate.Predicate {
+// healthInputChanged passes the changes of a Machine on which a finding, or a budget, can depend.
+func healthInputChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*clusterv1.Machine)
 		after, ok2 := e.ObjectNew.(*clusterv1.Machine)
@@ -134,8 +134,8 @@ func telling() predicate.Predicate {
 	}}
 }
 
-// statuses are the conditions of a Machine, without their words. Of who replaces it the reason
-// counts, too: a Machine that cannot be replaced leaves its place in the budget to others.
+// statuses are the conditions of a Machine, without their messages. The reason counts for those about its
+// remediation: a Machine that cannot be replaced uses no place of the budget.
 func statuses(m *clusterv1.Machine) map[string]string {
 	all := make(map[string]string, len(m.Status.Conditions))
 	for _, condition := range m.Status.Conditions {

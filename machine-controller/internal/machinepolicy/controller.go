@@ -3,7 +3,7 @@
 
 // Package machinepolicy reports on MachinePolicies: how many objects each selects, and which
 // others select the same. It changes nothing else; package safety reads the policies, and the
-// controllers that create, replace and drain ask there.
+// controllers that create, replace and drain call it.
 package machinepolicy
 
 import (
@@ -39,7 +39,7 @@ type Reconciler struct {
 	selectors policy.Selectors
 }
 
-// Register adds the controller to the manager, with everything that can wake a MachinePolicy.
+// Register adds the controller to the manager, with all watches that trigger a reconcile.
 func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, options controller.Options) error {
 	r.watch = watch
 	labels := builder.WithPredicates(predicate.LabelChangedPredicate{})
@@ -56,7 +56,7 @@ func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, op
 	return nil
 }
 
-// Reconcile counts what one MachinePolicy selects, and says what became of it.
+// Reconcile counts the objects that one MachinePolicy selects, and reports whether it is in force for them.
 func (r *Reconciler) Reconcile(ctx context.Context, policy *policyv1.MachinePolicy) (reconcile.Result, error) {
 	if !policy.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil
@@ -78,7 +78,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, policy *policyv1.MachinePoli
 	return reconcile.Result{}, nil
 }
 
-// owners are what a policy can select: MachineDeployments, and MachineSets that stand alone.
+// owners returns the objects that a policy can select: MachineDeployments, and MachineSets without one.
 func (r *Reconciler) owners(ctx context.Context, namespace string) ([]owner, error) {
 	deployments := &clusterv1.MachineDeploymentList{}
 	if err := r.Client.List(ctx, deployments, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -103,7 +103,7 @@ func (r *Reconciler) owners(ctx context.Context, namespace string) ([]owner, err
 	return all, nil
 }
 
-// policiesOfNamespace wakes every policy of the object's namespace.
+// policiesOfNamespace returns every policy of the object's namespace.
 func (r *Reconciler) policiesOfNamespace(ctx context.Context, object client.Object) []reconcile.Request {
 	list := &policyv1.MachinePolicyList{}
 	if err := r.Client.List(ctx, list, client.InNamespace(object.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {

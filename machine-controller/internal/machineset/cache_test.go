@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	"drover.io/machine-controller/internal/expectation"
+	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/index/indextest"
-	"drover.io/machine-controller/internal/statuswriter"
+	"drover.io/machine-controller/internal/machineset/creation"
 	"drover.io/machine-controller/internal/testenv"
 )
 
@@ -28,9 +28,8 @@ func reconcilerWith(t *testing.T, funcs interceptor.Funcs, objects ...client.Obj
 	inner := indextest.NewClient(t, unmanaged.Client(t))
 	indextest.Create(t, inner, unmanaged.Namespace(t), objects...)
 	clk := testingclock.NewFakePassiveClock(epoch)
-	r := &Reconciler{Client: interceptor.NewClient(inner, funcs), Live: inner, Guard: newGuard(inner), Events: events.NewFakeRecorder(100), Clock: clk, tracker: &expectation.Tracker{Clock: clk}}
-	r.creator = &machineCreator{client: r.Client, tracker: r.tracker}
-	r.statusWriter = statuswriter.New(r.Client, clk)
+	r := &Reconciler{Client: interceptor.NewClient(inner, funcs), Live: inner, Guard: newGuard(inner), Events: events.NewFakeRecorder(100), Clock: clk, Templates: &contract.Templates{}}
+	r.setUp()
 	return r, inner
 }
 
@@ -52,7 +51,7 @@ func TestFailedCreationIsVerifiedLive(t *testing.T) {
 			set := machineSet("ns")
 			set.UID = "set-uid"
 			r.tracker.SetVerified(set.UID)
-			if got := r.creator.create(t.Context(), set, templates{}); !errors.Is(got, err) {
+			if got := r.creator.Create(t.Context(), set, creation.Templates{}); !errors.Is(got, err) {
 				t.Fatalf("error is %v", got)
 			}
 			if r.tracker.Verified(set.UID) {
@@ -120,7 +119,7 @@ func TestDeletedSetWaitsForUnseenMachines(t *testing.T) {
 	t.Parallel()
 	cluster, set := clusterAndSet()
 	set.Finalizers = []string{clusterv1.MachineSetFinalizer}
-	unseen := newMachine(set, "m")
+	unseen := creation.NewMachine(set, "m")
 	r, inner := reconcilerWith(t, staleCache(), cluster, set, unseen)
 	if err := inner.Delete(t.Context(), set); err != nil {
 		t.Fatal(err)
@@ -145,7 +144,7 @@ func TestSetIsNotScaledOnStaleCache(t *testing.T) {
 		t.Error("something was created")
 		return nil
 	}
-	r, _ := reconcilerWith(t, funcs, cluster, set, newMachine(set, "m"))
+	r, _ := reconcilerWith(t, funcs, cluster, set, creation.NewMachine(set, "m"))
 	if result, err := r.Reconcile(t.Context(), set.DeepCopy()); err != nil || result.RequeueAfter == 0 {
 		t.Errorf("next look %s, error %v", result.RequeueAfter, err)
 	}
@@ -154,43 +153,13 @@ func TestSetIsNotScaledOnStaleCache(t *testing.T) {
 func TestSetWithoutReplicasIsNotScaled(t *testing.T) {
 	t.Parallel()
 	cluster, set := clusterAndSet()
-	own := newMachine(set, "m")
+	own := creation.NewMachine(set, "m")
 	r, inner := reconcilerWith(t, interceptor.Funcs{}, cluster, set, own)
-	set.Spec.Replicas = nil // as only a CRD without the default lets it in
+	set.Spec.Replicas = nil // as only a CRD without the default admits it
 	if _, err := r.Reconcile(t.Context(), set.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}
 	if err := inner.Get(t.Context(), client.ObjectKeyFromObject(own), own); err != nil || own.DeletionTimestamp != nil {
 		t.Errorf("its Machine was deleted, or not found: %v", err)
-	}
-}
-
-func TestMachineUpToDateMatchesPropagate(t *testing.T) {
-	t.Parallel()
-	set := setOf(map[string]string{"l": "1"}, map[string]string{"a": "1"})
-	set.Spec.Template.Spec.MinReadySeconds = new(int32(1))
-	for name, change := range map[string]func(*clusterv1.Machine){
-		"nothing":              func(*clusterv1.Machine) {},
-		"a label of its own":   func(m *clusterv1.Machine) { m.Labels["mine"] = "1" },
-		"a label lost":         func(m *clusterv1.Machine) { delete(m.Labels, "l") },
-		"a label changed":      func(m *clusterv1.Machine) { m.Labels[clusterv1.ClusterNameLabel] = "x" },
-		"an annotation lost":   func(m *clusterv1.Machine) { delete(m.Annotations, "a") },
-		"no memory":            func(m *clusterv1.Machine) { delete(m.Annotations, labelsFromTemplate) },
-		"memory of a key more": func(m *clusterv1.Machine) { m.Annotations[labelsFromTemplate] = "gone,l" },
-		"another spec":         func(m *clusterv1.Machine) { m.Spec.MinReadySeconds = nil },
-		"a taint more":         func(m *clusterv1.Machine) { m.Spec.Taints = []clusterv1.MachineTaint{{Key: "k"}} },
-		"a deletion timeout":   func(m *clusterv1.Machine) { m.Spec.Deletion.NodeDrainTimeoutSeconds = new(int32(1)) },
-		"no annotations":       func(m *clusterv1.Machine) { m.Annotations = nil },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			machine := newMachine(set, "m")
-			change(machine)
-			wanted := machine.DeepCopy()
-			propagate(wanted, set)
-			if got, want := machineUpToDate(machine, set, machineLabels(set)), cmp.Equal(machine, wanted); got != want {
-				t.Errorf("carries is %t, but propagate changes: %s", got, cmp.Diff(machine, wanted))
-			}
-		})
 	}
 }

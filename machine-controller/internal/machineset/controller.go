@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package machineset reconciles MachineSets: it keeps as many Machines as asked for, gives
-// birth to them together with their bootstrap and infrastructure objects, picks those to
-// delete, carries what a template changes in place to its Machines, and counts. It does not
-// look at clouds or Nodes; the machine controller reports what became of each Machine.
+// Package machineset reconciles MachineSets: it keeps as many Machines as spec.replicas, creates them together with their
+// bootstrap and infrastructure objects, selects those to delete, propagates to them what a template changes in place, and
+// counts them. It does not access clouds or Nodes; the machine controller reports the state of each Machine.
 package machineset
 
 import (
@@ -12,10 +11,10 @@ import (
 	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -31,6 +30,9 @@ import (
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/index"
+	"drover.io/machine-controller/internal/inplace"
+	"drover.io/machine-controller/internal/machineowner"
+	"drover.io/machine-controller/internal/machineset/creation"
 	"drover.io/machine-controller/internal/ownerref"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/safety"
@@ -41,15 +43,19 @@ import (
 	"drover.io/runtime/results"
 )
 
-// deletionRequeue is how often a deletion that waits for others is looked at, besides at their events.
-const deletionRequeue = 10 * time.Second
+const (
+	// unseenRetry is how soon to check again whether the cache shows the writes of this manager.
+	unseenRetry = time.Second
+	// deletionRequeue is how often a deletion that waits for others is checked, besides at their events.
+	deletionRequeue = 10 * time.Second
+)
 
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinesets;machinesets/status;machinesets/finalizers,verbs=get;list;watch;create;update;patch;delete
 
 // Reconciler reconciles MachineSets. All fields are required.
 type Reconciler struct {
 	Client client.Client
-	// Live reads the API server itself, where the cache could be older than a decision may rest on.
+	// Live reads from the API server, where a decision may not be based on the cache.
 	Live      client.Reader
 	Templates *contract.Templates
 	Guard     *safety.Guard
@@ -58,31 +64,42 @@ type Reconciler struct {
 	Clock     clock.PassiveClock
 
 	watch        predicates.WatchFilter
-	creator      *machineCreator
+	creator      *creation.Creator
 	tracker      *expectation.Tracker
 	statusWriter *statuswriter.Writer
 	looks        coalesce.ResyncLimiter
+	deleter      *deleter
+	phases       []phase
 }
 
-// state is one MachineSet with its Machines, and what hinders it.
+// state is what a reconcile knows of one MachineSet.
 type state struct {
 	set      *clusterv1.MachineSet
 	cluster  *clusterv1.Cluster
 	machines []*clusterv1.Machine
-	// born counts the Machines that this reconcile has added, which machines does not show.
+	// created counts the Machines that this reconcile has created, which are not in machines.
 	created int
-	// blocked is why Machines that are missing cannot be created.
+	// cacheCurrent is whether machines shows every write of this manager.
+	cacheCurrent bool
+	// remediated is whether Machines were deleted, or should have been, to be replaced.
+	remediated bool
+	// blocked is why missing Machines cannot be created, or Machines not be reconciled at all.
 	blocked error
-	// scaleDownBlocked is why surplus Machines are not deleted; empty when nothing keeps them.
+	// scaleDownBlocked is why surplus Machines are not deleted; empty if nothing blocks it.
 	scaleDownBlocked string
 	freeze           freeze.Decision
 }
 
-// Register adds the controller to the manager, with everything that can wake a MachineSet.
+// A phase brings one aspect of the Machines of a set in line with its spec. An error does not keep the later ones from
+// running.
+type phase interface {
+	run(ctx context.Context, s *state) (reconcile.Result, error)
+}
+
+// Register adds the controller to the manager, with all watches that trigger a reconcile.
 func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, options controller.Options) error {
-	r.watch, r.tracker = watch, &expectation.Tracker{Clock: r.Clock}
-	r.statusWriter, r.looks.Clock = statuswriter.New(r.Client, r.Clock), r.Clock
-	r.creator = &machineCreator{client: r.Client, templates: r.Templates, tracker: r.tracker}
+	r.watch = watch
+	r.setUp()
 	err := builder.ControllerManagedBy(mgr).
 		For(&clusterv1.MachineSet{}, builder.WithPredicates(watch.MatchingPredicate())).
 		Watches(&clusterv1.Machine{}, coalesce.Controller("MachineSet"), builder.WithPredicates(watch.ChildPredicate())).
@@ -97,141 +114,130 @@ func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, op
 	return nil
 }
 
-// Reconcile brings one MachineSet forward.
+// setUp lists the phases, in order.
+func (r *Reconciler) setUp() {
+	r.tracker = &expectation.Tracker{Clock: r.Clock}
+	r.statusWriter, r.looks.Clock = statuswriter.New(r.Client, r.Clock), r.Clock
+	r.creator = &creation.Creator{Client: r.Client, Templates: r.Templates, Tracker: r.tracker}
+	r.deleter = &deleter{r.Client, r.tracker, r.watch}
+	preflight := &preflighter{r.Templates}
+	r.phases = []phase{
+		&propagator{&inplace.Updater{Client: r.Client, Live: r.Live, Resolver: r.Templates.Resolver, Watch: r.watch}}, // Machines have what changes in place
+		&freezer{machineowner.Freezer{Client: r.Client, Guard: r.Guard, Events: r.Events}},                            // no more are created while there are too many
+		&repairer{r.creator}, // Machines have the children that they lack
+		&remediator{r.Client, r.Live, r.Guard, r.creator, preflight, r.deleter, r.Events, r.Clock}, // unhealthy ones are replaced within the budget
+		&scaler{r.Client, r.Live, r.Guard, r.creator, preflight, r.deleter, r.Events},              // there are as many as spec.replicas
+	}
+}
+
+// Reconcile brings one MachineSet in line with its spec.
 func (r *Reconciler) Reconcile(ctx context.Context, set *clusterv1.MachineSet) (reconcile.Result, error) {
 	before := set.DeepCopy()
-	s := &state{set: set, cluster: &clusterv1.Cluster{}}
-	key := client.ObjectKey{Namespace: set.Namespace, Name: set.Spec.ClusterName}
-	if err := r.Client.Get(ctx, key, s.cluster); client.IgnoreNotFound(err) != nil {
-		return reconcile.Result{}, fmt.Errorf("reading Cluster %q: %w", key.Name, err)
+	ctx, cluster, err := machineowner.Observe(ctx, r.Client, set.Namespace, set.Spec.ClusterName)
+	if err != nil {
+		return reconcile.Result{}, err
 	}
-	if predicates.Paused(s.cluster, set) {
+	if owner := metav1.GetControllerOfNoCopy(set); owner != nil {
+		ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues(owner.Kind, klog.KRef(set.Namespace, owner.Name)))
+	}
+	s := &state{set: set, cluster: cluster}
+	switch {
+	case predicates.Paused(cluster, set):
 		return r.reconcilePaused(ctx, before, s)
-	}
-	if !set.DeletionTimestamp.IsZero() {
+	case !set.DeletionTimestamp.IsZero():
 		return r.finalize(ctx, before, s)
-	}
-	if s.cluster.UID == "" {
-		setClusterMissing(set)
+	case cluster.UID == "":
+		machineowner.SetClusterMissing(set, clusterv1.MachineSetScalingUpCondition, clusterv1.MachineSetScalingUpInternalErrorReason, set.Spec.ClusterName)
 		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(patch.Status(ctx, r.Client, before, set))
 	}
 	if metav1.GetControllerOfNoCopy(set) == nil {
-		if gone, err := ownerref.Gone(ctx, r.Live, set.OwnerReferences, s.cluster); err != nil || gone {
-			return reconcile.Result{RequeueAfter: time.Second}, err
+		if gone, err := ownerref.Gone(ctx, r.Live, set.OwnerReferences, cluster); err != nil || gone {
+			return reconcile.Result{RequeueAfter: unseenRetry}, err
 		}
 	}
-	ensureMetadata(s)
+	setMetadata(s)
 	if err := patch.Main(ctx, r.Client, before, set); err != nil {
 		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(fmt.Errorf("patching MachineSet: %w", err))
 	}
 	if due := r.looks.Remaining(set.UID); due > 0 {
 		return reconcile.Result{RequeueAfter: due}, nil
 	}
-	var err error
 	if s.machines, err = r.observe(ctx, s); err != nil {
-		return reconcile.Result{}, err // what was counted before stands
+		return reconcile.Result{}, err // the status keeps the last counts
 	}
 	r.looks.MarkReconciled(set.UID, len(s.machines))
 	result, err := r.reconcile(ctx, s)
-	again, statusErr := r.writeStatus(ctx, before, s)
+	next, statusErr := r.writeStatus(ctx, before, s)
 	if err := kerrors.NewAggregate([]error{err, statusErr}); err != nil {
 		return reconcile.Result{}, err
 	}
-	return results.Earliest(result, again), nil
+	return results.Earliest(result, next), nil
 }
 
-// reconcile mends the Machines, and creates or deletes some.
+// reconcile runs the phases, unless one of the Machines belongs to another manager: no count is right without it.
 func (r *Reconciler) reconcile(ctx context.Context, s *state) (reconcile.Result, error) {
 	if s.blocked = predicates.CheckNoneForeign(r.watch, "Machine", s.machines); s.blocked != nil {
-		return reconcile.Result{RequeueAfter: deletionRequeue}, nil //nolint:nilerr // it is in a condition; no count is right for some of the Machines only
+		return reconcile.Result{RequeueAfter: deletionRequeue}, nil //nolint:nilerr // it is in a condition
 	}
-	fresh, err := r.cacheCurrent(ctx, s)
-	if err != nil {
+	var err error
+	if s.cacheCurrent, err = r.cacheCurrent(ctx, s); err != nil {
 		return reconcile.Result{}, err
 	}
-	more, spreadErr := r.propagateToMachines(ctx, s)
-	errs := []error{r.freeze(ctx, s), spreadErr, r.createMissingChildren(ctx, s)}
-	if !fresh {
-		return reconcile.Result{RequeueAfter: time.Second}, kerrors.NewAggregate(errs)
+	var result reconcile.Result
+	var errs []error
+	for _, phase := range r.phases {
+		next, err := phase.run(ctx, s)
+		result, errs = results.Earliest(result, next), append(errs, err)
 	}
-	acted, wake, err := r.remediate(ctx, s)
-	if wake = results.Earliest(wake, more); acted || err != nil {
-		return wake, kerrors.NewAggregate(append(errs, err))
+	if !s.cacheCurrent {
+		result = results.Earliest(result, reconcile.Result{RequeueAfter: unseenRetry})
 	}
-	result, err := r.scale(ctx, s)
-	return results.Earliest(results.Earliest(wake, result), reconcile.Result{RequeueAfter: s.freeze.RequeueAfter}), kerrors.NewAggregate(append(errs, err))
+	return result, kerrors.NewAggregate(errs)
 }
 
-// finalize deletes every Machine and lets the MachineSet go after the last. One that is
-// deleted with --cascade=orphan leaves its Machines: the garbage collector takes the owner
-// reference off them before it lets the MachineSet go. Without the finalizer nothing is
-// deleted, since that may have happened already and not be seen yet.
+// finalize deletes every Machine, and removes the finalizer after the last. A set that is deleted with --cascade=orphan
+// leaves its Machines: the garbage collector removes the owner reference from them before the set is gone. Without the
+// finalizer nothing is deleted: that may have happened already, and the cache does not show it yet.
 func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineSet, s *state) (reconcile.Result, error) {
 	if controllerutil.ContainsFinalizer(s.set, metav1.FinalizerOrphanDependents) {
-		r.tracker.Drop(s.set.UID)
-		controllerutil.RemoveFinalizer(s.set, clusterv1.MachineSetFinalizer)
-		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(patch.Main(ctx, r.Client, before, s.set))
+		return reconcile.Result{}, r.removeFinalizer(ctx, before, s, "Orphan")
 	}
 	if !controllerutil.ContainsFinalizer(s.set, clusterv1.MachineSetFinalizer) {
 		return reconcile.Result{}, nil
 	}
 	var err error
-	s.machines, err = index.MachinesOf(ctx, r.Client, s.set.Namespace, s.set.UID)
-	if err != nil {
+	if s.machines, err = index.MachinesOf(ctx, r.Client, s.set.Namespace, s.set.UID); err != nil {
 		return reconcile.Result{}, err
 	}
-	fresh, err := r.cacheCurrent(ctx, s)
-	if err != nil {
+	if s.cacheCurrent, err = r.cacheCurrent(ctx, s); err != nil {
 		return reconcile.Result{}, err
 	}
-	if len(s.machines) == 0 && fresh {
-		r.tracker.Drop(s.set.UID)
-		controllerutil.RemoveFinalizer(s.set, clusterv1.MachineSetFinalizer)
-		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(patch.Main(ctx, r.Client, before, s.set))
+	if len(s.machines) == 0 && s.cacheCurrent {
+		return reconcile.Result{}, r.removeFinalizer(ctx, before, s, "NoMachinesLeft")
 	}
 	s.blocked = predicates.CheckNoneForeign(r.watch, "Machine", s.machines)
-	failed := r.inParallel(s.machines, func(m *clusterv1.Machine) error {
-		_, err := r.deleteIfUnchanged(ctx, s.set, m)
+	failed := inParallel(s.machines, func(m *clusterv1.Machine) error {
+		_, err := r.deleter.deleteIfUnchanged(ctx, s.set, m, reasonSetDeleted)
 		return err
 	})
-	again, err := r.writeStatus(ctx, before, s)
+	next, err := r.writeStatus(ctx, before, s)
 	if err := kerrors.NewAggregate([]error{failed, err}); err != nil {
 		return reconcile.Result{}, err
 	}
-	if !fresh {
-		return reconcile.Result{RequeueAfter: time.Second}, nil
+	if !s.cacheCurrent {
+		return reconcile.Result{RequeueAfter: unseenRetry}, nil
 	}
-	return results.Earliest(again, reconcile.Result{RequeueAfter: deletionRequeue}), nil
+	return results.Earliest(next, reconcile.Result{RequeueAfter: deletionRequeue}), nil
 }
 
-// createMissingChildren makes the objects that a crash between two writes, or a person, left a Machine
-// without, as long as the Machine still waits for them.
-func (r *Reconciler) createMissingChildren(ctx context.Context, s *state) error {
-	var waiting []*clusterv1.Machine
-	for _, m := range s.machines {
-		if m.DeletionTimestamp.IsZero() && lacksChildren(m) {
-			waiting = append(waiting, m)
-		}
-	}
-	if len(waiting) == 0 {
+func (r *Reconciler) removeFinalizer(ctx context.Context, before *clusterv1.MachineSet, s *state, reason string) error {
+	r.tracker.Drop(s.set.UID)
+	if !controllerutil.RemoveFinalizer(s.set, clusterv1.MachineSetFinalizer) {
 		return nil
 	}
-	from, err := r.creator.readTemplates(ctx, s)
-	if err != nil {
-		s.blocked = err
-		return ignoreMisconfigured(err)
+	if err := patch.Main(ctx, r.Client, before, s.set); err != nil {
+		return results.IgnoreNotFoundOrConflict(err)
 	}
-	var errs []error
-	for _, m := range waiting {
-		errs = append(errs, r.creator.createChildren(ctx, s.set, m, from.needed(m)))
-	}
-	return kerrors.NewAggregate(errs)
-}
-
-// ignoreMisconfigured drops the errors that a person has to mend, once they are in a condition.
-func ignoreMisconfigured(err error) error {
-	if apierrors.IsNotFound(err) || contract.IsMisconfigured(err) {
-		return nil
-	}
-	return err
+	ctrl.LoggerFrom(ctx).Info("removed finalizer from MachineSet", "reason", reason)
+	return nil
 }

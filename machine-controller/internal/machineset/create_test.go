@@ -133,9 +133,9 @@ func TestCreatesWhereCreationIsExpresslyNotDisabled(t *testing.T) {
 	w.waitComplete(set, 1)
 }
 
-// TestAnySingleWriteMayFail lets each write of a birth and of a deletion fail once, before it is
+// TestAnySingleWriteMayFail has each write of a creation and of a deletion fail once, before it is
 // sent and after, when only the answer is lost. Whatever happens, there are never more
-// Machines than asked for, and in the end nothing is left. All stories run side by side.
+// Machines than asked for, and in the end nothing is left. All cases run in parallel.
 func TestAnySingleWriteMayFail(t *testing.T) {
 	t.Parallel()
 	const replicas = 2
@@ -148,12 +148,12 @@ func TestAnySingleWriteMayFail(t *testing.T) {
 		"answered by an error though": {err: apierrors.NewInternalError(reset), lost: true},
 		"repeated by a proxy":         {err: apierrors.NewAlreadyExists(clusterv1.GroupVersion.WithResource("x").GroupResource(), "x"), lost: true},
 	}
-	type story struct {
+	type testCase struct {
 		*environment
 		fault *fault
 		set   *clusterv1.MachineSet
 	}
-	var stories []story
+	var cases []testCase
 	begin := func(controller string, last int, kinds map[string]fault) {
 		for n := 1; n <= last; n++ {
 			for how, f := range kinds {
@@ -161,23 +161,23 @@ func TestAnySingleWriteMayFail(t *testing.T) {
 				w := newEnvironment(t, &f)
 				w.name = fmt.Sprintf("write %d of the %s controller, %s", n, controller, how)
 				w.templates()
-				stories = append(stories, story{w, &f, w.set(replicas)})
+				cases = append(cases, testCase{w, &f, w.set(replicas)})
 			}
 		}
 	}
 	begin("machineset", 15, kinds)
 	begin("machineset", 9, creating)
 	begin("machine", 12, kinds)
-	for _, each := range stories {
+	for _, each := range cases {
 		each.waitComplete(each.set, replicas)
 	}
-	for _, each := range stories {
+	for _, each := range cases {
 		if err := each.client.Delete(t.Context(), each.set); err != nil {
 			t.Fatal(err)
 		}
 	}
 	fired := map[string]int{}
-	for _, each := range stories {
+	for _, each := range cases {
 		each.waitDeleted()
 		if made := faults.created(each.namespace, "Machine"); len(made) != replicas {
 			t.Errorf("%s: %d Machines were made, want %d", each.name, len(made), replicas)
@@ -186,9 +186,9 @@ func TestAnySingleWriteMayFail(t *testing.T) {
 			fired[each.fault.controller] = max(fired[each.fault.controller], each.fault.n)
 		}
 	}
-	// A birth of two takes nine writes of one controller, and the end two of the other for each.
+	// Creating two takes nine writes of one controller, and deleting each two of the other.
 	if fired["machineset"] < 9 || fired["machine"] < 4 {
-		t.Errorf("only the first %v writes ever went wrong", fired)
+		t.Errorf("only the first %v writes ever failed", fired)
 	}
-	t.Logf("%d stories; writes that went wrong: %v", len(stories), fired)
+	t.Logf("%d cases; writes that failed: %v", len(cases), fired)
 }

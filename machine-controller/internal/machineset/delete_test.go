@@ -37,7 +37,7 @@ func TestDeleteMachinesContinuesAfterAnError(t *testing.T) {
 			return c.Delete(ctx, object, options...)
 		},
 	}, objects...)
-	if err := r.deleteMachines(t.Context(), set, machines); !errors.Is(err, refused) {
+	if err := r.deleter.deleteMachines(t.Context(), set, machines, reasonScaleDown); !errors.Is(err, refused) {
 		t.Errorf("error %v, want the refusal", err)
 	}
 	left := &clusterv1.MachineList{}

@@ -142,11 +142,11 @@ func registerControllers(mgr ctrl.Manager, config *rest.Config) error {
 	return machines.Register(mgr, "", options)
 }
 
-// fault says which write of which controller goes wrong in a namespace, and how.
+// fault is which write of which controller fails in a namespace, and how.
 type fault struct {
 	controller string
 	n          int
-	// lost lets the API server have the write and loses only its answer.
+	// lost sends the write and loses only its response.
 	lost bool
 	err  error
 
@@ -187,7 +187,7 @@ func (p *faultPlan) fired(namespace string) bool {
 	return p.plans[namespace].fired
 }
 
-// write does a write, or lets it fail.
+// write does a write, or makes it fail.
 func (p *faultPlan) write(controller string, o client.Object, do func() error) error {
 	p.mu.Lock()
 	f := p.plans[o.GetNamespace()]
@@ -242,7 +242,7 @@ type environment struct {
 	*gomega.WithT
 	client    client.Client
 	namespace string
-	// name says in failures which story it was.
+	// name is the name of the case in failures.
 	name string
 }
 

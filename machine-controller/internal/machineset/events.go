@@ -25,18 +25,6 @@ func replacing(recorder events.EventRecorder, set *clusterv1.MachineSet, m *clus
 	recorder.Eventf(set, m, corev1.EventTypeNormal, "ReplacingUnhealthy", "Remediate", "Deleted Machine %s to replace it: it failed its health check", m.Name)
 }
 
-func freezeBegan(recorder events.EventRecorder, set *clusterv1.MachineSet, why string) {
-	recorder.Eventf(set, nil, corev1.EventTypeWarning, "Frozen", "Freeze", "%s", why)
-}
-
-func freezeEnded(recorder events.EventRecorder, set *clusterv1.MachineSet) {
-	recorder.Eventf(set, nil, corev1.EventTypeNormal, "Thawed", "Thaw", "Machines are created and replaced again")
-}
-
 func replacementRefused(recorder events.EventRecorder, set *clusterv1.MachineSet, why string) {
 	recorder.Eventf(set, nil, corev1.EventTypeWarning, "ReplacementRefused", "Remediate", "%s", why)
-}
-
-func annotationInvalid(recorder events.EventRecorder, set *clusterv1.MachineSet, why string) {
-	recorder.Eventf(set, nil, corev1.EventTypeWarning, "InvalidAnnotation", "ReadAnnotation", "%s", why)
 }

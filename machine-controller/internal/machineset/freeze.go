@@ -5,34 +5,24 @@ package machineset
 
 import (
 	"context"
-	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"drover.io/machine-controller/internal/patch"
+	"drover.io/machine-controller/internal/machineowner"
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/runtime/results"
 )
 
-// freeze decides whether a set that stands alone has so many Machines that no more may be
-// made. For the others their MachineDeployment decides.
-func (r *Reconciler) freeze(ctx context.Context, s *state) error {
+// freezer freezes a set without a MachineDeployment that has too many Machines. The machinedeployment controller freezes
+// the others.
+type freezer struct{ machineowner.Freezer }
+
+func (f *freezer) run(ctx context.Context, s *state) (reconcile.Result, error) {
 	if metav1.GetControllerOfNoCopy(s.set) != nil {
-		return nil
+		return reconcile.Result{}, nil
 	}
-	before := s.set.DeepCopy()
-	freeze, turned, err := r.Guard.Freeze(ctx, s.set, safety.OwnerOfSet(s.set), s.machines)
-	if err != nil {
-		return err
-	}
-	s.freeze = freeze
-	if err := patch.Main(ctx, r.Client, before, s.set); err != nil {
-		return results.IgnoreNotFoundOrConflict(fmt.Errorf("patching MachineSet: %w", err))
-	}
-	if turned && freeze.Label {
-		freezeBegan(r.Events, s.set, freeze.Message)
-	} else if turned {
-		freezeEnded(r.Events, s.set)
-	}
-	return nil
+	var err error
+	s.freeze, err = f.Run(ctx, s.set.DeepCopy(), s.set, safety.OwnerOfSet(s.set), s.machines)
+	return reconcile.Result{RequeueAfter: s.freeze.RequeueAfter}, results.IgnoreNotFoundOrConflict(err)
 }

@@ -16,7 +16,7 @@ import (
 	"drover.io/machine-controller/internal/machinename"
 )
 
-// TestNamingTemplatesAreValidated lets the API server and the controllers judge the same
+// TestNamingTemplatesAreValidated has the API server and the controllers validate the same
 // templates of MachineSets and MachineDeployments.
 func TestNamingTemplatesAreValidated(t *testing.T) {
 	t.Parallel()
@@ -68,12 +68,12 @@ func TestStoredNamingTemplateIsReported(t *testing.T) {
 	set := validSet("ns")
 	set.Spec.Replicas, set.Spec.MachineNaming.Template = new(int32(2)), "pet"
 	s := &state{set: set, cluster: &clusterv1.Cluster{}}
-	result, err := (&Reconciler{}).createMissing(t.Context(), s, 2)
+	result, err := (&scaler{}).createMissing(t.Context(), s, 2)
 	if err != nil || result != (reconcile.Result{}) {
-		t.Errorf("got %v, %v, but trying again helps nobody", result, err)
+		t.Errorf("got %v, %v, but a retry cannot help", result, err)
 	}
 	setScalingUp(s)
-	if said := conditions.GetMessage(set, clusterv1.MachineSetScalingUpCondition); !strings.Contains(said, "spec.machineNaming.template") || !strings.Contains(said, "{{ .random }}") {
-		t.Errorf("the condition says %q", said)
+	if message := conditions.GetMessage(set, clusterv1.MachineSetScalingUpCondition); !strings.Contains(message, "spec.machineNaming.template") || !strings.Contains(message, "{{ .random }}") {
+		t.Errorf("the condition is %q", message)
 	}
 }

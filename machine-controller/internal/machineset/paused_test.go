@@ -102,3 +102,15 @@ func TestDelayedStatusIsNotAggregated(t *testing.T) {
 		})
 	}
 }
+
+// setOf is a MachineSet of the MachineDeployment "md" whose template has these.
+func setOf(labels, annotations map[string]string) *clusterv1.MachineSet {
+	set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "ns", Name: "set", UID: "set-uid",
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineDeployment", Name: "md", UID: "md-uid", Controller: new(true)}},
+	}}
+	set.Spec.ClusterName = "c"
+	set.Spec.Selector.MatchLabels = map[string]string{"pool": "a"}
+	set.Spec.Template.Labels, set.Spec.Template.Annotations = labels, annotations
+	return set
+}

@@ -12,13 +12,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"drover.io/machine-controller/internal/expectation"
+	"drover.io/machine-controller/internal/machineset/creation"
 )
 
 // TestReleasedUnseenMachineIsNotAwaited takes a Machine out of its set, by a label, before the set has seen it in its cache.
 func TestReleasedUnseenMachineIsNotAwaited(t *testing.T) {
 	t.Parallel()
 	cluster, set := clusterAndSet()
-	m := newMachine(set, "m")
+	m := creation.NewMachine(set, "m")
 	m.Finalizers = nil
 	r, inner := reconcilerWith(t, interceptor.Funcs{}, cluster, set, m)
 	clk := testingclock.NewFakePassiveClock(epoch)

@@ -12,14 +12,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"drover.io/machine-controller/internal/annotation"
 	"drover.io/machine-controller/internal/health"
 	"drover.io/machine-controller/internal/index"
+	"drover.io/machine-controller/internal/machineset/creation"
+	"drover.io/machine-controller/internal/machineset/remediation"
 	"drover.io/machine-controller/internal/metrics"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/rollout/revision"
@@ -27,47 +32,68 @@ import (
 	"drover.io/runtime/results"
 )
 
-// remediationPlan are the marked Machines of a set: those to be deleted now and those that wait,
-// with the reason and message that each kind gets in its OwnerRemediated condition.
+// remediator deletes Machines that a health check has marked, no more at once than the budget allows, and records which
+// Machine replaces which.
+type remediator struct {
+	client    client.Client
+	live      client.Reader
+	guard     *safety.Guard
+	creator   *creation.Creator
+	preflight *preflighter
+	deleter   *deleter
+	events    events.EventRecorder
+	clock     clock.PassiveClock
+}
+
+// remediationPlan splits the marked Machines of a set into those to be deleted now and those that wait, with the reason and
+// message for the OwnerRemediated condition of the latter.
 type remediationPlan struct {
 	now, wait       []*clusterv1.Machine
 	reason, message string
 }
 
-// remediate deletes Machines that a health check has marked, no more at once than the budget
-// allows, and keeps the memory of what replaced what. It reports whether it deleted any: the
-// count of Machines is then to be looked at again first.
-func (r *Reconciler) remediate(ctx context.Context, s *state) (acted bool, result reconcile.Result, err error) {
-	result, err = r.updateReplacements(ctx, s)
-	if err != nil {
-		return false, result, results.IgnoreNotFoundOrConflict(err)
+func (r *remediator) run(ctx context.Context, s *state) (reconcile.Result, error) {
+	if !s.cacheCurrent {
+		return reconcile.Result{}, nil
 	}
-	waiting := remediationCandidates(s.machines)
-	if len(waiting) == 0 || countNotDeleting(s.machines) > desiredReplicas(s.set) {
-		return false, result, nil // a surplus takes the unhealthy first
-	}
-	chosen, err := r.planRemediation(ctx, s, waiting)
-	if err != nil {
-		return false, result, err
-	}
-	if err := r.openVacancies(ctx, s, chosen.now); err != nil {
-		return false, result, results.IgnoreNotFoundOrConflict(fmt.Errorf("patching MachineSet: %w", err))
-	}
-	var errs []error
-	for _, m := range chosen.wait {
-		errs = append(errs, results.IgnoreNotFoundOrConflict(r.setOwnerRemediated(ctx, s, m, chosen.reason, chosen.message)))
-	}
-	for _, m := range chosen.now {
-		errs = append(errs, r.replaceMachine(ctx, s, m))
-	}
-	if len(chosen.wait) > 0 {
-		result = results.Earliest(result, reconcile.Result{RequeueAfter: safety.RetryPeriod})
-	}
-	return len(chosen.now) > 0, result, kerrors.NewAggregate(errs)
+	result, err := r.remediate(ctx, s)
+	s.remediated = s.remediated || err != nil
+	return result, err
 }
 
-// countNotDeleting counts the Machines that are not being deleted; however long the others take, they
-// are no surplus any more.
+func (r *remediator) remediate(ctx context.Context, s *state) (reconcile.Result, error) {
+	result, err := r.updateReplacements(ctx, s)
+	if err != nil {
+		return result, results.IgnoreNotFoundOrConflict(err)
+	}
+	candidates := remediation.Candidates(s.machines)
+	if len(candidates) == 0 || countNotDeleting(s.machines) > desiredReplicas(s.set) {
+		return result, nil // a scale-down deletes the unhealthy first
+	}
+	plan, err := r.plan(ctx, s, candidates)
+	if err != nil {
+		return result, err
+	}
+	if err := r.openVacancies(ctx, s, plan.now); err != nil {
+		return result, results.IgnoreNotFoundOrConflict(fmt.Errorf("patching MachineSet: %w", err))
+	}
+	var errs []error
+	for _, m := range plan.wait {
+		errs = append(errs, results.IgnoreNotFoundOrConflict(r.setOwnerRemediated(ctx, s, m, plan.reason, plan.message)))
+	}
+	for _, m := range plan.now {
+		errs = append(errs, r.replaceMachine(ctx, s, m))
+	}
+	if len(plan.wait) > 0 {
+		ctrl.LoggerFrom(ctx).V(1).Info("did not replace unhealthy Machines", "count", len(plan.wait), "reason", plan.reason, "message", plan.message)
+		result = results.Earliest(result, reconcile.Result{RequeueAfter: safety.RetryPeriod})
+	}
+	s.remediated = len(plan.now) > 0
+	return result, kerrors.NewAggregate(errs)
+}
+
+// countNotDeleting counts the Machines that are not being deleted; the others are no surplus any more, however long their
+// deletion takes.
 func countNotDeleting(machines []*clusterv1.Machine) int {
 	n := 0
 	for _, m := range machines {
@@ -78,147 +104,157 @@ func countNotDeleting(machines []*clusterv1.Machine) int {
 	return n
 }
 
-// remediationCandidates are the marked Machines, in the order in which they are to be replaced:
-// those that a person annotated first, then the newest.
-func remediationCandidates(machines []*clusterv1.Machine) []*clusterv1.Machine {
-	var marked []*clusterv1.Machine
-	for _, m := range machines {
-		if needsRemediation(m) {
-			marked = append(marked, m)
-		}
-	}
-	ordered := func(m *clusterv1.Machine) int {
-		if annotation.Present(m, clusterv1.RemediateMachineAnnotation) {
-			return 0
-		}
-		return 1
-	}
-	slices.SortFunc(marked, func(a, b *clusterv1.Machine) int {
-		return cmp.Or(
-			cmp.Compare(ordered(a), ordered(b)),
-			b.CreationTimestamp.Compare(a.CreationTimestamp.Time),
-			cmp.Compare(a.Name, b.Name),
-		)
-	})
-	return marked
-}
-
-// needsRemediation reports whether the Machine is to be deleted because it is unhealthy.
-func needsRemediation(m *clusterv1.Machine) bool {
-	return m.DeletionTimestamp.IsZero() && health.MarkedForOwner(m) && !health.Exempt(m)
-}
-
-// withinBudget are as many of the waiting Machines as there are places left.
-func withinBudget(waiting, machines []*clusterv1.Machine, vacancies []health.Vacancy, limit int) (now, wait []*clusterv1.Machine) {
-	places := min(max(0, limit-health.Busy(machines, vacancies)), len(waiting))
-	return waiting[:places], waiting[places:]
-}
-
-// planRemediation decides which of the waiting Machines go now.
-func (r *Reconciler) planRemediation(ctx context.Context, s *state, waiting []*clusterv1.Machine) (remediationPlan, error) {
-	chosen := remediationPlan{wait: waiting, reason: clusterv1.MachineSetMachineRemediationDeferredReason}
-	md, err := r.deployment(ctx, s)
+// plan decides which of the candidates are replaced now.
+func (r *remediator) plan(ctx context.Context, s *state, candidates []*clusterv1.Machine) (remediationPlan, error) {
+	plan := remediationPlan{wait: candidates, reason: clusterv1.MachineSetMachineRemediationDeferredReason}
+	md, err := deploymentOf(ctx, r.client, s.set)
 	if err != nil {
-		return chosen, err
+		return plan, err
 	}
 	replicas, maxInFlight := desiredReplicas(s.set), (*intstr.IntOrString)(nil)
 	if md != nil {
-		sets, err := index.MachineSetsOf(ctx, r.Client, md.Namespace, md.UID)
+		current, err := r.isCurrent(ctx, md, s.set)
 		if err != nil {
-			return chosen, err
+			return plan, err
 		}
-		if current, _ := revision.FindCurrent(md, sets, r.Clock.Now()); current == nil || current.UID != s.set.UID {
-			chosen.reason = clusterv1.MachineSetMachineCannotBeRemediatedReason
-			chosen.message = fmt.Sprintf("MachineSet %s is superseded: the rollout of MachineDeployment %s replaces the Machine", s.set.Name, md.Name)
-			return chosen, nil
+		if !current {
+			plan.reason = clusterv1.MachineSetMachineCannotBeRemediatedReason
+			plan.message = fmt.Sprintf("MachineSet %s is superseded: the rollout of MachineDeployment %s replaces the Machine", s.set.Name, md.Name)
+			return plan, nil
 		}
 		maxInFlight = md.Spec.Remediation.MaxInFlight
 		if md.Spec.Replicas != nil {
 			replicas = int(*md.Spec.Replicas)
 		}
 	}
-	if _, err := health.Limit(maxInFlight, replicas); err != nil { // the budget takes it for absent
-		chosen.message = fmt.Sprintf("MachineDeployment %s: %v", md.Name, err)
-		return chosen, nil
+	if _, err := health.Limit(maxInFlight, replicas); err != nil { // the policy ignores it
+		plan.message = fmt.Sprintf("MachineDeployment %s: %v", md.Name, err)
+		return plan, nil
 	}
-	limit, err := r.replacementBudget(ctx, s.set, md, replicas)
+	limit, err := r.budget(ctx, s.set, md, replicas)
 	if err != nil {
-		return chosen, err
+		return plan, err
 	}
-	if chosen.message, err = r.replacementBlocked(ctx, s); err != nil || chosen.message != "" {
-		return chosen, err
+	if plan.message, err = r.replacementBlocked(ctx, s); err != nil || plan.message != "" {
+		return plan, err
 	}
-	chosen.message = fmt.Sprintf("Waiting because at most %d Machines are replaced at once", limit)
-	chosen.now, chosen.wait = withinBudget(waiting, s.machines, health.Vacancies(s.set), limit)
-	err = r.checkGuard(ctx, s, &chosen)
-	return chosen, err
+	plan.message = fmt.Sprintf("Waiting because at most %d Machines are replaced at once", limit)
+	plan.now, plan.wait = remediation.WithinBudget(candidates, s.machines, health.Vacancies(s.set), limit)
+	err = r.checkGuard(ctx, s, &plan)
+	return plan, err
 }
 
-// deployment is the MachineDeployment that controls the set; nil for a set that stands alone.
-func (r *Reconciler) deployment(ctx context.Context, s *state) (*clusterv1.MachineDeployment, error) {
-	owner := metav1.GetControllerOfNoCopy(s.set)
+// isCurrent reports whether the set has the template of its MachineDeployment.
+func (r *remediator) isCurrent(ctx context.Context, md *clusterv1.MachineDeployment, set *clusterv1.MachineSet) (bool, error) {
+	sets, err := index.MachineSetsOf(ctx, r.client, md.Namespace, md.UID)
+	if err != nil {
+		return false, err
+	}
+	current, _ := revision.FindCurrent(md, sets, r.clock.Now())
+	return current != nil && current.UID == set.UID, nil
+}
+
+// deploymentOf reads the MachineDeployment that controls the set; nil for a set without one.
+func deploymentOf(ctx context.Context, c client.Reader, set *clusterv1.MachineSet) (*clusterv1.MachineDeployment, error) {
+	owner := metav1.GetControllerOfNoCopy(set)
 	if owner == nil || owner.Kind != "MachineDeployment" {
 		return nil, nil //nolint:nilnil // a set need not have an owner
 	}
 	md := &clusterv1.MachineDeployment{}
-	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.set.Namespace, Name: owner.Name}, md); err != nil {
+	if err := c.Get(ctx, client.ObjectKey{Namespace: set.Namespace, Name: owner.Name}, md); err != nil {
 		return nil, fmt.Errorf("reading MachineDeployment %q: %w", owner.Name, err)
 	}
 	if md.UID != owner.UID {
-		return nil, fmt.Errorf("MachineDeployment %q is another one than the owner of MachineSet %q: its UID is %s, not %s", owner.Name, s.set.Name, md.UID, owner.UID)
+		return nil, fmt.Errorf("MachineDeployment %q is another one than the owner of MachineSet %q: its UID is %s, not %s", owner.Name, set.Name, md.UID, owner.UID)
 	}
 	return md, nil
 }
 
-// replacementBlocked says why a Machine that is deleted now could not be replaced.
-func (r *Reconciler) replacementBlocked(ctx context.Context, s *state) (string, error) {
+// replacementBlocked returns why the replacement of a Machine could not be created now; empty if it could.
+func (r *remediator) replacementBlocked(ctx context.Context, s *state) (string, error) {
 	if annotation.IsTrue(s.set, clusterv1.DisableMachineCreateAnnotation) {
 		return "Waiting because the annotation " + clusterv1.DisableMachineCreateAnnotation + " forbids to create its replacement", nil
 	}
 	if !s.cluster.DeletionTimestamp.IsZero() {
 		return "Waiting because the Cluster is being deleted", nil
 	}
-	if _, err := r.creator.readTemplates(ctx, s); err != nil {
+	if _, err := r.creator.ReadTemplates(ctx, s.cluster, s.set); err != nil {
 		return "Waiting because its replacement could not be created: " + err.Error(), ignoreMisconfigured(err)
 	}
-	complaint, err := r.preflight(ctx, s)
-	if complaint = cmp.Or(complaint, errorText(err)); complaint != "" {
-		return "Waiting because its replacement could not be created: " + complaint, ignoreMisconfigured(err)
+	problem, err := r.preflight.check(ctx, s)
+	if err != nil {
+		problem = cmp.Or(problem, err.Error())
+	}
+	if problem != "" {
+		return "Waiting because its replacement could not be created: " + problem, ignoreMisconfigured(err)
 	}
 	return "", nil
 }
 
-func errorText(err error) string {
-	if err == nil {
-		return ""
+// budget returns how many Machines of the set, or of its MachineDeployment, may be replaced at once by the policy in force.
+func (r *remediator) budget(ctx context.Context, set *clusterv1.MachineSet, md *clusterv1.MachineDeployment, replicas int) (int, error) {
+	var owner client.Object = set
+	if md != nil {
+		owner = md
 	}
-	return err.Error()
+	settings, err := r.guard.PolicyFor(ctx, owner)
+	return settings.PerOwner.Of(replicas), err
 }
 
-// setOwnerRemediated tells in the Machine's OwnerRemediated condition what becomes of it.
-func (r *Reconciler) setOwnerRemediated(ctx context.Context, s *state, before *clusterv1.Machine, reason, message string) error {
+// checkGuard moves to plan.wait those Machines that the budgets of the Cluster and the failure domain, a freeze or an
+// unreachable API server do not allow to be replaced.
+func (r *remediator) checkGuard(ctx context.Context, s *state, plan *remediationPlan) error {
+	if len(plan.now) == 0 {
+		return nil
+	}
+	choice, err := r.guard.Replace(ctx, s.cluster, s.set, plan.now)
+	if err != nil {
+		plan.now = nil
+		return err
+	}
+	var now []*clusterv1.Machine
+	changed := false
+	for _, m := range plan.now {
+		if slices.Contains(choice.Allowed, m.Name) {
+			now = append(now, m)
+			continue
+		}
+		plan.wait = append(plan.wait, m)
+		if refusal := choice.Refused[m.Name]; refusal != nil {
+			plan.message = refusal.Message
+			changed = changed || conditions.GetMessage(m, clusterv1.MachineOwnerRemediatedCondition) != refusal.Message
+		}
+	}
+	plan.now = now
+	if changed {
+		replacementRefused(r.events, s.set, plan.message)
+	}
+	return nil
+}
+
+// setOwnerRemediated reports in the Machine's OwnerRemediated condition why it is not replaced.
+func (r *remediator) setOwnerRemediated(ctx context.Context, s *state, before *clusterv1.Machine, reason, message string) error {
 	m := s.mutable(before)
 	conditions.Set(m, metav1.Condition{
 		Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse, Reason: reason, Message: message,
 	})
-	if err := patch.Status(ctx, r.Client, before, m); err != nil {
+	if err := patch.Status(ctx, r.client, before, m); err != nil {
 		return fmt.Errorf("patching the status of Machine %q: %w", m.Name, err)
 	}
 	return nil
 }
 
-// replaceMachine deletes one marked Machine, if the API server shows it as the cache did: the mark may
-// have been taken back, or an operator have exempted the Machine, a moment ago. The deletion
-// itself insists on what was seen last.
-func (r *Reconciler) replaceMachine(ctx context.Context, s *state, m *clusterv1.Machine) error {
-	now := &clusterv1.Machine{}
-	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(m), now); err != nil {
+// replaceMachine deletes one marked Machine, if the API server shows it as the cache did: the mark may have been removed, or
+// an operator have exempted the Machine, a moment ago. The deletion has the version that was read last as a precondition.
+func (r *remediator) replaceMachine(ctx context.Context, s *state, m *clusterv1.Machine) error {
+	latest := &clusterv1.Machine{}
+	if err := r.live.Get(ctx, client.ObjectKeyFromObject(m), latest); err != nil {
 		return client.IgnoreNotFound(fmt.Errorf("reading Machine %q: %w", m.Name, err))
 	}
-	if now.UID != m.UID || r.watch.Foreign(now) || !needsRemediation(now) || !metav1.IsControlledBy(now, s.set) {
-		return nil // the event that shows it brings the next decision
+	if latest.UID != m.UID || r.deleter.watch.Foreign(latest) || !remediation.Needed(latest) || !metav1.IsControlledBy(latest, s.set) {
+		return nil // the event of the change triggers another reconcile
 	}
-	deleting := now.DeepCopy()
+	deleting := latest.DeepCopy()
 	if i := slices.Index(s.machines, m); i >= 0 {
 		s.machines[i] = deleting
 	}
@@ -226,126 +262,14 @@ func (r *Reconciler) replaceMachine(ctx context.Context, s *state, m *clusterv1.
 		Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse,
 		Reason: clusterv1.MachineSetMachineRemediationMachineDeletingReason, Message: "The Machine is being deleted",
 	})
-	if err := patch.Status(ctx, r.Client, now, deleting); err != nil {
+	if err := patch.Status(ctx, r.client, latest, deleting); err != nil {
 		return results.IgnoreNotFoundOrConflict(fmt.Errorf("patching the status of Machine %q: %w", m.Name, err))
 	}
-	deleted, err := r.deleteIfUnchanged(ctx, s.set, deleting)
+	deleted, err := r.deleter.deleteIfUnchanged(ctx, s.set, deleting, reasonRemediation)
 	if err != nil || !deleted {
 		return err
 	}
-	replacing(r.Events, s.set, m)
+	replacing(r.events, s.set, m)
 	metrics.Replaced(client.ObjectKey{Namespace: s.set.Namespace, Name: s.set.Spec.ClusterName})
 	return nil
-}
-
-// openVacancies records whose places are about to be empty, before they are: a crash in
-// between must not lose how often a place has been filled in a row.
-func (r *Reconciler) openVacancies(ctx context.Context, s *state, leaving []*clusterv1.Machine) error {
-	vacancies := health.Vacancies(s.set)
-	var newest metav1.Time
-	for _, m := range s.machines {
-		if newest.Before(&m.CreationTimestamp) {
-			newest = m.CreationTimestamp
-		}
-	}
-	for _, m := range leaving {
-		vacancies = slices.DeleteFunc(vacancies, func(v health.Vacancy) bool { return v.Machine == m.Name })
-		vacancies = append(vacancies, health.Vacancy{Machine: m.Name, Attempt: health.NextAttempt(m, r.Clock.Now()), Newest: newest})
-	}
-	return r.setVacancies(ctx, s, vacancies)
-}
-
-func (r *Reconciler) setVacancies(ctx context.Context, s *state, vacancies []health.Vacancy) error {
-	before := s.set.DeepCopy()
-	health.SetVacancies(s.set, vacancies)
-	return patch.Main(ctx, r.Client, before, s.set)
-}
-
-// updateReplacements writes down which Machines have taken the places of remediated ones, which have
-// proved themselves, and which vacancies are over.
-func (r *Reconciler) updateReplacements(ctx context.Context, s *state) (reconcile.Result, error) {
-	var result reconcile.Result
-	for m, replacement := range matchReplacements(s.machines, health.Vacancies(s.set)) {
-		if err := r.setReplacement(ctx, s, m, replacement); err != nil {
-			return result, err
-		}
-	}
-	now := r.Clock.Now()
-	for _, m := range s.machines {
-		at := health.SettlesAt(m)
-		if at.IsZero() || !m.DeletionTimestamp.IsZero() {
-			continue
-		}
-		if left := at.Sub(now); left > 0 {
-			result = results.Earliest(result, reconcile.Result{RequeueAfter: left})
-			continue
-		}
-		replacement, _ := health.ReplacementOf(m)
-		replacement.Settled = true
-		if err := r.setReplacement(ctx, s, m, replacement); err != nil {
-			return result, err
-		}
-	}
-	if vacancies := health.Vacancies(s.set); len(vacancies) > 0 {
-		if kept := relevantVacancies(vacancies, s.machines, desiredReplicas(s.set)); len(kept) < len(vacancies) {
-			if err := r.setVacancies(ctx, s, kept); err != nil {
-				return result, fmt.Errorf("patching MachineSet: %w", err)
-			}
-		}
-	}
-	return result, nil
-}
-
-func (r *Reconciler) setReplacement(ctx context.Context, s *state, before *clusterv1.Machine, replacement health.Replacement) error {
-	m := s.mutable(before)
-	health.SetReplacement(m, replacement)
-	if err := patch.Main(ctx, r.Client, before, m); err != nil {
-		return fmt.Errorf("patching Machine %q: %w", m.Name, err)
-	}
-	return nil
-}
-
-// matchReplacements pair each empty place with the oldest Machine that came after it was emptied.
-func matchReplacements(machines []*clusterv1.Machine, vacancies []health.Vacancy) map[*clusterv1.Machine]health.Replacement {
-	byAge := slices.SortedFunc(slices.Values(machines), func(a, b *clusterv1.Machine) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
-	})
-	pairs := map[*clusterv1.Machine]health.Replacement{}
-	for _, v := range health.Empty(machines, vacancies) {
-		for _, m := range byAge {
-			_, replaces := health.ReplacementOf(m)
-			_, taken := pairs[m]
-			if !replaces && !taken && m.DeletionTimestamp.IsZero() && v.Newest.Before(&m.CreationTimestamp) {
-				pairs[m] = health.Replacement{Machine: v.Machine, Attempt: v.Attempt}
-				break
-			}
-		}
-	}
-	return pairs
-}
-
-// relevantVacancies are the vacancies that still matter: of Machines on their way out, and of places
-// that are empty while the set has room. A Machine that goes for another reason takes no
-// place from them, however long it goes.
-func relevantVacancies(vacancies []health.Vacancy, machines []*clusterv1.Machine, desired int) []health.Vacancy {
-	empty := health.Empty(machines, vacancies)
-	room := desired
-	for _, m := range machines {
-		if m.DeletionTimestamp.IsZero() || slices.ContainsFunc(vacancies, func(v health.Vacancy) bool { return v.Machine == m.Name }) {
-			room--
-		}
-	}
-	var kept []health.Vacancy
-	for _, v := range vacancies {
-		leaving := slices.ContainsFunc(machines, func(m *clusterv1.Machine) bool {
-			return m.Name == v.Machine && (!m.DeletionTimestamp.IsZero() || health.MarkedForOwner(m))
-		})
-		if leaving {
-			kept = append(kept, v)
-		} else if room > 0 && slices.Contains(empty, v) {
-			kept = append(kept, v)
-			room--
-		}
-	}
-	return kept
 }

@@ -6,16 +6,20 @@ package machineset
 import (
 	"context"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"drover.io/machine-controller/internal/machineset/creation"
 )
 
-// TestReplaceMachineReadsLive changes a Machine after the cache was read: before the last look, or between that and the
-// deletion. The status of a Machine that says already that it is being deleted is not written again.
+// TestReplaceMachineReadsLive changes a Machine after the cache was read: before the last read, or between that and the
+// deletion. A status with the reason for the deletion is not written again.
 func TestReplaceMachineReadsLive(t *testing.T) {
 	t.Parallel()
 	exempt := func(t *testing.T, c client.Client, m *clusterv1.Machine) {
@@ -34,14 +38,14 @@ func TestReplaceMachineReadsLive(t *testing.T) {
 		before, during bool
 		stays          bool
 	}{
-		"it deletes a Machine that nothing has changed":          {},
-		"it spares a Machine that was exempted before it looked": {before: true, stays: true},
-		"it spares one that is exempted while it acts":           {during: true, stays: true},
+		"it deletes a Machine that nothing has changed":        {},
+		"it keeps a Machine that was exempted before the read": {before: true, stays: true},
+		"it keeps one that is exempted before the deletion":    {during: true, stays: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cluster, set := clusterAndSet()
-			m := newMachine(set, "m")
+			m := creation.NewMachine(set, "m")
 			m.Finalizers = nil
 			healthCheckFailed(m)
 			var inner client.WithWatch
@@ -62,7 +66,7 @@ func TestReplaceMachineReadsLive(t *testing.T) {
 				exempt(t, inner, m)
 			}
 			s := &state{set: set, cluster: cluster, machines: []*clusterv1.Machine{cached}}
-			if err := r.replaceMachine(t.Context(), s, cached); err != nil {
+			if err := r.remediator().replaceMachine(t.Context(), s, cached); err != nil {
 				t.Fatal(err)
 			}
 			err := inner.Get(t.Context(), client.ObjectKeyFromObject(m), m)
@@ -73,6 +77,16 @@ func TestReplaceMachineReadsLive(t *testing.T) {
 	}
 }
 
+// remediator returns the phase that replaces Machines.
+func (r *Reconciler) remediator() *remediator {
+	for _, phase := range r.phases {
+		if found, is := phase.(*remediator); is {
+			return found
+		}
+	}
+	return nil
+}
+
 // A drain that is stuck after a decrease of replicas does not keep unhealthy Machines.
 func TestDeletingMachinesAreNoSurplus(t *testing.T) {
 	t.Parallel()
@@ -81,3 +95,20 @@ func TestDeletingMachinesAreNoSurplus(t *testing.T) {
 		t.Errorf("%d Machines stay, want 3", n)
 	}
 }
+
+// unhealthyMachine is a Machine created that many minutes after the hour.
+func unhealthyMachine(name string, minute int, changes ...func(*clusterv1.Machine)) *clusterv1.Machine {
+	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(epoch.Add(time.Duration(minute) * time.Minute))}}
+	for _, change := range changes {
+		change(m)
+	}
+	return m
+}
+
+func healthCheckFailed(m *clusterv1.Machine) {
+	for _, kind := range []string{clusterv1.MachineHealthCheckSucceededCondition, clusterv1.MachineOwnerRemediatedCondition} {
+		conditions.Set(m, metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: "Test"})
+	}
+}
+
+func beingDeleted(m *clusterv1.Machine) { m.DeletionTimestamp = &m.CreationTimestamp }

@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	kerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/labels/format"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -24,40 +24,56 @@ import (
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/machinename"
+	"drover.io/machine-controller/internal/machineset/creation"
 	"drover.io/machine-controller/internal/priority"
+	"drover.io/machine-controller/internal/rollout/revision"
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/runtime/results"
 )
 
 const (
-	// maxParallel is how many Machines are created side by side once the first ones succeeded, or deleted.
-	maxParallel = 16
-	// maxPerReconcile bounds one reconcile, so that a large set reports progress and takes new orders.
+	// maxPerReconcile bounds the Machines that one reconcile creates, so that a large set reports progress and observes a
+	// change of its spec.
 	maxPerReconcile = 100
-	// templateRetry is how often a template that does not exist is looked for.
+	// templateRetry is how often to read a template again that does not exist.
 	templateRetry = 30 * time.Second
+	// preflightRetry is how often the preflight checks run again after one has failed.
+	preflightRetry = 15 * time.Second
 )
 
-// scale creates or deletes as many Machines as the count is off. Machines being deleted
-// still count: their place is taken only when they are gone.
-func (r *Reconciler) scale(ctx context.Context, s *state) (reconcile.Result, error) {
-	r.Guard.CreationsObserved(s.set.UID)
+// scaler creates or deletes Machines until there are as many as spec.replicas. Machines that are being deleted still count:
+// they are replaced only when they are gone.
+type scaler struct {
+	client    client.Client
+	live      client.Reader
+	guard     *safety.Guard
+	creator   *creation.Creator
+	preflight *preflighter
+	deleter   *deleter
+	events    events.EventRecorder
+}
+
+func (sc *scaler) run(ctx context.Context, s *state) (reconcile.Result, error) {
+	if !s.cacheCurrent || s.remediated {
+		return reconcile.Result{}, nil
+	}
+	sc.guard.CreationsObserved(s.set.UID)
 	if s.set.Spec.Replicas == nil {
-		return reconcile.Result{}, r.defaultReplicas(ctx, s)
+		return reconcile.Result{}, sc.defaultReplicas(ctx, s)
 	}
 	missing := int(*s.set.Spec.Replicas) - len(s.machines)
 	switch {
 	case missing > 0:
-		return r.createMissing(ctx, s, missing)
+		return sc.createMissing(ctx, s, missing)
 	case missing < 0:
-		return r.deleteSurplus(ctx, s, -missing)
+		return sc.deleteSurplus(ctx, s, -missing)
 	}
 	return reconcile.Result{}, nil
 }
 
-// defaultReplicas fills in spec.replicas where it is left out, if nobody else has written the set since it was
-// read: somebody may have set it. A set of a MachineDeployment keeps its size until that decides.
-func (r *Reconciler) defaultReplicas(ctx context.Context, s *state) error {
+// defaultReplicas sets spec.replicas where it is left out, unless the set was written since it was read: spec.replicas may
+// be set now. A set of a MachineDeployment keeps its size until the MachineDeployment sets it.
+func (sc *scaler) defaultReplicas(ctx context.Context, s *state) error {
 	last := s.set.Status.Replicas
 	if last == nil && metav1.GetControllerOfNoCopy(s.set) != nil {
 		last = new(int32(0))
@@ -65,47 +81,58 @@ func (r *Reconciler) defaultReplicas(ctx context.Context, s *state) error {
 	replicas, err := annotation.DefaultReplicas(s.set, last)
 	if err != nil {
 		s.blocked = err
-		return nil //nolint:nilerr // it is told in a condition; only a new annotation can help
+		return nil //nolint:nilerr // it is in a condition; only a new annotation can help
 	}
 	before := s.set.DeepCopy()
 	s.set.Spec.Replicas = &replicas
-	if err := r.Client.Patch(ctx, s.set, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := sc.client.Patch(ctx, s.set, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return results.IgnoreNotFoundOrConflict(fmt.Errorf("setting the default of spec.replicas: %w", err))
 	}
+	ctrl.LoggerFrom(ctx).Info("set default replicas of MachineSet", "replicas", replicas)
 	return nil
 }
 
-// createMissing makes as many of the missing Machines as the guard allows.
-func (r *Reconciler) createMissing(ctx context.Context, s *state, missing int) (reconcile.Result, error) {
+// createMissing creates as many of the missing Machines as the guard allows.
+func (sc *scaler) createMissing(ctx context.Context, s *state, missing int) (reconcile.Result, error) {
+	denied := func(reason, message string) {
+		ctrl.LoggerFrom(ctx).V(1).Info("did not create Machines", "count", missing, "reason", reason, "message", message)
+	}
 	if annotation.IsTrue(s.set, clusterv1.DisableMachineCreateAnnotation) {
+		denied("CreationDisabled", clusterv1.DisableMachineCreateAnnotation)
 		return reconcile.Result{}, nil
 	}
 	if !s.cluster.DeletionTimestamp.IsZero() {
+		denied("ClusterDeleting", "")
 		return reconcile.Result{}, nil
 	}
 	if s.blocked = machinename.Check(s.set.Spec.MachineNaming.Template); s.blocked != nil {
-		return reconcile.Result{}, nil //nolint:nilerr // it is told in a condition; only a new spec can help
+		denied("InvalidNamingTemplate", s.blocked.Error())
+		return reconcile.Result{}, nil //nolint:nilerr // it is in a condition; only a new spec can help
 	}
-	from, err := r.creator.readTemplates(ctx, s)
+	from, err := sc.creator.ReadTemplates(ctx, s.cluster, s.set)
 	if err != nil {
 		s.blocked = err
+		denied("TemplateUnreadable", err.Error())
 		return reconcile.Result{RequeueAfter: templateRetry}, ignoreMisconfigured(err)
 	}
-	if complaint, err := r.preflight(ctx, s); err != nil || complaint != "" {
-		s.blocked = cmp.Or(err, errors.New(complaint))
+	if problem, err := sc.preflight.check(ctx, s); err != nil || problem != "" {
+		s.blocked = cmp.Or(err, errors.New(problem))
+		denied("PreflightCheckFailed", s.blocked.Error())
 		return reconcile.Result{RequeueAfter: preflightRetry}, ignoreMisconfigured(err)
 	}
-	decision, err := r.Guard.Create(ctx, s.cluster, s.set, min(missing, maxPerReconcile))
+	decision, err := sc.guard.Create(ctx, s.cluster, s.set, min(missing, maxPerReconcile))
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if err := r.createMachines(ctx, s, from, decision.Allowed); err != nil {
+	if err := sc.createMachines(ctx, s, from, decision.Allowed); err != nil {
 		s.blocked = err
-		createFailed(r.Events, s.set, err)
+		createFailed(sc.events, s.set, err)
 		return reconcile.Result{}, err
 	}
 	if refusal := decision.Refusal; refusal != nil {
 		s.blocked = errors.New(refusal.Message)
+		missing -= decision.Allowed
+		denied(refusal.Reason, refusal.Message)
 		return reconcile.Result{RequeueAfter: safety.RetryPeriod}, nil
 	}
 	if missing > maxPerReconcile {
@@ -114,16 +141,16 @@ func (r *Reconciler) createMissing(ctx context.Context, s *state, missing int) (
 	return reconcile.Result{}, nil
 }
 
-// createMachines gives birth to that many Machines, in batches that double, so that something that
-// fails every time fails once, not a thousand times.
-func (r *Reconciler) createMachines(ctx context.Context, s *state, from templates, left int) error {
+// createMachines creates that many Machines, in batches that double, so that what fails every time fails once, not a
+// thousand times.
+func (sc *scaler) createMachines(ctx context.Context, s *state, from creation.Templates, left int) error {
 	for batch := 1; left > 0; batch = min(2*batch, maxParallel) {
 		size := min(batch, left)
 		var group errgroup.Group
 		var created atomic.Int32
 		for range size {
 			group.Go(func() error {
-				err := r.creator.create(ctx, s.set, from)
+				err := sc.creator.Create(ctx, s.set, from)
 				if err == nil {
 					created.Add(1)
 				}
@@ -140,70 +167,31 @@ func (r *Reconciler) createMachines(ctx context.Context, s *state, from template
 	return nil
 }
 
-// deleteSurplus deletes the surplus, in the order that loses least. The MachineDeployment has seen
-// to it that marks are in the cache; a set that stands alone does so itself.
-func (r *Reconciler) deleteSurplus(ctx context.Context, s *state, surplus int) (reconcile.Result, error) {
-	if refusal := r.Guard.NotClaimed(s.cluster); refusal != nil {
+// deleteSurplus deletes the surplus, in the order of package priority. The cache must show which Machines are annotated for
+// deletion: the machinedeployment controller has ensured that before it scales; a set without one ensures it here.
+func (sc *scaler) deleteSurplus(ctx context.Context, s *state, surplus int) (reconcile.Result, error) {
+	if refusal := sc.guard.NotClaimed(s.cluster); refusal != nil {
 		s.scaleDownBlocked = refusal.Message
+		ctrl.LoggerFrom(ctx).V(1).Info("did not delete surplus Machines", "count", surplus, "reason", refusal.Reason, "message", refusal.Message)
 		return reconcile.Result{RequeueAfter: safety.RetryPeriod}, nil
 	}
 	if owner := metav1.GetControllerOfNoCopy(s.set); owner == nil {
-		shown, err := expectation.DeleteAnnotationsObserved(ctx, r.Live, s.machines, client.InNamespace(s.set.Namespace),
+		observed, err := expectation.DeleteAnnotationsObserved(ctx, sc.live, s.machines, client.InNamespace(s.set.Namespace),
 			client.MatchingLabels{clusterv1.MachineSetNameLabel: format.MustFormatValue(s.set.Name)})
-		if err != nil || !shown {
+		if err != nil || !observed {
 			return reconcile.Result{RequeueAfter: coalesce.Window}, err
 		}
 	}
 	seed := fmt.Sprintf("%s/%d", s.set.UID, s.set.Generation)
-	return reconcile.Result{}, r.deleteMachines(ctx, s.set, priority.Order(s.machines, s.set.Spec.Deletion.Order, seed)[:surplus])
+	ordered := priority.Order(s.machines, s.set.Spec.Deletion.Order, seed)
+	return reconcile.Result{}, sc.deleter.deleteMachines(ctx, s.set, ordered[:surplus], sc.surplusReason(ctx, s.set))
 }
 
-// deleteMachines deletes Machines side by side. What fails keeps no other from going.
-func (r *Reconciler) deleteMachines(ctx context.Context, set *clusterv1.MachineSet, machines []*clusterv1.Machine) error {
-	return r.inParallel(machines, func(m *clusterv1.Machine) error { return r.deleteMachine(ctx, set, m) })
-}
-
-// inParallel does the same for several Machines, those first that come first, and returns every error.
-func (r *Reconciler) inParallel(machines []*clusterv1.Machine, do func(*clusterv1.Machine) error) error {
-	errs := make([]error, len(machines))
-	var group errgroup.Group
-	group.SetLimit(maxParallel)
-	for i, m := range machines {
-		group.Go(func() error {
-			errs[i] = do(m)
-			return nil
-		})
+// surplusReason is why a set has surplus Machines: its MachineDeployment rolls out another template, or it was scaled down.
+func (sc *scaler) surplusReason(ctx context.Context, set *clusterv1.MachineSet) string {
+	md, err := deploymentOf(ctx, sc.client, set)
+	if err == nil && md != nil && revision.Of(set) < revision.Of(md) {
+		return reasonRollout
 	}
-	_ = group.Wait() // each error is in its place
-	return kerrors.NewAggregate(errs)
-}
-
-// deleteMachine deletes one Machine unless that is under way.
-func (r *Reconciler) deleteMachine(ctx context.Context, set *clusterv1.MachineSet, m *clusterv1.Machine) error {
-	if !m.DeletionTimestamp.IsZero() || r.watch.Foreign(m) {
-		return nil
-	}
-	err := r.Client.Delete(ctx, m, client.Preconditions{UID: &m.UID})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("deleting Machine %q: %w", m.Name, err)
-	}
-	r.tracker.Deleted(set.UID, m)
-	return nil
-}
-
-// deleteIfUnchanged deletes one Machine if nobody has changed it since it was read, and reports
-// whether it did. What has changed is looked at again at its event.
-func (r *Reconciler) deleteIfUnchanged(ctx context.Context, set *clusterv1.MachineSet, m *clusterv1.Machine) (bool, error) {
-	if !m.DeletionTimestamp.IsZero() || r.watch.Foreign(m) {
-		return false, nil
-	}
-	err := r.Client.Delete(ctx, m, client.Preconditions{UID: &m.UID, ResourceVersion: &m.ResourceVersion})
-	if err != nil {
-		return false, results.IgnoreNotFoundOrConflict(fmt.Errorf("deleting Machine %q: %w", m.Name, err))
-	}
-	r.tracker.Deleted(set.UID, m)
-	return true, nil
+	return reasonScaleDown
 }

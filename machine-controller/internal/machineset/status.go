@@ -5,40 +5,51 @@ package machineset
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	policyv1 "drover.io/api/policy/v1alpha1"
-	"drover.io/machine-controller/internal/aggregate"
 	"drover.io/machine-controller/internal/annotation"
 	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/kubeversion"
+	"drover.io/machine-controller/internal/machineowner"
 	"drover.io/machine-controller/internal/statuswriter"
 	"drover.io/runtime/predicates"
 	"drover.io/runtime/results"
 )
 
-// writeStatus writes the status, unless that can wait: only when it cannot are the conditions of all
-// Machines summed up, which is most of the work.
+// writeStatus writes the status, unless that can wait.
 func (r *Reconciler) writeStatus(ctx context.Context, before *clusterv1.MachineSet, s *state) (reconcile.Result, error) {
 	setStatus(s, r.Clock.Now())
-	if news := annotation.Judge(s.set, annotationRules(s.set)...); news != "" {
-		annotationInvalid(r.Events, s.set, news)
+	written, result, err := machineowner.Write(ctx, r.statusWriter, r.Events, machineowner.Status{
+		Before: before, After: s.set, Machines: s.machines, Rules: annotationRules(s.set), Urgent: func() bool { return urgent(before, s.set) },
+	})
+	if written {
+		logTransitions(ctx, before, s)
 	}
-	again, err := r.statusWriter.WriteSummary(ctx, before, s.set, urgent(before, s.set), statuswriter.Summary{Machines: len(s.machines), Set: func() {
-		conditions.Set(s.set, aggregate.Ready(s.machines, clusterv1.MachineSetMachinesReadyCondition))
-		conditions.Set(s.set, aggregate.UpToDate(s.machines, clusterv1.MachineSetMachinesUpToDateCondition))
-	}})
-	return again, results.IgnoreNotFoundOrConflict(err)
+	return result, err
 }
 
-// reconcilePaused keeps the counters of a set that is paused true: what was counted last may not have been
-// written yet, and Machines go on living. Nothing else is touched.
+// logTransitions logs which conditions about the Machines have changed with the status.
+func logTransitions(ctx context.Context, before *clusterv1.MachineSet, s *state) {
+	log := ctrl.LoggerFrom(ctx)
+	machineowner.LogFreeze(log, before, s.set, ptr.Deref(s.set.Status.Replicas, 0), desiredReplicas(s.set))
+	switch began, ended := machineowner.Changed(before, s.set, clusterv1.MachineSetRemediatingCondition); {
+	case began:
+		log.Info("started remediation of MachineSet", "count", machineowner.CountRemediating(s.machines))
+	case ended:
+		log.Info("finished remediation of MachineSet")
+	}
+}
+
+// reconcilePaused keeps the counters of a paused set current: the last ones may not have been written yet, and the Machines
+// still change. Nothing else is done.
 func (r *Reconciler) reconcilePaused(ctx context.Context, before *clusterv1.MachineSet, s *state) (reconcile.Result, error) {
 	var err error
 	if s.machines, err = index.MachinesOf(ctx, r.Client, s.set.Namespace, s.set.UID); err != nil {
@@ -46,11 +57,11 @@ func (r *Reconciler) reconcilePaused(ctx context.Context, before *clusterv1.Mach
 	}
 	setCounts(s)
 	conditions.Set(s.set, predicates.PausedCondition(s.cluster, s.set, "MachineSet"))
-	again, err := r.statusWriter.Write(ctx, before, s.set, urgent(before, s.set))
-	return again, results.IgnoreNotFoundOrConflict(err)
+	result, err := r.statusWriter.Write(ctx, before, s.set, urgent(before, s.set))
+	return result, results.IgnoreNotFoundOrConflict(err)
 }
 
-// setStatus counts the Machines and derives the conditions, but for those that sum up others.
+// setStatus counts the Machines and derives the conditions, except those that sum up others.
 func setStatus(s *state, now time.Time) {
 	status := &s.set.Status
 	status.ObservedGeneration = s.set.Generation
@@ -61,9 +72,11 @@ func setStatus(s *state, now time.Time) {
 	s.freeze.SetCondition(s.set)
 	conditions.Set(s.set, predicates.PausedCondition(s.cluster, s.set, "MachineSet"))
 	setScalingUp(s)
-	setScalingDown(s, now)
-	setRemediating(s)
-	setDeleting(s)
+	machineowner.SetScalingDown(s.set, machineowner.ScaleDown{
+		Desired: desiredReplicas(s.set), Current: len(s.machines), Blocked: s.scaleDownBlocked, Machines: s.machines, Now: now,
+	})
+	machineowner.SetRemediating(s.set, s.machines)
+	machineowner.SetDeleting(s.set, fmt.Sprintf("%d Machines", len(s.machines)), s.blocked)
 }
 
 func setCounts(s *state) {
@@ -75,8 +88,8 @@ func setCounts(s *state) {
 	status.Versions = versions(s.machines)
 }
 
-// annotationRules are those for the annotations that are read from a MachineSet. One that belongs to a
-// MachineDeployment has its annotations from there, and they are judged there.
+// annotationRules are those for the annotations that are read from a MachineSet. One of a MachineDeployment has its
+// annotations from there, and they are checked there.
 func annotationRules(set *clusterv1.MachineSet) []annotation.Rule {
 	if metav1.GetControllerOfNoCopy(set) != nil {
 		return nil
@@ -84,12 +97,11 @@ func annotationRules(set *clusterv1.MachineSet) []annotation.Rule {
 	return append([]annotation.Rule{annotation.Freeze}, annotation.NodeGroupSizes...)
 }
 
-// urgent reports whether somebody waits to read the status: the MachineDeployment, which holds its
-// plans until its last order was seen, and whoever waits for the fleet to be complete.
+// urgent reports whether the status cannot wait: the MachineDeployment waits until its last change is observed, and other
+// clients until all Machines are complete.
 func urgent(before, after *clusterv1.MachineSet) bool {
-	return before.Status.ObservedGeneration != after.Status.ObservedGeneration ||
-		replicaCounts(before).Urgent(replicaCounts(after)) ||
-		statuswriter.ConditionsChanged(before, after, clusterv1.PausedCondition, clusterv1.MachineSetDeletingCondition, policyv1.FrozenCondition, policyv1.AnnotationsValidCondition)
+	return machineowner.Urgent(before.Status.ObservedGeneration != after.Status.ObservedGeneration,
+		replicaCounts(before), replicaCounts(after), before, after)
 }
 
 func replicaCounts(set *clusterv1.MachineSet) statuswriter.Counts {
@@ -100,7 +112,7 @@ func replicaCounts(set *clusterv1.MachineSet) statuswriter.Counts {
 	}
 }
 
-// countTrue is how many Machines have the condition; the caller may keep the pointer.
+// countTrue counts the Machines with the condition; the caller may keep the pointer.
 func countTrue(machines []*clusterv1.Machine, condition string) *int32 {
 	var n int32
 	for _, m := range machines {
@@ -111,7 +123,7 @@ func countTrue(machines []*clusterv1.Machine, condition string) *int32 {
 	return &n
 }
 
-// versions counts the Machines by the version of their kubelet, or while that is not known, by the wanted one.
+// versions counts the Machines by the version of their kubelet or, while that is not known, by the one in their spec.
 func versions(machines []*clusterv1.Machine) []clusterv1.StatusVersion {
 	all := make([]clusterv1.StatusVersion, 0, len(machines))
 	for _, m := range machines {

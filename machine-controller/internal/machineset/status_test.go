@@ -76,7 +76,7 @@ func TestSelectorDefaultsToTheSetsOwnLabels(t *testing.T) {
 
 func TestScalingConditions(t *testing.T) {
 	t.Parallel()
-	type verdict struct {
+	type condition struct {
 		Status          metav1.ConditionStatus
 		Reason, Message string
 	}
@@ -87,40 +87,40 @@ func TestScalingConditions(t *testing.T) {
 		machines int
 		stale    int
 		change   func(*state)
-		up, down verdict
+		up, down condition
 	}{
-		"at rest":          {2, 2, 0, nil, verdict{"False", notUp, ""}, verdict{"False", notDown, ""}},
-		"growing":          {3, 1, 0, nil, verdict{"True", up, "Scaling up from 1 to 3 replicas"}, verdict{"False", notDown, ""}},
-		"counting the new": {3, 1, 0, func(s *state) { s.created = 2 }, verdict{"False", notUp, ""}, verdict{"False", notDown, ""}},
-		"hindered": {
+		"complete":                  {2, 2, 0, nil, condition{"False", notUp, ""}, condition{"False", notDown, ""}},
+		"scaling up":                {3, 1, 0, nil, condition{"True", up, "Scaling up from 1 to 3 replicas"}, condition{"False", notDown, ""}},
+		"counting created Machines": {3, 1, 0, func(s *state) { s.created = 2 }, condition{"False", notUp, ""}, condition{"False", notDown, ""}},
+		"scaling up blocked": {
 			3, 1, 0, func(s *state) { s.blocked = errors.New("no template") },
-			verdict{"True", up, "Scaling up from 1 to 3 replicas is blocked because: no template"}, verdict{"False", notDown, ""},
+			condition{"True", up, "Scaling up from 1 to 3 replicas is blocked because: no template"}, condition{"False", notDown, ""},
 		},
-		"held": {
+		"creation disabled": {
 			3, 1, 0, func(s *state) {
 				s.set.Annotations = map[string]string{clusterv1.DisableMachineCreateAnnotation: "true"}
 			},
-			verdict{"True", up, "Scaling up from 1 to 3 replicas is blocked by the annotation " + clusterv1.DisableMachineCreateAnnotation}, verdict{"False", notDown, ""},
+			condition{"True", up, "Scaling up from 1 to 3 replicas is blocked by the annotation " + clusterv1.DisableMachineCreateAnnotation}, condition{"False", notDown, ""},
 		},
-		"not held by what upstream writes on every set that may create": {
+		"creation not disabled by the value false": {
 			3, 1, 0, func(s *state) {
 				s.set.Annotations = map[string]string{clusterv1.DisableMachineCreateAnnotation: "false"}
 			},
-			verdict{"True", up, "Scaling up from 1 to 3 replicas"}, verdict{"False", notDown, ""},
+			condition{"True", up, "Scaling up from 1 to 3 replicas"}, condition{"False", notDown, ""},
 		},
-		"shrinking": {1, 3, 0, nil, verdict{"False", notUp, ""}, verdict{"True", down, "Scaling down from 3 to 1 replicas"}},
-		"shrinking for long": {
-			1, 3, 2, nil, verdict{"False", notUp, ""}, verdict{"True", down, "Scaling down from 3 to 1 replicas; 2 Machines have been deleting for more than 15m"},
+		"scaling down": {1, 3, 0, nil, condition{"False", notUp, ""}, condition{"True", down, "Scaling down from 3 to 1 replicas"}},
+		"scaling down slowly": {
+			1, 3, 2, nil, condition{"False", notUp, ""}, condition{"True", down, "Scaling down from 3 to 1 replicas; 2 Machines have been deleting for more than 15m"},
 		},
-		"replacing for long": {2, 2, 1, nil, verdict{"False", notUp, ""}, verdict{"False", notDown, "1 Machines have been deleting for more than 15m"}},
+		"deleting slowly": {2, 2, 1, nil, condition{"False", notUp, ""}, condition{"False", notDown, "1 Machines have been deleting for more than 15m"}},
 		"deleted": {
 			2, 2, 0, func(s *state) { s.set.DeletionTimestamp = new(metav1.NewTime(epoch)) },
-			verdict{"False", notUp, ""}, verdict{"True", down, "Scaling down from 2 to 0 replicas"},
+			condition{"False", notUp, ""}, condition{"True", down, "Scaling down from 2 to 0 replicas"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := &state{set: setOf(nil, nil)}
+			s := &state{set: setOf(nil, nil), cluster: &clusterv1.Cluster{}}
 			s.set.Spec.Replicas = &test.desired
 			for i := range test.machines {
 				m := machineOfVersion("")
@@ -132,45 +132,12 @@ func TestScalingConditions(t *testing.T) {
 			if test.change != nil {
 				test.change(s)
 			}
-			setScalingUp(s)
-			setScalingDown(s, epoch)
-			for kind, want := range map[string]verdict{clusterv1.MachineSetScalingUpCondition: test.up, clusterv1.MachineSetScalingDownCondition: test.down} {
+			setStatus(s, epoch)
+			for kind, want := range map[string]condition{clusterv1.MachineSetScalingUpCondition: test.up, clusterv1.MachineSetScalingDownCondition: test.down} {
 				c := conditions.Get(s.set, kind)
-				if diff := cmp.Diff(want, verdict{c.Status, c.Reason, c.Message}); diff != "" {
+				if diff := cmp.Diff(want, condition{c.Status, c.Reason, c.Message}); diff != "" {
 					t.Errorf("%s: %s", kind, diff)
 				}
-			}
-		})
-	}
-}
-
-func TestIncomplete(t *testing.T) {
-	t.Parallel()
-	missing := func(m *clusterv1.Machine, kind string) {
-		conditions.Set(m, metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: clusterv1.ObjectDoesNotExistReason})
-	}
-	const bootstrapKind, infraKind = clusterv1.MachineBootstrapConfigReadyCondition, clusterv1.MachineInfrastructureReadyCondition
-	for name, test := range map[string]struct {
-		change           func(*clusterv1.Machine)
-		bootstrap, infra bool
-	}{
-		"lacks nothing that nobody misses":       {func(*clusterv1.Machine) {}, false, false},
-		"lacks both":                             {func(m *clusterv1.Machine) { missing(m, bootstrapKind); missing(m, infraKind) }, true, true},
-		"needs no config once the data is known": {func(m *clusterv1.Machine) { missing(m, bootstrapKind); m.Spec.Bootstrap.DataSecretName = new("s") }, false, false},
-		"never gets a second virtual machine": {func(m *clusterv1.Machine) {
-			missing(m, infraKind)
-			m.Status.Initialization.InfrastructureProvisioned = new(true)
-		}, false, false},
-		"never gets a second one by its ID either": {func(m *clusterv1.Machine) { missing(m, infraKind); m.Spec.ProviderID = "id" }, false, false},
-		"lacks the infrastructure alone":           {func(m *clusterv1.Machine) { missing(m, infraKind) }, false, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			m := &clusterv1.Machine{}
-			m.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: "h", Kind: "C", Name: "m"}
-			test.change(m)
-			if lacksBootstrap(m) != test.bootstrap || lacksInfra(m) != test.infra || lacksChildren(m) != (test.bootstrap || test.infra) {
-				t.Errorf("lacks bootstrap %t, infrastructure %t", lacksBootstrap(m), lacksInfra(m))
 			}
 		})
 	}

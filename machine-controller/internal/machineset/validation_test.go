@@ -182,7 +182,7 @@ func TestCreationIsValidated(t *testing.T) {
 				return
 			}
 			if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), test.field) {
-				t.Errorf("error is %v, want a refusal that says %q", err, test.field)
+				t.Errorf("error is %v, want a refusal with %q", err, test.field)
 			}
 		})
 	}

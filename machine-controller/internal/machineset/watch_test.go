@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"drover.io/machine-controller/internal/inplace"
+	"drover.io/machine-controller/internal/machineset/creation"
 	"drover.io/machine-controller/internal/testenv"
 	"drover.io/runtime/predicates"
 )
@@ -43,7 +45,7 @@ func resourceVersions(t *testing.T, c client.Client, namespace string) map[strin
 	return all
 }
 
-// TestForeignSetIsNotReconciled has a set with a Machine too many, of another manager and of nobody.
+// TestForeignSetIsNotReconciled has a set with a surplus Machine, labelled for another manager and without a label.
 func TestForeignSetIsNotReconciled(t *testing.T) {
 	t.Parallel()
 	for name, label := range map[string]string{"labelled for another manager": "theirs", "without a label": ""} {
@@ -54,7 +56,7 @@ func TestForeignSetIsNotReconciled(t *testing.T) {
 			if label != "" {
 				withWatchLabel(set, label)
 			}
-			one, two := newMachine(set, "one"), newMachine(set, "two")
+			one, two := creation.NewMachine(set, "one"), creation.NewMachine(set, "two")
 			r, inner := reconcilerWith(t, interceptor.Funcs{}, cluster, set, one, two)
 			before := resourceVersions(t, inner, set.Namespace)
 			for range 3 {
@@ -87,13 +89,14 @@ func TestSetWithForeignMachineIsBlocked(t *testing.T) {
 			cluster, set := clusterAndSet()
 			withWatchLabel(set, "ours")
 			set.Finalizers, set.Spec.Replicas = []string{clusterv1.MachineSetFinalizer}, &test.replicas
-			ours, theirs := newMachine(set, "a"), withWatchLabel(newMachine(set, "b"), "theirs")
+			ours, theirs := creation.NewMachine(set, "a"), withWatchLabel(creation.NewMachine(set, "b"), "theirs")
 			if test.marked {
 				healthCheckFailed(ours)
 				healthCheckFailed(theirs)
 			}
 			r, inner := reconcilerWith(t, interceptor.Funcs{}, cluster, set, ours, theirs)
 			r.watch = "ours"
+			r.setUp()
 			before := resourceVersions(t, inner, set.Namespace)
 			for range 3 {
 				if err := inner.Get(t.Context(), client.ObjectKeyFromObject(set), set); err != nil {
@@ -107,7 +110,7 @@ func TestSetWithForeignMachineIsBlocked(t *testing.T) {
 				t.Errorf("Machines changed: %s", diff)
 			}
 			if message := conditions.GetMessage(set, clusterv1.MachineSetScalingUpCondition); !strings.Contains(message, `Machine "b" has the label cluster.x-k8s.io/watch-filter: "theirs"`) {
-				t.Errorf("condition ScalingUp says %q", message)
+				t.Errorf("condition ScalingUp is %q", message)
 			}
 		})
 	}
@@ -118,9 +121,10 @@ func TestDeletedSetKeepsForeignMachine(t *testing.T) {
 	cluster, set := clusterAndSet()
 	withWatchLabel(set, "ours")
 	set.Finalizers = []string{clusterv1.MachineSetFinalizer}
-	ours, theirs := newMachine(set, "a"), withWatchLabel(newMachine(set, "b"), "theirs")
+	ours, theirs := creation.NewMachine(set, "a"), withWatchLabel(creation.NewMachine(set, "b"), "theirs")
 	r, inner := reconcilerWith(t, interceptor.Funcs{}, cluster, set, ours, theirs)
 	r.watch = "ours"
+	r.setUp()
 	if err := inner.Delete(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +140,7 @@ func TestDeletedSetKeepsForeignMachine(t *testing.T) {
 		}
 	}
 	if message := conditions.GetMessage(set, clusterv1.MachineSetDeletingCondition); !strings.Contains(message, `Machine "b" has the label`) {
-		t.Errorf("condition Deleting says %q", message)
+		t.Errorf("condition Deleting is %q", message)
 	}
 }
 
@@ -152,9 +156,10 @@ func TestAdoptionRequiresWatchLabel(t *testing.T) {
 		}
 		return m
 	}
-	strays := []*clusterv1.Machine{stray("ours", "ours"), stray("theirs", "theirs"), stray("nobodys", "")}
+	strays := []*clusterv1.Machine{stray("ours", "ours"), stray("theirs", "theirs"), stray("unlabelled", "")}
 	r, inner := reconcilerWith(t, interceptor.Funcs{}, cluster, set, strays[0], strays[1], strays[2])
 	r.watch = "ours"
+	r.setUp()
 	if _, err := r.observe(t.Context(), &state{set: set, cluster: cluster}); err != nil {
 		t.Fatal(err)
 	}
@@ -170,10 +175,11 @@ func TestForeignMachineIsNotReleased(t *testing.T) {
 	t.Parallel()
 	cluster, set := clusterAndSet()
 	withWatchLabel(set, "ours")
-	theirs := withWatchLabel(newMachine(set, "m"), "theirs")
+	theirs := withWatchLabel(creation.NewMachine(set, "m"), "theirs")
 	theirs.Labels["pool"] = "b"
 	r, inner := reconcilerWith(t, interceptor.Funcs{}, cluster, set, theirs)
 	r.watch = "ours"
+	r.setUp()
 	before := resourceVersions(t, inner, set.Namespace)
 	if _, err := r.observe(t.Context(), &state{set: set, cluster: cluster}); err != nil {
 		t.Fatal(err)
@@ -187,16 +193,16 @@ func TestMachineInheritsWatchLabel(t *testing.T) {
 	t.Parallel()
 	_, set := clusterAndSet()
 	set.Spec.Template.Labels[clusterv1.WatchLabel] = "template"
-	if got := newMachine(set, "m").Labels[clusterv1.WatchLabel]; got != "template" {
+	if got := creation.NewMachine(set, "m").Labels[clusterv1.WatchLabel]; got != "template" {
 		t.Errorf("from a set without the label it has %q", got)
 	}
 	withWatchLabel(set, "ours")
-	m := newMachine(set, "m")
+	m := creation.NewMachine(set, "m")
 	if got := m.Labels[clusterv1.WatchLabel]; got != "ours" {
 		t.Errorf("it has %q", got)
 	}
 	delete(m.Labels, clusterv1.WatchLabel)
-	if machineUpToDate(m, set, machineLabels(set)) {
+	if inplace.MachineUpToDate(m, set, inplace.MachineLabels(set)) {
 		t.Error("that it lost the label goes unnoticed")
 	}
 }

@@ -40,7 +40,7 @@ func (h held) List(_ context.Context, into client.ObjectList, _ ...client.ListOp
 
 func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "ns", Name: name} }
 
-func TestFleet(t *testing.T) {
+func TestReplicasOfEachOwner(t *testing.T) {
 	t.Parallel()
 	md := clusterv1.MachineDeployment{ObjectMeta: named("md"), Spec: clusterv1.MachineDeploymentSpec{ClusterName: "c", Replicas: new(int32(3))}}
 	md.Status.AvailableReplicas = new(int32(2))

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package metrics counts what the manager's cache holds whenever Prometheus asks, and keeps
+// Package metrics counts the objects in the manager's cache at each scrape, and keeps
 // the counters that the controllers add to. It owns every metric name of this manager but
 // controller-runtime's and those of the workload connections; it never reads the API server.
 package metrics
@@ -65,7 +65,7 @@ type Collector struct {
 	Reader client.Reader
 	// Leading is closed once this process leads.
 	Leading <-chan struct{}
-	// Watch says which objects are the manager's.
+	// Watch selects the objects of this manager.
 	Watch predicates.WatchFilter
 	// Workers is how many reconciles of a kind run at once.
 	Workers int
@@ -81,7 +81,7 @@ func (c *Collector) Register(registry prometheus.Registerer) error {
 	return nil
 }
 
-// Describe tells which metrics Collect sends.
+// Describe sends the descriptions of the metrics that Collect sends.
 func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 	to <- machines
 	to <- replicas

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ownerref asks the API server whether an object that a cache shows may become an owner. A cache may show one that
-// has been deleted, or replaced by another of its name: what refers to its UID is then taken for garbage, and deleted.
+// Package ownerref checks with the API server whether an object from a cache may become an owner. The object may have
+// been deleted, or replaced by another of its name: an object that refers to its UID is then garbage collected.
 package ownerref
 
 import (
@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// CanAdopt reports whether the object exists under its UID and is not being deleted. Controllers of Kubernetes ask the
-// same before they adopt what an orphaning deletion may just have released.
+// CanAdopt reports whether the object exists under its UID and is not being deleted. Controllers of Kubernetes check
+// the same before they adopt objects that an orphaning deletion may have released.
 func CanAdopt(ctx context.Context, live client.Reader, object client.Object) (bool, error) {
 	found, err := read(ctx, live, object)
 	return found != nil && found.GetDeletionTimestamp() == nil, err
@@ -39,13 +39,13 @@ func Gone(ctx context.Context, live client.Reader, references []metav1.OwnerRefe
 	return !exists, err
 }
 
-// read returns the object as it is now; nil where it is gone.
+// read returns the object as it is now; nil if it does not exist.
 func read(ctx context.Context, live client.Reader, object client.Object) (client.Object, error) {
 	found, _ := object.DeepCopyObject().(client.Object)
 	err := live.Get(ctx, client.ObjectKeyFromObject(object), found)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, nil //nolint:nilnil // being gone is an answer
+		return nil, nil //nolint:nilnil // not existing is a result
 	case err != nil:
 		return nil, fmt.Errorf("reading the owner %q: %w", object.GetName(), err)
 	case found.GetUID() != object.GetUID():

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package paging reads lists of workload clusters page by page. Their API servers are somebody
-// else's: one that always has another page would keep whoever asks for ever.
+// Package paging reads lists of workload clusters page by page, within limits. Their API servers are not trusted: one
+// that always has another page would block its caller for ever.
 package paging
 
 import (
@@ -12,7 +12,7 @@ import (
 	"drover.io/runtime/httplimit"
 )
 
-// Max is how many pages a list may have: with 500 objects each, more than clusters have of any kind.
+// Max is how many pages a list may have: with 500 objects each, more than a cluster has of any kind.
 const Max = 400
 
 // ErrEndless is the error of a list that has more pages.
@@ -48,10 +48,10 @@ const Kept = 16 << 20
 // ErrTooLarge is the error of a list of which more than Kept would be kept.
 var ErrTooLarge = fmt.Errorf("the API server has more than %d MiB of what any such list should have", Kept>>20)
 
-// Budget counts what is kept of a list. The zero value has nothing yet.
+// Budget counts the bytes that are kept of a list. The zero value is ready to use.
 type Budget struct{ kept int }
 
-// Keep counts one object, and fails with [ErrTooLarge] where it is too much.
+// Keep counts one object, and fails with [ErrTooLarge] above the limit.
 func (b *Budget) Keep(object interface{ Size() int }) error {
 	if b.kept += object.Size(); b.kept > Kept {
 		return ErrTooLarge

@@ -3,8 +3,8 @@
 
 // Package patch writes the difference between an object as it was read and as a
 // controller wants it, with at most one request for the object and one for its status, and
-// none when there is no difference. It owns how such a write looks on the wire; what to
-// write is the controllers' business.
+// none when there is no difference. It decides the form of the request; what to
+// write, the controllers decide.
 package patch
 
 import (
@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Main writes what differs outside status, and only if nobody else has written the object
+// Main writes what differs outside status, and only if no other client has written the object
 // since: finalizers and owner references are replaced as whole lists, and Status, which trusts
 // the version that Main returns, would otherwise replace conditions that were written in
 // between. Afterwards the object carries the resource version and generation of the write,
@@ -56,9 +56,9 @@ func Main[T client.Object](ctx context.Context, c client.Client, before, after T
 	return nil
 }
 
-// Status writes what differs in status, and only if nobody else has written the object
+// Status writes what differs in status, and only if no other client has written the object
 // since: its lists are replaced as a whole and several controllers keep conditions in one
-// of them. A conflict is an error that apierrors.IsConflict knows; the next reconcile reads anew.
+// of them. A conflict is an error for which apierrors.IsConflict is true; the next reconcile reads again.
 func Status[T client.Object](ctx context.Context, c client.Client, before, after T) error {
 	fields, err := statusDifference(before, after)
 	if err != nil {
@@ -148,8 +148,8 @@ func merged(was, is map[string]json.RawMessage) map[string]json.RawMessage {
 	return all
 }
 
-// object stands for a field of which nothing is left. Left out of a patch it would stay, and as null it would
-// be taken away with all that is equal in both.
+// object replaces a field that is empty now. Without it in the patch the field would stay, and as null it would be
+// removed with all that is equal in both.
 func object(field json.RawMessage) json.RawMessage {
 	if field == nil {
 		return json.RawMessage("{}")
@@ -214,8 +214,8 @@ func equal(before, after any) bool {
 	})
 }
 
-// answer is what a patch of the object is answered with: the metadata is all that we want to know, and
-// much less to send and to decode than the object.
+// answer is the type of the response to a patch: metadata is all that is needed, and much less to send and to decode
+// than the object.
 func answer(c client.Client, object client.Object) (*metav1.PartialObjectMetadata, error) {
 	kind, err := c.GroupVersionKindFor(object)
 	if err != nil {

@@ -1,11 +1,9 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package priority orders the Machines of a MachineSet by how soon each should
-// go when the set shrinks. It is pure: it neither counts how many must go nor
-// deletes any. The MachineSet controller takes as many as it needs from the
-// front; package rollout relies on the annotated and the unavailable Machines
-// being there.
+// Package priority orders the Machines of a MachineSet by which to delete first when the set is scaled down. It is pure: it
+// neither counts how many to delete nor deletes any. The machineset controller takes as many as it needs from the front;
+// package rollout relies on the annotated and the unavailable Machines being there.
 package priority
 
 import (
@@ -18,14 +16,14 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// Rank is how strong the case for deleting a Machine is; the lowest goes first.
+// Rank is the priority of deleting a Machine; the lowest is deleted first.
 type Rank int
 
 const (
-	// Deleting Machines are going already and count as the first victims.
+	// Deleting Machines are being deleted already and count first.
 	Deleting Rank = iota
-	// Annotated Machines carry cluster.x-k8s.io/delete-machine, which users and
-	// the cluster autoscaler set on the Machines that they want gone.
+	// Annotated Machines have cluster.x-k8s.io/delete-machine, which users and the
+	// cluster autoscaler set on the Machines that they want deleted.
 	Annotated
 	// Unjoined Machines have no Node yet.
 	Unjoined
@@ -34,11 +32,11 @@ const (
 	Unhealthy
 	// Unavailable Machines are not, or not for long enough, ready.
 	Unavailable
-	// Available Machines are the last to go.
+	// Available Machines are deleted last.
 	Available
 )
 
-// RankOf tells how strong the case for deleting m is.
+// RankOf returns the rank of m.
 func RankOf(m *clusterv1.Machine) Rank {
 	is := func(condition string) bool { return meta.IsStatusConditionTrue(m.Status.Conditions, condition) }
 	fails := func(condition string) bool { return meta.IsStatusConditionFalse(m.Status.Conditions, condition) }
@@ -76,12 +74,10 @@ func rankUnder(policy clusterv1.MachineSetDeletionOrder, m *clusterv1.Machine) R
 	return rank
 }
 
-// Order returns the machines in the order in which they should be deleted. It
-// leaves the argument alone. Newest and Oldest know fewer ranks, see rankUnder.
-// Within a rank, Newest and Oldest go by creation
-// time; Random, which is also the default, goes by a hash of the Machine's UID
-// and seed, and so do ties. One seed always gives one order, so a deletion that
-// is retried picks the same victims: change the seed for each scale-down.
+// Order returns the Machines in the order in which they should be deleted. It does not change the argument. Newest and Oldest
+// have fewer ranks, see rankUnder. Within a rank, Newest and Oldest are by creation time; Random, which is also the default,
+// is by a hash of the Machine's UID and seed, and so are ties. One seed always gives one order, so a deletion that is retried
+// selects the same Machines: use another seed for each scale-down.
 func Order(machines []*clusterv1.Machine, policy clusterv1.MachineSetDeletionOrder, seed string) []*clusterv1.Machine {
 	candidates := make([]candidate, len(machines))
 	for i, m := range machines {
@@ -102,7 +98,7 @@ func Order(machines []*clusterv1.Machine, policy clusterv1.MachineSetDeletionOrd
 	return ordered
 }
 
-// candidate is what a Machine is ordered by, found out once.
+// candidate is a Machine with what it is ordered by, computed once.
 type candidate struct {
 	machine  *clusterv1.Machine
 	rank     Rank

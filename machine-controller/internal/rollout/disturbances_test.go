@@ -8,21 +8,21 @@ import (
 	"slices"
 )
 
-// disturbances says which kinds of misfortune a simulation allows.
+// disturbances are the kinds of disturbance that a simulation has.
 type disturbances struct {
 	failures bool // Machines break or are deleted by others
 	changes  bool // the wanted template changes and changes back
 	resizes  bool // spec.replicas changes, Machines are annotated, the rollout is paused
 }
 
-// step lets one thing happen.
+// step makes one change.
 func (w *simulator) step(t disturbances) {
 	w.steps++
 	switch w.pick(16) {
 	case 0, 1, 2:
 		w.plan(-1)
 	case 3:
-		w.plan(w.pick(4)) // dies after a few writes, in any order
+		w.plan(w.pick(4)) // stops after a few writes, in any order
 	case 4, 5, 6, 7:
 		if len(w.sets) > 0 {
 			w.machineSet(w.pick(len(w.sets)), 1+w.pick(8))
@@ -45,7 +45,7 @@ func (w *simulator) step(t disturbances) {
 func (w *simulator) disturb(t disturbances) {
 	switch kind := w.pick(7); {
 	case kind == 0:
-		// Another leader: it remembers no writes, but lists afresh.
+		// Another leader: it has no records of writes, but lists anew.
 		clear(w.written)
 		w.syncCaches()
 	case kind == 1 && t.changes:
@@ -62,7 +62,7 @@ func (w *simulator) disturb(t disturbances) {
 			}
 			m.deleting = true
 		})
-		w.removeAnnotations() // it may have gone in the place of an annotated one
+		w.removeAnnotations() // it may have been deleted in place of an annotated one
 	case kind == 4 && t.resizes:
 		w.resize(int32(w.pick(11)))
 	case kind == 5 && t.resizes:
@@ -135,7 +135,7 @@ func (w *simulator) finish() {
 	}
 }
 
-// settle lets everything work until nothing changes any more, and checks that
+// settle runs everything until nothing changes any more, and checks that
 // exactly the wanted Machines are there.
 func (w *simulator) settle() {
 	w.paused, w.blocked, w.promisedOrder = false, false, true
@@ -159,7 +159,7 @@ func (w *simulator) settle() {
 			return
 		}
 	}
-	w.fail(fmt.Errorf("never comes to rest: %+v", Plan(w.view())))
+	w.fail(fmt.Errorf("never settles: %+v", Plan(w.view())))
 }
 
 func (w *simulator) checkSettled() {
@@ -169,15 +169,15 @@ func (w *simulator) checkSettled() {
 			want = w.replicas
 		}
 		if s.spec != want || w.count(s.name) != want {
-			w.fail(fmt.Errorf("rests with %d of %d Machines in %s; want %d", w.count(s.name), s.spec, s.name, want))
+			w.fail(fmt.Errorf("settles with %d of %d Machines in %s; want %d", w.count(s.name), s.spec, s.name, want))
 		}
 	}
 	for _, m := range w.machines {
 		if w.annotatedForDecrease[m.id] {
-			w.fail(fmt.Errorf("rests with Machine %d, which was annotated for a decrease", m.id))
+			w.fail(fmt.Errorf("settles with Machine %d, which was annotated for a decrease", m.id))
 		}
 	}
 	if len(w.sets) != 1 {
-		w.fail(fmt.Errorf("rests with %d MachineSets", len(w.sets)))
+		w.fail(fmt.Errorf("settles with %d MachineSets", len(w.sets)))
 	}
 }

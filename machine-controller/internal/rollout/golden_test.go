@@ -4,24 +4,20 @@
 package rollout
 
 import (
-	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"drover.io/machine-controller/internal/goldentest"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden stories")
-
-// goldenRollout is a rollout told in one line per tick. In each tick the planner acts,
+// goldenRollout is a rollout with one line per tick. In each tick the planner acts,
 // then the MachineSet controllers do, and then Machines come and go. Unless a
-// story says otherwise, new Machines become available one tick after they
+// case defines otherwise, new Machines become available one tick after they
 // appeared, and deleted ones are gone one tick later.
 type goldenRollout struct {
 	replicas           int32
@@ -98,12 +94,12 @@ func (w *simulator) deleteByHand(ids ...int) {
 	}
 }
 
-// fixedPicker chooses always the same.
+// fixedPicker always picks the same.
 type fixedPicker struct{ n int }
 
 func (u fixedPicker) pick(n int) int { return min(u.n, n-1) }
 
-// run plays a story until nothing happens any more.
+// run runs a rollout until nothing changes any more.
 func (s goldenRollout) run(c picker, shuffled bool) string {
 	w := newSimulator(c, s.replicas, new(intstr.Parse(s.surge)), new(intstr.Parse(s.unavailable)))
 	w.onDelete, w.promisedOrder = s.onDelete, true
@@ -148,7 +144,7 @@ func (s goldenRollout) lastEvent() int {
 	return last
 }
 
-// withFixedPicker lets an event change the size without the dice of resize.
+// withFixedPicker runs an event without the random choices of resize.
 func (w *simulator) withFixedPicker(do func(*simulator)) {
 	picker := w.picker
 	w.picker = fixedPicker{1}
@@ -156,7 +152,7 @@ func (w *simulator) withFixedPicker(do func(*simulator)) {
 	w.picker = picker
 }
 
-// progressMachines lets Machines become available and deletions finish; shuffled, only
+// progressMachines makes Machines available and completes deletions; shuffled, only
 // some of them.
 func (s goldenRollout) progressMachines(w *simulator, shuffled bool) {
 	late := func() bool { return shuffled && w.pick(2) == 0 }
@@ -198,7 +194,7 @@ func (w *simulator) line() string {
 	return strings.Join(parts, "  ")
 }
 
-// describe puts what was decided into words.
+// describe describes a decision.
 func describe(d Decision) string {
 	var words []string
 	for _, i := range d.Intents {
@@ -227,48 +223,27 @@ func describe(d Decision) string {
 
 func TestGoldenRollouts(t *testing.T) {
 	t.Parallel()
-	for name, story := range goldenRollouts() {
+	for name, test := range goldenRollouts() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			compareGolden(t, name, story.run(fixedPicker{}, false))
+			goldentest.Compare(t, name, test.run(fixedPicker{}, false))
 		})
 	}
 }
 
-// TestShuffledRolloutsComplete tells the stories with writes that are lost or applied in
+// TestShuffledRolloutsComplete runs the rollouts with writes that are lost or applied in
 // another order, and Machines that take their time, from a fixed seed.
 func TestShuffledRolloutsComplete(t *testing.T) {
 	t.Parallel()
-	for name, story := range goldenRollouts() {
+	for name, test := range goldenRollouts() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(50) {
-				text := story.run(seededPicker{rand.New(rand.NewPCG(seed, 0))}, true)
-				if story.ticks == 0 && !strings.HasSuffix(text, "complete\n") {
+				text := test.run(seededPicker{rand.New(rand.NewPCG(seed, 0))}, true)
+				if test.ticks == 0 && !strings.HasSuffix(text, "complete\n") {
 					t.Fatalf("seed %d does not complete:\n%s", seed, text)
 				}
 			}
 		})
-	}
-}
-
-func compareGolden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name+".golden")
-	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("reading the golden story (go test -update writes it): %v", err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("story (-want +got):\n%s", diff)
 	}
 }

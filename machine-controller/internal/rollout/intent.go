@@ -3,7 +3,7 @@
 
 package rollout
 
-// Kind says what an Intent asks for.
+// Kind is what an Intent does.
 type Kind string
 
 const (
@@ -13,38 +13,38 @@ const (
 	Scale Kind = "Scale"
 	// Record stamps a MachineSet whose size stays as it is.
 	Record Kind = "Record"
-	// DisableCreate tells a MachineSet to create no more Machines.
+	// DisableCreate disables the creation of Machines by a MachineSet.
 	DisableCreate Kind = "DisableCreate"
-	// EnableCreate lets a MachineSet create Machines again.
+	// EnableCreate enables it again.
 	EnableCreate Kind = "EnableCreate"
 	// Delete deletes a MachineSet.
 	Delete Kind = "Delete"
 )
 
-// Intent is one write that the controller should do.
+// Intent is one write of the controller.
 type Intent struct {
 	Kind Kind
 	// Set is the name of the MachineSet; empty for CreateCurrent.
 	Set string
 	// From and To are spec.replicas before and after; zero where the size stays.
 	From, To int32
-	// Reason says why, in words fit for an event.
+	// Reason is for an event and the log.
 	Reason string
 }
 
-// Decision is the answer of Plan.
+// Decision is the result of Plan.
 type Decision struct {
 	// Intents are the writes to do, in the order in which they read best.
 	Intents []Intent
-	// Stamp is what the annotations of every written MachineSet must say.
+	// Stamp is the content of the annotations of every written MachineSet.
 	Stamp Stamp
 	// RollingOut is true while a MachineSet other than the current one has or
-	// wants Machines, or while there is no current one.
+	// is to have Machines, or while there is no current one.
 	RollingOut bool
 	// Complete is true once the current MachineSet has exactly the wanted
 	// Machines, all available, and no other has any.
 	Complete bool
-	// Wait says what an unfinished rollout is waiting for; its zero value means
+	// Wait is what an unfinished rollout waits for; its zero value means
 	// that it is not waiting.
 	Wait Wait
 }
@@ -52,7 +52,7 @@ type Decision struct {
 // Wait is the reason why an unfinished rollout has nothing to do now.
 type Wait struct {
 	On WaitReason
-	// Message says what is awaited and from whom.
+	// Message describes what is awaited and from which component.
 	Message string
 }
 
@@ -60,13 +60,13 @@ type Wait struct {
 type WaitReason string
 
 const (
-	// WaitPaused means that spec.paused holds the rollout.
+	// WaitPaused means that spec.paused is true.
 	WaitPaused WaitReason = "Paused"
-	// WaitBlocked means that the safety net lets nothing be replaced now.
+	// WaitBlocked means that State.Blocked forbids to replace Machines.
 	WaitBlocked WaitReason = "Held"
-	// WaitDeletion means that somebody has to delete Machines (OnDelete).
+	// WaitDeletion means that Machines must be deleted by a user (OnDelete).
 	WaitDeletion WaitReason = "WaitingForDeletion"
-	// WaitCache means that a write of ours has not come back yet.
+	// WaitCache means that the cache does not show the last write yet.
 	WaitCache WaitReason = "WaitingForCache"
 	// WaitMachineSet means that a MachineSet is creating or deleting Machines.
 	WaitMachineSet WaitReason = "WaitingForMachineSet"

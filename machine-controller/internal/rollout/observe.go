@@ -19,24 +19,24 @@ import (
 	"drover.io/machine-controller/internal/rollout/revision"
 )
 
-// Observation is what the controller has gathered. Nothing in it is changed.
+// Observation is what the controller has read. Nothing in it is changed.
 type Observation struct {
 	Deployment *clusterv1.MachineDeployment
 	// Sets are the MachineSets that Deployment controls.
 	Sets []*clusterv1.MachineSet
 	// Machines are at least the Machines that Sets control.
 	Machines []*clusterv1.Machine
-	// Unseen names the MachineSets that were written and not yet read back.
+	// Unseen names the MachineSets whose last write the cache does not show yet.
 	Unseen []string
-	// Blocked says why nothing may be replaced now; empty if nothing is in the way.
+	// Blocked is why nothing may be replaced now; empty if nothing blocks it.
 	Blocked string
-	// HistoryLimit is how many empty old MachineSets stay after a rollout.
+	// HistoryLimit is how many empty old MachineSets are kept after a rollout.
 	HistoryLimit int32
 	// Now is compared with spec.rollout.after.
 	Now time.Time
 }
 
-// Observe makes a State. An error names the field that cannot be understood.
+// Observe makes a State. An error names the field that is invalid.
 func Observe(o Observation) (State, error) {
 	md := o.Deployment
 	if md.Spec.Replicas == nil {
@@ -130,7 +130,7 @@ func LastReplicas(sets []*clusterv1.MachineSet) *int32 {
 	return &last
 }
 
-// stampOf reads the stamp; a number that cannot be read counts as absent.
+// stampOf reads the stamp; an invalid number counts as absent.
 func stampOf(ms *clusterv1.MachineSet) Stamp {
 	desired, err := strconv.ParseInt(ms.Annotations[clusterv1.DesiredReplicasAnnotation], 10, 32)
 	if err != nil {
@@ -143,7 +143,7 @@ func stampOf(ms *clusterv1.MachineSet) Stamp {
 	return Stamp{Desired: int32(desired), Max: int32(limit)}
 }
 
-// Annotations are the stamp in the form in which MachineSets carry it.
+// Annotations are the stamp as annotations of a MachineSet.
 func (s Stamp) Annotations() map[string]string {
 	return map[string]string{
 		clusterv1.DesiredReplicasAnnotation: strconv.Itoa(int(s.Desired)),

@@ -25,33 +25,33 @@ func (p *plan) steps() []step {
 	case p.state.Paused:
 		return []step{scaleProportionally}
 	case p.current == nil && p.state.blocked():
-		return []step{setCreateDisabled, lowerAnnotated, shrink} // a decrease goes on, nothing new begins
+		return []step{setCreateDisabled, lowerAnnotated, shrink} // a decrease is followed, nothing new begins
 	case p.current == nil:
 		return []step{
-			setCreateDisabled, // before anything else: what is deleted meanwhile would come back old
+			setCreateDisabled, // first: Machines that are deleted meanwhile must not be created from the old template
 			createCurrent,
 		}
 	case p.state.onDelete():
 		return []step{
-			setCreateDisabled, // old sets must not replace what somebody deletes
-			lowerAnnotated,    // a decrease takes the Machines that were picked for it
+			setCreateDisabled, // old sets must not replace what a user deletes
+			lowerAnnotated,    // a decrease removes the Machines that are annotated for it
 			limitCurrent,      // the current set alone is never larger than wanted
-			shrinkToExisting,  // an old set gives up what was deleted
+			shrinkToExisting,  // an old set does not replace what was deleted
 			shrink,            // down to what may exist
 			growCurrent,       // fill up with the wanted template
-			cleanUp,           // forget old revisions
+			cleanUp,           // delete old revisions
 		}
 	default:
 		return []step{
 			setCreateDisabled, // in case the strategy was OnDelete before
-			lowerAnnotated,    // a decrease takes the Machines that were picked for it
+			lowerAnnotated,    // a decrease removes the Machines that are annotated for it
 			limitCurrent,      // the current set alone is never larger than wanted
-			growOldSets,       // an increase during an unproven rollout
+			growOldSets,       // an increase while no new Machine is available
 			shrinkOldSets,     // within what may be unavailable
 			shrink,            // down to what may exist, whatever is left over
 			growCurrent,       // surge
-			breakDeadlock,     // when nothing else can ever move
-			cleanUp,           // forget old revisions
+			breakDeadlock,     // when nothing else can make progress
+			cleanUp,           // delete old revisions
 		}
 	}
 }
@@ -64,8 +64,7 @@ func deleteAll(p *plan) {
 	}
 }
 
-// createCurrent asks for the current set: the old sets keep their sizes until
-// it exists.
+// createCurrent creates the current set: the old sets keep their sizes until it exists.
 func createCurrent(p *plan) {
 	p.extra = append(p.extra, Intent{
 		Kind:   CreateCurrent,
@@ -88,7 +87,7 @@ func setCreateDisabled(p *plan) {
 	}
 }
 
-// decision writes the book up.
+// decision returns the intents of the plan.
 func (p *plan) decision() Decision {
 	d := Decision{
 		Stamp:      p.stamp(),
@@ -103,13 +102,13 @@ func (p *plan) decision() Decision {
 	return d
 }
 
-// decidesSizes tells whether the sizes of the sets were decided at all.
+// decidesSizes reports whether the sizes of the sets were decided at all.
 func (p *plan) decidesSizes() bool {
 	return !p.state.Deleting && len(p.state.Unseen) == 0 && (p.state.Paused || p.state.blocked() || p.current != nil)
 }
 
-// sizes lists the stamps first: a stamp that is written after a crash in
-// between would otherwise hide that its set has not followed yet.
+// sizes lists the stamps first: a stamp that is written after a crash in between would otherwise hide that its set has not
+// followed yet.
 func (p *plan) sizes() []Intent {
 	var records, scales []Intent
 	for _, e := range p.entries {

@@ -73,7 +73,7 @@ func TestPlan(t *testing.T) {
 			state: State{Replicas: 8, Limits: surge1, Sets: []Set{set("a", 5, marked(1)), set("b", 5, isCurrent, marked(1))}},
 			want:  []string{"a 5→4", "b 5→4"},
 		},
-		"it does not let missing Machines stand in for annotated ones": {
+		"it does not count missing Machines for annotated ones": {
 			state: State{Replicas: 9, Limits: surge1, Sets: []Set{set("a", 10, isCurrent, marked(1), func(s *Set) { s.Machines, s.Reported, s.Available = 8, 8, 8 })}},
 			want:  []string{"a 10→7"},
 		},
@@ -96,7 +96,7 @@ func TestPlan(t *testing.T) {
 			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 5, func(s *Set) { s.Machines, s.Reported, s.Deleting = 6, 6, 1 }), set("b", 5, isCurrent)}},
 			wait:  WaitMachineSet,
 		},
-		"it gives up the replicas of Machines that somebody else deletes": {
+		"it removes the replicas of Machines that a user deletes": {
 			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 5, func(s *Set) { s.Available, s.Deleting = 4, 1 }), set("b", 6, isCurrent)}},
 			want:  []string{"a 5→4"},
 		},
@@ -135,7 +135,7 @@ func TestPlan(t *testing.T) {
 		"it deletes nothing before the rollout is complete": {
 			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 0), set("b", 10, isCurrent, func(s *Set) { s.Available = 9 })}},
 		},
-		"it lets sets create again after OnDelete": {
+		"it enables creation again after OnDelete": {
 			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 5, func(s *Set) { s.CreateDisabled = true }), set("b", 6, isCurrent, func(s *Set) { s.CreateDisabled = true })}},
 			want:  []string{"EnableCreate a", "EnableCreate b", "a 5→4"},
 		},
@@ -163,7 +163,7 @@ func TestPlan(t *testing.T) {
 			want:  []string{"DisableCreate a"},
 			wait:  WaitBlocked,
 		},
-		"it lets old sets create again before the current one exists": {
+		"it enables creation by old sets before the current one exists": {
 			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 10, func(s *Set) { s.CreateDisabled = true })}},
 			want:  []string{"EnableCreate a", "create 1"},
 		},

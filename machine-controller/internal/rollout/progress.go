@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// rollingOut is true until only the current set has or wants Machines.
+// rollingOut is true until only the current set has, or is to have, Machines.
 func (p *plan) rollingOut() bool {
 	if p.current == nil {
 		return true
@@ -17,7 +17,7 @@ func (p *plan) rollingOut() bool {
 	return slices.ContainsFunc(p.oldSets, func(e *setPlan) bool { return !e.empty() })
 }
 
-// complete is true once there is nothing left to do or to wait for.
+// complete is true once nothing is left to do or to wait for.
 func (p *plan) complete() bool {
 	cur := p.current
 	return cur != nil && len(p.state.Unseen) == 0 && !p.rollingOut() && !cur.inProgress() &&
@@ -25,7 +25,7 @@ func (p *plan) complete() bool {
 }
 
 // cleanUp deletes empty old sets of a complete rollout, the lowest revision
-// first, and keeps as many as the history limit says.
+// first, and keeps as many as the history limit.
 func cleanUp(p *plan) {
 	if !p.complete() {
 		return
@@ -44,7 +44,7 @@ func cleanUp(p *plan) {
 }
 
 // wait explains an unfinished rollout that has nothing to do. The checks are
-// in the order in which an operator should look at them.
+// in the order in which an operator should examine them.
 func (p *plan) wait(intents []Intent) Wait {
 	if p.state.Deleting {
 		return Wait{}

@@ -11,10 +11,10 @@ import (
 )
 
 // scaleProportionally is all that happens while paused: the sets follow a change of
-// spec.replicas in proportion to their sizes, so that a rollout that is held
-// half-way stays half-way; only annotated and unavailable Machines go before
-// their turn. A set that follows is stamped, so a crash between two writes
-// neither repeats nor loses a share.
+// spec.replicas in proportion to their sizes, so that the rollout stays where
+// it is; only annotated and unavailable Machines are removed out of proportion.
+// A set that follows is stamped, so a crash between two writes neither repeats
+// nor loses a share.
 func scaleProportionally(p *plan) {
 	active := p.active()
 	wanted := p.state.Replicas
@@ -38,7 +38,7 @@ func scaleProportionally(p *plan) {
 	}
 }
 
-// active are the sets that want Machines, the largest first.
+// active are the sets with a planned size above 0, the largest first.
 func (p *plan) active() []*setPlan {
 	active := slices.DeleteFunc(slices.Clone(p.entries), func(e *setPlan) bool { return e.target == 0 })
 	slices.SortStableFunc(active, func(x, y *setPlan) int { return cmp.Compare(y.target, x.target) })
@@ -90,7 +90,7 @@ func (p *plan) scaleGroup(wanted int32, group []*setPlan, reason string) {
 }
 
 // shares divides n among the sets in proportion to their planned sizes. What
-// rounding leaves over goes to the largest remainders, then to the first.
+// rounding leaves over is added to the largest remainders, then to the first.
 func shares(n int32, sets []*setPlan) []int32 {
 	var total int64
 	for _, e := range sets {

@@ -9,17 +9,16 @@ import "fmt"
 func growCurrent(p *plan) {
 	cur := p.current
 	if cur.target < cur.Replicas || cur.DeleteAnnotated > 0 && cur.leaving() > 0 {
-		// Growing now could spare a Machine that was just given up.
+		// A larger size now could keep a Machine that is to be removed.
 		return
 	}
 	n := min(p.room(), p.state.Replicas-cur.target)
 	cur.raise(n, fmt.Sprintf("%d of at most %d Machines exist", p.state.ceiling()-p.room(), p.state.ceiling()))
 }
 
-// growOldSets gives an increase of spec.replicas to the old sets for as long as
-// no Machine of the current set is available: capacity that is asked for now
-// must not depend on a template that may be broken. An increase that came together
-// with the template is the current set's, which was made for it.
+// growOldSets gives an increase of spec.replicas to the old sets for as long as no Machine of the current set is available:
+// capacity that is needed now must not depend on a template that may be broken. An increase in the same write as the
+// template is the current set's, which was created with it.
 func growOldSets(p *plan) {
 	increase := int32(0)
 	var grown []*setPlan
@@ -30,7 +29,7 @@ func growOldSets(p *plan) {
 		}
 	}
 	if p.current.Available > 0 || !p.sizeOutdated(p.current) {
-		return // a set that was made for the present size has its whole share already
+		return // a set that was created for the present size has its whole share already
 	}
 	reason := fmt.Sprintf("spec.replicas was increased to %d and no new Machine is available yet", p.state.Replicas)
 	for i, n := range shares(min(increase, p.room()), grown) {
@@ -38,12 +37,10 @@ func growOldSets(p *plan) {
 	}
 }
 
-// shrinkOldSets takes replicas from old sets: those with annotated Machines first,
-// then those with bad ones, then the oldest. Two limits hold. What is left of
-// the old sets together with the available part of the current set is never
-// less than what must be available, so a template whose Machines do not become
-// available stops the rollout. And even if each deletion hit an available
-// Machine, enough would stay available.
+// shrinkOldSets takes replicas from old sets: those with annotated Machines first, then those with unavailable ones, then the
+// oldest. There are two limits. What is left of the old sets together with the available part of the current set is never
+// less than what must be available, so a template whose Machines do not become available stops the rollout. And even if each
+// deletion affected an available Machine, enough would stay available.
 func shrinkOldSets(p *plan) {
 	if p.state.blocked() {
 		return
@@ -86,10 +83,9 @@ func (e *setPlan) minSize(slack int32) int32 {
 	}
 }
 
-// breakDeadlock takes one replica from an old set with unavailable Machines when
-// nothing moves, the current set is well and nothing was planned: only the
-// worst-case arithmetic of shrinkOlds is in the way then, and nobody repairs
-// Machines of old sets.
+// breakDeadlock takes one replica from an old set with unavailable Machines when nothing is in progress, the current set is
+// available and nothing was planned: only the worst-case arithmetic of shrinkOldSets prevents progress then, and Machines of
+// old sets are not remediated.
 func breakDeadlock(p *plan) {
 	cur := p.current
 	if cur.Available != cur.Machines || p.state.blocked() {

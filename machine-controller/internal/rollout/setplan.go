@@ -9,17 +9,16 @@ import (
 	"strings"
 )
 
-// book is the working copy of one planning: the observed sets and, beside each,
-// the size it is going to have.
+// plan is the working copy of one decision: the observed sets and their planned sizes.
 type plan struct {
 	state   State
 	current *setPlan   // nil if no MachineSet has the wanted template
 	oldSets []*setPlan // oldest first
 	entries []*setPlan // olds, then current
-	extra   []Intent   // whatever is not a change of size
+	extra   []Intent   // the intents that do not change a size
 }
 
-// setPlan is a Set with its planned size.
+// setPlan is a Set with its planned size and the reasons for it.
 type setPlan struct {
 	Set
 	target  int32
@@ -79,10 +78,9 @@ func (e *setPlan) reason() string {
 	return strings.Join(e.reasons, "; ")
 }
 
-// loss is how many available Machines are gone in the worst case once the set
-// has its planned size: nobody can promise that an unavailable Machine is still
-// the unavailable one when the deletion happens. Growth saves none: the set may
-// have shrunk to its present size before it grows.
+// loss is how many available Machines are deleted in the worst case once the set has its planned size: an unavailable Machine
+// may be available, and another one unavailable, when the deletion happens. A larger planned size saves none: the set may
+// have been scaled down to its present size before.
 func (e *setPlan) loss() int32 {
 	if e.Terminating {
 		return e.Available
@@ -90,17 +88,17 @@ func (e *setPlan) loss() int32 {
 	return min(e.Available, max(e.liveAtMost()-min(e.target, e.Replicas), 0))
 }
 
-// leaving is how many Machines the planned size already gives up.
+// leaving is how many Machines the planned size already removes.
 func (e *setPlan) leaving() int32 {
 	return max(e.live()-e.target, 0)
 }
 
-// losesAll is true if the planned size already gives up every available Machine.
+// losesAll is true if the planned size already removes every available Machine.
 func (e *setPlan) losesAll() bool {
 	return e.Terminating || e.live()-min(e.target, e.Replicas) >= e.Available
 }
 
-// annotatedLeft is how many annotated Machines the planned size does not cover yet.
+// annotatedLeft is how many annotated Machines the planned size does not remove yet.
 func (e *setPlan) annotatedLeft() int32 {
 	return max(e.DeleteAnnotated-e.leaving(), 0)
 }
@@ -124,13 +122,13 @@ func (p *plan) total() int32 {
 	return sum
 }
 
-// room is how many replicas may be added without ever having more Machines
-// than the ceiling, even if no planned deletion has happened by then.
+// room is how many replicas may be added without ever having more Machines than the ceiling, even before the planned
+// deletions have happened.
 func (p *plan) room() int32 {
 	occupied := int32(0)
 	for _, e := range p.entries {
 		if e != p.current && e.Unobserved && !e.Terminating {
-			// It may have created Machines before it was told to shrink.
+			// It may have created Machines before it observed the smaller size.
 			return 0
 		}
 		occupied += e.occupied()
@@ -145,8 +143,7 @@ func (e *setPlan) occupied() int32 {
 	return max(e.Replicas, e.target, e.Machines, e.Reported)
 }
 
-// slack is how many available Machines may still be lost. It is negative if
-// too few would be left in the worst case.
+// slack is how many available Machines may still be removed. It is negative if too few would be left in the worst case.
 func (p *plan) slack() int32 {
 	left := -p.state.minAvailable()
 	for _, e := range p.entries {

@@ -5,10 +5,9 @@ package rollout
 
 import "fmt"
 
-// lowerAnnotated gives a decrease of spec.replicas to the Machines that carry the
-// delete-machine annotation, whichever set they are in: whoever annotated them
-// has drained them already, and takes the decrease for their deletion. Without
-// a decrease the annotation is only an order of preference.
+// lowerAnnotated applies a decrease of spec.replicas to the Machines with the delete-machine annotation, in any set: the
+// client that annotated them has drained them already, and expects that the decrease deletes them. Without a decrease the
+// annotation is only an order of preference.
 func lowerAnnotated(p *plan) {
 	decrease := int32(0)
 	for _, e := range p.entries {
@@ -19,7 +18,7 @@ func lowerAnnotated(p *plan) {
 	reason := fmt.Sprintf("spec.replicas was decreased to %d: Machines annotated for deletion go first", p.state.Replicas)
 	for _, e := range p.entries {
 		if n := min(decrease, e.annotatedLeft()); n > 0 && p.sizeOutdated(e) {
-			// Missing Machines must not stand in for the annotated ones.
+			// Missing Machines do not count for the annotated ones.
 			e.lower(e.target-min(e.target, e.live())+n, reason)
 			decrease -= n
 		}
@@ -31,10 +30,9 @@ func limitCurrent(p *plan) {
 	p.current.lower(p.current.target-p.state.Replicas, fmt.Sprintf("spec.replicas is %d", p.state.Replicas))
 }
 
-// shrink takes what exceeds the wanted size and its surge. It relies on the
-// order in which MachineSets delete, so that taking no more than the bad
-// replicas of a set costs no available Machine; once none is bad any more,
-// whatever exceeds the ceiling is more than must be available.
+// shrink removes what exceeds the wanted size and its surge. It relies on the order in which MachineSets delete, so that
+// removing no more than the unavailable replicas of a set costs no available Machine; once all are available, what exceeds
+// the ceiling is more than must be available.
 func shrink(p *plan) {
 	reason := fmt.Sprintf("more than the %d Machines that may exist", p.state.ceiling())
 	for _, part := range []struct {

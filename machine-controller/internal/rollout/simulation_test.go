@@ -19,7 +19,7 @@ type seededPicker struct{ *rand.Rand }
 
 func (s seededPicker) pick(n int) int { return s.IntN(n) }
 
-// rapidPicker lets rapid choose, so that a failure is shrunk.
+// rapidPicker picks by rapid, so that a failure is minimized.
 type rapidPicker struct{ *rapid.T }
 
 func (d rapidPicker) pick(n int) int { return rapid.IntRange(0, n-1).Draw(d.T, "pick") }
@@ -68,7 +68,7 @@ func simulate(w *simulator, steps int, t disturbances) error {
 type scenario struct {
 	disturbances
 	onDelete bool
-	// worstOrder lets MachineSets delete available Machines first.
+	// worstOrder is whether MachineSets delete available Machines first.
 	worstOrder bool
 }
 

@@ -42,8 +42,8 @@ type simMachine struct {
 	annotated bool
 }
 
-// simulator is a management cluster with one MachineDeployment: the truth, and the
-// caches that trail behind it, one per kind.
+// simulator is a management cluster with one MachineDeployment: the state of the API server, and the
+// older caches, one per kind.
 type simulator struct {
 	picker
 	replicas                     int32
@@ -59,8 +59,8 @@ type simulator struct {
 	resized                      bool           // spec.replicas has changed
 	annotatedForDecrease         map[int]bool   // Machines annotated together with a decrease
 	nextMachine, clock           int
-	promisedOrder                bool  // victims in the promised order; else the available first
-	ceiling, floor, lostToOthers int32 // what may be created; what must stay; what somebody else took
+	promisedOrder                bool  // deletions in the promised order; else the available first
+	ceiling, floor, lostToOthers int32 // what may be created; what must stay; what others deleted
 	steps                        int
 	failure                      error
 }
@@ -89,7 +89,7 @@ func (w *simulator) bounds() (ceiling, floor int32) {
 	return w.replicas + limits.Surge, w.replicas - limits.Unavailable
 }
 
-// addSet puts a set with n available Machines into the world.
+// addSet puts a set with n available Machines into the cluster.
 func (w *simulator) addSet(template string, n int32) {
 	w.sets = append(w.sets, simSet{name: "ms-" + template, template: template, created: len(w.sets), spec: n, status: n, stamp: Stamp{w.replicas, w.ceiling}})
 	for range n {
@@ -103,7 +103,7 @@ func (w *simulator) newMachine(set string, available bool) {
 	w.machines = append(w.machines, simMachine{id: w.nextMachine, set: set, available: available})
 }
 
-// log appends the truth to what caches can see.
+// log appends the state to what caches can show.
 func (w *simulator) log() {
 	w.setLog = append(w.setLog, slices.Clone(w.sets))
 	w.machineLog = append(w.machineLog, slices.Clone(w.machines))
@@ -231,7 +231,7 @@ func (w *simulator) apply(intent Intent, stamp Stamp, seen []simSet, ours map[st
 			w.lostToOthers++
 		}
 		if strings.Contains(intent.Reason, "annotated") {
-			w.lostToOthers += intent.From - intent.To // somebody asked for these
+			w.lostToOthers += intent.From - intent.To // these were annotated
 		}
 		set.spec, set.stamp = intent.To, stamp
 		set.generation++
@@ -280,7 +280,7 @@ func (w *simulator) available() int32 {
 	return n
 }
 
-// machineSet is one turn of the MachineSet controller for one set. It may die
+// machineSet is one turn of the MachineSet controller for one set. It may stop
 // after a few writes, before it has written status.
 func (w *simulator) machineSet(i int, writes int) {
 	set := &w.sets[i]
@@ -305,7 +305,7 @@ func (w *simulator) machineSet(i int, writes int) {
 
 // deleteOne deletes one more Machine of the set unless enough are going already.
 func (w *simulator) deleteOne(set string, excess int32) bool {
-	victim, best := -1, -1
+	chosen, best := -1, -1
 	for i, m := range w.machines {
 		switch {
 		case m.set != set:
@@ -313,17 +313,17 @@ func (w *simulator) deleteOne(set string, excess int32) bool {
 			excess--
 		default:
 			if score := w.score(m); score > best {
-				victim, best = i, score
+				chosen, best = i, score
 			}
 		}
 	}
-	if excess <= 0 || victim < 0 {
+	if excess <= 0 || chosen < 0 {
 		return false
 	}
-	m := &w.machines[victim]
+	m := &w.machines[chosen]
 	m.deleting = true
 	if m.annotated && m.available {
-		w.lostToOthers++ // somebody asked for this one
+		w.lostToOthers++ // it was annotated
 	}
 	if w.onDelete && !w.resized {
 		w.fail(fmt.Errorf("deletes Machine %d, which is for others to do", m.id))
@@ -334,7 +334,7 @@ func (w *simulator) deleteOne(set string, excess int32) bool {
 	return true
 }
 
-// score is how gladly a Machine is deleted.
+// score is the priority of deleting a Machine.
 func (w *simulator) score(m simMachine) int {
 	score := 0
 	if m.annotated && w.promisedOrder {
@@ -353,7 +353,7 @@ func (w *simulator) fail(err error) {
 }
 
 // violation checks one Decision against the State that it was made from: no
-// choice of victims may cost more than is allowed, and no intent may add more.
+// choice of Machines may cost more than is allowed, and no intent may add more.
 func violation(s State, d Decision) error {
 	sizes, adds, created := map[string]int32{}, int32(0), int32(0)
 	var errs []error

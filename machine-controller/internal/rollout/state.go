@@ -9,8 +9,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// State is everything Plan looks at: one MachineDeployment and its MachineSets
-// as they were observed. Plan never changes it.
+// State is the input of Plan: one MachineDeployment and its MachineSets as they were observed. Plan never changes it.
 type State struct {
 	// Replicas is spec.replicas of the MachineDeployment.
 	Replicas int32
@@ -20,15 +19,15 @@ type State struct {
 	Limits Limits
 	// Paused stops rollouts; only a change of Replicas is followed.
 	Paused bool
-	// Blocked says why nothing may be replaced now: the rollout takes no old Machines,
-	// but a change of Replicas is followed. Empty if nothing is in the way.
+	// Blocked is why nothing may be replaced now: the rollout removes no old Machines,
+	// but a change of Replicas is followed. Empty if nothing blocks it.
 	Blocked string
 	// Deleting is true once the MachineDeployment has a deletion timestamp.
 	Deleting bool
-	// HistoryLimit is how many empty old MachineSets stay after a rollout.
+	// HistoryLimit is how many empty old MachineSets are kept after a rollout.
 	HistoryLimit int32
-	// Unseen names the MachineSets that were created, changed or deleted by us
-	// and for which the cache does not show that yet. Nothing is decided then.
+	// Unseen names the MachineSets that were created, changed or deleted and for
+	// which the cache does not show that yet. Nothing is decided then.
 	Unseen []string
 	// Sets are all MachineSets of the MachineDeployment, in any order.
 	Sets []Set
@@ -49,8 +48,8 @@ type Set struct {
 	Replicas int32
 	// Machines counts the Machines that are seen, those being deleted included.
 	Machines int32
-	// Reported is status.replicas: what the MachineSet controller counts. It may
-	// know of Machines that are not seen yet, or not yet of those that are gone.
+	// Reported is status.replicas. It may count Machines that are not seen yet, or
+	// ones that are gone.
 	Reported int32
 	// Deleting counts the Machines that have a deletion timestamp.
 	Deleting int32
@@ -59,17 +58,17 @@ type Set struct {
 	// Unhealthy counts the Machines, not being deleted, that failed a health
 	// check or have an unhealthy Node. They may also be available.
 	Unhealthy int32
-	// DeleteAnnotated counts the Machines, not being deleted, that carry the annotation
+	// DeleteAnnotated counts the Machines, not being deleted, that have the annotation
 	// cluster.x-k8s.io/delete-machine.
 	DeleteAnnotated int32
 
-	// Recorded is the stamp that the last write of ours left on the MachineSet.
+	// Recorded is the stamp on the MachineSet.
 	Recorded Stamp
-	// CreateDisabled is true if the MachineSet is told not to create Machines.
+	// CreateDisabled is true if the MachineSet may not create Machines.
 	CreateDisabled bool
 	// Terminating is true once the MachineSet has a deletion timestamp.
 	Terminating bool
-	// Unobserved is true while the MachineSet controller has not acted on spec.
+	// Unobserved is true while the machineset controller has not observed spec.
 	Unobserved bool
 }
 
@@ -83,12 +82,12 @@ type Stamp struct {
 	Max int32
 }
 
-// onDelete tells whether Machines are replaced only after somebody deletes them.
+// onDelete reports whether Machines are replaced only after a user has deleted them.
 func (s State) onDelete() bool {
 	return s.Strategy == clusterv1.OnDeleteMachineDeploymentStrategyType
 }
 
-// blocked tells whether nothing may be replaced now.
+// blocked reports whether nothing may be replaced now.
 func (s State) blocked() bool {
 	return s.Blocked != ""
 }
@@ -111,8 +110,8 @@ func (s Set) live() int32 {
 	return s.Machines - s.Deleting
 }
 
-// liveAtMost is how many there may be: until the MachineSet controller has acted
-// and counts as we do, those that we see going may be gone, and others come.
+// liveAtMost is how many there may be: until the machineset controller has observed spec and counts the same Machines, those
+// that are being deleted may be gone, and others be created.
 func (s Set) liveAtMost() int32 {
 	if s.Reported == s.Machines && !s.Unobserved {
 		return s.live()
@@ -120,12 +119,12 @@ func (s Set) liveAtMost() int32 {
 	return max(s.live(), s.Reported)
 }
 
-// empty is true if the MachineSet neither has nor wants Machines.
+// empty is true if the MachineSet has no Machines and is to have none.
 func (s Set) empty() bool {
 	return s.Replicas == 0 && s.Machines == 0 && s.Reported == 0
 }
 
-// inProgress is true while the MachineSet controller still has work to do.
+// inProgress is true while the machineset controller creates or deletes Machines.
 func (s Set) inProgress() bool {
 	return s.Replicas != s.Machines || s.Reported != s.Machines || s.Deleting > 0
 }

@@ -8,13 +8,14 @@ import (
 	"sync"
 	"testing"
 
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // TestClusterLocksAreRemoved has many decisions about a few Clusters at once.
 func TestClusterLocksAreRemoved(t *testing.T) {
 	t.Parallel()
-	l := &reservations{}
+	l := newReservations(clock.RealClock{})
 	const clusters, decisions = 3, 50
 	var deciding sync.WaitGroup
 	counts := make([]int, clusters) // the race detector sees it if two decide at once

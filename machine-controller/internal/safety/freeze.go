@@ -31,9 +31,9 @@ func (g *Guard) Freeze(ctx context.Context, object client.Object, owner budget.O
 	decision = freeze.Decide(settings, freeze.Input{
 		Owner: owner, Machines: n, Labelled: labelled,
 		Order: policyv1.FreezeOrderOf(object.GetAnnotations()), Value: object.GetAnnotations()[policyv1.FreezeAnnotation],
-		OvershootSince: g.reservations.overshootSince(object.GetUID()), Now: g.Clock.Now(), Period: g.Period,
+		OvershootSince: g.reserved().overshootSince(object.GetUID()), Now: g.Clock.Now(), Period: g.Period,
 	})
-	g.reservations.recordOvershoot(object.GetUID(), decision.OvershootSince, g.Clock.Now())
+	g.reserved().recordOvershoot(object.GetUID(), decision.OvershootSince)
 	if decision.Label == labelled {
 		return decision, false, nil
 	}

@@ -12,6 +12,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -50,16 +51,22 @@ type Guard struct {
 	Period time.Duration
 	Clock  clock.PassiveClock
 
-	reservations reservations
+	once         sync.Once
+	reservations *reservations
 	selectors    policy.Selectors
+}
+
+func (g *Guard) reserved() *reservations {
+	g.once.Do(func() { g.reservations = newReservations(g.Clock) })
+	return g.reservations
 }
 
 // Create decides how many of the Machines that the MachineSet lacks may be created now. The caller must have seen in its
 // cache everything that it has created for the set before.
 func (g *Guard) Create(ctx context.Context, cluster *clusterv1.Cluster, set *clusterv1.MachineSet, want int) (budget.Decision, error) {
 	key := client.ObjectKeyFromObject(cluster)
-	defer g.reservations.lock(key)()
-	g.reservations.dropCreations(set.UID)
+	defer g.reserved().lock(key)()
+	g.reserved().dropCreations(set.UID)
 	s, err := g.observe(ctx, cluster, set)
 	if err != nil {
 		return budget.Decision{}, err
@@ -73,7 +80,7 @@ func (g *Guard) Create(ctx context.Context, cluster *clusterv1.Cluster, set *clu
 		return budget.Decision{}, err
 	}
 	decision := budget.Gate{Policy: s.settings}.Create(s.state, want)
-	g.reservations.reserveCreations(set.UID, decision.Allowed, s.known, g.Clock.Now())
+	g.reserved().reserveCreations(set.UID, decision.Allowed, s.known)
 	return decision, nil
 }
 
@@ -82,13 +89,13 @@ func (g *Guard) Create(ctx context.Context, cluster *clusterv1.Cluster, set *clu
 // it passes one whose deletion failed again.
 func (g *Guard) Replace(ctx context.Context, cluster *clusterv1.Cluster, set *clusterv1.MachineSet, unhealthy []*clusterv1.Machine) (budget.Choice, error) {
 	key := client.ObjectKeyFromObject(cluster)
-	defer g.reservations.lock(key)()
+	defer g.reserved().lock(key)()
 	names := make([]string, 0, len(unhealthy))
 	uids := make(map[string]types.UID, len(unhealthy))
 	for _, m := range unhealthy {
 		names = append(names, m.Name)
 		uids[m.Name] = m.UID
-		g.reservations.cancelReplacement(m.UID)
+		g.reserved().cancelReplacement(m.UID)
 	}
 	s, err := g.observe(ctx, cluster, set)
 	if err != nil {
@@ -99,7 +106,7 @@ func (g *Guard) Replace(ctx context.Context, cluster *clusterv1.Cluster, set *cl
 	}
 	choice := budget.Gate{Policy: s.settings}.Replace(s.state, names)
 	for _, name := range choice.Allowed {
-		g.reservations.reserveReplacement(uids[name], g.Clock.Now())
+		g.reserved().reserveReplacement(uids[name])
 	}
 	return choice, nil
 }
@@ -148,4 +155,4 @@ func (g *Guard) NotClaimed(cluster *clusterv1.Cluster) *budget.Refusal {
 }
 
 // CreationsObserved records that the cache shows everything that was created for the MachineSet.
-func (g *Guard) CreationsObserved(set types.UID) { g.reservations.dropCreations(set) }
+func (g *Guard) CreationsObserved(set types.UID) { g.reserved().dropCreations(set) }

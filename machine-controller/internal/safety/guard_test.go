@@ -175,7 +175,7 @@ func TestGuardBlocks(t *testing.T) {
 		"nothing before the first connection": {func(s *fixture, _ *clusterv1.MachineDeployment) {
 			s.state, s.cluster.Status = workload.State{}, clusterv1.ClusterStatus{}
 		}, ""},
-		"nothing when an operator thaws": {func(_ *fixture, md *clusterv1.MachineDeployment) {
+		"nothing when an operator ends the freeze": {func(_ *fixture, md *clusterv1.MachineDeployment) {
 			md.Labels[policyv1.FrozenLabel], md.Annotations = "true", map[string]string{policyv1.FreezeAnnotation: "false"}
 		}, ""},
 	}
@@ -226,6 +226,36 @@ func TestGuardReplaces(t *testing.T) {
 	}
 }
 
+// TestGuardCountsVacancies has a MachineSet whose last unhealthy Machine is gone and has no replacement yet.
+func TestGuardCountsVacancies(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		vacantIn string
+		want     []string
+	}{
+		"of the set itself":                {vacantIn: "a"},
+		"of another set of the Cluster":    {vacantIn: "b"},
+		"and none where there are no such": {want: []string{"a-0"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newFixture(t)
+			s.policy(t, policyv1.MachinePolicySpec{Replacement: policyv1.ReplacementBudget{MaxPerDeployment: new(intstr.FromInt32(1)), MaxPerCluster: new(intstr.FromInt32(1))}})
+			_, a := s.deployment(t, "a", 5)
+			_, b := s.deployment(t, "b", 5)
+			if set := map[string]*clusterv1.MachineSet{"a": a, "b": b}[test.vacantIn]; set != nil {
+				health.SetVacancies(set, []health.Vacancy{{Machine: "gone", Attempt: 1, Newest: metav1.NewTime(noon)}})
+				if err := s.store.Update(t.Context(), set); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if diff := cmp.Diff(test.want, s.replace(t, a, s.makeUnhealthy(t, "a-0"))); diff != "" {
+				t.Errorf("replaces (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // serialReader fails the test when two decisions look at the Machines at the same time.
 type serialReader struct {
 	client.Reader
@@ -247,7 +277,7 @@ func (a *serialReader) List(ctx context.Context, list client.ObjectList, options
 	return a.Reader.List(ctx, list, options...)
 }
 
-// TestGuardSerializesDecisions lets many MachineSets ask at once.
+// TestGuardSerializesDecisions has many MachineSets decide at once.
 func TestGuardSerializesDecisions(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
@@ -378,7 +408,7 @@ func TestObserveMachine(t *testing.T) {
 		"is a replacement that has proved itself": {func(m *clusterv1.Machine) {
 			health.SetReplacement(m, health.Replacement{Machine: "x", Attempt: 1, Settled: true})
 		}, budget.Machine{}},
-		"is being mended from outside": {func(m *clusterv1.Machine) {
+		"is remediated externally": {func(m *clusterv1.Machine) {
 			conditions.Set(m, metav1.Condition{Type: clusterv1.MachineExternallyRemediatedCondition, Status: metav1.ConditionFalse, Reason: "x"})
 		}, budget.Machine{Proving: true}},
 		"is being replaced": {func(m *clusterv1.Machine) {
@@ -448,11 +478,11 @@ func TestGuardFreezes(t *testing.T) {
 		t.Fatalf("thawed at the limit: %+v", decision)
 	}
 	if decision, turned := decide(6); decision.Frozen() || !turned {
-		t.Fatalf("did not thaw below the limit: %+v", decision)
+		t.Fatalf("did not end below the limit: %+v", decision)
 	}
 }
 
-// TestFreezeSurvivesANewLeader lets another process take over: all that it has is what
+// TestFreezeSurvivesANewLeader has another process take over: all that it has is what
 // stands in the API.
 func TestFreezeSurvivesANewLeader(t *testing.T) {
 	t.Parallel()
@@ -477,6 +507,6 @@ func TestFreezeSurvivesANewLeader(t *testing.T) {
 	}
 	decision, err := successor.Create(t.Context(), s.cluster, set, 1)
 	if err != nil || decision.Allowed != 0 || decision.Refusal == nil || decision.Refusal.Reason != budget.ReasonFrozen {
-		t.Errorf("the successor lets Machines be made: %+v, %v", decision, err)
+		t.Errorf("the successor allows Machines: %+v, %v", decision, err)
 	}
 }

@@ -25,7 +25,7 @@ func TestProbed(t *testing.T) {
 		"holds until the timeout":                      {"++---", 0, true},
 		"stays reachable through a blip":               {"++---+", 0, false},
 		"is unreachable after the timeout":             {"+----", -1, true},
-		"forgets a silence that ended":                 {"+---+---+", 0, false},
+		"drops a failure that ended":                   {"+---+---+", 0, false},
 		"starts anew when it comes back":               {"+----+", 5, false},
 		"stays unreachable through an answer and more": {"+----+----", -1, true},
 	}
@@ -57,8 +57,8 @@ func TestWorkloadSilent(t *testing.T) {
 		state       workload.State
 		refused     bool
 	}{
-		"lets the first Machines of a cluster through":      {},
-		"lets everything through while connected":           {initialized: true, state: workload.State{Connected: true, Claim: workload.Claim{Status: workload.ClaimHeld}}},
+		"allows the first Machines of a cluster":            {},
+		"allows everything while connected":                 {initialized: true, state: workload.State{Connected: true, Claim: workload.Claim{Status: workload.ClaimHeld}}},
 		"holds everything after one probe that failed":      {initialized: true, state: workload.State{Connected: true, Claim: workload.Claim{Status: workload.ClaimHeld}, ConsecutiveFailures: 1, Message: "no answer"}, refused: true},
 		"does not mind a new kubeconfig that does not work": {initialized: true, state: workload.State{Connected: true, Claim: workload.Claim{Status: workload.ClaimHeld}, Reason: workload.ReasonUnauthorized, Message: "who are you"}},
 		"holds everything while disconnected":               {initialized: true, state: workload.State{Message: "no answer"}, refused: true},
@@ -82,9 +82,9 @@ func TestNotClaimed(t *testing.T) {
 		state       workload.State
 		refused     bool
 	}{
-		"lets everything through with a claim":                   {initialized: true, state: workload.State{Connected: true, Claim: held}},
-		"lets everything through in an outage after a claim":     {initialized: true, state: workload.State{Claim: held}},
-		"lets a Cluster begin that was never connected":          {state: workload.State{}},
+		"allows everything with a claim":                         {initialized: true, state: workload.State{Connected: true, Claim: held}},
+		"allows everything in an outage after a claim":           {initialized: true, state: workload.State{Claim: held}},
+		"allows a Cluster that was never connected":              {state: workload.State{}},
 		"holds a Cluster that was claimed by an earlier process": {initialized: true, state: workload.State{}, refused: true},
 		"holds a Cluster between connection and claim":           {state: workload.State{Connected: true}, refused: true},
 		"holds a Cluster that is claimed elsewhere":              {state: workload.State{Connected: true, Claim: workload.Claim{Status: workload.ClaimForeign, Message: "m"}}, refused: true},

@@ -4,147 +4,123 @@
 package safety
 
 import (
-	"maps"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"drover.io/runtime/expiring"
 )
 
-// reservationTTL is when the cache is certain to show what was done, or nothing was done.
-const reservationTTL = time.Minute
+const (
+	// reservationTTL is how long after a decision the cache is certain to show what was done, if anything was.
+	reservationTTL = time.Minute
+	// overshootTTL is when an owner is dropped that is not counted any more: each is counted at least once in a sync
+	// period.
+	overshootTTL = 2 * time.Hour
+)
 
-// forgetFleetAfter is when a owner that nobody counted is forgotten: each is counted at least once in a sync period.
-const overshootTTL = 2 * time.Hour
-
-// reservations remembers what was allowed, and lets one decision about a Cluster be made at a
-// time, so that two MachineSets never use the same room. The zero value is ready to use.
+// reservations are the creations and replacements that were allowed and that the cache does not show yet, and since when
+// owners have had too many Machines. One decision about a Cluster is made at a time, so that two MachineSets never use the
+// same room.
 type reservations struct {
-	mu           sync.Mutex
-	clusters     map[client.ObjectKey]*clusterLock
-	creations    map[types.UID]pendingCreation // by MachineSet
-	replacements map[types.UID]time.Time       // by Machine
-	overshoots   map[types.UID]overshoot       // by owner, of those that have too many Machines
+	mu       sync.Mutex
+	clusters map[client.ObjectKey]*clusterLock
+	// creations are by MachineSet, replacements by Machine, overshoots by owner.
+	creations    expiring.Map[types.UID, creationReservation]
+	replacements expiring.Map[types.UID, struct{}]
+	overshoots   expiring.Map[types.UID, time.Time]
 }
 
-// clusterLock is held by who decides about a Cluster, and kept while anybody holds it or waits for it.
+// clusterLock is locked during a decision about a Cluster, and kept while a decision uses it or waits for it.
 type clusterLock struct {
 	sync.Mutex
-	waiting int
+	users int
 }
 
-// overshoot is since when a owner has had too many Machines, and when that was last noted.
-type overshoot struct{ since, recorded time.Time }
-
-// pendingCreation is how many Machines a set was allowed, and which it had before.
-type pendingCreation struct {
+// creationReservation is how many Machines a set may create, beside those that it had before.
+type creationReservation struct {
 	n     int
 	known map[types.UID]bool
-	at    time.Time
 }
 
-// lock waits until nothing else is decided about the Cluster.
-func (l *reservations) lock(cluster client.ObjectKey) (unlock func()) {
-	l.mu.Lock()
-	if l.clusters == nil {
-		l.clusters = map[client.ObjectKey]*clusterLock{}
-		l.creations, l.replacements = map[types.UID]pendingCreation{}, map[types.UID]time.Time{}
+func newReservations(clk clock.PassiveClock) *reservations {
+	return &reservations{
+		clusters:     map[client.ObjectKey]*clusterLock{},
+		creations:    expiring.Map[types.UID, creationReservation]{Clock: clk, TTL: reservationTTL},
+		replacements: expiring.Map[types.UID, struct{}]{Clock: clk, TTL: reservationTTL},
+		overshoots:   expiring.Map[types.UID, time.Time]{Clock: clk, TTL: overshootTTL},
 	}
-	if l.clusters[cluster] == nil {
-		l.clusters[cluster] = &clusterLock{}
+}
+
+// lock waits until no other decision about the Cluster is being made.
+func (r *reservations) lock(cluster client.ObjectKey) (unlock func()) {
+	r.mu.Lock()
+	if r.clusters[cluster] == nil {
+		r.clusters[cluster] = &clusterLock{}
 	}
-	t := l.clusters[cluster]
-	t.waiting++
-	l.mu.Unlock()
-	t.Lock()
+	l := r.clusters[cluster]
+	l.users++
+	r.mu.Unlock()
+	l.Lock()
 	return func() {
-		t.Unlock()
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if t.waiting--; t.waiting == 0 {
-			delete(l.clusters, cluster)
+		l.Unlock()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if l.users--; l.users == 0 {
+			delete(r.clusters, cluster)
 		}
 	}
 }
 
-// reserveCreations notes how many Machines the set may create beside those that are known.
-func (l *reservations) reserveCreations(set types.UID, n int, known map[types.UID]bool, at time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	maps.DeleteFunc(l.creations, func(_ types.UID, b pendingCreation) bool { return at.Sub(b.at) > reservationTTL })
+// reserveCreations records how many Machines the set may create beside the known ones.
+func (r *reservations) reserveCreations(set types.UID, n int, known map[types.UID]bool) {
 	if n > 0 {
-		l.creations[set] = pendingCreation{n, known, at}
+		r.creations.Set(set, creationReservation{n, known})
 	}
 }
 
-// dropCreations drops what was noted for the set: the cache shows it.
-func (l *reservations) dropCreations(set types.UID) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.creations, set)
-}
+// dropCreations removes the reservation of the set: the cache shows what it has created.
+func (r *reservations) dropCreations(set types.UID) { r.creations.Delete(set) }
 
-// unseenCreations is how many Machines the set was allowed and are not among those shown.
-func (l *reservations) unseenCreations(set types.UID, shown []*clusterv1.Machine, now time.Time) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	b, noted := l.creations[set]
-	if !noted || now.Sub(b.at) > reservationTTL {
+// unseenCreations counts the Machines that the set may create and that are not among the observed ones.
+func (r *reservations) unseenCreations(set types.UID, observed []*clusterv1.Machine) int {
+	reserved, found := r.creations.Get(set)
+	if !found {
 		return 0
 	}
-	left := b.n
-	for _, m := range shown {
-		if !b.known[m.UID] {
+	left := reserved.n
+	for _, m := range observed {
+		if !reserved.known[m.UID] {
 			left--
 		}
 	}
 	return max(0, left)
 }
 
-// reserveReplacement notes that the Machine is about to be deleted.
-func (l *reservations) reserveReplacement(machine types.UID, at time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	maps.DeleteFunc(l.replacements, func(_ types.UID, since time.Time) bool { return at.Sub(since) > reservationTTL })
-	l.replacements[machine] = at
-}
+// reserveReplacement records that the Machine is about to be deleted.
+func (r *reservations) reserveReplacement(machine types.UID) { r.replacements.Set(machine, struct{}{}) }
+
+// cancelReplacement removes the reservation of the Machine: it is not being deleted.
+func (r *reservations) cancelReplacement(machine types.UID) { r.replacements.Delete(machine) }
 
 // hasReplacement reports whether the Machine was about to be deleted a moment ago.
-func (l *reservations) hasReplacement(machine types.UID, now time.Time) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	since, noted := l.replacements[machine]
-	return noted && now.Sub(since) <= reservationTTL
+func (r *reservations) hasReplacement(machine types.UID) bool { return r.replacements.Has(machine) }
+
+// overshootSince is since when the owner has had too many Machines; zero if it has not.
+func (r *reservations) overshootSince(owner types.UID) time.Time {
+	since, _ := r.overshoots.Get(owner)
+	return since
 }
 
-// cancelReplacement drops what was noted for the Machine: it is not being deleted after all.
-func (l *reservations) cancelReplacement(machine types.UID) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.replacements, machine)
-}
-
-// over is since when the owner has had too many Machines; zero if it has not.
-func (l *reservations) overshootSince(owner types.UID) time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.overshoots[owner].since
-}
-
-// crowded notes since when the owner has had too many Machines; zero if it has not. Owners that nobody noted anything
-// of for long are gone.
-func (l *reservations) recordOvershoot(owner types.UID, since, now time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	maps.DeleteFunc(l.overshoots, func(_ types.UID, c overshoot) bool { return now.Sub(c.recorded) > overshootTTL })
+// recordOvershoot records since when the owner has had too many Machines; zero if it has not.
+func (r *reservations) recordOvershoot(owner types.UID, since time.Time) {
 	if since.IsZero() {
-		delete(l.overshoots, owner)
+		r.overshoots.Delete(owner)
 		return
 	}
-	if l.overshoots == nil {
-		l.overshoots = map[types.UID]overshoot{}
-	}
-	l.overshoots[owner] = overshoot{since, now}
+	r.overshoots.Set(owner, since)
 }

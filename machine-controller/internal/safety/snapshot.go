@@ -134,10 +134,9 @@ func (g *Guard) addCluster(ctx context.Context, s *snapshot) error {
 // addMachines adds the Machines of a set, and those that it was allowed and the cache does not show yet. Those that were
 // chosen to be replaced count as if the cache showed that already.
 func (g *Guard) addMachines(s *snapshot, set types.UID, owner string, machines []*clusterv1.Machine) {
-	now := g.Clock.Now()
 	for _, m := range machines {
 		observed := observeMachine(m, owner)
-		if g.reservations.hasReplacement(m.UID, now) {
+		if g.reserved().hasReplacement(m.UID) {
 			observed.Deleting, observed.Unhealthy, observed.Replaced = true, true, true
 		}
 		s.state.Machines = append(s.state.Machines, observed)
@@ -145,7 +144,7 @@ func (g *Guard) addMachines(s *snapshot, set types.UID, owner string, machines [
 			s.known[m.UID] = true
 		}
 	}
-	for range g.reservations.unseenCreations(set, machines, now) {
+	for range g.reserved().unseenCreations(set, machines) {
 		s.state.Machines = append(s.state.Machines, budget.Machine{Owner: owner})
 	}
 }

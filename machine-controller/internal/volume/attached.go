@@ -19,7 +19,7 @@ import (
 	"drover.io/machine-controller/internal/paging"
 )
 
-// Volume is one volume attached to the Node, with whatever is known of it.
+// Volume is one volume attached to the Node. What is not known of it is empty.
 type Volume struct {
 	// Claim is the PersistentVolumeClaim; zero if the volume has none.
 	Claim types.NamespacedName
@@ -29,9 +29,9 @@ type Volume struct {
 	Attachment string
 	// Reported is the name in the Node's status.volumesAttached; empty if only the VolumeAttachment is left.
 	Reported string
-	// DetachAsked is when the detachment was asked for; zero if it was not yet.
-	DetachAsked time.Time
-	// Lost: it names a PersistentVolume that no longer exists, so no attacher can ever detach it.
+	// DetachRequested is when the detachment was requested; zero if it was not yet.
+	DetachRequested time.Time
+	// Lost means that it names a PersistentVolume that no longer exists, so no attacher can ever detach it.
 	Lost bool
 }
 
@@ -40,7 +40,7 @@ type Volume struct {
 // PersistentVolumes are read one by one, and listed only if the Node reports a volume that has no
 // VolumeAttachment.
 func (w *Waiter) Attached(ctx context.Context, req Request, reports []corev1.AttachedVolume) ([]Volume, error) {
-	attachments, err := w.rounds.attached(ctx, req, w.pageSize())
+	attachments, err := w.listBatches.attached(ctx, req, w.pageSize())
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (w *Waiter) Attached(ctx context.Context, req Request, reports []corev1.Att
 	}
 	unknown := map[string]bool{}
 	for _, reported := range reports {
-		if i, known := index[attachmentName(string(reported.Name), req.Node)]; known {
+		if i, exists := index[attachmentName(string(reported.Name), req.Node)]; exists {
 			volumes[i].Reported = string(reported.Name)
 			continue
 		}
@@ -72,7 +72,7 @@ func (w *Waiter) Attached(ctx context.Context, req Request, reports []corev1.Att
 func ofAttachment(ctx context.Context, c client.Reader, va *storagev1.VolumeAttachment) (Volume, error) {
 	v := Volume{Attachment: va.Name}
 	if va.DeletionTimestamp != nil {
-		v.DetachAsked = va.DeletionTimestamp.Time
+		v.DetachRequested = va.DeletionTimestamp.Time
 	}
 	if va.Spec.Source.PersistentVolumeName == nil {
 		return v, nil // written into the Pod itself

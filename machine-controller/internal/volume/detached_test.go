@@ -195,7 +195,7 @@ func TestDetachedWaitsForNothingOnANodeThatIsLost(t *testing.T) {
 	s.want(s.look(&Waiter{}))
 }
 
-func TestDetachedAsksLittleWhenNothingIsAttached(t *testing.T) {
+func TestDetachedReadsLittleWhenNothingIsAttached(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	requests := 0
@@ -210,7 +210,7 @@ func TestDetachedAsksLittleWhenNothingIsAttached(t *testing.T) {
 		},
 	})
 	result, err := (&Waiter{}).Detached(t.Context(), Request{Client: counted, Node: s.node.Name, Skipped: func(context.Context) ([]*corev1.Pod, error) {
-		return nil, errors.New("asked for the Pods although nothing is attached")
+		return nil, errors.New("read the Pods although nothing is attached")
 	}})
 	if err != nil || !result.Done || requests != 2 {
 		t.Errorf("got done %t, error %v after %d requests, want done after 2", result.Done, err, requests)

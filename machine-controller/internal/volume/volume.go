@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package volume tells which volumes must still be detached from a drained Node before its VM may go: some
-// clouds delete an attached disk together with the VM, and everywhere a Pod that moved waits minutes for a disk
-// whose VM vanished. It only looks and names; it detaches nothing, blocks nothing and keeps nothing between
-// calls. Timeouts and the skip annotation belong to the Machine controller, which calls it after the drain;
-// package drain asks it when Pods with volumes go one after another.
+// Package volume finds the volumes that must still be detached from a drained Node before its instance may be deleted:
+// some clouds delete an attached disk together with the instance, and everywhere a Pod that moved waits minutes for a
+// disk whose instance vanished. It only reads; it detaches nothing, blocks nothing and keeps nothing between calls.
+// Timeouts and the skip annotation belong to package deletion, which calls it after the drain; package drain calls it
+// when Pods with volumes are evicted one after another.
 package volume
 
 import (
@@ -27,17 +27,17 @@ const (
 	maxNames     = 5 // in the message
 )
 
-// Waiter looks for volumes. The zero value is ready to use, by any number of workers.
+// Waiter finds attached volumes. The zero value is ready to use, by any number of workers.
 type Waiter struct {
 	// PageSize of lists; 0 means 500.
 	PageSize int64
 
-	rounds rounds
+	listBatches listBatches
 }
 
-// Request is one question.
+// Request names a Node.
 type Request struct {
-	// Cluster names the workload cluster. Questions about the same one share what they read.
+	// Cluster names the workload cluster. Requests for the same one share what they read.
 	Cluster types.NamespacedName
 	// Client reads the workload cluster, not through a cache.
 	Client client.Reader
@@ -48,20 +48,20 @@ type Request struct {
 	Skipped func(context.Context) ([]*corev1.Pod, error)
 }
 
-// Result is the answer.
+// Result is what is still attached.
 type Result struct {
-	// Done: there is nothing to wait for.
+	// Done means that there is nothing to wait for.
 	Done bool
-	// RequeueAfter is when to ask again, if not Done.
+	// RequeueAfter is when to call again, if not Done.
 	RequeueAfter time.Duration
 	// Awaited are the volumes to be detached, sorted.
 	Awaited []Volume
-	// Lost are attached volumes that nobody can detach; they are not awaited.
+	// Lost are attached volumes that no attacher can detach; they are not awaited.
 	Lost []Volume
 }
 
-// Detached tells whether all volumes that can be detached from the Node are. A Node that is gone, or whose
-// kubelet the API server has lost, has nothing to wait for: nobody would confirm the unmount.
+// Detached reports whether all volumes that can be detached from the Node are. A Node that does not exist, or whose
+// kubelet does not report, has nothing to wait for: the unmount would never be confirmed.
 func (w *Waiter) Detached(ctx context.Context, req Request) (Result, error) {
 	var node corev1.Node
 	if err := req.Client.Get(ctx, client.ObjectKey{Name: req.Node}, &node); err != nil {
@@ -129,7 +129,7 @@ func Claims(pod *corev1.Pod) []types.NamespacedName {
 	return claims
 }
 
-// Message is for the condition: the same volumes give the same words. Empty if Done.
+// Message is for the condition: the same volumes give the same message. It is empty if Done.
 func (r Result) Message() string {
 	if r.Done {
 		return ""
@@ -146,7 +146,7 @@ func (r Result) Message() string {
 	return "Waiting for the attach-detach controller and the CSI driver to detach volumes from the Node: " + text
 }
 
-// String names the volume by what its owner knows best.
+// String names the volume by the object that its owner created, if there is one.
 func (v Volume) String() string {
 	switch {
 	case v.Claim.Name != "":

@@ -56,7 +56,7 @@ func TestAwait(t *testing.T) {
 		"does not wait for the ephemeral volume of a Pod that stays": {
 			attached: []Volume{logs}, staying: []*corev1.Pod{podWith("agent", ephemeral("logs"))}, want: Result{Done: true},
 		},
-		"does not wait for what nobody can detach, but tells": {
+		"does not wait for a lost volume, and reports it": {
 			attached: []Volume{lost}, want: Result{Done: true, Lost: []Volume{lost}},
 		},
 		"waits for a volume without a claim whatever stays": {
@@ -80,7 +80,7 @@ func TestMessage(t *testing.T) {
 	volumes := func(names ...string) []Volume {
 		var all []Volume
 		for _, n := range names {
-			all = append(all, Volume{PersistentVolume: n, DetachAsked: time.Unix(1, 0)})
+			all = append(all, Volume{PersistentVolume: n, DetachRequested: time.Unix(1, 0)})
 		}
 		return all
 	}
@@ -88,7 +88,7 @@ func TestMessage(t *testing.T) {
 		result Result
 		want   string
 	}{
-		"says nothing when done": {result: Result{Done: true}},
+		"is empty when done": {result: Result{Done: true}},
 		"names each kind of volume by what its owner knows": {
 			result: Result{Awaited: []Volume{
 				{Claim: claim("data"), PersistentVolume: "pv-1", Attachment: "csi-1"}, {PersistentVolume: "pv-2"},

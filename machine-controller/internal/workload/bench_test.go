@@ -37,7 +37,7 @@ func BenchmarkConnectedCluster(b *testing.B) {
 		for i := range clusters {
 			w.deleteCluster(fmt.Sprintf("c-%d", 1+i))
 		}
-		w.Eventually(func() int { return goroutines("(*keeper)") }).Should(gomega.BeNumerically("<=", 1))
+		w.Eventually(func() int { return goroutines("(*connector)") }).Should(gomega.BeNumerically("<=", 1))
 	}
 }
 

@@ -35,10 +35,10 @@ type Connection struct {
 
 // Client reads and writes live, without a cache. A request waits at most
 // RequestTimeout for its turn and then as long for its answer, and is not
-// repeated. It knows the kinds of newMapper.
+// repeated. It has the kinds of newMapper.
 func (c *Connection) Client() client.Client { return c.client }
 
-// Clientset is for libraries that want one; it is made when first asked for,
+// Clientset is for libraries that want one; it is made by the first call,
 // and bounded like Client.
 func (c *Connection) Clientset() kubernetes.Interface { return c.clientset() }
 

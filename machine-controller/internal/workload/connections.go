@@ -32,7 +32,7 @@ type Connections struct {
 	stop       context.CancelFunc
 }
 
-// New returns Connections that know no Cluster yet.
+// New returns Connections that have no Cluster yet.
 func New(options Options) *Connections {
 	c := &Connections{
 		options:    options.withDefaults(),
@@ -59,7 +59,7 @@ func (c *Connections) Get(cluster client.ObjectKey) (*Connection, error) {
 	return v.connection, nil
 }
 
-// State tells how the connection to a workload cluster is doing.
+// State returns the state of the connection to a workload cluster.
 func (c *Connections) State(cluster client.ObjectKey) State { return c.look(cluster).state }
 
 func (c *Connections) look(cluster client.ObjectKey) view {
@@ -113,7 +113,7 @@ func (c *Connections) keep(log logr.Logger, cluster client.ObjectKey, uid types.
 	k.secretSeen(secretVersion)
 }
 
-// drop closes the connection to a Cluster and forgets it.
+// drop closes the connection to a Cluster and removes it.
 func (c *Connections) drop(cluster client.ObjectKey) {
 	c.mu.Lock()
 	k := c.connectors[cluster]

@@ -204,7 +204,7 @@ func blackHole(t *testing.T) (string, *atomic.Int64) {
 	return listener.Addr().String(), held
 }
 
-func TestClustersThatNeverAnswerCostTheOthersNothing(t *testing.T) {
+func TestClustersThatNeverAnswerDelayNoOther(t *testing.T) {
 	t.Parallel()
 	a := apiServer(t, "a")
 	// The holes would keep whatever they hold for an hour.
@@ -225,7 +225,7 @@ func TestClustersThatNeverAnswerCostTheOthersNothing(t *testing.T) {
 	}
 }
 
-func TestNodeEventsTellOfChangesButNotOfHeartbeats(t *testing.T) {
+func TestNodeEventsAreForChangesButNotForHeartbeats(t *testing.T) {
 	t.Parallel()
 	a := apiServer(t, "events")
 	live := liveClient(t, a)
@@ -263,7 +263,7 @@ func TestNodeEventsTellOfChangesButNotOfHeartbeats(t *testing.T) {
 	}
 }
 
-func TestClusterEventsTellOfConnectionAndDeletion(t *testing.T) {
+func TestClusterEventsAreForConnectionAndDeletion(t *testing.T) {
 	t.Parallel()
 	a := apiServer(t, "a")
 	w := newWorld(t, asIs)
@@ -292,7 +292,7 @@ func TestClusterEventsTellOfConnectionAndDeletion(t *testing.T) {
 	until(func() bool { return reason() == ReasonConnecting })
 }
 
-func TestWatchFilterDecidesWhichClustersAreConnected(t *testing.T) {
+func TestOnlyClustersOfTheWatchFilterAreConnected(t *testing.T) {
 	t.Parallel()
 	a := apiServer(t, "a")
 	w := newWorld(t, func(o *Options) { o.Watch = "ours" })
@@ -316,7 +316,7 @@ func TestConnectsToTheClusterThatTheManagerRunsIn(t *testing.T) {
 	w.Expect(connection.Client().Get(t.Context(), client.ObjectKey{Name: w.namespace}, &corev1.Namespace{})).To(gomega.Succeed())
 }
 
-func TestAClusterMadeAgainUnderItsNameStartsAfresh(t *testing.T) {
+func TestRecreatedClusterIsConnectedAnew(t *testing.T) {
 	t.Parallel()
 	a, b := apiServer(t, "a"), apiServer(t, "b")
 	createNode(t, liveClient(t, b), "again-1", "sim://again")

@@ -16,8 +16,8 @@ import (
 	"drover.io/machine-controller/internal/workload/nodecache"
 )
 
-// connector keeps one Cluster connected. All that it knows belongs to the
-// goroutine of run; the others read view and leave word in secretVersion.
+// connector keeps one Cluster connected. All its fields belong to the
+// goroutine of run; the others read view and write secretVersion.
 // Attempts to connect and probes run beside it, at most one of each.
 type connector struct {
 	cluster  client.ObjectKey
@@ -64,7 +64,7 @@ type connector struct {
 	probeFailure *failure
 }
 
-// view is what other goroutines see of a keeper.
+// view is what other goroutines read of a connector.
 type view struct {
 	connection *Connection
 	state      State
@@ -90,7 +90,7 @@ func (k *connector) begin() {
 	k.publish()
 }
 
-// secretSeen tells the keeper which version of the kubeconfig Secret exists.
+// secretSeen passes on which version of the kubeconfig Secret exists.
 func (k *connector) secretSeen(version string) {
 	k.secretVersion.Store(&version)
 	select {
@@ -144,7 +144,7 @@ func (k *connector) end() {
 }
 
 // release gives up the claim on the workload cluster, so that another management
-// cluster need not ask an operator. Where that fails, it has to.
+// cluster needs no operator to take it over. Where that fails, it does.
 func (k *connector) release(connection *Connection) {
 	ctx, cancel := context.WithTimeout(context.Background(), k.options.ProbeTimeout)
 	defer cancel()
@@ -174,7 +174,7 @@ func (k *connector) onClaim(connection *Connection, claim *Claim) {
 	}
 	k.claimedBy = connection.content
 	if before := k.state.Claim; before.Status != claim.Status {
-		k.log.Info("claim on workload cluster changed", "from", before.Status, "to", claim.Status, "message", claim.Message)
+		k.log.Info("claim on workload cluster changed", "status", claim.Status, "previousStatus", before.Status, "message", claim.Message)
 	}
 	k.state.Claim = *claim
 	k.claimAt = k.options.Clock.Now().Add(k.options.ClaimInterval)

@@ -20,7 +20,7 @@ import (
 
 var epoch = time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 
-// story drives a keeper step by step, without its goroutines, and writes down
+// story drives a connector step by step, without its goroutines, and writes down
 // one line per step.
 type story struct {
 	t     *testing.T
@@ -129,7 +129,7 @@ func (s *story) want(lines ...string) {
 	}
 }
 
-func TestKeeperBacksOff(t *testing.T) {
+func TestConnectorBacksOff(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	for range 8 {
@@ -149,7 +149,7 @@ func TestKeeperBacksOff(t *testing.T) {
 	)
 }
 
-func TestKeeperDisconnectsAfterFiveFailedProbes(t *testing.T) {
+func TestConnectorDisconnectsAfterFiveFailedProbes(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	down := failed(ReasonUnreachable, "x")
@@ -180,7 +180,7 @@ func TestKeeperDisconnectsAfterFiveFailedProbes(t *testing.T) {
 	)
 }
 
-func TestKeeperReadsTheKubeconfigAgainWhenUnauthorized(t *testing.T) {
+func TestConnectorReadsTheKubeconfigAgainWhenUnauthorized(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	refused := failed(ReasonUnauthorized, "x")
@@ -200,7 +200,7 @@ func TestKeeperReadsTheKubeconfigAgainWhenUnauthorized(t *testing.T) {
 	)
 }
 
-func TestKeeperFollowsTheSecret(t *testing.T) {
+func TestConnectorFollowsTheSecret(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	s.step("is missing", func() { s.k.onAnswer(answer{failure: failed(ReasonKubeconfigMissing, "x")}) })
@@ -234,7 +234,7 @@ func TestKeeperFollowsTheSecret(t *testing.T) {
 	)
 }
 
-func TestKeeperListsPlainlyAfterAStreamThatNeverEnds(t *testing.T) {
+func TestConnectorListsWithoutStreamAfterOneThatNeverEnds(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	late := failed(ReasonUnreachable, "x")
@@ -261,7 +261,7 @@ func TestKeeperListsPlainlyAfterAStreamThatNeverEnds(t *testing.T) {
 	}
 }
 
-func TestKeeperRemembersTimes(t *testing.T) {
+func TestConnectorKeepsTimes(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	down := failed(ReasonUnreachable, "the wire is cut")
@@ -295,7 +295,7 @@ func TestKeeperRemembersTimes(t *testing.T) {
 	}
 }
 
-func TestKeeperIgnoresTheProbeOfAReplacedConnection(t *testing.T) {
+func TestConnectorIgnoresTheProbeOfAReplacedConnection(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	s.step("connects", s.connected("A", "1"))
@@ -309,7 +309,7 @@ func TestKeeperIgnoresTheProbeOfAReplacedConnection(t *testing.T) {
 	)
 }
 
-func TestKeeperRenewsTheClaimOnceAMinuteAndRetriesAtEachProbe(t *testing.T) {
+func TestConnectorRenewsTheClaimOnceAMinuteAndRetriesAtEachProbe(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	held, foreign := &Claim{Status: ClaimHeld}, &Claim{Status: ClaimForeign, Message: "m"}

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -29,9 +30,9 @@ import (
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch
 
-// reconciler tells Connections which Clusters there are and which version of
-// its kubeconfig Secret each has. It does not connect: that is the keeper's,
-// so a worker is never busy for longer than two reads of a cache.
+// reconciler passes to Connections which Clusters there are and which version of
+// its kubeconfig Secret each has. It does not connect, which is the connector's
+// task: a worker is never busy for longer than two reads of a cache.
 type reconciler struct {
 	connections *Connections
 	clusters    client.Reader
@@ -73,23 +74,23 @@ func (c *Connections) Register(mgr ctrl.Manager) error {
 
 // Reconcile keeps the connection of a Cluster that exists, also while it is
 // being deleted, and drops that of one that is gone or filtered out.
-func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	key := request.NamespacedName
 	cluster := &clusterv1.Cluster{}
 	err := r.clusters.Get(ctx, key, cluster)
 	if apierrors.IsNotFound(err) || (err == nil && !r.connections.options.Watch.Matches(cluster)) {
 		r.connections.drop(key)
-		return ctrl.Result{}, nil
+		return reconcile.Result{}, nil
 	}
 	if err != nil {
-		return ctrl.Result{}, fmt.Errorf("reading Cluster: %w", err)
+		return reconcile.Result{}, fmt.Errorf("reading Cluster: %w", err)
 	}
 	secret := secretMetadata()
 	if err := r.secrets.Get(ctx, kubeconfig.SecretKey(key), secret); client.IgnoreNotFound(err) != nil {
-		return ctrl.Result{}, fmt.Errorf("reading kubeconfig Secret's metadata: %w", err)
+		return reconcile.Result{}, fmt.Errorf("reading kubeconfig Secret's metadata: %w", err)
 	}
-	r.connections.keep(ctrl.LoggerFrom(ctx), key, cluster.UID, secret.ResourceVersion)
-	return ctrl.Result{}, nil
+	r.connections.keep(ctrl.Log.WithName("workload").WithValues("Cluster", klog.KRef(key.Namespace, key.Name)), key, cluster.UID, secret.ResourceVersion)
+	return reconcile.Result{}, nil
 }
 
 // secretCache is a cache of its own, so that what the manager's cache keeps of

@@ -44,7 +44,7 @@ type dialer struct {
 	scheme  *runtime.Scheme
 	mapper  meta.RESTMapper
 	// syncs are the places of clusters that list their Nodes, lateSyncs of those that have
-	// failed to do so in time before: they wait for each other, and for nobody else.
+	// failed to do so in time before: they wait only for each other.
 	syncs, lateSyncs chan struct{}
 	// slowRequests are the places of requests to API servers that are slow.
 	slowRequests *fairshare.Places[string]
@@ -75,9 +75,9 @@ type call struct {
 	// present is the content of the kubeconfig that is in use and works; there
 	// is nothing to do if the Secret still holds it.
 	present string
-	// plainList asks for the Nodes in one piece rather than streamed.
+	// plainList lists the Nodes in one piece rather than streamed.
 	plainList bool
-	// late says that the Nodes did not arrive in time when they were last asked for.
+	// late is true where the Nodes did not arrive in time when they were last listed.
 	late     bool
 	observer nodecache.Observer
 }
@@ -133,14 +133,14 @@ func (d *dialer) claim(ctx context.Context, cluster client.ObjectKey, c *Connect
 		return &Claim{Status: ClaimHeld, Message: "the API server of the workload cluster serves no Leases, so that nothing keeps two management clusters from acting on it"}
 	}
 	if err != nil {
-		ctrl.Log.WithName("workload").V(1).Info("could not claim workload cluster", "cluster", cluster, "error", err.Error())
+		ctrl.Log.WithName("workload").V(1).Info("could not claim workload cluster", "Cluster", klog.KRef(cluster.Namespace, cluster.Name), "message", err.Error())
 		return nil
 	}
 	claim.Message = requesterror.Truncate(claim.Message)
 	return &claim
 }
 
-// servesLeases reports whether the API server has Leases, as far as it can be asked. Every API server of Kubernetes has;
+// servesLeases reports whether the API server has Leases, as far as it answers. Every API server of Kubernetes has;
 // one that only looks like an API server, as that of a simulator, can never be claimed.
 func (c *Connection) servesLeases() bool {
 	groups, err := c.Clientset().Discovery().ServerGroups()
@@ -190,14 +190,14 @@ func (d *dialer) open(config *rest.Config, c call) (*Connection, *failure) {
 	return connection, nil
 }
 
-// probe asks the API server for its version, which every user may do, and looks
-// at how the Node watch is doing. An answer that says no is an answer: only
+// probe requests the API server's version, which every user may do, and checks
+// the state of the Node watch. A refusal is an answer: only
 // credentials that are refused, and errors of the server, make a probe fail.
 func (d *dialer) probe(ctx context.Context, c *Connection) *failure {
 	ctx, cancel := context.WithTimeout(ctx, d.options.ProbeTimeout)
 	defer cancel()
 	err := c.prober.Get().AbsPath("/version").MaxRetries(0).Do(ctx).Error()
-	if status := (*apierrors.StatusError)(nil); errors.As(err, &status) {
+	if status, is := errors.AsType[*apierrors.StatusError](err); is {
 		if code := status.Status().Code; code != http.StatusUnauthorized && code < http.StatusInternalServerError {
 			err = nil
 		}
@@ -244,7 +244,7 @@ func (d *dialer) sync(ctx context.Context, c *Connection, late bool) *failure {
 
 // follow keeps the Node cache up to date until close.
 func (c *Connection) follow(ctx context.Context) {
-	// The Reflector's own log lines say less than nodeWatch and the State do.
+	// The Reflector's own log lines have less than nodeWatch and the State.
 	ctx, c.stopWatch = context.WithCancel(klog.NewContext(ctx, logr.Discard()))
 	silent := logr.Discard()
 	reflector := toolscache.NewReflectorWithOptions(c.watch, &corev1.Node{}, c.nodes, toolscache.ReflectorOptions{

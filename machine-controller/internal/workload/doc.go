@@ -7,9 +7,9 @@
 // or the kubeconfig is rotated.
 //
 // It decides nothing about Clusters, Machines or Nodes and writes no object:
-// the controllers ask Connections for a Connection and for its State, and are
-// woken by NodeEvents and ClusterEvents. No call that they make waits for a
-// connection. One goroutine per Cluster (keeper) does the waiting, so a cluster
+// the controllers get a Connection and its State from Connections, and events
+// from NodeEvents and ClusterEvents. No call that they make waits for a
+// connection. One goroutine per Cluster (connector) does the waiting, so a cluster
 // that cannot be reached costs the others nothing.
 //
 //	           kubeconfig read, GET /version, Nodes listed

@@ -17,9 +17,9 @@ import (
 type failure struct {
 	reason  Reason
 	message string
-	// late says that the API server answered, but its Nodes did not all arrive.
+	// late is true where the API server answered, but its Nodes did not all arrive.
 	late bool
-	// full says that there was no room for its Nodes.
+	// full is true where there was no room for its Nodes.
 	full bool
 }
 

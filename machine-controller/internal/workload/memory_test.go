@@ -47,8 +47,8 @@ func opened(t *testing.T, clusters int, answer http.HandlerFunc) (*dialer, []*Co
 	return d, all
 }
 
-// TestAProbeReadsLittle: every Cluster is probed by itself, whatever their number.
-func TestAProbeReadsLittle(t *testing.T) {
+// TestProbeAnswerIsBounded: every Cluster is probed by itself, whatever their number.
+func TestProbeAnswerIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{http.StatusOK, http.StatusForbidden, http.StatusInternalServerError} {
 		d, connections := opened(t, 1, func(w http.ResponseWriter, _ *http.Request) {
@@ -107,8 +107,8 @@ func (refused) Claim(context.Context, client.Client, client.ObjectKey) (Claim, e
 
 func (refused) Release(context.Context, client.Client, client.ObjectKey) error { return nil }
 
-// TestAnAPIServerWithoutLeasesNeedsNoClaim, and one that has them, or does not say, does.
-func TestAnAPIServerWithoutLeasesNeedsNoClaim(t *testing.T) {
+// TestAPIServerWithoutLeasesNeedsNoClaim, and one that has them, or does not say, does.
+func TestAPIServerWithoutLeasesNeedsNoClaim(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		groups string

@@ -133,7 +133,7 @@ func (w *nodeWatch) overflow() {
 	w.ended(nodecache.ErrFull)
 }
 
-// stop notes that nobody watches any more.
+// stop notes that the watch has ended.
 func (w *nodeWatch) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

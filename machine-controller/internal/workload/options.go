@@ -16,14 +16,14 @@ import (
 	"drover.io/runtime/predicates"
 )
 
-// Options say how connections are made and kept. The zero value of each field
+// Options configure how connections are made and kept. The zero value of each field
 // but Reader stands for its default.
 type Options struct {
 	// Reader reads kubeconfig Secrets from the management cluster. It should
 	// not be a cache. Register fills in the manager's API reader if it is nil.
 	Reader client.Reader
 
-	// Clock tells the time and wakes. Default: the real clock.
+	// Clock has the time and the timers. Default: the real clock.
 	Clock clock.Clock
 
 	// Jitter returns numbers in [0,1) that spread probes and retries of many
@@ -61,7 +61,7 @@ type Options struct {
 	// and the time that it waits for its turn by QPS and Burst. Default: 10s.
 	RequestTimeout time.Duration
 
-	// QPS and Burst limit what all callers of one Connection ask of its API
+	// QPS and Burst limit the requests of all callers of one Connection to its API
 	// server together; probes and the Node watch do not count. They keep one manager from
 	// crowding out others; a drain takes about five requests a Node. Defaults: 200, 400.
 	QPS   float32
@@ -75,12 +75,12 @@ type Options struct {
 	UserAgent string
 
 	// AllowInsecureTLS accepts kubeconfigs that turn TLS verification off or
-	// use plain HTTP. Whoever sits on the path to such an API server can take
+	// use plain HTTP. A host on the path to such an API server can take
 	// the kubeconfig's credentials, so the default is to refuse them.
 	AllowInsecureTLS bool
 
-	// AllowProxy accepts kubeconfigs with a proxy-url. By such a URL whoever may write the
-	// Secret lets the manager send plain text of their choice to any host that it can reach,
+	// AllowProxy accepts kubeconfigs with a proxy-url. By such a URL the author of the
+	// Secret makes the manager send plain text of their choice to any host that it can reach,
 	// so the default is to refuse it. The manager's own proxy, from its environment, is used
 	// either way.
 	AllowProxy bool

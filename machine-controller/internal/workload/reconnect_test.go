@@ -110,7 +110,7 @@ func TestRefusedCredentialsAreReplacedAtOnce(t *testing.T) {
 	w.connected("a")
 }
 
-func TestAnAPIServerThatComesBackIsConnectedAgain(t *testing.T) {
+func TestRestartedAPIServerIsConnectedAgain(t *testing.T) {
 	t.Parallel()
 	assets, err := envtest.Binaries()
 	if err != nil {
@@ -155,8 +155,8 @@ func TestAnAPIServerThatComesBackIsConnectedAgain(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeftBehind does not run in parallel: it counts goroutines.
-func TestNothingIsLeftBehind(t *testing.T) {
+// TestStopLeavesNothingRunning does not run in parallel: it counts goroutines.
+func TestStopLeavesNothingRunning(t *testing.T) {
 	a := apiServer(t, "a")
 	w := newWorld(t, asIs)
 	w.cluster("first", kubeconfigOf(t, a))
@@ -166,7 +166,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		return goroutines("internal/workload.", "(*Reflector)", "http2clientConnReadLoop", "http2.(*ClientConn)")
 	}
 	baseline := 0
-	w.Eventually(func() int { baseline = ours(); return goroutines("(*keeper)") }).Should(gomega.BeZero())
+	w.Eventually(func() int { baseline = ours(); return goroutines("(*connector)") }).Should(gomega.BeZero())
 
 	names := []string{"c-1", "c-2", "c-3", "c-4", "c-5"}
 	for _, name := range names {
@@ -176,8 +176,11 @@ func TestNothingIsLeftBehind(t *testing.T) {
 		w.connected(name)
 	}
 	connected := ours()
+	if running := goroutines("(*connector)"); running < len(names) {
+		t.Errorf("%d goroutines of connectors are counted with %d Clusters", running, len(names))
+	}
 	if connected < baseline+3*len(names) {
-		t.Errorf("the census does not see connections: %d goroutines before, %d with %d", baseline, connected, len(names))
+		t.Errorf("connections are not counted: %d goroutines before, %d with %d", baseline, connected, len(names))
 	}
 	for _, name := range names {
 		w.deleteCluster(name)
@@ -187,7 +190,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	w.cluster("last", kubeconfigOf(t, a))
 	connection := w.connected("last")
 	w.stop()
-	if left := goroutines("(*keeper)"); left != 0 {
+	if left := goroutines("(*connector)"); left != 0 {
 		t.Errorf("%d goroutines are left after the manager ended", left)
 	}
 	if err := connection.Client().List(t.Context(), &corev1.NodeList{}); err == nil {

@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TestNodesOfATenantHaveAnEnd connects to clusters of one namespace that have larger Nodes than there is room for, and
+// TestNodesOfATenantAreBounded connects to clusters of one namespace that have larger Nodes than there is room for, and
 // learns it from a list, a streamed list, and an event.
-func TestNodesOfATenantHaveAnEnd(t *testing.T) {
+func TestNodesOfATenantAreBounded(t *testing.T) {
 	t.Parallel()
 	a := apiServer(t, "a")
 	live := liveClient(t, a)

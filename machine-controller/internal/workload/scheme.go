@@ -16,7 +16,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
-// newScheme knows the API groups that controllers use in workload clusters.
+// newScheme has the API groups that controllers use in workload clusters.
 func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(corev1.AddToScheme(scheme))
@@ -29,8 +29,8 @@ func newScheme() *runtime.Scheme {
 }
 
 // newMapper maps the kinds that controllers use in workload clusters. They are
-// all part of Kubernetes and the same everywhere, so no connection has to ask
-// for them or hold its own copy. A kind that is missing here is a "no match"
+// all part of Kubernetes and the same everywhere, so no connection has to
+// discover them or hold its own copy. A kind that is missing here is a "no match"
 // error of the Client; add it.
 func newMapper() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper(nil)

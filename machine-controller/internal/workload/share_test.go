@@ -140,7 +140,7 @@ func TestShare(t *testing.T) {
 	}
 }
 
-func TestAnAnswerHasAnEnd(t *testing.T) {
+func TestAnswerIsBounded(t *testing.T) {
 	t.Parallel()
 	endless := &body{ReadCloser: io.NopCloser(zeros{}), left: 10, end: func() {}}
 	if n, err := io.Copy(io.Discard, endless); n != 10 || !errors.Is(err, errTooLong) {
@@ -169,10 +169,10 @@ func hanging(t *testing.T, nodes bool) (kubeconfig string, hung chan string) {
 	return kubeconfigOf(t, server), hung
 }
 
-// TestClustersThatAnswerHalfHoldUpNobody has a hundred clusters that hang, half of them from the
+// TestClustersThatAnswerPartlyDelayNoOther has a hundred clusters that hang, half of them from the
 // first byte on and half after they have answered a probe, and one that is well. Each would keep
 // what it holds for an hour.
-func TestClustersThatAnswerHalfHoldUpNobody(t *testing.T) {
+func TestClustersThatAnswerPartlyDelayNoOther(t *testing.T) {
 	t.Parallel()
 	a := apiServer(t, "a")
 	w := newWorld(t, func(o *Options) { o.SyncTimeout, o.FirstSyncTimeout = time.Hour, 300*time.Millisecond })
@@ -191,9 +191,9 @@ func TestClustersThatAnswerHalfHoldUpNobody(t *testing.T) {
 	w.connected("a")
 }
 
-// TestAClusterThatHangsHoldsOneWorker connects to an API server that shows its Nodes and answers
+// TestClusterThatHangsHasOneWorker connects to an API server that shows its Nodes and answers
 // nothing else, and to one that is well.
-func TestAClusterThatHangsHoldsOneWorker(t *testing.T) {
+func TestClusterThatHangsHasOneWorker(t *testing.T) {
 	t.Parallel()
 	a, clock := apiServer(t, "a"), clocktesting.NewFakeClock(epoch)
 	w := newWorld(t, func(o *Options) { o.RequestTimeout, o.Clock = time.Hour, clock })

@@ -16,18 +16,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// NodeMapper says which requests a changed Node of a workload cluster leads to.
+// NodeMapper returns the requests for a changed Node of a workload cluster.
 // It is called from the goroutine that follows that cluster and must not block;
 // reading a cache is fine. The Node is shared and slim.
 type NodeMapper func(cluster client.ObjectKey, node *corev1.Node) []reconcile.Request
 
-// ClusterMapper says which requests a change of a Cluster's State leads to. It
+// ClusterMapper returns the requests for a change of a Cluster's State. It
 // must not block.
 type ClusterMapper func(cluster client.ObjectKey) []reconcile.Request
 
-// subscribers are the controllers that want to be woken, each with its mapper.
-// Requests go straight into their queues, which never block, so that nobody who
-// is slow can hold up a connection.
+// subscribers are the controllers that get events, each with its mapper.
+// Requests go straight into their queues, which never block, so that no slow
+// controller delays a connection.
 type subscribers[M any] struct {
 	mu   sync.Mutex
 	list atomic.Pointer[[]*subscriber[M]]
@@ -38,7 +38,7 @@ type subscriber[M any] struct {
 	mapper M
 }
 
-// NodeEvents returns a source that enqueues what mapper says for each Node, in
+// NodeEvents returns a source that enqueues what mapper returns for each Node, in
 // any connected workload cluster, that is new, changed in a field that
 // nodecache.Slim keeps, or deleted. A heartbeat is none of these. After an
 // interruption only what changed meanwhile is enqueued. When mapper is called,
@@ -47,7 +47,7 @@ func (c *Connections) NodeEvents(mapper NodeMapper) source.Source {
 	return c.nodeSubscribers.source(mapper)
 }
 
-// ClusterEvents returns a source that enqueues what mapper says when a cluster
+// ClusterEvents returns a source that enqueues what mapper returns when a cluster
 // is connected, reconnected with another kubeconfig or disconnected, when
 // its State's reason or message changes, and when it is no longer followed.
 func (c *Connections) ClusterEvents(mapper ClusterMapper) source.Source {

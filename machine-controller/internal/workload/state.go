@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Reason says in one word why a workload cluster cannot be reached.
+// Reason is why a workload cluster cannot be reached, in one word.
 type Reason string
 
 // The reasons. Each is about the latest attempt to connect or to probe.
@@ -20,7 +20,7 @@ const (
 	ReasonConnecting Reason = "Connecting"
 	// ReasonKubeconfigMissing means that the Secret <cluster>-kubeconfig does not exist.
 	ReasonKubeconfigMissing Reason = "KubeconfigMissing"
-	// ReasonKubeconfigUnreadable means that the management cluster did not let us read the Secret.
+	// ReasonKubeconfigUnreadable means that the management cluster did not permit to read the Secret.
 	ReasonKubeconfigUnreadable Reason = "KubeconfigUnreadable"
 	// ReasonKubeconfigInvalid means that the Secret holds no kubeconfig that may be used.
 	ReasonKubeconfigInvalid Reason = "KubeconfigInvalid"
@@ -34,10 +34,10 @@ const (
 	ReasonNodesTooLarge Reason = "NodesTooLarge"
 )
 
-// State tells how the connection to one workload cluster is doing. Attempts to
+// State is the state of the connection to one workload cluster. Attempts to
 // connect count as probes while there is no connection.
 type State struct {
-	// Connected says whether Get returns a Connection. It stays true while
+	// Connected is true while Get returns a Connection. It stays true while
 	// fewer than FailureThreshold probes failed in a row.
 	Connected bool
 
@@ -58,23 +58,23 @@ type State struct {
 	// ConsecutiveFailures is the number of probes that failed since then.
 	ConsecutiveFailures int
 
-	// Reason and Message say what is wrong; both are empty if nothing is. The
+	// Reason and Message are what is wrong; both are empty if nothing is. The
 	// message holds no times and no port numbers of ours: it only changes when
 	// the trouble does. They may be set while Connected: after a failed probe,
 	// or when a new kubeconfig does not work and the old one still does.
 	Reason  Reason
 	Message string
 
-	// Claim says whether this management cluster may act on the workload
+	// Claim is whether this management cluster may act on the workload
 	// cluster, as far as that is known. It outlives the connection.
 	Claim Claim
 }
 
-// Claim says whether this management cluster may act on a workload cluster. The
+// Claim is whether this management cluster may act on a workload cluster. The
 // zero value is not known yet, and permits nothing.
 type Claim struct {
 	Status ClaimStatus
-	// Message says why not, and what to do about it. It never changes while the
+	// Message is why not, and what to do about it. It never changes while the
 	// cause stays the same.
 	Message string
 }
@@ -101,7 +101,7 @@ func (s State) differs(b State) bool {
 // ErrNotConnected matches, with errors.Is, each error that Connections.Get returns.
 var ErrNotConnected = errors.New("workload cluster is not connected")
 
-// NotConnectedError says why and since when a workload cluster is not connected.
+// NotConnectedError is why and since when a workload cluster is not connected.
 type NotConnectedError struct {
 	Cluster client.ObjectKey
 	Since   time.Time

@@ -66,7 +66,7 @@ func TestConnectsToAnAPIServerThatNeverEndsAStreamedList(t *testing.T) {
 	}
 }
 
-func TestAnAnswerIsAnAnswer(t *testing.T) {
+func TestErrorAnswerOfAProbeIsAnAnswer(t *testing.T) {
 	t.Parallel()
 	a := apiServer(t, "a")
 	w := newWorld(t, asIs)

@@ -18,8 +18,8 @@ import (
 	"drover.io/runtime/workload"
 )
 
-// TestWhatAnAPIServerSaysIsKeptInShort: it stands in the conditions of the Cluster and of all that belongs to it.
-func TestWhatAnAPIServerSaysIsKeptInShort(t *testing.T) {
+// TestMessagesOfAPIServersAreTruncated: it stands in the conditions of the Cluster and of all that belongs to it.
+func TestMessagesOfAPIServersAreTruncated(t *testing.T) {
 	t.Parallel()
 	d, connections := opened(t, 1, func(w http.ResponseWriter, request *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -39,8 +39,8 @@ func TestWhatAnAPIServerSaysIsKeptInShort(t *testing.T) {
 	}
 }
 
-// TestAClaimIsThatOfItsKubeconfig rotates a kubeconfig to one that may lead to another cluster, where nothing is known of the claim.
-func TestAClaimIsThatOfItsKubeconfig(t *testing.T) {
+// TestClaimIsThatOfItsKubeconfig rotates a kubeconfig to one that may lead to another cluster, where nothing is known of the claim.
+func TestClaimIsThatOfItsKubeconfig(t *testing.T) {
 	t.Parallel()
 	options := Options{Clock: clocktesting.NewFakeClock(epoch)}.withDefaults()
 	k := &connector{options: &options, changed: func() {}}
@@ -79,8 +79,8 @@ func emptyTransport(t *testing.T) *workload.Transport {
 	return connections[0].transport
 }
 
-// TestAWatchThatIsNeverAnsweredIsGivenUp lists its Nodes and never begins the answer to their watch: they are listed again.
-func TestAWatchThatIsNeverAnsweredIsGivenUp(t *testing.T) {
+// TestUnansweredWatchIsGivenUp lists its Nodes and never begins the answer to their watch: they are listed again.
+func TestUnansweredWatchIsGivenUp(t *testing.T) {
 	t.Parallel()
 	a := apiServer(t, "a")
 	w := newWorld(t, func(o *Options) { o.SyncTimeout = 500 * time.Millisecond })

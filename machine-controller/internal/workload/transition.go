@@ -30,7 +30,7 @@ func (k *connector) onAnswer(a answer) {
 }
 
 // onRefusal plans the next attempt. A connection that works stays; one whose
-// credentials are refused has been given its chance and goes.
+// credentials are refused ends with the first attempt that fails.
 func (k *connector) onRefusal(f *failure) {
 	now := k.options.Clock.Now()
 	k.attempts++
@@ -54,7 +54,7 @@ func (k *connector) onRefusal(f *failure) {
 }
 
 // adopt makes a new connection the one in use, and then closes the old one:
-// whoever asks in between gets the one or the other, and both work.
+// a caller in between gets the one or the other, and both work.
 func (k *connector) adopt(next *Connection) {
 	now := k.options.Clock.Now()
 	old, before := k.connection, k.lastNodes
@@ -76,7 +76,11 @@ func (k *connector) adopt(next *Connection) {
 	if before != nil {
 		before.Release()
 	}
-	k.log.Info("connected to workload cluster", "nodes", next.nodes.Len(), "reconnected", old != nil)
+	if old == nil {
+		k.log.Info("connected to workload cluster", "count", next.nodes.Len())
+	} else {
+		k.log.Info("replaced connection to workload cluster", "count", next.nodes.Len())
+	}
 }
 
 // onVerdict takes the result of a probe.
@@ -97,7 +101,7 @@ func (k *connector) onVerdict(v verdict) {
 	k.state.ConsecutiveFailures++
 	switch {
 	case v.failure.reason == ReasonUnauthorized:
-		// Most likely the kubeconfig was rotated: look at once.
+		// Most likely the kubeconfig was rotated: read it at once.
 		k.unauthorized = true
 		if !k.dialing {
 			k.dialNow()
@@ -109,7 +113,7 @@ func (k *connector) onVerdict(v verdict) {
 	}
 }
 
-// forgetNodes gives back the room of the last connection's Nodes: after the next, all are announced.
+// forgetNodes releases the room of the last connection's Nodes: after the next, all are announced.
 func (k *connector) forgetNodes() {
 	if k.lastNodes != nil {
 		k.lastNodes.Release()
@@ -117,7 +121,7 @@ func (k *connector) forgetNodes() {
 	}
 }
 
-// disconnect gives the connection up, but remembers its Nodes so that after the
+// disconnect gives the connection up, but keeps its Nodes so that after the
 // next connection only those that changed meanwhile are announced.
 func (k *connector) disconnect(f *failure) {
 	old := k.connection

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package audit counts requests in the audit log of an API server, so that nobody's own word is
-// taken for what they sent. It knows nothing of who they are.
+// Package audit counts requests in the audit log of an API server, so that the figures do not depend
+// on metrics of the clients. It is independent of the clients.
 package audit
 
 import (
@@ -15,8 +15,8 @@ import (
 	"slices"
 )
 
-// Policy records every request of a user or group once each and nothing of what was said. Leases
-// and reviews of access are not part of a machine's life. A verb takes the name.
+// Policy records every request of a user or group once each without its content. Leases
+// and access reviews do not count. A verb takes the name.
 func Policy(kind string, names ...string) []byte {
 	quoted, _ := json.Marshal(names)
 	return fmt.Appendf(nil, `
@@ -42,11 +42,11 @@ type Call struct {
 	User string
 	// Verb is that of the API, such as patch; Resource has its subresource, if any.
 	Verb, Resource string
-	// Refused is true if the server did not do what it was asked.
+	// Refused is true if the server refused the request.
 	Refused bool
 }
 
-// Write reports whether the call asks for a change.
+// Write reports whether the call is a write.
 func (c Call) Write() bool {
 	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, c.Verb)
 }

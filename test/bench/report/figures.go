@@ -73,7 +73,7 @@ func memory(r Run) (float64, bool) {
 	return (idle.RSS - empty.RSS) * 1024 / float64(r.Machines), ok && known
 }
 
-// target says in words what is aimed at.
+// target is the text of a target.
 func (f Figure) target() string {
 	switch {
 	case f.Bounded:

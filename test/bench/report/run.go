@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// The phases of a fleet's life.
+// The phases of a run.
 const (
 	Empty   = "empty"
 	Create  = "create"
@@ -20,7 +20,7 @@ const (
 	Delete  = "delete"
 )
 
-// Run is one fleet's life under one core.
+// Run is the result of one run with one core.
 type Run struct {
 	Core     string  `json:"core"`
 	Scenario string  `json:"scenario"`
@@ -56,7 +56,7 @@ type Phase struct {
 // Figure is one thing that is compared.
 type Figure struct {
 	Name string
-	// Of reads it from a run, per machine where that makes sense; false if the run does not tell.
+	// Of reads it from a run, per machine where that is meaningful; false if the run does not have it.
 	Of func(Run) (float64, bool)
 	// Ratio to upstream that is aimed at; zero for none.
 	Ratio float64

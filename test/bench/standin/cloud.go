@@ -33,7 +33,7 @@ import (
 //go:embed kinds.yaml
 var Kinds []byte
 
-// ClusterLabel tells on a Node which Cluster it belongs to.
+// ClusterLabel on a Node names its Cluster.
 const ClusterLabel = "bench.drover.io/cluster"
 
 const finalizer = "bench.drover.io/machine"
@@ -47,7 +47,7 @@ type Cloud struct {
 	Manage, Work client.Client
 }
 
-// Register lets a manager run the cloud.
+// Register adds the cloud to a manager.
 func (c *Cloud) Register(mgr ctrl.Manager) error {
 	machine := &unstructured.Unstructured{}
 	machine.SetGroupVersionKind(MachineKind)
@@ -56,7 +56,7 @@ func (c *Cloud) Register(mgr ctrl.Manager) error {
 		Complete(c)
 }
 
-// Reconcile provisions one machine, or lets it go.
+// Reconcile provisions one machine, or removes its finalizer.
 func (c *Cloud) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	machine := &unstructured.Unstructured{}
 	machine.SetGroupVersionKind(MachineKind)

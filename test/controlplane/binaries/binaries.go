@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package binaries owns the programs of a Kubernetes control plane on disk: it
-// compiles etcd, kube-apiserver, kube-controller-manager and, when asked,
+// compiles etcd, kube-apiserver, kube-controller-manager and optionally
 // kubectl, kubelet and kubeadm from their Go modules into bin/k8s, and finds them there or where
 // KUBEBUILDER_ASSETS points. The versions are pinned in
 // test/controlplane/kubernetes/go.mod. It starts none of them; package
@@ -105,7 +105,7 @@ func Root() (string, error) {
 	}
 }
 
-// sameDir says whether two paths lead to one directory.
+// sameDir reports whether two paths lead to one directory.
 func sameDir(a, b string) bool {
 	first, errA := os.Stat(a)
 	second, errB := os.Stat(b)

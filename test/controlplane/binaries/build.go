@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// target says where a program comes from.
+// target is the source of a program.
 type target struct {
 	name    string
 	module  string
@@ -167,7 +167,7 @@ func (b *builder) compile(ctx context.Context, out, ldflags string, t target) er
 }
 
 // follow passes what the compiler is at to the progress line and returns
-// everything else that it said.
+// the rest of its output.
 func (b *builder) follow(r io.Reader) []string {
 	var complaints []string
 	lines := bufio.NewScanner(r)

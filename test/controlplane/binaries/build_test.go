@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// goodMain is a program that says with which version it was linked, where
+// goodMain is a program that prints the version with which it was linked, where
 // Kubernetes looks for it.
 const goodMain = `package main
 
@@ -131,7 +131,7 @@ func TestFollowTellsProgressFromComplaints(t *testing.T) {
 		t.Errorf("complaints (-want +got):\n%s", diff)
 	}
 	if b.progress.detail != "k8s.io/api/apps/v1" {
-		t.Errorf("the progress line says %q", b.progress.detail)
+		t.Errorf("the progress line is %q", b.progress.detail)
 	}
 }
 
@@ -192,7 +192,7 @@ replace (
 `
 }
 
-// build builds etcd of the repository at root and returns what was said.
+// build builds etcd of the repository at root and returns the output.
 func build(t *testing.T, root string) string {
 	t.Helper()
 	w := scratch(t)
@@ -206,7 +206,7 @@ func build(t *testing.T, root string) string {
 	return string(said)
 }
 
-// run returns what the program that was built says.
+// run returns the output of the built program.
 func run(t *testing.T, root string) string {
 	t.Helper()
 	said, err := exec.CommandContext(t.Context(), filepath.Join(Out(root), Etcd)).Output()

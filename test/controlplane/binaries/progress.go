@@ -12,8 +12,8 @@ import (
 	"golang.org/x/term"
 )
 
-// progress tells a person how a long compilation is coming along: on a
-// terminal one line that lives, elsewhere one line at the start and one at the
+// progress shows the progress of a long compilation: on a
+// terminal one line that is redrawn, elsewhere one line at the start and one at the
 // end of each program.
 type progress struct {
 	w     *os.File
@@ -43,7 +43,7 @@ func (p *progress) begin(label string) {
 	p.done.Go(p.redraw)
 }
 
-// note says which part of the work is under way.
+// note sets the part of the work that is in progress.
 func (p *progress) note(detail string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -62,7 +62,7 @@ func (p *progress) end(ok bool, result string) {
 	}
 }
 
-// say writes to the user. Work goes on if nobody can be told.
+// say writes to the user. Errors of the output are ignored.
 func (p *progress) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(p.w, format, args...)
 }

@@ -28,7 +28,7 @@ const recipe = "-s -w" +
 	" -X k8s.io/component-base/version.gitCommit=" +
 	" -X k8s.io/component-base/version.gitTreeState=clean"
 
-// module is what `go list -m -json` says of a module.
+// module is the output of `go list -m -json` for a module.
 type module struct {
 	Version string
 	Time    time.Time
@@ -41,7 +41,7 @@ func (m module) ldflags() string {
 	return fmt.Sprintf(recipe, m.Version, numbers[0], numbers[1], m.Time.UTC().Format(time.RFC3339))
 }
 
-// moduleInfo asks which version of the module at path is pinned.
+// moduleInfo returns the pinned version of the module at path.
 func (b *builder) moduleInfo(ctx context.Context, path string) (module, error) {
 	raw, err := output(b.goCommand(ctx, "list", "-m", "-json", path))
 	if err != nil {
@@ -87,7 +87,7 @@ func stamp(inputs []byte, t target) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// current says whether dir holds t as it would be built now.
+// current reports whether dir holds t as it would be built now.
 func (t stampedTarget) current(dir string) bool {
 	recorded, err := os.ReadFile(t.path(dir))
 	return err == nil && strings.TrimSpace(string(recorded)) == t.stamp && check(dir, []string{t.name}) == nil

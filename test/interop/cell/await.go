@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// await looks until nothing is missing any more or ctx is over; the error then says what was
+// await polls until nothing is missing or ctx is done; the error then has what was
 // counts last. Errors of the API servers only delay; a manager that has ended does not.
 func (w *World) await(ctx context.Context, what string, missing func(context.Context) (string, error)) error {
 	var last string
@@ -87,7 +87,7 @@ func (w *World) lacking(ctx context.Context, replicas int) (string, error) {
 	return "", nil
 }
 
-// missing says what a machine still lacks, with the conditions that say why.
+// missing describes what a machine still lacks, with the conditions that have the reason.
 func missing(m *clusterv1.Machine, nodes map[string]*corev1.Node) string {
 	node := nodes[m.Status.NodeRef.Name]
 	switch {
@@ -102,7 +102,7 @@ func missing(m *clusterv1.Machine, nodes map[string]*corev1.Node) string {
 	return ""
 }
 
-// failingConditions are the conditions that are not as good as they could be and say why.
+// failingConditions are the conditions that report a problem, with their messages.
 func failingConditions(object conditions.Getter) string {
 	var all []string
 	for _, c := range object.GetConditions() {
@@ -181,7 +181,7 @@ func (w *World) objects(ctx context.Context) ([]string, error) {
 	return left, nil
 }
 
-// providedByUser tells the Secrets of a cluster, which the user brings, from those of its machines.
+// providedByUser reports whether a Secret is one of the cluster, which the user provides, and not of a machine.
 func providedByUser(secret string) bool {
 	for _, suffix := range []string{"kubeconfig", "ca", "etcd"} {
 		if secret == cluster+"-"+suffix {
@@ -206,7 +206,7 @@ func (w *World) hosts() ([]string, error) {
 	return names, nil
 }
 
-// consoles is what the hosts of the simulated cloud have said last.
+// consoles is the end of the console logs of the simulated cloud's hosts.
 func (w *World) consoles() string {
 	hosts, err := w.hosts()
 	if err != nil {
@@ -217,7 +217,7 @@ func (w *World) consoles() string {
 		console, err := os.ReadFile(filepath.Join(w.Stack.InstanceDir(), strings.TrimPrefix(host, "host "), "console.log"))
 		if err == nil {
 			lines := strings.Split(strings.TrimSpace(string(console)), "\n")
-			fmt.Fprintf(&said, "; %s says: %s", host, lines[len(lines)-1])
+			fmt.Fprintf(&said, "; console of %s: %s", host, lines[len(lines)-1])
 		}
 	}
 	return said.String()

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package cell puts a core, an infrastructure provider and a bootstrap provider together,
-// each ours or upstream's, and tells them one story: create, scale, roll, delete. It speaks
-// to the clusters as a user would and knows what each part needs from its user; which cells
+// each Drover's or upstream's, and runs one workflow with them: create, scale, roll, delete. It uses
+// the clusters as a user would and provides what each part needs from its user; which cells
 // there are, and which are expected to work, is the command's business.
 package cell
 
@@ -102,7 +102,7 @@ func Start(ctx context.Context, peers *peer.Peers, c Cell, options framework.Opt
 	return w, err
 }
 
-// Run tells the story. The error says which chapter did not end, and what it waited for.
+// Run runs the workflow. The error has the step that did not end, and what it waited for.
 func (w *World) Run(ctx context.Context) error {
 	for _, chapter := range []struct {
 		says string

@@ -14,7 +14,7 @@ import (
 	"drover.io/test/framework"
 )
 
-// Describe lets clusterctl describe the Cluster, and looks whether it finds every machine
+// Describe runs clusterctl describe, and checks whether it finds every machine
 // and thinks well of it.
 func (w *World) Describe(ctx context.Context) error {
 	if err := w.up(ctx); err != nil {
@@ -40,7 +40,7 @@ func (w *World) Describe(ctx context.Context) error {
 	return nil
 }
 
-// Kubeconfig lets clusterctl get the kubeconfig, and compares it with the user's.
+// Kubeconfig runs clusterctl get kubeconfig, and compares the result with the user's.
 func (w *World) Kubeconfig(ctx context.Context) error {
 	if err := w.create(ctx); err != nil {
 		return err
@@ -66,8 +66,8 @@ func (w *World) up(ctx context.Context) error {
 	return w.running(2)(ctx)
 }
 
-// Move lets clusterctl move the Cluster to a second management cluster, and looks whether
-// every host, Node and providerID is still what it was and whether the story goes on there.
+// Move runs clusterctl move to a second management cluster, and checks whether
+// every host, Node and providerID is unchanged and whether the workflow continues there.
 func (w *World) Move(ctx context.Context) error {
 	if err := w.up(ctx); err != nil {
 		return err
@@ -87,7 +87,7 @@ func (w *World) Move(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer target.Stack.Stop() //nolint:errcheck // the story has been told
+	defer target.Stack.Stop() //nolint:errcheck // the result of the workflow is what counts
 	target.work = w.work
 	if _, err := w.peers.Clusterctl(ctx, w.Stack, "move", "-n", namespace, "--to-kubeconfig="+target.Stack.Kubeconfig("management")); err != nil {
 		return err
@@ -100,7 +100,7 @@ func (w *World) Move(ctx context.Context) error {
 	return target.scaleAndDelete(ctx)
 }
 
-// awaitEmptySource looks whether the move has left anything behind.
+// awaitEmptySource checks whether the move has left anything behind.
 func (w *World) awaitEmptySource(ctx context.Context) error {
 	left, err := w.objects(ctx)
 	if err != nil || len(left) == 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// identities says who everybody is: each host with what the simulated cloud knows of it, each
+// identities identifies everything: each host with what the simulated cloud stores of it, each
 // Node with its UID, each Machine with its providerID.
 func (w *World) identities(ctx context.Context) (map[string]string, error) {
 	all := map[string]string{}
@@ -41,10 +41,10 @@ func (w *World) identities(ctx context.Context) (map[string]string, error) {
 	return all, err
 }
 
-// ownerTag tells whose a host is. A Cluster gets another UID when it moves, and its machines are tagged anew.
+// ownerTag is the tag of a host's owner. A Cluster gets another UID when it moves, and its machines are tagged again.
 const ownerTag = "drover.io/cluster-uid"
 
-// known is what the simulated cloud knows of a host, but for whose it is.
+// known is what the simulated cloud stores of a host, except its owner.
 func known(path string) (string, error) {
 	text, err := os.ReadFile(path) //nolint:gosec // a file of our own stack
 	if err != nil {

@@ -25,10 +25,10 @@ import (
 	"drover.io/test/interop/peer"
 )
 
-// label is what the story puts on the template, to see who carries it on.
+// label is the label that the workflow sets on the template, to check that each core syncs it.
 const label = "interop.drover.io/site"
 
-// Switch lets upstream's core make the machines, hands them to Drover's core and back again,
+// Switch creates the machines with upstream's core, changes to Drover's core and back again,
 // and looks each time whether everybody is still who they were, whether labels reach the
 // machines without replacing them, whether the MachineSets that were inherited still grow,
 // shrink and replace Machines, and whether a rollout happens once.
@@ -146,7 +146,7 @@ func (w *World) replaceCRDs(ctx context.Context) error {
 	})
 }
 
-// allIdentities says who everybody is, the objects by UID too.
+// allIdentities returns the identities of hosts and Nodes, and the UIDs of objects.
 func (w *World) allIdentities(ctx context.Context) (map[string]string, error) {
 	all, err := w.identities(ctx)
 	if err != nil {
@@ -176,7 +176,7 @@ func (w *World) same(ctx context.Context, before map[string]string) error {
 		return err
 	}
 	if diff := cmp.Diff(before, now); diff != "" {
-		return errors.New("somebody is not who they were:\n" + diff)
+		return errors.New("identities have changed:\n" + diff)
 	}
 	return nil
 }

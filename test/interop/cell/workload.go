@@ -23,7 +23,7 @@ import (
 // workload reaches the workload cluster, real or in memory, with what both can answer.
 type workload struct{ set kubernetes.Interface }
 
-// reach lets the story look at the workload cluster.
+// reach connects the workflow to the workload cluster.
 func (w *World) reach(kubeconfig []byte) error {
 	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
 	if err != nil {

@@ -135,7 +135,7 @@ func ready(ctx context.Context, manager *framework.Manager, port int) error {
 	})
 }
 
-// freePorts returns ports of loopback that nobody listens on.
+// freePorts returns free ports on loopback.
 func freePorts(n int) ([]int, error) {
 	var ports []int
 	for range n {
@@ -151,7 +151,7 @@ func freePorts(n int) ([]int, error) {
 }
 
 // Clusterctl runs upstream's clusterctl against a management cluster and returns what it
-// prints. It asks nobody whether there is a newer version.
+// prints. It does not check for a newer version.
 func (p *Peers) Clusterctl(ctx context.Context, stack *framework.Stack, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, p.Path(Clusterctl), append(args, "--kubeconfig="+stack.Kubeconfig("management"))...)
 	cmd.Env = append(os.Environ(), "CLUSTERCTL_DISABLE_VERSIONCHECK=true", "XDG_CONFIG_HOME="+stack.Dir, "NO_COLOR=1")

@@ -39,7 +39,7 @@ const ldflags = "-s -w" +
 
 const coreModule = "sigs.k8s.io/cluster-api"
 
-// program says where a program comes from and, for a manager, how it is run.
+// program is the source of a program and, for a manager, its arguments.
 type program struct {
 	name, module, command string
 	// config is the folder in the module with the manifests of a manager; empty for a tool.
@@ -49,7 +49,7 @@ type program struct {
 }
 
 // programs lists everything that Build makes. Without a MachinePool controller beside them
-// upstream's providers must not ask for MachinePools.
+// upstream's providers must not watch MachinePools.
 func programs() []program {
 	return []program{
 		{name: kustomize, module: "sigs.k8s.io/kustomize/kustomize/v5", command: "sigs.k8s.io/kustomize/kustomize/v5"},
@@ -77,7 +77,7 @@ type Peers struct {
 }
 
 // Build compiles the programs of the given names, or all, for the repository at root, one after
-// the other, unless they are up to date, and says which.
+// the other, unless they are up to date, and reports each.
 func Build(ctx context.Context, root string, say func(string), names ...string) (*Peers, error) {
 	p := &Peers{root: root}
 	version, err := p.list(ctx, "{{.Version}}", coreModule)
@@ -101,7 +101,7 @@ func Build(ctx context.Context, root string, say func(string), names ...string) 
 // Path is where a program is.
 func (p *Peers) Path(name string) string { return filepath.Join(p.root, "bin", "upstream", name) }
 
-// list asks the go command about a module.
+// list returns what the go command lists about a module.
 func (p *Peers) list(ctx context.Context, format, module string) (string, error) {
 	out, err := p.run(ctx, "list", "-m", "-f", format, module)
 	return strings.TrimSpace(out), err

@@ -30,11 +30,11 @@ const (
 	restartTime = 10 * time.Second
 )
 
-// defaultCrashes is how many of the moments are tried unless DROVER_CRASHES says otherwise: a number,
+// defaultCrashes is how many crash points are tried unless DROVER_CRASHES is set: a number,
 // or all.
 const defaultCrashes = 4
 
-// TestCrash lives once without a crash, then once for each moment, and at last with one crash
+// TestCrash runs once without a crash, then once for each crash point, and at last with one crash
 // after another. The outcome must always be the same.
 func TestCrash(t *testing.T) {
 	w := start(t)
@@ -85,7 +85,7 @@ func crashPoints(t *testing.T, writes int) []crashPoint {
 	return all[:min(number, len(all))]
 }
 
-// repeatedCrashes kills the manager at every write when all are asked for, so that it never lives
+// repeatedCrashes kills the manager at every write with DROVER_CRASHES=all, so that it never runs
 // longer than one, and at every tenth otherwise: before the first of them, after the next.
 func repeatedCrashes(t *testing.T, writes int) []crashPoint {
 	t.Helper()
@@ -100,7 +100,7 @@ func repeatedCrashes(t *testing.T, writes int) []crashPoint {
 	return due
 }
 
-// environment is what all lives share.
+// environment is what all runs share.
 type environment struct {
 	stack        *framework.Stack
 	killer       *killer
@@ -142,8 +142,8 @@ func start(t *testing.T) *environment {
 	return w
 }
 
-// run lives one life with the crashes that are due; its writes may be fewer than those of
-// the life in which they were counted.
+// run runs the workflow with the crashes that are due; its writes may be fewer than those of
+// the run in which they were counted.
 func (w *environment) run(t *testing.T, due []crashPoint, want *outcome) (*outcome, []string, []crashPoint) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), runTimeout+time.Duration(len(due))*restartTime)
@@ -160,7 +160,7 @@ func (w *environment) run(t *testing.T, due []crashPoint, want *outcome) (*outco
 	return got, writes, killed
 }
 
-// runWithCrashes lives one life with crashes, compares how it has ended, and says how often it died.
+// runWithCrashes runs the workflow with crashes, compares the result, and returns the number of crashes.
 func (w *environment) runWithCrashes(t *testing.T, want *outcome, due []crashPoint) int {
 	t.Helper()
 	got, writes, killed := w.run(t, due, want)

@@ -14,14 +14,14 @@ import (
 )
 
 // A moment is a write of the manager, counted from 1, and the side of it on which the
-// manager dies.
+// manager is killed.
 type crashPoint struct {
 	write int
-	// after says that the API server has done what it was asked, and nobody hears of it.
+	// after means that the API server has executed the request, and the manager does not get the answer.
 	after bool
 }
 
-// String says when it is.
+// String implements fmt.Stringer.
 func (m crashPoint) String() string {
 	if m.after {
 		return fmt.Sprintf("after write %d", m.write)
@@ -36,29 +36,29 @@ type killer struct {
 	processes atomic.Int64
 
 	mu sync.Mutex
-	// writes says what was written, in order.
+	// writes are the methods and paths of the writes, in order.
 	writes []string
 	due    []crashPoint
 	killed []crashPoint
 	err    error
 }
 
-// reset forgets what was counted.
+// reset removes what was counted.
 func (r *killer) reset(due []crashPoint) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.writes, r.killed, r.due = nil, nil, due
 }
 
-// count passes a write on, unless the manager that sent it dies before. Writes are taken one
+// count forwards a write, unless the manager that sent it is killed before. Writes are handled one
 // after another, so that none slips by while the manager is being killed. One that the API
-// server refuses has changed nothing and does not count: a manager that died of it would
+// server refuses has changed nothing and does not count: a manager that was killed then would
 // only try the same again.
 func (r *killer) count(request *http.Request, forward func() (accepted bool)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if life, _ := request.Context().Value(processKey{}).(int64); life != r.process() {
-		return // the manager that sent it is dead
+		return // the manager that sent it has ended
 	}
 	r.writes = append(r.writes, request.Method+" "+request.URL.Path)
 	before, after := crashPoint{write: len(r.writes)}, crashPoint{write: len(r.writes), after: true}
@@ -85,10 +85,10 @@ func (r *killer) kill(at crashPoint) {
 	}
 }
 
-// process numbers the lives of the manager.
+// process is the number of the manager's process.
 func (r *killer) process() int64 { return r.processes.Load() }
 
-// report tells what was written, at which moments the manager died, and whether it came back.
+// report returns the writes, the crash points, and the error of a restart.
 func (r *killer) report() (writes []string, killed []crashPoint, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

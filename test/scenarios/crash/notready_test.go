@@ -15,45 +15,45 @@ import (
 	"drover.io/test/workflow"
 )
 
-// TestManagementAPIServerNotReady lets the management API server say that it is not ready, while everything that is
-// asked of it still works: a MachineDeployment does not grow, and a new template takes no Machine,
+// TestManagementAPIServerNotReady makes the management API server report that it is not ready, while all other requests
+// still succeed: a MachineDeployment does not scale up, and a new template replaces no Machine,
 // until it is ready again.
 func TestManagementAPIServerNotReady(t *testing.T) {
 	w := start(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*runTimeout)
 	defer cancel()
-	s := &workflow.Workflow{Stack: w.stack, Namespace: "default", Cluster: "silence", Server: w.work.URL}
+	s := &workflow.Workflow{Stack: w.stack, Namespace: "default", Cluster: "notready", Server: w.work.URL}
 	md := s.MachineDeployment()
 	for _, step := range []struct {
-		says string
-		do   func() error
+		title string
+		do    func() error
 	}{
 		{"one machine runs", func() error { return s.Create(ctx, 1) }},
 		{"one machine runs", func() error { return s.AwaitRunning(ctx, 1) }},
-		{"it is not ready any more", func() error { w.manage.unready.Store(true); return nil }},
+		{"the API server is not ready", func() error { w.manage.unready.Store(true); return nil }},
 		{"the manager notices", func() error { return w.manage.awaitNoticed(ctx) }},
-		{"it grows", func() error { return s.Scale(ctx, 2) }},
-		{"it waits", func() error {
+		{"scaling up", func() error { return s.Scale(ctx, 2) }},
+		{"waiting", func() error {
 			return s.AwaitCondition(ctx, md, clusterv1.MachineDeploymentScalingUpCondition, metav1.ConditionTrue, "management cluster does not answer")
 		}},
-		{"it rolls", func() error { return s.Roll(ctx, "medium") }},
-		{"it waits", func() error {
+		{"rolling out", func() error { return s.Roll(ctx, "medium") }},
+		{"waiting", func() error {
 			return s.AwaitCondition(ctx, md, clusterv1.MachineDeploymentRollingOutCondition, metav1.ConditionTrue, "management cluster does not answer")
 		}},
-		{"nothing was made", func() error { return checkOneMachine(ctx, t, s) }},
-		{"it is ready again", func() error { w.manage.unready.Store(false); return nil }},
+		{"nothing was created", func() error { return checkOneMachine(ctx, t, s) }},
+		{"the API server is ready", func() error { w.manage.unready.Store(false); return nil }},
 		{"both run", func() error { return s.AwaitRunning(ctx, 2) }},
-		{"it ends", func() error { return s.Delete(ctx) }},
+		{"deleting", func() error { return s.Delete(ctx) }},
 		{"nothing is left", func() error { return s.AwaitNothingLeft(ctx) }},
 	} {
-		t.Log(step.says)
+		t.Log(step.title)
 		if err := step.do(); err != nil {
-			t.Fatalf("%s: %v", step.says, err)
+			t.Fatalf("%s: %v", step.title, err)
 		}
 	}
 }
 
-// awaitNoticed waits until the manager has asked twice whether the API server is ready: at the second time it knows
+// awaitNoticed waits until the manager has probed twice whether the API server is ready: before the second probe it has
 // the answer to the first.
 func (g *writeProxy) awaitNoticed(ctx context.Context) error {
 	return wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(context.Context) (bool, error) {

@@ -25,7 +25,7 @@ import (
 const userAgent = "drover-machine-controller"
 
 // writeProxy stands before an API server and sees every request: it ends TLS with the server's
-// own certificate, and speaks to the server for whoever the client has proven to be.
+// own certificate, and forwards requests as the authenticated user.
 type writeProxy struct {
 	// URL is where clients find the gate.
 	URL string
@@ -35,8 +35,8 @@ type writeProxy struct {
 	// the client's certificate names.
 	token, certificate http.Handler
 	killer             *killer
-	// unready makes the gate say that the API server is not ready, and denied counts how often the manager
-	// has been told; everything else still passes.
+	// unready makes the proxy report that the API server is not ready, and notReadyAnswers counts how often the manager
+	// got this answer; all other requests are forwarded.
 	unready         atomic.Bool
 	notReadyAnswers atomic.Int64
 }
@@ -75,7 +75,7 @@ func newWriteProxy(cluster *controlplane.ControlPlane, reaper *killer) (*writePr
 	return g, nil
 }
 
-// processKey finds the life of the manager in which a connection was made.
+// processKey is the context key of the manager's process in which a connection was made.
 type processKey struct{}
 
 func newReverseProxy(target *url.URL, config *rest.Config) (http.Handler, error) {
@@ -91,7 +91,7 @@ func newReverseProxy(target *url.URL, config *rest.Config) (http.Handler, error)
 	}, nil
 }
 
-// ServeHTTP passes the request on, and lets writes of the manager be counted.
+// ServeHTTP forwards the request, and counts writes of the manager.
 func (g *writeProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/readyz" && g.unready.Load() {
 		http.Error(w, "etcd failed", http.StatusServiceUnavailable)
@@ -113,7 +113,7 @@ func (g *writeProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(w, r)
 		return
 	}
-	// The answer is only let through once it is known that the manager may have it.
+	// The answer is sent only once it is clear that the manager is not killed.
 	answer := &bufferedResponse{header: http.Header{}}
 	g.killer.count(r, func() bool {
 		next.ServeHTTP(answer, r)
@@ -124,7 +124,7 @@ func (g *writeProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// isManagerWrite tells the writes of the manager from everything else. Events are left out: they are
+// isManagerWrite reports whether a request is a write of the manager. Events do not count: they are
 // sent on the side, and nothing rests on them.
 func isManagerWrite(r *http.Request) bool {
 	switch r.Method {

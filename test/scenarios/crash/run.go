@@ -3,8 +3,8 @@
 
 // Package crash kills the machine-controller before and after each of its writes to either
 // API server, from the creation of a MachineDeployment through a rollout with a drain to the
-// deletion of the Cluster, and looks whether the end is the same every time. The writes are
-// counted in a life without a crash first. Its tests are all there is to it.
+// deletion of the Cluster, and checks whether the end is the same every time. The writes are
+// counted in a run without a crash first. The package contains only its tests.
 package crash
 
 import (
@@ -32,7 +32,7 @@ const (
 	pollPeriod = 200 * time.Millisecond
 )
 
-// outcome is what a life has come to.
+// outcome is the result of a run.
 type outcome struct {
 	// Created and Rolled describe every object when the machines run, and after the rollout.
 	Created, RolledOut []string
@@ -40,7 +40,7 @@ type outcome struct {
 	Machines, Hosts int
 }
 
-// runWorkflow lives a life. With an outcome that is wanted it waits until everything looks like
+// runWorkflow runs the workflow. With a wanted outcome it waits until everything looks like
 // that; without, until nothing changes any more.
 func runWorkflow(ctx context.Context, s *workflow.Workflow, want *outcome) (*outcome, error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -56,13 +56,13 @@ func runWorkflow(ctx context.Context, s *workflow.Workflow, want *outcome) (*out
 		return nil, err
 	}
 	got := &outcome{}
-	for _, chapter := range []struct {
-		says string
-		do   func(context.Context) error
+	for _, step := range []struct {
+		title string
+		do    func(context.Context) error
 	}{
-		{"birth", func(ctx context.Context) error { return s.Create(ctx, replicas) }},
-		{"birth", func(ctx context.Context) error { return s.AwaitRunning(ctx, replicas) }},
-		{"birth", func(ctx context.Context) error {
+		{"creation", func(ctx context.Context) error { return s.Create(ctx, replicas) }},
+		{"creation", func(ctx context.Context) error { return s.AwaitRunning(ctx, replicas) }},
+		{"creation", func(ctx context.Context) error {
 			return settle(ctx, s, &got.Created, want, func(o *outcome) []string { return o.Created })
 		}},
 		{"pods", func(ctx context.Context) error { return createPods(ctx, s) }},
@@ -75,8 +75,8 @@ func runWorkflow(ctx context.Context, s *workflow.Workflow, want *outcome) (*out
 		{"deletion", s.Delete},
 		{"deletion", s.AwaitNothingLeft},
 	} {
-		if err := chapter.do(ctx); err != nil {
-			return nil, fmt.Errorf("%s: %w", chapter.says, err)
+		if err := step.do(ctx); err != nil {
+			return nil, fmt.Errorf("%s: %w", step.title, err)
 		}
 	}
 	got.Machines, got.Hosts = saw.counts()
@@ -97,12 +97,12 @@ func settle(ctx context.Context, s *workflow.Workflow, into *[]string, want *out
 		return err == nil && slices.Equal(part(want), *into), nil
 	})
 	if err != nil {
-		return fmt.Errorf("%w: it never looked as without a crash (-want +got):\n%s", err, cmp.Diff(part(want), *into))
+		return fmt.Errorf("%w: the objects never matched those of the run without a crash (-want +got):\n%s", err, cmp.Diff(part(want), *into))
 	}
 	return nil
 }
 
-// createPods binds a pod to each Node, which a budget lets go one at a time.
+// createPods binds a pod to each Node. A budget permits one eviction at a time.
 func createPods(ctx context.Context, s *workflow.Workflow) error {
 	nodes, err := s.Nodes(ctx)
 	if err != nil {

@@ -19,7 +19,7 @@ type machineObserver struct {
 	machines, hosts map[string]bool
 }
 
-// watch follows the Machines of a story until ctx is over.
+// watch follows the Machines of a workflow until ctx is over.
 func watch(ctx context.Context, s *workflow.Workflow) (*machineObserver, error) {
 	watching, err := client.NewWithWatch(s.Stack.Management.AdminConfig(), client.Options{Scheme: s.Stack.ManagementClient.Scheme()})
 	if err != nil {

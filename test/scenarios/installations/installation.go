@@ -43,7 +43,7 @@ type installation struct {
 	accounts string
 	// namespace is that of its objects.
 	namespace string
-	// labelled says that its objects have the watch-filter label, with its name.
+	// labelled means that its objects have the watch-filter label, with its name.
 	labelled bool
 
 	managers []*framework.Manager
@@ -181,7 +181,7 @@ func (i *installation) create(ctx context.Context, documents []byte) error {
 	}
 }
 
-// running says what the installation lacks to have three machines with Nodes; nothing once it has.
+// running describes what the installation lacks to have three machines with Nodes; nothing once it has.
 func (i *installation) running(ctx context.Context) (string, error) {
 	list := &clusterv1.MachineList{}
 	err := i.stack.ManagementClient.List(ctx, list, client.InNamespace(i.namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: i.name})

@@ -27,10 +27,10 @@ import (
 	"drover.io/test/framework"
 )
 
-// patience bounds each wait; it is no measure of how long one takes.
+// patience bounds each wait; it does not measure how long one takes.
 var patience = flag.Duration("patience", 4*time.Minute, "how long something may take to become true")
 
-// writes records every change that was asked for.
+// writes records every request for a change.
 const writes = `
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -48,7 +48,7 @@ rules:
 - level: None
 `
 
-// call is a change that somebody asked for.
+// call is a request for a change.
 type call struct {
 	Verb      string
 	User      struct{ Username string }
@@ -99,7 +99,7 @@ func await(t *testing.T, stack *framework.Stack, missing func(context.Context) (
 	}
 }
 
-// TestTwoInstallationsLeaveEachOtherAlone lets two installations on one management cluster make machines for one
+// TestTwoInstallationsLeaveEachOtherAlone runs two installations on one management cluster that create machines for one
 // workload cluster, roll them and delete everything, first divided by watch filters in one namespace, then by namespaces.
 func TestTwoInstallationsLeaveEachOtherAlone(t *testing.T) {
 	stack, err := framework.Start(t.Context(), framework.Options{
@@ -141,7 +141,7 @@ func TestTwoInstallationsLeaveEachOtherAlone(t *testing.T) {
 	}
 }
 
-// runBoth tells the life of both installations, and looks at what each has written.
+// runBoth runs the workflow of both installations, and checks what each has written.
 func runBoth(t *testing.T, both []*installation, args [2]string) {
 	ctx, stack := t.Context(), both[0].stack
 	for i, each := range both {
@@ -184,7 +184,7 @@ func runBoth(t *testing.T, both []*installation, args [2]string) {
 	}
 }
 
-// labelOtherInstallation removes the traps: what nobody's manager has touched, and what the other's looks after.
+// labelOtherInstallation removes the traps: objects without an installation, and objects of the other one.
 func labelOtherInstallation(t *testing.T, ours *installation) {
 	nobodys := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: ours.namespace, Name: "nobodys"}}
 	must(t, ours.stack.ManagementClient.Get(t.Context(), client.ObjectKeyFromObject(nobodys), nobodys))
@@ -198,7 +198,7 @@ func labelOtherInstallation(t *testing.T, ours *installation) {
 	await(t, ours.stack, gone(ours, clusterv1.GroupVersion.WithKind("MachineList"), "theirs-stray"))
 }
 
-// gone says which objects of the kind, whose names begin so, are left.
+// gone names the objects of the kind with the prefix that are left.
 func gone(i *installation, kind schema.GroupVersionKind, prefix string) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		list := &unstructured.UnstructuredList{}
@@ -241,7 +241,7 @@ func checkWrites(t *testing.T, one, other *installation, approvals map[string]st
 			continue
 		}
 		if call.ObjectRef.Namespace != one.namespace || !strings.HasPrefix(call.ObjectRef.Name, one.name) {
-			t.Errorf("%s of %s asked to %s %+v", account, one.name, call.Verb, call.ObjectRef)
+			t.Errorf("%s of %s requested to %s %+v", account, one.name, call.Verb, call.ObjectRef)
 			continue
 		}
 		own[account]++
@@ -261,7 +261,7 @@ func checkWrites(t *testing.T, one, other *installation, approvals map[string]st
 		switch {
 		case call.ObjectRef.Resource == "nodes" && strings.HasPrefix(call.ObjectRef.Name, other.name),
 			of && !strings.HasPrefix(machine, one.namespace+"/"+one.name):
-			t.Errorf("%s asked in the workload cluster to %s %+v (%s)", one.name, call.Verb, call.ObjectRef, machine)
+			t.Errorf("%s requested in the workload cluster to %s %+v (%s)", one.name, call.Verb, call.ObjectRef, machine)
 		}
 	}
 	if own["nodes"] == 0 || own["certificatesigningrequests"] == 0 {

@@ -22,7 +22,7 @@ const (
 	machines = 20
 )
 
-// installStuck makes as many pods as there are machines, which no budget lets go.
+// installStuck creates as many pods as there are machines, whose budget permits no eviction.
 func installStuck(ctx context.Context, work client.Client, namespace string) error {
 	return errors.Join(work.Create(ctx, app(namespace, "stuck", "back", machines)), work.Create(ctx, budget(namespace, "stuck", intstr.FromInt32(0))))
 }

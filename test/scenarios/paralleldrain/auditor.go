@@ -96,7 +96,7 @@ func ready(pod *corev1.Pod) bool {
 	return false
 }
 
-// result tells how many pods were evicted, and which promises were broken.
+// result returns how many pods were evicted, and which rules were violated.
 func (a *auditor) result() (evicted int, broken []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

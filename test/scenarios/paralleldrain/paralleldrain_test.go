@@ -20,7 +20,7 @@ import (
 	"drover.io/test/scenarios/internal/runner"
 )
 
-// patience bounds each wait; it is no measure of how long one takes.
+// patience bounds each wait; it does not measure how long one takes.
 const patience = 8 * time.Minute
 
 const namespace = "parallel-drain"
@@ -66,7 +66,7 @@ func TestParallelDrain(t *testing.T) {
 	}
 }
 
-// prepare does what the story's files cannot say, before the step.
+// prepare does what the scenario's files cannot express, before the step.
 func prepare(ctx context.Context, file string, work client.Client) error {
 	switch {
 	case strings.HasPrefix(file, "02-"):

@@ -66,7 +66,7 @@ func TestInvalidObjectsCanBeDeleted(t *testing.T) {
 	}
 }
 
-// refused is nil once the rules are in force: then nobody can make such an object.
+// refused is nil once the rules are in force: then such an object cannot be created.
 func refused(ctx context.Context, c client.Client, object *unstructured.Unstructured) error {
 	twin := object.DeepCopy()
 	twin.SetName(object.GetName()[:len(object.GetName())-1] + "x")

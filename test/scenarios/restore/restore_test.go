@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package restore proves that a management cluster which is restored from a snapshot, and runs beside its original,
-// destroys nothing; and that it takes over, once an operator says that the original is gone. Both are real control
+// changes nothing; and that it takes over, once an operator sets the annotation. Both are real control
 // planes, the second with a copy of the first one's etcd, and share a workload cluster and a simulated cloud.
 package restore
 
@@ -30,7 +30,7 @@ import (
 	"drover.io/test/workflow"
 )
 
-// patience bounds each wait; it is no measure of how long one takes.
+// patience bounds each wait; it does not measure how long one takes.
 const patience = 8 * time.Minute
 
 // sweeps is how many times the collector of orphans looks before it is believed to do nothing.
@@ -65,7 +65,7 @@ func TestRestoredManagementClusterChangesNothing(t *testing.T) {
 	check(t, copied.Stack.StartManagers(ctx))
 	check(t, copied.AwaitCondition(ctx, copied.ClusterObject(), policyv1.ManagementClaimedCondition, metav1.ConditionFalse, policyv1.TakeOverAnnotation))
 
-	// Whatever decides by itself in the copy, or is asked to, is held back.
+	// All changes in the copy wait, requested or not.
 	check(t, copied.Scale(ctx, 1))
 	sets := &clusterv1.MachineSetList{}
 	check(t, copied.Stack.ManagementClient.List(ctx, sets, client.InNamespace(copied.Namespace)))
@@ -86,7 +86,7 @@ func TestRestoredManagementClusterChangesNothing(t *testing.T) {
 		}
 	}
 
-	// The original is gone for good, and the operator says so.
+	// The original has ended, and the operator sets the annotation.
 	stop(original.Stack, "machine-controller", "bootstrap")
 	takeOver(ctx, t, copied)
 	check(t, copied.AwaitCondition(ctx, copied.ClusterObject(), policyv1.ManagementClaimedCondition, metav1.ConditionTrue, ""))
@@ -141,7 +141,7 @@ func stop(stack *framework.Stack, names ...string) {
 	}
 }
 
-// hosts are the Nodes of the workload cluster by name, with what would show that somebody has touched them.
+// hosts are the Nodes of the workload cluster by name, with the fields that a change would affect.
 func hosts(ctx context.Context, t *testing.T, s *workflow.Workflow) map[string]string {
 	t.Helper()
 	nodes, err := s.Nodes(ctx)
@@ -153,7 +153,7 @@ func hosts(ctx context.Context, t *testing.T, s *workflow.Workflow) map[string]s
 	return seen
 }
 
-// takeOver does what the message of the condition and the guide on restoring tell the operator.
+// takeOver does what the condition's message and the guide on restoring describe.
 func takeOver(ctx context.Context, t *testing.T, s *workflow.Workflow) {
 	t.Helper()
 	cluster := s.ClusterObject()
@@ -173,7 +173,7 @@ func awaitNewNode(ctx context.Context, t *testing.T, s *workflow.Workflow, befor
 	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		nodes := &corev1.NodeList{}
 		if err := s.Stack.WorkloadClient.List(ctx, nodes); err != nil {
-			return false, nil //nolint:nilerr // it is asked again
+			return false, nil //nolint:nilerr // it is retried
 		}
 		for _, node := range nodes.Items {
 			if _, known := before[node.Name]; !known {
@@ -194,7 +194,7 @@ func awaitSweeps(ctx context.Context, t *testing.T, address string) {
 	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		seen, err := scrape(ctx, address)
 		if err != nil {
-			return false, nil //nolint:nilerr // it is asked again
+			return false, nil //nolint:nilerr // it is retried
 		}
 		if collected := seen[`drover_infra_orphans_collected_total{cloud="sim"}`]; collected > 0 {
 			return false, fmt.Errorf("%v orphans were collected", collected)
@@ -229,7 +229,7 @@ func scrape(ctx context.Context, address string) (map[string]float64, error) {
 	return samples, lines.Err()
 }
 
-// freeAddress is an address of loopback that nobody listens on.
+// freeAddress is a free address on loopback.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package policy decides whether the certificate request of a kubelet may be approved. It is pure: it sees the
-// request and what is known of the Machine, and nothing else. Finding that Machine, approving and telling people is
-// the business of package csrapproval, its only caller.
+// Package policy decides whether the certificate request of a kubelet may be approved. It is pure: its input is the
+// request and what is certain of the Machine. Package csrapproval, its only caller, finds that Machine, approves, and
+// makes events.
 package policy
 
 import (
@@ -23,24 +23,24 @@ const (
 	nodesGroup = "system:nodes"
 )
 
-// Host is what is known of the Machine that a request must come from.
+// Host is what is certain of the Machine that a request must come from.
 type Host struct {
 	// NodeName is the name of the Machine's Node; empty while that has not joined.
 	NodeName string
 
-	// Names and Addresses are all that the Machine is called and reached by as its infrastructure vouches for it.
-	// What the guest itself reports is not among them.
+	// Names and Addresses are those of the Machine that its infrastructure vouches for. What the guest itself reports is
+	// not among them.
 	Names, Addresses []string
 
-	// Taken are names and addresses that belong to somebody else, whatever the infrastructure says of this Machine:
-	// the control plane, the API server as pods see it, the other Machines.
+	// Taken are names and addresses that are never this Machine's, whatever its infrastructure vouches for: those of
+	// the control plane, of the API server in the cluster's network, and of the other Machines.
 	Taken Taken
 }
 
 // Taken are the names and addresses of others.
 type Taken struct{ Names, Addresses []string }
 
-// Refusal says why a request is left alone.
+// Refusal is why a request is left alone.
 type Refusal struct{ Reason string }
 
 // Error is the reason.
@@ -88,24 +88,24 @@ func Serving(csr *certificatesv1.CertificateSigningRequest, host Host) error {
 	if len(request.DNSNames)+len(request.IPAddresses) == 0 {
 		return refuse("the request names no host")
 	}
-	if err := host.mayBeCalled(host.NodeName); err != nil {
+	if err := host.checkName(host.NodeName); err != nil {
 		return err
 	}
 	for _, name := range request.DNSNames {
-		if err := host.mayBeCalled(name); err != nil {
+		if err := host.checkName(name); err != nil {
 			return err
 		}
 	}
 	for _, ip := range request.IPAddresses {
-		if err := host.mayBeReachedBy(ip); err != nil {
+		if err := host.checkAddress(ip); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// mayBeCalled returns why a certificate must not vouch for the name.
-func (h Host) mayBeCalled(name string) error {
+// checkName returns why a certificate must not have the name; nil if it may.
+func (h Host) checkName(name string) error {
 	same := func(other string) bool { return strings.EqualFold(other, name) }
 	switch {
 	case !slices.Contains(h.Names, name):
@@ -118,12 +118,12 @@ func (h Host) mayBeCalled(name string) error {
 	return nil
 }
 
-// mayBeReachedBy returns why a certificate must not vouch for the address.
-func (h Host) mayBeReachedBy(ip net.IP) error {
+// checkAddress returns why a certificate must not have the address; nil if it may.
+func (h Host) checkAddress(ip net.IP) error {
 	same := func(other string) bool { return ip.Equal(net.ParseIP(other)) }
 	switch {
 	case !slices.ContainsFunc(h.Addresses, same):
-		return refuse("the Machine does not have the address %s, or only its guest reports it; --trust-reported-addresses of the bootstrap controller believes guests, and infrastructure providers of others", ip)
+		return refuse("the Machine does not have the address %s, or only its guest reports it; --trust-reported-addresses of the bootstrap controller accepts what guests report, and infrastructure providers of other projects", ip)
 	case ip.IsLoopback() || ip.Equal(net.IPv4bcast) || ip.IsUnspecified() || ip.IsMulticast() || ip.IsLinkLocalUnicast():
 		return refuse("the address %s is no address of one host alone", ip)
 	case slices.ContainsFunc(h.Taken.Addresses, same):
@@ -132,7 +132,7 @@ func (h Host) mayBeReachedBy(ip net.IP) error {
 	return nil
 }
 
-// reservedName reports whether a name leads to the API server or to the host itself wherever it is looked up.
+// reservedName reports whether a name resolves to the API server or to the host itself everywhere.
 func reservedName(name string) bool {
 	name = strings.TrimSuffix(strings.ToLower(name), ".")
 	for _, reserved := range []string{"kubernetes", "localhost"} {
@@ -158,7 +158,7 @@ func Client(csr *certificatesv1.CertificateSigningRequest, host Host) error {
 	if host.NodeName != "" {
 		return refuse("the Machine already has the Node %q", host.NodeName)
 	}
-	if err := host.mayBeCalled(name); err != nil {
+	if err := host.checkName(name); err != nil {
 		return err
 	}
 	request, err := nodeRequest(csr, name)

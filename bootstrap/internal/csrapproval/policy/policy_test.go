@@ -41,14 +41,14 @@ func sign(t testing.TB, k *ecdsa.PrivateKey, request *x509.CertificateRequest) [
 
 var node1 = Host{NodeName: "node-1", Names: []string{"m1", "node-1", "node-1.internal"}, Addresses: []string{"10.0.0.1", "fd00::1"}}
 
-// ask is a request for a certificate, as it should be unless changed.
-type ask struct {
+// certificateRequest is a request for a certificate, as it should be unless changed.
+type certificateRequest struct {
 	certificatesv1.CertificateSigningRequestSpec
 	x509.CertificateRequest
 }
 
-func serving() ask {
-	return ask{
+func serving() certificateRequest {
+	return certificateRequest{
 		certificatesv1.CertificateSigningRequestSpec{
 			SignerName: certificatesv1.KubeletServingSignerName,
 			Username:   "system:node:node-1",
@@ -67,47 +67,47 @@ func TestServing(t *testing.T) {
 	t.Parallel()
 	k := key(t)
 	cases := map[string]struct {
-		change  func(*ask)
+		change  func(*certificateRequest)
 		host    Host
 		refused bool
 	}{
-		"approves what is the Machine's":    {func(*ask) {}, node1, false},
-		"approves addresses alone":          {func(a *ask) { a.DNSNames = nil }, node1, false},
-		"approves key encipherment for RSA": {func(a *ask) { a.Usages = append(a.Usages, certificatesv1.UsageKeyEncipherment) }, node1, false},
+		"approves what is the Machine's":    {func(*certificateRequest) {}, node1, false},
+		"approves addresses alone":          {func(a *certificateRequest) { a.DNSNames = nil }, node1, false},
+		"approves key encipherment for RSA": {func(a *certificateRequest) { a.Usages = append(a.Usages, certificatesv1.UsageKeyEncipherment) }, node1, false},
 
-		"refuses a foreign name":                           {func(a *ask) { a.DNSNames = append(a.DNSNames, "kubernetes.default.svc") }, node1, true},
-		"refuses a foreign address":                        {func(a *ask) { a.IPAddresses = append(a.IPAddresses, net.ParseIP("10.0.0.2")) }, node1, true},
-		"refuses a wildcard":                               {func(a *ask) { a.DNSNames = []string{"*"} }, node1, true},
-		"refuses an empty name":                            {func(a *ask) { a.DNSNames = []string{""} }, node1, true},
-		"refuses no names at all":                          {func(a *ask) { a.DNSNames, a.IPAddresses = nil, nil }, node1, true},
-		"refuses another requester":                        {func(a *ask) { a.Username = "system:node:node-2" }, node1, true},
-		"refuses a user that is no node":                   {func(a *ask) { a.Username = "node-1" }, node1, true},
-		"refuses a user outside nodes":                     {func(a *ask) { a.Groups = []string{"system:authenticated"} }, node1, true},
-		"refuses another subject":                          {func(a *ask) { a.Subject.CommonName = "system:node:node-2" }, node1, true},
-		"refuses a second organization":                    {func(a *ask) { a.Subject.Organization = []string{"system:nodes", "system:masters"} }, node1, true},
-		"refuses masters":                                  {func(a *ask) { a.Subject.Organization = []string{"system:masters"} }, node1, true},
-		"refuses an e-mail address":                        {func(a *ask) { a.EmailAddresses = []string{"a@example.test"} }, node1, true},
-		"refuses a URI":                                    {func(a *ask) { a.URIs = []*url.URL{{Scheme: "spiffe", Host: "a"}} }, node1, true},
-		"refuses client authentication":                    {func(a *ask) { a.Usages = append(a.Usages, certificatesv1.UsageClientAuth) }, node1, true},
-		"refuses to sign certificates":                     {func(a *ask) { a.Usages = append(a.Usages, certificatesv1.UsageCertSign) }, node1, true},
-		"refuses without a usage":                          {func(a *ask) { a.Usages = nil }, node1, true},
-		"refuses a Machine without Node":                   {func(*ask) {}, Host{Names: node1.Names, Addresses: node1.Addresses}, true},
-		"refuses a Node whose name nobody vouches for":     {func(*ask) {}, Host{NodeName: "node-1", Names: []string{"m1"}, Addresses: node1.Addresses}, true},
-		"refuses the endpoint's name":                      {func(a *ask) { a.DNSNames = []string{"node-1", "api.example.test"} }, taking("api.example.test", ""), true},
-		"refuses the endpoint's name in capitals":          {func(a *ask) { a.DNSNames = []string{"node-1", "api.example.test"} }, taking("API.Example.Test", ""), true},
-		"refuses the endpoint's address":                   {func(*ask) {}, taking("", "10.0.0.1"), true},
-		"refuses the endpoint's address written otherwise": {func(*ask) {}, taking("", "::ffff:10.0.0.1"), true},
-		"refuses the API server as pods call it":           {func(a *ask) { a.DNSNames = []string{"kubernetes.default.svc"} }, vouching("kubernetes.default.svc"), true},
-		"refuses the API server's short name":              {func(a *ask) { a.DNSNames = []string{"kubernetes"} }, vouching("kubernetes"), true},
-		"refuses localhost":                                {func(a *ask) { a.DNSNames = []string{"localhost"} }, vouching("localhost"), true},
-		"refuses a name below localhost":                   {func(a *ask) { a.DNSNames = []string{"a.LOCALHOST."} }, vouching("a.LOCALHOST."), true},
-		"refuses loopback":                                 {func(a *ask) { a.IPAddresses = []net.IP{net.ParseIP("127.0.0.1")} }, vouching("127.0.0.1"), true},
-		"refuses loopback of IPv6":                         {func(a *ask) { a.IPAddresses = []net.IP{net.ParseIP("::1")} }, vouching("::1"), true},
-		"refuses the metadata service":                     {func(a *ask) { a.IPAddresses = []net.IP{net.ParseIP("169.254.169.254")} }, vouching("169.254.169.254"), true},
-		"refuses link-local of IPv6":                       {func(a *ask) { a.IPAddresses = []net.IP{net.ParseIP("fe80::1")} }, vouching("fe80::1"), true},
-		"refuses every address":                            {func(a *ask) { a.IPAddresses = []net.IP{net.ParseIP("0.0.0.0")} }, vouching("0.0.0.0"), true},
-		"refuses multicast":                                {func(a *ask) { a.IPAddresses = []net.IP{net.ParseIP("224.0.0.1")} }, vouching("224.0.0.1"), true},
-		"refuses an address that is none":                  {func(*ask) {}, Host{NodeName: "node-1", Names: node1.Names, Addresses: []string{"", "10.0.0.1/8"}}, true},
+		"refuses a foreign name":                           {func(a *certificateRequest) { a.DNSNames = append(a.DNSNames, "kubernetes.default.svc") }, node1, true},
+		"refuses a foreign address":                        {func(a *certificateRequest) { a.IPAddresses = append(a.IPAddresses, net.ParseIP("10.0.0.2")) }, node1, true},
+		"refuses a wildcard":                               {func(a *certificateRequest) { a.DNSNames = []string{"*"} }, node1, true},
+		"refuses an empty name":                            {func(a *certificateRequest) { a.DNSNames = []string{""} }, node1, true},
+		"refuses no names at all":                          {func(a *certificateRequest) { a.DNSNames, a.IPAddresses = nil, nil }, node1, true},
+		"refuses another requester":                        {func(a *certificateRequest) { a.Username = "system:node:node-2" }, node1, true},
+		"refuses a user that is no node":                   {func(a *certificateRequest) { a.Username = "node-1" }, node1, true},
+		"refuses a user outside nodes":                     {func(a *certificateRequest) { a.Groups = []string{"system:authenticated"} }, node1, true},
+		"refuses another subject":                          {func(a *certificateRequest) { a.Subject.CommonName = "system:node:node-2" }, node1, true},
+		"refuses a second organization":                    {func(a *certificateRequest) { a.Subject.Organization = []string{"system:nodes", "system:masters"} }, node1, true},
+		"refuses masters":                                  {func(a *certificateRequest) { a.Subject.Organization = []string{"system:masters"} }, node1, true},
+		"refuses an e-mail address":                        {func(a *certificateRequest) { a.EmailAddresses = []string{"a@example.test"} }, node1, true},
+		"refuses a URI":                                    {func(a *certificateRequest) { a.URIs = []*url.URL{{Scheme: "spiffe", Host: "a"}} }, node1, true},
+		"refuses client authentication":                    {func(a *certificateRequest) { a.Usages = append(a.Usages, certificatesv1.UsageClientAuth) }, node1, true},
+		"refuses to sign certificates":                     {func(a *certificateRequest) { a.Usages = append(a.Usages, certificatesv1.UsageCertSign) }, node1, true},
+		"refuses without a usage":                          {func(a *certificateRequest) { a.Usages = nil }, node1, true},
+		"refuses a Machine without Node":                   {func(*certificateRequest) {}, Host{Names: node1.Names, Addresses: node1.Addresses}, true},
+		"refuses a Node whose name nobody vouches for":     {func(*certificateRequest) {}, Host{NodeName: "node-1", Names: []string{"m1"}, Addresses: node1.Addresses}, true},
+		"refuses the endpoint's name":                      {func(a *certificateRequest) { a.DNSNames = []string{"node-1", "api.example.test"} }, taking("api.example.test", ""), true},
+		"refuses the endpoint's name in capitals":          {func(a *certificateRequest) { a.DNSNames = []string{"node-1", "api.example.test"} }, taking("API.Example.Test", ""), true},
+		"refuses the endpoint's address":                   {func(*certificateRequest) {}, taking("", "10.0.0.1"), true},
+		"refuses the endpoint's address written otherwise": {func(*certificateRequest) {}, taking("", "::ffff:10.0.0.1"), true},
+		"refuses the API server as pods call it":           {func(a *certificateRequest) { a.DNSNames = []string{"kubernetes.default.svc"} }, vouching("kubernetes.default.svc"), true},
+		"refuses the API server's short name":              {func(a *certificateRequest) { a.DNSNames = []string{"kubernetes"} }, vouching("kubernetes"), true},
+		"refuses localhost":                                {func(a *certificateRequest) { a.DNSNames = []string{"localhost"} }, vouching("localhost"), true},
+		"refuses a name below localhost":                   {func(a *certificateRequest) { a.DNSNames = []string{"a.LOCALHOST."} }, vouching("a.LOCALHOST."), true},
+		"refuses loopback":                                 {func(a *certificateRequest) { a.IPAddresses = []net.IP{net.ParseIP("127.0.0.1")} }, vouching("127.0.0.1"), true},
+		"refuses loopback of IPv6":                         {func(a *certificateRequest) { a.IPAddresses = []net.IP{net.ParseIP("::1")} }, vouching("::1"), true},
+		"refuses the metadata service":                     {func(a *certificateRequest) { a.IPAddresses = []net.IP{net.ParseIP("169.254.169.254")} }, vouching("169.254.169.254"), true},
+		"refuses link-local of IPv6":                       {func(a *certificateRequest) { a.IPAddresses = []net.IP{net.ParseIP("fe80::1")} }, vouching("fe80::1"), true},
+		"refuses every address":                            {func(a *certificateRequest) { a.IPAddresses = []net.IP{net.ParseIP("0.0.0.0")} }, vouching("0.0.0.0"), true},
+		"refuses multicast":                                {func(a *certificateRequest) { a.IPAddresses = []net.IP{net.ParseIP("224.0.0.1")} }, vouching("224.0.0.1"), true},
+		"refuses an address that is none":                  {func(*certificateRequest) {}, Host{NodeName: "node-1", Names: node1.Names, Addresses: []string{"", "10.0.0.1/8"}}, true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestServing(t *testing.T) {
 	}
 }
 
-// taking is node1, with a name and an address that belong to somebody else.
+// taking is node1, with a name and an address that are those of another host.
 func taking(name, address string) Host {
 	h := node1
 	h.Names, h.Taken = append(slices.Clone(h.Names), strings.ToLower(name)), Taken{Names: []string{"", name}, Addresses: []string{"", address}}
@@ -139,20 +139,20 @@ func TestClient(t *testing.T) {
 	k := key(t)
 	waiting := Host{Names: []string{"m1", "node-1"}, Addresses: node1.Addresses}
 	cases := map[string]struct {
-		change  func(*ask)
+		change  func(*certificateRequest)
 		host    Host
 		refused bool
 	}{
-		"approves the Machine's name":         {func(*ask) {}, waiting, false},
-		"refuses a name that is not its":      {func(a *ask) { a.Subject.CommonName = "system:node:node-2" }, waiting, true},
-		"refuses a second Node":               {func(*ask) {}, node1, true},
-		"refuses a Node of the control plane": {func(*ask) {}, Host{Names: waiting.Names, Taken: Taken{Names: []string{"node-1"}}}, true},
-		"refuses the API server's name":       {func(a *ask) { a.Subject.CommonName = "system:node:kubernetes" }, Host{Names: []string{"kubernetes"}}, true},
-		"refuses a user":                      {func(a *ask) { a.Subject.CommonName = "admin" }, waiting, true},
-		"refuses masters":                     {func(a *ask) { a.Subject.Organization = []string{"system:masters"} }, waiting, true},
-		"refuses names of hosts":              {func(a *ask) { a.DNSNames = []string{"node-1"} }, waiting, true},
-		"refuses a serving certificate":       {func(a *ask) { a.Usages = []certificatesv1.KeyUsage{certificatesv1.UsageServerAuth} }, waiting, true},
-		"refuses the name without a Node":     {func(a *ask) { a.Subject.CommonName = "system:node:" }, waiting, true},
+		"approves the Machine's name":         {func(*certificateRequest) {}, waiting, false},
+		"refuses a name that is not its":      {func(a *certificateRequest) { a.Subject.CommonName = "system:node:node-2" }, waiting, true},
+		"refuses a second Node":               {func(*certificateRequest) {}, node1, true},
+		"refuses a Node of the control plane": {func(*certificateRequest) {}, Host{Names: waiting.Names, Taken: Taken{Names: []string{"node-1"}}}, true},
+		"refuses the API server's name":       {func(a *certificateRequest) { a.Subject.CommonName = "system:node:kubernetes" }, Host{Names: []string{"kubernetes"}}, true},
+		"refuses a user":                      {func(a *certificateRequest) { a.Subject.CommonName = "admin" }, waiting, true},
+		"refuses masters":                     {func(a *certificateRequest) { a.Subject.Organization = []string{"system:masters"} }, waiting, true},
+		"refuses names of hosts":              {func(a *certificateRequest) { a.DNSNames = []string{"node-1"} }, waiting, true},
+		"refuses a serving certificate":       {func(a *certificateRequest) { a.Usages = []certificatesv1.KeyUsage{certificatesv1.UsageServerAuth} }, waiting, true},
+		"refuses the name without a Node":     {func(a *certificateRequest) { a.Subject.CommonName = "system:node:" }, waiting, true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -170,13 +170,12 @@ func TestClient(t *testing.T) {
 
 func assertVerdict(t *testing.T, err error, refused bool) {
 	t.Helper()
-	var refusal *Refusal
-	if errors.As(err, &refusal) != refused || (err != nil) != refused {
+	if _, is := errors.AsType[*Refusal](err); is != refused || (err != nil) != refused {
 		t.Errorf("err = %v, want refused = %t", err, refused)
 	}
 }
 
-func TestRefusesWhatIsNoRequest(t *testing.T) {
+func TestMalformedRequestsAreRefused(t *testing.T) {
 	t.Parallel()
 	good := serving()
 	request := sign(t, key(t), &good.CertificateRequest)
@@ -198,7 +197,7 @@ func TestRefusesWhatIsNoRequest(t *testing.T) {
 	}
 }
 
-// Whatever is asked, an approval must be for the Node itself and for nothing that is not the Machine's.
+// Whatever is requested, an approval must be for the Node itself and for nothing that is not the Machine's.
 func FuzzServing(f *testing.F) {
 	f.Add("system:node:node-1", "system:nodes", "system:node:node-1", "system:nodes", "node-1", []byte{10, 0, 0, 1}, "server auth")
 	f.Add("system:node:node-1", "system:nodes", "system:node:node-1", "system:nodes", "node-1,evil", []byte{10, 0, 0, 2}, "client auth,server auth")
@@ -218,22 +217,22 @@ func FuzzServing(f *testing.F) {
 		if Serving(csr, node1) != nil {
 			return
 		}
-		asked, err := parse(csr.Spec.Request)
+		parsed, err := parse(csr.Spec.Request)
 		if err != nil {
 			t.Fatal("approved what cannot be parsed")
 		}
-		for _, dns := range asked.DNSNames {
+		for _, dns := range parsed.DNSNames {
 			if !slices.Contains(node1.Names, dns) {
 				t.Errorf("approved the name %q", dns)
 			}
 		}
-		for _, address := range asked.IPAddresses {
+		for _, address := range parsed.IPAddresses {
 			if !slices.Contains(node1.Addresses, address.String()) {
 				t.Errorf("approved the address %s", address)
 			}
 		}
-		if user != "system:node:node-1" || asked.Subject.CommonName != user || !slices.Equal(asked.Subject.Organization, []string{"system:nodes"}) {
-			t.Errorf("approved %q of %q for %q", asked.Subject.CommonName, asked.Subject.Organization, user)
+		if user != "system:node:node-1" || parsed.Subject.CommonName != user || !slices.Equal(parsed.Subject.Organization, []string{"system:nodes"}) {
+			t.Errorf("approved %q of %q for %q", parsed.Subject.CommonName, parsed.Subject.Organization, user)
 		}
 		if slices.Contains(csr.Spec.Usages, certificatesv1.UsageClientAuth) {
 			t.Error("approved client authentication")
@@ -241,7 +240,7 @@ func FuzzServing(f *testing.F) {
 	})
 }
 
-// Whatever is asked with a bootstrap token, an approval must be for one of the Machine's names and for a client alone.
+// Whatever is requested with a bootstrap token, an approval must be for one of the Machine's names and for a client alone.
 func FuzzClient(f *testing.F) {
 	f.Add("system:node:m1", "system:nodes", "", []byte{}, "client auth")
 	f.Add("system:node:node-2", "system:nodes", "", []byte{}, "client auth")
@@ -264,16 +263,16 @@ func FuzzClient(f *testing.F) {
 		if Client(csr, waiting) != nil {
 			return
 		}
-		asked, err := parse(csr.Spec.Request)
+		parsed, err := parse(csr.Spec.Request)
 		if err != nil {
 			t.Fatal("approved what cannot be parsed")
 		}
-		node, _ := strings.CutPrefix(asked.Subject.CommonName, "system:node:")
-		if !slices.Contains(waiting.Names, node) || !slices.Equal(asked.Subject.Organization, []string{"system:nodes"}) {
-			t.Errorf("approved %q of %q", asked.Subject.CommonName, asked.Subject.Organization)
+		node, _ := strings.CutPrefix(parsed.Subject.CommonName, "system:node:")
+		if !slices.Contains(waiting.Names, node) || !slices.Equal(parsed.Subject.Organization, []string{"system:nodes"}) {
+			t.Errorf("approved %q of %q", parsed.Subject.CommonName, parsed.Subject.Organization)
 		}
-		if len(asked.DNSNames)+len(asked.IPAddresses) > 0 || slices.Contains(csr.Spec.Usages, certificatesv1.UsageServerAuth) {
-			t.Errorf("approved a certificate for %v, %v with %v", asked.DNSNames, asked.IPAddresses, csr.Spec.Usages)
+		if len(parsed.DNSNames)+len(parsed.IPAddresses) > 0 || slices.Contains(csr.Spec.Usages, certificatesv1.UsageServerAuth) {
+			t.Errorf("approved a certificate for %v, %v with %v", parsed.DNSNames, parsed.IPAddresses, csr.Spec.Usages)
 		}
 	})
 }
@@ -300,7 +299,7 @@ func split(s string) []string {
 	return slices.DeleteFunc(strings.Split(s, ","), func(part string) bool { return part == "" })
 }
 
-// TestKey: a token is bound to the name of a key, so two keys must have two, whatever else is asked.
+// TestKey: a token is bound to the name of a key, so two keys must have two, whatever else is parsed.
 func TestKey(t *testing.T) {
 	t.Parallel()
 	nameOf := func(k *ecdsa.PrivateKey, request *x509.CertificateRequest) string {

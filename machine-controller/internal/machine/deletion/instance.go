@@ -10,7 +10,9 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/machine-controller/internal/contract"
@@ -67,6 +69,7 @@ func (d objectDeleter) run(ctx context.Context, m *clusterv1.Machine, object Obj
 	if err != nil {
 		return waiting, fmt.Errorf("deleting %s %q: %w", object.GetKind(), object.GetName(), err)
 	}
+	ctrl.LoggerFrom(ctx).Info("deleted provider object", object.GetKind(), klog.KObj(object))
 	d.requested.add(object.GetUID())
 	return waiting, nil
 }

@@ -12,8 +12,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/machine-controller/internal/workload"
@@ -63,6 +65,7 @@ func (d *nodeStep) run(ctx context.Context, s *State) (Progress, error) {
 	}
 	// A Cluster that is deleted can never be reached again, whatever the timeout.
 	if s.Cluster.UID == "" || timedOut(d.startTime(s.Machine.UID), timeout, d.clock.Now()) {
+		ctrl.LoggerFrom(ctx).Info("gave up deleting Node", "Node", klog.KRef("", name), "message", err.Error())
 		d.events.nodeAbandoned(s.Machine, name, err)
 		d.startTimes.Delete(s.Machine.UID)
 		return done, nil
@@ -103,7 +106,11 @@ func (d *nodeStep) delete(ctx context.Context, s *State, name string) error {
 		}
 	}
 	target := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}
-	return connection.Client().Delete(ctx, target, client.Preconditions{UID: &node.UID})
+	if err := connection.Client().Delete(ctx, target, client.Preconditions{UID: &node.UID}); err != nil {
+		return err
+	}
+	ctrl.LoggerFrom(ctx).Info("deleted Node", "Node", klog.KObj(node), "providerID", node.Spec.ProviderID)
+	return nil
 }
 
 func (d *nodeStep) startTime(uid types.UID) metav1.Time {

@@ -59,7 +59,7 @@ func find(md *clusterv1.MachineDeployment, sets []*clusterv1.MachineSet, wanted 
 	}
 	slices.SortFunc(earlier, func(a, b *clusterv1.MachineSet) int { return cmp.Compare(Of(b), Of(a)) })
 	if len(earlier) == 0 {
-		return nil, fmt.Errorf("no earlier revision is kept: the annotation %s says how many are", HistoryAnnotation)
+		return nil, fmt.Errorf("no earlier revision is kept: the annotation %s sets how many are", HistoryAnnotation)
 	}
 	if wanted == Previous {
 		return earlier[0], nil

@@ -84,7 +84,7 @@ func TestRestoreWithoutAnnotation(t *testing.T) {
 	}
 }
 
-// TestRestoreKeepsInPlaceFields goes back to a MachineSet that has not been told yet what
+// TestRestoreKeepsInPlaceFields restores a MachineSet that does not have yet what
 // changed in place: taints of today stay, or a rollback for the version would take them off every Node.
 func TestRestoreKeepsInPlaceFields(t *testing.T) {
 	t.Parallel()

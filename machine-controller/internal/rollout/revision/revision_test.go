@@ -142,7 +142,7 @@ func TestFindCurrent(t *testing.T) {
 			sets: []*clusterv1.MachineSet{revision(machineSet("a", 3, 0), "9"), revision(machineSet("b", 2, 0), "10")},
 			want: "b", olds: []string{"a"},
 		},
-		"it takes the oldest of sets that say nothing": {
+		"it takes the oldest of sets without a revision": {
 			sets: []*clusterv1.MachineSet{machineSet("a", 1, 3), machineSet("c", 2, 3), machineSet("b", 2, 3)},
 			want: "b", olds: []string{"c", "a"},
 		},

@@ -18,8 +18,8 @@ func drawShare(t *rapid.T, name string) policy.Share {
 	return policy.Number(rapid.IntRange(0, 6).Draw(t, name))
 }
 
-// TestNeverMoreThanTheBudget lets Machines fall ill, recover, join late or never, in several
-// owners and failure domains that ask in any order, and counts what is under way.
+// TestNeverMoreThanTheBudget has Machines become unhealthy, recover, join late or never, in several
+// owners and failure domains in any order, and counts what is being replaced.
 func TestNeverMoreThanTheBudget(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

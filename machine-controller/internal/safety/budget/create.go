@@ -8,7 +8,7 @@ import "drover.io/machine-controller/internal/safety/policy"
 // Decision is how many Machines may be created.
 type Decision struct {
 	Allowed int
-	// Refusal says why not all of them; nil if all may be.
+	// Refusal is why not all of them; nil if all may be.
 	Refusal *Refusal
 }
 

@@ -12,7 +12,7 @@ import (
 	"drover.io/machine-controller/internal/safety/policy"
 )
 
-// step of a story: what happens, and then a number of ticks.
+// step is an event, and then a number of ticks.
 type step struct {
 	title string
 	do    func(*simulator)

@@ -12,7 +12,7 @@ import (
 	"drover.io/machine-controller/internal/safety/policy"
 )
 
-// herd makes Machines a0, a1, … of owner a; each letter is one: h healthy, u unhealthy,
+// machinesOf returns Machines a0, a1, … of owner a; each letter is one: h healthy, u unhealthy,
 // p pending, n a replacement that has not proved itself, r being replaced, d being deleted
 // otherwise, t timed out before it joined, v a replacement that failed again.
 func machinesOf(owner, letters, domain string) []Machine {
@@ -156,7 +156,7 @@ func TestReplace(t *testing.T) {
 		"does not take the only failure domain for a dead one": {
 			policy: neverStop, machines: machinesOf("a", "uu", "x"), desired: 2, candidates: []string{"ax0"}, allowed: []string{"ax0"},
 		},
-		"replaces nothing while held": {
+		"replaces nothing while blocked": {
 			hold: &Refusal{Reason: ReasonUnreachable}, machines: machinesOf("a", "u", ""), desired: 1, candidates: []string{"a0"},
 			refused: map[string]string{"a0": ReasonUnreachable},
 		},
@@ -182,7 +182,7 @@ func TestReplace(t *testing.T) {
 			for name, refusal := range got.Refused {
 				refused[name] = refusal.Reason
 				if refusal.Message == "" && test.hold == nil {
-					t.Errorf("%s is refused without a word", name)
+					t.Errorf("%s is refused without a message", name)
 				}
 			}
 			if test.refused == nil {

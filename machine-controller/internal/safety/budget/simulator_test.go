@@ -21,9 +21,9 @@ type simulator struct {
 	serial   int
 	// domains are where new Machines go, in turn.
 	domains []string
-	// joins says whether a pending Machine joins in the next tick.
+	// joins reports whether a pending Machine joins in the next tick.
 	joins func(Machine) bool
-	// emptyCache sets believe that they have no Machines.
+	// emptyCache is whether sets count no Machines.
 	emptyCache bool
 	// deleted counts the Machines that were ever deleted to be replaced.
 	deleted int
@@ -61,7 +61,7 @@ func (w *simulator) state(owner string) State {
 	return State{Owner: owner, Owners: w.owners, Machines: slices.Clone(w.machines), Blocked: w.blocked}
 }
 
-// remediate lets the owner replace what is unhealthy, and says what was refused.
+// remediate replaces the unhealthy Machines of the owner, and describes what was refused.
 func (w *simulator) remediate(owner string) []string {
 	var unhealthy []string
 	for _, m := range w.machines {
@@ -80,14 +80,14 @@ func (w *simulator) remediate(owner string) []string {
 	if len(choice.Allowed) > 0 {
 		words = append(words, "replaces "+strings.Join(choice.Allowed, " "))
 	}
-	said := map[string]int{}
+	refused := map[string]int{}
 	for _, name := range unhealthy {
 		if refusal := choice.Refused[name]; refusal != nil {
-			said[refusal.Reason+": "+refusal.Message]++
+			refused[refusal.Reason+": "+refusal.Message]++
 		}
 	}
-	for _, text := range sortedKeys(said) {
-		words = append(words, fmt.Sprintf("refuses %d, %s", said[text], text))
+	for _, text := range sortedKeys(refused) {
+		words = append(words, fmt.Sprintf("refuses %d, %s", refused[text], text))
 	}
 	return words
 }
@@ -112,7 +112,7 @@ func (w *simulator) grow(owner string) []string {
 	return words
 }
 
-// tick lets time pass: Machines that are being deleted go, new ones prove themselves, and
+// tick completes deletions; new Machines become proven, and
 // pending ones join.
 func (w *simulator) tick() {
 	for _, m := range w.machines {

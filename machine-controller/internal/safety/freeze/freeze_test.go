@@ -29,7 +29,7 @@ func TestDecide(t *testing.T) {
 		Reason string
 	}
 	ago := noon.Add(-time.Minute)
-	// 10 replicas, a surge of 1, up 2, down 1: more than 13 freeze, 12 thaw.
+	// 10 replicas, a surge of 1, up 2, down 1: more than 13 begin a freeze, 12 end it.
 	tests := map[string]struct {
 		input Input
 		want  freeze
@@ -65,7 +65,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestDecideDoesNotFlap lets the number of Machines wander and sees that the label changes
+// TestDecideDoesNotFlap changes the number of Machines and checks that the label changes
 // only for a reason: it comes when there have been too many for a period, and goes at the
 // lower limit; nothing between the two limits ever changes it.
 func TestDecideDoesNotFlap(t *testing.T) {
@@ -97,11 +97,11 @@ func TestDecideDoesNotFlap(t *testing.T) {
 			}
 			if input.Labelled == got.Label {
 				if again := decideAgain(settings, input, got); again.Label != got.Label {
-					t.Fatalf("changed its mind about %d at once", input.Machines)
+					t.Fatalf("changed the decision about %d at once", input.Machines)
 				}
 			}
 			if input.Labelled && got.Label != (input.Machines > least) {
-				t.Fatalf("label is %t at %d, which thaws at %d", got.Label, input.Machines, least)
+				t.Fatalf("label is %t at %d, which ends at %d", got.Label, input.Machines, least)
 			}
 			input.Labelled, input.OvershootSince = got.Label, got.OvershootSince
 			if !got.Label && input.Machines <= most {
@@ -111,7 +111,7 @@ func TestDecideDoesNotFlap(t *testing.T) {
 	})
 }
 
-// decideAgain asks once more about the same, with what the last answer has written.
+// decideAgain decides about the same input with the result of the last decision.
 func decideAgain(settings policy.Settings, input Input, last Decision) Decision {
 	input.Labelled, input.OvershootSince = last.Label, last.OvershootSince
 	return Decide(settings, input)

@@ -46,13 +46,13 @@ func TestCandidates(t *testing.T) {
 		policies []policyv1.MachinePolicy
 		want     []string
 	}{
-		"selects nothing without policies":                                 {nil, nil},
-		"passes over what does not match":                                  {[]policyv1.MachinePolicy{aPolicy("a", "cpu", 0)}, nil},
-		"takes an empty selector for all":                                  {[]policyv1.MachinePolicy{aPolicy("a", "", 0)}, []string{"a"}},
-		"takes expressions":                                                {[]policyv1.MachinePolicy{exists}, []string{"exists"}},
-		"lets the oldest go first":                                         {[]policyv1.MachinePolicy{aPolicy("a", "gpu", 0), aPolicy("b", "", time.Hour)}, []string{"b", "a"}},
-		"lets the first by name go first of the equally old":               {[]policyv1.MachinePolicy{aPolicy("b", "gpu", 0), aPolicy("a", "", 0)}, []string{"a", "b"}},
-		"passes over one that is being deleted, is broken or says nothing": {[]policyv1.MachinePolicy{going, broken, silent, aPolicy("a", "gpu", 0)}, []string{"a"}},
+		"selects nothing without policies":                               {nil, nil},
+		"passes over what does not match":                                {[]policyv1.MachinePolicy{aPolicy("a", "cpu", 0)}, nil},
+		"takes an empty selector for all":                                {[]policyv1.MachinePolicy{aPolicy("a", "", 0)}, []string{"a"}},
+		"takes expressions":                                              {[]policyv1.MachinePolicy{exists}, []string{"exists"}},
+		"takes the oldest first":                                         {[]policyv1.MachinePolicy{aPolicy("a", "gpu", 0), aPolicy("b", "", time.Hour)}, []string{"b", "a"}},
+		"takes the first by name of the equally old":                     {[]policyv1.MachinePolicy{aPolicy("b", "gpu", 0), aPolicy("a", "", 0)}, []string{"a", "b"}},
+		"skips one that is being deleted, is invalid or has no selector": {[]policyv1.MachinePolicy{going, broken, silent, aPolicy("a", "gpu", 0)}, []string{"a"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestCandidates(t *testing.T) {
 	}
 }
 
-// TestSelectorsAreCompiledOnce: a namespace may have hundreds, and each creation and replacement asks all of them.
+// TestSelectorsAreCompiledOnce: a namespace may have hundreds, and each creation and replacement evaluates all of them.
 func TestSelectorsAreCompiledOnce(t *testing.T) {
 	t.Parallel()
 	selectors, gpu := &Selectors{}, map[string]string{"pool": "gpu"}
@@ -114,7 +114,7 @@ func TestOver(t *testing.T) {
 	want.Name = "empty"
 	got, err = Default().Over(&empty)
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(Share{})); diff != "" || err != nil {
-		t.Errorf("a policy that says nothing (-want +got), error %v:\n%s", err, diff)
+		t.Errorf("an empty policy (-want +got), error %v:\n%s", err, diff)
 	}
 
 	broken := aPolicy("broken", "", 0)
@@ -122,7 +122,7 @@ func TestOver(t *testing.T) {
 	want.Name, want.PerCluster = "broken", Number(7)
 	got, err = Default().Over(&broken)
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(Share{})); diff != "" || err == nil {
-		t.Errorf("a policy that cannot be read (-want +got), error %v:\n%s", err, diff)
+		t.Errorf("an invalid policy (-want +got), error %v:\n%s", err, diff)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// Observer is told what becomes of each Node that arrives. Its functions are
+// Observer has what is called for each Node that arrives. Its functions are
 // called without the cache's lock held, from the goroutine that fills the
 // cache, and must not block.
 type Observer struct {
@@ -53,8 +53,8 @@ type Cache struct {
 
 var _ toolscache.TransformingStore = &Cache{}
 
-// New returns an empty cache, whose Nodes take room of a namespace until Release. It tells its
-// observer nothing before Announce.
+// New returns an empty cache, whose Nodes take room of a namespace until Release. It does not call
+// its observer before Announce.
 func New(observer Observer, room *Room, namespace string) *Cache {
 	return &Cache{
 		observer:     observer,
@@ -78,7 +78,7 @@ func (c *Cache) Node(name string) (*corev1.Node, bool) {
 }
 
 // ByProviderID returns the Nodes with this providerID, in the order of their
-// names. More than one means that somebody made a mistake. An empty ID finds none.
+// names. More than one is a misconfiguration. An empty ID finds none.
 func (c *Cache) ByProviderID(id string) []*corev1.Node {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -92,7 +92,7 @@ func (c *Cache) Len() int {
 	return len(c.nodes)
 }
 
-// Announce makes the cache tell its observer about changes from now on,
+// Announce makes the cache call its observer for changes from now on,
 // beginning with every Node that differs from what previous last held. A nil
 // previous held nothing.
 func (c *Cache) Announce(previous *Cache) {
@@ -105,7 +105,7 @@ func (c *Cache) Announce(previous *Cache) {
 	c.announcing = true
 	changed := differences(before, c.nodes)
 	c.mu.Unlock()
-	c.tell(changed)
+	c.announce(changed)
 }
 
 // Add takes a Node from the watch.
@@ -139,7 +139,7 @@ func (c *Cache) Update(obj any) error {
 	case unchanged:
 		c.observer.Unchanged()
 	default:
-		c.tell(pair(before, node))
+		c.announce(pair(before, node))
 	}
 	return nil
 }
@@ -205,11 +205,11 @@ func (c *Cache) Replace(list []any, _ string) error {
 		close(c.synced)
 	}
 	c.mu.Unlock()
-	c.tell(changed)
+	c.announce(changed)
 	return nil
 }
 
-// Resync has nothing to do: whoever reads the cache reads the latest state.
+// Resync has nothing to do: readers of the cache get the latest state.
 func (c *Cache) Resync() error { return nil }
 
 // Transformer makes the Reflector cut Nodes down one by one while a list arrives, instead of
@@ -246,7 +246,7 @@ func (c *Cache) Arrive(node *corev1.Node) (*corev1.Node, error) {
 }
 
 // Release gives back the room that the Nodes take. It is for a cache whose watch has ended, and
-// that nobody reads any more.
+// that is not read any more.
 func (c *Cache) Release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -281,7 +281,7 @@ func (c *Cache) snapshot() map[string]*corev1.Node {
 	return maps.Clone(c.nodes)
 }
 
-func (c *Cache) tell(changed []*corev1.Node) {
+func (c *Cache) announce(changed []*corev1.Node) {
 	for _, node := range changed {
 		c.observer.Changed(node)
 	}
@@ -347,7 +347,7 @@ func differences(before, after map[string]*corev1.Node) []*corev1.Node {
 	return changed
 }
 
-// pair returns what to tell about a change from before (nil: new) to after.
+// pair returns what to announce of a change from before (nil: new) to after.
 func pair(before, after *corev1.Node) []*corev1.Node {
 	if before != nil && before.Spec.ProviderID != "" && before.Spec.ProviderID != after.Spec.ProviderID {
 		return []*corev1.Node{before, after}

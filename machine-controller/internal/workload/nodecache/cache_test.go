@@ -64,7 +64,7 @@ func names(nodes []*corev1.Node) []string {
 	return all
 }
 
-func TestCacheTellsOnlyWhatMatters(t *testing.T) {
+func TestCacheAnnouncesOnlyRelevantChanges(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		do   func(*Cache) error
@@ -130,7 +130,7 @@ func TestCacheFindsByProviderID(t *testing.T) {
 	}
 }
 
-func TestAnnounceTellsWhatChangedSinceThePreviousCache(t *testing.T) {
+func TestAnnounceIsForChangesSinceThePreviousCache(t *testing.T) {
 	t.Parallel()
 	previous, _ := filled(t, node("same", "p1", "1"), node("gone", "p2", "1"), node("cordoned", "p3", "1"))
 	record := &told{}

@@ -3,8 +3,8 @@
 
 // Package nodecache keeps the Nodes of one workload cluster in memory, cut
 // down to the fields that the controllers read and indexed by providerID, and
-// says which of them changed in a field that matters.
+// announces which of them changed in one of these fields.
 //
 // It owns no connection: a client-go Reflector fills it (package workload
-// starts that), and it never talks to an API server itself.
+// starts that), and it never sends requests to an API server itself.
 package nodecache

@@ -20,7 +20,7 @@ const overhead = 1 << 10
 func size(node *corev1.Node) int64 { return int64(node.Size()) + overhead }
 
 // Room bounds how much memory the Nodes of all workload clusters of a namespace take together:
-// how many there are, and how large, is for those to say who own the workload clusters.
+// how many there are, and how large, is the choice of the owners of the workload clusters.
 type Room struct {
 	limit int64
 

@@ -90,7 +90,7 @@ func resources() corev1.ResourceList {
 	}
 }
 
-func TestSlimKeepsWhatControllersReadAndNothingElse(t *testing.T) {
+func TestSlimKeepsOnlyWhatControllersRead(t *testing.T) {
 	t.Parallel()
 	full := fullNode("a")
 	original := full.DeepCopy()

@@ -18,7 +18,7 @@ const (
 
 // Verbs of a document that is done.
 const (
-	// Apply creates an object, or merges what the document says into it.
+	// Apply creates an object, or merges the document into it.
 	Apply = "apply"
 	// Patch merges into every object that the document selects; there must be one.
 	Patch = "patch"
@@ -32,7 +32,7 @@ const (
 	Refuse = "refuse"
 	// Kubeconfig writes the Secret of a Cluster with fresh credentials.
 	Kubeconfig = "kubeconfig"
-	// Move lets the workload cluster answer at another address, and no longer at the old one.
+	// Move changes the address of the workload cluster.
 	Move = "move"
 	// Disconnect, Hang and Reconnect are about the way to the workload cluster.
 	Disconnect = "disconnect"
@@ -50,7 +50,7 @@ var actions = []string{Kubeconfig, Move, Disconnect, Hang, Reconnect, Kill, Stop
 var verbs = append([]string{Apply, Patch, PatchOne, Delete, DeleteOne, Refuse}, actions...)
 
 // keywords are the keys of a document that are ours; all others are the object's.
-var keywords = []string{"do", "in", "count", "says", "write", "name", "group"}
+var keywords = []string{"do", "in", "count", "contains", "write", "name", "group"}
 
 // Document is something to be done, or an object to be found.
 type Document struct {
@@ -60,8 +60,8 @@ type Document struct {
 	In string
 	// Count is how many objects there are to be like this; nil is at least one.
 	Count *int
-	// Says is what a refusal has to say.
-	Says string
+	// Contains is the text that a refusal must contain.
+	Contains string
 	// Write names the subresource that is written, as its controller would.
 	Write string
 	// Name and Group are what an act is about.
@@ -119,8 +119,8 @@ func (d *Document) set(word string, value any) error {
 		d.Do = text
 	case "in":
 		d.In = text
-	case "says":
-		d.Says = text
+	case "contains":
+		d.Contains = text
 	case "write":
 		d.Write = text
 	case "name":

@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// identities are the keys by which an element of a list is told from the others.
+// identities are the keys that identify an element of a list.
 var identities = []string{"type", "name", "key", "kind"}
 
-// Diff says where got falls short of want, or nothing if it does not. Every field of want
+// Diff describes the first difference of got from want, or is empty. Every field of want
 // must be in got; null wants the absence of a field, and so does an empty list. Every element
 // of a wanted list must be like some element of the other. A string between slashes is a
 // regular expression.

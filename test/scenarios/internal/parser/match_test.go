@@ -19,9 +19,9 @@ func TestDiff(t *testing.T) {
 		"asks for nothing":                    {map[string]any{}, ""},
 		"finds a part":                        {map[string]any{"labels": map[string]any{"x": "y"}}, ""},
 		"takes numbers for numbers":           {map[string]any{"replicas": float64(3)}, ""},
-		"tells numbers apart":                 {map[string]any{"replicas": float64(4)}, ".replicas is 3, want 4"},
-		"tells texts apart":                   {map[string]any{"name": "b"}, `.name is "a", want "b"`},
-		"tells a text from a number":          {map[string]any{"replicas": "3"}, `.replicas is 3, want "3"`},
+		"distinguishes numbers":               {map[string]any{"replicas": float64(4)}, ".replicas is 3, want 4"},
+		"distinguishes texts":                 {map[string]any{"name": "b"}, `.name is "a", want "b"`},
+		"distinguishes texts and numbers":     {map[string]any{"replicas": "3"}, `.replicas is 3, want "3"`},
 		"misses a field":                      {map[string]any{"labels": map[string]any{"z": "y"}}, `.labels.z is missing, want "y"`},
 		"misses a whole branch":               {map[string]any{"spec": map[string]any{"z": "y"}}, `.spec is missing, want {"z":"y"}`},
 		"finds an element wherever it is":     {map[string]any{"conditions": []any{map[string]any{"type": "Paused"}}}, ""},
@@ -31,7 +31,7 @@ func TestDiff(t *testing.T) {
 		"finds what should be absent":         {map[string]any{"name": nil}, `.name is "a", want none`},
 		"finds what should be empty":          {map[string]any{"finalizers": []any{}}, `.finalizers is ["f","g"], want none`},
 		"takes a regular expression":          {map[string]any{"conditions": []any{map[string]any{"message": `/two\nl/`}}}, ""},
-		"says that an expression differs":     {map[string]any{"name": "/^b/"}, `.name is "a", which does not match /^b/`},
+		"compares with an expression":         {map[string]any{"name": "/^b/"}, `.name is "a", which does not match /^b/`},
 		"does not take an expression amiss":   {map[string]any{"name": "/(/"}, ".name cannot be compared: error parsing regexp: missing closing ): `(`"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package parser reads stories: folders with a README and numbered YAML files that say what
-// is given, what is done, and what is true then. It knows the words of a document and how a
-// partial object is compared with a whole one; doing and looking is the stage's work.
+// Package parser reads scenarios: folders with a README and numbered YAML files that describe what
+// is given, what is done, and what is true then. It defines the keywords of a document and how a
+// partial object is compared with a whole one. Package runner executes the steps.
 package parser
 
 import (
@@ -19,25 +19,25 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// fileName is what the name of a story's file says: its place and its part.
+// fileName matches the name of a scenario's file: its number and its part.
 var fileName = regexp.MustCompile(`^\d\d-(given|when|then)\.yaml$`)
 
-// Step is one file of a story.
+// Step is one file of a scenario.
 type Step struct {
 	// File is its name.
 	File string
-	// Then says that the documents are to be true; otherwise they are to be done.
+	// Then means that the documents must become true; otherwise they are executed.
 	Then      bool
 	Documents []Document
 }
 
-// Variables are what a document may ask for as ${name}.
+// Variables are the values that a document may use as ${name}.
 type Variables map[string]string
 
-// Load reads the story of a folder. What its documents use is looked for in the given folder.
+// Load reads the scenario of a folder. The files of `use` are read from the given folder.
 func Load(folder, given string, known Variables) ([]Step, error) {
 	if _, err := os.Stat(filepath.Join(folder, "README.md")); err != nil {
-		return nil, fmt.Errorf("a story tells what it is about: %w", err)
+		return nil, fmt.Errorf("reading the description of the scenario: %w", err)
 	}
 	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
 	if err != nil {
@@ -57,7 +57,7 @@ func Load(folder, given string, known Variables) ([]Step, error) {
 		steps = append(steps, Step{File: name, Then: part[1] == "then", Documents: documents})
 	}
 	if len(steps) == 0 {
-		return nil, errors.New("the story has no steps")
+		return nil, errors.New("the scenario has no steps")
 	}
 	return steps, nil
 }

@@ -30,7 +30,7 @@ func TestLoad(t *testing.T) {
 	t.Parallel()
 	given := folder(t, map[string]string{"pod.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: '${name}-${namespace}', labels: {tier: '${tier:-front}'}}\n"})
 	story := folder(t, map[string]string{
-		"README.md":     "# A story",
+		"README.md":     "# A scenario",
 		"00-given.yaml": "do: kubeconfig\nname: edge\n---\ndo: kubeconfig\nin: management\nname: home\n---\nuse: pod\nname: web\n",
 		"01-then.yaml":  "in: workload\ncount: 0\n" + pod,
 	})
@@ -59,18 +59,18 @@ func TestLoad(t *testing.T) {
 func TestLoadRefuses(t *testing.T) {
 	t.Parallel()
 	for name, files := range map[string]map[string]string{
-		"a story that says not what it is about": {"00-given.yaml": pod},
-		"a story without steps":                  {"README.md": "# A"},
-		"a file that is neither part":            {"README.md": "# A", "00-maybe.yaml": pod},
-		"a file without a number":                {"README.md": "# A", "given.yaml": pod},
-		"a verb that it does not know":           {"README.md": "# A", "00-when.yaml": "do: dance\n" + pod},
-		"a cluster that it does not know":        {"README.md": "# A", "00-when.yaml": "in: somewhere\n" + pod},
-		"a count that is none":                   {"README.md": "# A", "00-then.yaml": "count: few\n" + pod},
-		"an object without a kind":               {"README.md": "# A", "00-when.yaml": "metadata: {name: x}\n"},
-		"an act with an object":                  {"README.md": "# A", "00-when.yaml": "do: disconnect\n" + pod},
-		"a variable that nobody sets":            {"README.md": "# A", "00-when.yaml": pod + "spec: {nodeName: '${node}'}\n"},
-		"a file to use that is not there":        {"README.md": "# A", "00-when.yaml": "use: magic\n"},
-		"text that is no YAML":                   {"README.md": "# A", "00-when.yaml": "a: [\n"},
+		"a scenario without a description": {"00-given.yaml": pod},
+		"a scenario without steps":         {"README.md": "# A"},
+		"a file that is neither part":      {"README.md": "# A", "00-maybe.yaml": pod},
+		"a file without a number":          {"README.md": "# A", "given.yaml": pod},
+		"a verb that it does not know":     {"README.md": "# A", "00-when.yaml": "do: dance\n" + pod},
+		"a cluster that it does not know":  {"README.md": "# A", "00-when.yaml": "in: somewhere\n" + pod},
+		"a count that is none":             {"README.md": "# A", "00-then.yaml": "count: few\n" + pod},
+		"an object without a kind":         {"README.md": "# A", "00-when.yaml": "metadata: {name: x}\n"},
+		"an act with an object":            {"README.md": "# A", "00-when.yaml": "do: disconnect\n" + pod},
+		"a variable without a value":       {"README.md": "# A", "00-when.yaml": pod + "spec: {nodeName: '${node}'}\n"},
+		"a file to use that is not there":  {"README.md": "# A", "00-when.yaml": "use: magic\n"},
+		"text that is no YAML":             {"README.md": "# A", "00-when.yaml": "a: [\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

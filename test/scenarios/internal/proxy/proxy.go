@@ -3,7 +3,7 @@
 
 // Package proxy is the way to an API server on loopback: a port of its own that can be shut,
 // so that the server cannot be reached, or left ajar, so that it never answers. Stories that
-// share a workload cluster have a door each. It sees no more of a connection than its bytes.
+// share a workload cluster have a proxy each. It forwards bytes.
 package proxy
 
 import (
@@ -23,20 +23,20 @@ type Proxy struct {
 	through  map[net.Conn]bool
 }
 
-// New opens a door to the target on a free port.
+// New starts a proxy to the target on a free port.
 func New(target string) (*Proxy, error) {
 	p := &Proxy{target: target, address: "127.0.0.1:0", through: map[net.Conn]bool{}}
 	return p, p.Open()
 }
 
-// Address is where to knock; it stays the same when the door is opened again.
+// Address is where the proxy listens; it stays the same when the proxy is opened again.
 func (p *Proxy) Address() (host string, port int) {
 	host, text, _ := net.SplitHostPort(p.address)
 	port, _ = strconv.Atoi(text)
 	return host, port
 }
 
-// Open lets connections through. It does nothing if the door is open.
+// Open accepts connections. It does nothing if the proxy is open.
 func (p *Proxy) Open() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -93,7 +93,7 @@ func (p *Proxy) serve(listener net.Listener) {
 
 func (p *Proxy) forward(in net.Conn) {
 	if p.add(in) {
-		return // nobody will answer until the door is opened or shut, which cuts it
+		return // no answer until the proxy is opened or closed, which closes the connection
 	}
 	out, err := net.Dial("tcp", p.target)
 	if err != nil {
@@ -110,7 +110,7 @@ func (p *Proxy) forward(in net.Conn) {
 	p.remove(out)
 }
 
-// add remembers a connection, and says whether it has to hang.
+// add records a connection, and reports whether it has to hang.
 func (p *Proxy) add(connection net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// echo answers every connection with what it says.
+// echo returns the bytes of every connection.
 func echo(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -38,7 +38,7 @@ func request(p *Proxy) (net.Conn, error) {
 	return net.Dial("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 }
 
-// answers says a word and returns how the door took it.
+// answers sends a word and returns the reaction of the proxy.
 func answers(connection net.Conn) error {
 	if _, err := connection.Write([]byte("hi")); err != nil {
 		return err
@@ -59,14 +59,14 @@ func TestProxy(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := answers(first); err != nil {
-		t.Errorf("an open door: %v", err)
+		t.Errorf("an open proxy: %v", err)
 	}
 	p.Close()
 	if answers(first) == nil {
-		t.Error("a shut door lets what is on its way pass")
+		t.Error("a closed proxy keeps open connections")
 	}
 	if _, err := request(p); err == nil {
-		t.Error("a shut door lets somebody in")
+		t.Error("a closed proxy accepts connections")
 	}
 	if err := p.Open(); err != nil {
 		t.Fatal(err)
@@ -74,13 +74,13 @@ func TestProxy(t *testing.T) {
 	p.Hang()
 	silent, err := request(p)
 	if err != nil {
-		t.Fatalf("a hanging door refuses: %v", err)
+		t.Fatalf("a hanging proxy refuses connections: %v", err)
 	}
 	if err := silent.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}
 	if err := answers(silent); !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("a hanging door answers: %v", err)
+		t.Errorf("a hanging proxy answers: %v", err)
 	}
 	if err := p.Open(); err != nil {
 		t.Fatal(err)
@@ -90,6 +90,6 @@ func TestProxy(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := answers(last); err != nil {
-		t.Errorf("a door opened again: %v", err)
+		t.Errorf("a proxy that was opened again: %v", err)
 	}
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // clear deletes the Clusters first, for they take everything with them, then what belongs to
-// none, and waits until no machine of the story has left anything in either cluster.
+// none, and waits until no machine of the scenario has left anything in either cluster.
 func (r *Runner) clear(ctx context.Context) error {
 	for _, kinds := range [][]client.Object{
 		{&clusterv1.Cluster{}},
@@ -77,7 +77,7 @@ func (r *Runner) left(ctx context.Context, kinds []client.Object) (string, error
 	return strings.Join(left, ", "), nil
 }
 
-// leftNodes names the Nodes of either cluster whose Machines were in the story's namespace.
+// leftNodes names the Nodes of either cluster whose Machines were in the scenario's namespace.
 func (r *Runner) leftNodes(ctx context.Context) (string, error) {
 	var left []string
 	for _, c := range []client.Client{r.Stack.WorkloadClient, r.Stack.ManagementClient} {

@@ -22,7 +22,7 @@ import (
 const managers = "drover:managers"
 
 // writeKubeconfig writes the kubeconfig Secret of a Cluster, with credentials that are new, for a
-// member of the group. It leads through the door to the workload cluster, or straight to the
+// member of the group. Its server is the proxy of the workload cluster, or the
 // management cluster.
 func (r *Runner) writeKubeconfig(ctx context.Context, d parser.Document) error {
 	reached := r.Stack.Workload

@@ -11,7 +11,7 @@ import (
 	"drover.io/test/scenarios/internal/parser"
 )
 
-// do does what the documents say, one after another.
+// do executes the documents one after another.
 func (r *Runner) do(ctx context.Context, documents []parser.Document) error {
 	for i, d := range documents {
 		do := r.act

@@ -31,7 +31,7 @@ func (r *Runner) expect(ctx context.Context, documents []parser.Document) error 
 	})
 }
 
-// difference says in how far a document is not true.
+// difference describes why a document is not true.
 func (r *Runner) difference(ctx context.Context, d parser.Document) (string, error) {
 	found, err := r.find(ctx, d)
 	if err != nil {

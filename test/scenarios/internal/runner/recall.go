@@ -58,7 +58,7 @@ func (r *Runner) field(ctx context.Context, kind, name string, path []string) (a
 	return value, err
 }
 
-// kind finds the group and version of a kind that the stack knows.
+// kind finds the group and version of a kind in the stack's scheme.
 func (r *Runner) kind(kind string) (schema.GroupVersionKind, error) {
 	for gvk := range r.Stack.ManagementClient.Scheme().AllKnownTypes() {
 		if gvk.Kind == kind && gvk.Version != "__internal" {

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package runner plays a story in a stack that it shares with others: in a namespace of its
-// own, with a way of its own to the workload cluster. It does what the story says, waits
-// until what the story says is true, and in the end deletes everything and looks whether
+// Package runner runs a scenario in a stack that it shares with others: in a namespace of its
+// own, with a proxy of its own to the workload cluster. It executes the steps, waits
+// until the expected state is reached, and in the end deletes everything and checks whether
 // something is left.
 package runner
 
@@ -32,18 +32,18 @@ const pollPeriod = 250 * time.Millisecond
 // Runner runs the steps of one scenario.
 type Runner struct {
 	Stack *framework.Stack
-	// Namespace is the story's own, in both clusters.
+	// Namespace is the scenario's own, in both clusters.
 	Namespace string
 	// Patience bounds how long something may take to become true.
 	Patience time.Duration
-	// Progress is told what comes next.
+	// Progress is called with the next step.
 	Progress func(format string, args ...any)
 
 	proxy   *proxy.Proxy
 	proxies []*proxy.Proxy
 }
 
-// Open prepares the stage.
+// Open creates the namespaces and the proxy.
 func (r *Runner) Open(ctx context.Context) error {
 	for _, c := range []client.Client{r.Stack.ManagementClient, r.Stack.WorkloadClient} {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.Namespace}}
@@ -64,7 +64,7 @@ func (r *Runner) newProxy() error {
 	return nil
 }
 
-// Variables are what the story's documents may ask for.
+// Variables are the values that the scenario's documents may use.
 func (r *Runner) Variables() parser.Variables {
 	host, port := r.proxy.Address()
 	managementHost, managementPort := r.management()
@@ -74,7 +74,7 @@ func (r *Runner) Variables() parser.Variables {
 	}
 }
 
-// Run runs the steps in order. The error says at which it ended, and why.
+// Run runs the steps in order. The error has the step that failed, and the reason.
 func (r *Runner) Run(ctx context.Context, steps []parser.Step) error {
 	for _, step := range steps {
 		r.Progress("%s", step.File)
@@ -89,7 +89,7 @@ func (r *Runner) Run(ctx context.Context, steps []parser.Step) error {
 	return nil
 }
 
-// Close deletes everything that the story has left, and waits until it is gone.
+// Close deletes everything that the scenario has left, and waits until it is gone.
 func (r *Runner) Close(ctx context.Context) error {
 	if err := r.proxy.Open(); err != nil {
 		return err
@@ -113,7 +113,7 @@ func (r *Runner) client(in string) client.Client {
 	return r.Stack.ManagementClient
 }
 
-// await looks until nothing is lacking any more; the error then says what was seen last.
+// await polls until nothing is missing; the error then has the last state.
 // Errors of the API servers only delay; a manager that has ended does not.
 func (r *Runner) await(ctx context.Context, lacking func(context.Context) (string, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, r.Patience)

@@ -19,7 +19,7 @@ import (
 	"drover.io/test/scenarios/internal/parser"
 )
 
-// write writes what a document says about objects.
+// write writes the objects of a document.
 func (r *Runner) write(ctx context.Context, d parser.Document) error {
 	if _, err := r.resolveReferences(ctx, d.Object.Object); err != nil {
 		return err
@@ -100,13 +100,13 @@ func (r *Runner) refused(ctx context.Context, d parser.Document) error {
 	if err == nil {
 		return errors.New("the API server has accepted it")
 	}
-	if diff := parser.Diff(d.Says, err.Error()); diff != "" {
-		return errors.New("what the API server says" + diff)
+	if diff := parser.Diff(d.Contains, err.Error()); diff != "" {
+		return errors.New("the API server's message" + diff)
 	}
 	return nil
 }
 
-// place puts the object into the story's namespace, if it belongs into one and names none.
+// place puts the object into the scenario's namespace, if it belongs into one and names none.
 func (r *Runner) place(d parser.Document, object *unstructured.Unstructured) error {
 	namespaced, err := r.client(d.In).IsObjectNamespaced(object)
 	if err == nil && namespaced && object.GetNamespace() == "" {

@@ -85,7 +85,7 @@ func follow(full, reduced description, name string) error {
 	}
 	reduced.Shapes[name] = full.Shapes[name]
 	if name == "InstanceType" {
-		// Types appear faster than descriptions, and which there are is for the cloud to say.
+		// The cloud adds types more often than the description changes.
 		reduced.Shapes[name] = json.RawMessage(`{"type":"string"}`)
 	}
 	next := slices.Collect(maps.Values(shape.Members))

@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package csrapproval
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"drover.io/bootstrap/internal/csrapproval/policy"
+	"drover.io/runtime/expiring"
+	"drover.io/runtime/requesterror"
+)
+
+const (
+	// maxReported is how many requests are remembered that an event was made for. Beyond that the oldest is dropped, and
+	// may get another event.
+	maxReported = 1000
+
+	// maxKeyLength is how long what is remembered of an event may be: a UID has 36 characters.
+	maxKeyLength = 64
+
+	// eventPeriod and eventBurst bound the events of one workload cluster: the holder of a token, or of a Node's
+	// credentials, can create any number of requests, and events are written to the management cluster.
+	eventPeriod, eventBurst = 30 * time.Second, 20
+)
+
+// recorder makes the events of one workload cluster: one per request, or per problem of the cluster itself.
+type recorder struct {
+	events.EventRecorder
+
+	mu sync.Mutex
+	// reported are the requests that an event was made for.
+	reported expiring.Map[types.UID, struct{}]
+	limit    *rate.Limiter
+}
+
+func newRecorder(to events.EventRecorder) *recorder {
+	return &recorder{
+		EventRecorder: to, limit: rate.NewLimiter(rate.Every(eventPeriod), eventBurst),
+		reported: expiring.Map[types.UID, struct{}]{Max: maxReported},
+	}
+}
+
+// due reports whether no event was made for a request yet and one may be made now, and notes that it is.
+func (r *recorder) due(request types.UID) bool {
+	if len(request) > maxKeyLength { // an API server may give any UID
+		request = types.UID(fmt.Sprintf("%x", sha256.Sum256([]byte(request))))
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.reported.Has(request) || !r.limit.Allow() {
+		return false // a request without an event yet is reviewed again
+	}
+	r.reported.Set(request, struct{}{})
+	return true
+}
+
+// leftAlone is for a request of a Machine that must not be approved.
+func (r *recorder) leftAlone(machine *clusterv1.Machine, csr *certificatesv1.CertificateSigningRequest, refusal *policy.Refusal) {
+	if !r.due(csr.UID) {
+		return
+	}
+	r.Eventf(machine, nil, corev1.EventTypeWarning, "CertificateRequestLeftAlone", "Approve",
+		"certificate request %s of the workload cluster was not approved: %s", csr.Name, refusal.Reason)
+}
+
+// leftToOthers is for a request that is not of a Machine.
+func (r *recorder) leftToOthers(cluster *clusterv1.Cluster, csr *certificatesv1.CertificateSigningRequest, node string) {
+	if !r.due(csr.UID) {
+		return
+	}
+	r.Eventf(cluster, nil, corev1.EventTypeNormal, "CertificateRequestLeftAlone", "Approve",
+		"certificate request %s for Node %q of the workload cluster was left to others: it does not come from a Machine of this Cluster", csr.Name, node)
+}
+
+// decisionForbidden is for a permission that is missing to decide, in the management or the workload cluster.
+func (r *recorder) decisionForbidden(cluster *clusterv1.Cluster, err error) {
+	if r.due("decision forbidden") {
+		r.Eventf(cluster, nil, corev1.EventTypeWarning, "CertificateApprovalForbidden", "Approve",
+			"certificate requests cannot be decided on: %s: apply config/workload of the bootstrap controller to the workload cluster as its administrator", requesterror.Truncate(err.Error()))
+	}
+}
+
+// watchForbidden is for the permission that is missing to see requests.
+func (r *recorder) watchForbidden(cluster *clusterv1.Cluster) {
+	if r.due("watch forbidden") {
+		r.Eventf(cluster, nil, corev1.EventTypeWarning, "CertificateApprovalForbidden", "Watch",
+			"the kubeconfig's user may not watch certificate requests, so that kubelets get no serving certificates: apply config/workload of the bootstrap controller to the workload cluster as its administrator")
+	}
+}
+
+// tooManyRequests is for open requests that are not kept in memory.
+func (r *recorder) tooManyRequests(cluster *clusterv1.Cluster) {
+	if r.due("too many requests") {
+		r.Eventf(cluster, nil, corev1.EventTypeWarning, "TooManyCertificateRequests", "Watch",
+			"more certificate requests of kubelets are open in the workload cluster, or in all of this namespace, than are kept in memory: the others are decided on when these are; delete those that are not needed")
+	}
+}

@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"sync"
+)
+
+var (
+	soapMethod = regexp.MustCompile(`<(?:\w+:)?Body[^>]*><(?:\w+:)?(\w+)`)
+	// idInPath is a part of a path that is an ID.
+	idInPath = regexp.MustCompile(`/([0-9]+|[0-9a-f]{8}-[0-9a-f-]{27})(/|$)`)
+)
+
+// callCounter counts the calls of an API and forwards them.
+type callCounter struct {
+	mu     sync.Mutex
+	next   http.Handler
+	byName map[string]int
+}
+
+func (c *callCounter) forwardTo(to http.Handler) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.next, c.byName = to, map[string]int{}
+}
+
+func (c *callCounter) counts() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.byName)
+}
+
+// ServeHTTP implements http.Handler.
+func (c *callCounter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the caller closed the connection
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	c.mu.Lock()
+	next := c.next
+	c.byName[operation(r, body)]++
+	c.mu.Unlock()
+	next.ServeHTTP(w, r)
+}
+
+// operation names a call: by EC2's action, by SOAP's method, or by HTTP's method and the path without IDs.
+func operation(r *http.Request, body []byte) string {
+	if r.Method != http.MethodPost {
+		return r.Method + " " + idInPath.ReplaceAllString(r.URL.Path, "/{id}$2")
+	}
+	if found := soapMethod.FindSubmatch(body); found != nil {
+		return string(found[1])
+	}
+	if form, err := url.ParseQuery(string(body)); err == nil && form.Get("Action") != "" {
+		if form.Has("InstanceId.1") {
+			return form.Get("Action") + " by ID"
+		}
+		return form.Get("Action")
+	}
+	return r.Method + " " + idInPath.ReplaceAllString(r.URL.Path, "/{id}$2")
+}

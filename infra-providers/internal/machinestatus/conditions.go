@@ -1,0 +1,256 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package machinestatus is the status of an infrastructure machine: its conditions with their reasons and messages, what an
+// error of a driver means for it, and the events that follow from the difference of two versions. It is pure: package
+// inframachine reads, decides and writes.
+package machinestatus
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/errorreason"
+	"drover.io/infra-providers/internal/throttle"
+	"drover.io/runtime/predicates"
+)
+
+// HostJoinedCondition is whether the host inside the instance joined its Cluster. It exists only for a cloud that can
+// report it, and does not count for Ready: the instance may be fine.
+const HostJoinedCondition = "HostJoined"
+
+// Reasons of the Ready condition.
+const (
+	// WaitingForMachineReason: no Machine owns this object yet.
+	WaitingForMachineReason = "WaitingForMachine"
+	// WaitingForClusterReason: the Cluster does not exist or its infrastructure is not provisioned.
+	WaitingForClusterReason = "WaitingForClusterInfrastructure"
+	// ClusterUnknownReason: the machine is being deleted and does not name its Cluster, so no instance can be proven to be
+	// its own.
+	ClusterUnknownReason = "ClusterUnknown"
+	// IdentityUnknownReason: the machine is being deleted, and neither its annotation nor its providerID identifies its
+	// instance.
+	IdentityUnknownReason = "IdentityUnknown"
+	// WaitingForBootstrapReason: the Machine does not name its bootstrap data yet.
+	WaitingForBootstrapReason = "WaitingForBootstrapData"
+	// BootstrapDataInvalidReason: the bootstrap data cannot be read.
+	BootstrapDataInvalidReason = "BootstrapDataInvalid"
+	// InstancePendingReason: the instance, or something that it needs, was created and is not ready yet.
+	InstancePendingReason = errorreason.InstancePending
+	// InstanceRunningReason: the instance runs.
+	InstanceRunningReason = "InstanceRunning"
+	// InstanceStoppedReason: the instance exists and does not run.
+	InstanceStoppedReason = "InstanceStopped"
+	// InstanceMissingReason: the instance was deleted by others. Terminal: delete the Machine.
+	InstanceMissingReason = "InstanceMissing"
+	// InstanceNotOwnedReason: the instance belongs to another owner. Terminal: delete the Machine.
+	InstanceNotOwnedReason = errorreason.InstanceNotOwned
+	// InstanceTagsMissingReason: the instance lacks ownership tags, so that its owner is not known.
+	InstanceTagsMissingReason = errorreason.InstanceTagsMissing
+	// AccountMismatchReason: the credentials lead to another account than the one that the instance is in.
+	AccountMismatchReason = errorreason.AccountMismatch
+	// ProviderIDNotStoredReason: the instance exists and the API server refuses its providerID.
+	ProviderIDNotStoredReason = "ProviderIDNotStored"
+	// InvalidConfigurationReason: the spec cannot work. Terminal: delete the Machine.
+	InvalidConfigurationReason = errorreason.InvalidConfiguration
+	// UnauthorizedReason: the cloud refused the credentials.
+	UnauthorizedReason = errorreason.Unauthorized
+	// QuotaExceededReason: the account's quota is used up.
+	QuotaExceededReason = errorreason.QuotaExceeded
+	// InsufficientCapacityReason: the cloud has no room for the instance type in the zone.
+	InsufficientCapacityReason = errorreason.InsufficientCapacity
+	// RateLimitedReason: the account calls the cloud too often.
+	RateLimitedReason = errorreason.RateLimited
+	// CloudErrorReason: the cloud failed in a way that may pass.
+	CloudErrorReason = errorreason.CloudError
+	// DeletingReason: the instance is being deleted.
+	DeletingReason = clusterv1.DeletingReason
+)
+
+// Reasons of the HostJoined condition.
+const (
+	// JoinedReason: the host registered its Node.
+	JoinedReason = "Joined"
+	// HostFailedReason: the host failed.
+	HostFailedReason = "HostFailed"
+)
+
+// ProblemOf is what an error means for a machine.
+func ProblemOf[M driver.Machine](machine M, err error) errorreason.Problem {
+	problem := errorreason.Of(err)
+	deleting := !machine.GetDeletionTimestamp().IsZero()
+	if errors.Is(err, ErrIdentityUnknown) {
+		problem.Reason, problem.Passing = IdentityUnknownReason, false
+		problem.Advice = fmt.Sprintf("; set the annotation %s to the value of the tag %s of its instance, which is the machine's own UID %s unless it came from another management cluster",
+			infrav1.IdentityAnnotation, driver.TagMachineUID, machine.GetUID())
+	}
+	switch problem.Reason {
+	case InstanceTagsMissingReason:
+		problem.Advice = tagsMissingAdvice(machine)
+	case AccountMismatchReason:
+		problem.Advice = fmt.Sprintf("; bring back the credentials of the machine's account, or if both names are of one account, correct the annotation %s", infrav1.AccountAnnotation)
+	}
+	if deleting && isReleasable(err) {
+		problem.Advice += "; " + releaseAdvice(machine)
+		problem.Terminal = false
+		problem.Retry = max(problem.Retry, time.Minute)
+		return problem
+	}
+	switch problem.Reason {
+	case CloudErrorReason:
+		if deleting {
+			problem.Advice += "; if the cloud never answers again, " + releaseAdvice(machine)
+		}
+	case InvalidConfigurationReason:
+		problem.Advice = "; delete the Machine and fix its template"
+	case InstanceNotOwnedReason:
+		problem.Advice = "; it is left alone, delete the Machine"
+	}
+	return problem
+}
+
+// tagsMissingAdvice is the last known state of an instance without tags, and how to identify it again.
+func tagsMissingAdvice[M driver.Machine](machine M) string {
+	state := ""
+	if last := machine.GetStatus().InstanceState; last != "" {
+		state = "; its last known state is " + last
+	}
+	return fmt.Sprintf("%s; put back its tags (%s=%s and those of its name and Cluster) or delete it in the cloud",
+		state, driver.TagMachineUID, machine.GetAnnotations()[infrav1.IdentityAnnotation])
+}
+
+// isReleasable reports whether an error prevents the deletion of the instance, or the proof of it, for longer than a
+// failure of the cloud would.
+func isReleasable(err error) bool {
+	return errors.Is(err, ErrIdentityUnknown) || driver.IsUntagged(err) || driver.IsAccountMismatch(err) || driver.IsUnauthorized(err) || driver.IsInvalidConfiguration(err)
+}
+
+// MayRelease reports whether the annotation that releases an instance counts after an error. It does so too while a cloud
+// fails, because one that does not exist any more fails in the same way.
+func MayRelease(err error) bool {
+	return isReleasable(err) || errorreason.Of(err).Reason == CloudErrorReason
+}
+
+func releaseAdvice[M driver.Machine](machine M) string {
+	return fmt.Sprintf("the way out without its instance, which then stays in the cloud: the annotation %s=%s", infrav1.ReleaseAnnotation, ReleaseValue(machine))
+}
+
+// ReleaseValue is the value of the annotation that releases an instance: its providerID, or where none is known the
+// identity under which one may have been created, or the machine's own UID.
+func ReleaseValue[M driver.Machine](machine M) string {
+	return cmp.Or(machine.GetProviderID(), machine.GetAnnotations()[infrav1.IdentityAnnotation], string(machine.GetUID()))
+}
+
+func setReady[M driver.Machine](machine M, status metav1.ConditionStatus, reason, message string) {
+	setCondition(machine, clusterv1.ReadyCondition, status, reason, message)
+}
+
+// SetWaiting sets Ready to False.
+func SetWaiting[M driver.Machine](machine M, reason, message string) {
+	setReady(machine, metav1.ConditionFalse, reason, message)
+}
+
+// SetShortage writes which places have no room, and what is next.
+func SetShortage[M driver.Machine](machine M, shortages []throttle.Shortage, next string) {
+	problem := errorreason.Problem{}
+	var messages []string
+	listed := map[throttle.Place]bool{}
+	for _, place := range shortages {
+		if place.Left == 0 || listed[place.Place] {
+			continue
+		}
+		listed[place.Place] = true
+		if problem.Reason != InsufficientCapacityReason {
+			problem = ProblemOf(machine, place.Cause)
+		}
+		messages = append(messages, describeShortage(place))
+	}
+	SetWaiting(machine, problem.Reason, strings.Join(messages, "; ")+problem.Advice+"; "+next)
+}
+
+// describeShortage is what has no room where, with the message of the cloud.
+func describeShortage(place throttle.Shortage) string {
+	if full, ok := errors.AsType[*driver.InsufficientCapacityError](place.Cause); ok {
+		return fmt.Sprintf("no capacity for %q in %q: %v", place.Place.InstanceType, place.Place.Zone, full.Err)
+	}
+	return fmt.Sprintf("no quota for %q in %q: %v", place.Place.InstanceType, place.Place.Zone, place.Cause)
+}
+
+// ClusterUnknown is the message of ClusterUnknownReason.
+const ClusterUnknown = "the name of the Cluster is not known, and without it no instance can be proven to be this machine's; set the label " +
+	clusterv1.ClusterNameLabel + " to the name that it had"
+
+// SetPaused sets Paused, and reports whether the machine is paused.
+func SetPaused[M driver.Machine](machine M, cluster *clusterv1.Cluster) (paused bool) {
+	condition := predicates.PausedCondition(cluster, machine, "infrastructure machine")
+	setCondition(machine, condition.Type, condition.Status, condition.Reason, condition.Message)
+	return condition.Status == metav1.ConditionTrue
+}
+
+// SetInstance sets Ready from the state of the instance.
+func SetInstance[M driver.Machine](machine M, instance driver.Instance) {
+	switch instance.State {
+	case driver.Running:
+		setReady(machine, metav1.ConditionTrue, InstanceRunningReason, "")
+	case driver.Pending:
+		SetWaiting(machine, InstancePendingReason, Describe("waiting for the cloud to start the instance", instance.Message))
+	case driver.Terminated:
+		setMissing(machine, instance.Message)
+	default:
+		SetWaiting(machine, InstanceStoppedReason, Describe("the instance does not run; start it or delete the Machine", instance.Message))
+	}
+}
+
+func setMissing[M driver.Machine](machine M, message string) {
+	SetWaiting(machine, InstanceMissingReason, Describe("the instance was deleted by others; it is not created again, delete the Machine to replace it", message))
+}
+
+// SetGuest sets HostJoined from what the cloud reports about the host; nothing without such a report.
+func SetGuest[M driver.Machine](machine M, guest *driver.Guest) {
+	switch {
+	case guest == nil:
+	case guest.Failed:
+		setCondition(machine, HostJoinedCondition, metav1.ConditionFalse, HostFailedReason, guest.Message)
+	case guest.Joined:
+		setCondition(machine, HostJoinedCondition, metav1.ConditionTrue, JoinedReason, "")
+	}
+}
+
+func setCondition[M driver.Machine](machine M, kind string, status metav1.ConditionStatus, reason, message string) {
+	meta.SetStatusCondition(&machine.GetStatus().Conditions, metav1.Condition{
+		Type:               kind,
+		Status:             status,
+		Reason:             reason,
+		Message:            errorreason.Truncate(message),
+		ObservedGeneration: observedGeneration(machine, kind),
+	})
+}
+
+// observedGeneration is not set in Paused, as upstream does it, and never changes alone: setting providerID raises the
+// generation without any change of the condition.
+func observedGeneration[M driver.Machine](machine M, kind string) int64 {
+	if known := meta.FindStatusCondition(machine.GetStatus().Conditions, kind); known != nil {
+		return known.ObservedGeneration
+	}
+	return machine.GetGeneration()
+}
+
+// Describe adds the message of the cloud, if there is one.
+func Describe(message, ofCloud string) string {
+	if ofCloud == "" {
+		return message
+	}
+	return message + ": " + ofCloud
+}
+
+// ErrIdentityUnknown means that a machine may have an instance and that its identity is lost.
+var ErrIdentityUnknown = errors.New("neither the machine's annotation nor its providerID says which instance was made for it")

@@ -1,0 +1,105 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package shortage caches where Nova found no host for a server. Nova reports that only after it accepted the server,
+// when there is nothing to refuse any more, so the next machine that needs the same flavor in the same zone is refused
+// before its server is created. The openstack driver calls it.
+package shortage
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"k8s.io/utils/clock"
+
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/errorreason"
+	"drover.io/runtime/expiring"
+)
+
+// Window is how long a flavor in a zone lacks capacity after a server found no host.
+const Window = 5 * time.Minute
+
+const (
+	// MaxEntries bounds the places, and the faults, of an account. Lists come from the cloud, and a Secret chooses the
+	// cloud.
+	MaxEntries = 1000
+	// maxKey is the maximum length in bytes of an ID, and of the names of a place together, to be cached.
+	// Nova has at most 255 in each.
+	maxKey = 1 << 10
+)
+
+// Cache has the shortages of one account. It is safe for concurrent use.
+type Cache struct {
+	clock clock.PassiveClock
+	// faults are the causes of failed servers, by their IDs, as far as lists do not have them.
+	faults expiring.Map[string, servers.Fault]
+	places expiring.Map[Place, time.Time]
+}
+
+// Place is a flavor in a zone for the machines of a namespace. Whether a host accepts a server may depend on what only
+// their requests have, such as an image, so namespaces that share an account do not share shortages.
+type Place struct{ Namespace, Flavor, Zone string }
+
+// New returns an empty cache.
+func New(clock clock.PassiveClock) *Cache {
+	c := &Cache{clock: clock}
+	c.faults.Clock, c.faults.Max = clock, MaxEntries
+	c.places.Clock, c.places.Max = clock, MaxEntries
+	return c
+}
+
+// AddFault adds the cause to a failed server of a list. Nova's lists do not have the cause of a server that never had a
+// host; a read of the server has it, and one read is enough.
+func (c *Cache) AddFault(ctx context.Context, compute *gophercloud.ServiceClient, server *servers.Server) {
+	if server.Status != "ERROR" || server.Fault.Code != 0 {
+		return
+	}
+	if known, ok := c.faults.Get(server.ID); ok {
+		server.Fault = known
+		return
+	}
+	// After a failure the next list reads it again.
+	read, err := servers.Get(ctx, compute, server.ID).Extract()
+	if err != nil || read.Fault.Code == 0 {
+		return
+	}
+	server.Fault = servers.Fault{Code: read.Fault.Code, Created: read.Fault.Created, Message: strings.Clone(errorreason.Truncate(read.Fault.Message))}
+	if len(server.ID) <= maxKey {
+		c.faults.Set(server.ID, server.Fault)
+	}
+}
+
+// DeleteFault deletes the cause of a failed server.
+func (c *Cache) DeleteFault(serverID string) { c.faults.Delete(serverID) }
+
+// Observe records that a server with a flavor in a zone found no host within the window.
+func (c *Cache) Observe(server servers.Server, at Place) {
+	if !HasNoHost(server) || len(at.Namespace)+len(at.Flavor)+len(at.Zone) > maxKey {
+		return
+	}
+	at = Place{strings.Clone(at.Namespace), strings.Clone(at.Flavor), strings.Clone(at.Zone)}
+	if since, known := c.places.Get(at); !known || since.Before(server.Fault.Created) {
+		c.places.SetUntil(at, server.Fault.Created, server.Fault.Created.Add(Window))
+	}
+}
+
+// Check fails with InsufficientCapacityError for a flavor in a zone for which a server found no host within the window.
+func (c *Cache) Check(at Place) error {
+	if !c.places.Has(at) {
+		return nil
+	}
+	return &driver.InsufficientCapacityError{InstanceType: at.Flavor, Zone: at.Zone, Err: errors.New("a server of this flavor found no host a moment ago")}
+}
+
+// HasNoHost reports whether the scheduler found no host for a server. Nova accepts a server first and schedules it
+// afterwards; it has no error code for a lack of capacity. Such a server failed with the scheduler's status, without a
+// host and without a start.
+func HasNoHost(server servers.Server) bool {
+	return server.Status == "ERROR" && server.HostID == "" && server.LaunchedAt.IsZero() && server.Fault.Code == http.StatusInternalServerError
+}

@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"drover.io/machine-controller/internal/contract"
+)
+
+// controlPlane copies the state of the ControlPlane object. Without a reference the control plane is externally managed
+// and counts as initialized once the workload cluster has been reached.
+type controlPlane struct {
+	client   client.Client
+	contract *contract.Reader
+}
+
+func (p controlPlane) run(ctx context.Context, s *state) (reconcile.Result, error) {
+	spec, status := &s.cluster.Spec, &s.cluster.Status
+	if !spec.ControlPlaneRef.IsDefined() {
+		if s.connection.Connected {
+			status.Initialization.ControlPlaneInitialized = new(true)
+		}
+		return reconcile.Result{}, nil
+	}
+	s.controlPlane, s.controlPlaneErr = p.contract.ControlPlane(ctx, s.cluster.Namespace, spec.ControlPlaneRef)
+	if s.controlPlaneErr != nil {
+		return readFailed(s.controlPlaneErr)
+	}
+	if err := adopt(ctx, p.client, s.cluster, s.controlPlane.Unstructured); isRefused(err) {
+		s.controlPlane, s.controlPlaneErr = nil, err
+		return readFailed(err)
+	} else if err != nil {
+		return readFailed(err)
+	}
+	if spec.ControlPlaneEndpoint.Host == "" {
+		spec.ControlPlaneEndpoint = s.controlPlane.Endpoint()
+	}
+	if s.controlPlane.Initialized() {
+		status.Initialization.ControlPlaneInitialized = new(true)
+	}
+	return reconcile.Result{}, nil
+}

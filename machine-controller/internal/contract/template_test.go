@@ -1,0 +1,156 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package contract
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"drover.io/machine-controller/internal/logtest"
+)
+
+// templatesWith reads templates from an API server that answers reads of objects with an error, or an empty object.
+func templatesWith(err error, namespaced bool) *Templates {
+	return &Templates{
+		Resolver: &Resolver{Reader: &api{labels: map[string]string{"cluster.x-k8s.io/v1beta2": "v1"}}},
+		Live: interceptor.NewClient(nil, interceptor.Funcs{
+			Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+				if object.SetName(key.Name); namespaced {
+					object.SetNamespace(key.Namespace)
+				}
+				return err
+			},
+		}),
+	}
+}
+
+func TestTemplates(t *testing.T) {
+	t.Parallel()
+	resource := schema.GroupResource{Group: "g", Resource: "thingtemplates"}
+	reference := func(group, kind string) clusterv1.ContractVersionedObjectReference {
+		return clusterv1.ContractVersionedObjectReference{APIGroup: group, Kind: kind, Name: "t"}
+	}
+	template, instance := reference("g", "ThingTemplate"), reference("g", "Thing")
+	for name, test := range map[string]struct {
+		ref          clusterv1.ContractVersionedObjectReference
+		readErr      error
+		clusterScope bool
+		template     func(error) bool // nil: no error
+		instance     func(error) bool
+	}{
+		"reads a template, which is no instance":     {ref: template, instance: IsInvalidReference},
+		"reads an instance, which is no template":    {ref: instance, template: IsInvalidReference},
+		"refuses kinds of Cluster API":               {ref: reference(clusterv1.GroupVersion.Group, "MachineTemplate"), template: IsInvalidReference, instance: IsInvalidReference},
+		"names a missing template":                   {ref: template, readErr: apierrors.NewNotFound(resource, "t"), template: apierrors.IsNotFound, instance: IsInvalidReference},
+		"names a missing instance":                   {ref: instance, readErr: apierrors.NewNotFound(resource, "t"), template: IsInvalidReference, instance: apierrors.IsNotFound},
+		"names a missing permission":                 {ref: template, readErr: apierrors.NewForbidden(resource, "t", nil), template: IsMisconfigured, instance: IsInvalidReference},
+		"refuses a template of no namespace":         {ref: template, clusterScope: true, template: IsInvalidReference, instance: IsInvalidReference},
+		"refuses an instance of no namespace":        {ref: instance, clusterScope: true, template: IsInvalidReference, instance: IsInvalidReference},
+		"returns an error that a retry can overcome": {ref: template, readErr: errors.New("boom"), template: func(err error) bool { return err != nil && !IsMisconfigured(err) }, instance: IsInvalidReference},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			templates := templatesWith(test.readErr, !test.clusterScope)
+			got, err := templates.Get(t.Context(), "ns", test.ref)
+			if test.template == nil && (err != nil || got.GetName() != "t" || got.GetNamespace() != "ns") || test.template != nil && !test.template(err) {
+				t.Errorf("template %v, error %v", got, err)
+			}
+			object, err := templates.Instance(t.Context(), "ns", test.ref)
+			if test.instance == nil && (err != nil || object.GetName() != "t") || test.instance != nil && !test.instance(err) {
+				t.Errorf("instance %v, error %v", object, err)
+			}
+		})
+	}
+}
+
+func TestClaim(t *testing.T) {
+	t.Parallel()
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "c"}}
+	boom := errors.New("boom")
+	owner := func(uid types.UID) metav1.OwnerReference {
+		return metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "c", UID: uid}
+	}
+	for name, test := range map[string]struct {
+		watch  string
+		owners []metav1.OwnerReference
+		err    error
+		writes int
+		want   []metav1.OwnerReference
+	}{
+		"adds the Cluster":                             {writes: 1, want: []metav1.OwnerReference{owner("c")}},
+		"adds the Cluster to other owners":             {owners: []metav1.OwnerReference{owner("other")}, writes: 1, want: []metav1.OwnerReference{owner("other"), owner("c")}},
+		"does not write when the Cluster is an owner":  {owners: []metav1.OwnerReference{owner("c")}, want: []metav1.OwnerReference{owner("c")}},
+		"does not write a template of another manager": {watch: "theirs"},
+		"returns an error":                             {err: boom, writes: 1, want: []metav1.OwnerReference{owner("c")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			template := &Template{&unstructured.Unstructured{Object: map[string]any{}}}
+			template.SetAPIVersion("g/v1")
+			template.SetKind("ThingTemplate")
+			template.SetNamespace("ns")
+			template.SetName("t")
+			template.SetResourceVersion("7")
+			template.SetOwnerReferences(test.owners)
+			if test.watch != "" {
+				template.SetLabels(map[string]string{clusterv1.WatchLabel: test.watch})
+			}
+			writes, log := 0, &logtest.Recorder{}
+			c := interceptor.NewClient(nil, interceptor.Funcs{
+				Patch: func(_ context.Context, _ client.WithWatch, object client.Object, patch client.Patch, _ ...client.PatchOption) error {
+					writes++
+					if data, err := patch.Data(object); err != nil || !cmp.Equal(resourceVersionOf(t, data), "7") {
+						t.Errorf("the patch %s is not for the version that was read: %v", data, err)
+					}
+					return test.err
+				},
+			})
+			err := (&Templates{Watch: "ours"}).Claim(log.Context(t.Context()), c, template, cluster)
+			if !errors.Is(err, test.err) || writes != test.writes {
+				t.Errorf("error %v after %d writes", err, writes)
+			}
+			if diff := cmp.Diff(test.want, template.GetOwnerReferences()); diff != "" {
+				t.Errorf("owners (-want +got):\n%s", diff)
+			}
+			if logged := len(log.Lines("made the Cluster an owner of the template ThingTemplate=ns/t")); logged != map[bool]int{true: test.writes}[test.err == nil] {
+				t.Errorf("%d log lines", logged)
+			}
+		})
+	}
+}
+
+func resourceVersionOf(t *testing.T, patch []byte) string {
+	t.Helper()
+	o := &unstructured.Unstructured{}
+	if err := o.UnmarshalJSON(append([]byte(`{"apiVersion":"v1","kind":"X",`), patch[1:]...)); err != nil {
+		t.Fatal(err)
+	}
+	return o.GetResourceVersion()
+}
+
+// TestMessagesNameTheCorrection checks the errors that a user has to correct.
+func TestMessagesNameTheCorrection(t *testing.T) {
+	t.Parallel()
+	gk := schema.GroupKind{Group: "g", Kind: "Thing"}
+	for want, err := range map[string]error{
+		`no CustomResourceDefinition "things.g" for kind Thing.g: install the provider that serves it or correct the reference`:      &MissingCRDError{gk, "things.g"},
+		`not allowed to read kind Thing.g: give the provider a ClusterRole labelled cluster.x-k8s.io/aggregate-to-manager=true (no)`: &ForbiddenError{gk, errors.New("no")},
+		`Thing.g cannot be referenced here: name a template`:                                                                         &InvalidReferenceError{gk, "a template"},
+	} {
+		if got := err.Error(); got != want || !IsMisconfigured(err) {
+			t.Errorf("message %q, want %q", got, want)
+		}
+	}
+}

@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package inplace
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// updateChildren writes the template's labels and annotations into the Machine's BootstrapConfig and InfraMachine, if the
+// Machine controls them. The keys to remove are listed on the Machine alone, so it is written last.
+func (u *Updater) updateChildren(ctx context.Context, set *clusterv1.MachineSet, m *clusterv1.Machine) error {
+	template := &set.Spec.Template
+	labels := metadataPatch(m.Annotations[labelsFromTemplate], template.Labels)
+	delete(labels, clusterv1.ClusterNameLabel) // the object is found by it, and its Cluster never changes
+	delete(labels, clusterv1.WatchLabel)       // the Machine's own; the machine controller keeps it on the object
+	annotations := metadataPatch(m.Annotations[annotationsFromTemplate], template.Annotations)
+	data, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels, "annotations": annotations}})
+	if err != nil {
+		return fmt.Errorf("encoding patch: %w", err)
+	}
+	for _, ref := range []clusterv1.ContractVersionedObjectReference{m.Spec.Bootstrap.ConfigRef, m.Spec.InfrastructureRef} {
+		if !ref.IsDefined() {
+			continue
+		}
+		gvk, _, err := u.Resolver.Resolve(ctx, ref.GroupKind())
+		if err != nil {
+			return err
+		}
+		object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: ref.Name}}
+		object.SetGroupVersionKind(gvk)
+		if err := u.Live.Get(ctx, client.ObjectKeyFromObject(object), object); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("reading %s %q: %w", ref.Kind, ref.Name, err)
+		}
+		if !metav1.IsControlledBy(object, m) || u.Watch.Foreign(object) {
+			continue
+		}
+		if err := u.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, data)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("updating %s %q: %w", ref.Kind, ref.Name, err)
+		}
+	}
+	return nil
+}
+
+// metadataUpToDate reports whether the Machine, and with it its children, has the labels and annotations of the template.
+func metadataUpToDate(m *clusterv1.Machine, set *clusterv1.MachineSet) bool {
+	template := &set.Spec.Template
+	return containsAll(m.Labels, template.Labels) && containsAll(m.Annotations, template.Annotations) &&
+		m.Annotations[labelsFromTemplate] == keyList(template.Labels) &&
+		m.Annotations[annotationsFromTemplate] == keyList(template.Annotations)
+}
+
+// metadataPatch sets the wanted keys and removes those that were managed before and are no longer wanted.
+func metadataPatch(before string, wanted map[string]string) map[string]any {
+	patch := map[string]any{}
+	for key := range strings.SplitSeq(before, ",") {
+		if key != "" {
+			patch[key] = nil
+		}
+	}
+	for key, value := range wanted {
+		patch[key] = value
+	}
+	return patch
+}

@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package logtest records the log lines of level 0 for the tests of controllers: one line for each change of the world,
+// such as `evicted Pod Node=n Pod=ns/p`. Only tests use it.
+package logtest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// Recorder records log lines. The zero value is ready to use, by any number of goroutines.
+type Recorder struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+// Logger returns a logger whose lines of level 0 are recorded, with their keys in the order in which they were added.
+func (r *Recorder) Logger() logr.Logger { return logr.New(sink{recorder: r}) }
+
+// Context returns a context with the logger.
+func (r *Recorder) Context(ctx context.Context) context.Context {
+	return ctrl.LoggerInto(ctx, r.Logger())
+}
+
+// Lines returns the recorded lines that contain the text, in order.
+func (r *Recorder) Lines(containing string) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(r.lines), func(line string) bool { return !strings.Contains(line, containing) })
+}
+
+type sink struct {
+	recorder *Recorder
+	values   string
+}
+
+func (s sink) Init(logr.RuntimeInfo) {}
+
+func (s sink) Enabled(level int) bool { return level == 0 }
+
+func (s sink) Info(_ int, message string, values ...any) {
+	s.recorder.mu.Lock()
+	defer s.recorder.mu.Unlock()
+	s.recorder.lines = append(s.recorder.lines, message+s.values+text(values))
+}
+
+func (s sink) Error(err error, message string, values ...any) {
+	s.Info(0, "error: "+message, append(values, "err", err)...)
+}
+
+func (s sink) WithValues(values ...any) logr.LogSink {
+	return sink{s.recorder, s.values + text(values)}
+}
+
+func (s sink) WithName(string) logr.LogSink { return s }
+
+func text(values []any) string {
+	var b strings.Builder
+	for i := 0; i+1 < len(values); i += 2 {
+		fmt.Fprintf(&b, " %v=%v", values[i], values[i+1])
+	}
+	return b.String()
+}

@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package remediation decides which unhealthy Machines of a MachineSet are replaced next, and which new Machine replaces
+// which. It is pure: the machineset controller deletes the Machines and records the result. The records themselves are in
+// package health.
+package remediation
+
+import (
+	"cmp"
+	"slices"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"drover.io/machine-controller/internal/annotation"
+	"drover.io/machine-controller/internal/health"
+)
+
+// Candidates returns the Machines that need remediation, in the order in which they are replaced: those that a person
+// annotated first, then the newest.
+func Candidates(machines []*clusterv1.Machine) []*clusterv1.Machine {
+	var candidates []*clusterv1.Machine
+	for _, m := range machines {
+		if Needed(m) {
+			candidates = append(candidates, m)
+		}
+	}
+	rank := func(m *clusterv1.Machine) int {
+		if annotation.Present(m, clusterv1.RemediateMachineAnnotation) {
+			return 0
+		}
+		return 1
+	}
+	slices.SortFunc(candidates, func(a, b *clusterv1.Machine) int {
+		return cmp.Or(
+			cmp.Compare(rank(a), rank(b)),
+			b.CreationTimestamp.Compare(a.CreationTimestamp.Time),
+			cmp.Compare(a.Name, b.Name),
+		)
+	})
+	return candidates
+}
+
+// Needed reports whether the Machine is to be deleted because it is unhealthy.
+func Needed(m *clusterv1.Machine) bool {
+	return m.DeletionTimestamp.IsZero() && health.MarkedForOwner(m) && !health.Exempt(m)
+}
+
+// WithinBudget splits the candidates into those for which the budget has room and the others.
+func WithinBudget(candidates, machines []*clusterv1.Machine, vacancies []health.Vacancy, limit int) (now, wait []*clusterv1.Machine) {
+	places := min(max(0, limit-health.Busy(machines, vacancies)), len(candidates))
+	return candidates[:places], candidates[places:]
+}
+
+// Replacements pairs each vacancy with the oldest Machine that was created after it.
+func Replacements(machines []*clusterv1.Machine, vacancies []health.Vacancy) map[*clusterv1.Machine]health.Replacement {
+	byAge := slices.SortedFunc(slices.Values(machines), func(a, b *clusterv1.Machine) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	pairs := map[*clusterv1.Machine]health.Replacement{}
+	for _, v := range health.Empty(machines, vacancies) {
+		for _, m := range byAge {
+			_, replaces := health.ReplacementOf(m)
+			_, paired := pairs[m]
+			if !replaces && !paired && m.DeletionTimestamp.IsZero() && v.Newest.Before(&m.CreationTimestamp) {
+				pairs[m] = health.Replacement{Machine: v.Machine, Attempt: v.Attempt}
+				break
+			}
+		}
+	}
+	return pairs
+}
+
+// OpenVacancies returns the vacancies that are still needed: those of Machines that are being deleted, and those without a
+// replacement while the set lacks Machines. A Machine that is being deleted for another reason takes no place from them,
+// however long its deletion takes.
+func OpenVacancies(vacancies []health.Vacancy, machines []*clusterv1.Machine, desired int) []health.Vacancy {
+	empty := health.Empty(machines, vacancies)
+	room := desired
+	for _, m := range machines {
+		if m.DeletionTimestamp.IsZero() || slices.ContainsFunc(vacancies, func(v health.Vacancy) bool { return v.Machine == m.Name }) {
+			room--
+		}
+	}
+	var open []health.Vacancy
+	for _, v := range vacancies {
+		leaving := slices.ContainsFunc(machines, func(m *clusterv1.Machine) bool {
+			return m.Name == v.Machine && (!m.DeletionTimestamp.IsZero() || health.MarkedForOwner(m))
+		})
+		if leaving {
+			open = append(open, v)
+		} else if room > 0 && slices.Contains(empty, v) {
+			open = append(open, v)
+			room--
+		}
+	}
+	return open
+}

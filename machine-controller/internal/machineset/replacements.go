@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package machineset
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"drover.io/machine-controller/internal/health"
+	"drover.io/machine-controller/internal/machineset/remediation"
+	"drover.io/machine-controller/internal/patch"
+	"drover.io/runtime/results"
+)
+
+// openVacancies records a vacancy for each Machine before it is deleted: a crash in between must not lose how often it has
+// been replaced in a row.
+func (r *remediator) openVacancies(ctx context.Context, s *state, leaving []*clusterv1.Machine) error {
+	vacancies := health.Vacancies(s.set)
+	var newest metav1.Time
+	for _, m := range s.machines {
+		if newest.Before(&m.CreationTimestamp) {
+			newest = m.CreationTimestamp
+		}
+	}
+	for _, m := range leaving {
+		vacancies = slices.DeleteFunc(vacancies, func(v health.Vacancy) bool { return v.Machine == m.Name })
+		vacancies = append(vacancies, health.Vacancy{Machine: m.Name, Attempt: health.NextAttempt(m, r.clock.Now()), Newest: newest})
+	}
+	return r.setVacancies(ctx, s, vacancies)
+}
+
+func (r *remediator) setVacancies(ctx context.Context, s *state, vacancies []health.Vacancy) error {
+	before := s.set.DeepCopy()
+	health.SetVacancies(s.set, vacancies)
+	return patch.Main(ctx, r.client, before, s.set)
+}
+
+// updateReplacements records which Machines replace remediated ones and which of these have been healthy for long enough,
+// and removes the vacancies that are filled.
+func (r *remediator) updateReplacements(ctx context.Context, s *state) (reconcile.Result, error) {
+	var result reconcile.Result
+	for m, replacement := range remediation.Replacements(s.machines, health.Vacancies(s.set)) {
+		if err := r.setReplacement(ctx, s, m, replacement); err != nil {
+			return result, err
+		}
+	}
+	now := r.clock.Now()
+	for _, m := range s.machines {
+		at := health.SettlesAt(m)
+		if at.IsZero() || !m.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if left := at.Sub(now); left > 0 {
+			result = results.Earliest(result, reconcile.Result{RequeueAfter: left})
+			continue
+		}
+		replacement, _ := health.ReplacementOf(m)
+		replacement.Settled = true
+		if err := r.setReplacement(ctx, s, m, replacement); err != nil {
+			return result, err
+		}
+	}
+	if vacancies := health.Vacancies(s.set); len(vacancies) > 0 {
+		if kept := remediation.OpenVacancies(vacancies, s.machines, desiredReplicas(s.set)); len(kept) < len(vacancies) {
+			if err := r.setVacancies(ctx, s, kept); err != nil {
+				return result, fmt.Errorf("patching MachineSet: %w", err)
+			}
+		}
+	}
+	return result, nil
+}
+
+func (r *remediator) setReplacement(ctx context.Context, s *state, before *clusterv1.Machine, replacement health.Replacement) error {
+	m := s.mutable(before)
+	health.SetReplacement(m, replacement)
+	if err := patch.Main(ctx, r.client, before, m); err != nil {
+		return fmt.Errorf("patching Machine %q: %w", m.Name, err)
+	}
+	return nil
+}

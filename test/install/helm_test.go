@@ -1,0 +1,179 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v4/pkg/action"
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"helm.sh/helm/v4/pkg/kube"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"drover.io/test/controlplane"
+)
+
+const (
+	releaseName      = "drover"
+	releaseNamespace = "nodes"
+)
+
+// helm is Helm's client for one control plane.
+func helm(t *testing.T, plane *controlplane.ControlPlane) *action.Configuration {
+	t.Helper()
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(kubeconfig, plane.AdminKubeconfig(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	flags := genericclioptions.NewConfigFlags(false)
+	namespace := releaseNamespace
+	flags.KubeConfig, flags.Namespace = &kubeconfig, &namespace
+	configuration := action.NewConfiguration()
+	if err := configuration.Init(flags, releaseNamespace, "secret"); err != nil {
+		t.Fatal(err)
+	}
+	return configuration
+}
+
+func chartFile(version string) string {
+	return filepath.Join(made[version], "drover-"+strings.TrimPrefix(version, "v")+".tgz")
+}
+
+func load(t *testing.T, version string) *chart.Chart {
+	t.Helper()
+	loaded, err := loader.Load(chartFile(version))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return loaded
+}
+
+// install installs the chart. Nothing runs pods here, so that it does not wait for them.
+func install(t *testing.T, configuration *action.Configuration, settings map[string]any) error {
+	t.Helper()
+	step := action.NewInstall(configuration)
+	step.ReleaseName, step.Namespace, step.CreateNamespace = releaseName, releaseNamespace, true
+	step.WaitStrategy, step.Timeout = kube.HookOnlyStrategy, patience
+	_, err := step.Run(load(t, version), settings)
+	return err
+}
+
+// simulated are the settings of an installation with simulated machines.
+func simulated() map[string]any {
+	return map[string]any{"infrastructure": map[string]any{"sim": map[string]any{}}}
+}
+
+// image returns the image of the core's Deployment.
+func image(ctx context.Context, c client.Client) (string, error) {
+	var deployment appsv1.Deployment
+	err := c.Get(ctx, client.ObjectKey{Namespace: releaseNamespace, Name: "drover-machine-controller"}, &deployment)
+	if err != nil {
+		return "", err
+	}
+	return deployment.Spec.Template.Spec.Containers[0].Image, nil
+}
+
+func TestTheChartIsClean(t *testing.T) {
+	t.Parallel()
+	for title, settings := range map[string]map[string]any{
+		"without settings": nil,
+		"with all clouds": {"infrastructure": map[string]any{
+			"aws": nil, "hetzner": nil, "openstack": nil, "qemu": nil, "sim": nil, "vsphere": nil,
+		}, "networkPolicy": map[string]any{"enabled": true}},
+	} {
+		lint := action.NewLint()
+		lint.Strict = true
+		result := lint.Run([]string{chartFile(version)}, settings)
+		for _, err := range result.Errors {
+			t.Errorf("%s: %v", title, err)
+		}
+		for _, message := range result.Messages {
+			if message.Severity > 1 { // informative ones recommend an icon
+				t.Errorf("%s: %s", title, message)
+			}
+		}
+	}
+}
+
+func TestAReleaseIsInstalledUpgradedRolledBackAndUninstalled(t *testing.T) {
+	t.Parallel()
+	plane, c := start(t)
+	configuration := helm(t, plane)
+	if err := install(t, configuration, simulated()); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "a machine is created", func(ctx context.Context) error { return c.Create(ctx, machine()) })
+	expectImage(t, c, version)
+
+	upgrade := action.NewUpgrade(configuration)
+	upgrade.Namespace, upgrade.WaitStrategy, upgrade.Timeout = releaseNamespace, kube.HookOnlyStrategy, patience
+	if _, err := upgrade.Run(releaseName, load(t, nextVersion), simulated()); err != nil {
+		t.Fatalf("upgrading: %v", err)
+	}
+	expectImage(t, c, nextVersion)
+
+	rollback := action.NewRollback(configuration)
+	rollback.Version, rollback.WaitStrategy, rollback.Timeout, rollback.ServerSideApply = 1, kube.HookOnlyStrategy, patience, "auto"
+	if err := rollback.Run(releaseName); err != nil {
+		t.Fatalf("rolling back: %v", err)
+	}
+	expectImage(t, c, version)
+
+	uninstall := action.NewUninstall(configuration)
+	uninstall.WaitStrategy, uninstall.Timeout, uninstall.DeletionPropagation = kube.HookOnlyStrategy, patience, "background"
+	if _, err := uninstall.Run(releaseName); err != nil {
+		t.Fatalf("uninstalling: %v", err)
+	}
+	await(t, "the managers are gone", func(ctx context.Context) error {
+		if found, err := image(ctx, c); client.IgnoreNotFound(err) != nil || err == nil {
+			return fmt.Errorf("the Deployment is still there with image %q: %w", found, errors.Join(err))
+		}
+		return nil
+	})
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(machine()), machine()); err != nil {
+		t.Errorf("the machine is gone: %v", err)
+	}
+	for _, kind := range []string{"ClusterRole", "ClusterRoleBinding"} {
+		left, err := list(t.Context(), c, schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: kind},
+			client.MatchingLabels{"app.kubernetes.io/part-of": "drover"})
+		if err != nil || len(left) > 0 {
+			t.Errorf("%d objects of kind %s are left, %v", len(left), kind, err)
+		}
+	}
+
+	if err := install(t, configuration, simulated()); err != nil {
+		t.Errorf("installing again over the kinds that were kept: %v", err)
+	}
+}
+
+func expectImage(t *testing.T, c client.Client, version string) {
+	t.Helper()
+	got, err := image(t.Context(), c)
+	if want := "registry.example/drover/drover-machine-controller:" + version; err != nil || got != want {
+		t.Errorf("got image %q, %v, want %q", got, err, want)
+	}
+}
+
+func TestWrongSettingsInstallNothing(t *testing.T) {
+	t.Parallel()
+	plane, c := start(t)
+	err := install(t, helm(t, plane), map[string]any{"infrastructure": map[string]any{"none": nil}})
+	if err == nil || !strings.Contains(err.Error(), "infrastructure.none: there is no such provider") {
+		t.Errorf("got %v", err)
+	}
+	found, err := list(t.Context(), c, crdKind)
+	if err != nil || len(found) > 0 {
+		t.Errorf("%d kinds were installed, %v", len(found), err)
+	}
+}
