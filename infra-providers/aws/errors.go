@@ -16,6 +16,7 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/smithy-go"
 
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 )
 
@@ -36,11 +37,12 @@ func toCreateError(err error, config Config) error {
 	reason := stableError(err)
 	instanceType, zone := toPlace(config)
 	switch code := errorCode(err); code {
-	case "InsufficientInstanceCapacity", "InsufficientCapacity", "InsufficientHostCapacity", "InsufficientCapacityOnHost",
-		"InsufficientReservedInstanceCapacity", "ReservationCapacityExceeded", "InsufficientVolumeCapacity", "InsufficientFreeAddressesInSubnet",
-		"InsufficientAddressCapacity", "SpotMaxPriceTooLow", "UnfulfillableCapacity", "Unsupported":
+	case "InsufficientInstanceCapacity", "InsufficientCapacity", "InsufficientAddressCapacity", "UnfulfillableCapacity":
+		return &driver.InsufficientCapacityError{InstanceType: instanceType, Zone: zone, OfRequest: placed(config), Err: reason}
+	case "InsufficientHostCapacity", "InsufficientCapacityOnHost", "InsufficientReservedInstanceCapacity", "ReservationCapacityExceeded",
+		"InsufficientVolumeCapacity", "InsufficientFreeAddressesInSubnet", "SpotMaxPriceTooLow", "Unsupported":
 		// Unsupported also means that a zone does not have the type; another zone may.
-		return &driver.InsufficientCapacityError{InstanceType: instanceType, Zone: zone, Err: reason}
+		return &driver.InsufficientCapacityError{InstanceType: instanceType, Zone: zone, OfRequest: true, Err: reason}
 	case "VcpuLimitExceeded", "InstanceLimitExceeded", "MaxSpotInstanceCountExceeded", "SpotInstanceCountExceeded", "HostLimitExceeded", "VolumeLimitExceeded",
 		"MaxIOPSLimitExceeded", "NetworkInterfaceLimitExceeded", "AddressLimitExceeded", "ResourceLimitExceeded", "InstanceCreditSpecificationLimitExceeded":
 		return &driver.QuotaExceededError{Err: reason}
@@ -50,6 +52,11 @@ func toCreateError(err error, config Config) error {
 		}
 		return toError(err)
 	}
+}
+
+// placed reports whether a configuration asks for a part of the zone only, which may be full by itself.
+func placed(config Config) bool {
+	return config.Spec.Placement != (infrav1.AWSPlacement{}) || config.Spec.CapacityReservation != (infrav1.AWSCapacityReservation{})
 }
 
 // toError converts an error of any call.

@@ -128,3 +128,31 @@ func TestStableError(t *testing.T) {
 		t.Errorf("got %v, want the context's error", err)
 	}
 }
+
+// TestWhatOnlyTheRequestLacks: a subnet, a price, a reservation or a host that other requests need not have.
+func TestWhatOnlyTheRequestLacks(t *testing.T) {
+	t.Parallel()
+	grouped := Config{}
+	grouped.Spec.Placement.Group = "close"
+	for name, test := range map[string]struct {
+		code   string
+		config Config
+		want   bool
+	}{
+		"instances in a zone":         {"InsufficientInstanceCapacity", Config{}, false},
+		"instances near each other":   {"InsufficientInstanceCapacity", grouped, true},
+		"addresses of a subnet":       {"InsufficientFreeAddressesInSubnet", Config{}, true},
+		"a price":                     {"SpotMaxPriceTooLow", Config{}, true},
+		"a reservation":               {"ReservationCapacityExceeded", Config{}, true},
+		"a dedicated host":            {"InsufficientHostCapacity", Config{}, true},
+		"a combination of parameters": {"Unsupported", Config{}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := toCreateError(&smithy.GenericAPIError{Code: test.code, Message: "words"}, test.config)
+			if full, ok := errors.AsType[*driver.InsufficientCapacityError](err); !ok || full.OfRequest != test.want {
+				t.Errorf("got %#v, want one of the request: %t", err, test.want)
+			}
+		})
+	}
+}

@@ -100,7 +100,8 @@ func (e *BusyError) Error() string { return "the account holds its share of the 
 func IsBusy(err error) bool { return is[*BusyError](err) }
 
 // AccountMismatchError means that the credentials lead to another account than the one that a machine is pinned to,
-// so that nothing read there is about its instance. Drivers do not return it.
+// so that nothing read there says anything about its instance. A driver returns it, for every call from then on, if a new
+// login leads to another account than the one before; it is then replaced by a new connection.
 type AccountMismatchError struct {
 	// Pinned is the account of the machine, Connected the one that its credentials lead to.
 	Pinned, Connected string
@@ -130,7 +131,10 @@ func IsQuotaExceeded(err error) bool { return is[*QuotaExceededError](err) }
 type InsufficientCapacityError struct {
 	InstanceType string
 	Zone         string
-	Err          error
+	// OfRequest is true where something else in the request lacks room, such as its subnet, its price or its placement
+	// group: another request for the same type in the same zone may succeed.
+	OfRequest bool
+	Err       error
 }
 
 func (e *InsufficientCapacityError) Error() string {

@@ -130,7 +130,7 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[Config]) (driver
 		return driver.Instance{}, err
 	}
 	if err := d.completeServer(ctx, server, req.Config); err != nil {
-		return driver.Instance{}, toError(err, req.Config, d.clock.Now())
+		return driver.Instance{}, withServer(toError(err, req.Config, d.clock.Now()))
 	}
 	return instance, nil
 }

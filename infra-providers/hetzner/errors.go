@@ -62,7 +62,8 @@ func toError(err error, config Config, now time.Time) error {
 	case hcloud.ErrorCodeResourceLimitExceeded:
 		return &driver.QuotaExceededError{Err: reason}
 	case hcloud.ErrorCodeResourceUnavailable, hcloud.ErrorCodePlacementError, hcloud.ErrorCodeNoSpaceLeftInLocation:
-		return &driver.InsufficientCapacityError{InstanceType: config.ServerType, Zone: cmp.Or(config.Location, "any location"), Err: reason}
+		ofGroup := answer.Code == hcloud.ErrorCodePlacementError
+		return &driver.InsufficientCapacityError{InstanceType: config.ServerType, Zone: cmp.Or(config.Location, "any location"), OfRequest: ofGroup, Err: reason}
 	case hcloud.ErrorCodeInvalidInput, hcloud.ErrorCodeJSONError, hcloud.ErrorCodeInvalidServerType, hcloud.ErrorUnsupportedError:
 		return &driver.InvalidConfigurationError{Field: fieldOf(answer), Err: reason}
 	case hcloud.ErrorCodeNetworksOverlap, hcloud.ErrorCodeIncompatibleNetworkType, hcloud.ErrorCodeIPNotAvailable:
@@ -76,6 +77,15 @@ func toError(err error, config Config, now time.Time) error {
 		// moment ago.
 		return reason
 	}
+}
+
+// withServer is the error of a creation whose server exists. What lacks room or quota then passes, because the caller would
+// otherwise request another server.
+func withServer(err error) error {
+	if driver.IsInsufficientCapacity(err) || driver.IsQuotaExceeded(err) {
+		return fmt.Errorf("finishing the server: %v", err) //nolint:errorlint // it must not have that kind
+	}
+	return err
 }
 
 // specFields maps the fields of a request to the fields of the spec that they come from.

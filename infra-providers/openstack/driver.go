@@ -26,6 +26,7 @@ import (
 	"drover.io/infra-providers/openstack/attachments"
 	"drover.io/infra-providers/openstack/shortage"
 	"drover.io/runtime/expiring"
+	"drover.io/runtime/httplimit"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=openstackmachines,verbs=get;list;watch;patch
@@ -43,6 +44,7 @@ type Options struct {
 
 // Cloud returns the description of OpenStack.
 func Cloud(options Options) driver.Cloud[*infrav1.OpenStackMachine, Config] {
+	long := access.NewLongAnswers()
 	return driver.Cloud[*infrav1.OpenStackMachine, Config]{
 		Name:           "openstack",
 		NewMachine:     func() *infrav1.OpenStackMachine { return &infrav1.OpenStackMachine{} },
@@ -55,7 +57,7 @@ func Cloud(options Options) driver.Cloud[*infrav1.OpenStackMachine, Config] {
 		// OpenStack itself has no rate limit; this protects a small control plane.
 		Limits: driver.Limits{PerSecond: 20, Burst: 100},
 		Connect: func(_ context.Context, account driver.Account, credentials driver.Credentials) (driver.Driver[Config], error) {
-			return connect(options, account, credentials)
+			return connect(options, account, credentials, long)
 		},
 	}
 }
@@ -74,8 +76,8 @@ type Driver struct {
 }
 
 // connect reads credentials and makes no call.
-func connect(options Options, account driver.Account, credentials driver.Credentials) (*Driver, error) {
-	session, err := access.Open(account, credentials, options.Transport)
+func connect(options Options, account driver.Account, credentials driver.Credentials, long *httplimit.Places) (*Driver, error) {
+	session, err := access.Open(account, credentials, options.Transport, long)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +112,8 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[Config]) (driver
 	if len(found) > 0 {
 		return d.deleteDuplicates(ctx, services, found, id)
 	}
-	if err := d.shortages.Check(toPlace(req.Config)); err != nil {
+	flavor, zone := toPlace(req.Config)
+	if err := d.shortages.Check(shortage.Place{Namespace: id.Owner.Namespace, Flavor: flavor, Zone: zone}); err != nil {
 		return driver.Instance{}, err
 	}
 	claim := attachments.Claim{Ports: attachments.Ports{Client: services.Network}, Holder: d.holder(id.UID), Now: d.clock.Now}
@@ -326,6 +329,7 @@ func (d *Driver) List(ctx context.Context, owner driver.Owner) iter.Seq2[driver.
 // find returns the servers of a UID, the oldest first. Nova lists a server by its tag as soon as it has accepted it.
 func (d *Driver) find(ctx context.Context, services *access.Services, id driver.Identity) ([]servers.Server, error) {
 	var found, own []servers.Server
+	var tooMany error
 	err := d.listByTag(ctx, services, attachments.Name(id.UID), func(server servers.Server) bool {
 		if at, _ := attachments.Identity(server.Metadata); at.UID == id.UID {
 			found = append(found, server)
@@ -333,20 +337,29 @@ func (d *Driver) find(ctx context.Context, services *access.Services, id driver.
 				own = append(own, server)
 			}
 		}
-		return true
+		if len(found) > access.MostListed {
+			tooMany = fmt.Errorf("listing servers: %w", &access.TooManyError{})
+		}
+		return tooMany == nil
 	})
+	if err != nil || tooMany != nil {
+		return nil, errors.Join(err, tooMany)
+	}
 	if len(own) > 0 {
 		found = own // other machines may have the same UID, because the author of a machine may choose it
 	}
 	slices.SortFunc(found, func(a, b servers.Server) int {
 		return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.ID, b.ID))
 	})
-	return found, err
+	return found, nil
 }
+
+// pageSize is the maximum number of servers in a page of a list: answers of services that a Secret names are bounded.
+const pageSize = 500
 
 // listByTag calls visit for every server with a tag until it returns false.
 func (d *Driver) listByTag(ctx context.Context, services *access.Services, tag string, visit func(servers.Server) bool) error {
-	pager := servers.List(services.Compute, servers.ListOpts{Tags: tag})
+	pager := servers.List(services.Compute, servers.ListOpts{Tags: tag, Limit: pageSize})
 	err := pager.EachPage(ctx, func(_ context.Context, page pagination.Page) (bool, error) {
 		all, err := servers.ExtractServers(page)
 		if err != nil {
@@ -384,7 +397,8 @@ func (d *Driver) readServer(ctx context.Context, services *access.Services, id s
 }
 
 func (d *Driver) observe(server servers.Server) {
-	d.shortages.Observe(server, server.Metadata[flavorKey], server.Metadata[zoneKey])
+	id, _ := attachments.Identity(server.Metadata)
+	d.shortages.Observe(server, shortage.Place{Namespace: id.Owner.Namespace, Flavor: server.Metadata[flavorKey], Zone: server.Metadata[zoneKey]})
 }
 
 func (d *Driver) services(ctx context.Context) (*access.Services, error) {

@@ -27,6 +27,8 @@ type answer struct {
 	// errorType is Neutron's type of the error; other services have none.
 	errorType string
 	message   string
+	// own is true for an answer of Nova, Cinder or Neutron. Proxies answer 400 and 404 too.
+	own bool
 	// retryAfter is that of the answer; hasRetryAfter is false without one.
 	retryAfter    time.Duration
 	hasRetryAfter bool
@@ -59,7 +61,7 @@ func toError(err error, flavor, zone string) error {
 	case answered.errorType == "OverQuota", answered.overLimit && answered.hasRetryAfter && answered.retryAfter == 0:
 		return wrap(err, &driver.QuotaExceededError{Err: answered})
 	case answered.errorType == "IpAddressGenerationFailure":
-		return wrap(err, &driver.InsufficientCapacityError{InstanceType: flavor, Zone: zone, Err: answered})
+		return wrap(err, &driver.InsufficientCapacityError{InstanceType: flavor, Zone: zone, OfRequest: true, Err: answered})
 	case answered.status == http.StatusTooManyRequests, answered.status == http.StatusRequestEntityTooLarge:
 		return wrap(err, &driver.RateLimitedError{RetryAfter: answered.retryAfter, Err: answered})
 	default:
@@ -75,11 +77,12 @@ func accountMismatch(err error) error {
 	return nil
 }
 
-// toCreateError converts an error of a call that creates, where a bad request is an invalid spec.
+// toCreateError converts an error of a call that creates, where a bad request is an invalid spec by the
+// answer of the service itself.
 func toCreateError(field string, err error, config Config) error {
 	answered := readAnswer(err)
 	creation, creating := errors.AsType[*attachments.CreationError](err)
-	if creating && answered != nil && (answered.status == http.StatusBadRequest || answered.status == http.StatusNotFound) {
+	if creating && answered != nil && answered.own && (answered.status == http.StatusBadRequest || answered.status == http.StatusNotFound) {
 		return &driver.InvalidConfigurationError{Field: field, Err: fmt.Errorf("creating %s: %w", creation.What, answered)}
 	}
 	return toError(err, config.Spec.Flavor, config.Zone)
@@ -125,6 +128,7 @@ func readAnswer(err error) *answer {
 		if json.Unmarshal(content, &inner) == nil && inner.Message != "" {
 			answered.message, answered.errorType = strings.TrimSpace(inner.Message), inner.Type
 			answered.overLimit = name == "overLimit"
+			answered.own = name == "badRequest" || name == "itemNotFound" || name == "NeutronError"
 		}
 	}
 	return answered

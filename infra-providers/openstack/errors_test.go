@@ -95,10 +95,16 @@ func TestRetryAfter(t *testing.T) {
 func TestOnlyCreationErrorsAreInvalidConfiguration(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]bool{400: true, 404: true, 409: false, 500: false} {
-		created := toCreateError("spec.ports", &attachments.CreationError{What: "port", Err: answerError(status, "", "")}, Config{})
-		listed := toCreateError("spec.ports", fmt.Errorf("listing: %w", answerError(status, "", "")), Config{})
-		if driver.IsInvalidConfiguration(created) != want || driver.IsInvalidConfiguration(listed) {
-			t.Errorf("%d: creating gives %v, listing gives %v", status, created, listed)
+		for body, own := range map[string]bool{
+			`{"NeutronError": {"type": "BadRequest", "message": "m"}}`: true, `{"badRequest": {"message": "m", "code": 400}}`: true,
+			`{"itemNotFound": {"message": "m", "code": 404}}`: true,
+			"": false, "<html><h1>404 Not Found</h1></html>": false, `{"message": "no Route matched with those values"}`: false,
+		} {
+			created := toCreateError("spec.ports", &attachments.CreationError{What: "port", Err: answerError(status, "", body)}, Config{})
+			listed := toCreateError("spec.ports", fmt.Errorf("listing: %w", answerError(status, "", body)), Config{})
+			if driver.IsInvalidConfiguration(created) != (want && own) || driver.IsInvalidConfiguration(listed) {
+				t.Errorf("%d %s: creating gives %v, listing gives %v", status, body, created, listed)
+			}
 		}
 	}
 }

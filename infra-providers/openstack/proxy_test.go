@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/openstack/openstackfake"
 )
 
 // TestNotFoundOfAProxyIsTransient: while the address of a service is wrong, every answer is 404. A server then counts
@@ -44,5 +45,57 @@ func TestNotFoundOfAProxyIsTransient(t *testing.T) {
 func called(method, path string) func(*http.Request) bool {
 	return func(request *http.Request) bool {
 		return request.Method == method && strings.Contains(request.URL.Path, path)
+	}
+}
+
+// TestCreationRefusedByAProxyIsTransient: whoever waits for a service to come back would otherwise have to replace the Machine.
+func TestCreationRefusedByAProxyIsTransient(t *testing.T) {
+	t.Parallel()
+	const page = "<html><h1>404 Not Found</h1></html>"
+	for _, status := range []int{http.StatusNotFound, http.StatusBadRequest} {
+		for _, kind := range []string{"servers", "ports", "floatingips"} {
+			r := newWorld(t)
+			r.faults.Fail(openstackfake.Creates(kind), status, page)
+			if _, err := r.connect(t).Create(t.Context(), newRequest(t, fullSpec())); err == nil || driver.IsInvalidConfiguration(err) {
+				t.Errorf("a proxy's %d instead of one of the %s: got %v", status, kind, err)
+			}
+		}
+	}
+	r, spec := newWorld(t), minimalSpec()
+	spec.Image.Name, spec.Image.ID = "", "00000000-0000-4000-8000-000000000abc"
+	for _, answer := range []string{page, `{"message": "no Route matched with those values"}`} {
+		r.faults.Fail(called(http.MethodGet, "/images/"), http.StatusNotFound, answer)
+		if _, err := r.connect(t).Create(t.Context(), newRequest(t, spec)); err == nil || driver.IsInvalidConfiguration(err) {
+			t.Errorf("a proxy instead of the image: got %v", err)
+		}
+	}
+	if _, err := r.connect(t).Create(t.Context(), newRequest(t, spec)); !driver.IsInvalidConfiguration(err) {
+		t.Errorf("an image that does not exist: got %v", err)
+	}
+}
+
+// TestFloatingIPIsDeletedAfterAnAnswerOfAProxy: a machine is gone once nothing of it is left.
+func TestFloatingIPIsDeletedAfterAnAnswerOfAProxy(t *testing.T) {
+	t.Parallel()
+	r := newWorld(t)
+	created := mustCreate(t, r.connect(t), newRequest(t, fullSpec()))
+	d := r.connect(t)
+	for range 2 {
+		r.faults.Fail(func(request *http.Request) bool {
+			return request.Method == http.MethodGet && strings.HasSuffix(request.URL.Path, "/floatingips")
+		}, http.StatusNotFound, "<html><h1>404 Not Found</h1></html>")
+		if err := d.Delete(t.Context(), created.Identity); err == nil {
+			t.Errorf("the machine counts as deleted with %q", r.Leftovers())
+		}
+		r.awaitStates(t)
+	}
+	if err := d.Delete(t.Context(), created.Identity); err != nil {
+		t.Errorf("deleting once the service is back: %v", err)
+	}
+	r.awaitStates(t)
+	for _, thing := range r.Leftovers() {
+		if strings.HasPrefix(thing, "floatingips") {
+			t.Errorf("%s is left", thing)
+		}
 	}
 }

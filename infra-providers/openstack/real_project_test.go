@@ -41,7 +41,7 @@ type project struct {
 
 // loggedIn is the login of all requests without the driver.
 var loggedIn = sync.OnceValues(func() (*access.Services, error) {
-	session, err := access.Open(driver.Account{}, nil, nil)
+	session, err := access.Open(driver.Account{}, nil, nil, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -53,12 +53,14 @@ func (d *Driver) toInstance(found host.Machine) driver.Instance {
 	identity, _ := driver.FromTags(found.Tags)
 	identity.ProviderID = found.ProviderID
 	state, pollAfter := toState(found.Phase)
+	addresses, reported := toAddresses(found)
 	return driver.Instance{
 		ID:            found.ID,
 		ProviderID:    found.ProviderID,
 		Identity:      identity,
 		State:         state,
-		Addresses:     toAddresses(found),
+		Addresses:     addresses,
+		Reported:      reported,
 		FailureDomain: d.hostName,
 		Created:       found.Created,
 		Message:       found.Message,
@@ -66,11 +68,18 @@ func (d *Driver) toInstance(found host.Machine) driver.Instance {
 	}
 }
 
-func toAddresses(found host.Machine) (all []clusterv1.MachineAddress) {
-	if found.Address != "" {
-		all = append(all, clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: found.Address})
+// toAddresses returns the addresses that the host assigned and those that the guest reports. On a bridge, the host's
+// neighbour table has the address that the guest announces, which may be that of another machine.
+func toAddresses(found host.Machine) (assigned, reported []clusterv1.MachineAddress) {
+	internal := clusterv1.MachineAddress{Type: clusterv1.MachineInternalIP, Address: found.Address}
+	switch {
+	case found.Address == "":
+	case found.Bridge != "":
+		reported = append(reported, internal)
+	default:
+		assigned = append(assigned, internal)
 	}
-	return append(all, clusterv1.MachineAddress{Type: clusterv1.MachineHostName, Address: found.Hostname})
+	return append(assigned, clusterv1.MachineAddress{Type: clusterv1.MachineHostName, Address: found.Hostname}), reported
 }
 
 // toState converts a phase, and returns when to read the machine again in case the caller missed a notification.

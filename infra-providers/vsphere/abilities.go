@@ -14,6 +14,7 @@ import (
 
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/vsphere/setup"
+	"drover.io/infra-providers/vsphere/vcenter"
 )
 
 var errTagging = errors.New("the new record is being written")
@@ -28,7 +29,7 @@ func (d *Driver) AccountID(ctx context.Context) (string, error) {
 	if id == "" {
 		return "", errors.New("the server does not report the UUID of a vCenter: it may be a host without one")
 	}
-	return "vcenter/" + id, nil
+	return vcenter.ID(id), nil
 }
 
 // Provision implements driver.Provisioner: the next step that is written into the virtual machine, or the clone again

@@ -37,7 +37,8 @@ func toError(err error, config Config) error {
 	case isUnauthorized(err):
 		return &driver.UnauthorizedError{Err: err}
 	case isOutOfResources(err):
-		return &driver.InsufficientCapacityError{InstanceType: instanceType(config), Zone: config.Zone, Err: err}
+		// Of the pool, the datastore and the hosts that the request names: not those of another request.
+		return &driver.InsufficientCapacityError{InstanceType: instanceType(config), Zone: config.Zone, OfRequest: true, Err: err}
 	case hasFault[types.BaseNotEnoughLicenses](err):
 		return &driver.QuotaExceededError{Err: err}
 	}
@@ -50,7 +51,7 @@ func toError(err error, config Config) error {
 // hasKind reports whether an error has its kind already.
 func hasKind(err error) bool {
 	return driver.IsNotFound(err) || driver.IsNotOwned(err) || driver.IsInvalidConfiguration(err) || driver.IsUnauthorized(err) ||
-		driver.IsQuotaExceeded(err) || driver.IsInsufficientCapacity(err) || driver.IsRateLimited(err)
+		driver.IsQuotaExceeded(err) || driver.IsInsufficientCapacity(err) || driver.IsRateLimited(err) || driver.IsAccountMismatch(err)
 }
 
 // isUnauthorized reports whether the credentials were refused, lack a privilege, or the server is not trusted.

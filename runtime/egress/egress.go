@@ -47,21 +47,42 @@ func Control(_, address string, _ syscall.RawConn) error {
 }
 
 func forbidden(ip netip.Addr) bool {
-	if nat64.Contains(ip) {
-		of := ip.As16()
-		ip = netip.AddrFrom4([4]byte(of[12:]))
-	}
+	return special(ip) || special(embedded(ip))
+}
+
+func special(ip netip.Addr) bool {
 	return ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() || slices.Contains(metadata, ip)
 }
 
-// nat64 is the well-known prefix of RFC 6052, whose last four bytes are an IPv4 address.
-var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+// embedded returns the IPv4 address that an IPv6 address contains; the zero Addr where it contains none.
+func embedded(ip netip.Addr) netip.Addr {
+	for prefix, at := range embedding {
+		if prefix.Contains(ip) {
+			of := ip.As16()
+			return netip.AddrFrom4([4]byte(of[at : at+4]))
+		}
+	}
+	return netip.Addr{}
+}
 
-// metadata is where the metadata services of EC2 and Google Cloud answer over IPv6, and those of Azure's host and
-// Alibaba Cloud, which are not link-local.
+// embedding has the prefixes of IPv6 addresses that contain an IPv4 address, and at which byte.
+var embedding = map[netip.Prefix]int{
+	netip.MustParsePrefix("::/96"):          12, // IPv4-compatible, RFC 4291
+	netip.MustParsePrefix("64:ff9b::/96"):   12, // NAT64, RFC 6052
+	netip.MustParsePrefix("64:ff9b:1::/48"): 12, // NAT64 of a site, RFC 8215, with a prefix of 96 bits
+	netip.MustParsePrefix("2002::/16"):      2,  // 6to4, RFC 3056
+}
+
+// metadata is where metadata services answer that are not link-local.
 var metadata = []netip.Addr{
-	netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("fd20:ce::254"),
-	netip.MustParseAddr("168.63.129.16"), netip.MustParseAddr("100.100.100.200"),
+	netip.MustParseAddr("fd00:ec2::254"),      // EC2
+	netip.MustParseAddr("fd00:ec2::23"),       // EKS Pod Identity
+	netip.MustParseAddr("fd20:ce::254"),       // Google Cloud
+	netip.MustParseAddr("fd00:c1::a9fe:a9fe"), // Oracle Cloud
+	netip.MustParseAddr("192.0.0.192"),        // Oracle Cloud
+	netip.MustParseAddr("fd00:42::42"),        // Scaleway
+	netip.MustParseAddr("168.63.129.16"),      // the host of an Azure machine
+	netip.MustParseAddr("100.100.100.200"),    // Alibaba Cloud
 }
 
 // Proxy is the Proxy of a transport whose server a tenant names: through a proxy, Dial sees only the address of the proxy.

@@ -19,6 +19,8 @@ func TestAddresses(t *testing.T) {
 	for address, allowed := range map[string]bool{
 		"169.254.169.254:80": false, "[::ffff:169.254.169.254]:80": false, "[fe80::1%eth0]:443": false, "[fd00:ec2::254]:80": false,
 		"[fd20:ce::254]:80": false, "168.63.129.16:80": false, "100.100.100.200:80": false, "[64:ff9b::a9fe:a9fe]:80": false, "[64:ff9b::a00:1]:443": true,
+		"[fd00:c1::a9fe:a9fe]:80": false, "192.0.0.192:80": false, "[fd00:42::42]:80": false, "[fd00:ec2::23]:80": false,
+		"[::169.254.169.254]:80": false, "[2002:a9fe:a9fe::1]:80": false, "[2002:a00:1::1]:443": true, "[64:ff9b:1::a9fe:a9fe]:80": false, "[::1]:443": true,
 		"224.0.0.1:443": false, "[ff02::1]:443": false, "0.0.0.0:443": false, "[::]:443": false,
 		"10.0.0.1:6443": true, "127.0.0.1:6443": true, "[2001:db8::1]:443": true, "203.0.113.7:443": true,
 	} {

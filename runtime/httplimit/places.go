@@ -4,6 +4,7 @@
 package httplimit
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"sync"
@@ -33,21 +34,38 @@ func NewPlaces(places int, short int64) *Places {
 // Holders share the places as in package fairshare. Reading beyond the short part fails
 // with a [BusyError] where there is no place. Watches take none: they are read event by event.
 func (p *Places) Wrap(next http.RoundTripper, holder string) http.RoundTripper {
-	return &placed{next, p, holder}
+	return &placed{next: next, places: p, holder: func(*http.Request) string { return holder }, watches: true}
+}
+
+// WrapShared is Wrap for a transport that several holders share: each request has the holder of its context, by
+// [WithHolder]. No request is a watch, because the server may choose the query, by the links in its lists.
+func (p *Places) WrapShared(next http.RoundTripper) http.RoundTripper {
+	return &placed{next: next, places: p, holder: func(request *http.Request) string {
+		holder, _ := request.Context().Value(holderKey{}).(string)
+		return holder
+	}}
+}
+
+type holderKey struct{}
+
+// WithHolder returns a context for the requests of a holder.
+func WithHolder(ctx context.Context, holder string) context.Context {
+	return context.WithValue(ctx, holderKey{}, holder)
 }
 
 type placed struct {
-	next   http.RoundTripper
-	places *Places
-	holder string
+	next    http.RoundTripper
+	places  *Places
+	holder  func(*http.Request) string
+	watches bool
 }
 
 func (p *placed) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := p.next.RoundTrip(request)
-	if err != nil || response.Body == nil || response.StatusCode == http.StatusSwitchingProtocols || isWatch(request) {
+	if err != nil || response.Body == nil || response.StatusCode == http.StatusSwitchingProtocols || p.watches && isWatch(request) {
 		return response, err
 	}
-	response.Body = &placedBody{ReadCloser: response.Body, placed: p, short: p.places.short}
+	response.Body = &placedBody{ReadCloser: response.Body, places: p.places.places, holder: p.holder(request), short: p.places.short}
 	return response, nil
 }
 
@@ -57,7 +75,8 @@ func (p *placed) WrappedRoundTripper() http.RoundTripper { return p.next }
 // placedBody is an answer; it is read and closed by one goroutine at a time, as every body is.
 type placedBody struct {
 	io.ReadCloser
-	*placed
+	places *fairshare.Places[string]
+	holder string
 	// short is what may be read yet without a place.
 	short int64
 	has   bool
@@ -85,7 +104,7 @@ func (b *placedBody) beyond(into []byte) (int, error) {
 	if n == 0 {
 		return 0, err
 	}
-	if b.has = b.places.places.Take(b.holder); !b.has {
+	if b.has = b.places.Take(b.holder); !b.has {
 		return 0, &BusyError{}
 	}
 	return n, err
@@ -94,7 +113,7 @@ func (b *placedBody) beyond(into []byte) (int, error) {
 func (b *placedBody) Close() error {
 	b.once.Do(func() {
 		if b.has {
-			b.places.places.Give(b.holder)
+			b.places.Give(b.holder)
 		}
 	})
 	return b.ReadCloser.Close()

@@ -26,6 +26,7 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/panicerror"
 )
 
 const (
@@ -76,6 +77,8 @@ type entry[C any] struct {
 	used time.Time
 	// kept is how many instances its inventory has.
 	kept atomic.Int64
+	// guard is that of its drivers.
+	guard *guard
 
 	// mu is held while credentials are read, and never during a call to the cloud.
 	mu        sync.Mutex
@@ -158,7 +161,11 @@ func hasInstance(machine driver.Machine, pinned string) bool {
 
 // connection returns the connection of an account with the present credentials.
 func (c *Cache[M, C]) connection(ctx context.Context, k key) (*connection[C], error) {
-	e := c.entry(k)
+	return c.present(ctx, k, c.entry(k))
+}
+
+// present is connection for an entry.
+func (c *Cache[M, C]) present(ctx context.Context, k key, e *entry[C]) (*connection[C], error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := c.renew(ctx, k, e); err != nil {
@@ -172,15 +179,19 @@ func (c *Cache[M, C]) entry(k key) *entry[C] {
 	defer c.mu.Unlock()
 	e := c.entries[k]
 	if e == nil {
-		e = &entry[C]{}
+		e = &entry[C]{guard: &guard{cloud: c.cloud.Name, account: k.String(), namespace: k.namespace}}
 		c.entries[k] = e
 	}
 	e.used = c.options.Now()
 	return e
 }
 
-// renew makes sure that an entry has the connection of its present credentials. The caller holds its lock.
+// renew makes sure that an entry has the connection of its present credentials. One that leads to another account than
+// before is replaced, so that machines are compared with the account that it leads to now. The caller holds its lock.
 func (c *Cache[M, C]) renew(ctx context.Context, k key, e *entry[C]) error {
+	if e.guard.moved.Swap(false) {
+		e.connected, e.version = nil, ""
+	}
 	if e.connected != nil && (k.SecretName == "" || c.options.Now().Sub(e.read) < freshness) {
 		return nil
 	}
@@ -195,7 +206,12 @@ func (c *Cache[M, C]) renew(ctx context.Context, k key, e *entry[C]) error {
 		e.read = c.options.Now()
 		return nil
 	}
-	connected, err := c.cloud.Connect(ctx, k.Account, credentials)
+	var connected driver.Driver[C]
+	err = panicerror.Call(func() (err error) {
+		connected, err = c.cloud.Connect(ctx, k.Account, credentials)
+		return err
+	})
+	e.guard.note(ctx, "connect", err)
 	if err != nil {
 		return fmt.Errorf("connecting to %s: %w", c.cloud.Name, err)
 	}

@@ -24,8 +24,8 @@ type Account[C any] struct {
 	Direct driver.Driver[C]
 	// ID names the account that the credentials lead to; empty for a cloud that has no such name.
 	ID func(ctx context.Context) (string, error)
-	// Shortage returns why the place of a configuration had no room or quota a moment ago.
-	Shortage func(config C) throttle.Shortage
+	// Shortage returns why the place of a configuration had no room or quota for the machines of a namespace a moment ago.
+	Shortage func(namespace string, config C) throttle.Shortage
 	// Provision takes the next step of an instance; nil for a cloud without that ability.
 	Provision func(ctx context.Context, id driver.Identity) (driver.Instance, error)
 	// Tag puts the owner of an identity into the tags of what exists; nil for a cloud without that ability.
@@ -43,7 +43,7 @@ type Account[C any] struct {
 type connection[C any] struct {
 	driver    Account[C]
 	inventory *inventory.Inventory[C]
-	enter     func() (leave func(), err error)
+	enter     func(namespace string) (leave func(), err error)
 	// accountID reads the name of the account from the cloud; nil where it has none.
 	accountID func(ctx context.Context) (string, error)
 
@@ -66,7 +66,7 @@ func (c *connection[C]) identify(ctx context.Context) (string, error) {
 	if id := c.known(); id != "" || c.accountID == nil {
 		return id, nil
 	}
-	leave, err := c.enter()
+	leave, err := c.enter("")
 	if err != nil {
 		return "", err
 	}
@@ -97,44 +97,55 @@ func (c *connection[C]) known() string {
 func (c *Cache[M, C]) open(k key, e *entry[C], connected driver.Driver[C]) *connection[C] {
 	var remainder driver.Remainder
 	if able, ok := connected.(driver.Remainder); ok {
-		remainder = bounded{able}
+		remainder = bounded{able, e.guard}
 	}
-	meter := &metered[C]{Driver: connected, cloud: c.cloud.Name}
+	meter := &metered[C]{Driver: connected, cloud: c.cloud.Name, guard: e.guard}
 	direct := throttle.New(driver.Driver[C](meter), throttle.Options[C]{
 		Limits: c.cloud.Limits,
 		Place:  c.cloud.Place,
 		Now:    c.options.Now,
 		Jitter: rand.Float64,
 	})
-	opened := &connection[C]{enter: func() (func(), error) { return c.gate.enter(k) }}
+	opened := &connection[C]{enter: func(namespace string) (func(), error) { return c.gate.enter(k, namespace) }}
 	opened.driver = Account[C]{Name: k.String(), Namespace: k.namespace, Direct: direct, ID: opened.identify, Shortage: direct.Shortage, Remainder: remainder}
-	outer, changed := driver.Driver[C](direct), c.options.Changed
+	changed := c.changed(k)
+	outer, notified := driver.Driver[C](direct), changed
 	if c.options.Interval > 0 {
 		opened.inventory = inventory.New[C](direct, inventory.Options{
-			Interval: c.options.Interval, Unsettled: unsettled, Now: c.options.Now, Changed: c.options.Changed,
+			Interval: c.options.Interval, Unsettled: unsettled, Now: c.options.Now, Changed: changed,
 			Max: func() int { return c.room(k) }, Kept: &e.kept,
 		})
 		outer = opened.inventory
-		changed = func(id driver.Identity) {
+		notified = func(id driver.Identity) {
 			opened.touch(id)
-			c.options.Changed(id)
+			changed(id)
 		}
 	}
 	opened.driver.Driver = &gated[C]{Driver: outer, enter: opened.enter}
 	opened.abilities(connected, direct, meter)
 	if notifier, ok := connected.(driver.Notifier); ok {
-		notifier.Notify(changed)
+		notifier.Notify(notified)
 	}
 	return opened
+}
+
+// changed is called for instances of an account that changed. The server that a Secret names may show instances of any
+// namespace, but what it shows is about those of the Secret's own namespace only.
+func (c *Cache[M, C]) changed(k key) func(driver.Identity) {
+	return func(id driver.Identity) {
+		if k.namespace == "" || k.namespace == id.Owner.Namespace {
+			c.options.Changed(id)
+		}
+	}
 }
 
 // abilities adds what is optional. Each counts as a call of the account.
 func (c *connection[C]) abilities(connected driver.Driver[C], direct *throttle.Throttle[C], meter *metered[C]) {
 	if sizer, ok := connected.(driver.Sizer[C]); ok {
-		c.driver.Size = limited(c, direct, sizer.Size)
+		c.driver.Size = limited(c, direct, meter.guard.calls("size"), sizer.Size)
 	}
 	if finder, ok := connected.(driver.ImageFinder[C]); ok {
-		c.driver.FindImage = limited(c, direct, finder.FindImage)
+		c.driver.FindImage = limited(c, direct, meter.guard.calls("image"), finder.FindImage)
 	}
 	if identifier, ok := connected.(driver.AccountIdentifier); ok {
 		c.accountID = func(ctx context.Context) (id string, err error) {
@@ -161,7 +172,7 @@ func (c *connection[C]) abilities(connected driver.Driver[C], direct *throttle.T
 // provision makes a step of an instance count as a call of the account. The inventory takes over the answer.
 func (c *connection[C]) provision(direct *throttle.Throttle[C], meter *metered[C], provisioner driver.Provisioner) func(context.Context, driver.Identity) (driver.Instance, error) {
 	return func(ctx context.Context, id driver.Identity) (found driver.Instance, err error) {
-		leave, err := c.enter()
+		leave, err := c.enter(id.Owner.Namespace)
 		if err != nil {
 			return driver.Instance{}, err
 		}
@@ -185,7 +196,7 @@ func (c *connection[C]) provision(direct *throttle.Throttle[C], meter *metered[C
 // change makes a call that changes an instance count as one of the account; the next read of it is a direct one.
 func (c *connection[C]) change(direct *throttle.Throttle[C], meter *metered[C], operation string, do func(context.Context, driver.Identity) error) func(context.Context, driver.Identity) error {
 	return func(ctx context.Context, id driver.Identity) error {
-		leave, err := c.enter()
+		leave, err := c.enter(id.Owner.Namespace)
 		if err != nil {
 			return err
 		}
@@ -198,15 +209,15 @@ func (c *connection[C]) change(direct *throttle.Throttle[C], meter *metered[C], 
 }
 
 // limited makes a call that reads count as one of the account.
-func limited[C, A any](c *connection[C], under *throttle.Throttle[C], call func(context.Context, C) (A, error)) func(context.Context, C) (A, error) {
+func limited[C, A any](c *connection[C], under *throttle.Throttle[C], within boundedCall, call func(context.Context, C) (A, error)) func(context.Context, C) (A, error) {
 	return func(ctx context.Context, config C) (answer A, err error) {
-		leave, err := c.enter()
+		leave, err := c.enter("")
 		if err != nil {
 			return answer, err
 		}
 		defer leave()
 		err = under.Do(func() error {
-			return within(ctx, callTime, func(ctx context.Context) (err error) {
+			return within(ctx, func(ctx context.Context) (err error) {
 				answer, err = call(ctx, config)
 				return err
 			})

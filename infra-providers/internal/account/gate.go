@@ -23,9 +23,11 @@ const (
 )
 
 // gate bounds how many workers the accounts hold. All that the Secrets of one namespace lead to count together, and so
-// does each account of the provider's own credentials. Accounts that are slow share a part of the workers.
+// does each account of the provider's own credentials, whose share is divided among the namespaces that use it. Accounts
+// that are slow share a part of the workers.
 type gate struct {
-	now func() time.Time
+	now     func() time.Time
+	workers int
 
 	all, slow *fairshare.Places[key]
 
@@ -37,30 +39,42 @@ type gate struct {
 type calls struct {
 	began     map[*call]time.Time
 	slowUntil time.Time
+	// share is divided among the namespaces of the callers.
+	share *fairshare.Places[string]
 }
 
 // call is one that is under way.
 type call struct {
 	account key
 	slow    bool
+	// namespace is that of the caller; empty where the call is for none.
+	namespace string
 }
 
 // newGate returns the gate of so many workers; zero is no limit.
 func newGate(workers int, now func() time.Time) *gate {
 	return &gate{
 		now:      now,
+		workers:  workers,
 		all:      fairshare.New[key](workers),
 		slow:     fairshare.New[key](min(workers, max(2, workers/slowest))),
 		accounts: map[key]*calls{},
 	}
 }
 
-// enter takes a worker for an account, and returns how to give it back. It never waits: it fails with BusyError.
-func (g *gate) enter(k key) (leave func(), err error) {
+// enter takes a worker for a call of an account on behalf of a namespace, and returns how to give it back. It never waits:
+// it fails with BusyError.
+func (g *gate) enter(k key, namespace string) (leave func(), err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	known := g.accounts[k]
-	one := &call{account: k, slow: known.slow(g.now())}
+	if known == nil {
+		known = &calls{began: map[*call]time.Time{}}
+		if k.namespace == "" {
+			known.share = fairshare.New[string]((g.workers + 1) / 2) // the most that one account gets
+		}
+	}
+	one := &call{account: k, slow: known.slow(g.now()), namespace: namespace}
 	if !g.all.Take(k.holder()) {
 		return nil, &driver.BusyError{}
 	}
@@ -68,10 +82,11 @@ func (g *gate) enter(k key) (leave func(), err error) {
 		g.all.Give(k.holder())
 		return nil, &driver.BusyError{}
 	}
-	if known == nil {
-		known = &calls{began: map[*call]time.Time{}}
-		g.accounts[k] = known
+	if known.share != nil && !known.share.Take(namespace) {
+		g.giveBack(one)
+		return nil, &driver.BusyError{}
 	}
+	g.accounts[k] = known
 	known.began[one] = g.now()
 	return sync.OnceFunc(func() { g.leave(one) }), nil
 }
@@ -84,11 +99,18 @@ func (g *gate) leave(one *call) {
 		known.slowUntil = now.Add(slowFor)
 	}
 	delete(known.began, one)
+	if known.share != nil {
+		known.share.Give(one.namespace)
+	}
+	g.giveBack(one)
+	maps.DeleteFunc(g.accounts, func(_ key, each *calls) bool { return len(each.began) == 0 && !each.slow(now) })
+}
+
+func (g *gate) giveBack(one *call) {
 	g.all.Give(one.account.holder())
 	if one.slow {
 		g.slow.Give(one.account.holder())
 	}
-	maps.DeleteFunc(g.accounts, func(_ key, each *calls) bool { return len(each.began) == 0 && !each.slow(now) })
 }
 
 // slow reports whether a call under way takes long, or one did a moment ago.
@@ -119,11 +141,11 @@ func (k key) holder() key {
 // gated is a driver whose calls hold a worker.
 type gated[C any] struct {
 	driver.Driver[C]
-	enter func() (leave func(), err error)
+	enter func(namespace string) (leave func(), err error)
 }
 
 func (g *gated[C]) Create(ctx context.Context, req driver.Request[C]) (driver.Instance, error) {
-	leave, err := g.enter()
+	leave, err := g.enter(req.Identity.Owner.Namespace)
 	if err != nil {
 		return driver.Instance{}, err
 	}
@@ -132,7 +154,7 @@ func (g *gated[C]) Create(ctx context.Context, req driver.Request[C]) (driver.In
 }
 
 func (g *gated[C]) Get(ctx context.Context, id driver.Identity) (driver.Instance, error) {
-	leave, err := g.enter()
+	leave, err := g.enter(id.Owner.Namespace)
 	if err != nil {
 		return driver.Instance{}, err
 	}
@@ -141,7 +163,7 @@ func (g *gated[C]) Get(ctx context.Context, id driver.Identity) (driver.Instance
 }
 
 func (g *gated[C]) Delete(ctx context.Context, id driver.Identity) error {
-	leave, err := g.enter()
+	leave, err := g.enter(id.Owner.Namespace)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ func TestSlowAccounts(t *testing.T) {
 		t.Helper()
 		var leave []func()
 		for range 9 {
-			if end, err := g.enter(k); err == nil {
+			if end, err := g.enter(k, k.namespace); err == nil {
 				leave = append(leave, end)
 			} else if !driver.IsBusy(err) {
 				t.Fatal(err)
@@ -40,7 +40,7 @@ func TestSlowAccounts(t *testing.T) {
 		}
 	}
 	want("at first", slowOne, 5)
-	end, err := g.enter(slowOne)
+	end, err := g.enter(slowOne, slowOne.namespace)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,5 +57,33 @@ func TestSlowAccounts(t *testing.T) {
 	want("when it is forgotten", slowOne, 5)
 	if len(g.accounts) > 0 {
 		t.Errorf("%d accounts are remembered", len(g.accounts))
+	}
+}
+
+// TestNamespacesShareAnAccount: of the provider's own credentials, which several namespaces use.
+func TestNamespacesShareAnAccount(t *testing.T) {
+	t.Parallel()
+	g := newGate(10, time.Now)
+	// most is how many calls of a namespace get a worker. They do not end before the test does.
+	most := func(namespace string) (got int) {
+		for range 10 {
+			leave, err := g.enter(key{}, namespace)
+			if err == nil {
+				got++
+				t.Cleanup(leave)
+			}
+		}
+		return got
+	}
+	if first := most("a"); first != 3 {
+		t.Errorf("one namespace gets %d workers, want 3 of the 5 of the account", first)
+	}
+	if second := most("b"); second < 1 {
+		t.Error("another namespace gets no worker")
+	}
+	if leave, err := g.enter(key{Account: driver.Account{Region: "other"}}, "a"); err != nil {
+		t.Errorf("another account: %v", err)
+	} else {
+		leave()
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/panicerror"
 	"drover.io/infra-providers/internal/throttle"
 )
 
@@ -28,10 +29,11 @@ const (
 	listTime = 5 * time.Minute
 )
 
-// metered measures every call of a driver, and ends it after its time.
+// metered measures every call of a driver, ends it after its time, and makes an error of its panic.
 type metered[C any] struct {
 	driver.Driver[C]
 	cloud string
+	guard *guard
 }
 
 func (m *metered[C]) Create(ctx context.Context, req driver.Request[C]) (made driver.Instance, err error) {
@@ -59,9 +61,10 @@ func (m *metered[C]) List(ctx context.Context, owner driver.Owner) iter.Seq2[dri
 		start := time.Now()
 		var last error
 		defer func() { m.observe("list", start, last) }()
-		limited, cancel := context.WithTimeout(ctx, listTime)
+		limited, cancel := m.guard.limit(ctx, listTime)
 		defer cancel()
-		for instance, err := range m.Driver.List(limited, owner) {
+		for instance, err := range panicerror.List(m.Driver.List(limited, owner)) {
+			m.guard.note(ctx, "list", err)
 			last = silence(ctx, limited, listTime, err)
 			if !yield(instance, last) {
 				return
@@ -70,14 +73,18 @@ func (m *metered[C]) List(ctx context.Context, owner driver.Owner) iter.Seq2[dri
 	}
 }
 
-// bounded ends the list of what is beside instances after its time.
-type bounded struct{ driver.Remainder }
+// bounded ends the list of what is beside instances after its time, and makes an error of its panic.
+type bounded struct {
+	driver.Remainder
+	guard *guard
+}
 
 func (b bounded) Remains(ctx context.Context, owner driver.Owner) iter.Seq2[driver.Remain, error] {
 	return func(yield func(driver.Remain, error) bool) {
-		limited, cancel := context.WithTimeout(ctx, listTime)
+		limited, cancel := b.guard.limit(ctx, listTime)
 		defer cancel()
-		for remain, err := range b.Remainder.Remains(limited, owner) {
+		for remain, err := range panicerror.List(b.Remainder.Remains(limited, owner)) {
+			b.guard.note(ctx, "remains", err)
 			if !yield(remain, silence(ctx, limited, listTime, err)) {
 				return
 			}
@@ -87,16 +94,9 @@ func (b bounded) Remains(ctx context.Context, owner driver.Owner) iter.Seq2[driv
 
 func (m *metered[C]) within(ctx context.Context, operation string, limit time.Duration, call func(context.Context) error) error {
 	start := time.Now()
-	err := within(ctx, limit, call)
+	err := m.guard.within(ctx, operation, limit, call)
 	m.observe(operation, start, err)
 	return err
-}
-
-// within makes a call that ends after its time.
-func within(ctx context.Context, limit time.Duration, call func(context.Context) error) error {
-	limited, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	return silence(ctx, limited, limit, call(limited))
 }
 
 // silence returns a SilentError for a call whose time was over, unless its caller cancelled it.

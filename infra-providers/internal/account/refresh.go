@@ -8,6 +8,8 @@ import (
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"drover.io/infra-providers/internal/panicerror"
 )
 
 // Start lists every account once per interval until ctx is done, each by itself and spread over the interval, and
@@ -40,7 +42,9 @@ func (c *Cache[M, C]) due(ctx context.Context) (all []func(context.Context)) {
 			continue
 		}
 		all = append(all, func(ctx context.Context) {
-			if err := c.refresh(ctx, k, e); err != nil && ctx.Err() == nil {
+			err := panicerror.Call(func() error { return c.refresh(ctx, k, e) })
+			e.guard.note(ctx, "refresh", err)
+			if err != nil && ctx.Err() == nil {
 				ctrl.LoggerFrom(ctx).Error(err, "refreshing inventory")
 			}
 		})
@@ -62,10 +66,7 @@ func (c *Cache[M, C]) removeIdle(ctx context.Context, k key, e *entry[C]) bool {
 
 // refresh reads the credentials of an account again where they are not fresh, and then lists it.
 func (c *Cache[M, C]) refresh(ctx context.Context, k key, e *entry[C]) error {
-	e.mu.Lock()
-	err := c.renew(ctx, k, e)
-	connected := e.connected
-	e.mu.Unlock()
+	connected, err := c.present(ctx, k, e)
 	if err != nil || connected == nil || connected.inventory == nil {
 		return err
 	}

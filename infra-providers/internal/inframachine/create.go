@@ -86,7 +86,7 @@ func (r *Reconciler[M, C]) configs(s *state[M, C]) ([]C, error) {
 func (r *Reconciler[M, C]) choices(s *state[M, C], cloud account.Account[C], configs []C) choices {
 	found := choices{stored: storedChoice(s.machine, len(configs)), outcomeKnown: r.outcomeKnown.Has(s.machine.GetUID())}
 	for _, config := range configs {
-		found.shortages = append(found.shortages, cloud.Shortage(config))
+		found.shortages = append(found.shortages, cloud.Shortage(s.machine.GetNamespace(), config))
 	}
 	return found
 }

@@ -59,7 +59,7 @@ type Inventory[C any] struct {
 	mu sync.Mutex
 	// entries are by provider ID.
 	entries map[string]*entry
-	byUID   map[types.UID][]*entry
+	byUID   map[types.UID]map[*entry]struct{}
 	// cost is that of all entries.
 	cost int
 	// listed is when the last complete list began, next when the next one may begin.
@@ -83,7 +83,7 @@ type entry struct {
 
 // New returns an empty inventory of what a driver can see.
 func New[C any](of driver.Driver[C], options Options) *Inventory[C] {
-	return &Inventory[C]{Driver: of, options: options, entries: map[string]*entry{}, byUID: map[types.UID][]*entry{}}
+	return &Inventory[C]{Driver: of, options: options, entries: map[string]*entry{}, byUID: map[types.UID]map[*entry]struct{}{}}
 }
 
 // Create implements driver.Driver and keeps the answer.

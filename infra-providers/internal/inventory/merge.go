@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -140,7 +141,9 @@ func (v *Inventory[C]) lookup(id driver.Identity) *entry {
 		return v.entries[id.ProviderID]
 	}
 	if of := v.byUID[id.UID]; len(of) == 1 {
-		return of[0]
+		for known := range of {
+			return known
+		}
 	}
 	return nil
 }
@@ -148,7 +151,7 @@ func (v *Inventory[C]) lookup(id driver.Identity) *entry {
 // matching returns all entries that an identity may mean.
 func (v *Inventory[C]) matching(id driver.Identity) []*entry {
 	if id.ProviderID == "" {
-		return slices.Clone(v.byUID[id.UID])
+		return slices.Collect(maps.Keys(v.byUID[id.UID]))
 	}
 	if known := v.entries[id.ProviderID]; known != nil {
 		return []*entry{known}
@@ -175,14 +178,17 @@ func (v *Inventory[C]) put(e *entry) {
 	uid := e.instance.Identity.UID
 	v.entries[e.instance.ProviderID] = e
 	v.cost += costOf(e.instance)
-	v.byUID[uid] = append(v.byUID[uid], e)
+	if v.byUID[uid] == nil {
+		v.byUID[uid] = map[*entry]struct{}{}
+	}
+	v.byUID[uid][e] = struct{}{}
 }
 
 func (v *Inventory[C]) remove(e *entry) {
 	uid := e.instance.Identity.UID
 	delete(v.entries, e.instance.ProviderID)
 	v.cost -= costOf(e.instance)
-	v.byUID[uid] = slices.DeleteFunc(v.byUID[uid], func(other *entry) bool { return other == e })
+	delete(v.byUID[uid], e)
 	if len(v.byUID[uid]) == 0 {
 		delete(v.byUID, uid)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/account"
+	"drover.io/infra-providers/internal/panicerror"
 )
 
 const (
@@ -90,7 +91,7 @@ func concurrently[T any](ctx context.Context, holders map[string][]T, do func(co
 			for _, one := range each {
 				err := ctx.Err()
 				if err == nil {
-					err = do(ctx, one)
+					err = panicerror.Call(func() error { return do(ctx, one) })
 				}
 				if err != nil {
 					mu.Lock()

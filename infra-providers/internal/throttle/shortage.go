@@ -4,10 +4,17 @@
 package throttle
 
 import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
 	"time"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/errorreason"
 )
+
+// maxShortages is how many are kept of an account: the authors of specs name the places.
+const maxShortages = 10_000
 
 // Place is an instance type in a zone.
 type Place struct{ InstanceType, Zone string }
@@ -22,47 +29,93 @@ type Shortage struct {
 	Left time.Duration
 }
 
+// scope is what a shortage counts for: one namespace, because the answer of the cloud is about its machines, and in that
+// a place, or one request for the place.
+type scope struct {
+	namespace string
+	place     Place
+	// request is the digest of a configuration whose shortage is its own; zero for one of the place.
+	request [sha256.Size]byte
+}
+
 // shortage is the record of one.
 type shortage struct {
 	backoff
 	cause error
 }
 
-// Shortage returns whether the place of a configuration is put aside. It does not prevent the call: a caller whose
-// earlier creation may have succeeded must create again all the same.
-func (t *Throttle[C]) Shortage(config C) Shortage {
-	at := t.place(config)
-	known, _ := t.shortages.Get(at)
-	return Shortage{Place: at, Cause: known.cause, Until: known.until, Left: known.left(t.options.Now())}
+// Shortage returns whether the place of a configuration is put aside for the machines of a namespace. It does not prevent
+// the call: a caller whose earlier creation may have succeeded must create again all the same.
+func (t *Throttle[C]) Shortage(namespace string, config C) Shortage {
+	if t.options.Place == nil {
+		return Shortage{}
+	}
+	at, now := t.place(config), t.options.Now()
+	short := Shortage{Place: at}
+	for _, of := range []scope{{namespace: namespace, place: at}, {namespace, at, digest(config)}} {
+		known, ok := t.shortages.Get(of)
+		if left := known.left(now); ok && (short.Cause == nil || left > short.Left) {
+			short = Shortage{Place: at, Cause: known.cause, Until: known.until, Left: left}
+		}
+	}
+	return short
 }
 
 // recordShortage puts a place aside, for longer each time that it has no room again soon after that.
-func (t *Throttle[C]) recordShortage(config C, err error) {
+func (t *Throttle[C]) recordShortage(namespace string, config C, err error) {
 	if t.options.Place == nil {
 		return
 	}
-	at := t.place(config)
+	of := scope{namespace: namespace, place: t.place(config)}
+	own := scope{namespace, of.place, digest(config)}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	full, isFull := errors.AsType[*driver.InsufficientCapacityError](err)
 	switch {
 	case err == nil:
-		t.shortages.Delete(at)
-	case driver.IsInsufficientCapacity(err) || driver.IsQuotaExceeded(err):
-		known, _ := t.shortages.Get(at)
-		known.cause = err
-		// Many machines may be refused at once; that is one shortage, not many.
-		if now := t.options.Now(); known.left(now) == 0 {
-			known.grow(now, asideMin, asideMax, t.options.Jitter())
-		}
-		// A shortage that comes later has nothing to do with this one, and begins with the shortest time again.
-		t.shortages.SetUntil(at, known, known.until.Add(asideMax))
+		t.shortages.Delete(of)
+		t.shortages.Delete(own)
+	case isFull && full.OfRequest:
+		t.putAside(own, err)
+	case isFull || driver.IsQuotaExceeded(err):
+		t.putAside(of, err)
 	}
 }
 
-func (t *Throttle[C]) place(config C) Place {
-	if t.options.Place == nil {
-		return Place{}
+func (t *Throttle[C]) putAside(of scope, err error) {
+	known, _ := t.shortages.Get(of)
+	known.cause = shortened(err)
+	// Many machines may be refused at once; that is one shortage, not many.
+	if now := t.options.Now(); known.left(now) == 0 {
+		known.grow(now, asideMin, asideMax, t.options.Jitter())
 	}
+	// A shortage that comes later has nothing to do with this one, and begins with the shortest time again.
+	t.shortages.SetUntil(of, known, known.until.Add(asideMax))
+}
+
+// shortened keeps of an error what a condition has room for: the server of an account chooses its length.
+func shortened(err error) error {
+	text := err.Error()
+	cut := errorreason.Truncate(text)
+	if len(cut) == len(text) {
+		return err
+	}
+	if full, ok := errors.AsType[*driver.InsufficientCapacityError](err); ok {
+		return &driver.InsufficientCapacityError{InstanceType: full.InstanceType, Zone: full.Zone, OfRequest: full.OfRequest, Err: errors.New(cut)}
+	}
+	return &driver.QuotaExceededError{Err: errors.New(cut)}
+}
+
+// digest identifies a configuration. Machines of one template have the same.
+func digest(config any) [sha256.Size]byte {
+	text, err := json.Marshal(config)
+	if err != nil {
+		panic(err) // configurations are made of the types of the API
+	}
+	return sha256.Sum256(text)
+}
+
+func (t *Throttle[C]) place(config C) Place {
 	instanceType, zone := t.options.Place(config)
 	return Place{instanceType, zone}
 }

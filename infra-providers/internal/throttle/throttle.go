@@ -53,7 +53,7 @@ type Throttle[C any] struct {
 	// cause is why there is a pause.
 	cause error
 	// shortages are the places that are put aside, and those that were a while ago.
-	shortages expiring.Map[Place, shortage]
+	shortages expiring.Map[scope, shortage]
 }
 
 // Clock is a function that returns the time, as a clock.PassiveClock.
@@ -71,7 +71,7 @@ func New[C any](of driver.Driver[C], options Options[C]) *Throttle[C] {
 	if options.Limits.PerSecond > 0 {
 		limiter = rate.NewLimiter(rate.Limit(options.Limits.PerSecond), max(options.Limits.Burst, 1))
 	}
-	return &Throttle[C]{of: of, options: options, limiter: limiter, shortages: expiring.Map[Place, shortage]{Clock: Clock(options.Now)}}
+	return &Throttle[C]{of: of, options: options, limiter: limiter, shortages: expiring.Map[scope, shortage]{Clock: Clock(options.Now), Max: maxShortages}}
 }
 
 // Create implements driver.Driver.
@@ -81,7 +81,7 @@ func (t *Throttle[C]) Create(ctx context.Context, req driver.Request[C]) (driver
 	}
 	created, err := t.of.Create(ctx, req)
 	t.recordPause(err)
-	t.recordShortage(req.Config, err)
+	t.recordShortage(req.Identity.Owner.Namespace, req.Config, err)
 	return created, err
 }
 

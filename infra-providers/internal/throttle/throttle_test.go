@@ -6,6 +6,7 @@ package throttle
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -163,21 +164,77 @@ func TestShortageGrows(t *testing.T) {
 		for m := range 5 { // many machines are refused at once
 			_ = b.create(10*n+m, "small", "a")
 		}
-		if got := b.Shortage(fake.Config{InstanceType: "small", Zone: "a"}).Left; got != want {
-			t.Errorf("put aside for %s the %d. time, want %s", got, n+1, want)
+		if got := b.Shortage("n", fake.Config{InstanceType: "small", Zone: "a"}).Left; got != want {
+			t.Errorf("put shortages for %s the %d. time, want %s", got, n+1, want)
 		}
 		b.now = b.now.Add(want)
 	}
 	b.now = b.now.Add(time.Hour)
 	_ = b.create(99, "small", "a")
-	if got := b.Shortage(fake.Config{InstanceType: "small", Zone: "a"}).Left; got != time.Minute {
-		t.Errorf("put aside for %s long after the last time, want 1m", got)
+	if got := b.Shortage("n", fake.Config{InstanceType: "small", Zone: "a"}).Left; got != time.Minute {
+		t.Errorf("put shortages for %s long after the last time, want 1m", got)
 	}
 }
 
 func (b *bench) wantShortage(instanceType, zone string, want Shortage) {
 	b.t.Helper()
-	if diff := cmp.Diff(want, b.Shortage(fake.Config{InstanceType: instanceType, Zone: zone}), cmpopts.EquateErrors()); diff != "" {
+	if diff := cmp.Diff(want, b.Shortage("n", fake.Config{InstanceType: instanceType, Zone: zone}), cmpopts.EquateErrors()); diff != "" {
 		b.t.Errorf("shortage of %s in %s (-want +got):\n%s", instanceType, zone, diff)
+	}
+}
+
+// TestShortageOfARequest: what only a price, a subnet or a placement group lacks says nothing about other requests
+// for the same type in the same zone.
+func TestShortageOfARequest(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, driver.Limits{})
+	b.fails = &driver.InsufficientCapacityError{InstanceType: "small", Zone: "a", OfRequest: true, Err: errors.New("the price is too low")}
+	_ = b.create(1, "small", "a")
+	b.wantShortage("small", "a", Shortage{Place: Place{"small", "a"}, Cause: b.fails, Until: b.now.Add(time.Minute), Left: time.Minute})
+	if got := b.Shortage("n", fake.Config{InstanceType: "small", Zone: "a", Image: "another"}); got.Left > 0 || got.Cause != nil {
+		t.Errorf("another request: got %+v", got)
+	}
+	b.fails = &driver.QuotaExceededError{Err: errors.New("quota")}
+	_, _ = b.Create(t.Context(), driver.Request[fake.Config]{
+		Identity: driver.Identity{UID: "2", Name: "m", Owner: driver.Owner{Namespace: "n", Name: "home"}},
+		Config:   fake.Config{InstanceType: "small", Zone: "a", Image: "another"},
+	})
+	if got := b.Shortage("n", fake.Config{InstanceType: "small", Zone: "a"}); got.Left != time.Minute {
+		t.Errorf("a shortage of the place: got %+v", got)
+	}
+}
+
+// TestShortageIsOfOneNamespace: the words of the cloud about machines of one namespace are for no other.
+func TestShortageIsOfOneNamespace(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, driver.Limits{})
+	for _, b.fails = range []error{
+		&driver.InsufficientCapacityError{InstanceType: "small", Zone: "a", Err: errors.New("full")},
+		&driver.QuotaExceededError{Err: errors.New("quota")},
+	} {
+		_ = b.create(1, "small", "a")
+		if got := b.Shortage("other", fake.Config{InstanceType: "small", Zone: "a"}); got.Left > 0 || got.Cause != nil {
+			t.Errorf("got %+v", got)
+		}
+	}
+}
+
+// TestShortagesAreBounded: whoever writes a spec names them, and the server of the account chooses its words.
+func TestShortagesAreBounded(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, driver.Limits{})
+	b.fails = &driver.QuotaExceededError{Err: errors.New(strings.Repeat("x", 1<<20))}
+	for n := range maxShortages + 100 {
+		_ = b.create(n, "small", fmt.Sprint(n))
+	}
+	if got := b.shortages.Len(); got > maxShortages {
+		t.Errorf("%d places are kept, want %d at most", got, maxShortages)
+	}
+	if kept := b.Shortage("n", fake.Config{InstanceType: "small", Zone: fmt.Sprint(maxShortages)}).Cause; !driver.IsQuotaExceeded(kept) || len(kept.Error()) > 4096 {
+		t.Errorf("%d bytes of an error are kept", len(kept.Error()))
+	}
+	b.now = b.now.Add(asideMin + asideMax)
+	if got := b.shortages.Len(); got != 0 {
+		t.Errorf("%d places are kept long after they were short", got)
 	}
 }

@@ -103,7 +103,7 @@ func TestInvalidCredentials(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := Open(fromSecret, credentials(secret), nil); !driver.IsUnauthorized(err) {
+			if _, err := Open(fromSecret, credentials(secret), nil, nil); !driver.IsUnauthorized(err) {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -115,7 +115,7 @@ func TestCredentialsOfTheEnvironment(t *testing.T) {
 	for _, name := range []string{"OS_CLOUD", "OS_AUTH_URL", "OS_USERNAME", "OS_PASSWORD", "OS_PROJECT_NAME", "OS_REGION_NAME", "OS_INTERFACE"} {
 		t.Setenv(name, "")
 	}
-	if _, err := Open(driver.Account{}, nil, nil); !driver.IsUnauthorized(err) {
+	if _, err := Open(driver.Account{}, nil, nil, nil); !driver.IsUnauthorized(err) {
 		t.Errorf("an empty environment: %v", err)
 	}
 	t.Setenv("OS_AUTH_URL", "https://env/v3")
@@ -185,7 +185,7 @@ func TestSecretCannotNameFilesOfTheHost(t *testing.T) {
 		"a file of clouds":      {map[string]string{"OS_CLIENT_CONFIG_FILE": "/etc/passwd"}, "OS_CLIENT_CONFIG_FILE"},
 		"a login of a variable": {map[string]string{"OS_AUTH_URL": "https://x/v3", "OS_USERNAME": "u", "OS_PASSWORD": "p", "OS_AUTH_TYPE": "v3oidcaccesstoken"}, "OS_AUTH_TYPE"},
 	} {
-		_, err := Open(fromSecret, credentials(test.secret), nil)
+		_, err := Open(fromSecret, credentials(test.secret), nil, nil)
 		if !driver.IsUnauthorized(err) || !strings.Contains(err.Error(), fmt.Sprintf("%q", test.key)) {
 			t.Errorf("%s: got %v, want an UnauthorizedError that names %q", name, err, test.key)
 		}

@@ -28,7 +28,7 @@ func TestNoRequestsToOtherHosts(t *testing.T) {
 	} {
 		session, err := Open(fromSecret, credentials(map[string]string{
 			CloudsKey: "clouds: {x: {verify: false, auth: {auth_url: " + address + ", username: u, password: p, project_name: t, user_domain_name: d, project_domain_name: d}}}",
-		}), nil)
+		}), nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -39,6 +39,17 @@ const callTimeout = time.Minute
 // maxAnswer is the maximum size in bytes of an answer of a service.
 const maxAnswer = 64 << 20
 
+// What an answer may have of a service that a Secret names: several times what a page of 500 servers, or a list of 1000
+// volumes, has. Each element becomes some KiB in memory.
+const (
+	maxNamedAnswer   = 8 << 20
+	maxNamedElements = 100_000
+)
+
+// NewLongAnswers returns what bounds how many answers of more than 16 KiB are read at the same time, of all services that
+// Secrets name. One namespace alone gets half of them.
+func NewLongAnswers() *httplimit.Places { return httplimit.NewPlaces(8, 16<<10) }
+
 // Session logs in at the first use and again when the token has expired. It is safe for concurrent use.
 type Session struct {
 	login     login
@@ -59,8 +70,9 @@ type Services struct {
 	Region string
 }
 
-// Open reads credentials and makes no call. A nil transport means the default. It fails with UnauthorizedError.
-func Open(account driver.Account, secret driver.Credentials, transport http.RoundTripper) (*Session, error) {
+// Open reads credentials and makes no call. A nil transport means the default. Long answers of services that a Secret
+// names take places; nil means places of its own. It fails with UnauthorizedError.
+func Open(account driver.Account, secret driver.Credentials, transport http.RoundTripper, long *httplimit.Places) (*Session, error) {
 	found, err := read(account, secret)
 	if err != nil {
 		where := "the environment"
@@ -79,7 +91,14 @@ func Open(account driver.Account, secret driver.Credentials, transport http.Roun
 		}
 		transport = base
 	}
-	return &Session{login: found, transport: httplimit.Wrap(transport, maxAnswer), loggingIn: make(chan struct{}, 1)}, nil
+	limited := httplimit.Wrap(transport, maxAnswer)
+	if account.SecretName != "" {
+		if long == nil {
+			long = NewLongAnswers()
+		}
+		limited = long.WrapShared(httplimit.WrapDocuments(transport, httplimit.JSON, maxNamedAnswer, maxNamedElements))
+	}
+	return &Session{login: found, transport: limited, loggingIn: make(chan struct{}, 1)}, nil
 }
 
 // Services returns the clients, after a login if there was none yet.

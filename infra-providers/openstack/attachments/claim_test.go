@@ -33,7 +33,7 @@ func neutron(t *testing.T) (*openstackfake.Cloud, *gophercloud.ServiceClient, []
 	cloud.Serve(server.URL)
 	session, err := access.Open(driver.Account{SecretName: "s"}, driver.Credentials{
 		"OS_AUTH_URL": []byte(server.URL + "/identity/v3"), "OS_USERNAME": []byte(openstackfake.User), "OS_PASSWORD": []byte(openstackfake.Password),
-	}, nil)
+	}, nil, access.NewLongAnswers())
 	if err != nil {
 		t.Fatal(err)
 	}

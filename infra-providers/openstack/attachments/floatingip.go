@@ -6,7 +6,6 @@ package attachments
 import (
 	"context"
 	"fmt"
-	"net/http"
 
 	"github.com/go-logr/logr"
 	"github.com/gophercloud/gophercloud/v2"
@@ -115,15 +114,11 @@ func (f FloatingIPs) find(ctx context.Context, id driver.Identity) ([]floatingip
 }
 
 func (f FloatingIPs) list(ctx context.Context, options floatingips.ListOpts) ([]floatingips.FloatingIP, error) {
-	pages, err := floatingips.List(f.Client, options).AllPages(ctx)
-	// A cloud without routers has no floating IPs.
-	if gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+	all, err := access.All(ctx, floatingips.List(f.Client, options), floatingips.ExtractFloatingIPs)
+	// A cloud without routers has no floating IPs, by Neutron's own answer.
+	if access.Missing(err) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("listing floating IPs: %w", err)
-	}
-	all, err := floatingips.ExtractFloatingIPs(pages)
 	if err != nil {
 		return nil, fmt.Errorf("listing floating IPs: %w", err)
 	}

@@ -90,18 +90,17 @@ func (g Groups) Delete(ctx context.Context, owner driver.Owner, deletedServer st
 func (g Groups) list(ctx context.Context) ([]servergroups.ServerGroup, error) {
 	var all []servergroups.ServerGroup
 	for {
-		pages, err := servergroups.List(g.Client, servergroups.ListOpts{Limit: 500, Offset: len(all)}).AllPages(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("listing server groups: %w", err)
+		list := servergroups.List(g.Client, servergroups.ListOpts{Limit: 500, Offset: len(all)})
+		more, err := access.All(ctx, list, servergroups.ExtractServerGroups)
+		if all = append(all, more...); len(all) > access.MostListed {
+			err = &access.TooManyError{}
 		}
-		more, err := servergroups.ExtractServerGroups(pages)
 		if err != nil {
 			return nil, fmt.Errorf("listing server groups: %w", err)
 		}
 		if len(more) == 0 {
 			break
 		}
-		all = append(all, more...)
 	}
 	slices.SortFunc(all, func(a, b servergroups.ServerGroup) int { return strings.Compare(a.ID, b.ID) })
 	return all, nil

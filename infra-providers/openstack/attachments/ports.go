@@ -44,11 +44,7 @@ func (q nameQuery) ToPortListQuery() (string, error) {
 
 // Find returns the ports of a machine, sorted by index and then by ID.
 func (p Ports) Find(ctx context.Context, uid types.UID) ([]ports.Port, error) {
-	pages, err := ports.List(p.Client, nameQuery(uid)).AllPages(ctx)
-	if err != nil {
-		return nil, err
-	}
-	all, err := ports.ExtractPorts(pages)
+	all, err := access.All(ctx, ports.List(p.Client, nameQuery(uid)), ports.ExtractPorts)
 	if err != nil {
 		return nil, err
 	}
@@ -169,19 +165,13 @@ func (p Ports) delete(ctx context.Context, id string) error {
 
 // Remains implements Kind.
 func (p Ports) Remains(ctx context.Context) ([]driver.Remain, error) {
-	pages, err := ports.List(p.Client, ports.ListOpts{Tags: NamePrefix, Limit: 500}).AllPages(ctx)
+	list := ports.List(p.Client, ports.ListOpts{Tags: NamePrefix, Limit: 500})
+	remains, err := access.Select(ctx, list, ports.ExtractPorts, func(port ports.Port) (driver.Remain, bool) {
+		id, ok := fromTagList(port.Tags)
+		return driver.Remain{Kind: "port", ID: port.ID, Identity: id, Created: port.CreatedAt}, ok
+	})
 	if err != nil {
 		return nil, fmt.Errorf("listing ports: %w", err)
-	}
-	all, err := ports.ExtractPorts(pages)
-	if err != nil {
-		return nil, fmt.Errorf("listing ports: %w", err)
-	}
-	var remains []driver.Remain
-	for _, port := range all {
-		if id, ok := fromTagList(port.Tags); ok {
-			remains = append(remains, driver.Remain{Kind: "port", ID: port.ID, Identity: id, Created: port.CreatedAt})
-		}
 	}
 	return remains, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
+	"github.com/gophercloud/gophercloud/v2/pagination"
 	"k8s.io/apimachinery/pkg/types"
 
 	"drover.io/infra-providers/driver"
@@ -175,15 +176,12 @@ func (v Volumes) delete(ctx context.Context, id string) error {
 
 // Remains implements Kind.
 func (v Volumes) Remains(ctx context.Context) ([]driver.Remain, error) {
-	all, err := v.list(ctx, nil)
+	remains, err := access.Select(ctx, v.list(nil), volumes.ExtractVolumes, func(volume volumes.Volume) (driver.Remain, bool) {
+		id, ok := Identity(volume.Metadata)
+		return driver.Remain{Kind: "volume", ID: volume.ID, Identity: id, Created: volume.CreatedAt}, ok && volume.Metadata[keptKey] == ""
+	})
 	if err != nil {
-		return nil, err
-	}
-	var remains []driver.Remain
-	for _, volume := range all {
-		if id, ok := Identity(volume.Metadata); ok && volume.Metadata[keptKey] == "" {
-			remains = append(remains, driver.Remain{Kind: "volume", ID: volume.ID, Identity: id, Created: volume.CreatedAt})
-		}
+		return nil, fmt.Errorf("listing volumes: %w", err)
 	}
 	return remains, nil
 }
@@ -193,32 +191,22 @@ func (v Volumes) Remains(ctx context.Context) ([]driver.Remain, error) {
 func (v Volumes) find(ctx context.Context, id driver.Identity) ([]volumes.Volume, error) {
 	tags := maps.Clone(Tags(driver.Identity{UID: id.UID}))
 	maps.DeleteFunc(tags, func(_, value string) bool { return value == "" })
-	all, err := v.list(ctx, tags)
-	if err != nil {
-		return nil, err
-	}
-	var own []volumes.Volume
-	for _, volume := range all {
+	own, err := access.Select(ctx, v.list(tags), volumes.ExtractVolumes, func(volume volumes.Volume) (volumes.Volume, bool) {
 		found, tagged := Identity(volume.Metadata)
-		if !tagged || found.UID != id.UID {
-			continue
-		}
+		return volume, tagged && found.UID == id.UID
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing volumes: %w", err)
+	}
+	for _, volume := range own {
+		found, _ := Identity(volume.Metadata)
 		if err := id.Check(found); err != nil {
 			return nil, fmt.Errorf("volume %q: %w", volume.ID, err)
 		}
-		own = append(own, volume)
 	}
 	return own, nil
 }
 
-func (v Volumes) list(ctx context.Context, metadata map[string]string) ([]volumes.Volume, error) {
-	pages, err := volumes.List(v.Client, volumes.ListOpts{Metadata: metadata}).AllPages(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("listing volumes: %w", err)
-	}
-	all, err := volumes.ExtractVolumes(pages)
-	if err != nil {
-		return nil, fmt.Errorf("listing volumes: %w", err)
-	}
-	return all, nil
+func (v Volumes) list(metadata map[string]string) pagination.Pager {
+	return volumes.List(v.Client, volumes.ListOpts{Metadata: metadata})
 }

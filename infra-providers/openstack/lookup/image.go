@@ -6,7 +6,6 @@ package lookup
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -14,13 +13,14 @@ import (
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/openstack/access"
 )
 
 // Image finds an image by ID, or the newest that matches. Only an active image can be booted and matches.
 func Image(ctx context.Context, client *gophercloud.ServiceClient, wanted infrav1.OpenStackImage) (images.Image, error) {
 	if wanted.ID != "" {
 		found, err := images.Get(ctx, client, wanted.ID).Extract()
-		if gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+		if access.MissingImage(err) {
 			return images.Image{}, noImage("spec.image.id", "there is no image %q that the project can see", wanted.ID)
 		}
 		if err != nil {
@@ -32,11 +32,7 @@ func Image(ctx context.Context, client *gophercloud.ServiceClient, wanted infrav
 		return *found, nil
 	}
 	options := images.ListOpts{Name: wanted.Name, Tags: wanted.Tags, Status: images.ImageStatusActive, Limit: 100}
-	pages, err := images.List(client, options).AllPages(ctx)
-	if err != nil {
-		return images.Image{}, err
-	}
-	all, err := images.ExtractImages(pages)
+	all, err := access.All(ctx, images.List(client, options), images.ExtractImages)
 	if err != nil {
 		return images.Image{}, err
 	}

@@ -20,15 +20,12 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/subnets"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/openstack/access"
 )
 
 // Flavor finds a flavor by ID or name. The ID of a flavor may be any text, so it is searched in the list.
 func Flavor(ctx context.Context, compute *gophercloud.ServiceClient, field, ref string) (flavors.Flavor, error) {
-	pages, err := flavors.ListDetail(compute, nil).AllPages(ctx)
-	if err != nil {
-		return flavors.Flavor{}, err
-	}
-	all, err := flavors.ExtractFlavors(pages)
+	all, err := access.All(ctx, flavors.ListDetail(compute, nil), flavors.ExtractFlavors)
 	if err != nil {
 		return flavors.Flavor{}, err
 	}
@@ -45,11 +42,7 @@ func Network(ctx context.Context, network *gophercloud.ServiceClient, field, ref
 	if isID(ref) {
 		options = networks.ListOpts{ID: ref}
 	}
-	pages, err := networks.List(network, options).AllPages(ctx)
-	if err != nil {
-		return "", err
-	}
-	all, err := networks.ExtractNetworks(pages)
+	all, err := access.All(ctx, networks.List(network, options), networks.ExtractNetworks)
 	if err != nil {
 		return "", err
 	}
@@ -63,11 +56,7 @@ func Subnet(ctx context.Context, network *gophercloud.ServiceClient, field strin
 	if isID(of.Subnet) {
 		options = subnets.ListOpts{NetworkID: of.NetworkID, ID: of.Subnet}
 	}
-	pages, err := subnets.List(network, options).AllPages(ctx)
-	if err != nil {
-		return "", err
-	}
-	all, err := subnets.ExtractSubnets(pages)
+	all, err := access.All(ctx, subnets.List(network, options), subnets.ExtractSubnets)
 	if err != nil {
 		return "", err
 	}
@@ -86,11 +75,7 @@ func SecurityGroups(ctx context.Context, network *gophercloud.ServiceClient, fie
 		if isID(ref) {
 			options = groups.ListOpts{ID: ref}
 		}
-		pages, err := groups.List(network, options).AllPages(ctx)
-		if err != nil {
-			return nil, err
-		}
-		all, err := groups.ExtractGroups(pages)
+		all, err := access.All(ctx, groups.List(network, options), groups.ExtractGroups)
 		if err != nil {
 			return nil, err
 		}
@@ -105,11 +90,7 @@ func SecurityGroups(ctx context.Context, network *gophercloud.ServiceClient, fie
 
 // ServerGroup finds a server group by ID or name.
 func ServerGroup(ctx context.Context, compute *gophercloud.ServiceClient, field, ref string) (string, error) {
-	pages, err := servergroups.List(compute, nil).AllPages(ctx)
-	if err != nil {
-		return "", err
-	}
-	all, err := servergroups.ExtractServerGroups(pages)
+	all, err := access.All(ctx, servergroups.List(compute, nil), servergroups.ExtractServerGroups)
 	if err != nil {
 		return "", err
 	}

@@ -133,11 +133,7 @@ func (p Plan) Ports(name func(at int) string) []ports.CreateOptsBuilder {
 
 // Zones returns the available availability zones.
 func Zones(ctx context.Context, services *access.Services) ([]string, error) {
-	pages, err := availabilityzones.List(services.Compute).AllPages(ctx)
-	if err != nil {
-		return nil, err
-	}
-	all, err := availabilityzones.ExtractAvailabilityZones(pages)
+	all, err := access.All(ctx, availabilityzones.List(services.Compute), availabilityzones.ExtractAvailabilityZones)
 	if err != nil {
 		return nil, err
 	}

@@ -26,6 +26,6 @@ func (c *Cloud) glance() {
 		if known := c.things["images"][r.PathValue("id")]; known != nil {
 			return known, nil
 		}
-		return nil, &refusal{http.StatusNotFound, object{"message": "No image found with ID " + r.PathValue("id")}}
+		return nil, &refusal{http.StatusNotFound, object{"message": "No image found with ID " + r.PathValue("id"), "code": "404 Not Found", "title": "Not Found"}}
 	})
 }

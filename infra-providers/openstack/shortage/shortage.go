@@ -29,7 +29,7 @@ const (
 	// MaxEntries bounds the places, and the faults, of an account. Lists come from the cloud, and a Secret chooses the
 	// cloud.
 	MaxEntries = 1000
-	// maxKey is the maximum length in bytes of an ID, and of the names of a flavor and of a zone together, to be cached.
+	// maxKey is the maximum length in bytes of an ID, and of the names of a place together, to be cached.
 	// Nova has at most 255 in each.
 	maxKey = 1 << 10
 )
@@ -39,10 +39,12 @@ type Cache struct {
 	clock clock.PassiveClock
 	// faults are the causes of failed servers, by their IDs, as far as lists do not have them.
 	faults expiring.Map[string, servers.Fault]
-	places expiring.Map[place, time.Time]
+	places expiring.Map[Place, time.Time]
 }
 
-type place struct{ flavor, zone string }
+// Place is a flavor in a zone for the machines of a namespace. Whether a host accepts a server may depend on what only
+// their requests have, such as an image, so namespaces that share an account do not share shortages.
+type Place struct{ Namespace, Flavor, Zone string }
 
 // New returns an empty cache.
 func New(clock clock.PassiveClock) *Cache {
@@ -77,22 +79,22 @@ func (c *Cache) AddFault(ctx context.Context, compute *gophercloud.ServiceClient
 func (c *Cache) DeleteFault(serverID string) { c.faults.Delete(serverID) }
 
 // Observe records that a server with a flavor in a zone found no host within the window.
-func (c *Cache) Observe(server servers.Server, flavor, zone string) {
-	if !HasNoHost(server) || len(flavor)+len(zone) > maxKey {
+func (c *Cache) Observe(server servers.Server, at Place) {
+	if !HasNoHost(server) || len(at.Namespace)+len(at.Flavor)+len(at.Zone) > maxKey {
 		return
 	}
-	at := place{strings.Clone(flavor), strings.Clone(zone)}
+	at = Place{strings.Clone(at.Namespace), strings.Clone(at.Flavor), strings.Clone(at.Zone)}
 	if since, known := c.places.Get(at); !known || since.Before(server.Fault.Created) {
 		c.places.SetUntil(at, server.Fault.Created, server.Fault.Created.Add(Window))
 	}
 }
 
 // Check fails with InsufficientCapacityError for a flavor in a zone for which a server found no host within the window.
-func (c *Cache) Check(flavor, zone string) error {
-	if !c.places.Has(place{flavor, zone}) {
+func (c *Cache) Check(at Place) error {
+	if !c.places.Has(at) {
 		return nil
 	}
-	return &driver.InsufficientCapacityError{InstanceType: flavor, Zone: zone, Err: errors.New("a server of this flavor found no host a moment ago")}
+	return &driver.InsufficientCapacityError{InstanceType: at.Flavor, Zone: at.Zone, Err: errors.New("a server of this flavor found no host a moment ago")}
 }
 
 // HasNoHost reports whether the scheduler found no host for a server. Nova accepts a server first and schedules it

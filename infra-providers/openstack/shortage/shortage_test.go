@@ -48,7 +48,7 @@ func TestCacheIsBounded(t *testing.T) {
 			}
 			server := servers.Server{ID: name, Status: "ERROR"}
 			c.AddFault(t.Context(), compute, &server)
-			c.Observe(server, name, "")
+			c.Observe(server, Place{Flavor: name})
 		}
 		if c.faults.Len() > MaxEntries || c.places.Len() > MaxEntries {
 			t.Errorf("%d faults and %d places are cached, want at most %d of each", c.faults.Len(), c.places.Len(), MaxEntries)
@@ -61,12 +61,12 @@ func TestCacheIsBounded(t *testing.T) {
 		if c.faults.Has(long) {
 			t.Error("the fault of a server with a long ID is cached")
 		}
-		if c.places.Has(place{flavor: long}) {
+		if c.places.Has(Place{Flavor: long}) {
 			t.Error("a place with a long name is cached")
 		}
 		clock.SetTime(clock.Now().Add(Window))
 	}
-	if err := c.Check("", ""); err != nil {
+	if err := c.Check(Place{}); err != nil {
 		t.Errorf("a place without a shortage: got %v", err)
 	}
 }
@@ -107,27 +107,27 @@ func TestShortageExpires(t *testing.T) {
 	c := New(clock)
 	wantShort := func(flavor string, want bool) {
 		t.Helper()
-		err := c.Check(flavor, "z")
+		err := c.Check(Place{Flavor: flavor, Zone: "z"})
 		if driver.IsInsufficientCapacity(err) != want || !want && err != nil {
 			t.Errorf("flavor %s: got %v, want a shortage: %t", flavor, err, want)
 		}
 	}
 	for n := range MaxEntries {
-		c.Observe(noHost("s", start), fmt.Sprint(n), "z")
+		c.Observe(noHost("s", start), Place{Flavor: fmt.Sprint(n), Zone: "z"})
 	}
-	c.Observe(noHost("s", start.Add(time.Second)), "new", "z")
+	c.Observe(noHost("s", start.Add(time.Second)), Place{Flavor: "new", Zone: "z"})
 	wantShort("0", false)
 	wantShort("1", true)
 	wantShort("new", true)
-	c.Observe(noHost("s", start.Add(-time.Minute)), "1", "z") // an earlier failure does not shorten it
+	c.Observe(noHost("s", start.Add(-time.Minute)), Place{Flavor: "1", Zone: "z"}) // an earlier failure does not shorten it
 	clock.SetTime(start.Add(Window - 1))
 	wantShort("1", true)
 	clock.SetTime(start.Add(Window))
 	wantShort("1", false)
 	wantShort("new", true)
-	c.Observe(noHost("s", start), "old", "z")
+	c.Observe(noHost("s", start), Place{Flavor: "old", Zone: "z"})
 	wantShort("old", false)
-	if err := c.Check("new", "other"); err != nil {
+	if err := c.Check(Place{Flavor: "new", Zone: "other"}); err != nil {
 		t.Errorf("another zone: got %v", err)
 	}
 }
@@ -152,5 +152,21 @@ func TestHasNoHost(t *testing.T) {
 				t.Errorf("got %t", got)
 			}
 		})
+	}
+}
+
+// TestShortageIsOfOneNamespace: that no host accepts a server may be due to its image, which is the namespace's own.
+func TestShortageIsOfOneNamespace(t *testing.T) {
+	t.Parallel()
+	start := time.Unix(1_000_000, 0)
+	c := New(clocktesting.NewFakePassiveClock(start))
+	at := Place{Namespace: "a", Flavor: "m1.small", Zone: "z"}
+	c.Observe(noHost("s", start), at)
+	if err := c.Check(at); !driver.IsInsufficientCapacity(err) {
+		t.Errorf("the namespace of the server: got %v", err)
+	}
+	at.Namespace = "b"
+	if err := c.Check(at); err != nil {
+		t.Errorf("another namespace: got %v", err)
 	}
 }

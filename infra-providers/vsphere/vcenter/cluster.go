@@ -14,6 +14,8 @@ import (
 	"github.com/vmware/govmomi/vim25"
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"drover.io/runtime/httplimit"
 )
 
 // Cluster is a compute cluster with its DRS rules and groups. A host that is in none has neither.
@@ -87,7 +89,7 @@ func Recommend(ctx context.Context, client *vim25.Client, place Place, name stri
 func (s *Session) policies(ctx context.Context, client *vim25.Client) (*pbm.Client, error) {
 	bare := client.NewServiceClient(pbm.Path, pbm.Namespace)
 	bare.Cookie = client.SessionCookie
-	s.bound(bare)
+	s.bound(bare, httplimit.XML)
 	res, err := pbmmethods.PbmRetrieveServiceContent(ctx, bare, &pbmtypes.PbmRetrieveServiceContent{This: pbm.ServiceInstance})
 	if err != nil {
 		return nil, err

@@ -14,8 +14,9 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// PageSize is how many virtual machines an answer to a list may hold.
-const PageSize = 500
+// PageSize is how many virtual machines an answer to a list may hold. A host of containers may report many addresses, and
+// answers of servers that Secrets name are bounded.
+const PageSize = 100
 
 // List yields every virtual machine of the datacenter that has a record, page by page. A failure comes
 // last.

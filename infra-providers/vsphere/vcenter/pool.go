@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"drover.io/runtime/httplimit"
 )
 
 // poolTTL is how long the pool keeps a session that is not used. A driver that still has it may continue to use it.
@@ -28,6 +30,7 @@ type Pool struct {
 
 	mu       sync.Mutex
 	sessions map[Account]*Session
+	long     *httplimit.Places
 }
 
 // Open returns the session of an account. Nothing is sent before the session is used.
@@ -39,11 +42,14 @@ func (p *Pool) Open(account Account) *Session {
 		now = p.Now()
 	}
 	maps.DeleteFunc(p.sessions, func(_ Account, known *Session) bool { return known.unused(now) > poolTTL })
-	if known := p.sessions[account]; known != nil {
+	if known := p.sessions[account]; known != nil && known.open() {
 		known.use(now)
 		return known
 	}
-	opened := &Session{account: account, transport: p.Transport, turn: make(chan struct{}, 1), places: map[string]resolved{}, used: now}
+	if p.long == nil {
+		p.long = httplimit.NewPlaces(longAnswers, shortAnswer)
+	}
+	opened := &Session{account: account, transport: p.Transport, long: p.long, turn: make(chan struct{}, 1), places: map[string]resolved{}, used: now}
 	if p.sessions == nil {
 		p.sessions = map[Account]*Session{}
 	}

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package vcenter is the client of one vCenter: it keeps one session per account, logs in again when that ends, and reads
-// what the driver needs in few calls. It returns the SDK's errors and its own ReferenceError and
-// BusyError; the driver decides what they mean for a machine.
+// what the driver needs in few calls. It returns the SDK's errors, its own ReferenceError and BusyError, and
+// AccountMismatchError if another vCenter answers; the driver decides what the others mean for a machine.
 package vcenter
 
 import (
@@ -26,6 +26,7 @@ import (
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"drover.io/infra-providers/driver"
 	"drover.io/runtime/egress"
 	"drover.io/runtime/httplimit"
 )
@@ -43,6 +44,12 @@ const (
 	cleanupTimeout = 10 * time.Second
 	// maxAnswer is how many bytes one answer of a vCenter may have.
 	maxAnswer = 64 << 20
+	// maxNamedAnswer and maxNamedElements are what one answer may have of a server that a Secret names: several times what
+	// a page of virtual machines has. Each element becomes about a KiB in memory.
+	maxNamedAnswer, maxNamedElements = 8 << 20, 150_000
+	// longAnswers is how many answers of more than shortAnswer bytes are read at the same time, of all servers that Secrets
+	// name. One namespace alone gets half of them.
+	longAnswers, shortAnswer = 8, 16 << 10
 )
 
 // Account is how to log in to a vCenter.
@@ -67,6 +74,8 @@ type Account struct {
 type Session struct {
 	account   Account
 	transport func(http.RoundTripper) http.RoundTripper
+	// long is what long answers take places of.
+	long *httplimit.Places
 	// turn is held while logging in.
 	turn chan struct{}
 
@@ -81,6 +90,8 @@ type Session struct {
 	places     map[string]resolved
 	used       time.Time
 	ended      bool
+	// moved is why the session is not used any more: another vCenter answers.
+	moved error
 }
 
 var (
@@ -107,6 +118,9 @@ func (s *Session) current() (*vim25.Client, int, error) {
 	if s.ended {
 		return nil, 0, errEnded
 	}
+	if s.moved != nil {
+		return nil, 0, s.moved
+	}
 	return s.client, s.login, nil
 }
 
@@ -122,7 +136,13 @@ func (s *Session) renew(ctx context.Context, number int) error {
 	if err != nil || now != number {
 		return err
 	}
+	s.mu.Lock()
+	connected := s.bare != nil
+	s.mu.Unlock()
 	bare, err := s.connect(ctx)
+	if err == nil && connected {
+		err = s.verify(ctx, bare)
+	}
 	if err != nil {
 		return err
 	}
@@ -140,6 +160,33 @@ func (s *Session) renew(ctx context.Context, number int) error {
 	client.RoundTripper = &renewing{next: bare.RoundTripper, session: s}
 	s.client = &client
 	return nil
+}
+
+// verify fails with AccountMismatchError, from then on for every call, if another vCenter answers than the one that the
+// session was opened with: what is in the one is not found in the other. Whoever opens a session anew gets another one.
+func (s *Session) verify(ctx context.Context, bare *vim25.Client) error {
+	now, err := methods.GetServiceContent(ctx, bare)
+	if err != nil {
+		return fmt.Errorf("identifying %s: %w", s.account.Server, err)
+	}
+	was := bare.ServiceContent.About.InstanceUuid
+	if now.About.InstanceUuid == was {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.moved = &driver.AccountMismatchError{Pinned: ID(was), Connected: ID(now.About.InstanceUuid), Source: "a new login"}
+	return s.moved
+}
+
+// ID names a vCenter among all by its instance UUID.
+func ID(instanceUUID string) string { return "vcenter/" + instanceUUID }
+
+// open reports whether the session can be used.
+func (s *Session) open() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.moved == nil
 }
 
 // connect returns a client that is not logged in.
@@ -169,7 +216,7 @@ func (s *Session) connect(ctx context.Context) (*vim25.Client, error) {
 	if s.account.OfSecret {
 		guard(transport)
 	}
-	s.bound(transport)
+	s.bound(transport, httplimit.XML)
 	bare, err := vim25.NewClient(ctx, transport)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to %s: %w", s.account.Server, err)
@@ -210,12 +257,16 @@ func (s *Session) unused(now time.Time) time.Duration {
 
 // bound limits how long a call of a client may take and how much it may answer. Each API has a client of its own,
 // which takes over neither from another.
-func (s *Session) bound(client *soap.Client) {
+func (s *Session) bound(client *soap.Client, format httplimit.Format) {
 	next := client.Client.Transport
 	if s.transport != nil {
 		next = s.transport(next)
 	}
-	client.Client.Transport = busy{httplimit.Wrap(next, maxAnswer)}
+	limited := httplimit.Wrap(next, maxAnswer)
+	if s.account.OfSecret {
+		limited = s.long.WrapShared(httplimit.WrapDocuments(next, format, maxNamedAnswer, maxNamedElements))
+	}
+	client.Client.Transport = busy{limited}
 	client.Client.Timeout = callTimeout
 	client.Client.CheckRedirect = egress.NoRedirects
 }
@@ -224,6 +275,9 @@ func (s *Session) bound(client *soap.Client) {
 func (s *Session) Close(ctx context.Context) error {
 	s.mu.Lock()
 	bare, in, other := s.bare, s.client != nil, s.rest
+	if s.moved != nil {
+		in, other = false, nil // the vCenter that knows the session does not answer
+	}
 	s.ended = true
 	s.mu.Unlock()
 	var errs []error
@@ -287,9 +341,12 @@ func (s *Session) Rest(ctx context.Context, call func(*rest.Client) error) error
 		if err := call(known); !Answered(err, http.StatusUnauthorized) {
 			return err
 		}
+		if err := s.verify(ctx, client); err != nil {
+			return err
+		}
 	}
 	fresh := rest.NewClient(client)
-	s.bound(fresh.Client)
+	s.bound(fresh.Client, httplimit.JSON)
 	if err := fresh.Login(ctx, url.UserPassword(s.account.Username, s.account.Password)); err != nil {
 		return fmt.Errorf("logging in to the REST API of %s: %w", s.account.Server, err)
 	}

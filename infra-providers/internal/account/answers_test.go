@@ -1,0 +1,77 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package account_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/driver/fake"
+	"drover.io/infra-providers/internal/account"
+	"drover.io/runtime/httplimit"
+)
+
+// reader is a driver that reads a long answer of a server, and leaves it open.
+type reader struct {
+	driver.Driver[fake.Config]
+	server    string
+	transport http.RoundTripper
+	opened    *[]io.Closer
+}
+
+func (r reader) Get(ctx context.Context, _ driver.Identity) (driver.Instance, error) {
+	request, err := http.NewRequestWithContext(context.WithoutCancel(ctx), http.MethodGet, r.server, nil)
+	if err != nil {
+		return driver.Instance{}, err
+	}
+	response, err := r.transport.RoundTrip(request)
+	if err != nil {
+		return driver.Instance{}, err
+	}
+	*r.opened = append(*r.opened, response.Body)
+	_, err = io.ReadAll(response.Body)
+	return driver.Instance{}, err
+}
+
+// TestLongAnswersAreThoseOfANamespace: a namespace may have any number of Secrets, and each of them names servers.
+func TestLongAnswersAreThoseOfANamespace(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("x", 100)) }))
+	t.Cleanup(server.Close)
+	var opened []io.Closer
+	t.Cleanup(func() {
+		for _, body := range opened {
+			_ = body.Close()
+		}
+	})
+	shared := httplimit.NewPlaces(4, 10).WrapShared(http.DefaultTransport)
+	cache := account.NewCache(cloudOf(func(driver.Account) driver.Driver[fake.Config] {
+		return reader{server: server.URL, transport: shared, opened: &opened}
+	}), account.Options{
+		Secrets: secrets{{Namespace: "a", Name: "1"}: "x", {Namespace: "a", Name: "2"}: "x", {Namespace: "b", Name: "1"}: "x"}, Now: time.Now, Changed: func(driver.Identity) {},
+	})
+	for _, test := range []struct {
+		namespace, secret string
+		busy              bool
+	}{{"a", "1", false}, {"a", "2", false}, {"a", "1", true}, {"a", "2", true}, {"b", "1", false}} {
+		cloud, err := cache.Driver(t.Context(), &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Namespace: test.namespace}, Spec: infrav1.SimMachineSpec{InstanceType: test.secret}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = cloud.Direct.Get(t.Context(), driver.Identity{UID: "u"})
+		if _, busy := errors.AsType[*httplimit.BusyError](err); busy != test.busy {
+			t.Errorf("Secret %q of %q: got %v", test.secret, test.namespace, err)
+		}
+	}
+}
