@@ -126,10 +126,10 @@ func TestInvalidSpecsAreRefused(t *testing.T) {
 		"a volume in two zones": {func(s *infrav1.OpenStackMachineSpec) {
 			s.RootVolume.AvailabilityZone, s.RootVolume.InMachineZone = "z", ptr.To(true)
 		}, "either the availabilityZone"},
-		"reserved metadata":                  {func(s *infrav1.OpenStackMachineSpec) { s.Metadata["drover.io:machine"] = "x" }, "are reserved"},
-		"reserved metadata in another case":  {func(s *infrav1.OpenStackMachineSpec) { s.Metadata["Drover.IO:machine"] = "x" }, "are reserved"},
+		"reserved metadata":                  {func(s *infrav1.OpenStackMachineSpec) { s.Metadata["drover.io:machine"] = "x" }, "reserved"},
+		"reserved metadata in another case":  {func(s *infrav1.OpenStackMachineSpec) { s.Metadata["Drover.IO:machine"] = "x" }, "reserved"},
 		"metadata with an invalid key":       {func(s *infrav1.OpenStackMachineSpec) { s.Metadata["a/b"] = "x" }, "keys have letters"},
-		"a reserved tag":                     {func(s *infrav1.OpenStackMachineSpec) { s.Tags = []string{"drover-x"} }, "are reserved"},
+		"a reserved tag":                     {func(s *infrav1.OpenStackMachineSpec) { s.Tags = []string{"drover-x"} }, "reserved"},
 		"an invalid tag":                     {func(s *infrav1.OpenStackMachineSpec) { s.Tags = []string{"a/b"} }, "spec.tags"},
 		"the group as a hint":                {func(s *infrav1.OpenStackMachineSpec) { s.SchedulerHints["group"] = "x" }, "belongs in serverGroup"},
 		"a fallback that changes nothing":    {func(s *infrav1.OpenStackMachineSpec) { s.Fallbacks[0].Flavor = "" }, "spec.fallbacks"},

@@ -25,12 +25,16 @@ var addedKeys = []string{"controller", "controllerGroup", "controllerKind", "nam
 
 // coalesced are the phases by message that a fast machine passes between two writes of its status.
 var coalesced = map[string][]string{
-	"Machine phase changed":  {"Provisioning", "Provisioned"},
+	"Machine phase changed":  {"Pending", "Provisioning", "Provisioned"},
 	"instance state changed": {"Pending", "Running"},
 }
 
 // timing are the keys by message whose values depend on the speed of a machine.
-var timing = map[string]string{"created instance": "phase", "Machine phase changed": "previousPhase"}
+var timing = map[string][]string{
+	"created instance":      {"phase"},
+	"Machine phase changed": {"previousPhase"},
+	"scaled MachineSet":     {"previousReplicas", "reason", "replicas"}, // a rollout takes more steps on a slow machine
+}
 
 // warning matches warnings of the API server, which client-go logs once per process.
 var warning = regexp.MustCompile(`^(metadata|spec|status)\.`)
@@ -48,7 +52,7 @@ var variable = []struct {
 }
 
 // Summary describes what happened to each object: for each group of objects with the same lines their number, and the
-// lines of each controller in the order in which they were logged. Errors and lines above level 0 are left out.
+// different lines of each controller, sorted. Errors and lines above level 0 are left out.
 func Summary(entries []Entry) string {
 	names := newNames(entries)
 	lines := map[string][]string{}
@@ -61,8 +65,9 @@ func Summary(entries []Entry) string {
 	}
 	objects := map[string]int{}
 	for object, of := range lines {
-		// The sort is stable, and one controller handles an object in one worker at a time.
-		slices.SortStableFunc(of, func(a, b string) int { return strings.Compare(source(a), source(b)) })
+		// How often a controller repeats a line, and in which order it learns of two changes at once, depends on the speed.
+		slices.Sort(of)
+		of = slices.Compact(of)
 		objects[names.kind(object)+"\n"+strings.Join(of, "\n")+"\n"]++
 	}
 	var all []string
@@ -132,12 +137,6 @@ func subject(e Entry) string {
 
 const separator = ": "
 
-// source returns the part of a line that names its manager and controller.
-func source(line string) string {
-	before, _, _ := strings.Cut(line, separator)
-	return before
-}
-
 // line returns the text of an entry about an object: its source, message and the keys that are left.
 func line(e Entry, object string) string {
 	values := maps.Clone(e.Values)
@@ -147,7 +146,7 @@ func line(e Entry, object string) string {
 	}
 	_, name, _ := strings.Cut(object, " ")
 	for key, value := range values {
-		if key == timing[e.Message] || strings.HasSuffix("/"+value, "/"+name) {
+		if slices.Contains(timing[e.Message], key) || strings.HasSuffix("/"+value, "/"+name) {
 			delete(values, key)
 		}
 	}

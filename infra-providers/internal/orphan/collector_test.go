@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,6 +55,8 @@ type fixture struct {
 	// hidden makes the cache not know any machine, liveFails makes live lists fail.
 	hidden, liveFails bool
 	now               time.Time
+	// liveCluster changes what a live read of a Cluster returns; nil for no change.
+	liveCluster func(*clusterv1.Cluster)
 	// others are what another management cluster has created.
 	others map[types.UID]bool
 	// heartbeatUnknown is true while the heartbeat was not read.
@@ -140,6 +143,13 @@ func newFixtureOf(t *testing.T, options Options, of fake.Options) *fixture {
 		},
 	})
 	live := interceptor.NewClient(direct, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			err := c.Get(ctx, key, object, options...)
+			if live, ok := object.(*clusterv1.Cluster); ok && f.liveCluster != nil {
+				f.liveCluster(live)
+			}
+			return err
+		},
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 			if f.liveFails {
 				return errors.New("the API server is gone")
@@ -346,6 +356,74 @@ func TestForeignInstanceProtectsTheCluster(t *testing.T) {
 	}
 	if len(f.recorder.Events) > 0 {
 		t.Errorf("told again: %q", f.nextEvent())
+	}
+}
+
+// TestClusterIsConfirmedByALiveRead: the cache is behind, and shows neither that the Cluster was replaced nor that it was
+// paused.
+func TestClusterIsConfirmedByALiveRead(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*clusterv1.Cluster){
+		"replaced by another of the same name": func(c *clusterv1.Cluster) { c.UID = "another" },
+		"paused":                               func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) },
+		"labelled for another provider":        func(c *clusterv1.Cluster) { c.Labels = map[string]string{clusterv1.WatchLabel: "other"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, usual)
+			f.WatchFilter = "ours"
+			f.home.Labels = map[string]string{clusterv1.WatchLabel: "ours"}
+			if err := cluster.Client.Update(t.Context(), f.home); err != nil {
+				t.Fatal(err)
+			}
+			f.createOrphan("lost")
+			f.liveCluster = change
+			f.sweep(3)
+			f.wantInCloud(1, 1)
+			f.liveCluster = nil
+			f.sweep(1)
+			f.wantInCloud(0, 0)
+		})
+	}
+}
+
+// TestListsWhatIsHalfRemoved: the next sweep takes the steps of a removal that are left, and no step of one that the cloud
+// carries out.
+func TestListsWhatIsHalfRemoved(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		cloud fake.Options
+		want  []string
+	}{
+		"with a step due":    {fake.Options{Steps: 3}, []string{"disk", "instance"}},
+		"without a step due": {fake.Options{DeleteReads: 5}, []string{"disk"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixtureOf(t, usual, test.cloud)
+			connected, err := f.Accounts.Driver(t.Context(), &infrav1.SimMachine{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.createOrphan("lost")
+			for _, id := range f.cloud.Snapshot().Instances {
+				if err := f.cloud.Delete(t.Context(), id); err != nil {
+					t.Fatal(err)
+				}
+			}
+			found, err := everything(t.Context(), connected, 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var kinds []string
+			for _, thing := range found {
+				kinds = append(kinds, thing.Kind)
+			}
+			slices.Sort(kinds)
+			if !slices.Equal(kinds, test.want) {
+				t.Errorf("found %q, want %q", kinds, test.want)
+			}
+		})
 	}
 }
 

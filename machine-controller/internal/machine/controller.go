@@ -198,14 +198,13 @@ func (r *Reconciler) finalize(ctx context.Context, s *state) (reconcile.Result, 
 }
 
 // observe reads the Cluster and the owners of a Machine. A missing Cluster is nil, unless the
-// Machine is being deleted: then it counts as a Cluster that is being deleted.
+// Machine is being deleted: then it is a Cluster without a UID, whose workload cluster is not connected.
 func (r *Reconciler) observe(ctx context.Context, m *clusterv1.Machine) (*state, error) {
 	s := &state{machine: m, cluster: &clusterv1.Cluster{}, recorded: recordedOn(m)}
 	err := r.Client.Get(ctx, s.clusterKey(), s.cluster, client.UnsafeDisableDeepCopy)
 	switch {
 	case apierrors.IsNotFound(err) && s.deleting():
 		s.cluster.Namespace, s.cluster.Name = m.Namespace, m.Spec.ClusterName
-		s.cluster.DeletionTimestamp = m.DeletionTimestamp
 	case apierrors.IsNotFound(err):
 		s.cluster = nil
 		return s, nil

@@ -50,9 +50,7 @@ func newTestMachine(t *testing.T, name string) *testMachine {
 		ObjectMeta: metav1.ObjectMeta{Namespace: meta.Namespace, Name: "c-kubeconfig", Labels: map[string]string{clusterv1.ClusterNameLabel: "c"}},
 		Data:       map[string][]byte{"value": kubeconfig},
 	}))
-	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: meta.Namespace, Name: "c"}}
-	cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "127.0.0.1", Port: 1}
-	l.must(shared.client.Create(t.Context(), cluster))
+	l.must(shared.client.Create(t.Context(), testCluster(meta.Namespace)))
 	l.infra, l.config = l.providerObject("infrastructure.test.io/v1", "ThingMachine", meta), l.providerObject("bootstrap.test.io/v1", "ThingConfig", meta)
 	l.machine = &clusterv1.Machine{ObjectMeta: meta}
 	l.machine.Labels = map[string]string{"node-role.kubernetes.io/worker": ""}
@@ -61,6 +59,13 @@ func newTestMachine(t *testing.T, name string) *testMachine {
 	l.machine.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: "bootstrap.test.io", Kind: "ThingConfig", Name: name}
 	l.must(shared.client.Create(t.Context(), l.machine))
 	return l
+}
+
+// testCluster is the Cluster of a test Machine.
+func testCluster(namespace string) *clusterv1.Cluster {
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c"}}
+	cluster.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "127.0.0.1", Port: 1}
+	return cluster
 }
 
 func (l *testMachine) must(err error) {
@@ -377,6 +382,49 @@ func TestANodeIsDrainedWhenItsProviderIDIsAssignedDuringDeletion(t *testing.T) {
 	l.must(shared.nodes.Get(t.Context(), client.ObjectKeyFromObject(l.node), l.node))
 	if want := "thing://" + l.machine.Namespace; l.node.Spec.ProviderID != want {
 		t.Errorf("the Node has providerID %q, want %q", l.node.Spec.ProviderID, want)
+	}
+}
+
+// TestDeletionWaitsForAMissingCluster deletes a Machine whose Cluster was deleted by mistake, or is not restored yet. Nothing
+// can be drained without it.
+func TestDeletionWaitsForAMissingCluster(t *testing.T) {
+	t.Parallel()
+	for name, goOn := range map[string]func(l *testMachine, pod *corev1.Pod){
+		"until it is created again": func(l *testMachine, pod *corev1.Pod) {
+			l.must(shared.client.Create(l.Context(), testCluster(l.machine.Namespace)))
+			l.wantEvicted(pod)
+		},
+		"unless the drain is excluded": func(l *testMachine, _ *corev1.Pod) {
+			before := l.machine.DeepCopy()
+			l.machine.Annotations = map[string]string{clusterv1.ExcludeNodeDrainingAnnotation: "", clusterv1.ExcludeWaitForNodeVolumeDetachAnnotation: ""}
+			l.must(shared.client.Patch(l.Context(), l.machine, client.MergeFrom(before)))
+			l.Eventually(func(g gomega.Gomega) {
+				g.Expect(shared.client.Get(l.Context(), client.ObjectKeyFromObject(l.infra), l.infra)).To(gomega.Succeed())
+				g.Expect(l.infra.GetDeletionTimestamp()).NotTo(gomega.BeNil())
+			}).Should(gomega.Succeed())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newTestMachine(t, "m")
+			l.provision()
+			pod := l.pod()
+			l.must(shared.client.Delete(t.Context(), testCluster(l.machine.Namespace)))
+			l.Eventually(func() error {
+				cached := testCluster(l.machine.Namespace)
+				return shared.reconciler.Client.Get(t.Context(), client.ObjectKeyFromObject(cached), cached)
+			}).Should(gomega.MatchError(apierrors.IsNotFound, "IsNotFound"))
+			l.must(shared.client.Delete(t.Context(), l.machine))
+			l.until(func(g gomega.Gomega, m *clusterv1.Machine) {
+				g.Expect(conditions.GetReason(m, clusterv1.MachineDeletingCondition)).To(gomega.Equal(clusterv1.MachineDeletingDrainingNodeReason))
+				g.Expect(conditions.GetMessage(m, clusterv1.MachineDeletingCondition)).To(gomega.HavePrefix(`Cluster "c" does not exist; the drain waits for it.`))
+			})
+			l.must(shared.client.Get(t.Context(), client.ObjectKeyFromObject(l.infra), l.infra))
+			if l.infra.GetDeletionTimestamp() != nil {
+				t.Fatal("the instance is deleted without a drain")
+			}
+			goOn(l, pod)
+		})
 	}
 }
 

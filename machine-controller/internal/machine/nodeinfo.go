@@ -18,7 +18,8 @@ func boundedNodeInfo(reported *corev1.NodeSystemInfo) *corev1.NodeSystemInfo {
 	info := reported.DeepCopy()
 	for _, text := range []*string{
 		&info.MachineID, &info.SystemUUID, &info.BootID, &info.KernelVersion, &info.OSImage, &info.ContainerRuntimeVersion,
-		&info.KubeletVersion, &info.KubeProxyVersion, &info.OperatingSystem, &info.Architecture,
+		&info.KubeletVersion, &info.OperatingSystem, &info.Architecture,
+		&info.KubeProxyVersion, //nolint:staticcheck // deprecated, but a kubelet can still report it
 	} {
 		if len(*text) > maxNodeInfo {
 			*text = strings.ToValidUTF8((*text)[:maxNodeInfo], "")

@@ -4,6 +4,8 @@
 package machine
 
 import (
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -74,6 +76,9 @@ func (s *state) forDeletion(controlPlaneDeleting bool) deletion.State {
 		ProviderIDConflict:   isProviderIDConflict(s.node.err),
 		ControlPlaneDeleting: controlPlaneDeleting,
 		Disconnected:         disconnectedMessage(s.connection),
+	}
+	if s.cluster.UID == "" {
+		d.Disconnected = fmt.Sprintf("Cluster %q does not exist", s.machine.Spec.ClusterName)
 	}
 	if s.infra.object != nil {
 		d.Infrastructure.Unstructured = s.infra.object.Unstructured

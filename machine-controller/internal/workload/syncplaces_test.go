@@ -40,7 +40,7 @@ func TestFirstListsOfANamespaceLeavePlacesToOthers(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			t.Cleanup(cancel)
 			for _, each := range hanging {
-				go d.sync(ctx, each, client.ObjectKey{Namespace: "tenant"}, late)
+				go func() { _ = d.sync(ctx, each, client.ObjectKey{Namespace: "tenant"}, late) }()
 			}
 			for range d.options.ConcurrentSyncs / 2 {
 				<-hung
