@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"time"
 
 	"drover.io/runtime/fairshare"
 )
@@ -37,10 +38,17 @@ func (p *Places) Wrap(next http.RoundTripper, holder string) http.RoundTripper {
 	return &placed{next: next, places: p, holder: func(*http.Request) string { return holder }, watches: true}
 }
 
+// placeTimeout is how long a long answer waits for a place where it waits, and placePoll the pause between two attempts.
+const (
+	placeTimeout = 5 * time.Second
+	placePoll    = 10 * time.Millisecond
+)
+
 // WrapShared is Wrap for a transport that several holders share: each request has the holder of its context, by
-// [WithHolder]. No request is a watch, because the server may choose the query, by the links in its lists.
+// [WithHolder]. A long answer waits some seconds for a place, because one client may make several calls at the same time
+// and an answer is usually read at once. No request is a watch, because the server may choose the query, by the links in its lists.
 func (p *Places) WrapShared(next http.RoundTripper) http.RoundTripper {
-	return &placed{next: next, places: p, holder: func(request *http.Request) string {
+	return &placed{next: next, places: p, timeout: placeTimeout, holder: func(request *http.Request) string {
 		holder, _ := request.Context().Value(holderKey{}).(string)
 		return holder
 	}}
@@ -58,6 +66,8 @@ type placed struct {
 	places  *Places
 	holder  func(*http.Request) string
 	watches bool
+	// timeout is how long an answer waits for a place.
+	timeout time.Duration
 }
 
 func (p *placed) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -65,7 +75,7 @@ func (p *placed) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil || response.Body == nil || response.StatusCode == http.StatusSwitchingProtocols || p.watches && isWatch(request) {
 		return response, err
 	}
-	response.Body = &placedBody{ReadCloser: response.Body, places: p.places.places, holder: p.holder(request), short: p.places.short}
+	response.Body = &placedBody{ReadCloser: response.Body, places: p.places.places, holder: p.holder(request), short: p.places.short, context: request.Context(), timeout: p.timeout}
 	return response, nil
 }
 
@@ -77,6 +87,9 @@ type placedBody struct {
 	io.ReadCloser
 	places *fairshare.Places[string]
 	holder string
+	// context is that of the request, and timeout how long the answer waits for a place.
+	context context.Context
+	timeout time.Duration
 	// short is what may be read yet without a place.
 	short int64
 	has   bool
@@ -104,10 +117,25 @@ func (b *placedBody) beyond(into []byte) (int, error) {
 	if n == 0 {
 		return 0, err
 	}
-	if b.has = b.places.Take(b.holder); !b.has {
+	if b.has = b.take(); !b.has {
 		return 0, &BusyError{}
 	}
 	return n, err
+}
+
+// take takes a place, and reports whether there was one in time.
+func (b *placedBody) take() bool {
+	for deadline := time.Now().Add(b.timeout); !b.places.Take(b.holder); {
+		if time.Now().After(deadline) {
+			return false
+		}
+		select {
+		case <-b.context.Done():
+			return false
+		case <-time.After(placePoll):
+		}
+	}
+	return true
 }
 
 func (b *placedBody) Close() error {

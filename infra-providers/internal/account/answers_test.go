@@ -31,7 +31,7 @@ type reader struct {
 }
 
 func (r reader) Get(ctx context.Context, _ driver.Identity) (driver.Instance, error) {
-	request, err := http.NewRequestWithContext(context.WithoutCancel(ctx), http.MethodGet, r.server, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.server, nil)
 	if err != nil {
 		return driver.Instance{}, err
 	}
@@ -69,7 +69,9 @@ func TestLongAnswersAreThoseOfANamespace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = cloud.Direct.Get(t.Context(), driver.Identity{UID: "u"})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // an answer waits until then
+		t.Cleanup(cancel)
+		_, err = cloud.Direct.Get(ctx, driver.Identity{UID: "u"})
 		if _, busy := errors.AsType[*httplimit.BusyError](err); busy != test.busy {
 			t.Errorf("Secret %q of %q: got %v", test.secret, test.namespace, err)
 		}
