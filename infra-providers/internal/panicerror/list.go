@@ -9,7 +9,7 @@ import "iter"
 // one of the list and goes on.
 func List[T any](list iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		if err, more := forward(list, yield); err != nil && more {
+		if more, err := forward(list, yield); err != nil && more {
 			var none T
 			yield(none, err)
 		}
@@ -17,7 +17,7 @@ func List[T any](list iter.Seq2[T, error]) iter.Seq2[T, error] {
 }
 
 // forward yields until the list or the caller ends. More is false when it was the caller.
-func forward[T any](list iter.Seq2[T, error], yield func(T, error) bool) (err error, more bool) {
+func forward[T any](list iter.Seq2[T, error], yield func(T, error) bool) (more bool, err error) {
 	more = true
 	yielding := false
 	defer func() {
@@ -36,5 +36,5 @@ func forward[T any](list iter.Seq2[T, error], yield func(T, error) bool) (err er
 			break
 		}
 	}
-	return nil, more
+	return more, nil
 }
