@@ -62,7 +62,7 @@ func files(t *testing.T, image v1.Image) (contents map[string]string, modes map[
 	t.Helper()
 	contents, modes = map[string]string{}, map[string]int64{}
 	all := mutate.Extract(image)
-	defer all.Close()
+	t.Cleanup(func() { _ = all.Close() })
 	for r := tar.NewReader(all); ; {
 		header, err := r.Next()
 		if errors.Is(err, io.EOF) {
@@ -238,7 +238,7 @@ func TestOpenRefuses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer out.Close()
+		t.Cleanup(func() { _ = out.Close() })
 		w := tar.NewWriter(out)
 		header.Size, header.Mode = int64(len(content)), 0o644
 		if err := errors.Join(w.WriteHeader(header), func() error { _, err := w.Write([]byte(content)); return err }(), w.Close()); err != nil {
