@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
-		defer os.RemoveAll(folder)
+		defer func() { _ = os.RemoveAll(folder) }()
 		for _, v := range []string{version, nextVersion} {
 			made[v] = filepath.Join(folder, v)
 			if err := makeRelease(v, made[v]); err != nil {
