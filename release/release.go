@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -40,15 +39,15 @@ func releaseAll(ctx context.Context, j imageJob, programs []program.Program, wit
 	}
 	for _, step := range []struct {
 		title string
-		write func(imageJob, *chart.Chart) error
+		write func() error
 	}{
-		{"chart", writeChart},
-		{"manifests", writeManifests},
-		{"clusterctl repository", writeRepository},
-		{"release notes", writeNotes},
-		{"checksums", func(j imageJob, _ *chart.Chart) error { return checksum.Write(j.folder) }},
+		{"chart", func() error { return writeChart(j, c) }},
+		{"manifests", func() error { return writeManifests(j, c, programs) }},
+		{"clusterctl repository", func() error { return writeRepository(j, c, programs) }},
+		{"release notes", func() error { return writeNotes(j) }},
+		{"checksums", func() error { return checksum.Write(j.folder) }},
 	} {
-		if err := step.write(j, c); err != nil {
+		if err := step.write(); err != nil {
 			return fmt.Errorf("writing the %s: %w", step.title, err)
 		}
 		fmt.Fprintln(j.progress, "wrote the", step.title)
@@ -72,8 +71,7 @@ func writeChart(j imageJob, c *chart.Chart) error {
 }
 
 // writeManifests writes drover.yaml, which has the core and bootstrap, and drover-infra-<cloud>.yaml for each provider.
-func writeManifests(j imageJob, c *chart.Chart) error {
-	off := map[string]any{"enabled": false}
+func writeManifests(j imageJob, c *chart.Chart, programs []program.Program) error {
 	core, err := c.Render(chart.Namespace, nil)
 	if err != nil {
 		return err
@@ -86,11 +84,12 @@ func writeManifests(j imageJob, c *chart.Chart) error {
 	if err != nil {
 		return err
 	}
-	for _, cloud := range c.Clouds() {
-		objects, err := c.Render(chart.Namespace, map[string]any{
-			"managers":       map[string]any{"machine-controller": off, "bootstrap": off},
-			"infrastructure": map[string]any{cloud: map[string]any{}},
-		})
+	for _, p := range programs {
+		cloud, isProvider := p.Cloud()
+		if !isProvider {
+			continue
+		}
+		objects, err := c.Render(chart.Namespace, chart.Only(p))
 		if err != nil {
 			return err
 		}
@@ -108,8 +107,8 @@ func writeManifests(j imageJob, c *chart.Chart) error {
 	return nil
 }
 
-func writeRepository(j imageJob, c *chart.Chart) error {
-	for _, provider := range clusterctl.Providers(c) {
+func writeRepository(j imageJob, c *chart.Chart, programs []program.Program) error {
+	for _, provider := range clusterctl.Providers(programs) {
 		if err := provider.Write(filepath.Join(j.folder, clusterctlFolder), c); err != nil {
 			return err
 		}
@@ -117,13 +116,10 @@ func writeRepository(j imageJob, c *chart.Chart) error {
 	return nil
 }
 
-func writeNotes(j imageJob, _ *chart.Chart) error {
+func writeNotes(j imageJob) error {
 	changelog, err := os.ReadFile(filepath.Join(j.root, "CHANGELOG.md"))
-	if errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("there is no changelog: %w", err)
-	}
 	if err != nil {
-		return err
+		return fmt.Errorf("reading the changelog: %w", err)
 	}
 	section, err := notes.For(string(changelog), j.version)
 	if err != nil {

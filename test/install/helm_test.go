@@ -5,7 +5,6 @@ package install
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -136,10 +135,11 @@ func TestAReleaseIsInstalledUpgradedRolledBackAndUninstalled(t *testing.T) {
 		t.Fatalf("uninstalling: %v", err)
 	}
 	await(t, "the managers are gone", func(ctx context.Context) error {
-		if found, err := image(ctx, c); client.IgnoreNotFound(err) != nil || err == nil {
-			return fmt.Errorf("the Deployment is still there with image %q: %w", found, errors.Join(err))
+		found, err := image(ctx, c)
+		if err == nil {
+			return fmt.Errorf("the Deployment is still there with image %q", found)
 		}
-		return nil
+		return client.IgnoreNotFound(err)
 	})
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(machine()), machine()); err != nil {
 		t.Errorf("the machine is gone: %v", err)

@@ -55,8 +55,3 @@ func (n names) replace(text string) string {
 	}
 	return text
 }
-
-// kind returns an object without its name, but for one whose name is not generated.
-func (n names) kind(object string) string {
-	return n.replace(object)
-}

@@ -68,7 +68,7 @@ func Summary(entries []Entry) string {
 		// How often a controller repeats a line, and in which order it learns of two changes at once, depends on the speed.
 		slices.Sort(of)
 		of = slices.Compact(of)
-		objects[names.kind(object)+"\n"+strings.Join(of, "\n")+"\n"]++
+		objects[names.replace(object)+"\n"+strings.Join(of, "\n")+"\n"]++
 	}
 	var all []string
 	for text, count := range objects {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"slices"
 	"strings"
 
 	"helm.sh/helm/v4/pkg/chart/common"
@@ -17,6 +16,8 @@ import (
 	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	"drover.io/release/internal/program"
 )
 
 // Namespace is where Drover is installed by default.
@@ -53,6 +54,16 @@ func (c *Chart) Render(namespace string, settings map[string]any) ([]*unstructur
 	return objects, nil
 }
 
+// Only returns the settings that install one program and nothing else.
+func Only(p program.Program) map[string]any {
+	managers := map[string]any{"machine-controller": map[string]any{"enabled": false}, "bootstrap": map[string]any{"enabled": false}}
+	if cloud, isProvider := p.Cloud(); isProvider {
+		return map[string]any{"managers": managers, "infrastructure": map[string]any{cloud: map[string]any{}}}
+	}
+	managers[p.Name] = map[string]any{"enabled": true}
+	return map[string]any{"managers": managers}
+}
+
 // NewNamespace is the Namespace of an installation, which enforces a Pod Security Standard.
 func NewNamespace(name, standard string) *unstructured.Unstructured {
 	namespace := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace"}}
@@ -75,16 +86,4 @@ func Write(objects []*unstructured.Unstructured) ([]byte, error) {
 		out.Write(content)
 	}
 	return []byte(out.String()), nil
-}
-
-// Clouds are the infrastructure providers that the chart knows, sorted.
-func (c *Chart) Clouds() []string {
-	var clouds []string
-	for name := range c.files {
-		if cloud, ok := strings.CutPrefix(name, "files/manager/infra-"); ok {
-			clouds = append(clouds, strings.TrimSuffix(cloud, ".yaml"))
-		}
-	}
-	slices.Sort(clouds)
-	return clouds
 }

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"drover.io/release/internal/chart"
+	"drover.io/release/internal/program"
 )
 
 // contract is the contract of Cluster API that all our providers keep.
@@ -40,28 +41,19 @@ type Provider struct {
 
 // Providers lists what a release has for clusterctl. Ours takes the place of upstream's core provider, which clusterctl
 // knows by the name cluster-api alone.
-func Providers(c *chart.Chart) []Provider {
-	off := map[string]any{"enabled": false}
-	on := map[string]any{"enabled": true}
-	providers := []Provider{
-		{
-			Label: "cluster-api", components: "core-components.yaml", standard: "restricted",
-			settings: map[string]any{"managers": map[string]any{"machine-controller": on, "bootstrap": off}},
-		},
-		{
-			Label: "bootstrap-drover", components: "bootstrap-components.yaml", standard: "restricted",
-			settings: map[string]any{"managers": map[string]any{"machine-controller": off, "bootstrap": on}},
-		},
-	}
-	for _, cloud := range c.Clouds() {
-		providers = append(providers, Provider{
-			Label:      "infrastructure-drover-" + cloud,
-			components: "infrastructure-components.yaml", standard: Standard(cloud),
-			settings: map[string]any{
-				"managers":       map[string]any{"machine-controller": off, "bootstrap": off},
-				"infrastructure": map[string]any{cloud: map[string]any{}},
-			},
-		})
+func Providers(programs []program.Program) []Provider {
+	providers := make([]Provider, len(programs))
+	for i, p := range programs {
+		provider := Provider{settings: chart.Only(p), standard: "restricted"}
+		switch cloud, isProvider := p.Cloud(); {
+		case isProvider:
+			provider.Label, provider.components, provider.standard = "infrastructure-drover-"+cloud, "infrastructure-components.yaml", Standard(cloud)
+		case p.Name == "bootstrap":
+			provider.Label, provider.components = "bootstrap-drover", "bootstrap-components.yaml"
+		default:
+			provider.Label, provider.components = "cluster-api", "core-components.yaml"
+		}
+		providers[i] = provider
 	}
 	return providers
 }

@@ -33,7 +33,7 @@ func write(t *testing.T) string {
 		t.Fatal(err)
 	}
 	folder := t.TempDir()
-	for _, provider := range Providers(c) {
+	for _, provider := range Providers(programs) {
 		if err := provider.Write(folder, c); err != nil {
 			t.Fatal(err)
 		}
