@@ -68,7 +68,7 @@ func (t *Templates) read(ctx context.Context, namespace string, ref clusterv1.Co
 		}
 		return nil, fmt.Errorf("reading %s %q: %w", ref.Kind, ref.Name, err)
 	}
-	if err := checkScope(ref.GroupKind(), object); err != nil {
+	if err := CheckScope(ref.GroupKind(), object); err != nil {
 		return nil, err
 	}
 	return object, nil
