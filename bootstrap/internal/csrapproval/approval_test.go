@@ -233,7 +233,7 @@ func TestRequestForAForeignAddressIsLeftAlone(t *testing.T) {
 	machine := newMachine(t, "refused-1")
 	csr := requestServing(t, "refused-1", "10.9.0.1", "10.9.0.99")
 	g.Eventually(func() string { return notes(t, machine.Namespace) }, time.Minute, 100*time.Millisecond).Should(gomega.ContainSubstring(
-		"CertificateRequestLeftAlone: certificate request " + csr.Name + " of the workload cluster was not approved: the Machine does not have the address 10.9.0.99"))
+		"CertificateRequestNotApproved: certificate request " + csr.Name + " of the workload cluster was not approved: the Machine does not have the address 10.9.0.99"))
 	if got := decision(t, csr); got != "" {
 		t.Errorf("decision = %q, want none", got)
 	}

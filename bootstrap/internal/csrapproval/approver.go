@@ -82,7 +82,7 @@ func (a *approver) review(ctx context.Context, csr *certificatesv1.CertificateSi
 	switch {
 	case refused:
 		log.V(1).Info("left certificate request alone", "reason", refusal.Reason)
-		a.events.leftAlone(machine, csr, refusal)
+		a.events.notApproved(machine, csr, refusal)
 	case err != nil:
 		log.V(1).Info("could not decide on certificate request", "message", err.Error())
 		if apierrors.IsForbidden(err) {
@@ -92,7 +92,7 @@ func (a *approver) review(ctx context.Context, csr *certificatesv1.CertificateSi
 	case machine == nil:
 		log.V(1).Info("left certificate request alone", "reason", "it is not of a Machine of this Cluster")
 		if time.Since(csr.CreationTimestamp.Time) >= nodeRefGrace {
-			a.events.leftToOthers(a.cluster, csr, node)
+			a.events.ignored(a.cluster, csr, node)
 		}
 	default:
 		if err := a.approve(ctx, csr, machine); err != nil {

@@ -71,7 +71,7 @@ func TestRequestForTheNameOfAnotherMachineIsLeftAlone(t *testing.T) {
 	machine, kubelet := waitingMachine(t, "greedy-1")
 	csr := askFirst(t, kubelet, "greedy-2")
 	g.Eventually(func() string { return notes(t, machine.Namespace) }, 2*time.Minute, 100*time.Millisecond).Should(gomega.ContainSubstring(
-		"CertificateRequestLeftAlone: certificate request " + csr.Name + ` of the workload cluster was not approved: the Machine does not have the name "greedy-2"`))
+		"CertificateRequestNotApproved: certificate request " + csr.Name + ` of the workload cluster was not approved: the Machine does not have the name "greedy-2"`))
 	if got := decision(t, csr); got != "" {
 		t.Errorf("decision = %q, want none", got)
 	}
@@ -82,7 +82,7 @@ func refusal(t *testing.T, machine *clusterv1.Machine, csr *certificatesv1.Certi
 	t.Helper()
 	g := gomega.NewWithT(t)
 	g.Eventually(func() string { return notes(t, machine.Namespace) }, 2*time.Minute, 100*time.Millisecond).Should(gomega.ContainSubstring(
-		"CertificateRequestLeftAlone: certificate request " + csr.Name + " of the workload cluster was not approved: " + why))
+		"CertificateRequestNotApproved: certificate request " + csr.Name + " of the workload cluster was not approved: " + why))
 	if got := decision(t, csr); got != "" {
 		t.Errorf("decision = %q, want none", got)
 	}

@@ -65,22 +65,22 @@ func (r *recorder) due(request types.UID) bool {
 	return true
 }
 
-// leftAlone is for a request of a Machine that must not be approved.
-func (r *recorder) leftAlone(machine *clusterv1.Machine, csr *certificatesv1.CertificateSigningRequest, refusal *policy.Refusal) {
+// notApproved is for a request of a Machine that must not be approved.
+func (r *recorder) notApproved(machine *clusterv1.Machine, csr *certificatesv1.CertificateSigningRequest, refusal *policy.Refusal) {
 	if !r.due(csr.UID) {
 		return
 	}
-	r.Eventf(machine, nil, corev1.EventTypeWarning, "CertificateRequestLeftAlone", "Approve",
+	r.Eventf(machine, nil, corev1.EventTypeWarning, "CertificateRequestNotApproved", "Approve",
 		"certificate request %s of the workload cluster was not approved: %s", csr.Name, refusal.Reason)
 }
 
-// leftToOthers is for a request that is not of a Machine.
-func (r *recorder) leftToOthers(cluster *clusterv1.Cluster, csr *certificatesv1.CertificateSigningRequest, node string) {
+// ignored is for a request that is not of a Machine.
+func (r *recorder) ignored(cluster *clusterv1.Cluster, csr *certificatesv1.CertificateSigningRequest, node string) {
 	if !r.due(csr.UID) {
 		return
 	}
-	r.Eventf(cluster, nil, corev1.EventTypeNormal, "CertificateRequestLeftAlone", "Approve",
-		"certificate request %s for Node %q of the workload cluster was left to others: it does not come from a Machine of this Cluster", csr.Name, node)
+	r.Eventf(cluster, nil, corev1.EventTypeNormal, "CertificateRequestNotApproved", "Approve",
+		"certificate request %s for Node %q of the workload cluster was ignored: it is not from a Machine of this Cluster", csr.Name, node)
 }
 
 // decisionForbidden is for a permission that is missing to decide, in the management or the workload cluster.

@@ -44,7 +44,7 @@ func TestForeignRequestIsReportedOnce(t *testing.T) {
 	for event := range recorder.Events {
 		got = append(got, event)
 	}
-	want := []string{`Normal CertificateRequestLeftAlone certificate request csr-1 for Node "stranger" of the workload cluster was left to others: it does not come from a Machine of this Cluster`}
+	want := []string{`Normal CertificateRequestNotApproved certificate request csr-1 for Node "stranger" of the workload cluster was ignored: it is not from a Machine of this Cluster`}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

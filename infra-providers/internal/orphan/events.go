@@ -53,7 +53,7 @@ func (c *Collector[M, C]) foundEvent(thing Judged) event {
 
 func foundElsewhere(thing Found) event {
 	return event{"found orphan of another management cluster", "OrphanOfAnotherManagementCluster", "Sweep", fmt.Sprintf(
-		"%s %q of machine %q was created while no provider of this management cluster was running: this management cluster, or another that knows this Cluster, was restored from a snapshot; nothing of the Cluster is collected as an orphan",
+		"%s %q of machine %q was created while no provider of this management cluster was running: this management cluster, or another with the same Cluster, was restored from a snapshot; nothing of the Cluster is collected as an orphan",
 		thing.Kind, thing.ID, thing.Identity.Name)}
 }
 
@@ -66,8 +66,8 @@ func foundOrphan(thing Found, options Options) event {
 }
 
 func foundExtra(thing Found) event {
-	return event{"found extra instance", "ExtraInstance", "Sweep", fmt.Sprintf(
-		"%s %q carries the tags of machine %q, whose instance is another: it is not deleted by itself; delete it in the cloud, or take the tags off it if it is to stay",
+	return event{"found duplicate instance", "DuplicateInstance", "Sweep", fmt.Sprintf(
+		"%s %q has the tags of machine %q, which has another instance: it is not deleted automatically; delete it in the cloud, or remove the tags to keep it",
 		thing.Kind, thing.ID, thing.Identity.Name)}
 }
 
@@ -90,5 +90,5 @@ func (c *Collector[M, C]) reportMissing(ctx context.Context, judged []Judged) {
 }
 
 func deletedOrphan(thing Found) event {
-	return event{"deleted orphan", "OrphanDeleted", "Collect", fmt.Sprintf("deleted %s %q, which machine %q left behind", thing.Kind, thing.ID, thing.Identity.Name)}
+	return event{"deleted orphan", "OrphanDeleted", "Collect", fmt.Sprintf("deleted %s %q, which remained of machine %q", thing.Kind, thing.ID, thing.Identity.Name)}
 }

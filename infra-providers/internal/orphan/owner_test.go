@@ -146,8 +146,8 @@ func TestClaimOfAnotherObject(t *testing.T) {
 	f.wantInCloud(0, 0)
 }
 
-// TestReportsAnExtraInstance of a machine, and deletes neither.
-func TestReportsAnExtraInstance(t *testing.T) {
+// TestReportsADuplicateInstance of a machine, and deletes neither.
+func TestReportsADuplicateInstance(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, usual)
 	uid := f.createOwned("kept")
@@ -166,7 +166,7 @@ func TestReportsAnExtraInstance(t *testing.T) {
 			t.Errorf("instance %q: %v", id, err)
 		}
 	}
-	if told := f.nextEvent(); !strings.Contains(told, "ExtraInstance") || !strings.Contains(told, twin) {
+	if told := f.nextEvent(); !strings.Contains(told, "DuplicateInstance") || !strings.Contains(told, twin) {
 		t.Errorf("told %q", told)
 	}
 	if len(f.recorder.Events) > 0 {

@@ -68,15 +68,15 @@ const (
 	ClusterMissing Verdict = "clustermissing"
 	// Extra: it has the tags of a machine whose instance is another. It is reported and never deleted, because what
 	// is beside it cannot be distinguished from what is beside the machine's own.
-	Extra Verdict = "extra"
+	Extra Verdict = "duplicate"
 	// Young: it may belong to a machine whose news did not reach us yet.
-	Young Verdict = "young"
+	Young Verdict = "grace_period"
 	// Frozen: nothing is collected in its Cluster now.
 	Frozen Verdict = "frozen"
 	// Suspected: it has no owner, and that was not so before.
 	Suspected Verdict = "suspected"
 	// Spared: it is an orphan, and enough was collected in this sweep.
-	Spared Verdict = "spared"
+	Spared Verdict = "over_limit"
 	// Orphaned: it may be deleted once a live read agrees.
 	Orphaned Verdict = "orphaned"
 )
