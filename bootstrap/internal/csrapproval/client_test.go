@@ -77,7 +77,7 @@ func TestRequestForTheNameOfAnotherMachineIsLeftAlone(t *testing.T) {
 	}
 }
 
-// refusal waits for the event by which a request was left alone.
+// refusal waits for the event by which a request was not approved.
 func refusal(t *testing.T, machine *clusterv1.Machine, csr *certificatesv1.CertificateSigningRequest, why string) {
 	t.Helper()
 	g := gomega.NewWithT(t)

@@ -15,7 +15,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// A request of a Node that is no Machine's is left alone, and that is reported once, after the time that a Machine may need to get its Node.
+// A request of a Node that is no Machine's is not approved, and that is reported once, after the time that a Machine may need to get its Node.
 func TestForeignRequestIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	recorder := events.NewFakeRecorder(10)

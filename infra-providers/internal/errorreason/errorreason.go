@@ -25,7 +25,7 @@ const (
 	Unauthorized = "Unauthorized"
 	// QuotaExceeded: the account's quota is used up.
 	QuotaExceeded = "QuotaExceeded"
-	// InsufficientCapacity: the cloud has no room for the instance type in the zone.
+	// InsufficientCapacity: the cloud has no capacity for the instance type in the zone.
 	InsufficientCapacity = "InsufficientCapacity"
 	// RateLimited: the account calls the cloud too often.
 	RateLimited = "RateLimited"
@@ -47,14 +47,14 @@ type Problem struct {
 	// Passing failures may pass by themselves and do not change what was found before.
 	Passing bool
 	// Silent failures are those of this process alone and are not reported.
-	Silent bool
+	Unreported bool
 }
 
 // Of is the problem of an error: one line per kind.
 func Of(err error) Problem {
 	switch {
 	case driver.IsBusy(err):
-		return Problem{Reason: CloudError, Retry: time.Second, Passing: true, Silent: true}
+		return Problem{Reason: CloudError, Retry: time.Second, Passing: true, Unreported: true}
 	case driver.IsInvalidConfiguration(err):
 		return Problem{Reason: InvalidConfiguration, Terminal: true}
 	case driver.IsUntagged(err):

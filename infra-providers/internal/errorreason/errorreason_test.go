@@ -13,7 +13,7 @@ import (
 	"drover.io/infra-providers/internal/errorreason"
 )
 
-func TestEachKindHasItsVerdict(t *testing.T) {
+func TestReasonOfEachError(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("cause")
 	for want, err := range map[errorreason.Problem]error{

@@ -40,7 +40,7 @@ type Host struct {
 // Taken are the names and addresses of others.
 type Taken struct{ Names, Addresses []string }
 
-// Refusal is why a request is left alone.
+// Refusal is why a request is not approved.
 type Refusal struct{ Reason string }
 
 // Error is the reason.
