@@ -98,7 +98,7 @@ func TestEncodeWritesModeAndOwner(t *testing.T) {
 		"a user may be created first":             {0o600, "app", writeFile{Permissions: "0600", Owner: "app", Defer: true}},
 		"and so may a group":                      {0o600, "root:app", writeFile{Permissions: "0600", Owner: "root:app", Defer: true}},
 		"the type of a file is not a permission":  {0o600 | fs.ModeDir, "", writeFile{Permissions: "0600"}},
-		"a file that nobody but root may execute": {0o700, "", writeFile{Permissions: "0700"}},
+		"a file that only root may execute": {0o700, "", writeFile{Permissions: "0700"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

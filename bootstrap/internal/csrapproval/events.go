@@ -22,11 +22,11 @@ import (
 )
 
 const (
-	// maxReported is how many requests are remembered that an event was made for. Beyond that the oldest is dropped, and
+	// maxReported is the number of requests with an event that are stored. Beyond that the oldest is dropped, and
 	// may get another event.
 	maxReported = 1000
 
-	// maxKeyLength is how long what is remembered of an event may be: a UID has 36 characters.
+	// maxKeyLength is how long the stored key of an event may be: a UID has 36 characters.
 	maxKeyLength = 64
 
 	// eventPeriod and eventBurst bound the events of one workload cluster: the holder of a token, or of a Node's

@@ -67,11 +67,11 @@ func TestWritesNothingWhenNothingChanged(t *testing.T) {
 func TestFailedWriteRepeatsOneCallAtMost(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ dieAt, after, restarts int }{
-		"before the intent is stored nothing was asked":  {0, 0, 1},
-		"before the answer is stored it is requested again":  {1, 1, 2},
-		"before the Machine is told it is told later":    {2, 1, 1},
-		"before it is stored that the Machine was told":  {3, 1, 1},
-		"and after everything is stored nothing happens": {4, 1, 1},
+		"before the intent is stored nothing was asked":     {0, 0, 1},
+		"before the answer is stored it is requested again": {1, 1, 2},
+		"before the Machine is told it is told later":       {2, 1, 1},
+		"before it is stored that the Machine was told":     {3, 1, 1},
+		"and after everything is stored nothing happens":    {4, 1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
