@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/runtime/requesterror"
 )
 
 // Reasons of conditions, one for each kind of error.
@@ -46,7 +47,7 @@ type Problem struct {
 	Terminal bool
 	// Passing failures may pass by themselves and do not change what was found before.
 	Passing bool
-	// Silent failures are those of this process alone and are not reported.
+	// Unreported failures are those of this process alone and are not reported.
 	Unreported bool
 }
 
@@ -78,8 +79,10 @@ func Of(err error) Problem {
 	}
 }
 
-// Truncate cuts a message to the length that the API server accepts.
+// maxMessage is how many bytes of a message a condition has.
+const maxMessage = 4096
+
+// Truncate shortens a message to the length of a condition's.
 func Truncate(message string) string {
-	const limit = 4096
-	return message[:min(len(message), limit)]
+	return requesterror.TruncateTo(message, maxMessage-len("…"))
 }
