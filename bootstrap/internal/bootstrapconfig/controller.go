@@ -134,7 +134,7 @@ func (r *Reconciler) runPhases(ctx context.Context, s *state) (reconcile.Result,
 		&ownership{r.Watch},            // a Machine owns it and its Cluster exists
 		&data{reconciler: r},           // the data Secret exists, with a token in it
 		&bootstrapToken{reconciler: r}, // the token is valid, or gone once the Node has joined
-		&publication{},                 // the core may use the data Secret
+		&dataSecretStatus{},            // the core may use the data Secret
 	} {
 		next, err := p.reconcile(ctx, s)
 		if err != nil {
