@@ -26,6 +26,20 @@ done
 # Our kinds.
 tool api controller-gen object:headerFile="$root/hack/boilerplate.go.txt" crd \
   paths=./infrastructure/... paths=./bootstrap/... paths=./policy/... output:crd:dir=crds/bases
+# What a client cannot decode stops the informers of all namespaces: the API server accepts lower case letters and any offset
+# in times, numbers of any size where a string is allowed too, and quantities with a fraction in the exponent.
+for file in api/crds/bases/*.yaml; do
+  awk '
+    { match($0, /^ */); indent = substr($0, 1, RLENGTH) }
+    /^ *x-kubernetes-int-or-string: true$/ {
+      if (previous ~ /^ *pattern: /) print indent "maxLength: 32"
+      else print indent "maximum: 2147483647\n" indent "minimum: 0"
+    }
+    /^ *pattern: \^\(\\\+\|-\)\?\(\(\[0-9\]/ { $0 = indent "pattern: ^[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$" }
+    { print; previous = $0 }
+    /^ *format: date-time$/ { print indent "pattern: ^[1-9][0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$" }
+  ' "$file" > "$scratch/bounded" && cp "$scratch/bounded" "$file"
+done
 (cd api/crds && printf 'resources:\n' && printf -- '- %s\n' bases/*.yaml) > api/crds/kustomization.yaml
 
 # What each manager may do, from the markers in its code.

@@ -80,6 +80,26 @@ func TestCreationIsValidated(t *testing.T) {
 		object client.Object
 		field  string // that the refusal names; none is accepted
 	}{
+		"a set that selects the Machines of another": {
+			set(func(s *clusterv1.MachineSet) {
+				s.Spec.Selector = metav1.LabelSelector{MatchLabels: map[string]string{clusterv1.MachineSetNameLabel: "original"}}
+			}),
+			"spec.selector",
+		},
+		"a set that selects by the names of sets": {
+			set(func(s *clusterv1.MachineSet) {
+				s.Spec.Selector = metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+					{Key: clusterv1.MachineSetNameLabel, Operator: metav1.LabelSelectorOpNotIn, Values: []string{s.Name}},
+				}}
+			}),
+			"spec.selector.matchExpressions",
+		},
+		"a surge of more Machines than there can be": {
+			deployment(func(md *clusterv1.MachineDeployment) {
+				md.Spec.Rollout = rolling(intstr.FromInt32(10001), intstr.FromInt32(0))
+			}),
+			"maxSurge",
+		},
 		"a set with a record of the provider": {
 			set(func(s *clusterv1.MachineSet) {
 				s.Spec.Template.Annotations = map[string]string{"infrastructure.drover.io/identity": "x"}
@@ -344,5 +364,27 @@ func TestDeletionIsNeverRefused(t *testing.T) {
 				t.Errorf("it is still there: %v", err)
 			}
 		})
+	}
+}
+
+// TestSelectorOfASetIsImmutable: a MachineSet releases the Machines that it no longer selects, and nothing deletes them.
+func TestSelectorOfASetIsImmutable(t *testing.T) {
+	t.Parallel()
+	w := newEnvironment(t, nil)
+	set := validSet(w.namespace)
+	w.create(set)
+	patch := func(labels string) error {
+		return w.client.Patch(t.Context(), set.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(
+			`{"spec":{"selector":{"matchLabels":{`+labels+`}},"template":{"metadata":{"labels":{`+labels+`}}}}}`)))
+	}
+	if err := patch(`"pool":"another"`); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "selector is immutable") {
+		t.Errorf("another value: %v", err)
+	}
+	if err := patch(`"more":"x"`); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "selector is immutable") {
+		t.Errorf("another label: %v", err)
+	}
+	if err := w.client.Patch(t.Context(), set.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(
+		`{"spec":{"selector":{"matchLabels":{"`+clusterv1.ClusterNameLabel+`":"c"}}}}`))); err != nil {
+		t.Errorf("the label that an empty selector stands for: %v", err)
 	}
 }

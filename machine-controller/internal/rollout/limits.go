@@ -16,6 +16,9 @@ type Limits struct {
 	Unavailable int32
 }
 
+// maxSurge is the most that a surge can be, as many as a MachineDeployment can have Machines: their sum stays a number.
+const maxSurge = 10_000
+
 // ResolveLimits turns the strategy's maxSurge (default 1) and maxUnavailable
 // (default 0) into numbers. A percentage is of replicas; surge is rounded up,
 // unavailable down. If both come out as 0 no rollout could ever move, so
@@ -36,7 +39,7 @@ func ResolveLimits(strategy clusterv1.MachineDeploymentRolloutStrategy, replicas
 	if surge == 0 && unavailable == 0 {
 		unavailable = 1
 	}
-	return Limits{Surge: surge, Unavailable: min(unavailable, replicas)}, nil
+	return Limits{Surge: min(surge, maxSurge), Unavailable: min(unavailable, replicas)}, nil
 }
 
 func scaled(value *intstr.IntOrString, fallback, replicas int32, up bool) (int32, error) {

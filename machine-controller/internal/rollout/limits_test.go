@@ -27,6 +27,7 @@ func TestResolveLimits(t *testing.T) {
 		"it never resolves to no movement at all": {surge: value("0"), unavailable: value("10%"), replicas: 5, want: Limits{0, 1}},
 		"it has nothing to lose without replicas": {surge: value("0"), unavailable: value("0"), replicas: 0, want: Limits{}},
 		"it loses no more than there is":          {unavailable: value("7"), replicas: 3, want: Limits{1, 3}},
+		"it bounds what admission did not":        {surge: value("2147483647"), replicas: 82, want: Limits{Surge: maxSurge}},
 		"it names an unreadable maxSurge":         {surge: value("many"), replicas: 3, field: "spec.rollout.strategy.rollingUpdate.maxSurge"},
 		"it names an unreadable maxUnavailable":   {unavailable: value("5.5%"), replicas: 3, field: "spec.rollout.strategy.rollingUpdate.maxUnavailable"},
 		"it names a negative maxUnavailable":      {unavailable: value("-1"), replicas: 3, field: "spec.rollout.strategy.rollingUpdate.maxUnavailable"},
