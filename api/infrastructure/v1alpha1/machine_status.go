@@ -62,14 +62,14 @@ type MachineStatus struct {
 	// +kubebuilder:validation:MaxItems=256
 	Addresses []clusterv1.MachineAddress `json:"addresses,omitempty"`
 
-	// vouchedAddresses are those of addresses that the cloud itself gave to the instance. The others are what the guest
+	// cloudAddresses are those of addresses that the cloud itself gave to the instance. The others are what the guest
 	// reports, as VMware Tools do: root in the guest chooses them, so no certificate is approved for them.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=256
-	VouchedAddresses []string `json:"vouchedAddresses,omitempty"`
+	CloudAddresses []string `json:"cloudAddresses,omitempty"`
 
 	// failureDomain is the zone the instance was placed in.
 	// +optional

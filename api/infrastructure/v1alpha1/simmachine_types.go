@@ -71,12 +71,12 @@ type SimFaults struct {
 	// +optional
 	NeverJoins *bool `json:"neverJoins,omitempty"`
 
-	// diesAfterSeconds makes the host fall silent this long after it started to run: its kubelet stops,
+	// hangsAfterSeconds makes the host stop responding this long after it started to run: its kubelet stops,
 	// the instance still exists. A restart of the instance after that ends it.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=31536000
-	DiesAfterSeconds *int32 `json:"diesAfterSeconds,omitempty"`
+	HangsAfterSeconds *int32 `json:"hangsAfterSeconds,omitempty"`
 }
 
 // SimMachine is a simulated machine: a host that consumes its bootstrap data and behaves as a kubelet

@@ -153,7 +153,7 @@ func vouch(t *testing.T, machine *clusterv1.Machine, addresses ...string) {
 	} else if err != nil {
 		t.Fatal(err)
 	}
-	if err := unstructured.SetNestedStringSlice(infra.Object, addresses, "status", "vouchedAddresses"); err != nil {
+	if err := unstructured.SetNestedStringSlice(infra.Object, addresses, "status", "cloudAddresses"); err != nil {
 		t.Fatal(err)
 	}
 	if err := management.Client.Status().Update(t.Context(), infra); err != nil {

@@ -300,16 +300,16 @@ func TestRestartEndsAHang(t *testing.T) {
 	created := time.Unix(1000, 0)
 	hangs := created.Add(3 * time.Minute)
 	for name, test := range map[string]struct {
-		diesAfter time.Duration
+		hangsAfter time.Duration
 		restarted time.Time
 		want      bool
 	}{
-		"hangs with the fault":            {diesAfter: 2 * time.Minute, want: true},
-		"hangs after an earlier restart":  {diesAfter: 2 * time.Minute, restarted: hangs, want: true},
-		"does not hang after a later one": {diesAfter: 2 * time.Minute, restarted: hangs.Add(1)},
+		"hangs with the fault":            {hangsAfter: 2 * time.Minute, want: true},
+		"hangs after an earlier restart":  {hangsAfter: 2 * time.Minute, restarted: hangs, want: true},
+		"does not hang after a later one": {hangsAfter: 2 * time.Minute, restarted: hangs.Add(1)},
 		"does not hang without the fault": {},
 	} {
-		h := &host{spec: Spec{Created: created, BootDelay: time.Minute, DiesAfter: test.diesAfter, Restarted: test.restarted}}
+		h := &host{spec: Spec{Created: created, BootDelay: time.Minute, HangsAfter: test.hangsAfter, Restarted: test.restarted}}
 		if at, ok := h.hangsAt(); ok != test.want || ok && !at.Equal(hangs) {
 			t.Errorf("%s: got %s, %t", name, at, ok)
 		}

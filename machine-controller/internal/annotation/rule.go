@@ -29,7 +29,7 @@ type Rule struct {
 var Freeze = Rule{
 	Key: policyv1.FreezeAnnotation,
 	Understood: func(_ string, all map[string]string) bool {
-		return policyv1.FreezeOrderOf(all) != policyv1.FreezeUnclear
+		return policyv1.FreezeSettingOf(all) != policyv1.FreezeInvalid
 	},
 	Allowed: `"true" or "false"`, Otherwise: "it freezes",
 }

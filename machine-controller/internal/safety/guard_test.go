@@ -158,10 +158,10 @@ func TestGuardBlocks(t *testing.T) {
 		"everything when an operator freezes": {func(_ *fixture, md *clusterv1.MachineDeployment) {
 			md.Annotations = map[string]string{policyv1.FreezeAnnotation: "true"}
 		}, budget.ReasonFrozen},
-		"everything when an operator's order is not understood": {func(_ *fixture, md *clusterv1.MachineDeployment) {
+		"everything when the annotation drover.io/freeze is invalid": {func(_ *fixture, md *clusterv1.MachineDeployment) {
 			md.Annotations = map[string]string{policyv1.FreezeAnnotation: "yes"}
 		}, budget.ReasonFrozen},
-		"everything when an operator's order is empty": {func(_ *fixture, md *clusterv1.MachineDeployment) {
+		"everything when the annotation drover.io/freeze is empty": {func(_ *fixture, md *clusterv1.MachineDeployment) {
 			md.Annotations = map[string]string{policyv1.FreezeAnnotation: ""}
 		}, budget.ReasonFrozen},
 		"everything while the cluster is silent": {func(s *fixture, _ *clusterv1.MachineDeployment) { s.state = workload.State{} }, budget.ReasonUnreachable},

@@ -44,10 +44,10 @@ func TestDecide(t *testing.T) {
 		"stays frozen at the limit":                  {Input{Machines: 13, Labelled: true}, freeze{Label: true, Reason: policyv1.OvershootReason}},
 		"stays frozen beyond, without waiting again": {Input{Machines: 20, Labelled: true}, freeze{Label: true, Reason: policyv1.OvershootReason}},
 		"ends below the limit":                       {Input{Machines: 12, Labelled: true}, freeze{}},
-		"is frozen by an annotation":                 {Input{Machines: 10, Order: policyv1.FreezeOn}, freeze{Reason: policyv1.FrozenByAnnotationReason}},
-		"removes the label for an annotation":        {Input{Machines: 20, Labelled: true, Order: policyv1.FreezeOn}, freeze{Reason: policyv1.FrozenByAnnotationReason}},
-		"is ended by an annotation":                  {Input{Machines: 20, Labelled: true, Order: policyv1.FreezeOff, OvershootSince: ago}, freeze{}},
-		"is frozen by an invalid annotation":         {Input{Machines: 10, Order: policyv1.FreezeUnclear, Value: "yes"}, freeze{Reason: policyv1.FreezeUnclearReason}},
+		"is frozen by an annotation":                 {Input{Machines: 10, Setting: policyv1.FreezeOn}, freeze{Reason: policyv1.FrozenByAnnotationReason}},
+		"removes the label for an annotation":        {Input{Machines: 20, Labelled: true, Setting: policyv1.FreezeOn}, freeze{Reason: policyv1.FrozenByAnnotationReason}},
+		"is ended by an annotation":                  {Input{Machines: 20, Labelled: true, Setting: policyv1.FreezeOff, OvershootSince: ago}, freeze{}},
+		"is frozen by an invalid annotation":         {Input{Machines: 10, Setting: policyv1.FreezeInvalid, Value: "yes"}, freeze{Reason: policyv1.FreezeInvalidReason}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -133,9 +133,9 @@ func TestGoldenFreeze(t *testing.T) {
 		{time.Minute, 9, "false"}, {time.Hour, 9, "false"}, {time.Minute, 9, ""}, {time.Minute, 9, ""}, {time.Minute, 5, "true"}, {time.Minute, 5, ""},
 	} {
 		input.Now = input.Now.Add(step.after)
-		input.Machines, input.Value, input.Order = step.alive, step.word, policyv1.FreezeUnset
+		input.Machines, input.Value, input.Setting = step.alive, step.word, policyv1.FreezeUnset
 		if step.word != "" {
-			input.Order = policyv1.FreezeOrderOf(map[string]string{policyv1.FreezeAnnotation: step.word})
+			input.Setting = policyv1.FreezeSettingOf(map[string]string{policyv1.FreezeAnnotation: step.word})
 		}
 		decision := Decide(policy.Default(), input)
 		fmt.Fprintf(&out, "%s %d Machines", input.Now.Format(time.TimeOnly), step.alive)
