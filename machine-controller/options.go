@@ -47,7 +47,7 @@ func parseOptions(args []string) (*options, error) {
 // addSafety adds the flags of package safety; a MachinePolicy takes precedence over the first two.
 func (o *options) addSafety(flags *pflag.FlagSet) {
 	flags.IntVar(&o.safetyUp, "safety-up", 2, "how many Machines a MachineDeployment may have beyond its replicas and surge before it is frozen")
-	flags.IntVar(&o.safetyDown, "safety-down", 1, "how many fewer than that limit thaw it")
+	flags.IntVar(&o.safetyDown, "safety-down", 1, "how many fewer than that limit unfreeze it")
 	flags.DurationVar(&o.overshooting, "machine-safety-overshooting-period", time.Minute, "how long there must be too many Machines to freeze")
 	flags.DurationVar(&o.probePeriod, "machine-safety-apiserver-statuscheck-period", 10*time.Second, "how often the API servers of the management and workload clusters are probed")
 	flags.DurationVar(&o.probeTimeout, "machine-safety-apiserver-statuscheck-timeout", 50*time.Second, "how long an API server may be silent until health timers start anew; creation and replacement wait from the first silence on")

@@ -115,7 +115,7 @@ func TestInFlight(t *testing.T) {
 	hour := time.Hour
 	tests := map[string]struct {
 		machines       []*clusterv1.Machine
-		vacancies      []Vacancy
+		records        []InFlightReplacement
 		inFlight, busy int
 	}{
 		"does not count what is well":           {machines: []*clusterv1.Machine{machine("a", hour)}},
@@ -123,12 +123,12 @@ func TestInFlight(t *testing.T) {
 		"counts a marked Machine":               {machines: []*clusterv1.Machine{machine("a", hour, marked)}, inFlight: 1},
 		"counts a marked Machine that leaves":   {machines: []*clusterv1.Machine{machine("a", hour, marked, leavingNow)}, inFlight: 1, busy: 1},
 		"does not count what the owner refused": {machines: []*clusterv1.Machine{machine("a", hour, markedAs(clusterv1.MachineSetMachineCannotBeRemediatedReason))}},
-		"counts a place that is empty":          {vacancies: []Vacancy{{Machine: "a"}}, inFlight: 1, busy: 1},
-		"counts the leaving and its vacancy as one": {
-			machines: []*clusterv1.Machine{machine("a", hour, marked, leavingNow)}, vacancies: []Vacancy{{Machine: "a"}}, inFlight: 1, busy: 1,
+		"counts an unfilled replacement":        {records: []InFlightReplacement{{Machine: "a"}}, inFlight: 1, busy: 1},
+		"counts the Machine being deleted and its record as one": {
+			machines: []*clusterv1.Machine{machine("a", hour, marked, leavingNow)}, records: []InFlightReplacement{{Machine: "a"}}, inFlight: 1, busy: 1,
 		},
-		"counts the vacancy and its replacement as one": {
-			machines: []*clusterv1.Machine{machine("b", hour, replacing(Replacement{Machine: "a"}))}, vacancies: []Vacancy{{Machine: "a"}}, inFlight: 1, busy: 1,
+		"counts the record and the new Machine as one": {
+			machines: []*clusterv1.Machine{machine("b", hour, replacing(Replacement{Machine: "a"}))}, records: []InFlightReplacement{{Machine: "a"}}, inFlight: 1, busy: 1,
 		},
 		"counts a marked replacement once": {
 			machines: []*clusterv1.Machine{machine("b", hour, marked, replacing(Replacement{Machine: "a"}))}, inFlight: 1,
@@ -151,7 +151,7 @@ func TestInFlight(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := []int{InFlight(test.machines, test.vacancies), Busy(test.machines, test.vacancies)}
+			got := []int{InFlight(test.machines, test.records), Busy(test.machines, test.records)}
 			if diff := cmp.Diff([]int{test.inFlight, test.busy}, got); diff != "" {
 				t.Errorf("in flight and busy (-want +got):\n%s", diff)
 			}
@@ -209,15 +209,15 @@ func TestBackOffIsForFailuresInARow(t *testing.T) {
 	}
 }
 
-func TestVacanciesSurviveTheAPI(t *testing.T) {
+func TestInFlightReplacementsRoundTrip(t *testing.T) {
 	t.Parallel()
 	set := &clusterv1.MachineSet{}
-	want := []Vacancy{{Machine: "a", Attempt: 2, Newest: metav1.NewTime(noon)}, {Machine: "b", Attempt: 1, Newest: metav1.NewTime(noon)}}
-	SetVacancies(set, want)
-	if diff := cmp.Diff(want, Vacancies(set)); diff != "" {
-		t.Errorf("vacancies (-want +got):\n%s", diff)
+	want := []InFlightReplacement{{Machine: "a", Attempt: 2, Newest: metav1.NewTime(noon)}, {Machine: "b", Attempt: 1, Newest: metav1.NewTime(noon)}}
+	SetInFlightReplacements(set, want)
+	if diff := cmp.Diff(want, InFlightReplacements(set)); diff != "" {
+		t.Errorf("replacements in flight (-want +got):\n%s", diff)
 	}
-	SetVacancies(set, nil)
+	SetInFlightReplacements(set, nil)
 	if len(set.Annotations) != 0 {
 		t.Errorf("annotations stay: %v", set.Annotations)
 	}

@@ -28,7 +28,7 @@ import (
 // historyLimit reads the annotation. A value that is not a number keeps all MachineSets: one that is deleted cannot be
 // restored.
 func historyLimit(md *clusterv1.MachineDeployment) int32 {
-	value, present := md.Annotations[revision.HistoryAnnotation]
+	value, present := md.Annotations[revision.HistoryLimitAnnotation]
 	if !present {
 		return 0
 	}
@@ -41,7 +41,7 @@ func historyLimit(md *clusterv1.MachineDeployment) int32 {
 
 // annotationRules are those for the annotations that are read from a MachineDeployment.
 var annotationRules = append([]annotation.Rule{annotation.Freeze, {
-	Key:        revision.HistoryAnnotation,
+	Key:        revision.HistoryLimitAnnotation,
 	Understood: func(value string, _ map[string]string) bool { _, ok := annotation.Count(value); return ok },
 	Allowed:    "a number from 0", Otherwise: "no superseded MachineSet is deleted",
 }}, annotation.NodeGroupSizes...)

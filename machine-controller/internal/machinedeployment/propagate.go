@@ -24,7 +24,7 @@ import (
 // labels that it would get, as can be stored on an API server without our rules, gets only how its Machines are deleted.
 func (r *Reconciler) propagateToSets(ctx context.Context, s *state) error {
 	md := s.deployment
-	current, _ := revision.FindCurrent(md, s.sets, r.Clock.Now())
+	current, _ := revision.FindNewMachineSet(md, s.sets, r.Clock.Now())
 	for i, set := range s.sets {
 		wanted := set.DeepCopy()
 		inplace.MachineSet(wanted, md)

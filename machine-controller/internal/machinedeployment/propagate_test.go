@@ -27,7 +27,7 @@ func deployment() *clusterv1.MachineDeployment {
 	md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: "md", UID: "md-uid",
 		Annotations: stringMap{
-			"carried": "1", clusterv1.RevisionAnnotation: "7", revision.HistoryAnnotation: "2", clusterv1.DesiredReplicasAnnotation: "9",
+			"carried": "1", clusterv1.RevisionAnnotation: "7", revision.HistoryLimitAnnotation: "2", clusterv1.DesiredReplicasAnnotation: "9",
 			clusterv1.MaxReplicasAnnotation: "9", clusterv1.DisableMachineCreateAnnotation: "true", "kubectl.kubernetes.io/last-applied-configuration": "{}",
 		},
 	}}
@@ -212,7 +212,7 @@ func TestHistoryLimit(t *testing.T) {
 	t.Parallel()
 	const all = math.MaxInt32
 	for given, want := range map[string]int32{"": all, "3": 3, "0": 0, "-1": all, "many": all, "99999999999": all, "2.5": all} {
-		md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Annotations: stringMap{revision.HistoryAnnotation: given}}}
+		md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Annotations: stringMap{revision.HistoryLimitAnnotation: given}}}
 		if got := historyLimit(md); got != want {
 			t.Errorf("%q keeps %d, want %d", given, got, want)
 		}

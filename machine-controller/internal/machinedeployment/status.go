@@ -136,7 +136,7 @@ func phaseOf(md *clusterv1.MachineDeployment) clusterv1.MachineDeploymentPhase {
 // currentSets is the MachineSet with the wanted template, if there is one yet. Only its Machines count as up to date, even
 // before the condition of the others is updated.
 func currentSets(s *state, now time.Time) []*clusterv1.MachineSet {
-	if set, _ := revision.FindCurrent(s.deployment, s.sets, now); set != nil {
+	if set, _ := revision.FindNewMachineSet(s.deployment, s.sets, now); set != nil {
 		return []*clusterv1.MachineSet{set}
 	}
 	return nil

@@ -116,7 +116,7 @@ func (r *Reconciler) group(ctx context.Context, s *state, key client.ObjectKey) 
 		s.sets[set.UID] = set
 		above[set.UID] = nameOf(set, "MachineSet "+set.Name)
 		g := s.groupNamed(above[set.UID])
-		g.vacancies = append(g.vacancies, health.Vacancies(set)...)
+		g.inFlight = append(g.inFlight, health.InFlightReplacements(set)...)
 		if metav1.GetControllerOfNoCopy(set) == nil {
 			g.owner, g.replicas = set, set.Spec.Replicas
 		}

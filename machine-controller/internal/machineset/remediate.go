@@ -74,7 +74,7 @@ func (r *remediator) remediate(ctx context.Context, s *state) (reconcile.Result,
 	if err != nil {
 		return result, err
 	}
-	if err := r.openVacancies(ctx, s, plan.now); err != nil {
+	if err := r.recordReplacements(ctx, s, plan.now); err != nil {
 		return result, results.IgnoreNotFoundOrConflict(fmt.Errorf("patching MachineSet: %w", err))
 	}
 	var errs []error
@@ -139,7 +139,7 @@ func (r *remediator) plan(ctx context.Context, s *state, candidates []*clusterv1
 		return plan, err
 	}
 	plan.message = fmt.Sprintf("Waiting because at most %d Machines are replaced at once", limit)
-	plan.now, plan.wait = remediation.WithinBudget(candidates, s.machines, health.Vacancies(s.set), limit)
+	plan.now, plan.wait = remediation.WithinBudget(candidates, s.machines, health.InFlightReplacements(s.set), limit)
 	err = r.checkGuard(ctx, s, &plan)
 	return plan, err
 }
@@ -150,7 +150,7 @@ func (r *remediator) isCurrent(ctx context.Context, md *clusterv1.MachineDeploym
 	if err != nil {
 		return false, err
 	}
-	current, _ := revision.FindCurrent(md, sets, r.clock.Now())
+	current, _ := revision.FindNewMachineSet(md, sets, r.clock.Now())
 	return current != nil && current.UID == set.UID, nil
 }
 

@@ -63,7 +63,7 @@ const (
 	// WaitPaused means that spec.paused is true.
 	WaitPaused WaitReason = "Paused"
 	// WaitBlocked means that State.Blocked forbids to replace Machines.
-	WaitBlocked WaitReason = "Held"
+	WaitBlocked WaitReason = "Blocked"
 	// WaitDeletion means that Machines must be deleted by a user (OnDelete).
 	WaitDeletion WaitReason = "WaitingForDeletion"
 	// WaitCache means that the cache does not show the last write yet.

@@ -63,7 +63,7 @@ func Observe(o Observation) (State, error) {
 			machines[owner.UID] = append(machines[owner.UID], m)
 		}
 	}
-	current, _ := revision.FindCurrent(md, o.Sets, o.Now)
+	current, _ := revision.FindNewMachineSet(md, o.Sets, o.Now)
 	for _, ms := range o.Sets {
 		set := observeSet(ms, machines[ms.UID])
 		set.Current = ms == current

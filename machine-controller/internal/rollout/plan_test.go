@@ -139,7 +139,7 @@ func TestPlan(t *testing.T) {
 			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 5, func(s *Set) { s.CreateDisabled = true }), set("b", 6, isCurrent, func(s *Set) { s.CreateDisabled = true })}},
 			want:  []string{"EnableCreate a", "EnableCreate b", "a 5→4"},
 		},
-		"it keeps the vacancies of an old set until that can create no more": {
+		"it keeps the missing replicas of an old set until that can create no more": {
 			state: State{Replicas: 10, Strategy: clusterv1.OnDeleteMachineDeploymentStrategyType, Sets: []Set{
 				set("a", 5, func(s *Set) { s.Machines, s.Reported, s.Available = 4, 4, 4 }),
 				set("b", 3, func(s *Set) {
@@ -149,7 +149,7 @@ func TestPlan(t *testing.T) {
 			want: []string{"DisableCreate a"},
 			wait: WaitMachineSet,
 		},
-		"it gives up the vacancies of an old set that can create no more": {
+		"it gives up the missing replicas of an old set that can create no more": {
 			state: State{Replicas: 10, Strategy: clusterv1.OnDeleteMachineDeploymentStrategyType, Sets: []Set{
 				set("a", 5, func(s *Set) { s.Machines, s.Reported, s.Available, s.CreateDisabled = 4, 4, 4, true }), set("b", 5, isCurrent)}},
 			want: []string{"a 5→4"},
@@ -277,7 +277,7 @@ func TestMinSize(t *testing.T) {
 		"it gives up unavailable Machines with the last available one":      {set("a", 3, func(s *Set) { s.Available = 1 }), 1, 0},
 		"it gives up all once the worst case is all lost, even without any": {set("a", 2, func(s *Set) { s.Available, s.Reported = 1, 3 }), 0, 0},
 		"it gives up a set that is being deleted":                           {set("a", 3, func(s *Set) { s.Terminating = true }), -1, 0},
-		"it gives up only vacancies below slack":                            {set("a", 3, func(s *Set) { s.Machines, s.Reported, s.Available = 2, 2, 2 }), -1, 2},
+		"it gives up only missing replicas below slack":                     {set("a", 3, func(s *Set) { s.Machines, s.Reported, s.Available = 2, 2, 2 }), -1, 2},
 		"it keeps what may have been created and is not seen":               {set("a", 3, func(s *Set) { s.Machines, s.Reported, s.Available, s.Unobserved = 2, 2, 2, true }), 2, 3},
 		"it counts on what is seen in full of a set that lags":              {set("a", 2, func(s *Set) { s.Unobserved = true }), 1, 1},
 	} {

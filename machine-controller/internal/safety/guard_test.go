@@ -226,8 +226,8 @@ func TestGuardReplaces(t *testing.T) {
 	}
 }
 
-// TestGuardCountsVacancies has a MachineSet whose last unhealthy Machine is gone and has no replacement yet.
-func TestGuardCountsVacancies(t *testing.T) {
+// TestGuardCountsUnfilledReplacements has a MachineSet whose last unhealthy Machine is gone and has no replacement yet.
+func TestGuardCountsUnfilledReplacements(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		vacantIn string
@@ -244,7 +244,7 @@ func TestGuardCountsVacancies(t *testing.T) {
 			_, a := s.deployment(t, "a", 5)
 			_, b := s.deployment(t, "b", 5)
 			if set := map[string]*clusterv1.MachineSet{"a": a, "b": b}[test.vacantIn]; set != nil {
-				health.SetVacancies(set, []health.Vacancy{{Machine: "gone", Attempt: 1, Newest: metav1.NewTime(noon)}})
+				health.SetInFlightReplacements(set, []health.InFlightReplacement{{Machine: "gone", Attempt: 1, Newest: metav1.NewTime(noon)}})
 				if err := s.store.Update(t.Context(), set); err != nil {
 					t.Fatal(err)
 				}
@@ -475,7 +475,7 @@ func TestGuardFreezes(t *testing.T) {
 	}
 	members[0].DeletionTimestamp = new(metav1.NewTime(noon))
 	if decision, turned := decide(7); !decision.Frozen() || turned {
-		t.Fatalf("thawed at the limit: %+v", decision)
+		t.Fatalf("unfrozen at the limit: %+v", decision)
 	}
 	if decision, turned := decide(6); decision.Frozen() || !turned {
 		t.Fatalf("did not end below the limit: %+v", decision)

@@ -168,7 +168,7 @@ func TestFindCurrent(t *testing.T) {
 			t.Parallel()
 			md := deployment()
 			md.Spec.Rollout.After = test.after
-			current, olds := FindCurrent(md, test.sets, noon)
+			current, olds := FindNewMachineSet(md, test.sets, noon)
 			got, rest := "", []string(nil)
 			if current != nil {
 				got = current.Name
@@ -190,11 +190,11 @@ func TestFindCurrentWithSkewedClocks(t *testing.T) {
 	// Created for rollout.after by an API server whose clock is behind.
 	ms := machineSet("a", 1, 3)
 	ms.Labels = map[string]string{clusterv1.MachineDeploymentUniqueLabel: Identify(md, noon, 2).Label}
-	if current, _ := FindCurrent(md, []*clusterv1.MachineSet{ms}, noon); current != ms {
+	if current, _ := FindNewMachineSet(md, []*clusterv1.MachineSet{ms}, noon); current != ms {
 		t.Error("the set that was created for rollout.after is not current")
 	}
 	ms.Spec.Template.Spec.Version = "v1.0.0"
-	if current, _ := FindCurrent(md, []*clusterv1.MachineSet{ms}, noon); current != nil {
+	if current, _ := FindNewMachineSet(md, []*clusterv1.MachineSet{ms}, noon); current != nil {
 		t.Error("the label alone made a set of another template current")
 	}
 }

@@ -113,7 +113,7 @@ func TestReplace(t *testing.T) {
 		},
 		"counts the empty places of another owner": {
 			policy:   func(p *policy.Settings) { p.PerCluster = policy.Number(1) },
-			machines: concat(machinesOf("a", "u"+twenty, ""), machinesOf("b", "h", "")), desired: 21, others: map[string]Owner{"b": {Desired: 2, Vacancies: 1}},
+			machines: concat(machinesOf("a", "u"+twenty, ""), machinesOf("b", "h", "")), desired: 21, others: map[string]Owner{"b": {Desired: 2, Unfilled: 1}},
 			candidates: []string{"a0"}, refused: map[string]string{"a0": ReasonBudgetUsed},
 		},
 		"keeps to the budget of a failure domain": {
@@ -173,7 +173,7 @@ func TestReplace(t *testing.T) {
 			if test.policy != nil {
 				test.policy(&settings)
 			}
-			owners := map[string]Owner{"a": {Title: "a", Desired: test.desired, Vacancies: test.vacant}}
+			owners := map[string]Owner{"a": {Title: "a", Desired: test.desired, Unfilled: test.vacant}}
 			for key, owner := range test.others {
 				owners[key] = owner
 			}

@@ -76,9 +76,9 @@ func TestReplicasOfEachOwner(t *testing.T) {
 		}
 	}
 	want := []string{ // labels are in the order of their names
-		"fleet_trouble c Frozen MachineDeployment md ns 1",
-		"fleet_trouble c Progressing MachineDeployment md ns 1",
-		"fleet_trouble c RemediationAllowed MachineHealthCheck check ns 1",
+		"condition_abnormal c Frozen MachineDeployment md ns 1",
+		"condition_abnormal c Progressing MachineDeployment md ns 1",
+		"condition_abnormal c RemediationAllowed MachineHealthCheck check ns 1",
 		"machine_deployment_replicas c md ns available 2",
 		"machine_deployment_replicas c md ns desired 3",
 		"machine_health_check_machines c check ns expected 4",

@@ -22,8 +22,8 @@ var (
 	checked = prometheus.NewDesc(namespace+"_machine_health_check_machines",
 		"Machines that each MachineHealthCheck expects, finds healthy, or could have replaced now (remediations-allowed).",
 		[]string{"namespace", "name", "cluster", "state"}, nil)
-	troubled = prometheus.NewDesc(namespace+"_fleet_trouble",
-		"1 while a MachineDeployment, MachineSet or MachineHealthCheck is frozen, overdue, short of Machines or kept from replacing any, by the condition that says so.",
+	abnormal = prometheus.NewDesc(namespace+"_condition_abnormal",
+		"1 while a condition of a MachineDeployment, MachineSet or MachineHealthCheck has an abnormal status, by condition.",
 		[]string{"kind", "namespace", "name", "cluster", "condition"}, nil)
 
 	replaced = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -42,7 +42,7 @@ type count struct {
 	n     *int32
 }
 
-// object is what every series of a fleet is labelled with.
+// object is what every series of an object is labelled with.
 type object struct{ namespace, name, cluster string }
 
 func (o object) send(to chan<- prometheus.Metric, desc *prometheus.Desc, counts ...count) {
@@ -53,11 +53,11 @@ func (o object) send(to chan<- prometheus.Metric, desc *prometheus.Desc, counts 
 	}
 }
 
-// trouble sends the conditions that are as they should not be.
-func (o object) trouble(to chan<- prometheus.Metric, kind string, of conditions.Getter, bad map[string]metav1.ConditionStatus) {
+// sendConditions sends the conditions with an abnormal status.
+func (o object) sendConditions(to chan<- prometheus.Metric, kind string, of conditions.Getter, bad map[string]metav1.ConditionStatus) {
 	for _, c := range of.GetConditions() {
 		if c.Status == bad[c.Type] {
-			to <- prometheus.MustNewConstMetric(troubled, prometheus.GaugeValue, 1, kind, o.namespace, o.name, o.cluster, c.Type)
+			to <- prometheus.MustNewConstMetric(abnormal, prometheus.GaugeValue, 1, kind, o.namespace, o.name, o.cluster, c.Type)
 		}
 	}
 }
@@ -75,7 +75,7 @@ func (c *Collector) collectSets(to chan<- prometheus.Metric) {
 		o := object{set.Namespace, set.Name, set.Spec.ClusterName}
 		o.send(to, setReplicas, count{"desired", set.Spec.Replicas}, count{"current", set.Status.Replicas}, count{"ready", set.Status.ReadyReplicas},
 			count{"available", set.Status.AvailableReplicas}, count{"up-to-date", set.Status.UpToDateReplicas})
-		o.trouble(to, "MachineSet", set, map[string]metav1.ConditionStatus{policyv1.FrozenCondition: metav1.ConditionTrue})
+		o.sendConditions(to, "MachineSet", set, map[string]metav1.ConditionStatus{policyv1.FrozenCondition: metav1.ConditionTrue})
 	}
 }
 
@@ -92,7 +92,7 @@ func (c *Collector) collectChecks(to chan<- prometheus.Metric) {
 		o := object{check.Namespace, check.Name, check.Spec.ClusterName}
 		o.send(to, checked, count{"expected", check.Status.ExpectedMachines}, count{"healthy", check.Status.CurrentHealthy},
 			count{"remediations-allowed", check.Status.RemediationsAllowed})
-		o.trouble(to, "MachineHealthCheck", check, map[string]metav1.ConditionStatus{
+		o.sendConditions(to, "MachineHealthCheck", check, map[string]metav1.ConditionStatus{
 			clusterv1.MachineHealthCheckRemediationAllowedCondition: metav1.ConditionFalse,
 			"FailureDomainsHealthy":                                 metav1.ConditionFalse,
 		})
