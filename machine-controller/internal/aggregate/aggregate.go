@@ -50,11 +50,11 @@ func distinct(machines []*clusterv1.Machine, source string) []*clusterv1.Machine
 	found := false
 	for _, m := range machines {
 		condition := conditions.Get(m, source)
-		quiet := condition != nil && condition.Status == metav1.ConditionTrue && condition.Message == ""
-		if quiet && found {
+		unremarkable := condition != nil && condition.Status == metav1.ConditionTrue && condition.Message == ""
+		if unremarkable && found {
 			continue
 		}
-		found = found || quiet
+		found = found || unremarkable
 		chosen = append(chosen, m)
 	}
 	return chosen

@@ -20,7 +20,7 @@ import (
 const target = "Sum"
 
 // said are the things that a Machine may say in a condition; nothing comes from one that has none.
-var said = []*metav1.Condition{
+var inputs = []*metav1.Condition{
 	nil,
 	{Status: metav1.ConditionTrue},
 	{Status: metav1.ConditionTrue, Message: "until tomorrow"},
@@ -29,10 +29,10 @@ var said = []*metav1.Condition{
 	{Status: metav1.ConditionUnknown, Message: "nobody answers"},
 }
 
-func machine(n int, source string, says *metav1.Condition) *clusterv1.Machine {
+func machine(n int, source string, input *metav1.Condition) *clusterv1.Machine {
 	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("m-%03d", n)}}
-	if says != nil {
-		condition := *says
+	if input != nil {
+		condition := *input
 		condition.Type, condition.Reason = source, "Reason"
 		condition.LastTransitionTime = metav1.NewTime(time.Unix(int64(n*7919%1000), 0))
 		m.Status.Conditions = []metav1.Condition{condition}
@@ -46,7 +46,7 @@ func TestTheResultIsThatOfAllMachines(t *testing.T) {
 	dice := rand.New(rand.NewPCG(1, 2))
 	for round := range 300 {
 		// Each round knows a few of the things only, so that fleets that are well as a whole occur too.
-		few := []*metav1.Condition{said[dice.IntN(len(said))], said[1], said[dice.IntN(len(said))]}
+		few := []*metav1.Condition{inputs[dice.IntN(len(inputs))], inputs[1], inputs[dice.IntN(len(inputs))]}
 		var machines []*clusterv1.Machine
 		for n := range 1 + dice.IntN(12) {
 			machines = append(machines, machine(n, clusterv1.MachineReadyCondition, few[dice.IntN(len(few))]))
@@ -68,22 +68,22 @@ func TestUpToDate(t *testing.T) {
 	t.Parallel()
 	well := metav1.Condition{Type: target, Status: metav1.ConditionTrue, Reason: clusterv1.UpToDateReason}
 	for name, test := range map[string]struct {
-		says []*metav1.Condition
-		want metav1.Condition
+		input []*metav1.Condition
+		want  metav1.Condition
 	}{
 		"no Machines":         {nil, metav1.Condition{Type: target, Status: metav1.ConditionTrue, Reason: clusterv1.NoReplicasReason}},
 		"none compared":       {[]*metav1.Condition{nil, nil}, metav1.Condition{Type: target, Status: metav1.ConditionTrue, Reason: clusterv1.NoReplicasReason}},
-		"some compared, well": {[]*metav1.Condition{nil, said[1], said[1]}, well},
+		"some compared, well": {[]*metav1.Condition{nil, inputs[1], inputs[1]}, well},
 		"one behind": {
-			[]*metav1.Condition{said[1], said[3], nil},
+			[]*metav1.Condition{inputs[1], inputs[3], nil},
 			metav1.Condition{Type: target, Status: metav1.ConditionFalse, Reason: clusterv1.NotUpToDateReason, Message: "* Machine m-001: the disk is full"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var machines []*clusterv1.Machine
-			for n, says := range test.says {
-				machines = append(machines, machine(n, clusterv1.MachineUpToDateCondition, says))
+			for n, input := range test.input {
+				machines = append(machines, machine(n, clusterv1.MachineUpToDateCondition, input))
 			}
 			if diff := cmp.Diff(test.want, aggregate.UpToDate(machines, target)); diff != "" {
 				t.Errorf("sum (-want +got):\n%s", diff)
@@ -96,11 +96,11 @@ func TestUpToDate(t *testing.T) {
 func BenchmarkReady(b *testing.B) {
 	var machines []*clusterv1.Machine
 	for n := range 5000 {
-		says := said[1]
+		input := inputs[1]
 		if n%100 == 0 {
-			says = said[3]
+			input = inputs[3]
 		}
-		machines = append(machines, machine(n, clusterv1.MachineReadyCondition, says))
+		machines = append(machines, machine(n, clusterv1.MachineReadyCondition, input))
 	}
 	b.ReportAllocs()
 	for b.Loop() {

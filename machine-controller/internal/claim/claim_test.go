@@ -56,10 +56,10 @@ func (m management) copied() management {
 	m.t.Helper()
 	other := management{t: m.t, namespace: server.Namespace(m.t), cluster: m.cluster}
 	lease := &coordinationv1.Lease{}
-	if err := server.Client(m.t).Get(m.t.Context(), client.ObjectKey{Namespace: m.namespace, Name: MemoryName}, lease); err != nil {
+	if err := server.Client(m.t).Get(m.t.Context(), client.ObjectKey{Namespace: m.namespace, Name: HistoryLeaseName}, lease); err != nil {
 		m.t.Fatal(err)
 	}
-	lease.ObjectMeta = metav1.ObjectMeta{Namespace: other.namespace, Name: MemoryName, Annotations: lease.Annotations}
+	lease.ObjectMeta = metav1.ObjectMeta{Namespace: other.namespace, Name: HistoryLeaseName, Annotations: lease.Annotations}
 	if err := server.Client(m.t).Create(m.t.Context(), lease); err != nil {
 		m.t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func (m management) copied() management {
 func (m management) process(holder string) *Claimer {
 	m.t.Helper()
 	c := &Claimer{
-		Memory: &Memory{Client: server.Client(m.t), Namespace: m.namespace, Holder: holder, Clock: clock.RealClock{}},
+		History: &History{Client: server.Client(m.t), Namespace: m.namespace, Holder: holder, Clock: clock.RealClock{}},
 		// All copies share the Cluster object here.
 		Clusters: server.Client(m.t), Clock: clock.RealClock{},
 	}
@@ -80,7 +80,7 @@ func (m management) process(holder string) *Claimer {
 
 func (m management) advance(c *Claimer) {
 	m.t.Helper()
-	if err := c.Memory.Advance(m.t.Context()); err != nil {
+	if err := c.History.Advance(m.t.Context()); err != nil {
 		m.t.Fatal(err)
 	}
 }
@@ -287,9 +287,9 @@ func TestAWorkloadClusterThatPermitsNoLeasesIsNotClaimed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody := rest.CopyConfig(config)
-	nobody.Impersonate = rest.ImpersonationConfig{UserName: "nobody-in-particular"}
-	remote, err := client.New(nobody, client.Options{})
+	noHolder := rest.CopyConfig(config)
+	noHolder.Impersonate = rest.ImpersonationConfig{UserName: "nobody-in-particular"}
+	remote, err := client.New(noHolder, client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -328,26 +328,26 @@ func TestTheShippedRoleIsEnough(t *testing.T) {
 func TestAMarkIsStoredBeforeItIsUsed(t *testing.T) {
 	t.Parallel()
 	namespace := server.Namespace(t)
-	memory := &Memory{Client: server.Client(t), Namespace: namespace, Holder: "a", Clock: clock.RealClock{}}
+	history := &History{Client: server.Client(t), Namespace: namespace, Holder: "a", Clock: clock.RealClock{}}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if mark, err := memory.Mark(ended); err == nil {
+	if mark, err := history.Mark(ended); err == nil {
 		t.Errorf("got the mark %+v before any was stored", mark)
 	}
 	for range 3 {
-		if err := memory.Advance(t.Context()); err != nil {
+		if err := history.Advance(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	lease := &coordinationv1.Lease{}
-	if err := server.Client(t).Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: MemoryName}, lease); err != nil {
+	if err := server.Client(t).Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: HistoryLeaseName}, lease); err != nil {
 		t.Fatal(err)
 	}
 	stored, err := historyOf(lease)
 	if err != nil {
 		t.Fatal(err)
 	}
-	mark, err := memory.Mark(t.Context())
+	mark, err := history.Mark(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -359,15 +359,15 @@ func TestAMarkIsStoredBeforeItIsUsed(t *testing.T) {
 	}
 }
 
-func TestAMemoryThatCannotBeReadIsNotReplaced(t *testing.T) {
+func TestUnreadableHistoryIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	namespace := server.Namespace(t)
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: MemoryName, Annotations: map[string]string{HistoryAnnotation: "scribble"}}}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: HistoryLeaseName, Annotations: map[string]string{HistoryAnnotation: "scribble"}}}
 	if err := server.Client(t).Create(t.Context(), lease); err != nil {
 		t.Fatal(err)
 	}
-	memory := &Memory{Client: server.Client(t), Namespace: namespace, Holder: "a", Clock: clock.RealClock{}}
-	if err := memory.Advance(t.Context()); err == nil || !strings.Contains(err.Error(), HistoryAnnotation) {
+	history := &History{Client: server.Client(t), Namespace: namespace, Holder: "a", Clock: clock.RealClock{}}
+	if err := history.Advance(t.Context()); err == nil || !strings.Contains(err.Error(), HistoryAnnotation) {
 		t.Errorf("got %v, want an error that names the annotation", err)
 	}
 }

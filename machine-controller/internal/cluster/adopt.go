@@ -26,7 +26,7 @@ type foreignError struct{ kind, name, owner string }
 
 // Error names the object, its owner and the possible corrections.
 func (e *foreignError) Error() string {
-	return fmt.Sprintf("%s %q belongs to %s: name an object that is this Cluster's alone, or delete this Cluster, which leaves %s %q as it is",
+	return fmt.Sprintf("%s %q belongs to %s: reference an object that no other owner uses, or delete this Cluster, which leaves %s %q as it is",
 		e.kind, e.name, e.owner, e.kind, e.name)
 }
 

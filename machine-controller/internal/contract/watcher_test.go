@@ -104,8 +104,8 @@ func TestEnsureDoesNotRetryARefusedKind(t *testing.T) {
 		return errors.As(err, &e) && e.CRDName == "things.g"
 	}
 	for name, test := range map[string]struct {
-		err  error
-		told func(error) bool
+		err      error
+		reported func(error) bool
 	}{
 		"says that a permission is missing": {apierrors.NewForbidden(resource, "", boom), forbidden},
 		"says that a CRD is missing":        {apierrors.NewNotFound(resource, ""), missing},
@@ -118,7 +118,7 @@ func TestEnsureDoesNotRetryARefusedKind(t *testing.T) {
 			live, controller := &api{err: test.err}, &starter{}
 			w := &Watcher{Live: live, Controller: controller, Clock: clk}
 			for range 3 {
-				if err := w.Ensure(t.Context(), thing); !test.told(err) {
+				if err := w.Ensure(t.Context(), thing); !test.reported(err) {
 					t.Fatalf("it says %v", err)
 				}
 			}

@@ -3,7 +3,7 @@
 
 // Package drain evicts the Pods from the Node of a Machine before its instance is deleted. It decides which Pods are
 // evicted, in what order, and what the message about blocked ones is; the deletion of the Machine decides when: it calls
-// Drainer.Node for one bounded pass, and again later, until Done. A pass never waits for a Pod, so one worker drains many Nodes. Decisions are the pure
+// Drainer.DrainNode for one bounded pass, and again later, until Done. A pass never waits for a Pod, so one worker drains many Nodes. Decisions are the pure
 // functions RulesFor, Classify and MakePlan; budget.go predicts what PodDisruptionBudgets allow.
 //
 // k8s.io/kubectl/pkg/drain is not used: it waits inside the call, evicts by name without the UID, reads a
@@ -44,7 +44,7 @@ type Request struct {
 	Cluster types.NamespacedName
 	// Client reaches the workload cluster and reads Pods, DaemonSets, Namespaces and PodDisruptionBudgets live.
 	Client client.Client
-	// Node is to be drained; it should be cordoned before. It may come from a cache.
+	// DrainNode is to be drained; it should be cordoned before. It may come from a cache.
 	Node *corev1.Node
 	// Subject is the Machine, as MachineDrainRules see it.
 	Subject Subject
@@ -79,9 +79,9 @@ type Result struct {
 	Removed []Removal
 }
 
-// Node performs one pass. The Result is valid together with an error, too. An InvalidRuleError needs a correction of
+// DrainNode performs one pass. The Result is valid together with an error, too. An InvalidRuleError needs a correction of
 // the rule; any other error is one of the workload cluster and may pass.
-func (d *Drainer) Node(ctx context.Context, req Request) (Result, error) {
+func (d *Drainer) DrainNode(ctx context.Context, req Request) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.passTime())
 	defer cancel()
 	pods, view, err := d.observe(ctx, req)
@@ -104,7 +104,7 @@ func (d *Drainer) Node(ctx context.Context, req Request) (Result, error) {
 	return p.result(plan), err
 }
 
-// Skipped returns the Pods on the Node that the drain leaves there on purpose; package volume ignores theirs.
+// Skipped returns the Pods on the Node that the drain leaves there on purpose; package volume ignores their volumes.
 func (d *Drainer) Skipped(ctx context.Context, req Request) ([]*corev1.Pod, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.passTime())
 	defer cancel()

@@ -96,7 +96,7 @@ func TestNodeNamesMisconfiguredBudgets(t *testing.T) {
 	result := s.pass(&Drainer{}, s.request())
 	s.wantPods("db web")
 	s.wantMessage(result.Progress,
-		"* Pod app/web: PodDisruptionBudget app/never is misconfigured, it can never allow a disruption: it wants 3 of 3 Pods healthy",
+		"* Pod app/web: PodDisruptionBudget app/never is misconfigured, it can never allow a disruption: it requires 3 of 3 Pods to be healthy",
 		"* Pod app/db: PodDisruptionBudgets app/one, app/two select the same Pod, eviction works with one only",
 	)
 	if result.RequeueAfter != latest {
@@ -361,7 +361,7 @@ func TestNodeWaitsForAnInvalidRule(t *testing.T) {
 	s.pod("web")
 	req := s.request()
 	req.Rules = []clusterv1.MachineDrainRule{drainRule("bad", "Explode")}
-	_, err := (&Drainer{}).Node(t.Context(), req)
+	_, err := (&Drainer{}).DrainNode(t.Context(), req)
 	var invalid *InvalidRuleError
 	if !errors.As(err, &invalid) || invalid.Rule != "bad" {
 		t.Errorf("got %v, want an InvalidRuleError about %q", err, "bad")
@@ -384,7 +384,7 @@ func TestNodeOnAnUnreachableNode(t *testing.T) {
 	}
 }
 
-func TestSkippedAreThePodsThatStay(t *testing.T) {
+func TestSkippedPods(t *testing.T) {
 	t.Parallel()
 	s := newTestNode(t)
 	s.pod("web")

@@ -20,7 +20,7 @@ import (
 	"drover.io/machine-controller/internal/paging"
 )
 
-// observe reads all that Classify needs: the Pods of the Node, each DaemonSet of theirs once, and the Namespaces
+// observe reads all that Classify needs: the Pods of the Node, each of their DaemonSets once, and the Namespaces
 // if a rule selects by them.
 func (d *Drainer) observe(ctx context.Context, req Request) ([]*corev1.Pod, View, error) {
 	view := View{

@@ -83,7 +83,7 @@ func TestLongUnseenCreationIsReported(t *testing.T) {
 	if diff := cmp.Diff(want, doubtful); diff != "" || count != 2 {
 		t.Errorf("%d unseen, doubtful: %s", count, diff)
 	}
-	tracker.Forget("owner", "a")
+	tracker.Remove("owner", "a")
 	if count, doubtful := Unseen(tracker, "owner", []*clusterv1.Machine{}); count != 1 || doubtful != nil {
 		t.Errorf("%d unseen and %v doubtful after forgetting", count, doubtful)
 	}

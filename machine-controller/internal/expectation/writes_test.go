@@ -56,7 +56,7 @@ func TestFinalizedIsAlwaysBehind(t *testing.T) {
 	}
 }
 
-func TestNewsSkipsOwnWrites(t *testing.T) {
+func TestExternalChangesSkipsOwnWrites(t *testing.T) {
 	t.Parallel()
 	at := func(version string) *clusterv1.Machine {
 		return &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{UID: "m", ResourceVersion: version}}
@@ -80,7 +80,7 @@ func TestNewsSkipsOwnWrites(t *testing.T) {
 			if test.looked != "" {
 				w.Behind(at(test.looked))
 			}
-			if got := w.News().Update(event.UpdateEvent{ObjectOld: at(test.before), ObjectNew: at(test.seen)}); got != test.want {
+			if got := w.ExternalChanges().Update(event.UpdateEvent{ObjectOld: at(test.before), ObjectNew: at(test.seen)}); got != test.want {
 				t.Errorf("news is %t, want %t", got, test.want)
 			}
 		})

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 )
 
-func TestLimit(t *testing.T) {
+func TestMaxInFlight(t *testing.T) {
 	t.Parallel()
 	number, percent, word, negative := intstr.FromInt32(7), intstr.FromString("25%"), intstr.FromString("some"), intstr.FromInt32(-1)
 	none := intstr.FromInt32(0)

@@ -89,7 +89,7 @@ func requested(in Input) (Finding, bool) {
 	return Finding{
 		State:   Unhealthy,
 		Reason:  clusterv1.MachineHealthCheckHasRemediateAnnotationReason,
-		Message: "The annotation " + clusterv1.RemediateMachineAnnotation + " asks for replacement",
+		Message: "The annotation " + clusterv1.RemediateMachineAnnotation + " requests replacement",
 	}, annotated
 }
 

@@ -28,7 +28,7 @@ type foreignError struct{ field, kind, name, owner string }
 
 // Error names the object, its owner and the possible corrections.
 func (e *foreignError) Error() string {
-	return fmt.Sprintf("%s: %s %q belongs to %s: name an object that is this Machine's alone, or delete this Machine, which leaves %s %q as it is",
+	return fmt.Sprintf("%s: %s %q belongs to %s: reference an object that no other owner uses, or delete this Machine, which leaves %s %q as it is",
 		e.field, e.kind, e.name, e.owner, e.kind, e.name)
 }
 

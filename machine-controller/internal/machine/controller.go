@@ -105,7 +105,7 @@ func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, op
 	r.setPhases()
 	r.fairShare = fairshare.NewGate(r.Workers)
 	c, err := builder.ControllerManagedBy(mgr).
-		For(&clusterv1.Machine{}, builder.WithPredicates(watch.MatchingPredicate(), r.writes.News())).
+		For(&clusterv1.Machine{}, builder.WithPredicates(watch.MatchingPredicate(), r.writes.ExternalChanges())).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.machinesOfCluster), builder.WithPredicates(clusterevents.StateChanged())).
 		Watches(&clusterv1.MachineDeployment{}, handler.EnqueueRequestsFromMapFunc(r.machinesOfDeployment), builder.WithPredicates(watch.ChildPredicate(), upToDateInputChanged())).
 		WatchesRawSource(r.Workloads.NodeEvents(r.machinesOfNode)).
@@ -182,7 +182,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (recon
 	return results.Earliest(result, next), nil
 }
 
-// finalize deletes what the Machine stands for and then removes the finalizer.
+// finalize deletes the Machine's objects, instance and Node, and then removes the finalizer.
 func (r *Reconciler) finalize(ctx context.Context, s *state) (reconcile.Result, error) {
 	controlPlaneDeleting, err := r.controlPlaneDeleting(ctx, s)
 	if err != nil {

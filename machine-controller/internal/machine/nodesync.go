@@ -151,7 +151,7 @@ func outdated(s *state) bool {
 	return revision.Of(s.set) < revision.Of(s.deployment)
 }
 
-// restricted is what the machine wants on its Node that a kubelet may not change there.
+// restricted is what the machine has on its Node that a kubelet may not change there.
 func (y nodeSync) restricted(s *state) map[string]bool {
 	wanted := map[string]bool{}
 	for key := range s.machine.Labels {

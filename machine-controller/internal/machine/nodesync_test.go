@@ -81,9 +81,9 @@ func TestDesiredLabels(t *testing.T) {
 		},
 		"takes back what the machine no longer has": {
 			machine: map[string]string{"node.cluster.x-k8s.io/kept": "1"},
-			node:    map[string]string{"node.cluster.x-k8s.io/kept": "0", "node.cluster.x-k8s.io/gone": "1", "node.cluster.x-k8s.io/theirs": "1"},
+			node:    map[string]string{"node.cluster.x-k8s.io/kept": "0", "node.cluster.x-k8s.io/gone": "1", "node.cluster.x-k8s.io/other": "1"},
 			before:  "node.cluster.x-k8s.io/gone,node.cluster.x-k8s.io/kept",
-			want:    map[string]string{"node.cluster.x-k8s.io/kept": "1", "node.cluster.x-k8s.io/theirs": "1"},
+			want:    map[string]string{"node.cluster.x-k8s.io/kept": "1", "node.cluster.x-k8s.io/other": "1"},
 			owned:   "node.cluster.x-k8s.io/kept",
 		},
 		"takes back what the expressions no longer match": {
@@ -153,8 +153,8 @@ func TestDesiredTaints(t *testing.T) {
 		owned   string
 	}{
 		"takes the taint of a Node that was never synced away": {
-			node: []corev1.Taint{taint("theirs", ""), clusterv1.NodeUninitializedTaint},
-			want: []corev1.Taint{taint("theirs", "")},
+			node: []corev1.Taint{taint("other", ""), clusterv1.NodeUninitializedTaint},
+			want: []corev1.Taint{taint("other", "")},
 		},
 		"puts both kinds on a Node at its first sync": {
 			machine: []clusterv1.MachineTaint{machineTaint("a", "1", always), machineTaint("o", "1", once)},
@@ -179,15 +179,15 @@ func TestDesiredTaints(t *testing.T) {
 		},
 		"changes the value of its own": {
 			machine: []clusterv1.MachineTaint{machineTaint("a", "2", always)},
-			node:    []corev1.Taint{taint("a", "1"), taint("theirs", "1")},
+			node:    []corev1.Taint{taint("a", "1"), taint("other", "1")},
 			before:  done("a:NoSchedule"),
-			want:    []corev1.Taint{taint("a", "2"), taint("theirs", "1")},
+			want:    []corev1.Taint{taint("a", "2"), taint("other", "1")},
 			owned:   "a:NoSchedule",
 		},
 		"takes its own back and leaves others": {
-			node:   []corev1.Taint{taint("a", "1"), taint("theirs", "1")},
+			node:   []corev1.Taint{taint("a", "1"), taint("other", "1")},
 			before: done("a:NoSchedule"),
-			want:   []corev1.Taint{taint("theirs", "1")},
+			want:   []corev1.Taint{taint("other", "1")},
 		},
 		"distinguishes effects": {
 			machine: []clusterv1.MachineTaint{{Key: "a", Effect: corev1.TaintEffectNoExecute, Propagation: always}},
@@ -203,9 +203,9 @@ func TestDesiredTaints(t *testing.T) {
 			want:    []corev1.Taint{taint("a", "1")},
 		},
 		"removes the taint of an outdated revision": {
-			node:   []corev1.Taint{clusterv1.NodeOutdatedRevisionTaint, taint("theirs", "")},
+			node:   []corev1.Taint{clusterv1.NodeOutdatedRevisionTaint, taint("other", "")},
 			before: done(""),
-			want:   []corev1.Taint{taint("theirs", "")},
+			want:   []corev1.Taint{taint("other", "")},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -230,7 +230,7 @@ func TestDesiredTaints(t *testing.T) {
 			}
 			s.node.object = got
 			if diff := cmp.Diff(got, (nodeSync{}).desired(got, s)); diff != "" {
-				t.Errorf("a second look wants more: %s", diff)
+				t.Errorf("a second reconcile changes more: %s", diff)
 			}
 		})
 	}
@@ -250,7 +250,7 @@ func TestOutdatedRevision(t *testing.T) {
 		"does not mark one of the current MachineSet":   {&clusterv1.MachineSet{ObjectMeta: at("2")}, &clusterv1.MachineDeployment{ObjectMeta: at("2")}, false},
 		"compares numbers":                              {&clusterv1.MachineSet{ObjectMeta: at("9")}, &clusterv1.MachineDeployment{ObjectMeta: at("10")}, true},
 		"does not mark one without a MachineDeployment": {&clusterv1.MachineSet{ObjectMeta: at("1")}, nil, false},
-		"does not mark one that stands alone":           {nil, nil, false},
+		"does not mark a stand-alone one":               {nil, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -328,7 +328,7 @@ func TestWhatAKubeletClaimsIsNotTakenOff(t *testing.T) {
 		t.Error(diff)
 	}
 
-	// What is its own is taken off again, and then forgotten.
+	// What is its own is removed, and no longer recorded.
 	s.machine.Labels, s.machine.Spec.Taints, s.node.object = nil, nil, node
 	sync.recordRestricted(s)
 	node = sync.desired(node, s)
@@ -340,6 +340,6 @@ func TestWhatAKubeletClaimsIsNotTakenOff(t *testing.T) {
 	}
 	sync.trimRecord(s)
 	if _, found := s.machine.Annotations[policyv1.RestrictedOnNodeAnnotation]; found {
-		t.Error("it is not forgotten")
+		t.Error("it is still recorded")
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"drover.io/machine-controller/internal/ownerref"
 )
 
-// ownership keeps the machine's finalizer, its cluster label and, for a machine that stands
+// ownership keeps the machine's finalizer, its cluster label and, for a stand-alone machine
 // alone, the owner reference to its Cluster; it restores them when they are removed.
 type ownership struct {
 	// live reads from the API server itself.

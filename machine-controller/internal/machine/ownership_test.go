@@ -28,7 +28,7 @@ func TestOwnership(t *testing.T) {
 		cluster metav1.ObjectMeta
 		want    metav1.ObjectMeta
 	}{
-		"gives finalizer, label and owner to a machine that stands alone": {
+		"gives finalizer, label and owner to a stand-alone machine": {
 			cluster: metav1.ObjectMeta{Name: "c", UID: "c-uid"},
 			want:    metav1.ObjectMeta{Finalizers: finalizer, Labels: label, OwnerReferences: []metav1.OwnerReference{clusterOwner}},
 		},

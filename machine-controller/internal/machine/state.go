@@ -21,7 +21,7 @@ import (
 type state struct {
 	machine *clusterv1.Machine
 	cluster *clusterv1.Cluster
-	// set and deployment own the machine; nil for a machine that stands alone. They and the Cluster
+	// set and deployment own the machine; nil for a stand-alone machine. They and the Cluster
 	// share the cache's memory and must not be changed.
 	set        *clusterv1.MachineSet
 	deployment *clusterv1.MachineDeployment
@@ -52,7 +52,7 @@ func (s *state) clusterKey() client.ObjectKey {
 }
 
 // owner is the object whose MachinePolicy applies to the machine: its MachineDeployment, or a
-// MachineSet that has none; nil for a machine that stands alone.
+// MachineSet that has none; nil for a stand-alone machine.
 func (s *state) owner() client.Object {
 	switch {
 	case s.deployment != nil:

@@ -43,7 +43,7 @@ func TestOwner(t *testing.T) {
 	}{
 		"is the MachineDeployment":                      {state{deployment: md, set: set}, md},
 		"is the MachineSet without a MachineDeployment": {state{set: set}, set},
-		"is nothing for a Machine that stands alone":    {state{}, nil},
+		"is nothing for a stand-alone Machine":          {state{}, nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

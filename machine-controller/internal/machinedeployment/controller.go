@@ -72,7 +72,7 @@ type Reconciler struct {
 	steps        *expiring.Limiter[types.UID]
 }
 
-// state is what a reconcile knows of one MachineDeployment.
+// state is what a reconcile has read of one MachineDeployment.
 type state struct {
 	deployment *clusterv1.MachineDeployment
 	cluster    *clusterv1.Cluster
@@ -220,7 +220,7 @@ func (r *Reconciler) deleteAnnotationsObserved(ctx context.Context, s *state, st
 func (r *Reconciler) nextRequeue(s *state) reconcile.Result {
 	var result reconcile.Result
 	switch s.decision.Wait.On {
-	case rollout.WaitCache:
+	case rollout.WaitingForCache:
 		result.RequeueAfter = unseenRetry
 	case rollout.WaitBlocked:
 		result.RequeueAfter = safety.RetryPeriod

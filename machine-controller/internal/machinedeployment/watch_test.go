@@ -80,9 +80,9 @@ func TestDeploymentWithForeignSetIsBlocked(t *testing.T) {
 func TestDeletedDeploymentKeepsForeignSet(t *testing.T) {
 	t.Parallel()
 	md := labelledDeployment()
-	mine, theirs := watchedSet("a", "ours", md, true), watchedSet("b", "theirs", md, true)
+	mine, other := watchedSet("a", "ours", md, true), watchedSet("b", "theirs", md, true)
 	mine.Finalizers = []string{hold}
-	r := reconcilerWith(t, interceptor.Funcs{}, md, mine, theirs, testenv.Cluster(""))
+	r := reconcilerWith(t, interceptor.Funcs{}, md, mine, other, testenv.Cluster(""))
 	r.watch, r.tracker = "ours", &expectation.Tracker{Clock: r.Clock}
 	if err := r.Client.Delete(t.Context(), md); err != nil {
 		t.Fatal(err)
@@ -92,9 +92,9 @@ func TestDeletedDeploymentKeepsForeignSet(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.get(t, mine)
-	r.get(t, theirs)
-	if mine.DeletionTimestamp.IsZero() || !theirs.DeletionTimestamp.IsZero() {
-		t.Errorf("deleted at %v and %v", mine.DeletionTimestamp, theirs.DeletionTimestamp)
+	r.get(t, other)
+	if mine.DeletionTimestamp.IsZero() || !other.DeletionTimestamp.IsZero() {
+		t.Errorf("deleted at %v and %v", mine.DeletionTimestamp, other.DeletionTimestamp)
 	}
 	if message := conditions.GetMessage(md, clusterv1.MachineDeploymentDeletingCondition); !strings.Contains(message, `MachineSet "b" has the label`) {
 		t.Errorf("condition Deleting is %q", message)

@@ -69,7 +69,7 @@ func TestMarksAreRemoved(t *testing.T) {
 	}
 }
 
-func TestMarksOfAnotherCheckStay(t *testing.T) {
+func TestMarksOfAnotherCheckAreKept(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t, true)
 	m := w.machine("m-0", "pool-a")

@@ -3,7 +3,7 @@
 
 // Package machinename makes the names of new Machines from spec.machineNaming.template of
 // MachineSets and MachineDeployments. The template is data of a user: placeholders are
-// replaced, nothing is executed. The same grammar stands in hack/crds, for the API server.
+// replaced, nothing is executed. hack/crds has the same grammar, for the API server.
 package machinename
 
 import (

@@ -33,7 +33,7 @@ type Status struct {
 // Write writes a status with the conditions that sum up the Machines, unless it can wait: only when it cannot are the
 // Machines summed up, which is most of the work. It reports whether the API server has a new status.
 func Write(ctx context.Context, writer *statuswriter.Writer, recorder events.EventRecorder, s Status) (written bool, result reconcile.Result, err error) {
-	if message := annotation.Judge(s.After, s.Rules...); message != "" {
+	if message := annotation.Validate(s.After, s.Rules...); message != "" {
 		recorder.Eventf(s.After, nil, corev1.EventTypeWarning, "InvalidAnnotation", "ReadAnnotation", "%s", message)
 	}
 	version := s.After.GetResourceVersion()

@@ -48,7 +48,7 @@ func TestStatus(t *testing.T) {
 	}{
 		"is in force": {mine: selecting("mine", "", 0), want: status{2, "True InForce", "False NoConflict", nil}},
 		"selects nothing": {mine: selecting("mine", "arm", 0), want: status{0, "True NothingSelected", "False NoConflict", []string{
-			"spec.selector selects no MachineDeployment, and no MachineSet that stands alone"}}},
+			"spec.selector selects no MachineDeployment, and no stand-alone MachineSet"}}},
 		"gives way to an older one": {mine: selecting("mine", "", 1), others: []policyv1.MachinePolicy{selecting("old", "gpu", 2)}, want: status{
 			2, "False Overridden", "True SelectedTwice", []string{
 				"An older policy is in force for MachineSet gpu (old): narrow the selector of one of them",

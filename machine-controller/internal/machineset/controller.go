@@ -72,7 +72,7 @@ type Reconciler struct {
 	phases       []phase
 }
 
-// state is what a reconcile knows of one MachineSet.
+// state is what a reconcile has read of one MachineSet.
 type state struct {
 	set      *clusterv1.MachineSet
 	cluster  *clusterv1.Cluster

@@ -89,12 +89,12 @@ func TestSetWithForeignMachineIsBlocked(t *testing.T) {
 			cluster, set := clusterAndSet()
 			withWatchLabel(set, "ours")
 			set.Finalizers, set.Spec.Replicas = []string{clusterv1.MachineSetFinalizer}, &test.replicas
-			ours, theirs := creation.NewMachine(set, "a"), withWatchLabel(creation.NewMachine(set, "b"), "theirs")
+			ours, other := creation.NewMachine(set, "a"), withWatchLabel(creation.NewMachine(set, "b"), "theirs")
 			if test.marked {
 				healthCheckFailed(ours)
-				healthCheckFailed(theirs)
+				healthCheckFailed(other)
 			}
-			r, inner := reconcilerWith(t, interceptor.Funcs{}, cluster, set, ours, theirs)
+			r, inner := reconcilerWith(t, interceptor.Funcs{}, cluster, set, ours, other)
 			r.watch = "ours"
 			r.setUp()
 			before := resourceVersions(t, inner, set.Namespace)
@@ -121,8 +121,8 @@ func TestDeletedSetKeepsForeignMachine(t *testing.T) {
 	cluster, set := clusterAndSet()
 	withWatchLabel(set, "ours")
 	set.Finalizers = []string{clusterv1.MachineSetFinalizer}
-	ours, theirs := creation.NewMachine(set, "a"), withWatchLabel(creation.NewMachine(set, "b"), "theirs")
-	r, inner := reconcilerWith(t, interceptor.Funcs{}, cluster, set, ours, theirs)
+	ours, other := creation.NewMachine(set, "a"), withWatchLabel(creation.NewMachine(set, "b"), "theirs")
+	r, inner := reconcilerWith(t, interceptor.Funcs{}, cluster, set, ours, other)
 	r.watch = "ours"
 	r.setUp()
 	if err := inner.Delete(t.Context(), set); err != nil {
@@ -134,7 +134,7 @@ func TestDeletedSetKeepsForeignMachine(t *testing.T) {
 	if _, err := r.Reconcile(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
-	for m, going := range map[*clusterv1.Machine]bool{ours: true, theirs: false} {
+	for m, going := range map[*clusterv1.Machine]bool{ours: true, other: false} {
 		if err := inner.Get(t.Context(), client.ObjectKeyFromObject(m), m); err != nil || m.DeletionTimestamp.IsZero() == going {
 			t.Errorf("Machine %q: deletion at %v (%v)", m.Name, m.DeletionTimestamp, err)
 		}
@@ -175,9 +175,9 @@ func TestForeignMachineIsNotReleased(t *testing.T) {
 	t.Parallel()
 	cluster, set := clusterAndSet()
 	withWatchLabel(set, "ours")
-	theirs := withWatchLabel(creation.NewMachine(set, "m"), "theirs")
-	theirs.Labels["pool"] = "b"
-	r, inner := reconcilerWith(t, interceptor.Funcs{}, cluster, set, theirs)
+	other := withWatchLabel(creation.NewMachine(set, "m"), "theirs")
+	other.Labels["pool"] = "b"
+	r, inner := reconcilerWith(t, interceptor.Funcs{}, cluster, set, other)
 	r.watch = "ours"
 	r.setUp()
 	before := resourceVersions(t, inner, set.Namespace)

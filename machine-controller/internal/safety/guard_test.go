@@ -482,9 +482,9 @@ func TestGuardFreezes(t *testing.T) {
 	}
 }
 
-// TestFreezeSurvivesANewLeader has another process take over: all that it has is what
+// TestFreezeIsKeptByNewLeader has another process take over: all that it has is what
 // stands in the API.
-func TestFreezeSurvivesANewLeader(t *testing.T) {
+func TestFreezeIsKeptByNewLeader(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	s.Period = 0

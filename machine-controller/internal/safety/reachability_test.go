@@ -50,7 +50,7 @@ func TestProbed(t *testing.T) {
 	}
 }
 
-func TestWorkloadSilent(t *testing.T) {
+func TestWorkloadUnreachable(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		initialized bool

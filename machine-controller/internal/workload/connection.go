@@ -47,7 +47,7 @@ func (c *Connection) Clientset() kubernetes.Interface { return c.clientset() }
 // them, and never send one back with Update.
 func (c *Connection) NodesByProviderID(id string) []*corev1.Node { return c.nodes.ByProviderID(id) }
 
-// Node returns the cached Node with this name, shared and slim like those of
+// DrainNode returns the cached Node with this name, shared and slim like those of
 // NodesByProviderID.
 func (c *Connection) Node(name string) (*corev1.Node, bool) { return c.nodes.Node(name) }
 
@@ -58,7 +58,7 @@ func (c *Connection) Node(name string) (*corev1.Node, bool) { return c.nodes.Nod
 func (c *Connection) Synced() bool {
 	select {
 	case <-c.nodes.Synced():
-		return c.watch.trouble() == nil
+		return c.watch.lastError() == nil
 	default:
 		return false
 	}

@@ -31,7 +31,7 @@ func asIs(*Options) {}
 func TestConnectsEachClusterToItsOwnAPIServer(t *testing.T) {
 	t.Parallel()
 	a, b := apiServer(t, "a"), apiServer(t, "b")
-	w := newWorld(t, asIs)
+	w := newEnvironment(t, asIs)
 	createNode(t, liveClient(t, a), "both-1", "sim://both-a")
 	createNode(t, liveClient(t, b), "both-2", "sim://both-b")
 	w.cluster("a", kubeconfigOf(t, a))
@@ -67,7 +67,7 @@ func nodeNames(nodes []*corev1.Node) []string {
 func TestConnectionReadsAndWritesLive(t *testing.T) {
 	t.Parallel()
 	a := apiServer(t, "a")
-	w := newWorld(t, asIs)
+	w := newEnvironment(t, asIs)
 	createNode(t, liveClient(t, a), "live-1", "sim://live")
 	w.cluster("a", kubeconfigOf(t, a))
 	connection := w.connected("a")
@@ -93,10 +93,10 @@ func TestKubeconfigsThatCannotBeUsed(t *testing.T) {
 	a, b := apiServer(t, "a"), apiServer(t, "b")
 	wrongCA := *a
 	wrongCA.CAData = b.CAData
-	stranger := *a
-	stranger.CertData, stranger.KeyData, stranger.BearerToken = nil, nil, "not-a-token"
-	nobody := *a
-	nobody.CertData, nobody.KeyData = nil, nil
+	wrongToken := *a
+	wrongToken.CertData, wrongToken.KeyData, wrongToken.BearerToken = nil, nil, "not-a-token"
+	anonymous := *a
+	anonymous.CertData, anonymous.KeyData = nil, nil
 	tests := map[string]struct {
 		kubeconfig string
 		reason     Reason
@@ -106,11 +106,11 @@ func TestKubeconfigsThatCannotBeUsed(t *testing.T) {
 		"invalid":      {"not a kubeconfig", ReasonKubeconfigInvalid, "not a kubeconfig"},
 		"exec":         {withExec(t, kubeconfigOf(t, a)), ReasonKubeconfigInvalid, "users[].user.exec"},
 		"wrong-ca":     {kubeconfigOf(t, &wrongCA), ReasonUnreachable, "certificate-authority-data"},
-		"unauthorized": {kubeconfigOf(t, &stranger), ReasonUnauthorized, "refuses the credentials"},
-		"anonymous":    {kubeconfigOf(t, &nobody), ReasonForbidden, "nodes is forbidden"},
+		"unauthorized": {kubeconfigOf(t, &wrongToken), ReasonUnauthorized, "refuses the credentials"},
+		"anonymous":    {kubeconfigOf(t, &anonymous), ReasonForbidden, "nodes is forbidden"},
 		"nobody-there": {kubeconfigOf(t, at(a, closedAddress(t))), ReasonUnreachable, "connection refused"},
 	}
-	w := newWorld(t, asIs)
+	w := newEnvironment(t, asIs)
 	for name, test := range tests {
 		w.cluster(name, test.kubeconfig)
 	}
@@ -208,7 +208,7 @@ func TestClustersThatNeverAnswerDelayNoOther(t *testing.T) {
 	t.Parallel()
 	a := apiServer(t, "a")
 	// The holes would keep whatever they hold for an hour.
-	w := newWorld(t, func(o *Options) { o.ProbeTimeout, o.ConcurrentSyncs = time.Hour, 1 })
+	w := newEnvironment(t, func(o *Options) { o.ProbeTimeout, o.ConcurrentSyncs = time.Hour, 1 })
 	hole, held := blackHole(t)
 	toHole := kubeconfigOf(t, at(a, hole))
 	const holes = 30
@@ -229,7 +229,7 @@ func TestNodeEventsAreForChangesButNotForHeartbeats(t *testing.T) {
 	t.Parallel()
 	a := apiServer(t, "events")
 	live := liveClient(t, a)
-	w := newWorld(t, asIs)
+	w := newEnvironment(t, asIs)
 	w.cluster("a", kubeconfigOf(t, a))
 	connection := w.connected("a")
 
@@ -266,7 +266,7 @@ func TestNodeEventsAreForChangesButNotForHeartbeats(t *testing.T) {
 func TestClusterEventsAreForConnectionAndDeletion(t *testing.T) {
 	t.Parallel()
 	a := apiServer(t, "a")
-	w := newWorld(t, asIs)
+	w := newEnvironment(t, asIs)
 	queue := w.queue()
 	toCluster := func(cluster client.ObjectKey) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: cluster}}
@@ -295,7 +295,7 @@ func TestClusterEventsAreForConnectionAndDeletion(t *testing.T) {
 func TestOnlyClustersOfTheWatchFilterAreConnected(t *testing.T) {
 	t.Parallel()
 	a := apiServer(t, "a")
-	w := newWorld(t, func(o *Options) { o.Watch = "ours" })
+	w := newEnvironment(t, func(o *Options) { o.Watch = "ours" })
 	w.cluster("a", kubeconfigOf(t, a))
 	cluster := &clusterv1.Cluster{}
 	w.Expect(w.management.Get(t.Context(), w.key("a"), cluster)).To(gomega.Succeed())
@@ -310,7 +310,7 @@ func TestOnlyClustersOfTheWatchFilterAreConnected(t *testing.T) {
 
 func TestConnectsToTheClusterThatTheManagerRunsIn(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, asIs)
+	w := newEnvironment(t, asIs)
 	w.cluster("self", kubeconfigOf(t, managementServer(t)))
 	connection := w.connected("self")
 	w.Expect(connection.Client().Get(t.Context(), client.ObjectKey{Name: w.namespace}, &corev1.Namespace{})).To(gomega.Succeed())
@@ -320,7 +320,7 @@ func TestRecreatedClusterIsConnectedAnew(t *testing.T) {
 	t.Parallel()
 	a, b := apiServer(t, "a"), apiServer(t, "b")
 	createNode(t, liveClient(t, b), "again-1", "sim://again")
-	w := newWorld(t, asIs)
+	w := newEnvironment(t, asIs)
 	// These are told of Clusters by the test alone.
 	w.connections = New(Options{Reader: w.management, ProbeInterval: time.Hour})
 	t.Cleanup(func() {

@@ -23,11 +23,11 @@ var epoch = time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 // story drives a connector step by step, without its goroutines, and writes down
 // one line per step.
 type story struct {
-	t     *testing.T
-	clock *clocktesting.FakeClock
-	k     *connector
-	woken int
-	lines []string
+	t        *testing.T
+	clock    *clocktesting.FakeClock
+	k        *connector
+	enqueued int
+	lines    []string
 }
 
 func newStory(t *testing.T) *story {
@@ -38,9 +38,9 @@ func newStory(t *testing.T) *story {
 	s.k = &connector{
 		options: &options,
 		log:     logr.Discard(),
-		changed: func() { s.woken++ },
+		changed: func() { s.enqueued++ },
 		// The answers are the story's own.
-		dial:  func(context.Context, call) answer { return answer{} },
+		dial:  func(context.Context, dialRequest) dialResult { return dialResult{} },
 		probe: func(context.Context, *Connection) *failure { return nil },
 		claim: func(context.Context, *Connection) *Claim { return nil },
 	}
@@ -56,7 +56,7 @@ func newStory(t *testing.T) *story {
 // connection is one that leads nowhere.
 func (s *story) connection(content string) *Connection {
 	s.t.Helper()
-	c, failure := newDialer(s.k.options).open(&rest.Config{Host: "https://127.0.0.1:1"}, call{observer: nodecache.Observer{}})
+	c, failure := newDialer(s.k.options).open(&rest.Config{Host: "https://127.0.0.1:1"}, dialRequest{observer: nodecache.Observer{}})
 	if failure != nil {
 		s.t.Fatal(failure)
 	}
@@ -73,14 +73,14 @@ func (s *story) step(name string, do func()) {
 	s.k.launch(s.t.Context())
 	var began []string
 	if s.k.dialing && !dialing {
-		<-s.k.answers
+		<-s.k.dialResults
 		began = append(began, "dials")
 	}
 	if s.k.probing && !probing {
-		<-s.k.verdicts
+		<-s.k.probeResults
 		began = append(began, "probes")
 	}
-	woken := s.woken
+	enqueued := s.enqueued
 	do()
 	s.k.publish()
 	v := s.k.view.Load()
@@ -94,26 +94,26 @@ func (s *story) step(name string, do func()) {
 	if v.state.Reason != "" {
 		line += " " + string(v.state.Reason)
 	}
-	if s.woken > woken {
+	if s.enqueued > enqueued {
 		line += " (wakes)"
 	}
 	s.lines = append(s.lines, line)
 }
 
 func (s *story) refused(reason Reason) func() {
-	return func() { s.k.onAnswer(answer{failure: failed(reason, "x"), secretVersion: "1"}) }
+	return func() { s.k.onDialResult(dialResult{failure: failed(reason, "x"), secretVersion: "1"}) }
 }
 
 func (s *story) connected(content, version string) func() {
-	return func() { s.k.onAnswer(answer{connection: s.connection(content), secretVersion: version}) }
+	return func() { s.k.onDialResult(dialResult{connection: s.connection(content), secretVersion: version}) }
 }
 
 func (s *story) unchanged(version string) func() {
-	return func() { s.k.onAnswer(answer{secretVersion: version}) }
+	return func() { s.k.onDialResult(dialResult{secretVersion: version}) }
 }
 
 func (s *story) probed(f *failure) func() {
-	return func() { s.k.onVerdict(verdict{connection: s.k.connection, failure: f}) }
+	return func() { s.k.onProbeResult(probeResult{connection: s.k.connection, failure: f}) }
 }
 
 func (s *story) secret(version string) func() {
@@ -203,18 +203,20 @@ func TestConnectorReadsTheKubeconfigAgainWhenUnauthorized(t *testing.T) {
 func TestConnectorFollowsTheSecret(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
-	s.step("is missing", func() { s.k.onAnswer(answer{failure: failed(ReasonKubeconfigMissing, "x")}) })
-	s.step("is missing", func() { s.k.onAnswer(answer{failure: failed(ReasonKubeconfigMissing, "x")}) })
+	s.step("is missing", func() { s.k.onDialResult(dialResult{failure: failed(ReasonKubeconfigMissing, "x")}) })
+	s.step("is missing", func() { s.k.onDialResult(dialResult{failure: failed(ReasonKubeconfigMissing, "x")}) })
 	s.clock.SetTime(epoch.Add(time.Second))
 	s.step("begins", s.nothing)
 	s.step("appears meanwhile", s.secret("1"))
-	s.step("was read too early", func() { s.k.onAnswer(answer{failure: failed(ReasonKubeconfigMissing, "x")}) })
+	s.step("was read too early", func() { s.k.onDialResult(dialResult{failure: failed(ReasonKubeconfigMissing, "x")}) })
 	s.step("connects", s.connected("A", "1"))
 	s.step("is seen as used", s.secret("1"))
 	s.step("gets a label", s.secret("2"))
 	s.step("is the same", s.unchanged("2"))
 	s.step("is rotated", s.secret("3"))
-	s.step("is broken", func() { s.k.onAnswer(answer{failure: failed(ReasonKubeconfigInvalid, "x"), secretVersion: "3"}) })
+	s.step("is broken", func() {
+		s.k.onDialResult(dialResult{failure: failed(ReasonKubeconfigInvalid, "x"), secretVersion: "3"})
+	})
 	s.step("is rotated", s.secret("4"))
 	s.step("works", s.connected("B", "4"))
 	s.want(
@@ -239,21 +241,21 @@ func TestConnectorListsWithoutStreamAfterOneThatNeverEnds(t *testing.T) {
 	s := newStory(t)
 	late := failed(ReasonUnreachable, "x")
 	late.late = true
-	asked := []bool{}
-	s.k.dial = func(_ context.Context, c call) answer {
-		asked = append(asked, c.plainList)
-		return answer{}
+	requests := []bool{}
+	s.k.dial = func(_ context.Context, c dialRequest) dialResult {
+		requests = append(requests, c.plainList)
+		return dialResult{}
 	}
 	lates := []bool{}
 	dial := s.k.dial
-	s.k.dial = func(ctx context.Context, c call) answer {
+	s.k.dial = func(ctx context.Context, c dialRequest) dialResult {
 		lates = append(lates, c.late)
 		return dial(ctx, c)
 	}
 	for range 3 {
-		s.step("is late", func() { s.k.onAnswer(answer{failure: late}) })
+		s.step("is late", func() { s.k.onDialResult(dialResult{failure: late}) })
 	}
-	if diff := cmp.Diff([]bool{false, true, false}, asked); diff != "" {
+	if diff := cmp.Diff([]bool{false, true, false}, requests); diff != "" {
 		t.Errorf("plain lists: -want +got:\n%s", diff)
 	}
 	if diff := cmp.Diff([]bool{false, true, true}, lates); diff != "" {
@@ -301,7 +303,7 @@ func TestConnectorIgnoresTheProbeOfAReplacedConnection(t *testing.T) {
 	s.step("connects", s.connected("A", "1"))
 	old := s.k.connection
 	s.step("is rotated", s.connected("B", "2"))
-	s.step("late news", func() { s.k.onVerdict(verdict{connection: old, failure: failed(ReasonUnauthorized, "x")}) })
+	s.step("late news", func() { s.k.onProbeResult(probeResult{connection: old, failure: failed(ReasonUnauthorized, "x")}) })
 	s.want(
 		"+0s    dials | connects: connected by A (wakes)",
 		"+10s   probes | is rotated: connected by B (wakes)",
@@ -313,13 +315,13 @@ func TestConnectorRenewsTheClaimOnceAMinuteAndRetriesAtEachProbe(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	held, foreign := &Claim{Status: ClaimHeld}, &Claim{Status: ClaimForeign, Message: "m"}
-	var asked []string
+	var requests []string
 	s.k.claim = func(context.Context, *Connection) *Claim {
-		asked = append(asked, s.clock.Since(epoch).String())
+		requests = append(requests, s.clock.Since(epoch).String())
 		return nil
 	}
 	claimed := func(c *Claim) func() {
-		return func() { s.k.onVerdict(verdict{connection: s.k.connection, claim: c}) }
+		return func() { s.k.onProbeResult(probeResult{connection: s.k.connection, claim: c}) }
 	}
 	s.step("connects without an answer to its claim", s.connected("A", "1"))
 	s.step("is refused", claimed(foreign))
@@ -332,7 +334,7 @@ func TestConnectorRenewsTheClaimOnceAMinuteAndRetriesAtEachProbe(t *testing.T) {
 	}
 	s.step("loses the claim", claimed(foreign))
 	s.step("probes", s.probed(nil))
-	if diff := cmp.Diff([]string{"10s", "20s", "1m20s", "1m30s", "1m40s", "1m50s"}, asked); diff != "" {
+	if diff := cmp.Diff([]string{"10s", "20s", "1m20s", "1m30s", "1m40s", "1m50s"}, requests); diff != "" {
 		t.Errorf("asked at: -want +got:\n%s", diff)
 	}
 	down := failed(ReasonUnreachable, "x")

@@ -37,7 +37,7 @@ func opened(t *testing.T, clusters int, answer http.HandlerFunc) (*dialer, []*Co
 	}}
 	var all []*Connection
 	for range clusters {
-		c, failure := d.open(config, call{cluster: client.ObjectKey{Namespace: "tenant"}})
+		c, failure := d.open(config, dialRequest{cluster: client.ObjectKey{Namespace: "tenant"}})
 		if failure != nil {
 			t.Fatal(failure)
 		}

@@ -65,7 +65,7 @@ func TestRotatedKubeconfigTakesOverWithoutInterruption(t *testing.T) {
 		t.Fatal(err)
 	}
 	// No probe ever notices anything: only the Secret's watch can.
-	w := newWorld(t, func(o *Options) { o.ProbeInterval = time.Hour })
+	w := newEnvironment(t, func(o *Options) { o.ProbeInterval = time.Hour })
 	w.cluster("a", kubeconfigOf(t, a))
 	first := w.connected("a")
 	since := w.connections.State(w.key("a")).ConnectedSince
@@ -95,7 +95,7 @@ func TestRefusedCredentialsAreReplacedAtOnce(t *testing.T) {
 	a := apiServer(t, "a")
 	account, as := serviceAccount(t, a, "refused")
 	// An attempt that failed is not repeated within the test.
-	w := newWorld(t, func(o *Options) { o.RetryInterval, o.MaxRetryInterval = time.Hour, time.Hour })
+	w := newEnvironment(t, func(o *Options) { o.RetryInterval, o.MaxRetryInterval = time.Hour, time.Hour })
 	w.cluster("a", kubeconfigOf(t, as))
 	if name := whoami(t, w.connected("a")); name != "system:serviceaccount:default:refused" {
 		t.Fatalf("connected as %q", name)
@@ -130,7 +130,7 @@ func TestRestartedAPIServerIsConnectedAgain(t *testing.T) {
 	})
 	live := liveClient(t, config)
 	createNode(t, live, "kept", "sim://kept")
-	w := newWorld(t, asIs)
+	w := newEnvironment(t, asIs)
 	w.cluster("a", kubeconfigOf(t, config))
 	connection := w.connected("a")
 	w.Expect(w.nextNode()).To(gomega.Equal("a/kept"))
@@ -158,7 +158,7 @@ func TestRestartedAPIServerIsConnectedAgain(t *testing.T) {
 // TestStopLeavesNothingRunning does not run in parallel: it counts goroutines.
 func TestStopLeavesNothingRunning(t *testing.T) {
 	a := apiServer(t, "a")
-	w := newWorld(t, asIs)
+	w := newEnvironment(t, asIs)
 	w.cluster("first", kubeconfigOf(t, a))
 	w.connected("first")
 	w.deleteCluster("first")

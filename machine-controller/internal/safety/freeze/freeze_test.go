@@ -124,21 +124,21 @@ func TestGoldenFreeze(t *testing.T) {
 	input := Input{Owner: owner, Now: noon, Period: time.Minute}
 	var out strings.Builder
 	for _, step := range []struct {
-		after time.Duration
-		alive int
-		word  string
+		after   time.Duration
+		running int
+		word    string
 	}{
 		{0, 5, ""}, {time.Minute, 9, ""}, {30 * time.Second, 8, ""}, {20 * time.Second, 9, ""}, {30 * time.Second, 9, ""}, {30 * time.Second, 9, ""},
 		{time.Minute, 8, ""}, {time.Minute, 7, ""}, {time.Minute, 8, ""}, {time.Minute, 9, ""}, {time.Minute, 9, ""},
 		{time.Minute, 9, "false"}, {time.Hour, 9, "false"}, {time.Minute, 9, ""}, {time.Minute, 9, ""}, {time.Minute, 5, "true"}, {time.Minute, 5, ""},
 	} {
 		input.Now = input.Now.Add(step.after)
-		input.Machines, input.Value, input.Setting = step.alive, step.word, policyv1.FreezeUnset
+		input.Machines, input.Value, input.Setting = step.running, step.word, policyv1.FreezeUnset
 		if step.word != "" {
 			input.Setting = policyv1.FreezeSettingOf(map[string]string{policyv1.FreezeAnnotation: step.word})
 		}
 		decision := Decide(policy.Default(), input)
-		fmt.Fprintf(&out, "%s %d Machines", input.Now.Format(time.TimeOnly), step.alive)
+		fmt.Fprintf(&out, "%s %d Machines", input.Now.Format(time.TimeOnly), step.running)
 		if step.word != "" {
 			fmt.Fprintf(&out, ", drover.io/freeze: %q", step.word)
 		}

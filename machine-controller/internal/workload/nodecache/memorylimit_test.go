@@ -9,16 +9,16 @@ import (
 	"testing"
 )
 
-// TestNodesTakeRoom has room for four Nodes in each namespace.
-func TestNodesTakeRoom(t *testing.T) {
+// TestNodesCountAgainstMemoryLimit has memory for four Nodes in each namespace.
+func TestNodesCountAgainstMemoryLimit(t *testing.T) {
 	t.Parallel()
 	one := size(node("a", "sim://x", "1"))
-	room := NewRoom(4 * one)
+	memory := NewMemoryLimit(4 * one)
 	full := 0
-	cache := func(namespace string) *Cache { return New(Observer{Full: func() { full++ }}, room, namespace) }
+	cache := func(namespace string) *Cache { return New(Observer{Full: func() { full++ }}, memory, namespace) }
 	expect := func(what string, taken int64, fulls int) {
 		t.Helper()
-		if got := room.taken["tenant"]; got != taken*one || full != fulls {
+		if got := memory.taken["tenant"]; got != taken*one || full != fulls {
 			t.Errorf("%s: %d bytes are taken, want %d; full was told %d times, want %d", what, got, taken*one, full, fulls)
 		}
 	}
@@ -33,7 +33,7 @@ func TestNodesTakeRoom(t *testing.T) {
 		t.Errorf("a Node too many: %v", err)
 	}
 	if _, found := b.Node("e"); found {
-		t.Error("a Node without room is kept")
+		t.Error("a Node beyond the limit is kept")
 	}
 	expect("a Node too many", 4, 1)
 	must(t, other.Replace([]any{node("a", "sim://x", "1"), node("b", "sim://x", "1")}, "1"))
@@ -67,13 +67,13 @@ func TestNodesTakeRoom(t *testing.T) {
 	must(t, a.Add(node("z", "sim://x", "1")))
 	b.Release()
 	expect("all is over", 0, 3)
-	if len(room.taken) != 1 {
-		t.Errorf("namespaces without Nodes are remembered: %v", room.taken)
+	if len(memory.taken) != 1 {
+		t.Errorf("namespaces without Nodes are kept: %v", memory.taken)
 	}
 }
 
-// TestNodesWithOneProviderIDStayInOrder, in whatever order they come.
-func TestNodesWithOneProviderIDStayInOrder(t *testing.T) {
+// TestNodesWithOneProviderIDAreOrdered, in whatever order they come.
+func TestNodesWithOneProviderIDAreOrdered(t *testing.T) {
 	t.Parallel()
 	c, _ := filled(t, node("d", "sim://x", "1"), node("b", "sim://x", "1"))
 	held := c.ByProviderID("sim://x")

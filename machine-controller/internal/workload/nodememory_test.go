@@ -13,14 +13,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TestNodesOfATenantAreBounded connects to clusters of one namespace that have larger Nodes than there is room for, and
-// learns it from a list, a streamed list, and an event.
+// TestNodesOfATenantAreBounded connects to clusters of one namespace that have larger Nodes than the memory limit allows, which a
+// list, a streamed list, and an event show.
 func TestNodesOfATenantAreBounded(t *testing.T) {
 	t.Parallel()
 	a := apiServer(t, "a")
 	live := liveClient(t, a)
 	large := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "large", Annotations: map[string]string{"x": strings.Repeat("x", 190<<10)}}}
-	w := newWorld(t, func(o *Options) { o.NodeMemory = 150 << 10 })
+	w := newEnvironment(t, func(o *Options) { o.NodeMemory = 150 << 10 })
 	config := kubeconfigOf(t, a)
 	w.cluster("grows", config)
 	w.connected("grows")

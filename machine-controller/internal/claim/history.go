@@ -7,10 +7,10 @@
 // so the arbiter is the workload cluster, which both can reach: a Lease there names who acts on it.
 //
 //	management cluster                          workload cluster
-//	Memory: holder and sequence, ─ written ──▶  Lease: holder and sequence,
+//	History: holder and sequence, ─ written ──▶  Lease: holder and sequence,
 //	stored once a minute            after       one for each Cluster object
 //
-// A claim may be taken over only by a management cluster that has recorded it: its holder is in the Memory, with a
+// A claim may be taken over only by a management cluster that has recorded it: its holder is in the History, with a
 // sequence number that is at least the claim's. A restarted manager has the record of the process before it. A copy
 // has no record of what the original has claimed since the snapshot, and the original has none of what the copy claims.
 //
@@ -37,11 +37,11 @@ import (
 const (
 	// HistoryAnnotation on the Lease in the management cluster holds the recorded marks, oldest first.
 	HistoryAnnotation = "drover.io/claim-history"
-	// MemoryName is the name of that Lease.
-	MemoryName = "drover-machine-controller-claims"
+	// HistoryLeaseName is the name of that Lease.
+	HistoryLeaseName = "drover-machine-controller-claims"
 	// Period is the time between two marks.
 	Period = time.Minute
-	// maxHolders is how many holders a Memory keeps: one for each time that another process became the leader.
+	// maxHolders is how many holders a History keeps: one for each time that another process became the leader.
 	maxHolders = 200
 	// attemptTimeout bounds one attempt to store a mark.
 	attemptTimeout = 10 * time.Second
@@ -55,8 +55,8 @@ type Mark struct {
 	Sequence int64 `json:"sequence"`
 }
 
-// Memory is the record that a management cluster keeps of its own claims, in a Lease. All exported fields are required.
-type Memory struct {
+// History is the record that a management cluster keeps of its own claims, in a Lease. All exported fields are required.
+type History struct {
 	// Client reads and writes without a cache.
 	Client client.Client
 	// Namespace is where the Lease is.
@@ -71,11 +71,11 @@ type Memory struct {
 }
 
 // Start stores a mark at once, and another one every Period, until ctx is done. The manager calls it while it leads.
-func (m *Memory) Start(ctx context.Context) error {
+func (m *History) Start(ctx context.Context) error {
 	for {
 		pause := Period
 		if err := m.Advance(ctx); err != nil && ctx.Err() == nil {
-			ctrl.LoggerFrom(ctx).Error(err, "storing the sequence number of claims", "Lease", klog.KRef(m.Namespace, MemoryName))
+			ctrl.LoggerFrom(ctx).Error(err, "storing the sequence number of claims", "Lease", klog.KRef(m.Namespace, HistoryLeaseName))
 			pause = attemptTimeout
 		}
 		timer := m.Clock.NewTimer(pause)
@@ -88,12 +88,12 @@ func (m *Memory) Start(ctx context.Context) error {
 	}
 }
 
-// Advance stores the next mark. A mark is used only after it is stored, so that no claim is ahead of the memory.
-func (m *Memory) Advance(ctx context.Context) error {
+// Advance stores the next mark. A mark is used only after it is stored, so that no claim is ahead of the history.
+func (m *History) Advance(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	lease := &coordinationv1.Lease{}
-	err := m.Client.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: MemoryName}, lease)
+	err := m.Client.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: HistoryLeaseName}, lease)
 	missing := apierrors.IsNotFound(err)
 	if err != nil && !missing {
 		return fmt.Errorf("reading Lease: %w", err)
@@ -108,7 +108,7 @@ func (m *Memory) Advance(ctx context.Context) error {
 		return fmt.Errorf("encoding history: %w", err)
 	}
 	now := metav1.NewMicroTime(m.Clock.Now())
-	lease.Namespace, lease.Name = m.Namespace, MemoryName
+	lease.Namespace, lease.Name = m.Namespace, HistoryLeaseName
 	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, HistoryAnnotation, string(encoded))
 	lease.Spec.HolderIdentity, lease.Spec.RenewTime = &m.Holder, &now
 	if missing {
@@ -129,14 +129,14 @@ func (m *Memory) Advance(ctx context.Context) error {
 }
 
 // Mark returns the latest mark that is stored. It waits for the first one, and fails when ctx ends before.
-func (m *Memory) Mark(ctx context.Context) (Mark, error) {
+func (m *History) Mark(ctx context.Context) (Mark, error) {
 	m.mu.Lock()
 	first := m.first()
 	m.mu.Unlock()
 	select {
 	case <-first:
 	case <-ctx.Done():
-		return Mark{}, fmt.Errorf("waiting for the first mark in Lease %s/%s: %w", m.Namespace, MemoryName, ctx.Err())
+		return Mark{}, fmt.Errorf("waiting for the first mark in Lease %s/%s: %w", m.Namespace, HistoryLeaseName, ctx.Err())
 	}
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -144,15 +144,15 @@ func (m *Memory) Mark(ctx context.Context) (Mark, error) {
 }
 
 // first is closed once there is a mark. The caller holds the lock.
-func (m *Memory) first() chan struct{} {
+func (m *History) first() chan struct{} {
 	if m.stored == nil {
 		m.stored = make(chan struct{})
 	}
 	return m.stored
 }
 
-// Remembers reports whether a mark was set by this management cluster.
-func (m *Memory) Remembers(mark Mark) bool {
+// Contains reports whether a mark was set by this management cluster.
+func (m *History) Contains(mark Mark) bool {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return slices.ContainsFunc(m.history, func(recorded Mark) bool {

@@ -29,15 +29,15 @@ func TestStart(t *testing.T) {
 	}
 	c := interceptor.NewClient(nil, interceptor.Funcs{
 		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
-			return apierrors.NewNotFound(coordinationv1.Resource("leases"), MemoryName)
+			return apierrors.NewNotFound(coordinationv1.Resource("leases"), HistoryLeaseName)
 		},
 		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return write() },
 	})
 	clock, log := testingclock.NewFakeClock(time.Unix(0, 0)), &logtest.Recorder{}
-	memory := &Memory{Client: c, Namespace: "ns", Holder: "a", Clock: clock}
+	history := &History{Client: c, Namespace: "ns", Holder: "a", Clock: clock}
 	ctx, cancel := context.WithCancel(log.Context(t.Context()))
 	ended := make(chan error, 1)
-	go func() { ended <- memory.Start(ctx) }()
+	go func() { ended <- history.Start(ctx) }()
 	for _, step := range []struct {
 		err   error
 		after time.Duration
@@ -58,14 +58,14 @@ func TestStart(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("it ends with %v", err)
 	}
-	if lines := log.Lines("Lease=ns/" + MemoryName); len(lines) != 1 {
+	if lines := log.Lines("Lease=ns/" + HistoryLeaseName); len(lines) != 1 {
 		t.Errorf("log %v, want one failure", log.Lines(""))
 	}
 }
 
-func TestRemembers(t *testing.T) {
+func TestContains(t *testing.T) {
 	t.Parallel()
-	memory := &Memory{history: []Mark{{Holder: "a", Sequence: 3}, {Holder: "b", Sequence: 7}}}
+	history := &History{history: []Mark{{Holder: "a", Sequence: 3}, {Holder: "b", Sequence: 7}}}
 	for name, test := range map[string]struct {
 		mark Mark
 		want bool
@@ -81,7 +81,7 @@ func TestRemembers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := memory.Remembers(test.mark); got != test.want {
+			if got := history.Contains(test.mark); got != test.want {
 				t.Errorf("remembers %+v is %t", test.mark, got)
 			}
 		})
