@@ -43,9 +43,6 @@ import (
 	"drover.io/runtime/results"
 )
 
-// objectRetry is how often an object that should exist, and does not, is read again.
-const objectRetry = 30 * time.Second
-
 // answerRetry is how long to wait after a request that the workload cluster did not answer.
 const answerRetry = 2 * time.Second
 
@@ -125,7 +122,7 @@ func (r *Reconciler) setPhases() {
 	r.writes.Clock = r.Clock
 	requested := deletion.NewRequested(r.Clock)
 	r.phases = []phase{
-		ownership{r.Live}, // it has an owner and a finalizer
+		metadata{r.Live}, // it has an owner and a finalizer
 		bootstrap{r.Client, r.Contract, recorder, requested},                             // its bootstrap data exists
 		infrastructure{r.Client, r.Contract, recorder, requested},                        // its instance exists
 		node{r.Client, r.Workloads, nodeSync{r.SyncLabels, r.SyncAnnotations}, recorder}, // its Node has joined the workload cluster

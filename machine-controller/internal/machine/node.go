@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"drover.io/machine-controller/internal/index"
+	"drover.io/machine-controller/internal/ownership"
 	"drover.io/machine-controller/internal/workload"
 	"drover.io/runtime/requesterror"
 	"drover.io/runtime/results"
@@ -42,7 +43,7 @@ func (p node) run(ctx context.Context, s *state) (reconcile.Result, error) {
 		s.node.err = err
 		if isProviderIDConflict(err) {
 			ctrl.LoggerFrom(ctx).V(1).Info("skipped the Node of another Machine", "message", err.Error())
-			return reconcile.Result{RequeueAfter: objectRetry}, nil
+			return reconcile.Result{RequeueAfter: ownership.RetryPeriod}, nil
 		}
 		return reconcile.Result{}, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/machine/deletion"
+	"drover.io/machine-controller/internal/ownership"
 	"drover.io/machine-controller/internal/workload"
 )
 
@@ -69,8 +70,8 @@ func (s *state) forDeletion(controlPlaneDeleting bool) deletion.State {
 		Machine:              s.machine,
 		Cluster:              s.cluster,
 		Owner:                s.owner(),
-		Infrastructure:       deletion.Object{Err: s.infra.err, Foreign: isRefused(s.infra.err)},
-		Bootstrap:            deletion.Object{Err: s.bootstrap.err, Foreign: isRefused(s.bootstrap.err)},
+		Infrastructure:       deletion.Object{Err: s.infra.err, Foreign: ownership.IsRefused(s.infra.err)},
+		Bootstrap:            deletion.Object{Err: s.bootstrap.err, Foreign: ownership.IsRefused(s.bootstrap.err)},
 		Node:                 s.node.object,
 		NodeErr:              s.node.err,
 		ProviderIDConflict:   isProviderIDConflict(s.node.err),

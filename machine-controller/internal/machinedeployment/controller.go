@@ -30,7 +30,7 @@ import (
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/machineowner"
-	"drover.io/machine-controller/internal/ownerref"
+	"drover.io/machine-controller/internal/ownership"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/rollout"
 	"drover.io/machine-controller/internal/safety"
@@ -144,7 +144,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeploym
 	if err := r.observeRolloutBlocked(ctx, s); err != nil {
 		return reconcile.Result{}, err
 	}
-	if gone, err := ownerref.Gone(ctx, r.Live, md.OwnerReferences, s.cluster); err != nil || gone {
+	if gone, err := ownership.Gone(ctx, r.Live, md.OwnerReferences, s.cluster); err != nil || gone {
 		return reconcile.Result{RequeueAfter: unseenRetry}, err
 	}
 	before = md.DeepCopy()

@@ -20,7 +20,7 @@ import (
 	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/inplace"
-	"drover.io/machine-controller/internal/ownerref"
+	"drover.io/machine-controller/internal/ownership"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/rollout/revision"
 )
@@ -96,7 +96,7 @@ func (r *Reconciler) adopt(ctx context.Context, s *state) error {
 			continue
 		}
 		if !canAdopt {
-			if able, err := ownerref.CanAdopt(ctx, r.Live, md); err != nil || !able {
+			if able, err := ownership.CanAdopt(ctx, r.Live, md); err != nil || !able {
 				return err
 			}
 			canAdopt = true

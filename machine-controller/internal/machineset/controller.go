@@ -33,7 +33,7 @@ import (
 	"drover.io/machine-controller/internal/inplace"
 	"drover.io/machine-controller/internal/machineowner"
 	"drover.io/machine-controller/internal/machineset/creation"
-	"drover.io/machine-controller/internal/ownerref"
+	"drover.io/machine-controller/internal/ownership"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/machine-controller/internal/safety/freeze"
@@ -151,7 +151,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *clusterv1.MachineSet) (
 		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(patch.Status(ctx, r.Client, before, set))
 	}
 	if metav1.GetControllerOfNoCopy(set) == nil {
-		if gone, err := ownerref.Gone(ctx, r.Live, set.OwnerReferences, cluster); err != nil || gone {
+		if gone, err := ownership.Gone(ctx, r.Live, set.OwnerReferences, cluster); err != nil || gone {
 			return reconcile.Result{RequeueAfter: unseenRetry}, err
 		}
 	}

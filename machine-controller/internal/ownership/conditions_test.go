@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package machine
+package ownership
 
 import (
 	"errors"
@@ -17,6 +17,7 @@ import (
 
 func TestReadFailed(t *testing.T) {
 	t.Parallel()
+	notFound := apierrors.NewNotFound(corev1.Resource("things"), "x")
 	conflict := apierrors.NewConflict(corev1.Resource("things"), "x", errors.New("modified"))
 	for name, test := range map[string]struct {
 		err    error
@@ -24,16 +25,16 @@ func TestReadFailed(t *testing.T) {
 		after  time.Duration
 		fails  bool
 	}{
-		"reads a missing object again while it is needed": {notFound, true, objectRetry, false},
+		"reads a missing object again while it is needed": {notFound, true, RetryPeriod, false},
 		"does not wait for a missing object otherwise":    {notFound, false, 0, false},
-		"reads an object again that needs a correction":   {&contract.MissingLabelError{}, false, objectRetry, false},
-		"reads a foreign object again":                    {&foreignError{}, false, objectRetry, false},
+		"reads an object again that needs a correction":   {&contract.MissingLabelError{}, false, RetryPeriod, false},
+		"reads a foreign object again":                    {&ForeignError{}, false, RetryPeriod, false},
 		"adopts again after a conflict":                   {fmt.Errorf("adopting: %w", conflict), true, time.Second, false},
 		"returns any other error":                         {errors.New("boom"), true, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			result, err := readFailed(test.err, test.needed)
+			result, err := ReadFailed(test.err, test.needed)
 			if result.RequeueAfter != test.after || (err != nil) != test.fails {
 				t.Errorf("result %v, error %v", result, err)
 			}

@@ -12,17 +12,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"drover.io/machine-controller/internal/ownerref"
+	"drover.io/machine-controller/internal/ownership"
 )
 
-// ownership keeps the machine's finalizer, its cluster label and, for a stand-alone machine
+// metadata keeps the machine's finalizer, its cluster label and, for a stand-alone machine
 // alone, the owner reference to its Cluster; it restores them when they are removed.
-type ownership struct {
+type metadata struct {
 	// live reads from the API server itself.
 	live client.Reader
 }
 
-func (p ownership) run(ctx context.Context, s *state) (reconcile.Result, error) {
+func (p metadata) run(ctx context.Context, s *state) (reconcile.Result, error) {
 	if !s.deleting() {
 		controllerutil.AddFinalizer(s.machine, clusterv1.MachineFinalizer)
 	}
@@ -31,7 +31,7 @@ func (p ownership) run(ctx context.Context, s *state) (reconcile.Result, error) 
 	}
 	s.machine.Labels[clusterv1.ClusterNameLabel] = s.machine.Spec.ClusterName
 	if isStandalone(s.machine) && s.cluster.UID != "" { // a Cluster that does not exist cannot be an owner
-		if gone, err := ownerref.Gone(ctx, p.live, s.machine.OwnerReferences, s.cluster); err != nil || gone {
+		if gone, err := ownership.Gone(ctx, p.live, s.machine.OwnerReferences, s.cluster); err != nil || gone {
 			return reconcile.Result{RequeueAfter: staleCacheRetry}, err
 		}
 		s.machine.OwnerReferences = withOwner(s.machine.OwnerReferences, metav1.OwnerReference{

@@ -15,6 +15,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"drover.io/machine-controller/internal/ownership"
 )
 
 func reference(kind, name string, controller *bool) metav1.OwnerReference {
@@ -111,7 +113,7 @@ func TestAdoptRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if err := adopt(t.Context(), c, adopter(), child("c", owners...), "spec.x"); !isRefused(err) {
+			if err := adopt(t.Context(), c, adopter(), child("c", owners...), "spec.x"); !ownership.IsRefused(err) {
 				t.Errorf("the error is %v", err)
 			}
 		})

@@ -16,7 +16,7 @@ import (
 // clusterOwner is the reference that a machine standing alone has.
 var clusterOwner = metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "c", UID: "c-uid"}
 
-func TestOwnership(t *testing.T) {
+func TestMetadata(t *testing.T) {
 	t.Parallel()
 	other := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "o", UID: "o-uid"}
 	set := metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet", Name: "s", UID: "s-uid", Controller: new(true)}
@@ -76,7 +76,7 @@ func TestOwnership(t *testing.T) {
 				cluster: &clusterv1.Cluster{ObjectMeta: test.cluster},
 			}
 			for range 2 { // the second time finds nothing to do
-				if _, err := (ownership{unchanged{}}).run(context.Background(), s); err != nil {
+				if _, err := (metadata{unchanged{}}).run(context.Background(), s); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -116,7 +116,7 @@ func (replaced) Get(_ context.Context, _ client.ObjectKey, object client.Object,
 func TestAClusterThatIsGoneOwnsNothing(t *testing.T) {
 	t.Parallel()
 	s := &state{machine: &clusterv1.Machine{}, cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "c", UID: "before"}}}
-	result, err := ownership{replaced{}}.run(t.Context(), s)
+	result, err := metadata{replaced{}}.run(t.Context(), s)
 	if err != nil || result.RequeueAfter == 0 || len(s.machine.OwnerReferences) != 0 {
 		t.Errorf("owners are %v, %v, %v; want none, and another attempt", s.machine.OwnerReferences, result, err)
 	}

@@ -1,9 +1,12 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ownerref checks with the API server whether an object from a cache may become an owner. The object may have
-// been deleted, or replaced by another of its name: an object that refers to its UID is then garbage collected.
-package ownerref
+// Package ownership decides which objects belong together by their owner references, for the controllers of Machines and
+// Clusters, MachineSets and MachineDeployments. It adopts provider objects, and refuses those of another owner. It checks
+// with the API server whether an object from a cache may become an owner: that may have been deleted, or replaced by
+// another of its name, and an object that refers to its UID is then garbage collected. Which owners are foreign is the
+// rule of each controller.
+package ownership
 
 import (
 	"context"
