@@ -134,6 +134,12 @@ func (r *Reconciler[M, C]) finalize(ctx context.Context, s *state[M, C]) (ctrl.R
 		return s.wait(machinestatus.ClusterUnknownReason, machinestatus.ClusterUnknown)
 	}
 	gone, result, err := r.deleteInstance(ctx, s)
+	if gone && err == nil {
+		if corrected, err := r.correctBeforeRelease(ctx, s); corrected || err != nil {
+			s.waiting = corrected
+			return ctrl.Result{}, err
+		}
+	}
 	if err != nil && machinestatus.MayRelease(err) && s.machine.GetAnnotations()[infrav1.ReleaseAnnotation] == machinestatus.ReleaseValue(s.machine) {
 		s.removal = machinestatus.InstanceReleased(machinestatus.ReleaseValue(s.machine), err)
 		gone, err = true, nil

@@ -35,6 +35,10 @@ func (r *Reconciler[M, C]) create(ctx context.Context, s *state[M, C], cloud acc
 			return ctrl.Result{RequeueAfter: time.Second}, err
 		}
 	}
+	if corrected, err := r.correctIdentity(ctx, s, cloud); corrected || err != nil {
+		s.waiting = corrected
+		return ctrl.Result{}, err
+	}
 	r.outcomeKnown.Delete(s.machine.GetUID())
 	if r.Creating != nil {
 		r.Creating(s.identity().UID)

@@ -45,6 +45,12 @@ func (r *Reconciler[M, C]) ensureInstance(ctx context.Context, s *state[M, C]) (
 // readInstance reads the instance that the providerID names.
 func (r *Reconciler[M, C]) readInstance(ctx context.Context, s *state[M, C], cloud account.Account[C]) (_ ctrl.Result, err error) {
 	s.observed, err = cloud.Get(ctx, s.identity())
+	if driver.IsNotFound(err) || driver.IsNotOwned(err) {
+		if corrected, correctErr := r.correctIdentity(ctx, s, cloud); corrected || correctErr != nil {
+			s.waiting = corrected
+			return ctrl.Result{}, correctErr
+		}
+	}
 	switch {
 	case driver.IsNotFound(err):
 		s.observed = driver.Instance{State: driver.Terminated}
