@@ -82,7 +82,7 @@ func TestContains(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if got := history.Contains(test.mark); got != test.want {
-				t.Errorf("remembers %+v is %t", test.mark, got)
+				t.Errorf("contains %+v is %t", test.mark, got)
 			}
 		})
 	}

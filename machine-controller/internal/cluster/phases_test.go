@@ -150,15 +150,15 @@ func TestControlPlanePhase(t *testing.T) {
 		after       time.Duration
 		fails       bool
 	}{
-		"is initialized by the first connection without a reference":     {connected: true, initialized: true},
-		"is not initialized before a connection without a reference":     {},
-		"is initialized by its object":                                   {provider: provider{object: fields("controlPlaneInitialized", true)}, ref: true, initialized: true, endpoint: clusterv1.APIEndpoint{Host: "h", Port: 6443}},
-		"copies the endpoint before it is initialized":                   {provider: provider{object: fields("controlPlaneInitialized", false)}, ref: true, endpoint: clusterv1.APIEndpoint{Host: "h", Port: 6443}},
-		"is not initialized by a connection when its object says no":     {provider: provider{object: fields("controlPlaneInitialized", false)}, ref: true, connected: true, endpoint: clusterv1.APIEndpoint{Host: "h", Port: 6443}},
-		"waits for an object that does not exist":                        {provider: provider{readErr: notFound}, ref: true, after: ownership.RetryPeriod},
-		"copies nothing of an object that another controller owns":       {provider: provider{object: fields("controlPlaneInitialized", true), owners: foreign}, ref: true, after: ownership.RetryPeriod},
-		"returns an error of the API server":                             {provider: provider{readErr: errors.New("boom")}, ref: true, fails: true},
-		"returns an error of the adoption, and is initialized next time": {provider: provider{object: fields("controlPlaneInitialized", true), patchErr: errors.New("boom")}, ref: true, fails: true},
+		"is initialized by the first connection without a reference":       {connected: true, initialized: true},
+		"is not initialized before a connection without a reference":       {},
+		"is initialized by its object":                                     {provider: provider{object: fields("controlPlaneInitialized", true)}, ref: true, initialized: true, endpoint: clusterv1.APIEndpoint{Host: "h", Port: 6443}},
+		"copies the endpoint before it is initialized":                     {provider: provider{object: fields("controlPlaneInitialized", false)}, ref: true, endpoint: clusterv1.APIEndpoint{Host: "h", Port: 6443}},
+		"is not initialized by a connection when its object reports false": {provider: provider{object: fields("controlPlaneInitialized", false)}, ref: true, connected: true, endpoint: clusterv1.APIEndpoint{Host: "h", Port: 6443}},
+		"waits for an object that does not exist":                          {provider: provider{readErr: notFound}, ref: true, after: ownership.RetryPeriod},
+		"copies nothing of an object that another controller owns":         {provider: provider{object: fields("controlPlaneInitialized", true), owners: foreign}, ref: true, after: ownership.RetryPeriod},
+		"returns an error of the API server":                               {provider: provider{readErr: errors.New("boom")}, ref: true, fails: true},
+		"returns an error of the adoption, and is initialized next time":   {provider: provider{object: fields("controlPlaneInitialized", true), patchErr: errors.New("boom")}, ref: true, fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -3,7 +3,7 @@
 
 // Package coalesce merges the events of many objects into one reconcile of their owner: a thousand Machines that change
 // within a moment are one reconcile of their MachineSet. It decides when the owner is reconciled, not which owner it is;
-// controllers use it for the objects below theirs.
+// controllers use it for the objects below their own.
 package coalesce
 
 import (

@@ -174,7 +174,7 @@ func TestNodeEvictsOthersWhenAWebhookRefusesWithTooManyRequests(t *testing.T) {
 	}
 }
 
-// Whatever request gets no answer, the error comes out, nothing is forgotten, and the next pass goes on.
+// Whatever request gets no answer, the error is returned, nothing is lost, and the next pass continues.
 func TestDrainRetriesLostRequests(t *testing.T) {
 	t.Parallel()
 	lost := errors.New("connection reset")

@@ -21,7 +21,7 @@ import (
 	"drover.io/runtime/expiring"
 )
 
-// verifyAfter is how long a created object may be unseen until the API server is asked whether it exists: one that is
+// verifyAfter is how long a created object may be unseen until it is read from the API server: one that is
 // deleted between two events is never seen.
 const verifyAfter = 5 * time.Second
 

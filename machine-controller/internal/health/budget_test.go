@@ -142,7 +142,7 @@ func TestInFlight(t *testing.T) {
 				machine("d", hour, replacing(Replacement{Machine: "c"}), annotated(clusterv1.PausedAnnotation)),
 			},
 		},
-		"counts what others are asked to mend": {
+		"counts Machines that others remediate": {
 			machines: []*clusterv1.Machine{machine("a", hour, func(m *clusterv1.Machine) {
 				conditions.Set(m, metav1.Condition{Type: clusterv1.MachineExternallyRemediatedCondition, Status: metav1.ConditionFalse, Reason: "Test"})
 			})}, inFlight: 1, busy: 1,
@@ -192,7 +192,7 @@ func TestBackOffIsForFailuresInARow(t *testing.T) {
 		"for one that fails soon":                  {machine: machine("b", 30*time.Minute, third), waits: true, next: 4},
 		"not for one that fails late":              {machine: machine("b", 2*time.Hour, third), next: 1},
 		"for one that failed soon and waits since": {machine: machine("b", 2*time.Hour, third, checked(metav1.ConditionFalse, 100*time.Minute)), waits: true, next: 4},
-		"not for one whose memory was destroyed": {machine: machine("b", time.Minute, func(m *clusterv1.Machine) {
+		"not for one whose record was destroyed": {machine: machine("b", time.Minute, func(m *clusterv1.Machine) {
 			m.Annotations = map[string]string{ReplacesAnnotation: "{"}
 		}), next: 1},
 	}

@@ -54,7 +54,7 @@ type Finding struct {
 	Until time.Time
 }
 
-// Requested reports whether a person asked for the replacement.
+// Requested reports whether a person requested the replacement.
 func (f Finding) Requested() bool {
 	return f.Reason == clusterv1.MachineHealthCheckHasRemediateAnnotationReason
 }

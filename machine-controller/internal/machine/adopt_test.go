@@ -138,7 +138,7 @@ func TestAdoptFailsOnAConflict(t *testing.T) {
 func TestAdoptLabelsForTheSameManager(t *testing.T) {
 	t.Parallel()
 	machine := adopter()
-	machine.Labels = map[string]string{clusterv1.WatchLabel: "ours"}
+	machine.Labels = map[string]string{clusterv1.WatchLabel: "own"}
 	c, writes := shared.management.Client(t), 0
 	counting := interceptor.NewClient(c, interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
@@ -159,7 +159,7 @@ func TestAdoptLabelsForTheSameManager(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if read.GetLabels()[clusterv1.WatchLabel] != "ours" || writes != 1 {
+	if read.GetLabels()[clusterv1.WatchLabel] != "own" || writes != 1 {
 		t.Errorf("after %d writes the labels are %v", writes, read.GetLabels())
 	}
 }

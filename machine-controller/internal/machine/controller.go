@@ -28,7 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"drover.io/machine-controller/internal/clusterevents"
+	"drover.io/machine-controller/internal/clusterpredicate"
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/drain"
 	"drover.io/machine-controller/internal/expectation"
@@ -103,7 +103,7 @@ func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, op
 	r.fairShare = fairshare.NewGate(r.Workers)
 	c, err := builder.ControllerManagedBy(mgr).
 		For(&clusterv1.Machine{}, builder.WithPredicates(watch.MatchingPredicate(), r.writes.ExternalChanges())).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.machinesOfCluster), builder.WithPredicates(clusterevents.StateChanged())).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.machinesOfCluster), builder.WithPredicates(clusterpredicate.StateChanged())).
 		Watches(&clusterv1.MachineDeployment{}, handler.EnqueueRequestsFromMapFunc(r.machinesOfDeployment), builder.WithPredicates(watch.ChildPredicate(), upToDateInputChanged())).
 		WatchesRawSource(r.Workloads.NodeEvents(r.machinesOfNode)).
 		WatchesRawSource(r.Workloads.ClusterEvents(r.machinesOfConnection)).

@@ -25,7 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"drover.io/machine-controller/internal/clusterevents"
+	"drover.io/machine-controller/internal/clusterpredicate"
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/expectation"
@@ -101,7 +101,7 @@ func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, op
 		For(&clusterv1.MachineDeployment{}, builder.WithPredicates(watch.MatchingPredicate())).
 		Watches(&clusterv1.MachineSet{}, coalesce.Controller("MachineDeployment"), children).
 		Watches(&clusterv1.Machine{}, coalesce.Map(deploymentOfMachine), children).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.deploymentsOfCluster), builder.WithPredicates(clusterevents.StateChanged())).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.deploymentsOfCluster), builder.WithPredicates(clusterpredicate.StateChanged())).
 		WithOptions(options).
 		Complete(reconcile.AsReconciler(mgr.GetClient(), predicates.FilterReconciler(watch, r)))
 	if err != nil {

@@ -35,7 +35,7 @@ func reconcilerWith(t *testing.T, funcs interceptor.Funcs, objects ...client.Obj
 	return &Reconciler{Client: c, Live: c, Events: events.NewFakeRecorder(9), Clock: clock, statusWriter: statuswriter.New(c, clock)}
 }
 
-// selecting is deployment whose selector selects its Machines, as an API server wants it.
+// selecting is deployment whose selector selects its Machines, as an API server requires it.
 func selecting() *clusterv1.MachineDeployment {
 	md := deployment()
 	md.Spec.Template.Labels["pool"] = "a"
@@ -130,11 +130,11 @@ func TestRolledBackConditionEndsWithNextSpec(t *testing.T) {
 	setNotRolledBack(md, RevisionNotKeptReason, errors.New("no"))
 	clearRolledBack(md)
 	if !conditions.IsFalse(md, RolledBackCondition) {
-		t.Error("it is forgotten at once")
+		t.Error("it is removed at once")
 	}
 	md.Generation = 5
 	clearRolledBack(md)
 	if conditions.Has(md, RolledBackCondition) {
-		t.Error("it stands although the spec has changed")
+		t.Error("it remains although the spec has changed")
 	}
 }

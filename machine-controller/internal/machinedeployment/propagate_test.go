@@ -98,7 +98,7 @@ func TestSetKeepsSelectingItsMachines(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.blocked == nil || !strings.Contains(s.blocked.Error(), "spec.selector") {
-		t.Errorf("the trouble is %v", s.blocked)
+		t.Errorf("the error is %v", s.blocked)
 	}
 	r.get(t, current)
 	if current.Spec.Template.Labels["pool"] != "a" || current.Spec.Deletion.Order != md.Spec.Deletion.Order {
@@ -127,7 +127,7 @@ func TestRevisionBeginsWithItsSet(t *testing.T) {
 		"at once":                 {func(*state) {}, "7"},
 		"not while spec.paused":   {func(s *state) { s.deployment.Spec.Paused = new(true) }, "6"},
 		"not while it is blocked": {func(s *state) { s.rolloutBlocked = "no template" }, "6"},
-		"even if a rollout that has begun is blocked": {func(s *state) { s.rolloutBlocked = "silence"; s.sets[0].Spec.Template.Spec.Version = "v1.36.2" }, "6"},
+		"even if a rollout that has begun is blocked": {func(s *state) { s.rolloutBlocked = "unreachable"; s.sets[0].Spec.Template.Spec.Version = "v1.36.2" }, "6"},
 		"and a paused rollback is a new one": {func(s *state) {
 			s.sets = append(s.sets, setOfRevision("9", "v1.36.3"))
 			s.sets[0].Spec.Template.Spec.Version = "v1.36.2"

@@ -91,8 +91,8 @@ func TestStatus(t *testing.T) {
 			},
 			phase: clusterv1.MachineDeploymentPhaseScalingDown,
 		},
-		"in trouble": {
-			sets: []*clusterv1.MachineSet{setWith("7", 3, 3)}, failure: errors.New("spec.rollout is odd"), available: statusAndReason{"False", bad, "spec.rollout is odd"}, rest: atRest,
+		"that has failed": {
+			sets: []*clusterv1.MachineSet{setWith("7", 3, 3)}, failure: errors.New("spec.rollout is invalid"), available: statusAndReason{"False", bad, "spec.rollout is invalid"}, rest: atRest,
 			phase: clusterv1.MachineDeploymentPhaseRunning,
 		},
 	} {
@@ -130,7 +130,7 @@ func TestStatusSums(t *testing.T) {
 	got.Conditions, got.Phase = nil, ""
 	want := clusterv1.MachineDeploymentStatus{
 		ObservedGeneration: 5, Selector: "pool=a",
-		Replicas: new(int32(5)), ReadyReplicas: new(int32(3)), AvailableReplicas: new(int32(3)), UpToDateReplicas: new(int32(2)), // not those of the old set, which may not know it yet
+		Replicas: new(int32(5)), ReadyReplicas: new(int32(3)), AvailableReplicas: new(int32(3)), UpToDateReplicas: new(int32(2)), // not those of the old set, which may not have it yet
 		Versions: []clusterv1.StatusVersion{{Version: "v1.36.0", Replicas: 1}, {Version: "v1.36.1", Replicas: 5}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

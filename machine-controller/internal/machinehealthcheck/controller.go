@@ -27,7 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"drover.io/machine-controller/internal/clusterevents"
+	"drover.io/machine-controller/internal/clusterpredicate"
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/patch"
@@ -79,7 +79,7 @@ func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, op
 		Watches(&clusterv1.MachineHealthCheck{}, coalesce.Map(r.otherChecks), builder.WithPredicates(watch.MatchingPredicate(), predicate.GenerationChangedPredicate{})).
 		Watches(&clusterv1.Machine{}, coalesce.Map(r.checksOfMachine), builder.WithPredicates(watch.ChildPredicate(), healthInputChanged())).
 		Watches(&clusterv1.MachineDeployment{}, coalesce.Map(r.checksOfDeployment), builder.WithPredicates(watch.ChildPredicate(), predicate.GenerationChangedPredicate{})).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.checksOfCluster), builder.WithPredicates(clusterevents.StateChanged())).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.checksOfCluster), builder.WithPredicates(clusterpredicate.StateChanged())).
 		WatchesRawSource(aggregated(r.Workloads.NodeEvents(r.checksOfNode))).
 		WatchesRawSource(r.Workloads.ClusterEvents(r.checksOfConnection)).
 		WithOptions(options).

@@ -101,7 +101,7 @@ func TestMarksWithinTheBudget(t *testing.T) {
 	held := &clusterv1.Machine{}
 	w.Expect(w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "m-1"}, held)).To(gomega.Succeed())
 	if message := conditions.GetMessage(held, clusterv1.MachineHealthCheckSucceededCondition); !strings.Contains(message, string(health.HeldByBudget)) {
-		t.Errorf("the Machine does not say what holds its replacement back: %q", message)
+		t.Errorf("the Machine does not report what blocks its replacement: %q", message)
 	}
 
 	w.ready("m-1", corev1.ConditionTrue)
@@ -122,7 +122,7 @@ func TestRemovesItsMark(t *testing.T) {
 }
 
 // TestReplaces goes all the way: the MachineSet deletes what the check has marked, one at a
-// time, and remembers whose place the new Machine has taken.
+// time, and records which Machine the new one replaces.
 func TestReplaces(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t, true)

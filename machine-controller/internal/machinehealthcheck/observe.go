@@ -177,7 +177,7 @@ func (s *state) groupNamed(name string) *group {
 	return s.groups[name]
 }
 
-// nameOf names the controller of an object; fallback stands for one without.
+// nameOf names the controller of an object; fallback is for one without.
 func nameOf(object client.Object, fallback string) string {
 	if owner := metav1.GetControllerOfNoCopy(object); owner != nil {
 		return owner.Kind + " " + owner.Name
@@ -185,7 +185,7 @@ func nameOf(object client.Object, fallback string) string {
 	return fallback
 }
 
-// behind reports whether the cache shows any of the Machines older than our last write.
+// behind reports whether the cache shows any of the Machines older than the last write.
 func (r *Reconciler) behind(machines []*clusterv1.Machine) bool {
 	behind := false
 	for _, m := range machines {

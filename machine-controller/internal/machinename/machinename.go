@@ -47,7 +47,7 @@ func New(set *clusterv1.MachineSet) (string, error) {
 	return name, nil
 }
 
-// Check reports why names cannot be made from a template; an empty one stands for the default.
+// Check reports why names cannot be made from a template; an empty one is the default.
 func Check(text string) error {
 	if text == "" {
 		return nil

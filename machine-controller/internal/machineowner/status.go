@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	policyv1 "drover.io/api/policy/v1alpha1"
-	"drover.io/machine-controller/internal/aggregate"
 	"drover.io/machine-controller/internal/annotation"
 	"drover.io/machine-controller/internal/statuswriter"
 	"drover.io/runtime/results"
@@ -38,8 +37,8 @@ func Write(ctx context.Context, writer *statuswriter.Writer, recorder events.Eve
 	}
 	version := s.After.GetResourceVersion()
 	result, err = writer.WriteSummary(ctx, s.Before, s.After, s.Urgent(), statuswriter.Summary{Machines: len(s.Machines), Set: func() {
-		conditions.Set(s.After, aggregate.Ready(s.Machines, clusterv1.MachinesReadyCondition))
-		conditions.Set(s.After, aggregate.UpToDate(s.Machines, clusterv1.MachinesUpToDateCondition))
+		conditions.Set(s.After, aggregateReady(s.Machines, clusterv1.MachinesReadyCondition))
+		conditions.Set(s.After, aggregateUpToDate(s.Machines, clusterv1.MachinesUpToDateCondition))
 	}})
 	return s.After.GetResourceVersion() != version, result, results.IgnoreNotFoundOrConflict(err)
 }

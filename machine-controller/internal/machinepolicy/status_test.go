@@ -53,8 +53,8 @@ func TestStatus(t *testing.T) {
 			2, "False Overridden", "True SelectedTwice", []string{
 				"An older policy is in force for MachineSet gpu (old): narrow the selector of one of them",
 				"Some objects are selected by this policy and by old; the oldest policy is in force for each"}}},
-		"goes before a younger one": {mine: selecting("mine", "", 2), others: []policyv1.MachinePolicy{selecting("young", "gpu", 1)}, want: status{
-			2, "True InForce", "True SelectedTwice", []string{"Some objects are selected by this policy and by young; the oldest policy is in force for each"}}},
+		"precedes a newer one": {mine: selecting("mine", "", 2), others: []policyv1.MachinePolicy{selecting("newer", "gpu", 1)}, want: status{
+			2, "True InForce", "True SelectedTwice", []string{"Some objects are selected by this policy and by newer; the oldest policy is in force for each"}}},
 		"does not mind one for others": {mine: selecting("mine", "cpu", 0), others: []policyv1.MachinePolicy{selecting("old", "gpu", 2)}, want: status{
 			1, "True InForce", "False NoConflict", nil}},
 		"cannot be read": {mine: broken, want: status{2, "False Invalid", "False NoConflict", []string{

@@ -25,7 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"drover.io/machine-controller/internal/clusterevents"
+	"drover.io/machine-controller/internal/clusterpredicate"
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/expectation"
@@ -104,7 +104,7 @@ func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, op
 		For(&clusterv1.MachineSet{}, builder.WithPredicates(watch.MatchingPredicate())).
 		Watches(&clusterv1.Machine{}, coalesce.Controller("MachineSet"), builder.WithPredicates(watch.ChildPredicate())).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.setsForUncontrolledMachine), builder.WithPredicates(watch.MatchingPredicate(), uncontrolledMachines())).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.setsOfCluster), builder.WithPredicates(clusterevents.StateChanged())).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.setsOfCluster), builder.WithPredicates(clusterpredicate.StateChanged())).
 		WatchesRawSource(r.Workloads.ClusterEvents(r.setsOfConnection)).
 		WithOptions(options).
 		Complete(reconcile.AsReconciler(mgr.GetClient(), predicates.FilterReconciler(watch, r)))

@@ -39,11 +39,11 @@ func TestLastReplicas(t *testing.T) {
 		sets []*clusterv1.MachineSet
 		want *int32
 	}{
-		"it is unknown without a set":                  {},
-		"it is what the newest set was written for":    {[]*clusterv1.MachineSet{stamped("a", 4, "2", "7"), stamped("b", 2, "10", "5"), stamped("c", 3, "3", "6")}, new(int32(5))},
-		"it is nothing where the set was written for":  {[]*clusterv1.MachineSet{stamped("a", 4, "2", "0")}, new(int32(0))},
-		"it is the sum where no set was written by us": {[]*clusterv1.MachineSet{machineSet("a", 2, 4), machineSet("b", 1, 1)}, new(int32(5))},
-		"it is of a set whose stamp can be read":       {[]*clusterv1.MachineSet{stamped("a", 4, "2", "many"), stamped("b", 2, "1", "5")}, new(int32(5))},
+		"it is unknown without a set":                            {},
+		"it is what the newest set was written for":              {[]*clusterv1.MachineSet{stamped("a", 4, "2", "7"), stamped("b", 2, "10", "5"), stamped("c", 3, "3", "6")}, new(int32(5))},
+		"it is nothing where the set was written for":            {[]*clusterv1.MachineSet{stamped("a", 4, "2", "0")}, new(int32(0))},
+		"it is the sum where no set was written by this manager": {[]*clusterv1.MachineSet{machineSet("a", 2, 4), machineSet("b", 1, 1)}, new(int32(5))},
+		"it is of a set whose stamp can be read":                 {[]*clusterv1.MachineSet{stamped("a", 4, "2", "many"), stamped("b", 2, "1", "5")}, new(int32(5))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

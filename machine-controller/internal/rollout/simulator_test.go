@@ -55,7 +55,7 @@ type simulator struct {
 	setLog                       [][]simSet
 	machineLog                   [][]simMachine
 	seenSets, seenMachines       int
-	written                      map[string]int // version of our last write, per set
+	written                      map[string]int // version of the last write, per set
 	resized                      bool           // spec.replicas has changed
 	annotatedForDecrease         map[int]bool   // Machines annotated together with a decrease
 	nextMachine, clock           int

@@ -24,7 +24,7 @@ func TestProber(t *testing.T) {
 	var requests atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/readyz" {
-			t.Errorf("asked for %s", r.URL.Path)
+			t.Errorf("requested %s", r.URL.Path)
 		}
 		requests.Add(1)
 		w.WriteHeader(int(status.Load()))

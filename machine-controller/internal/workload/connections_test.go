@@ -108,7 +108,7 @@ func TestKubeconfigsThatCannotBeUsed(t *testing.T) {
 		"wrong-ca":     {kubeconfigOf(t, &wrongCA), ReasonUnreachable, "certificate-authority-data"},
 		"unauthorized": {kubeconfigOf(t, &wrongToken), ReasonUnauthorized, "refuses the credentials"},
 		"anonymous":    {kubeconfigOf(t, &anonymous), ReasonForbidden, "nodes is forbidden"},
-		"nobody-there": {kubeconfigOf(t, at(a, closedAddress(t))), ReasonUnreachable, "connection refused"},
+		"no-server":    {kubeconfigOf(t, at(a, closedAddress(t))), ReasonUnreachable, "connection refused"},
 	}
 	w := newEnvironment(t, asIs)
 	for name, test := range tests {
@@ -236,7 +236,7 @@ func TestNodeEventsAreForChangesButNotForHeartbeats(t *testing.T) {
 	node := createNode(t, live, "events-1", "sim://events")
 	w.Expect(w.nextNode()).To(gomega.Equal("a/events-1"))
 	if nodes := connection.NodesByProviderID("sim://events"); len(nodes) != 1 {
-		t.Fatalf("told of a Node that is not in the cache: %v", nodes)
+		t.Fatalf("an event of a Node that is not in the cache: %v", nodes)
 	}
 
 	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.Unix(1, 0), LastTransitionTime: metav1.Unix(1, 0)}
@@ -249,7 +249,7 @@ func TestNodeEventsAreForChangesButNotForHeartbeats(t *testing.T) {
 		node.Status.Images = []corev1.ContainerImage{{Names: []string{fmt.Sprintf("image-%d", beat)}}}
 		w.Expect(live.Status().Update(t.Context(), node)).To(gomega.Succeed())
 	}
-	// Were the heartbeats told, they would be told before this one.
+	// Events of the heartbeats would come before this one.
 	sentinel := createNode(t, live, "events-2", "")
 	w.Expect(w.nextNode()).To(gomega.Equal("a/events-2"))
 	if cached, _ := connection.Node("events-1"); cached.ResourceVersion != node.ResourceVersion {
@@ -278,7 +278,7 @@ func TestClusterEventsAreForConnectionAndDeletion(t *testing.T) {
 			request, _ := queue.Get()
 			queue.Done(request)
 			if request.NamespacedName != w.key("a") {
-				t.Fatalf("told of %s", request)
+				t.Fatalf("an event of %s", request)
 			}
 		}
 	}
@@ -295,15 +295,15 @@ func TestClusterEventsAreForConnectionAndDeletion(t *testing.T) {
 func TestOnlyClustersOfTheWatchFilterAreConnected(t *testing.T) {
 	t.Parallel()
 	a := apiServer(t, "a")
-	w := newEnvironment(t, func(o *Options) { o.Watch = "ours" })
+	w := newEnvironment(t, func(o *Options) { o.Watch = "own" })
 	w.cluster("a", kubeconfigOf(t, a))
 	cluster := &clusterv1.Cluster{}
 	w.Expect(w.management.Get(t.Context(), w.key("a"), cluster)).To(gomega.Succeed())
-	cluster.Labels = map[string]string{clusterv1.WatchLabel: "ours"}
+	cluster.Labels = map[string]string{clusterv1.WatchLabel: "own"}
 	w.Expect(w.management.Update(t.Context(), cluster)).To(gomega.Succeed())
 	w.connected("a")
 
-	cluster.Labels[clusterv1.WatchLabel] = "theirs"
+	cluster.Labels[clusterv1.WatchLabel] = "other"
 	w.Expect(w.management.Update(t.Context(), cluster)).To(gomega.Succeed())
 	w.Eventually(func() error { _, err := w.connections.Get(w.key("a")); return err }).Should(gomega.MatchError(ErrNotConnected))
 }
@@ -321,7 +321,7 @@ func TestRecreatedClusterIsConnectedAnew(t *testing.T) {
 	a, b := apiServer(t, "a"), apiServer(t, "b")
 	createNode(t, liveClient(t, b), "again-1", "sim://again")
 	w := newEnvironment(t, asIs)
-	// These are told of Clusters by the test alone.
+	// These get their Clusters from the test.
 	w.connections = New(Options{Reader: w.management, ProbeInterval: time.Hour})
 	t.Cleanup(func() {
 		ended, end := context.WithCancel(context.Background())

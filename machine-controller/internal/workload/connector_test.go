@@ -64,7 +64,7 @@ func (s *story) connection(content string) *Connection {
 	return c
 }
 
-// step lets time pass until something is due (or not at all), begins what is
+// step advances the time until something is due (or not at all), begins what is
 // due, does what happened, and writes down what comes of it.
 func (s *story) step(name string, do func()) {
 	s.t.Helper()
@@ -95,7 +95,7 @@ func (s *story) step(name string, do func()) {
 		line += " " + string(v.state.Reason)
 	}
 	if s.enqueued > enqueued {
-		line += " (wakes)"
+		line += " (enqueues)"
 	}
 	s.lines = append(s.lines, line)
 }
@@ -137,7 +137,7 @@ func TestConnectorBacksOff(t *testing.T) {
 	}
 	s.step("connects", s.connected("A", "1"))
 	s.want(
-		"+0s    dials | fails: Unreachable (wakes)",
+		"+0s    dials | fails: Unreachable (enqueues)",
 		"+500ms dials | fails: Unreachable",
 		"+1.5s  dials | fails: Unreachable",
 		"+3.5s  dials | fails: Unreachable",
@@ -145,7 +145,7 @@ func TestConnectorBacksOff(t *testing.T) {
 		"+15.5s dials | fails: Unreachable",
 		"+30.5s dials | fails: Unreachable",
 		"+45.5s dials | fails: Unreachable",
-		"+1m0.5s dials | connects: connected by A (wakes)",
+		"+1m0.5s dials | connects: connected by A (enqueues)",
 	)
 }
 
@@ -164,19 +164,19 @@ func TestConnectorDisconnectsAfterFiveFailedProbes(t *testing.T) {
 	s.step("fails to connect", s.refused(ReasonUnreachable))
 	s.step("connects", s.connected("A", "1"))
 	s.want(
-		"+0s    dials | connects: connected by A (wakes)",
-		"+10s   probes | fails: connected by A Unreachable (wakes)",
+		"+0s    dials | connects: connected by A (enqueues)",
+		"+10s   probes | fails: connected by A Unreachable (enqueues)",
 		"+20s   probes | fails: connected by A Unreachable",
 		"+30s   probes | fails: connected by A Unreachable",
 		"+40s   probes | fails: connected by A Unreachable",
-		"+50s   probes | recovers: connected by A (wakes)",
-		"+1m0s  probes | fails: connected by A Unreachable (wakes)",
+		"+50s   probes | recovers: connected by A (enqueues)",
+		"+1m0s  probes | fails: connected by A Unreachable (enqueues)",
 		"+1m10s probes | fails: connected by A Unreachable",
 		"+1m20s probes | fails: connected by A Unreachable",
 		"+1m30s probes | fails: connected by A Unreachable",
-		"+1m40s probes | fails: Unreachable (wakes)",
+		"+1m40s probes | fails: Unreachable (enqueues)",
 		"+1m40s dials | fails to connect: Unreachable",
-		"+1m40.5s dials | connects: connected by A (wakes)",
+		"+1m40.5s dials | connects: connected by A (enqueues)",
 	)
 }
 
@@ -191,12 +191,12 @@ func TestConnectorReadsTheKubeconfigAgainWhenUnauthorized(t *testing.T) {
 	s.step("is refused again", s.refused(ReasonUnauthorized))
 	s.step("connects", s.connected("C", "3"))
 	s.want(
-		"+0s    dials | connects: connected by A (wakes)",
-		"+10s   probes | is refused: connected by A Unauthorized (wakes)",
-		"+10s   dials | has a new kubeconfig: connected by B (wakes)",
-		"+20s   probes | is refused: connected by B Unauthorized (wakes)",
-		"+20s   dials | is refused again: Unauthorized (wakes)",
-		"+20.5s dials | connects: connected by C (wakes)",
+		"+0s    dials | connects: connected by A (enqueues)",
+		"+10s   probes | is refused: connected by A Unauthorized (enqueues)",
+		"+10s   dials | has a new kubeconfig: connected by B (enqueues)",
+		"+20s   probes | is refused: connected by B Unauthorized (enqueues)",
+		"+20s   dials | is refused again: Unauthorized (enqueues)",
+		"+20.5s dials | connects: connected by C (enqueues)",
 	)
 }
 
@@ -220,19 +220,19 @@ func TestConnectorFollowsTheSecret(t *testing.T) {
 	s.step("is rotated", s.secret("4"))
 	s.step("works", s.connected("B", "4"))
 	s.want(
-		"+0s    dials | is missing: KubeconfigMissing (wakes)",
+		"+0s    dials | is missing: KubeconfigMissing (enqueues)",
 		"+500ms dials | is missing: KubeconfigMissing",
 		"+1.5s  dials | begins: KubeconfigMissing",
 		"+1h0m1.5s  | appears meanwhile: KubeconfigMissing",
 		"+2h0m1.5s  | was read too early: KubeconfigMissing",
-		"+2h0m1.5s dials | connects: connected by A (wakes)",
+		"+2h0m1.5s dials | connects: connected by A (enqueues)",
 		"+2h0m11.5s probes | is seen as used: connected by A",
 		"+3h0m11.5s  | gets a label: connected by A",
 		"+3h0m11.5s dials | is the same: connected by A",
 		"+4h0m11.5s  | is rotated: connected by A",
-		"+4h0m11.5s dials | is broken: connected by A KubeconfigInvalid (wakes)",
+		"+4h0m11.5s dials | is broken: connected by A KubeconfigInvalid (enqueues)",
 		"+4h0m12s dials | is rotated: connected by A KubeconfigInvalid",
-		"+5h0m12s  | works: connected by B (wakes)",
+		"+5h0m12s  | works: connected by B (enqueues)",
 	)
 }
 
@@ -303,11 +303,11 @@ func TestConnectorIgnoresTheProbeOfAReplacedConnection(t *testing.T) {
 	s.step("connects", s.connected("A", "1"))
 	old := s.k.connection
 	s.step("is rotated", s.connected("B", "2"))
-	s.step("late news", func() { s.k.onProbeResult(probeResult{connection: old, failure: failed(ReasonUnauthorized, "x")}) })
+	s.step("late result", func() { s.k.onProbeResult(probeResult{connection: old, failure: failed(ReasonUnauthorized, "x")}) })
 	s.want(
-		"+0s    dials | connects: connected by A (wakes)",
-		"+10s   probes | is rotated: connected by B (wakes)",
-		"+1h0m10s  | late news: connected by B",
+		"+0s    dials | connects: connected by A (enqueues)",
+		"+10s   probes | is rotated: connected by B (enqueues)",
+		"+1h0m10s  | late result: connected by B",
 	)
 }
 
@@ -335,7 +335,7 @@ func TestConnectorRenewsTheClaimOnceAMinuteAndRetriesAtEachProbe(t *testing.T) {
 	s.step("loses the claim", claimed(foreign))
 	s.step("probes", s.probed(nil))
 	if diff := cmp.Diff([]string{"10s", "20s", "1m20s", "1m30s", "1m40s", "1m50s"}, requests); diff != "" {
-		t.Errorf("asked at: -want +got:\n%s", diff)
+		t.Errorf("requests at: -want +got:\n%s", diff)
 	}
 	down := failed(ReasonUnreachable, "x")
 	for range 5 {

@@ -42,7 +42,7 @@ func newLine(clock *clocktesting.FakePassiveClock, namespace string, places *fai
 	return l
 }
 
-// ask sends a request, which is under way when ask returns, unless it fails at once.
+// get sends a request, which is under way when get returns, unless it fails at once.
 func (l *line) get(t *testing.T) chan error {
 	t.Helper()
 	ended := make(chan error, 1)
@@ -82,11 +82,11 @@ func TestShare(t *testing.T) {
 	a, b, c, well := newLine(clock, "a", places), newLine(clock, "b", places), newLine(clock, "c", places), newLine(clock, "c", places)
 	step := func(d time.Duration) { clock.SetTime(clock.Now().Add(d)) }
 
-	// While nobody knows that they are slow, all take what they want.
+	// Until they count as slow, all have as many requests as they send.
 	first := []chan error{a.get(t), a.get(t), b.get(t), c.get(t)}
 	step(slow)
 	got := []bool{}
-	waiting := a.get(t) // one is let through to find out
+	waiting := a.get(t) // one is sent to find out
 	got = append(got, a.refuses(t))
 	other := b.get(t)
 	got = append(got, c.refuses(t)) // the places of all are taken
@@ -113,7 +113,7 @@ func TestShare(t *testing.T) {
 	}
 	places.Give("x")
 	places.Give("y")
-	// A slow answer is remembered until a quick one.
+	// A slow answer counts until a quick one.
 	late := a.get(t)
 	step(slow)
 	a.answer()
@@ -152,7 +152,7 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
-// hanging answers /version at once, Nodes if it is asked to, and nothing else until the test
+// hanging answers /version at once, Nodes if it is set to, and nothing else until the test
 // ends. It notes what it does not answer.
 func hanging(t *testing.T, nodes bool) (kubeconfig string, hung chan string) {
 	t.Helper()
@@ -223,7 +223,7 @@ func TestClusterThatHangsHasOneWorker(t *testing.T) {
 	}
 }
 
-// TestRedirectsAreNotFollowed lets an API server send the manager elsewhere.
+// TestRedirectsAreNotFollowed has an API server that redirects the manager.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	t.Parallel()
 	a := apiServer(t, "a")
@@ -251,7 +251,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 	select {
 	case <-reached:
-		t.Error("the manager has asked a host that the API server named")
+		t.Error("the manager has sent a request to a host that the API server named")
 	default:
 	}
 }

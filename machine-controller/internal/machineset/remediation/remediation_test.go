@@ -81,7 +81,7 @@ func TestWithinBudget(t *testing.T) {
 		now      []string
 	}{
 		"takes as many as there are places": {limit: 2, now: []string{"a", "b"}},
-		"takes all when there is room":      {limit: 9, now: []string{"a", "b", "c"}},
+		"takes all within the limit":        {limit: 9, now: []string{"a", "b", "c"}},
 		"takes none when none may":          {limit: 0, now: []string{}},
 		"leaves a place to what is leaving": {limit: 2, others: []*clusterv1.Machine{unhealthyMachine("d", 1, healthCheckFailed, beingDeleted)}, now: []string{"a"}},
 		"counts an unfilled replacement":    {limit: 2, inFlight: []health.InFlightReplacement{{Machine: "gone"}}, now: []string{"a"}},
@@ -114,7 +114,7 @@ func TestReplacements(t *testing.T) {
 		want     map[string]health.Replacement
 	}{
 		"pairs a place with who came after": {
-			machines: []*clusterv1.Machine{unhealthyMachine("elder", 5), unhealthyMachine("new", 6)}, inFlight: []health.InFlightReplacement{first},
+			machines: []*clusterv1.Machine{unhealthyMachine("older", 5), unhealthyMachine("new", 6)}, inFlight: []health.InFlightReplacement{first},
 			want: map[string]health.Replacement{"new": {Machine: "a", Attempt: 1}},
 		},
 		"pairs each place with another": {

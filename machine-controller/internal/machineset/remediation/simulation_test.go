@@ -220,14 +220,14 @@ func TestNodeOutages(t *testing.T) {
 	four := func(n int) bool { return n%5 != 0 }
 	death := makeUnreachable(func(n int) bool { return n == 7 })
 	tests := map[string]map[string]func(*simulation){
-		"most-nodes-silent": {
+		"most-nodes-unreachable": {
 			"12:05:00": func(w *simulation) { makeUnreachable(four)(w); w.joinable = false }, "12:15:00": makeAllReady, "13:30:00": death,
 		},
-		"most-nodes-silent-but-new-ones-join": {"12:05:00": makeUnreachable(four), "12:15:00": makeAllReady, "13:30:00": death},
-		"two-zones-silent": {
+		"most-nodes-unreachable-but-new-ones-join": {"12:05:00": makeUnreachable(four), "12:15:00": makeAllReady, "13:30:00": death},
+		"two-zones-unreachable": {
 			"12:05:00": makeUnreachable(func(n int) bool { return n%3 != 0 }), "12:15:00": makeAllReady, "13:30:00": death,
 		},
-		"one-node-dies-and-so-do-its-replacements": {
+		"one-node-fails-and-so-do-its-replacements": {
 			"12:05:00": func(w *simulation) { makeUnreachable(func(n int) bool { return n == 7 })(w); w.joinable = false },
 		},
 	}
@@ -254,7 +254,7 @@ func TestOutageDeletesNoMoreThanTheBudget(t *testing.T) {
 			"12:15:00": makeAllReady,
 		})
 		if len(w.deleted) > w.limit {
-			t.Errorf("%d Machines were deleted in ten minutes of silence, with a budget of %d", len(w.deleted), w.limit)
+			t.Errorf("%d Machines were deleted in ten minutes without contact, with a budget of %d", len(w.deleted), w.limit)
 		}
 		w.deleted = nil
 		w.run(30*time.Minute, map[string]func(*simulation){"13:30:00": makeUnreachable(func(n int) bool { return n == 7 })})

@@ -50,7 +50,7 @@ func IsAfter(md *clusterv1.MachineDeployment, ms *clusterv1.MachineSet, now time
 	if !afterPassed(md, now) || !ms.CreationTimestamp.Time.Before(md.Spec.Rollout.After.Time) {
 		return true
 	}
-	// The API server's clock, which sets creationTimestamp, may be behind ours: the hash in the label includes
+	// The API server's clock, which sets creationTimestamp, may be behind the local one: the hash in the label includes
 	// spec.rollout.after. It is not compared for the template.
 	hash, _, _ := strings.Cut(ms.Labels[clusterv1.MachineDeploymentUniqueLabel], "-")
 	return hash == hashOf(md, now)

@@ -107,7 +107,7 @@ func checkedReplacement(t *rapid.T, w *simulator, owner string) {
 	}
 }
 
-// TestUnhealthyMachinesAreEventuallyReplaced sees that no budget above 0 leaves an unhealthy Machine
+// TestUnhealthyMachinesAreEventuallyReplaced checks that no budget above 0 leaves an unhealthy Machine
 // waiting for ever, once what is created joins and nothing is held.
 func TestUnhealthyMachinesAreEventuallyReplaced(t *testing.T) {
 	t.Parallel()

@@ -23,7 +23,7 @@ var limits = []limit{
 	pendingInCluster, // enough Machines of the Cluster have not joined yet
 }
 
-// unlimited is the room where there is no limit.
+// unlimited is what is available where there is no limit.
 const unlimited = int(^uint(0) >> 1)
 
 // Create decides how many of the wanted Machines the owner may get now.

@@ -12,7 +12,7 @@ import (
 	"drover.io/machine-controller/internal/safety/policy"
 )
 
-// simulator is a Cluster in which MachineSets ask the Gate, and do what it allows.
+// simulator is a Cluster in which MachineSets call the Gate, and do what it allows.
 type simulator struct {
 	settings policy.Settings
 	owners   map[string]Owner

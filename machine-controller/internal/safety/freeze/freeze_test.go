@@ -80,7 +80,7 @@ func TestDecideDoesNotFlap(t *testing.T) {
 		input := Input{Owner: owner, Now: noon, Period: time.Minute}
 		tooManySince := time.Time{}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
-			input.Machines = rapid.IntRange(0, most+4).Draw(t, "alive")
+			input.Machines = rapid.IntRange(0, most+4).Draw(t, "machines")
 			input.Now = input.Now.Add(time.Duration(rapid.IntRange(0, 40).Draw(t, "seconds")) * time.Second)
 			switch {
 			case input.Machines <= most:

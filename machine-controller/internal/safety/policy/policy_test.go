@@ -40,7 +40,7 @@ func TestCandidates(t *testing.T) {
 	exists.Spec.Selector.MatchExpressions = []policyv1.SelectorRequirement{
 		{Key: "pool", Operator: metav1.LabelSelectorOpIn, Values: []policyv1.LabelText{"gpu", "cpu"}},
 	}
-	unreachable := aPolicy("silent", "", time.Hour)
+	unreachable := aPolicy("unreachable", "", time.Hour)
 	unreachable.Spec.Selector = nil
 	tests := map[string]struct {
 		policies []policyv1.MachinePolicy

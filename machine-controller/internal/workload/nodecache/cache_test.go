@@ -76,7 +76,7 @@ func TestCacheAnnouncesOnlyRelevantChanges(t *testing.T) {
 		"notifies of a deleted Node":           {func(c *Cache) error { return c.Delete(node("a", "p1", "2")) }, events{Changed: []string{"a p1 1"}}},
 		"ignores an unknown deletion":          {func(c *Cache) error { return c.Delete(node("z", "p9", "2")) }, events{}},
 		"notifies of both IDs when it changes": {func(c *Cache) error { return c.Update(node("a", "p3", "2")) }, events{Changed: []string{"a p1 1", "a p3 2"}}},
-		"tells what a new list changes": {func(c *Cache) error {
+		"notifies of what a new list changes": {func(c *Cache) error {
 			return c.Replace([]any{node("a", "p1", "5"), node("c", "p3", "6")}, "6")
 		}, events{Changed: []string{"c p3 6"}}},
 		"notifies of what a new list lacks": {func(c *Cache) error { return c.Replace(nil, "6") }, events{Changed: []string{"a p1 1"}}},

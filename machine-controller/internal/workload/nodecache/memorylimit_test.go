@@ -81,6 +81,6 @@ func TestNodesWithOneProviderIDAreOrdered(t *testing.T) {
 		must(t, c.Update(node(name, "sim://x", strconv.Itoa(i+2))))
 	}
 	if got, before := names(c.ByProviderID("sim://x")), names(held); len(got) != 5 || got[0] != "a" || got[1] != "b" || got[2] != "c" || got[3] != "d" || got[4] != "e" || before[0] != "b" || before[1] != "d" {
-		t.Errorf("got %v, and who asked before sees %v", got, before)
+		t.Errorf("got %v, and an earlier read has %v", got, before)
 	}
 }

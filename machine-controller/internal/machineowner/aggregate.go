@@ -1,9 +1,7 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package aggregate merges the conditions of many Machines into one condition of their owner. The merge is upstream's:
-// issues first, three messages at most, and the names of three Machines for each.
-package aggregate
+package machineowner
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,27 +9,28 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 )
 
-// Ready merges the Ready conditions into a condition of the target type.
-func Ready(machines []*clusterv1.Machine, target string) metav1.Condition {
-	return merge(machines, clusterv1.MachineReadyCondition, target,
+// aggregateReady merges the Ready conditions into a condition of the target type.
+func aggregateReady(machines []*clusterv1.Machine, target string) metav1.Condition {
+	return mergeConditions(machines, clusterv1.MachineReadyCondition, target,
 		conditions.GetDefaultComputeMergeReasonFunc(clusterv1.NotReadyReason, clusterv1.ReadyUnknownReason, clusterv1.ReadyReason))
 }
 
-// UpToDate merges the UpToDate conditions into a condition of the target type. Machines without one do not count.
-func UpToDate(machines []*clusterv1.Machine, target string) metav1.Condition {
+// aggregateUpToDate merges the UpToDate conditions into a condition of the target type. Machines without one do not count.
+func aggregateUpToDate(machines []*clusterv1.Machine, target string) metav1.Condition {
 	compared := make([]*clusterv1.Machine, 0, len(machines))
 	for _, m := range machines {
 		if conditions.Has(m, clusterv1.MachineUpToDateCondition) {
 			compared = append(compared, m)
 		}
 	}
-	return merge(compared, clusterv1.MachineUpToDateCondition, target,
+	return mergeConditions(compared, clusterv1.MachineUpToDateCondition, target,
 		conditions.GetDefaultComputeMergeReasonFunc(clusterv1.NotUpToDateReason, clusterv1.UpToDateUnknownReason, clusterv1.UpToDateReason))
 }
 
 type reasonFunc = func(issues, unknown, info []conditions.ConditionWithOwnerInfo) string
 
-func merge(machines []*clusterv1.Machine, source, target string, reason reasonFunc) metav1.Condition {
+// mergeConditions merges as upstream does: issues first, three messages at most, and the names of three Machines for each.
+func mergeConditions(machines []*clusterv1.Machine, source, target string, reason reasonFunc) metav1.Condition {
 	if len(machines) == 0 {
 		return metav1.Condition{Type: target, Status: metav1.ConditionTrue, Reason: clusterv1.NoReplicasReason}
 	}

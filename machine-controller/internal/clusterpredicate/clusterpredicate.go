@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package clusterevents decides which changes of a Cluster trigger reconciles of its Machines, MachineSets and
+// Package clusterpredicate decides which changes of a Cluster trigger reconciles of its Machines, MachineSets and
 // MachineDeployments.
-package clusterevents
+package clusterpredicate
 
 import (
 	"k8s.io/utils/ptr"

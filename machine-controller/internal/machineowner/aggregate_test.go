@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package aggregate_test
+package machineowner
 
 import (
 	"fmt"
@@ -13,20 +13,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
-
-	"drover.io/machine-controller/internal/aggregate"
 )
 
 const target = "Sum"
 
-// said are the things that a Machine may say in a condition; nothing comes from one that has none.
+// inputs are the conditions that a Machine may have; nil is none.
 var inputs = []*metav1.Condition{
 	nil,
 	{Status: metav1.ConditionTrue},
 	{Status: metav1.ConditionTrue, Message: "until tomorrow"},
 	{Status: metav1.ConditionFalse, Message: "the disk is full"},
 	{Status: metav1.ConditionFalse},
-	{Status: metav1.ConditionUnknown, Message: "nobody answers"},
+	{Status: metav1.ConditionUnknown, Message: "no answer"},
 }
 
 func machine(n int, source string, input *metav1.Condition) *clusterv1.Machine {
@@ -45,7 +43,7 @@ func TestTheResultIsThatOfAllMachines(t *testing.T) {
 	t.Parallel()
 	dice := rand.New(rand.NewPCG(1, 2))
 	for round := range 300 {
-		// Each round knows a few of the things only, so that fleets that are well as a whole occur too.
+		// Each round has a few of the inputs only, so that sets of ready Machines occur, too.
 		few := []*metav1.Condition{inputs[dice.IntN(len(inputs))], inputs[1], inputs[dice.IntN(len(inputs))]}
 		var machines []*clusterv1.Machine
 		for n := range 1 + dice.IntN(12) {
@@ -58,13 +56,13 @@ func TestTheResultIsThatOfAllMachines(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(*want, aggregate.Ready(machines, target)); diff != "" {
+		if diff := cmp.Diff(*want, aggregateReady(machines, target)); diff != "" {
 			t.Fatalf("round %d, %d Machines (-upstream +got):\n%s", round, len(machines), diff)
 		}
 	}
 }
 
-func TestUpToDate(t *testing.T) {
+func TestAggregateUpToDate(t *testing.T) {
 	t.Parallel()
 	well := metav1.Condition{Type: target, Status: metav1.ConditionTrue, Reason: clusterv1.UpToDateReason}
 	for name, test := range map[string]struct {
@@ -85,15 +83,15 @@ func TestUpToDate(t *testing.T) {
 			for n, input := range test.input {
 				machines = append(machines, machine(n, clusterv1.MachineUpToDateCondition, input))
 			}
-			if diff := cmp.Diff(test.want, aggregate.UpToDate(machines, target)); diff != "" {
+			if diff := cmp.Diff(test.want, aggregateUpToDate(machines, target)); diff != "" {
 				t.Errorf("sum (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// BenchmarkReady sums up a large fleet of which one Machine in a hundred is not ready.
-func BenchmarkReady(b *testing.B) {
+// BenchmarkAggregateReady merges the conditions of many Machines of which one in a hundred is not ready.
+func BenchmarkAggregateReady(b *testing.B) {
 	var machines []*clusterv1.Machine
 	for n := range 5000 {
 		input := inputs[1]
@@ -104,6 +102,6 @@ func BenchmarkReady(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		aggregate.Ready(machines, target)
+		aggregateReady(machines, target)
 	}
 }
