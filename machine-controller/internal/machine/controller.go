@@ -33,6 +33,7 @@ import (
 	"drover.io/machine-controller/internal/drain"
 	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/machine/deletion"
+	"drover.io/machine-controller/internal/machine/nodesync"
 	"drover.io/machine-controller/internal/metrics"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/safety"
@@ -123,9 +124,9 @@ func (r *Reconciler) setPhases() {
 	requested := deletion.NewRequested(r.Clock)
 	r.phases = []phase{
 		metadata{r.Live}, // it has an owner and a finalizer
-		bootstrap{r.Client, r.Contract, recorder, requested},                             // its bootstrap data exists
-		infrastructure{r.Client, r.Contract, recorder, requested},                        // its instance exists
-		node{r.Client, r.Workloads, nodeSync{r.SyncLabels, r.SyncAnnotations}, recorder}, // its Node has joined the workload cluster
+		bootstrap{r.Client, r.Contract, recorder, requested},                                                       // its bootstrap data exists
+		infrastructure{r.Client, r.Contract, recorder, requested},                                                  // its instance exists
+		node{r.Client, r.Workloads, nodesync.Sync{Labels: r.SyncLabels, Annotations: r.SyncAnnotations}, recorder}, // its Node has joined the workload cluster
 	}
 	r.deleter = deletion.New(deletion.Options{
 		Client: r.Client, Workloads: r.Workloads, Drainer: r.Drainer, Volumes: r.Volumes, Guard: r.Guard,
@@ -197,7 +198,7 @@ func (r *Reconciler) finalize(ctx context.Context, s *state) (reconcile.Result, 
 // observe reads the Cluster and the owners of a Machine. A missing Cluster is nil, unless the
 // Machine is being deleted: then it is a Cluster without a UID, whose workload cluster is not connected.
 func (r *Reconciler) observe(ctx context.Context, m *clusterv1.Machine) (*state, error) {
-	s := &state{machine: m, cluster: &clusterv1.Cluster{}, recorded: recordedOn(m)}
+	s := &state{machine: m, cluster: &clusterv1.Cluster{}, recorded: nodesync.Recorded(m)}
 	err := r.Client.Get(ctx, s.clusterKey(), s.cluster, client.UnsafeDisableDeepCopy)
 	switch {
 	case apierrors.IsNotFound(err) && s.deleting():

@@ -12,6 +12,7 @@ import (
 
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/machine/deletion"
+	"drover.io/machine-controller/internal/machine/nodesync"
 	"drover.io/machine-controller/internal/ownership"
 	"drover.io/machine-controller/internal/workload"
 )
@@ -62,6 +63,15 @@ func (s *state) owner() client.Object {
 		return s.set
 	}
 	return nil
+}
+
+// forNodeSync is the part of the state that the sync of labels, annotations and taints acts on.
+func (s *state) forNodeSync() nodesync.State {
+	n := nodesync.State{Machine: s.machine, MachineSet: s.set, Deployment: s.deployment, Node: s.node.object}
+	if s.infra.object != nil {
+		n.Interruptible = new(s.infra.object.Interruptible())
+	}
+	return n
 }
 
 // forDeletion is the part of the state that the deletion acts on.

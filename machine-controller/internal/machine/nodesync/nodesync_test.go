@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package machine
+package nodesync
 
 import (
 	"regexp"
@@ -12,23 +12,20 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	policyv1 "drover.io/api/policy/v1alpha1"
-
-	"drover.io/machine-controller/internal/contract"
 )
 
 // synced is a machine with a Node on which the sync has only the changes of the test to apply.
-func synced(change func(*clusterv1.Machine, *corev1.Node)) *state {
+func synced(change func(*clusterv1.Machine, *corev1.Node)) State {
 	m := &clusterv1.Machine{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m"},
 		Spec:       clusterv1.MachineSpec{ClusterName: "c"},
 	}
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
 	change(m, n)
-	return &state{machine: m, node: observed[corev1.Node]{object: n}}
+	return State{Machine: m, Node: n}
 }
 
 // bookkeeping are the annotations of every synced Node, with the changes of the test.
@@ -50,7 +47,7 @@ func bookkeeping(changes map[string]string) map[string]string {
 func TestDesiredLabels(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		sync    nodeSync
+		sync    Sync
 		machine map[string]string
 		node    map[string]string
 		before  string
@@ -74,7 +71,7 @@ func TestDesiredLabels(t *testing.T) {
 			want:    map[string]string{},
 		},
 		"carries what the expressions match": {
-			sync:    nodeSync{labels: []*regexp.Regexp{regexp.MustCompile(`^example\.com/`), regexp.MustCompile(`^team$`)}},
+			sync:    Sync{Labels: []*regexp.Regexp{regexp.MustCompile(`^example\.com/`), regexp.MustCompile(`^team$`)}},
 			machine: map[string]string{"team": "a", "example.com/x": "1", "teams": "b"},
 			want:    map[string]string{"team": "a", "example.com/x": "1"},
 			owned:   "example.com/x,team",
@@ -101,7 +98,7 @@ func TestDesiredLabels(t *testing.T) {
 					n.Annotations = map[string]string{clusterv1.LabelsFromMachineAnnotation: test.before}
 				}
 			})
-			got := test.sync.desired(s.node.object, s)
+			got := test.sync.desired(s.Node, s)
 			if diff := cmp.Diff(test.want, got.Labels); diff != "" {
 				t.Error(diff)
 			}
@@ -120,14 +117,14 @@ func TestDesiredAnnotations(t *testing.T) {
 		m.OwnerReferences = []metav1.OwnerReference{{Kind: "MachineSet", Name: "s", Controller: new(true)}}
 		n.Annotations = map[string]string{gone: "1", "kubelet": "1", clusterv1.AnnotationsFromMachineAnnotation: gone}
 	})
-	sync := nodeSync{annotations: []*regexp.Regexp{regexp.MustCompile("^example.com/")}}
+	sync := Sync{Annotations: []*regexp.Regexp{regexp.MustCompile("^example.com/")}}
 	want := bookkeeping(map[string]string{
 		mine: "1", other: "1", "kubelet": "1",
 		clusterv1.AnnotationsFromMachineAnnotation: other + "," + mine,
 		clusterv1.OwnerKindAnnotation:              "MachineSet",
 		clusterv1.OwnerNameAnnotation:              "s",
 	})
-	if diff := cmp.Diff(want, sync.desired(s.node.object, s).Annotations); diff != "" {
+	if diff := cmp.Diff(want, sync.desired(s.Node, s).Annotations); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -217,19 +214,19 @@ func TestDesiredTaints(t *testing.T) {
 					m.Annotations = map[string]string{policyv1.RestrictedOnNodeAnnotation: *test.before}
 				}
 			})
-			given := s.node.object.DeepCopy()
-			got := nodeSync{}.desired(s.node.object, s)
+			given := s.Node.DeepCopy()
+			got := Sync{}.desired(s.Node, s)
 			if diff := cmp.Diff(test.want, got.Spec.Taints, cmpopts.EquateEmpty()); diff != "" {
 				t.Error(diff)
 			}
 			if diff := cmp.Diff(bookkeeping(map[string]string{clusterv1.TaintsFromMachineAnnotation: test.owned}), got.Annotations); diff != "" {
 				t.Error(diff)
 			}
-			if diff := cmp.Diff(given, s.node.object); diff != "" {
+			if diff := cmp.Diff(given, s.Node); diff != "" {
 				t.Errorf("the cached Node was changed: %s", diff)
 			}
-			s.node.object = got
-			if diff := cmp.Diff(got, (nodeSync{}).desired(got, s)); diff != "" {
+			s.Node = got
+			if diff := cmp.Diff(got, (Sync{}).desired(got, s)); diff != "" {
 				t.Errorf("a second reconcile changes more: %s", diff)
 			}
 		})
@@ -255,8 +252,8 @@ func TestOutdatedRevision(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := synced(func(*clusterv1.Machine, *corev1.Node) {})
-			s.set, s.deployment = test.set, test.deployment
-			got := nodeSync{}.desired(s.node.object, s)
+			s.MachineSet, s.Deployment = test.set, test.deployment
+			got := Sync{}.desired(s.Node, s)
 			if has := slices.Contains(got.Spec.Taints, clusterv1.NodeOutdatedRevisionTaint); has != test.want {
 				t.Errorf("outdated is %t, want %t", has, test.want)
 			}
@@ -266,18 +263,13 @@ func TestOutdatedRevision(t *testing.T) {
 
 func TestInterruptible(t *testing.T) {
 	t.Parallel()
-	infra := func(interruptible bool) *contract.InfraMachine {
-		return &contract.InfraMachine{Object: contract.Object{Contract: contract.V1Beta2, Unstructured: &unstructured.Unstructured{
-			Object: map[string]any{"status": map[string]any{"interruptible": interruptible}},
-		}}}
-	}
 	for name, test := range map[string]struct {
-		infra *contract.InfraMachine
-		had   bool
-		want  bool
+		reported *bool
+		had      bool
+		want     bool
 	}{
-		"labels the Node of a spot machine":                   {infra(true), false, true},
-		"takes the label back when it is no spot machine":     {infra(false), true, false},
+		"labels the Node of a spot machine":                   {new(true), false, true},
+		"takes the label back when it is no spot machine":     {new(false), true, false},
 		"keeps the label while the InfraMachine is not known": {nil, true, true},
 		"adds no label while the InfraMachine is not known":   {nil, false, false},
 	} {
@@ -289,8 +281,8 @@ func TestInterruptible(t *testing.T) {
 					n.Annotations = map[string]string{clusterv1.LabelsFromMachineAnnotation: clusterv1.InterruptibleLabel}
 				}
 			})
-			s.infra.object = test.infra
-			got := nodeSync{}.desired(s.node.object, s)
+			s.Interruptible = test.reported
+			got := Sync{}.desired(s.Node, s)
 			if _, has := got.Labels[clusterv1.InterruptibleLabel]; has != test.want {
 				t.Errorf("interruptible is %t, want %t", has, test.want)
 			}
@@ -311,16 +303,15 @@ func TestWhatAKubeletClaimsIsNotTakenOff(t *testing.T) {
 			clusterv1.LabelsFromMachineAnnotation: label, clusterv1.TaintsFromMachineAnnotation: "quarantine:NoExecute",
 		}
 	})
-	sync := nodeSync{}
-	sync.recordRestricted(s)
-	if listed := s.machine.Annotations[policyv1.RestrictedOnNodeAnnotation]; listed != own+",pool:NoSchedule" || sync.recordPersisted(s) {
+	sync := Sync{}
+	sync.RecordRestricted(s.Machine)
+	if listed := s.Machine.Annotations[policyv1.RestrictedOnNodeAnnotation]; listed != own+",pool:NoSchedule" || sync.IsPersisted(s.Machine, nil) {
 		t.Errorf("the Machine lists %q, and it is on record before it is written", listed)
 	}
-	s.recorded = recordedOn(s.machine)
-	if !sync.recordPersisted(s) {
+	if !sync.IsPersisted(s.Machine, Recorded(s.Machine)) {
 		t.Error("what was written is not on record")
 	}
-	node := sync.desired(s.node.object, s)
+	node := sync.desired(s.Node, s)
 	if diff := cmp.Diff(map[string]string{label: "true", own: "a"}, node.Labels); diff != "" {
 		t.Error(diff)
 	}
@@ -329,8 +320,8 @@ func TestWhatAKubeletClaimsIsNotTakenOff(t *testing.T) {
 	}
 
 	// What is its own is removed, and no longer recorded.
-	s.machine.Labels, s.machine.Spec.Taints, s.node.object = nil, nil, node
-	sync.recordRestricted(s)
+	s.Machine.Labels, s.Machine.Spec.Taints, s.Node = nil, nil, node
+	sync.RecordRestricted(s.Machine)
 	node = sync.desired(node, s)
 	if diff := cmp.Diff(map[string]string{label: "true"}, node.Labels); diff != "" {
 		t.Error(diff)
@@ -338,8 +329,8 @@ func TestWhatAKubeletClaimsIsNotTakenOff(t *testing.T) {
 	if diff := cmp.Diff([]corev1.Taint{quarantine}, node.Spec.Taints); diff != "" {
 		t.Error(diff)
 	}
-	sync.trimRecord(s)
-	if _, found := s.machine.Annotations[policyv1.RestrictedOnNodeAnnotation]; found {
+	sync.TrimRecord(s.Machine)
+	if _, found := s.Machine.Annotations[policyv1.RestrictedOnNodeAnnotation]; found {
 		t.Error("it is still recorded")
 	}
 }

@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package machine
+// Package nodesync copies labels, annotations and taints from a Machine to its Node. It decides what the Node should have,
+// and writes it there with one request; which Node that is, and when it is written, is decided by the machine controller.
+package nodesync
 
 import (
 	"context"
@@ -22,18 +24,28 @@ import (
 	"drover.io/machine-controller/internal/rollout/revision"
 )
 
-// nodeSync carries labels, annotations and taints from a machine to its Node. It is
+// Sync copies labels, annotations and taints from a machine to its Node. It is
 // authoritative for what it has set there, which it records in annotations of the Node so that it
 // can remove it, and never changes anything else. What a kubelet may not change is recorded on the
 // Machine as well, because root on the host can write the annotations of its own Node.
-type nodeSync struct {
-	// Labels and annotations that match are synced in addition to those of the managed domains.
-	labels, annotations []*regexp.Regexp
+type Sync struct {
+	// Labels and Annotations that match are synced in addition to those of the managed domains.
+	Labels, Annotations []*regexp.Regexp
 }
 
-// apply patches the Node if it lacks anything. One request at most.
-func (y nodeSync) apply(ctx context.Context, c client.Client, s *state) error {
-	current := s.node.object
+// State is a Machine with its owners, its Node, and what its InfraMachine reports.
+type State struct {
+	Machine    *clusterv1.Machine
+	MachineSet *clusterv1.MachineSet
+	Deployment *clusterv1.MachineDeployment
+	Node       *corev1.Node
+	// Interruptible is what the InfraMachine reports; nil while that is not known.
+	Interruptible *bool
+}
+
+// Apply patches the Node if it lacks anything. One request at most.
+func (y Sync) Apply(ctx context.Context, c client.Client, s State) error {
+	current := s.Node
 	wanted := y.desired(current, s)
 	if equality.Semantic.DeepEqual(current.ObjectMeta, wanted.ObjectMeta) && equality.Semantic.DeepEqual(current.Spec, wanted.Spec) {
 		return nil
@@ -46,7 +58,7 @@ func (y nodeSync) apply(ctx context.Context, c client.Client, s *state) error {
 }
 
 // desired returns the Node as it should be, sharing nothing with the one given.
-func (y nodeSync) desired(current *corev1.Node, s *state) *corev1.Node {
+func (y Sync) desired(current *corev1.Node, s State) *corev1.Node {
 	node := current.DeepCopy()
 	if node.Labels == nil {
 		node.Labels = map[string]string{}
@@ -55,7 +67,7 @@ func (y nodeSync) desired(current *corev1.Node, s *state) *corev1.Node {
 		node.Annotations = map[string]string{}
 	}
 	labels, annotations := y.managedLabels(s), y.managedAnnotations(s)
-	recorded := recordedOn(s.machine)
+	recorded := Recorded(s.Machine)
 	replace(node.Labels, node.Annotations[clusterv1.LabelsFromMachineAnnotation], labels, func(key string) bool {
 		return !restrictedLabel(key) || recorded[key]
 	})
@@ -67,16 +79,16 @@ func (y nodeSync) desired(current *corev1.Node, s *state) *corev1.Node {
 	return node
 }
 
-func (y nodeSync) managedLabels(s *state) map[string]string {
+func (y Sync) managedLabels(s State) map[string]string {
 	labels := map[string]string{}
-	for key, value := range s.machine.Labels {
+	for key, value := range s.Machine.Labels {
 		if y.syncsLabel(key) {
 			labels[key] = value
 		}
 	}
-	_, interruptible := s.node.object.Labels[clusterv1.InterruptibleLabel]
-	if s.infra.object != nil { // otherwise the label stays as it is
-		interruptible = s.infra.object.Interruptible()
+	_, interruptible := s.Node.Labels[clusterv1.InterruptibleLabel]
+	if s.Interruptible != nil { // otherwise the label stays as it is
+		interruptible = *s.Interruptible
 	}
 	if interruptible {
 		labels[clusterv1.InterruptibleLabel] = ""
@@ -84,10 +96,10 @@ func (y nodeSync) managedLabels(s *state) map[string]string {
 	return labels
 }
 
-func (y nodeSync) managedAnnotations(s *state) map[string]string {
+func (y Sync) managedAnnotations(s State) map[string]string {
 	annotations := map[string]string{}
-	for key, value := range s.machine.Annotations {
-		if inDomain(key, clusterv1.ManagedNodeAnnotationDomain) || matchesAny(y.annotations, key) {
+	for key, value := range s.Machine.Annotations {
+		if inDomain(key, clusterv1.ManagedNodeAnnotationDomain) || matchesAny(y.Annotations, key) {
 			annotations[key] = value
 		}
 	}
@@ -95,13 +107,13 @@ func (y nodeSync) managedAnnotations(s *state) map[string]string {
 }
 
 // machineAnnotations identify the machine on the Node; the cluster autoscaler reads them.
-func machineAnnotations(s *state) map[string]string {
+func machineAnnotations(s State) map[string]string {
 	annotations := map[string]string{
-		clusterv1.ClusterNameAnnotation:      s.machine.Spec.ClusterName,
-		clusterv1.ClusterNamespaceAnnotation: s.machine.Namespace,
-		clusterv1.MachineAnnotation:          s.machine.Name,
+		clusterv1.ClusterNameAnnotation:      s.Machine.Spec.ClusterName,
+		clusterv1.ClusterNamespaceAnnotation: s.Machine.Namespace,
+		clusterv1.MachineAnnotation:          s.Machine.Name,
 	}
-	if owner := metav1.GetControllerOf(s.machine); owner != nil {
+	if owner := metav1.GetControllerOf(s.Machine); owner != nil {
 		annotations[clusterv1.OwnerKindAnnotation] = owner.Kind
 		annotations[clusterv1.OwnerNameAnnotation] = owner.Name
 	}
@@ -110,14 +122,14 @@ func machineAnnotations(s *state) map[string]string {
 
 // desiredTaints are the Node's taints with those of the machine, without the taint that prevents
 // scheduling until the first sync, and with the taint of a Node that has an outdated revision.
-func desiredTaints(node *corev1.Node, s *state, recorded map[string]bool) []corev1.Taint {
+func desiredTaints(node *corev1.Node, s State, recorded map[string]bool) []corev1.Taint {
 	taints := slices.Clone(node.Spec.Taints)
 	taints = without(taints, clusterv1.NodeUninitializedTaint)
 
 	// Only before the first sync the annotation does not exist; afterwards it may be empty.
 	ownedBefore, initialized := node.Annotations[clusterv1.TaintsFromMachineAnnotation]
 	owned, initial := map[string]bool{}, map[string]bool{}
-	for _, taint := range s.machine.Spec.Taints {
+	for _, taint := range s.Machine.Spec.Taints {
 		wanted := corev1.Taint{Key: taint.Key, Value: taint.Value, Effect: taint.Effect}
 		if taint.Propagation == clusterv1.MachineTaintPropagationOnInitialization {
 			initial[taintID(wanted)] = true
@@ -144,22 +156,22 @@ func desiredTaints(node *corev1.Node, s *state, recorded map[string]bool) []core
 }
 
 // outdated reports whether the machine's MachineSet has been superseded.
-func outdated(s *state) bool {
-	if s.set == nil || s.deployment == nil {
+func outdated(s State) bool {
+	if s.MachineSet == nil || s.Deployment == nil {
 		return false
 	}
-	return revision.Of(s.set) < revision.Of(s.deployment)
+	return revision.Of(s.MachineSet) < revision.Of(s.Deployment)
 }
 
 // restricted is what the machine has on its Node that a kubelet may not change there.
-func (y nodeSync) restricted(s *state) map[string]bool {
+func (y Sync) restricted(m *clusterv1.Machine) map[string]bool {
 	wanted := map[string]bool{}
-	for key := range s.machine.Labels {
+	for key := range m.Labels {
 		if restrictedLabel(key) && y.syncsLabel(key) {
 			wanted[key] = true
 		}
 	}
-	for _, taint := range s.machine.Spec.Taints {
+	for _, taint := range m.Spec.Taints {
 		if taint.Propagation != clusterv1.MachineTaintPropagationOnInitialization {
 			wanted[taintID(corev1.Taint{Key: taint.Key, Effect: taint.Effect})] = true
 		}
@@ -167,8 +179,8 @@ func (y nodeSync) restricted(s *state) map[string]bool {
 	return wanted
 }
 
-// recordedOn is what RestrictedOnNodeAnnotation lists.
-func recordedOn(m *clusterv1.Machine) map[string]bool {
+// Recorded is what RestrictedOnNodeAnnotation of the Machine lists.
+func Recorded(m *clusterv1.Machine) map[string]bool {
 	recorded := map[string]bool{}
 	for each := range strings.SplitSeq(m.Annotations[policyv1.RestrictedOnNodeAnnotation], ",") {
 		if each != "" {
@@ -178,30 +190,30 @@ func recordedOn(m *clusterv1.Machine) map[string]bool {
 	return recorded
 }
 
-// recordRestricted records on the machine what will be set on its Node, before it is.
-func (y nodeSync) recordRestricted(s *state) {
-	recorded := recordedOn(s.machine)
+// RecordRestricted records on the Machine what will be set on its Node, before it is.
+func (y Sync) RecordRestricted(m *clusterv1.Machine) {
+	recorded := Recorded(m)
 	before := len(recorded)
-	maps.Copy(recorded, y.restricted(s))
+	maps.Copy(recorded, y.restricted(m))
 	if len(recorded) > before {
-		setRecord(s.machine, recorded)
+		setRecord(m, recorded)
 	}
 }
 
-// recordPersisted reports whether the record in the API server has all that will be set on the Node.
-func (y nodeSync) recordPersisted(s *state) bool {
-	for each := range y.restricted(s) {
-		if !s.recorded[each] {
+// IsPersisted reports whether the record in the API server has all that will be set on the Node.
+func (y Sync) IsPersisted(m *clusterv1.Machine, recorded map[string]bool) bool {
+	for each := range y.restricted(m) {
+		if !recorded[each] {
 			return false
 		}
 	}
 	return true
 }
 
-// trimRecord removes from the record what was removed from the Node.
-func (y nodeSync) trimRecord(s *state) {
-	if wanted := y.restricted(s); len(wanted) < len(recordedOn(s.machine)) {
-		setRecord(s.machine, wanted)
+// TrimRecord removes from the record what was removed from the Node.
+func (y Sync) TrimRecord(m *clusterv1.Machine) {
+	if wanted := y.restricted(m); len(wanted) < len(Recorded(m)) {
+		setRecord(m, wanted)
 	}
 }
 
@@ -217,11 +229,11 @@ func setRecord(m *clusterv1.Machine, recorded map[string]bool) {
 }
 
 // syncsLabel reports whether a label is copied to the Node: those of some domains always are.
-func (y nodeSync) syncsLabel(key string) bool {
+func (y Sync) syncsLabel(key string) bool {
 	return strings.HasPrefix(key, clusterv1.NodeRoleLabelPrefix+"/") ||
 		inDomain(key, clusterv1.NodeRestrictionLabelDomain) ||
 		inDomain(key, clusterv1.ManagedNodeLabelDomain) ||
-		matchesAny(y.labels, key)
+		matchesAny(y.Labels, key)
 }
 
 // restrictedLabel reports whether a label is of the domains of Kubernetes, in which a kubelet may change only
