@@ -80,7 +80,7 @@ func TestCreationOfAMachineSetIsLogged(t *testing.T) {
 	r.tracker = &expectation.Tracker{Clock: r.Clock}
 	s := &state{deployment: md}
 	name := revision.Identify(md, r.Clock.Now(), 0).Name
-	want := []string{`created MachineSet "MachineSet"={"name"="` + name + `" namespace=ns} replicas=2 revision=7 reason=r`}
+	want := []string{`created MachineSet MachineSet=ns/` + name + ` replicas=2 revision=7 reason=r`}
 	create := func(ctx context.Context) {
 		if err := r.apply(ctx, s, rollout.Intent{Kind: rollout.CreateCurrent, To: 2, Reason: "r"}); err != nil {
 			t.Error(err)
@@ -125,7 +125,7 @@ func TestRollbackIsLogged(t *testing.T) {
 		want string
 	}{
 		"a rollback":               {"2", `rolled back MachineDeployment MachineSet=ns/md-2 revision=2 previousRevision=7`},
-		"a revision that is gone":  {"4", `rejected rollback of MachineDeployment reason=RevisionNotKept message=drover.io/rollback-to is \4\", but what is kept is 2: name one of these, or \"previous\""`},
+		"a revision that is gone":  {"4", `rejected rollback of MachineDeployment reason=RevisionNotKept message=drover.io/rollback-to is "4", but what is kept is 2: name one of these, or "previous"`},
 		"no line without a demand": {"", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
