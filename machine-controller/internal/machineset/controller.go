@@ -33,6 +33,7 @@ import (
 	"drover.io/machine-controller/internal/inplace"
 	"drover.io/machine-controller/internal/machineowner"
 	"drover.io/machine-controller/internal/machineset/creation"
+	"drover.io/machine-controller/internal/machineset/deletion"
 	"drover.io/machine-controller/internal/ownership"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/safety"
@@ -68,7 +69,7 @@ type Reconciler struct {
 	tracker      *expectation.Tracker
 	statusWriter *statuswriter.Writer
 	looks        coalesce.ResyncLimiter
-	deleter      *deleter
+	deleter      *deletion.Deleter
 	phases       []phase
 }
 
@@ -119,7 +120,7 @@ func (r *Reconciler) setUp() {
 	r.tracker = &expectation.Tracker{Clock: r.Clock}
 	r.statusWriter, r.looks.Clock = statuswriter.New(r.Client, r.Clock), r.Clock
 	r.creator = &creation.Creator{Client: r.Client, Templates: r.Templates, Tracker: r.tracker}
-	r.deleter = &deleter{r.Client, r.tracker, r.watch}
+	r.deleter = &deletion.Deleter{Client: r.Client, Tracker: r.tracker, Watch: r.watch}
 	preflight := &preflighter{r.Templates}
 	r.phases = []phase{
 		&propagator{&inplace.Updater{Client: r.Client, Live: r.Live, Resolver: r.Templates.Resolver, Watch: r.watch}}, // Machines have what changes in place
@@ -216,8 +217,8 @@ func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineSet,
 		return reconcile.Result{}, r.removeFinalizer(ctx, before, s, "NoMachinesLeft")
 	}
 	s.blocked = predicates.CheckNoneForeign(r.watch, "Machine", s.machines)
-	failed := inParallel(s.machines, func(m *clusterv1.Machine) error {
-		_, err := r.deleter.deleteIfUnchanged(ctx, s.set, m, reasonSetDeleted)
+	failed := deletion.InParallel(s.machines, func(m *clusterv1.Machine) error {
+		_, err := r.deleter.DeleteIfUnchanged(ctx, s.set, m, deletion.ReasonSetDeleted)
 		return err
 	})
 	next, err := r.writeStatus(ctx, before, s)

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"drover.io/machine-controller/internal/machineset/deletion"
 	"drover.io/machine-controller/internal/testenv"
 )
 
@@ -25,7 +26,7 @@ func TestDeleteMachinesContinuesAfterAnError(t *testing.T) {
 	set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "set", UID: "set"}}
 	var machines []*clusterv1.Machine
 	var objects []client.Object
-	for i := range 3 * maxParallel {
+	for i := range 3 * deletion.MaxParallel {
 		m := testenv.Machine("ns", fmt.Sprint("m", i))
 		machines, objects = append(machines, m), append(objects, m)
 	}
@@ -37,7 +38,7 @@ func TestDeleteMachinesContinuesAfterAnError(t *testing.T) {
 			return c.Delete(ctx, object, options...)
 		},
 	}, objects...)
-	if err := r.deleter.deleteMachines(t.Context(), set, machines, reasonScaleDown); !errors.Is(err, refused) {
+	if err := r.deleter.DeleteAll(t.Context(), set, machines, deletion.ReasonScaleDown); !errors.Is(err, refused) {
 		t.Errorf("error %v, want the refusal", err)
 	}
 	left := &clusterv1.MachineList{}

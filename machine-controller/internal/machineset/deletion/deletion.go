@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package machineset
+// Package deletion deletes Machines of a MachineSet, in parallel and with preconditions, and records each deletion until
+// the cache shows it. Which Machines are deleted is decided by the machineset controller.
+package deletion
 
 import (
 	"context"
@@ -20,34 +22,34 @@ import (
 	"drover.io/runtime/results"
 )
 
-// maxParallel is how many Machines are created at once after the first ones succeeded, or deleted.
-const maxParallel = 16
+// MaxParallel is how many Machines are created at once after the first ones succeeded, or deleted.
+const MaxParallel = 16
 
 // Reasons for which Machines are deleted, for the log.
 const (
-	reasonSetDeleted  = "MachineSetDeleted"
-	reasonScaleDown   = "ScaleDown"
-	reasonRollout     = "Rollout"
-	reasonRemediation = "Remediation"
+	ReasonSetDeleted  = "MachineSetDeleted"
+	ReasonScaleDown   = "ScaleDown"
+	ReasonRollout     = "Rollout"
+	ReasonRemediation = "Remediation"
 )
 
-// deleter deletes Machines and records that it did.
-type deleter struct {
-	client  client.Client
-	tracker *expectation.Tracker
-	watch   predicates.WatchFilter
+// Deleter deletes Machines and records that it did.
+type Deleter struct {
+	Client  client.Client
+	Tracker *expectation.Tracker
+	Watch   predicates.WatchFilter
 }
 
-// deleteMachines deletes Machines in parallel. One that fails does not keep the others from being deleted.
-func (d *deleter) deleteMachines(ctx context.Context, set *clusterv1.MachineSet, machines []*clusterv1.Machine, reason string) error {
-	return inParallel(machines, func(m *clusterv1.Machine) error { return d.deleteMachine(ctx, set, m, reason) })
+// DeleteAll deletes Machines in parallel. One that fails does not keep the others from being deleted.
+func (d *Deleter) DeleteAll(ctx context.Context, set *clusterv1.MachineSet, machines []*clusterv1.Machine, reason string) error {
+	return InParallel(machines, func(m *clusterv1.Machine) error { return d.deleteMachine(ctx, set, m, reason) })
 }
 
-// inParallel calls the function for several Machines, starting in their order, and returns every error.
-func inParallel(machines []*clusterv1.Machine, do func(*clusterv1.Machine) error) error {
+// InParallel calls the function for several Machines, starting in their order, and returns every error.
+func InParallel(machines []*clusterv1.Machine, do func(*clusterv1.Machine) error) error {
 	errs := make([]error, len(machines))
 	var group errgroup.Group
-	group.SetLimit(maxParallel)
+	group.SetLimit(MaxParallel)
 	for i, m := range machines {
 		group.Go(func() error {
 			errs[i] = do(m)
@@ -59,11 +61,11 @@ func inParallel(machines []*clusterv1.Machine, do func(*clusterv1.Machine) error
 }
 
 // deleteMachine deletes one Machine unless it is being deleted.
-func (d *deleter) deleteMachine(ctx context.Context, set *clusterv1.MachineSet, m *clusterv1.Machine, reason string) error {
-	if !m.DeletionTimestamp.IsZero() || d.watch.Foreign(m) {
+func (d *Deleter) deleteMachine(ctx context.Context, set *clusterv1.MachineSet, m *clusterv1.Machine, reason string) error {
+	if !m.DeletionTimestamp.IsZero() || d.Watch.Foreign(m) {
 		return nil
 	}
-	err := d.client.Delete(ctx, m, client.Preconditions{UID: &m.UID})
+	err := d.Client.Delete(ctx, m, client.Preconditions{UID: &m.UID})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}
@@ -74,13 +76,13 @@ func (d *deleter) deleteMachine(ctx context.Context, set *clusterv1.MachineSet, 
 	return nil
 }
 
-// deleteIfUnchanged deletes one Machine if it has not changed since it was read, and reports whether it did. The event of
+// DeleteIfUnchanged deletes one Machine if it has not changed since it was read, and reports whether it did. The event of
 // a change triggers another reconcile.
-func (d *deleter) deleteIfUnchanged(ctx context.Context, set *clusterv1.MachineSet, m *clusterv1.Machine, reason string) (bool, error) {
-	if !m.DeletionTimestamp.IsZero() || d.watch.Foreign(m) {
+func (d *Deleter) DeleteIfUnchanged(ctx context.Context, set *clusterv1.MachineSet, m *clusterv1.Machine, reason string) (bool, error) {
+	if !m.DeletionTimestamp.IsZero() || d.Watch.Foreign(m) {
 		return false, nil
 	}
-	err := d.client.Delete(ctx, m, client.Preconditions{UID: &m.UID, ResourceVersion: &m.ResourceVersion})
+	err := d.Client.Delete(ctx, m, client.Preconditions{UID: &m.UID, ResourceVersion: &m.ResourceVersion})
 	if err != nil {
 		return false, results.IgnoreNotFoundOrConflict(fmt.Errorf("deleting Machine %q: %w", m.Name, err))
 	}
@@ -88,7 +90,7 @@ func (d *deleter) deleteIfUnchanged(ctx context.Context, set *clusterv1.MachineS
 	return true, nil
 }
 
-func (d *deleter) deleted(ctx context.Context, set *clusterv1.MachineSet, m *clusterv1.Machine, reason string) {
-	d.tracker.Deleted(set.UID, m)
+func (d *Deleter) deleted(ctx context.Context, set *clusterv1.MachineSet, m *clusterv1.Machine, reason string) {
+	d.Tracker.Deleted(set.UID, m)
 	ctrl.LoggerFrom(ctx).Info("deleted Machine", "Machine", klog.KObj(m), "reason", reason)
 }
