@@ -30,6 +30,7 @@ import (
 	"drover.io/machine-controller/internal/clusterpredicate"
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/expectation"
+	"drover.io/machine-controller/internal/machinehealthcheck/unmark"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/machine-controller/internal/workload"
@@ -87,7 +88,7 @@ func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, op
 	if err != nil {
 		return fmt.Errorf("registering the machinehealthcheck controller: %w", err)
 	}
-	return (&unmarker{r.Client, r.writes}).register(mgr, watch, options)
+	return (&unmark.Reconciler{Client: r.Client, Writes: r.writes}).Register(mgr, watch, options)
 }
 
 // setPhases lists the phases of a MachineHealthCheck, in order.
@@ -106,7 +107,7 @@ func (r *Reconciler) setPhases() {
 func (r *Reconciler) Reconcile(ctx context.Context, check *clusterv1.MachineHealthCheck) (reconcile.Result, error) {
 	before := check.DeepCopy()
 	if !check.DeletionTimestamp.IsZero() {
-		return reconcile.Result{}, nil // the unmarker handles its Machines
+		return reconcile.Result{}, nil // package unmark handles its Machines
 	}
 	s := &state{check: check, cluster: &clusterv1.Cluster{}}
 	key := client.ObjectKey{Namespace: check.Namespace, Name: check.Spec.ClusterName}
