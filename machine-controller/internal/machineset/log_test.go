@@ -70,7 +70,7 @@ func TestEveryChangeIsOneLine(t *testing.T) {
 			func(set *clusterv1.MachineSet, _ *clusterv1.Machine) {
 				set.Annotations = map[string]string{policyv1.FreezeAnnotation: "true"}
 			},
-			[]string{`froze MachineSet ` + cluster + ` reason=FrozenByAnnotation message=MachineSet \s\" is frozen by its annotation drover.io/freeze: no Machines are created or replaced until it is removed" count=1 replicas=1`},
+			[]string{`froze MachineSet ` + cluster + ` reason=FrozenByAnnotation message=MachineSet "s" is frozen by its annotation drover.io/freeze: no Machines are created or replaced until it is removed count=1 replicas=1`},
 		},
 		"a default": {
 			func(set *clusterv1.MachineSet, _ *clusterv1.Machine) { set.Spec.Replicas = nil },
