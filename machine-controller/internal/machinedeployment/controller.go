@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,6 +30,7 @@ import (
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/expectation"
+	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/machineowner"
 	"drover.io/machine-controller/internal/ownership"
 	"drover.io/machine-controller/internal/patch"
@@ -237,6 +239,19 @@ func (r *Reconciler) nextRequeue(s *state) reconcile.Result {
 		}
 	}
 	return result
+}
+
+// reconcilePaused keeps the counters of a paused deployment current: the last ones may not have been written yet, and the
+// MachineSets still change. Nothing else is done.
+func (r *Reconciler) reconcilePaused(ctx context.Context, before *clusterv1.MachineDeployment, s *state) (reconcile.Result, error) {
+	var err error
+	if s.sets, err = index.MachineSetsOf(ctx, r.Client, s.deployment.Namespace, s.deployment.UID); err != nil {
+		return reconcile.Result{}, err
+	}
+	setCounts(s, r.Clock.Now())
+	conditions.Set(s.deployment, predicates.PausedCondition(s.cluster, s.deployment, "MachineDeployment"))
+	again, err := r.statusWriter.Write(ctx, before, s.deployment, urgent(before, s.deployment))
+	return again, results.IgnoreNotFoundOrConflict(err)
 }
 
 // finalize deletes every MachineSet, and removes the finalizer after the last. A MachineDeployment that is deleted with

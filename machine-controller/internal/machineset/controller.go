@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -194,6 +195,19 @@ func (r *Reconciler) reconcile(ctx context.Context, s *state) (reconcile.Result,
 		result = results.Earliest(result, reconcile.Result{RequeueAfter: unseenRetry})
 	}
 	return result, kerrors.NewAggregate(errs)
+}
+
+// reconcilePaused keeps the counters of a paused set current: the last ones may not have been written yet, and the Machines
+// still change. Nothing else is done.
+func (r *Reconciler) reconcilePaused(ctx context.Context, before *clusterv1.MachineSet, s *state) (reconcile.Result, error) {
+	var err error
+	if s.machines, err = index.MachinesOf(ctx, r.Client, s.set.Namespace, s.set.UID); err != nil {
+		return reconcile.Result{}, err
+	}
+	setCounts(s)
+	conditions.Set(s.set, predicates.PausedCondition(s.cluster, s.set, "MachineSet"))
+	result, err := r.statusWriter.Write(ctx, before, s.set, urgent(before, s.set))
+	return result, results.IgnoreNotFoundOrConflict(err)
 }
 
 // finalize deletes every Machine, and removes the finalizer after the last. A set that is deleted with --cascade=orphan
