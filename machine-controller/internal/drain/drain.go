@@ -3,8 +3,9 @@
 
 // Package drain evicts the Pods from the Node of a Machine before its instance is deleted. It decides which Pods are
 // evicted, in what order, and what the message about blocked ones is; the deletion of the Machine decides when: it calls
-// Drainer.DrainNode for one bounded pass, and again later, until Done. A pass never waits for a Pod, so one worker drains many Nodes. Decisions are the pure
-// functions RulesFor, Classify and MakePlan; budget.go predicts what PodDisruptionBudgets allow.
+// Drainer.DrainNode for one bounded pass, and again later, until Done. A pass never waits for a Pod, so one worker drains
+// many Nodes. Decisions are the pure functions RulesFor, Classify and MakePlan; budget.go predicts what PodDisruptionBudgets
+// allow.
 //
 // k8s.io/kubectl/pkg/drain is not used: it waits inside the call, evicts by name without the UID, reads a
 // DaemonSet once per Pod, keeps one warning per Pod, and needs a second, typed client per workload cluster.
@@ -44,7 +45,7 @@ type Request struct {
 	Cluster types.NamespacedName
 	// Client reaches the workload cluster and reads Pods, DaemonSets, Namespaces and PodDisruptionBudgets live.
 	Client client.Client
-	// DrainNode is to be drained; it should be cordoned before. It may come from a cache.
+	// Node is to be drained; it should be cordoned before. It may come from a cache.
 	Node *corev1.Node
 	// Subject is the Machine, as MachineDrainRules see it.
 	Subject Subject

@@ -47,7 +47,7 @@ func (c *Connection) Clientset() kubernetes.Interface { return c.clientset() }
 // them, and never send one back with Update.
 func (c *Connection) NodesByProviderID(id string) []*corev1.Node { return c.nodes.ByProviderID(id) }
 
-// DrainNode returns the cached Node with this name, shared and slim like those of
+// Node returns the cached Node with this name, shared and slim like those of
 // NodesByProviderID.
 func (c *Connection) Node(name string) (*corev1.Node, bool) { return c.nodes.Node(name) }
 

@@ -69,7 +69,7 @@ func New(observer Observer, memory *MemoryLimit, namespace string) *Cache {
 // Synced is closed once the first complete list of Nodes is in the cache.
 func (c *Cache) Synced() <-chan struct{} { return c.synced }
 
-// DrainNode returns the Node with this name.
+// Node returns the Node with this name.
 func (c *Cache) Node(name string) (*corev1.Node, bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
