@@ -13,7 +13,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="has(self.zone) == has(oldSelf.zone) && (!has(self.zone) || self.zone == oldSelf.zone)",message="zone is immutable: roll out a new SimMachineTemplate instead"
 // +kubebuilder:validation:XValidation:rule="has(self.faults) == has(oldSelf.faults) && (!has(self.faults) || self.faults == oldSelf.faults)",message="faults are immutable: roll out a new SimMachineTemplate instead"
 type SimMachineSpec struct {
-	// providerID is the identifier that the Node carries too, sim:///<zone>/<instance>. It is set by the
+	// providerID is the identifier that the Node has, too, sim:///<zone>/<instance>. It is set by the
 	// provider; set it yourself only
 	// to adopt an instance of this machine that exists, as after a restore.
 	// +optional

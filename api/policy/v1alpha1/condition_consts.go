@@ -61,7 +61,7 @@ const (
 	// CompleteReason means that there is nothing left to roll out or to scale up.
 	CompleteReason = "Complete"
 
-	// ProgressDeadlineExceededReason means that there has been no progress for too long; the message says what is awaited.
+	// ProgressDeadlineExceededReason means that there has been no progress for too long; the message has what is awaited.
 	ProgressDeadlineExceededReason = "ProgressDeadlineExceeded"
 )
 
