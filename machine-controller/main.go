@@ -23,7 +23,7 @@ import (
 )
 
 // heapGrowth is by how many percent the heap grows between two garbage collections, unless GOGC is set. Nearly
-// all of it are caches, which exist as long as the process: half of Go's usual room costs little processor time.
+// all of it are caches, which exist as long as the process: half of Go's usual limit costs little processor time.
 const heapGrowth = 50
 
 func main() {

@@ -58,17 +58,17 @@ func newManager(o *options) (ctrl.Manager, error) {
 func newClaimer(mgr ctrl.Manager, o *options) (*claim.Claimer, error) {
 	live, err := manager.UncachedClient(mgr)
 	if err != nil {
-		return nil, fmt.Errorf("making a client for the memory of claims: %w", err)
+		return nil, fmt.Errorf("making a client for the claim history: %w", err)
 	}
 	holder, err := manager.Identity()
 	if err != nil {
 		return nil, err
 	}
-	memory := &claim.Memory{Client: live, Namespace: o.OwnNamespace(), Holder: holder, Clock: clock.RealClock{}}
-	if err := mgr.Add(memory); err != nil {
-		return nil, fmt.Errorf("adding the memory of claims: %w", err)
+	history := &claim.History{Client: live, Namespace: o.OwnNamespace(), Holder: holder, Clock: clock.RealClock{}}
+	if err := mgr.Add(history); err != nil {
+		return nil, fmt.Errorf("adding the claim history: %w", err)
 	}
-	return &claim.Claimer{Memory: memory, Clusters: mgr.GetClient(), Clock: clock.RealClock{}}, nil
+	return &claim.Claimer{History: history, Clusters: mgr.GetClient(), Clock: clock.RealClock{}}, nil
 }
 
 // register adds every controller.

@@ -30,7 +30,7 @@ func parseOptions(args []string) (*options, error) {
 	o := &options{nodeMemory: resource.QuantityValue{Quantity: resource.MustParse("512Mi")}}
 	var labels, annotations []string
 	shared, err := manager.Parse("machine-controller", args, func(flags *pflag.FlagSet) {
-		flags.DurationVar(&o.remoteGrace, "remote-conditions-grace-period", 5*time.Minute, "how long a Node's last known health stands while its cluster cannot be reached; at least 2m")
+		flags.DurationVar(&o.remoteGrace, "remote-conditions-grace-period", 5*time.Minute, "how long the last known health of a Node is kept while its cluster cannot be reached; at least 2m")
 		flags.BoolVar(&o.allowProxy, "allow-kubeconfig-proxy", false, manager.AllowKubeconfigProxyUsage)
 		flags.Var(&o.nodeMemory, "node-memory-per-namespace", "how much memory the Nodes of all workload clusters of a namespace may take, at about 5Ki each; a cluster that would take more is not connected. 0 is no limit")
 		o.addSafety(flags)
@@ -47,10 +47,10 @@ func parseOptions(args []string) (*options, error) {
 // addSafety adds the flags of package safety; a MachinePolicy takes precedence over the first two.
 func (o *options) addSafety(flags *pflag.FlagSet) {
 	flags.IntVar(&o.safetyUp, "safety-up", 2, "how many Machines a MachineDeployment may have beyond its replicas and surge before it is frozen")
-	flags.IntVar(&o.safetyDown, "safety-down", 1, "how many fewer than that limit thaw it")
+	flags.IntVar(&o.safetyDown, "safety-down", 1, "how many fewer than that limit unfreeze it")
 	flags.DurationVar(&o.overshooting, "machine-safety-overshooting-period", time.Minute, "how long there must be too many Machines to freeze")
 	flags.DurationVar(&o.probePeriod, "machine-safety-apiserver-statuscheck-period", 10*time.Second, "how often the API servers of the management and workload clusters are probed")
-	flags.DurationVar(&o.probeTimeout, "machine-safety-apiserver-statuscheck-timeout", 50*time.Second, "how long an API server may be silent until health timers start anew; creation and replacement wait from the first silence on")
+	flags.DurationVar(&o.probeTimeout, "machine-safety-apiserver-statuscheck-timeout", 50*time.Second, "how long an API server may be unreachable before health timers restart; creation and replacement stop at the first failed probe")
 }
 
 func (o *options) validateSafety() error {
@@ -64,14 +64,14 @@ func (o *options) validateSafety() error {
 	case o.probePeriod < time.Second:
 		return fmt.Errorf("--machine-safety-apiserver-statuscheck-period must be at least 1s, not %s", o.probePeriod)
 	case o.probeTimeout < 2*o.probePeriod:
-		return fmt.Errorf("--machine-safety-apiserver-statuscheck-timeout must be at least twice the period of %s, not %s: one lost answer is no outage", o.probePeriod, o.probeTimeout)
+		return fmt.Errorf("--machine-safety-apiserver-statuscheck-timeout must be at least twice the period of %s, not %s: one failed probe must not count as an outage", o.probePeriod, o.probeTimeout)
 	case o.remoteGrace <= o.probeTimeout:
 		return fmt.Errorf("--remote-conditions-grace-period must be longer than --machine-safety-apiserver-statuscheck-timeout: %s, %s", o.remoteGrace, o.probeTimeout)
 	}
 	return nil
 }
 
-// failures is how many probes in a row must fail until an API server has been silent for too long.
+// failures is how many probes in a row must fail until an API server has been unreachable for too long.
 func (o *options) failures() int {
 	return int((o.probeTimeout + o.probePeriod - 1) / o.probePeriod)
 }

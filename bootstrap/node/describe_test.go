@@ -273,7 +273,7 @@ func TestRegistryHost(t *testing.T) {
 
 func TestFlatcarUpdates(t *testing.T) {
 	t.Parallel()
-	for updates, want := range map[bootstrapv1.FlatcarUpdates]string{
+	for updates, want := range map[bootstrapv1.FlatcarUpdateStrategy]string{
 		"": "REBOOT_STRATEGY=off\n", bootstrapv1.FlatcarUpdatesReboot: "REBOOT_STRATEGY=reboot\n", bootstrapv1.FlatcarUpdatesOff: "SERVER=disabled\nREBOOT_STRATEGY=off\n",
 	} {
 		in := minimal(bootstrapv1.Flatcar)

@@ -163,7 +163,7 @@ func TestReconcileMachine(t *testing.T) {
 	want := infrav1.MachineStatus{
 		Initialization:   infrav1.MachineInitialization{Provisioned: ptr.To(true)},
 		Addresses:        []clusterv1.MachineAddress{{Type: clusterv1.MachineInternalIP, Address: "10.0.2.15"}, {Type: clusterv1.MachineHostName, Address: "worker-1"}},
-		VouchedAddresses: []string{"10.0.2.15", "worker-1"},
+		CloudAddresses: []string{"10.0.2.15", "worker-1"},
 		FailureDomain:    hostName,
 		InstanceState:    "Running",
 		Account:          machine.Annotations[infrav1.AccountAnnotation],

@@ -72,7 +72,7 @@ func (d *Driver) Create(ctx context.Context, req driver.Request[InstanceConfig])
 		Tags:         req.Identity.Tags(),
 		BootDelay:    req.Config.BootDelay,
 		NeverJoins:   ptr.Deref(req.Config.Faults.NeverJoins, false),
-		HangsAfter:   seconds(req.Config.Faults.DiesAfterSeconds),
+		HangsAfter:   seconds(req.Config.Faults.HangsAfterSeconds),
 	}, req.UserData)
 	if err != nil {
 		return driver.Instance{}, err

@@ -230,7 +230,7 @@ func (w *environment) downPending() {
 // rolled rolls to a template that works, and looks for the end of the rollout.
 func (w *environment) rolled() {
 	w.change(workers, func(md *clusterv1.MachineDeployment) {
-		metav1.SetMetaDataAnnotation(&md.ObjectMeta, "drover.io/revision-history", "5")
+		metav1.SetMetaDataAnnotation(&md.ObjectMeta, "drover.io/revision-history-limit", "5")
 	})
 	before := w.running(workers)
 	w.must(w.Roll(w.ctx, "medium"))

@@ -292,21 +292,21 @@ type FlatcarOptions struct {
 	// without a drain of the Node is a disruption.
 	// +optional
 	// +kubebuilder:validation:Enum=Reboot;Download;Off
-	Updates FlatcarUpdates `json:"updates,omitempty"`
+	Updates FlatcarUpdateStrategy `json:"updates,omitempty"`
 }
 
-// FlatcarUpdates is a setting of the update engine.
-type FlatcarUpdates string
+// FlatcarUpdateStrategy is a setting of the update engine.
+type FlatcarUpdateStrategy string
 
 const (
 	// FlatcarUpdatesReboot installs updates and reboots.
-	FlatcarUpdatesReboot FlatcarUpdates = "Reboot"
+	FlatcarUpdatesReboot FlatcarUpdateStrategy = "Reboot"
 
 	// FlatcarUpdatesDownload installs updates for the next reboot.
-	FlatcarUpdatesDownload FlatcarUpdates = "Download"
+	FlatcarUpdatesDownload FlatcarUpdateStrategy = "Download"
 
 	// FlatcarUpdatesOff installs no updates.
-	FlatcarUpdatesOff FlatcarUpdates = "Off"
+	FlatcarUpdatesOff FlatcarUpdateStrategy = "Off"
 )
 
 // RHELOptions are for Red Hat Enterprise Linux.

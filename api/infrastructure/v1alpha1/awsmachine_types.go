@@ -36,7 +36,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="has(self.tags) == has(oldSelf.tags) && (!has(self.tags) || self.tags == oldSelf.tags)",message="tags are immutable: roll out a new AWSMachineTemplate instead"
 // +kubebuilder:validation:XValidation:rule="self.metadata == oldSelf.metadata",message="metadata is immutable: roll out a new AWSMachineTemplate instead"
 type AWSMachineSpec struct {
-	// providerID is the identifier that the Node carries too, aws:///<zone>/<instance>. It is set by the
+	// providerID is the identifier that the Node has, too, aws:///<zone>/<instance>. It is set by the
 	// provider; set it yourself only to adopt an instance of this machine that exists, as after a restore.
 	// +optional
 	// +kubebuilder:validation:MinLength=1

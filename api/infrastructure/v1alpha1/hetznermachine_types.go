@@ -31,7 +31,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="has(self.labels) == has(oldSelf.labels) && (!has(self.labels) || self.labels == oldSelf.labels)",message="labels are immutable: roll out a new HetznerMachineTemplate instead"
 // +kubebuilder:validation:XValidation:rule="has(self.fallbacks) == has(oldSelf.fallbacks) && (!has(self.fallbacks) || self.fallbacks == oldSelf.fallbacks)",message="fallbacks are immutable: roll out a new HetznerMachineTemplate instead"
 type HetznerMachineSpec struct {
-	// providerID is the identifier that the Node carries too, hcloud://<server ID>. It is set by the
+	// providerID is the identifier that the Node has, too, hcloud://<server ID>. It is set by the
 	// provider; set it yourself only to adopt a server of this machine that exists, as after a restore.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -120,7 +120,7 @@ type HetznerMachineSpec struct {
 	PlacementGroup string `json:"placementGroup,omitempty"`
 
 	// placementGroupSelector is a label selector. Of the placement groups that it matches, the one with the
-	// fewest servers is taken, so that several groups carry more than ten machines. Immutable.
+	// fewest servers is taken, so that several groups hold more than ten machines. Immutable.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512

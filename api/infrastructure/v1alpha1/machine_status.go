@@ -14,7 +14,7 @@ const (
 	MachineFinalizer = "infrastructure.drover.io/machine"
 
 	// IdentityAnnotation records the UID that the instance was created under. It is written together
-	// with the finalizer, before anything is created, and outlives a move to another management
+	// with the finalizer, before anything is created, and is kept across a move to another management
 	// cluster, where the object gets a new UID but must keep its instance.
 	IdentityAnnotation = "infrastructure.drover.io/identity"
 
@@ -24,7 +24,7 @@ const (
 	ChoiceAnnotation = "infrastructure.drover.io/choice"
 
 	// AccountAnnotation records the account of the cloud that the instance is in, as status.account does. It is
-	// written before anything is created and outlives a move to another management cluster, where the status is
+	// written before anything is created and is kept across a move to another management cluster, where the status is
 	// lost. Credentials that lead to another account are not used for this machine.
 	AccountAnnotation = "infrastructure.drover.io/account"
 
@@ -48,7 +48,7 @@ type MachineStatus struct {
 	// +optional
 	Initialization MachineInitialization `json:"initialization,omitempty,omitzero"`
 
-	// conditions are the machine's conditions: Ready, Paused and, where the cloud can see inside the
+	// conditions are the machine's conditions: Ready, Paused and, where the cloud can look inside the
 	// instance, HostJoined.
 	// +optional
 	// +listType=map
@@ -62,14 +62,14 @@ type MachineStatus struct {
 	// +kubebuilder:validation:MaxItems=256
 	Addresses []clusterv1.MachineAddress `json:"addresses,omitempty"`
 
-	// vouchedAddresses are those of addresses that the cloud itself gave to the instance. The others are what the guest
+	// cloudAddresses are those of addresses that the cloud itself gave to the instance. The others are what the guest
 	// reports, as VMware Tools do: root in the guest chooses them, so no certificate is approved for them.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=256
-	VouchedAddresses []string `json:"vouchedAddresses,omitempty"`
+	CloudAddresses []string `json:"cloudAddresses,omitempty"`
 
 	// failureDomain is the zone the instance was placed in.
 	// +optional

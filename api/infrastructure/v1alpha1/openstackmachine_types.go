@@ -12,7 +12,7 @@ import (
 // credentialsSecretName may be changed, so that a machine can always be reached and deleted.
 //
 // Networks, subnets, security groups, flavors and server groups are named by ID or by name. A name has to
-// fit exactly one of those that the project can see.
+// fit exactly one of those that are visible to the project.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.credentialsSecretName) || has(self.credentialsSecretName)",message="credentialsSecretName may name another Secret and must not be removed: the provider's own credentials are for machines that were made with them"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.providerID) || (has(self.providerID) && self.providerID == oldSelf.providerID)",message="providerID is set once and never changes"
 // +kubebuilder:validation:XValidation:rule="has(self.region) == has(oldSelf.region) && (!has(self.region) || self.region == oldSelf.region)",message="region is immutable: roll out a new OpenStackMachineTemplate instead"
@@ -31,7 +31,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="has(self.fallbacks) == has(oldSelf.fallbacks) && (!has(self.fallbacks) || self.fallbacks == oldSelf.fallbacks)",message="fallbacks is immutable: roll out a new OpenStackMachineTemplate instead"
 // +kubebuilder:validation:XValidation:rule="!has(self.rootVolume) || !has(self.volumes) || self.volumes.all(v, v.name != 'root')",message="a volume named root is the rootVolume: give the other one another name"
 type OpenStackMachineSpec struct {
-	// providerID is the identifier that the Node carries too, openstack:///<server ID>, or
+	// providerID is the identifier that the Node has, too, openstack:///<server ID>, or
 	// openstack://<region>/<server ID> with regionalProviderID. It is set by the provider; set it yourself
 	// only to adopt a server of this machine that exists, as after a restore.
 	// +optional

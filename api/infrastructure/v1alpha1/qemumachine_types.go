@@ -18,7 +18,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="has(self.firmware) == has(oldSelf.firmware) && (!has(self.firmware) || self.firmware == oldSelf.firmware)",message="firmware is immutable: roll out a new QEMUMachineTemplate instead"
 // +kubebuilder:validation:XValidation:rule="has(self.network) == has(oldSelf.network) && (!has(self.network) || self.network == oldSelf.network)",message="network is immutable: roll out a new QEMUMachineTemplate instead"
 type QEMUMachineSpec struct {
-	// providerID is the identifier that the Node carries too, qemu:///<host>/<instance>. It is set by the
+	// providerID is the identifier that the Node has, too, qemu:///<host>/<instance>. It is set by the
 	// provider; set it yourself only to adopt an instance of this machine that exists, as after a restore.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -62,7 +62,7 @@ type QEMUMachineSpec struct {
 	// +kubebuilder:validation:XValidation:rule="quantity(self).isGreaterThan(quantity('0'))",message="must be more than 0"
 	DiskSize *resource.Quantity `json:"diskSize,omitempty"`
 
-	// disks are further, empty disks, which the guest sees in this order after the first. They are deleted
+	// disks are further, empty disks, which the guest has in this order after the first. They are deleted
 	// with the machine. Default: none. Immutable.
 	// +optional
 	// +listType=atomic
@@ -79,7 +79,7 @@ type QEMUMachineSpec struct {
 	// +optional
 	Firmware QEMUFile `json:"firmware,omitempty,omitzero"`
 
-	// network is how the machine reaches the world. Default: user networking, in which it reaches whatever the
+	// network is how the machine is connected. Default: user networking, in which it reaches whatever the
 	// host does, and the host itself at 10.0.2.2, and cannot be reached. Immutable.
 	// +optional
 	Network QEMUNetwork `json:"network,omitempty,omitzero"`
@@ -169,7 +169,7 @@ type QEMUKernel struct {
 	CommandLine string `json:"commandLine,omitempty"`
 }
 
-// QEMUNetwork is how a machine reaches the world.
+// QEMUNetwork is how a machine is connected.
 // +kubebuilder:validation:MinProperties=1
 // +kubebuilder:validation:XValidation:rule="!(has(self.bridge) && has(self.forwards))",message="forwards are for user networking: on a bridge the machine is reached directly"
 type QEMUNetwork struct {

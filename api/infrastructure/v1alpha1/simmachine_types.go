@@ -13,7 +13,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="has(self.zone) == has(oldSelf.zone) && (!has(self.zone) || self.zone == oldSelf.zone)",message="zone is immutable: roll out a new SimMachineTemplate instead"
 // +kubebuilder:validation:XValidation:rule="has(self.faults) == has(oldSelf.faults) && (!has(self.faults) || self.faults == oldSelf.faults)",message="faults are immutable: roll out a new SimMachineTemplate instead"
 type SimMachineSpec struct {
-	// providerID is the identifier that the Node carries too, sim:///<zone>/<instance>. It is set by the
+	// providerID is the identifier that the Node has, too, sim:///<zone>/<instance>. It is set by the
 	// provider; set it yourself only
 	// to adopt an instance of this machine that exists, as after a restore.
 	// +optional
@@ -71,12 +71,12 @@ type SimFaults struct {
 	// +optional
 	NeverJoins *bool `json:"neverJoins,omitempty"`
 
-	// diesAfterSeconds makes the host fall silent this long after it started to run: its kubelet stops,
+	// hangsAfterSeconds makes the host stop responding this long after it started to run: its kubelet stops,
 	// the instance still exists. A restart of the instance after that ends it.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=31536000
-	DiesAfterSeconds *int32 `json:"diesAfterSeconds,omitempty"`
+	HangsAfterSeconds *int32 `json:"hangsAfterSeconds,omitempty"`
 }
 
 // SimMachine is a simulated machine: a host that consumes its bootstrap data and behaves as a kubelet

@@ -16,7 +16,7 @@ import (
 // +kubebuilder:validation:XValidation:rule="!has(self.coresPerSocket) || !has(self.cpus) || self.cpus % self.coresPerSocket == 0",message="cpus must be a multiple of coresPerSocket"
 // +kubebuilder:validation:XValidation:rule="!has(self.server) || has(self.credentialsSecretName)",message="server requires credentialsSecretName: the provider's own credentials go only to the provider's own server"
 type VSphereMachineSpec struct {
-	// providerID is the identifier that the Node carries too, vsphere://<BIOS UUID>. It is set by the
+	// providerID is the identifier that the Node has, too, vsphere://<BIOS UUID>. It is set by the
 	// provider; set it yourself only to adopt a virtual machine of this machine that exists, as after a
 	// restore.
 	// +optional

@@ -833,8 +833,8 @@ func (in *MachineStatus) DeepCopyInto(out *MachineStatus) {
 		*out = make([]v1beta2.MachineAddress, len(*in))
 		copy(*out, *in)
 	}
-	if in.VouchedAddresses != nil {
-		in, out := &in.VouchedAddresses, &out.VouchedAddresses
+	if in.CloudAddresses != nil {
+		in, out := &in.CloudAddresses, &out.CloudAddresses
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
@@ -1813,8 +1813,8 @@ func (in *SimFaults) DeepCopyInto(out *SimFaults) {
 		*out = new(bool)
 		**out = **in
 	}
-	if in.DiesAfterSeconds != nil {
-		in, out := &in.DiesAfterSeconds, &out.DiesAfterSeconds
+	if in.HangsAfterSeconds != nil {
+		in, out := &in.HangsAfterSeconds, &out.HangsAfterSeconds
 		*out = new(int32)
 		**out = **in
 	}

@@ -46,8 +46,8 @@ const (
 	// FrozenByAnnotationReason means that the annotation drover.io/freeze is "true".
 	FrozenByAnnotationReason = "FrozenByAnnotation"
 
-	// FreezeUnclearReason means that the annotation drover.io/freeze has a value other than "true" and "false".
-	FreezeUnclearReason = "FreezeUnclear"
+	// FreezeInvalidReason means that the annotation drover.io/freeze has a value other than "true" and "false".
+	FreezeInvalidReason = "FreezeInvalid"
 )
 
 // ProgressingCondition is a condition of MachineDeployments: False while one has been on its
@@ -61,7 +61,7 @@ const (
 	// CompleteReason means that there is nothing left to roll out or to scale up.
 	CompleteReason = "Complete"
 
-	// ProgressDeadlineExceededReason means that there has been no progress for too long; the message says what is awaited.
+	// ProgressDeadlineExceededReason means that there has been no progress for too long; the message has what is awaited.
 	ProgressDeadlineExceededReason = "ProgressDeadlineExceeded"
 )
 
@@ -71,16 +71,6 @@ const AnnotationsValidCondition = "AnnotationsValid"
 
 // InvalidValueReason means that an annotation has a value that is not understood.
 const InvalidValueReason = "InvalidValue"
-
-// FrozenLabel is on a MachineDeployment, or a stand-alone MachineSet, while it is frozen
-// for an overshoot. It is Drover's own record of the freeze; to freeze or unfreeze by hand, use
-// FreezeAnnotation.
-const FrozenLabel = "drover.io/frozen"
-
-// FreezeAnnotation on a MachineDeployment, or a stand-alone MachineSet, is the operator's setting of
-// freezing: "true" freezes it for as long as the annotation is there, "false" keeps it from being frozen. Any
-// other value freezes too.
-const FreezeAnnotation = "drover.io/freeze"
 
 // ManagementClaimedCondition is a condition of Clusters: True while this management cluster is the one that acts on
 // the workload cluster. While it is False, no Machine of the Cluster is created, replaced, scaled down, drained or

@@ -153,7 +153,7 @@ func setCloudAddresses(t *testing.T, machine *clusterv1.Machine, addresses ...st
 	} else if err != nil {
 		t.Fatal(err)
 	}
-	if err := unstructured.SetNestedStringSlice(infra.Object, addresses, "status", "vouchedAddresses"); err != nil {
+	if err := unstructured.SetNestedStringSlice(infra.Object, addresses, "status", "cloudAddresses"); err != nil {
 		t.Fatal(err)
 	}
 	if err := management.Client.Status().Update(t.Context(), infra); err != nil {

@@ -91,9 +91,9 @@ func (a *approver) cloudAddresses(ctx context.Context, m *clusterv1.Machine) ([]
 	if owner := metav1.GetControllerOf(infra); owner == nil || owner.UID != m.UID {
 		return nil, fmt.Errorf("reading %s %q: it does not belong to Machine %q", ref.Kind, ref.Name, m.Name)
 	}
-	cloudAddresses, _, err := unstructured.NestedStringSlice(infra.Object, "status", "vouchedAddresses")
+	cloudAddresses, _, err := unstructured.NestedStringSlice(infra.Object, "status", "cloudAddresses")
 	if err != nil {
-		return nil, fmt.Errorf("reading status.vouchedAddresses of %s %q: %w", ref.Kind, ref.Name, err)
+		return nil, fmt.Errorf("reading status.cloudAddresses of %s %q: %w", ref.Kind, ref.Name, err)
 	}
 	return append(all, cloudAddresses...), nil
 }

@@ -85,7 +85,7 @@ func (r *Reconciler[M, C]) setStatus(_ context.Context, s *state[M, C]) (ctrl.Re
 	}
 	status.InstanceState = string(observed.State)
 	status.Addresses = slices.Concat(observed.Addresses, observed.Reported)
-	status.VouchedAddresses = vouchedAddresses(observed)
+	status.CloudAddresses = cloudAddresses(observed)
 	status.FailureDomain = observed.FailureDomain
 	if observed.State == driver.Running {
 		status.Initialization.Provisioned = ptr.To(true)
@@ -93,8 +93,8 @@ func (r *Reconciler[M, C]) setStatus(_ context.Context, s *state[M, C]) (ctrl.Re
 	return ctrl.Result{RequeueAfter: observed.PollAfter}, nil
 }
 
-// vouchedAddresses are the addresses that the cloud itself gave to an instance, each once.
-func vouchedAddresses(observed driver.Instance) []string {
+// cloudAddresses are the addresses that the cloud itself gave to an instance, each once.
+func cloudAddresses(observed driver.Instance) []string {
 	var all []string
 	for _, address := range observed.Addresses {
 		if !slices.Contains(all, address.Address) {

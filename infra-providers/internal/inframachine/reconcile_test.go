@@ -50,7 +50,7 @@ func TestCreatesOneInstance(t *testing.T) {
 		Initialization: infrav1.MachineInitialization{Provisioned: ptr.To(true)},
 		Addresses:      []clusterv1.MachineAddress{{Type: clusterv1.MachineInternalIP, Address: "10.0.0.2"}},
 		// The cloud gave it, so a certificate may name it.
-		VouchedAddresses: []string{"10.0.0.2"},
+		CloudAddresses: []string{"10.0.0.2"},
 		FailureDomain:    "zone-q",
 		InstanceState:    "Running",
 		Account:          machine.Annotations[infrav1.AccountAnnotation],

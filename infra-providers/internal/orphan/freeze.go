@@ -108,9 +108,9 @@ func (c *Collector[M, C]) frozenOwner(ctx context.Context, cluster *clusterv1.Cl
 // isFrozen reports whether a MachineDeployment or MachineSet is frozen: by its annotation, whose value freezes unless it is "false", and
 // without one by the label that records an overshoot.
 func isFrozen(owner metav1.PartialObjectMetadata) bool {
-	order := policyv1.FreezeOrderOf(owner.Annotations)
+	setting := policyv1.FreezeSettingOf(owner.Annotations)
 	_, labelled := owner.Labels[policyv1.FrozenLabel]
-	return order.Freezes() || labelled && order != policyv1.FreezeOff
+	return setting.Freezes() || labelled && setting != policyv1.FreezeOff
 }
 
 // isUnreachable reports whether a workload cluster that was initialized does not answer: nothing is deleted during an

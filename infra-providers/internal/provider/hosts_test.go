@@ -63,7 +63,7 @@ func TestFailedHost(t *testing.T) {
 	home := given(t)
 	serve(t, home, t.TempDir(), cluster.Config)
 	data := strings.Replace(string(userData(t, testenv.Token, cluster.CA())), "nodeLeaseDurationSeconds: 20", "nodeLeaseDurationSeconds: 4", 1)
-	machine := &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Name: "mortal"}, Spec: infrav1.SimMachineSpec{Faults: infrav1.SimFaults{DiesAfterSeconds: ptr.To[int32](6)}}}
+	machine := &infrav1.SimMachine{ObjectMeta: metav1.ObjectMeta{Name: "mortal"}, Spec: infrav1.SimMachineSpec{Faults: infrav1.SimFaults{HangsAfterSeconds: ptr.To[int32](6)}}}
 	owner, err := cluster.Machine(t.Context(), home, machine, []byte(data))
 	g.Expect(err).NotTo(gomega.HaveOccurred())
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "mortal"}}

@@ -81,11 +81,11 @@ func (h *host) run(ctx context.Context) {
 	defer cancel()
 	h.kubelet(config, disk).Run(untilHang)
 	if ctx.Err() == nil {
-		h.fail(fmt.Sprintf("fault diesAfterSeconds: the host stopped responding after %s", h.spec.HangsAfter))
+		h.fail(fmt.Sprintf("fault hangsAfterSeconds: the host stopped responding after %s", h.spec.HangsAfter))
 	}
 }
 
-// hangsAt is when the fault diesAfterSeconds stops the kubelet. ok is false without the fault, and after a restart, which
+// hangsAt is when the fault hangsAfterSeconds stops the kubelet. ok is false without the fault, and after a restart, which
 // ends a hang.
 func (h *host) hangsAt() (at time.Time, ok bool) {
 	at = h.spec.Created.Add(h.spec.BootDelay + h.spec.HangsAfter)

@@ -28,5 +28,5 @@ func IsTrue(object metav1.Object, key string) bool {
 // Nodes that have none, in place of a cloud controller manager.
 const AssignProviderIDs = "drover.io/assign-provider-ids"
 
-// AssignsProviderIDs reports whether the Cluster asks for that.
+// AssignsProviderIDs reports whether the Cluster requests that.
 func AssignsProviderIDs(cluster metav1.Object) bool { return IsTrue(cluster, AssignProviderIDs) }

@@ -29,7 +29,7 @@ type Rule struct {
 var Freeze = Rule{
 	Key: policyv1.FreezeAnnotation,
 	Understood: func(_ string, all map[string]string) bool {
-		return policyv1.FreezeOrderOf(all) != policyv1.FreezeUnclear
+		return policyv1.FreezeSettingOf(all) != policyv1.FreezeInvalid
 	},
 	Allowed: `"true" or "false"`, Otherwise: "it freezes",
 }
@@ -60,15 +60,15 @@ func isMaxSize(value string, all map[string]string) bool {
 	return ok && (!known || most >= least)
 }
 
-// Bearer is an object with annotations and conditions.
-type Bearer interface {
+// Object is an object with annotations and conditions.
+type Object interface {
 	metav1.Object
 	conditions.Setter
 }
 
-// Judge sets the condition AnnotationsValid to False while an annotation has a value that its rule does not
+// Validate sets the condition AnnotationsValid to False while an annotation has a value that its rule does not
 // understand, and removes it otherwise. It returns the message when that is new, for an event.
-func Judge(object Bearer, rules ...Rule) (news string) {
+func Validate(object Object, rules ...Rule) (changed string) {
 	var problems []string
 	for _, rule := range rules {
 		value, present := object.GetAnnotations()[rule.Key]
@@ -82,10 +82,10 @@ func Judge(object Bearer, rules ...Rule) (news string) {
 	}
 	message := strings.Join(problems, "; ")
 	if conditions.GetMessage(object, policyv1.AnnotationsValidCondition) != message {
-		news = message
+		changed = message
 	}
 	conditions.Set(object, metav1.Condition{
 		Type: policyv1.AnnotationsValidCondition, Status: metav1.ConditionFalse, Reason: policyv1.InvalidValueReason, Message: message,
 	})
-	return news
+	return changed
 }

@@ -38,18 +38,18 @@ func TestRules(t *testing.T) {
 			md := &clusterv1.MachineDeployment{}
 			md.Annotations = test.annotations
 			rules := append([]Rule{Freeze}, NodeGroupSizes...)
-			if news := Judge(md, rules...); news != test.want {
-				t.Errorf("news %q, want %q", news, test.want)
+			if changed := Validate(md, rules...); changed != test.want {
+				t.Errorf("news %q, want %q", changed, test.want)
 			}
 			if got := conditions.GetMessage(md, policyv1.AnnotationsValidCondition); got != test.want {
 				t.Errorf("message %q, want %q", got, test.want)
 			}
-			if news := Judge(md, rules...); news != "" {
-				t.Errorf("what was reported is news again: %q", news)
+			if changed := Validate(md, rules...); changed != "" {
+				t.Errorf("what was reported counts as changed again: %q", changed)
 			}
 			md.Annotations = nil
-			if Judge(md, rules...); conditions.Has(md, policyv1.AnnotationsValidCondition) {
-				t.Error("the condition outlives its annotation")
+			if Validate(md, rules...); conditions.Has(md, policyv1.AnnotationsValidCondition) {
+				t.Error("the condition remains without its annotation")
 			}
 		})
 	}

@@ -51,15 +51,15 @@ func newManagement(t *testing.T) management {
 	return m
 }
 
-// copied is a second management cluster with the same memory as this one has now.
+// copied is a second management cluster with the same history as this one has now.
 func (m management) copied() management {
 	m.t.Helper()
 	other := management{t: m.t, namespace: server.Namespace(m.t), cluster: m.cluster}
 	lease := &coordinationv1.Lease{}
-	if err := server.Client(m.t).Get(m.t.Context(), client.ObjectKey{Namespace: m.namespace, Name: MemoryName}, lease); err != nil {
+	if err := server.Client(m.t).Get(m.t.Context(), client.ObjectKey{Namespace: m.namespace, Name: HistoryLeaseName}, lease); err != nil {
 		m.t.Fatal(err)
 	}
-	lease.ObjectMeta = metav1.ObjectMeta{Namespace: other.namespace, Name: MemoryName, Annotations: lease.Annotations}
+	lease.ObjectMeta = metav1.ObjectMeta{Namespace: other.namespace, Name: HistoryLeaseName, Annotations: lease.Annotations}
 	if err := server.Client(m.t).Create(m.t.Context(), lease); err != nil {
 		m.t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func (m management) copied() management {
 func (m management) process(holder string) *Claimer {
 	m.t.Helper()
 	c := &Claimer{
-		Memory: &Memory{Client: server.Client(m.t), Namespace: m.namespace, Holder: holder, Clock: clock.RealClock{}},
+		History: &History{Client: server.Client(m.t), Namespace: m.namespace, Holder: holder, Clock: clock.RealClock{}},
 		// All copies share the Cluster object here.
 		Clusters: server.Client(m.t), Clock: clock.RealClock{},
 	}
@@ -80,7 +80,7 @@ func (m management) process(holder string) *Claimer {
 
 func (m management) advance(c *Claimer) {
 	m.t.Helper()
-	if err := c.Memory.Advance(m.t.Context()); err != nil {
+	if err := c.History.Advance(m.t.Context()); err != nil {
 		m.t.Fatal(err)
 	}
 }
@@ -114,11 +114,11 @@ func TestOnlyARecordedClaimIsTakenOver(t *testing.T) {
 			m.advance(a)
 			return m, a
 		}, workload.ClaimHeld},
-		"lets the next process of the same management cluster take it over": {func(m management) (management, *Claimer) {
+		"gives it to the next process of the same management cluster": {func(m management) (management, *Claimer) {
 			m.claim(m.process("a"))
 			return m, m.process("b")
 		}, workload.ClaimHeld},
-		"lets a process take it over that came long after the holder": {func(m management) (management, *Claimer) {
+		"gives it to a process that came long after the holder": {func(m management) (management, *Claimer) {
 			m.claim(m.process("a"))
 			m.process("b")
 			m.process("c")
@@ -160,12 +160,12 @@ func TestOnlyARecordedClaimIsTakenOver(t *testing.T) {
 			m.claim(m.process("b"))
 			return m, a
 		}, workload.ClaimForeign},
-		"refuses a management cluster that knows nothing": {func(m management) (management, *Claimer) {
+		"refuses a management cluster without history": {func(m management) (management, *Claimer) {
 			m.claim(m.process("a"))
 			other := management{t: m.t, namespace: server.Namespace(m.t), cluster: m.cluster}
 			return other, other.process("b")
 		}, workload.ClaimForeign},
-		"gives what was released to anybody": {func(m management) (management, *Claimer) {
+		"gives what was released to any management cluster": {func(m management) (management, *Claimer) {
 			a := m.process("a")
 			m.claim(a)
 			if err := a.Release(m.t.Context(), server.Client(m.t), m.cluster); err != nil {
@@ -174,7 +174,7 @@ func TestOnlyARecordedClaimIsTakenOver(t *testing.T) {
 			other := management{t: m.t, namespace: server.Namespace(m.t), cluster: m.cluster}
 			return other, other.process("b")
 		}, workload.ClaimHeld},
-		"keeps what somebody else wanted to release": {func(m management) (management, *Claimer) {
+		"keeps it when another process would release it": {func(m management) (management, *Claimer) {
 			a := m.process("a")
 			m.claim(a)
 			other := management{t: m.t, namespace: server.Namespace(m.t), cluster: m.cluster}
@@ -184,25 +184,25 @@ func TestOnlyARecordedClaimIsTakenOver(t *testing.T) {
 			}
 			return other, b
 		}, workload.ClaimForeign},
-		"does not believe a claim without a sequence number": {func(m management) (management, *Claimer) {
+		"does not accept a claim without a sequence number": {func(m management) (management, *Claimer) {
 			a := m.process("a")
 			m.claim(a)
 			m.edit(func(lease *coordinationv1.Lease) { delete(lease.Annotations, SequenceAnnotation) })
 			return m, m.process("b")
 		}, workload.ClaimForeign},
-		"does not believe a claim without a holder": {func(m management) (management, *Claimer) {
+		"does not accept a claim without a holder": {func(m management) (management, *Claimer) {
 			a := m.process("a")
 			m.claim(a)
 			m.edit(func(lease *coordinationv1.Lease) { lease.Spec.HolderIdentity = nil })
 			return m, a
 		}, workload.ClaimForeign},
-		"obeys an operator who names the holder": {func(m management) (management, *Claimer) {
+		"follows an operator who names the holder": {func(m management) (management, *Claimer) {
 			m.claim(m.process("a"))
 			other := management{t: m.t, namespace: server.Namespace(m.t), cluster: m.cluster}
 			m.takeOverFrom("a")
 			return other, other.process("b")
 		}, workload.ClaimHeld},
-		"does not obey an operator who named another holder": {func(m management) (management, *Claimer) {
+		"does not follow an operator who named another holder": {func(m management) (management, *Claimer) {
 			m.claim(m.process("a"))
 			other := management{t: m.t, namespace: server.Namespace(m.t), cluster: m.cluster}
 			m.takeOverFrom("z")
@@ -240,7 +240,7 @@ func (m management) takeOverFrom(holder string) {
 }
 
 // TestTwoClaimersOfOneMomentNeverBothHold has a copy and its original claim at once, many times: the API server of
-// the workload cluster lets one of them win.
+// the workload cluster accepts one of them.
 func TestTwoClaimersOfOneMomentNeverBothHold(t *testing.T) {
 	t.Parallel()
 	m := newManagement(t)
@@ -252,7 +252,7 @@ func TestTwoClaimersOfOneMomentNeverBothHold(t *testing.T) {
 		go func() {
 			claim, err := each.Claim(context.WithoutCancel(t.Context()), server.Client(t), m.cluster)
 			if err != nil {
-				claim.Status = workload.ClaimUnknown // a conflict: asked again with the next probe
+				claim.Status = workload.ClaimUnknown // a conflict: tried again with the next probe
 			}
 			answers <- claim.Status
 		}()
@@ -287,9 +287,9 @@ func TestAWorkloadClusterThatPermitsNoLeasesIsNotClaimed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody := rest.CopyConfig(config)
-	nobody.Impersonate = rest.ImpersonationConfig{UserName: "nobody-in-particular"}
-	remote, err := client.New(nobody, client.Options{})
+	noHolder := rest.CopyConfig(config)
+	noHolder.Impersonate = rest.ImpersonationConfig{UserName: "unprivileged"}
+	remote, err := client.New(noHolder, client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -328,26 +328,26 @@ func TestTheShippedRoleIsEnough(t *testing.T) {
 func TestAMarkIsStoredBeforeItIsUsed(t *testing.T) {
 	t.Parallel()
 	namespace := server.Namespace(t)
-	memory := &Memory{Client: server.Client(t), Namespace: namespace, Holder: "a", Clock: clock.RealClock{}}
+	history := &History{Client: server.Client(t), Namespace: namespace, Holder: "a", Clock: clock.RealClock{}}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if mark, err := memory.Mark(ended); err == nil {
+	if mark, err := history.Mark(ended); err == nil {
 		t.Errorf("got the mark %+v before any was stored", mark)
 	}
 	for range 3 {
-		if err := memory.Advance(t.Context()); err != nil {
+		if err := history.Advance(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	lease := &coordinationv1.Lease{}
-	if err := server.Client(t).Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: MemoryName}, lease); err != nil {
+	if err := server.Client(t).Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: HistoryLeaseName}, lease); err != nil {
 		t.Fatal(err)
 	}
 	stored, err := historyOf(lease)
 	if err != nil {
 		t.Fatal(err)
 	}
-	mark, err := memory.Mark(t.Context())
+	mark, err := history.Mark(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -359,15 +359,15 @@ func TestAMarkIsStoredBeforeItIsUsed(t *testing.T) {
 	}
 }
 
-func TestAMemoryThatCannotBeReadIsNotReplaced(t *testing.T) {
+func TestUnreadableHistoryIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	namespace := server.Namespace(t)
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: MemoryName, Annotations: map[string]string{HistoryAnnotation: "scribble"}}}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: HistoryLeaseName, Annotations: map[string]string{HistoryAnnotation: "scribble"}}}
 	if err := server.Client(t).Create(t.Context(), lease); err != nil {
 		t.Fatal(err)
 	}
-	memory := &Memory{Client: server.Client(t), Namespace: namespace, Holder: "a", Clock: clock.RealClock{}}
-	if err := memory.Advance(t.Context()); err == nil || !strings.Contains(err.Error(), HistoryAnnotation) {
+	history := &History{Client: server.Client(t), Namespace: namespace, Holder: "a", Clock: clock.RealClock{}}
+	if err := history.Advance(t.Context()); err == nil || !strings.Contains(err.Error(), HistoryAnnotation) {
 		t.Errorf("got %v, want an error that names the annotation", err)
 	}
 }

@@ -32,7 +32,7 @@ const (
 
 // Claimer claims workload clusters for this management cluster. All fields are required.
 type Claimer struct {
-	Memory *Memory
+	History *History
 	// Clusters reads Clusters of the management cluster, from the manager's cache.
 	Clusters client.Reader
 	Clock    clock.PassiveClock
@@ -41,7 +41,7 @@ type Claimer struct {
 // Claim claims the workload cluster of a Cluster, or renews the claim. It fails when the result is
 // not known: the result before stays valid then.
 func (c *Claimer) Claim(ctx context.Context, remote client.Client, cluster client.ObjectKey) (workload.Claim, error) {
-	mine, err := c.Memory.Mark(ctx)
+	mine, err := c.History.Mark(ctx)
 	if err != nil {
 		return workload.Claim{}, err
 	}
@@ -78,7 +78,7 @@ func (c *Claimer) Release(ctx context.Context, remote client.Client, cluster cli
 	if err := remote.Get(ctx, LeaseKey(cluster), lease); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if ptr.Deref(lease.Spec.HolderIdentity, "") != c.Memory.Holder {
+	if ptr.Deref(lease.Spec.HolderIdentity, "") != c.History.Holder {
 		return nil
 	}
 	return client.IgnoreNotFound(remote.Delete(ctx, lease, client.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion}))
@@ -90,7 +90,7 @@ func (c *Claimer) mayTake(ctx context.Context, lease *coordinationv1.Lease, clus
 	if readable && found.Holder == mine.Holder {
 		return found.Sequence <= mine.Sequence, nil
 	}
-	if readable && c.Memory.Remembers(found) {
+	if readable && c.History.Contains(found) {
 		return true, nil
 	}
 	object := &clusterv1.Cluster{}
@@ -130,7 +130,7 @@ func LeaseKey(cluster client.ObjectKey) client.ObjectKey {
 func foreign(lease *coordinationv1.Lease) workload.Claim {
 	holder := ptr.Deref(lease.Spec.HolderIdentity, "")
 	return workload.Claim{Status: workload.ClaimForeign, Message: fmt.Sprintf(
-		"another management cluster acts on the workload cluster: its Lease %s/%s is held by %q. If that one is gone for good, set the annotation %s=%s on this Cluster, or delete the Lease",
+		"another management cluster acts on the workload cluster: its Lease %s/%s is held by %q. If that management cluster no longer exists, set the annotation %s=%s on this Cluster, or delete the Lease",
 		lease.Namespace, lease.Name, holder, policyv1.TakeOverAnnotation, holder)}
 }
 

@@ -6,13 +6,13 @@ package cluster
 import (
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/contract"
+	"drover.io/machine-controller/internal/ownership"
 	"drover.io/machine-controller/internal/workload"
 )
 
@@ -38,7 +38,7 @@ func infrastructureReady(s *state) metav1.Condition {
 	if s.infra != nil {
 		object = &s.infra.Object
 	}
-	condition := mirrorReady(object, s.infraErr, ref, done)
+	condition := mirrored(object, s.infraErr, ref, done, "status.initialization.provisioned")
 	condition.Type = clusterv1.ClusterInfrastructureReadyCondition
 	return condition
 }
@@ -73,34 +73,20 @@ func controlPlaneAvailable(s *state) metav1.Condition {
 	if s.controlPlane != nil {
 		object = &s.controlPlane.Object
 	}
-	condition := mirrorReady(object, s.controlPlaneErr, ref, done)
+	condition := mirrored(object, s.controlPlaneErr, ref, done, "status.initialization.controlPlaneInitialized")
 	condition.Type = clusterv1.ClusterControlPlaneAvailableCondition
 	return condition
 }
 
-// mirrorReady is the Ready condition of a referenced object, or why it could not be read.
-func mirrorReady(object *contract.Object, err error, ref clusterv1.ContractVersionedObjectReference, done bool) metav1.Condition {
+// mirrored is the Ready condition of a referenced object, or why it could not be read.
+func mirrored(object *contract.Object, err error, ref clusterv1.ContractVersionedObjectReference, done bool, field string) metav1.Condition {
 	switch {
-	case apierrors.IsNotFound(err):
-		return metav1.Condition{Status: metav1.ConditionFalse, Reason: clusterv1.ObjectDoesNotExistReason, Message: fmt.Sprintf("%s %q does not exist", ref.Kind, ref.Name)}
+	case object != nil:
+		return object.ReadyCondition(done, field)
 	case err != nil:
-		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: clusterv1.InternalErrorReason, Message: err.Error()}
-	case object == nil:
-		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: clusterv1.InternalErrorReason, Message: fmt.Sprintf("%s %q was not read", ref.Kind, ref.Name)}
+		return ownership.UnreadableCondition(ref, err, done)
 	}
-	ready := object.Ready()
-	if ready == nil {
-		return boolCondition("", done, clusterv1.ReadyReason, clusterv1.NotReadyReason)
-	}
-	condition := boolCondition("", ready.Status == metav1.ConditionTrue, clusterv1.ReadyReason, clusterv1.NotReadyReason)
-	if ready.Status == metav1.ConditionUnknown {
-		condition.Status, condition.Reason = metav1.ConditionUnknown, clusterv1.ReadyUnknownReason
-	}
-	if ready.Reason != "" {
-		condition.Reason = ready.Reason
-	}
-	condition.Message = ready.Message
-	return condition
+	return metav1.Condition{Status: metav1.ConditionUnknown, Reason: clusterv1.InternalErrorReason, Message: fmt.Sprintf("%s %q was not read", ref.Kind, ref.Name)}
 }
 
 // connecting reports whether no attempt to connect has ended since this process started: the

@@ -5,6 +5,7 @@ package cluster
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	"drover.io/machine-controller/internal/contract"
+	"drover.io/machine-controller/internal/ownership"
 	"drover.io/machine-controller/internal/workload"
 )
 
@@ -34,7 +36,7 @@ func summaryOf(c metav1.Condition) summary { return summary{c.Status, c.Reason, 
 
 // reporting is an object whose Ready condition has the given fields; none reports nothing.
 func reporting(ready map[string]any) *contract.Object {
-	o := &unstructured.Unstructured{Object: map[string]any{}}
+	o := &unstructured.Unstructured{Object: map[string]any{"kind": "I"}}
 	if ready != nil {
 		ready["type"] = "Ready"
 		o.Object["status"] = map[string]any{"conditions": []any{ready}}
@@ -42,8 +44,9 @@ func reporting(ready map[string]any) *contract.Object {
 	return &contract.Object{Unstructured: o, Contract: contract.V1Beta2}
 }
 
-func TestMirrorReady(t *testing.T) {
+func TestMirrored(t *testing.T) {
 	t.Parallel()
+	foreign := &ownership.ForeignError{Kind: "I", Name: "i", Owner: `Cluster "other"`, Referrer: "Cluster", Field: "spec.infrastructureRef"}
 	for name, test := range map[string]struct {
 		object *contract.Object
 		err    error
@@ -52,18 +55,23 @@ func TestMirrorReady(t *testing.T) {
 	}{
 		"mirrors a good condition":                    {reporting(map[string]any{"status": "True", "reason": "Fine", "message": "m"}), nil, false, summary{"True", "Fine", "m"}},
 		"mirrors a bad condition":                     {reporting(map[string]any{"status": "False", "reason": "Quota"}), nil, true, summary{"False", "Quota", ""}},
-		"mirrors an unknown condition":                {reporting(map[string]any{"status": "Unknown", "reason": "Silent"}), nil, true, summary{"Unknown", "Silent", ""}},
+		"mirrors an unknown condition":                {reporting(map[string]any{"status": "Unknown", "reason": "NoHeartbeat"}), nil, true, summary{"Unknown", "NoHeartbeat", ""}},
+		"shortens a long message":                     {reporting(map[string]any{"status": "False", "reason": "R", "message": strings.Repeat("x", 40_000)}), nil, true, summary{"False", "R", strings.Repeat("x", 512) + "…"}},
+		"reports a status that does not exist":        {reporting(map[string]any{"status": "Maybe"}), nil, true, summary{"Unknown", clusterv1.InvalidConditionReportedReason, `I reports a Ready condition with status "Maybe"`}},
 		"finds a reason where none is given":          {reporting(map[string]any{"status": "True"}), nil, false, summary{"True", clusterv1.ReadyReason, ""}},
 		"finds a reason for unknown":                  {reporting(map[string]any{"status": "Unknown"}), nil, false, summary{"Unknown", clusterv1.ReadyUnknownReason, ""}},
 		"takes being done for being ready":            {reporting(nil), nil, true, summary{"True", clusterv1.ReadyReason, ""}},
-		"is not ready before it is done":              {reporting(nil), nil, false, summary{"False", clusterv1.NotReadyReason, ""}},
+		"reports what is awaited before it is done":   {reporting(nil), nil, false, summary{"False", clusterv1.NotReadyReason, "I status.initialization.provisioned is false"}},
 		"names an object that does not exist":         {nil, notFound, false, summary{"False", clusterv1.ObjectDoesNotExistReason, `I "i" does not exist`}},
+		"names an object that was deleted":            {nil, notFound, true, summary{"False", clusterv1.ObjectDeletedReason, `I "i" has been deleted`}},
+		"reports an object of another owner":          {nil, foreign, false, summary{"False", ownership.ForeignObjectReason, foreign.Error()}},
 		"does not guess when reading failed":          {nil, errors.New("boom"), true, summary{"Unknown", clusterv1.InternalErrorReason, "boom"}},
 		"does not guess when nothing was read at all": {nil, nil, true, summary{"Unknown", clusterv1.InternalErrorReason, `I "i" was not read`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(test.want, summaryOf(mirrorReady(test.object, test.err, infraRef, test.done))); diff != "" {
+			got := mirrored(test.object, test.err, infraRef, test.done, "status.initialization.provisioned")
+			if diff := cmp.Diff(test.want, summaryOf(got)); diff != "" {
 				t.Error(diff)
 			}
 		})

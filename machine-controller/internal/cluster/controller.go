@@ -11,7 +11,6 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"time"
 
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
@@ -33,9 +32,6 @@ import (
 	"drover.io/runtime/predicates"
 	"drover.io/runtime/results"
 )
-
-// objectRetry is how often a referenced object that does not exist is read again.
-const objectRetry = 30 * time.Second
 
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters/status,verbs=patch

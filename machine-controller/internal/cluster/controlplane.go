@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"drover.io/machine-controller/internal/contract"
+	"drover.io/machine-controller/internal/ownership"
 )
 
 // controlPlane copies the state of the ControlPlane object. Without a reference the control plane is externally managed
@@ -29,13 +30,13 @@ func (p controlPlane) run(ctx context.Context, s *state) (reconcile.Result, erro
 	}
 	s.controlPlane, s.controlPlaneErr = p.contract.ControlPlane(ctx, s.cluster.Namespace, spec.ControlPlaneRef)
 	if s.controlPlaneErr != nil {
-		return readFailed(s.controlPlaneErr)
+		return ownership.ReadFailed(s.controlPlaneErr, true)
 	}
-	if err := adopt(ctx, p.client, s.cluster, s.controlPlane.Unstructured); isRefused(err) {
+	if err := adopt(ctx, p.client, s.cluster, s.controlPlane.Unstructured, "spec.controlPlaneRef"); ownership.IsRefused(err) {
 		s.controlPlane, s.controlPlaneErr = nil, err
-		return readFailed(err)
+		return ownership.ReadFailed(err, true)
 	} else if err != nil {
-		return readFailed(err)
+		return ownership.ReadFailed(err, true)
 	}
 	if spec.ControlPlaneEndpoint.Host == "" {
 		spec.ControlPlaneEndpoint = s.controlPlane.Endpoint()

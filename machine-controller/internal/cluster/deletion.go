@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"drover.io/machine-controller/internal/ownerref"
+	"drover.io/machine-controller/internal/ownership"
 	"drover.io/runtime/predicates"
 	"drover.io/runtime/results"
 )
@@ -35,7 +35,7 @@ func (p deletion) run(ctx context.Context, s *state) (reconcile.Result, error) {
 		return reconcile.Result{}, nil
 	}
 	// Another Cluster of this name may exist already, whose workers refer to the same name.
-	if exists, err := ownerref.Exists(ctx, p.live, s.cluster); err != nil || !exists {
+	if exists, err := ownership.Exists(ctx, p.live, s.cluster); err != nil || !exists {
 		return reconcile.Result{}, err
 	}
 	for _, step := range []func(context.Context, *state) (bool, error){
@@ -50,7 +50,7 @@ func (p deletion) run(ctx context.Context, s *state) (reconcile.Result, error) {
 		ctrl.LoggerFrom(ctx).V(1).Info("waiting to delete the Cluster", "reason", s.deletion.reason, "message", s.deletion.message)
 		if foreign := s.workers.foreign(p.watch); foreign != nil {
 			s.deletion.message += ": " + foreign.Error()
-			return reconcile.Result{RequeueAfter: objectRetry}, err // its events trigger no reconcile
+			return reconcile.Result{RequeueAfter: ownership.RetryPeriod}, err // its events trigger no reconcile
 		}
 		return reconcile.Result{}, err
 	}
@@ -88,7 +88,7 @@ func (p deletion) controlPlane(ctx context.Context, s *state) (bool, error) {
 	if s.controlPlane != nil {
 		return false, p.delete(ctx, s.controlPlane.GetKind(), s.controlPlane.Unstructured)
 	}
-	if s.cluster.Spec.ControlPlaneRef.IsDefined() && !apierrors.IsNotFound(s.controlPlaneErr) && !isRefused(s.controlPlaneErr) {
+	if s.cluster.Spec.ControlPlaneRef.IsDefined() && !apierrors.IsNotFound(s.controlPlaneErr) && !ownership.IsRefused(s.controlPlaneErr) {
 		return false, nil // it may exist, and its Machines are then deleted by it
 	}
 	var errs []error
@@ -104,7 +104,7 @@ func (p deletion) infrastructure(ctx context.Context, s *state) (bool, error) {
 	}
 	s.deletion = progress{clusterv1.ClusterDeletingWaitingForInfrastructureDeletionReason,
 		fmt.Sprintf("Waiting for %s %q to be deleted", s.cluster.Spec.InfrastructureRef.Kind, s.cluster.Spec.InfrastructureRef.Name)}
-	if isRefused(s.infraErr) {
+	if ownership.IsRefused(s.infraErr) {
 		return true, nil // it belongs to something else, and stays
 	}
 	if s.infra == nil {

@@ -6,12 +6,11 @@ package cluster
 import (
 	"context"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"drover.io/machine-controller/internal/contract"
-	"drover.io/runtime/results"
+	"drover.io/machine-controller/internal/ownership"
 )
 
 // infrastructure copies the state of the InfraCluster. Without a reference the infrastructure counts as provisioned.
@@ -28,13 +27,13 @@ func (p infrastructure) run(ctx context.Context, s *state) (reconcile.Result, er
 	}
 	s.infra, s.infraErr = p.contract.InfraCluster(ctx, s.cluster.Namespace, spec.InfrastructureRef)
 	if s.infraErr != nil {
-		return readFailed(s.infraErr)
+		return ownership.ReadFailed(s.infraErr, true)
 	}
-	if err := adopt(ctx, p.client, s.cluster, s.infra.Unstructured); isRefused(err) {
+	if err := adopt(ctx, p.client, s.cluster, s.infra.Unstructured, "spec.infrastructureRef"); ownership.IsRefused(err) {
 		s.infra, s.infraErr = nil, err
-		return readFailed(err)
+		return ownership.ReadFailed(err, true)
 	} else if err != nil {
-		return readFailed(err)
+		return ownership.ReadFailed(err, true)
 	}
 	if !s.infra.Provisioned() {
 		return reconcile.Result{}, nil
@@ -45,12 +44,4 @@ func (p infrastructure) run(ctx context.Context, s *state) (reconcile.Result, er
 	}
 	status.FailureDomains = s.infra.FailureDomains()
 	return reconcile.Result{}, nil
-}
-
-// readFailed decides what a reconcile does about an object that could not be read.
-func readFailed(err error) (reconcile.Result, error) {
-	if apierrors.IsNotFound(err) || contract.IsMisconfigured(err) || isRefused(err) {
-		return reconcile.Result{RequeueAfter: objectRetry}, nil
-	}
-	return results.RequeueOnConflict(err) // an adoption that conflicts with a write of the provider is tried again
 }

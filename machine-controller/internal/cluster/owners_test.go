@@ -4,6 +4,8 @@
 package cluster
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -13,6 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"drover.io/machine-controller/internal/ownership"
 )
 
 // TestAdoptLeavesWhatBelongsToAnother stores objects with owners, and has a Cluster adopt them.
@@ -43,18 +48,14 @@ func TestAdoptLeavesWhatBelongsToAnother(t *testing.T) {
 			t.Parallel()
 			api := server.Client(t)
 			cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: server.Namespace(t), Name: "c", UID: mine}}
-			stored := &unstructured.Unstructured{}
-			stored.SetAPIVersion("v1")
-			stored.SetKind("ConfigMap")
-			stored.SetNamespace(cluster.Namespace)
-			stored.SetName("i")
+			stored := configMap(cluster.Namespace)
 			stored.SetOwnerReferences(test.owners)
 			if err := api.Create(t.Context(), stored); err != nil {
 				t.Fatal(err)
 			}
 			before := stored.DeepCopy()
-			err := adopt(t.Context(), api, cluster, stored)
-			if isRefused(err) != (test.refused != "") || (test.refused == "" && err != nil) {
+			err := adopt(t.Context(), api, cluster, stored, "spec.x")
+			if ownership.IsRefused(err) != (test.refused != "") || (test.refused == "" && err != nil) {
 				t.Fatalf("error %v", err)
 			}
 			if err := api.Get(t.Context(), client.ObjectKeyFromObject(stored), stored); err != nil {
@@ -75,6 +76,60 @@ func TestAdoptLeavesWhatBelongsToAnother(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAdoptLabelsForTheSameManager has a Cluster with a watch-filter label adopt its object twice, from the same copy.
+func TestAdoptLabelsForTheSameManager(t *testing.T) {
+	t.Parallel()
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{
+		Namespace: server.Namespace(t), Name: "c", UID: "mine", Labels: map[string]string{clusterv1.WatchLabel: "own"},
+	}}
+	api := server.Client(t)
+	object := configMap(cluster.Namespace)
+	if err := api.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	if err := adopt(t.Context(), api, cluster, object, "spec.x"); err != nil {
+		t.Fatal(err)
+	}
+	if !ownedBy(object, "mine") {
+		t.Error("the copy has no owner after the adoption")
+	}
+	object.SetLabels(nil) // adopted again, from what the first adoption has left
+	if err := adopt(t.Context(), api, cluster, object, "spec.x"); err != nil {
+		t.Errorf("the copy has an old version: %v", err)
+	}
+	if err := api.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+		t.Fatal(err)
+	}
+	if object.GetLabels()[clusterv1.WatchLabel] != "own" || len(object.GetOwnerReferences()) != 1 {
+		t.Errorf("metadata %v", object.Object["metadata"])
+	}
+}
+
+func TestAdoptLeavesAnObjectThatIsBeingDeleted(t *testing.T) {
+	t.Parallel()
+	api := interceptor.NewClient(nil, interceptor.Funcs{
+		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+			return errors.New("an object that is being deleted was patched")
+		},
+	})
+	object := configMap("ns")
+	object.SetDeletionTimestamp(new(metav1.Now()))
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "mine"}}
+	if err := adopt(t.Context(), api, cluster, object, "spec.x"); err != nil || ownedBy(object, "mine") {
+		t.Errorf("owners %v, error %v", object.GetOwnerReferences(), err)
+	}
+}
+
+// configMap is used as an object of a provider.
+func configMap(namespace string) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	object.SetAPIVersion("v1")
+	object.SetKind("ConfigMap")
+	object.SetNamespace(namespace)
+	object.SetName("i")
+	return object
 }
 
 // clusterWith is a Cluster that refers to infrastructure.

@@ -22,6 +22,7 @@ import (
 
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/logtest"
+	"drover.io/machine-controller/internal/ownership"
 	"drover.io/machine-controller/internal/workload"
 )
 
@@ -98,9 +99,9 @@ func TestInfrastructurePhase(t *testing.T) {
 		"copies endpoint and failure domains":     {provider: provider{object: fields("provisioned", true)}, wantEndpoint: "h", provisioned: true, domains: 1, adoptionTried: true},
 		"keeps the endpoint that is set":          {provider: provider{object: fields("provisioned", true)}, endpoint: "mine", wantEndpoint: "mine", provisioned: true, domains: 1, adoptionTried: true},
 		"copies nothing before it is provisioned": {provider: provider{object: fields("provisioned", false)}, adoptionTried: true},
-		"waits for an object that does not exist": {provider: provider{readErr: notFound}, after: objectRetry},
+		"waits for an object that does not exist": {provider: provider{readErr: notFound}, after: ownership.RetryPeriod},
 		"returns an error of the API server":      {provider: provider{readErr: errors.New("boom")}, fails: true},
-		"copies nothing of another Cluster's":     {provider: provider{object: fields("provisioned", true), owners: foreign}, after: objectRetry, refused: true},
+		"copies nothing of another Cluster's":     {provider: provider{object: fields("provisioned", true), owners: foreign}, after: ownership.RetryPeriod, refused: true},
 		"adopts again after a conflict":           {provider: provider{object: fields("provisioned", true), patchErr: conflict}, after: time.Second, adoptionTried: true},
 		"returns an error of the adoption":        {provider: provider{object: fields("provisioned", true), patchErr: errors.New("boom")}, fails: true, adoptionTried: true},
 	} {
@@ -110,7 +111,7 @@ func TestInfrastructurePhase(t *testing.T) {
 			s := &state{cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", UID: "c"}}}
 			s.cluster.Spec.InfrastructureRef, s.cluster.Spec.ControlPlaneEndpoint.Host = infraRef, test.endpoint
 			result, err := infrastructure{p.client(), p.reader()}.run(log.Context(t.Context()), s)
-			if result.RequeueAfter != test.after || (err != nil) != test.fails || isRefused(s.infraErr) != test.refused {
+			if result.RequeueAfter != test.after || (err != nil) != test.fails || ownership.IsRefused(s.infraErr) != test.refused {
 				t.Errorf("result %v, error %v, read error %v", result, err, s.infraErr)
 			}
 			provisioned := s.cluster.Status.Initialization.InfrastructureProvisioned
@@ -149,15 +150,15 @@ func TestControlPlanePhase(t *testing.T) {
 		after       time.Duration
 		fails       bool
 	}{
-		"is initialized by the first connection without a reference":     {connected: true, initialized: true},
-		"is not initialized before a connection without a reference":     {},
-		"is initialized by its object":                                   {provider: provider{object: fields("controlPlaneInitialized", true)}, ref: true, initialized: true, endpoint: clusterv1.APIEndpoint{Host: "h", Port: 6443}},
-		"copies the endpoint before it is initialized":                   {provider: provider{object: fields("controlPlaneInitialized", false)}, ref: true, endpoint: clusterv1.APIEndpoint{Host: "h", Port: 6443}},
-		"is not initialized by a connection when its object says no":     {provider: provider{object: fields("controlPlaneInitialized", false)}, ref: true, connected: true, endpoint: clusterv1.APIEndpoint{Host: "h", Port: 6443}},
-		"waits for an object that does not exist":                        {provider: provider{readErr: notFound}, ref: true, after: objectRetry},
-		"copies nothing of an object that another controller owns":       {provider: provider{object: fields("controlPlaneInitialized", true), owners: foreign}, ref: true, after: objectRetry},
-		"returns an error of the API server":                             {provider: provider{readErr: errors.New("boom")}, ref: true, fails: true},
-		"returns an error of the adoption, and is initialized next time": {provider: provider{object: fields("controlPlaneInitialized", true), patchErr: errors.New("boom")}, ref: true, fails: true},
+		"is initialized by the first connection without a reference":       {connected: true, initialized: true},
+		"is not initialized before a connection without a reference":       {},
+		"is initialized by its object":                                     {provider: provider{object: fields("controlPlaneInitialized", true)}, ref: true, initialized: true, endpoint: clusterv1.APIEndpoint{Host: "h", Port: 6443}},
+		"copies the endpoint before it is initialized":                     {provider: provider{object: fields("controlPlaneInitialized", false)}, ref: true, endpoint: clusterv1.APIEndpoint{Host: "h", Port: 6443}},
+		"is not initialized by a connection when its object reports false": {provider: provider{object: fields("controlPlaneInitialized", false)}, ref: true, connected: true, endpoint: clusterv1.APIEndpoint{Host: "h", Port: 6443}},
+		"waits for an object that does not exist":                          {provider: provider{readErr: notFound}, ref: true, after: ownership.RetryPeriod},
+		"copies nothing of an object that another controller owns":         {provider: provider{object: fields("controlPlaneInitialized", true), owners: foreign}, ref: true, after: ownership.RetryPeriod},
+		"returns an error of the API server":                               {provider: provider{readErr: errors.New("boom")}, ref: true, fails: true},
+		"returns an error of the adoption, and is initialized next time":   {provider: provider{object: fields("controlPlaneInitialized", true), patchErr: errors.New("boom")}, ref: true, fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -27,8 +27,8 @@ func (r *Reconciler) setStatus(s *state) {
 		c.Status.ControlPlane = controlPlaneStatus(s.workers.controlPlane)
 	}
 	conditions.Set(c, predicates.PausedCondition(c, c, "Cluster"))
-	if news := annotation.Judge(c, assignRule); news != "" {
-		r.Events.Eventf(c, nil, corev1.EventTypeWarning, "InvalidAnnotation", "ReadAnnotation", "%s", news)
+	if message := annotation.Validate(c, assignRule); message != "" {
+		r.Events.Eventf(c, nil, corev1.EventTypeWarning, "InvalidAnnotation", "ReadAnnotation", "%s", message)
 	}
 	conditions.Set(c, infrastructureReady(s))
 	conditions.Set(c, controlPlaneInitialized(s))

@@ -33,7 +33,7 @@ func TestADeletedClusterDeletesNoWorkerOfAnother(t *testing.T) {
 		return m
 	}
 	var objects []client.Object
-	for _, watch := range []string{"ours", "theirs"} {
+	for _, watch := range []string{"own", "other"} {
 		objects = append(objects,
 			&clusterv1.MachineDeployment{ObjectMeta: member(watch, "", labels(watch)), Spec: clusterv1.MachineDeploymentSpec{ClusterName: "c", Selector: selector(watch), Template: template(watch)}},
 			&clusterv1.MachineSet{ObjectMeta: member(watch, "", labels(watch)), Spec: clusterv1.MachineSetSpec{ClusterName: "c", Selector: selector(watch), Template: template(watch)}},
@@ -45,12 +45,12 @@ func TestADeletedClusterDeletesNoWorkerOfAnother(t *testing.T) {
 	}
 	s := &state{cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: server.Namespace(t), Name: "c", DeletionTimestamp: new(metav1.Now())}}}
 	api := clientWith(t, s.cluster.Namespace, objects...)
-	r, d := &Reconciler{Client: api, Workloads: workload.New(workload.Options{})}, deletion{api, unchanged{}, "ours"}
+	r, d := &Reconciler{Client: api, Workloads: workload.New(workload.Options{})}, deletion{api, unchanged{}, "own"}
 	if err := r.observe(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
 	result, err := d.run(t.Context(), s)
-	if err != nil || result.RequeueAfter == 0 || !strings.Contains(s.deletion.message, `MachineDeployment "theirs" has the label`) {
+	if err != nil || result.RequeueAfter == 0 || !strings.Contains(s.deletion.message, `MachineDeployment "other" has the label`) {
 		t.Errorf("it waits with %v (%v): %q", result, err, s.deletion.message)
 	}
 	if _, err := d.controlPlane(t.Context(), s); err != nil {
@@ -60,7 +60,7 @@ func TestADeletedClusterDeletesNoWorkerOfAnother(t *testing.T) {
 		if err := api.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
 			t.Fatal(err)
 		}
-		if ours := object.GetLabels()[clusterv1.WatchLabel] == "ours"; (object.GetDeletionTimestamp() != nil) != ours {
+		if ours := object.GetLabels()[clusterv1.WatchLabel] == "own"; (object.GetDeletionTimestamp() != nil) != ours {
 			t.Errorf("%T %q was deleted at %v", object, object.GetName(), object.GetDeletionTimestamp())
 		}
 	}

@@ -21,6 +21,7 @@ import (
 
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/index/indextest"
+	"drover.io/machine-controller/internal/ownership"
 	"drover.io/machine-controller/internal/testenv"
 	"drover.io/machine-controller/internal/workload"
 )
@@ -173,11 +174,11 @@ func TestDeletionStages(t *testing.T) {
 			refs: true, infraErr: errors.New("boom"), controlPlaneErr: notFound, stage: infraStage,
 		},
 		"keeps infrastructure of another and is done": {
-			refs: true, infraErr: &foreignError{"I", "i", "Cluster"}, controlPlaneErr: notFound, done: true,
+			refs: true, infraErr: &ownership.ForeignError{}, controlPlaneErr: notFound, done: true,
 		},
 		"leaves a control plane of another, and deletes its own machines": {
 			workers: workers{all: []*clusterv1.Machine{plane}, controlPlane: []*clusterv1.Machine{plane}},
-			refs:    true, infra: infra, controlPlaneErr: &foreignError{"P", "p", "Cluster"}, stage: planeStage, deletes: []string{"plane"},
+			refs:    true, infra: infra, controlPlaneErr: &ownership.ForeignError{}, stage: planeStage, deletes: []string{"plane"},
 		},
 		"is done when all is deleted":    {refs: true, infraErr: notFound, controlPlaneErr: notFound, done: true},
 		"is done when there was nothing": {done: true},

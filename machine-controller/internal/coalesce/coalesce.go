@@ -3,7 +3,7 @@
 
 // Package coalesce merges the events of many objects into one reconcile of their owner: a thousand Machines that change
 // within a moment are one reconcile of their MachineSet. It decides when the owner is reconciled, not which owner it is;
-// controllers use it for the objects below theirs.
+// controllers use it for the objects below their own.
 package coalesce
 
 import (
@@ -23,7 +23,7 @@ const Window = 200 * time.Millisecond
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// Controller wakes the controller, of the given kind, of each object that changes, once per window.
+// Controller enqueues the controller, of the given kind, of each object that changes, once per window.
 func Controller(kind string) handler.EventHandler {
 	return Map(func(_ context.Context, object client.Object) []reconcile.Request {
 		owner := metav1.GetControllerOfNoCopy(object)
@@ -34,10 +34,10 @@ func Controller(kind string) handler.EventHandler {
 	})
 }
 
-// Map wakes what the function says, once per window. An update wakes what the object
-// belonged to before, too.
+// Map enqueues the requests that the function returns, once per window. An update enqueues those of the object
+// as it was before, too.
 func Map(to handler.MapFunc) handler.EventHandler {
-	wake := func(ctx context.Context, q queue, objects ...client.Object) {
+	enqueue := func(ctx context.Context, q queue, objects ...client.Object) {
 		for _, object := range objects {
 			for _, request := range to(ctx, object) {
 				q.AddAfter(request, Window)
@@ -45,9 +45,9 @@ func Map(to handler.MapFunc) handler.EventHandler {
 		}
 	}
 	return handler.Funcs{
-		CreateFunc:  func(ctx context.Context, e event.CreateEvent, q queue) { wake(ctx, q, e.Object) },
-		UpdateFunc:  func(ctx context.Context, e event.UpdateEvent, q queue) { wake(ctx, q, e.ObjectOld, e.ObjectNew) },
-		DeleteFunc:  func(ctx context.Context, e event.DeleteEvent, q queue) { wake(ctx, q, e.Object) },
-		GenericFunc: func(ctx context.Context, e event.GenericEvent, q queue) { wake(ctx, q, e.Object) },
+		CreateFunc:  func(ctx context.Context, e event.CreateEvent, q queue) { enqueue(ctx, q, e.Object) },
+		UpdateFunc:  func(ctx context.Context, e event.UpdateEvent, q queue) { enqueue(ctx, q, e.ObjectOld, e.ObjectNew) },
+		DeleteFunc:  func(ctx context.Context, e event.DeleteEvent, q queue) { enqueue(ctx, q, e.Object) },
+		GenericFunc: func(ctx context.Context, e event.GenericEvent, q queue) { enqueue(ctx, q, e.Object) },
 	}
 }

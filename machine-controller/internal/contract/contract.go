@@ -48,7 +48,7 @@ type MissingLabelError struct {
 
 // Error names the CRD and the label it lacks.
 func (e *MissingLabelError) Error() string {
-	return fmt.Sprintf("CustomResourceDefinition %q has no label %s=<version>: it does not say which contract it keeps", e.CRDName, V1Beta2.label())
+	return fmt.Sprintf("CustomResourceDefinition %q has no label %s=<version>: the contract version is unknown", e.CRDName, V1Beta2.label())
 }
 
 // ForbiddenError means that this manager's ServiceAccount may not read a provider kind.

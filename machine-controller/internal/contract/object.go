@@ -18,7 +18,7 @@ type Object struct {
 }
 
 // Ready returns the Ready condition the provider reports, or nil when it reports none.
-// The contract lets a provider omit reason, message and time, so only type and status are certain.
+// The contract allows a provider to omit reason, message and time, so only type and status are certain.
 func (o *Object) Ready() *metav1.Condition {
 	// Providers on their way to the newer contract keep its conditions beside the older ones.
 	conditions, found, _ := unstructured.NestedSlice(o.Unstructured.Object, "status", "v1beta2", "conditions")

@@ -51,10 +51,10 @@ func TestResolve(t *testing.T) {
 		"ranks stability as Kubernetes does":        {map[string]string{v1beta2: "v1_v2beta1_v10alpha1"}, "v1", V1Beta2},
 		"ranks numbers as numbers":                  {map[string]string{v1beta2: "v9_v10_v2"}, "v10", V1Beta2},
 		"ranks beta over alpha":                     {map[string]string{v1beta2: "v1alpha9_v1beta1_v1alpha10"}, "v1beta1", V1Beta2},
-		"passes over a label that says nothing":     {map[string]string{v1beta2: "", v1beta1: "v1"}, "v1", V1Beta1},
+		"skips an empty label":                      {map[string]string{v1beta2: "", v1beta1: "v1"}, "v1", V1Beta1},
 		"does not take an unknown contract for one": {map[string]string{"cluster.x-k8s.io/v1alpha4": "v1"}, "", ""},
-		"wants a label":                             {map[string]string{"other": "v1"}, "", ""},
-		"wants a label where there is none":         {nil, "", ""},
+		"requires a label":                          {map[string]string{"other": "v1"}, "", ""},
+		"requires a label where there is none":      {nil, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -15,7 +15,7 @@ var specOfContract = []string{"providerID", "failureDomain", "controlPlaneEndpoi
 // Slim is the transform for the manager's cache. It drops from every object what no
 // controller here reads (managed fields, the last applied configuration), and from a
 // provider's object all of spec that is not part of its contract, so that the size of a
-// provider's API does not become the size of our memory. Objects from such a cache must be
+// provider's API does not become the size of the manager's memory. Objects from such a cache must be
 // written back with patches only.
 func Slim(in any) (any, error) {
 	accessor, err := meta.Accessor(in)

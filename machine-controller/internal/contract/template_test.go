@@ -92,7 +92,7 @@ func TestClaim(t *testing.T) {
 		"adds the Cluster":                             {writes: 1, want: []metav1.OwnerReference{owner("c")}},
 		"adds the Cluster to other owners":             {owners: []metav1.OwnerReference{owner("other")}, writes: 1, want: []metav1.OwnerReference{owner("other"), owner("c")}},
 		"does not write when the Cluster is an owner":  {owners: []metav1.OwnerReference{owner("c")}, want: []metav1.OwnerReference{owner("c")}},
-		"does not write a template of another manager": {watch: "theirs"},
+		"does not write a template of another manager": {watch: "other"},
 		"returns an error":                             {err: boom, writes: 1, want: []metav1.OwnerReference{owner("c")}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestClaim(t *testing.T) {
 					return test.err
 				},
 			})
-			err := (&Templates{Watch: "ours"}).Claim(log.Context(t.Context()), c, template, cluster)
+			err := (&Templates{Watch: "own"}).Claim(log.Context(t.Context()), c, template, cluster)
 			if !errors.Is(err, test.err) || writes != test.writes {
 				t.Errorf("error %v after %d writes", err, writes)
 			}

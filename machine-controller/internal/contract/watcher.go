@@ -28,7 +28,7 @@ import (
 // a thousand Machines of one misconfigured provider cost one request, not a thousand.
 const refusalMemory = 10 * time.Second
 
-// maxRefusals is how many kinds that could not be watched are remembered.
+// maxRefusals is how many kinds that could not be watched are stored.
 const maxRefusals = 1000
 
 // A Starter starts a source of events; every controller is one.

@@ -32,7 +32,7 @@ type api struct {
 	// list is called with the kind of each list; it may be nil.
 	list   func(kind string)
 	labels map[string]string
-	// shared says that objects belong to no namespace.
+	// shared means that objects belong to no namespace.
 	shared bool
 }
 
@@ -87,7 +87,7 @@ func TestEnsureWatchesOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if live.lists != 2 || controller.started != 2 {
-		t.Errorf("asked %d times and started %d watches for two versions, want 2 of each", live.lists, controller.started)
+		t.Errorf("requested %d times and started %d watches for two versions, want 2 of each", live.lists, controller.started)
 	}
 }
 
@@ -104,13 +104,13 @@ func TestEnsureDoesNotRetryARefusedKind(t *testing.T) {
 		return errors.As(err, &e) && e.CRDName == "things.g"
 	}
 	for name, test := range map[string]struct {
-		err  error
-		told func(error) bool
+		err      error
+		reported func(error) bool
 	}{
-		"says that a permission is missing": {apierrors.NewForbidden(resource, "", boom), forbidden},
-		"says that a CRD is missing":        {apierrors.NewNotFound(resource, ""), missing},
-		"says that a kind is not served":    {&meta.NoKindMatchError{GroupKind: thing.GroupKind()}, missing},
-		"says what else went wrong":         {boom, func(err error) bool { return errors.Is(err, boom) && !IsMisconfigured(err) }},
+		"reports that a permission is missing": {apierrors.NewForbidden(resource, "", boom), forbidden},
+		"reports that a CRD is missing":        {apierrors.NewNotFound(resource, ""), missing},
+		"reports that a kind is not served":    {&meta.NoKindMatchError{GroupKind: thing.GroupKind()}, missing},
+		"reports other errors":                 {boom, func(err error) bool { return errors.Is(err, boom) && !IsMisconfigured(err) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -118,12 +118,12 @@ func TestEnsureDoesNotRetryARefusedKind(t *testing.T) {
 			live, controller := &api{err: test.err}, &starter{}
 			w := &Watcher{Live: live, Controller: controller, Clock: clk}
 			for range 3 {
-				if err := w.Ensure(t.Context(), thing); !test.told(err) {
-					t.Fatalf("it says %v", err)
+				if err := w.Ensure(t.Context(), thing); !test.reported(err) {
+					t.Fatalf("the error is %v", err)
 				}
 			}
 			if live.lists != 1 || controller.started != 0 {
-				t.Errorf("asked %d times and started %d watches, want once and none", live.lists, controller.started)
+				t.Errorf("requested %d times and started %d watches, want once and none", live.lists, controller.started)
 			}
 			live.err = nil
 			clk.SetTime(time.Unix(0, 0).Add(refusalMemory))
@@ -146,17 +146,17 @@ func TestEnsureRemembersABoundedNumberOfKinds(t *testing.T) {
 		}
 	}
 	if n := w.refused.Len(); n > maxRefusals {
-		t.Errorf("%d kinds are remembered", n)
+		t.Errorf("%d kinds are stored", n)
 	}
 }
 
 // TestEnsureWaitsForNoOtherKind has a list of one kind that is not answered while another kind is read.
 func TestEnsureWaitsForNoOtherKind(t *testing.T) {
 	t.Parallel()
-	asked, answer := make(chan struct{}), make(chan struct{})
+	requested, answer := make(chan struct{}), make(chan struct{})
 	live := &api{list: func(kind string) {
 		if kind == "SlowList" {
-			close(asked)
+			close(requested)
 			<-answer
 		}
 	}}
@@ -165,7 +165,7 @@ func TestEnsureWaitsForNoOtherKind(t *testing.T) {
 	go func() {
 		slow <- w.Ensure(t.Context(), schema.GroupVersionKind{Group: "g", Version: "v1", Kind: "Slow"})
 	}()
-	<-asked
+	<-requested
 	if err := w.Ensure(t.Context(), thing); err != nil {
 		t.Error(err)
 	}
@@ -181,7 +181,7 @@ func TestEnsureRetriesAWatchThatDidNotStart(t *testing.T) {
 	controller := &starter{err: boom}
 	w := &Watcher{Live: &api{}, Controller: controller, Clock: testingclock.NewFakePassiveClock(time.Unix(0, 0))}
 	if err := w.Ensure(t.Context(), thing); !errors.Is(err, boom) {
-		t.Fatalf("it says %v", err)
+		t.Fatalf("the error is %v", err)
 	}
 	controller.err = nil
 	if err := w.Ensure(t.Context(), thing); err != nil || controller.started != 2 {
@@ -230,7 +230,7 @@ func TestReader(t *testing.T) {
 			_, plane := r.ControlPlane(t.Context(), "ns", test.ref)
 			for _, err := range []error{infra, config, shared, plane} {
 				if !test.is(err) {
-					t.Errorf("it says %v", err)
+					t.Errorf("the error is %v", err)
 				}
 			}
 		})
@@ -264,19 +264,19 @@ func TestReaderRefusesWhatBelongsToNoNamespace(t *testing.T) {
 // TestReaderRefusesWhatIsAnothers reads an object that is labelled for another manager.
 func TestReaderRefusesWhatIsAnothers(t *testing.T) {
 	t.Parallel()
-	live := &api{labels: map[string]string{clusterv1.WatchLabel: "theirs"}}
+	live := &api{labels: map[string]string{clusterv1.WatchLabel: "other"}}
 	r := &Reader{
 		Resolver: &Resolver{Reader: crds{labels: map[string]map[string]string{"things.g": {"cluster.x-k8s.io/v1beta1": "v1"}}}},
 		Cached:   live,
 		Watcher:  &Watcher{Live: live, Controller: &starter{}, Clock: testingclock.NewFakePassiveClock(time.Unix(0, 0))},
-		Watch:    "ours",
+		Watch:    "own",
 	}
 	ref := clusterv1.ContractVersionedObjectReference{APIGroup: "g", Kind: "Thing", Name: "t"}
 	_, err := r.InfraMachine(t.Context(), "ns", ref)
 	if _, is := errors.AsType[*predicates.ForeignError](err); !is || !IsMisconfigured(err) {
-		t.Errorf("it says %v", err)
+		t.Errorf("the error is %v", err)
 	}
-	r.Watch = "theirs"
+	r.Watch = "other"
 	if _, err := r.InfraMachine(t.Context(), "ns", ref); err != nil {
 		t.Errorf("its own manager is refused: %v", err)
 	}

@@ -117,7 +117,7 @@ func (b *budget) never() string {
 		return "maxUnavailable is " + m.String()
 	}
 	if s := b.Status; !b.syncFailed() && s.ExpectedPods > 0 && s.DesiredHealthy >= s.ExpectedPods {
-		return fmt.Sprintf("it wants %d of %d Pods healthy", s.DesiredHealthy, s.ExpectedPods)
+		return fmt.Sprintf("it requires %d of %d Pods to be healthy", s.DesiredHealthy, s.ExpectedPods)
 	}
 	return ""
 }

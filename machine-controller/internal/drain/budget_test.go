@@ -60,9 +60,9 @@ func TestPredict(t *testing.T) {
 			pod: aPod("p"), change: func(b *pdb) { b.Spec.MaxUnavailable = &none },
 			want: Cause{Kind: BudgetMisconfigured, Budgets: web, Detail: "maxUnavailable is 0%"},
 		},
-		"names a budget that wants all Pods as misconfigured, whatever their health": {
+		"reports a budget that requires all Pods as misconfigured, whatever their health": {
 			pod: aPod("p"), change: func(b *pdb) { b.Status.DesiredHealthy, b.Status.CurrentHealthy = 3, 1 },
-			want: Cause{Kind: BudgetMisconfigured, Budgets: web, Detail: "it wants 3 of 3 Pods healthy"},
+			want: Cause{Kind: BudgetMisconfigured, Budgets: web, Detail: "it requires 3 of 3 Pods to be healthy"},
 		},
 		"does not call a budget misconfigured that waits for healthy Pods": {
 			pod: aPod("p"), change: func(b *pdb) { b.Spec.MaxUnavailable, b.Status.CurrentHealthy = &half, 1 },

@@ -66,10 +66,10 @@ func TestClassify(t *testing.T) {
 			pod: aPod("p", daemon), rules: []clusterv1.MachineDrainRule{drainRule("r", drain)},
 			want: Decision{Action: Skip, Reason: ReasonDaemonSet},
 		},
-		"obeys the label skip": {
+		"follows the label skip": {
 			pod: aPod("p", labelled(clusterv1.PodDrainLabel, "Skip")), want: Decision{Action: Skip, Reason: ReasonLabel},
 		},
-		"obeys the label wait-completed": {
+		"follows the label wait-completed": {
 			pod:  aPod("p", labelled(clusterv1.PodDrainLabel, "wait-completed")),
 			want: Decision{Action: AwaitCompletion, Reason: ReasonLabel},
 		},
@@ -85,7 +85,7 @@ func TestClassify(t *testing.T) {
 			pod: aPod("p"), rules: []clusterv1.MachineDrainRule{drainRule("r", drain, order(-7))},
 			want: Decision{Action: Evict, Reason: ReasonRule, Rule: "r", Order: -7},
 		},
-		"knows order for behavior Drain only": {
+		"accepts order for behavior Drain only": {
 			pod: aPod("p"), rules: []clusterv1.MachineDrainRule{drainRule("r", complete, order(5))},
 			want: Decision{Action: AwaitCompletion, Reason: ReasonRule, Rule: "r"},
 		},
@@ -102,7 +102,7 @@ func TestClassify(t *testing.T) {
 			view: View{NamespaceLabels: map[string]labels.Set{"app": {"team": "a"}}},
 			want: Decision{Action: Skip, Reason: ReasonRule, Rule: "r"},
 		},
-		"knows the name of a Namespace that is gone": {
+		"matches the name of a Namespace that is gone": {
 			pod: aPod("p"), rules: []clusterv1.MachineDrainRule{
 				drainRule("r", skip, forPods(pods{NamespaceSelector: with(corev1.LabelMetadataName, "app")})),
 			},

@@ -64,7 +64,7 @@ func controlPlane(t *testing.T) (client.WithWatch, *rest.Config) {
 		_ = controllers.Process.Kill()
 		_ = controllers.Wait()
 		if t.Failed() {
-			t.Logf("kube-controller-manager said:\n%s", output.String())
+			t.Logf("output of kube-controller-manager:\n%s", output.String())
 		}
 	})
 	c, err := client.NewWithWatch(config, client.Options{})
@@ -74,8 +74,8 @@ func controlPlane(t *testing.T) (client.WithWatch, *rest.Config) {
 	return c, config
 }
 
-// world plays the scheduler and all kubelets, from watch events and with retries.
-type world struct {
+// clusterSimulation acts as the scheduler and all kubelets, from watch events and with retries.
+type clusterSimulation struct {
 	pods  cache.SharedIndexInformer
 	kube  kubernetes.Interface
 	queue workqueue.TypedRateLimitingInterface[cache.ObjectName]
@@ -83,14 +83,14 @@ type world struct {
 	next  atomic.Int64
 }
 
-func newWorld(ctx context.Context, t *testing.T, config *rest.Config, nodes []string) *world {
+func newClusterSimulation(ctx context.Context, t *testing.T, config *rest.Config, nodes []string) *clusterSimulation {
 	t.Helper()
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	factory := informers.NewSharedInformerFactory(kube, 0)
-	w := &world{
+	w := &clusterSimulation{
 		pods: factory.Core().V1().Pods().Informer(), kube: kube,
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
 	}
@@ -117,9 +117,9 @@ func newWorld(ctx context.Context, t *testing.T, config *rest.Config, nodes []st
 	return w
 }
 
-func (w *world) scheduleOn(nodes ...string) { w.nodes.Store(&nodes) }
+func (w *clusterSimulation) scheduleOn(nodes ...string) { w.nodes.Store(&nodes) }
 
-func (w *world) work(ctx context.Context) {
+func (w *clusterSimulation) work(ctx context.Context) {
 	for {
 		key, shutdown := w.queue.Get()
 		if shutdown {
@@ -134,7 +134,7 @@ func (w *world) work(ctx context.Context) {
 	}
 }
 
-func (w *world) act(ctx context.Context, pod *corev1.Pod) error {
+func (w *clusterSimulation) act(ctx context.Context, pod *corev1.Pod) error {
 	pods := w.kube.CoreV1().Pods(pod.Namespace)
 	switch {
 	case pod.DeletionTimestamp != nil:

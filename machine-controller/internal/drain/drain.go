@@ -3,8 +3,9 @@
 
 // Package drain evicts the Pods from the Node of a Machine before its instance is deleted. It decides which Pods are
 // evicted, in what order, and what the message about blocked ones is; the deletion of the Machine decides when: it calls
-// Drainer.Node for one bounded pass, and again later, until Done. A pass never waits for a Pod, so one worker drains many Nodes. Decisions are the pure
-// functions RulesFor, Classify and MakePlan; budget.go predicts what PodDisruptionBudgets allow.
+// Drainer.DrainNode for one bounded pass, and again later, until Done. A pass never waits for a Pod, so one worker drains
+// many Nodes. Decisions are the pure functions RulesFor, Classify and MakePlan; budget.go predicts what PodDisruptionBudgets
+// allow.
 //
 // k8s.io/kubectl/pkg/drain is not used: it waits inside the call, evicts by name without the UID, reads a
 // DaemonSet once per Pod, keeps one warning per Pod, and needs a second, typed client per workload cluster.
@@ -79,9 +80,9 @@ type Result struct {
 	Removed []Removal
 }
 
-// Node performs one pass. The Result is valid together with an error, too. An InvalidRuleError needs a correction of
+// DrainNode performs one pass. The Result is valid together with an error, too. An InvalidRuleError needs a correction of
 // the rule; any other error is one of the workload cluster and may pass.
-func (d *Drainer) Node(ctx context.Context, req Request) (Result, error) {
+func (d *Drainer) DrainNode(ctx context.Context, req Request) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.passTime())
 	defer cancel()
 	pods, view, err := d.observe(ctx, req)
@@ -104,7 +105,7 @@ func (d *Drainer) Node(ctx context.Context, req Request) (Result, error) {
 	return p.result(plan), err
 }
 
-// Skipped returns the Pods on the Node that the drain leaves there on purpose; package volume ignores theirs.
+// Skipped returns the Pods on the Node that the drain leaves there on purpose; package volume ignores their volumes.
 func (d *Drainer) Skipped(ctx context.Context, req Request) ([]*corev1.Pod, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.passTime())
 	defer cancel()

@@ -96,7 +96,7 @@ func TestNodeNamesMisconfiguredBudgets(t *testing.T) {
 	result := s.pass(&Drainer{}, s.request())
 	s.wantPods("db web")
 	s.wantMessage(result.Progress,
-		"* Pod app/web: PodDisruptionBudget app/never is misconfigured, it can never allow a disruption: it wants 3 of 3 Pods healthy",
+		"* Pod app/web: PodDisruptionBudget app/never is misconfigured, it can never allow a disruption: it requires 3 of 3 Pods to be healthy",
 		"* Pod app/db: PodDisruptionBudgets app/one, app/two select the same Pod, eviction works with one only",
 	)
 	if result.RequeueAfter != latest {
@@ -250,20 +250,20 @@ func TestNodeReadsEachDaemonSetOnce(t *testing.T) {
 	s.pod("agent-2", daemon)
 	s.pod("orphan", daemon, func(p *corev1.Pod) { p.OwnerReferences[0].Name = "gone" })
 	s.pod("orphan-of-old", ownedBy("apps/v1beta2", "DaemonSet"), func(p *corev1.Pod) { p.OwnerReferences[0].Name = "gone" })
-	s.pod("stranger", ownedBy("apps.kruise.io/v1alpha1", "DaemonSet"))
-	s.pod("stranger-gone", ownedBy("apps.example.com/v1", "DaemonSet"), func(p *corev1.Pod) { p.OwnerReferences[0].Name = "gone" })
+	s.pod("unknown", ownedBy("apps.kruise.io/v1alpha1", "DaemonSet"))
+	s.pod("unknown-gone", ownedBy("apps.example.com/v1", "DaemonSet"), func(p *corev1.Pod) { p.OwnerReferences[0].Name = "gone" })
 	req := s.request()
 	counted := counting(s)
 	req.Client = counted
 
 	result := s.pass(&Drainer{}, req)
-	s.wantPods("agent-1 agent-2 orphan! orphan-of-old! stranger stranger-gone")
+	s.wantPods("agent-1 agent-2 orphan! orphan-of-old! unknown unknown-gone")
 	for _, r := range result.Removed {
 		if diff := cmp.Diff([]string{WarningOrphaned}, r.Warnings); diff != "" {
 			t.Errorf("warnings about %s (-want +got):\n%s", r.Pod, diff)
 		}
 	}
-	// The kinds of the strangers have no API here, and are not read where they have one.
+	// The unknown kinds have no API here, and are not read where they have one.
 	want := map[string]int{"list Pod": 1, "get DaemonSet": 2, "list PodDisruptionBudget": 1, "evict": 2}
 	if diff := cmp.Diff(want, counted.counts()); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
@@ -361,7 +361,7 @@ func TestNodeWaitsForAnInvalidRule(t *testing.T) {
 	s.pod("web")
 	req := s.request()
 	req.Rules = []clusterv1.MachineDrainRule{drainRule("bad", "Explode")}
-	_, err := (&Drainer{}).Node(t.Context(), req)
+	_, err := (&Drainer{}).DrainNode(t.Context(), req)
 	var invalid *InvalidRuleError
 	if !errors.As(err, &invalid) || invalid.Rule != "bad" {
 		t.Errorf("got %v, want an InvalidRuleError about %q", err, "bad")
@@ -384,7 +384,7 @@ func TestNodeOnAnUnreachableNode(t *testing.T) {
 	}
 }
 
-func TestSkippedAreThePodsThatStay(t *testing.T) {
+func TestSkippedPods(t *testing.T) {
 	t.Parallel()
 	s := newTestNode(t)
 	s.pod("web")

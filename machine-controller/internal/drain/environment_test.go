@@ -95,7 +95,7 @@ func (s *testNode) request() Request {
 
 func (s *testNode) pass(d *Drainer, req Request) Result {
 	s.Helper()
-	result, err := d.Node(s.Context(), req)
+	result, err := d.DrainNode(s.Context(), req)
 	if err != nil {
 		s.Fatal(err)
 	}

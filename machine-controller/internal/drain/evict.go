@@ -70,7 +70,7 @@ func outcomeOf(err error, matching []*budget) outcome {
 	return outcome{cause: Cause{Kind: Refused, Detail: detail(status.Status())}}
 }
 
-// tooMany is the outcome for an answer 429 without a PodDisruptionBudget: of an API server that is overloaded, which says
+// tooMany is the outcome for an answer 429 without a PodDisruptionBudget: of an API server that is overloaded, with
 // when to come back, or of an admission webhook, which refuses this one Pod.
 func tooMany(s metav1.Status) outcome {
 	if s.Details != nil && s.Details.RetryAfterSeconds > 0 {

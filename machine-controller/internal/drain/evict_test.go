@@ -32,7 +32,7 @@ func TestOutcomeOf(t *testing.T) {
 		want outcome
 	}{
 		"takes no error for a Pod on its way out": {want: outcome{cause: Cause{Kind: Terminating}}},
-		"knows a Pod that is gone":                {err: apierrors.NewNotFound(pods, "p"), want: outcome{gone: true}},
+		"accepts a Pod that is gone":              {err: apierrors.NewNotFound(pods, "p"), want: outcome{gone: true}},
 		"looks again at a Pod that was replaced": {
 			err: apierrors.NewConflict(pods, "p", errors.New("UID")), want: outcome{cause: Cause{Kind: NextPass}},
 		},

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// wire stands between the Drainer and the real API server: it counts requests and can lose or delay them.
+// wire is between the Drainer and the real API server: it counts requests and can lose or delay them.
 type wire struct {
 	client.WithWatch
 	inner client.WithWatch

@@ -51,7 +51,7 @@ func TestNodeEvictsSoManyPerPass(t *testing.T) {
 	s.wantPods("a! b! c! d! e!")
 }
 
-func TestNodeEvictsOthersWhileAnEvictionHangs(t *testing.T) {
+func TestEvictsOtherPodsWhileOneEvictionHangs(t *testing.T) {
 	t.Parallel()
 	s := newTestNode(t)
 	s.pod("a")
@@ -174,8 +174,8 @@ func TestNodeEvictsOthersWhenAWebhookRefusesWithTooManyRequests(t *testing.T) {
 	}
 }
 
-// Whatever request gets no answer, the error comes out, nothing is forgotten, and the next pass goes on.
-func TestNodeSurvivesLostRequests(t *testing.T) {
+// Whatever request gets no answer, the error is returned, nothing is lost, and the next pass continues.
+func TestDrainRetriesLostRequests(t *testing.T) {
 	t.Parallel()
 	lost := errors.New("connection reset")
 	tests := map[string]struct{ verb, pods, want string }{
@@ -203,7 +203,7 @@ func TestNodeSurvivesLostRequests(t *testing.T) {
 				return nil
 			})
 			d := &Drainer{}
-			result, err := d.Node(t.Context(), req)
+			result, err := d.DrainNode(t.Context(), req)
 			if !errors.Is(err, lost) || result.Done {
 				t.Fatalf("got done %t and error %v, want the error that was lost", result.Done, err)
 			}
@@ -221,7 +221,7 @@ func TestNodeSurvivesLostRequests(t *testing.T) {
 }
 
 // The answer to an eviction is lost, its effect is not.
-func TestNodeSurvivesALostAnswer(t *testing.T) {
+func TestDrainRetriesALostResponse(t *testing.T) {
 	t.Parallel()
 	s := newTestNode(t)
 	pod := s.pod("web")
@@ -236,7 +236,7 @@ func TestNodeSurvivesALostAnswer(t *testing.T) {
 		return errors.New("connection reset")
 	})
 	d := &Drainer{}
-	if _, err := d.Node(t.Context(), req); err == nil {
+	if _, err := d.DrainNode(t.Context(), req); err == nil {
 		t.Fatal("got no error")
 	}
 	req.Client = s
@@ -245,8 +245,8 @@ func TestNodeSurvivesALostAnswer(t *testing.T) {
 	}
 }
 
-// TestNodeEndsAListWithoutEnd reads from an API server that always has another page.
-func TestNodeEndsAListWithoutEnd(t *testing.T) {
+// TestFailsOnEndlessPodList reads from an API server that always has another page.
+func TestFailsOnEndlessPodList(t *testing.T) {
 	t.Parallel()
 	s := newTestNode(t)
 	req := s.request()
@@ -256,7 +256,7 @@ func TestNodeEndsAListWithoutEnd(t *testing.T) {
 			return nil
 		},
 	})
-	if _, err := (&Drainer{}).Node(t.Context(), req); !errors.Is(err, paging.ErrEndless) {
+	if _, err := (&Drainer{}).DrainNode(t.Context(), req); !errors.Is(err, paging.ErrEndless) {
 		t.Errorf("got %v, want the error of a list without end", err)
 	}
 }

@@ -39,7 +39,7 @@ func TestManyNodesAtOnce(t *testing.T) {
 	defer cancel()
 	c, config := controlPlane(t)
 	old := createNodes(ctx, t, c, "old", drainedNodes)
-	w := newWorld(ctx, t, config, names20("old"))
+	w := newClusterSimulation(ctx, t, config, names20("old"))
 	for app := range drainOrders {
 		createApp(ctx, t, c, app)
 	}
@@ -134,7 +134,7 @@ func drainOnce(ctx context.Context, d *Drainer, c client.Client, node *corev1.No
 				forPods(clusterv1.MachineDrainRulePodSelector{Selector: with("app", app)})))
 		}
 	}
-	return d.Node(ctx, req)
+	return d.DrainNode(ctx, req)
 }
 
 func names20(prefix string) []string {

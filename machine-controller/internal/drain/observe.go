@@ -6,7 +6,6 @@ package drain
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -18,13 +17,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"drover.io/machine-controller/internal/paging"
+	"drover.io/machine-controller/internal/volume"
 )
 
-// observe reads all that Classify needs: the Pods of the Node, each DaemonSet of theirs once, and the Namespaces
+// observe reads all that Classify needs: the Pods of the Node, each of their DaemonSets once, and the Namespaces
 // if a rule selects by them.
 func (d *Drainer) observe(ctx context.Context, req Request) ([]*corev1.Pod, View, error) {
 	view := View{
-		Now: req.Now, Unreachable: unreachable(req.Node), ForceDeadline: req.ForceDeadline,
+		Now: req.Now, Unreachable: volume.NodeUnreachable(req.Node), ForceDeadline: req.ForceDeadline,
 		NamespaceLabels: map[string]labels.Set{}, Orphaned: map[types.UID]bool{},
 	}
 	var err error
@@ -115,11 +115,4 @@ func namespace(ctx context.Context, c client.Reader, pod *corev1.Pod, v *View) e
 	}
 	v.NamespaceLabels[pod.Namespace] = ns.Labels
 	return nil
-}
-
-// unreachable reports whether the kubelet has stopped reporting.
-func unreachable(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown
-	})
 }

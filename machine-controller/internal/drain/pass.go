@@ -134,7 +134,7 @@ func (p *pass) recordOutcome(ctx context.Context, d Decision, err error, matchin
 	p.progress.add(v.cause, d.Pod)
 }
 
-// pause ends the pass at an answer 429 that says when to come back, or at the second one: the API server is then more likely
+// pause ends the pass at an answer 429 with Retry-After, or at the second one: the API server is then more likely
 // to be overloaded than to refuse single Pods.
 func (p *pass) pause(retryAfter time.Duration) {
 	if p.tooMany++; retryAfter > 0 || p.tooMany > 1 {

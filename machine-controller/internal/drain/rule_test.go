@@ -57,7 +57,7 @@ func TestRulesForPicksThoseOfTheMachineByName(t *testing.T) {
 			rules: []clusterv1.MachineDrainRule{drainRule("b", drain), drainRule("a", skip)},
 			want:  []string{"a", "b"},
 		},
-		"wants both parts of one selector to match": {
+		"requires both parts of one selector to match": {
 			rules: []clusterv1.MachineDrainRule{
 				drainRule("both", drain, forMachines(machine{Selector: with("os", "linux"), ClusterSelector: with("stage", "prod")})),
 				drainRule("one", drain, forMachines(machine{Selector: with("os", "linux"), ClusterSelector: with("stage", "dev")})),

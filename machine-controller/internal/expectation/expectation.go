@@ -21,7 +21,7 @@ import (
 	"drover.io/runtime/expiring"
 )
 
-// verifyAfter is how long a created object may be unseen until the API server is asked whether it exists: one that is
+// verifyAfter is how long a created object may be unseen until it is read from the API server: one that is
 // deleted between two events is never seen.
 const verifyAfter = 5 * time.Second
 
@@ -90,8 +90,8 @@ func Unseen[T client.Object](t *Tracker, owner types.UID, shown []T) (count int,
 	return len(m.created) + len(m.deleted), unverified
 }
 
-// Forget drops an object that does not exist.
-func (t *Tracker) Forget(owner, object types.UID) {
+// Remove drops an object that does not exist.
+func (t *Tracker) Remove(owner, object types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.of(owner).created, object)
@@ -106,7 +106,7 @@ func (t *Tracker) Resolve(ctx context.Context, live client.Reader, kind schema.G
 		err := live.Get(ctx, key, found)
 		controller := metav1.GetControllerOfNoCopy(found)
 		if apierrors.IsNotFound(err) || (err == nil && (found.UID != uid || controller == nil || controller.UID != owner)) {
-			t.Forget(owner, uid)
+			t.Remove(owner, uid)
 		}
 	}
 }

@@ -42,7 +42,7 @@ func TestUnseen(t *testing.T) {
 		"counts a creation until it is shown":            {machines{machine("a"), machine("b")}, nil, []machines{{}, {machine("a")}, {machine("a"), machine("b")}}, []int{2, 1, 0}},
 		"does not wait again once it was shown":          {machines{machine("a")}, nil, []machines{{machine("a")}, {}}, []int{0, 0}},
 		"takes a creation that is deleting for shown":    {machines{machine("a")}, nil, []machines{{deleting("a")}}, []int{0}},
-		"counts a deletion while its object is alive":    {nil, machines{machine("a")}, []machines{{machine("a")}, {machine("a")}, {deleting("a")}, {machine("a")}}, []int{1, 1, 0, 0}},
+		"counts a deletion while its object exists":      {nil, machines{machine("a")}, []machines{{machine("a")}, {machine("a")}, {deleting("a")}, {machine("a")}}, []int{1, 1, 0, 0}},
 		"takes a deletion whose object is gone for seen": {nil, machines{machine("a")}, []machines{{machine("b")}}, []int{0}},
 		"counts both": {machines{machine("b")}, machines{machine("a")}, []machines{{machine("a")}}, []int{2}},
 	} {
@@ -83,9 +83,9 @@ func TestLongUnseenCreationIsReported(t *testing.T) {
 	if diff := cmp.Diff(want, doubtful); diff != "" || count != 2 {
 		t.Errorf("%d unseen, doubtful: %s", count, diff)
 	}
-	tracker.Forget("owner", "a")
+	tracker.Remove("owner", "a")
 	if count, doubtful := Unseen(tracker, "owner", []*clusterv1.Machine{}); count != 1 || doubtful != nil {
-		t.Errorf("%d unseen and %v doubtful after forgetting", count, doubtful)
+		t.Errorf("%d unseen and %v doubtful after removal", count, doubtful)
 	}
 }
 

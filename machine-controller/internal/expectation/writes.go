@@ -69,9 +69,9 @@ func (w *Writes) Behind(object client.Object) bool {
 	return behind
 }
 
-// News passes every event except those of writes of this manager. A controller that derives everything in each reconcile
+// ExternalChanges passes every event except those of writes of this manager. A controller that derives everything in each reconcile
 // needs none for these: a change by another client has an event of its own. The periodic resync passes, too.
-func (w *Writes) News() predicate.Predicate {
+func (w *Writes) ExternalChanges() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return e.ObjectOld.GetResourceVersion() == e.ObjectNew.GetResourceVersion() || !w.isOwn(e.ObjectNew)
 	}}

@@ -51,12 +51,12 @@ func TestFinalizedIsAlwaysBehind(t *testing.T) {
 	w.Finalized(m)
 	for range 2 {
 		if !w.Behind(m) {
-			t.Error("what was ended is taken for alive")
+			t.Error("what was ended counts as running")
 		}
 	}
 }
 
-func TestNewsSkipsOwnWrites(t *testing.T) {
+func TestExternalChangesSkipsOwnWrites(t *testing.T) {
 	t.Parallel()
 	at := func(version string) *clusterv1.Machine {
 		return &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{UID: "m", ResourceVersion: version}}
@@ -65,11 +65,11 @@ func TestNewsSkipsOwnWrites(t *testing.T) {
 		noted, looked, before, seen string
 		want                        bool
 	}{
-		"it is news if nothing was written":    {"", "", "9", "10", true},
-		"it is no news if we wrote it":         {"10", "", "9", "10", false},
-		"it is news if somebody else wrote it": {"10", "", "10", "11", true},
-		"it is news if somebody waits for it":  {"10", "9", "9", "10", true},
-		"it is news if it is a reminder":       {"10", "", "10", "10", true},
+		"it passes if nothing was written":       {"", "", "9", "10", true},
+		"it is skipped if this manager wrote it": {"10", "", "9", "10", false},
+		"it passes if another client wrote it":   {"10", "", "10", "11", true},
+		"it passes if a reconcile waits for it":  {"10", "9", "9", "10", true},
+		"it passes if it is a resync":            {"10", "", "10", "10", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -80,7 +80,7 @@ func TestNewsSkipsOwnWrites(t *testing.T) {
 			if test.looked != "" {
 				w.Behind(at(test.looked))
 			}
-			if got := w.News().Update(event.UpdateEvent{ObjectOld: at(test.before), ObjectNew: at(test.seen)}); got != test.want {
+			if got := w.ExternalChanges().Update(event.UpdateEvent{ObjectOld: at(test.before), ObjectNew: at(test.seen)}); got != test.want {
 				t.Errorf("news is %t, want %t", got, test.want)
 			}
 		})

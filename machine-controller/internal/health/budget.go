@@ -59,8 +59,8 @@ func Holds(m *clusterv1.Machine) bool { return (Marked(m) && !refusedByOwner(m))
 
 // InFlight counts the places of a budget that are taken: by Machines that hold one, and by
 // those that are deleted and not replaced yet.
-func InFlight(machines []*clusterv1.Machine, vacancies []Vacancy) int {
-	taken := len(Empty(machines, vacancies))
+func InFlight(machines []*clusterv1.Machine, inFlight []InFlightReplacement) int {
+	taken := len(Unfilled(machines, inFlight))
 	for _, m := range machines {
 		if Holds(m) {
 			taken++
@@ -70,8 +70,8 @@ func InFlight(machines []*clusterv1.Machine, vacancies []Vacancy) int {
 }
 
 // Busy is InFlight without the Machines that are marked and still wait to be deleted.
-func Busy(machines []*clusterv1.Machine, vacancies []Vacancy) int {
-	busy := InFlight(machines, vacancies)
+func Busy(machines []*clusterv1.Machine, inFlight []InFlightReplacement) int {
+	busy := InFlight(machines, inFlight)
 	for _, m := range machines {
 		if Holds(m) && MarkedForOwner(m) && m.DeletionTimestamp.IsZero() {
 			busy--

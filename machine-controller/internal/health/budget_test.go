@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 )
 
-func TestLimit(t *testing.T) {
+func TestMaxInFlight(t *testing.T) {
 	t.Parallel()
 	number, percent, word, negative := intstr.FromInt32(7), intstr.FromString("25%"), intstr.FromString("some"), intstr.FromInt32(-1)
 	none := intstr.FromInt32(0)
@@ -115,7 +115,7 @@ func TestInFlight(t *testing.T) {
 	hour := time.Hour
 	tests := map[string]struct {
 		machines       []*clusterv1.Machine
-		vacancies      []Vacancy
+		records        []InFlightReplacement
 		inFlight, busy int
 	}{
 		"does not count what is well":           {machines: []*clusterv1.Machine{machine("a", hour)}},
@@ -123,12 +123,12 @@ func TestInFlight(t *testing.T) {
 		"counts a marked Machine":               {machines: []*clusterv1.Machine{machine("a", hour, marked)}, inFlight: 1},
 		"counts a marked Machine that leaves":   {machines: []*clusterv1.Machine{machine("a", hour, marked, leavingNow)}, inFlight: 1, busy: 1},
 		"does not count what the owner refused": {machines: []*clusterv1.Machine{machine("a", hour, markedAs(clusterv1.MachineSetMachineCannotBeRemediatedReason))}},
-		"counts a place that is empty":          {vacancies: []Vacancy{{Machine: "a"}}, inFlight: 1, busy: 1},
-		"counts the leaving and its vacancy as one": {
-			machines: []*clusterv1.Machine{machine("a", hour, marked, leavingNow)}, vacancies: []Vacancy{{Machine: "a"}}, inFlight: 1, busy: 1,
+		"counts an unfilled replacement":        {records: []InFlightReplacement{{Machine: "a"}}, inFlight: 1, busy: 1},
+		"counts the Machine being deleted and its record as one": {
+			machines: []*clusterv1.Machine{machine("a", hour, marked, leavingNow)}, records: []InFlightReplacement{{Machine: "a"}}, inFlight: 1, busy: 1,
 		},
-		"counts the vacancy and its replacement as one": {
-			machines: []*clusterv1.Machine{machine("b", hour, replacing(Replacement{Machine: "a"}))}, vacancies: []Vacancy{{Machine: "a"}}, inFlight: 1, busy: 1,
+		"counts the record and the new Machine as one": {
+			machines: []*clusterv1.Machine{machine("b", hour, replacing(Replacement{Machine: "a"}))}, records: []InFlightReplacement{{Machine: "a"}}, inFlight: 1, busy: 1,
 		},
 		"counts a marked replacement once": {
 			machines: []*clusterv1.Machine{machine("b", hour, marked, replacing(Replacement{Machine: "a"}))}, inFlight: 1,
@@ -142,7 +142,7 @@ func TestInFlight(t *testing.T) {
 				machine("d", hour, replacing(Replacement{Machine: "c"}), annotated(clusterv1.PausedAnnotation)),
 			},
 		},
-		"counts what others are asked to mend": {
+		"counts Machines that others remediate": {
 			machines: []*clusterv1.Machine{machine("a", hour, func(m *clusterv1.Machine) {
 				conditions.Set(m, metav1.Condition{Type: clusterv1.MachineExternallyRemediatedCondition, Status: metav1.ConditionFalse, Reason: "Test"})
 			})}, inFlight: 1, busy: 1,
@@ -151,7 +151,7 @@ func TestInFlight(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := []int{InFlight(test.machines, test.vacancies), Busy(test.machines, test.vacancies)}
+			got := []int{InFlight(test.machines, test.records), Busy(test.machines, test.records)}
 			if diff := cmp.Diff([]int{test.inFlight, test.busy}, got); diff != "" {
 				t.Errorf("in flight and busy (-want +got):\n%s", diff)
 			}
@@ -192,7 +192,7 @@ func TestBackOffIsForFailuresInARow(t *testing.T) {
 		"for one that fails soon":                  {machine: machine("b", 30*time.Minute, third), waits: true, next: 4},
 		"not for one that fails late":              {machine: machine("b", 2*time.Hour, third), next: 1},
 		"for one that failed soon and waits since": {machine: machine("b", 2*time.Hour, third, checked(metav1.ConditionFalse, 100*time.Minute)), waits: true, next: 4},
-		"not for one whose memory was destroyed": {machine: machine("b", time.Minute, func(m *clusterv1.Machine) {
+		"not for one whose record was destroyed": {machine: machine("b", time.Minute, func(m *clusterv1.Machine) {
 			m.Annotations = map[string]string{ReplacesAnnotation: "{"}
 		}), next: 1},
 	}
@@ -209,15 +209,15 @@ func TestBackOffIsForFailuresInARow(t *testing.T) {
 	}
 }
 
-func TestVacanciesSurviveTheAPI(t *testing.T) {
+func TestInFlightReplacementsRoundTrip(t *testing.T) {
 	t.Parallel()
 	set := &clusterv1.MachineSet{}
-	want := []Vacancy{{Machine: "a", Attempt: 2, Newest: metav1.NewTime(noon)}, {Machine: "b", Attempt: 1, Newest: metav1.NewTime(noon)}}
-	SetVacancies(set, want)
-	if diff := cmp.Diff(want, Vacancies(set)); diff != "" {
-		t.Errorf("vacancies (-want +got):\n%s", diff)
+	want := []InFlightReplacement{{Machine: "a", Attempt: 2, Newest: metav1.NewTime(noon)}, {Machine: "b", Attempt: 1, Newest: metav1.NewTime(noon)}}
+	SetInFlightReplacements(set, want)
+	if diff := cmp.Diff(want, InFlightReplacements(set)); diff != "" {
+		t.Errorf("replacements in flight (-want +got):\n%s", diff)
 	}
-	SetVacancies(set, nil)
+	SetInFlightReplacements(set, nil)
 	if len(set.Annotations) != 0 {
 		t.Errorf("annotations stay: %v", set.Annotations)
 	}

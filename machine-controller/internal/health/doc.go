@@ -13,6 +13,6 @@
 //	Healthy ─▶ Suspect ─▶ Unhealthy ─────────────▶ held
 //	   ▲          (timeouts)  │ marked: one place in the budget
 //	   │                      ▼
-//	   │                   deleted ─▶ vacancy ─▶ replacement, open ─▶ settled: the place is free
+//	   │                   deleted ─▶ unfilled ─▶ replacement, open ─▶ settled: the place is free
 //	   └──────────────────────────────────────────────┘ (healthy for 10 minutes)
 package health

@@ -54,7 +54,7 @@ type Finding struct {
 	Until time.Time
 }
 
-// Requested reports whether a person asked for the replacement.
+// Requested reports whether a person requested the replacement.
 func (f Finding) Requested() bool {
 	return f.Reason == clusterv1.MachineHealthCheckHasRemediateAnnotationReason
 }
@@ -89,7 +89,7 @@ func requested(in Input) (Finding, bool) {
 	return Finding{
 		State:   Unhealthy,
 		Reason:  clusterv1.MachineHealthCheckHasRemediateAnnotationReason,
-		Message: "The annotation " + clusterv1.RemediateMachineAnnotation + " asks for replacement",
+		Message: "The annotation " + clusterv1.RemediateMachineAnnotation + " requests replacement",
 	}, annotated
 }
 

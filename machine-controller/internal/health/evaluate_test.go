@@ -18,7 +18,7 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func ago(d time.Duration) metav1.Time { return metav1.NewTime(noon.Add(-d)) }
 
-// joined is the verdict's input for a Machine of an hour whose Node is fine. The check wants
+// joined is the input for a Machine of an hour whose Node is fine. The check requires
 // no Node NotReady or Unknown for five minutes, and no Machine Broken for one.
 func joined() Input {
 	yes := func(kind string) metav1.Condition {
@@ -77,13 +77,13 @@ func TestEvaluate(t *testing.T) {
 				in.ready(corev1.ConditionFalse, time.Hour)
 			}, state: Deleting,
 		},
-		"judges nothing without a connection, not even what is ordered": {
+		"evaluates nothing without a connection, not even a request": {
 			change: func(in *Input) {
 				in.Since = time.Time{}
 				in.Machine.Annotations = map[string]string{clusterv1.RemediateMachineAnnotation: ""}
 			}, state: Unevaluated,
 		},
-		"obeys the annotation, before the cluster is up too": {
+		"follows the annotation, also before the cluster is up": {
 			change: func(in *Input) {
 				in.Cluster.Status.Conditions = nil
 				in.Machine.Annotations = map[string]string{clusterv1.RemediateMachineAnnotation: ""}
@@ -210,7 +210,7 @@ func TestEvaluate(t *testing.T) {
 	}
 }
 
-// TestEvaluateAtTheTimeout shows that a finding stands until the time it names, and no longer.
+// TestEvaluateAtTheTimeout checks that a finding is valid until the time it names, and no longer.
 func TestEvaluateAtTheTimeout(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*Input){

@@ -165,7 +165,7 @@ func down(targets []Target) []string {
 	return zones
 }
 
-// left is how many more replacements the budgets and the trigger have room for.
+// left is how many more replacements the budgets and the trigger allow.
 func left(trigger Trigger, d Decision, budgets map[string]Group) int {
 	if d.Restricted {
 		return 0

@@ -82,7 +82,7 @@ func TestPlan(t *testing.T) {
 			targets: some(2, Unhealthy, asMarked), group: Group{Limit: 2, InFlight: 2},
 			want: Decision{Expected: 2, Unhealthy: 2, Remediate: map[string]bool{"Unhealthy-0": true, "Unhealthy-1": true}},
 		},
-		"lets a replacement that fails keep its place": {
+		"keeps the place of a replacement that fails": {
 			targets: some(1, Unhealthy, asHolding), group: Group{Limit: 1, InFlight: 1},
 			want: Decision{Expected: 1, Unhealthy: 1, Remediate: map[string]bool{"Unhealthy-0": true}},
 		},
@@ -136,7 +136,7 @@ func TestPlan(t *testing.T) {
 			targets: some(1, Unhealthy, asHolding, asOrdered, func(t *Target) { t.NotBefore = noon.Add(time.Minute) }), group: Group{Limit: 1, InFlight: 1},
 			want: Decision{Expected: 1, Unhealthy: 1, Remediate: map[string]bool{"ordered": true}},
 		},
-		"asks nobody for what nobody owns": {
+		"requests nothing for Machines without an owner": {
 			targets: some(1, Unhealthy, func(t *Target) { t.Group = "" }), group: Group{Limit: 1},
 			want: Decision{Expected: 1, Unhealthy: 1, Allowed: 1, Held: map[string]Hold{"Unhealthy-0": HeldByOwner}},
 		},
@@ -170,7 +170,7 @@ func TestPlan(t *testing.T) {
 }
 
 // TestPlanKeepsBudgets draws situations and shows that whatever happens no pass marks more
-// than the budget has places for, that each unhealthy Machine is either replaced or told
+// than the budget has places for, that each unhealthy Machine is either replaced or reported
 // why not, and that nothing else is replaced.
 func TestPlanKeepsBudgets(t *testing.T) {
 	t.Parallel()
@@ -215,7 +215,7 @@ func TestPlanKeepsBudgets(t *testing.T) {
 			case target.Finding.State == Unhealthy && held == d.Remediate[target.Name]:
 				t.Fatalf("%s is held %t, replaced %t", target.Name, held, d.Remediate[target.Name])
 			case d.Remediate[target.Name] && target.Group == "":
-				t.Fatalf("%s is replaced by nobody", target.Name)
+				t.Fatalf("%s is not replaced", target.Name)
 			case d.Remediate[target.Name] && !target.Holds:
 				after[target.Group]++
 			}

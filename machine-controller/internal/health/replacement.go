@@ -15,9 +15,9 @@ import (
 // The annotations that record replacements across restarts. A value that is not valid counts as
 // absent.
 const (
-	// VacanciesAnnotation, on a MachineSet, lists the Machines that were deleted because
-	// they were unhealthy and whose place is not taken yet.
-	VacanciesAnnotation = "drover.io/vacancies"
+	// InFlightReplacementsAnnotation, on a MachineSet, lists the Machines that were deleted because
+	// they were unhealthy and that are not replaced yet.
+	InFlightReplacementsAnnotation = "drover.io/replacements-in-flight"
 	// ReplacesAnnotation, on a Machine, names the Machine that it has replaced.
 	ReplacesAnnotation = "drover.io/replaces"
 )
@@ -34,13 +34,13 @@ const (
 	maxWait   = 4 * time.Hour
 )
 
-// Vacancy is the place of one Machine that is, or is about to be, deleted as unhealthy.
-type Vacancy struct {
+// InFlightReplacement is the replacement of one Machine that is, or is about to be, deleted as unhealthy.
+type InFlightReplacement struct {
 	Machine string `json:"machine"`
 	// Attempt is the number of replacements in a row that this one makes.
 	Attempt int `json:"attempt"`
-	// Newest is when the youngest Machine of the set at that time was created: whoever is
-	// younger came to fill a place. It is the API server's time, as theirs is.
+	// Newest is when the newest Machine of the set at that time was created: a Machine created later is a
+	// replacement. Both times are the API server's.
 	Newest metav1.Time `json:"newest"`
 }
 
@@ -52,22 +52,22 @@ type Replacement struct {
 	Settled bool `json:"settled,omitempty"`
 }
 
-// Vacancies reads the annotation of a MachineSet.
-func Vacancies(set *clusterv1.MachineSet) []Vacancy {
-	var all []Vacancy
-	if json.Unmarshal([]byte(set.Annotations[VacanciesAnnotation]), &all) != nil {
+// InFlightReplacements reads the annotation of a MachineSet.
+func InFlightReplacements(set *clusterv1.MachineSet) []InFlightReplacement {
+	var all []InFlightReplacement
+	if json.Unmarshal([]byte(set.Annotations[InFlightReplacementsAnnotation]), &all) != nil {
 		return nil
 	}
 	return all
 }
 
-// SetVacancies writes the annotation of a MachineSet, or removes it.
-func SetVacancies(set *clusterv1.MachineSet, all []Vacancy) {
+// SetInFlightReplacements writes the annotation of a MachineSet, or removes it.
+func SetInFlightReplacements(set *clusterv1.MachineSet, all []InFlightReplacement) {
 	if len(all) == 0 {
-		delete(set.Annotations, VacanciesAnnotation)
+		delete(set.Annotations, InFlightReplacementsAnnotation)
 		return
 	}
-	annotate(set, VacanciesAnnotation, all)
+	annotate(set, InFlightReplacementsAnnotation, all)
 }
 
 // ReplacementOf reads the annotation of a Machine.
@@ -118,8 +118,8 @@ func SettlesAt(m *clusterv1.Machine) time.Time {
 	return succeeded.LastTransitionTime.Add(Settle)
 }
 
-// Empty are the vacancies whose Machine is deleted and not replaced.
-func Empty(machines []*clusterv1.Machine, vacancies []Vacancy) []Vacancy {
+// Unfilled are the replacements in flight whose Machine is deleted and not replaced yet.
+func Unfilled(machines []*clusterv1.Machine, inFlight []InFlightReplacement) []InFlightReplacement {
 	settled := map[string]bool{}
 	for _, m := range machines {
 		settled[m.Name] = true
@@ -127,13 +127,13 @@ func Empty(machines []*clusterv1.Machine, vacancies []Vacancy) []Vacancy {
 			settled[r.Machine] = true
 		}
 	}
-	var empty []Vacancy
-	for _, v := range vacancies {
-		if !settled[v.Machine] {
-			empty = append(empty, v)
+	var unfilled []InFlightReplacement
+	for _, r := range inFlight {
+		if !settled[r.Machine] {
+			unfilled = append(unfilled, r)
 		}
 	}
-	return empty
+	return unfilled
 }
 
 // NextAttempt is the number in a row that a replacement of the Machine would make.

@@ -4,7 +4,7 @@
 // Package index defines the indexes of the manager's cache and reads them, so that no controller
 // lists what an index can find. It is registered once, before the cache starts;
 // every controller reads through it. What it returns is shared with the cache and must not be
-// changed: a caller that wants to write changes a copy.
+// changed: a caller that writes changes a copy.
 package index
 
 import (
@@ -113,7 +113,7 @@ func MachineHealthChecksOfCluster(ctx context.Context, c client.Reader, cluster 
 	return find(ctx, c, q, list, &list.Items)
 }
 
-// none stands in the controller index for objects that have no controller.
+// none is the index value of objects that have no controller.
 const none = "none"
 
 func controllerUID(object client.Object) []string {

@@ -42,7 +42,7 @@ func member(namespace, name, owner string) metav1.ObjectMeta {
 	return m
 }
 
-// newCache is the cache of a manager, with our indexes, and holds what the API server has.
+// newCache is the cache of a manager, with the manager's indexes, and holds what the API server has.
 func newCache(t *testing.T) (cache.Cache, *rest.Config, *runtime.Scheme) {
 	t.Helper()
 	config, err := server.Start()
@@ -145,13 +145,13 @@ func lookups(t *testing.T, c client.Reader) {
 		"takes no owner that does not control": {func(ctx context.Context) ([]string, error) {
 			return namesOf(MachinesOf(ctx, c, "a", "not-the-controller"))
 		}, []string{}},
-		"finds the Machines without an owner": {func(ctx context.Context) ([]string, error) { return namesOf(MachinesWithoutController(ctx, c, "a")) }, []string{"a/alone", "a/other"}},
-		"finds the Machines of a Cluster":     {func(ctx context.Context) ([]string, error) { return namesOf(MachinesOfCluster(ctx, c, cluster)) }, []string{"a/alone", "a/owned"}},
-		"finds Machines by ID in any cluster": {func(ctx context.Context) ([]string, error) { return namesOf(MachinesByProviderID(ctx, c, "id-1")) }, []string{"a/owned", "b/owned"}},
-		"finds none by an ID that nobody has": {func(ctx context.Context) ([]string, error) { return namesOf(MachinesByProviderID(ctx, c, "")) }, []string{}},
-		"finds the MachineSets of an owner":   {func(ctx context.Context) ([]string, error) { return namesOf(MachineSetsOf(ctx, c, "a", "uid-of-o")) }, []string{"a/owned"}},
-		"finds the MachineSets without one":   {func(ctx context.Context) ([]string, error) { return namesOf(MachineSetsWithoutController(ctx, c, "a")) }, []string{"a/alone"}},
-		"finds the MachineSets of a Cluster":  {func(ctx context.Context) ([]string, error) { return namesOf(MachineSetsOfCluster(ctx, c, cluster)) }, []string{"a/owned"}},
+		"finds the Machines without an owner":     {func(ctx context.Context) ([]string, error) { return namesOf(MachinesWithoutController(ctx, c, "a")) }, []string{"a/alone", "a/other"}},
+		"finds the Machines of a Cluster":         {func(ctx context.Context) ([]string, error) { return namesOf(MachinesOfCluster(ctx, c, cluster)) }, []string{"a/alone", "a/owned"}},
+		"finds Machines by ID in any cluster":     {func(ctx context.Context) ([]string, error) { return namesOf(MachinesByProviderID(ctx, c, "id-1")) }, []string{"a/owned", "b/owned"}},
+		"finds none by an ID that no Machine has": {func(ctx context.Context) ([]string, error) { return namesOf(MachinesByProviderID(ctx, c, "")) }, []string{}},
+		"finds the MachineSets of an owner":       {func(ctx context.Context) ([]string, error) { return namesOf(MachineSetsOf(ctx, c, "a", "uid-of-o")) }, []string{"a/owned"}},
+		"finds the MachineSets without one":       {func(ctx context.Context) ([]string, error) { return namesOf(MachineSetsWithoutController(ctx, c, "a")) }, []string{"a/alone"}},
+		"finds the MachineSets of a Cluster":      {func(ctx context.Context) ([]string, error) { return namesOf(MachineSetsOfCluster(ctx, c, cluster)) }, []string{"a/owned"}},
 		"finds the MachineDeployments of it": {func(ctx context.Context) ([]string, error) {
 			return namesOf(MachineDeploymentsOfCluster(ctx, c, cluster))
 		}, []string{"a/one"}},
@@ -176,7 +176,7 @@ func TestErrorMessages(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
 	if err := Register(t.Context(), refusing{boom}); !errors.Is(err, boom) {
-		t.Errorf("registering says %v", err)
+		t.Errorf("the error of registering is %v", err)
 	}
 	c := interceptor.NewClient(server.Client(t), interceptor.Funcs{
 		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return boom },
@@ -187,7 +187,7 @@ func TestErrorMessages(t *testing.T) {
 	_, checks := MachineHealthChecksOfCluster(t.Context(), c, client.ObjectKey{})
 	for _, err := range []error{machines, sets, deployments, checks} {
 		if !errors.Is(err, boom) {
-			t.Errorf("listing says %v", err)
+			t.Errorf("the error of listing is %v", err)
 		}
 	}
 }

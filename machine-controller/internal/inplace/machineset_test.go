@@ -21,7 +21,7 @@ func deployment() *clusterv1.MachineDeployment {
 	md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: "md", UID: "md-uid",
 		Annotations: stringMap{
-			"carried": "1", clusterv1.RevisionAnnotation: "7", revision.HistoryAnnotation: "2", clusterv1.DesiredReplicasAnnotation: "9",
+			"carried": "1", clusterv1.RevisionAnnotation: "7", revision.HistoryLimitAnnotation: "2", clusterv1.DesiredReplicasAnnotation: "9",
 			clusterv1.MaxReplicasAnnotation: "9", clusterv1.DisableMachineCreateAnnotation: "true", "kubectl.kubernetes.io/last-applied-configuration": "{}",
 		},
 	}}
@@ -96,7 +96,7 @@ func TestMachineSetDeletionChangesNothingElse(t *testing.T) {
 func TestRemovedAnnotationsAreRemovedFromSets(t *testing.T) {
 	t.Parallel()
 	own := stringMap{"own": "1", "left": "1", "stays": "1", propagatedAnnotations: "left,stays"}
-	got := annotations(own, stringMap{"stays": "2", "comes": "1", revision.HistoryAnnotation: "3"})
+	got := annotations(own, stringMap{"stays": "2", "comes": "1", revision.HistoryLimitAnnotation: "3"})
 	if diff := cmp.Diff(stringMap{"own": "1", "stays": "2", "comes": "1", propagatedAnnotations: "comes,stays"}, got); diff != "" {
 		t.Error(diff)
 	}

@@ -11,7 +11,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// TestMachineUpToDate holds the quick check against what it stands for: a Machine carries the
+// TestMachineUpToDate compares the quick check with its definition: a Machine carries the
 // template exactly if propagating it would change nothing.
 func TestMachineUpToDate(t *testing.T) {
 	t.Parallel()
@@ -33,12 +33,12 @@ func TestMachineUpToDate(t *testing.T) {
 		"is false for a label that changed":           {func(s *clusterv1.MachineSet, _ *clusterv1.Machine) { s.Spec.Template.Labels["tier"] = "db" }, false},
 		"is false for a label that left the template": {func(s *clusterv1.MachineSet, _ *clusterv1.Machine) { delete(s.Spec.Template.Labels, "tier") }, false},
 		"is false for an annotation that was added":   {func(s *clusterv1.MachineSet, _ *clusterv1.Machine) { s.Spec.Template.Annotations["new"] = "" }, false},
-		"is false for a label somebody removed":       {func(_ *clusterv1.MachineSet, m *clusterv1.Machine) { delete(m.Labels, "pool") }, false},
+		"is false for a removed label":                {func(_ *clusterv1.MachineSet, m *clusterv1.Machine) { delete(m.Labels, "pool") }, false},
 		"is false for another minReadySeconds":        {func(s *clusterv1.MachineSet, _ *clusterv1.Machine) { s.Spec.Template.Spec.MinReadySeconds = nil }, false},
 		"is false for another drain timeout": {func(s *clusterv1.MachineSet, _ *clusterv1.Machine) {
 			s.Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds = new(int32(9))
 		}, false},
-		"is false for a taint that somebody has removed": {func(s *clusterv1.MachineSet, _ *clusterv1.Machine) {
+		"is false for a removed taint": {func(s *clusterv1.MachineSet, _ *clusterv1.Machine) {
 			s.Spec.Template.Spec.Taints = []clusterv1.MachineTaint{{Key: "k"}}
 		}, false},
 		"is false for a readiness gate that was added": {func(s *clusterv1.MachineSet, _ *clusterv1.Machine) {
@@ -71,8 +71,8 @@ func TestMachineUpToDateMatchesMachine(t *testing.T) {
 		"a label lost":         func(m *clusterv1.Machine) { delete(m.Labels, "l") },
 		"a label changed":      func(m *clusterv1.Machine) { m.Labels[clusterv1.ClusterNameLabel] = "x" },
 		"an annotation lost":   func(m *clusterv1.Machine) { delete(m.Annotations, "a") },
-		"no memory":            func(m *clusterv1.Machine) { delete(m.Annotations, labelsFromTemplate) },
-		"memory of a key more": func(m *clusterv1.Machine) { m.Annotations[labelsFromTemplate] = "gone,l" },
+		"no record":            func(m *clusterv1.Machine) { delete(m.Annotations, labelsFromTemplate) },
+		"record of a key more": func(m *clusterv1.Machine) { m.Annotations[labelsFromTemplate] = "gone,l" },
 		"another spec":         func(m *clusterv1.Machine) { m.Spec.MinReadySeconds = nil },
 		"a taint more":         func(m *clusterv1.Machine) { m.Spec.Taints = []clusterv1.MachineTaint{{Key: "k"}} },
 		"a deletion timeout":   func(m *clusterv1.Machine) { m.Spec.Deletion.NodeDrainTimeoutSeconds = new(int32(1)) },

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package logtest records the log lines of level 0 for the tests of controllers: one line for each change of the world,
-// such as `evicted Pod Node=n Pod=ns/p`. Only tests use it.
+// Package logtest records log lines for the tests of controllers: at level 0 one line for each change of an object, such as
+// `evicted Pod Node=n Pod=ns/p`. Only tests use it.
 package logtest
 
 import (
@@ -18,11 +18,14 @@ import (
 
 // Recorder records log lines. The zero value is ready to use, by any number of goroutines.
 type Recorder struct {
+	// Verbosity is the highest level that is recorded.
+	Verbosity int
+
 	mu    sync.Mutex
 	lines []string
 }
 
-// Logger returns a logger whose lines of level 0 are recorded, with their keys in the order in which they were added.
+// Logger returns a logger whose lines are recorded, with their keys in the order in which they were added.
 func (r *Recorder) Logger() logr.Logger { return logr.New(sink{recorder: r}) }
 
 // Context returns a context with the logger.
@@ -37,6 +40,16 @@ func (r *Recorder) Lines(containing string) []string {
 	return slices.DeleteFunc(slices.Clone(r.lines), func(line string) bool { return !strings.Contains(line, containing) })
 }
 
+// Take returns the lines since the last call, sorted, since some are logged in parallel.
+func (r *Recorder) Take() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	taken := r.lines
+	r.lines = nil
+	slices.Sort(taken)
+	return taken
+}
+
 type sink struct {
 	recorder *Recorder
 	values   string
@@ -44,7 +57,7 @@ type sink struct {
 
 func (s sink) Init(logr.RuntimeInfo) {}
 
-func (s sink) Enabled(level int) bool { return level == 0 }
+func (s sink) Enabled(level int) bool { return level <= s.recorder.Verbosity }
 
 func (s sink) Info(_ int, message string, values ...any) {
 	s.recorder.mu.Lock()

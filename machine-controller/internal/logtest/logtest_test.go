@@ -27,3 +27,18 @@ func TestRecorder(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestTake(t *testing.T) {
+	t.Parallel()
+	r := &Recorder{Verbosity: 1}
+	log := r.Logger()
+	log.V(1).Info("waiting for the Node")
+	log.V(2).Info("read Node")
+	log.Info("created Machine")
+	if diff := cmp.Diff([]string{"created Machine", "waiting for the Node"}, r.Take()); diff != "" {
+		t.Error(diff)
+	}
+	if again := r.Take(); len(again) > 0 {
+		t.Errorf("the lines are returned again: %q", again)
+	}
+}

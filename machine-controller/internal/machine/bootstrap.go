@@ -6,7 +6,6 @@ package machine
 import (
 	"context"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -15,7 +14,7 @@ import (
 
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/machine/deletion"
-	"drover.io/runtime/results"
+	"drover.io/machine-controller/internal/ownership"
 )
 
 // bootstrap copies the name of the Secret with the bootstrap data from the BootstrapConfig to
@@ -42,12 +41,12 @@ func (p bootstrap) run(ctx context.Context, s *state) (reconcile.Result, error) 
 		p.requested.Apply(config.Unstructured)
 		err = adopt(ctx, p.client, s.machine, config.Unstructured, "spec.bootstrap.configRef")
 	}
-	if isRefused(err) {
+	if ownership.IsRefused(err) {
 		s.bootstrap = observed[contract.BootstrapConfig]{err: err}
 		p.events.refused(s.machine, clusterv1.MachineBootstrapConfigReadyCondition, err)
 	}
 	if err != nil {
-		return readFailed(err, spec.DataSecretName == nil && !s.deleting())
+		return ownership.ReadFailed(err, spec.DataSecretName == nil && !s.deleting())
 	}
 	if s.deleting() {
 		return reconcile.Result{}, nil
@@ -61,17 +60,4 @@ func (p bootstrap) run(ctx context.Context, s *state) (reconcile.Result, error) 
 	}
 	initialization.BootstrapDataSecretCreated = new(true)
 	return reconcile.Result{}, nil
-}
-
-// readFailed decides what a reconcile does about a provider object that could not be read. The
-// creation of a missing one triggers no reconcile, since only objects owned by a Machine do, so it is
-// read again from time to time while it is needed.
-func readFailed(err error, needed bool) (reconcile.Result, error) {
-	switch {
-	case apierrors.IsNotFound(err) && needed, contract.IsMisconfigured(err), isRefused(err):
-		return reconcile.Result{RequeueAfter: objectRetry}, nil
-	case apierrors.IsNotFound(err):
-		return reconcile.Result{}, nil
-	}
-	return results.RequeueOnConflict(err) // an adoption that conflicts with a write of the provider is tried again
 }

@@ -8,25 +8,18 @@ import (
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	policyv1 "drover.io/api/policy/v1alpha1"
-	"drover.io/machine-controller/internal/contract"
+	"drover.io/machine-controller/internal/ownership"
 	"drover.io/machine-controller/internal/rollout/revision"
-	"drover.io/runtime/requesterror"
 )
 
 // Types and reasons are upstream's, and those below; docs/reference/machine.md lists them all.
-const (
-	// ForeignObjectReason means that a referenced object belongs to something other than the Machine.
-	ForeignObjectReason = "BelongsToAnother"
-	// InvalidReferenceReason means that a reference names a kind that is not allowed there.
-	InvalidReferenceReason = "InvalidReference"
-)
+const ()
 
 // setClaimedElsewhere reports a Machine that another management cluster acts on.
 func setClaimedElsewhere(m *clusterv1.Machine, message string) {
@@ -56,9 +49,9 @@ func setBootstrapConfigReady(s *state) {
 		return
 	}
 	done := isTrue(m.Status.Initialization.BootstrapDataSecretCreated)
-	condition := unreadable(m.Spec.Bootstrap.ConfigRef, s.bootstrap.err, done && s.deleting())
+	condition := ownership.UnreadableCondition(m.Spec.Bootstrap.ConfigRef, s.bootstrap.err, done && s.deleting())
 	if config := s.bootstrap.object; config != nil {
-		condition = mirrorReady(&config.Object, done, "status.initialization.dataSecretCreated")
+		condition = config.ReadyCondition(done, "status.initialization.dataSecretCreated")
 	}
 	condition.Type = clusterv1.MachineBootstrapConfigReadyCondition
 	conditions.Set(m, condition)
@@ -67,65 +60,12 @@ func setBootstrapConfigReady(s *state) {
 func setInfrastructureReady(s *state) {
 	m := s.machine
 	done := isTrue(m.Status.Initialization.InfrastructureProvisioned)
-	condition := unreadable(m.Spec.InfrastructureRef, s.infra.err, done)
+	condition := ownership.UnreadableCondition(m.Spec.InfrastructureRef, s.infra.err, done)
 	if infra := s.infra.object; infra != nil {
-		condition = mirrorReady(&infra.Object, done, "status.initialization.provisioned")
+		condition = infra.ReadyCondition(done, "status.initialization.provisioned")
 	}
 	condition.Type = clusterv1.MachineInfrastructureReadyCondition
 	conditions.Set(m, condition)
-}
-
-// mirrorReady is the Ready condition of a provider's object as the machine reports it; field is
-// named instead where the provider reports none.
-func mirrorReady(object *contract.Object, done bool, field string) metav1.Condition {
-	ready := object.Ready()
-	switch {
-	case ready == nil && done:
-		return metav1.Condition{Status: metav1.ConditionTrue, Reason: clusterv1.ReadyReason}
-	case ready == nil:
-		return metav1.Condition{
-			Status:  metav1.ConditionFalse,
-			Reason:  clusterv1.NotReadyReason,
-			Message: fmt.Sprintf("%s %s is false", object.GetKind(), field),
-		}
-	case ready.Status != metav1.ConditionTrue && ready.Status != metav1.ConditionFalse && ready.Status != metav1.ConditionUnknown:
-		return metav1.Condition{
-			Status:  metav1.ConditionUnknown,
-			Reason:  clusterv1.InvalidConditionReportedReason,
-			Message: fmt.Sprintf("%s reports a Ready condition with status %q", object.GetKind(), requesterror.Truncate(string(ready.Status))),
-		}
-	}
-	condition := metav1.Condition{Status: ready.Status, Reason: ready.Reason, Message: requesterror.Truncate(ready.Message)}
-	if condition.Reason == "" {
-		condition.Reason = map[metav1.ConditionStatus]string{
-			metav1.ConditionTrue: clusterv1.ReadyReason, metav1.ConditionFalse: clusterv1.NotReadyReason, metav1.ConditionUnknown: clusterv1.ReadyUnknownReason,
-		}[ready.Status]
-	}
-	return condition
-}
-
-// unreadable is the condition for a provider's object that could not be read. An object that has
-// existed is reported as deleted, any other as not existing.
-func unreadable(ref clusterv1.ContractVersionedObjectReference, err error, existed bool) metav1.Condition {
-	switch {
-	case contract.IsInvalidReference(err):
-		return metav1.Condition{Status: metav1.ConditionFalse, Reason: InvalidReferenceReason, Message: err.Error()}
-	case isRefused(err):
-		return metav1.Condition{Status: metav1.ConditionFalse, Reason: ForeignObjectReason, Message: err.Error()}
-	case err != nil && !apierrors.IsNotFound(err):
-		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: clusterv1.InternalErrorReason, Message: err.Error()}
-	case existed:
-		return metav1.Condition{
-			Status:  metav1.ConditionFalse,
-			Reason:  clusterv1.ObjectDeletedReason,
-			Message: fmt.Sprintf("%s %q has been deleted", ref.Kind, ref.Name),
-		}
-	}
-	return metav1.Condition{
-		Status:  metav1.ConditionFalse,
-		Reason:  clusterv1.ObjectDoesNotExistReason,
-		Message: fmt.Sprintf("%s %q does not exist", ref.Kind, ref.Name),
-	}
 }
 
 func setDeleting(s *state) {

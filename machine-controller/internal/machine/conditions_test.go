@@ -336,6 +336,6 @@ func TestUpToDate(t *testing.T) {
 	alone := &state{machine: &clusterv1.Machine{}}
 	setUpToDate(alone, epoch)
 	if diff := cmp.Diff([]metav1.Condition(nil), alone.machine.Status.Conditions, cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("a machine that stands alone: %s", diff)
+		t.Errorf("a stand-alone machine: %s", diff)
 	}
 }

@@ -28,11 +28,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"drover.io/machine-controller/internal/clusterevents"
+	"drover.io/machine-controller/internal/clusterpredicate"
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/drain"
 	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/machine/deletion"
+	"drover.io/machine-controller/internal/machine/nodesync"
 	"drover.io/machine-controller/internal/metrics"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/safety"
@@ -42,9 +43,6 @@ import (
 	"drover.io/runtime/predicates"
 	"drover.io/runtime/results"
 )
-
-// objectRetry is how often an object that should exist, and does not, is read again.
-const objectRetry = 30 * time.Second
 
 // answerRetry is how long to wait after a request that the workload cluster did not answer.
 const answerRetry = 2 * time.Second
@@ -106,8 +104,8 @@ func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, op
 	r.setPhases()
 	r.fairShare = fairshare.NewGate(r.Workers)
 	c, err := builder.ControllerManagedBy(mgr).
-		For(&clusterv1.Machine{}, builder.WithPredicates(watch.MatchingPredicate(), r.writes.News())).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.machinesOfCluster), builder.WithPredicates(clusterevents.StateChanged())).
+		For(&clusterv1.Machine{}, builder.WithPredicates(watch.MatchingPredicate(), r.writes.ExternalChanges())).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.machinesOfCluster), builder.WithPredicates(clusterpredicate.StateChanged())).
 		Watches(&clusterv1.MachineDeployment{}, handler.EnqueueRequestsFromMapFunc(r.machinesOfDeployment), builder.WithPredicates(watch.ChildPredicate(), upToDateInputChanged())).
 		WatchesRawSource(r.Workloads.NodeEvents(r.machinesOfNode)).
 		WatchesRawSource(r.Workloads.ClusterEvents(r.machinesOfConnection)).
@@ -126,10 +124,10 @@ func (r *Reconciler) setPhases() {
 	r.writes.Clock = r.Clock
 	requested := deletion.NewRequested(r.Clock)
 	r.phases = []phase{
-		ownership{r.Live}, // it has an owner and a finalizer
-		bootstrap{r.Client, r.Contract, recorder, requested},                             // its bootstrap data exists
-		infrastructure{r.Client, r.Contract, recorder, requested},                        // its instance exists
-		node{r.Client, r.Workloads, nodeSync{r.SyncLabels, r.SyncAnnotations}, recorder}, // its Node has joined the workload cluster
+		metadata{r.Live}, // it has an owner and a finalizer
+		bootstrap{r.Client, r.Contract, recorder, requested},                                                       // its bootstrap data exists
+		infrastructure{r.Client, r.Contract, recorder, requested},                                                  // its instance exists
+		node{r.Client, r.Workloads, nodesync.Sync{Labels: r.SyncLabels, Annotations: r.SyncAnnotations}, recorder}, // its Node has joined the workload cluster
 	}
 	r.deleter = deletion.New(deletion.Options{
 		Client: r.Client, Workloads: r.Workloads, Drainer: r.Drainer, Volumes: r.Volumes, Guard: r.Guard,
@@ -183,7 +181,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (recon
 	return results.Earliest(result, next), nil
 }
 
-// finalize deletes what the Machine stands for and then removes the finalizer.
+// finalize deletes the Machine's objects, instance and Node, and then removes the finalizer.
 func (r *Reconciler) finalize(ctx context.Context, s *state) (reconcile.Result, error) {
 	controlPlaneDeleting, err := r.controlPlaneDeleting(ctx, s)
 	if err != nil {
@@ -201,7 +199,7 @@ func (r *Reconciler) finalize(ctx context.Context, s *state) (reconcile.Result, 
 // observe reads the Cluster and the owners of a Machine. A missing Cluster is nil, unless the
 // Machine is being deleted: then it is a Cluster without a UID, whose workload cluster is not connected.
 func (r *Reconciler) observe(ctx context.Context, m *clusterv1.Machine) (*state, error) {
-	s := &state{machine: m, cluster: &clusterv1.Cluster{}, recorded: recordedOn(m)}
+	s := &state{machine: m, cluster: &clusterv1.Cluster{}, recorded: nodesync.Recorded(m)}
 	err := r.Client.Get(ctx, s.clusterKey(), s.cluster, client.UnsafeDisableDeepCopy)
 	switch {
 	case apierrors.IsNotFound(err) && s.deleting():

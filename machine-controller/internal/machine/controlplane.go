@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"drover.io/machine-controller/internal/contract"
+	"drover.io/machine-controller/internal/ownership"
 	"drover.io/machine-controller/internal/workload"
 )
 
@@ -52,5 +53,5 @@ func controlPlaneRetry(s *state) reconcile.Result {
 	if s.connection.Connected || !s.cluster.Spec.ControlPlaneRef.IsDefined() {
 		return reconcile.Result{}
 	}
-	return reconcile.Result{RequeueAfter: objectRetry}
+	return reconcile.Result{RequeueAfter: ownership.RetryPeriod}
 }

@@ -40,7 +40,7 @@ import (
 const eventTimeout = 90 * time.Second
 
 // environment is two real API servers and a manager with the Machine controller, shared by
-// the tests of this package and started by the first that wants it.
+// the tests of this package and started by the first that uses it.
 type environment struct {
 	management, workload envtest.Server
 	reconciler           *Reconciler

@@ -21,6 +21,7 @@ import (
 
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/machine/deletion"
+	"drover.io/machine-controller/internal/ownership"
 	"drover.io/machine-controller/internal/testenv"
 )
 
@@ -71,11 +72,11 @@ func TestAnotherMachinesObjectsAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	l := newTestMachine(t, "m")
 	l.provision()
-	duplicate := l.duplicate(ForeignObjectReason, func(m *clusterv1.Machine) {
+	duplicate := l.duplicate(ownership.ForeignObjectReason, func(m *clusterv1.Machine) {
 		m.Spec.InfrastructureRef = l.machine.Spec.InfrastructureRef
 		m.Spec.Bootstrap = clusterv1.Bootstrap{ConfigRef: l.machine.Spec.Bootstrap.ConfigRef}
 	})
-	if reason := conditions.GetReason(duplicate.machine, clusterv1.MachineBootstrapConfigReadyCondition); reason != ForeignObjectReason {
+	if reason := conditions.GetReason(duplicate.machine, clusterv1.MachineBootstrapConfigReadyCondition); reason != ownership.ForeignObjectReason {
 		t.Errorf("the bootstrap object is reported for reason %s", reason)
 	}
 	if message := conditions.GetMessage(duplicate.machine, clusterv1.MachineInfrastructureReadyCondition); !strings.Contains(message, "spec.infrastructureRef") || !strings.Contains(message, `Machine "m"`) {
@@ -142,14 +143,14 @@ func TestAReferenceOfTheWrongKindIsNotFollowed(t *testing.T) {
 			})
 			recorded := events.NewFakeRecorder(10)
 			for _, each := range []phase{bootstrap{contract: &contract.Reader{}, events: &recorder{recorded}}, infrastructure{contract: &contract.Reader{}, events: &recorder{recorded}}} {
-				if result, err := each.run(t.Context(), s); err != nil || result.RequeueAfter != objectRetry {
+				if result, err := each.run(t.Context(), s); err != nil || result.RequeueAfter != ownership.RetryPeriod {
 					t.Errorf("result %v, error %v", result, err)
 				}
 			}
 			setBootstrapConfigReady(s)
 			setInfrastructureReady(s)
 			for _, kind := range []string{clusterv1.MachineBootstrapConfigReadyCondition, clusterv1.MachineInfrastructureReadyCondition} {
-				if got := conditions.Get(s.machine, kind); got.Reason != InvalidReferenceReason || !strings.Contains(got.Message, ref.Kind) {
+				if got := conditions.Get(s.machine, kind); got.Reason != ownership.InvalidReferenceReason || !strings.Contains(got.Message, ref.Kind) {
 					t.Errorf("%s is %+v", kind, got)
 				}
 			}

@@ -14,6 +14,7 @@ import (
 
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/machine/deletion"
+	"drover.io/machine-controller/internal/ownership"
 )
 
 // infrastructure follows the InfraMachine until its virtual machine exists, then copies
@@ -34,13 +35,13 @@ func (p infrastructure) run(ctx context.Context, s *state) (reconcile.Result, er
 		p.requested.Apply(infra.Unstructured)
 		err = adopt(ctx, p.client, machine, infra.Unstructured, "spec.infrastructureRef")
 	}
-	if isRefused(err) {
+	if ownership.IsRefused(err) {
 		s.infra = observed[contract.InfraMachine]{err: err}
 		p.events.refused(machine, clusterv1.MachineInfrastructureReadyCondition, err)
 	}
 	if err != nil {
 		provisioned := machine.Status.Initialization.InfrastructureProvisioned != nil
-		return readFailed(err, !provisioned && !s.deleting())
+		return ownership.ReadFailed(err, !provisioned && !s.deleting())
 	}
 	if !infra.Provisioned() || infra.ProviderID() == "" {
 		ctrl.LoggerFrom(ctx).V(1).Info("waiting for the instance", infra.GetKind(), klog.KObj(infra))

@@ -467,8 +467,8 @@ func TestAnUnobservedNodeIsDeleted(t *testing.T) {
 	}
 }
 
-// Nothing has to be there for a Machine that stands alone to be deleted after its Cluster.
-func TestAMachineOutlivesItsCluster(t *testing.T) {
+// No other object is necessary for a stand-alone Machine to be deleted after its Cluster.
+func TestMachineWithoutCluster(t *testing.T) {
 	t.Parallel()
 	l := newTestMachine(t, "m")
 	l.until(func(g gomega.Gomega, m *clusterv1.Machine) { g.Expect(m.OwnerReferences).NotTo(gomega.BeEmpty()) })

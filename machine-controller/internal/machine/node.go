@@ -16,6 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"drover.io/machine-controller/internal/index"
+	"drover.io/machine-controller/internal/machine/nodesync"
+	"drover.io/machine-controller/internal/ownership"
 	"drover.io/machine-controller/internal/workload"
 	"drover.io/runtime/requesterror"
 	"drover.io/runtime/results"
@@ -28,12 +30,12 @@ type node struct {
 	machines  client.Reader
 	workloads *workload.Connections
 	// sync decides which labels, annotations and taints the Node should have.
-	sync   nodeSync
+	sync   nodesync.Sync
 	events *recorder
 }
 
 func (p node) run(ctx context.Context, s *state) (reconcile.Result, error) {
-	p.sync.recordRestricted(s)
+	p.sync.RecordRestricted(s.machine)
 	s.connection = p.workloads.State(s.clusterKey())
 	if s.machine.Spec.ProviderID == "" || !isTrue(s.machine.Status.Initialization.InfrastructureProvisioned) {
 		return reconcile.Result{}, nil // a providerID that only a user has written is not trusted
@@ -42,7 +44,7 @@ func (p node) run(ctx context.Context, s *state) (reconcile.Result, error) {
 		s.node.err = err
 		if isProviderIDConflict(err) {
 			ctrl.LoggerFrom(ctx).V(1).Info("skipped the Node of another Machine", "message", err.Error())
-			return reconcile.Result{RequeueAfter: objectRetry}, nil
+			return reconcile.Result{RequeueAfter: ownership.RetryPeriod}, nil
 		}
 		return reconcile.Result{}, err
 	}
@@ -80,13 +82,13 @@ func (p node) run(ctx context.Context, s *state) (reconcile.Result, error) {
 	if s.deleting() && s.forDeletion(false).Infrastructure.Deleting() {
 		return reconcile.Result{}, nil
 	}
-	if !p.sync.recordPersisted(s) {
+	if !p.sync.IsPersisted(s.machine, s.recorded) {
 		return reconcile.Result{RequeueAfter: staleCacheRetry}, nil // the event of the write triggers a reconcile, too
 	}
-	if err := p.sync.apply(ctx, connection.Client(), s); err != nil {
+	if err := p.sync.Apply(ctx, connection.Client(), s.forNodeSync()); err != nil {
 		return retryLater(fmt.Errorf("syncing Node %q: %w", found.Name, err))
 	}
-	p.sync.trimRecord(s)
+	p.sync.TrimRecord(s.machine)
 	return reconcile.Result{}, nil
 }
 

@@ -34,7 +34,7 @@ func TestNodeHealthy(t *testing.T) {
 	t.Parallel()
 	const ready, memory, disk, pid = corev1.NodeReady, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure
 	type reported = map[corev1.NodeConditionType][2]string
-	silent := [2]string{"Unknown", "Kubelet stopped posting node status."}
+	unreachable := [2]string{"Unknown", "Kubelet stopped posting node status."}
 	for name, test := range map[string]struct {
 		reported        reported
 		status          metav1.ConditionStatus
@@ -58,8 +58,8 @@ func TestNodeHealthy(t *testing.T) {
 			metav1.ConditionFalse, clusterv1.MachineNodeNotHealthyReason, "* Node.MemoryPressure: Condition is True",
 		},
 		"is unknown when something is unknown and nothing bad": {
-			reported{ready: {"True"}, memory: {"Unknown", "who knows"}, disk: {"False"}, pid: {"False"}},
-			metav1.ConditionUnknown, clusterv1.MachineNodeHealthUnknownReason, "* Node.MemoryPressure: who knows",
+			reported{ready: {"True"}, memory: {"Unknown", "unknown cause"}, disk: {"False"}, pid: {"False"}},
+			metav1.ConditionUnknown, clusterv1.MachineNodeHealthUnknownReason, "* Node.MemoryPressure: unknown cause",
 		},
 		"is unhealthy when one is bad and another unknown": {
 			reported{ready: {"Unknown", "u"}, memory: {"True", "m"}, disk: {"False"}, pid: {"False"}},
@@ -71,13 +71,13 @@ func TestNodeHealthy(t *testing.T) {
 			"* Node.MemoryPressure: Condition not yet reported\n* Node.DiskPressure: Condition not yet reported\n* Node.PIDPressure: Condition not yet reported",
 		},
 		"reports a message that every condition has once": {
-			reported{ready: silent, memory: silent, disk: silent, pid: silent},
+			reported{ready: unreachable, memory: unreachable, disk: unreachable, pid: unreachable},
 			metav1.ConditionUnknown, clusterv1.MachineNodeHealthUnknownReason, "* Node.AllConditions: Kubelet stopped posting node status.",
 		},
 		"does not merge when a condition is missing": {
-			reported{ready: silent, memory: silent, disk: silent},
+			reported{ready: unreachable, memory: unreachable, disk: unreachable},
 			metav1.ConditionUnknown, clusterv1.MachineNodeHealthUnknownReason,
-			"* Node.Ready: " + silent[1] + "\n* Node.MemoryPressure: " + silent[1] + "\n* Node.DiskPressure: " + silent[1] +
+			"* Node.Ready: " + unreachable[1] + "\n* Node.MemoryPressure: " + unreachable[1] + "\n* Node.DiskPressure: " + unreachable[1] +
 				"\n* Node.PIDPressure: Condition not yet reported",
 		},
 		"shortens a long message": {
@@ -85,8 +85,8 @@ func TestNodeHealthy(t *testing.T) {
 			metav1.ConditionFalse, clusterv1.MachineNodeNotHealthyReason, "* Node.MemoryPressure: " + strings.Repeat("m", 512) + "…",
 		},
 		"does not merge a single condition": {
-			reported{ready: silent, memory: {"False"}, disk: {"False"}, pid: {"False"}},
-			metav1.ConditionUnknown, clusterv1.MachineNodeHealthUnknownReason, "* Node.Ready: " + silent[1],
+			reported{ready: unreachable, memory: {"False"}, disk: {"False"}, pid: {"False"}},
+			metav1.ConditionUnknown, clusterv1.MachineNodeHealthUnknownReason, "* Node.Ready: " + unreachable[1],
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestNodeReady(t *testing.T) {
 		"is false with the Node's message":   {map[corev1.NodeConditionType][2]string{corev1.NodeReady: {"False", "no CNI"}}, metav1.ConditionFalse, clusterv1.MachineNodeNotReadyReason, "* Node.Ready: no CNI"},
 		"is false without a message":         {map[corev1.NodeConditionType][2]string{corev1.NodeReady: {"False"}}, metav1.ConditionFalse, clusterv1.MachineNodeNotReadyReason, ""},
 		"shortens a long message":            {map[corev1.NodeConditionType][2]string{corev1.NodeReady: {"False", strings.Repeat("x", 40_000)}}, metav1.ConditionFalse, clusterv1.MachineNodeNotReadyReason, "* Node.Ready: " + strings.Repeat("x", 512) + "…"},
-		"is unknown with the Node's message": {map[corev1.NodeConditionType][2]string{corev1.NodeReady: {"Unknown", "silent"}}, metav1.ConditionUnknown, clusterv1.MachineNodeReadyUnknownReason, "* Node.Ready: silent"},
+		"is unknown with the Node's message": {map[corev1.NodeConditionType][2]string{corev1.NodeReady: {"Unknown", "no heartbeat"}}, metav1.ConditionUnknown, clusterv1.MachineNodeReadyUnknownReason, "* Node.Ready: no heartbeat"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -144,7 +144,7 @@ func TestNodeAbsent(t *testing.T) {
 		"waits for a Node with the providerID": {func(s *state) {
 			s.machine.Spec.ProviderID, s.node.err = "sim://1", notFound
 		}, metav1.ConditionUnknown, clusterv1.MachineNodeInspectionFailedReason},
-		"knows a Node that was there": {func(s *state) {
+		"finds that a Node has existed": {func(s *state) {
 			s.machine.Spec.ProviderID, s.machine.Status.NodeRef.Name, s.node.err = "sim://1", "n", notFound
 		}, metav1.ConditionFalse, clusterv1.MachineNodeDeletedReason},
 		"does not miss a Node that never was while deleting": {func(s *state) {
@@ -176,11 +176,11 @@ func TestDisconnectedKeepsTheConditionsForTheGracePeriod(t *testing.T) {
 		left  time.Duration
 		kept  bool
 	}{
-		"keeps it since the last successful probe": {true, workload.State{LastProbeSuccess: now.Add(-time.Minute), DisconnectedSince: now}, 4 * time.Minute, true},
-		"keeps it since this process began to try": {true, workload.State{DisconnectedSince: now.Add(-2 * time.Minute)}, 3 * time.Minute, true},
-		"gives it up after the grace period":       {true, workload.State{LastProbeSuccess: now.Add(-grace), Message: "refused"}, 0, false},
-		"gives it up when nothing was heard ever":  {true, workload.State{}, 0, false},
-		"has nothing to keep":                      {false, workload.State{LastProbeSuccess: now, Message: "refused"}, 0, false},
+		"keeps it since the last successful probe":      {true, workload.State{LastProbeSuccess: now.Add(-time.Minute), DisconnectedSince: now}, 4 * time.Minute, true},
+		"keeps it since this process began to try":      {true, workload.State{DisconnectedSince: now.Add(-2 * time.Minute)}, 3 * time.Minute, true},
+		"gives it up after the grace period":            {true, workload.State{LastProbeSuccess: now.Add(-grace), Message: "refused"}, 0, false},
+		"gives it up when there never was a connection": {true, workload.State{}, 0, false},
+		"has nothing to keep":                           {false, workload.State{LastProbeSuccess: now, Message: "refused"}, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -12,6 +12,8 @@ import (
 
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/machine/deletion"
+	"drover.io/machine-controller/internal/machine/nodesync"
+	"drover.io/machine-controller/internal/ownership"
 	"drover.io/machine-controller/internal/workload"
 )
 
@@ -21,7 +23,7 @@ import (
 type state struct {
 	machine *clusterv1.Machine
 	cluster *clusterv1.Cluster
-	// set and deployment own the machine; nil for a machine that stands alone. They and the Cluster
+	// set and deployment own the machine; nil for a stand-alone machine. They and the Cluster
 	// share the cache's memory and must not be changed.
 	set        *clusterv1.MachineSet
 	deployment *clusterv1.MachineDeployment
@@ -52,7 +54,7 @@ func (s *state) clusterKey() client.ObjectKey {
 }
 
 // owner is the object whose MachinePolicy applies to the machine: its MachineDeployment, or a
-// MachineSet that has none; nil for a machine that stands alone.
+// MachineSet that has none; nil for a stand-alone machine.
 func (s *state) owner() client.Object {
 	switch {
 	case s.deployment != nil:
@@ -63,14 +65,23 @@ func (s *state) owner() client.Object {
 	return nil
 }
 
+// forNodeSync is the part of the state that the sync of labels, annotations and taints acts on.
+func (s *state) forNodeSync() nodesync.State {
+	n := nodesync.State{Machine: s.machine, MachineSet: s.set, Deployment: s.deployment, Node: s.node.object}
+	if s.infra.object != nil {
+		n.Interruptible = new(s.infra.object.Interruptible())
+	}
+	return n
+}
+
 // forDeletion is the part of the state that the deletion acts on.
 func (s *state) forDeletion(controlPlaneDeleting bool) deletion.State {
 	d := deletion.State{
 		Machine:              s.machine,
 		Cluster:              s.cluster,
 		Owner:                s.owner(),
-		Infrastructure:       deletion.Object{Err: s.infra.err, Foreign: isRefused(s.infra.err)},
-		Bootstrap:            deletion.Object{Err: s.bootstrap.err, Foreign: isRefused(s.bootstrap.err)},
+		Infrastructure:       deletion.Object{Err: s.infra.err, Foreign: ownership.IsRefused(s.infra.err)},
+		Bootstrap:            deletion.Object{Err: s.bootstrap.err, Foreign: ownership.IsRefused(s.bootstrap.err)},
 		Node:                 s.node.object,
 		NodeErr:              s.node.err,
 		ProviderIDConflict:   isProviderIDConflict(s.node.err),

@@ -15,6 +15,7 @@ import (
 
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/machine/deletion"
+	"drover.io/machine-controller/internal/ownership"
 )
 
 // deletingState is a machine that is being deleted, whose Node and InfraMachine exist.
@@ -43,7 +44,7 @@ func TestOwner(t *testing.T) {
 	}{
 		"is the MachineDeployment":                      {state{deployment: md, set: set}, md},
 		"is the MachineSet without a MachineDeployment": {state{set: set}, set},
-		"is nothing for a Machine that stands alone":    {state{}, nil},
+		"is nothing for a stand-alone Machine":          {state{}, nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -68,7 +69,7 @@ func TestForDeletion(t *testing.T) {
 		}},
 		"has the Node": {func(*state) {}, func(d deletion.State) bool { return d.Node != nil && !d.ProviderIDConflict }},
 		"takes an object of another owner for foreign": {func(s *state) {
-			s.infra, s.bootstrap.err = observed[contract.InfraMachine]{err: &foreignError{}}, &foreignError{}
+			s.infra, s.bootstrap.err = observed[contract.InfraMachine]{err: &ownership.ForeignError{}}, &ownership.ForeignError{}
 		}, func(d deletion.State) bool { return d.Infrastructure.Foreign && d.Bootstrap.Foreign }},
 		"takes an object of a kind that cannot be referred to for foreign": {func(s *state) {
 			s.infra = observed[contract.InfraMachine]{err: &contract.InvalidReferenceError{}}

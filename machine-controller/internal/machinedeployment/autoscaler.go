@@ -54,7 +54,7 @@ func (r *Reconciler) defaultReplicas(ctx context.Context, s *state) error {
 	if md.Spec.Replicas != nil {
 		return nil
 	}
-	replicas, err := annotation.DefaultReplicas(md, rollout.LastReplicas(s.sets))
+	replicas, err := annotation.DefaultReplicas(md, rollout.LastDesiredReplicas(s.sets))
 	if err != nil {
 		return nil //nolint:nilerr // package rollout returns the same error
 	}

@@ -33,7 +33,7 @@ func TestSetCapacityLabels(t *testing.T) {
 		"it leaves what a user wrote": {
 			map[string]string{scaled: "3", capacityLabels: "mine=1"}, map[string]string{scaled: "3", capacityLabels: "mine=1"},
 		},
-		"it leaves what a user wrote over ours": {
+		"it keeps what a user wrote in place of Drover's value": {
 			map[string]string{scaled: "3", capacityLabels: "mine=1", inplace.ManagedCapacityLabels: shown}, map[string]string{scaled: "3", capacityLabels: "mine=1"},
 		},
 		"it shows nothing where nothing is scaled": {map[string]string{}, map[string]string{}},

@@ -22,7 +22,7 @@ func (r *Reconciler) observeRolloutBlocked(ctx context.Context, s *state) error 
 		s.rolloutBlocked = refusal.Message
 		return nil
 	}
-	current, _ := revision.FindCurrent(s.deployment, s.sets, r.Clock.Now())
+	current, _ := revision.FindNewMachineSet(s.deployment, s.sets, r.Clock.Now())
 	if current != nil || ptr.Deref(s.deployment.Spec.Paused, false) {
 		return nil // the machineset controller checks the templates of an existing MachineSet
 	}

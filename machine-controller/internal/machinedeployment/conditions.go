@@ -69,7 +69,7 @@ func setRollingOut(s *state) {
 	if old := superseded(s); old > 0 {
 		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.MachineDeploymentRollingOutReason
 		condition.Message = fmt.Sprintf("Rolling out %d not up-to-date replicas", old)
-		if wait := s.decision.Wait; wait.Message != "" && wait.On != rollout.WaitCache && wait.On != rollout.WaitMachineSet {
+		if wait := s.decision.Wait; wait.Message != "" && wait.On != rollout.WaitingForCache && wait.On != rollout.WaitingForMachineSet {
 			condition.Message += "; " + wait.Message
 		}
 		for _, difference := range differences(s) {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,12 +26,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"drover.io/machine-controller/internal/clusterevents"
+	"drover.io/machine-controller/internal/clusterpredicate"
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/expectation"
+	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/machineowner"
-	"drover.io/machine-controller/internal/ownerref"
+	"drover.io/machine-controller/internal/ownership"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/rollout"
 	"drover.io/machine-controller/internal/safety"
@@ -74,7 +76,7 @@ type Reconciler struct {
 	steps        *expiring.Limiter[types.UID]
 }
 
-// state is what a reconcile knows of one MachineDeployment.
+// state is what a reconcile has read of one MachineDeployment.
 type state struct {
 	deployment *clusterv1.MachineDeployment
 	cluster    *clusterv1.Cluster
@@ -103,7 +105,7 @@ func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, op
 		For(&clusterv1.MachineDeployment{}, builder.WithPredicates(watch.MatchingPredicate())).
 		Watches(&clusterv1.MachineSet{}, coalesce.Controller("MachineDeployment"), children).
 		Watches(&clusterv1.Machine{}, coalesce.Map(deploymentOfMachine), children).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.deploymentsOfCluster), builder.WithPredicates(clusterevents.StateChanged())).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.deploymentsOfCluster), builder.WithPredicates(clusterpredicate.StateChanged())).
 		WithOptions(options).
 		Complete(reconcile.AsReconciler(mgr.GetClient(), predicates.FilterReconciler(watch, r)))
 	if err != nil {
@@ -146,7 +148,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, md *clusterv1.MachineDeploym
 	if err := r.observeRolloutBlocked(ctx, s); err != nil {
 		return reconcile.Result{}, err
 	}
-	if gone, err := ownerref.Gone(ctx, r.Live, md.OwnerReferences, s.cluster); err != nil || gone {
+	if gone, err := ownership.Gone(ctx, r.Live, md.OwnerReferences, s.cluster); err != nil || gone {
 		return reconcile.Result{RequeueAfter: unseenRetry}, err
 	}
 	before = md.DeepCopy()
@@ -222,7 +224,7 @@ func (r *Reconciler) deleteAnnotationsObserved(ctx context.Context, s *state, st
 func (r *Reconciler) nextRequeue(s *state) reconcile.Result {
 	var result reconcile.Result
 	switch s.decision.Wait.On {
-	case rollout.WaitCache:
+	case rollout.WaitingForCache:
 		result.RequeueAfter = unseenRetry
 	case rollout.WaitBlocked:
 		result.RequeueAfter = safety.RetryPeriod
@@ -239,6 +241,19 @@ func (r *Reconciler) nextRequeue(s *state) reconcile.Result {
 		}
 	}
 	return result
+}
+
+// reconcilePaused keeps the counters of a paused deployment current: the last ones may not have been written yet, and the
+// MachineSets still change. Nothing else is done.
+func (r *Reconciler) reconcilePaused(ctx context.Context, before *clusterv1.MachineDeployment, s *state) (reconcile.Result, error) {
+	var err error
+	if s.sets, err = index.MachineSetsOf(ctx, r.Client, s.deployment.Namespace, s.deployment.UID); err != nil {
+		return reconcile.Result{}, err
+	}
+	setCounts(s, r.Clock.Now())
+	conditions.Set(s.deployment, predicates.PausedCondition(s.cluster, s.deployment, "MachineDeployment"))
+	again, err := r.statusWriter.Write(ctx, before, s.deployment, urgent(before, s.deployment))
+	return again, results.IgnoreNotFoundOrConflict(err)
 }
 
 // finalize deletes every MachineSet, and removes the finalizer after the last. A MachineDeployment that is deleted with

@@ -26,10 +26,10 @@ import (
 // logged returns what a function logs at level 0, without the namespace of the test.
 func logged(t *testing.T, namespace string, do func(ctx context.Context)) []string {
 	t.Helper()
-	ctx, lines := logtest.Into(t.Context(), 0)
-	do(ctx)
+	recorder := &logtest.Recorder{}
+	do(recorder.Context(t.Context()))
 	var got []string
-	for _, line := range lines.Take() {
+	for _, line := range recorder.Take() {
 		got = append(got, strings.ReplaceAll(line, namespace, "ns"))
 	}
 	return got
@@ -37,15 +37,15 @@ func logged(t *testing.T, namespace string, do func(ctx context.Context)) []stri
 
 func TestEveryIntentIsOneLine(t *testing.T) {
 	t.Parallel()
-	const set = `"MachineSet"={"name"="old" "namespace"="ns"}`
+	const set = `MachineSet=ns/old`
 	for name, test := range map[string]struct {
 		intent rollout.Intent
 		want   []string
 	}{
-		"a change of size":   {rollout.Intent{Kind: rollout.Scale, From: 3, To: 2, Reason: "r"}, []string{`scaled MachineSet | ` + set + ` "reason"="r" "previousReplicas"=3 "replicas"=2`}},
-		"creation disabled":  {rollout.Intent{Kind: rollout.DisableCreate, Reason: "r"}, []string{`disabled creation of Machines by MachineSet | ` + set + ` "reason"="r"`}},
-		"creation enabled":   {rollout.Intent{Kind: rollout.EnableCreate, Reason: "r"}, []string{`enabled creation of Machines by MachineSet | ` + set + ` "reason"="r"`}},
-		"a deletion":         {rollout.Intent{Kind: rollout.Delete, Reason: "r"}, []string{`deleted MachineSet | ` + set + ` "reason"="r"`}},
+		"a change of size":   {rollout.Intent{Kind: rollout.Scale, From: 3, To: 2, Reason: "r"}, []string{`scaled MachineSet ` + set + ` reason=r previousReplicas=3 replicas=2`}},
+		"creation disabled":  {rollout.Intent{Kind: rollout.DisableCreate, Reason: "r"}, []string{`disabled creation of Machines by MachineSet ` + set + ` reason=r`}},
+		"creation enabled":   {rollout.Intent{Kind: rollout.EnableCreate, Reason: "r"}, []string{`enabled creation of Machines by MachineSet ` + set + ` reason=r`}},
+		"a deletion":         {rollout.Intent{Kind: rollout.Delete, Reason: "r"}, []string{`deleted MachineSet ` + set + ` reason=r`}},
 		"no line for a mark": {rollout.Intent{Kind: rollout.Record, Reason: "r"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -80,7 +80,7 @@ func TestCreationOfAMachineSetIsLogged(t *testing.T) {
 	r.tracker = &expectation.Tracker{Clock: r.Clock}
 	s := &state{deployment: md}
 	name := revision.Identify(md, r.Clock.Now(), 0).Name
-	want := []string{`created MachineSet | "MachineSet"={"name"="` + name + `" "namespace"="ns"} "replicas"=2 "revision"=7 "reason"="r"`}
+	want := []string{`created MachineSet MachineSet=ns/` + name + ` replicas=2 revision=7 reason=r`}
 	create := func(ctx context.Context) {
 		if err := r.apply(ctx, s, rollout.Intent{Kind: rollout.CreateCurrent, To: 2, Reason: "r"}); err != nil {
 			t.Error(err)
@@ -107,8 +107,8 @@ func TestPropagationIsLogged(t *testing.T) {
 		}
 	}
 	want := []string{
-		`changed revision of MachineSet | "MachineSet"={"name"="current" "namespace"="ns"} "previousRevision"=6 "revision"=7`,
-		`updated MachineSet in place | "MachineSet"={"name"="old" "namespace"="ns"}`,
+		`changed revision of MachineSet MachineSet=ns/current previousRevision=6 revision=7`,
+		`updated MachineSet in place MachineSet=ns/old`,
 	}
 	if diff := cmp.Diff(want, logged(t, md.Namespace, propagate)); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)
@@ -124,8 +124,8 @@ func TestRollbackIsLogged(t *testing.T) {
 		to   string
 		want string
 	}{
-		"a rollback":               {"2", `rolled back MachineDeployment | "MachineSet"={"name"="md-2" "namespace"="ns"} "revision"=2 "previousRevision"=7`},
-		"a revision that is gone":  {"4", `rejected rollback of MachineDeployment | "reason"="RevisionNotKept" "message"="drover.io/rollback-to is \"4\", but what is kept is 2: name one of these, or \"previous\""`},
+		"a rollback":               {"2", `rolled back MachineDeployment MachineSet=ns/md-2 revision=2 previousRevision=7`},
+		"a revision that is gone":  {"4", `rejected rollback of MachineDeployment reason=RevisionNotKept message=drover.io/rollback-to is "4", but what is kept is 2: name one of these, or "previous"`},
 		"no line without a demand": {"", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -185,8 +185,8 @@ func TestTransitionsAreLogged(t *testing.T) {
 	}
 	refused = false
 	want := []string{
-		`froze MachineDeployment | "reason"="Overshoot" "message"="too many" "count"=3 "replicas"=3`,
-		`started rollout | "revision"=7 "previousRevision"=6 "replicas"=3 "count"=3`,
+		`froze MachineDeployment reason=Overshoot message=too many count=3 replicas=3`,
+		`started rollout revision=7 previousRevision=6 replicas=3 count=3`,
 	}
 	if diff := cmp.Diff(want, write(true, old)); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)
@@ -197,7 +197,7 @@ func TestTransitionsAreLogged(t *testing.T) {
 	current := setOf(md, "current", "v1.36.2")
 	current.Annotations = map[string]string{clusterv1.RevisionAnnotation: "7"}
 	current.Status.Replicas = new(int32(3))
-	want = []string{`finished rollout | "revision"=7 "replicas"=3`, `unfroze MachineDeployment | "reason"="Overshoot" "count"=3 "replicas"=3`}
+	want = []string{`finished rollout revision=7 replicas=3`, `unfroze MachineDeployment reason=Overshoot count=3 replicas=3`}
 	if diff := cmp.Diff(want, write(false, current)); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)
 	}
@@ -224,10 +224,10 @@ func TestDeletionIsLogged(t *testing.T) {
 			}
 		})
 	}
-	if diff := cmp.Diff([]string{`deleted MachineSet | "MachineSet"={"name"="old" "namespace"="ns"} "reason"="MachineDeploymentDeleted"`}, finalize(set)); diff != "" {
+	if diff := cmp.Diff([]string{`deleted MachineSet MachineSet=ns/old reason=MachineDeploymentDeleted`}, finalize(set)); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{`removed finalizer from MachineDeployment | "reason"="NoMachineSetsLeft"`}, finalize()); diff != "" {
+	if diff := cmp.Diff([]string{`removed finalizer from MachineDeployment reason=NoMachineSetsLeft`}, finalize()); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)
 	}
 }

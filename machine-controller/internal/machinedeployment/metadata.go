@@ -28,7 +28,7 @@ func setMetadata(s *state, now time.Time) {
 	// the Cluster.
 	md.Spec.Selector.MatchLabels = inplace.SelectorLabels(md)
 	setCapacityLabels(md)
-	current, olds := revision.FindCurrent(md, s.sets, now)
+	current, olds := revision.FindNewMachineSet(md, s.sets, now)
 	if current == nil && (s.rolloutBlocked != "" || ptr.Deref(md.Spec.Paused, false)) {
 		return // a new revision begins with its MachineSet: until then no Node is of an outdated one
 	}

@@ -20,7 +20,7 @@ import (
 	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/inplace"
-	"drover.io/machine-controller/internal/ownerref"
+	"drover.io/machine-controller/internal/ownership"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/rollout/revision"
 )
@@ -28,7 +28,7 @@ import (
 // historyLimit reads the annotation. A value that is not a number keeps all MachineSets: one that is deleted cannot be
 // restored.
 func historyLimit(md *clusterv1.MachineDeployment) int32 {
-	value, present := md.Annotations[revision.HistoryAnnotation]
+	value, present := md.Annotations[revision.HistoryLimitAnnotation]
 	if !present {
 		return 0
 	}
@@ -41,7 +41,7 @@ func historyLimit(md *clusterv1.MachineDeployment) int32 {
 
 // annotationRules are those for the annotations that are read from a MachineDeployment.
 var annotationRules = append([]annotation.Rule{annotation.Freeze, {
-	Key:        revision.HistoryAnnotation,
+	Key:        revision.HistoryLimitAnnotation,
 	Understood: func(value string, _ map[string]string) bool { _, ok := annotation.Count(value); return ok },
 	Allowed:    "a number from 0", Otherwise: "no superseded MachineSet is deleted",
 }}, annotation.NodeGroupSizes...)
@@ -96,7 +96,7 @@ func (r *Reconciler) adopt(ctx context.Context, s *state) error {
 			continue
 		}
 		if !canAdopt {
-			if able, err := ownerref.CanAdopt(ctx, r.Live, md); err != nil || !able {
+			if able, err := ownership.CanAdopt(ctx, r.Live, md); err != nil || !able {
 				return err
 			}
 			canAdopt = true

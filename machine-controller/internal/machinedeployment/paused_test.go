@@ -35,7 +35,7 @@ func reconcilerWith(t *testing.T, funcs interceptor.Funcs, objects ...client.Obj
 	return &Reconciler{Client: c, Live: c, Events: events.NewFakeRecorder(9), Clock: clock, statusWriter: statuswriter.New(c, clock)}
 }
 
-// selecting is deployment whose selector selects its Machines, as an API server wants it.
+// selecting is deployment whose selector selects its Machines, as an API server requires it.
 func selecting() *clusterv1.MachineDeployment {
 	md := deployment()
 	md.Spec.Template.Labels["pool"] = "a"
@@ -82,7 +82,7 @@ func TestRefusedRollbackIsReported(t *testing.T) {
 		field.ErrorList{field.Invalid(field.NewPath("spec", "template", "spec", "version"), "v1.36.1", "is too old")})
 	type outcome struct {
 		Reason, Event, Version string
-		Asked                  bool
+		Requested              bool
 	}
 	for name, test := range map[string]struct {
 		wanted string
@@ -92,7 +92,7 @@ func TestRefusedRollbackIsReported(t *testing.T) {
 		"it reports the refusal of the API server":  {"2", gone, outcome{Reason: RollbackRefusedReason, Event: "RollbackFailed", Version: "v1.36.2"}},
 		"it reports that there is no such revision": {"5", nil, outcome{Reason: RevisionNotKeptReason, Event: "RollbackFailed", Version: "v1.36.2"}},
 		"it has only an event on success":           {"2", nil, outcome{Event: "RolledBack", Version: "v1.36.1"}},
-		"it tries again what has had no answer":     {"2", apierrors.NewServerTimeout(clusterv1.GroupVersion.WithResource("x").GroupResource(), "patch", 1), outcome{Version: "v1.36.2", Asked: true}},
+		"it tries again what has had no answer":     {"2", apierrors.NewServerTimeout(clusterv1.GroupVersion.WithResource("x").GroupResource(), "patch", 1), outcome{Version: "v1.36.2", Requested: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -105,12 +105,12 @@ func TestRefusedRollbackIsReported(t *testing.T) {
 				return c.Patch(ctx, o, patch, options...)
 			}}, md)
 			err := r.rollBack(t.Context(), &state{deployment: md, sets: []*clusterv1.MachineSet{setOfRevision("2", "v1.36.1"), setOfRevision("7", "v1.36.2")}})
-			if (err != nil) != test.want.Asked {
+			if (err != nil) != test.want.Requested {
 				t.Errorf("error %v", err)
 			}
 			r.get(t, md)
-			_, asked := md.Annotations[revision.RollbackAnnotation]
-			got := outcome{Reason: conditions.GetReason(md, RolledBackCondition), Version: md.Spec.Template.Spec.Version, Asked: asked}
+			_, requests := md.Annotations[revision.RollbackAnnotation]
+			got := outcome{Reason: conditions.GetReason(md, RolledBackCondition), Version: md.Spec.Template.Spec.Version, Requested: requests}
 			select {
 			case event := <-r.Events.(*events.FakeRecorder).Events:
 				got.Event = strings.Fields(event)[1]
@@ -130,11 +130,11 @@ func TestRolledBackConditionEndsWithNextSpec(t *testing.T) {
 	setNotRolledBack(md, RevisionNotKeptReason, errors.New("no"))
 	clearRolledBack(md)
 	if !conditions.IsFalse(md, RolledBackCondition) {
-		t.Error("it is forgotten at once")
+		t.Error("it is removed at once")
 	}
 	md.Generation = 5
 	clearRolledBack(md)
 	if conditions.Has(md, RolledBackCondition) {
-		t.Error("it stands although the spec has changed")
+		t.Error("it remains although the spec has changed")
 	}
 }

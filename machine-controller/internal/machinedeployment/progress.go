@@ -87,7 +87,7 @@ func lastProgress(s *state) time.Time {
 
 // waitMessage describes what the rollout waits for.
 func waitMessage(s *state) string {
-	if wait := s.decision.Wait; wait.Message != "" && wait.On != rollout.WaitCache {
+	if wait := s.decision.Wait; wait.Message != "" && wait.On != rollout.WaitingForCache {
 		return wait.Message
 	}
 	if why := conditions.GetMessage(s.deployment, clusterv1.MachineDeploymentScalingUpCondition); why != "" {

@@ -21,10 +21,10 @@ import (
 
 // propagateToSets writes what changes in place from the deployment into its MachineSets, also into superseded ones: their
 // Machines exist for as long as a rollout takes, and under OnDelete for longer. A set whose selector does not match the
-// labels that it would get, as can be stored on an API server without our rules, gets only how its Machines are deleted.
+// labels that it would get, as can be stored on an API server without Drover's rules, gets only how its Machines are deleted.
 func (r *Reconciler) propagateToSets(ctx context.Context, s *state) error {
 	md := s.deployment
-	current, _ := revision.FindCurrent(md, s.sets, r.Clock.Now())
+	current, _ := revision.FindNewMachineSet(md, s.sets, r.Clock.Now())
 	for i, set := range s.sets {
 		wanted := set.DeepCopy()
 		inplace.MachineSet(wanted, md)

@@ -27,7 +27,7 @@ func deployment() *clusterv1.MachineDeployment {
 	md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: "md", UID: "md-uid",
 		Annotations: stringMap{
-			"carried": "1", clusterv1.RevisionAnnotation: "7", revision.HistoryAnnotation: "2", clusterv1.DesiredReplicasAnnotation: "9",
+			"carried": "1", clusterv1.RevisionAnnotation: "7", revision.HistoryLimitAnnotation: "2", clusterv1.DesiredReplicasAnnotation: "9",
 			clusterv1.MaxReplicasAnnotation: "9", clusterv1.DisableMachineCreateAnnotation: "true", "kubectl.kubernetes.io/last-applied-configuration": "{}",
 		},
 	}}
@@ -98,7 +98,7 @@ func TestSetKeepsSelectingItsMachines(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.blocked == nil || !strings.Contains(s.blocked.Error(), "spec.selector") {
-		t.Errorf("the trouble is %v", s.blocked)
+		t.Errorf("the error is %v", s.blocked)
 	}
 	r.get(t, current)
 	if current.Spec.Template.Labels["pool"] != "a" || current.Spec.Deletion.Order != md.Spec.Deletion.Order {
@@ -127,7 +127,7 @@ func TestRevisionBeginsWithItsSet(t *testing.T) {
 		"at once":                 {func(*state) {}, "7"},
 		"not while spec.paused":   {func(s *state) { s.deployment.Spec.Paused = new(true) }, "6"},
 		"not while it is blocked": {func(s *state) { s.rolloutBlocked = "no template" }, "6"},
-		"even if a rollout that has begun is blocked": {func(s *state) { s.rolloutBlocked = "silence"; s.sets[0].Spec.Template.Spec.Version = "v1.36.2" }, "6"},
+		"even if a rollout that has begun is blocked": {func(s *state) { s.rolloutBlocked = "unreachable"; s.sets[0].Spec.Template.Spec.Version = "v1.36.2" }, "6"},
 		"and a paused rollback is a new one": {func(s *state) {
 			s.sets = append(s.sets, setOfRevision("9", "v1.36.3"))
 			s.sets[0].Spec.Template.Spec.Version = "v1.36.2"
@@ -212,7 +212,7 @@ func TestHistoryLimit(t *testing.T) {
 	t.Parallel()
 	const all = math.MaxInt32
 	for given, want := range map[string]int32{"": all, "3": 3, "0": 0, "-1": all, "many": all, "99999999999": all, "2.5": all} {
-		md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Annotations: stringMap{revision.HistoryAnnotation: given}}}
+		md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Annotations: stringMap{revision.HistoryLimitAnnotation: given}}}
 		if got := historyLimit(md); got != want {
 			t.Errorf("%q keeps %d, want %d", given, got, want)
 		}

@@ -14,13 +14,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/kubeversion"
 	"drover.io/machine-controller/internal/machineowner"
 	"drover.io/machine-controller/internal/rollout/revision"
 	"drover.io/machine-controller/internal/statuswriter"
 	"drover.io/runtime/predicates"
-	"drover.io/runtime/results"
 )
 
 // writeStatus writes the status, unless that can wait.
@@ -56,19 +54,6 @@ func previousRevision(s *state) int64 {
 		}
 	}
 	return previous
-}
-
-// reconcilePaused keeps the counters of a paused deployment current: the last ones may not have been written yet, and the
-// MachineSets still change. Nothing else is done.
-func (r *Reconciler) reconcilePaused(ctx context.Context, before *clusterv1.MachineDeployment, s *state) (reconcile.Result, error) {
-	var err error
-	if s.sets, err = index.MachineSetsOf(ctx, r.Client, s.deployment.Namespace, s.deployment.UID); err != nil {
-		return reconcile.Result{}, err
-	}
-	setCounts(s, r.Clock.Now())
-	conditions.Set(s.deployment, predicates.PausedCondition(s.cluster, s.deployment, "MachineDeployment"))
-	again, err := r.statusWriter.Write(ctx, before, s.deployment, urgent(before, s.deployment))
-	return again, results.IgnoreNotFoundOrConflict(err)
 }
 
 // setStatus sums up the MachineSets and derives the conditions, except those that sum up others.
@@ -136,7 +121,7 @@ func phaseOf(md *clusterv1.MachineDeployment) clusterv1.MachineDeploymentPhase {
 // currentSets is the MachineSet with the wanted template, if there is one yet. Only its Machines count as up to date, even
 // before the condition of the others is updated.
 func currentSets(s *state, now time.Time) []*clusterv1.MachineSet {
-	if set, _ := revision.FindCurrent(s.deployment, s.sets, now); set != nil {
+	if set, _ := revision.FindNewMachineSet(s.deployment, s.sets, now); set != nil {
 		return []*clusterv1.MachineSet{set}
 	}
 	return nil

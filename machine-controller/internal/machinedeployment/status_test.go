@@ -53,7 +53,7 @@ func TestStatus(t *testing.T) {
 	for name, test := range map[string]struct {
 		sets      []*clusterv1.MachineSet
 		stale     int
-		trouble   error
+		failure   error
 		wait      rollout.Wait
 		available statusAndReason
 		rest      [3]statusAndReason // rolling out, scaling up, scaling down
@@ -72,7 +72,7 @@ func TestStatus(t *testing.T) {
 			phase: clusterv1.MachineDeploymentPhaseScalingUp,
 		},
 		"rolling": {
-			sets: []*clusterv1.MachineSet{setWith("6", 2, 2), setWith("7", 2, 1)}, wait: rollout.Wait{On: rollout.WaitMachineSet, Message: "not shown"},
+			sets: []*clusterv1.MachineSet{setWith("6", 2, 2), setWith("7", 2, 1)}, wait: rollout.Wait{On: rollout.WaitingForMachineSet, Message: "not shown"},
 			available: statusAndReason{"True", good, ""},
 			rest: [3]statusAndReason{{"True", rolling, "Rolling out 2 not up-to-date replicas" +
 				"\n* spec.version is \"\", want \"v1.36.2\"\n* spec.bootstrap.dataSecretName is \"\", want \"data\"\n* spec.infrastructureRef is \"\", want \"ThingTemplate.things.test/t\""}, {"False", notUp, ""}, {"True", downReason, "Scaling down from 4 to 3 replicas"}},
@@ -91,14 +91,14 @@ func TestStatus(t *testing.T) {
 			},
 			phase: clusterv1.MachineDeploymentPhaseScalingDown,
 		},
-		"in trouble": {
-			sets: []*clusterv1.MachineSet{setWith("7", 3, 3)}, trouble: errors.New("spec.rollout is odd"), available: statusAndReason{"False", bad, "spec.rollout is odd"}, rest: atRest,
+		"that has failed": {
+			sets: []*clusterv1.MachineSet{setWith("7", 3, 3)}, failure: errors.New("spec.rollout is invalid"), available: statusAndReason{"False", bad, "spec.rollout is invalid"}, rest: atRest,
 			phase: clusterv1.MachineDeploymentPhaseRunning,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := &state{deployment: deployment(), sets: test.sets, blocked: test.trouble, decision: rollout.Decision{Wait: test.wait}}
+			s := &state{deployment: deployment(), sets: test.sets, blocked: test.failure, decision: rollout.Decision{Wait: test.wait}}
 			for range test.stale {
 				s.machines = append(s.machines, &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: new(metav1.NewTime(epoch.Add(-16 * time.Minute)))}})
 			}
@@ -130,7 +130,7 @@ func TestStatusSums(t *testing.T) {
 	got.Conditions, got.Phase = nil, ""
 	want := clusterv1.MachineDeploymentStatus{
 		ObservedGeneration: 5, Selector: "pool=a",
-		Replicas: new(int32(5)), ReadyReplicas: new(int32(3)), AvailableReplicas: new(int32(3)), UpToDateReplicas: new(int32(2)), // not those of the old set, which may not know it yet
+		Replicas: new(int32(5)), ReadyReplicas: new(int32(3)), AvailableReplicas: new(int32(3)), UpToDateReplicas: new(int32(2)), // not those of the old set, which may not have it yet
 		Versions: []clusterv1.StatusVersion{{Version: "v1.36.0", Replicas: 1}, {Version: "v1.36.1", Replicas: 5}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

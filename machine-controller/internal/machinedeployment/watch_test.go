@@ -51,7 +51,7 @@ func (r *Reconciler) resourceVersions(t *testing.T, namespace string) map[string
 
 func labelledDeployment() *clusterv1.MachineDeployment {
 	md := selecting()
-	md.Labels = map[string]string{clusterv1.WatchLabel: "ours"}
+	md.Labels = map[string]string{clusterv1.WatchLabel: "own"}
 	md.Finalizers = []string{clusterv1.MachineDeploymentFinalizer}
 	return md
 }
@@ -60,8 +60,8 @@ func labelledDeployment() *clusterv1.MachineDeployment {
 func TestDeploymentWithForeignSetIsBlocked(t *testing.T) {
 	t.Parallel()
 	md := labelledDeployment()
-	r := reconcilerWith(t, interceptor.Funcs{}, md, watchedSet("a", "ours", md, true), watchedSet("b", "theirs", md, true), testenv.Cluster(""))
-	r.watch, r.tracker, r.writes = "ours", &expectation.Tracker{Clock: r.Clock}, &expectation.Writes{Clock: r.Clock}
+	r := reconcilerWith(t, interceptor.Funcs{}, md, watchedSet("a", "own", md, true), watchedSet("b", "other", md, true), testenv.Cluster(""))
+	r.watch, r.tracker, r.writes = "own", &expectation.Tracker{Clock: r.Clock}, &expectation.Writes{Clock: r.Clock}
 	r.steps = &expiring.Limiter[types.UID]{Clock: r.Clock, Period: stepPeriod}
 	before := r.resourceVersions(t, md.Namespace)
 	s := &state{deployment: md, cluster: &clusterv1.Cluster{}}
@@ -70,7 +70,7 @@ func TestDeploymentWithForeignSetIsBlocked(t *testing.T) {
 	}
 	result, err := r.rollOut(t.Context(), s)
 	if err != nil || result.RequeueAfter == 0 || s.blocked == nil || !strings.Contains(s.blocked.Error(), `MachineSet "b" has the label`) {
-		t.Errorf("the trouble is %v (%v, %v)", s.blocked, result, err)
+		t.Errorf("the error is %v (%v, %v)", s.blocked, result, err)
 	}
 	if diff := cmp.Diff(before, r.resourceVersions(t, md.Namespace)); diff != "" {
 		t.Errorf("MachineSets changed: %s", diff)
@@ -80,10 +80,10 @@ func TestDeploymentWithForeignSetIsBlocked(t *testing.T) {
 func TestDeletedDeploymentKeepsForeignSet(t *testing.T) {
 	t.Parallel()
 	md := labelledDeployment()
-	mine, theirs := watchedSet("a", "ours", md, true), watchedSet("b", "theirs", md, true)
+	mine, other := watchedSet("a", "own", md, true), watchedSet("b", "other", md, true)
 	mine.Finalizers = []string{hold}
-	r := reconcilerWith(t, interceptor.Funcs{}, md, mine, theirs, testenv.Cluster(""))
-	r.watch, r.tracker = "ours", &expectation.Tracker{Clock: r.Clock}
+	r := reconcilerWith(t, interceptor.Funcs{}, md, mine, other, testenv.Cluster(""))
+	r.watch, r.tracker = "own", &expectation.Tracker{Clock: r.Clock}
 	if err := r.Client.Delete(t.Context(), md); err != nil {
 		t.Fatal(err)
 	}
@@ -92,9 +92,9 @@ func TestDeletedDeploymentKeepsForeignSet(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.get(t, mine)
-	r.get(t, theirs)
-	if mine.DeletionTimestamp.IsZero() || !theirs.DeletionTimestamp.IsZero() {
-		t.Errorf("deleted at %v and %v", mine.DeletionTimestamp, theirs.DeletionTimestamp)
+	r.get(t, other)
+	if mine.DeletionTimestamp.IsZero() || !other.DeletionTimestamp.IsZero() {
+		t.Errorf("deleted at %v and %v", mine.DeletionTimestamp, other.DeletionTimestamp)
 	}
 	if message := conditions.GetMessage(md, clusterv1.MachineDeploymentDeletingCondition); !strings.Contains(message, `MachineSet "b" has the label`) {
 		t.Errorf("condition Deleting is %q", message)
@@ -104,9 +104,9 @@ func TestDeletedDeploymentKeepsForeignSet(t *testing.T) {
 func TestAdoptionRequiresWatchLabel(t *testing.T) {
 	t.Parallel()
 	md := labelledDeployment()
-	sets := []*clusterv1.MachineSet{watchedSet("a", "ours", md, false), watchedSet("b", "theirs", md, false), watchedSet("c", "", md, false)}
+	sets := []*clusterv1.MachineSet{watchedSet("a", "own", md, false), watchedSet("b", "other", md, false), watchedSet("c", "", md, false)}
 	r := reconcilerWith(t, interceptor.Funcs{}, md, sets[0], sets[1], sets[2], testenv.Cluster(""))
-	r.watch = "ours"
+	r.watch = "own"
 	s := &state{deployment: md, cluster: &clusterv1.Cluster{}}
 	if err := r.observe(t.Context(), s); err != nil {
 		t.Fatal(err)
@@ -124,12 +124,12 @@ func TestSetsInheritWatchLabel(t *testing.T) {
 	md.Spec.Template.Labels[clusterv1.WatchLabel] = "template"
 	set := &clusterv1.MachineSet{}
 	inplace.MachineSet(set, md)
-	if set.Labels[clusterv1.WatchLabel] != "ours" || set.Spec.Template.Labels[clusterv1.WatchLabel] != "ours" {
+	if set.Labels[clusterv1.WatchLabel] != "own" || set.Spec.Template.Labels[clusterv1.WatchLabel] != "own" {
 		t.Errorf("the labels are %v, those of the template %v", set.Labels, set.Spec.Template.Labels)
 	}
 	old := &clusterv1.MachineSet{}
 	inplace.MachineSetDeletion(old, md)
-	if old.Labels[clusterv1.WatchLabel] != "ours" {
+	if old.Labels[clusterv1.WatchLabel] != "own" {
 		t.Errorf("the labels of a superseded set are %v", old.Labels)
 	}
 }

@@ -177,34 +177,3 @@ var failed = []string{
 	clusterv1.MachineExternallyRemediatedRemediationTemplateNotFoundReason,
 	clusterv1.MachineExternallyRemediatedRemediationRequestCreationFailedReason,
 }
-
-// withdrawable are the reasons with which a request to the owner has had no consequence yet.
-var withdrawable = []string{
-	clusterv1.MachineOwnerRemediatedWaitingForRemediationReason,
-	clusterv1.MachineSetMachineCannotBeRemediatedReason,
-	clusterv1.MachineSetMachineRemediationDeferredReason,
-}
-
-// removeMark removes a mark that the owner has not acted upon. Remediation requests to external
-// controllers end only when the Machine is healthy.
-func removeMark(m *clusterv1.Machine) {
-	isExternal := conditions.Has(m, clusterv1.MachineExternallyRemediatedCondition)
-	if !isExternal && slices.Contains(withdrawable, conditions.GetReason(m, clusterv1.MachineOwnerRemediatedCondition)) {
-		conditions.Delete(m, clusterv1.MachineOwnerRemediatedCondition)
-	}
-}
-
-// unmark removes all conditions of health checks from a Machine that no check evaluates any more. Its
-// owner deletes only a Machine that is as it was read, so that even a mark on which it was about to
-// act is removed in time. The reasons of another kind of owner are kept.
-func unmark(m *clusterv1.Machine) {
-	if !m.DeletionTimestamp.IsZero() {
-		return
-	}
-	conditions.Delete(m, clusterv1.MachineHealthCheckSucceededCondition)
-	conditions.Delete(m, clusterv1.MachineExternallyRemediatedCondition)
-	reason := conditions.GetReason(m, clusterv1.MachineOwnerRemediatedCondition)
-	if reason == clusterv1.MachineSetMachineRemediationMachineDeletingReason || slices.Contains(withdrawable, reason) {
-		conditions.Delete(m, clusterv1.MachineOwnerRemediatedCondition)
-	}
-}

@@ -27,9 +27,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"drover.io/machine-controller/internal/clusterevents"
+	"drover.io/machine-controller/internal/clusterpredicate"
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/expectation"
+	"drover.io/machine-controller/internal/machinehealthcheck/unmark"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/machine-controller/internal/workload"
@@ -81,7 +82,7 @@ func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, op
 		Watches(&clusterv1.MachineHealthCheck{}, coalesce.Map(r.otherChecks), builder.WithPredicates(watch.MatchingPredicate(), predicate.GenerationChangedPredicate{})).
 		Watches(&clusterv1.Machine{}, coalesce.Map(r.checksOfMachine), builder.WithPredicates(watch.ChildPredicate(), healthInputChanged())).
 		Watches(&clusterv1.MachineDeployment{}, coalesce.Map(r.checksOfDeployment), builder.WithPredicates(watch.ChildPredicate(), predicate.GenerationChangedPredicate{})).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.checksOfCluster), builder.WithPredicates(clusterevents.StateChanged())).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.checksOfCluster), builder.WithPredicates(clusterpredicate.StateChanged())).
 		WatchesRawSource(aggregated(r.Workloads.NodeEvents(r.checksOfNode))).
 		WatchesRawSource(r.Workloads.ClusterEvents(r.checksOfConnection)).
 		WithOptions(options).
@@ -89,7 +90,7 @@ func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, op
 	if err != nil {
 		return fmt.Errorf("registering the machinehealthcheck controller: %w", err)
 	}
-	return (&unmarker{r.Client, r.writes}).register(mgr, watch, options)
+	return (&unmark.Reconciler{Client: r.Client, Writes: r.writes}).Register(mgr, watch, options)
 }
 
 // setPhases lists the phases of a MachineHealthCheck, in order.
@@ -108,7 +109,7 @@ func (r *Reconciler) setPhases() {
 func (r *Reconciler) Reconcile(ctx context.Context, check *clusterv1.MachineHealthCheck) (reconcile.Result, error) {
 	before := check.DeepCopy()
 	if !check.DeletionTimestamp.IsZero() {
-		return reconcile.Result{}, nil // the unmarker handles its Machines
+		return reconcile.Result{}, nil // package unmark handles its Machines
 	}
 	s := &state{check: check, cluster: &clusterv1.Cluster{}}
 	key := client.ObjectKey{Namespace: check.Namespace, Name: check.Spec.ClusterName}

@@ -101,7 +101,7 @@ func TestMarksWithinTheBudget(t *testing.T) {
 	held := &clusterv1.Machine{}
 	w.Expect(w.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "m-1"}, held)).To(gomega.Succeed())
 	if message := conditions.GetMessage(held, clusterv1.MachineHealthCheckSucceededCondition); !strings.Contains(message, string(health.HeldByBudget)) {
-		t.Errorf("the Machine does not say what holds its replacement back: %q", message)
+		t.Errorf("the Machine does not report what blocks its replacement: %q", message)
 	}
 
 	w.ready("m-1", corev1.ConditionTrue)
@@ -122,7 +122,7 @@ func TestRemovesItsMark(t *testing.T) {
 }
 
 // TestReplaces goes all the way: the MachineSet deletes what the check has marked, one at a
-// time, and remembers whose place the new Machine has taken.
+// time, and records which Machine the new one replaces.
 func TestReplaces(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t, true)
@@ -151,19 +151,19 @@ func TestReplaces(t *testing.T) {
 	}
 
 	w.ready(machines[0].Name, corev1.ConditionFalse)
-	victim := &clusterv1.Machine{}
+	other := &clusterv1.Machine{}
 	w.Eventually(func(g gomega.Gomega) {
-		g.Expect(w.Get(t.Context(), client.ObjectKeyFromObject(&machines[0]), victim)).To(gomega.Succeed())
-		g.Expect(victim.DeletionTimestamp).NotTo(gomega.BeNil())
+		g.Expect(w.Get(t.Context(), client.ObjectKeyFromObject(&machines[0]), other)).To(gomega.Succeed())
+		g.Expect(other.DeletionTimestamp).NotTo(gomega.BeNil())
 	}).Should(gomega.Succeed())
-	if reason := conditions.GetReason(victim, clusterv1.MachineOwnerRemediatedCondition); reason != clusterv1.MachineSetMachineRemediationMachineDeletingReason {
+	if reason := conditions.GetReason(other, clusterv1.MachineOwnerRemediatedCondition); reason != clusterv1.MachineSetMachineRemediationMachineDeletingReason {
 		t.Errorf("reason of OwnerRemediated: %q", reason)
 	}
 	w.ready(machines[1].Name, corev1.ConditionFalse)
 	w.expectConditions(machines[1].Name, badNode, notMarked, alone)
 	w.expectCheck(check, budgetUsed, zonesFine, exclusive)
 
-	w.change(victim, func() { victim.Finalizers = nil })
+	w.change(other, func() { other.Finalizers = nil })
 	var successor clusterv1.Machine
 	w.Eventually(func(g gomega.Gomega) {
 		list := &clusterv1.MachineList{}
@@ -175,9 +175,9 @@ func TestReplaces(t *testing.T) {
 			}
 		}
 		replacement, _ := health.ReplacementOf(&successor)
-		g.Expect(replacement).To(gomega.Equal(health.Replacement{Machine: victim.Name, Attempt: 1}))
+		g.Expect(replacement).To(gomega.Equal(health.Replacement{Machine: other.Name, Attempt: 1}))
 		g.Expect(w.Get(t.Context(), client.ObjectKeyFromObject(set), set)).To(gomega.Succeed())
-		g.Expect(health.Vacancies(set)).To(gomega.BeEmpty())
+		g.Expect(health.InFlightReplacements(set)).To(gomega.BeEmpty())
 	}).Should(gomega.Succeed())
 	w.join(&successor)
 	w.expectConditions(successor.Name, good, notMarked, alone)

@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,7 +26,7 @@ func (r *Reconciler) observe(ctx context.Context, s *state) error {
 	if s.all, err = index.MachinesOfCluster(ctx, r.Client, key); err != nil {
 		return err
 	}
-	if _, s.specError = selector(s.check); s.specError != nil {
+	if _, s.specError = health.Selector(s.check); s.specError != nil {
 		return nil //nolint:nilerr // a condition reports it
 	}
 	older, err := r.olderChecks(ctx, s.check)
@@ -46,14 +45,14 @@ func (r *Reconciler) observe(ctx context.Context, s *state) error {
 func (s *state) choose(watch predicates.WatchFilter, older []*clusterv1.MachineHealthCheck) {
 	s.overlapping = map[string][]string{}
 	for _, m := range s.all {
-		if !watch.Matches(m) || !selects(s.check, m) {
+		if !watch.Matches(m) || !health.Selects(s.check, m) {
 			continue
 		}
 		if health.Exempt(m) {
 			s.exempt = append(s.exempt, m)
 			continue
 		}
-		olderCheck := slices.IndexFunc(older, func(e *clusterv1.MachineHealthCheck) bool { return selects(e, m) })
+		olderCheck := slices.IndexFunc(older, func(e *clusterv1.MachineHealthCheck) bool { return health.Selects(e, m) })
 		if olderCheck >= 0 {
 			s.overlapping[older[olderCheck].Name] = append(s.overlapping[older[olderCheck].Name], m.Name)
 			continue
@@ -61,23 +60,6 @@ func (s *state) choose(watch predicates.WatchFilter, older []*clusterv1.MachineH
 		s.targets = append(s.targets, m)
 	}
 	slices.SortFunc(s.targets, func(a, b *clusterv1.Machine) int { return cmp.Compare(a.Name, b.Name) })
-}
-
-func selector(check *clusterv1.MachineHealthCheck) (labels.Selector, error) {
-	if len(check.Spec.Selector.MatchLabels) == 0 && len(check.Spec.Selector.MatchExpressions) == 0 {
-		return nil, fmt.Errorf("spec.selector: it is empty; name the labels of the Machines to check")
-	}
-	selector, err := metav1.LabelSelectorAsSelector(&check.Spec.Selector)
-	if err != nil {
-		return nil, fmt.Errorf("spec.selector: %w", err)
-	}
-	return selector, nil
-}
-
-// selects reports whether a check is about a Machine.
-func selects(check *clusterv1.MachineHealthCheck, m *clusterv1.Machine) bool {
-	matches, err := selector(check)
-	return err == nil && check.Namespace == m.Namespace && check.Spec.ClusterName == m.Spec.ClusterName && matches.Matches(labels.Set(m.Labels))
 }
 
 // older are the checks that come before this one where both select a Machine: older ones
@@ -116,7 +98,7 @@ func (r *Reconciler) group(ctx context.Context, s *state, key client.ObjectKey) 
 		s.sets[set.UID] = set
 		above[set.UID] = nameOf(set, "MachineSet "+set.Name)
 		g := s.groupNamed(above[set.UID])
-		g.vacancies = append(g.vacancies, health.Vacancies(set)...)
+		g.inFlight = append(g.inFlight, health.InFlightReplacements(set)...)
 		if metav1.GetControllerOfNoCopy(set) == nil {
 			g.owner, g.replicas = set, set.Spec.Replicas
 		}
@@ -177,7 +159,7 @@ func (s *state) groupNamed(name string) *group {
 	return s.groups[name]
 }
 
-// nameOf names the controller of an object; fallback stands for one without.
+// nameOf names the controller of an object; fallback is for one without.
 func nameOf(object client.Object, fallback string) string {
 	if owner := metav1.GetControllerOfNoCopy(object); owner != nil {
 		return owner.Kind + " " + owner.Name
@@ -185,7 +167,7 @@ func nameOf(object client.Object, fallback string) string {
 	return fallback
 }
 
-// behind reports whether the cache shows any of the Machines older than our last write.
+// behind reports whether the cache shows any of the Machines older than the last write.
 func (r *Reconciler) behind(machines []*clusterv1.Machine) bool {
 	behind := false
 	for _, m := range machines {

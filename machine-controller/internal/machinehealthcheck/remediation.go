@@ -53,7 +53,7 @@ func (p exemption) run(ctx context.Context, s *state) (reconcile.Result, error) 
 	var errs []error
 	for _, m := range s.exempt {
 		wanted := m.DeepCopy()
-		unmark(wanted)
+		health.Unmark(wanted)
 		if equality.Semantic.DeepEqual(m.Status.Conditions, wanted.Status.Conditions) {
 			continue
 		}
@@ -77,7 +77,7 @@ func (p remediation) writeFinding(ctx context.Context, s *state, m *clusterv1.Ma
 		}
 		setHealthy(wanted)
 	case health.Starting, health.Suspect:
-		removeMark(wanted)
+		health.RemoveMark(wanted)
 	case health.Unhealthy:
 		setUnhealthy(wanted, finding, s.decision.Held[m.Name])
 		switch {
@@ -86,7 +86,7 @@ func (p remediation) writeFinding(ctx context.Context, s *state, m *clusterv1.Ma
 		case s.decision.Remediate[m.Name]:
 			setWaitingForOwner(wanted)
 		default:
-			removeMark(wanted)
+			health.RemoveMark(wanted)
 		}
 	case health.Deleting, health.Unevaluated:
 		return reconcile.Result{}, nil

@@ -158,9 +158,9 @@ func TestOwnerRemediatedStays(t *testing.T) {
 		want     string
 	}{
 		"while the Machine is marked":               {reason: clusterv1.MachineSetMachineRemediationDeferredReason, change: setWaitingForOwner, want: clusterv1.MachineSetMachineRemediationDeferredReason},
-		"not when the owner has done nothing yet":   {reason: clusterv1.MachineSetMachineRemediationDeferredReason, change: removeMark},
-		"when the owner is deleting the Machine":    {reason: clusterv1.MachineSetMachineRemediationMachineDeletingReason, change: removeMark, want: clusterv1.MachineSetMachineRemediationMachineDeletingReason},
-		"when an external controller remediates it": {reason: clusterv1.MachineOwnerRemediatedWaitingForRemediationReason, external: true, change: removeMark, want: clusterv1.MachineOwnerRemediatedWaitingForRemediationReason},
+		"not when the owner has done nothing yet":   {reason: clusterv1.MachineSetMachineRemediationDeferredReason, change: health.RemoveMark},
+		"when the owner is deleting the Machine":    {reason: clusterv1.MachineSetMachineRemediationMachineDeletingReason, change: health.RemoveMark, want: clusterv1.MachineSetMachineRemediationMachineDeletingReason},
+		"when an external controller remediates it": {reason: clusterv1.MachineOwnerRemediatedWaitingForRemediationReason, external: true, change: health.RemoveMark, want: clusterv1.MachineOwnerRemediatedWaitingForRemediationReason},
 		"not when the Machine is healthy":           {reason: clusterv1.MachineSetMachineRemediationMachineDeletingReason, change: setHealthy},
 	}
 	for name, test := range tests {

@@ -48,11 +48,11 @@ type state struct {
 // group are the Machines that share a replacement budget, with its limit. The owner is the
 // MachineDeployment or MachineSet whose budget it is; nil where something else owns them.
 type group struct {
-	owner     client.Object
-	replicas  *int32
-	machines  []*clusterv1.Machine
-	vacancies []health.Vacancy
-	limit     int
+	owner    client.Object
+	replicas *int32
+	machines []*clusterv1.Machine
+	inFlight []health.InFlightReplacement
+	limit    int
 }
 
 // setOwner sets the check's cluster label and the owner reference to its Cluster.

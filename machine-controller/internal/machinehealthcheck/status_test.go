@@ -133,10 +133,10 @@ func TestSelector(t *testing.T) {
 			t.Parallel()
 			check := newCheck("ns", "check")
 			test.change(check)
-			if got := selects(check, machine); got != test.selects {
+			if got := health.Selects(check, machine); got != test.selects {
 				t.Errorf("selects is %t", got)
 			}
-			if _, err := selector(check); (err != nil) != test.fails || err != nil && !strings.Contains(err.Error(), "spec.selector") {
+			if _, err := health.Selector(check); (err != nil) != test.fails || err != nil && !strings.Contains(err.Error(), "spec.selector") {
 				t.Errorf("error %v", err)
 			}
 		})

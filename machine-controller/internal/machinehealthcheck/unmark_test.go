@@ -20,6 +20,7 @@ import (
 	"drover.io/machine-controller/internal/health"
 	"drover.io/machine-controller/internal/index/indextest"
 	"drover.io/machine-controller/internal/machinehealthcheck/external"
+	"drover.io/machine-controller/internal/machinehealthcheck/unmark"
 	"drover.io/machine-controller/internal/testenv"
 )
 
@@ -69,7 +70,7 @@ func TestMarksAreRemoved(t *testing.T) {
 	}
 }
 
-func TestMarksOfAnotherCheckStay(t *testing.T) {
+func TestMarksOfAnotherCheckAreKept(t *testing.T) {
 	t.Parallel()
 	w := newEnvironment(t, true)
 	m := w.machine("m-0", "pool-a")
@@ -77,7 +78,7 @@ func TestMarksOfAnotherCheckStay(t *testing.T) {
 	w.check("younger")
 	w.ready("m-0", corev1.ConditionFalse)
 	w.expectConditions("m-0", badNode, markedForOwner, alone)
-	w.Expect((&unmarker{client: w.Client}).Reconcile(t.Context(), w.fresh(m))).To(gomega.BeZero())
+	w.Expect((&unmark.Reconciler{Client: w.Client}).Reconcile(t.Context(), w.fresh(m))).To(gomega.BeZero())
 	w.Expect(w.Delete(t.Context(), check)).To(gomega.Succeed())
 	w.expectConditions("m-0", badNode, markedForOwner, alone)
 }
@@ -188,7 +189,7 @@ func TestACheckThatIsBeingDeletedKeepsNoMarks(t *testing.T) {
 	if err := c.Status().Update(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
-	u := &unmarker{client: c, writes: &expectation.Writes{Clock: clock.RealClock{}}}
+	u := &unmark.Reconciler{Client: c, Writes: &expectation.Writes{Clock: clock.RealClock{}}}
 	for _, deleted := range []bool{false, true} {
 		if deleted {
 			if err := c.Delete(t.Context(), check); err != nil {
@@ -201,8 +202,8 @@ func TestACheckThatIsBeingDeletedKeepsNoMarks(t *testing.T) {
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(m), m); err != nil {
 			t.Fatal(err)
 		}
-		if marked(m) == deleted {
-			t.Errorf("the Machine has conditions of a check %t after the deletion %t", marked(m), deleted)
+		if health.HasConditions(m) == deleted {
+			t.Errorf("the Machine has conditions of a check %t after the deletion %t", health.HasConditions(m), deleted)
 		}
 	}
 }

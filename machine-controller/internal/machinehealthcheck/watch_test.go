@@ -17,7 +17,7 @@ func TestTargetsAreTheManagersOwn(t *testing.T) {
 	t.Parallel()
 	check := newCheck("ns", "check")
 	s := &state{check: check}
-	for _, watch := range []string{"ours", "theirs", ""} {
+	for _, watch := range []string{"own", "other", ""} {
 		m := testenv.Machine("ns", "m-"+watch)
 		m.Labels = map[string]string{}
 		for key, value := range check.Spec.Selector.MatchLabels {
@@ -28,12 +28,12 @@ func TestTargetsAreTheManagersOwn(t *testing.T) {
 		}
 		s.all = append(s.all, m)
 	}
-	s.choose("ours", nil)
+	s.choose("own", nil)
 	var names []string
 	for _, m := range s.targets {
 		names = append(names, m.Name)
 	}
-	if diff := cmp.Diff([]string{"m-ours"}, names); diff != "" {
+	if diff := cmp.Diff([]string{"m-own"}, names); diff != "" {
 		t.Errorf("targets (-want +got):\n%s", diff)
 	}
 }
@@ -42,11 +42,11 @@ func TestTargetsAreTheManagersOwn(t *testing.T) {
 func TestAnothersCheckTakesNoPrecedence(t *testing.T) {
 	t.Parallel()
 	api, namespace := management.Client(t), management.Namespace(t)
-	for _, name := range []string{"a-ours", "b-theirs", "c-mine"} {
+	for _, name := range []string{"a-own", "b-other", "c-mine"} {
 		check := newCheck(namespace, name)
-		check.Labels = map[string]string{clusterv1.WatchLabel: "ours"}
-		if name == "b-theirs" {
-			check.Labels[clusterv1.WatchLabel] = "theirs"
+		check.Labels = map[string]string{clusterv1.WatchLabel: "own"}
+		if name == "b-other" {
+			check.Labels[clusterv1.WatchLabel] = "other"
 		}
 		if err := api.Create(t.Context(), check); err != nil {
 			t.Fatal(err)
@@ -54,7 +54,7 @@ func TestAnothersCheckTakesNoPrecedence(t *testing.T) {
 	}
 	mine := newCheck(namespace, "c-mine") // which never was created, for it has no UID: all are older
 	mine.CreationTimestamp.Time = mine.CreationTimestamp.AddDate(9999, 0, 0)
-	r := &Reconciler{Client: api, watch: "ours"}
+	r := &Reconciler{Client: api, watch: "own"}
 	older, err := r.olderChecks(t.Context(), mine)
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func TestAnothersCheckTakesNoPrecedence(t *testing.T) {
 	for _, olderCheck := range older {
 		names = append(names, olderCheck.Name)
 	}
-	if diff := cmp.Diff([]string{"a-ours", "c-mine"}, names); diff != "" {
+	if diff := cmp.Diff([]string{"a-own", "c-mine"}, names); diff != "" {
 		t.Errorf("checks that come first (-want +got):\n%s", diff)
 	}
 }

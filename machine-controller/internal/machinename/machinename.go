@@ -3,7 +3,7 @@
 
 // Package machinename makes the names of new Machines from spec.machineNaming.template of
 // MachineSets and MachineDeployments. The template is data of a user: placeholders are
-// replaced, nothing is executed. The same grammar stands in hack/crds, for the API server.
+// replaced, nothing is executed. hack/crds has the same grammar, for the API server.
 package machinename
 
 import (
@@ -47,7 +47,7 @@ func New(set *clusterv1.MachineSet) (string, error) {
 	return name, nil
 }
 
-// Check reports why names cannot be made from a template; an empty one stands for the default.
+// Check reports why names cannot be made from a template; an empty one is the default.
 func Check(text string) error {
 	if text == "" {
 		return nil

@@ -20,7 +20,7 @@ func TestMachineName(t *testing.T) {
 		want          string // a regular expression; none is an error
 	}{
 		"is the set's and something random":          {"workers", "", `^workers-[a-z0-9]{5}$`},
-		"knows cluster, set and random":              {"workers", "{{ .cluster.name }}.{{ .machineSet.name }}.{{ .random }}", `^c\.workers\.[a-z0-9]{5}$`},
+		"replaces cluster, set and random":           {"workers", "{{ .cluster.name }}.{{ .machineSet.name }}.{{ .random }}", `^c\.workers\.[a-z0-9]{5}$`},
 		"takes any space around a placeholder":       {"workers", "{{.machineSet.name}}-{{	.random }}", `^workers-[a-z0-9]{5}$`},
 		"takes the random part more than once":       {"w", "{{ .random }}.{{ .random }}", `^([a-z0-9]{5})\.[a-z0-9]{5}$`},
 		"is cut and keeps a random end":              {long, "", `^x{58}[a-z0-9]{5}$`},

@@ -38,7 +38,7 @@ func (f Freezer) Run(ctx context.Context, before, object Object, owner budget.Ow
 	case changed && decision.Label:
 		f.Events.Eventf(object, nil, corev1.EventTypeWarning, "Frozen", "Freeze", "%s", decision.Message)
 	case changed:
-		f.Events.Eventf(object, nil, corev1.EventTypeNormal, "Thawed", "Thaw", "Machines are created and replaced again")
+		f.Events.Eventf(object, nil, corev1.EventTypeNormal, "Unfrozen", "Unfreeze", "Machines are created and replaced again")
 	}
 	return decision, nil
 }

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/machine-controller/internal/logtest"
@@ -192,16 +191,16 @@ func TestLogFreeze(t *testing.T) {
 		want          []string
 	}{
 		"it logs nothing while there is none":        {frozen(""), frozen(""), nil},
-		"it logs the beginning":                      {frozen(""), frozen("a"), []string{`froze MachineSet | "reason"="a" "message"="m" "count"=7 "replicas"=3`}},
+		"it logs the beginning":                      {frozen(""), frozen("a"), []string{`froze MachineSet reason=a message=m count=7 replicas=3`}},
 		"it logs nothing while it lasts":             {frozen("a"), frozen("a"), nil},
 		"it logs nothing when its reason is another": {frozen("a"), frozen("b"), nil},
-		"it logs the end":                            {frozen("a"), frozen(""), []string{`unfroze MachineSet | "reason"="a" "count"=7 "replicas"=3`}},
+		"it logs the end":                            {frozen("a"), frozen(""), []string{`unfroze MachineSet reason=a count=7 replicas=3`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx, lines := logtest.Into(t.Context(), 0)
-			LogFreeze(ctrl.LoggerFrom(ctx), test.before, test.after, 7, 3)
-			if diff := cmp.Diff(test.want, lines.Take()); diff != "" {
+			recorder := &logtest.Recorder{}
+			LogFreeze(recorder.Logger(), test.before, test.after, 7, 3)
+			if diff := cmp.Diff(test.want, recorder.Take()); diff != "" {
 				t.Errorf("log (-want +got):\n%s", diff)
 			}
 		})

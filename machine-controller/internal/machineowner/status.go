@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	policyv1 "drover.io/api/policy/v1alpha1"
-	"drover.io/machine-controller/internal/aggregate"
 	"drover.io/machine-controller/internal/annotation"
 	"drover.io/machine-controller/internal/statuswriter"
 	"drover.io/runtime/results"
@@ -33,13 +32,13 @@ type Status struct {
 // Write writes a status with the conditions that sum up the Machines, unless it can wait: only when it cannot are the
 // Machines summed up, which is most of the work. It reports whether the API server has a new status.
 func Write(ctx context.Context, writer *statuswriter.Writer, recorder events.EventRecorder, s Status) (written bool, result reconcile.Result, err error) {
-	if message := annotation.Judge(s.After, s.Rules...); message != "" {
+	if message := annotation.Validate(s.After, s.Rules...); message != "" {
 		recorder.Eventf(s.After, nil, corev1.EventTypeWarning, "InvalidAnnotation", "ReadAnnotation", "%s", message)
 	}
 	version := s.After.GetResourceVersion()
 	result, err = writer.WriteSummary(ctx, s.Before, s.After, s.Urgent(), statuswriter.Summary{Machines: len(s.Machines), Set: func() {
-		conditions.Set(s.After, aggregate.Ready(s.Machines, clusterv1.MachinesReadyCondition))
-		conditions.Set(s.After, aggregate.UpToDate(s.Machines, clusterv1.MachinesUpToDateCondition))
+		conditions.Set(s.After, aggregateReady(s.Machines, clusterv1.MachinesReadyCondition))
+		conditions.Set(s.After, aggregateUpToDate(s.Machines, clusterv1.MachinesUpToDateCondition))
 	}})
 	return s.After.GetResourceVersion() != version, result, results.IgnoreNotFoundOrConflict(err)
 }

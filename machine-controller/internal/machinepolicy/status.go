@@ -65,7 +65,7 @@ func ready(p *policyv1.MachinePolicy, selected int32, overridden []string) metav
 	switch {
 	case selected == 0:
 		condition.Reason = policyv1.NothingSelectedReason
-		condition.Message = "spec.selector selects no MachineDeployment, and no MachineSet that stands alone"
+		condition.Message = "spec.selector selects no MachineDeployment, and no stand-alone MachineSet"
 	case len(overridden) > 0:
 		condition.Status, condition.Reason = metav1.ConditionFalse, policyv1.OverriddenReason
 		condition.Message = fmt.Sprintf("An older policy is in force for %s: narrow the selector of one of them", firstNames(overridden))

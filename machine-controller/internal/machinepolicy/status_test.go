@@ -48,13 +48,13 @@ func TestStatus(t *testing.T) {
 	}{
 		"is in force": {mine: selecting("mine", "", 0), want: status{2, "True InForce", "False NoConflict", nil}},
 		"selects nothing": {mine: selecting("mine", "arm", 0), want: status{0, "True NothingSelected", "False NoConflict", []string{
-			"spec.selector selects no MachineDeployment, and no MachineSet that stands alone"}}},
+			"spec.selector selects no MachineDeployment, and no stand-alone MachineSet"}}},
 		"gives way to an older one": {mine: selecting("mine", "", 1), others: []policyv1.MachinePolicy{selecting("old", "gpu", 2)}, want: status{
 			2, "False Overridden", "True SelectedTwice", []string{
 				"An older policy is in force for MachineSet gpu (old): narrow the selector of one of them",
 				"Some objects are selected by this policy and by old; the oldest policy is in force for each"}}},
-		"goes before a younger one": {mine: selecting("mine", "", 2), others: []policyv1.MachinePolicy{selecting("young", "gpu", 1)}, want: status{
-			2, "True InForce", "True SelectedTwice", []string{"Some objects are selected by this policy and by young; the oldest policy is in force for each"}}},
+		"precedes a newer one": {mine: selecting("mine", "", 2), others: []policyv1.MachinePolicy{selecting("newer", "gpu", 1)}, want: status{
+			2, "True InForce", "True SelectedTwice", []string{"Some objects are selected by this policy and by newer; the oldest policy is in force for each"}}},
 		"does not mind one for others": {mine: selecting("mine", "cpu", 0), others: []policyv1.MachinePolicy{selecting("old", "gpu", 2)}, want: status{
 			1, "True InForce", "False NoConflict", nil}},
 		"cannot be read": {mine: broken, want: status{2, "False Invalid", "False NoConflict", []string{

@@ -42,7 +42,7 @@ func (r *Reconciler) cacheCurrent(ctx context.Context, s *state) (bool, error) {
 		if owner == nil || owner.UID != s.set.UID {
 			continue
 		}
-		if alive, seen := shown[item.UID]; !seen || alive != item.DeletionTimestamp.IsZero() {
+		if active, seen := shown[item.UID]; !seen || active != item.DeletionTimestamp.IsZero() {
 			return false, nil
 		}
 	}

@@ -36,12 +36,12 @@ func TestMetadataIsPropagatedToChildren(t *testing.T) {
 	w.Expect(w.client.Patch(t.Context(), set, client.MergeFrom(was))).To(gomega.Succeed())
 
 	want := map[string]string{"pool": "a", "changes": "2", "comes": "1", clusterv1.ClusterNameLabel: "c"}
-	theirs := maps.Clone(want)
-	theirs["others"] = "1"
+	other := maps.Clone(want)
+	other["others"] = "1"
 	for _, each := range []struct {
 		apiVersion, kind string
 		labels           map[string]string
-	}{{infraVersion, "ThingMachine", theirs}, {bootstrapVersion, "ThingConfig", want}} {
+	}{{infraVersion, "ThingMachine", other}, {bootstrapVersion, "ThingConfig", want}} {
 		w.Eventually(func() string {
 			o := w.change(each.apiVersion, each.kind, name, nil)
 			_, left := o.Annotations["leaves"]

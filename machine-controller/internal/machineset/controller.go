@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,7 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"drover.io/machine-controller/internal/clusterevents"
+	"drover.io/machine-controller/internal/clusterpredicate"
 	"drover.io/machine-controller/internal/coalesce"
 	"drover.io/machine-controller/internal/contract"
 	"drover.io/machine-controller/internal/expectation"
@@ -33,7 +34,8 @@ import (
 	"drover.io/machine-controller/internal/inplace"
 	"drover.io/machine-controller/internal/machineowner"
 	"drover.io/machine-controller/internal/machineset/creation"
-	"drover.io/machine-controller/internal/ownerref"
+	"drover.io/machine-controller/internal/machineset/deletion"
+	"drover.io/machine-controller/internal/ownership"
 	"drover.io/machine-controller/internal/patch"
 	"drover.io/machine-controller/internal/safety"
 	"drover.io/machine-controller/internal/safety/freeze"
@@ -70,11 +72,11 @@ type Reconciler struct {
 	tracker      *expectation.Tracker
 	statusWriter *statuswriter.Writer
 	looks        coalesce.ResyncLimiter
-	deleter      *deleter
+	deleter      *deletion.Deleter
 	phases       []phase
 }
 
-// state is what a reconcile knows of one MachineSet.
+// state is what a reconcile has read of one MachineSet.
 type state struct {
 	set      *clusterv1.MachineSet
 	cluster  *clusterv1.Cluster
@@ -106,7 +108,7 @@ func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, op
 		For(&clusterv1.MachineSet{}, builder.WithPredicates(watch.MatchingPredicate())).
 		Watches(&clusterv1.Machine{}, coalesce.Controller("MachineSet"), builder.WithPredicates(watch.ChildPredicate())).
 		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(r.setsForUncontrolledMachine), builder.WithPredicates(watch.MatchingPredicate(), uncontrolledMachines())).
-		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.setsOfCluster), builder.WithPredicates(clusterevents.StateChanged())).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.setsOfCluster), builder.WithPredicates(clusterpredicate.StateChanged())).
 		WatchesRawSource(r.Workloads.ClusterEvents(r.setsOfConnection)).
 		WithOptions(options).
 		Complete(reconcile.AsReconciler(mgr.GetClient(), predicates.FilterReconciler(watch, r)))
@@ -121,7 +123,7 @@ func (r *Reconciler) setUp() {
 	r.tracker = &expectation.Tracker{Clock: r.Clock}
 	r.statusWriter, r.looks.Clock = statuswriter.New(r.Client, r.Clock), r.Clock
 	r.creator = &creation.Creator{Client: r.Client, Templates: r.Templates, Tracker: r.tracker}
-	r.deleter = &deleter{r.Client, r.tracker, r.watch}
+	r.deleter = &deletion.Deleter{Client: r.Client, Tracker: r.tracker, Watch: r.watch}
 	preflight := &preflighter{r.Templates}
 	r.phases = []phase{
 		&propagator{&inplace.Updater{Client: r.Client, Live: r.Live, Resolver: r.Templates.Resolver, Watch: r.watch}}, // Machines have what changes in place
@@ -153,7 +155,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, set *clusterv1.MachineSet) (
 		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(patch.Status(ctx, r.Client, before, set))
 	}
 	if metav1.GetControllerOfNoCopy(set) == nil {
-		if gone, err := ownerref.Gone(ctx, r.Live, set.OwnerReferences, cluster); err != nil || gone {
+		if gone, err := ownership.Gone(ctx, r.Live, set.OwnerReferences, cluster); err != nil || gone {
 			return reconcile.Result{RequeueAfter: unseenRetry}, err
 		}
 	}
@@ -197,6 +199,19 @@ func (r *Reconciler) reconcile(ctx context.Context, s *state) (reconcile.Result,
 	return result, kerrors.NewAggregate(errs)
 }
 
+// reconcilePaused keeps the counters of a paused set current: the last ones may not have been written yet, and the Machines
+// still change. Nothing else is done.
+func (r *Reconciler) reconcilePaused(ctx context.Context, before *clusterv1.MachineSet, s *state) (reconcile.Result, error) {
+	var err error
+	if s.machines, err = index.MachinesOf(ctx, r.Client, s.set.Namespace, s.set.UID); err != nil {
+		return reconcile.Result{}, err
+	}
+	setCounts(s)
+	conditions.Set(s.set, predicates.PausedCondition(s.cluster, s.set, "MachineSet"))
+	result, err := r.statusWriter.Write(ctx, before, s.set, urgent(before, s.set))
+	return result, results.IgnoreNotFoundOrConflict(err)
+}
+
 // finalize deletes every Machine, and removes the finalizer after the last. A set that is deleted with --cascade=orphan
 // leaves its Machines: the garbage collector removes the owner reference from them before the set is gone. Without the
 // finalizer nothing is deleted: that may have happened already, and the cache does not show it yet.
@@ -218,8 +233,8 @@ func (r *Reconciler) finalize(ctx context.Context, before *clusterv1.MachineSet,
 		return reconcile.Result{}, r.removeFinalizer(ctx, before, s, "NoMachinesLeft")
 	}
 	s.blocked = predicates.CheckNoneForeign(r.watch, "Machine", s.machines)
-	failed := inParallel(s.machines, func(m *clusterv1.Machine) error {
-		_, err := r.deleter.deleteIfUnchanged(ctx, s.set, m, reasonSetDeleted)
+	failed := deletion.InParallel(s.machines, func(m *clusterv1.Machine) error {
+		_, err := r.deleter.DeleteIfUnchanged(ctx, s.set, m, deletion.ReasonSetDeleted)
 		return err
 	})
 	next, err := r.writeStatus(ctx, before, s)

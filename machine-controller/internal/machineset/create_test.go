@@ -135,7 +135,7 @@ func TestCreatesWhereCreationIsExpresslyNotDisabled(t *testing.T) {
 
 // TestAnySingleWriteMayFail has each write of a creation and of a deletion fail once, before it is
 // sent and after, when only the answer is lost. Whatever happens, there are never more
-// Machines than asked for, and in the end nothing is left. All cases run in parallel.
+// Machines than requested, and in the end nothing is left. All cases run in parallel.
 func TestAnySingleWriteMayFail(t *testing.T) {
 	t.Parallel()
 	const replicas = 2

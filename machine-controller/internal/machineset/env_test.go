@@ -42,7 +42,7 @@ import (
 const eventuallyTimeout = 90 * time.Second
 
 // The tests of this package share one real API server and one manager with the MachineSet
-// and Machine controllers, started by the first test that wants them.
+// and Machine controllers, started by the first test that uses them.
 var (
 	management = &envtest.Server{Project: true, Folders: []string{"testdata"}}
 	// unmanaged is an API server that no manager acts on.

@@ -26,12 +26,12 @@ func reconcileLogged(t *testing.T, r *Reconciler, c client.Client, set *clusterv
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(set), set); err != nil {
 		t.Fatal(err)
 	}
-	ctx, lines := logtest.Into(t.Context(), verbosity)
-	if _, err := r.Reconcile(ctx, set.DeepCopy()); err != nil {
+	recorder := &logtest.Recorder{Verbosity: verbosity}
+	if _, err := r.Reconcile(recorder.Context(t.Context()), set.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, line := range lines.Take() {
+	for _, line := range recorder.Take() {
 		got = append(got, strings.ReplaceAll(line, set.Namespace, "ns"))
 	}
 	return got
@@ -39,7 +39,7 @@ func reconcileLogged(t *testing.T, r *Reconciler, c client.Client, set *clusterv
 
 func TestEveryChangeIsOneLine(t *testing.T) {
 	t.Parallel()
-	const cluster = `"Cluster"={"name"="c" "namespace"="ns"}`
+	const cluster = `Cluster=ns/c`
 	for name, test := range map[string]struct {
 		prepare func(set *clusterv1.MachineSet, m *clusterv1.Machine)
 		want    []string
@@ -47,34 +47,34 @@ func TestEveryChangeIsOneLine(t *testing.T) {
 		"nothing where nothing changes": {prepare: func(*clusterv1.MachineSet, *clusterv1.Machine) {}},
 		"a scale-down": {
 			func(set *clusterv1.MachineSet, _ *clusterv1.Machine) { set.Spec.Replicas = new(int32(0)) },
-			[]string{`deleted Machine | ` + cluster + ` "Machine"={"name"="m" "namespace"="ns"} "reason"="ScaleDown"`},
+			[]string{`deleted Machine ` + cluster + ` Machine=ns/m reason=ScaleDown`},
 		},
 		"an adoption": {
 			func(_ *clusterv1.MachineSet, m *clusterv1.Machine) { m.OwnerReferences = nil },
-			[]string{`adopted Machine | ` + cluster + ` "Machine"={"name"="m" "namespace"="ns"}`},
+			[]string{`adopted Machine ` + cluster + ` Machine=ns/m`},
 		},
 		"a release, after which a Machine is missing": {
 			func(set *clusterv1.MachineSet, m *clusterv1.Machine) {
 				m.Labels["pool"] = "b"
 				set.Annotations = map[string]string{clusterv1.DisableMachineCreateAnnotation: "true"}
 			},
-			[]string{`released Machine | ` + cluster + ` "Machine"={"name"="m" "namespace"="ns"}`},
+			[]string{`released Machine ` + cluster + ` Machine=ns/m`},
 		},
 		"a change in place": {
 			func(set *clusterv1.MachineSet, _ *clusterv1.Machine) {
 				set.Spec.Template.Spec.MinReadySeconds = new(int32(5))
 			},
-			[]string{`updated Machines in place | ` + cluster + ` "count"=1`},
+			[]string{`updated Machines in place ` + cluster + ` count=1`},
 		},
 		"a freeze": {
 			func(set *clusterv1.MachineSet, _ *clusterv1.Machine) {
 				set.Annotations = map[string]string{policyv1.FreezeAnnotation: "true"}
 			},
-			[]string{`froze MachineSet | ` + cluster + ` "reason"="FrozenByAnnotation" "message"="MachineSet \"s\" is frozen by its annotation drover.io/freeze: no Machines are created or replaced until it is removed" "count"=1 "replicas"=1`},
+			[]string{`froze MachineSet ` + cluster + ` reason=FrozenByAnnotation message=MachineSet "s" is frozen by its annotation drover.io/freeze: no Machines are created or replaced until it is removed count=1 replicas=1`},
 		},
 		"a default": {
 			func(set *clusterv1.MachineSet, _ *clusterv1.Machine) { set.Spec.Replicas = nil },
-			[]string{`set default replicas of MachineSet | ` + cluster + ` "replicas"=1`},
+			[]string{`set default replicas of MachineSet ` + cluster + ` replicas=1`},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -107,11 +107,11 @@ func TestDeletionIsLogged(t *testing.T) {
 	if err := inner.Delete(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
-	const of = `"Cluster"={"name"="c" "namespace"="ns"}`
-	if diff := cmp.Diff([]string{`deleted Machine | ` + of + ` "Machine"={"name"="m" "namespace"="ns"} "reason"="MachineSetDeleted"`}, reconcileLogged(t, r, inner, set, 0)); diff != "" {
+	const of = `Cluster=ns/c`
+	if diff := cmp.Diff([]string{`deleted Machine ` + of + ` Machine=ns/m reason=MachineSetDeleted`}, reconcileLogged(t, r, inner, set, 0)); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{`removed finalizer from MachineSet | ` + of + ` "reason"="NoMachinesLeft"`}, reconcileLogged(t, r, inner, set, 0)); diff != "" {
+	if diff := cmp.Diff([]string{`removed finalizer from MachineSet ` + of + ` reason=NoMachinesLeft`}, reconcileLogged(t, r, inner, set, 0)); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)
 	}
 }
@@ -122,7 +122,7 @@ func TestDeniedCreationIsLoggedAtVerbosity1(t *testing.T) {
 	cluster, set := clusterAndSet()
 	set.Annotations = map[string]string{clusterv1.DisableMachineCreateAnnotation: "true"}
 	r, inner := reconcilerWith(t, interceptor.Funcs{}, cluster, set)
-	want := []string{`did not create Machines | "Cluster"={"name"="c" "namespace"="ns"} "count"=3 "reason"="CreationDisabled" "message"="cluster.x-k8s.io/disable-machine-create"`}
+	want := []string{`did not create Machines Cluster=ns/c count=3 reason=CreationDisabled message=cluster.x-k8s.io/disable-machine-create`}
 	if diff := cmp.Diff(want, reconcileLogged(t, r, inner, set, 1)); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)
 	}
@@ -140,10 +140,10 @@ func TestRemediationIsLogged(t *testing.T) {
 	m := creation.NewMachine(set, "m")
 	healthCheckFailed(m)
 	r, inner := reconcilerWith(t, interceptor.Funcs{}, cluster, set, m)
-	of := `"Cluster"={"name"="c" "namespace"="ns"}`
+	of := `Cluster=ns/c`
 	want := []string{
-		`did not replace unhealthy Machines | ` + of + ` "count"=1 "reason"="RemediationDeferred" "message"="Waiting because the annotation cluster.x-k8s.io/disable-machine-create forbids to create its replacement"`,
-		`started remediation of MachineSet | ` + of + ` "count"=1`,
+		`did not replace unhealthy Machines ` + of + ` count=1 reason=RemediationDeferred message=Waiting because the annotation cluster.x-k8s.io/disable-machine-create forbids to create its replacement`,
+		`started remediation of MachineSet ` + of + ` count=1`,
 	}
 	if diff := cmp.Diff(want, reconcileLogged(t, r, inner, set, 1)); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)
@@ -159,7 +159,7 @@ func TestRemediationIsLogged(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.setUp() // the status need not wait
-	if diff := cmp.Diff([]string{`finished remediation of MachineSet | ` + of}, reconcileLogged(t, r, inner, set, 0)); diff != "" {
+	if diff := cmp.Diff([]string{`finished remediation of MachineSet ` + of}, reconcileLogged(t, r, inner, set, 0)); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)
 	}
 }

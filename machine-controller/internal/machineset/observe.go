@@ -15,7 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"drover.io/machine-controller/internal/index"
-	"drover.io/machine-controller/internal/ownerref"
+	"drover.io/machine-controller/internal/ownership"
 	"drover.io/machine-controller/internal/patch"
 )
 
@@ -50,7 +50,7 @@ func (r *Reconciler) observe(ctx context.Context, s *state) ([]*clusterv1.Machin
 			continue
 		}
 		if !canAdopt {
-			if able, err := ownerref.CanAdopt(ctx, r.Live, s.set); err != nil || !able {
+			if able, err := ownership.CanAdopt(ctx, r.Live, s.set); err != nil || !able {
 				return members, err
 			}
 			canAdopt = true

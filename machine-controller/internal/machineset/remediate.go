@@ -24,6 +24,7 @@ import (
 	"drover.io/machine-controller/internal/health"
 	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/machineset/creation"
+	"drover.io/machine-controller/internal/machineset/deletion"
 	"drover.io/machine-controller/internal/machineset/remediation"
 	"drover.io/machine-controller/internal/metrics"
 	"drover.io/machine-controller/internal/patch"
@@ -40,7 +41,7 @@ type remediator struct {
 	guard     *safety.Guard
 	creator   *creation.Creator
 	preflight *preflighter
-	deleter   *deleter
+	deleter   *deletion.Deleter
 	events    events.EventRecorder
 	clock     clock.PassiveClock
 }
@@ -74,7 +75,7 @@ func (r *remediator) remediate(ctx context.Context, s *state) (reconcile.Result,
 	if err != nil {
 		return result, err
 	}
-	if err := r.openVacancies(ctx, s, plan.now); err != nil {
+	if err := r.recordReplacements(ctx, s, plan.now); err != nil {
 		return result, results.IgnoreNotFoundOrConflict(fmt.Errorf("patching MachineSet: %w", err))
 	}
 	var errs []error
@@ -139,7 +140,7 @@ func (r *remediator) plan(ctx context.Context, s *state, candidates []*clusterv1
 		return plan, err
 	}
 	plan.message = fmt.Sprintf("Waiting because at most %d Machines are replaced at once", limit)
-	plan.now, plan.wait = remediation.WithinBudget(candidates, s.machines, health.Vacancies(s.set), limit)
+	plan.now, plan.wait = remediation.WithinBudget(candidates, s.machines, health.InFlightReplacements(s.set), limit)
 	err = r.checkGuard(ctx, s, &plan)
 	return plan, err
 }
@@ -150,7 +151,7 @@ func (r *remediator) isCurrent(ctx context.Context, md *clusterv1.MachineDeploym
 	if err != nil {
 		return false, err
 	}
-	current, _ := revision.FindCurrent(md, sets, r.clock.Now())
+	current, _ := revision.FindNewMachineSet(md, sets, r.clock.Now())
 	return current != nil && current.UID == set.UID, nil
 }
 
@@ -251,7 +252,7 @@ func (r *remediator) replaceMachine(ctx context.Context, s *state, m *clusterv1.
 	if err := r.live.Get(ctx, client.ObjectKeyFromObject(m), latest); err != nil {
 		return client.IgnoreNotFound(fmt.Errorf("reading Machine %q: %w", m.Name, err))
 	}
-	if latest.UID != m.UID || r.deleter.watch.Foreign(latest) || !remediation.Needed(latest) || !metav1.IsControlledBy(latest, s.set) {
+	if latest.UID != m.UID || r.deleter.Watch.Foreign(latest) || !remediation.Needed(latest) || !metav1.IsControlledBy(latest, s.set) {
 		return nil // the event of the change triggers another reconcile
 	}
 	deleting := latest.DeepCopy()
@@ -265,7 +266,7 @@ func (r *remediator) replaceMachine(ctx context.Context, s *state, m *clusterv1.
 	if err := patch.Status(ctx, r.client, latest, deleting); err != nil {
 		return results.IgnoreNotFoundOrConflict(fmt.Errorf("patching the status of Machine %q: %w", m.Name, err))
 	}
-	deleted, err := r.deleter.deleteIfUnchanged(ctx, s.set, deleting, reasonRemediation)
+	deleted, err := r.deleter.DeleteIfUnchanged(ctx, s.set, deleting, deletion.ReasonRemediation)
 	if err != nil || !deleted {
 		return err
 	}

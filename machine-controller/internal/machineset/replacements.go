@@ -18,10 +18,10 @@ import (
 	"drover.io/runtime/results"
 )
 
-// openVacancies records a vacancy for each Machine before it is deleted: a crash in between must not lose how often it has
-// been replaced in a row.
-func (r *remediator) openVacancies(ctx context.Context, s *state, leaving []*clusterv1.Machine) error {
-	vacancies := health.Vacancies(s.set)
+// recordReplacements records a replacement in flight for each Machine before it is deleted: a crash in between must not
+// lose how often it has been replaced in a row.
+func (r *remediator) recordReplacements(ctx context.Context, s *state, leaving []*clusterv1.Machine) error {
+	inFlight := health.InFlightReplacements(s.set)
 	var newest metav1.Time
 	for _, m := range s.machines {
 		if newest.Before(&m.CreationTimestamp) {
@@ -29,23 +29,23 @@ func (r *remediator) openVacancies(ctx context.Context, s *state, leaving []*clu
 		}
 	}
 	for _, m := range leaving {
-		vacancies = slices.DeleteFunc(vacancies, func(v health.Vacancy) bool { return v.Machine == m.Name })
-		vacancies = append(vacancies, health.Vacancy{Machine: m.Name, Attempt: health.NextAttempt(m, r.clock.Now()), Newest: newest})
+		inFlight = slices.DeleteFunc(inFlight, func(v health.InFlightReplacement) bool { return v.Machine == m.Name })
+		inFlight = append(inFlight, health.InFlightReplacement{Machine: m.Name, Attempt: health.NextAttempt(m, r.clock.Now()), Newest: newest})
 	}
-	return r.setVacancies(ctx, s, vacancies)
+	return r.setInFlightReplacements(ctx, s, inFlight)
 }
 
-func (r *remediator) setVacancies(ctx context.Context, s *state, vacancies []health.Vacancy) error {
+func (r *remediator) setInFlightReplacements(ctx context.Context, s *state, inFlight []health.InFlightReplacement) error {
 	before := s.set.DeepCopy()
-	health.SetVacancies(s.set, vacancies)
+	health.SetInFlightReplacements(s.set, inFlight)
 	return patch.Main(ctx, r.client, before, s.set)
 }
 
 // updateReplacements records which Machines replace remediated ones and which of these have been healthy for long enough,
-// and removes the vacancies that are filled.
+// and removes the replacements in flight that are complete.
 func (r *remediator) updateReplacements(ctx context.Context, s *state) (reconcile.Result, error) {
 	var result reconcile.Result
-	for m, replacement := range remediation.Replacements(s.machines, health.Vacancies(s.set)) {
+	for m, replacement := range remediation.Replacements(s.machines, health.InFlightReplacements(s.set)) {
 		if err := r.setReplacement(ctx, s, m, replacement); err != nil {
 			return result, err
 		}
@@ -66,9 +66,9 @@ func (r *remediator) updateReplacements(ctx context.Context, s *state) (reconcil
 			return result, err
 		}
 	}
-	if vacancies := health.Vacancies(s.set); len(vacancies) > 0 {
-		if kept := remediation.OpenVacancies(vacancies, s.machines, desiredReplicas(s.set)); len(kept) < len(vacancies) {
-			if err := r.setVacancies(ctx, s, kept); err != nil {
+	if inFlight := health.InFlightReplacements(s.set); len(inFlight) > 0 {
+		if kept := remediation.StillNeeded(inFlight, s.machines, desiredReplicas(s.set)); len(kept) < len(inFlight) {
+			if err := r.setInFlightReplacements(ctx, s, kept); err != nil {
 				return result, fmt.Errorf("patching MachineSet: %w", err)
 			}
 		}

@@ -25,6 +25,7 @@ import (
 	"drover.io/machine-controller/internal/expectation"
 	"drover.io/machine-controller/internal/machinename"
 	"drover.io/machine-controller/internal/machineset/creation"
+	"drover.io/machine-controller/internal/machineset/deletion"
 	"drover.io/machine-controller/internal/priority"
 	"drover.io/machine-controller/internal/rollout/revision"
 	"drover.io/machine-controller/internal/safety"
@@ -49,7 +50,7 @@ type scaler struct {
 	guard     *safety.Guard
 	creator   *creation.Creator
 	preflight *preflighter
-	deleter   *deleter
+	deleter   *deletion.Deleter
 	events    events.EventRecorder
 }
 
@@ -144,7 +145,7 @@ func (sc *scaler) createMissing(ctx context.Context, s *state, missing int) (rec
 // createMachines creates that many Machines, in batches that double, so that what fails every time fails once, not a
 // thousand times.
 func (sc *scaler) createMachines(ctx context.Context, s *state, from creation.Templates, left int) error {
-	for batch := 1; left > 0; batch = min(2*batch, maxParallel) {
+	for batch := 1; left > 0; batch = min(2*batch, deletion.MaxParallel) {
 		size := min(batch, left)
 		var group errgroup.Group
 		var created atomic.Int32
@@ -184,14 +185,14 @@ func (sc *scaler) deleteSurplus(ctx context.Context, s *state, surplus int) (rec
 	}
 	seed := fmt.Sprintf("%s/%d", s.set.UID, s.set.Generation)
 	ordered := priority.Order(s.machines, s.set.Spec.Deletion.Order, seed)
-	return reconcile.Result{}, sc.deleter.deleteMachines(ctx, s.set, ordered[:surplus], sc.surplusReason(ctx, s.set))
+	return reconcile.Result{}, sc.deleter.DeleteAll(ctx, s.set, ordered[:surplus], sc.surplusReason(ctx, s.set))
 }
 
 // surplusReason is why a set has surplus Machines: its MachineDeployment rolls out another template, or it was scaled down.
 func (sc *scaler) surplusReason(ctx context.Context, set *clusterv1.MachineSet) string {
 	md, err := deploymentOf(ctx, sc.client, set)
 	if err == nil && md != nil && revision.Of(set) < revision.Of(md) {
-		return reasonRollout
+		return deletion.ReasonRollout
 	}
-	return reasonScaleDown
+	return deletion.ReasonScaleDown
 }

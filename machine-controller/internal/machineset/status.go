@@ -16,12 +16,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"drover.io/machine-controller/internal/annotation"
-	"drover.io/machine-controller/internal/index"
 	"drover.io/machine-controller/internal/kubeversion"
 	"drover.io/machine-controller/internal/machineowner"
 	"drover.io/machine-controller/internal/statuswriter"
 	"drover.io/runtime/predicates"
-	"drover.io/runtime/results"
 )
 
 // writeStatus writes the status, unless that can wait.
@@ -46,19 +44,6 @@ func logTransitions(ctx context.Context, before *clusterv1.MachineSet, s *state)
 	case ended:
 		log.Info("finished remediation of MachineSet")
 	}
-}
-
-// reconcilePaused keeps the counters of a paused set current: the last ones may not have been written yet, and the Machines
-// still change. Nothing else is done.
-func (r *Reconciler) reconcilePaused(ctx context.Context, before *clusterv1.MachineSet, s *state) (reconcile.Result, error) {
-	var err error
-	if s.machines, err = index.MachinesOf(ctx, r.Client, s.set.Namespace, s.set.UID); err != nil {
-		return reconcile.Result{}, err
-	}
-	setCounts(s)
-	conditions.Set(s.set, predicates.PausedCondition(s.cluster, s.set, "MachineSet"))
-	result, err := r.statusWriter.Write(ctx, before, s.set, urgent(before, s.set))
-	return result, results.IgnoreNotFoundOrConflict(err)
 }
 
 // setStatus counts the Machines and derives the conditions, except those that sum up others.

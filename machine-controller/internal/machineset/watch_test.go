@@ -48,7 +48,7 @@ func resourceVersions(t *testing.T, c client.Client, namespace string) map[strin
 // TestForeignSetIsNotReconciled has a set with a surplus Machine, labelled for another manager and without a label.
 func TestForeignSetIsNotReconciled(t *testing.T) {
 	t.Parallel()
-	for name, label := range map[string]string{"labelled for another manager": "theirs", "without a label": ""} {
+	for name, label := range map[string]string{"labelled for another manager": "other", "without a label": ""} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cluster, set := clusterAndSet()
@@ -60,7 +60,7 @@ func TestForeignSetIsNotReconciled(t *testing.T) {
 			r, inner := reconcilerWith(t, interceptor.Funcs{}, cluster, set, one, two)
 			before := resourceVersions(t, inner, set.Namespace)
 			for range 3 {
-				if _, err := predicates.FilterReconciler("ours", r).Reconcile(t.Context(), set.DeepCopy()); err != nil {
+				if _, err := predicates.FilterReconciler("own", r).Reconcile(t.Context(), set.DeepCopy()); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -87,15 +87,15 @@ func TestSetWithForeignMachineIsBlocked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cluster, set := clusterAndSet()
-			withWatchLabel(set, "ours")
+			withWatchLabel(set, "own")
 			set.Finalizers, set.Spec.Replicas = []string{clusterv1.MachineSetFinalizer}, &test.replicas
-			ours, theirs := creation.NewMachine(set, "a"), withWatchLabel(creation.NewMachine(set, "b"), "theirs")
+			ours, other := creation.NewMachine(set, "a"), withWatchLabel(creation.NewMachine(set, "b"), "other")
 			if test.marked {
 				healthCheckFailed(ours)
-				healthCheckFailed(theirs)
+				healthCheckFailed(other)
 			}
-			r, inner := reconcilerWith(t, interceptor.Funcs{}, cluster, set, ours, theirs)
-			r.watch = "ours"
+			r, inner := reconcilerWith(t, interceptor.Funcs{}, cluster, set, ours, other)
+			r.watch = "own"
 			r.setUp()
 			before := resourceVersions(t, inner, set.Namespace)
 			for range 3 {
@@ -109,7 +109,7 @@ func TestSetWithForeignMachineIsBlocked(t *testing.T) {
 			if diff := cmp.Diff(before, resourceVersions(t, inner, set.Namespace)); diff != "" {
 				t.Errorf("Machines changed: %s", diff)
 			}
-			if message := conditions.GetMessage(set, clusterv1.MachineSetScalingUpCondition); !strings.Contains(message, `Machine "b" has the label cluster.x-k8s.io/watch-filter: "theirs"`) {
+			if message := conditions.GetMessage(set, clusterv1.MachineSetScalingUpCondition); !strings.Contains(message, `Machine "b" has the label cluster.x-k8s.io/watch-filter: "other"`) {
 				t.Errorf("condition ScalingUp is %q", message)
 			}
 		})
@@ -119,11 +119,11 @@ func TestSetWithForeignMachineIsBlocked(t *testing.T) {
 func TestDeletedSetKeepsForeignMachine(t *testing.T) {
 	t.Parallel()
 	cluster, set := clusterAndSet()
-	withWatchLabel(set, "ours")
+	withWatchLabel(set, "own")
 	set.Finalizers = []string{clusterv1.MachineSetFinalizer}
-	ours, theirs := creation.NewMachine(set, "a"), withWatchLabel(creation.NewMachine(set, "b"), "theirs")
-	r, inner := reconcilerWith(t, interceptor.Funcs{}, cluster, set, ours, theirs)
-	r.watch = "ours"
+	ours, other := creation.NewMachine(set, "a"), withWatchLabel(creation.NewMachine(set, "b"), "other")
+	r, inner := reconcilerWith(t, interceptor.Funcs{}, cluster, set, ours, other)
+	r.watch = "own"
 	r.setUp()
 	if err := inner.Delete(t.Context(), set); err != nil {
 		t.Fatal(err)
@@ -134,7 +134,7 @@ func TestDeletedSetKeepsForeignMachine(t *testing.T) {
 	if _, err := r.Reconcile(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
-	for m, going := range map[*clusterv1.Machine]bool{ours: true, theirs: false} {
+	for m, going := range map[*clusterv1.Machine]bool{ours: true, other: false} {
 		if err := inner.Get(t.Context(), client.ObjectKeyFromObject(m), m); err != nil || m.DeletionTimestamp.IsZero() == going {
 			t.Errorf("Machine %q: deletion at %v (%v)", m.Name, m.DeletionTimestamp, err)
 		}
@@ -147,7 +147,7 @@ func TestDeletedSetKeepsForeignMachine(t *testing.T) {
 func TestAdoptionRequiresWatchLabel(t *testing.T) {
 	t.Parallel()
 	cluster, set := clusterAndSet()
-	withWatchLabel(set, "ours")
+	withWatchLabel(set, "own")
 	stray := func(name, label string) *clusterv1.Machine {
 		m := testenv.Machine("ns", name)
 		m.Labels = map[string]string{"pool": "a"}
@@ -156,9 +156,9 @@ func TestAdoptionRequiresWatchLabel(t *testing.T) {
 		}
 		return m
 	}
-	strays := []*clusterv1.Machine{stray("ours", "ours"), stray("theirs", "theirs"), stray("unlabelled", "")}
+	strays := []*clusterv1.Machine{stray("own", "own"), stray("other", "other"), stray("unlabelled", "")}
 	r, inner := reconcilerWith(t, interceptor.Funcs{}, cluster, set, strays[0], strays[1], strays[2])
-	r.watch = "ours"
+	r.watch = "own"
 	r.setUp()
 	if _, err := r.observe(t.Context(), &state{set: set, cluster: cluster}); err != nil {
 		t.Fatal(err)
@@ -174,11 +174,11 @@ func TestAdoptionRequiresWatchLabel(t *testing.T) {
 func TestForeignMachineIsNotReleased(t *testing.T) {
 	t.Parallel()
 	cluster, set := clusterAndSet()
-	withWatchLabel(set, "ours")
-	theirs := withWatchLabel(creation.NewMachine(set, "m"), "theirs")
-	theirs.Labels["pool"] = "b"
-	r, inner := reconcilerWith(t, interceptor.Funcs{}, cluster, set, theirs)
-	r.watch = "ours"
+	withWatchLabel(set, "own")
+	other := withWatchLabel(creation.NewMachine(set, "m"), "other")
+	other.Labels["pool"] = "b"
+	r, inner := reconcilerWith(t, interceptor.Funcs{}, cluster, set, other)
+	r.watch = "own"
 	r.setUp()
 	before := resourceVersions(t, inner, set.Namespace)
 	if _, err := r.observe(t.Context(), &state{set: set, cluster: cluster}); err != nil {
@@ -196,9 +196,9 @@ func TestMachineInheritsWatchLabel(t *testing.T) {
 	if got := creation.NewMachine(set, "m").Labels[clusterv1.WatchLabel]; got != "template" {
 		t.Errorf("from a set without the label it has %q", got)
 	}
-	withWatchLabel(set, "ours")
+	withWatchLabel(set, "own")
 	m := creation.NewMachine(set, "m")
-	if got := m.Labels[clusterv1.WatchLabel]; got != "ours" {
+	if got := m.Labels[clusterv1.WatchLabel]; got != "own" {
 		t.Errorf("it has %q", got)
 	}
 	delete(m.Labels, clusterv1.WatchLabel)

@@ -88,7 +88,7 @@ func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 	to <- workers
 	to <- setReplicas
 	to <- checked
-	to <- troubled
+	to <- abnormal
 }
 
 // Collect counts. What the cache cannot answer, as before it has started, is left out.
@@ -137,7 +137,7 @@ func (c *Collector) collectDeployments(to chan<- prometheus.Metric) {
 		o := object{md.Namespace, md.Name, md.Spec.ClusterName}
 		o.send(to, replicas, count{"desired", md.Spec.Replicas}, count{"current", md.Status.Replicas}, count{"ready", md.Status.ReadyReplicas},
 			count{"available", md.Status.AvailableReplicas}, count{"up-to-date", md.Status.UpToDateReplicas})
-		o.trouble(to, "MachineDeployment", md, map[string]metav1.ConditionStatus{
+		o.sendConditions(to, "MachineDeployment", md, map[string]metav1.ConditionStatus{
 			policyv1.FrozenCondition: metav1.ConditionTrue, policyv1.ProgressingCondition: metav1.ConditionFalse,
 			clusterv1.MachineDeploymentAvailableCondition: metav1.ConditionFalse,
 		})

@@ -88,8 +88,8 @@ func TestMachinesAreCountedByProviderAndPhase(t *testing.T) {
 		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
 			if machines, is := list.(*clusterv1.MachineList); is {
 				machines.Items = []clusterv1.Machine{
-					machine("SimMachine", "Running", "ours"), machine("SimMachine", "Running", "ours"),
-					machine("SimMachine", "Deleting", "ours"), machine("AWSMachine", "Running", "ours"), machine("AWSMachine", "Running", "theirs"),
+					machine("SimMachine", "Running", "own"), machine("SimMachine", "Running", "own"),
+					machine("SimMachine", "Deleting", "own"), machine("AWSMachine", "Running", "own"), machine("AWSMachine", "Running", "other"),
 				}
 				return nil
 			}
@@ -99,7 +99,7 @@ func TestMachinesAreCountedByProviderAndPhase(t *testing.T) {
 	leading := make(chan struct{})
 	close(leading)
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(&Collector{Reader: reader, Leading: leading, Watch: "ours", Workers: 10})
+	registry.MustRegister(&Collector{Reader: reader, Leading: leading, Watch: "own", Workers: 10})
 	want := map[string]float64{
 		"machine_controller_machines_total phase=Running provider=SimMachine":  2,
 		"machine_controller_machines_total phase=Deleting provider=SimMachine": 1,

@@ -32,7 +32,7 @@ func TestRead(t *testing.T) {
 			reads := 0
 			err := Read(500, func(size int64, token string) (string, error) {
 				if want := fmt.Sprint(reads); reads > 0 && token != want || reads == 0 && token != "" || size != 500 {
-					t.Errorf("asked for %d after %q", size, token)
+					t.Errorf("requested %d after %q", size, token)
 				}
 				reads++
 				if reads == test.pages {

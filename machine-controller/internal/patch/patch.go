@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package patch writes the difference between an object as it was read and as a
-// controller wants it, with at most one request for the object and one for its status, and
+// controller needs it, with at most one request for the object and one for its status, and
 // none when there is no difference. It decides the form of the request; what to
 // write, the controllers decide.
 package patch

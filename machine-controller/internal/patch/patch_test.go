@@ -154,7 +154,7 @@ func TestRequests(t *testing.T) {
 			if err := w.api.Get(t.Context(), client.ObjectKeyFromObject(before), live); err != nil {
 				t.Fatal(err)
 			}
-			// What a status write changes about managed fields is nobody's business.
+			// What a status write changes about managed fields is not compared.
 			after.ManagedFields, live.ManagedFields = nil, nil
 			if diff := cmp.Diff(live, after, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("in memory (-API server +got):\n%s", diff)

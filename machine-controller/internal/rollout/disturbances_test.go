@@ -138,7 +138,7 @@ func (w *simulator) finish() {
 // settle runs everything until nothing changes any more, and checks that
 // exactly the wanted Machines are there.
 func (w *simulator) settle() {
-	w.paused, w.blocked, w.promisedOrder = false, false, true
+	w.paused, w.blocked, w.guaranteedOrder = false, false, true
 	for tick := range 400 {
 		for i := range w.sets {
 			w.machineSet(i, -1)

@@ -102,7 +102,7 @@ func (u fixedPicker) pick(n int) int { return min(u.n, n-1) }
 // run runs a rollout until nothing changes any more.
 func (s goldenRollout) run(c picker, shuffled bool) string {
 	w := newSimulator(c, s.replicas, new(intstr.Parse(s.surge)), new(intstr.Parse(s.unavailable)))
-	w.onDelete, w.promisedOrder = s.onDelete, true
+	w.onDelete, w.guaranteedOrder = s.onDelete, true
 	for i, n := range s.olds {
 		w.addSet(string(rune('a'+i)), n)
 	}

@@ -63,16 +63,16 @@ const (
 	// WaitPaused means that spec.paused is true.
 	WaitPaused WaitReason = "Paused"
 	// WaitBlocked means that State.Blocked forbids to replace Machines.
-	WaitBlocked WaitReason = "Held"
-	// WaitDeletion means that Machines must be deleted by a user (OnDelete).
-	WaitDeletion WaitReason = "WaitingForDeletion"
-	// WaitCache means that the cache does not show the last write yet.
-	WaitCache WaitReason = "WaitingForCache"
-	// WaitMachineSet means that a MachineSet is creating or deleting Machines.
-	WaitMachineSet WaitReason = "WaitingForMachineSet"
-	// WaitCurrent means that Machines of the wanted template are not available:
+	WaitBlocked WaitReason = "Blocked"
+	// WaitingForDeletion means that Machines must be deleted by a user (OnDelete).
+	WaitingForDeletion WaitReason = "WaitingForDeletion"
+	// WaitingForCache means that the cache does not show the last write yet.
+	WaitingForCache WaitReason = "WaitingForCache"
+	// WaitingForMachineSet means that a MachineSet is creating or deleting Machines.
+	WaitingForMachineSet WaitReason = "WaitingForMachineSet"
+	// WaitingForNewMachines means that Machines of the wanted template are not available:
 	// a broken template stops here.
-	WaitCurrent WaitReason = "WaitingForNewMachines"
-	// WaitAvailability means that too few Machines are available to go on.
-	WaitAvailability WaitReason = "WaitingForAvailability"
+	WaitingForNewMachines WaitReason = "WaitingForNewMachines"
+	// WaitingForAvailability means that too few Machines are available to go on.
+	WaitingForAvailability WaitReason = "WaitingForAvailability"
 )

@@ -40,7 +40,7 @@ type Observation struct {
 func Observe(o Observation) (State, error) {
 	md := o.Deployment
 	if md.Spec.Replicas == nil {
-		_, err := annotation.DefaultReplicas(md, LastReplicas(o.Sets))
+		_, err := annotation.DefaultReplicas(md, LastDesiredReplicas(o.Sets))
 		return State{}, cmp.Or(err, errors.New("spec.replicas is not set yet"))
 	}
 	limits, err := ResolveLimits(md.Spec.Rollout.Strategy, *md.Spec.Replicas)
@@ -63,7 +63,7 @@ func Observe(o Observation) (State, error) {
 			machines[owner.UID] = append(machines[owner.UID], m)
 		}
 	}
-	current, _ := revision.FindCurrent(md, o.Sets, o.Now)
+	current, _ := revision.FindNewMachineSet(md, o.Sets, o.Now)
 	for _, ms := range o.Sets {
 		set := observeSet(ms, machines[ms.UID])
 		set.Current = ms == current
@@ -110,9 +110,9 @@ func (s *Set) count(m *clusterv1.Machine) {
 	}
 }
 
-// LastReplicas is what spec.replicas of the MachineDeployment was when its newest MachineSet was last written: by
+// LastDesiredReplicas is what spec.replicas of the MachineDeployment was when its newest MachineSet was last written: by
 // the stamp, or by the sizes of the MachineSets together where none has a stamp. It is nil without MachineSets.
-func LastReplicas(sets []*clusterv1.MachineSet) *int32 {
+func LastDesiredReplicas(sets []*clusterv1.MachineSet) *int32 {
 	var newest *clusterv1.MachineSet
 	var last, sum int32
 	for _, ms := range sets {

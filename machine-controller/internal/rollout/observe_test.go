@@ -39,15 +39,15 @@ func TestLastReplicas(t *testing.T) {
 		sets []*clusterv1.MachineSet
 		want *int32
 	}{
-		"it is unknown without a set":                  {},
-		"it is what the newest set was written for":    {[]*clusterv1.MachineSet{stamped("a", 4, "2", "7"), stamped("b", 2, "10", "5"), stamped("c", 3, "3", "6")}, new(int32(5))},
-		"it is nothing where the set was written for":  {[]*clusterv1.MachineSet{stamped("a", 4, "2", "0")}, new(int32(0))},
-		"it is the sum where no set was written by us": {[]*clusterv1.MachineSet{machineSet("a", 2, 4), machineSet("b", 1, 1)}, new(int32(5))},
-		"it is of a set whose stamp can be read":       {[]*clusterv1.MachineSet{stamped("a", 4, "2", "many"), stamped("b", 2, "1", "5")}, new(int32(5))},
+		"it is unknown without a set":                            {},
+		"it is what the newest set was written for":              {[]*clusterv1.MachineSet{stamped("a", 4, "2", "7"), stamped("b", 2, "10", "5"), stamped("c", 3, "3", "6")}, new(int32(5))},
+		"it is nothing where the set was written for":            {[]*clusterv1.MachineSet{stamped("a", 4, "2", "0")}, new(int32(0))},
+		"it is the sum where no set was written by this manager": {[]*clusterv1.MachineSet{machineSet("a", 2, 4), machineSet("b", 1, 1)}, new(int32(5))},
+		"it is of a set whose stamp can be read":                 {[]*clusterv1.MachineSet{stamped("a", 4, "2", "many"), stamped("b", 2, "1", "5")}, new(int32(5))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(test.want, LastReplicas(test.sets)); diff != "" {
+			if diff := cmp.Diff(test.want, LastDesiredReplicas(test.sets)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -74,14 +74,14 @@ func TestObserve(t *testing.T) {
 	stray := &clusterv1.Machine{}
 
 	got, err := Observe(Observation{
-		Deployment: md, Sets: []*clusterv1.MachineSet{a, b}, Now: noon, HistoryLimit: 2, Unseen: []string{"c"}, Blocked: "silence",
+		Deployment: md, Sets: []*clusterv1.MachineSet{a, b}, Now: noon, HistoryLimit: 2, Unseen: []string{"c"}, Blocked: "unreachable",
 		Machines: []*clusterv1.Machine{going, marked, owned(a, "Available", "!NodeHealthy"), owned(a, "!Available", "!HealthCheckSucceeded"), owned(b), stray},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := State{
-		Replicas: 3, Limits: Limits{Surge: 1}, Paused: true, HistoryLimit: 2, Unseen: []string{"c"}, Blocked: "silence",
+		Replicas: 3, Limits: Limits{Surge: 1}, Paused: true, HistoryLimit: 2, Unseen: []string{"c"}, Blocked: "unreachable",
 		Sets: []Set{
 			{Name: "a", Created: a.CreationTimestamp.Time, Revision: 7, Replicas: 4, Machines: 4, Reported: 4, Deleting: 1, Available: 2, Unhealthy: 2, DeleteAnnotated: 1, Recorded: Stamp{4, 6}, CreateDisabled: true},
 			{Name: "b", Created: b.CreationTimestamp.Time, Replicas: 1, Machines: 1, Terminating: true, Unobserved: true},
@@ -103,8 +103,8 @@ func TestObserveRefusesWhatItCannotRead(t *testing.T) {
 		change func(*clusterv1.MachineDeployment)
 		field  string
 	}{
-		"it wants replicas": {func(md *clusterv1.MachineDeployment) { md.Spec.Replicas = nil }, "spec.replicas"},
-		"it wants limits": {func(md *clusterv1.MachineDeployment) {
+		"it requires replicas": {func(md *clusterv1.MachineDeployment) { md.Spec.Replicas = nil }, "spec.replicas"},
+		"it requires limits": {func(md *clusterv1.MachineDeployment) {
 			md.Spec.Rollout.Strategy.RollingUpdate.MaxSurge = limitValues()[0]
 			md.Spec.Rollout.Strategy.RollingUpdate.MaxUnavailable = new(intstr.FromString("x"))
 		}, "spec.rollout.strategy.rollingUpdate.maxUnavailable"},

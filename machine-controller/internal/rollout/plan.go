@@ -68,7 +68,7 @@ func deleteAll(p *plan) {
 func createCurrent(p *plan) {
 	p.extra = append(p.extra, Intent{
 		Kind:   CreateCurrent,
-		To:     min(p.room(), p.state.Replicas),
+		To:     min(p.available(), p.state.Replicas),
 		Reason: "no MachineSet has the wanted template",
 	})
 }

@@ -23,7 +23,7 @@ func set(name string, n int32, change ...func(*Set)) Set {
 
 func isCurrent(s *Set) { s.Current = true }
 
-// sizesOf lists what a plan wants, without reasons and stamps.
+// sizesOf lists what a plan has, without reasons and stamps.
 func sizesOf(d Decision) []string {
 	var all []string
 	for _, i := range d.Intents {
@@ -59,7 +59,7 @@ func TestPlan(t *testing.T) {
 		},
 		"it decides nothing while a write is not in the cache": {
 			state: State{Replicas: 10, Limits: surge1, Unseen: []string{"b"}, Sets: []Set{set("a", 10)}},
-			wait:  WaitCache,
+			wait:  WaitingForCache,
 		},
 		"it deletes all sets of a deployment that is being deleted": {
 			state: State{Replicas: 10, Deleting: true, Unseen: []string{"b"}, Sets: []Set{set("a", 10), set("b", 1, func(s *Set) { s.Terminating = true })}},
@@ -94,7 +94,7 @@ func TestPlan(t *testing.T) {
 		},
 		"it counts Machines that are being deleted as gone": {
 			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 5, func(s *Set) { s.Machines, s.Reported, s.Deleting = 6, 6, 1 }), set("b", 5, isCurrent)}},
-			wait:  WaitMachineSet,
+			wait:  WaitingForMachineSet,
 		},
 		"it removes the replicas of Machines that a user deletes": {
 			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 5, func(s *Set) { s.Available, s.Deleting = 4, 1 }), set("b", 6, isCurrent)}},
@@ -102,7 +102,7 @@ func TestPlan(t *testing.T) {
 		},
 		"it stops while new Machines are not available": {
 			state: State{Replicas: 10, Limits: Limits{Surge: 1, Unavailable: 2}, Sets: []Set{set("a", 8), set("b", 3, isCurrent, func(s *Set) { s.Available = 0 })}},
-			wait:  WaitCurrent,
+			wait:  WaitingForNewMachines,
 		},
 		"it does not count on growth to save Machines that are about to go": {
 			state: State{Replicas: 10, Limits: Limits{Surge: 2, Unavailable: 3}, Sets: []Set{
@@ -113,11 +113,11 @@ func TestPlan(t *testing.T) {
 		},
 		"it does not surge while an old set has not reacted": {
 			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 5, func(s *Set) { s.Unobserved = true }), set("b", 5, isCurrent)}},
-			wait:  WaitMachineSet,
+			wait:  WaitingForMachineSet,
 		},
 		"it counts all Machines of a set that is being deleted as lost": {
 			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 5, func(s *Set) { s.Terminating = true }), set("b", 5), set("c", 1, isCurrent)}},
-			wait:  WaitMachineSet,
+			wait:  WaitingForMachineSet,
 		},
 		"it treats a second set of the wanted template as old": {
 			state: State{Replicas: 5, Limits: surge1, Sets: []Set{set("a", 5, isCurrent), set("b", 1, isCurrent)}},
@@ -139,7 +139,7 @@ func TestPlan(t *testing.T) {
 			state: State{Replicas: 10, Limits: surge1, Sets: []Set{set("a", 5, func(s *Set) { s.CreateDisabled = true }), set("b", 6, isCurrent, func(s *Set) { s.CreateDisabled = true })}},
 			want:  []string{"EnableCreate a", "EnableCreate b", "a 5→4"},
 		},
-		"it keeps the vacancies of an old set until that can create no more": {
+		"it keeps the missing replicas of an old set until that can create no more": {
 			state: State{Replicas: 10, Strategy: clusterv1.OnDeleteMachineDeploymentStrategyType, Sets: []Set{
 				set("a", 5, func(s *Set) { s.Machines, s.Reported, s.Available = 4, 4, 4 }),
 				set("b", 3, func(s *Set) {
@@ -147,9 +147,9 @@ func TestPlan(t *testing.T) {
 				}),
 				set("c", 2, isCurrent)}},
 			want: []string{"DisableCreate a"},
-			wait: WaitMachineSet,
+			wait: WaitingForMachineSet,
 		},
-		"it gives up the vacancies of an old set that can create no more": {
+		"it gives up the missing replicas of an old set that can create no more": {
 			state: State{Replicas: 10, Strategy: clusterv1.OnDeleteMachineDeploymentStrategyType, Sets: []Set{
 				set("a", 5, func(s *Set) { s.Machines, s.Reported, s.Available, s.CreateDisabled = 4, 4, 4, true }), set("b", 5, isCurrent)}},
 			want: []string{"a 5→4"},
@@ -159,7 +159,7 @@ func TestPlan(t *testing.T) {
 			want:  []string{"DisableCreate a", "create 0"},
 		},
 		"it forbids old sets to create while held before the current one exists": {
-			state: State{Replicas: 10, Strategy: clusterv1.OnDeleteMachineDeploymentStrategyType, Blocked: "silence", Sets: []Set{set("a", 10)}},
+			state: State{Replicas: 10, Strategy: clusterv1.OnDeleteMachineDeploymentStrategyType, Blocked: "unreachable", Sets: []Set{set("a", 10)}},
 			want:  []string{"DisableCreate a"},
 			wait:  WaitBlocked,
 		},
@@ -171,7 +171,7 @@ func TestPlan(t *testing.T) {
 			state: State{Replicas: 6, Limits: Limits{Surge: 6}, Sets: []Set{
 				set("a", 3, func(s *Set) { s.Recorded = Stamp{3, 9} }),
 				set("b", 6, isCurrent, func(s *Set) { s.Machines, s.Reported, s.Available, s.Recorded = 0, 0, 0, Stamp{6, 12} })}},
-			wait: WaitCurrent,
+			wait: WaitingForNewMachines,
 		},
 		"it grows the old set if the increase came after the current one": {
 			state: State{Replicas: 6, Limits: Limits{Surge: 6}, Sets: []Set{
@@ -190,35 +190,35 @@ func TestPlan(t *testing.T) {
 			state: State{Replicas: 3, Limits: surge1, Sets: []Set{
 				set("a", 3, func(s *Set) { s.Available, s.Recorded = 2, Stamp{3, 4} }),
 				set("b", 1, isCurrent, func(s *Set) { s.Available, s.Recorded = 0, Stamp{3, 4} })}},
-			wait: WaitCurrent,
+			wait: WaitingForNewMachines,
 		},
 		"it does not roll out while paused": {
 			state: State{Replicas: 10, Limits: surge1, Paused: true, Sets: []Set{set("a", 10), set("b", 1, isCurrent)}},
 			wait:  WaitPaused,
 		},
 		"it does not roll out while held": {
-			state: State{Replicas: 10, Limits: Limits{Surge: 1, Unavailable: 1}, Blocked: "silence", Sets: []Set{set("a", 10), set("b", 1, isCurrent)}},
+			state: State{Replicas: 10, Limits: Limits{Surge: 1, Unavailable: 1}, Blocked: "unreachable", Sets: []Set{set("a", 10), set("b", 1, isCurrent)}},
 			wait:  WaitBlocked,
 		},
 		"it does not break a deadlock while held": {
-			state: State{Replicas: 2, Limits: surge1, Blocked: "silence", Sets: []Set{set("a", 2, func(s *Set) { s.Available = 1 }), set("b", 1, isCurrent)}},
+			state: State{Replicas: 2, Limits: surge1, Blocked: "unreachable", Sets: []Set{set("a", 2, func(s *Set) { s.Available = 1 }), set("b", 1, isCurrent)}},
 			wait:  WaitBlocked,
 		},
 		"it makes no MachineSet while held": {
-			state: State{Replicas: 10, Limits: surge1, Blocked: "silence", Sets: []Set{set("a", 10)}},
+			state: State{Replicas: 10, Limits: surge1, Blocked: "unreachable", Sets: []Set{set("a", 10)}},
 			wait:  WaitBlocked,
 		},
 		"it follows a decrease while held": {
-			state: State{Replicas: 4, Limits: surge1, Blocked: "silence", Sets: []Set{set("a", 10, isCurrent)}},
+			state: State{Replicas: 4, Limits: surge1, Blocked: "unreachable", Sets: []Set{set("a", 10, isCurrent)}},
 			want:  []string{"a 10→4"},
 		},
 		"it follows a decrease in the middle of a rollout that is held": {
-			state: State{Replicas: 4, Limits: surge1, Blocked: "silence", Sets: []Set{set("a", 8), set("b", 3, isCurrent)}},
+			state: State{Replicas: 4, Limits: surge1, Blocked: "unreachable", Sets: []Set{set("a", 8), set("b", 3, isCurrent)}},
 			want:  []string{"a 8→2"},
 			wait:  WaitBlocked,
 		},
 		"it follows a decrease while held before the current set exists": {
-			state: State{Replicas: 4, Limits: surge1, Blocked: "silence", Sets: []Set{set("a", 10)}},
+			state: State{Replicas: 4, Limits: surge1, Blocked: "unreachable", Sets: []Set{set("a", 10)}},
 			want:  []string{"a 10→5"},
 			wait:  WaitBlocked,
 		},
@@ -277,7 +277,7 @@ func TestMinSize(t *testing.T) {
 		"it gives up unavailable Machines with the last available one":      {set("a", 3, func(s *Set) { s.Available = 1 }), 1, 0},
 		"it gives up all once the worst case is all lost, even without any": {set("a", 2, func(s *Set) { s.Available, s.Reported = 1, 3 }), 0, 0},
 		"it gives up a set that is being deleted":                           {set("a", 3, func(s *Set) { s.Terminating = true }), -1, 0},
-		"it gives up only vacancies below slack":                            {set("a", 3, func(s *Set) { s.Machines, s.Reported, s.Available = 2, 2, 2 }), -1, 2},
+		"it gives up only missing replicas below slack":                     {set("a", 3, func(s *Set) { s.Machines, s.Reported, s.Available = 2, 2, 2 }), -1, 2},
 		"it keeps what may have been created and is not seen":               {set("a", 3, func(s *Set) { s.Machines, s.Reported, s.Available, s.Unobserved = 2, 2, 2, true }), 2, 3},
 		"it counts on what is seen in full of a set that lags":              {set("a", 2, func(s *Set) { s.Unobserved = true }), 1, 1},
 	} {

@@ -50,7 +50,7 @@ func (p *plan) wait(intents []Intent) Wait {
 		return Wait{}
 	}
 	if len(p.state.Unseen) > 0 {
-		return Wait{WaitCache, fmt.Sprintf("the last change of MachineSet %q has not come back yet", p.state.Unseen[0])}
+		return Wait{WaitingForCache, fmt.Sprintf("the last change of MachineSet %q has not come back yet", p.state.Unseen[0])}
 	}
 	if !p.rollingOut() {
 		return Wait{}
@@ -71,15 +71,15 @@ func (p *plan) wait(intents []Intent) Wait {
 
 func (p *plan) idle() Wait {
 	if missing := p.current.Replicas - p.current.Available; missing > 0 {
-		return Wait{WaitCurrent, fmt.Sprintf("%d of %d Machines of MachineSet %q are not available yet", missing, p.current.Replicas, p.current.Name)}
+		return Wait{WaitingForNewMachines, fmt.Sprintf("%d of %d Machines of MachineSet %q are not available yet", missing, p.current.Replicas, p.current.Name)}
 	}
 	for _, e := range p.entries {
 		if e.inProgress() || e.Unobserved || e.Terminating {
-			return Wait{WaitMachineSet, fmt.Sprintf("MachineSet %q wants %d Machines and reports %d; %d are being deleted", e.Name, e.Replicas, e.Reported, e.Deleting)}
+			return Wait{WaitingForMachineSet, fmt.Sprintf("MachineSet %q has %d desired and %d reported Machines; %d are being deleted", e.Name, e.Replicas, e.Reported, e.Deleting)}
 		}
 	}
 	if p.state.onDelete() {
-		return Wait{WaitDeletion, "Machines of old MachineSets are replaced once somebody deletes them"}
+		return Wait{WaitingForDeletion, "Machines of old MachineSets are replaced after they are deleted (OnDelete)"}
 	}
-	return Wait{WaitAvailability, fmt.Sprintf("at least %d Machines must stay available", p.state.minAvailable())}
+	return Wait{WaitingForAvailability, fmt.Sprintf("at least %d Machines must stay available", p.state.minAvailable())}
 }

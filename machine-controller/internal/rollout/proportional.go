@@ -34,7 +34,7 @@ func scaleProportionally(p *plan) {
 		p.scaleGroup(wanted, group, reason)
 	}
 	if latest := p.latest(); latest != nil {
-		latest.raise(min(wanted-p.total(), p.room()), reason)
+		latest.raise(min(wanted-p.total(), p.available()), reason)
 	}
 }
 
@@ -75,7 +75,7 @@ func (p *plan) scaleGroup(wanted int32, group []*setPlan, reason string) {
 	missing := wanted - p.total()
 	if missing > 0 {
 		group = slices.DeleteFunc(slices.Clone(group), func(e *setPlan) bool { return e.CreateDisabled })
-		for i, n := range shares(min(missing, p.room()), group) {
+		for i, n := range shares(min(missing, p.available()), group) {
 			group[i].raise(n, reason)
 		}
 		return

@@ -12,8 +12,8 @@ func growCurrent(p *plan) {
 		// A larger size now could keep a Machine that is to be removed.
 		return
 	}
-	n := min(p.room(), p.state.Replicas-cur.target)
-	cur.raise(n, fmt.Sprintf("%d of at most %d Machines exist", p.state.ceiling()-p.room(), p.state.ceiling()))
+	n := min(p.available(), p.state.Replicas-cur.target)
+	cur.raise(n, fmt.Sprintf("%d of at most %d Machines exist", p.state.ceiling()-p.available(), p.state.ceiling()))
 }
 
 // growOldSets gives an increase of spec.replicas to the old sets for as long as no Machine of the current set is available:
@@ -32,7 +32,7 @@ func growOldSets(p *plan) {
 		return // a set that was created for the present size has its whole share already
 	}
 	reason := fmt.Sprintf("spec.replicas was increased to %d and no new Machine is available yet", p.state.Replicas)
-	for i, n := range shares(min(increase, p.room()), grown) {
+	for i, n := range shares(min(increase, p.available()), grown) {
 		grown[i].raise(n, reason)
 	}
 }

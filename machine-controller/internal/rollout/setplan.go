@@ -122,9 +122,9 @@ func (p *plan) total() int32 {
 	return sum
 }
 
-// room is how many replicas may be added without ever having more Machines than the ceiling, even before the planned
+// available is how many replicas may be added without ever having more Machines than the ceiling, even before the planned
 // deletions have happened.
-func (p *plan) room() int32 {
+func (p *plan) available() int32 {
 	occupied := int32(0)
 	for _, e := range p.entries {
 		if e != p.current && e.Unobserved && !e.Terminating {

@@ -37,7 +37,7 @@ func limitValues() []*intstr.IntOrString {
 }
 
 // populate spreads the Machines over some old sets, as a rollout may have left
-// them, and then wants another template.
+// them, and then sets another template.
 func populate(w *simulator, sets int) {
 	left := w.replicas
 	for i := range sets - 1 {
@@ -75,20 +75,20 @@ type scenario struct {
 func scenarios() map[string]scenario {
 	return map[string]scenario{
 		"it rolls out": {worstOrder: true},
-		"it rolls out in the promised deletion order": {},
-		"it survives failures":                        {worstOrder: true, disturbances: disturbances{failures: true}},
-		"it follows changes of mind":                  {worstOrder: true, disturbances: disturbances{changes: true}},
-		"it follows changes of mind through failures": {worstOrder: true, disturbances: disturbances{changes: true, failures: true}},
-		"it follows resizes":                          {disturbances: disturbances{resizes: true}},
-		"it follows everything at once":               {disturbances: disturbances{changes: true, failures: true, resizes: true}},
-		"it waits for deletions":                      {onDelete: true, disturbances: disturbances{failures: true}},
-		"it waits for deletions through changes":      {onDelete: true, disturbances: disturbances{failures: true, changes: true}},
-		"it waits for deletions and follows resizes":  {onDelete: true, disturbances: disturbances{failures: true, resizes: true}},
+		"it rolls out in the guaranteed deletion order": {},
+		"it continues after failures":                   {worstOrder: true, disturbances: disturbances{failures: true}},
+		"it follows changes of mind":                    {worstOrder: true, disturbances: disturbances{changes: true}},
+		"it follows changes of mind through failures":   {worstOrder: true, disturbances: disturbances{changes: true, failures: true}},
+		"it follows resizes":                            {disturbances: disturbances{resizes: true}},
+		"it follows everything at once":                 {disturbances: disturbances{changes: true, failures: true, resizes: true}},
+		"it waits for deletions":                        {onDelete: true, disturbances: disturbances{failures: true}},
+		"it waits for deletions through changes":        {onDelete: true, disturbances: disturbances{failures: true, changes: true}},
+		"it waits for deletions and follows resizes":    {onDelete: true, disturbances: disturbances{failures: true, resizes: true}},
 	}
 }
 
 func (s scenario) run(w *simulator, sets, steps int) error {
-	w.onDelete, w.promisedOrder = s.onDelete, !s.worstOrder
+	w.onDelete, w.guaranteedOrder = s.onDelete, !s.worstOrder
 	w.ceiling, w.floor = w.bounds()
 	populate(w, sets)
 	return simulate(w, steps, s.disturbances)

@@ -55,11 +55,11 @@ type simulator struct {
 	setLog                       [][]simSet
 	machineLog                   [][]simMachine
 	seenSets, seenMachines       int
-	written                      map[string]int // version of our last write, per set
+	written                      map[string]int // version of the last write, per set
 	resized                      bool           // spec.replicas has changed
 	annotatedForDecrease         map[int]bool   // Machines annotated together with a decrease
 	nextMachine, clock           int
-	promisedOrder                bool  // deletions in the promised order; else the available first
+	guaranteedOrder              bool  // deletions in the guaranteed order; else the available first
 	ceiling, floor, lostToOthers int32 // what may be created; what must stay; what others deleted
 	steps                        int
 	failure                      error
@@ -123,7 +123,7 @@ func (w *simulator) syncCaches() {
 func (w *simulator) view() State {
 	state := State{Replicas: w.replicas, Limits: w.limits(), Paused: w.paused}
 	if w.blocked {
-		state.Blocked = "an API server is silent"
+		state.Blocked = "an API server is unreachable"
 	}
 	if w.onDelete {
 		state.Strategy = clusterv1.OnDeleteMachineDeploymentStrategyType
@@ -337,10 +337,10 @@ func (w *simulator) deleteOne(set string, excess int32) bool {
 // score is the priority of deleting a Machine.
 func (w *simulator) score(m simMachine) int {
 	score := 0
-	if m.annotated && w.promisedOrder {
+	if m.annotated && w.guaranteedOrder {
 		score += 2
 	}
-	if m.available != w.promisedOrder {
+	if m.available != w.guaranteedOrder {
 		score++
 	}
 	return score

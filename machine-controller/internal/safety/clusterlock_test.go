@@ -18,7 +18,7 @@ func TestClusterLocksAreRemoved(t *testing.T) {
 	l := newReservations(clock.RealClock{})
 	const clusters, decisions = 3, 50
 	var deciding sync.WaitGroup
-	counts := make([]int, clusters) // the race detector sees it if two decide at once
+	counts := make([]int, clusters) // the race detector reports it if two decide at once
 	for i := range clusters * decisions {
 		deciding.Go(func() {
 			unlock := l.lock(client.ObjectKey{Name: fmt.Sprint(i % clusters)})

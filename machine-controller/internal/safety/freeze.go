@@ -30,7 +30,7 @@ func (g *Guard) Freeze(ctx context.Context, object client.Object, owner budget.O
 	_, labelled := object.GetLabels()[policyv1.FrozenLabel]
 	decision = freeze.Decide(settings, freeze.Input{
 		Owner: owner, Machines: n, Labelled: labelled,
-		Order: policyv1.FreezeOrderOf(object.GetAnnotations()), Value: object.GetAnnotations()[policyv1.FreezeAnnotation],
+		Setting: policyv1.FreezeSettingOf(object.GetAnnotations()), Value: object.GetAnnotations()[policyv1.FreezeAnnotation],
 		OvershootSince: g.reserved().overshootSince(object.GetUID()), Now: g.Clock.Now(), Period: g.Period,
 	})
 	g.reserved().recordOvershoot(object.GetUID(), decision.OvershootSince)

@@ -158,14 +158,14 @@ func TestGuardBlocks(t *testing.T) {
 		"everything when an operator freezes": {func(_ *fixture, md *clusterv1.MachineDeployment) {
 			md.Annotations = map[string]string{policyv1.FreezeAnnotation: "true"}
 		}, budget.ReasonFrozen},
-		"everything when an operator's order is not understood": {func(_ *fixture, md *clusterv1.MachineDeployment) {
+		"everything when the annotation drover.io/freeze is invalid": {func(_ *fixture, md *clusterv1.MachineDeployment) {
 			md.Annotations = map[string]string{policyv1.FreezeAnnotation: "yes"}
 		}, budget.ReasonFrozen},
-		"everything when an operator's order is empty": {func(_ *fixture, md *clusterv1.MachineDeployment) {
+		"everything when the annotation drover.io/freeze is empty": {func(_ *fixture, md *clusterv1.MachineDeployment) {
 			md.Annotations = map[string]string{policyv1.FreezeAnnotation: ""}
 		}, budget.ReasonFrozen},
-		"everything while the cluster is silent": {func(s *fixture, _ *clusterv1.MachineDeployment) { s.state = workload.State{} }, budget.ReasonUnreachable},
-		"everything while management is silent":  {func(s *fixture, _ *clusterv1.MachineDeployment) { s.reachability = Reachability{} }, budget.ReasonUnreachable},
+		"everything while the cluster is unreachable": {func(s *fixture, _ *clusterv1.MachineDeployment) { s.state = workload.State{} }, budget.ReasonUnreachable},
+		"everything while management is unreachable":  {func(s *fixture, _ *clusterv1.MachineDeployment) { s.reachability = Reachability{} }, budget.ReasonUnreachable},
 		"everything from the first probe that the cluster leaves unanswered": {func(s *fixture, _ *clusterv1.MachineDeployment) {
 			s.state.ConsecutiveFailures, s.state.Message = 1, "no answer"
 		}, budget.ReasonUnreachable},
@@ -226,8 +226,8 @@ func TestGuardReplaces(t *testing.T) {
 	}
 }
 
-// TestGuardCountsVacancies has a MachineSet whose last unhealthy Machine is gone and has no replacement yet.
-func TestGuardCountsVacancies(t *testing.T) {
+// TestGuardCountsUnfilledReplacements has a MachineSet whose last unhealthy Machine is gone and has no replacement yet.
+func TestGuardCountsUnfilledReplacements(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		vacantIn string
@@ -244,7 +244,7 @@ func TestGuardCountsVacancies(t *testing.T) {
 			_, a := s.deployment(t, "a", 5)
 			_, b := s.deployment(t, "b", 5)
 			if set := map[string]*clusterv1.MachineSet{"a": a, "b": b}[test.vacantIn]; set != nil {
-				health.SetVacancies(set, []health.Vacancy{{Machine: "gone", Attempt: 1, Newest: metav1.NewTime(noon)}})
+				health.SetInFlightReplacements(set, []health.InFlightReplacement{{Machine: "gone", Attempt: 1, Newest: metav1.NewTime(noon)}})
 				if err := s.store.Update(t.Context(), set); err != nil {
 					t.Fatal(err)
 				}
@@ -363,11 +363,11 @@ func TestGuardFindsThePolicy(t *testing.T) {
 // TestForeignPolicyIsNotInForce has a policy that selects everything, and is labelled for another manager.
 func TestForeignPolicyIsNotInForce(t *testing.T) {
 	t.Parallel()
-	for label, want := range map[string]string{"ours": "policy", "theirs": "", "": ""} {
+	for label, want := range map[string]string{"own": "policy", "theirs": "", "": ""} {
 		t.Run("labelled "+label, func(t *testing.T) {
 			t.Parallel()
 			s := newFixture(t)
-			s.Watch = "ours"
+			s.Watch = "own"
 			md, _ := s.deployment(t, "a", 1)
 			policy := &policyv1.MachinePolicy{ObjectMeta: metav1.ObjectMeta{Name: "policy"}, Spec: policyv1.MachinePolicySpec{Selector: selecting("")}}
 			if label != "" {
@@ -391,13 +391,13 @@ func TestObserveMachine(t *testing.T) {
 		change func(*clusterv1.Machine)
 		want   budget.Machine
 	}{
-		"is pending":                  {func(*clusterv1.Machine) {}, budget.Machine{}},
-		"is healthy":                  {func(m *clusterv1.Machine) { notReady(m, metav1.ConditionTrue) }, budget.Machine{Joined: true}},
-		"is unhealthy by its Node":    {func(m *clusterv1.Machine) { notReady(m, metav1.ConditionFalse) }, budget.Machine{Joined: true, Unhealthy: true}},
-		"is unhealthy by its silence": {func(m *clusterv1.Machine) { notReady(m, metav1.ConditionUnknown) }, budget.Machine{Joined: true, Unhealthy: true}},
-		"has its failure domain":      {func(m *clusterv1.Machine) { m.Spec.FailureDomain = "x" }, budget.Machine{Domain: "x"}},
-		"is rather where it is":       {func(m *clusterv1.Machine) { m.Spec.FailureDomain, m.Status.FailureDomain = "x", "y" }, budget.Machine{Domain: "y"}},
-		"is being deleted":            {func(m *clusterv1.Machine) { m.DeletionTimestamp = new(metav1.NewTime(noon)) }, budget.Machine{Deleting: true}},
+		"is pending":                     {func(*clusterv1.Machine) {}, budget.Machine{}},
+		"is healthy":                     {func(m *clusterv1.Machine) { notReady(m, metav1.ConditionTrue) }, budget.Machine{Joined: true}},
+		"is unhealthy by its Node":       {func(m *clusterv1.Machine) { notReady(m, metav1.ConditionFalse) }, budget.Machine{Joined: true, Unhealthy: true}},
+		"is unhealthy without heartbeat": {func(m *clusterv1.Machine) { notReady(m, metav1.ConditionUnknown) }, budget.Machine{Joined: true, Unhealthy: true}},
+		"has its failure domain":         {func(m *clusterv1.Machine) { m.Spec.FailureDomain = "x" }, budget.Machine{Domain: "x"}},
+		"is rather where it is":          {func(m *clusterv1.Machine) { m.Spec.FailureDomain, m.Status.FailureDomain = "x", "y" }, budget.Machine{Domain: "y"}},
+		"is being deleted":               {func(m *clusterv1.Machine) { m.DeletionTimestamp = new(metav1.NewTime(noon)) }, budget.Machine{Deleting: true}},
 		"is unhealthy by a health check": {func(m *clusterv1.Machine) {
 			conditions.Set(m, metav1.Condition{Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionFalse, Reason: "x"})
 		}, budget.Machine{Unhealthy: true}},
@@ -475,16 +475,16 @@ func TestGuardFreezes(t *testing.T) {
 	}
 	members[0].DeletionTimestamp = new(metav1.NewTime(noon))
 	if decision, turned := decide(7); !decision.Frozen() || turned {
-		t.Fatalf("thawed at the limit: %+v", decision)
+		t.Fatalf("unfrozen at the limit: %+v", decision)
 	}
 	if decision, turned := decide(6); decision.Frozen() || !turned {
 		t.Fatalf("did not end below the limit: %+v", decision)
 	}
 }
 
-// TestFreezeSurvivesANewLeader has another process take over: all that it has is what
-// stands in the API.
-func TestFreezeSurvivesANewLeader(t *testing.T) {
+// TestFreezeIsKeptByNewLeader has another process take over: all that it has is what
+// is in the API.
+func TestFreezeIsKeptByNewLeader(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	s.Period = 0

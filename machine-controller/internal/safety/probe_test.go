@@ -21,12 +21,12 @@ func TestProber(t *testing.T) {
 	g := gomega.NewWithT(t)
 	var status atomic.Int32
 	status.Store(http.StatusServiceUnavailable)
-	var asked atomic.Int32
+	var requests atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/readyz" {
-			t.Errorf("asked for %s", r.URL.Path)
+			t.Errorf("requested %s", r.URL.Path)
 		}
-		asked.Add(1)
+		requests.Add(1)
 		w.WriteHeader(int(status.Load()))
 	}))
 	t.Cleanup(server.Close)
@@ -42,7 +42,7 @@ func TestProber(t *testing.T) {
 		if probes++; probes > 1 {
 			clock.Step(p.Period)
 		}
-		g.Eventually(func() bool { return asked.Load() == probes && clock.HasWaiters() }).Should(gomega.BeTrue())
+		g.Eventually(func() bool { return requests.Load() == probes && clock.HasWaiters() }).Should(gomega.BeTrue())
 	}
 	g.Eventually(clock.HasWaiters).Should(gomega.BeTrue())
 	probes = 1

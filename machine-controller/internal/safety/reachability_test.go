@@ -21,7 +21,7 @@ func TestProbed(t *testing.T) {
 		"is unreachable before the first probe":        {"", -1, true},
 		"is unreachable until one answers":             {"--", -1, true},
 		"is reachable at once when one answers":        {"-+", 1, false},
-		"holds from the first silence on":              {"++-", 0, true},
+		"holds from the first failure on":              {"++-", 0, true},
 		"holds until the timeout":                      {"++---", 0, true},
 		"stays reachable through a blip":               {"++---+", 0, false},
 		"is unreachable after the timeout":             {"+----", -1, true},
@@ -50,7 +50,7 @@ func TestProbed(t *testing.T) {
 	}
 }
 
-func TestWorkloadSilent(t *testing.T) {
+func TestWorkloadUnreachable(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		initialized bool

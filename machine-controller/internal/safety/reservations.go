@@ -25,7 +25,7 @@ const (
 
 // reservations are the creations and replacements that were allowed and that the cache does not show yet, and since when
 // owners have had too many Machines. One decision about a Cluster is made at a time, so that two MachineSets never use the
-// same room.
+// same budget.
 type reservations struct {
 	mu       sync.Mutex
 	clusters map[client.ObjectKey]*clusterLock

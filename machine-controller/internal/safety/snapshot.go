@@ -120,7 +120,7 @@ func (g *Guard) addCluster(ctx context.Context, s *snapshot) error {
 			s.state.Owners[key] = OwnerOfSet(set)
 		}
 		owner := s.state.Owners[key]
-		owner.Vacancies += len(health.Empty(bySet[set.UID], health.Vacancies(set)))
+		owner.Unfilled += len(health.Unfilled(bySet[set.UID], health.InFlightReplacements(set)))
 		s.state.Owners[key] = owner
 		g.addMachines(s, set.UID, key, bySet[set.UID])
 		delete(bySet, set.UID)

@@ -16,7 +16,7 @@ import (
 	"drover.io/machine-controller/internal/testenv"
 )
 
-// A fleet of 5,000 counts its Machines every two seconds and sums up their conditions every five.
+// A MachineSet of 5,000 counts its Machines every two seconds and sums up their conditions every five.
 func TestWriteSummaryComputesARecentSummaryOnlyWhenUrgent(t *testing.T) {
 	t.Parallel()
 	const machines = 5000

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// TestRequestsShareTheNextList: who asks while a list is under way gets one that begins afterwards, all of them
-// together, and sees what was attached meanwhile.
+// TestRequestsShareTheNextList: a request during a list gets one that begins afterwards, which is shared by all of them
+// and contains what was attached meanwhile.
 func TestRequestsShareTheNextList(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

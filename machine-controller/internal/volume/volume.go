@@ -70,7 +70,7 @@ func (w *Waiter) Detached(ctx context.Context, req Request) (Result, error) {
 		}
 		return Result{}, fmt.Errorf("getting Node %q: %w", req.Node, err)
 	}
-	if unreachable(&node) {
+	if NodeUnreachable(&node) {
 		return Result{Done: true}, nil
 	}
 	attached, err := w.Attached(ctx, req, node.Status.VolumesAttached)
@@ -159,7 +159,8 @@ func (v Volume) String() string {
 	return "volume " + v.Reported
 }
 
-func unreachable(node *corev1.Node) bool {
+// NodeUnreachable reports whether the kubelet has stopped reporting.
+func NodeUnreachable(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown
 	})

@@ -89,7 +89,7 @@ func TestMessage(t *testing.T) {
 		want   string
 	}{
 		"is empty when done": {result: Result{Done: true}},
-		"names each kind of volume by what its owner knows": {
+		"names each kind of volume by the name that its owner gave it": {
 			result: Result{Awaited: []Volume{
 				{Claim: claim("data"), PersistentVolume: "pv-1", Attachment: "csi-1"}, {PersistentVolume: "pv-2"},
 				{Attachment: "csi-3"}, {Reported: "kubernetes.io/csi/d^4"},
@@ -122,8 +122,8 @@ func TestAttachmentNameIsTheOneThatKubernetesGives(t *testing.T) {
 			reported: "kubernetes.io/csi/csi.hetzner.cloud^4711",
 			want:     "csi-a89fb5bd8f7c71db81a521687ceb16f14aeab208d39c56c29296a30ca1601268",
 		},
-		"knows no name for other volumes": {reported: "kubernetes.io/fc/1"},
-		"knows no name without a handle":  {reported: "kubernetes.io/csi/driver"},
+		"has no name for other volumes": {reported: "kubernetes.io/fc/1"},
+		"has no name without a handle":  {reported: "kubernetes.io/csi/driver"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -18,7 +18,7 @@ func BenchmarkConnectedCluster(b *testing.B) {
 	const clusters = 100
 	a := apiServer(b, "empty")
 	kubeconfig := kubeconfigOf(b, a)
-	w := newWorld(b, func(o *Options) { o.ProbeInterval = time.Minute })
+	w := newEnvironment(b, func(o *Options) { o.ProbeInterval = time.Minute })
 	connect := func(from, count int) {
 		for i := range count {
 			w.cluster(fmt.Sprintf("c-%d", from+i), kubeconfig)

@@ -58,7 +58,7 @@ func (c *Connection) Node(name string) (*corev1.Node, bool) { return c.nodes.Nod
 func (c *Connection) Synced() bool {
 	select {
 	case <-c.nodes.Synced():
-		return c.watch.trouble() == nil
+		return c.watch.lastError() == nil
 	default:
 		return false
 	}

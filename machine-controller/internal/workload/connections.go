@@ -122,20 +122,20 @@ func (c *Connections) drop(cluster client.ObjectKey) {
 	if k != nil {
 		k.released.Store(true)
 		k.stop()
-		c.wakeCluster(cluster)
+		c.enqueueCluster(cluster)
 	}
 }
 
 func (c *Connections) newConnector(log logr.Logger, cluster client.ObjectKey, uid types.UID) *connector {
 	ctx, stop := context.WithCancel(c.ctx)
-	notifier := newNodeNotifier(notifyPeriod, func(node *corev1.Node) { c.wakeNode(cluster, node) })
+	notifier := newNodeNotifier(notifyPeriod, func(node *corev1.Node) { c.enqueueNode(cluster, node) })
 	k := &connector{
 		cluster: cluster,
 		uid:     uid,
 		options: &c.options,
 		log:     log,
 		stop:    stop,
-		changed: func() { c.wakeCluster(cluster) },
+		changed: func() { c.enqueueCluster(cluster) },
 		dial:    c.metrics.dial(c.dialer.dial),
 		probe:   c.metrics.probe(c.dialer.probe),
 		claim: func(ctx context.Context, connection *Connection) *Claim {

@@ -31,7 +31,7 @@ func asIs(*Options) {}
 func TestConnectsEachClusterToItsOwnAPIServer(t *testing.T) {
 	t.Parallel()
 	a, b := apiServer(t, "a"), apiServer(t, "b")
-	w := newWorld(t, asIs)
+	w := newEnvironment(t, asIs)
 	createNode(t, liveClient(t, a), "both-1", "sim://both-a")
 	createNode(t, liveClient(t, b), "both-2", "sim://both-b")
 	w.cluster("a", kubeconfigOf(t, a))
@@ -67,7 +67,7 @@ func nodeNames(nodes []*corev1.Node) []string {
 func TestConnectionReadsAndWritesLive(t *testing.T) {
 	t.Parallel()
 	a := apiServer(t, "a")
-	w := newWorld(t, asIs)
+	w := newEnvironment(t, asIs)
 	createNode(t, liveClient(t, a), "live-1", "sim://live")
 	w.cluster("a", kubeconfigOf(t, a))
 	connection := w.connected("a")
@@ -93,10 +93,10 @@ func TestKubeconfigsThatCannotBeUsed(t *testing.T) {
 	a, b := apiServer(t, "a"), apiServer(t, "b")
 	wrongCA := *a
 	wrongCA.CAData = b.CAData
-	stranger := *a
-	stranger.CertData, stranger.KeyData, stranger.BearerToken = nil, nil, "not-a-token"
-	nobody := *a
-	nobody.CertData, nobody.KeyData = nil, nil
+	wrongToken := *a
+	wrongToken.CertData, wrongToken.KeyData, wrongToken.BearerToken = nil, nil, "not-a-token"
+	anonymous := *a
+	anonymous.CertData, anonymous.KeyData = nil, nil
 	tests := map[string]struct {
 		kubeconfig string
 		reason     Reason
@@ -106,11 +106,11 @@ func TestKubeconfigsThatCannotBeUsed(t *testing.T) {
 		"invalid":      {"not a kubeconfig", ReasonKubeconfigInvalid, "not a kubeconfig"},
 		"exec":         {withExec(t, kubeconfigOf(t, a)), ReasonKubeconfigInvalid, "users[].user.exec"},
 		"wrong-ca":     {kubeconfigOf(t, &wrongCA), ReasonUnreachable, "certificate-authority-data"},
-		"unauthorized": {kubeconfigOf(t, &stranger), ReasonUnauthorized, "refuses the credentials"},
-		"anonymous":    {kubeconfigOf(t, &nobody), ReasonForbidden, "nodes is forbidden"},
-		"nobody-there": {kubeconfigOf(t, at(a, closedAddress(t))), ReasonUnreachable, "connection refused"},
+		"unauthorized": {kubeconfigOf(t, &wrongToken), ReasonUnauthorized, "refuses the credentials"},
+		"anonymous":    {kubeconfigOf(t, &anonymous), ReasonForbidden, "nodes is forbidden"},
+		"no-server":    {kubeconfigOf(t, at(a, closedAddress(t))), ReasonUnreachable, "connection refused"},
 	}
-	w := newWorld(t, asIs)
+	w := newEnvironment(t, asIs)
 	for name, test := range tests {
 		w.cluster(name, test.kubeconfig)
 	}
@@ -208,7 +208,7 @@ func TestClustersThatNeverAnswerDelayNoOther(t *testing.T) {
 	t.Parallel()
 	a := apiServer(t, "a")
 	// The holes would keep whatever they hold for an hour.
-	w := newWorld(t, func(o *Options) { o.ProbeTimeout, o.ConcurrentSyncs = time.Hour, 1 })
+	w := newEnvironment(t, func(o *Options) { o.ProbeTimeout, o.ConcurrentSyncs = time.Hour, 1 })
 	hole, held := blackHole(t)
 	toHole := kubeconfigOf(t, at(a, hole))
 	const holes = 30
@@ -229,14 +229,14 @@ func TestNodeEventsAreForChangesButNotForHeartbeats(t *testing.T) {
 	t.Parallel()
 	a := apiServer(t, "events")
 	live := liveClient(t, a)
-	w := newWorld(t, asIs)
+	w := newEnvironment(t, asIs)
 	w.cluster("a", kubeconfigOf(t, a))
 	connection := w.connected("a")
 
 	node := createNode(t, live, "events-1", "sim://events")
 	w.Expect(w.nextNode()).To(gomega.Equal("a/events-1"))
 	if nodes := connection.NodesByProviderID("sim://events"); len(nodes) != 1 {
-		t.Fatalf("told of a Node that is not in the cache: %v", nodes)
+		t.Fatalf("an event of a Node that is not in the cache: %v", nodes)
 	}
 
 	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.Unix(1, 0), LastTransitionTime: metav1.Unix(1, 0)}
@@ -249,7 +249,7 @@ func TestNodeEventsAreForChangesButNotForHeartbeats(t *testing.T) {
 		node.Status.Images = []corev1.ContainerImage{{Names: []string{fmt.Sprintf("image-%d", beat)}}}
 		w.Expect(live.Status().Update(t.Context(), node)).To(gomega.Succeed())
 	}
-	// Were the heartbeats told, they would be told before this one.
+	// Events of the heartbeats would come before this one.
 	sentinel := createNode(t, live, "events-2", "")
 	w.Expect(w.nextNode()).To(gomega.Equal("a/events-2"))
 	if cached, _ := connection.Node("events-1"); cached.ResourceVersion != node.ResourceVersion {
@@ -266,7 +266,7 @@ func TestNodeEventsAreForChangesButNotForHeartbeats(t *testing.T) {
 func TestClusterEventsAreForConnectionAndDeletion(t *testing.T) {
 	t.Parallel()
 	a := apiServer(t, "a")
-	w := newWorld(t, asIs)
+	w := newEnvironment(t, asIs)
 	queue := w.queue()
 	toCluster := func(cluster client.ObjectKey) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: cluster}}
@@ -278,7 +278,7 @@ func TestClusterEventsAreForConnectionAndDeletion(t *testing.T) {
 			request, _ := queue.Get()
 			queue.Done(request)
 			if request.NamespacedName != w.key("a") {
-				t.Fatalf("told of %s", request)
+				t.Fatalf("an event of %s", request)
 			}
 		}
 	}
@@ -295,22 +295,22 @@ func TestClusterEventsAreForConnectionAndDeletion(t *testing.T) {
 func TestOnlyClustersOfTheWatchFilterAreConnected(t *testing.T) {
 	t.Parallel()
 	a := apiServer(t, "a")
-	w := newWorld(t, func(o *Options) { o.Watch = "ours" })
+	w := newEnvironment(t, func(o *Options) { o.Watch = "own" })
 	w.cluster("a", kubeconfigOf(t, a))
 	cluster := &clusterv1.Cluster{}
 	w.Expect(w.management.Get(t.Context(), w.key("a"), cluster)).To(gomega.Succeed())
-	cluster.Labels = map[string]string{clusterv1.WatchLabel: "ours"}
+	cluster.Labels = map[string]string{clusterv1.WatchLabel: "own"}
 	w.Expect(w.management.Update(t.Context(), cluster)).To(gomega.Succeed())
 	w.connected("a")
 
-	cluster.Labels[clusterv1.WatchLabel] = "theirs"
+	cluster.Labels[clusterv1.WatchLabel] = "other"
 	w.Expect(w.management.Update(t.Context(), cluster)).To(gomega.Succeed())
 	w.Eventually(func() error { _, err := w.connections.Get(w.key("a")); return err }).Should(gomega.MatchError(ErrNotConnected))
 }
 
 func TestConnectsToTheClusterThatTheManagerRunsIn(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, asIs)
+	w := newEnvironment(t, asIs)
 	w.cluster("self", kubeconfigOf(t, managementServer(t)))
 	connection := w.connected("self")
 	w.Expect(connection.Client().Get(t.Context(), client.ObjectKey{Name: w.namespace}, &corev1.Namespace{})).To(gomega.Succeed())
@@ -320,8 +320,8 @@ func TestRecreatedClusterIsConnectedAnew(t *testing.T) {
 	t.Parallel()
 	a, b := apiServer(t, "a"), apiServer(t, "b")
 	createNode(t, liveClient(t, b), "again-1", "sim://again")
-	w := newWorld(t, asIs)
-	// These are told of Clusters by the test alone.
+	w := newEnvironment(t, asIs)
+	// These get their Clusters from the test.
 	w.connections = New(Options{Reader: w.management, ProbeInterval: time.Hour})
 	t.Cleanup(func() {
 		ended, end := context.WithCancel(context.Background())

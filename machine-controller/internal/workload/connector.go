@@ -26,17 +26,17 @@ type connector struct {
 	log      logr.Logger
 	observer nodecache.Observer
 	changed  func()
-	dial     func(context.Context, call) answer
+	dial     func(context.Context, dialRequest) dialResult
 	probe    func(context.Context, *Connection) *failure
-	// claim returns nil when the claim stands as it was.
+	// claim returns nil when the claim has not changed.
 	claim func(context.Context, *Connection) *Claim
 
 	view          atomic.Pointer[view]
 	secretVersion atomic.Pointer[string]
-	wake          chan struct{}
+	secretChanged chan struct{}
 	stop          context.CancelFunc
 	done          <-chan struct{}
-	// released is true once the Cluster is nothing of ours any more.
+	// released is true once this manager no longer follows the Cluster.
 	released atomic.Bool
 	closing  sync.WaitGroup
 
@@ -44,7 +44,7 @@ type connector struct {
 	lastNodes  *nodecache.Cache
 	state      State
 
-	answers     chan answer
+	dialResults chan dialResult
 	dialAt      time.Time
 	dialing     bool
 	dialAgain   bool
@@ -54,9 +54,9 @@ type connector struct {
 	late        bool
 	dialFailure *failure
 
-	verdicts chan verdict
-	probeAt  time.Time
-	claimAt  time.Time
+	probeResults chan probeResult
+	probeAt      time.Time
+	claimAt      time.Time
 	// claimedBy is the kubeconfig with which the claim was last found out.
 	claimedBy    string
 	probing      bool
@@ -70,20 +70,20 @@ type view struct {
 	state      State
 }
 
-// verdict is how a probe of a Connection ended.
-type verdict struct {
+// probeResult is how a probe of a Connection ended.
+type probeResult struct {
 	connection *Connection
 	failure    *failure
-	// claim is nil when the claim stands as it was.
+	// claim is nil when the claim has not changed.
 	claim *Claim
 }
 
 // begin fills in what the first iteration of run needs.
 func (k *connector) begin() {
 	now := k.options.Clock.Now()
-	k.wake = make(chan struct{}, 1)
-	k.answers = make(chan answer, 1)
-	k.verdicts = make(chan verdict, 1)
+	k.secretChanged = make(chan struct{}, 1)
+	k.dialResults = make(chan dialResult, 1)
+	k.probeResults = make(chan probeResult, 1)
 	k.dialAt = now
 	k.dialFailure = failed(ReasonConnecting, "no attempt to connect has ended yet")
 	k.state.DisconnectedSince = now
@@ -94,7 +94,7 @@ func (k *connector) begin() {
 func (k *connector) secretSeen(version string) {
 	k.secretVersion.Store(&version)
 	select {
-	case k.wake <- struct{}{}:
+	case k.secretChanged <- struct{}{}:
 	default:
 	}
 }
@@ -108,12 +108,12 @@ func (k *connector) run(ctx context.Context) {
 		timer := k.options.Clock.NewTimer(k.untilNext())
 		select {
 		case <-ctx.Done():
-		case <-k.wake:
+		case <-k.secretChanged:
 			k.onSecret()
-		case a := <-k.answers:
-			k.onAnswer(a)
-		case v := <-k.verdicts:
-			k.onVerdict(v)
+		case a := <-k.dialResults:
+			k.onDialResult(a)
+		case v := <-k.probeResults:
+			k.onProbeResult(v)
 		case <-timer.C():
 		}
 		timer.Stop()
@@ -124,10 +124,10 @@ func (k *connector) run(ctx context.Context) {
 
 func (k *connector) end() {
 	if k.probing {
-		<-k.verdicts
+		<-k.probeResults
 	}
 	if k.dialing {
-		if a := <-k.answers; a.connection != nil {
+		if a := <-k.dialResults; a.connection != nil {
 			a.connection.close()
 			a.connection.nodes.Release()
 		}
@@ -139,7 +139,7 @@ func (k *connector) end() {
 		k.connection.close()
 		k.connection.nodes.Release()
 	}
-	k.forgetNodes()
+	k.releaseNodes()
 	k.closing.Wait()
 }
 
@@ -155,11 +155,11 @@ func (k *connector) release(connection *Connection) {
 
 // examine probes a connection and, if that is due, renews the claim.
 func (k *connector) examine(ctx context.Context, connection *Connection, claim bool) {
-	v := verdict{connection: connection, failure: k.probe(ctx, connection)}
+	v := probeResult{connection: connection, failure: k.probe(ctx, connection)}
 	if v.failure == nil && claim {
 		v.claim = k.claim(ctx, connection)
 	}
-	k.verdicts <- v
+	k.probeResults <- v
 }
 
 // claimDue reports whether the next probe renews the claim. One that is not held is tried with each probe.
@@ -185,11 +185,11 @@ func (k *connector) launch(ctx context.Context) {
 	now := k.options.Clock.Now()
 	if !k.dialing && !k.dialAt.IsZero() && !now.Before(k.dialAt) {
 		k.dialing, k.dialAt = true, time.Time{}
-		c := call{cluster: k.cluster, plainList: k.plainList, late: k.late, observer: k.observer}
+		c := dialRequest{cluster: k.cluster, plainList: k.plainList, late: k.late, observer: k.observer}
 		if k.connection != nil && !k.unauthorized {
 			c.present = k.connection.content
 		}
-		go func() { k.answers <- k.dial(ctx, c) }()
+		go func() { k.dialResults <- k.dial(ctx, c) }()
 	}
 	if k.connection != nil && !k.probing && !now.Before(k.probeAt) {
 		k.probing = true
@@ -228,16 +228,16 @@ func (k *connector) dialNow() {
 	k.dialAt = k.options.Clock.Now()
 }
 
-// publish shows the state to other goroutines and wakes the watchers if
+// publish shows the state to other goroutines and enqueues the watchers' requests if
 // something other than time has changed.
 func (k *connector) publish() {
 	state := k.state
-	trouble := k.dialFailure
-	if trouble == nil || (k.connection != nil && k.probeFailure != nil) {
-		trouble = k.probeFailure
+	failure := k.dialFailure
+	if failure == nil || (k.connection != nil && k.probeFailure != nil) {
+		failure = k.probeFailure
 	}
-	if trouble != nil {
-		state.Reason, state.Message = trouble.reason, trouble.message
+	if failure != nil {
+		state.Reason, state.Message = failure.reason, failure.message
 	}
 	before := k.view.Swap(&view{connection: k.connection, state: state})
 	if before != nil && (before.connection != k.connection || before.state.differs(state)) {

@@ -23,11 +23,11 @@ var epoch = time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
 // story drives a connector step by step, without its goroutines, and writes down
 // one line per step.
 type story struct {
-	t     *testing.T
-	clock *clocktesting.FakeClock
-	k     *connector
-	woken int
-	lines []string
+	t        *testing.T
+	clock    *clocktesting.FakeClock
+	k        *connector
+	enqueued int
+	lines    []string
 }
 
 func newStory(t *testing.T) *story {
@@ -38,9 +38,9 @@ func newStory(t *testing.T) *story {
 	s.k = &connector{
 		options: &options,
 		log:     logr.Discard(),
-		changed: func() { s.woken++ },
+		changed: func() { s.enqueued++ },
 		// The answers are the story's own.
-		dial:  func(context.Context, call) answer { return answer{} },
+		dial:  func(context.Context, dialRequest) dialResult { return dialResult{} },
 		probe: func(context.Context, *Connection) *failure { return nil },
 		claim: func(context.Context, *Connection) *Claim { return nil },
 	}
@@ -56,7 +56,7 @@ func newStory(t *testing.T) *story {
 // connection is one that leads nowhere.
 func (s *story) connection(content string) *Connection {
 	s.t.Helper()
-	c, failure := newDialer(s.k.options).open(&rest.Config{Host: "https://127.0.0.1:1"}, call{observer: nodecache.Observer{}})
+	c, failure := newDialer(s.k.options).open(&rest.Config{Host: "https://127.0.0.1:1"}, dialRequest{observer: nodecache.Observer{}})
 	if failure != nil {
 		s.t.Fatal(failure)
 	}
@@ -64,7 +64,7 @@ func (s *story) connection(content string) *Connection {
 	return c
 }
 
-// step lets time pass until something is due (or not at all), begins what is
+// step advances the time until something is due (or not at all), begins what is
 // due, does what happened, and writes down what comes of it.
 func (s *story) step(name string, do func()) {
 	s.t.Helper()
@@ -73,14 +73,14 @@ func (s *story) step(name string, do func()) {
 	s.k.launch(s.t.Context())
 	var began []string
 	if s.k.dialing && !dialing {
-		<-s.k.answers
+		<-s.k.dialResults
 		began = append(began, "dials")
 	}
 	if s.k.probing && !probing {
-		<-s.k.verdicts
+		<-s.k.probeResults
 		began = append(began, "probes")
 	}
-	woken := s.woken
+	enqueued := s.enqueued
 	do()
 	s.k.publish()
 	v := s.k.view.Load()
@@ -94,26 +94,26 @@ func (s *story) step(name string, do func()) {
 	if v.state.Reason != "" {
 		line += " " + string(v.state.Reason)
 	}
-	if s.woken > woken {
-		line += " (wakes)"
+	if s.enqueued > enqueued {
+		line += " (enqueues)"
 	}
 	s.lines = append(s.lines, line)
 }
 
 func (s *story) refused(reason Reason) func() {
-	return func() { s.k.onAnswer(answer{failure: failed(reason, "x"), secretVersion: "1"}) }
+	return func() { s.k.onDialResult(dialResult{failure: failed(reason, "x"), secretVersion: "1"}) }
 }
 
 func (s *story) connected(content, version string) func() {
-	return func() { s.k.onAnswer(answer{connection: s.connection(content), secretVersion: version}) }
+	return func() { s.k.onDialResult(dialResult{connection: s.connection(content), secretVersion: version}) }
 }
 
 func (s *story) unchanged(version string) func() {
-	return func() { s.k.onAnswer(answer{secretVersion: version}) }
+	return func() { s.k.onDialResult(dialResult{secretVersion: version}) }
 }
 
 func (s *story) probed(f *failure) func() {
-	return func() { s.k.onVerdict(verdict{connection: s.k.connection, failure: f}) }
+	return func() { s.k.onProbeResult(probeResult{connection: s.k.connection, failure: f}) }
 }
 
 func (s *story) secret(version string) func() {
@@ -137,7 +137,7 @@ func TestConnectorBacksOff(t *testing.T) {
 	}
 	s.step("connects", s.connected("A", "1"))
 	s.want(
-		"+0s    dials | fails: Unreachable (wakes)",
+		"+0s    dials | fails: Unreachable (enqueues)",
 		"+500ms dials | fails: Unreachable",
 		"+1.5s  dials | fails: Unreachable",
 		"+3.5s  dials | fails: Unreachable",
@@ -145,7 +145,7 @@ func TestConnectorBacksOff(t *testing.T) {
 		"+15.5s dials | fails: Unreachable",
 		"+30.5s dials | fails: Unreachable",
 		"+45.5s dials | fails: Unreachable",
-		"+1m0.5s dials | connects: connected by A (wakes)",
+		"+1m0.5s dials | connects: connected by A (enqueues)",
 	)
 }
 
@@ -164,19 +164,19 @@ func TestConnectorDisconnectsAfterFiveFailedProbes(t *testing.T) {
 	s.step("fails to connect", s.refused(ReasonUnreachable))
 	s.step("connects", s.connected("A", "1"))
 	s.want(
-		"+0s    dials | connects: connected by A (wakes)",
-		"+10s   probes | fails: connected by A Unreachable (wakes)",
+		"+0s    dials | connects: connected by A (enqueues)",
+		"+10s   probes | fails: connected by A Unreachable (enqueues)",
 		"+20s   probes | fails: connected by A Unreachable",
 		"+30s   probes | fails: connected by A Unreachable",
 		"+40s   probes | fails: connected by A Unreachable",
-		"+50s   probes | recovers: connected by A (wakes)",
-		"+1m0s  probes | fails: connected by A Unreachable (wakes)",
+		"+50s   probes | recovers: connected by A (enqueues)",
+		"+1m0s  probes | fails: connected by A Unreachable (enqueues)",
 		"+1m10s probes | fails: connected by A Unreachable",
 		"+1m20s probes | fails: connected by A Unreachable",
 		"+1m30s probes | fails: connected by A Unreachable",
-		"+1m40s probes | fails: Unreachable (wakes)",
+		"+1m40s probes | fails: Unreachable (enqueues)",
 		"+1m40s dials | fails to connect: Unreachable",
-		"+1m40.5s dials | connects: connected by A (wakes)",
+		"+1m40.5s dials | connects: connected by A (enqueues)",
 	)
 }
 
@@ -191,46 +191,48 @@ func TestConnectorReadsTheKubeconfigAgainWhenUnauthorized(t *testing.T) {
 	s.step("is refused again", s.refused(ReasonUnauthorized))
 	s.step("connects", s.connected("C", "3"))
 	s.want(
-		"+0s    dials | connects: connected by A (wakes)",
-		"+10s   probes | is refused: connected by A Unauthorized (wakes)",
-		"+10s   dials | has a new kubeconfig: connected by B (wakes)",
-		"+20s   probes | is refused: connected by B Unauthorized (wakes)",
-		"+20s   dials | is refused again: Unauthorized (wakes)",
-		"+20.5s dials | connects: connected by C (wakes)",
+		"+0s    dials | connects: connected by A (enqueues)",
+		"+10s   probes | is refused: connected by A Unauthorized (enqueues)",
+		"+10s   dials | has a new kubeconfig: connected by B (enqueues)",
+		"+20s   probes | is refused: connected by B Unauthorized (enqueues)",
+		"+20s   dials | is refused again: Unauthorized (enqueues)",
+		"+20.5s dials | connects: connected by C (enqueues)",
 	)
 }
 
 func TestConnectorFollowsTheSecret(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
-	s.step("is missing", func() { s.k.onAnswer(answer{failure: failed(ReasonKubeconfigMissing, "x")}) })
-	s.step("is missing", func() { s.k.onAnswer(answer{failure: failed(ReasonKubeconfigMissing, "x")}) })
+	s.step("is missing", func() { s.k.onDialResult(dialResult{failure: failed(ReasonKubeconfigMissing, "x")}) })
+	s.step("is missing", func() { s.k.onDialResult(dialResult{failure: failed(ReasonKubeconfigMissing, "x")}) })
 	s.clock.SetTime(epoch.Add(time.Second))
 	s.step("begins", s.nothing)
 	s.step("appears meanwhile", s.secret("1"))
-	s.step("was read too early", func() { s.k.onAnswer(answer{failure: failed(ReasonKubeconfigMissing, "x")}) })
+	s.step("was read too early", func() { s.k.onDialResult(dialResult{failure: failed(ReasonKubeconfigMissing, "x")}) })
 	s.step("connects", s.connected("A", "1"))
 	s.step("is seen as used", s.secret("1"))
 	s.step("gets a label", s.secret("2"))
 	s.step("is the same", s.unchanged("2"))
 	s.step("is rotated", s.secret("3"))
-	s.step("is broken", func() { s.k.onAnswer(answer{failure: failed(ReasonKubeconfigInvalid, "x"), secretVersion: "3"}) })
+	s.step("is broken", func() {
+		s.k.onDialResult(dialResult{failure: failed(ReasonKubeconfigInvalid, "x"), secretVersion: "3"})
+	})
 	s.step("is rotated", s.secret("4"))
 	s.step("works", s.connected("B", "4"))
 	s.want(
-		"+0s    dials | is missing: KubeconfigMissing (wakes)",
+		"+0s    dials | is missing: KubeconfigMissing (enqueues)",
 		"+500ms dials | is missing: KubeconfigMissing",
 		"+1.5s  dials | begins: KubeconfigMissing",
 		"+1h0m1.5s  | appears meanwhile: KubeconfigMissing",
 		"+2h0m1.5s  | was read too early: KubeconfigMissing",
-		"+2h0m1.5s dials | connects: connected by A (wakes)",
+		"+2h0m1.5s dials | connects: connected by A (enqueues)",
 		"+2h0m11.5s probes | is seen as used: connected by A",
 		"+3h0m11.5s  | gets a label: connected by A",
 		"+3h0m11.5s dials | is the same: connected by A",
 		"+4h0m11.5s  | is rotated: connected by A",
-		"+4h0m11.5s dials | is broken: connected by A KubeconfigInvalid (wakes)",
+		"+4h0m11.5s dials | is broken: connected by A KubeconfigInvalid (enqueues)",
 		"+4h0m12s dials | is rotated: connected by A KubeconfigInvalid",
-		"+5h0m12s  | works: connected by B (wakes)",
+		"+5h0m12s  | works: connected by B (enqueues)",
 	)
 }
 
@@ -239,21 +241,21 @@ func TestConnectorListsWithoutStreamAfterOneThatNeverEnds(t *testing.T) {
 	s := newStory(t)
 	late := failed(ReasonUnreachable, "x")
 	late.late = true
-	asked := []bool{}
-	s.k.dial = func(_ context.Context, c call) answer {
-		asked = append(asked, c.plainList)
-		return answer{}
+	requests := []bool{}
+	s.k.dial = func(_ context.Context, c dialRequest) dialResult {
+		requests = append(requests, c.plainList)
+		return dialResult{}
 	}
 	lates := []bool{}
 	dial := s.k.dial
-	s.k.dial = func(ctx context.Context, c call) answer {
+	s.k.dial = func(ctx context.Context, c dialRequest) dialResult {
 		lates = append(lates, c.late)
 		return dial(ctx, c)
 	}
 	for range 3 {
-		s.step("is late", func() { s.k.onAnswer(answer{failure: late}) })
+		s.step("is late", func() { s.k.onDialResult(dialResult{failure: late}) })
 	}
-	if diff := cmp.Diff([]bool{false, true, false}, asked); diff != "" {
+	if diff := cmp.Diff([]bool{false, true, false}, requests); diff != "" {
 		t.Errorf("plain lists: -want +got:\n%s", diff)
 	}
 	if diff := cmp.Diff([]bool{false, true, true}, lates); diff != "" {
@@ -301,11 +303,11 @@ func TestConnectorIgnoresTheProbeOfAReplacedConnection(t *testing.T) {
 	s.step("connects", s.connected("A", "1"))
 	old := s.k.connection
 	s.step("is rotated", s.connected("B", "2"))
-	s.step("late news", func() { s.k.onVerdict(verdict{connection: old, failure: failed(ReasonUnauthorized, "x")}) })
+	s.step("late result", func() { s.k.onProbeResult(probeResult{connection: old, failure: failed(ReasonUnauthorized, "x")}) })
 	s.want(
-		"+0s    dials | connects: connected by A (wakes)",
-		"+10s   probes | is rotated: connected by B (wakes)",
-		"+1h0m10s  | late news: connected by B",
+		"+0s    dials | connects: connected by A (enqueues)",
+		"+10s   probes | is rotated: connected by B (enqueues)",
+		"+1h0m10s  | late result: connected by B",
 	)
 }
 
@@ -313,13 +315,13 @@ func TestConnectorRenewsTheClaimOnceAMinuteAndRetriesAtEachProbe(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	held, foreign := &Claim{Status: ClaimHeld}, &Claim{Status: ClaimForeign, Message: "m"}
-	var asked []string
+	var requests []string
 	s.k.claim = func(context.Context, *Connection) *Claim {
-		asked = append(asked, s.clock.Since(epoch).String())
+		requests = append(requests, s.clock.Since(epoch).String())
 		return nil
 	}
 	claimed := func(c *Claim) func() {
-		return func() { s.k.onVerdict(verdict{connection: s.k.connection, claim: c}) }
+		return func() { s.k.onProbeResult(probeResult{connection: s.k.connection, claim: c}) }
 	}
 	s.step("connects without an answer to its claim", s.connected("A", "1"))
 	s.step("is refused", claimed(foreign))
@@ -332,8 +334,8 @@ func TestConnectorRenewsTheClaimOnceAMinuteAndRetriesAtEachProbe(t *testing.T) {
 	}
 	s.step("loses the claim", claimed(foreign))
 	s.step("probes", s.probed(nil))
-	if diff := cmp.Diff([]string{"10s", "20s", "1m20s", "1m30s", "1m40s", "1m50s"}, asked); diff != "" {
-		t.Errorf("asked at: -want +got:\n%s", diff)
+	if diff := cmp.Diff([]string{"10s", "20s", "1m20s", "1m30s", "1m40s", "1m50s"}, requests); diff != "" {
+		t.Errorf("requests at: -want +got:\n%s", diff)
 	}
 	down := failed(ReasonUnreachable, "x")
 	for range 5 {

@@ -56,8 +56,8 @@ type dialer struct {
 	nodePace *nodePace
 	// transports opens the way to each API server.
 	transports *workload.Dialer
-	// room is that of the Nodes of each namespace.
-	room *nodecache.Room
+	// memory limits that of the Nodes of each namespace.
+	memory *nodecache.MemoryLimit
 }
 
 func newDialer(options *Options) *dialer {
@@ -73,12 +73,12 @@ func newDialer(options *Options) *dialer {
 		transports: workload.NewDialer(workload.Options{
 			UserAgent: options.UserAgent, DialTimeout: options.ProbeTimeout, AnswerTimeout: options.SyncTimeout, MaxElements: maxElements,
 		}),
-		room: nodecache.NewRoom(options.NodeMemory),
+		memory: nodecache.NewMemoryLimit(options.NodeMemory),
 	}
 }
 
-// call is one attempt to connect.
-type call struct {
+// dialRequest is one attempt to connect.
+type dialRequest struct {
 	cluster client.ObjectKey
 	// present is the content of the kubeconfig that is in use and works; there
 	// is nothing to do if the Secret still holds it.
@@ -90,35 +90,35 @@ type call struct {
 	observer nodecache.Observer
 }
 
-// answer is how a call ended: with a Connection, with nothing to do, or with a failure.
-type answer struct {
+// dialResult is how an attempt ended: with a Connection, with nothing to do, or with a failure.
+type dialResult struct {
 	connection *Connection
 	failure    *failure
 	// secretVersion is the resourceVersion of the Secret that was read, if it was.
 	secretVersion string
-	// claim is nil when the claim stands as it was.
+	// claim is nil when the claim has not changed.
 	claim *Claim
 }
 
 // dial reads the kubeconfig and connects. It returns a Connection only after
 // all Nodes are in its cache.
-func (d *dialer) dial(ctx context.Context, c call) answer {
+func (d *dialer) dial(ctx context.Context, c dialRequest) dialResult {
 	readCtx, cancel := context.WithTimeout(ctx, d.options.ProbeTimeout)
 	defer cancel()
 	found, err := kubeconfig.Read(readCtx, d.options.Reader, c.cluster)
 	if err != nil {
-		return answer{failure: badKubeconfig(err), secretVersion: found.ResourceVersion}
+		return dialResult{failure: badKubeconfig(err), secretVersion: found.ResourceVersion}
 	}
 	if found.Content == c.present {
-		return answer{secretVersion: found.ResourceVersion}
+		return dialResult{secretVersion: found.ResourceVersion}
 	}
 	config, err := kubeconfig.Rules{AllowProxy: d.options.AllowProxy, AllowInsecureTLS: d.options.AllowInsecureTLS}.RESTConfig(found.Content)
 	if err != nil {
-		return answer{failure: badKubeconfig(err), secretVersion: found.ResourceVersion}
+		return dialResult{failure: badKubeconfig(err), secretVersion: found.ResourceVersion}
 	}
 	connection, failure := d.open(config, c)
 	if failure != nil {
-		return answer{failure: failure, secretVersion: found.ResourceVersion}
+		return dialResult{failure: failure, secretVersion: found.ResourceVersion}
 	}
 	connection.content = found.Content
 	if failure = d.probe(ctx, connection); failure == nil {
@@ -127,9 +127,9 @@ func (d *dialer) dial(ctx context.Context, c call) answer {
 	if failure != nil {
 		connection.close()
 		connection.nodes.Release()
-		return answer{failure: failure, secretVersion: found.ResourceVersion}
+		return dialResult{failure: failure, secretVersion: found.ResourceVersion}
 	}
-	return answer{connection: connection, secretVersion: found.ResourceVersion, claim: d.claim(ctx, c.cluster, connection)}
+	return dialResult{connection: connection, secretVersion: found.ResourceVersion, claim: d.claim(ctx, c.cluster, connection)}
 }
 
 // claim claims the workload cluster, or renews the claim. It returns nil when nothing is known.
@@ -159,7 +159,7 @@ func (c *Connection) servesLeases() bool {
 }
 
 // open prepares a Connection without sending anything.
-func (d *dialer) open(config *rest.Config, c call) (*Connection, *failure) {
+func (d *dialer) open(config *rest.Config, c dialRequest) (*Connection, *failure) {
 	namespace := c.cluster.Namespace
 	transport, err := d.transports.Open(config, namespace)
 	if err != nil {
@@ -194,7 +194,7 @@ func (d *dialer) open(config *rest.Config, c call) (*Connection, *failure) {
 	}
 	observer := c.observer
 	observer.Full = connection.full
-	connection.nodes = nodecache.New(observer, d.room, namespace)
+	connection.nodes = nodecache.New(observer, d.memory, namespace)
 	connection.watch = newNodeWatch(unlimited, connection.nodes, d.options.SyncTimeout, c.plainList)
 	connection.watch.pacer = pacer
 	return connection, nil
@@ -213,7 +213,7 @@ func (d *dialer) probe(ctx context.Context, c *Connection) *failure {
 		}
 	}
 	if err == nil {
-		err = c.watch.trouble()
+		err = c.watch.lastError()
 	}
 	if err != nil {
 		return classify(c.host, err)
@@ -266,14 +266,14 @@ type lateCluster struct {
 func (c *Connection) follow(ctx context.Context) {
 	// The Reflector's own log lines have less than nodeWatch and the State.
 	ctx, c.stopWatch = context.WithCancel(klog.NewContext(ctx, logr.Discard()))
-	silent := logr.Discard()
+	discard := logr.Discard()
 	reflector := toolscache.NewReflectorWithOptions(c.watch, &corev1.Node{}, c.nodes, toolscache.ReflectorOptions{
-		Name: c.host, Logger: &silent,
+		Name: c.host, Logger: &discard,
 	})
 	c.watching.Go(func() { reflector.RunWithContext(ctx) })
 }
 
-// full ends a Node watch for whose Nodes there is no room: a probe finds it out.
+// full ends a Node watch whose Nodes exceed the memory limit: a probe reports it.
 func (c *Connection) full() {
 	c.watch.overflow()
 	c.stopWatch()

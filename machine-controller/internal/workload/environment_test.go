@@ -73,8 +73,8 @@ func start(t testing.TB, server *envtest.Server) *rest.Config {
 	return config
 }
 
-// world is a manager with Connections, in a namespace of its own.
-type world struct {
+// environment is a manager with Connections, in a namespace of its own.
+type environment struct {
 	testing.TB
 	*gomega.WithT
 	management  client.Client
@@ -85,8 +85,8 @@ type world struct {
 	stop        func()
 }
 
-// newWorld starts a manager. Options may be changed before it does.
-func newWorld(t testing.TB, change func(*Options)) *world {
+// newClusterSimulation starts a manager. Options may be changed before it does.
+func newEnvironment(t testing.TB, change func(*Options)) *environment {
 	t.Helper()
 	ctrl.SetLogger(logr.Discard())
 	config := managementServer(t)
@@ -101,7 +101,7 @@ func newWorld(t testing.TB, change func(*Options)) *world {
 	if err := management.Create(t.Context(), namespace); err != nil {
 		t.Fatal(err)
 	}
-	w := &world{TB: t, WithT: gomega.NewWithT(t), management: management, namespace: namespace.Name, registry: prometheus.NewRegistry()}
+	w := &environment{TB: t, WithT: gomega.NewWithT(t), management: management, namespace: namespace.Name, registry: prometheus.NewRegistry()}
 	w.SetDefaultEventuallyTimeout(patience)
 	w.SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 
@@ -115,7 +115,7 @@ func newWorld(t testing.TB, change func(*Options)) *world {
 	return w
 }
 
-func (w *world) start(config *rest.Config, scheme *runtime.Scheme) {
+func (w *environment) start(config *rest.Config, scheme *runtime.Scheme) {
 	w.Helper()
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:     scheme,
@@ -140,7 +140,7 @@ func (w *world) start(config *rest.Config, scheme *runtime.Scheme) {
 	w.Cleanup(w.stop)
 }
 
-func (w *world) queue() workqueue.TypedRateLimitingInterface[reconcile.Request] {
+func (w *environment) queue() workqueue.TypedRateLimitingInterface[reconcile.Request] {
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	w.Cleanup(queue.ShutDown)
 	return queue
@@ -152,7 +152,7 @@ func toNode(cluster client.ObjectKey, node *corev1.Node) []reconcile.Request {
 }
 
 // nextNode waits for the next Node event and returns "<cluster>/<node>".
-func (w *world) nextNode() string {
+func (w *environment) nextNode() string {
 	w.Helper()
 	w.Eventually(w.nodeEvents.Len).Should(gomega.BeNumerically(">", 0), "no Node event arrives")
 	request, _ := w.nodeEvents.Get()
@@ -160,12 +160,12 @@ func (w *world) nextNode() string {
 	return request.String()
 }
 
-func (w *world) key(name string) client.ObjectKey {
+func (w *environment) key(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: w.namespace, Name: name}
 }
 
 // cluster creates a Cluster, after its kubeconfig Secret unless that is empty.
-func (w *world) cluster(name, kubeconfig string) {
+func (w *environment) cluster(name, kubeconfig string) {
 	w.Helper()
 	if kubeconfig != "" {
 		w.secret(name, kubeconfig)
@@ -175,7 +175,7 @@ func (w *world) cluster(name, kubeconfig string) {
 }
 
 // secret creates or replaces a Cluster's kubeconfig Secret.
-func (w *world) secret(cluster, kubeconfig string) {
+func (w *environment) secret(cluster, kubeconfig string) {
 	w.Helper()
 	secret := &corev1.Secret{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
@@ -194,14 +194,14 @@ func (w *world) secret(cluster, kubeconfig string) {
 	w.Expect(w.management.Create(w.Context(), secret)).To(gomega.Succeed())
 }
 
-func (w *world) deleteCluster(name string) {
+func (w *environment) deleteCluster(name string) {
 	w.Helper()
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}}
 	w.Expect(w.management.Delete(w.Context(), cluster)).To(gomega.Succeed())
 }
 
 // connected waits for the connection to a Cluster.
-func (w *world) connected(name string) *Connection {
+func (w *environment) connected(name string) *Connection {
 	w.Helper()
 	var connection *Connection
 	w.Eventually(func() (err error) {
@@ -212,7 +212,7 @@ func (w *world) connected(name string) *Connection {
 }
 
 // refused waits until a Cluster is not connected for that reason and returns its state.
-func (w *world) refused(name string, reason Reason) State {
+func (w *environment) refused(name string, reason Reason) State {
 	w.Helper()
 	var state State
 	w.Eventually(func(g gomega.Gomega) {

@@ -19,7 +19,7 @@ type failure struct {
 	message string
 	// late is true where the API server answered, but its Nodes did not all arrive.
 	late bool
-	// full is true where there was no room for its Nodes.
+	// full is true where its Nodes exceeded the memory limit.
 	full bool
 }
 

@@ -26,12 +26,12 @@ func TestClassify(t *testing.T) {
 		err  error
 		want failure
 	}{
-		"401":                    {apierrors.NewUnauthorized("x"), failure{reason: ReasonUnauthorized, message: "API server https://a refuses the credentials in the kubeconfig; renew them in the Secret"}},
-		"a wrapped 403":          {fmt.Errorf("listing: %w", apierrors.NewForbidden(nodes, "", errors.New("no"))), failure{reason: ReasonForbidden, message: `API server https://a: nodes is forbidden: no`}},
-		"a deadline":             {&url.Error{Op: "Get", URL: "https://a/version?timeout=5s", Err: context.DeadlineExceeded}, failure{reason: ReasonUnreachable, message: "API server https://a: no answer in time"}},
-		"an answer of no use":    {apierrors.NewConflict(nodes, "n", errors.New("old")), failure{reason: ReasonUnreachable, message: `API server https://a: Operation cannot be fulfilled on nodes "n": old`}},
-		"an error without kind":  {errors.New("x"), failure{reason: ReasonUnreachable, message: "API server https://a: x"}},
-		"no room for more Nodes": {fmt.Errorf("listing: %w", nodecache.ErrFull), failure{reason: ReasonNodesTooLarge, full: true, message: "the Nodes of API server https://a and of the other workload clusters of the namespace take more memory than --node-memory-per-namespace allows; remove what makes them so many or so large, or raise the flag"}},
+		"401":                           {apierrors.NewUnauthorized("x"), failure{reason: ReasonUnauthorized, message: "API server https://a refuses the credentials in the kubeconfig; renew them in the Secret"}},
+		"a wrapped 403":                 {fmt.Errorf("listing: %w", apierrors.NewForbidden(nodes, "", errors.New("no"))), failure{reason: ReasonForbidden, message: `API server https://a: nodes is forbidden: no`}},
+		"a deadline":                    {&url.Error{Op: "Get", URL: "https://a/version?timeout=5s", Err: context.DeadlineExceeded}, failure{reason: ReasonUnreachable, message: "API server https://a: no answer in time"}},
+		"an answer of no use":           {apierrors.NewConflict(nodes, "n", errors.New("old")), failure{reason: ReasonUnreachable, message: `API server https://a: Operation cannot be fulfilled on nodes "n": old`}},
+		"an error without kind":         {errors.New("x"), failure{reason: ReasonUnreachable, message: "API server https://a: x"}},
+		"Nodes beyond the memory limit": {fmt.Errorf("listing: %w", nodecache.ErrFull), failure{reason: ReasonNodesTooLarge, full: true, message: "the Nodes of API server https://a and of the other workload clusters of the namespace take more memory than --node-memory-per-namespace allows; remove what makes them so many or so large, or raise the flag"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

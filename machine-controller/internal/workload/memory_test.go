@@ -37,7 +37,7 @@ func opened(t *testing.T, clusters int, answer http.HandlerFunc) (*dialer, []*Co
 	}}
 	var all []*Connection
 	for range clusters {
-		c, failure := d.open(config, call{cluster: client.ObjectKey{Namespace: "tenant"}})
+		c, failure := d.open(config, dialRequest{cluster: client.ObjectKey{Namespace: "tenant"}})
 		if failure != nil {
 			t.Fatal(failure)
 		}
@@ -107,7 +107,7 @@ func (refused) Claim(context.Context, client.Client, client.ObjectKey) (Claim, e
 
 func (refused) Release(context.Context, client.Client, client.ObjectKey) error { return nil }
 
-// TestAPIServerWithoutLeasesNeedsNoClaim, and one that has them, or does not say, does.
+// TestAPIServerWithoutLeasesNeedsNoClaim, and one that has them, or does not report it, does.
 func TestAPIServerWithoutLeasesNeedsNoClaim(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -116,7 +116,7 @@ func TestAPIServerWithoutLeasesNeedsNoClaim(t *testing.T) {
 	}{
 		"one without":            {`{"groups":[{"name":"rbac.authorization.k8s.io","versions":[{"groupVersion":"rbac.authorization.k8s.io/v1","version":"v1"}]}]}`, true},
 		"one with them":          {`{"groups":[{"name":"coordination.k8s.io","versions":[{"groupVersion":"coordination.k8s.io/v1","version":"v1"}]}]}`, false},
-		"one that does not say":  {"", false},
+		"one without a report":   {"", false},
 		"one that has no groups": {`{"groups":[]}`, false},
 	} {
 		d, connections := opened(t, 1, func(w http.ResponseWriter, r *http.Request) {

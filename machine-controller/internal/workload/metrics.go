@@ -79,8 +79,8 @@ func (m *metrics) Collect(to chan<- prometheus.Metric) {
 }
 
 // dial counts what next answers.
-func (m *metrics) dial(next func(context.Context, call) answer) func(context.Context, call) answer {
-	return func(ctx context.Context, c call) answer {
+func (m *metrics) dial(next func(context.Context, dialRequest) dialResult) func(context.Context, dialRequest) dialResult {
+	return func(ctx context.Context, c dialRequest) dialResult {
 		clock := m.connections.options.Clock
 		began := clock.Now()
 		a := next(ctx, c)

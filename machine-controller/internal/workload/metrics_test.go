@@ -11,7 +11,7 @@ import (
 )
 
 // series reads one gauge or counter per label value.
-func (w *world) series(name, label string) map[string]float64 {
+func (w *environment) series(name, label string) map[string]float64 {
 	w.Helper()
 	families, err := w.registry.Gather()
 	if err != nil {
@@ -36,7 +36,7 @@ func (w *world) series(name, label string) map[string]float64 {
 func TestMetricsFollowTheClusters(t *testing.T) {
 	t.Parallel()
 	a := apiServer(t, "a")
-	w := newWorld(t, asIs)
+	w := newEnvironment(t, asIs)
 	w.cluster("a", kubeconfigOf(t, a))
 	w.cluster("b", "not a kubeconfig")
 	w.connected("a")

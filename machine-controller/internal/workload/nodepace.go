@@ -18,7 +18,7 @@ import (
 
 // What the Node watches of the workload clusters of one namespace may send together. 5,000 Nodes that all report a
 // changed status every 10 s send 500 events and some 10 MiB a second, those that report every 5 minutes a thirtieth of
-// it. The burst has room for the Nodes that watches send when they begin.
+// it. The burst includes the Nodes that watches send when they begin.
 const (
 	nodeEventRate, nodeEventBurst = 2000, 100_000
 	nodeByteRate, nodeByteBurst   = 32 << 20, 512 << 20
@@ -87,8 +87,8 @@ func (p *nodePacer) slowed(now bool) {
 	}
 }
 
-// trouble is errTooManyEvents where the watch was slowed down for too long.
-func (p *nodePacer) trouble() error {
+// err is errTooManyEvents where the watch was slowed down for too long.
+func (p *nodePacer) err() error {
 	if p == nil {
 		return nil
 	}
@@ -117,7 +117,7 @@ func (t *pacedTransport) RoundTrip(request *http.Request) (*http.Response, error
 	return response, err
 }
 
-// WrappedRoundTripper lets client-go find the transport below.
+// WrappedRoundTripper gives client-go the transport below.
 func (t *pacedTransport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
 // pacedBody is the answer to a watch: events in JSON, one after another.

@@ -81,7 +81,7 @@ func TestNodePace(t *testing.T) {
 					}
 					time.Sleep(time.Until(next))
 				}
-				if got := p.trouble(); got != test.want { //nolint:errorlint // it is returned as it is
+				if got := p.err(); got != test.want { //nolint:errorlint // it is returned as it is
 					t.Errorf("got %v, want %v", got, test.want)
 				}
 			})

@@ -27,7 +27,7 @@ import (
 const nodesPage = 100
 
 // nodeWatch lists and watches the Nodes of one workload cluster for a
-// Reflector, and remembers how the last attempt ended.
+// Reflector, and stores the result of the last attempt.
 type nodeWatch struct {
 	toolscache.ListWatch
 	nodes       rest.Interface
@@ -53,7 +53,7 @@ func newNodeWatch(nodes rest.Interface, cache *nodecache.Cache, listTimeout time
 }
 
 // IsWatchListSemanticsUnSupported makes the Reflector list in one piece where
-// the server promised to stream the list but did not end it.
+// the server began to stream the list but did not end it.
 func (w *nodeWatch) IsWatchListSemanticsUnSupported() bool { return w.plainList }
 
 func (w *nodeWatch) list(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
@@ -92,7 +92,7 @@ func (w *nodeWatch) watch(ctx context.Context, options metav1.ListOptions) (watc
 	case options.SendInitialEvents == nil:
 		w.ended(err)
 	case utilnet.IsConnectionRefused(err), apierrors.IsTooManyRequests(err):
-		// The Reflector would sleep on these, deaf to being stopped. On any
+		// The Reflector would sleep on these, and could not be stopped. On any
 		// other error it lists instead, and list takes note of how that ends.
 		err = workload.Opaque(err)
 	}
@@ -112,8 +112,8 @@ func (w *nodeWatch) ended(err error) {
 	}
 }
 
-// trouble returns the error that the last list or watch ended with.
-func (w *nodeWatch) trouble() error {
+// lastError returns the error that the last list or watch ended with.
+func (w *nodeWatch) lastError() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
@@ -124,11 +124,11 @@ func (w *nodeWatch) trouble() error {
 	case w.last != nil:
 		return w.last
 	default:
-		return w.pacer.trouble()
+		return w.pacer.err()
 	}
 }
 
-// overflow notes that the cache lacks Nodes, for which there is no room.
+// overflow notes that the cache lacks Nodes, because the memory limit is reached.
 func (w *nodeWatch) overflow() {
 	w.mu.Lock()
 	w.full = true

@@ -105,7 +105,7 @@ type Options struct {
 // Claimer claims workload clusters; package claim has the one in use.
 type Claimer interface {
 	// Claim claims the workload cluster, or renews the claim. After an error
-	// the claim stands as it was.
+	// the claim has not changed.
 	Claim(ctx context.Context, remote client.Client, cluster client.ObjectKey) (Claim, error)
 	// Release gives the claim up, if this process holds it.
 	Release(ctx context.Context, remote client.Client, cluster client.ObjectKey) error

@@ -22,7 +22,7 @@ import (
 	"drover.io/runtime/envtest"
 )
 
-// whoami asks the workload cluster's API server who a Connection is.
+// whoami reads from the workload cluster's API server who a Connection is.
 func whoami(t *testing.T, c *Connection) string {
 	t.Helper()
 	review, err := c.Clientset().AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
@@ -65,7 +65,7 @@ func TestRotatedKubeconfigTakesOverWithoutInterruption(t *testing.T) {
 		t.Fatal(err)
 	}
 	// No probe ever notices anything: only the Secret's watch can.
-	w := newWorld(t, func(o *Options) { o.ProbeInterval = time.Hour })
+	w := newEnvironment(t, func(o *Options) { o.ProbeInterval = time.Hour })
 	w.cluster("a", kubeconfigOf(t, a))
 	first := w.connected("a")
 	since := w.connections.State(w.key("a")).ConnectedSince
@@ -95,7 +95,7 @@ func TestRefusedCredentialsAreReplacedAtOnce(t *testing.T) {
 	a := apiServer(t, "a")
 	account, as := serviceAccount(t, a, "refused")
 	// An attempt that failed is not repeated within the test.
-	w := newWorld(t, func(o *Options) { o.RetryInterval, o.MaxRetryInterval = time.Hour, time.Hour })
+	w := newEnvironment(t, func(o *Options) { o.RetryInterval, o.MaxRetryInterval = time.Hour, time.Hour })
 	w.cluster("a", kubeconfigOf(t, as))
 	if name := whoami(t, w.connected("a")); name != "system:serviceaccount:default:refused" {
 		t.Fatalf("connected as %q", name)
@@ -130,7 +130,7 @@ func TestRestartedAPIServerIsConnectedAgain(t *testing.T) {
 	})
 	live := liveClient(t, config)
 	createNode(t, live, "kept", "sim://kept")
-	w := newWorld(t, asIs)
+	w := newEnvironment(t, asIs)
 	w.cluster("a", kubeconfigOf(t, config))
 	connection := w.connected("a")
 	w.Expect(w.nextNode()).To(gomega.Equal("a/kept"))
@@ -138,7 +138,7 @@ func TestRestartedAPIServerIsConnectedAgain(t *testing.T) {
 	w.Expect(server.Stop()).To(gomega.Succeed())
 	w.Eventually(connection.Synced).Should(gomega.BeFalse())
 	if _, found := connection.Node("kept"); !found {
-		t.Error("a Node was forgotten because its API server is down")
+		t.Error("a Node was removed because its API server is down")
 	}
 	state := w.refused("a", ReasonUnreachable)
 	if state.ConsecutiveFailures < 5 || state.LastProbeSuccess.IsZero() {
@@ -148,7 +148,7 @@ func TestRestartedAPIServerIsConnectedAgain(t *testing.T) {
 	w.Expect(server.Start()).To(gomega.Succeed())
 	again := w.connected("a")
 	createNode(t, live, "new", "sim://new")
-	// Had the Node that did not change been told, it would be told first.
+	// An event of the Node that did not change would come first.
 	w.Expect(w.nextNode()).To(gomega.Equal("a/new"))
 	if nodes := again.NodesByProviderID("sim://kept"); len(nodes) != 1 {
 		t.Errorf("after the reconnect: %v", nodes)
@@ -158,15 +158,15 @@ func TestRestartedAPIServerIsConnectedAgain(t *testing.T) {
 // TestStopLeavesNothingRunning does not run in parallel: it counts goroutines.
 func TestStopLeavesNothingRunning(t *testing.T) {
 	a := apiServer(t, "a")
-	w := newWorld(t, asIs)
+	w := newEnvironment(t, asIs)
 	w.cluster("first", kubeconfigOf(t, a))
 	w.connected("first")
 	w.deleteCluster("first")
-	ours := func() int {
+	running := func() int {
 		return goroutines("internal/workload.", "(*Reflector)", "http2clientConnReadLoop", "http2.(*ClientConn)")
 	}
 	baseline := 0
-	w.Eventually(func() int { baseline = ours(); return goroutines("(*connector)") }).Should(gomega.BeZero())
+	w.Eventually(func() int { baseline = running(); return goroutines("(*connector)") }).Should(gomega.BeZero())
 
 	names := []string{"c-1", "c-2", "c-3", "c-4", "c-5"}
 	for _, name := range names {
@@ -175,7 +175,7 @@ func TestStopLeavesNothingRunning(t *testing.T) {
 	for _, name := range names {
 		w.connected(name)
 	}
-	connected := ours()
+	connected := running()
 	if running := goroutines("(*connector)"); running < len(names) {
 		t.Errorf("%d goroutines of connectors are counted with %d Clusters", running, len(names))
 	}
@@ -185,7 +185,7 @@ func TestStopLeavesNothingRunning(t *testing.T) {
 	for _, name := range names {
 		w.deleteCluster(name)
 	}
-	w.Eventually(ours).Should(gomega.BeNumerically("<=", baseline))
+	w.Eventually(running).Should(gomega.BeNumerically("<=", baseline))
 
 	w.cluster("last", kubeconfigOf(t, a))
 	connection := w.connected("last")

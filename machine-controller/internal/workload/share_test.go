@@ -25,25 +25,25 @@ import (
 
 // line is a server whose answers the test gives.
 type line struct {
-	share   *share
-	clock   *clocktesting.FakePassiveClock
-	answers chan *http.Response
-	sent    chan struct{}
+	share       *share
+	clock       *clocktesting.FakePassiveClock
+	dialResults chan *http.Response
+	sent        chan struct{}
 }
 
 func (l *line) RoundTrip(*http.Request) (*http.Response, error) {
 	l.sent <- struct{}{}
-	return <-l.answers, nil
+	return <-l.dialResults, nil
 }
 
 func newLine(clock *clocktesting.FakePassiveClock, namespace string, places *fairshare.Places[string]) *line {
-	l := &line{clock: clock, answers: make(chan *http.Response), sent: make(chan struct{}, 100)}
+	l := &line{clock: clock, dialResults: make(chan *http.Response), sent: make(chan struct{}, 100)}
 	l.share = newShare(l, clock, namespace, places)
 	return l
 }
 
-// ask sends a request, which is under way when ask returns, unless it fails at once.
-func (l *line) ask(t *testing.T) chan error {
+// get sends a request, which is under way when get returns, unless it fails at once.
+func (l *line) get(t *testing.T) chan error {
 	t.Helper()
 	ended := make(chan error, 1)
 	go func() {
@@ -62,13 +62,13 @@ func (l *line) ask(t *testing.T) chan error {
 }
 
 func (l *line) answer() {
-	l.answers <- &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("x"))}
+	l.dialResults <- &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("x"))}
 }
 
 func (l *line) refuses(t *testing.T) bool {
 	t.Helper()
 	select {
-	case err := <-l.ask(t):
+	case err := <-l.get(t):
 		return errors.Is(err, errSlow)
 	default:
 		return false
@@ -82,18 +82,18 @@ func TestShare(t *testing.T) {
 	a, b, c, well := newLine(clock, "a", places), newLine(clock, "b", places), newLine(clock, "c", places), newLine(clock, "c", places)
 	step := func(d time.Duration) { clock.SetTime(clock.Now().Add(d)) }
 
-	// While nobody knows that they are slow, all take what they want.
-	first := []chan error{a.ask(t), a.ask(t), b.ask(t), c.ask(t)}
+	// Until they count as slow, all have as many requests as they send.
+	first := []chan error{a.get(t), a.get(t), b.get(t), c.get(t)}
 	step(slow)
 	got := []bool{}
-	waiting := a.ask(t) // one is let through to find out
+	waiting := a.get(t) // one is sent to find out
 	got = append(got, a.refuses(t))
-	other := b.ask(t)
+	other := b.get(t)
 	got = append(got, c.refuses(t)) // the places of all are taken
 	if diff := cmp.Diff([]bool{true, true}, got); diff != "" {
 		t.Errorf("refusals (-want +got):\n%s", diff)
 	}
-	healthy := well.ask(t)
+	healthy := well.get(t)
 	well.answer()
 	if err := <-healthy; err != nil {
 		t.Errorf("an API server that answers is refused: %v", err)
@@ -113,21 +113,21 @@ func TestShare(t *testing.T) {
 	}
 	places.Give("x")
 	places.Give("y")
-	// A slow answer is remembered until a quick one.
-	late := a.ask(t)
+	// A slow answer counts until a quick one.
+	late := a.get(t)
 	step(slow)
 	a.answer()
 	if err := <-late; err != nil {
 		t.Error(err)
 	}
 	step(time.Hour)
-	again := a.ask(t)
+	again := a.get(t)
 	got = []bool{a.refuses(t)}
 	a.answer()
 	if err := <-again; err != nil {
 		t.Error(err)
 	}
-	pair := []chan error{a.ask(t), a.ask(t)}
+	pair := []chan error{a.get(t), a.get(t)}
 	a.answer()
 	a.answer()
 	for _, ended := range pair {
@@ -152,7 +152,7 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
-// hanging answers /version at once, Nodes if it is asked to, and nothing else until the test
+// hanging answers /version at once, Nodes if it is set to, and nothing else until the test
 // ends. It notes what it does not answer.
 func hanging(t *testing.T, nodes bool) (kubeconfig string, hung chan string) {
 	t.Helper()
@@ -175,7 +175,7 @@ func hanging(t *testing.T, nodes bool) (kubeconfig string, hung chan string) {
 func TestClustersThatAnswerPartlyDelayNoOther(t *testing.T) {
 	t.Parallel()
 	a := apiServer(t, "a")
-	w := newWorld(t, func(o *Options) { o.SyncTimeout, o.FirstSyncTimeout = time.Hour, 300*time.Millisecond })
+	w := newEnvironment(t, func(o *Options) { o.SyncTimeout, o.FirstSyncTimeout = time.Hour, 300*time.Millisecond })
 	hole, _ := blackHole(t)
 	toHole := kubeconfigOf(t, at(a, hole))
 	halfway, _ := hanging(t, false)
@@ -196,18 +196,18 @@ func TestClustersThatAnswerPartlyDelayNoOther(t *testing.T) {
 func TestClusterThatHangsHasOneWorker(t *testing.T) {
 	t.Parallel()
 	a, clock := apiServer(t, "a"), clocktesting.NewFakeClock(epoch)
-	w := newWorld(t, func(o *Options) { o.RequestTimeout, o.Clock = time.Hour, clock })
+	w := newEnvironment(t, func(o *Options) { o.RequestTimeout, o.Clock = time.Hour, clock })
 	halfway, hung := hanging(t, true)
 	t.Cleanup(w.stop)
 	w.cluster("hangs", halfway)
 	w.cluster("a", kubeconfigOf(t, a))
 	hangs, well := w.connected("hangs"), w.connected("a")
 	ended := make(chan error, 2)
-	ask := func() { ended <- hangs.Client().List(t.Context(), &corev1.PodList{}) }
-	go ask()
+	get := func() { ended <- hangs.Client().List(t.Context(), &corev1.PodList{}) }
+	go get()
 	<-hung
 	clock.Step(slow)
-	go ask() // one more may find out whether it is still slow
+	go get() // one more may find out whether it is still slow
 	<-hung
 	if err := hangs.Client().List(t.Context(), &corev1.PodList{}); !requesterror.IsUnanswered(err) {
 		t.Errorf("got %v, want one that asks to come back", err)
@@ -223,14 +223,14 @@ func TestClusterThatHangsHasOneWorker(t *testing.T) {
 	}
 }
 
-// TestRedirectsAreNotFollowed lets an API server send the manager elsewhere.
+// TestRedirectsAreNotFollowed has an API server that redirects the manager.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	t.Parallel()
 	a := apiServer(t, "a")
 	reached := make(chan struct{}, 1)
 	inside := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached <- struct{}{} }))
 	t.Cleanup(inside.Close)
-	w := newWorld(t, asIs)
+	w := newEnvironment(t, asIs)
 	redirecting := func(path string) string {
 		return kubeconfigOf(t, before(t, a, func(response http.ResponseWriter, request *http.Request) bool {
 			if request.URL.Path != path {
@@ -251,7 +251,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 	select {
 	case <-reached:
-		t.Error("the manager has asked a host that the API server named")
+		t.Error("the manager has sent a request to a host that the API server named")
 	default:
 	}
 }

@@ -54,13 +54,13 @@ func (c *Connections) ClusterEvents(mapper ClusterMapper) source.Source {
 	return c.clusterSubscribers.source(mapper)
 }
 
-func (c *Connections) wakeNode(cluster client.ObjectKey, node *corev1.Node) {
+func (c *Connections) enqueueNode(cluster client.ObjectKey, node *corev1.Node) {
 	for _, s := range c.nodeSubscribers.all() {
 		enqueue(s.queue, s.mapper(cluster, node))
 	}
 }
 
-func (c *Connections) wakeCluster(cluster client.ObjectKey) {
+func (c *Connections) enqueueCluster(cluster client.ObjectKey) {
 	for _, s := range c.clusterSubscribers.all() {
 		enqueue(s.queue, s.mapper(cluster))
 	}

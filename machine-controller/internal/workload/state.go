@@ -30,7 +30,7 @@ const (
 	ReasonUnauthorized Reason = "Unauthorized"
 	// ReasonForbidden means that the kubeconfig's user may not list and watch Nodes.
 	ReasonForbidden Reason = "Forbidden"
-	// ReasonNodesTooLarge means that there is no room for the cluster's Nodes in memory.
+	// ReasonNodesTooLarge means that the cluster's Nodes exceed the memory limit of the namespace.
 	ReasonNodesTooLarge Reason = "NodesTooLarge"
 	// ReasonTooManyNodeEvents means that the Nodes of the namespace's clusters change faster than is read.
 	ReasonTooManyNodeEvents Reason = "TooManyNodeEvents"
@@ -47,8 +47,8 @@ type State struct {
 	// does not interrupt it. Zero if not connected.
 	ConnectedSince time.Time
 
-	// DisconnectedSince is when the last connection was given up, or when we
-	// first heard of the Cluster. Zero if connected.
+	// DisconnectedSince is when the last connection was given up, or when the
+	// Cluster was first observed. Zero if connected.
 	DisconnectedSince time.Time
 
 	// LastProbe is when the latest probe ended, whatever came out of it.
@@ -61,14 +61,14 @@ type State struct {
 	ConsecutiveFailures int
 
 	// Reason and Message are what is wrong; both are empty if nothing is. The
-	// message holds no times and no port numbers of ours: it only changes when
-	// the trouble does. They may be set while Connected: after a failed probe,
+	// message holds no times and no local port numbers: it only changes when
+	// the cause does. They may be set while Connected: after a failed probe,
 	// or when a new kubeconfig does not work and the old one still does.
 	Reason  Reason
 	Message string
 
 	// Claim is whether this management cluster may act on the workload
-	// cluster, as far as that is known. It outlives the connection.
+	// cluster, as far as that is known. It is kept when the connection ends.
 	Claim Claim
 }
 
@@ -95,7 +95,7 @@ const (
 	ClaimForbidden ClaimStatus = "Forbidden"
 )
 
-// differs reports whether b is worth waking those who watch: times alone are not.
+// differs reports whether the watchers are to be notified of b: not if only times differ.
 func (s State) differs(b State) bool {
 	return s.Connected != b.Connected || s.Reason != b.Reason || s.Message != b.Message || s.Claim != b.Claim
 }

@@ -50,7 +50,7 @@ func TestConnectsToAnAPIServerThatNeverEndsAStreamedList(t *testing.T) {
 	t.Parallel()
 	a := apiServer(t, "a")
 	createNode(t, liveClient(t, a), "stream-1", "sim://stream")
-	w := newWorld(t, func(o *Options) { o.SyncTimeout = 500 * time.Millisecond })
+	w := newEnvironment(t, func(o *Options) { o.SyncTimeout = 500 * time.Millisecond })
 	config := before(t, a, func(response http.ResponseWriter, request *http.Request) bool {
 		if !request.URL.Query().Has("sendInitialEvents") {
 			return false
@@ -69,7 +69,7 @@ func TestConnectsToAnAPIServerThatNeverEndsAStreamedList(t *testing.T) {
 func TestErrorAnswerOfAProbeIsAnAnswer(t *testing.T) {
 	t.Parallel()
 	a := apiServer(t, "a")
-	w := newWorld(t, asIs)
+	w := newEnvironment(t, asIs)
 	config := before(t, a, func(response http.ResponseWriter, request *http.Request) bool {
 		if request.URL.Path != "/api/v1/nodes/busy" {
 			return false

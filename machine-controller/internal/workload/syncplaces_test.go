@@ -52,9 +52,9 @@ func TestFirstListsOfANamespaceLeavePlacesToOthers(t *testing.T) {
 	}
 }
 
-// TestLatenessOutlivesTheCluster lists the Nodes of an API server that was late, for a Cluster that was deleted and made
+// TestSyncDelayIsKeptAfterClusterRemoval lists the Nodes of an API server that was late, for a Cluster that was deleted and made
 // again.
-func TestLatenessOutlivesTheCluster(t *testing.T) {
+func TestSyncDelayIsKeptAfterClusterRemoval(t *testing.T) {
 	t.Parallel()
 	d, connections := opened(t, 2, func(_ http.ResponseWriter, request *http.Request) { <-request.Context().Done() })
 	d.options.FirstSyncTimeout, d.options.SyncTimeout = 100*time.Millisecond, 200*time.Millisecond

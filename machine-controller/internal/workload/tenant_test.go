@@ -19,7 +19,7 @@ import (
 	"drover.io/runtime/workload"
 )
 
-// TestMessagesOfAPIServersAreTruncated: it stands in the conditions of the Cluster and of all that belongs to it.
+// TestMessagesOfAPIServersAreTruncated: a message is in the conditions of the Cluster and of all that belongs to it.
 func TestMessagesOfAPIServersAreTruncated(t *testing.T) {
 	t.Parallel()
 	d, connections := opened(t, 1, func(w http.ResponseWriter, request *http.Request) {
@@ -62,16 +62,16 @@ func TestClaimIsThatOfItsKubeconfig(t *testing.T) {
 			t.Errorf("%s the claim is %q, want %q", what, k.view.Load().state.Claim.Status, want)
 		}
 	}
-	k.onAnswer(answer{connection: open("A"), claim: &Claim{Status: ClaimHeld}})
-	k.onAnswer(answer{connection: open("A")})
+	k.onDialResult(dialResult{connection: open("A"), claim: &Claim{Status: ClaimHeld}})
+	k.onDialResult(dialResult{connection: open("A")})
 	expect("with the same kubeconfig", ClaimHeld)
 	b := open("B")
-	k.onAnswer(answer{connection: b})
+	k.onDialResult(dialResult{connection: b})
 	expect("with another kubeconfig", ClaimUnknown)
-	k.onVerdict(verdict{connection: b, claim: &Claim{Status: ClaimForeign}})
+	k.onProbeResult(probeResult{connection: b, claim: &Claim{Status: ClaimForeign}})
 	expect("once it is known", ClaimForeign)
-	k.onVerdict(verdict{connection: b})
-	expect("after an attempt that says nothing", ClaimForeign)
+	k.onProbeResult(probeResult{connection: b})
+	expect("after an attempt without a result", ClaimForeign)
 }
 
 func emptyTransport(t *testing.T) *workload.Transport {
@@ -84,7 +84,7 @@ func emptyTransport(t *testing.T) *workload.Transport {
 func TestUnansweredWatchIsGivenUp(t *testing.T) {
 	t.Parallel()
 	a := apiServer(t, "a")
-	w := newWorld(t, func(o *Options) { o.SyncTimeout = 500 * time.Millisecond })
+	w := newEnvironment(t, func(o *Options) { o.SyncTimeout = 500 * time.Millisecond })
 	ended := make(chan struct{})
 	config := before(t, a, func(response http.ResponseWriter, request *http.Request) bool {
 		switch query := request.URL.Query(); {

@@ -5,8 +5,8 @@ package workload
 
 import "time"
 
-// onAnswer takes the result of an attempt to connect.
-func (k *connector) onAnswer(a answer) {
+// onDialResult takes the result of an attempt to connect.
+func (k *connector) onDialResult(a dialResult) {
 	k.dialing = false
 	if a.secretVersion != "" {
 		k.usedVersion = a.secretVersion
@@ -40,7 +40,7 @@ func (k *connector) onRefusal(f *failure) {
 		k.plainList, k.late = !k.plainList, true
 	}
 	if f.full {
-		k.forgetNodes() // theirs may be the room that is lacking
+		k.releaseNodes() // they may use the memory that is lacking
 	}
 	if k.connection == nil {
 		k.state.LastProbe = now
@@ -83,8 +83,8 @@ func (k *connector) adopt(next *Connection) {
 	}
 }
 
-// onVerdict takes the result of a probe.
-func (k *connector) onVerdict(v verdict) {
+// onProbeResult takes the result of a probe.
+func (k *connector) onProbeResult(v probeResult) {
 	k.probing = false
 	if v.connection != k.connection {
 		return
@@ -113,8 +113,8 @@ func (k *connector) onVerdict(v verdict) {
 	}
 }
 
-// forgetNodes releases the room of the last connection's Nodes: after the next, all are announced.
-func (k *connector) forgetNodes() {
+// releaseNodes releases the memory of the last connection's Nodes: after the next, all are announced.
+func (k *connector) releaseNodes() {
 	if k.lastNodes != nil {
 		k.lastNodes.Release()
 		k.lastNodes = nil

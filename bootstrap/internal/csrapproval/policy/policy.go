@@ -109,7 +109,7 @@ func (h Identity) checkName(name string) error {
 	same := func(other string) bool { return strings.EqualFold(other, name) }
 	switch {
 	case !slices.Contains(h.Names, name):
-		return refuse("the Machine does not have the name %q: it is not the Machine's name and not among status.vouchedAddresses", name)
+		return refuse("the Machine does not have the name %q: it is not the Machine's name and not among status.cloudAddresses", name)
 	case reservedName(name):
 		return refuse("the name %q is reserved for the API server or the host itself", name)
 	case slices.ContainsFunc(h.Taken.Names, same):

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package indextest gives tests a client that asks a real API server what package index asks a cache, and fills that
+// Package indextest gives tests a client that reads from a real API server what package index reads from a cache, and fills that
 // server. What a test has written is seen at once. It is never part of a binary.
 package indextest
 
@@ -42,12 +42,12 @@ func (i indexes) IndexField(_ context.Context, object client.Object, field strin
 
 func key(object runtime.Object, field string) string { return fmt.Sprintf("%T by %s", object, field) }
 
-// list asks the API server for all but the indexed fields, which it does not know.
+// list lists without the indexed fields, which the API server does not support.
 func (i indexes) list(ctx context.Context, api client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-	asked := (&client.ListOptions{}).ApplyOptions(options)
-	selector := asked.FieldSelector
-	asked.FieldSelector = nil
-	if err := api.List(ctx, list, asked); err != nil || selector == nil {
+	unindexed := (&client.ListOptions{}).ApplyOptions(options)
+	selector := unindexed.FieldSelector
+	unindexed.FieldSelector = nil
+	if err := api.List(ctx, list, unindexed); err != nil || selector == nil {
 		return err
 	}
 	found, err := meta.ExtractList(list)

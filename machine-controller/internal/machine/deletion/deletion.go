@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package deletion takes down everything that a Machine stands for, in this order: pre-drain hooks, drain, volumes,
+// Package deletion deletes everything that belongs to a Machine, in this order: pre-drain hooks, drain, volumes,
 // pre-terminate hooks, InfraMachine with its instance, BootstrapConfig, Node. It acts on what the machine controller
 // has observed and handed over as a State, and never waits inside a call: Run returns what is awaited. It does not
 // remove the finalizer of the Machine; the machine controller does when Run is done.

@@ -73,7 +73,7 @@ func (d drainStep) run(ctx context.Context, s *State) (Progress, error) {
 // pass evicts some of the Pods. An invalid MachineDrainRule has to be corrected by its author and is no reason to
 // try again soon; the events of the rule trigger no reconcile, so the drain is repeated from time to time.
 func (d drainStep) pass(ctx context.Context, s *State, request drain.Request, waiting Progress) (Progress, error) {
-	result, err := d.drainer.Node(ctx, request)
+	result, err := d.drainer.DrainNode(ctx, request)
 	if requesterror.IsUnanswered(err) {
 		return unanswered(waiting), nil
 	}

@@ -36,7 +36,7 @@ type objects struct {
 	clusterScoped bool
 }
 
-// mapper knows whether a kind belongs to a namespace.
+// mapper returns whether a kind belongs to a namespace.
 type mapper struct {
 	client.WithWatch
 	clusterScoped bool

@@ -46,19 +46,19 @@ func Needed(m *clusterv1.Machine) bool {
 	return m.DeletionTimestamp.IsZero() && health.MarkedForOwner(m) && !health.Exempt(m)
 }
 
-// WithinBudget splits the candidates into those for which the budget has room and the others.
-func WithinBudget(candidates, machines []*clusterv1.Machine, vacancies []health.Vacancy, limit int) (now, wait []*clusterv1.Machine) {
-	places := min(max(0, limit-health.Busy(machines, vacancies)), len(candidates))
+// WithinBudget splits the candidates into those that the budget allows and the others.
+func WithinBudget(candidates, machines []*clusterv1.Machine, inFlight []health.InFlightReplacement, limit int) (now, wait []*clusterv1.Machine) {
+	places := min(max(0, limit-health.Busy(machines, inFlight)), len(candidates))
 	return candidates[:places], candidates[places:]
 }
 
-// Replacements pairs each vacancy with the oldest Machine that was created after it.
-func Replacements(machines []*clusterv1.Machine, vacancies []health.Vacancy) map[*clusterv1.Machine]health.Replacement {
+// Replacements pairs each unfilled replacement with the oldest Machine that was created after it.
+func Replacements(machines []*clusterv1.Machine, inFlight []health.InFlightReplacement) map[*clusterv1.Machine]health.Replacement {
 	byAge := slices.SortedFunc(slices.Values(machines), func(a, b *clusterv1.Machine) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 	pairs := map[*clusterv1.Machine]health.Replacement{}
-	for _, v := range health.Empty(machines, vacancies) {
+	for _, v := range health.Unfilled(machines, inFlight) {
 		for _, m := range byAge {
 			_, replaces := health.ReplacementOf(m)
 			_, paired := pairs[m]
@@ -71,27 +71,27 @@ func Replacements(machines []*clusterv1.Machine, vacancies []health.Vacancy) map
 	return pairs
 }
 
-// OpenVacancies returns the vacancies that are still needed: those of Machines that are being deleted, and those without a
-// replacement while the set lacks Machines. A Machine that is being deleted for another reason takes no place from them,
-// however long its deletion takes.
-func OpenVacancies(vacancies []health.Vacancy, machines []*clusterv1.Machine, desired int) []health.Vacancy {
-	empty := health.Empty(machines, vacancies)
-	room := desired
+// StillNeeded returns the replacements in flight that are still needed: those of Machines that are being deleted, and
+// unfilled ones while the set lacks Machines. A Machine that is being deleted for another reason is not counted, however
+// long its deletion takes.
+func StillNeeded(inFlight []health.InFlightReplacement, machines []*clusterv1.Machine, desired int) []health.InFlightReplacement {
+	unfilled := health.Unfilled(machines, inFlight)
+	available := desired
 	for _, m := range machines {
-		if m.DeletionTimestamp.IsZero() || slices.ContainsFunc(vacancies, func(v health.Vacancy) bool { return v.Machine == m.Name }) {
-			room--
+		if m.DeletionTimestamp.IsZero() || slices.ContainsFunc(inFlight, func(v health.InFlightReplacement) bool { return v.Machine == m.Name }) {
+			available--
 		}
 	}
-	var open []health.Vacancy
-	for _, v := range vacancies {
+	var open []health.InFlightReplacement
+	for _, v := range inFlight {
 		leaving := slices.ContainsFunc(machines, func(m *clusterv1.Machine) bool {
 			return m.Name == v.Machine && (!m.DeletionTimestamp.IsZero() || health.MarkedForOwner(m))
 		})
 		if leaving {
 			open = append(open, v)
-		} else if room > 0 && slices.Contains(empty, v) {
+		} else if available > 0 && slices.Contains(unfilled, v) {
 			open = append(open, v)
-			room--
+			available--
 		}
 	}
 	return open

@@ -75,24 +75,24 @@ func TestWithinBudget(t *testing.T) {
 	t.Parallel()
 	a, b, c := unhealthyMachine("a", 3, healthCheckFailed), unhealthyMachine("b", 2, healthCheckFailed), unhealthyMachine("c", 1, healthCheckFailed)
 	tests := map[string]struct {
-		others    []*clusterv1.Machine
-		vacancies []health.Vacancy
-		limit     int
-		now       []string
+		others   []*clusterv1.Machine
+		inFlight []health.InFlightReplacement
+		limit    int
+		now      []string
 	}{
 		"takes as many as there are places": {limit: 2, now: []string{"a", "b"}},
-		"takes all when there is room":      {limit: 9, now: []string{"a", "b", "c"}},
+		"takes all within the limit":        {limit: 9, now: []string{"a", "b", "c"}},
 		"takes none when none may":          {limit: 0, now: []string{}},
 		"leaves a place to what is leaving": {limit: 2, others: []*clusterv1.Machine{unhealthyMachine("d", 1, healthCheckFailed, beingDeleted)}, now: []string{"a"}},
-		"leaves a place to an empty one":    {limit: 2, vacancies: []health.Vacancy{{Machine: "gone"}}, now: []string{"a"}},
+		"counts an unfilled replacement":    {limit: 2, inFlight: []health.InFlightReplacement{{Machine: "gone"}}, now: []string{"a"}},
 		"leaves a place to a replacement":   {limit: 2, others: []*clusterv1.Machine{unhealthyMachine("d", 1, replacementOf("gone"))}, now: []string{"a"}},
-		"takes none beyond the limit":       {limit: 1, vacancies: []health.Vacancy{{Machine: "x"}, {Machine: "y"}}, now: []string{}},
+		"takes none beyond the limit":       {limit: 1, inFlight: []health.InFlightReplacement{{Machine: "x"}, {Machine: "y"}}, now: []string{}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			waiting := []*clusterv1.Machine{a, b, c}
-			now, wait := WithinBudget(waiting, append(test.others, waiting...), test.vacancies, test.limit)
+			now, wait := WithinBudget(waiting, append(test.others, waiting...), test.inFlight, test.limit)
 			if diff := cmp.Diff(test.now, names(now)); diff != "" {
 				t.Errorf("now (-want +got):\n%s", diff)
 			}
@@ -106,36 +106,36 @@ func TestWithinBudget(t *testing.T) {
 func TestReplacements(t *testing.T) {
 	t.Parallel()
 	before := unhealthyMachine("", 5).CreationTimestamp
-	first := health.Vacancy{Machine: "a", Attempt: 1, Newest: before}
-	second := health.Vacancy{Machine: "b", Attempt: 2, Newest: before}
+	first := health.InFlightReplacement{Machine: "a", Attempt: 1, Newest: before}
+	second := health.InFlightReplacement{Machine: "b", Attempt: 2, Newest: before}
 	tests := map[string]struct {
-		machines  []*clusterv1.Machine
-		vacancies []health.Vacancy
-		want      map[string]health.Replacement
+		machines []*clusterv1.Machine
+		inFlight []health.InFlightReplacement
+		want     map[string]health.Replacement
 	}{
 		"pairs a place with who came after": {
-			machines: []*clusterv1.Machine{unhealthyMachine("elder", 5), unhealthyMachine("new", 6)}, vacancies: []health.Vacancy{first},
+			machines: []*clusterv1.Machine{unhealthyMachine("older", 5), unhealthyMachine("new", 6)}, inFlight: []health.InFlightReplacement{first},
 			want: map[string]health.Replacement{"new": {Machine: "a", Attempt: 1}},
 		},
 		"pairs each place with another": {
-			machines: []*clusterv1.Machine{unhealthyMachine("new-2", 7), unhealthyMachine("new-1", 6)}, vacancies: []health.Vacancy{first, second},
+			machines: []*clusterv1.Machine{unhealthyMachine("new-2", 7), unhealthyMachine("new-1", 6)}, inFlight: []health.InFlightReplacement{first, second},
 			want: map[string]health.Replacement{"new-1": {Machine: "a", Attempt: 1}, "new-2": {Machine: "b", Attempt: 2}},
 		},
 		"waits while the Machine is there": {
-			machines: []*clusterv1.Machine{unhealthyMachine("a", 1, beingDeleted), unhealthyMachine("new", 6)}, vacancies: []health.Vacancy{first},
+			machines: []*clusterv1.Machine{unhealthyMachine("a", 1, beingDeleted), unhealthyMachine("new", 6)}, inFlight: []health.InFlightReplacement{first},
 		},
 		"ends with a replacement": {
-			machines: []*clusterv1.Machine{unhealthyMachine("new", 6, replacementOf("a")), unhealthyMachine("other", 7)}, vacancies: []health.Vacancy{first},
+			machines: []*clusterv1.Machine{unhealthyMachine("new", 6, replacementOf("a")), unhealthyMachine("other", 7)}, inFlight: []health.InFlightReplacement{first},
 		},
 		"passes over what is leaving": {
-			machines: []*clusterv1.Machine{unhealthyMachine("new", 6, beingDeleted)}, vacancies: []health.Vacancy{first},
+			machines: []*clusterv1.Machine{unhealthyMachine("new", 6, beingDeleted)}, inFlight: []health.InFlightReplacement{first},
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := map[string]health.Replacement{}
-			for m, replacement := range Replacements(test.machines, test.vacancies) {
+			for m, replacement := range Replacements(test.machines, test.inFlight) {
 				got[m.Name] = replacement
 			}
 			if test.want == nil {
@@ -148,7 +148,7 @@ func TestReplacements(t *testing.T) {
 	}
 }
 
-func TestOpenVacancies(t *testing.T) {
+func TestStillNeeded(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		machines []*clusterv1.Machine
@@ -166,7 +166,7 @@ func TestOpenVacancies(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if kept := OpenVacancies([]health.Vacancy{{Machine: "a"}}, test.machines, test.desired); len(kept) != test.kept {
+			if kept := StillNeeded([]health.InFlightReplacement{{Machine: "a"}}, test.machines, test.desired); len(kept) != test.kept {
 				t.Errorf("kept %v, want %d", kept, test.kept)
 			}
 		})

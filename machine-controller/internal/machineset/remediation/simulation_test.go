@@ -104,7 +104,7 @@ func (w *simulation) runHealthCheck() {
 		{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, TimeoutSeconds: new(int32(300))},
 	}}
 	situation := health.PlanInput{Trigger: health.Trigger{Most: -1}, Now: w.now, Groups: map[string]health.Group{
-		"md": {Limit: w.limit, InFlight: health.InFlight(w.machines, health.Vacancies(w.set))},
+		"md": {Limit: w.limit, InFlight: health.InFlight(w.machines, health.InFlightReplacements(w.set))},
 	}}
 	for _, m := range w.machines {
 		var nodes []*corev1.Node
@@ -137,7 +137,7 @@ func (w *simulation) runHealthCheck() {
 
 // runMachineSet does what the machineset controller does.
 func (w *simulation) runMachineSet() {
-	for m, replacement := range Replacements(w.machines, health.Vacancies(w.set)) {
+	for m, replacement := range Replacements(w.machines, health.InFlightReplacements(w.set)) {
 		health.SetReplacement(m, replacement)
 	}
 	for _, m := range w.machines {
@@ -147,21 +147,21 @@ func (w *simulation) runMachineSet() {
 			health.SetReplacement(m, replacement)
 		}
 	}
-	vacancies := OpenVacancies(health.Vacancies(w.set), w.machines, replicas)
-	now, _ := WithinBudget(Candidates(w.machines), w.machines, vacancies, w.limit)
+	inFlight := StillNeeded(health.InFlightReplacements(w.set), w.machines, replicas)
+	now, _ := WithinBudget(Candidates(w.machines), w.machines, inFlight, w.limit)
 	newest := slices.MaxFunc(w.machines, func(a, b *clusterv1.Machine) int {
 		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
 	}).CreationTimestamp
 	for _, m := range now {
-		vacancies = append(vacancies, health.Vacancy{Machine: m.Name, Attempt: health.NextAttempt(m, w.now), Newest: newest})
+		inFlight = append(inFlight, health.InFlightReplacement{Machine: m.Name, Attempt: health.NextAttempt(m, w.now), Newest: newest})
 		m.DeletionTimestamp = new(metav1.NewTime(w.now))
 		w.deleted = append(w.deleted, m.Name)
 	}
-	health.SetVacancies(w.set, vacancies)
+	health.SetInFlightReplacements(w.set, inFlight)
 	for range replicas - len(w.machines) {
 		w.create(w.now)
 	}
-	w.maxReplaced = max(w.maxReplaced, health.Busy(w.machines, health.Vacancies(w.set)))
+	w.maxReplaced = max(w.maxReplaced, health.Busy(w.machines, health.InFlightReplacements(w.set)))
 }
 
 // run runs the simulation and describes the changes in each tick.
@@ -178,7 +178,7 @@ func (w *simulation) run(length time.Duration, events map[string]func(*simulatio
 		w.runHealthCheck()
 		w.runMachineSet()
 		line := fmt.Sprintf("healthy %d, unhealthy %d, being replaced %d of %d", w.decision.Healthy, w.decision.Unhealthy,
-			health.InFlight(w.machines, health.Vacancies(w.set)), w.limit)
+			health.InFlight(w.machines, health.InFlightReplacements(w.set)), w.limit)
 		if len(w.decision.Zones) > 0 {
 			line += ", zones down " + strings.Join(w.decision.Zones, " ")
 		}
@@ -194,8 +194,8 @@ func (w *simulation) run(length time.Duration, events map[string]func(*simulatio
 	return text.String()
 }
 
-// makeSilent makes the Nodes unreachable that the predicate selects by number.
-func makeSilent(which func(n int) bool) func(*simulation) {
+// makeUnreachable makes the Nodes unreachable that the predicate selects by number.
+func makeUnreachable(which func(n int) bool) func(*simulation) {
 	return func(w *simulation) {
 		for _, m := range w.machines {
 			var n int
@@ -218,17 +218,17 @@ func makeAllReady(w *simulation) {
 func TestNodeOutages(t *testing.T) {
 	t.Parallel()
 	four := func(n int) bool { return n%5 != 0 }
-	death := makeSilent(func(n int) bool { return n == 7 })
+	death := makeUnreachable(func(n int) bool { return n == 7 })
 	tests := map[string]map[string]func(*simulation){
-		"most-nodes-silent": {
-			"12:05:00": func(w *simulation) { makeSilent(four)(w); w.joinable = false }, "12:15:00": makeAllReady, "13:30:00": death,
+		"most-nodes-unreachable": {
+			"12:05:00": func(w *simulation) { makeUnreachable(four)(w); w.joinable = false }, "12:15:00": makeAllReady, "13:30:00": death,
 		},
-		"most-nodes-silent-but-new-ones-join": {"12:05:00": makeSilent(four), "12:15:00": makeAllReady, "13:30:00": death},
-		"two-zones-silent": {
-			"12:05:00": makeSilent(func(n int) bool { return n%3 != 0 }), "12:15:00": makeAllReady, "13:30:00": death,
+		"most-nodes-unreachable-but-new-ones-join": {"12:05:00": makeUnreachable(four), "12:15:00": makeAllReady, "13:30:00": death},
+		"two-zones-unreachable": {
+			"12:05:00": makeUnreachable(func(n int) bool { return n%3 != 0 }), "12:15:00": makeAllReady, "13:30:00": death,
 		},
-		"one-node-dies-and-so-do-its-replacements": {
-			"12:05:00": func(w *simulation) { makeSilent(func(n int) bool { return n == 7 })(w); w.joinable = false },
+		"one-node-fails-and-so-do-its-replacements": {
+			"12:05:00": func(w *simulation) { makeUnreachable(func(n int) bool { return n == 7 })(w); w.joinable = false },
 		},
 	}
 	for name, events := range tests {
@@ -250,14 +250,14 @@ func TestOutageDeletesNoMoreThanTheBudget(t *testing.T) {
 	for _, joinable := range []bool{true, false} {
 		w := newSimulation()
 		w.run(80*time.Minute, map[string]func(*simulation){
-			"12:05:00": func(w *simulation) { makeSilent(func(n int) bool { return n%5 != 0 })(w); w.joinable = joinable },
+			"12:05:00": func(w *simulation) { makeUnreachable(func(n int) bool { return n%5 != 0 })(w); w.joinable = joinable },
 			"12:15:00": makeAllReady,
 		})
 		if len(w.deleted) > w.limit {
-			t.Errorf("%d Machines were deleted in ten minutes of silence, with a budget of %d", len(w.deleted), w.limit)
+			t.Errorf("%d Machines were deleted in ten minutes without contact, with a budget of %d", len(w.deleted), w.limit)
 		}
 		w.deleted = nil
-		w.run(30*time.Minute, map[string]func(*simulation){"13:30:00": makeSilent(func(n int) bool { return n == 7 })})
+		w.run(30*time.Minute, map[string]func(*simulation){"13:30:00": makeUnreachable(func(n int) bool { return n == 7 })})
 		if diff := cmp.Diff([]string{"m-07"}, w.deleted); diff != "" {
 			t.Errorf("after one real death (-want +got):\n%s", diff)
 		}

@@ -15,11 +15,11 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// FindCurrent splits sets into the one that has the template of md and all others, the oldest first. A set that is being
+// FindNewMachineSet splits sets into the one that has the template of md and all others, the oldest first. A set that is being
 // deleted is never current. Once spec.rollout.after has passed, only a set that was created since then, or for it, is
 // current. If several qualify, the one with the most replicas is current, so that no Machine is replaced needlessly; then
 // the one with the highest revision; then the oldest.
-func FindCurrent(md *clusterv1.MachineDeployment, sets []*clusterv1.MachineSet, now time.Time) (current *clusterv1.MachineSet, oldSets []*clusterv1.MachineSet) {
+func FindNewMachineSet(md *clusterv1.MachineDeployment, sets []*clusterv1.MachineSet, now time.Time) (current *clusterv1.MachineSet, oldSets []*clusterv1.MachineSet) {
 	for _, ms := range sets {
 		if qualifies(md, ms, now) && (current == nil || preferred(ms, current) < 0) {
 			current = ms
@@ -50,7 +50,7 @@ func IsAfter(md *clusterv1.MachineDeployment, ms *clusterv1.MachineSet, now time
 	if !afterPassed(md, now) || !ms.CreationTimestamp.Time.Before(md.Spec.Rollout.After.Time) {
 		return true
 	}
-	// The API server's clock, which sets creationTimestamp, may be behind ours: the hash in the label includes
+	// The API server's clock, which sets creationTimestamp, may be behind the local one: the hash in the label includes
 	// spec.rollout.after. It is not compared for the template.
 	hash, _, _ := strings.Cut(ms.Labels[clusterv1.MachineDeploymentUniqueLabel], "-")
 	return hash == hashOf(md, now)

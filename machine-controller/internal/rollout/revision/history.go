@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// HistoryAnnotation on a MachineDeployment is how many superseded MachineSets, with no replicas, are kept after a
+	// HistoryLimitAnnotation on a MachineDeployment is how many superseded MachineSets, with no replicas, are kept after a
 	// rollout. Without it none are kept, as in upstream's v1beta2.
-	HistoryAnnotation = "drover.io/revision-history"
+	HistoryLimitAnnotation = "drover.io/revision-history-limit"
 
 	// RollbackAnnotation on a MachineDeployment requests the template of an earlier revision: its number, or
 	// "previous". It is removed once the template is restored or cannot be.
@@ -24,9 +24,9 @@ const (
 	// Previous is the value of RollbackAnnotation for the revision before the current one.
 	Previous = "previous"
 
-	// PastRevisionsAnnotation lists the earlier revisions of a MachineSet, as upstream wrote it while it kept a
+	// UpstreamHistoryAnnotation lists the earlier revisions of a MachineSet, as upstream wrote it while it kept a
 	// history.
-	PastRevisionsAnnotation = "machinedeployment.clusters.x-k8s.io/revision-history"
+	UpstreamHistoryAnnotation = "machinedeployment.clusters.x-k8s.io/revision-history"
 )
 
 // Restore puts the template of the revision that RollbackAnnotation names into the MachineDeployment, removes the
@@ -59,7 +59,7 @@ func find(md *clusterv1.MachineDeployment, sets []*clusterv1.MachineSet, wanted 
 	}
 	slices.SortFunc(earlier, func(a, b *clusterv1.MachineSet) int { return cmp.Compare(Of(b), Of(a)) })
 	if len(earlier) == 0 {
-		return nil, fmt.Errorf("no earlier revision is kept: the annotation %s sets how many are", HistoryAnnotation)
+		return nil, fmt.Errorf("no earlier revision is kept: the annotation %s sets how many are", HistoryLimitAnnotation)
 	}
 	if wanted == Previous {
 		return earlier[0], nil
@@ -82,15 +82,15 @@ func Set(set *clusterv1.MachineSet, revision string) {
 		return
 	}
 	if had != "" {
-		set.Annotations[PastRevisionsAnnotation] = strings.Join(append(pastRevisions(set), had), ",")
+		set.Annotations[UpstreamHistoryAnnotation] = strings.Join(append(pastRevisions(set), had), ",")
 	}
 	set.Annotations[clusterv1.RevisionAnnotation] = revision
 }
 
 // pastRevisions are the revisions that a MachineSet had before.
 func pastRevisions(set *clusterv1.MachineSet) []string {
-	if set.Annotations[PastRevisionsAnnotation] == "" {
+	if set.Annotations[UpstreamHistoryAnnotation] == "" {
 		return nil
 	}
-	return strings.Split(set.Annotations[PastRevisionsAnnotation], ",")
+	return strings.Split(set.Annotations[UpstreamHistoryAnnotation], ",")
 }

@@ -36,7 +36,7 @@ func numbered(revision, version string) *clusterv1.MachineSet {
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	again := numbered("6", "v1.36.0")
-	again.Annotations[PastRevisionsAnnotation] = "1,3"
+	again.Annotations[UpstreamHistoryAnnotation] = "1,3"
 	sets := []*clusterv1.MachineSet{numbered("2", "v1.36.1"), numbered("7", "v1.36.2"), again}
 	for name, test := range map[string]struct {
 		wanted string
@@ -109,7 +109,7 @@ func TestSet(t *testing.T) {
 	for _, revision := range []string{"2", "5", "5", "9"} {
 		Set(set, revision)
 	}
-	want := map[string]string{clusterv1.RevisionAnnotation: "9", PastRevisionsAnnotation: "2,5"}
+	want := map[string]string{clusterv1.RevisionAnnotation: "9", UpstreamHistoryAnnotation: "2,5"}
 	if diff := cmp.Diff(want, set.Annotations); diff != "" {
 		t.Error(diff)
 	}

@@ -59,20 +59,20 @@ func TestEqualTemplate(t *testing.T) {
 		change func(*clusterv1.MachineTemplateSpec)
 		diffs  []string
 	}{
-		"it sees the version": {
+		"it detects the version": {
 			change: version("v1.34.0"),
 			diffs:  []string{`spec.version is "v1.34.0", want "v1.35.0"`},
 		},
 		"it takes a version without its prefix for the same": {change: version("1.35.0")},
-		"it sees the failure domain": {
+		"it detects the failure domain": {
 			change: func(t *clusterv1.MachineTemplateSpec) { t.Spec.FailureDomain = "" },
 			diffs:  []string{`spec.failureDomain is "", want "fsn1"`},
 		},
-		"it sees another bootstrap template": {
+		"it detects another bootstrap template": {
 			change: func(t *clusterv1.MachineTemplateSpec) { t.Spec.Bootstrap.ConfigRef.Name = "flatcar" },
 			diffs:  []string{`spec.bootstrap.configRef is "BootstrapConfigTemplate.bootstrap.drover.io/flatcar", want "BootstrapConfigTemplate.bootstrap.drover.io/ubuntu"`},
 		},
-		"it sees a secret in place of a bootstrap template": {
+		"it detects a secret in place of a bootstrap template": {
 			change: func(t *clusterv1.MachineTemplateSpec) {
 				t.Spec.Bootstrap = clusterv1.Bootstrap{DataSecretName: new("data")}
 			},
@@ -81,7 +81,7 @@ func TestEqualTemplate(t *testing.T) {
 				`spec.bootstrap.dataSecretName is "data", want ""`,
 			},
 		},
-		"it sees another group of infrastructure": {
+		"it detects another group of infrastructure": {
 			change: func(t *clusterv1.MachineTemplateSpec) { t.Spec.InfrastructureRef.APIGroup = "other.io" },
 			diffs:  []string{`spec.infrastructureRef is "HetznerMachineTemplate.other.io/cx22", want "HetznerMachineTemplate.infrastructure.drover.io/cx22"`},
 		},
@@ -134,7 +134,7 @@ func TestFindCurrent(t *testing.T) {
 			sets: []*clusterv1.MachineSet{machineSet("b", 1, 3, version("v1")), machineSet("a", 2, 0)},
 			want: "a", olds: []string{"b"},
 		},
-		"it spares Machines: the set that has most is current": {
+		"it keeps Machines: the set that has most is current": {
 			sets: []*clusterv1.MachineSet{machineSet("a", 3, 0), machineSet("b", 2, 3), machineSet("c", 1, 1)},
 			want: "b", olds: []string{"a", "c"},
 		},
@@ -168,7 +168,7 @@ func TestFindCurrent(t *testing.T) {
 			t.Parallel()
 			md := deployment()
 			md.Spec.Rollout.After = test.after
-			current, olds := FindCurrent(md, test.sets, noon)
+			current, olds := FindNewMachineSet(md, test.sets, noon)
 			got, rest := "", []string(nil)
 			if current != nil {
 				got = current.Name
@@ -190,11 +190,11 @@ func TestFindCurrentWithSkewedClocks(t *testing.T) {
 	// Created for rollout.after by an API server whose clock is behind.
 	ms := machineSet("a", 1, 3)
 	ms.Labels = map[string]string{clusterv1.MachineDeploymentUniqueLabel: Identify(md, noon, 2).Label}
-	if current, _ := FindCurrent(md, []*clusterv1.MachineSet{ms}, noon); current != ms {
+	if current, _ := FindNewMachineSet(md, []*clusterv1.MachineSet{ms}, noon); current != ms {
 		t.Error("the set that was created for rollout.after is not current")
 	}
 	ms.Spec.Template.Spec.Version = "v1.0.0"
-	if current, _ := FindCurrent(md, []*clusterv1.MachineSet{ms}, noon); current != nil {
+	if current, _ := FindNewMachineSet(md, []*clusterv1.MachineSet{ms}, noon); current != nil {
 		t.Error("the label alone made a set of another template current")
 	}
 }
@@ -211,11 +211,11 @@ func TestNext(t *testing.T) {
 		olds    []*clusterv1.MachineSet
 		want    int64
 	}{
-		"it starts with one":                      {want: 1},
-		"it exceeds all others":                   {olds: []*clusterv1.MachineSet{at("9"), at("10")}, want: 11},
-		"it raises a set that is current again":   {current: at("3"), olds: []*clusterv1.MachineSet{at("7")}, want: 8},
-		"it never goes down":                      {current: at("8"), olds: []*clusterv1.MachineSet{at("2")}, want: 8},
-		"it survives annotations that are broken": {current: at("x"), olds: []*clusterv1.MachineSet{at("?"), {}}, want: 1},
+		"it starts with one":                     {want: 1},
+		"it exceeds all others":                  {olds: []*clusterv1.MachineSet{at("9"), at("10")}, want: 11},
+		"it raises a set that is current again":  {current: at("3"), olds: []*clusterv1.MachineSet{at("7")}, want: 8},
+		"it never goes down":                     {current: at("8"), olds: []*clusterv1.MachineSet{at("2")}, want: 8},
+		"it ignores annotations that are broken": {current: at("x"), olds: []*clusterv1.MachineSet{at("?"), {}}, want: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -72,17 +72,17 @@ func checkedReplacement(t *rapid.T, w *simulator, owner string) {
 	for _, m := range w.machines {
 		perDomain[m.Domain]++
 	}
-	dead := map[string]int{}
+	unhealthy := map[string]int{}
 	for domain := range perDomain {
 		in := func(m Machine) bool { return m.Domain == domain && m.healthy() }
 		illIn := func(m Machine) bool { return m.Domain == domain && m.Joined && m.Unhealthy && !m.scaledDown() }
 		if domain != "" && count(w.machines, in) == 0 && count(w.machines, illIn) > 1 && count(w.machines, Machine.healthy) > 0 {
-			dead[domain] = count(w.machines, func(m Machine) bool { return m.Domain == domain && m.Replaced })
+			unhealthy[domain] = count(w.machines, func(m Machine) bool { return m.Domain == domain && m.Replaced })
 		}
 	}
 	before := w.deleted
 	w.remediate(owner)
-	for domain, n := range dead {
+	for domain, n := range unhealthy {
 		if now := count(w.machines, func(m Machine) bool { return m.Domain == domain && m.Replaced }); now > n {
 			t.Fatalf("replaced %d in failure domain %s, which is down", now-n, domain)
 		}
@@ -90,7 +90,7 @@ func checkedReplacement(t *rapid.T, w *simulator, owner string) {
 	if w.deleted == before {
 		return
 	}
-	if len(dead) == 0 && ill > w.settings.StopAbove.Of(all) {
+	if len(unhealthy) == 0 && ill > w.settings.StopAbove.Of(all) {
 		t.Fatalf("replaced %d while %d of %d are unhealthy, more than %s", w.deleted-before, ill, all, w.settings.StopAbove)
 	}
 	if n, most := count(w.machines, ofOwner), w.settings.PerOwner.Of(w.owners[owner].Desired); n > most {
@@ -107,7 +107,7 @@ func checkedReplacement(t *rapid.T, w *simulator, owner string) {
 	}
 }
 
-// TestUnhealthyMachinesAreEventuallyReplaced sees that no budget above 0 leaves an unhealthy Machine
+// TestUnhealthyMachinesAreEventuallyReplaced checks that no budget above 0 leaves an unhealthy Machine
 // waiting for ever, once what is created joins and nothing is held.
 func TestUnhealthyMachinesAreEventuallyReplaced(t *testing.T) {
 	t.Parallel()

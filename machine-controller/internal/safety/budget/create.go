@@ -13,7 +13,7 @@ type Decision struct {
 }
 
 // limit is one reason to create fewer Machines.
-type limit func(g Gate, s State) (room int, refusal *Refusal)
+type limit func(g Gate, s State) (available int, refusal *Refusal)
 
 // limits of creation; the first of the narrowest decides.
 var limits = []limit{
@@ -23,15 +23,15 @@ var limits = []limit{
 	pendingInCluster, // enough Machines of the Cluster have not joined yet
 }
 
-// unlimited is the room where there is no limit.
+// unlimited is what is available where there is no limit.
 const unlimited = int(^uint(0) >> 1)
 
 // Create decides how many of the wanted Machines the owner may get now.
 func (g Gate) Create(s State, want int) Decision {
 	d := Decision{Allowed: max(0, want)}
 	for _, limit := range limits {
-		if room, refusal := limit(g, s); max(0, room) < d.Allowed {
-			d = Decision{Allowed: max(0, room), Refusal: refusal}
+		if available, refusal := limit(g, s); max(0, available) < d.Allowed {
+			d = Decision{Allowed: max(0, available), Refusal: refusal}
 		}
 	}
 	return d

@@ -31,8 +31,8 @@ type Owner struct {
 	Title string
 	// Desired is spec.replicas, Surge how many a rollout may add to it.
 	Desired, Surge int
-	// Vacancies counts the unhealthy Machines that are gone and have no replacement yet.
-	Vacancies int
+	// Unfilled counts the unhealthy Machines that are gone and have no replacement yet.
+	Unfilled int
 }
 
 // Machine is one Machine of the Cluster.

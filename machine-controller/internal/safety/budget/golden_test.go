@@ -34,17 +34,17 @@ func goldenRuns() map[string]goldenRun {
 		"most-nodes-not-ready": {sizes: fifty, maxDeleted: 1, steps: []step{
 			{"40 of 50 Nodes go NotReady: the network's fault", func(w *simulator) { w.makeUnhealthy(40, "") }, 3},
 			{"the network is back", func(w *simulator) { w.makeHealthy() }, 1},
-			{"one Machine really dies", func(w *simulator) { w.makeUnhealthy(1, "") }, 4},
+			{"one Machine stays unhealthy", func(w *simulator) { w.makeUnhealthy(1, "") }, 4},
 		}},
 		"one-by-one": {sizes: map[string]int{"a": 8}, maxDeleted: 3, steps: []step{
-			{"3 of 8 Machines die", func(w *simulator) { w.makeUnhealthy(3, "") }, 8},
+			{"3 of 8 Machines become unhealthy", func(w *simulator) { w.makeUnhealthy(3, "") }, 8},
 		}},
 		"a-zone-goes": {sizes: map[string]int{"a": 6, "b": 6}, domains: []string{"x", "y", "z"}, maxDeleted: 1, steps: []step{
 			{"failure domain x goes", func(w *simulator) { w.makeUnhealthy(12, "x"); w.domains = []string{"y", "z"} }, 2},
-			{"a Machine in y dies, too", func(w *simulator) { w.makeUnhealthy(1, "y") }, 4},
+			{"a Machine in y becomes unhealthy, too", func(w *simulator) { w.makeUnhealthy(1, "y") }, 4},
 		}},
 		"broken-image": {sizes: map[string]int{"a": 4}, maxDeleted: 3, steps: []step{
-			{"2 of 4 Machines die, and new ones no longer join", func(w *simulator) {
+			{"2 of 4 Machines become unhealthy, and new ones no longer join", func(w *simulator) {
 				w.settings.StopAbove = policy.Percent(50)
 				w.joins = func(Machine) bool { return false }
 				w.makeUnhealthy(2, "")
@@ -55,12 +55,12 @@ func goldenRuns() map[string]goldenRun {
 			}, 6},
 		}},
 		"overshoot": {sizes: map[string]int{"a": 5}, steps: []step{
-			{"somebody else creates Machines, 3 more than wanted", func(w *simulator) { w.createForeign(3) }, 1},
+			{"another client creates 3 Machines too many", func(w *simulator) { w.createForeign(3) }, 1},
 			{"spec.replicas becomes 12", func(w *simulator) { w.resize(12) }, 2},
 			{"a MachineSet takes itself for empty", func(w *simulator) { w.emptyCache = true }, 2},
 		}},
 		"unreachable": {sizes: map[string]int{"a": 8}, maxDeleted: 1, steps: []step{
-			{"the workload API server is silent for a moment: the connection stands", func(w *simulator) { w.blocked = unreachable }, 1},
+			{"the workload API server is unreachable for a moment: the connection remains", func(w *simulator) { w.blocked = unreachable }, 1},
 			{"the workload API server is gone; a Node was NotReady just before; spec.replicas becomes 9", func(w *simulator) {
 				w.makeUnhealthy(1, "")
 				w.resize(9)

@@ -73,9 +73,9 @@ func newReplaceBudget(g Gate, s State, candidates []string) *replaceBudget {
 		}
 	}
 	for key, owner := range s.Owners {
-		b.cluster += owner.Vacancies
+		b.cluster += owner.Unfilled
 		if key == s.Owner {
-			b.owner += owner.Vacancies
+			b.owner += owner.Unfilled
 		}
 	}
 	return b

@@ -113,7 +113,7 @@ func TestReplace(t *testing.T) {
 		},
 		"counts the empty places of another owner": {
 			policy:   func(p *policy.Settings) { p.PerCluster = policy.Number(1) },
-			machines: concat(machinesOf("a", "u"+twenty, ""), machinesOf("b", "h", "")), desired: 21, others: map[string]Owner{"b": {Desired: 2, Vacancies: 1}},
+			machines: concat(machinesOf("a", "u"+twenty, ""), machinesOf("b", "h", "")), desired: 21, others: map[string]Owner{"b": {Desired: 2, Unfilled: 1}},
 			candidates: []string{"a0"}, refused: map[string]string{"a0": ReasonBudgetUsed},
 		},
 		"keeps to the budget of a failure domain": {
@@ -150,17 +150,17 @@ func TestReplace(t *testing.T) {
 			desired: 3, others: map[string]Owner{"b": {Desired: 3}},
 			candidates: []string{"ax0", "ax1"}, refused: map[string]string{"ax0": ReasonFailureDomainDown, "ax1": ReasonFailureDomainDown},
 		},
-		"does not take one dead Machine for a dead failure domain": {
+		"does not take one unhealthy Machine for an unhealthy failure domain": {
 			policy: neverStop, machines: concat(machinesOf("a", "u", "x"), machinesOf("a", "hhh", "y")), desired: 4, candidates: []string{"ax0"}, allowed: []string{"ax0"},
 		},
-		"does not take the only failure domain for a dead one": {
+		"does not take the only failure domain for an unhealthy one": {
 			policy: neverStop, machines: machinesOf("a", "uu", "x"), desired: 2, candidates: []string{"ax0"}, allowed: []string{"ax0"},
 		},
 		"replaces nothing while blocked": {
 			hold: &Refusal{Reason: ReasonUnreachable}, machines: machinesOf("a", "u", ""), desired: 1, candidates: []string{"a0"},
 			refused: map[string]string{"a0": ReasonUnreachable},
 		},
-		"passes over what it does not know, what goes already, what is another's, and what is named twice": {
+		"skips unknown Machines, Machines being deleted, those of other owners, and duplicates": {
 			machines: concat(machinesOf("a", "ru"+twenty, ""), machinesOf("b", "u", "")), desired: 23, policy: func(p *policy.Settings) { p.PerOwner, p.PerCluster = policy.Number(5), policy.Number(5) },
 			others:     map[string]Owner{"b": {Desired: 1}},
 			candidates: []string{"a0", "zz", "b0", "a1", "a1"}, allowed: []string{"a1"},
@@ -173,7 +173,7 @@ func TestReplace(t *testing.T) {
 			if test.policy != nil {
 				test.policy(&settings)
 			}
-			owners := map[string]Owner{"a": {Title: "a", Desired: test.desired, Vacancies: test.vacant}}
+			owners := map[string]Owner{"a": {Title: "a", Desired: test.desired, Unfilled: test.vacant}}
 			for key, owner := range test.others {
 				owners[key] = owner
 			}

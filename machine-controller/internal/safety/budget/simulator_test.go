@@ -12,7 +12,7 @@ import (
 	"drover.io/machine-controller/internal/safety/policy"
 )
 
-// simulator is a Cluster in which MachineSets ask the Gate, and do what it allows.
+// simulator is a Cluster in which MachineSets call the Gate, and do what it allows.
 type simulator struct {
 	settings policy.Settings
 	owners   map[string]Owner
@@ -45,8 +45,8 @@ func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys
 
 func (w *simulator) create(owner string) {
 	m := Machine{Name: fmt.Sprintf("%s-%d", owner, w.serial), Owner: owner}
-	if f := w.owners[owner]; f.Vacancies > 0 {
-		f.Vacancies--
+	if f := w.owners[owner]; f.Unfilled > 0 {
+		f.Unfilled--
 		w.owners[owner] = f
 		m.Proving = true
 	}
@@ -117,7 +117,7 @@ func (w *simulator) grow(owner string) []string {
 func (w *simulator) tick() {
 	for _, m := range w.machines {
 		if f := w.owners[m.Owner]; m.Replaced {
-			f.Vacancies++
+			f.Unfilled++
 			w.owners[m.Owner] = f
 		}
 	}

@@ -24,9 +24,9 @@ type Input struct {
 	Machines int
 	// Labelled is true if the owner has the label of a freeze.
 	Labelled bool
-	// Order is the meaning of the annotation drover.io/freeze, and Value its value.
-	Order policyv1.FreezeOrder
-	Value string
+	// Setting is the meaning of the annotation drover.io/freeze, and Value its value.
+	Setting policyv1.FreezeSetting
+	Value   string
 	// OvershootSince is since when there have been too many, by the last Decision.
 	OvershootSince time.Time
 	Now            time.Time
@@ -67,11 +67,11 @@ func Decide(settings policy.Settings, in Input) Decision {
 	end := max(most-settings.Down, in.Owner.Desired+in.Owner.Surge)
 	var decision Decision
 	switch {
-	case in.Order == policyv1.FreezeOn:
+	case in.Setting == policyv1.FreezeOn:
 		decision.Reason, decision.Message = policyv1.FrozenByAnnotationReason, frozenByAnnotation(in.Owner)
-	case in.Order == policyv1.FreezeUnclear:
-		decision.Reason, decision.Message = policyv1.FreezeUnclearReason, frozenByUnclearAnnotation(in.Owner, in.Value)
-	case in.Order == policyv1.FreezeOff:
+	case in.Setting == policyv1.FreezeInvalid:
+		decision.Reason, decision.Message = policyv1.FreezeInvalidReason, frozenByInvalidAnnotation(in.Owner, in.Value)
+	case in.Setting == policyv1.FreezeOff:
 	case in.Labelled && in.Machines > end:
 		decision.Label = true
 	case in.Machines > most:
@@ -93,12 +93,12 @@ func Decide(settings policy.Settings, in Input) Decision {
 // Refusal returns the refusal of an owner that is frozen by its label or annotation; nil if it is not frozen.
 func Refusal(owner budget.Owner, labels, annotations map[string]string) *budget.Refusal {
 	_, label := labels[policyv1.FrozenLabel]
-	switch order := policyv1.FreezeOrderOf(annotations); {
-	case order == policyv1.FreezeOn:
+	switch setting := policyv1.FreezeSettingOf(annotations); {
+	case setting == policyv1.FreezeOn:
 		return &budget.Refusal{Reason: budget.ReasonFrozen, Message: frozenByAnnotation(owner)}
-	case order == policyv1.FreezeUnclear:
-		return &budget.Refusal{Reason: budget.ReasonFrozen, Message: frozenByUnclearAnnotation(owner, annotations[policyv1.FreezeAnnotation])}
-	case order == policyv1.FreezeOff || !label:
+	case setting == policyv1.FreezeInvalid:
+		return &budget.Refusal{Reason: budget.ReasonFrozen, Message: frozenByInvalidAnnotation(owner, annotations[policyv1.FreezeAnnotation])}
+	case setting == policyv1.FreezeOff || !label:
 		return nil
 	}
 	return &budget.Refusal{Reason: budget.ReasonFrozen, Message: fmt.Sprintf("%s is frozen: it has had too many Machines; see its condition Frozen", owner.Title)}
@@ -108,7 +108,7 @@ func frozenByAnnotation(owner budget.Owner) string {
 	return fmt.Sprintf("%s is frozen by its annotation %s: no Machines are created or replaced until it is removed", owner.Title, policyv1.FreezeAnnotation)
 }
 
-func frozenByUnclearAnnotation(owner budget.Owner, value string) string {
+func frozenByInvalidAnnotation(owner budget.Owner, value string) string {
 	return fmt.Sprintf("%s is frozen: its annotation %s is %q, which is neither \"true\" nor \"false\"; no Machines are created or replaced until it is one of these or removed", owner.Title, policyv1.FreezeAnnotation, value)
 }
 

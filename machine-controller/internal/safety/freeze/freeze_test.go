@@ -44,10 +44,10 @@ func TestDecide(t *testing.T) {
 		"stays frozen at the limit":                  {Input{Machines: 13, Labelled: true}, freeze{Label: true, Reason: policyv1.OvershootReason}},
 		"stays frozen beyond, without waiting again": {Input{Machines: 20, Labelled: true}, freeze{Label: true, Reason: policyv1.OvershootReason}},
 		"ends below the limit":                       {Input{Machines: 12, Labelled: true}, freeze{}},
-		"is frozen by an annotation":                 {Input{Machines: 10, Order: policyv1.FreezeOn}, freeze{Reason: policyv1.FrozenByAnnotationReason}},
-		"removes the label for an annotation":        {Input{Machines: 20, Labelled: true, Order: policyv1.FreezeOn}, freeze{Reason: policyv1.FrozenByAnnotationReason}},
-		"is ended by an annotation":                  {Input{Machines: 20, Labelled: true, Order: policyv1.FreezeOff, OvershootSince: ago}, freeze{}},
-		"is frozen by an invalid annotation":         {Input{Machines: 10, Order: policyv1.FreezeUnclear, Value: "yes"}, freeze{Reason: policyv1.FreezeUnclearReason}},
+		"is frozen by an annotation":                 {Input{Machines: 10, Setting: policyv1.FreezeOn}, freeze{Reason: policyv1.FrozenByAnnotationReason}},
+		"removes the label for an annotation":        {Input{Machines: 20, Labelled: true, Setting: policyv1.FreezeOn}, freeze{Reason: policyv1.FrozenByAnnotationReason}},
+		"is ended by an annotation":                  {Input{Machines: 20, Labelled: true, Setting: policyv1.FreezeOff, OvershootSince: ago}, freeze{}},
+		"is frozen by an invalid annotation":         {Input{Machines: 10, Setting: policyv1.FreezeInvalid, Value: "yes"}, freeze{Reason: policyv1.FreezeInvalidReason}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -80,7 +80,7 @@ func TestDecideDoesNotFlap(t *testing.T) {
 		input := Input{Owner: owner, Now: noon, Period: time.Minute}
 		tooManySince := time.Time{}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
-			input.Machines = rapid.IntRange(0, most+4).Draw(t, "alive")
+			input.Machines = rapid.IntRange(0, most+4).Draw(t, "machines")
 			input.Now = input.Now.Add(time.Duration(rapid.IntRange(0, 40).Draw(t, "seconds")) * time.Second)
 			switch {
 			case input.Machines <= most:
@@ -124,21 +124,21 @@ func TestGoldenFreeze(t *testing.T) {
 	input := Input{Owner: owner, Now: noon, Period: time.Minute}
 	var out strings.Builder
 	for _, step := range []struct {
-		after time.Duration
-		alive int
-		word  string
+		after   time.Duration
+		running int
+		word    string
 	}{
 		{0, 5, ""}, {time.Minute, 9, ""}, {30 * time.Second, 8, ""}, {20 * time.Second, 9, ""}, {30 * time.Second, 9, ""}, {30 * time.Second, 9, ""},
 		{time.Minute, 8, ""}, {time.Minute, 7, ""}, {time.Minute, 8, ""}, {time.Minute, 9, ""}, {time.Minute, 9, ""},
 		{time.Minute, 9, "false"}, {time.Hour, 9, "false"}, {time.Minute, 9, ""}, {time.Minute, 9, ""}, {time.Minute, 5, "true"}, {time.Minute, 5, ""},
 	} {
 		input.Now = input.Now.Add(step.after)
-		input.Machines, input.Value, input.Order = step.alive, step.word, policyv1.FreezeUnset
+		input.Machines, input.Value, input.Setting = step.running, step.word, policyv1.FreezeUnset
 		if step.word != "" {
-			input.Order = policyv1.FreezeOrderOf(map[string]string{policyv1.FreezeAnnotation: step.word})
+			input.Setting = policyv1.FreezeSettingOf(map[string]string{policyv1.FreezeAnnotation: step.word})
 		}
 		decision := Decide(policy.Default(), input)
-		fmt.Fprintf(&out, "%s %d Machines", input.Now.Format(time.TimeOnly), step.alive)
+		fmt.Fprintf(&out, "%s %d Machines", input.Now.Format(time.TimeOnly), step.running)
 		if step.word != "" {
 			fmt.Fprintf(&out, ", drover.io/freeze: %q", step.word)
 		}

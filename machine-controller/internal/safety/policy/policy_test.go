@@ -40,8 +40,8 @@ func TestCandidates(t *testing.T) {
 	exists.Spec.Selector.MatchExpressions = []policyv1.SelectorRequirement{
 		{Key: "pool", Operator: metav1.LabelSelectorOpIn, Values: []policyv1.LabelText{"gpu", "cpu"}},
 	}
-	silent := aPolicy("silent", "", time.Hour)
-	silent.Spec.Selector = nil
+	unreachable := aPolicy("unreachable", "", time.Hour)
+	unreachable.Spec.Selector = nil
 	tests := map[string]struct {
 		policies []policyv1.MachinePolicy
 		want     []string
@@ -52,7 +52,7 @@ func TestCandidates(t *testing.T) {
 		"takes expressions":                                              {[]policyv1.MachinePolicy{exists}, []string{"exists"}},
 		"takes the oldest first":                                         {[]policyv1.MachinePolicy{aPolicy("a", "gpu", 0), aPolicy("b", "", time.Hour)}, []string{"b", "a"}},
 		"takes the first by name of the equally old":                     {[]policyv1.MachinePolicy{aPolicy("b", "gpu", 0), aPolicy("a", "", 0)}, []string{"a", "b"}},
-		"skips one that is being deleted, is invalid or has no selector": {[]policyv1.MachinePolicy{going, broken, silent, aPolicy("a", "gpu", 0)}, []string{"a"}},
+		"skips one that is being deleted, is invalid or has no selector": {[]policyv1.MachinePolicy{going, broken, unreachable, aPolicy("a", "gpu", 0)}, []string{"a"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -26,7 +26,7 @@ type Observer struct {
 	// Unchanged is called for each update that changed no kept field.
 	Unchanged func()
 
-	// Full is called when a Node is left out because there is no room for it. The cache is
+	// Full is called when a Node is left out because the memory limit is reached. The cache is
 	// then no longer what the cluster has.
 	Full func()
 }
@@ -36,7 +36,7 @@ type Observer struct {
 // fills it breaks. Nodes that it returns are shared and must not be changed.
 type Cache struct {
 	observer  Observer
-	room      *Room
+	memory    *MemoryLimit
 	namespace string
 	synced    chan struct{}
 
@@ -46,19 +46,19 @@ type Cache struct {
 	released     bool
 	nodes        map[string]*corev1.Node
 	byProviderID map[string][]*corev1.Node
-	// held and arriving are how much room the Nodes here take, and those of a list that is
+	// held and arriving are how much memory the Nodes here take, and those of a list that is
 	// not complete yet.
 	held, arriving int64
 }
 
 var _ toolscache.TransformingStore = &Cache{}
 
-// New returns an empty cache, whose Nodes take room of a namespace until Release. It does not call
+// New returns an empty cache, whose Nodes count against the memory limit of a namespace until Release. It does not call
 // its observer before Announce.
-func New(observer Observer, room *Room, namespace string) *Cache {
+func New(observer Observer, memory *MemoryLimit, namespace string) *Cache {
 	return &Cache{
 		observer:     observer,
-		room:         room,
+		memory:       memory,
 		namespace:    namespace,
 		synced:       make(chan struct{}),
 		nodes:        map[string]*corev1.Node{},
@@ -225,14 +225,14 @@ func (c *Cache) Transformer() toolscache.TransformFunc {
 	}
 }
 
-// Begin begins a new list: the room that one took which was not completed is given back.
+// Begin begins a new list: the memory of one that was not completed is released.
 func (c *Cache) Begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.resize(c.held, 0)
 }
 
-// Arrive cuts down a Node of a list that is not complete yet, and takes room for it.
+// Arrive cuts down a Node of a list that is not complete yet, and counts it against the memory limit.
 func (c *Cache) Arrive(node *corev1.Node) (*corev1.Node, error) {
 	slim := Slim(node)
 	c.mu.Lock()
@@ -245,7 +245,7 @@ func (c *Cache) Arrive(node *corev1.Node) (*corev1.Node, error) {
 	return slim, nil
 }
 
-// Release gives back the room that the Nodes take. It is for a cache whose watch has ended, and
+// Release releases the memory that the Nodes take. It is for a cache whose watch has ended, and
 // that is not read any more.
 func (c *Cache) Release() {
 	c.mu.Lock()
@@ -254,13 +254,13 @@ func (c *Cache) Release() {
 	c.released = true
 }
 
-// resize takes room, or gives it back, so that there is as much as the Nodes here and those that
+// resize takes memory of the limit, or releases it, so that it is as much as the Nodes here and those that
 // arrive take. It reports whether there is, and changes nothing otherwise.
 func (c *Cache) resize(held, arriving int64) bool {
 	if c.released {
 		return true
 	}
-	if !c.room.change(c.namespace, held+arriving-c.held-c.arriving) {
+	if !c.memory.change(c.namespace, held+arriving-c.held-c.arriving) {
 		return false
 	}
 	c.held, c.arriving = held, arriving

@@ -11,13 +11,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// told records what an Observer is told.
-type told struct {
+// events records the calls of an Observer.
+type events struct {
 	Changed   []string
 	Unchanged int
 }
 
-func (t *told) observer() Observer {
+func (t *events) observer() Observer {
 	return Observer{
 		Changed: func(n *corev1.Node) {
 			t.Changed = append(t.Changed, n.Name+" "+n.Spec.ProviderID+" "+n.ResourceVersion)
@@ -39,13 +39,13 @@ func cordoned(n *corev1.Node) *corev1.Node {
 }
 
 // filled returns a cache that announces and holds nodes, and a clean record.
-func filled(t *testing.T, nodes ...any) (*Cache, *told) {
+func filled(t *testing.T, nodes ...any) (*Cache, *events) {
 	t.Helper()
-	record := &told{}
+	record := &events{}
 	c := New(record.observer(), nil, "")
 	c.Announce(nil)
 	must(t, c.Replace(nodes, "1"))
-	*record = told{}
+	*record = events{}
 	return c, record
 }
 
@@ -68,18 +68,18 @@ func TestCacheAnnouncesOnlyRelevantChanges(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		do   func(*Cache) error
-		want told
+		want events
 	}{
-		"tells of a new Node":          {func(c *Cache) error { return c.Add(node("b", "p2", "2")) }, told{Changed: []string{"b p2 2"}}},
-		"tells of a changed Node":      {func(c *Cache) error { return c.Update(cordoned(node("a", "p1", "2"))) }, told{Changed: []string{"a p1 2"}}},
-		"counts a heartbeat":           {func(c *Cache) error { return c.Update(node("a", "p1", "2")) }, told{Unchanged: 1}},
-		"tells of a deleted Node":      {func(c *Cache) error { return c.Delete(node("a", "p1", "2")) }, told{Changed: []string{"a p1 1"}}},
-		"ignores an unknown deletion":  {func(c *Cache) error { return c.Delete(node("z", "p9", "2")) }, told{}},
-		"tells both sides of a new ID": {func(c *Cache) error { return c.Update(node("a", "p3", "2")) }, told{Changed: []string{"a p1 1", "a p3 2"}}},
-		"tells what a new list changes": {func(c *Cache) error {
+		"notifies of a new Node":               {func(c *Cache) error { return c.Add(node("b", "p2", "2")) }, events{Changed: []string{"b p2 2"}}},
+		"notifies of a changed Node":           {func(c *Cache) error { return c.Update(cordoned(node("a", "p1", "2"))) }, events{Changed: []string{"a p1 2"}}},
+		"counts a heartbeat":                   {func(c *Cache) error { return c.Update(node("a", "p1", "2")) }, events{Unchanged: 1}},
+		"notifies of a deleted Node":           {func(c *Cache) error { return c.Delete(node("a", "p1", "2")) }, events{Changed: []string{"a p1 1"}}},
+		"ignores an unknown deletion":          {func(c *Cache) error { return c.Delete(node("z", "p9", "2")) }, events{}},
+		"notifies of both IDs when it changes": {func(c *Cache) error { return c.Update(node("a", "p3", "2")) }, events{Changed: []string{"a p1 1", "a p3 2"}}},
+		"notifies of what a new list changes": {func(c *Cache) error {
 			return c.Replace([]any{node("a", "p1", "5"), node("c", "p3", "6")}, "6")
-		}, told{Changed: []string{"c p3 6"}}},
-		"tells what a new list misses": {func(c *Cache) error { return c.Replace(nil, "6") }, told{Changed: []string{"a p1 1"}}},
+		}, events{Changed: []string{"c p3 6"}}},
+		"notifies of what a new list lacks": {func(c *Cache) error { return c.Replace(nil, "6") }, events{Changed: []string{"a p1 1"}}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -133,16 +133,16 @@ func TestCacheFindsByProviderID(t *testing.T) {
 func TestAnnounceIsForChangesSinceThePreviousCache(t *testing.T) {
 	t.Parallel()
 	previous, _ := filled(t, node("same", "p1", "1"), node("gone", "p2", "1"), node("cordoned", "p3", "1"))
-	record := &told{}
+	record := &events{}
 	next := New(record.observer(), nil, "")
 	must(t, next.Replace([]any{node("same", "p1", "9"), cordoned(node("cordoned", "p3", "9")), node("new", "p4", "9")}, "9"))
 	must(t, next.Update(node("new", "p4", "10")))
-	if diff := cmp.Diff(told{}, *record); diff != "" {
-		t.Fatalf("told before Announce: -want +got:\n%s", diff)
+	if diff := cmp.Diff(events{}, *record); diff != "" {
+		t.Fatalf("notified before Announce: -want +got:\n%s", diff)
 	}
 
 	next.Announce(previous)
-	want := told{Changed: []string{"cordoned p3 9", "gone p2 1", "new p4 10"}}
+	want := events{Changed: []string{"cordoned p3 9", "gone p2 1", "new p4 10"}}
 	if diff := cmp.Diff(want, *record); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

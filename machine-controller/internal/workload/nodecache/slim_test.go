@@ -67,7 +67,7 @@ func fullNode(name string) *corev1.Node {
 	for _, kind := range []corev1.NodeConditionType{corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure, corev1.NodeReady} {
 		node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{
 			Type: kind, Status: corev1.ConditionTrue, LastHeartbeatTime: at, LastTransitionTime: at,
-			Reason: "Kubelet" + string(kind), Message: "kubelet says so about " + string(kind),
+			Reason: "Kubelet" + string(kind), Message: "kubelet reports " + string(kind),
 		})
 	}
 	for i := range 50 {
@@ -126,24 +126,24 @@ func TestSame(t *testing.T) {
 				n.Status.Conditions[i].LastHeartbeatTime = later
 			}
 		}, true},
-		"is a pulled image":             {func(n *corev1.Node) { n.Status.Images = n.Status.Images[:10] }, true},
-		"is a volume in use":            {func(n *corev1.Node) { n.Status.VolumesInUse = nil }, true},
-		"is an allocatable resource":    {func(n *corev1.Node) { delete(n.Status.Allocatable, corev1.ResourcePods) }, true},
-		"is a field manager":            {func(n *corev1.Node) { n.ManagedFields = nil }, true},
-		"sees a condition":              {func(n *corev1.Node) { n.Status.Conditions[3].Status = corev1.ConditionUnknown }, false},
-		"sees a condition's reason":     {func(n *corev1.Node) { n.Status.Conditions[3].Reason = "Other" }, false},
-		"sees a transition time":        {func(n *corev1.Node) { n.Status.Conditions[3].LastTransitionTime = later }, false},
-		"sees a label":                  {func(n *corev1.Node) { n.Labels["a"] = "b" }, false},
-		"sees an annotation":            {func(n *corev1.Node) { n.Annotations["a"] = "b" }, false},
-		"sees a taint":                  {func(n *corev1.Node) { n.Spec.Taints = nil }, false},
-		"sees cordoning":                {func(n *corev1.Node) { n.Spec.Unschedulable = true }, false},
-		"sees a providerID":             {func(n *corev1.Node) { n.Spec.ProviderID = "hcloud://2" }, false},
-		"sees an address":               {func(n *corev1.Node) { n.Status.Addresses[0].Address = "10.0.0.5" }, false},
-		"sees an attached volume":       {func(n *corev1.Node) { n.Status.VolumesAttached = nil }, false},
-		"sees a kubelet's version":      {func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.37.0" }, false},
-		"sees that deletion began":      {func(n *corev1.Node) { n.DeletionTimestamp = &later }, false},
-		"sees another of that name":     {func(n *corev1.Node) { n.UID = "another" }, false},
-		"sees that a finalizer is gone": {func(n *corev1.Node) { n.Finalizers = nil }, false},
+		"is a pulled image":                {func(n *corev1.Node) { n.Status.Images = n.Status.Images[:10] }, true},
+		"is a volume in use":               {func(n *corev1.Node) { n.Status.VolumesInUse = nil }, true},
+		"is an allocatable resource":       {func(n *corev1.Node) { delete(n.Status.Allocatable, corev1.ResourcePods) }, true},
+		"is a field manager":               {func(n *corev1.Node) { n.ManagedFields = nil }, true},
+		"detects a condition":              {func(n *corev1.Node) { n.Status.Conditions[3].Status = corev1.ConditionUnknown }, false},
+		"detects a condition's reason":     {func(n *corev1.Node) { n.Status.Conditions[3].Reason = "Other" }, false},
+		"detects a transition time":        {func(n *corev1.Node) { n.Status.Conditions[3].LastTransitionTime = later }, false},
+		"detects a label":                  {func(n *corev1.Node) { n.Labels["a"] = "b" }, false},
+		"detects an annotation":            {func(n *corev1.Node) { n.Annotations["a"] = "b" }, false},
+		"detects a taint":                  {func(n *corev1.Node) { n.Spec.Taints = nil }, false},
+		"detects cordoning":                {func(n *corev1.Node) { n.Spec.Unschedulable = true }, false},
+		"detects a providerID":             {func(n *corev1.Node) { n.Spec.ProviderID = "hcloud://2" }, false},
+		"detects an address":               {func(n *corev1.Node) { n.Status.Addresses[0].Address = "10.0.0.5" }, false},
+		"detects an attached volume":       {func(n *corev1.Node) { n.Status.VolumesAttached = nil }, false},
+		"detects a kubelet's version":      {func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.37.0" }, false},
+		"detects that deletion began":      {func(n *corev1.Node) { n.DeletionTimestamp = &later }, false},
+		"detects another of that name":     {func(n *corev1.Node) { n.UID = "another" }, false},
+		"detects that a finalizer is gone": {func(n *corev1.Node) { n.Finalizers = nil }, false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

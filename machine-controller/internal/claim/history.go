@@ -1,0 +1,186 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package claim makes sure that one management cluster at a time acts on a workload cluster. A management
+// cluster that is restored from a snapshot and runs beside its original has the same Clusters and the same
+// credentials, and would drain and delete what the original has created since. Nothing in etcd distinguishes the two,
+// so the arbiter is the workload cluster, which both can reach: a Lease there names who acts on it.
+//
+//	management cluster                          workload cluster
+//	History: holder and sequence, ─ written ──▶  Lease: holder and sequence,
+//	stored once a minute            after       one for each Cluster object
+//
+// A claim may be taken over only by a management cluster that has recorded it: its holder is in the History, with a
+// sequence number that is at least the claim's. A restarted manager has the record of the process before it. A copy
+// has no record of what the original has claimed since the snapshot, and the original has none of what the copy claims.
+//
+// The workload connections call a Claimer; the safety guard and the machine controller act on the result.
+package claim
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// HistoryAnnotation on the Lease in the management cluster holds the recorded marks, oldest first.
+	HistoryAnnotation = "drover.io/claim-history"
+	// HistoryLeaseName is the name of that Lease.
+	HistoryLeaseName = "drover-machine-controller-claims"
+	// Period is the time between two marks.
+	Period = time.Minute
+	// maxHolders is how many holders a History keeps: one for each time that another process became the leader.
+	maxHolders = 200
+	// attemptTimeout bounds one attempt to store a mark.
+	attemptTimeout = 10 * time.Second
+)
+
+// Mark is a point in time of one management cluster. The zero Mark is none.
+type Mark struct {
+	// Holder is the process, by a name that is never used again.
+	Holder string `json:"holder"`
+	// Sequence grows with every mark of a management cluster.
+	Sequence int64 `json:"sequence"`
+}
+
+// History is the record that a management cluster keeps of its own claims, in a Lease. All exported fields are required.
+type History struct {
+	// Client reads and writes without a cache.
+	Client client.Client
+	// Namespace is where the Lease is.
+	Namespace string
+	// Holder is a name of this process that no process had before.
+	Holder string
+	Clock  clock.Clock
+
+	mu      sync.RWMutex
+	history []Mark
+	stored  chan struct{}
+}
+
+// Start stores a mark at once, and another one every Period, until ctx is done. The manager calls it while it leads.
+func (m *History) Start(ctx context.Context) error {
+	for {
+		pause := Period
+		if err := m.Advance(ctx); err != nil && ctx.Err() == nil {
+			ctrl.LoggerFrom(ctx).Error(err, "storing the sequence number of claims", "Lease", klog.KRef(m.Namespace, HistoryLeaseName))
+			pause = attemptTimeout
+		}
+		timer := m.Clock.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C():
+		}
+	}
+}
+
+// Advance stores the next mark. A mark is used only after it is stored, so that no claim is ahead of the history.
+func (m *History) Advance(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	lease := &coordinationv1.Lease{}
+	err := m.Client.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: HistoryLeaseName}, lease)
+	missing := apierrors.IsNotFound(err)
+	if err != nil && !missing {
+		return fmt.Errorf("reading Lease: %w", err)
+	}
+	history, err := historyOf(lease)
+	if err != nil {
+		return err
+	}
+	history = advance(history, m.Holder)
+	encoded, err := json.Marshal(history)
+	if err != nil {
+		return fmt.Errorf("encoding history: %w", err)
+	}
+	now := metav1.NewMicroTime(m.Clock.Now())
+	lease.Namespace, lease.Name = m.Namespace, HistoryLeaseName
+	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, HistoryAnnotation, string(encoded))
+	lease.Spec.HolderIdentity, lease.Spec.RenewTime = &m.Holder, &now
+	if missing {
+		err = m.Client.Create(ctx, lease)
+	} else {
+		err = m.Client.Update(ctx, lease) // refused if another process has written since
+	}
+	if err != nil {
+		return fmt.Errorf("writing Lease: %w", err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.history == nil {
+		defer close(m.first())
+	}
+	m.history = history
+	return nil
+}
+
+// Mark returns the latest mark that is stored. It waits for the first one, and fails when ctx ends before.
+func (m *History) Mark(ctx context.Context) (Mark, error) {
+	m.mu.Lock()
+	first := m.first()
+	m.mu.Unlock()
+	select {
+	case <-first:
+	case <-ctx.Done():
+		return Mark{}, fmt.Errorf("waiting for the first mark in Lease %s/%s: %w", m.Namespace, HistoryLeaseName, ctx.Err())
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.history[len(m.history)-1], nil
+}
+
+// first is closed once there is a mark. The caller holds the lock.
+func (m *History) first() chan struct{} {
+	if m.stored == nil {
+		m.stored = make(chan struct{})
+	}
+	return m.stored
+}
+
+// Contains reports whether a mark was set by this management cluster.
+func (m *History) Contains(mark Mark) bool {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return slices.ContainsFunc(m.history, func(recorded Mark) bool {
+		return recorded.Holder == mark.Holder && mark.Sequence <= recorded.Sequence
+	})
+}
+
+// advance returns the history with the next mark of the holder at its end.
+func advance(history []Mark, holder string) []Mark {
+	next := Mark{Holder: holder, Sequence: 1}
+	if last := len(history) - 1; last >= 0 {
+		next.Sequence = history[last].Sequence + 1
+		// A process that was suspended while another was the leader continues where it was.
+		history = slices.DeleteFunc(slices.Clone(history), func(recorded Mark) bool { return recorded.Holder == holder })
+	}
+	history = append(history[:len(history):len(history)], next)
+	return history[max(0, len(history)-maxHolders):]
+}
+
+// historyOf decodes the history. One that cannot be read is an error: an empty one would disown every claim.
+func historyOf(lease *coordinationv1.Lease) ([]Mark, error) {
+	encoded, found := lease.Annotations[HistoryAnnotation]
+	if !found {
+		return nil, nil
+	}
+	var history []Mark
+	if err := json.Unmarshal([]byte(encoded), &history); err != nil {
+		return nil, fmt.Errorf("annotation %s of Lease %q is not readable, delete the Lease to begin anew: %w", HistoryAnnotation, lease.Name, err)
+	}
+	return history, nil
+}

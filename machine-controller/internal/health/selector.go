@@ -1,0 +1,30 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// Selector returns the selector of a check. An empty one is an error: it would select every Machine of the Cluster.
+func Selector(check *clusterv1.MachineHealthCheck) (labels.Selector, error) {
+	if len(check.Spec.Selector.MatchLabels) == 0 && len(check.Spec.Selector.MatchExpressions) == 0 {
+		return nil, fmt.Errorf("spec.selector: it is empty; name the labels of the Machines to check")
+	}
+	selector, err := metav1.LabelSelectorAsSelector(&check.Spec.Selector)
+	if err != nil {
+		return nil, fmt.Errorf("spec.selector: %w", err)
+	}
+	return selector, nil
+}
+
+// Selects reports whether a check is about a Machine.
+func Selects(check *clusterv1.MachineHealthCheck, m *clusterv1.Machine) bool {
+	matches, err := Selector(check)
+	return err == nil && check.Namespace == m.Namespace && check.Spec.ClusterName == m.Spec.ClusterName && matches.Matches(labels.Set(m.Labels))
+}

@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package unmark removes the conditions of health checks from Machines that no check selects any more,
+// because its selector, their labels or the check itself has changed or was deleted: nothing would
+// correct them, and a MachineSet would act upon them. It reconciles the Machines, so that changes
+// while no manager ran are found as well.
+package unmark
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"drover.io/machine-controller/internal/expectation"
+	"drover.io/machine-controller/internal/health"
+	"drover.io/machine-controller/internal/index"
+	"drover.io/machine-controller/internal/patch"
+	"drover.io/runtime/predicates"
+	"drover.io/runtime/results"
+)
+
+// Reconciler reconciles Machines with conditions of health checks. All fields are required.
+type Reconciler struct {
+	Client client.Client
+	Writes *expectation.Writes
+}
+
+// Register adds the controller to the manager, with all events that trigger a reconcile.
+func (r *Reconciler) Register(mgr ctrl.Manager, watch predicates.WatchFilter, options controller.Options) error {
+	err := builder.ControllerManagedBy(mgr).
+		Named("machinehealthcheck-unmark").
+		For(&clusterv1.Machine{}, builder.WithPredicates(watch.MatchingPredicate(), predicate.NewPredicateFuncs(marked))).
+		Watches(&clusterv1.MachineHealthCheck{}, handler.EnqueueRequestsFromMapFunc(r.markedMachines), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WithOptions(options).
+		Complete(reconcile.AsReconciler(mgr.GetClient(), predicates.FilterReconciler(watch, r)))
+	if err != nil {
+		return fmt.Errorf("registering the controller of health check marks: %w", err)
+	}
+	return nil
+}
+
+// Reconcile removes the conditions of health checks from a Machine, unless a check selects it.
+func (r *Reconciler) Reconcile(ctx context.Context, m *clusterv1.Machine) (reconcile.Result, error) {
+	if !health.HasConditions(m) || !m.DeletionTimestamp.IsZero() {
+		return reconcile.Result{}, nil
+	}
+	cluster := &clusterv1.Cluster{}
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.ClusterName}, cluster)
+	switch {
+	case apierrors.IsNotFound(err):
+		return reconcile.Result{}, nil
+	case err != nil:
+		return reconcile.Result{}, fmt.Errorf("reading Cluster %q: %w", m.Spec.ClusterName, err)
+	case predicates.Paused(cluster, cluster):
+		return reconcile.Result{}, nil
+	}
+	checks := &clusterv1.MachineHealthCheckList{}
+	if err := r.Client.List(ctx, checks, client.InNamespace(m.Namespace)); err != nil {
+		return reconcile.Result{}, fmt.Errorf("listing MachineHealthChecks: %w", err)
+	}
+	for i := range checks.Items {
+		if checks.Items[i].DeletionTimestamp.IsZero() && health.Selects(&checks.Items[i], m) {
+			return reconcile.Result{}, nil
+		}
+	}
+	wanted := m.DeepCopy()
+	health.Unmark(wanted)
+	if err := patch.Status(ctx, r.Client, m, wanted); err != nil {
+		return reconcile.Result{}, results.IgnoreNotFoundOrConflict(fmt.Errorf("patching the status of Machine %q: %w", m.Name, err))
+	}
+	ctrl.LoggerFrom(ctx).Info("removed health check conditions from Machine", "Cluster", klog.KRef(m.Namespace, m.Spec.ClusterName))
+	r.Writes.Note(wanted)
+	return reconcile.Result{}, nil
+}
+
+// marked passes Machines with a condition of a health check.
+func marked(object client.Object) bool {
+	m, ok := object.(*clusterv1.Machine)
+	return ok && health.HasConditions(m)
+}
+
+// markedMachines are those that a check may not select any more after it was created, changed or deleted.
+func (r *Reconciler) markedMachines(ctx context.Context, object client.Object) []reconcile.Request {
+	check, ok := object.(*clusterv1.MachineHealthCheck)
+	if !ok {
+		return nil
+	}
+	machines, err := index.MachinesOfCluster(ctx, r.Client, client.ObjectKey{Namespace: check.Namespace, Name: check.Spec.ClusterName})
+	if err != nil {
+		return nil
+	}
+	var found []reconcile.Request
+	for _, m := range machines {
+		if health.HasConditions(m) {
+			found = append(found, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(m)})
+		}
+	}
+	return found
+}
