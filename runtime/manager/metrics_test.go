@@ -39,10 +39,10 @@ func TestMetricsAreForThoseWhoMayGetThem(t *testing.T) {
 		token string
 		want  int
 	}{
-		"without a token":      {"", http.StatusUnauthorized},
+		"without a token":       {"", http.StatusUnauthorized},
 		"with what is no token": {"x.y.z", http.StatusInternalServerError}, // as the filter answers an error of the review
-		"without permission":   {tokenOf(t, c, "stranger"), http.StatusForbidden},
-		"with permission":      {permitMetrics(t, c, "reader", url), http.StatusOK},
+		"without permission":    {tokenOf(t, c, "stranger"), http.StatusForbidden},
+		"with permission":       {permitMetrics(t, c, "reader", url), http.StatusOK},
 	} {
 		if got := getMetrics(t, url, test.token); got != test.want {
 			t.Errorf("%s the status is %d, want %d", name, got, test.want)

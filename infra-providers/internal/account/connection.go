@@ -35,7 +35,7 @@ type Account[C any] struct {
 	// Remainder is nil for a cloud without that ability.
 	Remainder driver.Remainder
 	// Size and FindImage are nil for a cloud without that ability.
-	Size      func(ctx context.Context, config C) (driver.Capacity, error)
+	Capacity      func(ctx context.Context, config C) (driver.Capacity, error)
 	FindImage func(ctx context.Context, config C) (driver.Image, error)
 }
 
@@ -142,7 +142,7 @@ func (c *Cache[M, C]) changed(k key) func(driver.Identity) {
 // abilities adds what is optional. Each counts as a call of the account.
 func (c *connection[C]) abilities(connected driver.Driver[C], direct *throttle.Throttle[C], meter *metered[C]) {
 	if sizer, ok := connected.(driver.CapacityProvider[C]); ok {
-		c.driver.Size = limited(c, direct, meter.guard.calls("size"), sizer.Capacity)
+		c.driver.Capacity = limited(c, direct, meter.guard.calls("size"), sizer.Capacity)
 	}
 	if finder, ok := connected.(driver.ImageFinder[C]); ok {
 		c.driver.FindImage = limited(c, direct, meter.guard.calls("image"), finder.FindImage)
