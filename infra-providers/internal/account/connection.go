@@ -35,7 +35,7 @@ type Account[C any] struct {
 	// Remainder is nil for a cloud without that ability.
 	Remainder driver.Remainder
 	// Size and FindImage are nil for a cloud without that ability.
-	Capacity      func(ctx context.Context, config C) (driver.Capacity, error)
+	Capacity  func(ctx context.Context, config C) (driver.Capacity, error)
 	FindImage func(ctx context.Context, config C) (driver.Image, error)
 }
 
