@@ -91,7 +91,7 @@ func (c choice) measure(ctx context.Context) (runs []report.Run, err error) {
 	if c.docs != "" && c.until != report.Delete {
 		return nil, fmt.Errorf("--docs: the documentation has complete runs only: omit --until=%s", c.until)
 	}
-	fleets, err := find(c.scenarios, c.idle, c.until)
+	scenarios, err := find(c.scenarios, c.idle, c.until)
 	if err != nil {
 		return nil, err
 	}
@@ -103,13 +103,13 @@ func (c choice) measure(ctx context.Context) (runs []report.Run, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, fleet := range fleets {
+	for _, workload := range scenarios {
 		for round := range c.rounds {
 			for _, core := range cores {
-				fmt.Fprintf(os.Stderr, "measuring %s with %s, round %d of %d\n", fleet.name, core.name, round+1, c.rounds)
-				measured, err := c.one(ctx, core, fleet, peers)
+				fmt.Fprintf(os.Stderr, "measuring %s with %s, round %d of %d\n", workload.name, core.name, round+1, c.rounds)
+				measured, err := c.one(ctx, core, workload, peers)
 				if err != nil {
-					return runs, fmt.Errorf("%s with %s: %w", fleet.name, core.name, err)
+					return runs, fmt.Errorf("%s with %s: %w", workload.name, core.name, err)
 				}
 				runs = append(runs, measured)
 			}
@@ -144,7 +144,7 @@ func (c choice) write(runs []report.Run) error {
 // build compiles upstream's core if it takes part.
 func build(ctx context.Context, cores []core) (*peer.Peers, error) {
 	for _, core := range cores {
-		if !core.theirs {
+		if !core.upstream {
 			continue
 		}
 		root, err := binaries.Root()

@@ -248,11 +248,11 @@ func (l *environment) logs() []string {
 
 // consoles is the end of the machines' consoles.
 func (l *environment) consoles() string {
-	said := ""
+	output := ""
 	for _, log := range l.logs() {
-		said += fmt.Sprintf("\nconsole%s", process.Tail(log))
+		output += fmt.Sprintf("\nconsole%s", process.Tail(log))
 	}
-	return said
+	return output
 }
 
 // failed reports whether a step of a machine's bootstrap failed: no Node will come.
