@@ -29,7 +29,7 @@ import (
 
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=awsmachines,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=awsmachines/status,verbs=patch
-// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=awsmachinetemplates,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=awsmachinetemplates,verbs=list;watch
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=awsmachinetemplates/status,verbs=patch
 
 // callTimeout bounds one call of the API. An answer that takes longer counts as lost.

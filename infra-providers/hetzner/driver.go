@@ -26,7 +26,7 @@ import (
 
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=hetznermachines,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=hetznermachines/status,verbs=patch
-// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=hetznermachinetemplates,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=hetznermachinetemplates,verbs=list;watch
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=hetznermachinetemplates/status,verbs=patch
 
 // Cloud returns the description of Hetzner Cloud.

@@ -16,7 +16,7 @@ import (
 
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=qemumachines,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=qemumachines/status,verbs=patch
-// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=qemumachinetemplates,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=qemumachinetemplates,verbs=list;watch
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=qemumachinetemplates/status,verbs=patch
 
 // Cloud returns the description of the machines of one host. It needs no credentials and has one zone, the host's name.

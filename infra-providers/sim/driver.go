@@ -16,7 +16,7 @@ import (
 
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=simmachines,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=simmachines/status,verbs=patch
-// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=simmachinetemplates,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.drover.io,resources=simmachinetemplates,verbs=list;watch
 // +kubebuilder:rbac:groups=infrastructure.drover.io,resources=simmachinetemplates/status,verbs=patch
 
 // Cloud returns the description of the simulated cloud of a hypervisor. It needs no credentials and has no regions.

@@ -68,7 +68,7 @@ type Reconciler[M driver.Machine, C any] struct {
 
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines;clusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get
-// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch;update
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Register adds the controller to a manager.
 func (r *Reconciler[M, C]) Register(mgr ctrl.Manager) error {
