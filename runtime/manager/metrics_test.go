@@ -26,7 +26,7 @@ var server = &envtest.Server{}
 
 func TestMain(m *testing.M) { envtest.Main(m, server.Stop) }
 
-// TestMetricsAreForThoseWhoMayGetThem asks for metrics as nobody, as a service account without permission, and as one with.
+// TestMetricsAreForThoseWhoMayGetThem reads metrics without a user, as a service account without permission, and as one with.
 func TestMetricsAreForThoseWhoMayGetThem(t *testing.T) {
 	t.Parallel()
 	o, err := Parse("program", []string{"--metrics-bind-address=127.0.0.1:0", "--metrics-secure"}, nil)
@@ -127,7 +127,7 @@ func tokenOf(t *testing.T, c client.Client, name string) string {
 	return request.Status.Token
 }
 
-// permitMetrics permits a new service account to get metrics, and returns its token once the API server knows.
+// permitMetrics permits a new service account to get metrics, and returns its token once the API server permits it.
 func permitMetrics(t *testing.T, c client.Client, name, url string) string {
 	t.Helper()
 	token := tokenOf(t, c, name)

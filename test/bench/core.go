@@ -24,7 +24,7 @@ type core struct {
 	name string
 	// manager and account are the core's process and user.
 	manager, account string
-	// theirs is true for upstream's core; newestOnly leaves out the kinds' older versions and with
+	// upstream is true for upstream's core; newestOnly leaves out the kinds' older versions and with
 	// them the conversions that cost upstream time.
 	upstream, newestOnly bool
 	// args are further arguments.

@@ -97,7 +97,7 @@ func phases(f *workload, m *meter, kubeconfig func(string) ([]byte, error)) []ph
 	}
 }
 
-// awaitIdle leaves the fleet alone.
+// awaitIdle waits without a change.
 func (f *workload) awaitIdle(ctx context.Context) error { return pause(ctx, f.scenario.idle) }
 
 func pause(ctx context.Context, d time.Duration) error {

@@ -127,7 +127,7 @@ func newEnvironment(ctx context.Context, t *testing.T, root, guest string) *envi
 	return l
 }
 
-// endMachines ends the virtual machines that a failed test leaves: they outlive their provider.
+// endMachines ends the virtual machines that a failed test leaves: they run without their provider.
 func (l *environment) endMachines() {
 	l.t.Helper()
 	files, _ := filepath.Glob(filepath.Join(l.machines, "machines", "*", "qemu.pid"))

@@ -152,7 +152,7 @@ func TestGrowthComparesLargestWithSmallestScenario(t *testing.T) {
 		}
 	}
 	if strings.Contains(out.String(), "restart") {
-		t.Errorf("what a restart costs is no cost of a fleet's size:\n%s", out.String())
+		t.Errorf("what a restart costs does not depend on the number of machines:\n%s", out.String())
 	}
 	out.Reset()
 	Growth(&out, []Run{small, upstream})
