@@ -24,7 +24,7 @@ type Account[C any] struct {
 	Direct driver.Driver[C]
 	// ID names the account that the credentials lead to; empty for a cloud that has no such name.
 	ID func(ctx context.Context) (string, error)
-	// Shortage returns why the place of a configuration had no capacity or quota for the machines of a namespace a moment ago.
+	// UnavailableOffering returns why the offering of a configuration had no capacity or quota for the machines of a namespace a moment ago.
 	UnavailableOffering func(namespace string, config C) throttle.UnavailableOffering
 	// Provision takes the next step of an instance; nil for a cloud without that ability.
 	Provision func(ctx context.Context, id driver.Identity) (driver.Instance, error)

@@ -65,7 +65,7 @@ const (
 	ClassForeign Class = "foreign"
 	// ClassClusterMissing: it has all tags, and there is no such Cluster here: that was deleted, or is another management
 	// cluster's. It is reported and never deleted.
-	ClassClusterMissing Class = "clustermissing"
+	ClassClusterMissing Class = "cluster_missing"
 	// ClassDuplicate: it has the tags of a machine whose instance is another. It is reported and never deleted, because what
 	// is beside it cannot be distinguished from what is beside the machine's own.
 	ClassDuplicate Class = "duplicate"
