@@ -139,7 +139,7 @@ func (s *shop) unchanged(template *infrav1.SimMachineTemplate) error {
 	return err
 }
 
-// result is Ready without its time.
+// readyCondition is Ready without its time.
 func readyCondition(template *infrav1.SimMachineTemplate) metav1.Condition {
 	found := meta.FindStatusCondition(template.Status.Conditions, clusterv1.ReadyCondition)
 	if found == nil {
