@@ -5,12 +5,9 @@ package aws
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"net/url"
 	"strings"
 
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
@@ -142,18 +139,7 @@ func stableError(err error) error {
 	if answer, ok := errors.AsType[*awshttp.ResponseError](err); ok {
 		return fmt.Errorf("EC2 answered %d %s", answer.HTTPStatusCode(), http.StatusText(answer.HTTPStatusCode()))
 	}
-	for _, ended := range []error{context.Canceled, context.DeadlineExceeded} {
-		if errors.Is(err, ended) {
-			return fmt.Errorf("calling EC2: %w", ended)
-		}
-	}
-	if failed, ok := errors.AsType[*net.OpError](err); ok {
-		return fmt.Errorf("calling EC2: %s: %w", failed.Op, failed.Err)
-	}
-	if failed, ok := errors.AsType[*url.Error](err); ok {
-		return fmt.Errorf("calling EC2: %w", failed.Err)
-	}
-	return err
+	return driver.StableNetworkError(err, "calling EC2")
 }
 
 func errorMessage(answer smithy.APIError) string {

@@ -89,7 +89,7 @@ type Cloud[M Machine, C any] struct {
 	// The next one is requested only after the cloud refused the one before to this very machine with
 	// InsufficientCapacityError or QuotaExceededError, so an answer that was lost never makes two instances.
 	Alternatives func(config C) []C
-	// Place returns the instance type and the zone of a configuration, so that a pair without capacity can be put
+	// Offering returns the instance type and the zone of a configuration, so that a pair without capacity can be put
 	// aside; nil for a cloud without such shortages. What is sold apart, as spot is from on demand, MUST
 	// have a name of its own.
 	Offering func(config C) (instanceType, zone string)

@@ -23,7 +23,7 @@ type NotOwnedError struct {
 	ProviderID string
 	// Found is the identity that its tags name, as far as they name one.
 	Found Identity
-	// Asked is the identity that it was compared with.
+	// Requested is the identity that it was compared with.
 	Requested Identity
 }
 

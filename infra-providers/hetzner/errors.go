@@ -5,10 +5,8 @@ package hetzner
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"strconv"
 	"time"
@@ -51,7 +49,7 @@ func isUnanswered(err error) bool {
 func toError(err error, config InstanceConfig, now time.Time) error {
 	answer, ok := errors.AsType[hcloud.Error](err)
 	if !ok {
-		return stableError(err)
+		return driver.StableNetworkError(err, "calling Hetzner Cloud")
 	}
 	reason := errors.New(describeError(answer))
 	switch answer.Code {
@@ -148,17 +146,4 @@ func retryAfter(response *hcloud.Response, now time.Time) time.Duration {
 		return 0
 	}
 	return min(max(response.Meta.Ratelimit.Reset.Sub(now), 0), maxRetryAfter)
-}
-
-// stableError leaves out of network errors what differs from call to call: the local port.
-func stableError(err error) error {
-	broken, ok := errors.AsType[*net.OpError](err)
-	switch {
-	case !ok:
-		return err
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return err
-	default:
-		return fmt.Errorf("calling Hetzner Cloud: %s: %w", broken.Op, broken.Err)
-	}
 }

@@ -7,8 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 	"testing"
 	"time"
@@ -148,6 +150,12 @@ func TestStableError(t *testing.T) {
 	}
 	if text(1) != text(2) {
 		t.Errorf("%q differs from %q by port %s", text(1), text(2), strconv.Itoa(2))
+	}
+	page := func(n int) string {
+		return toError(&url.Error{Op: "Get", URL: fmt.Sprint("https://api/servers?page=", n), Err: io.EOF}, InstanceConfig{}, time.Now()).Error()
+	}
+	if page(1) != page(2) {
+		t.Errorf("%q differs from %q by the URL", page(1), page(2))
 	}
 	ended := &net.OpError{Op: "dial", Err: context.Canceled}
 	if err := toError(ended, InstanceConfig{}, time.Now()); !errors.Is(err, context.Canceled) {

@@ -44,7 +44,7 @@ type Options struct {
 
 // Cloud returns the description of OpenStack.
 func Cloud(options Options) driver.Cloud[*infrav1.OpenStackMachine, InstanceConfig] {
-	long := access.NewLongAnswers()
+	long := httplimit.NewCloudPlaces()
 	return driver.Cloud[*infrav1.OpenStackMachine, InstanceConfig]{
 		Name:           "openstack",
 		NewMachine:     func() *infrav1.OpenStackMachine { return &infrav1.OpenStackMachine{} },

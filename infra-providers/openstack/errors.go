@@ -4,13 +4,10 @@
 package openstack
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -55,7 +52,7 @@ func toError(err error, flavor, zone string) error {
 	case driver.IsUnfinished(err):
 		return err
 	case answered == nil:
-		return stableError(err)
+		return driver.StableNetworkError(err, "calling OpenStack")
 	case answered.status == http.StatusUnauthorized, answered.status == http.StatusForbidden:
 		return wrap(err, &driver.UnauthorizedError{Err: answered})
 	case answered.errorType == "OverQuota", answered.overLimit && answered.hasRetryAfter && answered.retryAfter == 0:
@@ -151,21 +148,4 @@ func isSDKError(cause error) bool {
 		return true
 	}
 	return false
-}
-
-// stableError leaves out of an error of the network what differs from call to call: addresses and ports.
-func stableError(err error) error {
-	if errors.Is(err, context.Canceled) {
-		return context.Canceled
-	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		return context.DeadlineExceeded
-	}
-	if failed, ok := errors.AsType[*net.OpError](err); ok {
-		return fmt.Errorf("calling OpenStack: %s: %w", failed.Op, failed.Err)
-	}
-	if failed, ok := errors.AsType[*url.Error](err); ok {
-		return fmt.Errorf("calling OpenStack: %w", failed.Err)
-	}
-	return err
 }

@@ -43,8 +43,8 @@ func TestNamesOfForbiddenAddressesAreRefused(t *testing.T) {
 
 func TestNoRedirects(t *testing.T) {
 	t.Parallel()
-	asked := false
-	inside := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
+	requested := false
+	inside := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requested = true }))
 	t.Cleanup(inside.Close)
 	server := httptest.NewServer(http.RedirectHandler(inside.URL, http.StatusTemporaryRedirect))
 	t.Cleanup(server.Close)
@@ -56,8 +56,8 @@ func TestNoRedirects(t *testing.T) {
 	if response != nil {
 		_ = response.Body.Close()
 	}
-	if !errors.Is(err, egress.ErrRedirected) || asked {
-		t.Errorf("got %v, asked %t", err, asked)
+	if !errors.Is(err, egress.ErrRedirected) || requested {
+		t.Errorf("got %v, asked %t", err, requested)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
@@ -16,12 +17,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 )
 
 // Kubeconfig returns a kubeconfig for the server of a configuration and its user.
@@ -51,8 +52,9 @@ func Impersonate(admin *rest.Config, user string) *rest.Config {
 	return config
 }
 
-// Apply creates the objects of a manifest, whose path is relative to the working folder or to one above it.
-func Apply(ctx context.Context, c client.Client, manifest string) error {
+// CreateManifest creates the objects of a manifest, whose path is relative to the working folder or to one above it. It
+// skips empty documents.
+func CreateManifest(ctx context.Context, c client.Client, manifest string) error {
 	file, err := find(manifest)
 	if err != nil {
 		return err
@@ -61,16 +63,22 @@ func Apply(ctx context.Context, c client.Client, manifest string) error {
 	if err != nil {
 		return err
 	}
-	for document := range bytes.SplitSeq(content, []byte("\n---\n")) {
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096)
+	for {
 		object := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(document, &object.Object); err != nil {
+		err := decoder.Decode(&object.Object)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
 			return fmt.Errorf("reading %s: %w", manifest, err)
+		case len(object.Object) == 0:
+			continue
 		}
 		if err := c.Create(ctx, object); err != nil {
-			return fmt.Errorf("applying %s: %w", manifest, err)
+			return fmt.Errorf("creating the objects of %s: %w", manifest, err)
 		}
 	}
-	return nil
 }
 
 // AwaitAccess waits until a user may do something: the API server reads tokens, roles and bindings from caches.

@@ -86,7 +86,7 @@ func TestUserMayDoWhatAManifestPermits(t *testing.T) {
 	if err := c.List(t.Context(), &rbacv1.ClusterRoleList{}); !apierrors.IsForbidden(err) {
 		t.Errorf("before: got %v", err)
 	}
-	if err := Apply(t.Context(), management.Client(t), filepath.Join("testdata", "reader.yaml")); err != nil {
+	if err := CreateManifest(t.Context(), management.Client(t), filepath.Join("testdata", "reader.yaml")); err != nil {
 		t.Fatal(err)
 	}
 	if err := AwaitAccess(t.Context(), user, authorizationv1.ResourceAttributes{Group: rbacv1.GroupName, Resource: "clusterroles", Verb: "list"}); err != nil {
@@ -97,9 +97,9 @@ func TestUserMayDoWhatAManifestPermits(t *testing.T) {
 	}
 }
 
-func TestApplyFailsWithoutTheManifest(t *testing.T) {
+func TestCreateManifestFailsWithoutTheManifest(t *testing.T) {
 	t.Parallel()
-	if err := Apply(t.Context(), management.Client(t), "no/such/manifest.yaml"); err == nil {
+	if err := CreateManifest(t.Context(), management.Client(t), "no/such/manifest.yaml"); err == nil {
 		t.Error("no error")
 	}
 	broken := filepath.Join(t.TempDir(), "broken.yaml")
@@ -110,7 +110,7 @@ func TestApplyFailsWithoutTheManifest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Apply(t.Context(), management.Client(t), "../../../../../../../../../../"+relative); err == nil {
+	if err := CreateManifest(t.Context(), management.Client(t), "../../../../../../../../../../"+relative); err == nil {
 		t.Error("no error of a manifest that is no YAML")
 	}
 }

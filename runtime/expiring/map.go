@@ -3,7 +3,7 @@
 
 // Package expiring holds what a process keeps in memory for a while: [Map] has values by key that expire, [Limiter]
 // allows a step once per period for each key. Both are bounded and safe for concurrent use, and both have a zero value
-// that is ready for use. Nothing here outlives the process; the controllers and drivers of all managers use it.
+// that is ready for use. Nothing here is stored; the controllers and drivers of all managers use it.
 package expiring
 
 import (

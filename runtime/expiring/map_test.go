@@ -219,7 +219,7 @@ func TestEvictionPrefersWhatExpiresFirst(t *testing.T) {
 	expect(t, m, map[string]int{"c": 5, "d": 6, "e": 7})
 }
 
-func TestExpiredEntriesLeaveRoomBeforeAnyIsEvicted(t *testing.T) {
+func TestExpiredEntriesAreEvictedFirst(t *testing.T) {
 	t.Parallel()
 	m, clock := newMap(2)
 	m.SetUntil("short", 1, start.Add(time.Second))

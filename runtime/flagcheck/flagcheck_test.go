@@ -23,7 +23,7 @@ func TestAddress(t *testing.T) {
 		}
 	}
 	if Address("--x", "") == nil || OptionalAddress("--x", "") != nil {
-		t.Error("an empty address is judged wrongly")
+		t.Error("an empty address is checked wrongly")
 	}
 }
 
@@ -51,6 +51,6 @@ func TestErrorsNameFlagAndValue(t *testing.T) {
 		}
 	}
 	if NoArguments(nil) != nil || !strings.Contains(NoArguments([]string{"extra"}).Error(), `"extra"`) {
-		t.Error("arguments are judged wrongly")
+		t.Error("arguments are checked wrongly")
 	}
 }

@@ -31,6 +31,18 @@ func NewPlaces(places int, short int64) *Places {
 	return &Places{short, fairshare.New[string](places)}
 }
 
+// The limits of the APIs of clouds.
+const (
+	// MaxCloudAnswer is how many bytes one answer may have.
+	MaxCloudAnswer = 64 << 20
+	// longCloudAnswers is how many answers of more than shortCloudAnswer bytes are read at the same time.
+	longCloudAnswers, shortCloudAnswer = 8, 16 << 10
+)
+
+// NewCloudPlaces returns the places of the long answers of all servers that Secrets name. One namespace alone gets half of
+// them.
+func NewCloudPlaces() *Places { return NewPlaces(longCloudAnswers, shortCloudAnswer) }
+
 // Wrap returns a RoundTripper whose long answers take places of a holder, such as a namespace, until they are closed.
 // Holders share the places as in package fairshare. Reading beyond the short part fails
 // with a [BusyError] where there is no place. Watches take none: they are read event by event.

@@ -23,7 +23,7 @@ func TestLongAnswersTakePlaces(t *testing.T) {
 	t.Cleanup(server.Close)
 	places := httplimit.NewPlaces(4, 6)
 	open := map[string][]io.Closer{}
-	ask := func(holder, query string) error {
+	get := func(holder, query string) error {
 		t.Helper()
 		c := &http.Client{Transport: places.Wrap(http.DefaultTransport, holder)}
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+query, nil)
@@ -49,7 +49,7 @@ func TestLongAnswersTakePlaces(t *testing.T) {
 		{"b", long, false}, {"c", long, false},
 		{"d", long, true}, {"d", short, false},
 	} {
-		if err := ask(test.holder, test.query); (err != nil) != test.busy || test.busy && !isBusy(err) {
+		if err := get(test.holder, test.query); (err != nil) != test.busy || test.busy && !isBusy(err) {
 			t.Errorf("step %d: got %v, want busy %t", step, err, test.busy)
 		}
 	}
@@ -57,7 +57,7 @@ func TestLongAnswersTakePlaces(t *testing.T) {
 		_ = body.Close()
 	}
 	for step, busy := range []bool{false, true, false} {
-		if err := ask([]string{"d", "d", "e"}[step], long); isBusy(err) != busy {
+		if err := get([]string{"d", "d", "e"}[step], long); isBusy(err) != busy {
 			t.Errorf("afterwards, %d: got %v, want busy %t", step, err, busy)
 		}
 	}

@@ -26,7 +26,7 @@ var server = &envtest.Server{}
 
 func TestMain(m *testing.M) { envtest.Main(m, server.Stop) }
 
-// TestMetricsAreForThoseWhoMayGetThem asks for metrics as nobody, as a service account without permission, and as one with.
+// TestMetricsAreForThoseWhoMayGetThem reads metrics without a user, as a service account without permission, and as one with.
 func TestMetricsAreForThoseWhoMayGetThem(t *testing.T) {
 	t.Parallel()
 	o, err := Parse("program", []string{"--metrics-bind-address=127.0.0.1:0", "--metrics-secure"}, nil)
@@ -39,10 +39,10 @@ func TestMetricsAreForThoseWhoMayGetThem(t *testing.T) {
 		token string
 		want  int
 	}{
-		"without a token":      {"", http.StatusUnauthorized},
+		"without a token":       {"", http.StatusUnauthorized},
 		"with what is no token": {"x.y.z", http.StatusInternalServerError}, // as the filter answers an error of the review
-		"without permission":   {tokenOf(t, c, "stranger"), http.StatusForbidden},
-		"with permission":      {permitMetrics(t, c, "reader", url), http.StatusOK},
+		"without permission":    {tokenOf(t, c, "stranger"), http.StatusForbidden},
+		"with permission":       {permitMetrics(t, c, "reader", url), http.StatusOK},
 	} {
 		if got := getMetrics(t, url, test.token); got != test.want {
 			t.Errorf("%s the status is %d, want %d", name, got, test.want)
@@ -127,7 +127,7 @@ func tokenOf(t *testing.T, c client.Client, name string) string {
 	return request.Status.Token
 }
 
-// permitMetrics permits a new service account to get metrics, and returns its token once the API server knows.
+// permitMetrics permits a new service account to get metrics, and returns its token once the API server permits it.
 func permitMetrics(t *testing.T, c client.Client, name, url string) string {
 	t.Helper()
 	token := tokenOf(t, c, name)

@@ -306,12 +306,12 @@ func TestRequestEndsWithTheTimeoutOfItsClient(t *testing.T) {
 
 func TestConnectingEndsWithTheDialTimeout(t *testing.T) {
 	t.Parallel()
-	silent, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	unreachable, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = silent.Close() })
-	host := "https://" + silent.Addr().String() // it accepts, and never begins TLS
+	t.Cleanup(func() { _ = unreachable.Close() })
+	host := "https://" + unreachable.Addr().String() // it accepts, and never begins TLS
 	_, err = get(t, HTTPClient(open(t, Options{DialTimeout: 50 * time.Millisecond}, &rest.Config{Host: host}), 0), host)
 	if got := Classify("a", err); got != (Failure{Unavailable, "API server a: no answer in time"}) {
 		t.Errorf("got %v", got)
@@ -358,11 +358,11 @@ func TestCloseIdleKeepsTheTransportUsable(t *testing.T) {
 	}}
 	transport := open(t, Options{}, config)
 	ended := make(chan error)
-	ask := func() {
+	get := func() {
 		_, err := get(t, HTTPClient(transport, 0), server.URL)
 		ended <- err
 	}
-	go ask()
+	go get()
 	<-begun
 	transport.CloseIdle()
 	end <- struct{}{}
@@ -380,7 +380,7 @@ func TestCloseIdleKeepsTheTransportUsable(t *testing.T) {
 			t.Fatal("the idle connection stays open")
 		}
 	}
-	go ask()
+	go get()
 	<-begun
 	end <- struct{}{}
 	if err := <-ended; err != nil {

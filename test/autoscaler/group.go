@@ -209,9 +209,9 @@ func (g *Group) RollingOut() (bool, error) {
 		newest = max(newest, revisions[set])
 	}
 	for set, n := range revisions {
-		wants, _, _ := unstructured.NestedInt64(set.Object, "spec", "replicas")
+		target, _, _ := unstructured.NestedInt64(set.Object, "spec", "replicas")
 		has, _, _ := unstructured.NestedInt64(set.Object, "status", "replicas")
-		if (n != newest || newest == 0) && wants+has > 0 {
+		if (n != newest || newest == 0) && target+has > 0 {
 			return true, nil
 		}
 	}

@@ -12,9 +12,9 @@ import (
 	"drover.io/test/bench/report"
 )
 
-// TestAFleetIsMeasured takes a few machines through every phase under our core. It asserts what does
+// TestMeasuresScenario takes a few machines through every phase under our core. It asserts what does
 // not depend on how fast the machine is: what is made costs writes, and rest and restarts cost none.
-func TestAFleetIsMeasured(t *testing.T) {
+func TestMeasuresScenario(t *testing.T) {
 	t.Parallel()
 	cores, err := choose([]string{"drover"}, nil)
 	if err != nil {

@@ -24,9 +24,9 @@ type core struct {
 	name string
 	// manager and account are the core's process and user.
 	manager, account string
-	// theirs is true for upstream's core; newestOnly leaves out the kinds' older versions and with
+	// upstream is true for upstream's core; newestOnly leaves out the kinds' older versions and with
 	// them the conversions that cost upstream time.
-	theirs, newestOnly bool
+	upstream, newestOnly bool
 	// args are further arguments.
 	args []string
 }
@@ -36,8 +36,8 @@ func cores() []core {
 	const upstream = "system:serviceaccount:capi-system:capi-manager"
 	return []core{
 		{name: "drover", manager: "machine-controller", account: "system:serviceaccount:drover-system:drover-machine-controller"},
-		{name: "upstream", manager: peer.Core, account: upstream, theirs: true, newestOnly: true},
-		{name: "upstream-shipped", manager: peer.Core, account: upstream, theirs: true},
+		{name: "upstream", manager: peer.Core, account: upstream, upstream: true, newestOnly: true},
+		{name: "upstream-shipped", manager: peer.Core, account: upstream, upstream: true},
 	}
 }
 
@@ -65,11 +65,11 @@ func (c core) start(ctx context.Context, peers *peer.Peers, full bool, port int)
 	if !full {
 		options.Without = []string{"bootstrap", "infra-sim"}
 	}
-	if c.theirs {
+	if c.upstream {
 		options.Without = append(options.Without, c.manager, "machine-controller")
 	}
 	options.Prepare = func(ctx context.Context, stack *framework.Stack) error {
-		if c.theirs {
+		if c.upstream {
 			of := *peers
 			of.NewestOnly = c.newestOnly
 			if err := of.Launch(ctx, stack, c.manager, append(c.args, fmt.Sprintf("--diagnostics-address=127.0.0.1:%d", port))...); err != nil {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command bench measures what a fleet of machines costs: our core and upstream's, one after the
+// Command bench measures what many machines cost: our core and upstream's, one after the
 // other, do the same work on real control planes, with an infrastructure stand-in that costs next to
 // nothing. It prints tables of ratios. Requests are counted in the API servers' audit logs and are
 // exact; times depend on the machine and are compared within a round only.
@@ -37,13 +37,13 @@ type choice struct {
 
 func main() {
 	var c choice
-	pflag.StringSliceVar(&c.scenarios, "scenarios", []string{"200"}, "fleets to measure: 100, 200, 1000, 5000, 200x5 (clusters x machines), 1000-flap, 200-full (with our bootstrap and simulated hosts)")
+	pflag.StringSliceVar(&c.scenarios, "scenarios", []string{"200"}, "scenarios to measure: 100, 200, 1000, 5000, 200x5 (clusters x machines), 1000-flap, 200-full (with our bootstrap and simulated hosts)")
 	pflag.StringSliceVar(&c.cores, "cores", []string{"drover", "upstream"}, "cores to measure: drover, upstream (newest API version only), upstream-shipped (all its API versions)")
 	pflag.StringSliceVar(&c.args, "core-args", nil, "further arguments of the core, such as --pprof-bind-address=127.0.0.1:6060 of ours")
 	pflag.IntVar(&c.rounds, "rounds", 1, "how often; the cores take turns, and ratios are medians")
-	pflag.DurationVar(&c.timeout, "timeout", 30*time.Minute, "how long one fleet may take under one core")
-	pflag.DurationVar(&c.idle, "idle", 30*time.Second, "how long a fleet is left alone")
-	pflag.StringVar(&c.until, "until", report.Delete, "the last phase of a fleet: create, idle, restart, roll or delete")
+	pflag.DurationVar(&c.timeout, "timeout", 30*time.Minute, "how long one scenario may take under one core")
+	pflag.DurationVar(&c.idle, "idle", 30*time.Second, "idle time of a scenario")
+	pflag.StringVar(&c.until, "until", report.Delete, "the last phase of a scenario: create, idle, restart, roll or delete")
 	pflag.BoolVar(&c.calls, "calls", false, "print every kind of request too")
 	pflag.StringVar(&c.json, "json", "", "write everything that was measured to this file, too")
 	pflag.StringSliceVar(&c.from, "from", nil, "show what --json wrote to these files before, and measure nothing")
@@ -91,7 +91,7 @@ func (c choice) measure(ctx context.Context) (runs []report.Run, err error) {
 	if c.docs != "" && c.until != report.Delete {
 		return nil, fmt.Errorf("--docs: the documentation has complete runs only: omit --until=%s", c.until)
 	}
-	fleets, err := find(c.scenarios, c.idle, c.until)
+	scenarios, err := find(c.scenarios, c.idle, c.until)
 	if err != nil {
 		return nil, err
 	}
@@ -103,13 +103,13 @@ func (c choice) measure(ctx context.Context) (runs []report.Run, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, fleet := range fleets {
+	for _, workload := range scenarios {
 		for round := range c.rounds {
 			for _, core := range cores {
-				fmt.Fprintf(os.Stderr, "measuring %s with %s, round %d of %d\n", fleet.name, core.name, round+1, c.rounds)
-				measured, err := c.one(ctx, core, fleet, peers)
+				fmt.Fprintf(os.Stderr, "measuring %s with %s, round %d of %d\n", workload.name, core.name, round+1, c.rounds)
+				measured, err := c.one(ctx, core, workload, peers)
 				if err != nil {
-					return runs, fmt.Errorf("%s with %s: %w", fleet.name, core.name, err)
+					return runs, fmt.Errorf("%s with %s: %w", workload.name, core.name, err)
 				}
 				runs = append(runs, measured)
 			}
@@ -144,7 +144,7 @@ func (c choice) write(runs []report.Run) error {
 // build compiles upstream's core if it takes part.
 func build(ctx context.Context, cores []core) (*peer.Peers, error) {
 	for _, core := range cores {
-		if !core.theirs {
+		if !core.upstream {
 			continue
 		}
 		root, err := binaries.Root()

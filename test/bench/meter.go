@@ -19,8 +19,8 @@ import (
 	"drover.io/test/framework"
 )
 
-// quiet is the time without requests after which a phase ends.
-const quiet = 3 * time.Second
+// idlePeriod is the time without requests after which a phase ends.
+const idlePeriod = 3 * time.Second
 
 // meter measures the cost of each phase: requests by the audit logs of both clusters, processor and memory
 // by the operating system, and reconciles by the core's own metrics.
@@ -54,7 +54,7 @@ func (m *meter) settle(ctx context.Context) error {
 		if size != last {
 			last, since = size, time.Now()
 		}
-		if time.Since(since) > quiet {
+		if time.Since(since) > idlePeriod {
 			return nil
 		}
 		select {

@@ -48,7 +48,7 @@ func run(ctx context.Context, core core, of scenario, peers *peer.Peers) (result
 		return result, err
 	}
 	closed = end
-	f := &fleet{stack: stack, scenario: of, seen: seen}
+	f := &workload{stack: stack, scenario: of, seen: seen}
 	m := newMeter(core, stack, port)
 	for _, phase := range phases(f, m, kubeconfig) {
 		measured, err := m.measure(ctx, phase.name, phase.do)
@@ -69,7 +69,7 @@ type phase struct {
 }
 
 // phases lists the phases of a run.
-func phases(f *fleet, m *meter, kubeconfig func(string) ([]byte, error)) []phase {
+func phases(f *workload, m *meter, kubeconfig func(string) ([]byte, error)) []phase {
 	n := f.scenario.machines
 	total := f.scenario.total()
 	then := func(act func(context.Context) error, want int) func(context.Context) error {
@@ -97,8 +97,8 @@ func phases(f *fleet, m *meter, kubeconfig func(string) ([]byte, error)) []phase
 	}
 }
 
-// awaitIdle leaves the fleet alone.
-func (f *fleet) awaitIdle(ctx context.Context) error { return pause(ctx, f.scenario.idle) }
+// awaitIdle waits without a change.
+func (f *workload) awaitIdle(ctx context.Context) error { return pause(ctx, f.scenario.idle) }
 
 func pause(ctx context.Context, d time.Duration) error {
 	select {
@@ -110,7 +110,7 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // flap makes every tenth Node go NotReady and come back, as often as fits into the time of rest.
-func (f *fleet) flap(ctx context.Context) error {
+func (f *workload) flap(ctx context.Context) error {
 	const times = 3
 	nodes := &corev1.NodeList{}
 	if err := f.stack.WorkloadClient.List(ctx, nodes); err != nil {
@@ -131,7 +131,7 @@ func (f *fleet) flap(ctx context.Context) error {
 	return nil
 }
 
-func (f *fleet) printStep(ctx context.Context, node *corev1.Node, ready corev1.ConditionStatus) error {
+func (f *workload) printStep(ctx context.Context, node *corev1.Node, ready corev1.ConditionStatus) error {
 	before := node.DeepCopy()
 	for i := range node.Status.Conditions {
 		if node.Status.Conditions[i].Type == corev1.NodeReady {

@@ -12,22 +12,22 @@ import (
 	"drover.io/test/bench/report"
 )
 
-// scenario is a fleet to measure a core with.
+// scenario is a set of machines to measure a core with.
 type scenario struct {
 	name string
 	// clusters is how many clusters there are, and machines how many each has.
 	clusters, machines int
 	// full runs our bootstrap and simulated hosts beside the core, which otherwise is alone with a stand-in.
 	full bool
-	// flap makes the Nodes of every tenth machine go NotReady and come back while the fleet stands idle.
+	// flap makes the Nodes of every tenth machine go NotReady and come back while idle.
 	flap bool
-	// idle is how long the fleet is left alone.
+	// idle is the idle time.
 	idle time.Duration
 	// until is the last phase.
 	until string
 }
 
-// scenarios are the choices: a small, a common and a large fleet, many small clusters, and a fleet that is not well.
+// scenarios are the choices: a small, a common and a large number of machines, many small clusters, and unhealthy machines.
 func scenarios() []scenario {
 	return []scenario{
 		{name: "100", clusters: 1, machines: 100},

@@ -34,10 +34,10 @@ func TestBootstrapTokenJoinsANode(t *testing.T) {
 
 	joining := clientFor(t, withoutCertificate(c, func(config *rest.Config) { config.BearerToken = "joiner.0123456789abcdef" }))
 	eventually(t, "the token may request certificates", func(ctx context.Context) error {
-		ask := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		get := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 			ResourceAttributes: &authorizationv1.ResourceAttributes{Group: certificatesv1.GroupName, Resource: "certificatesigningrequests", Verb: "create"},
 		}}
-		answer, err := joining.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, ask, metav1.CreateOptions{})
+		answer, err := joining.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, get, metav1.CreateOptions{})
 		if err == nil && !answer.Status.Allowed {
 			err = errors.New(answer.Status.Reason)
 		}

@@ -32,7 +32,7 @@ func TestStopLeavesNothing(t *testing.T) {
 	var names []string
 	for _, process := range processes {
 		names = append(names, process.Name)
-		if err := alive(process.PID); err != nil {
+		if err := running(process.PID); err != nil {
 			t.Errorf("%s while the cluster runs: %v", process.Name, err)
 		}
 	}
@@ -46,7 +46,7 @@ func TestStopLeavesNothing(t *testing.T) {
 		}
 	}
 	for _, process := range processes {
-		if err := alive(process.PID); !errors.Is(err, syscall.ESRCH) {
+		if err := running(process.PID); !errors.Is(err, syscall.ESRCH) {
 			t.Errorf("%s after the stop: got %v, want %v", process.Name, err, syscall.ESRCH)
 		}
 	}
@@ -68,7 +68,7 @@ func TestStopKeepsAChosenDirectory(t *testing.T) {
 	}
 }
 
-func TestStopReportsAProgramThatDied(t *testing.T) {
+func TestStopReportsExitedProgram(t *testing.T) {
 	t.Parallel()
 	c, err := Start(t.Context(), Options{Name: "crashed"})
 	if err != nil {
@@ -210,7 +210,7 @@ rules:
 	}
 }
 
-// alive returns nil if the process runs.
-func alive(pid int) error {
+// running returns nil if the process runs.
+func running(pid int) error {
 	return syscall.Kill(pid, 0)
 }

@@ -67,7 +67,7 @@ func TestProgramMovesOffAPortThatWasTaken(t *testing.T) {
 	}
 }
 
-func TestProgramKeepsThePortThatClientsKnow(t *testing.T) {
+func TestRestartKeepsPort(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, Options{Name: "keeps"})
 	if err := c.StopAPIServer(); err != nil {

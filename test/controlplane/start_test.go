@@ -57,20 +57,20 @@ func TestStartAdmitsPods(t *testing.T) {
 func TestClustersRejectEachOther(t *testing.T) {
 	t.Parallel()
 	ours := sharedCluster(t)
-	theirs := startCluster(t, Options{Name: "theirs"})
+	other := startCluster(t, Options{Name: "theirs"})
 
-	if bytes.Equal(ours.CA(), theirs.CA()) {
+	if bytes.Equal(ours.CA(), other.CA()) {
 		t.Error("both clusters have the same CA")
 	}
 
 	wrongServer := ours.AdminConfig()
-	wrongServer.Host = theirs.AdminConfig().Host
+	wrongServer.Host = other.AdminConfig().Host
 	_, err := clientFor(t, wrongServer).CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
 	if !errors.As(err, new(x509.UnknownAuthorityError)) {
 		t.Errorf("their server with our CA: got %v, want an unknown authority", err)
 	}
 
-	wrongClient := theirs.AdminConfig()
+	wrongClient := other.AdminConfig()
 	wrongClient.CertData, wrongClient.KeyData = ours.AdminConfig().CertData, ours.AdminConfig().KeyData
 	_, err = clientFor(t, wrongClient).CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
 	if !apierrors.IsUnauthorized(err) {
@@ -81,7 +81,7 @@ func TestClustersRejectEachOther(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wrongToken := theirs.AdminConfig()
+	wrongToken := other.AdminConfig()
 	wrongToken.CertData, wrongToken.KeyData = nil, nil
 	wrongToken.BearerToken = tokenOf(t, raw)
 	_, err = clientFor(t, wrongToken).CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
@@ -90,7 +90,7 @@ func TestClustersRejectEachOther(t *testing.T) {
 	}
 }
 
-func TestAnonymousMayOnlyAskForHealth(t *testing.T) {
+func TestAnonymousMayReadHealthOnly(t *testing.T) {
 	t.Parallel()
 	config := sharedCluster(t).AdminConfig()
 	roots := x509.NewCertPool()
@@ -116,7 +116,7 @@ func TestAnonymousMayOnlyAskForHealth(t *testing.T) {
 	}
 }
 
-func TestStartReportsAProgramThatDies(t *testing.T) {
+func TestStartReportsExitedProgram(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
 	_, err := Start(t.Context(), Options{Name: "dies", APIServerArgs: []string{"--no-such-flag"}})

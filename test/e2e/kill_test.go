@@ -57,13 +57,13 @@ func manager(flow *workflow.Workflow, name string) *framework.Manager {
 }
 
 // killAt ends the manager whenever the number of changes seen reaches one of the moments.
-func killAt(ctx context.Context, flow *workflow.Workflow, victim *framework.Manager, moments *rand.Rand) error {
+func killAt(ctx context.Context, flow *workflow.Workflow, other *framework.Manager, moments *rand.Rand) error {
 	due := map[int]bool{}
 	for range *kills {
 		due[1+moments.IntN(events)] = true
 	}
-	victim.AllowExit(true)
-	defer victim.AllowExit(false)
+	other.AllowExit(true)
+	defer other.AllowExit(false)
 	changes, err := flow.MachineChanges(ctx)
 	if err != nil {
 		return err
@@ -74,14 +74,14 @@ func killAt(ctx context.Context, flow *workflow.Workflow, victim *framework.Mana
 		if !due[seen] {
 			continue
 		}
-		victim.Kill()
+		other.Kill()
 		killed++
-		if err := victim.Start(); err != nil {
+		if err := other.Start(); err != nil {
 			return err
 		}
 	}
 	if killed == 0 {
-		return fmt.Errorf("the workflow had only %d changes: %s was never killed", seen, victim.Name)
+		return fmt.Errorf("the workflow had only %d changes: %s was never killed", seen, other.Name)
 	}
-	return victim.Err()
+	return other.Err()
 }

@@ -46,7 +46,7 @@ type Options struct {
 	// Args are further arguments of our managers by name; they override those that are always given.
 	Args map[string][]string
 	// Without names managers of ours that are not run, because other programs do their work.
-	// Without the machine-controller, the core kinds are theirs to install as well.
+	// Without the machine-controller, the test installs the core kinds as well.
 	Without []string
 	// Prepare is called once everything is installed, before the managers start, if set.
 	Prepare func(ctx context.Context, s *Stack) error

@@ -108,7 +108,7 @@ func read(t *testing.T, version, file string) []*unstructured.Unstructured {
 	}
 }
 
-// apply does what kubectl apply --server-side does. Kinds that were created just now are asked for again until they are
+// apply does what kubectl apply --server-side does. Kinds that were created just now are requested again until they are
 // served.
 func apply(ctx context.Context, c client.Client, objects []*unstructured.Unstructured) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)

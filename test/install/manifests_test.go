@@ -101,7 +101,7 @@ func TestRemovingTheManifestsKeepsTheMachines(t *testing.T) {
 	}
 }
 
-// awaitServed waits until the objects of a kind can be listed. An API server that is asked to delete a kind before that
+// awaitServed waits until the objects of a kind can be listed. An API server whose kind is deleted before that
 // takes minutes for it.
 func awaitServed(t *testing.T, c client.Client, crd *unstructured.Unstructured) {
 	t.Helper()

@@ -22,9 +22,9 @@ const noKubelet = "kubelet does not start: there is no unit"
 
 // combination is something that is tried, and how it is expected to end.
 type combination struct {
-	name string
-	cell cell.Cell
-	tell func(*cell.World, context.Context) error
+	name  string
+	cell  cell.Cell
+	steps func(*cell.Environment, context.Context) error
 }
 
 // runOptions are the options of a run.
@@ -44,17 +44,17 @@ func combinations() []combination {
 				if infrastructure == cell.Sim && bootstrap == cell.Kubeadm {
 					c.Hopeless = noKubelet
 				}
-				all = append(all, combination{name: c.Name(), cell: c, tell: (*cell.World).Run})
+				all = append(all, combination{name: c.Name(), cell: c, steps: (*cell.Environment).Run})
 			}
 		}
 	}
 	ours := cell.Cell{Core: cell.Drover, Infrastructure: cell.Sim, Bootstrap: cell.Drover}
 	return append(all,
-		combination{name: "clusterctl get kubeconfig", cell: ours, tell: (*cell.World).Kubeconfig},
-		combination{name: "clusterctl describe cluster", cell: ours, tell: (*cell.World).Describe},
-		combination{name: "clusterctl move", cell: ours, tell: (*cell.World).Move},
+		combination{name: "clusterctl get kubeconfig", cell: ours, steps: (*cell.Environment).Kubeconfig},
+		combination{name: "clusterctl describe cluster", cell: ours, steps: (*cell.Environment).Describe},
+		combination{name: "clusterctl move", cell: ours, steps: (*cell.Environment).Move},
 		combination{
-			name: "from upstream's core to Drover's and back", tell: (*cell.World).Switch,
+			name: "from upstream's core to Drover's and back", steps: (*cell.Environment).Switch,
 			cell: cell.Cell{Core: cell.Upstream, Infrastructure: cell.Sim, Bootstrap: cell.Drover},
 		},
 	)
@@ -91,5 +91,5 @@ func (t combination) run(ctx context.Context, peers *peer.Peers, how runOptions)
 		return err
 	}
 	defer w.Stack.Stop() //nolint:errcheck // the result of the workflow is what counts
-	return t.tell(w, ctx)
+	return t.steps(w, ctx)
 }

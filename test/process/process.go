@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Drover Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package process runs child processes that never outlive us: they die with this process,
+// Package process runs child processes that end with this process,
 // however it ends, and a Ctrl-C in the terminal reaches this process, which stops them. The
 // control plane and the managers under test are started with it. It is independent of what
 // it runs.

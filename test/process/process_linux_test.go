@@ -23,7 +23,7 @@ import (
 // grace bounds how long a child may take to end.
 const grace = 15 * time.Second
 
-func TestChildOutlivesTheThreadThatAskedForIt(t *testing.T) {
+func TestChildIsKeptAfterThreadExit(t *testing.T) {
 	t.Parallel()
 	shell, err := exec.LookPath("sh")
 	if err != nil {
@@ -51,11 +51,11 @@ func TestChildOutlivesTheThreadThatAskedForIt(t *testing.T) {
 			return err
 		}
 	})
-	eventually(t, "the child is ready", func(context.Context) error { return says(log, "ready") })
+	eventually(t, "the child is ready", func(context.Context) error { return message(log, "ready") })
 	if err := child.Signal(syscall.SIGUSR1); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the child answers", func(context.Context) error { return says(log, "answered") })
+	eventually(t, "the child answers", func(context.Context) error { return message(log, "answered") })
 }
 
 func TestEnd(t *testing.T) {
@@ -71,7 +71,7 @@ func TestEnd(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "the child is ready", func(context.Context) error { return says(log, "ready") })
+			eventually(t, "the child is ready", func(context.Context) error { return message(log, "ready") })
 			child.End(time.Second)
 			if got := child.State(); got != test.want || child.Running() {
 				t.Errorf("it ended with %q, want %q", got, test.want)
@@ -99,8 +99,8 @@ func onDyingThread(f func()) (thread int) {
 	return thread
 }
 
-// says returns nil if the file at path contains word.
-func says(path, word string) error {
+// message returns nil if the file at path contains word.
+func message(path, word string) error {
 	content, err := os.ReadFile(path)
 	if err == nil && !strings.Contains(string(content), word) {
 		err = fmt.Errorf("it contains %q", content)

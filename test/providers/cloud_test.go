@@ -63,8 +63,8 @@ func (c *cloud) open(t *testing.T, program, dir string) {
 	}
 	t.Cleanup(running.Kill)
 	await(t, "the cloud to print its address", func() bool {
-		said, err := os.ReadFile(log)
-		line, _, whole := bytes.Cut(said, []byte("\n"))
+		output, err := os.ReadFile(log)
+		line, _, whole := bytes.Cut(output, []byte("\n"))
 		var at struct{ API, Control string }
 		if err != nil || !whole || json.Unmarshal(line, &at) != nil {
 			return false
@@ -134,7 +134,7 @@ func (c *cloud) offer(ctx context.Context, stack *framework.Stack, namespace, na
 func (c *cloud) left(t *testing.T) (all []string) {
 	t.Helper()
 	if c.folder == "" {
-		c.ask(t, "/left", &all)
+		c.get(t, "/left", &all)
 		return all
 	}
 	entries, err := os.ReadDir(filepath.Join(c.folder, "state", "machines"))
@@ -152,12 +152,12 @@ func (c *cloud) calls(t *testing.T) map[string]int {
 	t.Helper()
 	counts := map[string]int{}
 	if c.folder == "" {
-		c.ask(t, "/calls", &counts)
+		c.get(t, "/calls", &counts)
 	}
 	return counts
 }
 
-func (c *cloud) ask(t *testing.T, path string, into any) {
+func (c *cloud) get(t *testing.T, path string, into any) {
 	t.Helper()
 	response, err := http.Get(c.control + path)
 	if err != nil {

@@ -26,9 +26,9 @@ import (
 // patience bounds every wait; it is not a measure of how long anything takes.
 const patience = 5 * time.Minute
 
-// worlds are the clouds. The budgets are the changes that one machine costs, and the reads of one
+// clouds are the clouds. The budgets are the changes that one machine costs, and the reads of one
 // at most: before it is deleted and until it is gone, with one more for each time that the cloud requires a retry.
-var worlds = []*cloud{
+var clouds = []*cloud{
 	{
 		name: "aws", kind: "AWSMachineTemplate", sizes: [2][]string{{"m7i.large"}, {"m7i.xlarge"}},
 		providerID: regexp.MustCompile(`^aws:///eu-central-1a/i-[0-9a-f]{17}$`),
@@ -83,7 +83,7 @@ func TestMachineDeployments(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building the clouds: %v: %s", err, out)
 	}
-	for _, c := range worlds {
+	for _, c := range clouds {
 		t.Run(c.name, func(t *testing.T) {
 			c.open(t, program, stack.Dir)
 			provider := c.provide(t.Context(), t, stack, root)
@@ -106,17 +106,17 @@ func live(t *testing.T, stack *framework.Stack, c *cloud) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
-	told := &workflow.Workflow{Stack: stack, Namespace: "default", Cluster: c.name}
+	events := &workflow.Workflow{Stack: stack, Namespace: "default", Cluster: c.name}
 	beating, rest := context.WithCancel(ctx)
 	defer rest()
-	go (&kubelets{told: told, registered: map[types.UID]bool{}}).run(beating)
+	go (&kubelets{told: events, registered: map[types.UID]bool{}}).run(beating)
 
 	began, lived := time.Now(), map[string]bool{}
-	for what, step := range steps(told, c) {
+	for what, step := range steps(events, c) {
 		if err := step(ctx); err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
-		running, err := told.Machines(ctx)
+		running, err := events.Machines(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,34 +150,34 @@ func live(t *testing.T, stack *framework.Stack, c *cloud) {
 }
 
 // steps yields the workflow step by step.
-func steps(told *workflow.Workflow, c *cloud) func(yield func(string, func(context.Context) error) bool) {
+func steps(events *workflow.Workflow, c *cloud) func(yield func(string, func(context.Context) error) bool) {
 	use := func(size int) func(context.Context) error {
 		return func(ctx context.Context) error {
 			name := []string{c.name + "-one", c.name + "-two"}[size]
-			if err := c.offer(ctx, told.Stack, told.Namespace, name, size); err != nil {
+			if err := c.offer(ctx, events.Stack, events.Namespace, name, size); err != nil {
 				return err
 			}
-			md := told.MachineDeployment()
-			if err := told.Stack.ManagementClient.Get(ctx, client.ObjectKeyFromObject(md), md); err != nil {
+			md := events.MachineDeployment()
+			if err := events.Stack.ManagementClient.Get(ctx, client.ObjectKeyFromObject(md), md); err != nil {
 				return err
 			}
 			before := md.DeepCopy()
 			md.Spec.Template.Spec.InfrastructureRef.Kind, md.Spec.Template.Spec.InfrastructureRef.Name = c.kind, name
-			return told.Stack.ManagementClient.Patch(ctx, md, client.MergeFrom(before))
+			return events.Stack.ManagementClient.Patch(ctx, md, client.MergeFrom(before))
 		}
 	}
 	running := func(n int) func(context.Context) error {
-		return func(ctx context.Context) error { return told.AwaitRunning(ctx, n) }
+		return func(ctx context.Context) error { return events.AwaitRunning(ctx, n) }
 	}
 	scale := func(n int32) func(context.Context) error {
-		return func(ctx context.Context) error { return told.Scale(ctx, n) }
+		return func(ctx context.Context) error { return events.Scale(ctx, n) }
 	}
 	return func(yield func(string, func(context.Context) error) bool) {
-		_ = yield("a Cluster and its MachineDeployment", func(ctx context.Context) error { return told.Create(ctx, 0) }) &&
+		_ = yield("a Cluster and its MachineDeployment", func(ctx context.Context) error { return events.Create(ctx, 0) }) &&
 			yield("a template", use(0)) && yield("two are wanted", scale(2)) && yield("two machines run", running(2)) &&
 			yield("another template", use(1)) && yield("two others run", running(2)) &&
 			yield("none is wanted", scale(0)) && yield("none is left", running(0)) &&
-			yield("the Cluster is deleted", told.Delete) && yield("nothing is left", told.AwaitNothingLeft)
+			yield("the Cluster is deleted", events.Delete) && yield("nothing is left", events.AwaitNothingLeft)
 	}
 }
 

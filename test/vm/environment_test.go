@@ -127,7 +127,7 @@ func newEnvironment(ctx context.Context, t *testing.T, root, guest string) *envi
 	return l
 }
 
-// endMachines ends the virtual machines that a failed test leaves: they outlive their provider.
+// endMachines ends the virtual machines that a failed test leaves: they run without their provider.
 func (l *environment) endMachines() {
 	l.t.Helper()
 	files, _ := filepath.Glob(filepath.Join(l.machines, "machines", "*", "qemu.pid"))
@@ -248,11 +248,11 @@ func (l *environment) logs() []string {
 
 // consoles is the end of the machines' consoles.
 func (l *environment) consoles() string {
-	said := ""
+	output := ""
 	for _, log := range l.logs() {
-		said += fmt.Sprintf("\nconsole%s", process.Tail(log))
+		output += fmt.Sprintf("\nconsole%s", process.Tail(log))
 	}
-	return said
+	return output
 }
 
 // failed reports whether a step of a machine's bootstrap failed: no Node will come.

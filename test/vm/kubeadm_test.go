@@ -54,10 +54,10 @@ func (l *environment) kubeadmCluster(ctx context.Context) {
 // joinedByKubeadm checks the output of kubeadm, and the files that only kubeadm writes.
 func (l *environment) joinedByKubeadm(c *vm.Container) {
 	l.t.Helper()
-	said, err := os.ReadFile(filepath.Join(c.Root, "var/log/cloud-init-output.log"))
+	output, err := os.ReadFile(filepath.Join(c.Root, "var/log/cloud-init-output.log"))
 	l.must(err)
-	if !strings.Contains(string(said), "This node has joined the cluster") {
-		l.t.Errorf("kubeadm did not report that the node has joined:\n%s", said)
+	if !strings.Contains(string(output), "This node has joined the cluster") {
+		l.t.Errorf("kubeadm did not report that the node has joined:\n%s", output)
 	}
 	for path, want := range map[string]string{
 		"var/lib/kubelet/kubeadm-flags.env":    "--register-with-taints=node.cluster.x-k8s.io/uninitialized",

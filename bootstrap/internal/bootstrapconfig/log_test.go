@@ -9,24 +9,24 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"drover.io/runtime/logtest"
 )
 
 // logged reconciles once and returns the messages of level 0, each with the kinds of the objects that it names.
 func (b *env) logged() []string {
 	b.t.Helper()
-	var lines []string
-	logger := funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{})
+	recorder := &logtest.Recorder{}
 	if err := b.Client.Get(b.t.Context(), client.ObjectKeyFromObject(b.config), b.config); err != nil {
 		b.t.Fatal(err)
 	}
-	if _, err := b.Reconcile(ctrl.LoggerInto(b.t.Context(), logger), b.config.DeepCopy()); err != nil {
+	if _, err := b.Reconcile(recorder.Context(b.t.Context()), b.config.DeepCopy()); err != nil {
 		b.t.Fatal(err)
 	}
+	lines := recorder.Take()
 	message, kinds := regexp.MustCompile(`"msg"="([^"]*)"`), regexp.MustCompile(`"([A-Z]\w+)"=\{`)
 	for i, line := range lines {
 		text := []string{message.FindStringSubmatch(line)[1]}

@@ -7,8 +7,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"drover.io/runtime/predicates"
 )
 
 // ownersChanged passes updates that change owner references: the owner may be set after the creation.
@@ -26,7 +29,8 @@ func machineChanged() predicate.Predicate {
 		infrastructureGone   bool
 		config, clusterName  string
 	}
-	see := func(m *clusterv1.Machine) view {
+	return predicates.Changed(func(object client.Object) view {
+		m := object.(*clusterv1.Machine)
 		return view{
 			node:               m.Status.NodeRef.Name,
 			provisioned:        ptr.Deref(m.Status.Initialization.InfrastructureProvisioned, false),
@@ -35,12 +39,7 @@ func machineChanged() predicate.Predicate {
 			config:             m.Spec.Bootstrap.ConfigRef.Name,
 			clusterName:        m.Spec.ClusterName,
 		}
-	}
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, ok1 := e.ObjectOld.(*clusterv1.Machine)
-		after, ok2 := e.ObjectNew.(*clusterv1.Machine)
-		return !ok1 || !ok2 || see(before) != see(after)
-	}}
+	})
 }
 
 // clusterChanged passes updates of the fields of a Cluster that a reconcile reads.
@@ -49,16 +48,12 @@ func clusterChanged() predicate.Predicate {
 		paused, provisioned bool
 		endpoint            clusterv1.APIEndpoint
 	}
-	see := func(c *clusterv1.Cluster) view {
+	return predicates.Changed(func(object client.Object) view {
+		c := object.(*clusterv1.Cluster)
 		return view{
 			paused:      ptr.Deref(c.Spec.Paused, false),
 			provisioned: ptr.Deref(c.Status.Initialization.InfrastructureProvisioned, false),
 			endpoint:    c.Spec.ControlPlaneEndpoint,
 		}
-	}
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, ok1 := e.ObjectOld.(*clusterv1.Cluster)
-		after, ok2 := e.ObjectNew.(*clusterv1.Cluster)
-		return !ok1 || !ok2 || see(before) != see(after)
-	}}
+	})
 }

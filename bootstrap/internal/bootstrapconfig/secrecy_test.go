@@ -57,7 +57,7 @@ func assertKept(ctx context.Context) error {
 		_, body, _ := strings.Cut(string(user.ClientKeyData), "\n")
 		secrets["the key of the kubeconfig"], _, _ = strings.Cut(body, "\n")
 	}
-	places := map[string]string{"the logs": logs.String()}
+	places := map[string]string{"the logs": strings.Join(logs.Lines(""), "\n")}
 	for cluster, c := range map[string]client.Client{"management": management.Client, "workload": workloads.Client} {
 		lists := []client.ObjectList{&eventsv1.EventList{}}
 		if c == management.Client {

@@ -4,17 +4,13 @@
 package bootstrapconfig
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
-	"github.com/go-logr/logr/funcr"
 	"github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -29,13 +25,14 @@ import (
 	"drover.io/bootstrap/internal/testenv"
 	"drover.io/bootstrap/internal/workload"
 	"drover.io/runtime/envtest"
+	"drover.io/runtime/logtest"
 )
 
 // Shared by all tests of this package: one management cluster with the controller running under the RBAC that
 // ships with it, one without a controller, and one workload cluster.
 var (
 	management, unmanaged, workloads *testenv.Cluster
-	logs                             = &logBuffer{}
+	logs                             = &logtest.Recorder{Verbosity: 7}
 )
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -82,7 +79,7 @@ func startClusters() (err error) {
 }
 
 func startManager(ctx context.Context, stopped chan<- error) error {
-	ctrl.SetLogger(logs.logger())
+	ctrl.SetLogger(logs.Logger())
 	s, err := envtest.Scheme()
 	if err != nil {
 		return err
@@ -105,26 +102,6 @@ func startManager(ctx context.Context, stopped chan<- error) error {
 	}
 	go func() { stopped <- mgr.Start(ctx) }()
 	return nil
-}
-
-// logBuffer keeps all that is logged, at every level that the manager has.
-type logBuffer struct {
-	mu  sync.Mutex
-	all bytes.Buffer
-}
-
-func (b *logBuffer) logger() logr.Logger {
-	return funcr.New(func(prefix, args string) {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		fmt.Fprintln(&b.all, prefix, args)
-	}, funcr.Options{Verbosity: 7})
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.all.String()
 }
 
 // fixture is a namespace with a Cluster that machines can join.

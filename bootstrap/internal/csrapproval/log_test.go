@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,6 +27,7 @@ import (
 
 	"drover.io/bootstrap/internal/csrapproval/policy"
 	"drover.io/bootstrap/internal/workload"
+	"drover.io/runtime/logtest"
 )
 
 // reviewed is what a review of a request logged, which events it made, and how it ended.
@@ -51,22 +51,23 @@ func review(t *testing.T, objects []client.Object, listErr error, age time.Durat
 			return c.List(ctx, list, options...)
 		},
 	}).Build()
-	got, recorder := reviewed{}, events.NewFakeRecorder(10)
+	got, recorder, log := reviewed{}, events.NewFakeRecorder(10), &logtest.Recorder{Verbosity: 1}
 	remote := fake.NewClientset()
 	a := &approver{
 		client: management, live: management, events: newRecorder(recorder),
 		cluster:    &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}},
 		connection: &workload.Connection{Core: remote.CoreV1(), Discovery: remote.DiscoveryV1(), Certificates: remote.CertificatesV1()},
-		log:        funcr.New(func(_, line string) { got.Log = append(got.Log, line) }, funcr.Options{Verbosity: 1}),
+		log:        log.Logger(),
 	}
 	csr := &certificatesv1.CertificateSigningRequest{
 		ObjectMeta: metav1.ObjectMeta{Name: "csr-1", UID: "u", CreationTimestamp: metav1.NewTime(time.Now().Add(-age))},
 		Spec:       certificatesv1.CertificateSigningRequestSpec{SignerName: certificatesv1.KubeletServingSignerName, Username: "system:node:n1"},
 	}
 	for range 2 { // the second time there must be no further event
-		got.Log = nil
+		log.Take()
 		got.Failed = a.review(t.Context(), csr) != nil
 	}
+	got.Log = log.Take()
 	close(recorder.Events)
 	for e := range recorder.Events {
 		got.Events = append(got.Events, e)

@@ -59,7 +59,7 @@ func (c *Cluster) Manager() *rest.Config { return envtest.Impersonate(c.Admin, S
 
 // Apply creates the objects of a manifest of this module.
 func (c *Cluster) Apply(ctx context.Context, manifest string) error {
-	return envtest.Apply(ctx, c.Client, manifest)
+	return envtest.CreateManifest(ctx, c.Client, manifest)
 }
 
 func start(server *envtest.Server) (*Cluster, error) {

@@ -4,14 +4,11 @@
 package token_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
-	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,6 +20,7 @@ import (
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	"drover.io/bootstrap/internal/token"
+	"drover.io/runtime/logtest"
 )
 
 var (
@@ -48,14 +46,6 @@ func secret(name, value string, left time.Duration, change ...func(*corev1.Secre
 		c(s)
 	}
 	return s
-}
-
-// logged returns a context whose logger writes its lines into the slice.
-func logged(t *testing.T) (context.Context, *[]string) {
-	t.Helper()
-	lines := &[]string{}
-	logger := funcr.New(func(_, line string) { *lines = append(*lines, line) }, funcr.Options{Verbosity: 0})
-	return logr.NewContext(t.Context(), logger), lines
 }
 
 // writes returns the verbs by which a fake API server was written to.
@@ -95,7 +85,8 @@ func TestEnsure(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			ctx, lines := logged(t)
+			recorder := &logtest.Recorder{}
+			ctx := recorder.Context(t.Context())
 			next, err := token.Ensure(ctx, c.CoreV1(), request())
 			if next != test.next || !errors.Is(err, test.err) {
 				t.Errorf("got %s, %v; want %s, %v", next, err, test.next, test.err)
@@ -103,7 +94,7 @@ func TestEnsure(t *testing.T) {
 			if diff := cmp.Diff(test.writes, writes(c)); diff != "" {
 				t.Errorf("writes (-want +got):\n%s", diff)
 			}
-			assertLine(t, *lines, test.log)
+			assertLine(t, recorder.Lines(""), test.log)
 		})
 	}
 }
@@ -160,10 +151,11 @@ func TestEnsureReportsErrors(t *testing.T) {
 		"of creating": {failing(fake.NewClientset(), "create", boom), "creating bootstrap token: boom"},
 		"of renewing": {failing(fake.NewClientset(existing), "patch", boom), "renewing bootstrap token: boom"},
 	} {
-		ctx, lines := logged(t)
+		recorder := &logtest.Recorder{}
+		ctx := recorder.Context(t.Context())
 		next, err := token.Ensure(ctx, test.c.CoreV1(), request())
-		if next != 0 || !errors.Is(err, boom) || err.Error() != test.want || len(*lines) != 0 {
-			t.Errorf("%s: got %s, %v, log %q", what, next, err, *lines)
+		if next != 0 || !errors.Is(err, boom) || err.Error() != test.want || len(recorder.Lines("")) != 0 {
+			t.Errorf("%s: got %s, %v, log %q", what, next, err, recorder.Lines(""))
 		}
 	}
 }
@@ -172,9 +164,10 @@ func TestEnsureReportsErrors(t *testing.T) {
 func TestTokenThatAppearsMeanwhileIsReadAgain(t *testing.T) {
 	t.Parallel()
 	exists := apierrors.NewAlreadyExists(schema.GroupResource{Resource: "secrets"}, "x")
-	ctx, lines := logged(t)
-	if next, err := token.Ensure(ctx, failing(fake.NewClientset(), "create", exists).CoreV1(), request()); next != 0 || err != nil || len(*lines) != 0 {
-		t.Errorf("got %s, %v, log %q", next, err, *lines)
+	recorder := &logtest.Recorder{}
+	ctx := recorder.Context(t.Context())
+	if next, err := token.Ensure(ctx, failing(fake.NewClientset(), "create", exists).CoreV1(), request()); next != 0 || err != nil || len(recorder.Lines("")) != 0 {
+		t.Errorf("got %s, %v, log %q", next, err, recorder.Lines(""))
 	}
 }
 
@@ -199,14 +192,15 @@ func TestRevoke(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			c := fake.NewClientset(test.before...)
-			ctx, lines := logged(t)
+			recorder := &logtest.Recorder{}
+			ctx := recorder.Context(t.Context())
 			if err := token.Revoke(ctx, c.CoreV1(), "uid", test.token); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(test.writes, writes(c)); diff != "" {
 				t.Errorf("writes (-want +got):\n%s", diff)
 			}
-			assertLine(t, *lines, test.log)
+			assertLine(t, recorder.Lines(""), test.log)
 		})
 	}
 }

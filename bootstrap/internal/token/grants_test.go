@@ -18,6 +18,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"drover.io/bootstrap/internal/token"
+	"drover.io/runtime/logtest"
 )
 
 // TestAccessIsCreatedOnceAndLogged: each object is one line, and a second call finds them all.
@@ -43,14 +44,15 @@ func TestAccessIsCreatedOnceAndLogged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := fake.NewClientset()
-			ctx, lines := logged(t)
+			recorder := &logtest.Recorder{}
+			ctx := recorder.Context(t.Context())
 			for range 2 {
 				if err := token.EnsureAccess(ctx, c.RbacV1(), test.kubeadm); err != nil {
 					t.Fatal(err)
 				}
 			}
 			var got []string
-			for _, line := range *lines {
+			for _, line := range recorder.Lines("") {
 				message, object, _ := strings.Cut(line, `" `)
 				kind, _, _ := strings.Cut(strings.TrimPrefix(object, `"`), `"`)
 				if want := `"level"=0 "msg"="created ` + kind; message != want {
@@ -102,7 +104,8 @@ func TestBindingOfEarlierVersionsIsDeleted(t *testing.T) {
 			old := binding("drover:approve-node-client", token.Group)
 			test.change(old)
 			c := fake.NewClientset(old)
-			ctx, lines := logged(t)
+			recorder := &logtest.Recorder{}
+			ctx := recorder.Context(t.Context())
 			if err := token.EnsureAccess(ctx, c.RbacV1(), false); err != nil {
 				t.Fatal(err)
 			}
@@ -110,8 +113,8 @@ func TestBindingOfEarlierVersionsIsDeleted(t *testing.T) {
 			if apierrors.IsNotFound(err) != test.deleted {
 				t.Errorf("deleted is %v, want %t", err, test.deleted)
 			}
-			if output := strings.Contains(strings.Join(*lines, "\n"), `"msg"="deleted ClusterRoleBinding" "ClusterRoleBinding"={"name"="drover:approve-node-client"}`); output != test.deleted {
-				t.Errorf("the log is %q", *lines)
+			if output := strings.Contains(strings.Join(recorder.Lines(""), "\n"), `"msg"="deleted ClusterRoleBinding" "ClusterRoleBinding"={"name"="drover:approve-node-client"}`); output != test.deleted {
+				t.Errorf("the log is %q", recorder.Lines(""))
 			}
 		})
 	}

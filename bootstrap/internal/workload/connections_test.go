@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,6 +24,7 @@ import (
 
 	"drover.io/runtime/envtest"
 	"drover.io/runtime/kubeconfig"
+	"drover.io/runtime/logtest"
 	"drover.io/runtime/workload"
 )
 
@@ -209,9 +209,9 @@ func TestChecksAreDuePeriodically(t *testing.T) {
 // TestConnectionIsLogged: one line each time that it begins to answer, or ceases to.
 func TestConnectionIsLogged(t *testing.T) {
 	t.Parallel()
-	var lines []string
+	recorder := &logtest.Recorder{Verbosity: 1}
 	fakeClock := clocktesting.NewFakeClock(time.Now())
-	b := &breaker{clock: fakeClock, log: funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{Verbosity: 1})}
+	b := &breaker{clock: fakeClock, log: recorder.Logger()}
 	for _, step := range []struct {
 		err  error
 		want string
@@ -224,10 +224,10 @@ func TestConnectionIsLogged(t *testing.T) {
 		{errBoom, `"level"=1 "msg"="could not connect to workload cluster" "message"="boom" "after"="10s"`},
 		{nil, `"level"=0 "msg"="connected to workload cluster"`},
 	} {
-		lines = nil
+		recorder.Take()
 		b.note(step.err)
 		b.note(step.err) // calls that ran together
-		if got := strings.Join(lines, "\n"); got != step.want {
+		if got := strings.Join(recorder.Take(), "\n"); got != step.want {
 			t.Errorf("after %v the log is %q, want %q", step.err, got, step.want)
 		}
 		fakeClock.Step(b.remaining())

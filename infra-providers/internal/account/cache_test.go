@@ -148,7 +148,7 @@ func TestAbilitiesCountAsCalls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := connected.Size(t.Context(), fake.Config{InstanceType: "small"}); err != nil {
+	if _, err := connected.Capacity(t.Context(), fake.Config{InstanceType: "small"}); err != nil {
 		t.Error(err)
 	}
 	if found, err := connected.FindImage(t.Context(), fake.Config{}); err != nil || found.ID == "" {

@@ -24,7 +24,7 @@ type Account[C any] struct {
 	Direct driver.Driver[C]
 	// ID names the account that the credentials lead to; empty for a cloud that has no such name.
 	ID func(ctx context.Context) (string, error)
-	// Shortage returns why the place of a configuration had no capacity or quota for the machines of a namespace a moment ago.
+	// UnavailableOffering returns why the offering of a configuration had no capacity or quota for the machines of a namespace a moment ago.
 	UnavailableOffering func(namespace string, config C) throttle.UnavailableOffering
 	// Provision takes the next step of an instance; nil for a cloud without that ability.
 	Provision func(ctx context.Context, id driver.Identity) (driver.Instance, error)
@@ -35,7 +35,7 @@ type Account[C any] struct {
 	// Remainder is nil for a cloud without that ability.
 	Remainder driver.Remainder
 	// Size and FindImage are nil for a cloud without that ability.
-	Size      func(ctx context.Context, config C) (driver.Capacity, error)
+	Capacity  func(ctx context.Context, config C) (driver.Capacity, error)
 	FindImage func(ctx context.Context, config C) (driver.Image, error)
 }
 
@@ -142,7 +142,7 @@ func (c *Cache[M, C]) changed(k key) func(driver.Identity) {
 // abilities adds what is optional. Each counts as a call of the account.
 func (c *connection[C]) abilities(connected driver.Driver[C], direct *throttle.Throttle[C], meter *metered[C]) {
 	if sizer, ok := connected.(driver.CapacityProvider[C]); ok {
-		c.driver.Size = limited(c, direct, meter.guard.calls("size"), sizer.Capacity)
+		c.driver.Capacity = limited(c, direct, meter.guard.calls("size"), sizer.Capacity)
 	}
 	if finder, ok := connected.(driver.ImageFinder[C]); ok {
 		c.driver.FindImage = limited(c, direct, meter.guard.calls("image"), finder.FindImage)

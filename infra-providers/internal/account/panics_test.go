@@ -4,25 +4,21 @@
 package account_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr/funcr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/fake"
 	"drover.io/infra-providers/internal/account"
 	"drover.io/infra-providers/internal/panicerror"
+	"drover.io/runtime/logtest"
 )
 
 // panicking is a driver that panics in every call, as an SDK may at the answer of a server that a tenant runs.
@@ -47,26 +43,6 @@ func (panicking) Remains(context.Context, driver.Owner) iter.Seq2[driver.Remain,
 	return func(func(driver.Remain, error) bool) { panic(secretAnswer) }
 }
 
-// logged collects what is logged.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logged) context(ctx context.Context) context.Context {
-	return ctrl.LoggerInto(ctx, funcr.New(func(prefix, args string) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		fmt.Fprintln(&l.text, prefix, args)
-	}, funcr.Options{}))
-}
-
-func (l *logged) count(what string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.text.String(), what)
-}
-
 func last[T any](list iter.Seq2[T, error]) (err error) {
 	for _, err = range list {
 		continue
@@ -89,21 +65,21 @@ func TestPanicOfADriverIsAnError(t *testing.T) {
 			_, err := cloud.Create(ctx, driver.Request[fake.Config]{Identity: id})
 			return err
 		},
-		"get":     func(ctx context.Context) error { _, err := cloud.Direct.Get(ctx, id); return err },
-		"delete":  func(ctx context.Context) error { return cloud.Delete(ctx, id) },
-		"list":    func(ctx context.Context) error { return last(cloud.Direct.List(ctx, driver.Owner{})) },
-		"remains": func(ctx context.Context) error { return last(cloud.Remainder.Remains(ctx, driver.Owner{})) },
-		"account": func(ctx context.Context) error { _, err := cloud.ID(ctx); return err },
-		"tag":     func(ctx context.Context) error { return cloud.Tag(ctx, id) },
-		"restart": func(ctx context.Context) error { return cloud.Restart(ctx, id) },
-		"size":    func(ctx context.Context) error { _, err := cloud.Size(ctx, fake.Config{}); return err },
-		"image":   func(ctx context.Context) error { _, err := cloud.FindImage(ctx, fake.Config{}); return err },
+		"get":      func(ctx context.Context) error { _, err := cloud.Direct.Get(ctx, id); return err },
+		"delete":   func(ctx context.Context) error { return cloud.Delete(ctx, id) },
+		"list":     func(ctx context.Context) error { return last(cloud.Direct.List(ctx, driver.Owner{})) },
+		"remains":  func(ctx context.Context) error { return last(cloud.Remainder.Remains(ctx, driver.Owner{})) },
+		"account":  func(ctx context.Context) error { _, err := cloud.ID(ctx); return err },
+		"tag":      func(ctx context.Context) error { return cloud.Tag(ctx, id) },
+		"restart":  func(ctx context.Context) error { return cloud.Restart(ctx, id) },
+		"capacity": func(ctx context.Context) error { _, err := cloud.Capacity(ctx, fake.Config{}); return err },
+		"image":    func(ctx context.Context) error { _, err := cloud.FindImage(ctx, fake.Config{}); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			log := &logged{}
+			log := &logtest.Recorder{}
 			for range 3 {
-				err := call(log.context(t.Context()))
+				err := call(log.Context(t.Context()))
 				if _, ok := errors.AsType[*panicerror.Error](err); !ok {
 					t.Errorf("got %v", err)
 				}
@@ -111,8 +87,8 @@ func TestPanicOfADriverIsAnError(t *testing.T) {
 					t.Errorf("the error %q, which ends in a condition, has the value of the panic", err)
 				}
 			}
-			if n := log.count("panics_test.go"); n == 0 || log.count("recovered from a panic") != 1 {
-				t.Errorf("logged %s, want one line with the stack", log.text.String())
+			if lines := log.Lines("recovered from a panic"); len(lines) != 1 || !strings.Contains(lines[0], "panics_test.go") {
+				t.Errorf("logged %q, want one line with the stack", log.Take())
 			}
 		})
 	}
@@ -136,13 +112,13 @@ func TestPanicInARefreshIsLogged(t *testing.T) {
 			t.Errorf("%s: got %v", server, err)
 		}
 	}
-	log := &logged{}
-	ctx, cancel := context.WithTimeout(log.context(t.Context()), 200*time.Millisecond)
+	log := &logtest.Recorder{}
+	ctx, cancel := context.WithTimeout(log.Context(t.Context()), 200*time.Millisecond)
 	defer cancel()
 	if err := cache.Start(ctx); err != nil {
 		t.Error(err)
 	}
-	if log.count("refreshing inventory") < 2 {
-		t.Errorf("logged %s, want that the accounts are refreshed again", log.text.String())
+	if len(log.Lines("refreshing inventory")) < 2 {
+		t.Errorf("logged %q, want that the accounts are refreshed again", log.Take())
 	}
 }

@@ -6,19 +6,17 @@ package account_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/fake"
 	"drover.io/infra-providers/internal/account"
+	"drover.io/runtime/logtest"
 )
 
 // TestProvisionAndInventory: the answer of Provision replaces the entry of the inventory, and after a failure the next Get
@@ -77,8 +75,8 @@ func TestLogOfAnAccount(t *testing.T) {
 	d := newEnv(time.Minute)
 	key := client.ObjectKey{Namespace: "a", Name: "cloud"}
 	d.secrets[key] = "first"
-	var lines []string
-	ctx := ctrl.LoggerInto(t.Context(), funcr.New(func(_, args string) { lines = append(lines, strings.TrimPrefix(args, `"level"=0 `)) }, funcr.Options{}))
+	recorder := &logtest.Recorder{}
+	ctx := recorder.Context(t.Context())
 	refused := &driver.UnauthorizedError{Err: errors.New("token refused")}
 	use := func() {
 		t.Helper()
@@ -98,13 +96,13 @@ func TestLogOfAnAccount(t *testing.T) {
 	use()
 	const secret = ` "Secret"={"name"="cloud" "namespace"="a"}`
 	want := []string{
-		`"msg"="added account"` + secret,
-		`"msg"="account refused"` + secret + ` "message"="token refused"`,
-		`"msg"="replaced credentials of account"` + secret,
-		`"msg"="account refused"` + secret + ` "message"="token refused"`,
-		`"msg"="removed account"` + secret + ` "message"="reading credentials: secrets \"cloud\" not found"`,
+		`"level"=0 "msg"="added account"` + secret,
+		`"level"=0 "msg"="account refused"` + secret + ` "message"="token refused"`,
+		`"level"=0 "msg"="replaced credentials of account"` + secret,
+		`"level"=0 "msg"="account refused"` + secret + ` "message"="token refused"`,
+		`"level"=0 "msg"="removed account"` + secret + ` "message"="reading credentials: secrets \"cloud\" not found"`,
 	}
-	if diff := cmp.Diff(want, lines); diff != "" {
+	if diff := cmp.Diff(want, recorder.Lines("")); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)
 	}
 }

@@ -64,7 +64,7 @@ type run[M driver.Machine, C any] struct {
 type lifecycle[M driver.Machine] struct {
 	machine M
 	owner   *clusterv1.Machine
-	// dies is the reconcile at which it is deleted.
+	// deleteAt is the reconcile at which it is deleted.
 	deleteAt, steps int
 	deleted         bool
 	// forged is true for one that claims the instance of another tenant.

@@ -6,49 +6,22 @@ package inframachine_test
 import (
 	"errors"
 	"strings"
-	"sync"
 	"testing"
 
-	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/fake"
+	"drover.io/runtime/logtest"
 )
-
-// lines are those of a log at level 0, with the names of this test left out.
-type lines struct {
-	mu  sync.Mutex
-	all []string
-}
-
-// since returns the lines since the last call.
-func (l *lines) since() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	all := l.all
-	l.all = nil
-	return all
-}
-
-// logged makes every reconcile log into lines.
-func (r *fixture) logged() *lines {
-	l := &lines{}
-	log := funcr.New(func(_, args string) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.all = append(l.all, strings.ReplaceAll(args, r.home.Namespace, "NAMESPACE"))
-	}, funcr.Options{})
-	r.log = log
-	return l
-}
 
 // TestLogOfALifecycle has one line for each change of the cloud, none for a retry and none for a reconcile without a
 // change.
 func TestLogOfALifecycle(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, fake.Options{BootReads: 2, DeleteReads: 1})
-	log := r.logged()
+	recorder := &logtest.Recorder{}
+	r.log = recorder.Logger()
 	machine, _ := r.machine("worker")
 	want := func(what string, lines ...string) {
 		t.Helper()
@@ -58,7 +31,11 @@ func TestLogOfALifecycle(t *testing.T) {
 			message, values, _ := strings.Cut(line, " | ")
 			all = append(all, strings.TrimSpace(`"level"=0 "msg"="`+message+`" `+keys+" "+values))
 		}
-		if diff := cmp.Diff(all, log.since()); diff != "" {
+		got := recorder.Take()
+		for i := range got {
+			got[i] = strings.ReplaceAll(got[i], r.home.Namespace, "NAMESPACE")
+		}
+		if diff := cmp.Diff(all, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", what, diff)
 		}
 	}
@@ -87,7 +64,7 @@ func TestLogOfALifecycle(t *testing.T) {
 		`instance state changed | "providerID"="fake:////i-000001" "phase"="Stopped" "previousPhase"="Running" "reason"="InstanceStopped" "message"="the instance does not run; start it or delete the Machine"`)
 	r.cloud.Set(machine.UID, func(instance *driver.Instance) { instance.State = driver.Running })
 	r.settle(machine)
-	log.since()
+	recorder.Take()
 	r.delete(machine)
 	r.settle(machine)
 	want("deletion", `deleted instance | "providerID"="fake:////i-000001"`)

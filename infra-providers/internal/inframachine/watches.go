@@ -51,12 +51,12 @@ func (r *Reconciler[M, C]) requestsOfCluster(ctx context.Context, cluster client
 func forPredicates(watch predicates.WatchFilter) builder.Predicates {
 	return builder.WithPredicates(
 		watch.MatchingPredicate(),
-		predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}, ownersChanged()),
+		predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}, ownerOrFinalizersChanged()),
 	)
 }
 
-// ownersChanged accepts the adoption by a Machine and the stored claim.
-func ownersChanged() predicate.Predicate {
+// ownerOrFinalizersChanged accepts the adoption by a Machine and the stored claim.
+func ownerOrFinalizersChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return OwnerReference(e.ObjectOld) == nil && OwnerReference(e.ObjectNew) != nil ||
 			len(e.ObjectOld.GetFinalizers()) != len(e.ObjectNew.GetFinalizers())
@@ -67,9 +67,7 @@ func ownersChanged() predicate.Predicate {
 // its instance reads it from the cloud. Neither the providerID in the Machine nor the deletion of the Machine before that
 // of the infrastructure machine is a reason to.
 func onMachineChange() builder.Predicates {
-	return builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return machineInputsOf(e.ObjectOld) != machineInputsOf(e.ObjectNew)
-	}})
+	return builder.WithPredicates(predicates.Changed(machineInputsOf))
 }
 
 // machineInputsOf is all of a Machine that an infrastructure machine is created from.
@@ -91,9 +89,7 @@ type machineInputs struct {
 }
 
 func onClusterChange() builder.Predicates {
-	return builder.WithPredicates(predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return clusterInputsOf(e.ObjectOld) != clusterInputsOf(e.ObjectNew)
-	}})
+	return builder.WithPredicates(predicates.Changed(clusterInputsOf))
 }
 
 // clusterInputsOf is all of a Cluster that machines wait for.

@@ -139,8 +139,8 @@ func (s *shop) unchanged(template *infrav1.SimMachineTemplate) error {
 	return err
 }
 
-// result is Ready without its time.
-func verdict(template *infrav1.SimMachineTemplate) metav1.Condition {
+// readyCondition is Ready without its time.
+func readyCondition(template *infrav1.SimMachineTemplate) metav1.Condition {
 	found := meta.FindStatusCondition(template.Status.Conditions, clusterv1.ReadyCondition)
 	if found == nil {
 		return metav1.Condition{}
@@ -151,7 +151,7 @@ func verdict(template *infrav1.SimMachineTemplate) metav1.Condition {
 func (s *shop) want(template *infrav1.SimMachineTemplate, status metav1.ConditionStatus, reason, message string) {
 	s.t.Helper()
 	want := metav1.Condition{Status: status, Reason: reason, Message: message}
-	if diff := cmp.Diff(want, verdict(template)); diff != "" {
+	if diff := cmp.Diff(want, readyCondition(template)); diff != "" {
 		s.t.Errorf("Ready (-want +got):\n%s", diff)
 	}
 }
@@ -242,7 +242,7 @@ func TestReasonsOfReady(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			if diff := cmp.Diff(test.want, verdict(template)); diff != "" {
+			if diff := cmp.Diff(test.want, readyCondition(template)); diff != "" {
 				t.Errorf("Ready (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(test.offers, template.Status.NodeInfo); diff != "" {
@@ -298,8 +298,8 @@ func TestTransientErrorKeepsReady(t *testing.T) {
 				var failure error
 				s := newShop(t, failing(&failure))
 				template, err := s.template(infrav1.SimMachineSpec{InstanceType: "small", Zone: image}, nil)
-				if err != nil || verdict(template).Status != status {
-					t.Fatalf("got %+v and %v, want %s", verdict(template), err, status)
+				if err != nil || readyCondition(template).Status != status {
+					t.Fatalf("got %+v and %v, want %s", readyCondition(template), err, status)
 				}
 				failure = test.failure
 				err = s.unchanged(template)

@@ -30,8 +30,8 @@ func (r *Reconciler[M, C]) inspect(ctx context.Context, template driver.Template
 		found.instanceType, _ = r.Cloud.Offering(config)
 	}
 	cloud, err := r.Accounts.Driver(ctx, machine)
-	if err == nil && cloud.Size != nil {
-		found.size, err = cloud.Size(ctx, config)
+	if err == nil && cloud.Capacity != nil {
+		found.size, err = cloud.Capacity(ctx, config)
 	}
 	if err == nil && cloud.FindImage != nil {
 		found.image, err = cloud.FindImage(ctx, config)

@@ -11,17 +11,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr/funcr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/driver/fake"
+	"drover.io/runtime/logtest"
 )
 
 func (f *fixture) create(object client.Object) {
@@ -246,12 +245,8 @@ func TestMissingClusterIsReportedOnce(t *testing.T) {
 	if err := cluster.Client.Delete(t.Context(), f.home); err != nil {
 		t.Fatal(err)
 	}
-	var lines []string
-	ctx := ctrl.LoggerInto(t.Context(), funcr.New(func(_, args string) {
-		if strings.Contains(args, "found instances of a Cluster") { // other tests share the API server, and have accounts of their own
-			lines = append(lines, args)
-		}
-	}, funcr.Options{}))
+	recorder := &logtest.Recorder{}
+	ctx := recorder.Context(t.Context())
 	for range 3 {
 		f.now = f.now.Add(21 * time.Minute)
 		if err := f.Sweep(ctx); err != nil {
@@ -259,6 +254,7 @@ func TestMissingClusterIsReportedOnce(t *testing.T) {
 		}
 	}
 	f.wantInCloud(1, 1)
+	lines := recorder.Lines("found instances of a Cluster") // other tests share the API server, and have accounts of their own
 	if len(lines) != 1 || !strings.Contains(lines[0], string(f.home.UID)) || !strings.Contains(lines[0], "instance/fake:///z/") {
 		t.Errorf("logged %q, want one line with the Cluster and what was found", lines)
 	}

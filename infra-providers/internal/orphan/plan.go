@@ -58,26 +58,26 @@ type Class string
 
 // The classes. Only ClassOrphaned may be deleted.
 const (
-	// Wanted: a machine owns it, or a Machine refers to it.
-	ClassOwned Class = "wanted"
-	// Foreign: it lacks tags, or its Cluster is another provider's, or another management cluster created it, so it
+	// ClassOwned: a machine owns it, or a Machine refers to it.
+	ClassOwned Class = "owned"
+	// ClassForeign: it lacks tags, or its Cluster is another provider's, or another management cluster created it, so it
 	// is not deleted here.
 	ClassForeign Class = "foreign"
 	// ClassClusterMissing: it has all tags, and there is no such Cluster here: that was deleted, or is another management
 	// cluster's. It is reported and never deleted.
-	ClassClusterMissing Class = "clustermissing"
-	// Extra: it has the tags of a machine whose instance is another. It is reported and never deleted, because what
+	ClassClusterMissing Class = "cluster_missing"
+	// ClassDuplicate: it has the tags of a machine whose instance is another. It is reported and never deleted, because what
 	// is beside it cannot be distinguished from what is beside the machine's own.
 	ClassDuplicate Class = "duplicate"
-	// Young: it may belong to a machine that is not in the cache yet.
+	// ClassGracePeriod: it may belong to a machine that is not in the cache yet.
 	ClassGracePeriod Class = "grace_period"
-	// Frozen: nothing is collected in its Cluster now.
+	// ClassFrozen: nothing is collected in its Cluster now.
 	ClassFrozen Class = "frozen"
-	// Suspected: it has no owner, and that was not so before.
+	// ClassSuspected: it has no owner, and that was not so before.
 	ClassSuspected Class = "suspected"
-	// Spared: it is an orphan, and enough was collected in this sweep.
+	// ClassOverLimit: it is an orphan, and enough was collected in this sweep.
 	ClassOverLimit Class = "over_limit"
-	// Orphaned: it may be deleted once a live read agrees.
+	// ClassOrphaned: it may be deleted once a live read agrees.
 	ClassOrphaned Class = "orphaned"
 )
 

@@ -62,7 +62,7 @@ func onMachineChange() builder.Predicates {
 			paused,
 		}
 	}
-	return changes(func(e event.UpdateEvent) bool { return awaited(e.ObjectOld) != awaited(e.ObjectNew) })
+	return updates(predicates.Changed(awaited))
 }
 
 // onClusterChange accepts changes that pause or hold remediations.
@@ -74,14 +74,12 @@ func onClusterChange() builder.Predicates {
 			meta.IsStatusConditionFalse(cluster.Status.Conditions, clusterv1.ClusterRemoteConnectionProbeCondition),
 		}
 	}
-	return changes(func(e event.UpdateEvent) bool { return awaited(e.ObjectOld) != awaited(e.ObjectNew) })
+	return updates(predicates.Changed(awaited))
 }
 
-// changes accepts updates only: all remediations are reconciled when the controller starts.
-func changes(matter func(event.UpdateEvent) bool) builder.Predicates {
-	return builder.WithPredicates(predicate.Funcs{
-		CreateFunc: func(event.CreateEvent) bool { return false },
-		UpdateFunc: matter,
-		DeleteFunc: func(event.DeleteEvent) bool { return false },
-	})
+// updates accepts only the updates of a predicate: all remediations are reconciled when the controller starts.
+func updates(changed predicate.Funcs) builder.Predicates {
+	changed.CreateFunc = func(event.CreateEvent) bool { return false }
+	changed.DeleteFunc = func(event.DeleteEvent) bool { return false }
+	return builder.WithPredicates(changed)
 }

@@ -35,7 +35,7 @@ const (
 type Options[C any] struct {
 	// Limits are the calls that the account allows; the zero value has none.
 	Limits driver.Limits
-	// Place returns the instance type and zone of a configuration; nil remembers no shortages.
+	// Offering returns the instance type and zone of a configuration; nil keeps no unavailable offerings.
 	Offering func(C) (instanceType, zone string)
 	Now      func() time.Time
 	// Jitter returns a number in [0, 1).
@@ -52,7 +52,7 @@ type Throttle[C any] struct {
 	pause backoff
 	// cause is why there is a pause.
 	cause error
-	// shortages are the places that are put aside, and those that were a while ago.
+	// unavailable are the offerings that are put aside, and those that were a while ago.
 	unavailable expiring.Map[scope, shortage]
 }
 

@@ -36,19 +36,12 @@ const userAgent = "drover-infra-openstack"
 // callTimeout bounds one call of a service, also without a deadline of the caller.
 const callTimeout = time.Minute
 
-// maxAnswer is the maximum size in bytes of an answer of a service.
-const maxAnswer = 64 << 20
-
 // What an answer may have of a service that a Secret names: several times what a page of 500 servers, or a list of 1000
 // volumes, has. Each element becomes some KiB in memory.
 const (
 	maxNamedAnswer   = 8 << 20
 	maxNamedElements = 100_000
 )
-
-// NewLongAnswers returns what bounds how many answers of more than 16 KiB are read at the same time, of all services that
-// Secrets name. One namespace alone gets half of them.
-func NewLongAnswers() *httplimit.Places { return httplimit.NewPlaces(8, 16<<10) }
 
 // Session logs in at the first use and again when the token has expired. It is safe for concurrent use.
 type Session struct {
@@ -91,10 +84,10 @@ func Open(account driver.Account, secret driver.Credentials, transport http.Roun
 		}
 		transport = base
 	}
-	limited := httplimit.Wrap(transport, maxAnswer)
+	limited := httplimit.Wrap(transport, httplimit.MaxCloudAnswer)
 	if account.SecretName != "" {
 		if long == nil {
-			long = NewLongAnswers()
+			long = httplimit.NewCloudPlaces()
 		}
 		limited = long.WrapShared(httplimit.WrapDocuments(transport, httplimit.JSON, maxNamedAnswer, maxNamedElements))
 	}

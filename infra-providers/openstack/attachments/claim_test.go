@@ -20,6 +20,7 @@ import (
 	"drover.io/infra-providers/openstack/access"
 	"drover.io/infra-providers/openstack/attachments"
 	"drover.io/infra-providers/openstack/openstackfake"
+	"drover.io/runtime/httplimit"
 )
 
 var worker = driver.Identity{UID: "u", Name: "worker-1", Owner: driver.Owner{UID: "c", Namespace: "team", Name: "home"}}
@@ -33,7 +34,7 @@ func neutron(t *testing.T) (*openstackfake.Cloud, *gophercloud.ServiceClient, []
 	cloud.Serve(server.URL)
 	session, err := access.Open(driver.Account{SecretName: "s"}, driver.Credentials{
 		"OS_AUTH_URL": []byte(server.URL + "/identity/v3"), "OS_USERNAME": []byte(openstackfake.User), "OS_PASSWORD": []byte(openstackfake.Password),
-	}, nil, access.NewLongAnswers())
+	}, nil, httplimit.NewCloudPlaces())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,6 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,6 +24,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"drover.io/infra-providers/driver"
 	"drover.io/runtime/egress"
 )
 
@@ -200,7 +200,7 @@ func (c *Cache) download(ctx context.Context, s Source, to *os.File) error {
 	case errors.Is(context.Cause(ctx), tooSlow) && err != nil:
 		return tooSlow
 	case err != nil:
-		return stableError(err)
+		return driver.StableNetworkError(err, "calling the server")
 	case n > limits.Bytes:
 		return fmt.Errorf("it is larger than %d bytes, which --image-max-size sets", limits.Bytes)
 	}
@@ -237,15 +237,4 @@ func fetch(ctx context.Context, url string, to io.Writer, limit int64) (int64, e
 		return response.ContentLength, nil
 	}
 	return io.Copy(to, io.LimitReader(response.Body, limit+1))
-}
-
-// stableError leaves out what differs from attempt to attempt, such as the local port.
-func stableError(err error) error {
-	if at, ok := errors.AsType[*net.OpError](err); ok {
-		return at.Err
-	}
-	if at, ok := errors.AsType[*url.Error](err); ok {
-		return at.Err
-	}
-	return err
 }

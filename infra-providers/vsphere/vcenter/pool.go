@@ -47,7 +47,7 @@ func (p *Pool) Open(account Account) *Session {
 		return known
 	}
 	if p.long == nil {
-		p.long = httplimit.NewPlaces(longAnswers, shortAnswer)
+		p.long = httplimit.NewCloudPlaces()
 	}
 	opened := &Session{account: account, transport: p.Transport, long: p.long, turn: make(chan struct{}, 1), places: map[string]resolved{}, used: now}
 	if p.sessions == nil {

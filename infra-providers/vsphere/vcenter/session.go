@@ -42,14 +42,9 @@ const (
 	callTimeout = time.Minute
 	// cleanupTimeout bounds the call that ends a view after the caller's deadline.
 	cleanupTimeout = 10 * time.Second
-	// maxAnswer is how many bytes one answer of a vCenter may have.
-	maxAnswer = 64 << 20
 	// maxNamedAnswer and maxNamedElements are what one answer may have of a server that a Secret names: several times what
 	// a page of virtual machines has. Each element becomes about a KiB in memory.
 	maxNamedAnswer, maxNamedElements = 8 << 20, 150_000
-	// longAnswers is how many answers of more than shortAnswer bytes are read at the same time, of all servers that Secrets
-	// name. One namespace alone gets half of them.
-	longAnswers, shortAnswer = 8, 16 << 10
 )
 
 // Account is how to log in to a vCenter.
@@ -262,7 +257,7 @@ func (s *Session) bound(client *soap.Client, format httplimit.Format) {
 	if s.transport != nil {
 		next = s.transport(next)
 	}
-	limited := httplimit.Wrap(next, maxAnswer)
+	limited := httplimit.Wrap(next, httplimit.MaxCloudAnswer)
 	if s.account.OfSecret {
 		limited = s.long.WrapShared(httplimit.WrapDocuments(next, format, maxNamedAnswer, maxNamedElements))
 	}

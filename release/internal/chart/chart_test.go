@@ -119,7 +119,7 @@ func TestAPackageIsTheSameEachTime(t *testing.T) {
 	}
 }
 
-func TestWithoutSettingsTheManagersThatKnowNoCloudAreInstalled(t *testing.T) {
+func TestDefaultValuesInstallNoProvider(t *testing.T) {
 	t.Parallel()
 	objects := render(t, nil)
 	var deployments []string
@@ -290,7 +290,7 @@ func TestKindsAreKept(t *testing.T) {
 	}
 }
 
-func TestAMonitorAndNetworkPoliciesWhereAsked(t *testing.T) {
+func TestServiceMonitorAndNetworkPoliciesAreOptional(t *testing.T) {
 	t.Parallel()
 	without := render(t, nil)
 	with := render(t, map[string]any{

@@ -40,7 +40,7 @@ type Provider struct {
 }
 
 // Providers lists what a release has for clusterctl. Ours takes the place of upstream's core provider, which clusterctl
-// knows by the name cluster-api alone.
+// supports by the name cluster-api alone.
 func Providers(programs []program.Program) []Provider {
 	providers := make([]Provider, len(programs))
 	for i, p := range programs {
@@ -105,7 +105,7 @@ func (p Provider) Write(folder string, c *chart.Chart) error {
 // series are the major and minor version of a release.
 var series = regexp.MustCompile(`^v(\d+)\.(\d+)\.`)
 
-// metadata says which contract the release series keeps. Each minor version adds an entry; until there is more than one
+// metadata says the contract of the release series. Each minor version adds an entry; until there is more than one
 // they all have the same contract.
 func (p Provider) metadata(version string) ([]byte, error) {
 	found := series.FindStringSubmatch(version)

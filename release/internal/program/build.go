@@ -42,7 +42,7 @@ type Source struct {
 	Dirty bool
 }
 
-// ReadSource asks git for the state of the repository.
+// ReadSource reads the state of the repository.
 func ReadSource(ctx context.Context, root string) (Source, error) {
 	commit, err := git(ctx, root, "show", "--no-patch", "--format=%H %cI", "HEAD")
 	if err != nil {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package signature signs and verifies with a key that the user brings: an ECDSA or Ed25519 key in PEM, private keys in
-// PKCS #8 as `openssl genpkey` writes them. Signatures are in Base64. Nothing is asked over the network.
+// PKCS #8 as `openssl genpkey` writes them. Signatures are in Base64. It uses no network.
 package signature
 
 import (

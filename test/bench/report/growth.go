@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// maxGrowth is how much more a Machine of the largest fleet should cost than one of the smallest.
+// maxGrowth is how much more a Machine of the largest scenario should cost than one of the smallest.
 const maxGrowth = 1.2
 
-// Growth writes what a Machine costs our core in fleets of one cluster, from the smallest to the largest, as a table in
+// Growth writes what a Machine costs our core in scenarios of one cluster, from the smallest to the largest, as a table in
 // Markdown; nothing for fewer than two sizes.
 func Growth(out io.Writer, runs []Run) {
 	sizes := sizesOf(runs)

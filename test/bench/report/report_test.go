@@ -44,9 +44,9 @@ func TestMedian(t *testing.T) {
 func TestCompareTakesTheMedianOfRatiosRoundByRound(t *testing.T) {
 	t.Parallel()
 	runs := []Run{
-		lived(Ours, 50, 1), lived(Theirs, 100, 4),
-		lived(Ours, 50, 2), lived(Theirs, 100, 4),
-		lived(Ours, 50, 8), lived(Theirs, 100, 10),
+		lived(Ours, 50, 1), lived(Upstream, 100, 4),
+		lived(Ours, 50, 2), lived(Upstream, 100, 4),
+		lived(Ours, 50, 8), lived(Upstream, 100, 10),
 	}
 	got := map[string]float64{}
 	for _, figure := range Figures() {
@@ -67,7 +67,7 @@ func TestCompareTakesTheMedianOfRatiosRoundByRound(t *testing.T) {
 func TestTableHasAColumnForEachCore(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	Table(&out, "10", []Run{lived(Ours, 49, 1), lived(Theirs, 150, 4)})
+	Table(&out, "10", []Run{lived(Ours, 49, 1), lived(Upstream, 150, 4)})
 	for _, line := range []string{
 		"| 10 machines | drover | upstream | ours / upstream | target |",
 		"| management writes per Machine, create | 4.90 | 15.0 | 0.33 | ≤ 5 |",
@@ -80,7 +80,7 @@ func TestTableHasAColumnForEachCore(t *testing.T) {
 	}
 }
 
-func TestWhatWasMeasuredSurvivesTheFile(t *testing.T) {
+func TestReportRoundTrip(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "runs.json")
 	want := []Run{lived(Ours, 1, 2)}
@@ -102,7 +102,7 @@ func TestDocsKeepWhatPeopleWrote(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder, page), []byte("before\n"+begin+"old\n"+end+"after\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	runs := []Run{lived(Ours, 1, 2), lived(Theirs, 2, 4)}
+	runs := []Run{lived(Ours, 1, 2), lived(Upstream, 2, 4)}
 	if err := WriteDocs(folder, runs); err != nil {
 		t.Fatal(err)
 	}
@@ -133,14 +133,14 @@ func TestDocsWithoutMarksAreRefused(t *testing.T) {
 	}
 }
 
-func TestGrowthComparesTheLargestFleetWithTheSmallest(t *testing.T) {
+func TestGrowthComparesLargestWithSmallestScenario(t *testing.T) {
 	t.Parallel()
-	small, large, theirs, spread := lived(Ours, 40, 1), lived(Ours, 9000, 300), lived(Theirs, 1, 1), lived(Ours, 1, 1)
+	small, large, upstream, spread := lived(Ours, 40, 1), lived(Ours, 9000, 300), lived(Upstream, 1, 1), lived(Ours, 1, 1)
 	large.Scenario, large.Machines = "2000", 2000
-	theirs.Scenario, theirs.Machines = "5000", 5000
+	upstream.Scenario, upstream.Machines = "5000", 5000
 	spread.Scenario, spread.Machines = "200x5", 1000
 	var out bytes.Buffer
-	Growth(&out, []Run{large, theirs, spread, small})
+	Growth(&out, []Run{large, upstream, spread, small})
 	for _, line := range []string{
 		"| drover, by machines | 10 | 2000 | 2000 / 10 | target |",
 		"| management writes per Machine, create | 4.00 | 4.50 | 1.12 | ≤ 1.2 |",
@@ -152,10 +152,10 @@ func TestGrowthComparesTheLargestFleetWithTheSmallest(t *testing.T) {
 		}
 	}
 	if strings.Contains(out.String(), "restart") {
-		t.Errorf("what a restart costs is no cost of a fleet's size:\n%s", out.String())
+		t.Errorf("what a restart costs does not depend on the number of machines:\n%s", out.String())
 	}
 	out.Reset()
-	Growth(&out, []Run{small, theirs})
+	Growth(&out, []Run{small, upstream})
 	if out.Len() > 0 {
 		t.Errorf("one size does not grow:\n%s", out.String())
 	}

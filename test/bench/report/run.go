@@ -31,7 +31,7 @@ type Run struct {
 // Phase is what a phase cost the core, in total.
 type Phase struct {
 	Name string `json:"name"`
-	// Wall is the time until the fleet was as wanted, in seconds.
+	// Wall is the time until all machines were as specified, in seconds.
 	Wall float64 `json:"wallSeconds"`
 	// CPU is the core's processor time and ServerCPU that of the management API server, in seconds.
 	CPU       float64 `json:"cpuSeconds"`
@@ -63,7 +63,7 @@ type Figure struct {
 	// Bound is what our own figure should not exceed, if Bounded.
 	Bound   float64
 	Bounded bool
-	// Steady is true for what should not grow with the fleet.
+	// Steady is true for what should not grow with the number of machines.
 	Steady bool
 }
 

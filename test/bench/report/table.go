@@ -12,8 +12,8 @@ import (
 
 // Ours and Theirs are the cores whose ratio is taken.
 const (
-	Ours   = "drover"
-	Theirs = "upstream"
+	Ours     = "drover"
+	Upstream = "upstream"
 )
 
 // Table writes a scenario's figures as a table in Markdown: one column for each core, the median of
@@ -34,11 +34,11 @@ func Table(out io.Writer, scenario string, runs []Run) {
 
 // Compare is the median over all rounds of our figure divided by upstream's; false where upstream's is zero or unknown.
 func Compare(figure Figure, scenario string, runs []Run) (float64, bool) {
-	ours, theirs := values(figure, scenario, Ours, runs), values(figure, scenario, Theirs, runs)
+	ours, upstream := values(figure, scenario, Ours, runs), values(figure, scenario, Upstream, runs)
 	var ratios []float64
-	for i := range min(len(ours), len(theirs)) {
-		if theirs[i] > 0 {
-			ratios = append(ratios, ours[i]/theirs[i])
+	for i := range min(len(ours), len(upstream)) {
+		if upstream[i] > 0 {
+			ratios = append(ratios, ours[i]/upstream[i])
 		}
 	}
 	return Median(ratios), len(ratios) > 0

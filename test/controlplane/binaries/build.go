@@ -64,7 +64,7 @@ func Build(ctx context.Context, root string, names []string, w *os.File) error {
 		return err
 	}
 	if len(stale) == 0 {
-		b.progress.say("%s is up to date\n", out)
+		b.progress.printf("%s is up to date\n", out)
 		return nil
 	}
 	for i, t := range stale {
@@ -214,7 +214,7 @@ func lock(ctx context.Context, dir string, p *progress) (unlock func(), err erro
 			return nil, fmt.Errorf("locking %s: %w", dir, err)
 		}
 		if !waiting {
-			p.say("waiting for another build of %s\n", dir)
+			p.printf("waiting for another build of %s\n", dir)
 		}
 		select {
 		case <-ctx.Done():

@@ -31,8 +31,8 @@ func main() { fmt.Println(version.Linked()) }
 func TestBuildLinksTheVersion(t *testing.T) {
 	t.Parallel()
 	root := repository(t, "v3.6.1")
-	said := build(t, root)
-	if diff := cmp.Diff("compiling etcd v3.6.1 (1/1)\ncompiled etcd v3.6.1 in 0s\n", steady(said)); diff != "" {
+	output := build(t, root)
+	if diff := cmp.Diff("compiling etcd v3.6.1 (1/1)\ncompiled etcd v3.6.1 in 0s\n", steady(output)); diff != "" {
 		t.Errorf("progress (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff("v3.6.1 3 6 clean\n", run(t, root)); diff != "" {
@@ -72,8 +72,8 @@ func TestBuildRepeats(t *testing.T) {
 			root := repository(t, "v3.6.1")
 			build(t, root)
 			change(t, root)
-			if said := build(t, root); !strings.Contains(said, "compiled etcd") {
-				t.Errorf("it said %q", said)
+			if output := build(t, root); !strings.Contains(output, "compiled etcd") {
+				t.Errorf("it said %q", output)
 			}
 			run(t, root)
 		})
@@ -123,7 +123,7 @@ func TestBuildWaitsForAnother(t *testing.T) {
 	again()
 }
 
-func TestFollowTellsProgressFromComplaints(t *testing.T) {
+func TestFollowSeparatesProgressFromErrors(t *testing.T) {
 	t.Parallel()
 	b := &builder{progress: newProgress(scratch(t))}
 	complaints := b.follow(strings.NewReader("go: downloading k8s.io/api v0.36.3\nk8s.io/api/core/v1\n# k8s.io/api/core/v1\ntypes.go:1:1: syntax error\nk8s.io/api/apps/v1\n"))
@@ -199,21 +199,21 @@ func build(t *testing.T, root string) string {
 	if err := Build(t.Context(), root, []string{Etcd}, w); err != nil {
 		t.Fatal(err)
 	}
-	said, err := os.ReadFile(w.Name())
+	output, err := os.ReadFile(w.Name())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(said)
+	return string(output)
 }
 
 // run returns the output of the built program.
 func run(t *testing.T, root string) string {
 	t.Helper()
-	said, err := exec.CommandContext(t.Context(), filepath.Join(Out(root), Etcd)).Output()
+	output, err := exec.CommandContext(t.Context(), filepath.Join(Out(root), Etcd)).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(said)
+	return string(output)
 }
 
 // scratch returns a file to write to.
@@ -228,10 +228,10 @@ func scratch(t *testing.T) *os.File {
 }
 
 // steady replaces the time that a compilation took.
-func steady(said string) string {
-	before, _, found := strings.Cut(said, " in ")
+func steady(output string) string {
+	before, _, found := strings.Cut(output, " in ")
 	if !found {
-		return said
+		return output
 	}
 	return before + " in 0s\n"
 }

@@ -36,7 +36,7 @@ func newProgress(w *os.File) *progress {
 func (p *progress) begin(label string) {
 	p.label, p.start, p.detail = label, time.Now(), ""
 	if !p.live {
-		p.say("%s\n", label)
+		p.printf("%s\n", label)
 		return
 	}
 	p.stop = make(chan struct{})
@@ -55,15 +55,15 @@ func (p *progress) end(ok bool, result string) {
 	if p.live {
 		close(p.stop)
 		p.done.Wait()
-		p.say("\r\x1b[K")
+		p.printf("\r\x1b[K")
 	}
 	if ok {
-		p.say("%s in %s\n", result, p.elapsed())
+		p.printf("%s in %s\n", result, p.elapsed())
 	}
 }
 
-// say writes to the user. Errors of the output are ignored.
-func (p *progress) say(format string, args ...any) {
+// printf writes to the user. Errors of the output are ignored.
+func (p *progress) printf(format string, args ...any) {
 	_, _ = fmt.Fprintf(p.w, format, args...)
 }
 
@@ -79,7 +79,7 @@ func (p *progress) redraw() {
 		if err != nil || width == 0 {
 			width = 80
 		}
-		p.say("\r\x1b[K%s", fit(fmt.Sprintf("%s  %s  %s", p.label, p.elapsed(), detail), width-1))
+		p.printf("\r\x1b[K%s", fit(fmt.Sprintf("%s  %s  %s", p.label, p.elapsed(), detail), width-1))
 		select {
 		case <-p.stop:
 			return

@@ -24,7 +24,7 @@ import (
 
 // await polls until nothing is missing or ctx is done; the error then has what was
 // counts last. Errors of the API servers only delay; a manager that has ended does not.
-func (w *World) await(ctx context.Context, what string, missing func(context.Context) (string, error)) error {
+func (w *Environment) await(ctx context.Context, what string, missing func(context.Context) (string, error)) error {
 	var last string
 	err := wait.PollUntilContextCancel(ctx, look, true, func(ctx context.Context) (bool, error) {
 		for _, m := range w.Stack.Managers() {
@@ -52,7 +52,7 @@ func (w *World) await(ctx context.Context, what string, missing func(context.Con
 
 // running waits until exactly so many workers run, every one up to date and available and on
 // a Node of its own with its providerID.
-func (w *World) running(replicas int) func(context.Context) error {
+func (w *Environment) running(replicas int) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return w.await(ctx, fmt.Sprintf("%d workers to run", replicas), func(ctx context.Context) (string, error) {
 			return w.lacking(ctx, replicas)
@@ -60,7 +60,7 @@ func (w *World) running(replicas int) func(context.Context) error {
 	}
 }
 
-func (w *World) lacking(ctx context.Context, replicas int) (string, error) {
+func (w *Environment) lacking(ctx context.Context, replicas int) (string, error) {
 	md := &clusterv1.MachineDeployment{}
 	if err := w.Stack.ManagementClient.Get(ctx, key(cluster+"-workers"), md); err != nil {
 		return "", err
@@ -114,7 +114,7 @@ func failingConditions(object conditions.Getter) string {
 }
 
 // workers are the Machines that are not of the control plane.
-func (w *World) workers(ctx context.Context) ([]clusterv1.Machine, error) {
+func (w *Environment) workers(ctx context.Context) ([]clusterv1.Machine, error) {
 	list := &clusterv1.MachineList{}
 	if err := w.Stack.ManagementClient.List(ctx, list, client.InNamespace(namespace)); err != nil {
 		return nil, err
@@ -129,14 +129,14 @@ func (w *World) workers(ctx context.Context) ([]clusterv1.Machine, error) {
 }
 
 // awaitNothingLeft waits until no object, Node, data Secret or host is left of the Cluster.
-func (w *World) awaitNothingLeft(ctx context.Context) error {
+func (w *Environment) awaitNothingLeft(ctx context.Context) error {
 	return w.await(ctx, "nothing to be left", func(ctx context.Context) (string, error) {
 		left, err := w.left(ctx)
 		return strings.Join(left, ", "), err
 	})
 }
 
-func (w *World) left(ctx context.Context) ([]string, error) {
+func (w *Environment) left(ctx context.Context) ([]string, error) {
 	left, err := w.objects(ctx)
 	if err != nil || w.Infrastructure == InMemory {
 		return left, err // the workload cluster is gone too
@@ -153,7 +153,7 @@ func (w *World) left(ctx context.Context) ([]string, error) {
 }
 
 // objects are what is left in the management cluster.
-func (w *World) objects(ctx context.Context) ([]string, error) {
+func (w *Environment) objects(ctx context.Context) ([]string, error) {
 	kinds := []schema.GroupVersionKind{
 		clusterv1.GroupVersion.WithKind("Cluster"), clusterv1.GroupVersion.WithKind("MachineDeployment"),
 		clusterv1.GroupVersion.WithKind("MachineSet"), clusterv1.GroupVersion.WithKind("Machine"),
@@ -192,7 +192,7 @@ func providedByUser(secret string) bool {
 }
 
 // hosts names the instances of the simulated cloud.
-func (w *World) hosts() ([]string, error) {
+func (w *Environment) hosts() ([]string, error) {
 	entries, err := os.ReadDir(w.Stack.InstanceDir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -207,20 +207,20 @@ func (w *World) hosts() ([]string, error) {
 }
 
 // consoles is the end of the console logs of the simulated cloud's hosts.
-func (w *World) consoles() string {
+func (w *Environment) consoles() string {
 	hosts, err := w.hosts()
 	if err != nil {
 		return ""
 	}
-	var said strings.Builder
+	var output strings.Builder
 	for _, host := range hosts {
 		console, err := os.ReadFile(filepath.Join(w.Stack.InstanceDir(), strings.TrimPrefix(host, "host "), "console.log"))
 		if err == nil {
 			lines := strings.Split(strings.TrimSpace(string(console)), "\n")
-			fmt.Fprintf(&said, "; console of %s: %s", host, lines[len(lines)-1])
+			fmt.Fprintf(&output, "; console of %s: %s", host, lines[len(lines)-1])
 		}
 	}
-	return said.String()
+	return output.String()
 }
 
 func count(n *int32) int {

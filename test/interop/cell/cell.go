@@ -45,8 +45,8 @@ func (c Cell) Name() string {
 	return fmt.Sprintf("core %s, infrastructure %s, bootstrap %s", c.Core, c.Infrastructure, c.Bootstrap)
 }
 
-// World is a cell that runs.
-type World struct {
+// Environment is a cell that runs.
+type Environment struct {
 	Cell
 	Stack *framework.Stack
 	peers *peer.Peers
@@ -58,8 +58,8 @@ type World struct {
 
 // part is one of the three roles, by who plays it.
 type part struct {
-	is           bool
-	ours, theirs string
+	is             bool
+	ours, upstream string
 }
 
 func (c Cell) parts() []part {
@@ -72,18 +72,18 @@ func (c Cell) parts() []part {
 
 // UpstreamParts names upstream's programs in the cell.
 func (c Cell) UpstreamParts() []string {
-	var theirs []string
+	var upstream []string
 	for _, part := range c.parts() {
 		if part.is {
-			theirs = append(theirs, part.theirs)
+			upstream = append(upstream, part.upstream)
 		}
 	}
-	return theirs
+	return upstream
 }
 
 // Start starts the managers of a cell beside a management cluster.
-func Start(ctx context.Context, peers *peer.Peers, c Cell, options framework.Options) (*World, error) {
-	w := &World{Cell: c, peers: peers, keep: options.Dir}
+func Start(ctx context.Context, peers *peer.Peers, c Cell, options framework.Options) (*Environment, error) {
+	w := &Environment{Cell: c, peers: peers, keep: options.Dir}
 	for _, part := range c.parts() {
 		if part.is {
 			options.Without = append(options.Without, part.ours)
@@ -103,7 +103,7 @@ func Start(ctx context.Context, peers *peer.Peers, c Cell, options framework.Opt
 }
 
 // Run runs the workflow. The error has the step that did not end, and what it waited for.
-func (w *World) Run(ctx context.Context) error {
+func (w *Environment) Run(ctx context.Context) error {
 	for _, chapter := range []struct {
 		says string
 		do   func(context.Context) error

@@ -12,14 +12,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-func (w *World) scale(replicas int32) func(context.Context) error {
+func (w *Environment) scale(replicas int32) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return w.change(ctx, func(md *clusterv1.MachineDeployment) { md.Spec.Replicas = &replicas })
 	}
 }
 
 // roll points the MachineDeployment at the template of another size.
-func (w *World) roll(size string) func(context.Context) error {
+func (w *Environment) roll(size string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return w.change(ctx, func(md *clusterv1.MachineDeployment) {
 			md.Spec.Template.Spec.InfrastructureRef.Name = cluster + "-" + size
@@ -27,7 +27,7 @@ func (w *World) roll(size string) func(context.Context) error {
 	}
 }
 
-func (w *World) change(ctx context.Context, do func(*clusterv1.MachineDeployment)) error {
+func (w *Environment) change(ctx context.Context, do func(*clusterv1.MachineDeployment)) error {
 	md := &clusterv1.MachineDeployment{}
 	if err := w.Stack.ManagementClient.Get(ctx, key(cluster+"-workers"), md); err != nil {
 		return err
@@ -37,12 +37,12 @@ func (w *World) change(ctx context.Context, do func(*clusterv1.MachineDeployment
 	return w.Stack.ManagementClient.Patch(ctx, md, client.MergeFrom(before))
 }
 
-func (w *World) delete(ctx context.Context) error {
+func (w *Environment) delete(ctx context.Context) error {
 	return w.Stack.ManagementClient.Delete(ctx, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: cluster}})
 }
 
 // providerKinds are the kinds of which no object may be left.
-func (w *World) providerKinds() []schema.GroupVersionKind {
+func (w *Environment) providerKinds() []schema.GroupVersionKind {
 	simulated := schema.GroupVersion{Group: "infrastructure.drover.io", Version: "v1alpha1"}
 	inMemory := schema.GroupVersion{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta2"}
 	kinds := []schema.GroupVersionKind{simulated.WithKind("SimMachine")}

@@ -16,11 +16,11 @@ import (
 
 // Describe runs clusterctl describe, and checks whether it finds every machine
 // and thinks well of it.
-func (w *World) Describe(ctx context.Context) error {
+func (w *Environment) Describe(ctx context.Context) error {
 	if err := w.up(ctx); err != nil {
 		return err
 	}
-	said, err := w.peers.Clusterctl(ctx, w.Stack, "describe", "cluster", cluster, "-n", namespace, "--show-conditions=all", "--grouping=false", "--echo")
+	output, err := w.peers.Clusterctl(ctx, w.Stack, "describe", "cluster", cluster, "-n", namespace, "--show-conditions=all", "--grouping=false", "--echo")
 	if err != nil {
 		return err
 	}
@@ -33,19 +33,19 @@ func (w *World) Describe(ctx context.Context) error {
 		wanted = append(wanted, "Machine", m.Name, "SimMachine", m.Name, "BootstrapConfig", m.Name)
 	}
 	for pair := range slices.Chunk(wanted, 2) {
-		if name := fmt.Sprintf("%s %s/%s", pair[0], namespace, pair[1]); !strings.Contains(said, name) {
-			return fmt.Errorf("clusterctl describe does not show %s:\n%s", name, said)
+		if name := fmt.Sprintf("%s %s/%s", pair[0], namespace, pair[1]); !strings.Contains(output, name) {
+			return fmt.Errorf("clusterctl describe does not show %s:\n%s", name, output)
 		}
 	}
 	return nil
 }
 
 // Kubeconfig runs clusterctl get kubeconfig, and compares the result with the user's.
-func (w *World) Kubeconfig(ctx context.Context) error {
+func (w *Environment) Kubeconfig(ctx context.Context) error {
 	if err := w.create(ctx); err != nil {
 		return err
 	}
-	said, err := w.peers.Clusterctl(ctx, w.Stack, "get", "kubeconfig", cluster, "-n", namespace)
+	output, err := w.peers.Clusterctl(ctx, w.Stack, "get", "kubeconfig", cluster, "-n", namespace)
 	if err != nil {
 		return err
 	}
@@ -53,13 +53,13 @@ func (w *World) Kubeconfig(ctx context.Context) error {
 	if err := w.Stack.ManagementClient.Get(ctx, key(cluster+"-kubeconfig"), secret); err != nil {
 		return err
 	}
-	if strings.TrimSpace(said) != strings.TrimSpace(string(secret.Data["value"])) {
-		return fmt.Errorf("clusterctl gets another kubeconfig than the Secret holds:\n%s", said)
+	if strings.TrimSpace(output) != strings.TrimSpace(string(secret.Data["value"])) {
+		return fmt.Errorf("clusterctl gets another kubeconfig than the Secret holds:\n%s", output)
 	}
 	return nil
 }
 
-func (w *World) up(ctx context.Context) error {
+func (w *Environment) up(ctx context.Context) error {
 	if err := w.create(ctx); err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (w *World) up(ctx context.Context) error {
 
 // Move runs clusterctl move to a second management cluster, and checks whether
 // every host, Node and providerID is unchanged and whether the workflow continues there.
-func (w *World) Move(ctx context.Context) error {
+func (w *Environment) Move(ctx context.Context) error {
 	if err := w.up(ctx); err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (w *World) Move(ctx context.Context) error {
 }
 
 // awaitEmptySource checks whether the move has left anything behind.
-func (w *World) awaitEmptySource(ctx context.Context) error {
+func (w *Environment) awaitEmptySource(ctx context.Context) error {
 	left, err := w.objects(ctx)
 	if err != nil || len(left) == 0 {
 		return err
@@ -110,7 +110,7 @@ func (w *World) awaitEmptySource(ctx context.Context) error {
 }
 
 // scaleAndDelete scales and deletes where the Cluster has moved to.
-func (w *World) scaleAndDelete(ctx context.Context) error {
+func (w *Environment) scaleAndDelete(ctx context.Context) error {
 	for _, chapter := range []func(context.Context) error{w.scale(3), w.running(3), w.delete, w.awaitNothingLeft} {
 		if err := chapter(ctx); err != nil {
 			return fmt.Errorf("going on after the move: %w", err)

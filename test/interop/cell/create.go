@@ -22,7 +22,7 @@ import (
 var objects string
 
 // create makes the Secrets that the user brings and every object of the cell.
-func (w *World) create(ctx context.Context) error {
+func (w *Environment) create(ctx context.Context) error {
 	if w.Infrastructure == InMemory {
 		return w.createInMemory(ctx)
 	}
@@ -46,7 +46,7 @@ func (w *World) create(ctx context.Context) error {
 
 // createInMemory brings the authorities that the fake API server and etcd are to use, and the
 // kubeconfig once it is known where that API server is. Upstream's core writes one itself.
-func (w *World) createInMemory(ctx context.Context) error {
+func (w *Environment) createInMemory(ctx context.Context) error {
 	api, err := newAuthority("kubernetes")
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func (w *World) createInMemory(ctx context.Context) error {
 }
 
 // provideUserObjects creates one of the Cluster's Secrets.
-func (w *World) provideUserObjects(ctx context.Context, suffix string, data map[string][]byte) error {
+func (w *Environment) provideUserObjects(ctx context.Context, suffix string, data map[string][]byte) error {
 	return w.Stack.ManagementClient.Create(ctx, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: cluster + "-" + suffix,
@@ -98,7 +98,7 @@ func (w *World) provideUserObjects(ctx context.Context, suffix string, data map[
 	})
 }
 
-func (w *World) apply(ctx context.Context) error {
+func (w *Environment) apply(ctx context.Context) error {
 	parsed, err := template.New("objects.yaml").Parse(objects)
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 
 // identities identifies everything: each host with what the simulated cloud stores of it, each
 // Node with its UID, each Machine with its providerID.
-func (w *World) identities(ctx context.Context) (map[string]string, error) {
+func (w *Environment) identities(ctx context.Context) (map[string]string, error) {
 	all := map[string]string{}
 	hosts, err := w.hosts()
 	if err != nil {
@@ -62,7 +62,7 @@ func known(path string) (string, error) {
 }
 
 // unchanged compares the identities with those of before.
-func (w *World) unchanged(before map[string]string) func(context.Context) error {
+func (w *Environment) unchanged(before map[string]string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		after, err := w.identities(ctx)
 		if err != nil {
@@ -76,7 +76,7 @@ func (w *World) unchanged(before map[string]string) func(context.Context) error 
 }
 
 // beside is the folder of a second management cluster, if that of the first is kept.
-func (w *World) beside() string {
+func (w *Environment) beside() string {
 	if w.keep == "" {
 		return ""
 	}

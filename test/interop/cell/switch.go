@@ -32,9 +32,9 @@ const label = "interop.drover.io/site"
 // and looks each time whether everybody is still who they were, whether labels reach the
 // machines without replacing them, whether the MachineSets that were inherited still grow,
 // shrink and replace Machines, and whether a rollout happens once.
-func (w *World) Switch(ctx context.Context) error {
+func (w *Environment) Switch(ctx context.Context) error {
 	var who map[string]string
-	remember := func(ctx context.Context) (err error) {
+	recordState := func(ctx context.Context) (err error) {
 		who, err = w.allIdentities(ctx)
 		return err
 	}
@@ -45,7 +45,7 @@ func (w *World) Switch(ctx context.Context) error {
 	}{
 		{"create under upstream's core", w.up},
 		{"label under upstream's core", w.site("a")},
-		{"remember", remember},
+		{"remember", recordState},
 		{"take over", w.takeOver},
 		{"after taking over", same},
 		{"scale up what was taken over", w.scale(3)},
@@ -54,14 +54,14 @@ func (w *World) Switch(ctx context.Context) error {
 		{"scale down what was taken over", w.running(2)},
 		{"replace a deleted Machine that was taken over", w.removeLabelFromTemplate},
 		{"remediate a Machine that was taken over", w.remediate},
-		{"remember", remember},
+		{"remember", recordState},
 		{"label under Drover's core", w.site("b")},
 		{"after a label", same},
 		{"take the label away", w.site("")},
 		{"after the label", same},
 		{"roll under Drover's core", w.roll("medium")},
 		{"roll under Drover's core", w.rolledOnce("2")},
-		{"remember", remember},
+		{"remember", recordState},
 		{"give back", w.giveBack},
 		{"label under upstream's core again", w.site("c")},
 		{"after giving back", same},
@@ -83,7 +83,7 @@ func (w *World) Switch(ctx context.Context) error {
 
 // takeOver ends upstream's core, takes its webhooks away, puts Drover's CRDs in the place of
 // upstream's, and starts Drover's core.
-func (w *World) takeOver(ctx context.Context) error {
+func (w *Environment) takeOver(ctx context.Context) error {
 	w.end(peer.Core)
 	for _, kind := range []client.Object{&admissionregistrationv1.ValidatingWebhookConfiguration{}, &admissionregistrationv1.MutatingWebhookConfiguration{}} {
 		if err := w.Stack.ManagementClient.DeleteAllOf(ctx, kind, client.MatchingLabels{"cluster.x-k8s.io/provider": "cluster-api"}); err != nil {
@@ -109,13 +109,13 @@ func (w *World) takeOver(ctx context.Context) error {
 }
 
 // giveBack ends Drover's core and installs and starts upstream's again.
-func (w *World) giveBack(ctx context.Context) error {
+func (w *Environment) giveBack(ctx context.Context) error {
 	w.end(core)
 	return w.peers.Launch(ctx, w.Stack, peer.Core)
 }
 
 // end ends a manager for good.
-func (w *World) end(name string) {
+func (w *Environment) end(name string) {
 	for _, m := range w.Stack.Managers() {
 		if m.Name == name {
 			m.AllowExit(true)
@@ -125,7 +125,7 @@ func (w *World) end(name string) {
 }
 
 // replaceCRDs does what kubectl replace does with the kinds that both cores serve.
-func (w *World) replaceCRDs(ctx context.Context) error {
+func (w *Environment) replaceCRDs(ctx context.Context) error {
 	return fs.WalkDir(crds.Bases, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !strings.HasPrefix(entry.Name(), clusterv1.GroupVersion.Group+"_") {
 			return err
@@ -147,7 +147,7 @@ func (w *World) replaceCRDs(ctx context.Context) error {
 }
 
 // allIdentities returns the identities of hosts and Nodes, and the UIDs of objects.
-func (w *World) allIdentities(ctx context.Context) (map[string]string, error) {
+func (w *Environment) allIdentities(ctx context.Context) (map[string]string, error) {
 	all, err := w.identities(ctx)
 	if err != nil {
 		return nil, err
@@ -167,7 +167,7 @@ func (w *World) allIdentities(ctx context.Context) (map[string]string, error) {
 }
 
 // same compares everybody with those of before.
-func (w *World) same(ctx context.Context, before map[string]string) error {
+func (w *Environment) same(ctx context.Context, before map[string]string) error {
 	if err := w.running(2)(ctx); err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (w *World) same(ctx context.Context, before map[string]string) error {
 
 // site labels the template, or takes the label away, and waits until every machine follows
 // with its objects.
-func (w *World) site(value string) func(context.Context) error {
+func (w *Environment) site(value string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := w.change(ctx, func(md *clusterv1.MachineDeployment) {
 			labels := maps.Clone(md.Spec.Template.Labels)
@@ -202,7 +202,7 @@ func (w *World) site(value string) func(context.Context) error {
 }
 
 // unlabelled names an object that does not carry the value.
-func (w *World) unlabelled(ctx context.Context, value string) (string, error) {
+func (w *Environment) unlabelled(ctx context.Context, value string) (string, error) {
 	for _, kind := range append(w.providerKinds(), clusterv1.GroupVersion.WithKind("MachineSet"), clusterv1.GroupVersion.WithKind("Machine")) {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
@@ -219,7 +219,7 @@ func (w *World) unlabelled(ctx context.Context, value string) (string, error) {
 }
 
 // rolledOnce waits for the end of the rollout, and looks for one MachineSet, the new one.
-func (w *World) rolledOnce(revision string) func(context.Context) error {
+func (w *Environment) rolledOnce(revision string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if err := w.await(ctx, "one MachineSet to be left", func(ctx context.Context) (string, error) {
 			list := &clusterv1.MachineSetList{}
@@ -238,12 +238,12 @@ func (w *World) rolledOnce(revision string) func(context.Context) error {
 }
 
 // removeLabelFromTemplate deletes a Machine and waits for another in its place.
-func (w *World) removeLabelFromTemplate(ctx context.Context) error {
+func (w *Environment) removeLabelFromTemplate(ctx context.Context) error {
 	return w.replaced(ctx, func(ctx context.Context, m *clusterv1.Machine) error { return w.Stack.ManagementClient.Delete(ctx, m) })
 }
 
 // remediate has a MachineHealthCheck order a Machine to be replaced, and waits for another in its place.
-func (w *World) remediate(ctx context.Context) error {
+func (w *Environment) remediate(ctx context.Context) error {
 	check := &clusterv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: cluster + "-workers"}}
 	check.Spec.ClusterName = cluster
 	check.Spec.Selector.MatchLabels = map[string]string{clusterv1.MachineDeploymentNameLabel: cluster + "-workers"}
@@ -262,18 +262,18 @@ func (w *World) remediate(ctx context.Context) error {
 }
 
 // replaced does something to one of the workers that ends it, and waits until it is gone and as many run as before.
-func (w *World) replaced(ctx context.Context, end func(context.Context, *clusterv1.Machine) error) error {
+func (w *Environment) replaced(ctx context.Context, end func(context.Context, *clusterv1.Machine) error) error {
 	workers, err := w.workers(ctx)
 	if err != nil {
 		return err
 	}
-	victim := &workers[0]
-	if err := end(ctx, victim); err != nil {
+	deleted := &workers[0]
+	if err := end(ctx, deleted); err != nil {
 		return err
 	}
-	if err := w.await(ctx, "Machine "+victim.Name+" to be gone", func(ctx context.Context) (string, error) {
+	if err := w.await(ctx, "Machine "+deleted.Name+" to be gone", func(ctx context.Context) (string, error) {
 		left := &clusterv1.Machine{}
-		err := w.Stack.ManagementClient.Get(ctx, client.ObjectKeyFromObject(victim), left)
+		err := w.Stack.ManagementClient.Get(ctx, client.ObjectKeyFromObject(deleted), left)
 		if err != nil {
 			return "", client.IgnoreNotFound(err)
 		}

@@ -24,7 +24,7 @@ import (
 type workload struct{ set kubernetes.Interface }
 
 // reach connects the workflow to the workload cluster.
-func (w *World) reach(kubeconfig []byte) error {
+func (w *Environment) reach(kubeconfig []byte) error {
 	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
 	if err != nil {
 		return err

@@ -41,7 +41,7 @@ func TestShipmentPointsWebhooksAtTheProcess(t *testing.T) {
 	}
 }
 
-func TestShipmentKnowsTheAccountOfWhatItLeavesOut(t *testing.T) {
+func TestShipmentKeepsServiceAccountOfOmittedDeployment(t *testing.T) {
 	t.Parallel()
 	s := &shipment{}
 	for _, shipped := range []string{

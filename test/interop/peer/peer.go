@@ -78,7 +78,7 @@ type Peers struct {
 
 // Build compiles the programs of the given names, or all, for the repository at root, one after
 // the other, unless they are up to date, and reports each.
-func Build(ctx context.Context, root string, say func(string), names ...string) (*Peers, error) {
+func Build(ctx context.Context, root string, logf func(string), names ...string) (*Peers, error) {
 	p := &Peers{root: root}
 	version, err := p.list(ctx, "{{.Version}}", coreModule)
 	if err != nil {
@@ -90,7 +90,7 @@ func Build(ctx context.Context, root string, say func(string), names ...string) 
 		if len(names) > 0 && each.name != kustomize && !slices.Contains(names, each.name) {
 			continue
 		}
-		say("compiling " + each.name)
+		logf("compiling " + each.name)
 		if _, err := p.run(ctx, "build", "-buildvcs=false", "-ldflags", flags, "-o", p.Path(each.name), each.command); err != nil {
 			return nil, fmt.Errorf("compiling %s: %w", each.name, err)
 		}

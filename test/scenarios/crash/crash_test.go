@@ -70,14 +70,14 @@ func crashPoints(t *testing.T, writes int) []crashPoint {
 	for write := 1; write <= writes; write++ {
 		all = append(all, crashPoint{write, false}, crashPoint{write, true})
 	}
-	asked := os.Getenv("DROVER_CRASHES")
-	if asked == "all" {
+	requests := os.Getenv("DROVER_CRASHES")
+	if requests == "all" {
 		return all
 	}
 	number := defaultCrashes
-	if asked != "" {
+	if requests != "" {
 		var err error
-		if number, err = strconv.Atoi(asked); err != nil {
+		if number, err = strconv.Atoi(requests); err != nil {
 			t.Fatalf("DROVER_CRASHES is a number or all: %v", err)
 		}
 	}

@@ -86,13 +86,13 @@ func await(t *testing.T, stack *framework.Stack, missing func(context.Context) (
 				return false, err
 			}
 		}
-		said, err := missing(ctx)
+		output, err := missing(ctx)
 		if err != nil {
 			last = err.Error()
 			return false, nil //nolint:nilerr // looked at again
 		}
-		last = said
-		return said == "", nil
+		last = output
+		return output == "", nil
 	})
 	if err != nil {
 		t.Fatalf("%v: %s", err, last)
@@ -154,8 +154,8 @@ func runBoth(t *testing.T, both []*installation, args [2]string) {
 		must(t, each.begin(ctx))
 	}
 	if both[0].labelled {
-		nobody := &installation{stack: stack, namespace: both[0].namespace}
-		must(t, nobody.create(ctx, []byte(traps)))
+		unused := &installation{stack: stack, namespace: both[0].namespace}
+		must(t, unused.create(ctx, []byte(traps)))
 	}
 	for _, each := range both {
 		await(t, stack, each.running)
@@ -186,16 +186,16 @@ func runBoth(t *testing.T, both []*installation, args [2]string) {
 
 // labelOtherInstallation removes the traps: objects without an installation, and objects of the other one.
 func labelOtherInstallation(t *testing.T, ours *installation) {
-	nobodys := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: ours.namespace, Name: "nobodys"}}
-	must(t, ours.stack.ManagementClient.Get(t.Context(), client.ObjectKeyFromObject(nobodys), nobodys))
-	if len(nobodys.Finalizers) > 0 || len(nobodys.Status.Conditions) > 0 {
-		t.Errorf("a MachineSet without the label was touched: %v, %v", nobodys.Finalizers, nobodys.Status.Conditions)
+	unowned := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: ours.namespace, Name: "unowned"}}
+	must(t, ours.stack.ManagementClient.Get(t.Context(), client.ObjectKeyFromObject(unowned), unowned))
+	if len(unowned.Finalizers) > 0 || len(unowned.Status.Conditions) > 0 {
+		t.Errorf("a MachineSet without the label was touched: %v, %v", unowned.Finalizers, unowned.Status.Conditions)
 	}
-	must(t, ours.stack.ManagementClient.Delete(t.Context(), nobodys))
-	must(t, ours.stack.ManagementClient.Delete(t.Context(), &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: ours.namespace, Name: "theirs-trap"}}))
-	must(t, ours.stack.ManagementClient.Delete(t.Context(), &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: ours.namespace, Name: "theirs-stray"}}))
-	await(t, ours.stack, gone(ours, clusterv1.GroupVersion.WithKind("MachineList"), "theirs-trap"))
-	await(t, ours.stack, gone(ours, clusterv1.GroupVersion.WithKind("MachineList"), "theirs-stray"))
+	must(t, ours.stack.ManagementClient.Delete(t.Context(), unowned))
+	must(t, ours.stack.ManagementClient.Delete(t.Context(), &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: ours.namespace, Name: "other-trap"}}))
+	must(t, ours.stack.ManagementClient.Delete(t.Context(), &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: ours.namespace, Name: "other-stray"}}))
+	await(t, ours.stack, gone(ours, clusterv1.GroupVersion.WithKind("MachineList"), "other-trap"))
+	await(t, ours.stack, gone(ours, clusterv1.GroupVersion.WithKind("MachineList"), "other-stray"))
 }
 
 // gone names the objects of the kind with the prefix that are left.

@@ -68,9 +68,9 @@ func TestInvalidObjectsCanBeDeleted(t *testing.T) {
 
 // refused is nil once the rules are in force: then such an object cannot be created.
 func refused(ctx context.Context, c client.Client, object *unstructured.Unstructured) error {
-	twin := object.DeepCopy()
-	twin.SetName(object.GetName()[:len(object.GetName())-1] + "x")
-	err := c.Create(ctx, twin, client.DryRunAll)
+	duplicate := object.DeepCopy()
+	duplicate.SetName(object.GetName()[:len(object.GetName())-1] + "x")
+	err := c.Create(ctx, duplicate, client.DryRunAll)
 	if apierrors.IsInvalid(err) {
 		return nil
 	}

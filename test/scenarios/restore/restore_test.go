@@ -53,7 +53,7 @@ func TestRestoredManagementClusterChangesNothing(t *testing.T) {
 		}},
 	})}
 
-	// The original goes on: another process of it claims the workload cluster, and its fleet changes.
+	// The original goes on: another process of it claims the workload cluster, and its machines change.
 	restart(t, original.Stack, "machine-controller")
 	check(t, original.Scale(ctx, 5))
 	check(t, original.Roll(ctx, "medium"))

@@ -13,9 +13,9 @@ import (
 )
 
 func main() {
-	told := make(chan os.Signal, 1)
-	signal.Notify(told, syscall.SIGTERM, syscall.SIGINT)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	fmt.Println("hello")
-	<-told
+	<-signals
 	fmt.Println("goodbye")
 }

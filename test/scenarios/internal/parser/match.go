@@ -64,8 +64,8 @@ func diffList(want []any, got any) string {
 		if slices.ContainsFunc(elements, func(e any) bool { return Diff(element, e) == "" }) {
 			continue
 		}
-		if twin, name := sameIdentity(element, elements); twin != nil {
-			return fmt.Sprintf("[%s]%s", name, Diff(element, twin))
+		if match, name := sameIdentity(element, elements); match != nil {
+			return fmt.Sprintf("[%s]%s", name, Diff(element, match))
 		}
 		return fmt.Sprintf(" has no %s", short(element))
 	}

@@ -72,14 +72,14 @@ func TestProxy(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Hang()
-	silent, err := request(p)
+	unreachable, err := request(p)
 	if err != nil {
 		t.Fatalf("a hanging proxy refuses connections: %v", err)
 	}
-	if err := silent.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
+	if err := unreachable.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}
-	if err := answers(silent); !errors.Is(err, os.ErrDeadlineExceeded) {
+	if err := answers(unreachable); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("a hanging proxy answers: %v", err)
 	}
 	if err := p.Open(); err != nil {

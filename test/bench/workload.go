@@ -30,8 +30,8 @@ const (
 //go:embed objects.yaml
 var objects string
 
-// fleet is every machine of a scenario: one MachineDeployment in each cluster.
-type fleet struct {
+// workload is every machine of a scenario: one MachineDeployment in each cluster.
+type workload struct {
 	stack    *framework.Stack
 	scenario scenario
 	// seen reads what a watch has brought, without asking the API server.
@@ -41,7 +41,7 @@ type fleet struct {
 }
 
 // found makes the clusters, without machines, and waits until the core has connected to each.
-func (f *fleet) found(ctx context.Context, reach func(cluster string) ([]byte, error)) error {
+func (f *workload) found(ctx context.Context, reach func(cluster string) ([]byte, error)) error {
 	for _, cluster := range f.scenario.clusterNames() {
 		if err := f.foundOne(ctx, cluster, reach); err != nil {
 			return fmt.Errorf("making cluster %q: %w", cluster, err)
@@ -70,7 +70,7 @@ func connected(cluster *clusterv1.Cluster) bool {
 	return false
 }
 
-func (f *fleet) foundOne(ctx context.Context, cluster string, reach func(cluster string) ([]byte, error)) error {
+func (f *workload) foundOne(ctx context.Context, cluster string, reach func(cluster string) ([]byte, error)) error {
 	kubeconfig, err := reach(cluster)
 	if err != nil {
 		return err
@@ -99,12 +99,12 @@ func (f *fleet) foundOne(ctx context.Context, cluster string, reach func(cluster
 }
 
 // scale sets the number of machines in each cluster.
-func (f *fleet) scale(ctx context.Context, each int) error {
+func (f *workload) scale(ctx context.Context, each int) error {
 	return f.change(ctx, func(md *clusterv1.MachineDeployment) { md.Spec.Replicas = ptr.To(int32(each)) }) //nolint:gosec // small
 }
 
 // roll replaces every machine.
-func (f *fleet) roll(ctx context.Context) error {
+func (f *workload) roll(ctx context.Context) error {
 	machines := &clusterv1.MachineList{}
 	if err := f.stack.ManagementClient.List(ctx, machines); err != nil {
 		return err
@@ -118,7 +118,7 @@ func (f *fleet) roll(ctx context.Context) error {
 	})
 }
 
-func (f *fleet) change(ctx context.Context, do func(*clusterv1.MachineDeployment)) error {
+func (f *workload) change(ctx context.Context, do func(*clusterv1.MachineDeployment)) error {
 	list := &clusterv1.MachineDeploymentList{}
 	if err := f.stack.ManagementClient.List(ctx, list); err != nil {
 		return err
@@ -134,7 +134,7 @@ func (f *fleet) change(ctx context.Context, do func(*clusterv1.MachineDeployment
 }
 
 // running waits until there are exactly so many machines, all Running, and every MachineDeployment reports them.
-func (f *fleet) running(ctx context.Context, want int) error {
+func (f *workload) running(ctx context.Context, want int) error {
 	return f.await(ctx, fmt.Sprintf("%d Machines to run", want), func(ctx context.Context) (string, error) {
 		machines := &clusterv1.MachineList{}
 		if err := f.seen.List(ctx, machines, client.UnsafeDisableDeepCopy); err != nil {
@@ -155,7 +155,7 @@ func (f *fleet) running(ctx context.Context, want int) error {
 
 // counted returns what MachineDeployments do not report yet. It reads from the API server, because a watch may not
 // have brought the latest order.
-func (f *fleet) counted(ctx context.Context, want int32) (string, error) {
+func (f *workload) counted(ctx context.Context, want int32) (string, error) {
 	list := &clusterv1.MachineDeploymentList{}
 	if err := f.stack.ManagementClient.List(ctx, list); err != nil {
 		return "", err
@@ -176,7 +176,7 @@ func (f *fleet) counted(ctx context.Context, want int32) (string, error) {
 }
 
 // await polls until nothing is missing.
-func (f *fleet) await(ctx context.Context, what string, missing func(context.Context) (string, error)) error {
+func (f *workload) await(ctx context.Context, what string, missing func(context.Context) (string, error)) error {
 	var last string
 	err := wait.PollUntilContextCancel(ctx, look, true, func(ctx context.Context) (bool, error) {
 		for _, m := range f.stack.Managers() {

@@ -1,0 +1,30 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+)
+
+// StableNetworkError leaves out of an error of the network what differs from call to call, because it ends up in a
+// condition: ports, addresses, URLs and the text around the end of a context. Any other error is returned as it is. The
+// action is a gerund phrase such as "calling EC2".
+func StableNetworkError(err error, action string) error {
+	for _, ended := range []error{context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, ended) {
+			return fmt.Errorf("%s: %w", action, ended)
+		}
+	}
+	if failed, ok := errors.AsType[*net.OpError](err); ok {
+		return fmt.Errorf("%s: %s: %w", action, failed.Op, failed.Err)
+	}
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		return fmt.Errorf("%s: %w", action, failed.Err)
+	}
+	return err
+}
