@@ -30,6 +30,13 @@ func machine() *unstructured.Unstructured {
 	}}
 }
 
+func crdNamed(name string) *unstructured.Unstructured {
+	crd := &unstructured.Unstructured{}
+	crd.SetGroupVersionKind(crdKind)
+	crd.SetName(name)
+	return crd
+}
+
 // allManifests are drover.yaml and the file of each provider.
 func allManifests(t *testing.T, version string) []*unstructured.Unstructured {
 	t.Helper()
@@ -50,7 +57,7 @@ func TestManifestsAreAppliedTwiceAndUpgraded(t *testing.T) {
 	// The controller that gathers the providers' roles is a second owner of that role.
 	await(t, "the core is granted the providers' kinds", func(ctx context.Context) error {
 		var role rbacv1.ClusterRole
-		if err := c.Get(ctx, client.ObjectKey{Name: "drover-machine-controller-providers"}, &role); err != nil {
+		if err := c.Get(ctx, client.ObjectKey{Name: "drover-machine-controller-providers:drover-system"}, &role); err != nil {
 			return err
 		}
 		for _, kind := range []string{"awsmachines", "simmachines", "bootstrapconfigs"} {
@@ -77,10 +84,7 @@ func TestRemovingTheManifestsKeepsTheMachines(t *testing.T) {
 	}
 	await(t, "a machine is created", func(ctx context.Context) error { return c.Create(ctx, machine()) })
 	await(t, "the policy is in force", func(ctx context.Context) error {
-		crd := &unstructured.Unstructured{}
-		crd.SetGroupVersionKind(crdKind)
-		crd.SetName("simmachines.infrastructure.drover.io")
-		err := c.Delete(ctx, crd, client.DryRunAll)
+		err := c.Delete(ctx, crdNamed("simmachines.infrastructure.drover.io"), client.DryRunAll)
 		if err == nil {
 			return errors.New("the kind can still be deleted")
 		}

@@ -60,3 +60,10 @@ The arguments that every manager gets. Takes root and settings.
 - {{ . | quote }}
 {{- end }}
 {{- end -}}
+
+{{/*
+The name of a role or binding that is not in the release's namespace. Takes root and name.
+*/}}
+{{- define "drover.clusterName" -}}
+{{- printf "%s:%s" .name .root.Release.Namespace -}}
+{{- end -}}

@@ -159,8 +159,10 @@ func TestEveryProviderRuns(t *testing.T) {
 	for _, cloud := range clouds(t) {
 		objects := render(t, settings("infrastructure."+cloud, map[string]any{}))
 		for _, name := range []string{
-			"Deployment/drover-infra-" + cloud, "ServiceAccount/drover-infra-" + cloud, "ClusterRole/drover-infra-" + cloud,
-			"ClusterRoleBinding/drover-infra-" + cloud, "ClusterRole/drover-infra-" + cloud + "-for-core",
+			"Deployment/drover-infra-" + cloud, "ServiceAccount/drover-infra-" + cloud, "ClusterRole/drover-infra-" + cloud + ":some-namespace",
+			"ClusterRoleBinding/drover-infra-" + cloud + ":some-namespace", "ClusterRole/drover-infra-" + cloud + "-for-core:some-namespace",
+			"ValidatingAdmissionPolicy/drover-infra-" + cloud + "-some-namespace-own-credentials",
+			"ValidatingAdmissionPolicyBinding/drover-infra-" + cloud + "-some-namespace-own-credentials",
 			"CustomResourceDefinition/" + cloud + "machines.infrastructure.drover.io",
 			"CustomResourceDefinition/" + cloud + "machinetemplates.infrastructure.drover.io",
 			"CustomResourceDefinition/restartremediations.infrastructure.drover.io",
@@ -261,7 +263,7 @@ func TestAWatchedNamespaceBoundsThePermissions(t *testing.T) {
 		}
 	}
 	for _, program := range []string{"machine-controller", "bootstrap", "infra-aws"} {
-		binding := objects["RoleBinding/drover-"+program]
+		binding := objects["RoleBinding/drover-"+program+":some-namespace"]
 		if binding == nil || binding.GetNamespace() != "team-a" {
 			t.Errorf("%s has no RoleBinding in the watched namespace", program)
 		}
