@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -62,6 +63,14 @@ func (j imageJob) write(name string, content []byte) error {
 	return os.WriteFile(filepath.Join(j.folder, name), content, 0o644)
 }
 
+func (j imageJob) writeObjects(name string, objects []*unstructured.Unstructured) error {
+	content, err := chart.Write(objects)
+	if err != nil {
+		return err
+	}
+	return j.write(name, content)
+}
+
 func writeChart(j imageJob, c *chart.Chart) error {
 	packed, err := c.Package(j.source.Time)
 	if err != nil {
@@ -70,18 +79,19 @@ func writeChart(j imageJob, c *chart.Chart) error {
 	return j.write(chart.Name+"-"+strings.TrimPrefix(j.version, "v")+".tgz", packed)
 }
 
-// writeManifests writes drover.yaml, which has the core and bootstrap, and drover-infra-<cloud>.yaml for each provider.
+// writeManifests writes drover.yaml, which has the core and bootstrap, drover-infra-<cloud>.yaml for each provider, and
+// drover-deletion-protection.yaml, which must outlive the others: with it the kinds stay however often those are deleted.
 func writeManifests(j imageJob, c *chart.Chart, programs []program.Program) error {
 	core, err := c.Render(chart.Namespace, nil)
 	if err != nil {
 		return err
 	}
-	core = append([]*unstructured.Unstructured{chart.NewNamespace(chart.Namespace, "restricted")}, core...)
-	content, err := chart.Write(core)
-	if err == nil {
-		err = j.write("drover.yaml", content)
+	protection := slices.DeleteFunc(slices.Clone(core), func(o *unstructured.Unstructured) bool { return !chart.KeepsKinds(o) })
+	if err := j.writeObjects("drover-deletion-protection.yaml", protection); err != nil {
+		return err
 	}
-	if err != nil {
+	core = append([]*unstructured.Unstructured{chart.NewNamespace(chart.Namespace, "restricted")}, slices.DeleteFunc(core, chart.KeepsKinds)...)
+	if err := j.writeObjects("drover.yaml", core); err != nil {
 		return err
 	}
 	for _, p := range programs {
@@ -96,11 +106,7 @@ func writeManifests(j imageJob, c *chart.Chart, programs []program.Program) erro
 		if standard := clusterctl.Standard(cloud); standard != "restricted" {
 			objects = append([]*unstructured.Unstructured{chart.NewNamespace(chart.Namespace, standard)}, objects...)
 		}
-		content, err := chart.Write(objects)
-		if err != nil {
-			return err
-		}
-		if err := j.write("drover-infra-"+cloud+".yaml", content); err != nil {
+		if err := j.writeObjects("drover-infra-"+cloud+".yaml", slices.DeleteFunc(objects, chart.KeepsKinds)); err != nil {
 			return err
 		}
 	}

@@ -282,12 +282,18 @@ func TestKindsAreKept(t *testing.T) {
 			t.Errorf("%s is not protected from deletion", name)
 		}
 	}
-	if objects["ValidatingAdmissionPolicyBinding/drover-kinds-are-kept"] == nil {
-		t.Error("no policy protects the kinds from deletion")
-	}
-	for name := range render(t, settings("crds.enabled", false)) {
-		if strings.HasPrefix(name, "CustomResourceDefinition/") || strings.HasPrefix(name, "ValidatingAdmissionPolicy") {
+	without := render(t, settings("crds.enabled", false))
+	for name := range without {
+		if strings.HasPrefix(name, "CustomResourceDefinition/") {
 			t.Errorf("%s is rendered although the kinds are not installed", name)
+		}
+	}
+	for _, kind := range []string{"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"} {
+		name := kind + "/drover-some-namespace-kinds-are-kept"
+		for title, rendered := range map[string]map[string]*unstructured.Unstructured{"with kinds": objects, "without": without} {
+			if rendered[name] == nil || rendered[name].GetAnnotations()["helm.sh/resource-policy"] != "keep" {
+				t.Errorf("%s: there is no %s that Helm keeps", title, name)
+			}
 		}
 	}
 }
