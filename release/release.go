@@ -99,12 +99,13 @@ func writeManifests(j imageJob, c *chart.Chart, programs []program.Program) erro
 		if !isProvider {
 			continue
 		}
-		objects, err := c.Render(chart.Namespace, chart.Only(p))
+		namespace := clusterctl.Namespace(cloud)
+		objects, err := c.Render(namespace, chart.Only(p))
 		if err != nil {
 			return err
 		}
-		if standard := clusterctl.Standard(cloud); standard != "restricted" {
-			objects = append([]*unstructured.Unstructured{chart.NewNamespace(chart.Namespace, standard)}, objects...)
+		if namespace != chart.Namespace {
+			objects = append([]*unstructured.Unstructured{chart.NewNamespace(namespace, clusterctl.Standard(cloud))}, objects...)
 		}
 		if err := j.writeObjects("drover-infra-"+cloud+".yaml", slices.DeleteFunc(objects, chart.KeepsKinds)); err != nil {
 			return err
