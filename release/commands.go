@@ -186,41 +186,6 @@ func signCommand() *cobra.Command {
 	return command
 }
 
-func verifyCommand() *cobra.Command {
-	var key string
-	command := &cobra.Command{
-		Use:   "verify FOLDER",
-		Short: "Verify the signature and every checksum of a release, without network",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(command *cobra.Command, arguments []string) error {
-			if err := verify(arguments[0], key); err != nil {
-				return err
-			}
-			fmt.Fprintln(command.OutOrStdout(), "verified", arguments[0])
-			return nil
-		},
-	}
-	command.Flags().StringVar(&key, "key", "", "public key in PEM; without it the checksums alone are verified")
-	return command
-}
-
-func verify(folder, key string) error {
-	if key != "" {
-		sums, err := os.ReadFile(filepath.Join(folder, checksum.File))
-		if err != nil {
-			return fmt.Errorf("reading the checksums: %w", err)
-		}
-		made, err := os.ReadFile(filepath.Join(folder, checksum.Signature))
-		if err != nil {
-			return fmt.Errorf("reading the signature: %w", err)
-		}
-		if err := signature.Verify(key, sums, string(made)); err != nil {
-			return fmt.Errorf("verifying %s: %w", checksum.File, err)
-		}
-	}
-	return checksum.Verify(folder)
-}
-
 // repository finds the root of the repository: the folder with go.work.
 func repository() (string, error) {
 	folder, err := os.Getwd()

@@ -82,14 +82,17 @@ func TestASignedReleaseIsVerified(t *testing.T) {
 	if _, err := execute(t, "sign", folder, "--key", private); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := execute(t, "verify", folder, "--key", public); err != nil || out != "verified "+folder+"\n" {
+	if out, err := execute(t, "verify", folder, "--key", public); err != nil || out != "verified signature and checksums of "+folder+"\n" {
 		t.Errorf("got %q, %v", out, err)
 	}
 	if _, err := execute(t, "verify", folder, "--key", otherPublic); err == nil {
 		t.Error("the signature of another key is accepted")
 	}
+	if out, err := execute(t, "verify", folder, "--checksums-only"); err != nil || out != "verified checksums only, not who made "+folder+"\n" {
+		t.Errorf("without key: got %q, %v", out, err)
+	}
 	writeFile(t, filepath.Join(folder, "drover.yaml"), []byte("kind: Pod\n"))
-	for _, arguments := range [][]string{{"verify", folder, "--key", public}, {"verify", folder}, {"sign", folder, "--key", private}} {
+	for _, arguments := range [][]string{{"verify", folder, "--key", public}, {"verify", folder, "--checksums-only"}, {"sign", folder, "--key", private}} {
 		if _, err := execute(t, arguments...); err == nil || !strings.Contains(err.Error(), "drover.yaml has SHA-256") {
 			t.Errorf("%s of a changed file: got %v", arguments[0], err)
 		}
@@ -136,15 +139,19 @@ func TestArgumentsThatAreRefused(t *testing.T) {
 		arguments []string
 		want      string
 	}{
-		"a version without v":             {[]string{"images", "--version=0.1.0"}, "--version"},
-		"a version that is a word":        {[]string{"images", "--version=latest"}, "--version"},
-		"a version with a leading zero":   {[]string{"images", "--version=v0.01.0"}, "--version"},
-		"a program that does not exist":   {[]string{"images", "--version=v0.1.0", "--only=infra-none"}, `"infra-none"`},
-		"a push without registry":         {[]string{"push", t.TempDir()}, `"registry"`},
-		"a push of nothing":               {[]string{"push", t.TempDir(), "--registry=localhost:1"}, "no images"},
-		"a signature without key":         {[]string{"sign", t.TempDir()}, `"key"`},
-		"a signature of nothing":          {[]string{"sign", t.TempDir(), "--key=none"}, "checksums"},
-		"a verification without argument": {[]string{"verify"}, "accepts 1 arg"},
+		"a version without v":              {[]string{"images", "--version=0.1.0"}, "--version"},
+		"a version that is a word":         {[]string{"images", "--version=latest"}, "--version"},
+		"a version with a leading zero":    {[]string{"images", "--version=v0.01.0"}, "--version"},
+		"a program that does not exist":    {[]string{"images", "--version=v0.1.0", "--only=infra-none"}, `"infra-none"`},
+		"a push without registry":          {[]string{"push", t.TempDir()}, `"registry"`},
+		"a push of nothing":                {[]string{"push", t.TempDir(), "--registry=localhost:1"}, "no images"},
+		"a signature without key":          {[]string{"sign", t.TempDir()}, `"key"`},
+		"a signature of nothing":           {[]string{"sign", t.TempDir(), "--key=none"}, "checksums"},
+		"a verification without argument":  {[]string{"verify"}, "accepts 1 arg"},
+		"a verification without key":       {[]string{"verify", t.TempDir()}, "--checksums-only"},
+		"a verification with an empty key": {[]string{"verify", t.TempDir(), "--key="}, "--key"},
+		"an empty key for checksums only":  {[]string{"verify", t.TempDir(), "--key=", "--checksums-only"}, "--key"},
+		"a key for checksums only":         {[]string{"verify", t.TempDir(), "--key=a", "--checksums-only"}, "[key checksums-only]"},
 	} {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
