@@ -122,7 +122,7 @@ sign: ## Sign the checksums of dist/VERSION; VERSION=v0.1.0, KEY=private.pem
 
 .PHONY: verify-release
 verify-release: ## Verify the signature and checksums of dist/VERSION offline; VERSION=v0.1.0, KEY=public.pem
-	@$(RELEASE) verify $(CURDIR)/dist/$(call given,VERSION) --key "$(abspath $(call given,KEY))"
+	@$(RELEASE) verify $(CURDIR)/dist/$(call given,VERSION) --version "$(VERSION)" --key "$(abspath $(call given,KEY))"
 
 .PHONY: clean
 clean: ## Remove built files except the compiled control plane

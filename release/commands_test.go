@@ -69,7 +69,8 @@ func keys(t *testing.T) (private, public string) {
 
 func TestASignedReleaseIsVerified(t *testing.T) {
 	t.Parallel()
-	folder := t.TempDir()
+	folder := filepath.Join(t.TempDir(), "v1.2.3")
+	writeFile(t, filepath.Join(folder, "VERSION"), []byte("v1.2.3\n"))
 	writeFile(t, filepath.Join(folder, "drover.yaml"), []byte("kind: List\n"))
 	if err := checksum.Write(folder); err != nil {
 		t.Fatal(err)
@@ -101,6 +102,46 @@ func TestASignedReleaseIsVerified(t *testing.T) {
 	writeFile(t, filepath.Join(folder, checksum.File), nil)
 	if _, err := execute(t, "verify", folder, "--key", public); err == nil || !strings.Contains(err.Error(), checksum.File) {
 		t.Errorf("changed checksums: got %v", err)
+	}
+}
+
+func TestAnotherReleaseIsNotVerified(t *testing.T) {
+	t.Parallel()
+	private, public := keys(t)
+	release := func(folder, content string) string {
+		t.Helper()
+		folder = filepath.Join(t.TempDir(), folder)
+		writeFile(t, filepath.Join(folder, "drover.yaml"), []byte("kind: List\n"))
+		if content != "" {
+			writeFile(t, filepath.Join(folder, "VERSION"), []byte(content))
+		}
+		if err := checksum.Write(folder); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := execute(t, "sign", folder, "--key", private); err != nil {
+			t.Fatal(err)
+		}
+		return folder
+	}
+	for title, test := range map[string]struct {
+		folder  string
+		version []string
+		want    string
+	}{
+		"an old release in the folder of a new one": {release("v0.2.0", "v0.1.0\n"), nil, `"v0.1.0", not "v0.2.0"`},
+		"a release without version":                 {release("v0.2.0", ""), nil, "reading the version"},
+		"another version than is asked for":         {release("v0.1.0", "v0.1.0\n"), []string{"--version=v0.2.0"}, `not "v0.2.0"`},
+		"the version that is asked for":             {release("download", "v0.1.0\n"), []string{"--version=v0.1.0"}, ""},
+	} {
+		t.Run(title, func(t *testing.T) {
+			t.Parallel()
+			for _, how := range [][]string{{"--key", public}, {"--checksums-only"}} {
+				_, err := execute(t, append(append([]string{"verify", test.folder}, test.version...), how...)...)
+				if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+					t.Errorf("%s: got %v, want %q", how[0], err, test.want)
+				}
+			}
+		})
 	}
 }
 

@@ -23,6 +23,9 @@ import (
 // clusterctlFolder is where the repository for clusterctl is in a release.
 const clusterctlFolder = "clusterctl"
 
+// versionFile has the version of a release. The signed checksums cover it, so that an old release does not pass as a new one.
+const versionFile = "VERSION"
+
 // releaseAll writes everything that a release consists of below the folder of the job, which must be new: what is left of
 // another release would be signed with this one.
 func releaseAll(ctx context.Context, j imageJob, programs []program.Program, withImages bool) error {
@@ -46,6 +49,7 @@ func releaseAll(ctx context.Context, j imageJob, programs []program.Program, wit
 		{"manifests", func() error { return writeManifests(j, c, programs) }},
 		{"clusterctl repository", func() error { return writeRepository(j, c, programs) }},
 		{"release notes", func() error { return writeNotes(j) }},
+		{"version", func() error { return j.write(versionFile, []byte(j.version+"\n")) }},
 		{"checksums", func() error { return checksum.Write(j.folder) }},
 	} {
 		if err := step.write(); err != nil {

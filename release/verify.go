@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,7 +17,7 @@ import (
 )
 
 func verifyCommand() *cobra.Command {
-	var key string
+	var key, version string
 	var checksumsOnly bool
 	command := &cobra.Command{
 		Use:   "verify FOLDER",
@@ -38,14 +39,37 @@ func verifyCommand() *cobra.Command {
 			if err := checksum.Verify(folder); err != nil {
 				return err
 			}
+			if err := verifyVersion(folder, version); err != nil {
+				return err
+			}
 			fmt.Fprintln(command.OutOrStdout(), did, folder)
 			return nil
 		},
 	}
 	command.Flags().StringVar(&key, "key", "", "public key in PEM")
+	command.Flags().StringVar(&version, "version", "", "version that the release must have; by default the name of the folder")
 	command.Flags().BoolVar(&checksumsOnly, "checksums-only", false, "do not verify the signature")
 	command.MarkFlagsMutuallyExclusive("key", "checksums-only")
 	return command
+}
+
+// verifyVersion checks that the folder has the release of a version, by default of that which is its name.
+func verifyVersion(folder, version string) error {
+	if version == "" {
+		absolute, err := filepath.Abs(folder)
+		if err != nil {
+			return err
+		}
+		version = filepath.Base(absolute)
+	}
+	content, err := os.ReadFile(filepath.Join(folder, versionFile))
+	if err != nil {
+		return fmt.Errorf("reading the version of the release: %w", err)
+	}
+	if got := strings.TrimSpace(string(content)); got != version {
+		return fmt.Errorf("%s has release %q, not %q: --version names the one that is wanted, by default the name of the folder", folder, got, version)
+	}
+	return nil
 }
 
 // verifySignature checks who made the list of checksums.
