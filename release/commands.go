@@ -85,7 +85,8 @@ func imagesCommand() *cobra.Command {
 			if programs, err = program.Select(programs, only...); err != nil {
 				return err
 			}
-			return job.run(command.Context(), programs)
+			_, err = job.run(command.Context(), programs)
+			return err
 		},
 	}
 	build.add(command)
@@ -141,6 +142,9 @@ func pushCommand() *cobra.Command {
 		Short: "Push the images of a release, with what refers to them, to a registry",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, arguments []string) error {
+			if err := checksum.Verify(arguments[0]); err != nil {
+				return fmt.Errorf("%s is not pushed, as it is no complete release: %w", arguments[0], err)
+			}
 			archives, err := filepath.Glob(filepath.Join(arguments[0], "images", "*.tar"))
 			if err != nil || len(archives) == 0 {
 				return errors.Join(fmt.Errorf("%s has no images: make images first", arguments[0]), err)

@@ -164,6 +164,9 @@ func TestPush(t *testing.T) {
 	if err := image.WriteArchive(filepath.Join(folder, "images", "drover-a.tar"), "localhost/drover-a:v1.2.3", "v1.2.3", builds, labels); err != nil {
 		t.Fatal(err)
 	}
+	if err := checksum.Write(folder); err != nil {
+		t.Fatal(err)
+	}
 	address := strings.TrimPrefix(server.URL, "http://")
 	out, err := execute(t, "push", folder, "--registry", address+"/team")
 	if err != nil {
@@ -172,10 +175,18 @@ func TestPush(t *testing.T) {
 	if want := address + "/team/drover-a:v1.2.3@sha256:"; !strings.HasPrefix(out, want) {
 		t.Errorf("got %q, want it to begin with %q", out, want)
 	}
+	writeFile(t, filepath.Join(folder, checksum.File), []byte(strings.Repeat("0", 64)+"  images/drover-a.tar\n"))
+	if out, err := execute(t, "push", folder, "--registry", address+"/other"); err == nil || out != "" {
+		t.Errorf("archives that differ from the checksums are pushed: %q, %v", out, err)
+	}
 }
 
 func TestArgumentsThatAreRefused(t *testing.T) {
 	t.Parallel()
+	empty := t.TempDir()
+	if err := checksum.Write(empty); err != nil {
+		t.Fatal(err)
+	}
 	for title, test := range map[string]struct {
 		arguments []string
 		want      string
@@ -185,7 +196,8 @@ func TestArgumentsThatAreRefused(t *testing.T) {
 		"a version with a leading zero":    {[]string{"images", "--version=v0.01.0"}, "--version"},
 		"a program that does not exist":    {[]string{"images", "--version=v0.1.0", "--only=infra-none"}, `"infra-none"`},
 		"a push without registry":          {[]string{"push", t.TempDir()}, `"registry"`},
-		"a push of nothing":                {[]string{"push", t.TempDir(), "--registry=localhost:1"}, "no images"},
+		"a push without checksums":         {[]string{"push", t.TempDir(), "--registry=localhost:1"}, "checksums"},
+		"a push of nothing":                {[]string{"push", empty, "--registry=localhost:1"}, "no images"},
 		"a signature without key":          {[]string{"sign", t.TempDir()}, `"key"`},
 		"a signature of nothing":           {[]string{"sign", t.TempDir(), "--key=none"}, "checksums"},
 		"a verification without argument":  {[]string{"verify"}, "accepts 1 arg"},

@@ -32,12 +32,17 @@ func releaseAll(ctx context.Context, j imageJob, programs []program.Program, wit
 	if entries, err := os.ReadDir(j.folder); err == nil && len(entries) > 0 {
 		return fmt.Errorf("%s is not empty: remove it, or name another folder with --out", j.folder)
 	}
+	var digests map[string]string
 	if withImages {
-		if err := j.run(ctx, programs); err != nil {
+		var err error
+		if digests, err = j.run(ctx, programs); err != nil {
 			return err
 		}
 	}
-	c, err := chart.Assemble(j.root, programs, j.version, j.registry)
+	if j.registry == localRegistry {
+		digests = nil // images that are imported on each node have a name there, and no digest
+	}
+	c, err := chart.Assemble(j.root, programs, chart.Release{Version: j.version, Registry: j.registry, Digests: digests})
 	if err != nil {
 		return fmt.Errorf("assembling the chart: %w", err)
 	}

@@ -27,11 +27,13 @@ The programs that are to be installed, as JSON: a map from the program's name to
 {{- end -}}
 
 {{/*
-The full name of a program's image. Takes root and program.
+The full name of a program's image. A digest of the release belongs to the tag of its version. Takes root, program and settings.
 */}}
 {{- define "drover.image" -}}
 {{- $image := .root.Values.image -}}
-{{- printf "%s/drover-%s:%s" ($image.registry | default (index .root.Chart.Annotations "drover.io/registry") | default "localhost") .program ($image.tag | default .root.Chart.AppVersion) -}}
+{{- $digest := .settings.digest -}}
+{{- if and (not $digest) (not $image.tag) }}{{ $digest = get ($image.digests | default dict) .program }}{{ end -}}
+{{- printf "%s/drover-%s:%s%s" ($image.registry | default (index .root.Chart.Annotations "drover.io/registry") | default "localhost") .program ($image.tag | default .root.Chart.AppVersion) (ternary (printf "@%s" $digest) "" (not (empty $digest))) -}}
 {{- end -}}
 
 {{/*

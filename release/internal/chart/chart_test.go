@@ -43,7 +43,7 @@ func assemble(t *testing.T) *Chart {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := Assemble(root, programs, "v1.2.3", "registry.example/drover")
+	c, err := Assemble(root, programs, Release{Version: "v1.2.3", Registry: "registry.example/drover"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,6 +245,54 @@ func TestSettingsOfAManagerReachIt(t *testing.T) {
 	}
 }
 
+func TestImagesAreNamedByDigest(t *testing.T) {
+	t.Parallel()
+	programs, err := program.List(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest := func(s string) string { return "sha256:" + strings.Repeat(s, 64) }
+	digests := map[string]string{}
+	for _, p := range programs {
+		digests[p.Name] = digest("a")
+	}
+	c, err := Assemble(root, programs, Release{Version: "v1.2.3", Registry: "registry.example/drover", Digests: digests})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for title, test := range map[string]struct {
+		settings        map[string]any
+		core, bootstrap string
+	}{
+		"of the release": {nil, "registry.example/drover/drover-machine-controller:v1.2.3@" + digest("a"), "registry.example/drover/drover-bootstrap:v1.2.3@" + digest("a")},
+		"in a mirror": {
+			settings("image.registry", "mirror.example"),
+			"mirror.example/drover-machine-controller:v1.2.3@" + digest("a"), "mirror.example/drover-bootstrap:v1.2.3@" + digest("a"),
+		},
+		"with another tag, whose digest is another": {
+			map[string]any{"image": map[string]any{"tag": "v9"}, "managers": map[string]any{"bootstrap": map[string]any{"digest": digest("b")}}},
+			"registry.example/drover/drover-machine-controller:v9", "registry.example/drover/drover-bootstrap:v9@" + digest("b"),
+		},
+	} {
+		t.Run(title, func(t *testing.T) {
+			t.Parallel()
+			objects, err := c.Render("some-namespace", test.settings)
+			if err != nil {
+				t.Fatal(err)
+			}
+			byName := map[string]*unstructured.Unstructured{}
+			for _, object := range objects {
+				byName[object.GetKind()+"/"+object.GetName()] = object
+			}
+			for program, want := range map[string]string{"machine-controller": test.core, "bootstrap": test.bootstrap} {
+				if got := container(t, byName, program)["image"]; got != want {
+					t.Errorf("got %v, want %s", got, want)
+				}
+			}
+		})
+	}
+}
+
 func TestAWatchedNamespaceBoundsThePermissions(t *testing.T) {
 	t.Parallel()
 	objects := render(t, map[string]any{"watchNamespace": "team-a", "infrastructure": map[string]any{"aws": nil}})
@@ -326,6 +374,7 @@ func TestSettingsThatAreRefused(t *testing.T) {
 		"a manager that does not exist":     {settings("managers.webhook", map[string]any{"enabled": true}), "managers.webhook"},
 		"a setting that does not exist":     {settings("replica", 3), "replica"},
 		"a provider's unknown setting":      {settings("infrastructure.aws", map[string]any{"secret": "a"}), "secret"},
+		"a digest that is none":             {settings("image.digests", map[string]any{"bootstrap": "v1"}), "digests"},
 		"no replica":                        {settings("replicas", 0), "replicas"},
 		"a log level that shows Secrets":    {settings("log.level", 8), "level"},
 		"a namespace that cannot exist":     {settings("watchNamespace", "Team_A"), "watchNamespace"},

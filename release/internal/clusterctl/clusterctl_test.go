@@ -28,7 +28,7 @@ func write(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := chart.Assemble(root, programs, "v1.2.3", "registry.example")
+	c, err := chart.Assemble(root, programs, chart.Release{Version: "v1.2.3", Registry: "registry.example"})
 	if err != nil {
 		t.Fatal(err)
 	}
