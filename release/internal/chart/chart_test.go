@@ -6,6 +6,9 @@ package chart
 import (
 	"bytes"
 	"fmt"
+	"net/netip"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -360,6 +363,54 @@ func TestAMonitorAndNetworkPoliciesWhereAsked(t *testing.T) {
 	}
 	if got := with["ServiceMonitor/drover-bootstrap"].GetLabels()["team"]; got != "a" {
 		t.Errorf("got label %q of the ServiceMonitor", got)
+	}
+}
+
+// blocked returns which networks the NetworkPolicy of a manager excepts.
+func blocked(t *testing.T, objects map[string]*unstructured.Unstructured) []netip.Prefix {
+	t.Helper()
+	egress, _, err := unstructured.NestedSlice(objects["NetworkPolicy/drover-infra-aws"].Object, "spec", "egress")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []netip.Prefix
+	for _, to := range egress[0].(map[string]any)["to"].([]any) {
+		except, _, _ := unstructured.NestedStringSlice(to.(map[string]any), "ipBlock", "except")
+		cidr, _, _ := unstructured.NestedString(to.(map[string]any), "ipBlock", "cidr")
+		for _, each := range except {
+			prefix := netip.MustParsePrefix(each)
+			if !netip.MustParsePrefix(cidr).Contains(prefix.Addr()) {
+				t.Errorf("%s is not in %s", each, cidr)
+			}
+			all = append(all, prefix)
+		}
+	}
+	return all
+}
+
+func TestNetworkPoliciesBlockEveryMetadataService(t *testing.T) {
+	t.Parallel()
+	with := map[string]any{"infrastructure": map[string]any{"aws": nil}, "networkPolicy": map[string]any{"enabled": true}}
+	prefixes := blocked(t, render(t, with))
+	source, err := os.ReadFile(root + "/runtime/egress/egress.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addresses := []string{"169.254.169.254", "fe80::a9fe:a9fe"}
+	for _, found := range regexp.MustCompile(`MustParseAddr\("([^"]+)"\)`).FindAllSubmatch(source, -1) {
+		addresses = append(addresses, string(found[1]))
+	}
+	if len(addresses) < 8 {
+		t.Fatalf("runtime/egress has only %d addresses", len(addresses))
+	}
+	for _, address := range addresses {
+		if !slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(netip.MustParseAddr(address)) }) {
+			t.Errorf("%s, which runtime/egress refuses, is allowed", address)
+		}
+	}
+	with["networkPolicy"] = map[string]any{"enabled": true, "allowMetadataService": true}
+	if got := blocked(t, render(t, with)); len(got) > 0 {
+		t.Errorf("%v are blocked although the metadata service is allowed", got)
 	}
 }
 
