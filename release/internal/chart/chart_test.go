@@ -222,13 +222,13 @@ func TestSettingsOfAManagerReachIt(t *testing.T) {
 		"image":          map[string]any{"registry": "mirror.example", "tag": "v9.9.9", "pullPolicy": "Always", "pullSecrets": []any{"pull"}},
 		"log":            map[string]any{"format": "json", "level": 2},
 		"watchFilter":    "blue",
-		"infrastructure": map[string]any{"hetzner": map[string]any{"credentialsSecret": "token", "args": []any{"--sync-period=5m"}, "serviceAccountAnnotations": map[string]any{"a": "b"}}},
+		"infrastructure": map[string]any{"hetzner": map[string]any{"credentialsSecret": "token", "args": []any{"--sync-period=5m", "--leader-elect-lease-duration=30s"}, "serviceAccountAnnotations": map[string]any{"a": "b"}}},
 	})
 	manager := container(t, objects, "infra-hetzner")
 	if manager["image"] != "mirror.example/drover-infra-hetzner:v9.9.9" || manager["imagePullPolicy"] != "Always" {
 		t.Errorf("got image %v, %v", manager["image"], manager["imagePullPolicy"])
 	}
-	if diff := cmp.Diff([]any{"--leader-elect", "--log-format=json", "--v=2", "--watch-filter=blue", "--sync-period=5m"}, manager["args"]); diff != "" {
+	if diff := cmp.Diff([]any{"--leader-elect", "--log-format=json", "--v=2", "--watch-filter=blue", "--sync-period=5m", "--leader-elect-lease-duration=30s"}, manager["args"]); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]any{map[string]any{"secretRef": map[string]any{"name": "token"}}}, manager["envFrom"]); diff != "" {
@@ -426,6 +426,11 @@ func TestSettingsThatAreRefused(t *testing.T) {
 		"a setting that does not exist":     {settings("replica", 3), "replica"},
 		"a provider's unknown setting":      {settings("infrastructure.aws", map[string]any{"secret": "a"}), "secret"},
 		"a digest that is none":             {settings("image.digests", map[string]any{"bootstrap": "v1"}), "digests"},
+		"no leader election":                {settings("managers.bootstrap.args", []any{"--leader-elect=false"}), "args"},
+		"another watched namespace":         {settings("managers.bootstrap.args", []any{"--namespace=other"}), "args"},
+		"another label value":               {settings("infrastructure.aws.args", []any{"--watch-filter=a"}), "args"},
+		"a log level beside the setting":    {settings("managers.bootstrap.args", []any{"--v=9"}), "args"},
+		"a log format beside the setting":   {settings("managers.bootstrap.args", []any{"--log-format=json"}), "args"},
 		"no replica":                        {settings("replicas", 0), "replicas"},
 		"a log level that shows Secrets":    {settings("log.level", 8), "level"},
 		"a namespace that cannot exist":     {settings("watchNamespace", "Team_A"), "watchNamespace"},
