@@ -23,6 +23,9 @@ The programs that are to be installed, as JSON: a map from the program's name to
     {{- $_ := set $programs (printf "infra-%s" $cloud) ($settings | default dict) -}}
   {{- end -}}
 {{- end -}}
+{{- if not $programs -}}
+  {{- fail "nothing would be installed: enable one of managers, or name a provider in infrastructure" -}}
+{{- end -}}
 {{- toJson $programs -}}
 {{- end -}}
 
