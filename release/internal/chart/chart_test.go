@@ -296,6 +296,15 @@ func TestImagesAreNamedByDigest(t *testing.T) {
 	}
 }
 
+func TestAVariableReplacesTheShippedOne(t *testing.T) {
+	t.Parallel()
+	own := []any{map[string]any{"name": "HCLOUD_TOKEN", "value": "a"}, map[string]any{"name": "HTTPS_PROXY", "value": "b"}}
+	objects := render(t, settings("infrastructure.hetzner.env", own))
+	if diff := cmp.Diff(own, container(t, objects, "infra-hetzner")["env"]); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestAWatchedNamespaceBoundsThePermissions(t *testing.T) {
 	t.Parallel()
 	objects := render(t, map[string]any{"watchNamespace": "team-a", "infrastructure": map[string]any{"aws": nil}})
@@ -431,6 +440,8 @@ func TestSettingsThatAreRefused(t *testing.T) {
 		"another label value":               {settings("infrastructure.aws.args", []any{"--watch-filter=a"}), "args"},
 		"a log level beside the setting":    {settings("managers.bootstrap.args", []any{"--v=9"}), "args"},
 		"a log format beside the setting":   {settings("managers.bootstrap.args", []any{"--log-format=json"}), "args"},
+		"a variable twice":                  {settings("managers.bootstrap.env", []any{map[string]any{"name": "A"}, map[string]any{"name": "A"}}), "env has the name A twice"},
+		"nothing to install":                {settings("managers", map[string]any{"bootstrap": map[string]any{"enabled": false}, "machine-controller": map[string]any{"enabled": false}}), "nothing would be installed"},
 		"no replica":                        {settings("replicas", 0), "replicas"},
 		"a log level that shows Secrets":    {settings("log.level", 8), "level"},
 		"a namespace that cannot exist":     {settings("watchNamespace", "Team_A"), "watchNamespace"},
