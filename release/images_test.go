@@ -4,9 +4,12 @@
 package main
 
 import (
+	"bytes"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,5 +52,28 @@ func TestTheDigestIsThatOfTheArchive(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]string{"a": archive.Digest.String()}, digests); diff != "" {
 		t.Error(diff)
+	}
+}
+
+//nolint:paralleltest // it sets the environment
+func TestTheLevelOfTheProcessorIsNotThatOfTheEnvironment(t *testing.T) {
+	job, programs := smallRepository(t)
+	for architecture, levels := range map[string][]string{"amd64": {"v1", "v3"}, "arm64": {"v8.0", "v9.0"}} {
+		var made [][]byte
+		for _, level := range levels {
+			t.Setenv("GO"+strings.ToUpper(architecture), level)
+			path, err := programs[0].Build(t.Context(), job.root, architecture, job.version, t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			content, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			made = append(made, content)
+		}
+		if !bytes.Equal(made[0], made[1]) {
+			t.Errorf("%s: the level of the environment changes the program", architecture)
+		}
 	}
 }
