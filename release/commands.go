@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 
 	"github.com/spf13/cobra"
 
@@ -22,16 +21,6 @@ import (
 // localRegistry is the registry in the names of images that were pushed nowhere. Container tools use the same name for
 // images that exist on a machine only.
 const localRegistry = "localhost"
-
-// semantic is a version as a Go module, an image tag and clusterctl all accept it.
-var semantic = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
-
-func checkVersion(version string) error {
-	if !semantic.MatchString(version) {
-		return fmt.Errorf("--version must be a semantic version such as v0.1.0 or v0.2.0-rc.1, not %q", version)
-	}
-	return nil
-}
 
 // buildFlags are the flags of what is made from the repository.
 type buildFlags struct {
@@ -55,8 +44,8 @@ func (f *buildFlags) prepare(command *cobra.Command) (imageJob, []program.Progra
 	if err != nil {
 		return imageJob{}, nil, err
 	}
-	version := cmp.Or(f.version, "v0.0.0-"+source.Revision[:12])
-	if err := checkVersion(version); err != nil {
+	version := cmp.Or(f.version, "v0.0.0-g"+source.Revision[:12])
+	if err := errors.Join(checkVersion(version), checkRegistry(f.registry)); err != nil {
 		return imageJob{}, nil, err
 	}
 	programs, err := program.List(root)
@@ -142,6 +131,9 @@ func pushCommand() *cobra.Command {
 		Short: "Push the images of a release, with what refers to them, to a registry",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, arguments []string) error {
+			if err := checkRegistry(registry); err != nil {
+				return err
+			}
 			if err := checksum.Verify(arguments[0]); err != nil {
 				return fmt.Errorf("%s is not pushed, as it is no complete release: %w", arguments[0], err)
 			}

@@ -191,25 +191,41 @@ func TestArgumentsThatAreRefused(t *testing.T) {
 		arguments []string
 		want      string
 	}{
-		"a version without v":              {[]string{"images", "--version=0.1.0"}, "--version"},
-		"a version that is a word":         {[]string{"images", "--version=latest"}, "--version"},
-		"a version with a leading zero":    {[]string{"images", "--version=v0.01.0"}, "--version"},
-		"a program that does not exist":    {[]string{"images", "--version=v0.1.0", "--only=infra-none"}, `"infra-none"`},
-		"a push without registry":          {[]string{"push", t.TempDir()}, `"registry"`},
-		"a push without checksums":         {[]string{"push", t.TempDir(), "--registry=localhost:1"}, "checksums"},
-		"a push of nothing":                {[]string{"push", empty, "--registry=localhost:1"}, "no images"},
-		"a signature without key":          {[]string{"sign", t.TempDir()}, `"key"`},
-		"a signature of nothing":           {[]string{"sign", t.TempDir(), "--key=none"}, "checksums"},
-		"a verification without argument":  {[]string{"verify"}, "accepts 1 arg"},
-		"a verification without key":       {[]string{"verify", t.TempDir()}, "--checksums-only"},
-		"a verification with an empty key": {[]string{"verify", t.TempDir(), "--key="}, "--key"},
-		"an empty key for checksums only":  {[]string{"verify", t.TempDir(), "--key=", "--checksums-only"}, "--key"},
-		"a key for checksums only":         {[]string{"verify", t.TempDir(), "--key=a", "--checksums-only"}, "[key checksums-only]"},
+		"a version without v":               {[]string{"images", "--version=0.1.0"}, "--version"},
+		"a version that is a word":          {[]string{"images", "--version=latest"}, "--version"},
+		"a version with a leading zero":     {[]string{"images", "--version=v0.01.0"}, "--version"},
+		"a pre-release with a leading zero": {[]string{"all", "--version=v0.1.0-01"}, "--version"},
+		"a version that is no label":        {[]string{"all", "--version=v0.1.0-a-"}, "--version"},
+		"a version that is too long":        {[]string{"all", "--version=v0.1.0-" + strings.Repeat("a", 60)}, "--version"},
+		"an empty registry":                 {[]string{"all", "--version=v0.1.0", "--registry="}, "--registry"},
+		"a registry with a scheme":          {[]string{"all", "--version=v0.1.0", "--registry=https://registry.example.org"}, "--registry"},
+		"a registry in upper case":          {[]string{"images", "--version=v0.1.0", "--registry=registry.example.org/Drover"}, "--registry"},
+		"a registry that ends with a slash": {[]string{"all", "--version=v0.1.0", "--registry=registry.example.org/"}, "--registry"},
+		"a push to an empty registry":       {[]string{"push", empty, "--registry="}, "--registry"},
+		"a program that does not exist":     {[]string{"images", "--version=v0.1.0", "--only=infra-none"}, `"infra-none"`},
+		"a push without registry":           {[]string{"push", t.TempDir()}, `"registry"`},
+		"a push without checksums":          {[]string{"push", t.TempDir(), "--registry=localhost:1"}, "checksums"},
+		"a push of nothing":                 {[]string{"push", empty, "--registry=localhost:1"}, "no images"},
+		"a signature without key":           {[]string{"sign", t.TempDir()}, `"key"`},
+		"a signature of nothing":            {[]string{"sign", t.TempDir(), "--key=none"}, "checksums"},
+		"a verification without argument":   {[]string{"verify"}, "accepts 1 arg"},
+		"a verification without key":        {[]string{"verify", t.TempDir()}, "--checksums-only"},
+		"a verification with an empty key":  {[]string{"verify", t.TempDir(), "--key="}, "--key"},
+		"an empty key for checksums only":   {[]string{"verify", t.TempDir(), "--key=", "--checksums-only"}, "--key"},
+		"a key for checksums only":          {[]string{"verify", t.TempDir(), "--key=a", "--checksums-only"}, "[key checksums-only]"},
 	} {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
-			if _, err := execute(t, test.arguments...); err == nil || !strings.Contains(err.Error(), test.want) {
+			arguments := test.arguments
+			out := filepath.Join(t.TempDir(), "out")
+			if arguments[0] == "all" || arguments[0] == "images" {
+				arguments = append(arguments, "--out="+out)
+			}
+			if _, err := execute(t, arguments...); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want an error with %q", err, test.want)
+			}
+			if _, err := os.Stat(out); err == nil {
+				t.Error("something is written before the arguments are checked")
 			}
 		})
 	}
