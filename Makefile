@@ -8,6 +8,8 @@ MANAGERS := bin/machine-controller bin/bootstrap $(INFRA)
 SIMULATED := bin/machine-controller bin/bootstrap bin/infra-sim
 ARGS ?=
 RELEASE := GOWORK=off go run -C release .
+# given is the value of a variable that must be set.
+given = $(or $($1),$(error $1 is not set; make help shows an example))
 export KUBEBUILDER_ASSETS ?= $(CURDIR)/bin/k8s
 
 .PHONY: help
@@ -112,15 +114,15 @@ images: ## Write an OCI archive and an SBOM for each manager into dist/VERSION; 
 
 .PHONY: push
 push: ## Push the images of dist/VERSION with their SBOMs; VERSION=v0.1.0, REGISTRY=registry.example.org/drover
-	@$(RELEASE) push $(CURDIR)/dist/$(VERSION) --registry "$(REGISTRY)"
+	@$(RELEASE) push $(CURDIR)/dist/$(call given,VERSION) --registry "$(call given,REGISTRY)"
 
 .PHONY: sign
 sign: ## Sign the checksums of dist/VERSION; VERSION=v0.1.0, KEY=private.pem
-	@$(RELEASE) sign $(CURDIR)/dist/$(VERSION) --key "$(KEY)"
+	@$(RELEASE) sign $(CURDIR)/dist/$(call given,VERSION) --key "$(abspath $(call given,KEY))"
 
 .PHONY: verify-release
 verify-release: ## Verify the signature and checksums of dist/VERSION offline; VERSION=v0.1.0, KEY=public.pem
-	@$(RELEASE) verify $(CURDIR)/dist/$(VERSION) $(if $(KEY),--key $(KEY))
+	@$(RELEASE) verify $(CURDIR)/dist/$(call given,VERSION) --version "$(VERSION)" --key "$(abspath $(call given,KEY))"
 
 .PHONY: clean
 clean: ## Remove built files except the compiled control plane

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 
 	"github.com/spf13/cobra"
 
@@ -22,16 +21,6 @@ import (
 // localRegistry is the registry in the names of images that were pushed nowhere. Container tools use the same name for
 // images that exist on a machine only.
 const localRegistry = "localhost"
-
-// semantic is a version as a Go module, an image tag and clusterctl all accept it.
-var semantic = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
-
-func checkVersion(version string) error {
-	if !semantic.MatchString(version) {
-		return fmt.Errorf("--version must be a semantic version such as v0.1.0 or v0.2.0-rc.1, not %q", version)
-	}
-	return nil
-}
 
 // buildFlags are the flags of what is made from the repository.
 type buildFlags struct {
@@ -55,8 +44,8 @@ func (f *buildFlags) prepare(command *cobra.Command) (imageJob, []program.Progra
 	if err != nil {
 		return imageJob{}, nil, err
 	}
-	version := cmp.Or(f.version, "v0.0.0-"+source.Revision[:12])
-	if err := checkVersion(version); err != nil {
+	version := cmp.Or(f.version, "v0.0.0-g"+source.Revision[:12])
+	if err := errors.Join(checkVersion(version), checkRegistry(f.registry)); err != nil {
 		return imageJob{}, nil, err
 	}
 	programs, err := program.List(root)
@@ -85,7 +74,8 @@ func imagesCommand() *cobra.Command {
 			if programs, err = program.Select(programs, only...); err != nil {
 				return err
 			}
-			return job.run(command.Context(), programs)
+			_, err = job.run(command.Context(), programs)
+			return err
 		},
 	}
 	build.add(command)
@@ -141,6 +131,12 @@ func pushCommand() *cobra.Command {
 		Short: "Push the images of a release, with what refers to them, to a registry",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(command *cobra.Command, arguments []string) error {
+			if err := checkRegistry(registry); err != nil {
+				return err
+			}
+			if err := checksum.Verify(arguments[0]); err != nil {
+				return fmt.Errorf("%s is not pushed, as it is no complete release: %w", arguments[0], err)
+			}
 			archives, err := filepath.Glob(filepath.Join(arguments[0], "images", "*.tar"))
 			if err != nil || len(archives) == 0 {
 				return errors.Join(fmt.Errorf("%s has no images: make images first", arguments[0]), err)
@@ -184,41 +180,6 @@ func signCommand() *cobra.Command {
 	command.Flags().StringVar(&key, "key", "", "private key in PEM: ECDSA or Ed25519, PKCS #8 without passphrase")
 	_ = command.MarkFlagRequired("key") // the flag exists
 	return command
-}
-
-func verifyCommand() *cobra.Command {
-	var key string
-	command := &cobra.Command{
-		Use:   "verify FOLDER",
-		Short: "Verify the signature and every checksum of a release, without network",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(command *cobra.Command, arguments []string) error {
-			if err := verify(arguments[0], key); err != nil {
-				return err
-			}
-			fmt.Fprintln(command.OutOrStdout(), "verified", arguments[0])
-			return nil
-		},
-	}
-	command.Flags().StringVar(&key, "key", "", "public key in PEM; without it the checksums alone are verified")
-	return command
-}
-
-func verify(folder, key string) error {
-	if key != "" {
-		sums, err := os.ReadFile(filepath.Join(folder, checksum.File))
-		if err != nil {
-			return fmt.Errorf("reading the checksums: %w", err)
-		}
-		made, err := os.ReadFile(filepath.Join(folder, checksum.Signature))
-		if err != nil {
-			return fmt.Errorf("reading the signature: %w", err)
-		}
-		if err := signature.Verify(key, sums, string(made)); err != nil {
-			return fmt.Errorf("verifying %s: %w", checksum.File, err)
-		}
-	}
-	return checksum.Verify(folder)
 }
 
 // repository finds the root of the repository: the folder with go.work.

@@ -69,7 +69,8 @@ func keys(t *testing.T) (private, public string) {
 
 func TestASignedReleaseIsVerified(t *testing.T) {
 	t.Parallel()
-	folder := t.TempDir()
+	folder := filepath.Join(t.TempDir(), "v1.2.3")
+	writeFile(t, filepath.Join(folder, "VERSION"), []byte("v1.2.3\n"))
 	writeFile(t, filepath.Join(folder, "drover.yaml"), []byte("kind: List\n"))
 	if err := checksum.Write(folder); err != nil {
 		t.Fatal(err)
@@ -82,14 +83,17 @@ func TestASignedReleaseIsVerified(t *testing.T) {
 	if _, err := execute(t, "sign", folder, "--key", private); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := execute(t, "verify", folder, "--key", public); err != nil || out != "verified "+folder+"\n" {
+	if out, err := execute(t, "verify", folder, "--key", public); err != nil || out != "verified signature and checksums of "+folder+"\n" {
 		t.Errorf("got %q, %v", out, err)
 	}
 	if _, err := execute(t, "verify", folder, "--key", otherPublic); err == nil {
 		t.Error("the signature of another key is accepted")
 	}
+	if out, err := execute(t, "verify", folder, "--checksums-only"); err != nil || out != "verified checksums only, not who made "+folder+"\n" {
+		t.Errorf("without key: got %q, %v", out, err)
+	}
 	writeFile(t, filepath.Join(folder, "drover.yaml"), []byte("kind: Pod\n"))
-	for _, arguments := range [][]string{{"verify", folder, "--key", public}, {"verify", folder}, {"sign", folder, "--key", private}} {
+	for _, arguments := range [][]string{{"verify", folder, "--key", public}, {"verify", folder, "--checksums-only"}, {"sign", folder, "--key", private}} {
 		if _, err := execute(t, arguments...); err == nil || !strings.Contains(err.Error(), "drover.yaml has SHA-256") {
 			t.Errorf("%s of a changed file: got %v", arguments[0], err)
 		}
@@ -98,6 +102,46 @@ func TestASignedReleaseIsVerified(t *testing.T) {
 	writeFile(t, filepath.Join(folder, checksum.File), nil)
 	if _, err := execute(t, "verify", folder, "--key", public); err == nil || !strings.Contains(err.Error(), checksum.File) {
 		t.Errorf("changed checksums: got %v", err)
+	}
+}
+
+func TestAnotherReleaseIsNotVerified(t *testing.T) {
+	t.Parallel()
+	private, public := keys(t)
+	release := func(folder, content string) string {
+		t.Helper()
+		folder = filepath.Join(t.TempDir(), folder)
+		writeFile(t, filepath.Join(folder, "drover.yaml"), []byte("kind: List\n"))
+		if content != "" {
+			writeFile(t, filepath.Join(folder, "VERSION"), []byte(content))
+		}
+		if err := checksum.Write(folder); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := execute(t, "sign", folder, "--key", private); err != nil {
+			t.Fatal(err)
+		}
+		return folder
+	}
+	for title, test := range map[string]struct {
+		folder  string
+		version []string
+		want    string
+	}{
+		"an old release in the folder of a new one": {release("v0.2.0", "v0.1.0\n"), nil, `"v0.1.0", not "v0.2.0"`},
+		"a release without version":                 {release("v0.2.0", ""), nil, "reading the version"},
+		"another version than is asked for":         {release("v0.1.0", "v0.1.0\n"), []string{"--version=v0.2.0"}, `not "v0.2.0"`},
+		"the version that is asked for":             {release("download", "v0.1.0\n"), []string{"--version=v0.1.0"}, ""},
+	} {
+		t.Run(title, func(t *testing.T) {
+			t.Parallel()
+			for _, how := range [][]string{{"--key", public}, {"--checksums-only"}} {
+				_, err := execute(t, append(append([]string{"verify", test.folder}, test.version...), how...)...)
+				if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+					t.Errorf("%s: got %v, want %q", how[0], err, test.want)
+				}
+			}
+		})
 	}
 }
 
@@ -120,6 +164,9 @@ func TestPush(t *testing.T) {
 	if err := image.WriteArchive(filepath.Join(folder, "images", "drover-a.tar"), "localhost/drover-a:v1.2.3", "v1.2.3", builds, labels); err != nil {
 		t.Fatal(err)
 	}
+	if err := checksum.Write(folder); err != nil {
+		t.Fatal(err)
+	}
 	address := strings.TrimPrefix(server.URL, "http://")
 	out, err := execute(t, "push", folder, "--registry", address+"/team")
 	if err != nil {
@@ -128,28 +175,57 @@ func TestPush(t *testing.T) {
 	if want := address + "/team/drover-a:v1.2.3@sha256:"; !strings.HasPrefix(out, want) {
 		t.Errorf("got %q, want it to begin with %q", out, want)
 	}
+	writeFile(t, filepath.Join(folder, checksum.File), []byte(strings.Repeat("0", 64)+"  images/drover-a.tar\n"))
+	if out, err := execute(t, "push", folder, "--registry", address+"/other"); err == nil || out != "" {
+		t.Errorf("archives that differ from the checksums are pushed: %q, %v", out, err)
+	}
 }
 
 func TestArgumentsThatAreRefused(t *testing.T) {
 	t.Parallel()
+	empty := t.TempDir()
+	if err := checksum.Write(empty); err != nil {
+		t.Fatal(err)
+	}
 	for title, test := range map[string]struct {
 		arguments []string
 		want      string
 	}{
-		"a version without v":             {[]string{"images", "--version=0.1.0"}, "--version"},
-		"a version that is a word":        {[]string{"images", "--version=latest"}, "--version"},
-		"a version with a leading zero":   {[]string{"images", "--version=v0.01.0"}, "--version"},
-		"a program that does not exist":   {[]string{"images", "--version=v0.1.0", "--only=infra-none"}, `"infra-none"`},
-		"a push without registry":         {[]string{"push", t.TempDir()}, `"registry"`},
-		"a push of nothing":               {[]string{"push", t.TempDir(), "--registry=localhost:1"}, "no images"},
-		"a signature without key":         {[]string{"sign", t.TempDir()}, `"key"`},
-		"a signature of nothing":          {[]string{"sign", t.TempDir(), "--key=none"}, "checksums"},
-		"a verification without argument": {[]string{"verify"}, "accepts 1 arg"},
+		"a version without v":               {[]string{"images", "--version=0.1.0"}, "--version"},
+		"a version that is a word":          {[]string{"images", "--version=latest"}, "--version"},
+		"a version with a leading zero":     {[]string{"images", "--version=v0.01.0"}, "--version"},
+		"a pre-release with a leading zero": {[]string{"all", "--version=v0.1.0-01"}, "--version"},
+		"a version that is no label":        {[]string{"all", "--version=v0.1.0-a-"}, "--version"},
+		"a version that is too long":        {[]string{"all", "--version=v0.1.0-" + strings.Repeat("a", 60)}, "--version"},
+		"an empty registry":                 {[]string{"all", "--version=v0.1.0", "--registry="}, "--registry"},
+		"a registry with a scheme":          {[]string{"all", "--version=v0.1.0", "--registry=https://registry.example.org"}, "--registry"},
+		"a registry in upper case":          {[]string{"images", "--version=v0.1.0", "--registry=registry.example.org/Drover"}, "--registry"},
+		"a registry that ends with a slash": {[]string{"all", "--version=v0.1.0", "--registry=registry.example.org/"}, "--registry"},
+		"a push to an empty registry":       {[]string{"push", empty, "--registry="}, "--registry"},
+		"a program that does not exist":     {[]string{"images", "--version=v0.1.0", "--only=infra-none"}, `"infra-none"`},
+		"a push without registry":           {[]string{"push", t.TempDir()}, `"registry"`},
+		"a push without checksums":          {[]string{"push", t.TempDir(), "--registry=localhost:1"}, "checksums"},
+		"a push of nothing":                 {[]string{"push", empty, "--registry=localhost:1"}, "no images"},
+		"a signature without key":           {[]string{"sign", t.TempDir()}, `"key"`},
+		"a signature of nothing":            {[]string{"sign", t.TempDir(), "--key=none"}, "checksums"},
+		"a verification without argument":   {[]string{"verify"}, "accepts 1 arg"},
+		"a verification without key":        {[]string{"verify", t.TempDir()}, "--checksums-only"},
+		"a verification with an empty key":  {[]string{"verify", t.TempDir(), "--key="}, "--key"},
+		"an empty key for checksums only":   {[]string{"verify", t.TempDir(), "--key=", "--checksums-only"}, "--key"},
+		"a key for checksums only":          {[]string{"verify", t.TempDir(), "--key=a", "--checksums-only"}, "[key checksums-only]"},
 	} {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
-			if _, err := execute(t, test.arguments...); err == nil || !strings.Contains(err.Error(), test.want) {
+			arguments := test.arguments
+			out := filepath.Join(t.TempDir(), "out")
+			if arguments[0] == "all" || arguments[0] == "images" {
+				arguments = append(arguments, "--out="+out)
+			}
+			if _, err := execute(t, arguments...); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want an error with %q", err, test.want)
+			}
+			if _, err := os.Stat(out); err == nil {
+				t.Error("something is written before the arguments are checked")
 			}
 		})
 	}

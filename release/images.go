@@ -23,56 +23,63 @@ type imageJob struct {
 	progress                        io.Writer
 }
 
-// run compiles the programs and writes images/<program>.tar and sbom/<program>-linux-<architecture>.spdx.json for each.
-func (j imageJob) run(ctx context.Context, programs []program.Program) error {
+// run compiles the programs and writes images/<program>.tar and sbom/<program>-linux-<architecture>.spdx.json for each. It
+// returns the digests of the images by the names of the programs.
+func (j imageJob) run(ctx context.Context, programs []program.Program) (map[string]string, error) {
 	binaries, err := os.MkdirTemp("", "drover-release-*")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer os.RemoveAll(binaries) //nolint:errcheck // a temporary folder that stays is no error of the images
 	for _, folder := range []string{"images", "sbom"} {
 		if err := os.MkdirAll(filepath.Join(j.folder, folder), 0o755); err != nil {
-			return err
+			return nil, err
 		}
 	}
+	digests := map[string]string{}
 	for i, p := range programs {
 		start := time.Now()
-		path, err := j.one(ctx, p, binaries)
+		path, digest, err := j.one(ctx, p, binaries)
 		if err != nil {
-			return err
+			return nil, err
 		}
+		digests[p.Name] = digest
 		info, err := os.Stat(path)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		fmt.Fprintf(j.progress, "(%d/%d) %s: %.1f MiB for %d architectures in %s\n", i+1, len(programs), path,
 			float64(info.Size())/(1<<20), len(program.Architectures()), time.Since(start).Round(time.Second))
 	}
-	return nil
+	return digests, nil
 }
 
-func (j imageJob) one(ctx context.Context, p program.Program, binaries string) (string, error) {
+func (j imageJob) one(ctx context.Context, p program.Program, binaries string) (path, digest string, err error) {
 	labels := image.Labels{Title: p.Title, Version: j.version, Revision: j.source.Revision, Created: j.source.Time}
 	var builds []image.Build
 	for _, architecture := range program.Architectures() {
 		binary, err := p.Build(ctx, j.root, architecture, j.version, binaries)
 		if err != nil {
-			return "", err
+			return "", "", err
 		}
 		name := p.Image() + "-linux-" + architecture
 		bill, err := sbom.New(sbom.Subject{Path: binary, Name: name, Version: j.version, Created: j.source.Time})
 		if err != nil {
-			return "", fmt.Errorf("describing %s: %w", name, err)
+			return "", "", fmt.Errorf("describing %s: %w", name, err)
 		}
 		if err := os.WriteFile(filepath.Join(j.folder, "sbom", name+".spdx.json"), bill, 0o644); err != nil {
-			return "", err
+			return "", "", err
 		}
 		made, err := image.New(binary, architecture, labels)
 		if err != nil {
-			return "", fmt.Errorf("making the image %s: %w", name, err)
+			return "", "", fmt.Errorf("making the image %s: %w", name, err)
 		}
 		builds = append(builds, image.Build{Architecture: architecture, Image: made, SBOM: bill})
 	}
-	path := filepath.Join(j.folder, "images", p.Image()+".tar")
-	return path, image.WriteArchive(path, j.registry+"/"+p.Image()+":"+j.version, j.version, builds, labels)
+	index, err := image.NewIndex(builds, labels).Digest()
+	if err != nil {
+		return "", "", fmt.Errorf("computing the digest of %s: %w", p.Image(), err)
+	}
+	path = filepath.Join(j.folder, "images", p.Image()+".tar")
+	return path, index.String(), image.WriteArchive(path, j.registry+"/"+p.Image()+":"+j.version, j.version, builds, labels)
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,18 +23,26 @@ import (
 // clusterctlFolder is where the repository for clusterctl is in a release.
 const clusterctlFolder = "clusterctl"
 
+// versionFile has the version of a release. The signed checksums cover it, so that an old release does not pass as a new one.
+const versionFile = "VERSION"
+
 // releaseAll writes everything that a release consists of below the folder of the job, which must be new: what is left of
 // another release would be signed with this one.
 func releaseAll(ctx context.Context, j imageJob, programs []program.Program, withImages bool) error {
 	if entries, err := os.ReadDir(j.folder); err == nil && len(entries) > 0 {
 		return fmt.Errorf("%s is not empty: remove it, or name another folder with --out", j.folder)
 	}
+	var digests map[string]string
 	if withImages {
-		if err := j.run(ctx, programs); err != nil {
+		var err error
+		if digests, err = j.run(ctx, programs); err != nil {
 			return err
 		}
 	}
-	c, err := chart.Assemble(j.root, programs, j.version, j.registry)
+	if j.registry == localRegistry {
+		digests = nil // images that are imported on each node have a name there, and no digest
+	}
+	c, err := chart.Assemble(j.root, programs, chart.Release{Version: j.version, Registry: j.registry, Digests: digests})
 	if err != nil {
 		return fmt.Errorf("assembling the chart: %w", err)
 	}
@@ -45,6 +54,7 @@ func releaseAll(ctx context.Context, j imageJob, programs []program.Program, wit
 		{"manifests", func() error { return writeManifests(j, c, programs) }},
 		{"clusterctl repository", func() error { return writeRepository(j, c, programs) }},
 		{"release notes", func() error { return writeNotes(j) }},
+		{"version", func() error { return j.write(versionFile, []byte(j.version+"\n")) }},
 		{"checksums", func() error { return checksum.Write(j.folder) }},
 	} {
 		if err := step.write(); err != nil {
@@ -62,6 +72,14 @@ func (j imageJob) write(name string, content []byte) error {
 	return os.WriteFile(filepath.Join(j.folder, name), content, 0o644)
 }
 
+func (j imageJob) writeObjects(name string, objects []*unstructured.Unstructured) error {
+	content, err := chart.Write(objects)
+	if err != nil {
+		return err
+	}
+	return j.write(name, content)
+}
+
 func writeChart(j imageJob, c *chart.Chart) error {
 	packed, err := c.Package(j.source.Time)
 	if err != nil {
@@ -70,18 +88,19 @@ func writeChart(j imageJob, c *chart.Chart) error {
 	return j.write(chart.Name+"-"+strings.TrimPrefix(j.version, "v")+".tgz", packed)
 }
 
-// writeManifests writes drover.yaml, which has the core and bootstrap, and drover-infra-<cloud>.yaml for each provider.
+// writeManifests writes drover.yaml, which has the core and bootstrap, drover-infra-<cloud>.yaml for each provider, and
+// drover-deletion-protection.yaml, which must outlive the others: with it the kinds stay however often those are deleted.
 func writeManifests(j imageJob, c *chart.Chart, programs []program.Program) error {
 	core, err := c.Render(chart.Namespace, nil)
 	if err != nil {
 		return err
 	}
-	core = append([]*unstructured.Unstructured{chart.NewNamespace(chart.Namespace, "restricted")}, core...)
-	content, err := chart.Write(core)
-	if err == nil {
-		err = j.write("drover.yaml", content)
+	protection := slices.DeleteFunc(slices.Clone(core), func(o *unstructured.Unstructured) bool { return !chart.KeepsKinds(o) })
+	if err := j.writeObjects("drover-deletion-protection.yaml", protection); err != nil {
+		return err
 	}
-	if err != nil {
+	core = append([]*unstructured.Unstructured{chart.NewNamespace(chart.Namespace, "restricted")}, slices.DeleteFunc(core, chart.KeepsKinds)...)
+	if err := j.writeObjects("drover.yaml", core); err != nil {
 		return err
 	}
 	for _, p := range programs {
@@ -89,18 +108,15 @@ func writeManifests(j imageJob, c *chart.Chart, programs []program.Program) erro
 		if !isProvider {
 			continue
 		}
-		objects, err := c.Render(chart.Namespace, chart.Only(p))
+		namespace := clusterctl.Namespace(cloud)
+		objects, err := c.Render(namespace, chart.Only(p))
 		if err != nil {
 			return err
 		}
-		if standard := clusterctl.Standard(cloud); standard != "restricted" {
-			objects = append([]*unstructured.Unstructured{chart.NewNamespace(chart.Namespace, standard)}, objects...)
+		if namespace != chart.Namespace {
+			objects = append([]*unstructured.Unstructured{chart.NewNamespace(namespace, clusterctl.Standard(cloud))}, objects...)
 		}
-		content, err := chart.Write(objects)
-		if err != nil {
-			return err
-		}
-		if err := j.write("drover-infra-"+cloud+".yaml", content); err != nil {
+		if err := j.writeObjects("drover-infra-"+cloud+".yaml", slices.DeleteFunc(objects, chart.KeepsKinds)); err != nil {
 			return err
 		}
 	}

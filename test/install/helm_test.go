@@ -31,15 +31,20 @@ const (
 // helm is Helm's client for one control plane.
 func helm(t *testing.T, plane *controlplane.ControlPlane) *action.Configuration {
 	t.Helper()
+	return helmIn(t, plane, releaseNamespace)
+}
+
+// helmIn is Helm's client for the releases of a namespace.
+func helmIn(t *testing.T, plane *controlplane.ControlPlane, namespace string) *action.Configuration {
+	t.Helper()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := os.WriteFile(kubeconfig, plane.AdminKubeconfig(), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	flags := genericclioptions.NewConfigFlags(false)
-	namespace := releaseNamespace
 	flags.KubeConfig, flags.Namespace = &kubeconfig, &namespace
 	configuration := action.NewConfiguration()
-	if err := configuration.Init(flags, releaseNamespace, "secret"); err != nil {
+	if err := configuration.Init(flags, namespace, "secret"); err != nil {
 		t.Fatal(err)
 	}
 	return configuration

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,10 +31,17 @@ func machine() *unstructured.Unstructured {
 	}}
 }
 
-// allManifests are drover.yaml and the file of each provider.
+func crdNamed(name string) *unstructured.Unstructured {
+	crd := &unstructured.Unstructured{}
+	crd.SetGroupVersionKind(crdKind)
+	crd.SetName(name)
+	return crd
+}
+
+// allManifests are the policy for the kinds, drover.yaml and the file of each provider.
 func allManifests(t *testing.T, version string) []*unstructured.Unstructured {
 	t.Helper()
-	objects := read(t, version, "drover.yaml")
+	objects := append(read(t, version, "drover-deletion-protection.yaml"), read(t, version, "drover.yaml")...)
 	for _, cloud := range []string{"aws", "hetzner", "openstack", "sim", "vsphere", "qemu"} {
 		objects = append(objects, read(t, version, "drover-infra-"+cloud+".yaml")...)
 	}
@@ -50,7 +58,7 @@ func TestManifestsAreAppliedTwiceAndUpgraded(t *testing.T) {
 	// The controller that gathers the providers' roles is a second owner of that role.
 	await(t, "the core is granted the providers' kinds", func(ctx context.Context) error {
 		var role rbacv1.ClusterRole
-		if err := c.Get(ctx, client.ObjectKey{Name: "drover-machine-controller-providers"}, &role); err != nil {
+		if err := c.Get(ctx, client.ObjectKey{Name: "drover-machine-controller-providers:drover-system"}, &role); err != nil {
 			return err
 		}
 		for _, kind := range []string{"awsmachines", "simmachines", "bootstrapconfigs"} {
@@ -68,36 +76,54 @@ func TestManifestsAreAppliedTwiceAndUpgraded(t *testing.T) {
 	}
 }
 
-func TestRemovingTheManifestsKeepsTheMachines(t *testing.T) {
-	t.Parallel()
-	_, c := start(t)
-	objects := append(read(t, version, "drover.yaml"), read(t, version, "drover-infra-sim.yaml")...)
-	if err := apply(t.Context(), c, objects); err != nil {
-		t.Fatal(err)
-	}
-	await(t, "a machine is created", func(ctx context.Context) error { return c.Create(ctx, machine()) })
+// awaitKept waits until the deletion of a kind is refused.
+func awaitKept(t *testing.T, c client.Client, kind string) {
+	t.Helper()
 	await(t, "the policy is in force", func(ctx context.Context) error {
-		crd := &unstructured.Unstructured{}
-		crd.SetGroupVersionKind(crdKind)
-		crd.SetName("simmachines.infrastructure.drover.io")
-		err := c.Delete(ctx, crd, client.DryRunAll)
+		err := c.Delete(ctx, crdNamed(kind), client.DryRunAll)
 		if err == nil {
 			return errors.New("the kind can still be deleted")
 		}
-		if want := "kubectl annotate crd simmachines.infrastructure.drover.io drover.io/allow-deletion=true"; !strings.Contains(err.Error(), want) {
+		if want := "kubectl annotate crd " + kind + " drover.io/allow-deletion=true"; !strings.Contains(err.Error(), want) {
 			return fmt.Errorf("the refusal does not name the way out: %w", err)
 		}
 		return nil
 	})
-	refused := deleteAll(t, c, objects)
-	for _, object := range objects {
-		name := object.GetKind() + " " + object.GetName()
-		if isKind := object.GetKind() == "CustomResourceDefinition"; slices.Contains(refused, name) != isKind {
-			t.Errorf("deleting %s: refused: %t", name, !isKind)
+}
+
+// expectKept fails if the deletion of a kind is not refused any more.
+func expectKept(t *testing.T, c client.Client, kind string) {
+	t.Helper()
+	for range 10 { // a policy that was deleted has an effect for a moment
+		time.Sleep(200 * time.Millisecond)
+		if err := c.Delete(t.Context(), crdNamed(kind), client.DryRunAll); !apierrors.IsInvalid(err) {
+			t.Fatalf("deleting kind %s: got %v, want a refusal", kind, err)
 		}
 	}
-	if err := c.Get(t.Context(), client.ObjectKeyFromObject(machine()), machine()); err != nil {
-		t.Errorf("the machine is gone: %v", err)
+}
+
+func TestRemovingTheManifestsTwiceKeepsTheMachines(t *testing.T) {
+	t.Parallel()
+	_, c := start(t)
+	objects := append(read(t, version, "drover.yaml"), read(t, version, "drover-infra-sim.yaml")...)
+	if err := apply(t.Context(), c, append(read(t, version, "drover-deletion-protection.yaml"), objects...)); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "a machine is created", func(ctx context.Context) error { return c.Create(ctx, machine()) })
+	awaitKept(t, c, "simmachines.infrastructure.drover.io")
+	for range 2 {
+		refused := deleteAll(t, c, objects)
+		for _, object := range objects {
+			name := object.GetKind() + " " + object.GetName()
+			if isKind := object.GetKind() == "CustomResourceDefinition"; slices.Contains(refused, name) != isKind {
+				t.Errorf("deleting %s: refused: %t", name, !isKind)
+			}
+		}
+		expectKept(t, c, "simmachines.infrastructure.drover.io")
+	}
+	got := machine()
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(got), got); err != nil || got.GetDeletionTimestamp() != nil {
+		t.Errorf("the machine is gone or being deleted: %v", err)
 	}
 }
 
@@ -118,10 +144,12 @@ func awaitServed(t *testing.T, c client.Client, crd *unstructured.Unstructured) 
 func TestKindsAreDeletedWhereThatIsAllowed(t *testing.T) {
 	t.Parallel()
 	_, c := start(t)
-	objects := append(read(t, version, "drover.yaml"), read(t, version, "drover-infra-sim.yaml")...)
+	objects := slices.Concat(
+		read(t, version, "drover.yaml"), read(t, version, "drover-infra-sim.yaml"), read(t, version, "drover-deletion-protection.yaml"))
 	if err := apply(t.Context(), c, objects); err != nil {
 		t.Fatal(err)
 	}
+	awaitKept(t, c, "simmachines.infrastructure.drover.io")
 	crds, err := list(t.Context(), c, crdKind)
 	if err != nil {
 		t.Fatal(err)

@@ -23,15 +23,20 @@ The programs that are to be installed, as JSON: a map from the program's name to
     {{- $_ := set $programs (printf "infra-%s" $cloud) ($settings | default dict) -}}
   {{- end -}}
 {{- end -}}
+{{- if not $programs -}}
+  {{- fail "nothing would be installed: enable one of managers, or name a provider in infrastructure" -}}
+{{- end -}}
 {{- toJson $programs -}}
 {{- end -}}
 
 {{/*
-The full name of a program's image. Takes root and program.
+The full name of a program's image. A digest of the release belongs to the tag of its version. Takes root, program and settings.
 */}}
 {{- define "drover.image" -}}
 {{- $image := .root.Values.image -}}
-{{- printf "%s/drover-%s:%s" ($image.registry | default (index .root.Chart.Annotations "drover.io/registry") | default "localhost") .program ($image.tag | default .root.Chart.AppVersion) -}}
+{{- $digest := .settings.digest -}}
+{{- if and (not $digest) (not $image.tag) }}{{ $digest = get ($image.digests | default dict) .program }}{{ end -}}
+{{- printf "%s/drover-%s:%s%s" ($image.registry | default (index .root.Chart.Annotations "drover.io/registry") | default "localhost") .program ($image.tag | default .root.Chart.AppVersion) (ternary (printf "@%s" $digest) "" (not (empty $digest))) -}}
 {{- end -}}
 
 {{/*
@@ -59,4 +64,11 @@ The arguments that every manager gets. Takes root and settings.
 {{- range .settings.args }}
 - {{ . | quote }}
 {{- end }}
+{{- end -}}
+
+{{/*
+The name of a role or binding that is not in the release's namespace. Takes root and name.
+*/}}
+{{- define "drover.clusterName" -}}
+{{- printf "%s:%s" .name .root.Release.Namespace -}}
 {{- end -}}

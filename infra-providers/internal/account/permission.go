@@ -29,7 +29,8 @@ const EveryNamespace = "*"
 const permissionTTL = 30 * time.Second
 
 // permission decides which namespaces may use the provider's own credentials: those that a flag names, and those with a
-// label, which only a user who may change Namespaces can set.
+// label. The ValidatingAdmissionPolicy of the provider's manifests permits the label only to users who may update all
+// Namespaces; RBAC alone permits it to a user with all rights in the namespace.
 type permission struct {
 	named      []string
 	namespaces client.Reader

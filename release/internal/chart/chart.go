@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -39,13 +40,26 @@ type Chart struct {
 	Version string
 }
 
+// Release is what the chart names of a release.
+type Release struct {
+	// Version is such as v0.1.0.
+	Version string
+	// Registry is what the names of images begin with.
+	Registry string
+	// Digests are those of the images, by the names of the programs. A program without one is named by its tag only.
+	Digests map[string]string
+}
+
 // Assemble reads the chart of the repository and adds the kinds, roles and Deployments of the programs.
-func Assemble(root string, programs []program.Program, version, registry string) (*Chart, error) {
-	c := &Chart{files: map[string][]byte{}, Version: version}
+func Assemble(root string, programs []program.Program, r Release) (*Chart, error) {
+	c := &Chart{files: map[string][]byte{}, Version: r.Version}
 	if err := c.addFolder(filepath.Join(root, "charts", Name), ""); err != nil {
 		return nil, err
 	}
-	if err := c.setVersion(version, registry); err != nil {
+	if err := c.setVersion(r.Version, r.Registry); err != nil {
+		return nil, err
+	}
+	if err := c.setDigests(r.Digests); err != nil {
 		return nil, err
 	}
 	for _, p := range programs {
@@ -91,6 +105,24 @@ func (c *Chart) setVersion(version, registry string) error {
 	var err error
 	c.files["Chart.yaml"], err = yaml.Marshal(metadata)
 	return err
+}
+
+// setDigests replaces the default of the setting image.digests. The file keeps its comments, so it is changed as text.
+func (c *Chart) setDigests(digests map[string]string) error {
+	if len(digests) == 0 {
+		return nil
+	}
+	const none = "\n  digests: {}\n"
+	if bytes.Count(c.files["values.yaml"], []byte(none)) != 1 {
+		return fmt.Errorf("values.yaml must have the line %q once", strings.TrimSpace(none))
+	}
+	var block strings.Builder
+	block.WriteString("\n  digests:\n")
+	for _, name := range slices.Sorted(maps.Keys(digests)) {
+		fmt.Fprintf(&block, "    %s: %s\n", name, digests[name])
+	}
+	c.files["values.yaml"] = bytes.Replace(c.files["values.yaml"], []byte(none), []byte(block.String()), 1)
+	return nil
 }
 
 // join reads the objects of a kustomization as one stream.

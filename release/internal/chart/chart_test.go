@@ -6,6 +6,9 @@ package chart
 import (
 	"bytes"
 	"fmt"
+	"net/netip"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -43,7 +46,7 @@ func assemble(t *testing.T) *Chart {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := Assemble(root, programs, "v1.2.3", "registry.example/drover")
+	c, err := Assemble(root, programs, Release{Version: "v1.2.3", Registry: "registry.example/drover"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,8 +162,10 @@ func TestEveryProviderRuns(t *testing.T) {
 	for _, cloud := range clouds(t) {
 		objects := render(t, settings("infrastructure."+cloud, map[string]any{}))
 		for _, name := range []string{
-			"Deployment/drover-infra-" + cloud, "ServiceAccount/drover-infra-" + cloud, "ClusterRole/drover-infra-" + cloud,
-			"ClusterRoleBinding/drover-infra-" + cloud, "ClusterRole/drover-infra-" + cloud + "-for-core",
+			"Deployment/drover-infra-" + cloud, "ServiceAccount/drover-infra-" + cloud, "ClusterRole/drover-infra-" + cloud + ":some-namespace",
+			"ClusterRoleBinding/drover-infra-" + cloud + ":some-namespace", "ClusterRole/drover-infra-" + cloud + "-for-core:some-namespace",
+			"ValidatingAdmissionPolicy/drover-infra-" + cloud + "-some-namespace-own-credentials",
+			"ValidatingAdmissionPolicyBinding/drover-infra-" + cloud + "-some-namespace-own-credentials",
 			"CustomResourceDefinition/" + cloud + "machines.infrastructure.drover.io",
 			"CustomResourceDefinition/" + cloud + "machinetemplates.infrastructure.drover.io",
 			"CustomResourceDefinition/restartremediations.infrastructure.drover.io",
@@ -217,13 +222,13 @@ func TestSettingsOfAManagerReachIt(t *testing.T) {
 		"image":          map[string]any{"registry": "mirror.example", "tag": "v9.9.9", "pullPolicy": "Always", "pullSecrets": []any{"pull"}},
 		"log":            map[string]any{"format": "json", "level": 2},
 		"watchFilter":    "blue",
-		"infrastructure": map[string]any{"hetzner": map[string]any{"credentialsSecret": "token", "args": []any{"--sync-period=5m"}, "serviceAccountAnnotations": map[string]any{"a": "b"}}},
+		"infrastructure": map[string]any{"hetzner": map[string]any{"credentialsSecret": "token", "args": []any{"--sync-period=5m", "--leader-elect-lease-duration=30s"}, "serviceAccountAnnotations": map[string]any{"a": "b"}}},
 	})
 	manager := container(t, objects, "infra-hetzner")
 	if manager["image"] != "mirror.example/drover-infra-hetzner:v9.9.9" || manager["imagePullPolicy"] != "Always" {
 		t.Errorf("got image %v, %v", manager["image"], manager["imagePullPolicy"])
 	}
-	if diff := cmp.Diff([]any{"--leader-elect", "--log-format=json", "--v=2", "--watch-filter=blue", "--sync-period=5m"}, manager["args"]); diff != "" {
+	if diff := cmp.Diff([]any{"--leader-elect", "--log-format=json", "--v=2", "--watch-filter=blue", "--sync-period=5m", "--leader-elect-lease-duration=30s"}, manager["args"]); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]any{map[string]any{"secretRef": map[string]any{"name": "token"}}}, manager["envFrom"]); diff != "" {
@@ -240,6 +245,63 @@ func TestSettingsOfAManagerReachIt(t *testing.T) {
 		if container(t, objects, other)["envFrom"] != nil || objects["ServiceAccount/drover-"+other].GetAnnotations() != nil {
 			t.Errorf("%s gets what is the provider's", other)
 		}
+	}
+}
+
+func TestImagesAreNamedByDigest(t *testing.T) {
+	t.Parallel()
+	programs, err := program.List(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest := func(s string) string { return "sha256:" + strings.Repeat(s, 64) }
+	digests := map[string]string{}
+	for _, p := range programs {
+		digests[p.Name] = digest("a")
+	}
+	c, err := Assemble(root, programs, Release{Version: "v1.2.3", Registry: "registry.example/drover", Digests: digests})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for title, test := range map[string]struct {
+		settings        map[string]any
+		core, bootstrap string
+	}{
+		"of the release": {nil, "registry.example/drover/drover-machine-controller:v1.2.3@" + digest("a"), "registry.example/drover/drover-bootstrap:v1.2.3@" + digest("a")},
+		"in a mirror": {
+			settings("image.registry", "mirror.example"),
+			"mirror.example/drover-machine-controller:v1.2.3@" + digest("a"), "mirror.example/drover-bootstrap:v1.2.3@" + digest("a"),
+		},
+		"with another tag, whose digest is another": {
+			map[string]any{"image": map[string]any{"tag": "v9"}, "managers": map[string]any{"bootstrap": map[string]any{"digest": digest("b")}}},
+			"registry.example/drover/drover-machine-controller:v9", "registry.example/drover/drover-bootstrap:v9@" + digest("b"),
+		},
+	} {
+		t.Run(title, func(t *testing.T) {
+			t.Parallel()
+			objects, err := c.Render("some-namespace", test.settings)
+			if err != nil {
+				t.Fatal(err)
+			}
+			byName := map[string]*unstructured.Unstructured{}
+			for _, object := range objects {
+				byName[object.GetKind()+"/"+object.GetName()] = object
+			}
+			for program, want := range map[string]string{"machine-controller": test.core, "bootstrap": test.bootstrap} {
+				if got := container(t, byName, program)["image"]; got != want {
+					t.Errorf("got %v, want %s", got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestAVariableReplacesTheShippedOne(t *testing.T) {
+	t.Parallel()
+	own := []any{map[string]any{"name": "HCLOUD_TOKEN", "value": "a"}, map[string]any{"name": "HTTPS_PROXY", "value": "b"}}
+	objects := render(t, settings("infrastructure.hetzner.env", own))
+	if diff := cmp.Diff(own, container(t, objects, "infra-hetzner")["env"]); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -261,7 +323,7 @@ func TestAWatchedNamespaceBoundsThePermissions(t *testing.T) {
 		}
 	}
 	for _, program := range []string{"machine-controller", "bootstrap", "infra-aws"} {
-		binding := objects["RoleBinding/drover-"+program]
+		binding := objects["RoleBinding/drover-"+program+":some-namespace"]
 		if binding == nil || binding.GetNamespace() != "team-a" {
 			t.Errorf("%s has no RoleBinding in the watched namespace", program)
 		}
@@ -280,12 +342,18 @@ func TestKindsAreKept(t *testing.T) {
 			t.Errorf("%s is not protected from deletion", name)
 		}
 	}
-	if objects["ValidatingAdmissionPolicyBinding/drover-kinds-are-kept"] == nil {
-		t.Error("no policy protects the kinds from deletion")
-	}
-	for name := range render(t, settings("crds.enabled", false)) {
-		if strings.HasPrefix(name, "CustomResourceDefinition/") || strings.HasPrefix(name, "ValidatingAdmissionPolicy") {
+	without := render(t, settings("crds.enabled", false))
+	for name := range without {
+		if strings.HasPrefix(name, "CustomResourceDefinition/") {
 			t.Errorf("%s is rendered although the kinds are not installed", name)
+		}
+	}
+	for _, kind := range []string{"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"} {
+		name := kind + "/drover-some-namespace-kinds-are-kept"
+		for title, rendered := range map[string]map[string]*unstructured.Unstructured{"with kinds": objects, "without": without} {
+			if rendered[name] == nil || rendered[name].GetAnnotations()["helm.sh/resource-policy"] != "keep" {
+				t.Errorf("%s: there is no %s that Helm keeps", title, name)
+			}
 		}
 	}
 }
@@ -307,6 +375,54 @@ func TestServiceMonitorAndNetworkPoliciesAreOptional(t *testing.T) {
 	}
 }
 
+// blocked returns which networks the NetworkPolicy of a manager excepts.
+func blocked(t *testing.T, objects map[string]*unstructured.Unstructured) []netip.Prefix {
+	t.Helper()
+	egress, _, err := unstructured.NestedSlice(objects["NetworkPolicy/drover-infra-aws"].Object, "spec", "egress")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []netip.Prefix
+	for _, to := range egress[0].(map[string]any)["to"].([]any) {
+		except, _, _ := unstructured.NestedStringSlice(to.(map[string]any), "ipBlock", "except")
+		cidr, _, _ := unstructured.NestedString(to.(map[string]any), "ipBlock", "cidr")
+		for _, each := range except {
+			prefix := netip.MustParsePrefix(each)
+			if !netip.MustParsePrefix(cidr).Contains(prefix.Addr()) {
+				t.Errorf("%s is not in %s", each, cidr)
+			}
+			all = append(all, prefix)
+		}
+	}
+	return all
+}
+
+func TestNetworkPoliciesBlockEveryMetadataService(t *testing.T) {
+	t.Parallel()
+	with := map[string]any{"infrastructure": map[string]any{"aws": nil}, "networkPolicy": map[string]any{"enabled": true}}
+	prefixes := blocked(t, render(t, with))
+	source, err := os.ReadFile(root + "/runtime/egress/egress.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addresses := []string{"169.254.169.254", "fe80::a9fe:a9fe"}
+	for _, found := range regexp.MustCompile(`MustParseAddr\("([^"]+)"\)`).FindAllSubmatch(source, -1) {
+		addresses = append(addresses, string(found[1]))
+	}
+	if len(addresses) < 8 {
+		t.Fatalf("runtime/egress has only %d addresses", len(addresses))
+	}
+	for _, address := range addresses {
+		if !slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(netip.MustParseAddr(address)) }) {
+			t.Errorf("%s, which runtime/egress refuses, is allowed", address)
+		}
+	}
+	with["networkPolicy"] = map[string]any{"enabled": true, "allowMetadataService": true}
+	if got := blocked(t, render(t, with)); len(got) > 0 {
+		t.Errorf("%v are blocked although the metadata service is allowed", got)
+	}
+}
+
 func TestSettingsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	c := assemble(t)
@@ -318,6 +434,14 @@ func TestSettingsThatAreRefused(t *testing.T) {
 		"a manager that does not exist":     {settings("managers.webhook", map[string]any{"enabled": true}), "managers.webhook"},
 		"a setting that does not exist":     {settings("replica", 3), "replica"},
 		"a provider's unknown setting":      {settings("infrastructure.aws", map[string]any{"secret": "a"}), "secret"},
+		"a digest that is none":             {settings("image.digests", map[string]any{"bootstrap": "v1"}), "digests"},
+		"no leader election":                {settings("managers.bootstrap.args", []any{"--leader-elect=false"}), "args"},
+		"another watched namespace":         {settings("managers.bootstrap.args", []any{"--namespace=other"}), "args"},
+		"another label value":               {settings("infrastructure.aws.args", []any{"--watch-filter=a"}), "args"},
+		"a log level beside the setting":    {settings("managers.bootstrap.args", []any{"--v=9"}), "args"},
+		"a log format beside the setting":   {settings("managers.bootstrap.args", []any{"--log-format=json"}), "args"},
+		"a variable twice":                  {settings("managers.bootstrap.env", []any{map[string]any{"name": "A"}, map[string]any{"name": "A"}}), "env has the name A twice"},
+		"nothing to install":                {settings("managers", map[string]any{"bootstrap": map[string]any{"enabled": false}, "machine-controller": map[string]any{"enabled": false}}), "nothing would be installed"},
 		"no replica":                        {settings("replicas", 0), "replicas"},
 		"a log level that shows Secrets":    {settings("log.level", 8), "level"},
 		"a namespace that cannot exist":     {settings("watchNamespace", "Team_A"), "watchNamespace"},

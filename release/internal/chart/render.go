@@ -64,6 +64,11 @@ func Only(p program.Program) map[string]any {
 	return map[string]any{"managers": managers}
 }
 
+// KeepsKinds is true for the objects that refuse to delete kinds. They are to be deleted after everything else.
+func KeepsKinds(object *unstructured.Unstructured) bool {
+	return strings.HasPrefix(object.GetKind(), "ValidatingAdmissionPolicy") && strings.HasSuffix(object.GetName(), "-kinds-are-kept")
+}
+
 // NewNamespace is the Namespace of an installation, which enforces a Pod Security Standard.
 func NewNamespace(name, standard string) *unstructured.Unstructured {
 	namespace := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace"}}

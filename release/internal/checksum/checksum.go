@@ -70,8 +70,14 @@ func Verify(folder string) error {
 func compute(folder string) (map[string]string, error) {
 	sums := map[string]string{}
 	err := fs.WalkDir(os.DirFS(folder), ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || name == File || name == Signature {
+		if err != nil || entry.IsDir() {
 			return err
+		}
+		if !entry.Type().IsRegular() { // a symbolic link may lead to a file that is no part of the release
+			return fmt.Errorf("%s is no regular file", name)
+		}
+		if name == File || name == Signature {
+			return nil
 		}
 		sums[name], err = sum(filepath.Join(folder, name))
 		return err

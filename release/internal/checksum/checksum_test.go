@@ -80,3 +80,28 @@ func TestVerifyRefusesALineThatIsNoChecksum(t *testing.T) {
 		t.Error("a line that is no checksum is accepted")
 	}
 }
+
+func TestOnlyRegularFilesAreVerified(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"drover.yaml", File} {
+		folder, elsewhere := t.TempDir(), filepath.Join(t.TempDir(), "elsewhere")
+		if err := os.WriteFile(filepath.Join(folder, "drover.yaml"), []byte("kind: List\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := Write(folder); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(filepath.Join(folder, name), elsewhere); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(elsewhere, filepath.Join(folder, name)); err != nil {
+			t.Fatal(err)
+		}
+		if err := Verify(folder); err == nil || !strings.Contains(err.Error(), name+" is no regular file") {
+			t.Errorf("a link in place of %s: got %v", name, err)
+		}
+		if err := Write(folder); err == nil {
+			t.Errorf("checksums of a link in place of %s are written", name)
+		}
+	}
+}

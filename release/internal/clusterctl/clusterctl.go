@@ -35,8 +35,8 @@ type Provider struct {
 	components string
 	// settings are those of the chart that render it.
 	settings map[string]any
-	// standard is the Pod Security Standard that its pods keep.
-	standard string
+	// namespace is where its pods are, and standard the Pod Security Standard that they keep.
+	namespace, standard string
 }
 
 // Providers lists what a release has for clusterctl. Ours takes the place of upstream's core provider, which clusterctl
@@ -44,10 +44,11 @@ type Provider struct {
 func Providers(programs []program.Program) []Provider {
 	providers := make([]Provider, len(programs))
 	for i, p := range programs {
-		provider := Provider{settings: chart.Only(p), standard: "restricted"}
+		provider := Provider{settings: chart.Only(p), namespace: chart.Namespace, standard: "restricted"}
 		switch cloud, isProvider := p.Cloud(); {
 		case isProvider:
-			provider.Label, provider.components, provider.standard = "infrastructure-drover-"+cloud, "infrastructure-components.yaml", Standard(cloud)
+			provider.Label, provider.components = "infrastructure-drover-"+cloud, "infrastructure-components.yaml"
+			provider.namespace, provider.standard = Namespace(cloud), Standard(cloud)
 		case p.Name == "bootstrap":
 			provider.Label, provider.components = "bootstrap-drover", "bootstrap-components.yaml"
 		default:
@@ -67,13 +68,22 @@ func Standard(cloud string) string {
 	return "restricted"
 }
 
+// Namespace is where the provider of a cloud is installed. One that needs the host has a namespace of its own: the others
+// keep the restricted standard, and the removal of one provider must not remove their namespace.
+func Namespace(cloud string) string {
+	if Standard(cloud) != "restricted" {
+		return "drover-" + cloud + "-system"
+	}
+	return chart.Namespace
+}
+
 // Write writes the provider of a release below a folder.
 func (p Provider) Write(folder string, c *chart.Chart) error {
-	objects, err := c.Render(chart.Namespace, p.settings)
+	objects, err := c.Render(p.namespace, p.settings)
 	if err != nil {
 		return fmt.Errorf("rendering %s: %w", p.Label, err)
 	}
-	objects = append([]*unstructured.Unstructured{chart.NewNamespace(chart.Namespace, p.standard)}, objects...)
+	objects = append([]*unstructured.Unstructured{chart.NewNamespace(p.namespace, p.standard)}, objects...)
 	for _, object := range objects {
 		labels := maps.Clone(object.GetLabels())
 		if labels == nil {

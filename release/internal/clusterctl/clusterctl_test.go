@@ -28,7 +28,7 @@ func write(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := chart.Assemble(root, programs, "v1.2.3", "registry.example")
+	c, err := chart.Assemble(root, programs, chart.Release{Version: "v1.2.3", Registry: "registry.example"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,15 +67,21 @@ func TestComponentsKeepClusterctlsContract(t *testing.T) {
 	}
 	for _, file := range files {
 		label := filepath.Base(filepath.Dir(filepath.Dir(file)))
-		namespaces := 0
+		namespaces, wanted := 0, chart.Namespace
+		if label == "infrastructure-drover-qemu" {
+			wanted = "drover-qemu-system"
+		}
 		for _, object := range objects(t, file) {
 			if got := object.GetLabels()["cluster.x-k8s.io/provider"]; got != label {
 				t.Errorf("%s: %s %s has provider label %q", label, object.GetKind(), object.GetName(), got)
 			}
 			if object.GetKind() == "Namespace" {
 				namespaces++
+				if object.GetName() != wanted {
+					t.Errorf("%s: got Namespace %s, want %s", label, object.GetName(), wanted)
+				}
 			}
-			if namespace := object.GetNamespace(); namespace != "" && namespace != chart.Namespace {
+			if namespace := object.GetNamespace(); namespace != "" && namespace != wanted {
 				t.Errorf("%s: %s %s is in namespace %s", label, object.GetKind(), object.GetName(), namespace)
 			}
 			if object.GetKind() == "Deployment" {

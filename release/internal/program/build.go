@@ -19,13 +19,15 @@ func Architectures() []string {
 }
 
 // Build compiles the program for an architecture into a file and returns its path. The bytes depend on the commit, the
-// version and the release of Go alone: paths are trimmed, nothing of the host is linked.
+// version and the release of Go alone: paths are trimmed, nothing of the host is linked, and the level of the processor is
+// the lowest, whatever the environment has.
 func (p Program) Build(ctx context.Context, root, architecture, version, folder string) (string, error) {
 	path := filepath.Join(folder, p.Name+"-"+architecture)
 	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=true",
 		"-ldflags", "-s -w -buildid= -X drover.io/runtime/version.version="+version, "-o", path, p.Package)
 	command.Dir = filepath.Join(root, p.Module)
-	command.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+architecture, "GOFLAGS=-mod=readonly")
+	command.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+architecture, "GOFLAGS=-mod=readonly",
+		"GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOFIPS140=off")
 	if out, err := command.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("compiling %s for %s: %w\n%s", p.Name, architecture, err, out)
 	}

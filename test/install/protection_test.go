@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package install
+
+import (
+	"slices"
+	"testing"
+
+	"helm.sh/helm/v4/pkg/action"
+	"helm.sh/helm/v4/pkg/kube"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func TestKindsAreKeptWhateverHelmDoes(t *testing.T) {
+	t.Parallel()
+	plane, c := start(t)
+	configuration := helm(t, plane)
+	if err := install(t, configuration, simulated()); err != nil {
+		t.Fatal(err)
+	}
+	awaitKept(t, c, "simmachines.infrastructure.drover.io")
+	upgrade := action.NewUpgrade(configuration)
+	upgrade.Namespace, upgrade.WaitStrategy, upgrade.Timeout = releaseNamespace, kube.HookOnlyStrategy, patience
+	settings := simulated()
+	settings["crds"] = map[string]any{"enabled": false}
+	if _, err := upgrade.Run(releaseName, load(t, nextVersion), settings); err != nil {
+		t.Fatalf("upgrading without kinds: %v", err)
+	}
+	expectKept(t, c, "simmachines.infrastructure.drover.io")
+	uninstall := action.NewUninstall(configuration)
+	uninstall.WaitStrategy, uninstall.Timeout, uninstall.DeletionPropagation = kube.HookOnlyStrategy, patience, "background"
+	if _, err := uninstall.Run(releaseName); err != nil {
+		t.Fatal(err)
+	}
+	expectKept(t, c, "simmachines.infrastructure.drover.io")
+	again := action.NewInstall(configuration)
+	again.ReleaseName, again.Namespace, again.TakeOwnership = "other", releaseNamespace, true
+	again.WaitStrategy, again.Timeout = kube.HookOnlyStrategy, patience
+	if _, err := again.Run(load(t, version), simulated()); err != nil {
+		t.Errorf("installing again under another name with --take-ownership: %v", err)
+	}
+}
+
+func TestEveryKindIsKeptWhateverItsLabels(t *testing.T) {
+	t.Parallel()
+	_, c := start(t)
+	if err := apply(t.Context(), c, allManifests(t, version)); err != nil {
+		t.Fatal(err)
+	}
+	awaitKept(t, c, "simmachines.infrastructure.drover.io")
+	for _, object := range slices.DeleteFunc(allManifests(t, version), func(o *unstructured.Unstructured) bool { return o.GetKind() != crdKind.Kind }) {
+		patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"app.kubernetes.io/part-of":"platform"}}}`))
+		if err := c.Patch(t.Context(), crdNamed(object.GetName()), patch); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Delete(t.Context(), crdNamed(object.GetName()), client.DryRunAll); !apierrors.IsInvalid(err) {
+			t.Errorf("deleting %s with a label of another tool: got %v, want a refusal", object.GetName(), err)
+		}
+	}
+	all := &unstructured.Unstructured{}
+	all.SetGroupVersionKind(crdKind)
+	if err := c.DeleteAllOf(t.Context(), all, client.DryRunAll); !apierrors.IsInvalid(err) {
+		t.Errorf("deleting all kinds at once: got %v, want a refusal", err)
+	}
+}
