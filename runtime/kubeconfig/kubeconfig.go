@@ -108,6 +108,9 @@ type Rules struct {
 // RESTConfig turns a kubeconfig into a client configuration. Its error is an [*Error] that names the field and what to
 // use instead.
 func (r Rules) RESTConfig(content string) (*rest.Config, error) {
+	if objection := objectionToSize([]byte(content)); objection != "" {
+		return nil, invalid("kubeconfig: %s", objection)
+	}
 	parsed, err := clientcmd.Load([]byte(content))
 	if err != nil {
 		// The parser's error may quote the content, and that is secret.

@@ -90,16 +90,24 @@ type Connections struct {
 
 	mu          sync.Mutex
 	connections map[types.NamespacedName]*Connection
+	// refused are why the Secrets of Clusters cannot be used, so that each version of one is parsed once.
+	refused map[types.NamespacedName]refusal
 
 	// AllowProxy accepts kubeconfigs with a proxy-url: by such a URL the author of a kubeconfig makes this process connect
 	// to any host. Set it before the first Get.
 	AllowProxy bool
 }
 
+// refusal is why one version of a Secret cannot be used.
+type refusal struct {
+	secret string
+	err    error
+}
+
 // NewConnections returns Connections that read Secrets with reader, which should not cache them.
 func NewConnections(reader client.Reader, clock clock.PassiveClock) *Connections {
 	return &Connections{
-		reader: reader, clock: clock, connections: map[types.NamespacedName]*Connection{},
+		reader: reader, clock: clock, connections: map[types.NamespacedName]*Connection{}, refused: map[types.NamespacedName]refusal{},
 		dialer: workload.NewDialer(workload.Options{UserAgent: "drover-bootstrap", DialTimeout: timeout / 2, MaxElements: maxElements}),
 	}
 }
@@ -116,12 +124,42 @@ func (c *Connections) Get(ctx context.Context, cluster types.NamespacedName) (*C
 		return nil, err
 	}
 	version := string(found.UID) + "/" + found.ResourceVersion
+	if connection, err := c.known(cluster, version); connection != nil || err != nil {
+		return connection, err
+	}
+	// The kubeconfig is parsed without the lock: the workers of other Clusters do not wait for it.
+	connection, err := c.open(found.Content, cluster)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		c.refused[cluster] = refusal{version, err}
+		return nil, err
+	}
+	if known := c.connections[cluster]; known != nil && known.secret == version {
+		return known, nil // another worker was faster
+	}
+	connection.secret = version
+	c.drop(cluster)
+	c.connections[cluster] = connection
+	return connection, nil
+}
+
+// known returns the connection by a version of the Secret, or why there is none; neither where that is not known.
+func (c *Connections) known(cluster types.NamespacedName, version string) (*Connection, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known := c.connections[cluster]; known != nil && known.secret == version {
 		return known, nil
 	}
-	config, err := kubeconfig.Rules{AllowProxy: c.AllowProxy, RequireCA: true}.RESTConfig(found.Content)
+	if known := c.refused[cluster]; known.err != nil && known.secret == version {
+		return nil, known.err
+	}
+	return nil, nil
+}
+
+// open makes a connection, without sending anything. Its error is a [*kubeconfig.Error].
+func (c *Connections) open(content string, cluster types.NamespacedName) (*Connection, error) {
+	config, err := kubeconfig.Rules{AllowProxy: c.AllowProxy, RequireCA: true}.RESTConfig(content)
 	if err != nil {
 		return nil, err
 	}
@@ -129,9 +167,6 @@ func (c *Connections) Get(ctx context.Context, cluster types.NamespacedName) (*C
 	if err != nil {
 		return nil, &kubeconfig.Error{Problem: kubeconfig.Invalid, Message: "kubeconfig: its CA, certificate or key is not valid"}
 	}
-	connection.secret = version
-	c.drop(cluster)
-	c.connections[cluster] = connection
 	return connection, nil
 }
 
@@ -144,6 +179,7 @@ func (c *Connections) Forget(cluster types.NamespacedName) {
 
 // drop removes a connection. Requests that are under way on it still end as they would.
 func (c *Connections) drop(cluster types.NamespacedName) {
+	delete(c.refused, cluster)
 	if known := c.connections[cluster]; known != nil {
 		known.transport.CloseIdle()
 		delete(c.connections, cluster)
