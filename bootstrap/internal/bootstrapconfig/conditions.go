@@ -13,6 +13,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+	"drover.io/bootstrap/internal/render"
 	"drover.io/bootstrap/node"
 	"drover.io/runtime/kubeconfig"
 	"drover.io/runtime/predicates"
@@ -69,6 +70,10 @@ func secretConflict(secret string) error {
 
 func missingReference(field string, ref bootstrapv1.SecretKeyReference) error {
 	return &waiting{wrong: true, reason: bootstrapv1.InvalidSpecReason, message: fmt.Sprintf("%s: there is no Secret %q with the key %q in this namespace", field, ref.Name, ref.Key), after: poll}
+}
+
+func largeReferences(field string) error {
+	return &waiting{wrong: true, reason: bootstrapv1.InvalidSpecReason, message: fmt.Sprintf("%s: the values up to this one, which are taken from Secrets, have more than %d bytes: use smaller ones", field, render.MaxContent), after: poll}
 }
 
 func invalidSpec(err *node.InvalidError) error {
