@@ -12,6 +12,8 @@ const (
 	// maxElements is how many keys, items and lists a kubeconfig may have: each takes up to a thousand bytes while it is
 	// parsed. A kubeconfig of a hundred clusters has some 2,000.
 	maxElements = 4_096
+	// maxHost is how many characters the host of an API server may have, as in DNS.
+	maxHost = 253
 )
 
 // objectionToSize refuses content whose parsing takes much memory, before it is parsed.

@@ -142,6 +142,9 @@ func (r Rules) RESTConfig(content string) (*rest.Config, error) {
 	if server.Scheme != "https" && !r.AllowInsecureTLS {
 		return nil, invalid("kubeconfig: clusters[].cluster.server is %q, but must begin with https://", config.Host)
 	}
+	if len(server.Hostname()) > maxHost {
+		return nil, invalid("kubeconfig: the host of clusters[].cluster.server has more than %d characters", maxHost)
+	}
 	if _, err := rest.TLSConfigFor(config); err != nil {
 		return nil, invalid("kubeconfig: its CA, certificate or key is not valid: %v", err)
 	}

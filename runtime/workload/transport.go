@@ -28,6 +28,7 @@ var ErrClosed = errors.New("the connection to the workload cluster was closed")
 type Transport struct {
 	http.RoundTripper
 	config    *rest.Config
+	server    string // the URL for clients
 	namespace string
 	long      *httplimit.Places
 	pool      *http.Transport
@@ -36,8 +37,12 @@ type Transport struct {
 }
 
 // Config returns a copy of the configuration for clients that use an HTTPClient of the Transport. Rate limits are the
-// caller's to set.
-func (t *Transport) Config() *rest.Config { return rest.CopyConfig(t.config) }
+// caller's to set. Its host is the same for all API servers, and stands for that of this one.
+func (t *Transport) Config() *rest.Config {
+	config := rest.CopyConfig(t.config)
+	config.Host = t.server
+	return config
+}
 
 // Host returns the URL of the API server.
 func (t *Transport) Host() string { return t.config.Host }
