@@ -57,6 +57,8 @@ type Reconciler struct {
 
 	// places are those of the open requests of all workload clusters.
 	places *fairshare.Places[string]
+	// listed are those of requests in unfinished lists.
+	listed *fairshare.Places[string]
 
 	mu      sync.Mutex
 	watches map[types.NamespacedName]*watch
@@ -64,7 +66,8 @@ type Reconciler struct {
 
 // Register adds the controller and its watches to a manager.
 func (r *Reconciler) Register(mgr ctrl.Manager) error {
-	r.watches, r.places = map[types.NamespacedName]*watch{}, fairshare.New[string](maxRequests)
+	r.watches = map[types.NamespacedName]*watch{}
+	r.places, r.listed = fairshare.New[string](maxRequests), fairshare.New[string](maxListed)
 	createdOrDeleted := predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
 	if err := mgr.Add(manager.RunnableFunc(r.stopAll)); err != nil {
 		return err
@@ -140,7 +143,7 @@ func (r *Reconciler) start(cluster *clusterv1.Cluster, connection *workload.Conn
 		client: r.Client, watch: r.Watch, events: newRecorder(r.Events), cluster: cluster, connection: connection,
 		log:  ctrl.Log.WithName("csrapproval").WithValues("Cluster", klog.KObj(cluster)),
 		live: r.Live, resolve: r.Resolve, trustReported: r.TrustReported,
-	}, r.places)
+	}, r.places, r.listed)
 	return r.watches[key]
 }
 

@@ -29,6 +29,8 @@ type watch struct {
 	stop       context.CancelFunc
 	requests   *openRequests
 	queue      workqueue.TypedRateLimitingInterface[string]
+	// listed are the places of requests in unfinished lists.
+	listed *fairshare.Places[string]
 }
 
 // requeueAll queues the requests that are still open: a Machine's addresses or its Node may have been set.
@@ -64,11 +66,11 @@ func (w *watch) work(ctx context.Context, review func(ctx context.Context, csr *
 	}
 }
 
-func startWatch(a *approver, places *fairshare.Places[string]) *watch {
+func startWatch(a *approver, places, listed *fairshare.Places[string]) *watch {
 	ctx, stop := context.WithCancel(context.Background())
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](minRetry, maxRetry))
 	requests := newOpenRequests(a.cluster.Namespace, places)
-	w := &watch{connection: a.connection, requests: requests, queue: queue}
+	w := &watch{connection: a.connection, requests: requests, queue: queue, listed: listed}
 	requests.opened, requests.full = w.add, func() { a.events.tooManyRequests(a.cluster) }
 	w.stop = func() {
 		stop()
@@ -85,8 +87,9 @@ func (w *watch) follow(ctx context.Context, a *approver) {
 	for ctx.Err() == nil {
 		once, end := context.WithCancel(ctx)
 		w.requests.onRelist(end)
-		listed := newSource(a.connection.Certificates.CertificateSigningRequests(), a.watchFailed, w.requests.incomplete)
-		reflector := cache.NewReflectorWithOptions(listed, &certificatesv1.CertificateSigningRequest{}, w.requests, cache.ReflectorOptions{ResyncPeriod: resyncPeriod})
+		source := newSource(a.connection.Certificates.CertificateSigningRequests(), a.watchFailed, w.requests.incomplete)
+		source.namespace, source.places = a.cluster.Namespace, w.listed
+		reflector := cache.NewReflectorWithOptions(source, &certificatesv1.CertificateSigningRequest{}, w.requests, cache.ReflectorOptions{ResyncPeriod: resyncPeriod})
 		reflector.RunWithContext(once)
 		end()
 	}
