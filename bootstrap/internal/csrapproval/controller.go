@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -139,12 +140,23 @@ func (r *Reconciler) start(cluster *clusterv1.Cluster, connection *workload.Conn
 		}
 		running.stop()
 	}
+	pace := r.paceOf(key.Namespace)
 	r.watches[key] = startWatch(&approver{
 		client: r.Client, watch: r.Watch, events: newRecorder(r.Events), cluster: cluster, connection: connection,
 		log:  ctrl.Log.WithName("csrapproval").WithValues("Cluster", klog.KObj(cluster)),
 		live: r.Live, resolve: r.Resolve, trustReported: r.TrustReported,
-	}, r.places, r.listed)
+	}, r.places, r.listed, pace)
 	return r.watches[key]
+}
+
+// paceOf returns the pace of the watches of a namespace. The caller holds the lock.
+func (r *Reconciler) paceOf(namespace string) *rate.Limiter {
+	for key, running := range r.watches {
+		if key.Namespace == namespace {
+			return running.pace
+		}
+	}
+	return newPace()
 }
 
 func (r *Reconciler) stop(key types.NamespacedName) {

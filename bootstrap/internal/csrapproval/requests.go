@@ -10,6 +10,7 @@ import (
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
@@ -109,9 +110,15 @@ func (r *openRequests) get(name string) *certificatesv1.CertificateSigningReques
 // Add keeps a request that is open.
 func (r *openRequests) Add(o any) error { return r.Update(o) }
 
-// Update keeps a request that is open, and drops one that is not any more.
+// Update keeps a request that is open, and drops one that is not any more. One that is kept already with the same content
+// is not decided on again for a change of something else, which an API server may send without end.
 func (r *openRequests) Update(o any) error {
-	if csr, ok := o.(*certificatesv1.CertificateSigningRequest); ok && r.put(csr) {
+	csr, ok := o.(*certificatesv1.CertificateSigningRequest)
+	if !ok {
+		return nil
+	}
+	before := r.get(csr.Name)
+	if r.put(csr) && (before == nil || before.UID != csr.UID || !equality.Semantic.DeepEqual(before.Spec, csr.Spec)) {
 		r.opened(csr.Name)
 	}
 	return nil
