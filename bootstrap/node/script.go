@@ -182,7 +182,10 @@ func (n *Node) writeDownloads(line func(string, ...any)) {
 		line("  *) echo \"bootstrap: no\" %s \"is configured for $arch\" >&2; exit 1 ;;", quote.Shell(d.Name))
 		line("esac")
 		if d.Unpack {
-			line("mkdir -p %s && tar -xzf %s -C %s --no-same-owner && rm %s", target, file, target, file)
+			// Three lines: set -e ignores what fails before the last &&.
+			line("mkdir -p %s", target)
+			line("tar -xzf %s -C %s --no-same-owner", file, target)
+			line("rm %s", file)
 			continue
 		}
 		line("chmod 0755 %s", file)

@@ -229,3 +229,30 @@ systemctl() {
 		})
 	}
 }
+
+// TestArchiveThatCannotBeUnpackedEndsTheBootstrap: an archive whose checksum is right but that tar cannot unpack
+// (another compression, a full disk, no tar or gzip).
+func TestArchiveThatCannotBeUnpackedEndsTheBootstrap(t *testing.T) {
+	t.Parallel()
+	content := []byte("not a gzip-compressed archive")
+	sum := sha256.Sum256(content)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(content) }))
+	t.Cleanup(server.Close)
+	n := &Node{Downloads: []Download{{Name: "cni-plugins", Target: "/opt/cni/bin", Unpack: true, Sources: []Source{
+		{"amd64", server.URL, hex.EncodeToString(sum[:])}, {"arm64", server.URL, hex.EncodeToString(sum[:])},
+	}}}}
+	root := t.TempDir()
+	script := strings.NewReplacer("/opt/", root+"/opt/", "/etc/", root+"/etc/", "/run/", root+"/run/", "modprobe", "true", "swapoff", "true", "sysctl --", "true --", "systemctl", "true").Replace(string(n.script()))
+	if err := os.MkdirAll(root+"/etc/sysctl.d", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(root, "bootstrap.sh")
+	if err := os.WriteFile(file, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), "bash", file).CombinedOutput()
+	_, success := os.Stat(root + SuccessFile)
+	if err == nil || success == nil {
+		t.Errorf("the archive was not unpacked, and the bootstrap counts as a success: err = %v, success file: %v\n%s", err, success, out)
+	}
+}
