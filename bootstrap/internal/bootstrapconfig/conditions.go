@@ -17,6 +17,7 @@ import (
 	"drover.io/bootstrap/node"
 	"drover.io/runtime/kubeconfig"
 	"drover.io/runtime/predicates"
+	"drover.io/runtime/requesterror"
 )
 
 // waiting ends a reconcile: something is missing, and the condition has what is awaited and from whom.
@@ -90,6 +91,11 @@ func badKubeconfig(err *kubeconfig.Error) error {
 
 func clusterForbidden(message string) error {
 	return &waiting{wrong: true, reason: bootstrapv1.ClusterForbiddenReason, message: message, after: poll}
+}
+
+func claimedElsewhere(cluster, holder string) error {
+	return &waiting{reason: bootstrapv1.ClaimedElsewhereReason, message: requesterror.Truncate(fmt.Sprintf(
+		"another management cluster acts on the workload cluster of Cluster %q: its claim is held by %q; the condition ManagementClaimed of the Cluster has how to take it over", cluster, holder)), after: poll}
 }
 
 func clusterUnreachable(message string, after time.Duration) error {

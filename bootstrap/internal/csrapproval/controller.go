@@ -33,6 +33,7 @@ import (
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	"drover.io/bootstrap/internal/workload"
+	"drover.io/runtime/claim"
 	"drover.io/runtime/fairshare"
 	"drover.io/runtime/kubeconfig"
 	"drover.io/runtime/predicates"
@@ -48,6 +49,8 @@ type Reconciler struct {
 	Events      events.EventRecorder
 	// Live reads without a cache.
 	Live client.Reader
+	// Claims reads which management cluster acts on a workload cluster; with nil, this one does.
+	Claims *claim.Reader
 	// TrustReported accepts addresses that only the guest reports, unless they are those of another host.
 	TrustReported bool
 	// Resolve looks up the addresses of a host name, of the control plane's endpoint; nil looks nothing up.
@@ -144,7 +147,7 @@ func (r *Reconciler) start(cluster *clusterv1.Cluster, connection *workload.Conn
 	r.watches[key] = startWatch(&approver{
 		client: r.Client, watch: r.Watch, events: newRecorder(r.Events), cluster: cluster, connection: connection,
 		log:  ctrl.Log.WithName("csrapproval").WithValues("Cluster", klog.KObj(cluster)),
-		live: r.Live, resolve: r.Resolve, trustReported: r.TrustReported,
+		live: r.Live, resolve: r.Resolve, claims: r.Claims, trustReported: r.TrustReported,
 	}, r.places, r.listed, pace)
 	return r.watches[key]
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	authorizationv1client "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	certificatesv1client "k8s.io/client-go/kubernetes/typed/certificates/v1"
+	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	discoveryv1client "k8s.io/client-go/kubernetes/typed/discovery/v1"
 	rbacv1client "k8s.io/client-go/kubernetes/typed/rbac/v1"
@@ -59,6 +60,8 @@ type Connection struct {
 	RBAC   rbacv1client.RbacV1Interface
 	// Discovery reads EndpointSlices.
 	Discovery discoveryv1client.DiscoveryV1Interface
+	// Coordination reads who acts on the workload cluster.
+	Coordination coordinationv1client.CoordinationV1Interface
 	// Authorization reviews what another user may do.
 	Authorization authorizationv1client.AuthorizationV1Interface
 
@@ -212,13 +215,17 @@ func (c *Connections) connect(config *rest.Config, cluster types.NamespacedName)
 	if err != nil {
 		return nil, err
 	}
+	coordination, err := coordinationv1client.NewForConfigAndClient(limited, bounded)
+	if err != nil {
+		return nil, err
+	}
 	certificates, err := certificatesv1client.NewForConfigAndClient(limited, workload.HTTPClient(guarded, 0))
 	if err != nil {
 		return nil, err
 	}
 	return &Connection{
 		Server: Server{URL: transport.Host(), TLSServerName: config.ServerName, CA: config.CAData},
-		Core:   core, RBAC: rbac, Discovery: discovery, Authorization: authorization, Certificates: certificates,
+		Core:   core, RBAC: rbac, Discovery: discovery, Authorization: authorization, Coordination: coordination, Certificates: certificates,
 		transport: transport, breaker: b, checks: expiring.Limiter[string]{Clock: c.clock, Max: maxChecks},
 	}, nil
 }
