@@ -52,7 +52,7 @@ func TestHealthCheckRestartsAnUnresponsiveKubelet(t *testing.T) {
 		want       string
 	}{
 		"it restarts a kubelet that hangs, after three misses each": {kubelet: hangs, timeout: "0.2", containerd: true, want: kubelet + kubelet},
-		"it restarts a kubelet that says it is not healthy":         {kubelet: sick, containerd: true, want: kubelet + kubelet},
+		"it restarts a kubelet that reports to be unhealthy":        {kubelet: sick, containerd: true, want: kubelet + kubelet},
 		"it restarts a containerd that does not answer":             {kubelet: healthy, want: containerd + containerd},
 		"it leaves alone what answers":                              {kubelet: healthy, containerd: true},
 		"it leaves alone what systemd will start":                   {kubelet: hangs, inactive: true},

@@ -93,9 +93,9 @@ func TestDownloadIsInstalledOnlyAfterVerification(t *testing.T) {
 func TestStalledDownloadIsRetried(t *testing.T) {
 	t.Parallel()
 	content := []byte("a program")
-	var asked atomic.Int32
+	var requests atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if asked.Add(1) > 1 {
+		if requests.Add(1) > 1 {
 			_, _ = w.Write(content)
 			return
 		}

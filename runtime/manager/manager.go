@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,7 +23,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"drover.io/runtime/version"
 )
@@ -41,6 +41,10 @@ func status(stderr io.Writer, program string, err error) int {
 	return 1
 }
 
+// shutdownPatience bounds the orderly end of a manager. The Lease is released after it, within the 10 seconds that the
+// Deployments grant.
+const shutdownPatience = 8 * time.Second
+
 // New sets up the log and returns a manager of the management cluster that the flags and the environment name. The name
 // is that of its leader election Lease and its user agent. Settings have what is the program's own: its scheme, and
 // what its cache and client need; the flags decide the rest.
@@ -52,14 +56,15 @@ func New(name string, o *Options, settings ctrl.Options) (ctrl.Manager, error) {
 	}
 	config.QPS, config.Burst, config.UserAgent = o.KubeAPIQPS, o.KubeAPIBurst, name
 	config.WarningHandlerWithContext = log.NewKubeAPIWarningLogger(log.KubeAPIWarningLoggerOptions{Deduplicate: true})
-	mgr, err := ctrl.NewManager(config, o.apply(name, settings))
+	made, err := ctrl.NewManager(config, o.apply(name, settings))
 	if err != nil {
 		return nil, fmt.Errorf("making manager: %w", err)
 	}
+	mgr := &readyManager{Manager: made, elects: o.LeaderElect}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return nil, fmt.Errorf("adding health check: %w", err)
 	}
-	if err := mgr.AddReadyzCheck("ping", healthz.Ping); err != nil {
+	if err := mgr.AddReadyzCheck("controllers", mgr.check); err != nil {
 		return nil, fmt.Errorf("adding readiness check: %w", err)
 	}
 	return mgr, registerBuildInfo(metrics.Registry)
@@ -67,13 +72,14 @@ func New(name string, o *Options, settings ctrl.Options) (ctrl.Manager, error) {
 
 // apply returns the settings with what the flags decide.
 func (o *Options) apply(name string, settings ctrl.Options) ctrl.Options {
-	settings.Metrics = metricsserver.Options{BindAddress: o.MetricsBindAddress}
+	settings.Metrics = o.metricsOptions()
 	settings.HealthProbeBindAddress = o.HealthProbeBindAddress
 	settings.PprofBindAddress = o.PprofBindAddress
 	settings.LeaderElection = o.LeaderElect
 	settings.LeaderElectionID = name
 	settings.LeaderElectionNamespace = o.LeaderElectionNamespace
 	settings.LeaderElectionReleaseOnCancel = true
+	settings.GracefulShutdownTimeout = new(shutdownPatience)
 	settings.LeaseDuration, settings.RenewDeadline, settings.RetryPeriod = &o.LeaseDuration, &o.RenewDeadline, &o.RetryPeriod
 	if o.Namespace != "" {
 		settings.Cache.DefaultNamespaces = map[string]cache.Config{o.Namespace: {}}

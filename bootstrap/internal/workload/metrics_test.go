@@ -38,7 +38,7 @@ func TestServersLeaveNothingInMetrics(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _ = c.Core.Nodes().Get(t.Context(), "n", metav1.GetOptions{})
-		connections.Forget(cluster)
+		connections.Remove(cluster)
 	}
 	families, err := metrics.Registry.Gather()
 	if err != nil {

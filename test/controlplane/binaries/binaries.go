@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package binaries owns the programs of a Kubernetes control plane on disk: it
-// compiles etcd, kube-apiserver, kube-controller-manager and optionally
+// compiles etcd, kube-apiserver, kube-controller-manager and optionally kube-scheduler,
 // kubectl, kubelet and kubeadm from their Go modules into bin/k8s, and finds them there or where
 // KUBEBUILDER_ASSETS points. The versions are pinned in
 // test/controlplane/kubernetes/go.mod. It starts none of them; package
@@ -23,6 +23,7 @@ const (
 	Etcd              = "etcd"
 	APIServer         = "kube-apiserver"
 	ControllerManager = "kube-controller-manager"
+	Scheduler         = "kube-scheduler"
 	Kubectl           = "kubectl"
 	Kubelet           = "kubelet"
 	Kubeadm           = "kubeadm"

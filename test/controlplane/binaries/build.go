@@ -32,6 +32,7 @@ func targets() []target {
 		{name: Etcd, module: "go.etcd.io/etcd/server/v3", command: "go.etcd.io/etcd/server/v3"},
 		{name: APIServer, module: "k8s.io/kubernetes", command: "k8s.io/kubernetes/cmd/kube-apiserver"},
 		{name: ControllerManager, module: "k8s.io/kubernetes", command: "k8s.io/kubernetes/cmd/kube-controller-manager"},
+		{name: Scheduler, module: "k8s.io/kubernetes", command: "k8s.io/kubernetes/cmd/kube-scheduler"},
 		{name: Kubectl, module: "k8s.io/kubernetes", command: "k8s.io/kubernetes/cmd/kubectl"},
 		{name: Kubelet, module: "k8s.io/kubernetes", command: "k8s.io/kubernetes/cmd/kubelet", static: true},
 		{name: Kubeadm, module: "k8s.io/kubernetes", command: "k8s.io/kubernetes/cmd/kubeadm", static: true},

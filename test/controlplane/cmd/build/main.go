@@ -3,8 +3,8 @@
 
 // Command build compiles the programs of a Kubernetes control plane into
 // bin/k8s of this repository; `make control-plane` runs it. Arguments name the
-// programs, by default the three that a control plane needs; kubectl and a static
-// kubelet and kubeadm are optional. Where KUBEBUILDER_ASSETS is set it compiles
+// programs, by default the three that a control plane needs; kube-scheduler, kubectl and
+// a static kubelet and kubeadm are optional. Where KUBEBUILDER_ASSETS is set it compiles
 // nothing and checks that the programs are there.
 package main
 

@@ -1,0 +1,87 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// syncPatience bounds one readiness check. A kubelet waits a second for the answer.
+const syncPatience = 500 * time.Millisecond
+
+// readyManager is a manager that counts the controllers whose workers have not started yet.
+type readyManager struct {
+	ctrl.Manager
+	// elects is false where the only replica leads without a Lease.
+	elects  bool
+	pending atomic.Int64
+}
+
+// Add adds a runnable. A controller is counted until its workers have started.
+func (m *readyManager) Add(runnable ctrlmanager.Runnable) error {
+	if c, ok := runnable.(controller.Controller); ok {
+		m.pending.Add(1)
+		if err := c.Watch(&startSource{controller: c, started: func() { m.pending.Add(-1) }}); err != nil {
+			return fmt.Errorf("observing the start of a controller: %w", err)
+		}
+	}
+	return m.Manager.Add(runnable)
+}
+
+// check is the readiness check. Every replica is ready once its caches are in sync. The leader also has to work: the
+// workers of all controllers have started, which they do when the caches that they read are in sync.
+func (m *readyManager) check(request *http.Request) error {
+	if m.leads() {
+		if pending := m.pending.Load(); pending > 0 {
+			return fmt.Errorf("%d controllers have not started: their caches are not in sync", pending)
+		}
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(request.Context(), syncPatience)
+	defer cancel()
+	if !m.GetCache().WaitForCacheSync(ctx) {
+		return errors.New("the caches are not in sync")
+	}
+	return nil
+}
+
+func (m *readyManager) leads() bool {
+	select {
+	case <-m.Elected():
+		return true
+	default:
+		return !m.elects
+	}
+}
+
+// startSource is a source without events, by which the start of a controller's workers is observed: a controller starts
+// its sources before its workers, and a source that is added meanwhile after them.
+type startSource struct {
+	controller controller.Controller
+	started    func()
+	calls      atomic.Int64
+}
+
+// Start implements source.Source. At its first call the workers have not started, at the second they have.
+func (s *startSource) Start(context.Context, workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	if s.calls.Add(1) > 1 {
+		s.started()
+		return nil
+	}
+	go func() { _ = s.controller.Watch(s) }() // returns what Start returns: nil
+	return nil
+}
+
+func (*startSource) String() string { return "start of the workers" }
