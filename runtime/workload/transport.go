@@ -79,6 +79,9 @@ func (t *Transport) Close() {
 // CloseIdle closes the TCP connections that no request uses. Requests go on, and new ones are accepted.
 func (t *Transport) CloseIdle() { t.pool.CloseIdleConnections() }
 
+// RetryAfterHeader is where a response of a Transport has the value of Retry-After, if the API server sent one.
+const RetryAfterHeader = "Drover-Retry-After"
+
 // noRetry hides what makes client-go repeat a request by itself. For Retry-After it would sleep, up to ten times, inside
 // of the caller's worker; callers have a queue for that.
 type noRetry struct{ next http.RoundTripper }
@@ -87,6 +90,7 @@ type noRetry struct{ next http.RoundTripper }
 func (n noRetry) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := n.next.RoundTrip(request)
 	if response != nil {
+		response.Header.Set(RetryAfterHeader, response.Header.Get("Retry-After"))
 		response.Header.Del("Retry-After")
 	}
 	if timeout, is := errors.AsType[net.Error](err); is && timeout.Timeout() && request.URL.Query().Has("watch") {
