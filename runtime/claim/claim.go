@@ -64,7 +64,8 @@ func (r *Reader) Elsewhere(ctx context.Context, remote coordinationv1client.Leas
 		return "", false, fmt.Errorf("reading Lease %q of the management cluster: %w", memoryName, err)
 	}
 	var history []mark
-	if err := json.Unmarshal([]byte(memory.Annotations[historyAnnotation]), &history); err != nil {
+	encoded, found := memory.Annotations[historyAnnotation]
+	if err := json.Unmarshal([]byte(encoded), &history); found && err != nil {
 		return "", false, fmt.Errorf("reading Lease %q of the management cluster: its history is not readable", memoryName)
 	}
 	recorded := slices.ContainsFunc(history, func(m mark) bool { return m.Holder == holder && sequence <= m.Sequence })
