@@ -17,6 +17,7 @@ import (
 	"drover.io/bootstrap/internal/csrapproval"
 	"drover.io/bootstrap/internal/token"
 	"drover.io/bootstrap/internal/workload"
+	"drover.io/runtime/claim"
 	"drover.io/runtime/manager"
 	"drover.io/runtime/predicates"
 )
@@ -37,11 +38,13 @@ func run(ctx context.Context, args []string) error {
 	}
 	connections := workload.NewConnections(mgr.GetAPIReader(), clock.RealClock{})
 	connections.AllowProxy = o.allowProxy
+	claims := &claim.Reader{Management: mgr.GetAPIReader(), Namespace: o.OwnNamespace()}
 	recorder := mgr.GetEventRecorder(name)
 	reconciler := &bootstrapconfig.Reconciler{
 		Client:      mgr.GetClient(),
 		Live:        mgr.GetAPIReader(),
 		Connections: connections,
+		Claims:      claims,
 		Events:      recorder,
 		Clock:       clock.RealClock{},
 		NewToken:    token.New,
@@ -54,7 +57,7 @@ func run(ctx context.Context, args []string) error {
 	if o.approve {
 		approver := &csrapproval.Reconciler{
 			Client: mgr.GetClient(), Connections: connections, Events: recorder, Watch: predicates.WatchFilter(o.WatchFilter), Live: mgr.GetAPIReader(), Resolve: net.DefaultResolver.LookupHost,
-			TrustReported: o.trustReported,
+			TrustReported: o.trustReported, Claims: claims,
 		}
 		if err := approver.Register(mgr); err != nil {
 			return fmt.Errorf("registering approver: %w", err)

@@ -35,16 +35,15 @@ func file(f node.File) types.File {
 
 // contents writes bytes as a data URL, in the shortest of three ways.
 func contents(content []byte) types.Resource {
+	if len(content) >= compressFrom {
+		compression, source := "gzip", "data:;base64,"+base64.StdEncoding.EncodeToString(compress(content))
+		return types.Resource{Source: &source, Compression: &compression}
+	}
 	source := "data:," + url.PathEscape(string(content))
 	if plain := "data:;base64," + base64.StdEncoding.EncodeToString(content); len(plain) < len(source) {
 		source = plain
 	}
-	if len(content) < compressFrom {
-		return types.Resource{Source: &source}
-	}
-	compression := "gzip"
-	source = "data:;base64," + base64.StdEncoding.EncodeToString(compress(content))
-	return types.Resource{Source: &source, Compression: &compression}
+	return types.Resource{Source: &source}
 }
 
 // compress is deterministic: no name, no time.

@@ -18,6 +18,10 @@ import (
 const (
 	credentialsField = "spec.containerd.registryCredentialsFrom"
 
+	// maxCredentials is how many bytes a Docker configuration may have, which has some 200 per registry. Parsed it takes
+	// many times as much.
+	maxCredentials = 64 << 10
+
 	// kubeletCredentials is where the kubelet looks for credentials of registries first.
 	kubeletCredentials = "/var/lib/kubelet/config.json"
 )
@@ -48,6 +52,9 @@ func registryCredentials(in Input) (map[string]credential, error) {
 	ref := in.Spec.Containerd.RegistryCredentialsFrom
 	if ref.Name == "" {
 		return nil, nil
+	}
+	if len(in.Secrets[ref]) > maxCredentials {
+		return nil, invalid(credentialsField, "key %q of Secret %q has more than %d bytes", ref.Key, ref.Name, maxCredentials)
 	}
 	var config struct {
 		Auths map[string]credential `json:"auths"`

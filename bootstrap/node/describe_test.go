@@ -186,7 +186,7 @@ func TestKubeadmGetsWhatTheKubeletWouldGet(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || mode != 0o600 {
 		t.Errorf("mode %o (-want +got):\n%s", mode, diff)
 	}
-	if patch, _ := contentAt(t, n, patchFolder+"/kubeletconfiguration+merge.json"); patch != "{\"maxPods\":7}\n" {
+	if patch, _ := contentAt(t, n, patchFolder+"/kubeletconfiguration+merge.json"); patch != `{"healthzBindAddress":"127.0.0.1","healthzPort":10248,"maxPods":7}`+"\n" {
 		t.Errorf("the patch is %q", patch)
 	}
 	discovery, _ := contentAt(t, n, discoveryFile)

@@ -5,6 +5,7 @@ package node
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +16,8 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
+
+	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 )
 
 // healthShims skip the half minutes, on a host with two CPUs, and write down what is restarted.
@@ -114,5 +117,33 @@ func TestHealthCheckFindsDownloadedBinaries(t *testing.T) {
 				t.Errorf("err = %v\n%s", err, out)
 			}
 		})
+	}
+}
+
+// TestHealthCheckReadsWhereTheKubeletAnswers: with kubeadm the configuration is that of the cluster, in its ConfigMap
+// kubelet-config, over which only spec.kubelet.configuration is merged.
+func TestHealthCheckReadsWhereTheKubeletAnswers(t *testing.T) {
+	t.Parallel()
+	in := minimal(bootstrapv1.Ubuntu)
+	in.Spec.Join.Method = bootstrapv1.JoinKubeadm
+	n, err := Describe(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := map[string]any{"healthzPort": float64(10348), "healthzBindAddress": "10.0.0.1"} // of the ConfigMap
+	for _, f := range n.Files {
+		if f.Path == patchFolder+"/kubeletconfiguration+merge.json" {
+			var patch map[string]any
+			if err := json.Unmarshal(f.Content, &patch); err != nil {
+				t.Fatal(err)
+			}
+			config = merge(config, patch)
+		}
+	}
+	if config["healthzBindAddress"] != "127.0.0.1" {
+		t.Errorf("the kubelet answers at %v", config["healthzBindAddress"])
+	}
+	if config["healthzPort"] != float64(healthzPort) {
+		t.Errorf("the kubelet answers at port %v, the health check reads port %d", config["healthzPort"], healthzPort)
 	}
 }

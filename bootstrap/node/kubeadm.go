@@ -80,14 +80,12 @@ func addKubeadm(n *Node, os distribution, in Input) error {
 	if err != nil {
 		return err
 	}
-	if fragment != nil {
-		join.Patches = &patches{Directory: patchFolder}
-		content, err := json.Marshal(fragment)
-		if err != nil {
-			return fmt.Errorf("writing patch of KubeletConfiguration: %w", err)
-		}
-		n.Files = append(n.Files, File{Path: patchFolder + "/kubeletconfiguration+merge.json", Mode: 0o644, Content: append(content, '\n')})
+	join.Patches = &patches{Directory: patchFolder}
+	patch, err := json.Marshal(withHealthz(fragment))
+	if err != nil {
+		return fmt.Errorf("writing patch of KubeletConfiguration: %w", err)
 	}
+	n.Files = append(n.Files, File{Path: patchFolder + "/kubeletconfiguration+merge.json", Mode: 0o644, Content: append(patch, '\n')})
 	if join.NodeRegistration, err = registration(os, in.Spec.Kubelet); err != nil {
 		return err
 	}
@@ -100,6 +98,18 @@ func addKubeadm(n *Node, os distribution, in Input) error {
 	}
 	n.Files = append(n.Files, File{Path: joinFile, Mode: 0o600, Content: content.Bytes(), Jinja: hasJinja(content.String())})
 	return nil
+}
+
+// withHealthz adds where the host's health check reads: the configuration that is patched is the cluster's, which may have
+// another address.
+func withHealthz(fragment map[string]any) map[string]any {
+	patch := map[string]any{"healthzPort": healthzPort, "healthzBindAddress": "127.0.0.1"}
+	for key, value := range fragment {
+		if key != "healthzBindAddress" || value != nil {
+			patch[key] = value
+		}
+	}
+	return patch
 }
 
 // registration has in kubeadm's fields what is otherwise in the kubelet's command line.

@@ -54,8 +54,9 @@ func addKubelet(n *Node, os distribution, in Input) error {
 	needs, environment := "network-online.target containerd.service", "EnvironmentFile=-"+proxyFile+"\n"
 	if os.metadata != "" {
 		// Without the service that writes the file, its variables would be empty.
-		needs = "coreos-metadata.service " + needs
+		needs = metadataUnit + " " + needs
 		environment += "EnvironmentFile=-" + os.metadata + "\n"
+		n.metadata, n.variables = os.metadata, variable.FindAllString(in.Spec.Kubelet.ProviderID+in.Spec.Kubelet.HostnameOverride, -1)
 	}
 	if n.kubeadm != "" {
 		environment += "EnvironmentFile=-/var/lib/kubelet/kubeadm-flags.env\n"

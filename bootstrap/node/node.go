@@ -66,6 +66,10 @@ type Node struct {
 	// kubelet is the path of the kubelet.
 	kubelet string
 
+	// metadata is the file with the variables in which the kubelet's command line has instance metadata.
+	metadata  string
+	variables []string
+
 	// kubeadm is the path of the kubeadm that joins; empty leaves that to the kubelet.
 	kubeadm string
 }

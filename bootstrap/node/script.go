@@ -18,6 +18,9 @@ const (
 
 	unitFolder = "/etc/systemd/system/"
 
+	// metadataUnit writes the instance's metadata into a file, where the format has no expressions.
+	metadataUnit = "coreos-metadata.service"
+
 	// BootstrapUnit runs ScriptFile once, where the format has no commands of its own.
 	BootstrapUnit = "drover-bootstrap.service"
 
@@ -120,9 +123,16 @@ func (n *Node) writeKubeletCheck(line func(string, ...any)) {
 	}
 }
 
-// writeMetadataCheck ends the bootstrap where an expression named metadata that the instance does not have: cloud-init
-// writes a text in its place that no Machine could ever be known by.
+// writeMetadataCheck ends the bootstrap where an expression or a variable named metadata that the instance does not have:
+// cloud-init writes a text in its place that no Machine could ever be known by, and systemd nothing.
 func (n *Node) writeMetadataCheck(line func(string, ...any)) {
+	if len(n.variables) > 0 {
+		line("systemctl start %s || true", metadataUnit) // writes the file, which may have another author
+	}
+	for _, v := range n.variables {
+		name := strings.Trim(v, "${}")
+		line("if ! grep --quiet '^%s=.' %s; then echo 'bootstrap: %s has no %s: change spec.kubelet.providerID or hostnameOverride' >&2; exit 1; fi", name, n.metadata, n.metadata, name)
+	}
 	var templates []string
 	for _, f := range n.Files {
 		if f.Jinja {
@@ -182,7 +192,10 @@ func (n *Node) writeDownloads(line func(string, ...any)) {
 		line("  *) echo \"bootstrap: no\" %s \"is configured for $arch\" >&2; exit 1 ;;", quote.Shell(d.Name))
 		line("esac")
 		if d.Unpack {
-			line("mkdir -p %s && tar -xzf %s -C %s --no-same-owner && rm %s", target, file, target, file)
+			// Three lines: set -e ignores what fails before the last &&.
+			line("mkdir -p %s", target)
+			line("tar -xzf %s -C %s --no-same-owner", file, target)
+			line("rm %s", file)
 			continue
 		}
 		line("chmod 0755 %s", file)

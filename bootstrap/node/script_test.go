@@ -229,3 +229,67 @@ systemctl() {
 		})
 	}
 }
+
+// TestArchiveThatCannotBeUnpackedEndsTheBootstrap: an archive whose checksum is right but that tar cannot unpack
+// (another compression, a full disk, no tar or gzip).
+func TestArchiveThatCannotBeUnpackedEndsTheBootstrap(t *testing.T) {
+	t.Parallel()
+	content := []byte("not a gzip-compressed archive")
+	sum := sha256.Sum256(content)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(content) }))
+	t.Cleanup(server.Close)
+	n := &Node{Downloads: []Download{{Name: "cni-plugins", Target: "/opt/cni/bin", Unpack: true, Sources: []Source{
+		{"amd64", server.URL, hex.EncodeToString(sum[:])}, {"arm64", server.URL, hex.EncodeToString(sum[:])},
+	}}}}
+	root := t.TempDir()
+	script := strings.NewReplacer("/opt/", root+"/opt/", "/etc/", root+"/etc/", "/run/", root+"/run/", "modprobe", "true", "swapoff", "true", "sysctl --", "true --", "systemctl", "true").Replace(string(n.script()))
+	if err := os.MkdirAll(root+"/etc/sysctl.d", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(root, "bootstrap.sh")
+	if err := os.WriteFile(file, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), "bash", file).CombinedOutput()
+	_, success := os.Stat(root + SuccessFile)
+	if err == nil || success == nil {
+		t.Errorf("the archive was not unpacked, and the bootstrap counts as a success: err = %v, success file: %v\n%s", err, success, out)
+	}
+}
+
+// TestMissingVariableOfFlatcarEndsTheBootstrap, as missing metadata does with jinja: coreos-metadata.service failed, or the
+// cloud has no such variable.
+func TestMissingVariableOfFlatcarEndsTheBootstrap(t *testing.T) {
+	t.Parallel()
+	in := minimal(bootstrapv1.Flatcar)
+	in.Spec.Kubelet.ProviderID = "aws:///${COREOS_EC2_AVAILABILITY_ZONE}/${COREOS_EC2_INSTANCE_ID}"
+	in.Spec.Kubelet.HostnameOverride = "${COREOS_EC2_HOSTNAME}"
+	n, err := Describe(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const zone, id, host = "COREOS_EC2_AVAILABILITY_ZONE=z\n", "COREOS_EC2_INSTANCE_ID=i-1\n", "COREOS_EC2_HOSTNAME=h\n"
+	for name, test := range map[string]struct {
+		metadata string
+		missing  string
+	}{
+		"all are there": {zone + id + host, ""},
+		"no file":       {"", "COREOS_EC2_AVAILABILITY_ZONE"},
+		"no ID":         {zone + host, "COREOS_EC2_INSTANCE_ID"},
+		"an empty ID":   {zone + "COREOS_EC2_INSTANCE_ID=\n" + host, "COREOS_EC2_INSTANCE_ID"},
+		"no host name":  {zone + id + "X" + host, "COREOS_EC2_HOSTNAME"},
+	} {
+		file := filepath.Join(t.TempDir(), "flatcar")
+		if test.metadata != "" {
+			if err := os.WriteFile(file, []byte(test.metadata), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		script := "systemctl() { return 1; }\n"
+		n.writeMetadataCheck(func(format string, args ...any) { script += fmt.Sprintf(format, args...) + "\n" })
+		out, err := bash(t, strings.ReplaceAll(script, "/run/metadata/flatcar", file))
+		if (err != nil) != (test.missing != "") || !strings.Contains(out, test.missing) {
+			t.Errorf("%s: err = %v: %s", name, err, out)
+		}
+	}
+}

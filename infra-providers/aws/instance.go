@@ -8,6 +8,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -90,6 +91,7 @@ func toState(found types.Instance) driver.State {
 
 // toAddresses returns those, of those types and in that order, that the cloud controller manager of AWS gives the
 // Node: private ones by interface, then the public one, then the names. IPv6 addresses count as internal.
+// The first label of the private name is ours.
 func toAddresses(found types.Instance) (all []clusterv1.MachineAddress) {
 	add := func(kind clusterv1.MachineAddressType, address *string) {
 		if aws.ToString(address) != "" {
@@ -105,6 +107,9 @@ func toAddresses(found types.Instance) (all []clusterv1.MachineAddress) {
 	add(clusterv1.MachineExternalIP, found.PublicIpAddress)
 	add(clusterv1.MachineInternalDNS, found.PrivateDnsName)
 	add(clusterv1.MachineHostName, found.PrivateDnsName)
+	if label, _, longer := strings.Cut(aws.ToString(found.PrivateDnsName), "."); longer {
+		add(clusterv1.MachineInternalDNS, &label) // cloud-init's host name on Ubuntu
+	}
 	add(clusterv1.MachineExternalDNS, found.PublicDnsName)
 	for _, nic := range interfaces {
 		if len(nic.Ipv6Addresses) > 0 {

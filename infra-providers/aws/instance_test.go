@@ -33,7 +33,7 @@ func TestToInstance(t *testing.T) {
 		Tags:            []types.Tag{{Key: aws.String(driver.TagMachineUID), Value: aws.String("u")}, {Key: aws.String(driver.TagMachine), Value: aws.String("m")}},
 		State:           &types.InstanceState{Name: types.InstanceStateNameRunning},
 		StateReason:     &types.StateReason{Message: aws.String("why")},
-		PublicIpAddress: aws.String("203.0.113.1"), PrivateDnsName: aws.String("private"), PublicDnsName: aws.String("public"),
+		PublicIpAddress: aws.String("203.0.113.1"), PrivateDnsName: aws.String("ip-10-0-0-1.internal"), PublicDnsName: aws.String("public"),
 		NetworkInterfaces: []types.InstanceNetworkInterface{nic(1, "10.0.0.2", ""), {}, nic(0, "10.0.0.1", "2001:db8::1")},
 	}
 	want := driver.Instance{
@@ -42,7 +42,8 @@ func TestToInstance(t *testing.T) {
 		Addresses: []clusterv1.MachineAddress{
 			{Type: clusterv1.MachineInternalIP, Address: "10.0.0.1"}, {Type: clusterv1.MachineInternalIP, Address: "10.0.0.2"},
 			{Type: clusterv1.MachineExternalIP, Address: "203.0.113.1"},
-			{Type: clusterv1.MachineInternalDNS, Address: "private"}, {Type: clusterv1.MachineHostName, Address: "private"},
+			{Type: clusterv1.MachineInternalDNS, Address: "ip-10-0-0-1.internal"}, {Type: clusterv1.MachineHostName, Address: "ip-10-0-0-1.internal"},
+			{Type: clusterv1.MachineInternalDNS, Address: "ip-10-0-0-1"},
 			{Type: clusterv1.MachineExternalDNS, Address: "public"}, {Type: clusterv1.MachineInternalIP, Address: "2001:db8::1"},
 		},
 	}

@@ -91,7 +91,7 @@ func TestReconcileMachine(t *testing.T) {
 		kinds = append(kinds, address.Type)
 	}
 	want := []clusterv1.MachineAddressType{clusterv1.MachineInternalIP, clusterv1.MachineExternalIP, clusterv1.MachineInternalDNS,
-		clusterv1.MachineHostName, clusterv1.MachineExternalDNS, clusterv1.MachineInternalIP}
+		clusterv1.MachineHostName, clusterv1.MachineInternalDNS, clusterv1.MachineExternalDNS, clusterv1.MachineInternalIP}
 	if diff := cmp.Diff(want, kinds); diff != "" {
 		t.Errorf("addresses (-want +got):\n%s", diff)
 	}

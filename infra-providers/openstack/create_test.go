@@ -157,7 +157,7 @@ func TestFloatingIPIsAnExternalAddress(t *testing.T) {
 	for _, address := range got.Addresses {
 		types = append(types, address.Type)
 	}
-	if diff := cmp.Diff([]clusterv1.MachineAddressType{clusterv1.MachineInternalIP, clusterv1.MachineInternalIP, clusterv1.MachineExternalIP, clusterv1.MachineHostName}, types); diff != "" {
+	if diff := cmp.Diff([]clusterv1.MachineAddressType{clusterv1.MachineInternalIP, clusterv1.MachineInternalIP, clusterv1.MachineExternalIP, clusterv1.MachineHostName, clusterv1.MachineInternalDNS}, types); diff != "" {
 		t.Error(diff)
 	}
 	if got.State != driver.Running || got.FailureDomain != "nova" {

@@ -35,6 +35,9 @@ const (
 // When a server that starts or stops is read again.
 const pendingPollInterval, stoppingPollInterval = 5 * time.Second, 2 * time.Second
 
+// dhcpDomain is the default of Nova's dhcp_domain, which users cannot read. maxNameLength is that of a name in DNS.
+const dhcpDomain, maxNameLength = ".novalocal", 253
+
 var providerIDPattern = regexp.MustCompile(`^openstack://[^/]*/([^/]+)$`)
 
 // parseProviderID returns the ID of the server; empty for one that no server can have.
@@ -109,7 +112,8 @@ func toState(server servers.Server) driver.State {
 }
 
 // toAddresses returns the addresses with the types of cloud-provider-openstack: fixed ones are internal, floating ones and
-// the access addresses are external. The host name is the server's name.
+// the access addresses are external. The host name is the server's name; with Nova's domain it is the one in the metadata,
+// which RHEL and Rocky Linux take.
 func toAddresses(server servers.Server) []clusterv1.MachineAddress {
 	var internal, external []clusterv1.MachineAddress
 	for _, network := range slices.Sorted(maps.Keys(server.Addresses)) {
@@ -128,7 +132,11 @@ func toAddresses(server servers.Server) []clusterv1.MachineAddress {
 	}
 	all := append(internal, external...)
 	slices.SortStableFunc(all, func(a, b clusterv1.MachineAddress) int { return internalFirst(a) - internalFirst(b) })
-	return append(slices.Compact(all), clusterv1.MachineAddress{Type: clusterv1.MachineHostName, Address: server.Name})
+	all = append(slices.Compact(all), clusterv1.MachineAddress{Type: clusterv1.MachineHostName, Address: server.Name})
+	if fqdn := server.Name + dhcpDomain; len(fqdn) <= maxNameLength {
+		all = append(all, clusterv1.MachineAddress{Type: clusterv1.MachineInternalDNS, Address: fqdn})
+	}
+	return all
 }
 
 // address is one address of a port.

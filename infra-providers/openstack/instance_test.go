@@ -45,7 +45,7 @@ func TestToInstance(t *testing.T) {
 			{Type: clusterv1.MachineInternalIP, Address: "10.0.0.2"},
 			{Type: clusterv1.MachineExternalIP, Address: "203.0.113.9"},
 			{Type: clusterv1.MachineExternalIP, Address: "2001:db8::1"},
-			{Type: clusterv1.MachineHostName, Address: "m"},
+			{Type: clusterv1.MachineHostName, Address: "m"}, {Type: clusterv1.MachineInternalDNS, Address: "m.novalocal"},
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

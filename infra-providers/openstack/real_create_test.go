@@ -107,6 +107,7 @@ func TestRealServerHasAllAttachments(t *testing.T) {
 		Addresses: []clusterv1.MachineAddress{
 			{Type: clusterv1.MachineInternalIP, Address: "10.77.0.77"}, {Type: clusterv1.MachineInternalIP, Address: "fd77::77"},
 			{Type: clusterv1.MachineInternalIP, Address: "10.78.0.78"}, {Type: clusterv1.MachineHostName, Address: req.Identity.Name},
+			{Type: clusterv1.MachineInternalDNS, Address: req.Identity.Name + ".novalocal"},
 		},
 	}
 	wantInstance.Identity.ProviderID = wantInstance.ProviderID

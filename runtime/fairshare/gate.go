@@ -11,20 +11,25 @@ import (
 const (
 	// late is how long a turn may last before others of its holder do not wait for it.
 	late = time.Second
+	// slow is how long a turn may last before only one other of its holder waits for it: each that waits occupies a worker.
+	slow = 100 * time.Millisecond
 	// patience is how long a turn is waited for.
 	patience = 200 * time.Millisecond
 )
 
 // Gate divides the workers of a controller among holders, such as namespaces, as Places divides places. Turns that are
-// short are waited for, so that a holder alone loses little; while one of a holder's turns is late, because what it calls
-// hangs, others of that holder are refused at once, and occupy no worker. The nil Gate refuses none.
+// short are waited for, so that a holder alone loses little. While one of a holder's turns is slow, one other waits for it,
+// and while one is late, because what it calls hangs, none does: the others of that holder are refused at once, and occupy no
+// worker. The nil Gate refuses none.
 type Gate struct {
-	late, patience time.Duration
-	places         *Places[string]
+	late, slow, patience time.Duration
+	places               *Places[string]
 
 	mu sync.Mutex
 	// turns have when each turn of a holder began.
 	turns map[string]map[*time.Time]struct{}
+	// waiting are how many turns of a holder wait for others of it.
+	waiting map[string]int
 	// ended is closed, and replaced, when a turn ends.
 	ended chan struct{}
 }
@@ -32,8 +37,8 @@ type Gate struct {
 // NewGate returns a gate for so many workers; zero is no limit.
 func NewGate(workers int) *Gate {
 	return &Gate{
-		late: late, patience: patience, places: New[string](workers),
-		turns: map[string]map[*time.Time]struct{}{}, ended: make(chan struct{}),
+		late: late, slow: slow, patience: patience, places: New[string](workers),
+		turns: map[string]map[*time.Time]struct{}{}, waiting: map[string]int{}, ended: make(chan struct{}),
 	}
 }
 
@@ -45,7 +50,7 @@ func (g *Gate) Enter(holder string) (leave func(), ok bool) {
 	}
 	var given <-chan time.Time
 	for {
-		leave, ended := g.try(holder)
+		leave, ended := g.try(holder, given != nil)
 		switch {
 		case leave != nil:
 			return leave, true
@@ -55,6 +60,7 @@ func (g *Gate) Enter(holder string) (leave func(), ok bool) {
 			timer := time.NewTimer(g.patience)
 			defer timer.Stop()
 			given = timer.C
+			defer g.stopWaiting(holder)
 		}
 		select {
 		case <-ended:
@@ -64,9 +70,9 @@ func (g *Gate) Enter(holder string) (leave func(), ok bool) {
 	}
 }
 
-// try begins a turn if there is a place. Otherwise it returns what is closed when a turn ends; nil where waiting for that
-// makes no sense.
-func (g *Gate) try(holder string) (leave func(), ended <-chan struct{}) {
+// try begins a turn if there is a place. Otherwise it returns what is closed when a turn ends, and counts one that waits
+// for it unless it is counted already; nil where it must not wait.
+func (g *Gate) try(holder string, waits bool) (leave func(), ended <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	began := time.Now()
@@ -78,11 +84,24 @@ func (g *Gate) try(holder string) (leave func(), ended <-chan struct{}) {
 		return sync.OnceFunc(func() { g.leave(holder, &began) }), nil
 	}
 	for other := range g.turns[holder] {
-		if began.Sub(*other) >= g.late {
+		switch age := began.Sub(*other); {
+		case age >= g.late, age >= g.slow && !waits && g.waiting[holder] > 0:
 			return nil, nil
 		}
 	}
+	if !waits {
+		g.waiting[holder]++
+	}
 	return nil, g.ended
+}
+
+// stopWaiting counts one turn of a holder less that waits.
+func (g *Gate) stopWaiting(holder string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.waiting[holder]--; g.waiting[holder] <= 0 {
+		delete(g.waiting, holder)
+	}
 }
 
 func (g *Gate) leave(holder string, turn *time.Time) {

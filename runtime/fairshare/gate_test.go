@@ -75,3 +75,74 @@ func TestGateWaitsForALimitedTime(t *testing.T) {
 		t.Error("the nil Gate refuses")
 	}
 }
+
+// TestOneWaitsForASlowTurn: the others are refused, also while that one waits.
+func TestOneWaitsForASlowTurn(t *testing.T) {
+	t.Parallel()
+	g := gate(time.Hour, time.Hour)
+	g.slow = 0
+	first, _ := g.Enter("a")
+	_, _ = g.Enter("a")
+	entered := make(chan bool)
+	for range 3 {
+		go func() {
+			_, ok := g.Enter("a")
+			entered <- ok
+		}()
+	}
+	for range 2 {
+		if <-entered {
+			t.Error("more than one waits, or none is refused")
+		}
+	}
+	first()
+	if !<-entered {
+		t.Error("the one that waited has not entered")
+	}
+	if len(g.waiting) != 0 {
+		t.Errorf("counted as waiting are %v", g.waiting)
+	}
+}
+
+// TestSlowTurnsDelayNoNeighbour: ten workers, and a queue as a controller has it. One namespace has 300 objects whose
+// turns take 0.9 s each, because its API server answers that late: less than what counts as late. The only object of another
+// namespace is behind them.
+func TestSlowTurnsDelayNoNeighbour(t *testing.T) {
+	t.Parallel()
+	const workers, objects = 10, 300
+	gate := NewGate(workers)
+	queue := make(chan string, 100*objects)
+	for range objects {
+		queue <- "slow"
+	}
+	queue <- "neighbour"
+	began, done := time.Now(), make(chan time.Duration, 1)
+	stop := make(chan struct{})
+	defer close(stop)
+	for range workers {
+		go func() {
+			for {
+				var of string
+				select {
+				case of = <-queue:
+				case <-stop:
+					return
+				}
+				leave, ok := gate.Enter(of)
+				if !ok {
+					time.AfterFunc(5*time.Second, func() { queue <- of }) // busyRetry
+					continue
+				}
+				if of == "neighbour" {
+					done <- time.Since(began)
+				} else {
+					time.Sleep(900 * time.Millisecond)
+				}
+				leave()
+			}
+		}()
+	}
+	if waited := <-done; waited > 2*time.Second {
+		t.Errorf("the neighbour's object waited %s for %d objects of another namespace", waited.Round(100*time.Millisecond), objects)
+	}
+}

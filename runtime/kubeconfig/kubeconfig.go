@@ -108,6 +108,9 @@ type Rules struct {
 // RESTConfig turns a kubeconfig into a client configuration. Its error is an [*Error] that names the field and what to
 // use instead.
 func (r Rules) RESTConfig(content string) (*rest.Config, error) {
+	if objection := objectionToSize([]byte(content)); objection != "" {
+		return nil, invalid("kubeconfig: %s", objection)
+	}
 	parsed, err := clientcmd.Load([]byte(content))
 	if err != nil {
 		// The parser's error may quote the content, and that is secret.
@@ -138,6 +141,9 @@ func (r Rules) RESTConfig(content string) (*rest.Config, error) {
 	}
 	if server.Scheme != "https" && !r.AllowInsecureTLS {
 		return nil, invalid("kubeconfig: clusters[].cluster.server is %q, but must begin with https://", config.Host)
+	}
+	if len(server.Hostname()) > maxHost {
+		return nil, invalid("kubeconfig: the host of clusters[].cluster.server has more than %d characters", maxHost)
 	}
 	if _, err := rest.TLSConfigFor(config); err != nil {
 		return nil, invalid("kubeconfig: its CA, certificate or key is not valid: %v", err)

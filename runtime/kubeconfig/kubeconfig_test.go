@@ -51,6 +51,7 @@ func TestRESTConfigRefuses(t *testing.T) {
 		"unverified TLS":     {cluster(clientcmdapi.Cluster{Server: "https://a", InsecureSkipTLSVerify: true}), "insecure-skip-tls-verify"},
 		"plain HTTP":         {cluster(clientcmdapi.Cluster{Server: "http://a"}), "clusters[].cluster.server"},
 		"no scheme":          {cluster(clientcmdapi.Cluster{Server: "a:6443"}), "clusters[].cluster.server"},
+		"a long host":        {cluster(clientcmdapi.Cluster{Server: "https://" + strings.Repeat("a.", 127)}), "more than 253 characters"},
 		"an unknown context": {func(c *clientcmdapi.Config) { c.CurrentContext = "y" }, "current-context"},
 		"an unknown cluster": {func(c *clientcmdapi.Config) { c.Contexts["x"].Cluster = "y" }, `cluster "y"`},
 		"an unknown user":    {func(c *clientcmdapi.Config) { c.Contexts["x"].AuthInfo = "y" }, `user "y"`},

@@ -80,8 +80,12 @@ func (d *Dialer) Open(config *rest.Config, namespace string) (*Transport, error)
 	if config.Proxy != nil {
 		proxy = config.Proxy
 	}
+	server, host, err := anonymous(config)
+	if err != nil {
+		return nil, fmt.Errorf("reading the URL of the API server: %w", err)
+	}
 	t := &Transport{
-		config: config, namespace: namespace, long: d.long,
+		config: config, server: server, namespace: namespace, long: d.long,
 		dialer: connrotation.NewDialer(egress.Dial(net.Dialer{Timeout: d.options.DialTimeout, KeepAlive: 30 * time.Second})),
 	}
 	// The defaults include HTTP/2 with pings, which detect within 45 seconds that the other end of a silent watch is gone.
@@ -93,9 +97,10 @@ func (d *Dialer) Open(config *rest.Config, namespace string) (*Transport, error)
 		ResponseHeaderTimeout: d.options.AnswerTimeout,
 		DisableCompression:    config.DisableCompression,
 	})
-	t.RoundTripper, err = rest.HTTPWrappersForConfig(config, httplimit.WrapJSON(noRetry{t.pool}, MaxAnswer, d.options.MaxElements))
+	wrapped, err := rest.HTTPWrappersForConfig(config, httplimit.WrapJSON(noRetry{t.pool}, MaxAnswer, d.options.MaxElements))
 	if err != nil {
 		return nil, fmt.Errorf("reading credentials: %w", err)
 	}
+	t.RoundTripper = toServer{wrapped, host}
 	return t, nil
 }

@@ -28,6 +28,7 @@ var ErrClosed = errors.New("the connection to the workload cluster was closed")
 type Transport struct {
 	http.RoundTripper
 	config    *rest.Config
+	server    string // the URL for clients
 	namespace string
 	long      *httplimit.Places
 	pool      *http.Transport
@@ -36,8 +37,12 @@ type Transport struct {
 }
 
 // Config returns a copy of the configuration for clients that use an HTTPClient of the Transport. Rate limits are the
-// caller's to set.
-func (t *Transport) Config() *rest.Config { return rest.CopyConfig(t.config) }
+// caller's to set. Its host is the same for all API servers, and stands for that of this one.
+func (t *Transport) Config() *rest.Config {
+	config := rest.CopyConfig(t.config)
+	config.Host = t.server
+	return config
+}
 
 // Host returns the URL of the API server.
 func (t *Transport) Host() string { return t.config.Host }
@@ -74,6 +79,9 @@ func (t *Transport) Close() {
 // CloseIdle closes the TCP connections that no request uses. Requests go on, and new ones are accepted.
 func (t *Transport) CloseIdle() { t.pool.CloseIdleConnections() }
 
+// RetryAfterHeader is where a response of a Transport has the value of Retry-After, if the API server sent one.
+const RetryAfterHeader = "Drover-Retry-After"
+
 // noRetry hides what makes client-go repeat a request by itself. For Retry-After it would sleep, up to ten times, inside
 // of the caller's worker; callers have a queue for that.
 type noRetry struct{ next http.RoundTripper }
@@ -82,6 +90,7 @@ type noRetry struct{ next http.RoundTripper }
 func (n noRetry) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := n.next.RoundTrip(request)
 	if response != nil {
+		response.Header.Set(RetryAfterHeader, response.Header.Get("Retry-After"))
 		response.Header.Del("Retry-After")
 	}
 	if timeout, is := errors.AsType[net.Error](err); is && timeout.Timeout() && request.URL.Query().Has("watch") {

@@ -30,6 +30,9 @@ const (
 	// ClusterForbiddenReason means that the workload cluster refuses requests that are needed for machines to join.
 	ClusterForbiddenReason = "ClusterForbidden"
 
+	// ClaimedElsewhereReason means that another management cluster acts on the workload cluster.
+	ClaimedElsewhereReason = "ClaimedElsewhere"
+
 	// InvalidSpecReason means that a field cannot be made into bootstrap data; the message names it.
 	InvalidSpecReason = "InvalidSpec"
 

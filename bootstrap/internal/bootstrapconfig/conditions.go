@@ -13,9 +13,11 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
+	"drover.io/bootstrap/internal/render"
 	"drover.io/bootstrap/node"
 	"drover.io/runtime/kubeconfig"
 	"drover.io/runtime/predicates"
+	"drover.io/runtime/requesterror"
 )
 
 // waiting ends a reconcile: something is missing, and the condition has what is awaited and from whom.
@@ -71,6 +73,10 @@ func missingReference(field string, ref bootstrapv1.SecretKeyReference) error {
 	return &waiting{wrong: true, reason: bootstrapv1.InvalidSpecReason, message: fmt.Sprintf("%s: there is no Secret %q with the key %q in this namespace", field, ref.Name, ref.Key), after: poll}
 }
 
+func largeReferences(field string) error {
+	return &waiting{wrong: true, reason: bootstrapv1.InvalidSpecReason, message: fmt.Sprintf("%s: the values up to this one, which are taken from Secrets, have more than %d bytes: use smaller ones", field, render.MaxContent), after: poll}
+}
+
 func invalidSpec(err *node.InvalidError) error {
 	return &waiting{wrong: true, reason: bootstrapv1.InvalidSpecReason, message: err.Error()}
 }
@@ -85,6 +91,11 @@ func badKubeconfig(err *kubeconfig.Error) error {
 
 func clusterForbidden(message string) error {
 	return &waiting{wrong: true, reason: bootstrapv1.ClusterForbiddenReason, message: message, after: poll}
+}
+
+func claimedElsewhere(cluster, holder string) error {
+	return &waiting{reason: bootstrapv1.ClaimedElsewhereReason, message: requesterror.Truncate(fmt.Sprintf(
+		"another management cluster acts on the workload cluster of Cluster %q: its claim is held by %q; the condition ManagementClaimed of the Cluster has how to take it over", cluster, holder)), after: poll}
 }
 
 func clusterUnreachable(message string, after time.Duration) error {

@@ -41,6 +41,7 @@ import (
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	"drover.io/bootstrap/internal/token"
 	"drover.io/bootstrap/internal/workload"
+	"drover.io/runtime/claim"
 	"drover.io/runtime/fairshare"
 	"drover.io/runtime/predicates"
 )
@@ -53,8 +54,10 @@ type Reconciler struct {
 	Live client.Reader
 
 	Connections *workload.Connections
-	Events      events.EventRecorder
-	Clock       clock.PassiveClock
+	// Claims reads which management cluster acts on a workload cluster; with nil, this one does.
+	Claims *claim.Reader
+	Events events.EventRecorder
+	Clock  clock.PassiveClock
 
 	// NewToken makes a random bootstrap token.
 	NewToken func() (token.Token, error)

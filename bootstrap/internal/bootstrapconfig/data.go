@@ -145,20 +145,32 @@ func ready(s *state) error {
 	return nil
 }
 
-// references reads the Secrets that the spec refers to.
+// references reads the Secrets that the spec refers to, each once.
 func (d *data) references(ctx context.Context, s *state) (map[bootstrapv1.SecretKeyReference][]byte, error) {
 	values := map[bootstrapv1.SecretKeyReference][]byte{}
-	for _, r := range referencesOf(&s.config.Spec) {
-		secret := &corev1.Secret{}
-		err := d.reconciler.Live.Get(ctx, types.NamespacedName{Namespace: s.config.Namespace, Name: r.ref.Name}, secret)
-		value, found := secret.Data[r.ref.Key]
-		switch {
-		case apierrors.IsNotFound(err), err == nil && !found:
-			return nil, missingReference(r.field, r.ref)
-		case err != nil:
-			return nil, fmt.Errorf("reading Secret of %s: %w", r.field, err)
+	all, size := referencesOf(&s.config.Spec), 0
+	for _, first := range all {
+		if _, read := values[first.ref]; read {
+			continue
 		}
-		values[r.ref] = value
+		secret := &corev1.Secret{}
+		err := d.reconciler.Live.Get(ctx, types.NamespacedName{Namespace: s.config.Namespace, Name: first.ref.Name}, secret)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("reading Secret of %s: %w", first.field, err)
+		}
+		for _, r := range all {
+			value, found := secret.Data[r.ref.Key]
+			if _, read := values[r.ref]; read || r.ref.Name != first.ref.Name {
+				continue
+			}
+			if !found {
+				return nil, missingReference(r.field, r.ref)
+			}
+			values[r.ref] = value
+			if size += len(value); size > render.MaxContent {
+				return nil, largeReferences(r.field)
+			}
+		}
 	}
 	return values, nil
 }

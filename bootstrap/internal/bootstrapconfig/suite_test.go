@@ -24,6 +24,7 @@ import (
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	"drover.io/bootstrap/internal/testenv"
 	"drover.io/bootstrap/internal/workload"
+	"drover.io/runtime/claim"
 	"drover.io/runtime/envtest"
 	"drover.io/runtime/logtest"
 )
@@ -92,6 +93,7 @@ func startManager(ctx context.Context, stopped chan<- error) error {
 		Client:      mgr.GetClient(),
 		Live:        mgr.GetAPIReader(),
 		Connections: workload.NewConnections(mgr.GetAPIReader(), clock.RealClock{}),
+		Claims:      &claim.Reader{Management: mgr.GetAPIReader(), Namespace: "drover-system"},
 		Events:      mgr.GetEventRecorder("drover-bootstrap"),
 		Clock:       clock.RealClock{},
 		NewToken:    made.next,

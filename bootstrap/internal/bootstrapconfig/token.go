@@ -150,6 +150,9 @@ func (r *Reconciler) revoke(ctx context.Context, s *state) error {
 	if err != nil {
 		return err
 	}
+	if err := r.checkClaim(ctx, s, connection); err != nil {
+		return err
+	}
 	if err := r.findToken(ctx, s); err != nil {
 		return err
 	}
@@ -178,7 +181,23 @@ func (r *Reconciler) connect(ctx context.Context, s *state) (*workload.Connectio
 	if bad, is := errors.AsType[*kubeconfig.Error](err); is {
 		return nil, badKubeconfig(bad)
 	}
-	return connection, err
+	if err != nil {
+		return nil, err
+	}
+	return connection, r.checkClaim(ctx, s, connection)
+}
+
+// checkClaim refuses to act on a workload cluster on which another management cluster acts: a copy of one would make
+// tokens again that the original has deleted.
+func (r *Reconciler) checkClaim(ctx context.Context, s *state, connection *workload.Connection) error {
+	holder, elsewhere, err := connection.ClaimedElsewhere(ctx, r.Claims, s.clusterKey())
+	switch {
+	case err != nil:
+		return toWaiting(connection, fmt.Errorf("reading the claim of the workload cluster: %w", err))
+	case elsewhere:
+		return claimedElsewhere(s.clusterName(), holder)
+	}
+	return nil
 }
 
 // toWaiting turns an error from the workload cluster into a *waiting where it is about that cluster as a whole.

@@ -25,6 +25,7 @@ import (
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	"drover.io/bootstrap/internal/csrapproval/policy"
 	"drover.io/bootstrap/internal/workload"
+	"drover.io/runtime/claim"
 	"drover.io/runtime/predicates"
 )
 
@@ -51,6 +52,8 @@ type approver struct {
 
 	// live reads infrastructure machines without a cache.
 	live client.Reader
+	// claims reads which management cluster acts on the workload cluster.
+	claims *claim.Reader
 	// trustReported accepts what guests report of themselves.
 	trustReported bool
 	// resolve looks a host name up; nil looks nothing up.
@@ -74,6 +77,15 @@ func (a *approver) review(ctx context.Context, csr *certificatesv1.CertificateSi
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	log := a.log.WithValues("CertificateSigningRequest", klog.KRef("", csr.Name), "Node", klog.KRef("", node))
+	holder, elsewhere, err := a.connection.ClaimedElsewhere(ctx, a.claims, client.ObjectKeyFromObject(a.cluster))
+	switch {
+	case err != nil:
+		log.V(1).Info("could not decide on certificate request", "message", err.Error())
+		return err
+	case elsewhere:
+		log.V(1).Info("left certificate request alone", "reason", "another management cluster acts on the workload cluster", "holder", holder)
+		return nil
+	}
 	machine, err := a.decide(ctx, csr, node)
 	if machine != nil {
 		log = log.WithValues("Machine", klog.KObj(machine))

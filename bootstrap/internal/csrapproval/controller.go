@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -32,6 +33,7 @@ import (
 
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	"drover.io/bootstrap/internal/workload"
+	"drover.io/runtime/claim"
 	"drover.io/runtime/fairshare"
 	"drover.io/runtime/kubeconfig"
 	"drover.io/runtime/predicates"
@@ -47,6 +49,8 @@ type Reconciler struct {
 	Events      events.EventRecorder
 	// Live reads without a cache.
 	Live client.Reader
+	// Claims reads which management cluster acts on a workload cluster; with nil, this one does.
+	Claims *claim.Reader
 	// TrustReported accepts addresses that only the guest reports, unless they are those of another host.
 	TrustReported bool
 	// Resolve looks up the addresses of a host name, of the control plane's endpoint; nil looks nothing up.
@@ -57,6 +61,8 @@ type Reconciler struct {
 
 	// places are those of the open requests of all workload clusters.
 	places *fairshare.Places[string]
+	// listed are those of requests in unfinished lists.
+	listed *fairshare.Places[string]
 
 	mu      sync.Mutex
 	watches map[types.NamespacedName]*watch
@@ -64,7 +70,8 @@ type Reconciler struct {
 
 // Register adds the controller and its watches to a manager.
 func (r *Reconciler) Register(mgr ctrl.Manager) error {
-	r.watches, r.places = map[types.NamespacedName]*watch{}, fairshare.New[string](maxRequests)
+	r.watches = map[types.NamespacedName]*watch{}
+	r.places, r.listed = fairshare.New[string](maxRequests), fairshare.New[string](maxListed)
 	createdOrDeleted := predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
 	if err := mgr.Add(manager.RunnableFunc(r.stopAll)); err != nil {
 		return err
@@ -136,12 +143,23 @@ func (r *Reconciler) start(cluster *clusterv1.Cluster, connection *workload.Conn
 		}
 		running.stop()
 	}
+	pace := r.paceOf(key.Namespace)
 	r.watches[key] = startWatch(&approver{
 		client: r.Client, watch: r.Watch, events: newRecorder(r.Events), cluster: cluster, connection: connection,
 		log:  ctrl.Log.WithName("csrapproval").WithValues("Cluster", klog.KObj(cluster)),
-		live: r.Live, resolve: r.Resolve, trustReported: r.TrustReported,
-	}, r.places)
+		live: r.Live, resolve: r.Resolve, claims: r.Claims, trustReported: r.TrustReported,
+	}, r.places, r.listed, pace)
 	return r.watches[key]
+}
+
+// paceOf returns the pace of the watches of a namespace. The caller holds the lock.
+func (r *Reconciler) paceOf(namespace string) *rate.Limiter {
+	for key, running := range r.watches {
+		if key.Namespace == namespace {
+			return running.pace
+		}
+	}
+	return newPace()
 }
 
 func (r *Reconciler) stop(key types.NamespacedName) {

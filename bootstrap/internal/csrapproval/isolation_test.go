@@ -43,6 +43,7 @@ func TestClusterThatHangsDelaysNoOther(t *testing.T) {
 	w := &watch{
 		requests: newOpenRequests("team", fairshare.New[string](0)),
 		queue:    workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()),
+		pace:     newPace(),
 	}
 	w.requests.opened = w.queue.Add
 	for i := range 100 {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
@@ -23,11 +24,16 @@ import (
 const (
 	// maxRequestBytes is how many bytes a request may have. That of a kubelet has some 2,000.
 	maxRequestBytes = 8 << 10
+	// maxParts is how many groups, usages, annotations and the like a request may have: each is longer in memory than it
+	// was in the answer. That of a kubelet has some ten.
+	maxParts = 64
 	// pageSize is how many requests are listed at once: any page of what an API server accepts is an answer that is
 	// read whole.
 	pageSize = 40
 	// pageTimeout is how long a page may take.
 	pageTimeout = 30 * time.Second
+	// listTimeout is how long a list may take.
+	listTimeout = 5 * time.Minute
 	// maxPages is how many pages of a list are read.
 	maxPages = 2_500
 	// maxPerRequester is how many open requests of one requester are kept, the newest. A kubelet whose request is
@@ -37,6 +43,8 @@ const (
 	maxPerCluster = 2_000
 	// maxRequests is how many open requests are kept of all workload clusters. Namespaces share them.
 	maxRequests = 8_000
+	// maxListed is how many open requests unfinished lists hold of all workload clusters. Namespaces share them.
+	maxListed = 4_000
 )
 
 // openRequests are the requests of kubelets of one workload cluster that are neither approved nor denied. Nothing else
@@ -68,7 +76,17 @@ func newOpenRequests(namespace string, places *fairshare.Places[string]) *openRe
 
 // isOpen reports whether a request is one of a kubelet that is neither approved nor denied.
 func isOpen(csr *certificatesv1.CertificateSigningRequest) bool {
-	return len(csr.Status.Conditions) == 0 && csr.Size() <= maxRequestBytes && policy.NodeOf(csr) != ""
+	return len(csr.Status.Conditions) == 0 && csr.Size() <= maxRequestBytes && parts(csr) <= maxParts && policy.NodeOf(csr) != ""
+}
+
+// parts returns how many texts a request has in lists and maps.
+func parts(csr *certificatesv1.CertificateSigningRequest) int {
+	n := len(csr.Labels) + len(csr.Annotations) + len(csr.OwnerReferences) + len(csr.Finalizers)
+	n += len(csr.Spec.Groups) + len(csr.Spec.Usages) + len(csr.Spec.Extra)
+	for _, values := range csr.Spec.Extra {
+		n += len(values)
+	}
+	return n
 }
 
 // names returns those of all requests.
@@ -92,9 +110,15 @@ func (r *openRequests) get(name string) *certificatesv1.CertificateSigningReques
 // Add keeps a request that is open.
 func (r *openRequests) Add(o any) error { return r.Update(o) }
 
-// Update keeps a request that is open, and drops one that is not any more.
+// Update keeps a request that is open, and drops one that is not any more. One that is kept already with the same content
+// is not decided on again for a change of something else, which an API server may send without end.
 func (r *openRequests) Update(o any) error {
-	if csr, ok := o.(*certificatesv1.CertificateSigningRequest); ok && r.put(csr) {
+	csr, ok := o.(*certificatesv1.CertificateSigningRequest)
+	if !ok {
+		return nil
+	}
+	before := r.get(csr.Name)
+	if r.put(csr) && (before == nil || before.UID != csr.UID || !equality.Semantic.DeepEqual(before.Spec, csr.Spec)) {
 		r.opened(csr.Name)
 	}
 	return nil
@@ -212,10 +236,14 @@ type source struct {
 	// failed is called with every error, incomplete when a list has open requests that are not in the answer.
 	failed     func(error)
 	incomplete func()
+	// namespace holds places while a list is not finished.
+	namespace string
+	places    *fairshare.Places[string]
+	timeout   time.Duration
 }
 
 func newSource(requests certificatesv1client.CertificateSigningRequestInterface, failed func(error), incomplete func()) *source {
-	s := &source{requests: requests, failed: failed, incomplete: incomplete}
+	s := &source{requests: requests, failed: failed, incomplete: incomplete, places: fairshare.New[string](0), timeout: listTimeout}
 	s.ListWithContextFunc = func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 		list, err := s.list(ctx)
 		return list, s.noted(err)
@@ -241,7 +269,14 @@ func (s *source) noted(err error) error {
 // list reads all pages. Of each requester it returns the newest requests, and of each and of all no more than are kept,
 // the oldest first.
 func (s *source) list(ctx context.Context) (*certificatesv1.CertificateSigningRequestList, error) {
-	open := newest{of: map[string][]int{}}
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	open := newest{of: map[string][]int{}, place: func() bool { return s.places.Take(s.namespace) }}
+	defer func() {
+		for range open.requests {
+			s.places.Give(s.namespace)
+		}
+	}()
 	next := ""
 	var last metav1.ListMeta
 	for range maxPages {
@@ -283,6 +318,8 @@ type newest struct {
 	requests []certificatesv1.CertificateSigningRequest
 	// of are the indexes of the requests of each requester.
 	of map[string][]int
+	// place takes a place for a request, and reports whether there was one.
+	place func() bool
 	// missed is true if there was no capacity for a requester's request.
 	missed bool
 }
@@ -296,7 +333,7 @@ func (n *newest) add(csr certificatesv1.CertificateSigningRequest) {
 		if byAge(n.requests[oldest], csr) < 0 {
 			n.requests[oldest] = csr
 		}
-	case len(n.requests) >= maxPerCluster:
+	case len(n.requests) >= maxPerCluster, !n.place():
 		n.missed = true
 	default:
 		n.of[requester] = append(mine, len(n.requests))

@@ -44,6 +44,10 @@ func TestOnlyOpenRequestsOfKubeletsAreKept(t *testing.T) {
 		"one with a large annotation": {func(csr *certificatesv1.CertificateSigningRequest) {
 			csr.Annotations = map[string]string{"a": string(make([]byte, maxRequestBytes))}
 		}, false},
+		"one of many groups": {func(csr *certificatesv1.CertificateSigningRequest) { csr.Spec.Groups = make([]string, maxParts+1) }, false},
+		"one of many values": {func(csr *certificatesv1.CertificateSigningRequest) {
+			csr.Spec.Extra = map[string]certificatesv1.ExtraValue{"k": make([]string, maxParts)}
+		}, false},
 	} {
 		opened := 0
 		requests := newOpenRequests("team", fairshare.New[string](1))

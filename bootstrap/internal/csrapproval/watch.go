@@ -7,6 +7,7 @@ import (
 	"context"
 	"time"
 
+	"golang.org/x/time/rate"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/cache"
@@ -29,7 +30,16 @@ type watch struct {
 	stop       context.CancelFunc
 	requests   *openRequests
 	queue      workqueue.TypedRateLimitingInterface[string]
+	// listed are the places of requests in unfinished lists.
+	listed *fairshare.Places[string]
+	// pace bounds the reviews of a namespace. Each may read from the management cluster.
+	pace *rate.Limiter
 }
+
+// reviewsPerSecond and reviewBurst bound the reviews of all workload clusters of a namespace.
+const reviewsPerSecond, reviewBurst = 50, 100
+
+func newPace() *rate.Limiter { return rate.NewLimiter(reviewsPerSecond, reviewBurst) }
 
 // requeueAll queues the requests that are still open: a Machine's addresses or its Node may have been set.
 func (w *watch) requeueAll() {
@@ -52,7 +62,7 @@ func (w *watch) work(ctx context.Context, review func(ctx context.Context, csr *
 			return
 		}
 		var err error
-		if request := w.requests.get(name); request != nil {
+		if request := w.requests.get(name); request != nil && w.pace.Wait(ctx) == nil {
 			err = review(ctx, request)
 		}
 		if err != nil {
@@ -64,11 +74,11 @@ func (w *watch) work(ctx context.Context, review func(ctx context.Context, csr *
 	}
 }
 
-func startWatch(a *approver, places *fairshare.Places[string]) *watch {
+func startWatch(a *approver, places, listed *fairshare.Places[string], pace *rate.Limiter) *watch {
 	ctx, stop := context.WithCancel(context.Background())
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](minRetry, maxRetry))
 	requests := newOpenRequests(a.cluster.Namespace, places)
-	w := &watch{connection: a.connection, requests: requests, queue: queue}
+	w := &watch{connection: a.connection, requests: requests, queue: queue, listed: listed, pace: pace}
 	requests.opened, requests.full = w.add, func() { a.events.tooManyRequests(a.cluster) }
 	w.stop = func() {
 		stop()
@@ -85,8 +95,9 @@ func (w *watch) follow(ctx context.Context, a *approver) {
 	for ctx.Err() == nil {
 		once, end := context.WithCancel(ctx)
 		w.requests.onRelist(end)
-		listed := newSource(a.connection.Certificates.CertificateSigningRequests(), a.watchFailed, w.requests.incomplete)
-		reflector := cache.NewReflectorWithOptions(listed, &certificatesv1.CertificateSigningRequest{}, w.requests, cache.ReflectorOptions{ResyncPeriod: resyncPeriod})
+		source := newSource(a.connection.Certificates.CertificateSigningRequests(), a.watchFailed, w.requests.incomplete)
+		source.namespace, source.places = a.cluster.Namespace, w.listed
+		reflector := cache.NewReflectorWithOptions(source, &certificatesv1.CertificateSigningRequest{}, w.requests, cache.ReflectorOptions{ResyncPeriod: resyncPeriod})
 		reflector.RunWithContext(once)
 		end()
 	}

@@ -6,8 +6,6 @@
 package render
 
 import (
-	"fmt"
-
 	bootstrapv1 "drover.io/api/bootstrap/v1alpha1"
 	"drover.io/bootstrap/cloudinit"
 	"drover.io/bootstrap/ignition"
@@ -28,17 +26,19 @@ func Data(in node.Input) ([]byte, bootstrapv1.Format, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	data, err := write(n, format)
-	if err != nil {
-		return nil, "", err
-	}
 	limit := DefaultMaxSize
 	if in.Spec.MaxSizeBytes != nil {
 		limit = int(*in.Spec.MaxSizeBytes)
 	}
+	if err := checkFiles(n, limit); err != nil {
+		return nil, "", err
+	}
+	data, err := write(n, format)
+	if err != nil {
+		return nil, "", err
+	}
 	if len(data) > limit {
-		return nil, "", &node.InvalidError{Field: "spec.maxSizeBytes", Detail: fmt.Sprintf(
-			"the bootstrap data has %d bytes, more than the %d allowed: put less into files and commands, or allow more if the cloud takes it", len(data), limit)}
+		return nil, "", tooLarge("the bootstrap data has %d bytes, more than the %d allowed: put less into files and commands, or allow more if the cloud takes it", len(data), limit)
 	}
 	return data, format, nil
 }

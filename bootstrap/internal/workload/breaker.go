@@ -8,14 +8,17 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 
 	"drover.io/runtime/httplimit"
 	"drover.io/runtime/requesterror"
+	"drover.io/runtime/workload"
 )
 
 // minPause and maxPause bound how long calls fail at once after the API server did not answer: the pause doubles each time.
@@ -48,7 +51,8 @@ type guarded struct {
 	next http.RoundTripper
 }
 
-// RoundTrip fails with the last error while paused, and pauses when no answer comes, or only a part of one.
+// RoundTrip fails with the last error while paused, and pauses when no answer comes, or only a part of one, or one that the
+// server is overloaded.
 func (b *guarded) RoundTrip(request *http.Request) (*http.Response, error) {
 	if cause := b.paused(); cause != nil {
 		return nil, cause
@@ -56,6 +60,9 @@ func (b *guarded) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := b.next.RoundTrip(request)
 	if err != nil && errors.Is(request.Context().Err(), context.Canceled) {
 		return response, err // the caller gave up, which is no failure of the server
+	}
+	if err == nil && (response.StatusCode == http.StatusTooManyRequests || response.StatusCode == http.StatusServiceUnavailable) {
+		return nil, b.noteOverload(response)
 	}
 	if err != nil || response.Body == nil || request.URL.Query().Get("watch") != "" {
 		b.note(err)
@@ -96,7 +103,26 @@ func (b *breaker) paused() error {
 	return nil
 }
 
-func (b *breaker) note(err error) {
+// noteOverload closes an answer that the server is overloaded, and returns it as an error, which is the same each time.
+func (b *breaker) noteOverload(response *http.Response) error {
+	_ = response.Body.Close() // its text is the server's choice
+	status := apierrors.NewTooManyRequestsError("it has too many requests")
+	if response.StatusCode == http.StatusServiceUnavailable {
+		status = apierrors.NewServiceUnavailable("it is not available at the moment")
+	}
+	seconds, err := strconv.Atoi(response.Header.Get(workload.RetryAfterHeader))
+	if err != nil {
+		seconds = 0
+	}
+	b.noteFor(status, time.Duration(min(seconds, int(maxPause/time.Second)))*time.Second)
+	return status
+}
+
+// note notes an answer, or why there is none.
+func (b *breaker) note(err error) { b.noteFor(err, minPause) }
+
+// noteFor does, and pauses for no less than that.
+func (b *breaker) noteFor(err error, least time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err == nil {
@@ -109,7 +135,7 @@ func (b *breaker) note(err error) {
 	if b.clock.Now().Before(b.until) {
 		return // calls that ran together count once
 	}
-	b.pause = min(max(2*b.pause, minPause), maxPause)
+	b.pause = min(max(2*b.pause, minPause, least), maxPause)
 	b.until, b.cause = b.clock.Now().Add(b.pause), err
 	if b.connected {
 		b.log.Info("disconnected from workload cluster", "message", requesterror.Describe(err), "after", b.pause)

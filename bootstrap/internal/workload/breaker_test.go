@@ -16,6 +16,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"drover.io/runtime/httplimit"
+	"drover.io/runtime/requesterror"
+	"drover.io/runtime/workload"
 )
 
 var errBoom = errors.New("boom")
@@ -117,3 +119,33 @@ func TestCanceledCallIsNoFailureOfTheServer(t *testing.T) {
 		t.Error("paused because a caller went away")
 	}
 }
+
+// TestOverloadedServerIsNotCalled for as long as it sends in Retry-After, up to a bound, or for the usual pause.
+func TestOverloadedServerIsNotCalled(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		status     int
+		retryAfter string
+		want       time.Duration
+	}{
+		"too many requests": {http.StatusTooManyRequests, "30", 30 * time.Second},
+		"unavailable":       {http.StatusServiceUnavailable, "", minPause},
+		"a short time":      {http.StatusServiceUnavailable, "1", minPause},
+		"a long time":       {http.StatusTooManyRequests, "99999999", maxPause},
+		"no number":         {http.StatusTooManyRequests, "-x", minPause},
+		"another error":     {http.StatusInternalServerError, "30", 0},
+	} {
+		b := &breaker{clock: clocktesting.NewFakeClock(time.Now())}
+		response := &http.Response{StatusCode: test.status, Header: http.Header{}, Body: http.NoBody}
+		response.Header.Set(workload.RetryAfterHeader, test.retryAfter)
+		err := call(t.Context(), t, b.wrap(answering{response}))
+		if got := b.remaining(); got != test.want || requesterror.IsUnavailable(err) != (test.want > 0) {
+			t.Errorf("%s: paused for %s after %v, want %s", name, got, err, test.want)
+		}
+	}
+}
+
+// answering is a transport with one answer.
+type answering struct{ response *http.Response }
+
+func (a answering) RoundTrip(*http.Request) (*http.Response, error) { return a.response, nil }

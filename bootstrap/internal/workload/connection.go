@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	authorizationv1client "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	certificatesv1client "k8s.io/client-go/kubernetes/typed/certificates/v1"
+	coordinationv1client "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	discoveryv1client "k8s.io/client-go/kubernetes/typed/discovery/v1"
 	rbacv1client "k8s.io/client-go/kubernetes/typed/rbac/v1"
@@ -59,6 +60,8 @@ type Connection struct {
 	RBAC   rbacv1client.RbacV1Interface
 	// Discovery reads EndpointSlices.
 	Discovery discoveryv1client.DiscoveryV1Interface
+	// Coordination reads who acts on the workload cluster.
+	Coordination coordinationv1client.CoordinationV1Interface
 	// Authorization reviews what another user may do.
 	Authorization authorizationv1client.AuthorizationV1Interface
 
@@ -90,16 +93,24 @@ type Connections struct {
 
 	mu          sync.Mutex
 	connections map[types.NamespacedName]*Connection
+	// refused are why the Secrets of Clusters cannot be used, so that each version of one is parsed once.
+	refused map[types.NamespacedName]refusal
 
 	// AllowProxy accepts kubeconfigs with a proxy-url: by such a URL the author of a kubeconfig makes this process connect
 	// to any host. Set it before the first Get.
 	AllowProxy bool
 }
 
+// refusal is why one version of a Secret cannot be used.
+type refusal struct {
+	secret string
+	err    error
+}
+
 // NewConnections returns Connections that read Secrets with reader, which should not cache them.
 func NewConnections(reader client.Reader, clock clock.PassiveClock) *Connections {
 	return &Connections{
-		reader: reader, clock: clock, connections: map[types.NamespacedName]*Connection{},
+		reader: reader, clock: clock, connections: map[types.NamespacedName]*Connection{}, refused: map[types.NamespacedName]refusal{},
 		dialer: workload.NewDialer(workload.Options{UserAgent: "drover-bootstrap", DialTimeout: timeout / 2, MaxElements: maxElements}),
 	}
 }
@@ -116,12 +127,42 @@ func (c *Connections) Get(ctx context.Context, cluster types.NamespacedName) (*C
 		return nil, err
 	}
 	version := string(found.UID) + "/" + found.ResourceVersion
+	if connection, err := c.known(cluster, version); connection != nil || err != nil {
+		return connection, err
+	}
+	// The kubeconfig is parsed without the lock: the workers of other Clusters do not wait for it.
+	connection, err := c.open(found.Content, cluster)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		c.refused[cluster] = refusal{version, err}
+		return nil, err
+	}
+	if known := c.connections[cluster]; known != nil && known.secret == version {
+		return known, nil // another worker was faster
+	}
+	connection.secret = version
+	c.drop(cluster)
+	c.connections[cluster] = connection
+	return connection, nil
+}
+
+// known returns the connection by a version of the Secret, or why there is none; neither where that is not known.
+func (c *Connections) known(cluster types.NamespacedName, version string) (*Connection, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known := c.connections[cluster]; known != nil && known.secret == version {
 		return known, nil
 	}
-	config, err := kubeconfig.Rules{AllowProxy: c.AllowProxy, RequireCA: true}.RESTConfig(found.Content)
+	if known := c.refused[cluster]; known.err != nil && known.secret == version {
+		return nil, known.err
+	}
+	return nil, nil
+}
+
+// open makes a connection, without sending anything. Its error is a [*kubeconfig.Error].
+func (c *Connections) open(content string, cluster types.NamespacedName) (*Connection, error) {
+	config, err := kubeconfig.Rules{AllowProxy: c.AllowProxy, RequireCA: true}.RESTConfig(content)
 	if err != nil {
 		return nil, err
 	}
@@ -129,9 +170,6 @@ func (c *Connections) Get(ctx context.Context, cluster types.NamespacedName) (*C
 	if err != nil {
 		return nil, &kubeconfig.Error{Problem: kubeconfig.Invalid, Message: "kubeconfig: its CA, certificate or key is not valid"}
 	}
-	connection.secret = version
-	c.drop(cluster)
-	c.connections[cluster] = connection
 	return connection, nil
 }
 
@@ -144,6 +182,7 @@ func (c *Connections) Remove(cluster types.NamespacedName) {
 
 // drop removes a connection. Requests that are under way on it still end as they would.
 func (c *Connections) drop(cluster types.NamespacedName) {
+	delete(c.refused, cluster)
 	if known := c.connections[cluster]; known != nil {
 		known.transport.CloseIdle()
 		delete(c.connections, cluster)
@@ -176,13 +215,17 @@ func (c *Connections) connect(config *rest.Config, cluster types.NamespacedName)
 	if err != nil {
 		return nil, err
 	}
+	coordination, err := coordinationv1client.NewForConfigAndClient(limited, bounded)
+	if err != nil {
+		return nil, err
+	}
 	certificates, err := certificatesv1client.NewForConfigAndClient(limited, workload.HTTPClient(guarded, 0))
 	if err != nil {
 		return nil, err
 	}
 	return &Connection{
 		Server: Server{URL: transport.Host(), TLSServerName: config.ServerName, CA: config.CAData},
-		Core:   core, RBAC: rbac, Discovery: discovery, Authorization: authorization, Certificates: certificates,
+		Core:   core, RBAC: rbac, Discovery: discovery, Authorization: authorization, Coordination: coordination, Certificates: certificates,
 		transport: transport, breaker: b, checks: expiring.Limiter[string]{Clock: c.clock, Max: maxChecks},
 	}, nil
 }

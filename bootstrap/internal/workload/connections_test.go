@@ -233,3 +233,27 @@ func TestConnectionIsLogged(t *testing.T) {
 		fakeClock.Step(b.remaining())
 	}
 }
+
+// TestRefusedKubeconfigIsParsedOnce for each version of its Secret.
+func TestRefusedKubeconfigIsParsedOnce(t *testing.T) {
+	t.Parallel()
+	_, good := serve(t, answerJSON("{}"))
+	secret := secretOf([]byte("{}"))
+	reader := fake.NewClientBuilder().WithObjects(secret).Build()
+	connections := NewConnections(reader, clock.RealClock{})
+	_, first := connections.Get(t.Context(), cluster)
+	if _, second := connections.Get(t.Context(), cluster); first == nil || second != first { //nolint:errorlint // the same one
+		t.Errorf("got %v, then %v", first, second)
+	}
+	read := &corev1.Secret{}
+	if err := reader.Get(t.Context(), client.ObjectKeyFromObject(secret), read); err != nil {
+		t.Fatal(err)
+	}
+	read.Data["value"] = good
+	if err := reader.Update(t.Context(), read); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := connections.Get(t.Context(), cluster); err != nil {
+		t.Errorf("a kubeconfig that was corrected is refused: %v", err)
+	}
+}

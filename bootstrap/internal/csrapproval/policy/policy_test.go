@@ -168,6 +168,44 @@ func TestClient(t *testing.T) {
 	}
 }
 
+// TestHostNamesOfClouds has the names that cloud-init gives to hosts, from the names in the metadata, and those that the
+// drivers vouch for.
+func TestHostNamesOfClouds(t *testing.T) {
+	t.Parallel()
+	k := key(t)
+	aws := []string{"workers-x7k2p", "ip-10-0-0-1.eu-central-1.compute.internal", "ip-10-0-0-1"}
+	openstack := []string{"workers-x7k2p", "workers-x7k2p.novalocal"}
+	for name, c := range map[string]struct {
+		host    string
+		names   []string
+		taken   []string
+		refused bool
+	}{
+		"approves Ubuntu's on AWS":                   {"ip-10-0-0-1", aws, nil, false},
+		"approves RHEL's on AWS":                     {"ip-10-0-0-1.eu-central-1.compute.internal", aws, nil, false},
+		"approves Ubuntu's on OpenStack":             {"workers-x7k2p", openstack, nil, false},
+		"approves RHEL's on OpenStack":               {"workers-x7k2p.novalocal", openstack, nil, false},
+		"refuses another domain":                     {"workers-x7k2p.example", openstack, nil, true},
+		"refuses a label that is another Machine's":  {"ip-10-0-0-1", aws, []string{"ip-10-0-0-1"}, true},
+		"refuses a name that is another Machine's":   {"workers-x7k2p.novalocal", openstack, []string{"workers-x7k2p.novalocal"}, true},
+		"refuses a label of a control plane's Node":  {"ip-10-0-0-1", aws, []string{"IP-10-0-0-1"}, true},
+		"refuses a label that is the API server's":   {"kubernetes", []string{"m", "kubernetes.internal", "kubernetes"}, nil, true},
+		"refuses a name that begins as API server's": {"kubernetes.novalocal", []string{"kubernetes", "kubernetes.novalocal"}, nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := serving()
+			a.SignerName, a.Username = certificatesv1.KubeAPIServerClientKubeletSignerName, "system:bootstrap:abcdef"
+			a.DNSNames, a.IPAddresses = nil, nil
+			a.Subject.CommonName = "system:node:" + c.host
+			a.Usages = []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth}
+			a.Request = sign(t, k, &a.CertificateRequest)
+			host := Identity{Names: c.names, Taken: Taken{Names: c.taken}}
+			assertDecision(t, Client(&certificatesv1.CertificateSigningRequest{Spec: a.CertificateSigningRequestSpec}, host), c.refused)
+		})
+	}
+}
+
 func assertDecision(t *testing.T, err error, refused bool) {
 	t.Helper()
 	if _, is := errors.AsType[*Refusal](err); is != refused || (err != nil) != refused {

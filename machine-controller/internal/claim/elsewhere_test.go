@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package claim
+
+import (
+	"testing"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	runtimeclaim "drover.io/runtime/claim"
+)
+
+// TestOtherManagersReadWhatIsClaimed: the bootstrap controller reads the Leases that are written here.
+func TestOtherManagersReadWhatIsClaimed(t *testing.T) {
+	t.Parallel()
+	cluster := client.ObjectKey{Namespace: "team", Name: "c"}
+	remote := ctrlfake.NewClientBuilder().Build()
+	management := func() (client.Client, *Memory) {
+		c := ctrlfake.NewClientBuilder().Build()
+		return c, &Memory{Client: c, Namespace: "drover-system", Holder: "", Clock: clock.RealClock{}}
+	}
+	original, memory := management()
+	memory.Holder = "original"
+	if err := memory.Advance(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := func(c client.Client) bool {
+		t.Helper()
+		leases := &coordinationv1.LeaseList{}
+		if err := remote.List(t.Context(), leases); err != nil {
+			t.Fatal(err)
+		}
+		set := fake.NewClientset(leases)
+		_, foreign, err := (&runtimeclaim.Reader{Management: c, Namespace: "drover-system"}).Elsewhere(t.Context(), set.CoordinationV1(), cluster)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return foreign
+	}
+	copied, copyMemory := management()
+	copyMemory.Holder = "original"
+	if elsewhere(original) || elsewhere(copied) {
+		t.Error("a workload cluster without a claim counts as claimed")
+	}
+	if err := copyMemory.Advance(t.Context()); err != nil { // the snapshot
+		t.Fatal(err)
+	}
+	copyMemory.Holder = "copy"
+	if err := memory.Advance(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	claimer := &Claimer{Memory: memory, Clusters: original, Clock: clock.RealClock{}}
+	if _, err := claimer.Claim(t.Context(), remote, cluster); err != nil {
+		t.Fatal(err)
+	}
+	if elsewhere(original) || !elsewhere(copied) {
+		t.Errorf("the claim is another's for the original: %t; for the copy: %t", elsewhere(original), elsewhere(copied))
+	}
+	if err := copyMemory.Advance(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !elsewhere(copied) {
+		t.Error("after its start the copy holds the claim")
+	}
+	if none, _ := management(); elsewhere(none) {
+		t.Error("an installation without a machine-controller is stopped")
+	}
+}

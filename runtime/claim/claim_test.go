@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The Drover Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package claim
+
+import (
+	"errors"
+	"testing"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
+)
+
+// TestElsewhere: machine-controller's package claim has the test that it writes what is read here.
+func TestElsewhere(t *testing.T) {
+	t.Parallel()
+	cluster := client.ObjectKey{Namespace: "team", Name: "c"}
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, "x", errors.New("no"))
+	const history = `[{"holder":"a","sequence":3},{"holder":"b","sequence":4}]`
+	for name, test := range map[string]struct {
+		holder, sequence string
+		history          *string
+		readErr          error
+		want, failed     bool
+	}{
+		"its own":                          {"b", "4", ptr.To(history), nil, false, false},
+		"that of a process before":         {"a", "2", ptr.To(history), nil, false, false},
+		"one of the original":              {"b", "5", ptr.To(history), nil, true, false},
+		"one of another":                   {"c", "1", ptr.To(history), nil, true, false},
+		"one edited by hand":               {"b", "x", ptr.To(history), nil, true, false},
+		"one without a holder":             {"", "1", ptr.To(history), nil, true, false},
+		"one where nothing is recorded":    {"b", "4", ptr.To(""), nil, true, false},
+		"a record that is not readable":    {"b", "4", ptr.To("{"), nil, false, true},
+		"no machine-controller":            {"b", "4", nil, nil, false, false},
+		"one that may not be read":         {"c", "1", ptr.To(history), forbidden, false, false},
+		"a workload cluster without reply": {"c", "1", ptr.To(history), errors.New("boom"), false, true},
+	} {
+		remote := fake.NewClientset(&coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: leaseName(cluster), Annotations: map[string]string{sequenceAnnotation: test.sequence}},
+			Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To(test.holder)},
+		})
+		if test.readErr != nil {
+			remote.PrependReactor("get", "leases", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, test.readErr })
+		}
+		management := ctrlfake.NewClientBuilder()
+		if test.history != nil {
+			memory := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "drover-system", Name: memoryName}}
+			if *test.history != "" {
+				memory.Annotations = map[string]string{historyAnnotation: *test.history}
+			}
+			management.WithObjects(memory)
+		}
+		reader := &Reader{Management: management.Build(), Namespace: "drover-system"}
+		holder, elsewhere, err := reader.Elsewhere(t.Context(), remote.CoordinationV1(), cluster)
+		if elsewhere != test.want || (err != nil) != test.failed || elsewhere && holder != test.holder {
+			t.Errorf("%s: got %q, %t, %v", name, holder, elsewhere, err)
+		}
+	}
+	none := &Reader{Management: ctrlfake.NewClientBuilder().Build(), Namespace: "drover-system"}
+	if _, elsewhere, err := none.Elsewhere(t.Context(), fake.NewClientset().CoordinationV1(), cluster); elsewhere || err != nil {
+		t.Errorf("without a claim: got %t, %v", elsewhere, err)
+	}
+}
