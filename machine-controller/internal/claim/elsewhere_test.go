@@ -22,7 +22,7 @@ func TestOtherManagersReadWhatIsClaimed(t *testing.T) {
 	remote := ctrlfake.NewClientBuilder().Build()
 	management := func() (client.Client, *Memory) {
 		c := ctrlfake.NewClientBuilder().Build()
-		return c, &Memory{Client: c, Namespace: "drover-system", Holder: "", Clock: clock.RealClock{}}
+		return c, &History{Client: c, Namespace: "drover-system", Holder: "", Clock: clock.RealClock{}}
 	}
 	original, memory := management()
 	memory.Holder = "original"
