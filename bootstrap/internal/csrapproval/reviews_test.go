@@ -42,7 +42,7 @@ func (c *countingReader) Get(_ context.Context, _ client.ObjectKey, into client.
 	c.gets.Add(1)
 	infra := into.(*unstructured.Unstructured)
 	infra.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: c.machine.Name, UID: c.machine.UID, Controller: ptr.To(true)}})
-	return unstructured.SetNestedStringSlice(infra.Object, []string{"10.9.0.1"}, "status", "vouchedAddresses")
+	return unstructured.SetNestedStringSlice(infra.Object, []string{"10.9.0.1"}, "status", "cloudAddresses")
 }
 
 // TestReviewsOfAClusterAreBounded: the API server of one Cluster sends open requests again and again, by its watch. Each

@@ -20,13 +20,13 @@ func TestOtherManagersReadWhatIsClaimed(t *testing.T) {
 	t.Parallel()
 	cluster := client.ObjectKey{Namespace: "team", Name: "c"}
 	remote := ctrlfake.NewClientBuilder().Build()
-	management := func() (client.Client, *Memory) {
+	management := func() (client.Client, *History) {
 		c := ctrlfake.NewClientBuilder().Build()
 		return c, &History{Client: c, Namespace: "drover-system", Holder: "", Clock: clock.RealClock{}}
 	}
-	original, memory := management()
-	memory.Holder = "original"
-	if err := memory.Advance(t.Context()); err != nil {
+	original, history := management()
+	history.Holder = "original"
+	if err := history.Advance(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	elsewhere := func(c client.Client) bool {
@@ -42,26 +42,26 @@ func TestOtherManagersReadWhatIsClaimed(t *testing.T) {
 		}
 		return foreign
 	}
-	copied, copyMemory := management()
-	copyMemory.Holder = "original"
+	copied, copyHistory := management()
+	copyHistory.Holder = "original"
 	if elsewhere(original) || elsewhere(copied) {
 		t.Error("a workload cluster without a claim counts as claimed")
 	}
-	if err := copyMemory.Advance(t.Context()); err != nil { // the snapshot
+	if err := copyHistory.Advance(t.Context()); err != nil { // the snapshot
 		t.Fatal(err)
 	}
-	copyMemory.Holder = "copy"
-	if err := memory.Advance(t.Context()); err != nil {
+	copyHistory.Holder = "copy"
+	if err := history.Advance(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	claimer := &Claimer{Memory: memory, Clusters: original, Clock: clock.RealClock{}}
+	claimer := &Claimer{History: history, Clusters: original, Clock: clock.RealClock{}}
 	if _, err := claimer.Claim(t.Context(), remote, cluster); err != nil {
 		t.Fatal(err)
 	}
 	if elsewhere(original) || !elsewhere(copied) {
 		t.Errorf("the claim is another's for the original: %t; for the copy: %t", elsewhere(original), elsewhere(copied))
 	}
-	if err := copyMemory.Advance(t.Context()); err != nil {
+	if err := copyHistory.Advance(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if !elsewhere(copied) {
