@@ -5,54 +5,16 @@ package aws
 
 import (
 	"context"
-	"fmt"
 	"maps"
-	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/aws/arn"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
-	"github.com/aws/aws-sdk-go-v2/service/sts"
 
 	"drover.io/infra-providers/aws/launch"
 	"drover.io/infra-providers/driver"
 )
-
-// AccountID implements driver.AccountIdentifier. It is the number of the account with its partition of AWS, or with the
-// host of the private cloud that the operator configured.
-func (d *Driver) AccountID(ctx context.Context) (string, error) {
-	found, err := d.sts.GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
-	if err != nil {
-		return "", fmt.Errorf("getting the caller identity: %w", toError(err))
-	}
-	parsed, err := arn.Parse(aws.ToString(found.Arn))
-	if err != nil || aws.ToString(found.Account) == "" {
-		return "", fmt.Errorf("getting the caller identity: the answer has ARN %q and account %q", aws.ToString(found.Arn), aws.ToString(found.Account))
-	}
-	partition := parsed.Partition
-	if host := endpointHost(d.sts.Options().BaseEndpoint); host != "" && !isAWSHost(host) {
-		partition = host
-	}
-	return partition + "/" + aws.ToString(found.Account), nil
-}
-
-func endpointHost(endpoint *string) string {
-	parsed, err := url.Parse(aws.ToString(endpoint))
-	if err != nil {
-		return ""
-	}
-	return strings.ToLower(parsed.Host)
-}
-
-// isAWSHost reports whether a host belongs to AWS itself, such as a private endpoint in a VPC. Accounts have the same
-// numbers there.
-func isAWSHost(host string) bool {
-	name, _, _ := strings.Cut(host, ":")
-	return strings.HasSuffix(name, ".amazonaws.com") || strings.HasSuffix(name, ".amazonaws.com.cn")
-}
 
 // Capacity implements driver.CapacityProvider.
 func (d *Driver) Capacity(ctx context.Context, config InstanceConfig) (driver.Capacity, error) {

@@ -29,7 +29,7 @@ func loadConfig(ctx context.Context, account driver.Account, secret driver.Crede
 	if err != nil {
 		return aws.Config{}, &driver.UnauthorizedError{Err: fmt.Errorf("reading the AWS settings of the environment: %w", err)}
 	}
-	loaded.Credentials = aws.NewCredentialsCache(classifiedCredentials{loaded.Credentials})
+	loaded.Credentials = classifiedCredentials{loaded.Credentials}
 	return loaded, nil
 }
 

@@ -94,16 +94,16 @@ func connect(ctx context.Context, options Options, account driver.Account, secre
 	if err != nil {
 		return nil, err
 	}
+	stsClient := newSTS(&loaded, account.SecretName == "", func(o *sts.Options) {
+		o.HTTPClient = bufferedClient{o.HTTPClient}
+		if endpoint := cmp.Or(options.STSEndpoint, options.Endpoint); endpoint != "" {
+			o.BaseEndpoint = &endpoint
+		}
+	})
 	client := ec2.NewFromConfig(loaded, func(o *ec2.Options) {
 		o.HTTPClient = bufferedClient{o.HTTPClient}
 		if options.Endpoint != "" {
 			o.BaseEndpoint = &options.Endpoint
-		}
-	})
-	stsClient := sts.NewFromConfig(loaded, func(o *sts.Options) {
-		o.HTTPClient = bufferedClient{o.HTTPClient}
-		if endpoint := cmp.Or(options.STSEndpoint, options.Endpoint); endpoint != "" {
-			o.BaseEndpoint = &endpoint
 		}
 	})
 	if options.Clock == nil {

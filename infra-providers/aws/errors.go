@@ -63,6 +63,9 @@ func toError(err error) error {
 		if known, ok := errors.AsType[*driver.UnauthorizedError](err); ok {
 			return known
 		}
+		if moved, ok := errors.AsType[*driver.AccountMismatchError](err); ok {
+			return moved
+		}
 		return stableError(err)
 	case "InvalidInstanceID.NotFound", "InvalidInstanceID.Malformed":
 		return &driver.NotFoundError{What: "the EC2 instance"}

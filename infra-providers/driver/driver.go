@@ -158,4 +158,7 @@ type Remain struct {
 	ID       string
 	Identity Identity
 	Created  time.Time
+	// Copy is true for what others made from a thing of the machine, and that has its tags. It is reported and never
+	// deleted.
+	Copy bool
 }

@@ -109,6 +109,7 @@ func (r *Reconciler[M, C]) runPhases(ctx context.Context, s *state[M, C]) (ctrl.
 		r.waitForOwner,      // a Machine owns this object
 		r.claim,             // the finalizer and the identity are on the object
 		r.waitForCluster,    // the infrastructure of the Cluster is provisioned
+		r.waitForClaim,      // no other management cluster acts on the Cluster
 		r.waitForBootstrap,  // the Machine names its bootstrap data
 		r.pinAccount,        // the account is on the object
 		r.storeClaim,        // finalizer, identity and account are stored before anything exists in the cloud

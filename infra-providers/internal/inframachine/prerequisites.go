@@ -21,6 +21,7 @@ import (
 	"drover.io/infra-providers/driver"
 	"drover.io/infra-providers/internal/account"
 	"drover.io/infra-providers/internal/machinestatus"
+	"drover.io/infra-providers/internal/managementclaim"
 	"errors"
 )
 
@@ -126,6 +127,15 @@ func (r *Reconciler[M, C]) waitForCluster(_ context.Context, s *state[M, C]) (ct
 	default:
 		return ctrl.Result{}, nil
 	}
+}
+
+// waitForClaim waits while another management cluster may act on the Cluster: it may have created the machine's instance
+// already, and deleted the Machine since. An instance that is known here is still read.
+func (r *Reconciler[M, C]) waitForClaim(_ context.Context, s *state[M, C]) (ctrl.Result, error) {
+	if s.machine.GetProviderID() != "" || !managementclaim.Forbids(s.cluster) {
+		return ctrl.Result{}, nil
+	}
+	return s.wait(machinestatus.WaitingForManagementClaimReason, managementclaim.Message)
 }
 
 // waitForBootstrap waits for the Machine to name its bootstrap data.

@@ -11,13 +11,15 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/managementclaim"
 )
 
 // retag writes the UID of a Cluster that moved to another management cluster into the tags. With the old UID the
 // collector of orphans would not delete what a machine leaves behind. An instance runs as well with old tags, so a
-// failure is retried and does not change Ready.
+// failure is retried and does not change Ready. While another management cluster acts on the Cluster, the tags have its UID.
 func (r *Reconciler[M, C]) retag(ctx context.Context, s *state[M, C]) (ctrl.Result, error) {
-	if s.cluster == nil || s.observed.State == driver.Terminated || s.observed.Identity.Owner.UID == s.cluster.UID {
+	if s.cluster == nil || s.observed.State == driver.Terminated || s.observed.Identity.Owner.UID == s.cluster.UID ||
+		managementclaim.Forbids(s.cluster) {
 		return ctrl.Result{}, nil
 	}
 	cloud, err := r.Accounts.Driver(ctx, s.machine)

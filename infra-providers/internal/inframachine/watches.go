@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/managementclaim"
 	"drover.io/runtime/predicates"
 )
 
@@ -93,11 +94,12 @@ func onClusterChange() builder.Predicates {
 }
 
 // clusterInputsOf is all of a Cluster that machines wait for.
-func clusterInputsOf(object client.Object) [2]bool {
+func clusterInputsOf(object client.Object) [3]bool {
 	cluster := object.(*clusterv1.Cluster)
-	return [2]bool{
+	return [3]bool{
 		ptr.Deref(cluster.Spec.Paused, false),
 		ptr.Deref(cluster.Status.Initialization.InfrastructureProvisioned, false),
+		managementclaim.Forbids(cluster),
 	}
 }
 

@@ -34,6 +34,9 @@ const (
 	WaitingForMachineReason = "WaitingForMachine"
 	// WaitingForClusterReason: the Cluster does not exist or its infrastructure is not provisioned.
 	WaitingForClusterReason = "WaitingForClusterInfrastructure"
+	// WaitingForManagementClaimReason: another management cluster acts on the workload cluster, or this one has not
+	// claimed it yet, so no instance is created.
+	WaitingForManagementClaimReason = "WaitingForManagementClaim"
 	// ClusterUnknownReason: the machine is being deleted and does not name its Cluster, so no instance can be proven to be
 	// its own.
 	ClusterUnknownReason = "ClusterUnknown"

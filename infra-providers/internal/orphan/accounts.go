@@ -143,7 +143,7 @@ func everything[C any](ctx context.Context, connected account.Account[C], most i
 		if err := count(err); err != nil {
 			return nil, fmt.Errorf("listing what is beside instances: %w", err)
 		}
-		keep(Found{Kind: thing.Kind, ID: thing.ID, Identity: thing.Identity, Created: thing.Created, Instances: instances[thing.Identity.UID]})
+		keep(Found{Kind: thing.Kind, ID: thing.ID, Identity: thing.Identity, Created: thing.Created, Copy: thing.Copy, Instances: instances[thing.Identity.UID]})
 	}
 	return all, nil
 }

@@ -66,6 +66,11 @@ func foundOrphan(thing Found, options Options) event {
 }
 
 func foundDuplicate(thing Found) event {
+	if thing.Copy {
+		return event{"found copy", "DuplicateInstance", "Sweep", fmt.Sprintf(
+			"%s %q has the tags of machine %q and was made from another one, such as by restoring a backup: it is not deleted automatically; delete it in the cloud, or remove the tags to keep it",
+			thing.Kind, thing.ID, thing.Identity.Name)}
+	}
 	return event{"found duplicate instance", "DuplicateInstance", "Sweep", fmt.Sprintf(
 		"%s %q has the tags of machine %q, which has another instance: it is not deleted automatically; delete it in the cloud, or remove the tags to keep it",
 		thing.Kind, thing.ID, thing.Identity.Name)}

@@ -20,6 +20,7 @@ import (
 
 	policyv1 "drover.io/api/policy/v1alpha1"
 	"drover.io/infra-providers/driver"
+	"drover.io/infra-providers/internal/managementclaim"
 )
 
 // coreTimeout is how long machine-controller counts as running after it renewed its Lease.
@@ -35,7 +36,7 @@ func (c *Collector[M, C]) standings(ctx context.Context, in Input, clusters map[
 	for owner, cluster := range clusters {
 		standings[owner] = Standing{
 			Foreign: !c.WatchFilter.Matches(cluster),
-			Frozen:  paused(cluster) || isUnreachable(cluster) || claimedElsewhere(cluster),
+			Frozen:  paused(cluster) || isUnreachable(cluster) || managementclaim.ClaimedElsewhere(cluster),
 		}
 	}
 	for _, thing := range in.Found {
@@ -118,13 +119,6 @@ func isFrozen(owner metav1.PartialObjectMetadata) bool {
 func isUnreachable(cluster *clusterv1.Cluster) bool {
 	return ptr.Deref(cluster.Status.Initialization.ControlPlaneInitialized, false) &&
 		!meta.IsStatusConditionTrue(cluster.Status.Conditions, clusterv1.ClusterRemoteConnectionProbeCondition)
-}
-
-// claimedElsewhere reports whether another management cluster acts on the workload cluster, or may do so: the machines
-// that it created are not known here.
-func claimedElsewhere(cluster *clusterv1.Cluster) bool {
-	claimed := meta.FindStatusCondition(cluster.Status.Conditions, policyv1.ManagementClaimedCondition)
-	return claimed != nil && claimed.Status != metav1.ConditionTrue
 }
 
 func paused(cluster *clusterv1.Cluster) bool {

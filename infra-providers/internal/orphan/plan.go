@@ -30,6 +30,8 @@ type Found struct {
 	// Instances are the provider IDs of the instances that it is beside, as far as they are there; nothing for an
 	// instance itself. Who deletes it by its Identity deletes these too.
 	Instances []string
+	// Copy is true for what others made from a thing of the machine; see driver.Remain.
+	Copy bool
 	// Elsewhere is true for what no provider of this installation can have created; see Memory.
 	Elsewhere bool
 }
@@ -190,7 +192,7 @@ func (in Input) classify(thing Found) Class {
 	switch {
 	case !thing.Identity.Tagged(), thing.Identity.Owner.UID == "", standing.Foreign:
 		return ClassForeign
-	case in.isDuplicate(thing):
+	case thing.Copy, in.isDuplicate(thing):
 		return ClassDuplicate
 	case in.isOwned(thing):
 		return ClassOwned

@@ -56,6 +56,8 @@ func TestPlan(t *testing.T) {
 		"believes no machine of another namespace":          {[]Found{of("made-id", "made", "home", func(f *Found) { f.Identity.Owner.Namespace = "other" })}, known("made-id"), 5, []Class{ClassClusterMissing}},
 		"reports a machine's second instance":               {[]Found{of("a", "made", "home")}, known("a"), 5, []Class{ClassDuplicate}},
 		"condemns what an earlier machine of the name left": {[]Found{of("a", "made", "home", func(f *Found) { f.Identity.UID = "earlier" })}, known("a"), 5, []Class{ClassOrphaned}},
+		"reports a copy of a disk of a machine":             {[]Found{of("a", "made", "home", disk, func(f *Found) { f.Copy = true })}, known("a"), 5, []Class{ClassDuplicate}},
+		"reports a copy of a disk of no machine":            {[]Found{of("a", "lost", "home", disk, func(f *Found) { f.Copy = true })}, known("a"), 5, []Class{ClassDuplicate}},
 		"takes neither for extra before one is known":       {[]Found{of("a", "making", "home"), of("b", "making", "home")}, known("a", "b"), 5, []Class{ClassOwned, ClassOwned}},
 		"reports what belongs to a Cluster not here":        {[]Found{of("a", "lost", "away")}, known("a"), 5, []Class{ClassClusterMissing}},
 		"reports what names a Cluster by another UID":       {[]Found{of("a", "lost", "home", func(f *Found) { f.Identity.Owner.UID = "x" })}, known("a"), 5, []Class{ClassClusterMissing}},

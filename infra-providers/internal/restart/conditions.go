@@ -32,6 +32,8 @@ const (
 	MachineDeletingReason = "MachineDeleting"
 	// ClusterUnreachableReason: the workload cluster does not answer, so nothing is done until it does.
 	ClusterUnreachableReason = "ClusterUnreachable"
+	// ClusterNotClaimedReason: another management cluster acts on the workload cluster, or this one has not claimed it yet.
+	ClusterNotClaimedReason = "ClusterNotClaimed"
 	// ForeignMachineReason: the Machine or its infrastructure is labelled for another provider's watch filter.
 	ForeignMachineReason = "ForeignMachine"
 	// RetriesSpentReason: as many restarts as allowed did not help. Handed back.

@@ -13,6 +13,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/internal/managementclaim"
 )
 
 // facts are all that the next step depends on.
@@ -59,6 +60,7 @@ func decide(f facts) step {
 		handedBack,       // the Machine was handed back to its owner
 		deleting,         // the Machine, its infrastructure or its Cluster is being deleted
 		notUnhealthy,     // no MachineHealthCheck reports the Machine as unhealthy
+		notClaimed,       // another management cluster acts on the workload cluster
 		unreachable,      // the workload cluster does not answer, so the effect of a restart could not be observed
 		instanceMissing,  // there is no instance to restart
 		notSupported,     // the cloud has no restart
@@ -88,6 +90,10 @@ func deleting(f facts) (step, bool) {
 func notUnhealthy(f facts) (step, bool) {
 	unhealthy := meta.IsStatusConditionFalse(f.machine.Status.Conditions, clusterv1.MachineHealthCheckSucceededCondition)
 	return held(MachineNotUnhealthyReason, "no MachineHealthCheck reports the Machine as unhealthy"), !unhealthy
+}
+
+func notClaimed(f facts) (step, bool) {
+	return held(ClusterNotClaimedReason, managementclaim.Message), managementclaim.Forbids(f.cluster)
 }
 
 // unreachable is true while a workload cluster that was initialized does not answer: its Nodes are not observed then.

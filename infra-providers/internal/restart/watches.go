@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	infrav1 "drover.io/api/infrastructure/v1alpha1"
+	"drover.io/infra-providers/internal/managementclaim"
 	"drover.io/runtime/predicates"
 )
 
@@ -67,11 +68,12 @@ func onMachineChange() builder.Predicates {
 
 // onClusterChange accepts changes that pause or hold remediations.
 func onClusterChange() builder.Predicates {
-	awaited := func(object client.Object) [2]bool {
+	awaited := func(object client.Object) [3]bool {
 		cluster := object.(*clusterv1.Cluster)
-		return [2]bool{
+		return [3]bool{
 			ptr.Deref(cluster.Spec.Paused, false),
 			meta.IsStatusConditionFalse(cluster.Status.Conditions, clusterv1.ClusterRemoteConnectionProbeCondition),
+			managementclaim.Forbids(cluster),
 		}
 	}
 	return updates(predicates.Changed(awaited))

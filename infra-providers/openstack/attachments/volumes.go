@@ -25,6 +25,16 @@ const Root = "root"
 // keptKey marks a volume that is not deleted with its machine.
 const keptKey = "drover.io:kept"
 
+// volumeKey marks a volume with its own ID. A backup that is restored into another volume has name and metadata of the
+// first one, with the ID of that.
+const volumeKey = "drover.io:volume-id"
+
+// isCopy reports whether a volume was made by others from a volume of a machine.
+func isCopy(volume volumes.Volume) bool {
+	id := volume.Metadata[volumeKey]
+	return id != "" && id != volume.ID
+}
+
 // Volumes are the volumes of machines.
 type Volumes struct{ Client *gophercloud.ServiceClient }
 
@@ -65,6 +75,11 @@ func (v Volumes) Ensure(ctx context.Context, id driver.Identity, wanted []Volume
 			busy = unfinished("volume %q is being created", want.Name)
 			continue
 		}
+		if have[at].Metadata[volumeKey] == "" {
+			if err := v.mark(ctx, have[at]); err != nil {
+				return nil, err
+			}
+		}
 		if err := v.replaceUnusable(ctx, have[at], want); err != nil {
 			return nil, err
 		}
@@ -90,10 +105,25 @@ func (v Volumes) create(ctx context.Context, id driver.Identity, want Volume) er
 		ImageID:          want.ImageID,
 		Metadata:         metadata,
 	}, nil).Extract()
-	if err == nil {
-		logr.FromContextOrDiscard(ctx).Info("created volume", "volume", created.ID)
+	if err != nil {
+		return err
 	}
-	return err
+	logr.FromContextOrDiscard(ctx).Info("created volume", "volume", created.ID)
+	if created.Metadata == nil {
+		created.Metadata = metadata
+	}
+	return v.mark(ctx, *created)
+}
+
+// mark writes the ID of a volume into its metadata. It is repeated before a volume is used, so that every volume of a
+// server has it.
+func (v Volumes) mark(ctx context.Context, volume volumes.Volume) error {
+	all := maps.Clone(volume.Metadata)
+	all[volumeKey] = volume.ID
+	if _, err := volumes.Update(ctx, v.Client, volume.ID, volumes.UpdateOpts{Metadata: all}).Extract(); err != nil {
+		return fmt.Errorf("tagging volume: %w", err)
+	}
+	return nil
 }
 
 // replaceUnusable deletes a volume that cannot be used: one that failed, or one in the zone of an earlier attempt.
@@ -178,7 +208,7 @@ func (v Volumes) delete(ctx context.Context, id string) error {
 func (v Volumes) Remains(ctx context.Context) ([]driver.Remain, error) {
 	remains, err := access.Select(ctx, v.list(nil), volumes.ExtractVolumes, func(volume volumes.Volume) (driver.Remain, bool) {
 		id, ok := Identity(volume.Metadata)
-		return driver.Remain{Kind: "volume", ID: volume.ID, Identity: id, Created: volume.CreatedAt}, ok && volume.Metadata[keptKey] == ""
+		return driver.Remain{Kind: "volume", ID: volume.ID, Identity: id, Created: volume.CreatedAt, Copy: isCopy(volume)}, ok && volume.Metadata[keptKey] == ""
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing volumes: %w", err)
@@ -186,14 +216,14 @@ func (v Volumes) Remains(ctx context.Context) ([]driver.Remain, error) {
 	return remains, nil
 }
 
-// find returns the volumes of a machine, and fails with NotOwnedError where one has the UID of the machine and
+// find returns the volumes of a machine without copies that others made, and fails with NotOwnedError where one has the UID of the machine and
 // other tags of another. A cloud that does not filter by metadata returns more volumes, so each is checked.
 func (v Volumes) find(ctx context.Context, id driver.Identity) ([]volumes.Volume, error) {
 	tags := maps.Clone(Tags(driver.Identity{UID: id.UID}))
 	maps.DeleteFunc(tags, func(_, value string) bool { return value == "" })
 	own, err := access.Select(ctx, v.list(tags), volumes.ExtractVolumes, func(volume volumes.Volume) (volumes.Volume, bool) {
 		found, tagged := Identity(volume.Metadata)
-		return volume, tagged && found.UID == id.UID
+		return volume, tagged && found.UID == id.UID && !isCopy(volume)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing volumes: %w", err)
