@@ -55,7 +55,6 @@ func NewContainer(name, repository, dir string, ports ...int) (*Container, error
 		{"bash", "-c", copying},
 		{"ip", "netns", "add", name},
 		{"ip", "-n", name, "link", "set", "lo", "up"},
-		{"ip", "-n", name, "address", "add", Gateway + "/32", "dev", "lo"},
 		{"ip", "-n", name, "link", "add", "eth0", "type", "veth", "peer", "name", "peer0"},
 		{"ip", "-n", name, "address", "add", Address + "/24", "dev", "eth0"},
 		{"ip", "-n", name, "link", "set", "peer0", "up"},
@@ -67,8 +66,8 @@ func NewContainer(name, repository, dir string, ports ...int) (*Container, error
 		}
 	}
 	for _, port := range ports {
-		if err := c.relay(port); err != nil {
-			return c, fmt.Errorf("relaying port %d: %w", port, err)
+		if err := c.Relay(fmt.Sprintf("%s:%d", Gateway, port), port); err != nil {
+			return c, err
 		}
 	}
 	return c, nil
@@ -145,11 +144,18 @@ func removeGroup(group string) error {
 	return fmt.Errorf("removing control group %s: it is in use (%w)", group, err)
 }
 
-// relay listens on the gateway's port inside the network and passes connections on to the host's loopback.
-func (c *Container) relay(port int) error {
-	listener, err := listenIn(c.Name, fmt.Sprintf("%s:%d", Gateway, port))
+// Relay listens on an address and port inside the network and passes connections on to a port of the host's loopback.
+func (c *Container) Relay(address string, port int) error {
+	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return err
+	}
+	if output, err := exec.Command("ip", "-n", c.Name, "address", "replace", host+"/32", "dev", "lo").CombinedOutput(); err != nil {
+		return fmt.Errorf("adding address %s: %w\n%s", host, err, output)
+	}
+	listener, err := listenIn(c.Name, address)
+	if err != nil {
+		return fmt.Errorf("relaying %s: %w", address, err)
 	}
 	c.listeners = append(c.listeners, listener)
 	go func() {
