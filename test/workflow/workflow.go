@@ -9,6 +9,7 @@ package workflow
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
@@ -41,6 +42,8 @@ type Workflow struct {
 	Namespace, Cluster string
 	// Server is where the managers find the workload API server, if not where it is.
 	Server string
+	// Host is the address of the workload API server for machines, on its own port, if not where it is.
+	Host string
 }
 
 // Deployment is the name of the workflow's MachineDeployment.
@@ -87,6 +90,7 @@ func (w *Workflow) Sample(replicas int32) ([]byte, error) {
 		return nil, err
 	}
 	host, port := w.Stack.Workload.Endpoint()
+	host = cmp.Or(w.Host, host)
 	var documents bytes.Buffer
 	err = parsed.Execute(&documents, map[string]any{
 		"Namespace": w.Namespace, "Cluster": w.Cluster, "Host": host, "Port": port, "Replicas": replicas, "Version": Kubernetes,
