@@ -120,28 +120,8 @@ func (c *Container) Stop() error {
 	for _, l := range c.listeners {
 		errs = append(errs, l.Close())
 	}
-	groups, err := filepath.Glob("/sys/fs/cgroup/*/" + c.Name)
-	errs = append(errs, err)
-	for _, group := range groups {
-		errs = append(errs, removeGroup(group))
-	}
-	if output, err := exec.Command("ip", "netns", "delete", c.Name).CombinedOutput(); err != nil {
-		errs = append(errs, fmt.Errorf("deleting the network: %w: %s", err, output))
-	}
+	errs = append(errs, remove(c.Name))
 	return errors.Join(append(errs, os.RemoveAll(c.Root))...)
-}
-
-// removeGroup removes a cgroup with those below it, once their processes have ended.
-func removeGroup(group string) error {
-	var err error
-	for range 50 {
-		err = exec.Command("find", group, "-depth", "-type", "d", "-exec", "rmdir", "{}", ";").Run()
-		if _, gone := os.Stat(group); errors.Is(gone, fs.ErrNotExist) {
-			return nil
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	return fmt.Errorf("removing control group %s: it is in use (%w)", group, err)
 }
 
 // Relay listens on an address and port inside the network and passes connections on to a port of the host's loopback.
