@@ -69,8 +69,9 @@ e2e-vm: control-plane build guest ## Boot a virtual machine that joins, runs a p
 	@cd test && DROVER_E2E_VM=1 GOWORK=off go test -count=1 -v -run TestVirtualMachine -timeout 60m ./vm
 
 .PHONY: e2e-install
-e2e-install: control-plane guest ## Install, upgrade and remove releases whose managers run as Pods; needs root; ARGS=--help lists the options
-	@cd test && GOWORK=off go run ./controlplane/cmd/build kube-scheduler && GOWORK=off go run ./install/e2e $(ARGS)
+e2e-install: control-plane ## Install, upgrade and remove releases whose managers run as Pods; needs root and mmdebstrap; ARGS=--help lists the options
+	@test/vm/guest.sh
+	@cd test && GOWORK=off go run ./controlplane/cmd/build kubelet kube-scheduler && GOWORK=off go run ./install/e2e $(ARGS)
 
 .PHONY: guest
 guest: ## Build the guest image, a static kubelet and kubeadm, and Ignition into bin, once; needs root and mmdebstrap

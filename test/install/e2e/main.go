@@ -18,10 +18,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
 	ctrl "sigs.k8s.io/controller-runtime"
-
-	"github.com/go-logr/logr"
 
 	"drover.io/test/controlplane/binaries"
 )
@@ -76,7 +75,7 @@ func run(ctx context.Context, o options) (err error) {
 	}
 	s, err := startSite(ctx, root, dir, before, now)
 	defer func() {
-		if err != nil {
+		if err != nil && ctx.Err() == nil {
 			s.explain()
 		}
 		step("stopping every process")
@@ -106,7 +105,7 @@ func run(ctx context.Context, o options) (err error) {
 // folder returns where everything is written, and what removes it.
 func folder(keep string) (string, func() error, error) {
 	if keep == "" {
-		dir, err := os.MkdirTemp("", "drover-install-")
+		dir, err := os.MkdirTemp("", "drover-e2e-install-")
 		return dir, func() error { return os.RemoveAll(dir) }, err
 	}
 	dir, err := filepath.Abs(keep)

@@ -20,6 +20,8 @@ import (
 const (
 	// nodeName is the name of the management cluster's only Node.
 	nodeName = "node"
+	// containerPrefix begins the name of the node's container, which ends with the number of this process.
+	containerPrefix = "drover-install-"
 	// serviceAddress is where Pods find the API server: the address of the Service kubernetes.
 	serviceAddress = "10.96.0.1"
 	// stateFolder is the folder of the node that a PersistentVolume stands for.
@@ -64,7 +66,10 @@ func requirements(root string) error {
 func startNode(root, dir string, management, workload *controlplane.ControlPlane) (*vm.Container, error) {
 	_, port := management.Endpoint()
 	_, other := workload.Endpoint()
-	node, err := vm.NewContainer(fmt.Sprintf("drover%d", port), root, dir, int(port), int(other))
+	if err := vm.RemoveLeftovers(containerPrefix); err != nil {
+		return nil, err
+	}
+	node, err := vm.NewContainer(containerPrefix+fmt.Sprint(os.Getpid()), root, dir, int(port), int(other))
 	if err != nil {
 		return node, err
 	}

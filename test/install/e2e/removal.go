@@ -35,6 +35,10 @@ func removal(ctx context.Context, s *site) error {
 	if err := s.explainsRemoval(); err != nil {
 		return err
 	}
+	holder, err := s.holder(ctx)
+	if err != nil {
+		return err
+	}
 	said, err := s.helm.uninstall()
 	if err != nil {
 		return err
@@ -54,6 +58,9 @@ func removal(ctx context.Context, s *site) error {
 		return fmt.Errorf("installing again: %w", err)
 	}
 	if err := s.awaitManagers(ctx, s.now); err != nil {
+		return err
+	}
+	if _, err := s.awaitSuccessor(ctx, holder); err != nil {
 		return err
 	}
 	after, err := s.awaitMachines(ctx, wanted)

@@ -83,10 +83,14 @@ func (s *site) nodeIsReady(ctx context.Context) error {
 	return errors.New("it is not Ready")
 }
 
-// stop ends everything that startSite started, and removes what only runs needed.
+// stop ends everything that startSite started. It keeps the logs of the Pods that exist, beside those of the node.
 func (s *site) stop() error {
 	var errs []error
 	if s.node != nil {
+		logs := filepath.Join(s.node.Root, "var/log/pods")
+		if _, err := os.Stat(logs); err == nil {
+			errs = append(errs, command(context.Background(), s.stack.Dir, "cp", "-r", logs, "."))
+		}
 		errs = append(errs, s.node.Stop())
 	}
 	if s.stack != nil {
