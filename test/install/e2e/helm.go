@@ -29,17 +29,17 @@ func newHelm(kubeconfig string) (*helm, error) {
 	return &helm{configuration}, configuration.Init(flags, namespace, "secret")
 }
 
-// settings are those of an installation with simulated machines, whose state is on a PersistentVolume.
-func settings() map[string]any {
+// simulated are those of an installation with simulated machines, whose state is on a PersistentVolume.
+func simulated() map[string]any {
 	return map[string]any{"infrastructure": map[string]any{"sim": map[string]any{"stateClaim": claimName}}}
 }
 
 // install does what helm install does.
-func (h *helm) install(ctx context.Context, r *release) error {
+func (h *helm) install(ctx context.Context, r *release, settings map[string]any) error {
 	install := action.NewInstall(h.configuration)
 	install.ReleaseName, install.Namespace = releaseName, namespace
 	install.WaitStrategy, install.Timeout = kube.HookOnlyStrategy, patience
-	_, err := install.RunWithContext(ctx, r.chart, settings())
+	_, err := install.RunWithContext(ctx, r.chart, settings)
 	return err
 }
 
@@ -47,7 +47,7 @@ func (h *helm) install(ctx context.Context, r *release) error {
 func (h *helm) upgrade(ctx context.Context, r *release) error {
 	upgrade := action.NewUpgrade(h.configuration)
 	upgrade.Namespace, upgrade.WaitStrategy, upgrade.Timeout = namespace, kube.HookOnlyStrategy, patience
-	_, err := upgrade.RunWithContext(ctx, releaseName, r.chart, settings())
+	_, err := upgrade.RunWithContext(ctx, releaseName, r.chart, simulated())
 	return err
 }
 

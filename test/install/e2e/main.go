@@ -29,6 +29,7 @@ func main() {
 	o := options{}
 	pflag.StringVar(&o.before, "before", "", "git revision of the release that is upgraded; by default the one that is tested, with another version")
 	pflag.StringVar(&o.keep, "keep", "", "keep releases, logs and kubeconfigs in this folder, which must be empty or absent")
+	pflag.BoolVar(&o.qemu, "qemu", false, "boot a virtual machine under QEMU too, which takes minutes where its processor is emulated")
 	pflag.DurationVar(&o.timeout, "timeout", 30*time.Minute, "how long all stories may take")
 	pflag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -42,6 +43,7 @@ func main() {
 // options are the flags.
 type options struct {
 	before, keep string
+	qemu         bool
 	timeout      time.Duration
 }
 
@@ -61,7 +63,7 @@ func run(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := requirements(root); err != nil {
+	if err := requirements(root, o); err != nil {
 		return err
 	}
 	dir, remove, err := folder(o.keep)
@@ -84,22 +86,33 @@ func run(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	for _, story := range []struct {
-		title string
-		tell  func(context.Context, *site) error
-	}{
-		{"a fresh installation", freshInstallation},
-		{"a crash of the leader during a rollout", leaderCrash},
-		{"removal", removal},
-		{"an upgrade with machines running", upgrade},
-	} {
+	for _, story := range stories(o) {
 		step("story: %s", story.title)
-		if err := story.tell(ctx, s); err != nil {
+		if err := story.run(ctx, s); err != nil {
 			return fmt.Errorf("%s: %w", story.title, err)
 		}
 	}
 	step("all stories passed")
 	return nil
+}
+
+// story is one of the things that users do. Each but the second and third begins without an installation.
+type story struct {
+	title string
+	run   func(context.Context, *site) error
+}
+
+func stories(o options) []story {
+	all := []story{
+		{"a fresh installation", freshInstallation},
+		{"a crash of the leader during a rollout", leaderCrash},
+		{"removal", removal},
+		{"an upgrade with machines running", upgrade},
+	}
+	if o.qemu {
+		all = append(all, story{"a virtual machine", virtualMachine})
+	}
+	return all
 }
 
 // folder returns where everything is written, and what removes it.

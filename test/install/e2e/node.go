@@ -41,11 +41,15 @@ var kubeletService string
 var bridgeConfig string
 
 // requirements reports what is missing on this host.
-func requirements(root string) error {
+func requirements(root string, o options) error {
 	if os.Getuid() != 0 {
 		return errors.New("it needs root")
 	}
-	for program, pack := range map[string]string{"systemd-nspawn": "systemd-container", "ip": "iproute2", "nsenter": "util-linux"} {
+	packages := map[string]string{"systemd-nspawn": "systemd-container", "ip": "iproute2", "nsenter": "util-linux"}
+	if o.qemu {
+		packages["qemu-system-x86_64"], packages["qemu-img"] = "qemu-system-x86", "qemu-utils"
+	}
+	for program, pack := range packages {
 		if _, err := exec.LookPath(program); err != nil {
 			return fmt.Errorf("there is no %s here: apt-get install %s", program, pack)
 		}
@@ -53,7 +57,7 @@ func requirements(root string) error {
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
 		return errors.New("this host has control groups of version 2 alone, for which test/vm/nspawn.sh is not made")
 	}
-	for _, file := range []string{"guest/recipe", "k8s/kubelet", "k8s/kube-scheduler"} {
+	for _, file := range []string{"guest/recipe", "k8s/kubelet", "k8s/kube-scheduler", "infra-qemu"} {
 		if _, err := os.Stat(filepath.Join(root, "bin", file)); err != nil {
 			return fmt.Errorf("there is no bin/%s: run it by make, which makes it", file)
 		}

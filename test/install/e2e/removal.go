@@ -54,7 +54,7 @@ func removal(ctx context.Context, s *site) error {
 		return fmt.Errorf("%d of 6 Machines are left: %w", len(machines), err)
 	}
 	step("helm uninstall kept 6 Machines and named the kinds that it keeps")
-	if err := s.helm.install(ctx, s.now); err != nil {
+	if err := s.helm.install(ctx, s.now, simulated()); err != nil {
 		return fmt.Errorf("installing again: %w", err)
 	}
 	if err := s.awaitManagers(ctx, s.now); err != nil {

@@ -24,6 +24,7 @@ import (
 
 // site is a management cluster with one Node, a workload cluster without, and the releases to install.
 type site struct {
+	root   string
 	stack  *framework.Stack
 	node   *vm.Container
 	client client.Client
@@ -37,7 +38,7 @@ type site struct {
 
 // startSite starts both clusters and the node. It returns what was started also with an error.
 func startSite(ctx context.Context, root, dir string, before, now *release) (*site, error) {
-	s := &site{before: before, now: now}
+	s := &site{root: root, before: before, now: now}
 	var err error
 	s.stack, err = framework.Start(ctx, framework.Options{Dir: dir, Uninstalled: true, ControlPlane: func(options *controlplane.Options) {
 		options.ExtraSANs = []string{vm.Gateway, serviceAddress}
@@ -99,13 +100,17 @@ func (s *site) stop() error {
 	return errors.Join(errs...)
 }
 
-// patience bounds every wait.
+// patience bounds every wait but that for a boot.
 const patience = 3 * time.Minute
 
 // await looks until check returns nil; its last error is part of the error.
 func (s *site) await(ctx context.Context, what string, check func(context.Context) error) error {
+	return s.awaitFor(ctx, patience, what, check)
+}
+
+func (s *site) awaitFor(ctx context.Context, limit time.Duration, what string, check func(context.Context) error) error {
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, limit, true, func(ctx context.Context) (bool, error) {
 		if s.node != nil {
 			if err := s.node.Err(); err != nil {
 				return false, err

@@ -19,7 +19,7 @@ func freshInstallation(ctx context.Context, s *site) error {
 		return err
 	}
 	start := time.Now()
-	if err := s.helm.install(ctx, s.now); err != nil {
+	if err := s.helm.install(ctx, s.now, simulated()); err != nil {
 		return err
 	}
 	step("helm install returned after %.1f s", time.Since(start).Seconds())
@@ -158,7 +158,7 @@ func upgrade(ctx context.Context, s *site) error {
 	if err := s.prepareNamespace(ctx); err != nil {
 		return err
 	}
-	if err := s.helm.install(ctx, s.before); err != nil {
+	if err := s.helm.install(ctx, s.before, simulated()); err != nil {
 		return err
 	}
 	if err := s.fleet.Create(ctx, 3); err != nil {
