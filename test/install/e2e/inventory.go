@@ -14,17 +14,25 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"drover.io/test/controlplane"
 )
 
 // inventory are the names of all objects of a cluster, and of every finalizer on them.
 type inventory map[string]bool
 
-// transient are kinds that the cluster itself makes and removes at any time.
-var transient = []string{"events", "endpoints", "endpointslices", "componentstatuses"}
+// transient are kinds that clusters and kubelets make, and that clusters remove at any time.
+var transient = []string{"events", "endpoints", "endpointslices", "componentstatuses", "certificatesigningrequests"}
 
 // inventory lists every object of every kind of the management cluster.
 func (s *site) inventory(ctx context.Context) (inventory, error) {
-	lookup, err := discovery.NewDiscoveryClientForConfig(s.stack.Management.AdminConfig())
+	return inventoryOf(ctx, s.stack.Management, s.client)
+}
+
+// inventoryOf lists every object of every kind of a cluster.
+func inventoryOf(ctx context.Context, cluster *controlplane.ControlPlane, c client.Client) (inventory, error) {
+	lookup, err := discovery.NewDiscoveryClientForConfig(cluster.AdminConfig())
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +50,7 @@ func (s *site) inventory(ctx context.Context) (inventory, error) {
 			if !slices.Contains(kind.Verbs, "list") || slices.Contains(transient, kind.Name) {
 				continue
 			}
-			if err := s.addAll(ctx, found, version.WithKind(kind.Kind)); err != nil {
+			if err := found.addAll(ctx, c, version.WithKind(kind.Kind)); err != nil {
 				return nil, err
 			}
 		}
@@ -51,10 +59,10 @@ func (s *site) inventory(ctx context.Context) (inventory, error) {
 }
 
 // addAll adds the objects of a kind.
-func (s *site) addAll(ctx context.Context, found inventory, kind schema.GroupVersionKind) error {
+func (i inventory) addAll(ctx context.Context, c client.Client, kind schema.GroupVersionKind) error {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind)
-	if err := s.client.List(ctx, list); err != nil {
+	if err := c.List(ctx, list); err != nil {
 		return fmt.Errorf("listing %s: %w", kind, err)
 	}
 	for _, object := range list.Items {
@@ -62,9 +70,9 @@ func (s *site) addAll(ctx context.Context, found inventory, kind schema.GroupVer
 			continue // the kubelet's
 		}
 		name := strings.TrimPrefix(fmt.Sprintf("%s %s/%s", kind.GroupKind(), object.GetNamespace(), object.GetName()), "/")
-		found[name] = true
+		i[name] = true
 		for _, finalizer := range object.GetFinalizers() {
-			found[name+" finalizer "+finalizer] = true
+			i[name+" finalizer "+finalizer] = true
 		}
 	}
 	return nil
@@ -82,15 +90,18 @@ func (i inventory) addedSince(other inventory) []string {
 	return added
 }
 
-// awaitPristine waits until the management cluster has no object and no finalizer that it did not have before the first
-// installation.
+// awaitPristine waits until neither cluster has an object or a finalizer that it did not have before the first installation.
 func (s *site) awaitPristine(ctx context.Context) error {
 	return s.await(ctx, "nothing of Drover is left", func(ctx context.Context) error {
 		now, err := s.inventory(ctx)
 		if err != nil {
 			return err
 		}
-		if left := now.addedSince(s.pristine); len(left) > 0 {
+		workload, err := inventoryOf(ctx, s.stack.Workload, s.stack.WorkloadClient)
+		if err != nil {
+			return err
+		}
+		if left := append(now.addedSince(s.pristine), workload.addedSince(s.pristineWorkload)...); len(left) > 0 {
 			return errors.New(strings.Join(left, ", "))
 		}
 		return nil

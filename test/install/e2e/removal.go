@@ -39,21 +39,9 @@ func removal(ctx context.Context, s *site) error {
 	if err != nil {
 		return err
 	}
-	said, err := s.helm.uninstall()
-	if err != nil {
+	if err := s.uninstallKeepsMachines(ctx, 6); err != nil {
 		return err
 	}
-	if !strings.Contains(said, "machines.cluster.x-k8s.io") {
-		return fmt.Errorf("helm uninstall does not name the kinds that it keeps: %q", said)
-	}
-	if err := s.awaitNoPods(ctx); err != nil {
-		return err
-	}
-	machines, err := s.fleet.Machines(ctx)
-	if err != nil || len(machines) != 6 {
-		return fmt.Errorf("%d of 6 Machines are left: %w", len(machines), err)
-	}
-	step("helm uninstall kept 6 Machines and named the kinds that it keeps")
 	if err := s.helm.install(ctx, s.now, simulated()); err != nil {
 		return fmt.Errorf("installing again: %w", err)
 	}
@@ -78,6 +66,29 @@ func removal(ctx context.Context, s *site) error {
 	}
 	step("deleted the Cluster: nothing is left of its machines")
 	return s.remove(ctx)
+}
+
+// uninstallKeepsMachines proves that helm uninstall names the kinds that it keeps, and keeps the Machines.
+func (s *site) uninstallKeepsMachines(ctx context.Context, count int) error {
+	output, err := s.helm.uninstall()
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(output, "machines.cluster.x-k8s.io") {
+		return fmt.Errorf("helm uninstall does not name the kinds that it keeps: %q", output)
+	}
+	if err := s.awaitNoPods(ctx); err != nil {
+		return err
+	}
+	machines, err := s.fleet.Machines(ctx)
+	if err != nil {
+		return err
+	}
+	if len(machines) != count {
+		return fmt.Errorf("%d of %d Machines are left", len(machines), count)
+	}
+	step("helm uninstall kept %d Machines and named the kinds that it keeps", count)
+	return nil
 }
 
 // kindsAreKept proves that the kinds cannot be deleted, and that the refusal says what to do.
@@ -134,7 +145,7 @@ func (s *site) remove(ctx context.Context) error {
 	if err := s.awaitPristine(ctx); err != nil {
 		return err
 	}
-	step("nothing of Drover is left: no object and no finalizer that was not there before the installation")
+	step("nothing of Drover is left: neither cluster has an object or a finalizer that it did not have before the installation")
 	return nil
 }
 

@@ -32,8 +32,8 @@ type site struct {
 	fleet  *workflow.Workflow
 	// before is the release before now.
 	before, now *release
-	// pristine are the objects of the management cluster from before the first installation.
-	pristine inventory
+	// pristine and pristineWorkload are the objects of both clusters from before the first installation.
+	pristine, pristineWorkload inventory
 }
 
 // startSite starts both clusters and the node. It returns what was started also with an error.
@@ -67,7 +67,10 @@ func startSite(ctx context.Context, root, dir string, before, now *release) (*si
 		return s, err
 	}
 	step("imported the images of both releases into containerd")
-	s.pristine, err = s.inventory(ctx)
+	if s.pristine, err = s.inventory(ctx); err != nil {
+		return s, err
+	}
+	s.pristineWorkload, err = inventoryOf(ctx, s.stack.Workload, s.stack.WorkloadClient)
 	return s, err
 }
 
@@ -116,8 +119,11 @@ func (s *site) awaitFor(ctx context.Context, limit time.Duration, what string, c
 				return false, err
 			}
 		}
-		last = check(ctx)
-		return last == nil, nil
+		err := check(ctx)
+		if err == nil || ctx.Err() == nil {
+			last = err // and not that the time is over
+		}
+		return err == nil, nil
 	})
 	if err != nil {
 		return fmt.Errorf("waiting until %s: %w (%w)", what, err, last)

@@ -107,6 +107,15 @@ func leaderCrash(ctx context.Context, s *site) error {
 	if err != nil {
 		return err
 	}
+	if err := s.checkRollout(ctx, before, after, seen); err != nil {
+		return err
+	}
+	step("the rollout is complete: 4 Machines were replaced by 4, the 2 others are the same")
+	return nil
+}
+
+// checkRollout checks that each of 4 Machines was replaced once, and that the 2 others are the same.
+func (s *site) checkRollout(ctx context.Context, before, after map[string]map[string]types.UID, seen func() int) error {
 	if err := checkSame(before[steady], after[steady]); err != nil {
 		return err
 	}
@@ -115,16 +124,12 @@ func leaderCrash(ctx context.Context, s *site) error {
 			return fmt.Errorf("Machine %s was not replaced", name)
 		}
 	}
-	if err := s.await(ctx, "4 Machines were created for 4 to replace", func(context.Context) error {
+	return s.await(ctx, "4 Machines were created for 4 to replace", func(context.Context) error {
 		if created := seen() - 6; created != 4 {
 			return fmt.Errorf("%d were created", created)
 		}
 		return nil
-	}); err != nil {
-		return err
-	}
-	step("the rollout is complete: 4 Machines were replaced by 4, the 2 others are the same")
-	return nil
+	})
 }
 
 // halfDone reports whether some Machines of the rollout are new and some old.
